@@ -1,0 +1,23 @@
+//! Which algorithms are there? The registry: one row each, which drives config names, help, reference docs, contract
+//! tests, benches and the simulator. A new algorithm is its file, a `mod` line and a row.
+
+pub mod random;
+pub mod round_robin;
+
+use crate::picker::Algorithm;
+
+/// Every algorithm, in the order in which docs list them. The first is the default.
+pub static ALL: &[&Algorithm] = &[&random::ALGORITHM, &round_robin::ALGORITHM];
+
+/// The algorithm of that name or alias.
+pub fn find(name: &str) -> Option<&'static Algorithm> {
+    ALL.iter().find(|a| a.name == name || a.aliases.contains(&name)).copied()
+}
+
+/// The algorithm of a pool that names none: two draws, the less loaded gets the request.
+///
+/// Distinct draws, since a draw with replacement compares an endpoint with itself once in n draws, and so gives the
+/// worst of n endpoints 1/n^2 of the traffic however slow it is (round robin gives it 1/n; distinct draws, none).
+pub fn default() -> &'static Algorithm {
+    ALL[0]
+}
