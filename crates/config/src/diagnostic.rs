@@ -126,12 +126,6 @@ impl Finding {
         self
     }
 
-    /// Sets the help, if there is one.
-    pub fn maybe_help(&mut self, text: Option<String>) -> &mut Finding {
-        self.help = text;
-        self
-    }
-
     /// Adds another place.
     pub fn see(&mut self, text: impl Into<String>, place: Place) -> &mut Finding {
         self.related.push((text.into(), place));

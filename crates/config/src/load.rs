@@ -135,7 +135,11 @@ impl<'a> Loader<'a> {
         self.complete &= clean;
         expand(&mut node, self.env, &mut self.findings);
         match node {
-            Node { tree: Tree::Table(table), .. } => table,
+            // What was recovered after a syntax error may not be what was meant; only what it includes is looked at.
+            Node { tree: Tree::Table(mut table), .. } => {
+                table.entries.retain(|e| clean || e.key == "include");
+                table
+            }
             _ => TableNode::default(),
         }
     }

@@ -31,10 +31,10 @@ pub fn reference() -> String {
 }
 
 fn one_table(table: &Table, out: &mut String) {
-    let title = if table.path.contains('[') { code_part(table.path) } else { table.path.to_string() };
+    let title = if table.path.contains('[') { code_part(table.path) } else { "The top level".to_string() };
     let _ = writeln!(out, "\n## {title}\n\n{}\n\n| Key | Type | Default | Meaning |\n|---|---|---|---|", table.help);
     for key in table.keys {
-        let why = if key.why.is_empty() { String::new() } else { format!(" *Why: {}*", key.why) };
+        let why = if key.why.is_empty() || table.inherits { String::new() } else { format!(" *Why: {}*", key.why) };
         let default = default(key, table.inherits);
         row(&[&format!("`{}`", key.name), &type_of(&key.kind), &default, &format!("{}{why}", key.help)], out);
     }
@@ -61,6 +61,7 @@ fn type_of(kind: &Kind) -> String {
     let time = |ns: u64| duration_text(Duration::from_nanos(ns));
     match *kind {
         Kind::Bool => "boolean".to_string(),
+        Kind::Int { min, max } if min == max => min.to_string(),
         Kind::Int { min, max } => format!("integer, {min} to {max}"),
         Kind::IntOr { min, max, word } => format!("`\"{word}\"`, or integer, {min} to {max}"),
         Kind::Number { min, max } => format!("number, {min} to {max}"),

@@ -88,10 +88,14 @@ pub(crate) fn parse(sources: &Sources, file: usize, findings: &mut Findings) -> 
     let (table, errors) = DeTable::parse_recoverable(text);
     let clean = errors.is_empty();
     // The parser recovers, but what it says after the first error is often caused by it.
-    if let Some(error) = errors.first() {
-        let span = error.span().unwrap_or(text.len()..text.len());
+    let span_of = |error: &toml::de::Error| error.span().unwrap_or(text.len()..text.len());
+    if let Some(error) = errors.iter().min_by_key(|e| span_of(e).start) {
+        let span = span_of(error);
         let place = Place { file, start: span.start, end: span.end };
-        findings.add(Code::Syntax, place, format!("not TOML: {}", error.message()));
+        let finding = findings.add(Code::Syntax, place, format!("not TOML: {}", error.message()));
+        if error.message().starts_with("duplicate key") {
+            finding.help("a file sets each key once, and has each [table] once; only [[route]] may be repeated");
+        }
     }
     (Node { place: Place::whole(file), tree: Tree::Table(table_node(file, table.get_ref())) }, clean)
 }

@@ -15,6 +15,8 @@ use std::sync::Arc;
 struct Placed {
     route: Route,
     place: Place,
+    /// Whether its match could be read.
+    whole: bool,
 }
 
 pub(super) fn routes(
@@ -41,11 +43,15 @@ pub(super) fn routes(
             |name: &str| pool_sections.iter().find(|p| p.name == name).map(|p| p.section.section("timeouts"));
         let route = one(section, defaults, pool_timeouts, &mut taken, findings);
         check_references(section, &route, listeners, pools, findings);
-        placed.push(Placed { route, place: section.section("match").place });
+        let whole = section.set("match").is_none_or(|m| !m.is_broken());
+        placed.push(Placed { route, place: section.section("match").place, whole });
     }
     check_collisions(&placed, listeners, findings);
     let routes: Vec<Route> = placed.into_iter().map(|p| p.route).collect();
-    check_unused(root, &routes, listeners, pools, findings);
+    // An error may be why something seems unused.
+    if !findings.has_errors() {
+        check_unused(root, &routes, findings);
+    }
     routes
 }
 
@@ -161,14 +167,14 @@ fn check_collisions(placed: &[Placed], listeners: &[Listener], findings: &mut Fi
         placed.iter().flat_map(|p| p.route.hosts.iter().map(Some)).chain([None]).collect();
     for listener in listeners {
         for host in &hosts {
-            let here = |p: &&Placed| match host {
+            let here = |p: &Placed| match host {
                 Some(host) => p.route.hosts.contains(host),
                 None => p.route.hosts.is_empty(),
             };
             let mut router = matchit::Router::new();
             let mut shapes: BTreeMap<String, (usize, bool)> = BTreeMap::new();
             for named in [true, false] {
-                for (index, p) in placed.iter().enumerate().filter(|(_, p)| here(p)) {
+                for (index, p) in placed.iter().enumerate().filter(|(_, p)| p.whole && here(p)) {
                     let names = p.route.listeners.contains(&listener.name);
                     if names != named || !(names || p.route.listeners.is_empty()) {
                         continue;
@@ -213,10 +219,9 @@ fn path_conflict(first: Option<&Placed>, second: &Placed, with: &str, findings: 
     }
 }
 
-fn check_unused(root: &Section, routes: &[Route], listeners: &[Listener], pools: &[Pool], findings: &mut Findings) {
+fn check_unused(root: &Section, routes: &[Route], findings: &mut Findings) {
     for named in root.named("pool") {
-        let used = routes.iter().any(|r| *r.pool == *named.name);
-        if !used && pools.iter().any(|p| *p.name == *named.name) {
+        if !routes.iter().any(|r| *r.pool == *named.name) {
             findings
                 .add(Code::UnusedPool, named.place, format!("no route leads to pool \"{}\"", named.name))
                 .help("add a [[route]] to it, or remove it");
@@ -224,7 +229,7 @@ fn check_unused(root: &Section, routes: &[Route], listeners: &[Listener], pools:
     }
     for named in root.named("listener") {
         let serves = |r: &Route| r.listeners.is_empty() || r.listeners.iter().any(|l| **l == *named.name);
-        if !routes.iter().any(serves) && listeners.iter().any(|l| *l.name == *named.name) {
+        if !routes.iter().any(serves) {
             findings
                 .add(
                     Code::UnusedListener,

@@ -72,7 +72,7 @@ impl Form {
             Form::Path => "a path, as \"/x\", \"/users/{id}\" or \"/v1/{*rest}\"",
             Form::PlainPath => "a path, as \"/metrics\"",
             Form::Name => "a name of up to 64 letters, digits, _, - and .",
-            Form::Label => "a text of up to 128 characters without control characters",
+            Form::Label => "a name of up to 128 characters, none of them a control character",
             Form::File => "the path of a file",
             Form::Include => "the path of a file, which may contain * in its last part",
             Form::HashKey => "\"client-ip\", \"path\", \"header:NAME\", \"cookie:NAME\" or \"query:NAME\"",
@@ -107,8 +107,9 @@ impl Form {
                 if self.is_name(text) {
                     Ok(Formed::Text(text.to_string()))
                 } else {
-                    let message = format!("{} is not {}", quoted(text), self.describe());
-                    Err(Misfit::new(Code::BadName, message, format!("write {}", self.describe())))
+                    let what = if matches!(self, Form::Name | Form::Label) { "a name" } else { "the path of a file" };
+                    let message = format!("{} is not {what}", quoted(text));
+                    Err(Misfit::new(Code::BadName, message, format!("allowed: {}", self.describe())))
                 }
             }
         }

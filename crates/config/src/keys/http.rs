@@ -49,14 +49,14 @@ static LISTENER_LIMITS: Table = Table {
             kind: Kind::Size { min: 1 << 10, max: 32 << 10 },
             absent: Absent::Default("\"16KiB\""),
             help: "Bytes of the head of a request: its first line and its header fields.",
-            why: "Twice what common servers take, for big cookies; half of what one read buffer holds.",
+            why: "What Node.js takes and a buffer of HAProxy holds; half of what one read buffer holds here.",
         },
         Key {
             name: "header_count",
             kind: Kind::Int { min: 1, max: 256 },
             absent: Absent::Default("100"),
             help: "Header fields of a request.",
-            why: "Browsers send about 20, a chain of proxies adds some.",
+            why: "Browsers send 15 to 20, and a chain of proxies adds some.",
         },
         Key {
             name: "requests_per_connection",

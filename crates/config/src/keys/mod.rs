@@ -127,9 +127,11 @@ pub enum Kind {
 
 impl fmt::Display for Kind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names = |table: &Table| table.keys.iter().map(|k| k.name).collect::<Vec<_>>().join(", ");
         let time = |ns: u64| duration_text(Duration::from_nanos(ns));
         match *self {
             Kind::Bool => f.write_str("true or false"),
+            Kind::Int { min, max } if min == max => write!(f, "{min}"),
             Kind::Int { min, max } => write!(f, "a whole number from {min} to {max}"),
             Kind::IntOr { min, max, word } => write!(f, "\"{word}\", or a whole number from {min} to {max}"),
             Kind::Number { min, max } => write!(f, "a number from {min} to {max}"),
@@ -144,10 +146,30 @@ impl fmt::Display for Kind {
             }
             Kind::Text(form) => f.write_str(form.describe()),
             Kind::List(of) => write!(f, "an array, each element {of}"),
-            Kind::Table(_) | Kind::Named(_) => f.write_str("a table"),
-            Kind::TableOr { key, .. } => write!(f, "a table, or a string that is its {key}"),
-            Kind::Tables(_) => f.write_str("an array of tables"),
+            Kind::Table(table) => write!(f, "a table of {}", names(table)),
+            Kind::TableOr { table, key } => write!(f, "a string (its {key}), or a table of {}", names(table)),
+            Kind::Named(_) => f.write_str("a table for each name"),
+            Kind::Tables(table) => write!(f, "an array of tables, each of {}", names(table)),
             Kind::Balance => f.write_str("the name of an algorithm, or { NAME = { its parameters } }"),
+        }
+    }
+}
+
+impl Kind {
+    /// The type, for messages, with its article.
+    pub(crate) fn type_name(&self) -> &'static str {
+        match self {
+            Kind::Bool => "true or false",
+            Kind::Int { .. } => "a whole number",
+            Kind::IntOr { .. } => "a whole number or a word",
+            Kind::Number { .. } => "a number",
+            Kind::Duration { .. } => "a duration",
+            Kind::Size { .. } => "a size",
+            Kind::Choice(_) | Kind::Text(_) => "a string",
+            Kind::List(_) => "an array",
+            Kind::Table(_) | Kind::Named(_) => "a table",
+            Kind::Tables(_) => "an array of tables",
+            Kind::TableOr { .. } | Kind::Balance => "a string or a table",
         }
     }
 }

@@ -17,19 +17,19 @@ pub(crate) static ROOT: Table = Table {
             help: "Version of this language.",
             why: "There is only one so far; a later one will still read files that say 1.",
         },
-        table("runtime", Kind::Table(&RUNTIME), "The process."),
-        table("admin", Kind::Table(&ADMIN), "Metrics and health of the process."),
-        table("telemetry", Kind::Table(&TELEMETRY), "Metrics and the access log."),
-        table("defaults", Kind::Table(&DEFAULTS), "What others start from."),
-        table("listener", Kind::Named(&LISTENER), "Where requests come in, by name. At least one."),
-        table("route", Kind::Tables(&ROUTE), "Which pool gets which requests."),
-        table("pool", Kind::Named(&POOL), "Groups of endpoints, by name. At least one."),
-        table("include", Kind::Table(&INCLUDE), "More files."),
+        table("runtime", Kind::Table(&RUNTIME), "The process.", "its defaults"),
+        table("admin", Kind::Table(&ADMIN), "Metrics and health of the process.", "no admin listener"),
+        table("telemetry", Kind::Table(&TELEMETRY), "Metrics and the access log.", "its defaults"),
+        table("defaults", Kind::Table(&DEFAULTS), "What others start from.", "its defaults"),
+        table("listener", Kind::Named(&LISTENER), "Where requests come in, by name. At least one.", "none"),
+        table("route", Kind::Tables(&ROUTE), "Which pool gets which requests.", "everything to the only pool"),
+        table("pool", Kind::Named(&POOL), "Groups of endpoints, by name. At least one.", "none"),
+        table("include", Kind::Table(&INCLUDE), "More files.", "none"),
     ],
 };
 
-const fn table(name: &'static str, kind: Kind, help: &'static str) -> Key {
-    Key { name, kind, absent: Absent::Means("its defaults"), help, why: "" }
+const fn table(name: &'static str, kind: Kind, help: &'static str, absent: &'static str) -> Key {
+    Key { name, kind, absent: Absent::Means(absent), help, why: "" }
 }
 
 static RUNTIME: Table = Table {
@@ -49,7 +49,7 @@ static RUNTIME: Table = Table {
             kind: Kind::Duration { min: 0, max: DAY, off: false },
             absent: Absent::Default("\"30s\""),
             help: "How long running requests may go on after a stop.",
-            why: "As long as service managers usually wait before they kill, or a little less.",
+            why: "Kubernetes waits 30 s between TERM and KILL, systemd 90 s.",
         },
         Key {
             name: "log",
@@ -155,7 +155,7 @@ static METRICS: Table = Table {
             kind: Kind::List(&Kind::Number { min: 1e-6, max: 3600.0 }),
             absent: Absent::Default("[0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10]"),
             help: "Upper bounds of the duration histograms in seconds, ascending.",
-            why: "OpenTelemetry's for HTTP durations, and two below: on a local network much ends within 5 ms.",
+            why: "About three to each power of ten, from 1 ms: on a local network much ends within 5 ms.",
         },
     ],
 };

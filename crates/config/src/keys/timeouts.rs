@@ -36,7 +36,7 @@ const CLIENT_HEADER: Key = Key {
     kind: Kind::Duration { min: 10 * MS, max: DAY, off: false },
     absent: Absent::Default("\"10s\""),
     help: "From the first byte of a request (for the first one: from the accept) to the end of its head.",
-    why: "Bounds what a client that sends a byte now and then can hold; a slow phone needs under 5 s.",
+    why: "Bounds how long a client that sends a byte now and then holds a connection, and leaves a slow line time enough.",
 };
 
 const CLIENT_IDLE: Key = Key {
@@ -60,7 +60,7 @@ const CONNECT: Key = Key {
     kind: Kind::Duration { min: MS, max: DAY, off: false },
     absent: Absent::Default("\"1s\""),
     help: "To open a connection to an endpoint.",
-    why: "A first SYN that is lost is sent again after 1 s: whoever has not answered by then is better replaced.",
+    why: "A first SYN that is lost is sent again after 1 s (RFC 6298): another endpoint is the better second try.",
 };
 
 const RESPONSE: Key = Key {
@@ -95,5 +95,5 @@ const UPSTREAM_IDLE: Key = Key {
     absent: Absent::Default("\"60s\""),
     help: "How long an idle connection to an endpoint is kept. Set it below the keep-alive time of the endpoint, or \
            requests will meet connections that the endpoint is closing.",
-    why: "Below the 65 s to 75 s after which common servers close. Node.js closes after 5 s: set 4s for it.",
+    why: "Below the 75 s of nginx. Node.js and Apache httpd close after 5 s: set 4s for them.",
 };

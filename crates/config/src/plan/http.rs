@@ -92,20 +92,17 @@ pub enum PathPattern {
 }
 
 impl PathPattern {
-    /// The patterns to insert into a `matchit::Router`: two if the pattern ends in a rest, since that must match
-    /// the empty rest too.
-    pub fn for_matchit(&self) -> Vec<String> {
-        let pattern = match self {
-            PathPattern::Any => "/{*rest}",
-            PathPattern::Pattern(p) => p.as_str(),
-        };
-        match pattern.rfind("/{*") {
-            Some(at) => vec![pattern[..=at].to_string(), pattern.to_string()],
-            None => vec![pattern.to_string()],
+    /// The path that a rest at the end also takes, and that `matchit` would leave out: `/v1/` for `/v1/{*rest}`.
+    /// Insert it after every pattern as it is written, and ignore a conflict: a route to just that path wins.
+    pub fn empty_rest(&self) -> Option<String> {
+        match self {
+            PathPattern::Any => Some("/".to_string()),
+            PathPattern::Pattern(pattern) => pattern.rfind("/{*").map(|at| pattern[..=at].to_string()),
         }
     }
 }
 
+/// The pattern to insert into a `matchit::Router`.
 impl fmt::Display for PathPattern {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

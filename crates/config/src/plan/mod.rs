@@ -37,4 +37,11 @@ impl Plan {
     pub fn pool(&self, name: &str) -> Option<&Pool> {
         self.pools.iter().find(|p| &*p.name == name)
     }
+
+    /// The routes that take requests of a listener, those that name it first: if two have the same host and path, the
+    /// first one given here is the more specific.
+    pub fn routes_on<'a>(&'a self, listener: &'a str) -> impl Iterator<Item = &'a Route> {
+        let naming = self.routes.iter().filter(move |r| r.listeners.iter().any(|l| &**l == listener));
+        naming.chain(self.routes.iter().filter(|r| r.listeners.is_empty()))
+    }
 }

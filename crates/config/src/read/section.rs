@@ -38,9 +38,14 @@ pub(crate) struct Located {
 }
 
 impl Located {
-    /// Whether it did not fit, which was reported.
+    /// Whether it, or something in it, did not fit, which was reported.
     pub fn is_broken(&self) -> bool {
-        matches!(self.value, Value::Broken)
+        match &self.value {
+            Value::Broken => true,
+            Value::List(list) => list.iter().any(Located::is_broken),
+            Value::Section(section) => section.is_broken(),
+            _ => false,
+        }
     }
 }
 
@@ -74,6 +79,11 @@ impl Section {
     pub fn set(&self, name: &str) -> Option<&Located> {
         debug_assert!(self.table.key(name).is_some(), "{} has no row for {name}", self.table.path);
         self.fields.iter().find(|(key, _)| key.name == name).map(|(_, value)| value)
+    }
+
+    /// Whether something in it did not fit.
+    pub fn is_broken(&self) -> bool {
+        self.fields.iter().any(|(_, value)| value.is_broken())
     }
 
     /// Where the file sets it, or else the table.

@@ -122,24 +122,24 @@ impl Reader<'_> {
             (Kind::Int { .. } | Kind::IntOr { .. } | Kind::Number { .. }, Tree::Text(text))
                 if text.parse::<f64>().is_ok() =>
             {
-                Some(format!("write it without quotes: {text}"))
+                format!("write it without quotes: {text}")
             }
             (Kind::Bool, Tree::Text(text)) if text == "true" || text == "false" => {
-                Some(format!("write it without quotes: {text}"))
+                format!("write it without quotes: {text}")
             }
             (Kind::Text(_) | Kind::Choice(_), Tree::Int(..) | Tree::Number(..) | Tree::Bool(_)) => {
-                Some(format!("write it in quotes: \"{seen}\""))
+                format!("write it in quotes: \"{seen}\"")
             }
             (Kind::List(_), Tree::Text(_) | Tree::Int(..) | Tree::Number(..)) => {
-                Some(format!("write it as an array: [{seen}]"))
+                format!("write it as an array: [{seen}]")
             }
-            (Kind::Tables(_), Tree::Table(_)) => Some(format!("write [[{key}]], with two brackets")),
-            (Kind::Named(table), _) => Some(format!("write {} and its keys below it", table.path)),
-            _ => None,
+            (Kind::Tables(_), Tree::Table(_)) => format!("write [[{key}]], with two brackets"),
+            (Kind::Named(table), _) => format!("write {} and its keys below it", table.path),
+            _ => format!("allowed: {kind}"),
         };
         self.findings
-            .add(Code::WrongType, node.place, format!("\"{key}\" is {seen}, but must be {kind}"))
-            .maybe_help(help);
+            .add(Code::WrongType, node.place, format!("\"{key}\" is {seen}, but must be {}", kind.type_name()))
+            .help(help);
         Value::Broken
     }
 }
