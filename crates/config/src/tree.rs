@@ -134,6 +134,10 @@ fn node(file: usize, value: &Spanned<DeValue<'_>>) -> Node {
 /// Joins the tables of another file into `into`: tables key by key, the root's arrays of tables (`[[route]]`) one
 /// after the other; any other key that both set is an error that names both places.
 pub(crate) fn join(into: &mut TableNode, from: TableNode, depth: usize, findings: &mut Findings) {
+    if into.entries.is_empty() {
+        *into = from;
+        return;
+    }
     for entry in from.entries {
         let Some(existing) = into.entries.iter_mut().find(|e| e.key == entry.key) else {
             into.entries.push(entry);

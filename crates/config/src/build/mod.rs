@@ -11,6 +11,7 @@ use crate::diagnostic::Findings;
 use crate::plan::Plan;
 use crate::read::Section;
 use crate::source::Place;
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// Builds the plan. It is only good if there is no error among the findings afterwards.
@@ -50,14 +51,13 @@ fn check_order(timeouts: &Section, findings: &mut Findings) {
 }
 
 /// Says so if a name was given before; `seen` has the names so far.
-fn check_name(name: &str, place: Place, what: &str, seen: &mut Vec<(String, Place)>, findings: &mut Findings) {
-    match seen.iter().find(|(n, _)| n == name) {
-        Some((_, first)) => {
-            findings
-                .add(Code::SameName, place, format!("two {what} are named \"{name}\""))
-                .see("the first one is here", *first)
-                .help("give each a name of its own");
-        }
-        None => seen.push((name.to_string(), place)),
+fn check_name(name: &str, place: Place, what: &str, seen: &mut BTreeMap<String, Place>, findings: &mut Findings) {
+    if let Some(first) = seen.get(name) {
+        findings
+            .add(Code::SameName, place, format!("two {what} are named \"{name}\""))
+            .see("the first one is here", *first)
+            .help("give each a name of its own");
+        return;
     }
+    seen.insert(name.to_string(), place);
 }

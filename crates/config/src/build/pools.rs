@@ -8,6 +8,7 @@ use crate::plan::{Balance, Endpoint, Pool, PoolLimits, PoolTimeouts};
 use crate::read::{Named, Section};
 use crate::source::Place;
 use evenkeel_balance::algorithms;
+use std::collections::BTreeMap;
 
 pub(super) fn pools(root: &Section, defaults: &Section, findings: &mut Findings) -> Vec<Pool> {
     let named = root.named("pool");
@@ -68,21 +69,21 @@ fn balance(section: &Section, findings: &mut Findings) -> Balance {
 }
 
 fn endpoints(section: &Section, findings: &mut Findings) -> Vec<Endpoint> {
-    let mut names: Vec<(String, Place)> = Vec::new();
-    let mut seen: Vec<(String, Place)> = Vec::new();
+    let mut names: BTreeMap<String, Place> = BTreeMap::new();
+    let mut seen: BTreeMap<String, Place> = BTreeMap::new();
     let mut endpoints = Vec::new();
     for endpoint in section.sections("endpoints") {
         let Some(Formed::Address(addr)) = endpoint.formed("addr") else { continue };
         let text = addr.to_string();
         let place = endpoint.place_of("addr");
-        if let Some((_, first)) = seen.iter().find(|(t, _)| *t == text) {
+        if let Some(first) = seen.get(&text) {
             findings
                 .add(Code::SameEndpoint, place, format!("endpoint {text} is in its pool twice"))
                 .see("it is here first", *first)
                 .help("list it once; for a bigger share, raise its weight");
             continue;
         }
-        seen.push((text.clone(), place));
+        seen.insert(text.clone(), place);
         let name = endpoint.text("name").unwrap_or(text);
         check_name(&name, endpoint.place_of("name"), "endpoints of a pool", &mut names, findings);
         endpoints.push(Endpoint {

@@ -30,12 +30,12 @@ pub(super) fn routes(
     if root.set("route").is_none() {
         return catch_all(root, pools, findings);
     }
-    let mut names = Vec::new();
+    let mut names = BTreeMap::new();
     for section in sections.iter().filter(|s| s.set("name").is_some()) {
         let name = section.text("name").unwrap_or_default();
         check_name(&name, section.place_of("name"), "routes", &mut names, findings);
     }
-    let mut taken: BTreeSet<String> = names.into_iter().map(|(name, _)| name).collect();
+    let mut taken: BTreeSet<String> = names.into_keys().collect();
     let pool_sections = root.named("pool");
     let mut placed = Vec::new();
     for section in &sections {
@@ -162,42 +162,53 @@ fn check_references(section: &Section, route: &Route, listeners: &[Listener], po
 /// For each listener and host: every path in one router, as the proxy will do it. A route that names the listener is
 /// more specific than one that does not, so the same path may be there once with and once without.
 fn check_collisions(placed: &[Placed], listeners: &[Listener], findings: &mut Findings) {
-    let mut told = BTreeSet::new();
-    let hosts: BTreeSet<Option<&HostPattern>> =
-        placed.iter().flat_map(|p| p.route.hosts.iter().map(Some)).chain([None]).collect();
-    for listener in listeners {
-        for host in &hosts {
-            let here = |p: &Placed| match host {
-                Some(host) => p.route.hosts.contains(host),
-                None => p.route.hosts.is_empty(),
-            };
-            let mut router = matchit::Router::new();
-            let mut shapes: BTreeMap<String, (usize, bool)> = BTreeMap::new();
-            for named in [true, false] {
-                for (index, p) in placed.iter().enumerate().filter(|(_, p)| p.whole && here(p)) {
-                    let names = p.route.listeners.contains(&listener.name);
-                    if names != named || !(names || p.route.listeners.is_empty()) {
-                        continue;
-                    }
-                    let pattern = p.route.path.to_string();
-                    let shape = path_shape(&pattern);
-                    if let Some(&(first, first_named)) = shapes.get(&shape) {
-                        if first_named == named && told.insert((first, index)) {
-                            same_match(&placed[first], p, findings);
-                        }
-                        continue;
-                    }
-                    if let Err(matchit::InsertError::Conflict { with }) = router.insert(pattern.clone(), index) {
-                        let first = shapes.get(&path_shape(&with)).map(|(first, _)| *first);
-                        if told.insert((first.unwrap_or(usize::MAX), index)) {
-                            path_conflict(first.map(|f| &placed[f]), p, &with, findings);
-                        }
-                        continue;
-                    }
-                    shapes.insert(shape, (index, named));
-                }
-            }
+    let mut by_host: BTreeMap<Option<&HostPattern>, BTreeSet<usize>> = BTreeMap::new();
+    for (index, p) in placed.iter().enumerate().filter(|(_, p)| p.whole) {
+        let any = p.route.hosts.is_empty().then_some(None);
+        for host in p.route.hosts.iter().map(Some).chain(any) {
+            by_host.entry(host).or_default().insert(index);
         }
+    }
+    let mut told = BTreeSet::new();
+    for listener in listeners {
+        for indices in by_host.values() {
+            let names = |index: &usize| placed[*index].route.listeners.contains(&listener.name);
+            let any = |index: &usize| placed[*index].route.listeners.is_empty();
+            let naming = indices.iter().copied().filter(names).map(|index| (index, true));
+            let order = naming.chain(indices.iter().copied().filter(any).map(|index| (index, false)));
+            one_router(placed, order, &mut told, findings);
+        }
+    }
+}
+
+/// Inserts routes, each with whether it names the listener; those that do come first. `told` has the pairs that were
+/// reported for another listener or host.
+fn one_router(
+    placed: &[Placed],
+    order: impl Iterator<Item = (usize, bool)>,
+    told: &mut BTreeSet<(Option<usize>, usize)>,
+    findings: &mut Findings,
+) {
+    let mut router = matchit::Router::new();
+    let mut shapes: BTreeMap<String, (usize, bool)> = BTreeMap::new();
+    for (index, names) in order {
+        let route = &placed[index];
+        let pattern = route.route.path.to_string();
+        let shape = path_shape(&pattern);
+        if let Some(&(first, first_names)) = shapes.get(&shape) {
+            if first_names == names && told.insert((Some(first), index)) {
+                same_match(&placed[first], route, findings);
+            }
+            continue;
+        }
+        if let Err(matchit::InsertError::Conflict { with }) = router.insert(pattern, index) {
+            let first = shapes.get(&path_shape(&with)).map(|(first, _)| *first);
+            if told.insert((first, index)) {
+                path_conflict(first.map(|f| &placed[f]), route, &with, findings);
+            }
+            continue;
+        }
+        shapes.insert(shape, (index, names));
     }
 }
 
