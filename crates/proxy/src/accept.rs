@@ -72,7 +72,8 @@ fn defer_accept(socket: &impl AsFd) {
 
 /// Accepts until the task is dropped.
 pub async fn run(worker: Rc<Worker>, listener: usize, socket: OwnedFd) {
-    let socket = match AsyncFd::with_interest(socket, Interest::READABLE) {
+    // SAFETY: the registration owns the descriptor, and nobody else closes it.
+    let socket = match unsafe { AsyncFd::register_with_interest(socket, Interest::READABLE) } {
         Ok(socket) => socket,
         Err(error) => return tracing::error!(%error, "cannot watch a listening socket"),
     };

@@ -4,7 +4,7 @@
 use crate::clock::CachedClock;
 use crate::stats::Counter;
 use evenkeel_balance::Instant;
-use evenkeel_config::LogTarget;
+use evenkeel_config::plan::LogTarget;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};

@@ -17,7 +17,7 @@ use crate::stream::Stream;
 use crate::talk::{Answered, Talk, write_some};
 use crate::upstream;
 use evenkeel_balance::{Clock, Outcome, Slot};
-use evenkeel_config::RouteTimeouts;
+use evenkeel_config::plan::RouteTimeouts;
 use std::io;
 use std::mem::MaybeUninit;
 

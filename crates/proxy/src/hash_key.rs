@@ -2,7 +2,7 @@
 
 use crate::http1::Request;
 use evenkeel_balance::endpoint::stable_hash;
-use evenkeel_config::HashKey;
+use evenkeel_config::plan::HashKey;
 use std::net::IpAddr;
 
 /// The hash of what `key` names; `None` when the request has none of it.

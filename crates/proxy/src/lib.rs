@@ -8,24 +8,27 @@
 //! 4. Underneath: [`stream`] (sockets that meet the event loop only when they would block), [`buffer`], [`outgoing`],
 //!    [`deadline`], [`clock`].
 
-pub mod accept;
-pub mod access_log;
-pub mod buffer;
-pub mod client;
-pub mod clock;
-pub mod connection;
-pub mod deadline;
-pub mod exchange;
-pub mod fault;
-pub mod hash_key;
+mod accept;
+mod access_log;
+mod buffer;
+mod client;
+mod clock;
+mod connection;
+mod deadline;
+mod exchange;
+mod fault;
+mod hash_key;
 pub mod http1;
-pub mod outgoing;
-pub mod pick;
-pub mod record;
-pub mod route;
+mod outgoing;
+mod pick;
+mod record;
+mod route;
 pub mod server;
 pub mod stats;
-pub mod stream;
-pub mod talk;
-pub mod upstream;
-pub mod worker;
+mod stream;
+mod talk;
+mod upstream;
+mod worker;
+
+pub use server::{Server, StartError};
+pub use worker::Command;

@@ -1,6 +1,7 @@
 //! Which pool gets this request? Host, then path; the most specific wins, whatever the order in the configuration.
 
-use evenkeel_config::{HostPattern, PathPattern, Plan};
+use evenkeel_config::Plan;
+use evenkeel_config::plan::{HostPattern, PathPattern, Route};
 use std::collections::HashMap;
 
 /// Index of a route in the plan.
@@ -23,38 +24,45 @@ impl Router {
     /// The routes of the listener of that name. The plan has no two that are equally specific.
     pub fn new(plan: &Plan, listener: &str) -> Router {
         let mut router = Router::default();
-        let named = |id: &RouteId| plan.routes[*id].listeners.iter().any(|l| &**l == listener);
-        let open = |id: &RouteId| plan.routes[*id].listeners.is_empty();
-        let all = 0..plan.routes.len();
-        let ids: Vec<RouteId> = all.clone().filter(named).chain(all.filter(open)).collect();
+        let index = |route: &Route| plan.routes.iter().position(|r| std::ptr::eq(r, route));
+        let ids: Vec<RouteId> = plan.routes_on(listener).filter_map(index).collect();
         if let [only] = ids[..]
             && plan.routes[only].hosts.is_empty()
             && plan.routes[only].path == PathPattern::Any
         {
             router.sole = Some(only);
         }
-        for id in ids {
-            let route = &plan.routes[id];
-            if route.hosts.is_empty() {
-                insert(&mut router.any, &route.path, id);
-            }
-            for host in &route.hosts {
-                match host {
-                    HostPattern::Exact(host) => {
-                        insert(router.exact.entry(host.clone()).or_default(), &route.path, id);
-                    }
-                    HostPattern::Wildcard(suffix) => {
-                        let at = router.wildcard.iter().position(|(s, _)| s == suffix).unwrap_or_else(|| {
-                            router.wildcard.push((suffix.clone(), Paths::new()));
-                            router.wildcard.len() - 1
-                        });
-                        insert(&mut router.wildcard[at].1, &route.path, id);
-                    }
-                }
+        // A rest takes nothing too, but a route to just that path wins: so it goes in behind all of them.
+        for empty_rest in [false, true] {
+            for &id in &ids {
+                let route = &plan.routes[id];
+                let path: Option<String> =
+                    if empty_rest { route.path.empty_rest() } else { Some(route.path.to_string()) };
+                path.into_iter().for_each(|path| router.insert(&route.hosts, &path, id));
             }
         }
         router.wildcard.sort_by_key(|(suffix, _)| std::cmp::Reverse(suffix.len()));
         router
+    }
+
+    /// What conflicts was inserted before: routes that name the listener come first.
+    fn insert(&mut self, hosts: &[HostPattern], path: &str, id: RouteId) {
+        if hosts.is_empty() {
+            let _ = self.any.insert(path, id);
+        }
+        for host in hosts {
+            let paths = match host {
+                HostPattern::Exact(host) => self.exact.entry(host.clone()).or_default(),
+                HostPattern::Wildcard(suffix) => {
+                    let at = self.wildcard.iter().position(|(s, _)| s == suffix).unwrap_or_else(|| {
+                        self.wildcard.push((suffix.clone(), Paths::new()));
+                        self.wildcard.len() - 1
+                    });
+                    &mut self.wildcard[at].1
+                }
+            };
+            let _ = paths.insert(path, id);
+        }
     }
 
     /// The route for a request, or `None` when no route takes it. `host` as the client wrote it; `path` without query.
@@ -63,7 +71,7 @@ impl Router {
         if self.sole.is_some() {
             return self.sole;
         }
-        let host = without_port(host);
+        let (host, path) = (without_port(host), if path == "*" { "/" } else { path });
         if host.bytes().any(|b| b.is_ascii_uppercase()) {
             return self.find_lower(&host.to_ascii_lowercase(), path);
         }
@@ -78,13 +86,6 @@ impl Router {
             self.wildcard.iter().filter(fits).find_map(|(_, paths)| at(paths))
         };
         exact().or_else(wildcard).or_else(|| at(&self.any))
-    }
-}
-
-/// The first that is inserted wins: routes that name the listener come first.
-fn insert(paths: &mut Paths, path: &PathPattern, id: RouteId) {
-    for pattern in path.for_matchit() {
-        let _ = paths.insert(pattern, id);
     }
 }
 

@@ -9,7 +9,8 @@ use crate::stats::WorkerStats;
 use crate::upstream::{Endpoint, WorkerPool};
 use crate::worker::{self, Command, Parts, WorkerListener};
 use evenkeel_balance::{EndpointId, EndpointSpec, Pool, Seat};
-use evenkeel_config::{Address, LogTarget, Plan, Workers};
+use evenkeel_config::Plan;
+use evenkeel_config::plan::{self, Address, LogTarget, Workers};
 use std::fmt;
 use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
@@ -162,7 +163,7 @@ impl Server {
 }
 
 fn listeners(plan: &Plan, open: &[Arc<AtomicUsize>]) -> Vec<WorkerListener> {
-    let one = |(listener, open): (&evenkeel_config::Listener, &Arc<AtomicUsize>)| WorkerListener {
+    let one = |(listener, open): (&plan::Listener, &Arc<AtomicUsize>)| WorkerListener {
         router: Router::new(plan, &listener.name),
         limits: Limits { head: listener.limits.headers, fields: listener.limits.header_count.min(FIELDS_MAX) },
         timeouts: listener.timeouts,
@@ -178,15 +179,15 @@ fn listeners(plan: &Plan, open: &[Arc<AtomicUsize>]) -> Vec<WorkerListener> {
 
 /// A pool as all workers share it.
 struct SharedPool<'p> {
-    plan: &'p evenkeel_config::Pool,
+    plan: &'p plan::Pool,
     pool: Pool,
     /// By slot: index in the plan and address.
     endpoints: Vec<(usize, Option<SocketAddr>)>,
 }
 
 impl<'p> SharedPool<'p> {
-    fn new(plan: &'p evenkeel_config::Pool, workers: usize) -> SharedPool<'p> {
-        let spec = |e: &evenkeel_config::Endpoint| {
+    fn new(plan: &'p plan::Pool, workers: usize) -> SharedPool<'p> {
+        let spec = |e: &plan::Endpoint| {
             EndpointSpec::new(&e.name)
                 .weight(e.weight.into())
                 .priority(e.priority)

@@ -199,7 +199,7 @@ impl WorkerStats {
             requests: std::array::from_fn(|_| ByStatus::default()),
             duration: std::array::from_fn(|_| histogram()),
         };
-        let pool = |pool: &evenkeel_config::Pool| PoolStats {
+        let pool = |pool: &evenkeel_config::plan::Pool| PoolStats {
             endpoints: pool.endpoints.iter().map(|_| EndpointStats::default()).collect(),
             duration: histogram(),
             ttfb: histogram(),

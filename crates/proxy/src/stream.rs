@@ -43,7 +43,9 @@ impl Stream {
 
     #[cold]
     fn register(&self) -> io::Result<&AsyncFd<RawFd>> {
-        let registered = AsyncFd::new(self.fd.as_raw_fd())?;
+        // SAFETY: the descriptor is owned by this stream, and closed only after the registration is gone: fields drop in
+        // the order of their declaration.
+        let registered = unsafe { AsyncFd::register(self.fd.as_raw_fd()) }?;
         Ok(self.registered.get_or_init(|| registered))
     }
 

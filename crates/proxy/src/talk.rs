@@ -12,7 +12,7 @@ use crate::pick::InFlight;
 use crate::record::{Phase, Record};
 use crate::stream::Stream;
 use evenkeel_balance::{Clock, Outcome};
-use evenkeel_config::RouteTimeouts;
+use evenkeel_config::plan::RouteTimeouts;
 use std::future::{Future, poll_fn};
 use std::mem::MaybeUninit;
 use std::pin::pin;

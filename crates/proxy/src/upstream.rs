@@ -3,7 +3,7 @@
 use crate::stats::PoolStats;
 use crate::stream::Stream;
 use evenkeel_balance::{Balancer, Instant, Slot};
-use evenkeel_config::HashKey;
+use evenkeel_config::plan::HashKey;
 use rustix::io::Errno;
 use std::cell::RefCell;
 use std::io;
