@@ -28,8 +28,8 @@ request is user plus system time of the proxy's worker over the requests answere
 few percent, while requests per second do not hold at all and only inform. The loop is closed, so nothing here says \
 anything of latency.
 
-HAProxy cannot write an access log to a file: it logs to a datagram socket that the lab reads. NGINX and evenkeel write \
-a file through a buffer.
+HAProxy cannot write an access log to a file: it keeps a ring that it sends over TCP to the lab, the cheapest way it \
+has that loses no line. NGINX and evenkeel write a file through a buffer.
 
 HAPROXY_BIN, a command of several words if need be, measures another HAProxy beside the installed one.",
     args: Arguments::augment_args,

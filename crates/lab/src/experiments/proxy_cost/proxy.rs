@@ -2,6 +2,7 @@
 //! its command line.
 
 use super::case::Setup;
+use super::sink::Sink;
 use crate::child::{self, Child};
 use crate::error::{Error, Result};
 use crate::machine;
@@ -21,10 +22,12 @@ pub struct Site<'a> {
     pub endpoints: [u16; 2],
     /// How it is set up.
     pub setup: Setup,
+    /// Where lines of the access log are sent by those that write no files.
+    pub log_port: u16,
 }
 
 impl Site<'_> {
-    /// Where the access log goes: a file, or for those that write to none, a datagram socket that the lab reads.
+    /// The file of the access log.
     pub fn log(&self) -> PathBuf {
         self.folder.join("access.log")
     }
@@ -121,11 +124,11 @@ impl Proxy {
     /// If it does not come up, or changes an answer.
     pub fn start(&self, endpoints: [u16; 2], setup: Setup, core: usize) -> Result<Running> {
         let folder = Scratch::new()?;
-        let site = Site { folder: folder.path(), port: origin::free_ports()?[0], endpoints, setup };
+        let sink = (setup == Setup::Logged && self.kind.logs_to_socket).then(Sink::open).transpose()?;
+        let log_port = sink.as_ref().map_or(0, |sink| sink.port);
+        let site = Site { folder: folder.path(), port: origin::free_ports()?[0], endpoints, setup, log_port };
         let (port, log) = (site.port, site.log());
         let config = folder.write(self.kind.config_name, (self.kind.config)(&site))?;
-        let sink = (setup == Setup::Logged && self.kind.logs_to_socket).then(|| super::sink::Sink::open(&log));
-        let sink = sink.transpose()?;
         let said = folder.path().join("said");
         let command = (self.kind.arguments)(&self.command, folder.path(), &config);
         let process = Child::spawn(&self.name, &command, Some(core), &said)?;
@@ -147,7 +150,7 @@ pub struct Running {
     pub pids: Vec<u32>,
     process: Child,
     log: PathBuf,
-    sink: Option<super::sink::Sink>,
+    sink: Option<Sink>,
     folder: Scratch,
 }
 
@@ -211,26 +214,42 @@ balance = "random"
 }
 
 fn haproxy(site: &Site) -> String {
-    let (global_log, log) = match site.setup {
+    // A ring sent over TCP is its cheapest log here, and loses no line: +3 us, against +8 over UDP, while a datagram
+    // socket of the file system lost half of the lines.
+    let (log, ring) = match site.setup {
         Setup::Logged => (
-            format!("  log {} len 1024 format rfc3164 local0 info\n", site.log().display()),
-            "  log global\n  option httplog\n",
+            "  log ring@lines len 1024 format rfc3164 local0 info\n  option httplog\n",
+            format!(
+                "ring lines
+  format rfc3164
+  maxlen 1200
+  size 1048576
+  timeout connect 5s
+  timeout server 10s
+  server lab 127.0.0.1:{} log-proto octet-count
+",
+                site.log_port
+            ),
         ),
-        Setup::Plain | Setup::CloseUpstream => (String::new(), ""),
+        Setup::Plain | Setup::CloseUpstream => ("", String::new()),
     };
-    let close = if site.setup == Setup::CloseUpstream { "  option httpclose\n" } else { "  http-reuse always\n" };
+    let close = if site.setup == Setup::CloseUpstream { "option httpclose" } else { "http-reuse always" };
     let [first, second] = site.endpoints;
+    // Measured to be its best here: defer-accept 56 -> 39 us where clients close, splice-response 587 -> 423 us for 1 MB
+    // and 44 -> 35 for 64 kB (splice-auto: 519 and 48).
     format!(
         "global
   nbthread 1
-  maxconn 8000
-{global_log}defaults
+  maxconn 6000
+{ring}defaults
   mode http
   timeout connect 5s
   timeout client 60s
   timeout server 60s
-{log}{close}frontend web
-  bind 127.0.0.1:{port} backlog 4096
+  option splice-response
+  {close}
+{log}frontend web
+  bind 127.0.0.1:{port} backlog 4096 defer-accept
   default_backend app
 backend app
   balance random
@@ -251,7 +270,8 @@ fn nginx(site: &Site) -> String {
         Setup::Plain | Setup::Logged => ("keepalive 256; keepalive_requests 1000000000;", "\"\""),
     };
     let [first, second] = site.endpoints;
-    // Buffers hold the largest answer, so that no client, however slow, sends it through the disk.
+    // More buffers cost more here: 1 MB took 850 us through 32 of them and 430 through 8. Without a file to spill to, a
+    // slow client slows the endpoint and spares the disk. `deferred`: 52 -> 41 us where clients close.
     format!(
         "{preamble}  {log};
   tcp_nodelay on;
@@ -264,13 +284,13 @@ fn nginx(site: &Site) -> String {
     {keep}
   }}
   server {{
-    listen 127.0.0.1:{port} backlog=4096;
+    listen 127.0.0.1:{port} backlog=4096 deferred;
     location / {{
       proxy_pass http://app;
       proxy_http_version 1.1;
       proxy_set_header Connection {connection};
-      proxy_buffers 32 32k;
-      proxy_busy_buffers_size 256k;
+      proxy_buffers 8 32k;
+      proxy_busy_buffers_size 64k;
       proxy_max_temp_file_size 0;
     }}
   }}
@@ -290,11 +310,12 @@ mod tests {
         for kind in KINDS {
             let text = |setup| {
                 let folder = Path::new("somewhere");
-                (kind.config)(&Site { folder, port: 1, endpoints: [2, 3], setup })
+                (kind.config)(&Site { folder, port: 1, endpoints: [2, 3], setup, log_port: 4 })
             };
             let texts = [text(Setup::Plain), text(Setup::CloseUpstream), text(Setup::Logged)];
             assert!(texts[0] != texts[1] && texts[0] != texts[2] && texts[1] != texts[2], "{}", kind.name);
-            assert!(texts[2].contains("access.log"), "{}", kind.name);
+            let log = if kind.logs_to_socket { "127.0.0.1:4 " } else { "access.log" };
+            assert!(texts[2].contains(log), "{}", kind.name);
             assert!(
                 texts.iter().all(|text| text.contains("127.0.0.1:2") && text.contains("127.0.0.1:3")),
                 "{}",
