@@ -184,13 +184,8 @@ impl fmt::Display for Value {
 mod tests {
     use super::*;
 
-    static TABLE: &[Param] = &[Param {
-        name: "draws",
-        kind: Kind::Int { min: 1, max: 16 },
-        default: Value::Int(2),
-        help: "",
-        why: "",
-    }];
+    static TABLE: &[Param] =
+        &[Param { name: "draws", kind: Kind::Int { min: 1, max: 16 }, default: Value::Int(2), help: "", why: "" }];
 
     #[test]
     fn says_what_is_allowed() {

@@ -134,6 +134,18 @@ pub struct Seat {
     pub workers: u32,
 }
 
+impl Default for Seat {
+    /// The only worker.
+    fn default() -> Seat {
+        Seat { worker: 0, workers: 1 }
+    }
+}
+
+/// Compiles a set to a table of slots, which a plane walks or indexes by hash.
+pub type MakeTable = fn(&EndpointSet, &Params) -> Box<[Slot]>;
+/// Makes the picker of one worker, or says which parameter it refuses.
+pub type MakePicker = fn(&Params, Seat) -> Result<Box<dyn Picker>, ParamError>;
+
 /// One row of the registry.
 pub struct Algorithm {
     /// Its name in the configuration.
@@ -153,7 +165,7 @@ pub struct Algorithm {
     /// What can be set.
     pub params: &'static [Param],
     /// For planes that cannot call us per request (kernel maps): the slots in table order.
-    pub table: Option<fn(&EndpointSet, &Params) -> Box<[Slot]>>,
+    pub table: Option<MakeTable>,
     /// Makes a picker. Checks what ranges alone cannot say.
-    pub new: fn(&Params, Seat) -> Result<Box<dyn Picker>, ParamError>,
+    pub new: MakePicker,
 }

@@ -1,0 +1,156 @@
+//! Round robin: each endpoint in turn, smoothly by weight.
+//! Source: earliest deadline first over virtual time, as in start-time fair queueing (Goyal, Vin and Cheng 1996).
+//! Use when requests cost the same everywhere. Not when endpoints or requests differ: it never looks at load.
+
+use crate::heap::IndexedHeap;
+use crate::loads::Loads;
+use crate::picker::{Algorithm, Needs, NoPick, PickContext, Picker, Promises, Seat};
+use crate::set::{EndpointSet, Slot};
+use crate::time::Instant;
+
+/// The row of the registry.
+pub static ALGORITHM: Algorithm = Algorithm {
+    name: "round_robin",
+    aliases: &["roundrobin", "rr"],
+    summary: "each endpoint in turn, smoothly by weight, whatever the loads",
+    docs: include_str!("docs/round_robin.md"),
+    source: "Goyal, Vin and Cheng, Start-time Fair Queueing (1996); Envoy's and HAProxy's deadline schedulers",
+    needs: Needs { key: false, in_flight: false, latency: false, probes: false },
+    promises: Promises {
+        shares_when_idle: true,
+        shares_when_busy: true,
+        shares_whatever_the_load: true,
+        affinity: false,
+    },
+    params: &[],
+    table: None,
+    new: |_, seat| Ok(Box::new(RoundRobin { seat, ..RoundRobin::default() })),
+};
+
+/// Virtual time in which every endpoint gets as many requests as its weight says. An endpoint of weight w comes up
+/// every `ROUND / w`; the rounding of that is below 2^-16 of a share for weights up to 65,535.
+const ROUND: u64 = 1 << 32;
+
+#[derive(Default)]
+struct RoundRobin {
+    seat: Seat,
+    /// By slot, the virtual time at which it is due.
+    due: IndexedHeap<u64>,
+    /// By slot.
+    stride: Vec<u64>,
+    /// The virtual time of the latest pick.
+    clock: u64,
+}
+
+impl Picker for RoundRobin {
+    #[inline]
+    fn choose(&mut self, cx: &mut PickContext<'_>) -> Result<Slot, NoPick> {
+        let admits = |slot: u32| cx.set.get(Slot(slot)).is_some_and(|m| cx.admits(m));
+        let slot = self.due.first_where(admits).map(Slot).ok_or_else(|| cx.refusal())?;
+        if let Some(trace) = cx.trace.as_deref_mut() {
+            let due = self.due.key(slot.0).unwrap_or_default() as f64 / ROUND as f64;
+            cx.set.get(slot).into_iter().for_each(|m| trace.candidate(m, cx.loads, Some(due)));
+            trace.rule = "its turn: the earliest virtual deadline";
+        }
+        Ok(slot)
+    }
+
+    /// Endpoints that stay keep their place in the turn, in proportion where their weight changed.
+    fn on_set(&mut self, set: &EndpointSet, _loads: &Loads, _now: Instant) {
+        let old = std::mem::take(&mut self.due);
+        let old_stride = std::mem::take(&mut self.stride);
+        self.due.clear(set.slots());
+        self.stride = vec![0; set.slots()];
+        for (i, m) in set.members().iter().enumerate() {
+            let stride = ROUND / u64::from(m.weight);
+            let kept = old.key(m.slot.0).map(|due| {
+                let wait = due.saturating_sub(self.clock).min(ROUND);
+                (wait as f64 / old_stride[m.slot.index()] as f64).min(1.0)
+            });
+            // Workers start at different places of the round, or all would hit the same endpoint first.
+            let start =
+                (i as f64 + 0.5) / set.len() as f64 + f64::from(self.seat.worker) / f64::from(self.seat.workers);
+            let part = kept.unwrap_or(start.fract());
+            self.stride[m.slot.index()] = stride;
+            self.due.push(m.slot.0, self.clock + (part * stride as f64) as u64);
+        }
+    }
+
+    #[inline]
+    fn on_start(&mut self, slot: Slot, _loads: &Loads, _now: Instant) {
+        let Some(due) = self.due.key(slot.0) else { return };
+        if self.due.first() == Some(slot.0) {
+            self.clock = self.clock.max(due);
+        }
+        // Who was full for long comes back at most one round behind, or it would get a burst of all it missed.
+        let next = (due + self.stride[slot.index()]).max(self.clock.saturating_sub(ROUND));
+        self.due.update(slot.0, next);
+        if self.clock > u64::MAX / 2 {
+            self.rebase();
+        }
+    }
+}
+
+impl RoundRobin {
+    /// Moves virtual time back to 0 before it overflows: after 2^31 rounds.
+    #[cold]
+    fn rebase(&mut self) {
+        let back = self.clock;
+        self.due.shift(|due| due.saturating_sub(back));
+        self.clock = 0;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::picker::Seat;
+    use crate::{Balancer, EndpointSpec, Instant, Outcome, Params, Pool, Request};
+
+    fn balancer(pool: &Pool, seat: Seat) -> Balancer {
+        pool.balancer(&super::ALGORITHM, &Params::defaults(&[]), seat, 1).unwrap()
+    }
+
+    fn picks(b: &mut Balancer, count: usize) -> Vec<usize> {
+        let mut pick = |_| {
+            let t = b.start(&Request::default(), Instant(0)).unwrap();
+            let slot = t.slot().index();
+            b.end(t, Outcome::Success, Instant(0));
+            slot
+        };
+        (0..count).map(&mut pick).collect()
+    }
+
+    #[test]
+    fn takes_turns_smoothly_by_weight() {
+        let mut pool = Pool::new(1);
+        pool.update(&[("a", 5), ("b", 1), ("c", 1)].map(|(n, w)| EndpointSpec::new(n).weight(w)));
+        let got = picks(&mut balancer(&pool, Seat { worker: 0, workers: 1 }), 7000);
+        for window in got.windows(7) {
+            let heavy = window.iter().filter(|&&s| s == 0).count();
+            assert!((4..=6).contains(&heavy), "{window:?}");
+        }
+        assert_eq!([0, 1, 2].map(|s| got.iter().filter(|&&g| g == s).count()), [5000, 1000, 1000]);
+    }
+
+    #[test]
+    fn workers_start_apart() {
+        let mut pool = Pool::new(4);
+        pool.update(&["a", "b", "c", "d"].map(EndpointSpec::new));
+        let mut first: Vec<_> =
+            (0..4).map(|worker| picks(&mut balancer(&pool, Seat { worker, workers: 4 }), 1)[0]).collect();
+        first.sort_unstable();
+        assert_eq!(first, [0, 1, 2, 3]);
+    }
+
+    #[test]
+    fn a_live_weight_change_takes_effect_at_once() {
+        let mut pool = Pool::new(1);
+        let specs = |w| [EndpointSpec::new("a").weight(w), EndpointSpec::new("b")];
+        pool.update(&specs(1));
+        let mut b = balancer(&pool, Seat { worker: 0, workers: 1 });
+        assert_eq!(picks(&mut b, 1000).iter().filter(|&&s| s == 0).count(), 500);
+        pool.update(&specs(3));
+        let heavy = picks(&mut b, 1000).iter().filter(|&&s| s == 0).count();
+        assert!((749..=751).contains(&heavy), "{heavy}");
+    }
+}

@@ -1,0 +1,54 @@
+//! Every balancing decision of evenkeel: which endpoint gets this request?
+//!
+//! The crate does no I/O and reads no clock: the moment and the random generator are passed in, so that a live proxy, a
+//! DNS server and a simulator in virtual time run the very same code. Read the files in this order:
+//!
+//! 1. [`time`], [`rng`], [`decay`]: moments, seeded chance, and how old numbers fade.
+//! 2. [`endpoint`], [`set`]: who could get the request, folded once into an immutable [`EndpointSet`].
+//! 3. [`loads`]: what is known of each endpoint. Measurement is apart from choice.
+//! 4. [`picker`]: what an algorithm is; [`algorithms`]: all of them, in one registry; [`params`]: what can be set.
+//! 5. [`balancer`]: one worker and one pool, the seam that shells call: `start` gives a [`Ticket`], `end` takes it.
+//! 6. [`pool`] and [`published`]: from the configured endpoints to the set that every worker sees.
+//! 7. [`explain`]: why this pick.
+//!
+//! ```
+//! use evenkeel_balance::{algorithms, EndpointSpec, Instant, Outcome, Params, Pool, Request, Seat};
+//!
+//! let mut pool = Pool::new(1);
+//! pool.update(&[EndpointSpec::new("10.0.0.1:80"), EndpointSpec::new("10.0.0.2:80").weight(2)]);
+//! let algorithm = algorithms::find("random").unwrap();
+//! let params = Params::defaults(algorithm.params);
+//! let mut balancer = pool.balancer(algorithm, &params, Seat { worker: 0, workers: 1 }, 42).unwrap();
+//!
+//! let ticket = balancer.start(&Request::default(), Instant(0)).unwrap();
+//! assert_eq!(balancer.loads().in_flight(ticket.slot()), 1);
+//! balancer.end(ticket, Outcome::Success, Instant(1_000_000));
+//! ```
+#![forbid(unsafe_code)]
+
+pub mod algorithms;
+pub mod balancer;
+pub mod decay;
+pub mod draw;
+pub mod endpoint;
+pub mod explain;
+pub(crate) mod heap;
+pub mod loads;
+pub mod params;
+pub mod picker;
+pub mod pool;
+pub mod published;
+pub mod rng;
+pub mod set;
+pub mod time;
+
+pub use balancer::{Balancer, End, LoadReport, Outcome, Request, Ticket};
+pub use endpoint::{EndpointId, EndpointSpec};
+pub use explain::Explanation;
+pub use loads::Loads;
+pub use params::{Param, Params};
+pub use picker::{Algorithm, Needs, NoPick, PickContext, Picker, Promises, Seat};
+pub use pool::Pool;
+pub use rng::Rng;
+pub use set::{EndpointSet, Exclusion, Member, Slot};
+pub use time::{Clock, Instant};

@@ -1,0 +1,148 @@
+//! Which endpoints does a pool have, and in which slots? Turns the configured endpoints into the set that every worker
+//! sees. Counts and slots follow an endpoint's identity, so they survive joins, leaves, reorderings and reloads.
+
+use crate::balancer::Balancer;
+use crate::endpoint::{EndpointId, EndpointSpec};
+use crate::loads::Counts;
+use crate::params::{ParamError, Params};
+use crate::picker::{Algorithm, Seat};
+use crate::published::Published;
+use crate::set::{EndpointSet, Slot};
+use std::collections::BTreeMap;
+
+/// What workers see of a pool: the set, and counts with room for each of its slots.
+#[derive(Debug)]
+pub struct View {
+    /// Who may get a request.
+    pub set: EndpointSet,
+    /// How many each has in flight.
+    pub counts: Counts,
+}
+
+/// The control side of one pool. Lives on one thread; workers hold [`Balancer`]s.
+#[derive(Debug)]
+pub struct Pool {
+    published: Published<View>,
+    counts: Counts,
+    slots: BTreeMap<EndpointId, Slot>,
+    /// Slots whose endpoint left, with the generation that no longer had it.
+    left: Vec<(Slot, u64)>,
+    slots_used: u32,
+}
+
+impl Pool {
+    /// A pool without endpoints for `workers` workers.
+    pub fn new(workers: u32) -> Pool {
+        let counts = Counts::new(workers);
+        let view = View { set: EndpointSet::default(), counts: counts.clone() };
+        Pool { published: Published::new(view), counts, slots: BTreeMap::new(), left: Vec::new(), slots_used: 0 }
+    }
+
+    /// Replaces the endpoints. Those that stay keep slot and counts, whatever their order. Of specs with the same
+    /// identity the first counts.
+    pub fn update(&mut self, specs: &[EndpointSpec]) {
+        let mut placed: Vec<(Slot, EndpointSpec)> = Vec::with_capacity(specs.len());
+        let mut slots = BTreeMap::new();
+        let mut free = self.reclaim();
+        for spec in specs {
+            if slots.contains_key(&spec.id) {
+                continue;
+            }
+            let slot = self.slots.remove(&spec.id).or_else(|| free.pop()).unwrap_or_else(|| {
+                self.slots_used += 1;
+                Slot(self.slots_used - 1)
+            });
+            slots.insert(spec.id, slot);
+            placed.push((slot, spec.clone()));
+        }
+        self.counts = self.counts.grown_to(self.slots_used as usize);
+        let view = View { set: EndpointSet::new(&placed), counts: self.counts.clone() };
+        let generation = self.published.publish(view);
+        // Free slots that were not needed are as good as just left: both are idle once all workers moved on.
+        let gone = std::mem::replace(&mut self.slots, slots).into_values().chain(free);
+        self.left.extend(gone.map(|slot| (slot, generation)));
+    }
+
+    /// Slots that no worker can pick any more and whose last ticket ended.
+    fn reclaim(&mut self) -> Vec<Slot> {
+        let oldest = self.published.oldest_seen();
+        let counts = &self.counts;
+        let idle = |&(slot, generation): &(Slot, u64)| generation <= oldest && counts.in_flight(slot) == 0;
+        let (free, left) = self.left.iter().copied().partition(idle);
+        self.left = left;
+        free.into_iter().map(|(slot, _): (Slot, u64)| slot).collect()
+    }
+
+    /// The slot of an endpoint, if configured.
+    pub fn slot_of(&self, id: EndpointId) -> Option<Slot> {
+        self.slots.get(&id).copied()
+    }
+
+    /// Requests in flight at an endpoint over all workers.
+    pub fn in_flight(&self, slot: Slot) -> u32 {
+        self.counts.in_flight(slot)
+    }
+
+    /// What workers see now.
+    pub fn view(&self) -> std::sync::Arc<View> {
+        self.published.current()
+    }
+
+    /// The balancer of one worker. Workers that share `seed` still draw differently.
+    ///
+    /// # Errors
+    /// Parameters that the algorithm refuses.
+    pub fn balancer(
+        &self,
+        algorithm: &Algorithm,
+        params: &Params,
+        seat: Seat,
+        seed: u64,
+    ) -> Result<Balancer, ParamError> {
+        Ok(Balancer::new((algorithm.new)(params, seat)?, self.published.reader(), seat, seed))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::algorithms;
+    use crate::balancer::{Outcome, Request};
+    use crate::time::Instant;
+
+    fn balancer(pool: &Pool) -> Balancer {
+        let a = algorithms::default();
+        pool.balancer(a, &Params::defaults(a.params), Seat { worker: 0, workers: 1 }, 1).unwrap()
+    }
+
+    #[test]
+    fn a_slot_is_reused_only_after_its_last_ticket_ended_and_all_workers_moved_on() {
+        let mut pool = Pool::new(1);
+        pool.update(&[EndpointSpec::new("a")]);
+        let mut b = balancer(&pool);
+        let ticket = b.start(&Request::default(), Instant(0)).unwrap();
+        let old = ticket.slot();
+        pool.update(&[EndpointSpec::new("b")]);
+        assert_ne!(pool.slot_of(EndpointId::of("b")), Some(old), "a ticket is still out");
+        b.end(ticket, Outcome::Success, Instant(1));
+        pool.update(&[EndpointSpec::new("b"), EndpointSpec::new("c")]);
+        assert_ne!(pool.slot_of(EndpointId::of("c")), Some(old), "the worker has not seen that it left");
+        let ticket = b.start(&Request::default(), Instant(2)).unwrap();
+        b.end(ticket, Outcome::Success, Instant(3));
+        pool.update(&[EndpointSpec::new("b"), EndpointSpec::new("c"), EndpointSpec::new("d")]);
+        assert_eq!(pool.slot_of(EndpointId::of("d")), Some(old));
+    }
+
+    #[test]
+    fn an_endpoint_keeps_slot_and_counts_through_a_reordering() {
+        let mut pool = Pool::new(1);
+        pool.update(&[EndpointSpec::new("a"), EndpointSpec::new("b")]);
+        let mut b = balancer(&pool);
+        let ticket = b.start(&Request::default(), Instant(0)).unwrap();
+        let slots = ["a", "b"].map(|n| pool.slot_of(EndpointId::of(n)));
+        pool.update(&[EndpointSpec::new("c"), EndpointSpec::new("b"), EndpointSpec::new("a")]);
+        assert_eq!(["a", "b"].map(|n| pool.slot_of(EndpointId::of(n))), slots);
+        assert_eq!(pool.in_flight(ticket.slot()), 1);
+        b.end(ticket, Outcome::Success, Instant(1));
+    }
+}

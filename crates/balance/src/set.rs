@@ -1,0 +1,233 @@
+//! Who may get a request now? An immutable [`EndpointSet`]: control code folds weights, drain and priority into it
+//! once, so that no algorithm ever asks whether an endpoint is up.
+
+use crate::endpoint::{EndpointId, EndpointSpec};
+use crate::rng::Rng;
+
+/// An endpoint's number in its pool: stable while the endpoint stays, reused only after its last ticket ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Slot(pub(crate) u32);
+
+impl Slot {
+    /// For indexing arrays kept beside a pool.
+    #[inline]
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// One eligible endpoint.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Member {
+    /// Its number in the pool.
+    pub slot: Slot,
+    /// Who it is.
+    pub id: EndpointId,
+    /// At least 1.
+    pub weight: u32,
+    /// Most in flight at once; 0 for no limit.
+    pub in_flight_max: u32,
+}
+
+/// Why an endpoint cannot be picked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Exclusion {
+    /// Its weight is 0.
+    WeightZero,
+    /// It drains.
+    Draining,
+    /// A tier of higher priority has eligible endpoints.
+    LowerPriority,
+    /// This request has tried it.
+    Tried,
+    /// It is at its limit of requests in flight.
+    Full,
+}
+
+/// The eligible endpoints of a pool at one moment, ready for weighted draws.
+#[derive(Clone, Debug, Default)]
+pub struct EndpointSet {
+    members: Box<[Member]>,
+    position: Box<[u32]>,
+    excluded: Box<[(Slot, EndpointId, Exclusion)]>,
+    weight_total: u64,
+    /// Empty when all weights are equal.
+    alias: Box<[Alias]>,
+}
+
+/// One column of Walker's alias table (Vose's construction): keep this index when a 32-bit draw is below `keep`.
+#[derive(Clone, Copy, Debug)]
+struct Alias {
+    keep: u32,
+    other: u32,
+}
+
+const ABSENT: u32 = u32::MAX;
+
+impl EndpointSet {
+    /// Folds specs, each with its slot, into the set. Keeps the order given.
+    pub fn new(specs: &[(Slot, EndpointSpec)]) -> EndpointSet {
+        let usable = |s: &EndpointSpec| s.weight > 0 && !s.drain;
+        let tier = specs.iter().filter(|(_, s)| usable(s)).map(|(_, s)| s.priority).min();
+        let mut members = Vec::with_capacity(specs.len());
+        let mut excluded = Vec::new();
+        for (slot, s) in specs {
+            let exclusion = match () {
+                () if s.drain => Exclusion::Draining,
+                () if s.weight == 0 => Exclusion::WeightZero,
+                () if Some(s.priority) != tier => Exclusion::LowerPriority,
+                () => {
+                    let (weight, in_flight_max) = (s.weight, s.in_flight_max);
+                    members.push(Member { slot: *slot, id: s.id, weight, in_flight_max });
+                    continue;
+                }
+            };
+            excluded.push((*slot, s.id, exclusion));
+        }
+        let slots = specs.iter().map(|(slot, _)| slot.index() + 1).max().unwrap_or(0);
+        let mut position = vec![ABSENT; slots];
+        for (i, m) in members.iter().enumerate() {
+            position[m.slot.index()] = i as u32;
+        }
+        let weight_total = members.iter().map(|m| u64::from(m.weight)).sum();
+        let equal = members.windows(2).all(|w| w[0].weight == w[1].weight);
+        let alias = if equal { Box::default() } else { alias_table(&members, weight_total) };
+        EndpointSet {
+            members: members.into(),
+            position: position.into(),
+            excluded: excluded.into(),
+            weight_total,
+            alias,
+        }
+    }
+
+    /// The eligible endpoints, in the order given.
+    #[inline]
+    pub fn members(&self) -> &[Member] {
+        &self.members
+    }
+
+    /// How many are eligible.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.members.len()
+    }
+
+    /// Whether none is.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.members.is_empty()
+    }
+
+    /// The endpoints that are configured but not eligible, and why.
+    pub fn excluded(&self) -> &[(Slot, EndpointId, Exclusion)] {
+        &self.excluded
+    }
+
+    /// One more than the highest slot, eligible or not: the length of arrays indexed by slot.
+    #[inline]
+    pub fn slots(&self) -> usize {
+        self.position.len()
+    }
+
+    /// The member at this slot, if eligible.
+    #[inline]
+    pub fn get(&self, slot: Slot) -> Option<&Member> {
+        self.members.get(self.position_of(slot)?)
+    }
+
+    /// The index in [`members`](Self::members) of this slot, if eligible.
+    #[inline]
+    pub fn position_of(&self, slot: Slot) -> Option<usize> {
+        self.position.get(slot.index()).filter(|&&p| p != ABSENT).map(|&p| p as usize)
+    }
+
+    /// The sum of the weights.
+    #[inline]
+    pub fn weight_total(&self) -> u64 {
+        self.weight_total
+    }
+
+    /// Whether all weights are equal.
+    #[inline]
+    pub fn weights_equal(&self) -> bool {
+        self.alias.is_empty()
+    }
+
+    /// The index of a random member, each with the probability of its share of the weights, in O(1). The set must
+    /// not be empty.
+    #[inline]
+    pub fn draw(&self, rng: &mut Rng) -> usize {
+        if self.alias.is_empty() {
+            return rng.below(self.members.len() as u32) as usize;
+        }
+        // The high half picks the column and the low half decides in it: independent bits of one number.
+        let r = rng.next_u64();
+        let column = ((r >> 32) * self.alias.len() as u64) >> 32;
+        let a = self.alias[column as usize];
+        if (r as u32) < a.keep { column as usize } else { a.other as usize }
+    }
+}
+
+fn alias_table(members: &[Member], total: u64) -> Box<[Alias]> {
+    let n = members.len() as f64;
+    let mut scaled: Vec<f64> = members.iter().map(|m| f64::from(m.weight) * n / total as f64).collect();
+    let mut table = vec![Alias { keep: u32::MAX, other: 0 }; members.len()];
+    let (mut small, mut large): (Vec<usize>, Vec<usize>) = (0..members.len()).partition(|&i| scaled[i] < 1.0);
+    while let (Some(&s), Some(&l)) = (small.last(), large.last()) {
+        small.pop();
+        table[s] = Alias { keep: (scaled[s] * 4_294_967_296.0) as u32, other: l as u32 };
+        scaled[l] -= 1.0 - scaled[s];
+        if scaled[l] < 1.0 {
+            large.pop();
+            small.push(l);
+        }
+    }
+    // Those left are 1 but for rounding: they keep every draw, also the one in 2^32 that equals `keep`.
+    for i in small.into_iter().chain(large) {
+        table[i] = Alias { keep: u32::MAX, other: i as u32 };
+    }
+    table.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn set(weights: &[u32]) -> EndpointSet {
+        let spec = |(i, &w): (usize, &u32)| (Slot(i as u32), EndpointSpec::new(&i.to_string()).weight(w));
+        EndpointSet::new(&weights.iter().enumerate().map(spec).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn draws_follow_the_weights() {
+        for weights in [vec![1, 1, 1], vec![10, 1, 1, 1], vec![1, 2, 3, 4, 5], vec![65535, 1], vec![7]] {
+            let s = set(&weights);
+            let (mut rng, draws) = (Rng::new(3), 200_000u32);
+            let mut seen = vec![0u32; weights.len()];
+            (0..draws).for_each(|_| seen[s.draw(&mut rng)] += 1);
+            for (i, &w) in weights.iter().enumerate() {
+                let p = f64::from(w) / s.weight_total() as f64;
+                // 5 standard deviations of a binomial, and 1 for the rounding of tiny shares.
+                let slack = 5.0 * (f64::from(draws) * p * (1.0 - p)).sqrt() + 1.0;
+                let off = (f64::from(seen[i]) - f64::from(draws) * p).abs();
+                assert!(off <= slack, "{weights:?}[{i}]: {} draws, off by {off}, allowed {slack}", seen[i]);
+            }
+        }
+    }
+
+    #[test]
+    fn the_lowest_tier_with_an_eligible_endpoint_is_used() {
+        let spec = |n: &str| EndpointSpec::new(n);
+        let s = EndpointSet::new(&[
+            (Slot(0), spec("a").drain(true)),
+            (Slot(1), spec("b").weight(0)),
+            (Slot(2), spec("c").priority(2)),
+            (Slot(3), spec("d").priority(1)),
+        ]);
+        assert_eq!(s.members().iter().map(|m| m.slot).collect::<Vec<_>>(), [Slot(3)]);
+        let why: Vec<_> = s.excluded().iter().map(|(_, _, why)| *why).collect();
+        assert_eq!(why, [Exclusion::Draining, Exclusion::WeightZero, Exclusion::LowerPriority]);
+        assert_eq!((s.slots(), s.position_of(Slot(3)), s.position_of(Slot(9))), (4, Some(0), None));
+    }
+}
