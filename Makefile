@@ -1,0 +1,41 @@
+# What a fresh checkout can do. `make` alone lists it. Everything is a thin wrapper: read on for the command itself.
+
+# Arguments for `make bench`, as LAB="--rounds 9 --only keep-alive". `evenkeel-lab proxy-cost --help` lists them.
+LAB ?=
+# Seconds for each target of `make fuzz`.
+FUZZ_SECONDS ?= 600
+
+.PHONY: help setup demo test bench lint fuzz
+
+help: ## Lists what there is
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-6s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup: ## Installs what building, testing and measuring need (Debian); instant when nothing is missing
+	@scripts/setup.sh
+
+demo: setup ## Starts evenkeel in front of a few endpoints, to look at
+	cargo run --release -p evenkeel -- demo
+
+test: setup ## Runs every test, the rules of the house included
+	cargo test --workspace
+
+bench: setup ## Measures requests beside HAProxy and NGINX, and picks beside other crates
+	cargo build --release -p evenkeel -p evenkeel-lab
+	cargo run --release -p evenkeel-lab -- proxy-cost $(LAB)
+	cd bench && cargo bench
+
+lint: ## Checks format, lints, licences, sources and, if the network allows, advisories
+	@scripts/setup.sh lint
+	cargo fmt --all --check
+	cargo fmt --all --check --manifest-path bench/Cargo.toml
+	cargo clippy --workspace --all-targets -- -D warnings
+	cargo deny --all-features check --hide-inclusion-graph licenses bans sources
+	@if cargo deny --all-features fetch db; then cargo deny --all-features check --disable-fetch advisories; \
+	else echo "warning: the advisory database cannot be fetched; advisories are not checked"; fi
+
+fuzz: ## Fuzzes every target for FUZZ_SECONDS (600)
+	@scripts/setup.sh fuzz
+	@set -e; cd fuzz; for target in $$(cargo +nightly fuzz list); do \
+		echo "$$target, $(FUZZ_SECONDS) s"; \
+		cargo +nightly fuzz run "$$target" -- -max_total_time=$(FUZZ_SECONDS); \
+	done

@@ -1,0 +1,244 @@
+//! Who ends the processes that an experiment starts? The lab, whatever happens to it: a guard ends each on drop (so
+//! also on a panic and on Ctrl-C, which only sets a flag that every wait looks at), and should the lab itself be
+//! killed, the kernel tells each child (`setpriv --pdeathsig`).
+
+use crate::error::{Error, Result, While};
+use rustix::process::{Pid, Signal, kill_process};
+use std::cell::RefCell;
+use std::env;
+use std::fs::{self, File};
+use std::io::Read;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+static INTERRUPTED: OnceLock<Arc<AtomicBool>> = OnceLock::new();
+
+/// From now on, Ctrl-C and SIGTERM end the experiment at its next wait.
+///
+/// # Errors
+/// If the system refuses the handlers.
+pub fn watch_for_signals() -> Result<()> {
+    let flag = INTERRUPTED.get_or_init(Arc::default);
+    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+        signal_hook::flag::register(signal, Arc::clone(flag)).or_say(|| "cannot handle signals".into())?;
+    }
+    Ok(())
+}
+
+/// Fails if the experiment is to end.
+///
+/// # Errors
+/// `Interrupted`.
+pub fn go_on() -> Result<()> {
+    // Relaxed: the flag guards no other data.
+    let interrupted = INTERRUPTED.get().is_some_and(|flag| flag.load(Ordering::Relaxed));
+    if interrupted { Err(Error::Interrupted) } else { Ok(()) }
+}
+
+/// Sleeps a little between two looks at something that has no event to wait for.
+///
+/// # Errors
+/// `Interrupted`.
+pub fn pause(time: Duration) -> Result<()> {
+    go_on()?;
+    std::thread::sleep(time);
+    Ok(())
+}
+
+/// Where a program is: on the path, or in the folders for administration that Debian leaves out of a user's path.
+///
+/// # Errors
+/// `Missing`.
+pub fn find(program: &str) -> Result<String> {
+    let path = env::var("PATH").unwrap_or_default();
+    let folders = path.split(':').chain(["/usr/local/sbin", "/usr/sbin", "/sbin"]);
+    let found = folders.map(|folder| Path::new(folder).join(program)).find(|path| path.is_file());
+    found.map(|path| path.display().to_string()).ok_or_else(|| Error::Missing(program.into()))
+}
+
+/// A process that runs until it is dropped.
+pub struct Child {
+    name: String,
+    process: RefCell<std::process::Child>,
+}
+
+impl Child {
+    /// Starts `command`, on `core` if given, with both of its outputs into the file `said`.
+    ///
+    /// Only to be called from the main thread: a child is told of its parent's death when the thread that started it
+    /// ends.
+    ///
+    /// # Errors
+    /// If it cannot be started.
+    pub fn spawn(name: &str, command: &[String], core: Option<usize>, said: &Path) -> Result<Child> {
+        let output = File::create(said).or_say(|| format!("cannot write {}", said.display()))?;
+        let errors = output.try_clone().or_say(|| format!("cannot write {}", said.display()))?;
+        let process = guarded(command, core)?
+            .stdin(Stdio::null())
+            .stdout(output)
+            .stderr(errors)
+            .spawn()
+            .or_say(|| format!("cannot start {name}"))?;
+        Ok(Child { name: name.into(), process: RefCell::new(process) })
+    }
+
+    /// Its process id.
+    pub fn pid(&self) -> u32 {
+        self.process.borrow().id()
+    }
+
+    /// Whether it ended by itself.
+    pub fn has_ended(&self) -> bool {
+        !matches!(self.process.borrow_mut().try_wait(), Ok(None))
+    }
+
+    /// Sends it Ctrl-C and waits until it has written what it has to say.
+    ///
+    /// # Errors
+    /// If it does not end within ten seconds.
+    pub fn interrupt_and_wait(self) -> Result<()> {
+        self.signal(Signal::INT);
+        if self.ends_within(Duration::from_secs(10)) {
+            return Ok(());
+        }
+        Err(Error::Wrong(format!("{} did not end when interrupted", self.name)))
+    }
+
+    fn signal(&self, signal: Signal) {
+        if let Some(pid) = i32::try_from(self.pid()).ok().and_then(Pid::from_raw) {
+            // It may have ended meanwhile; until it is waited for, nobody else can have its id.
+            let _ = kill_process(pid, signal);
+        }
+    }
+
+    fn ends_within(&self, time: Duration) -> bool {
+        let deadline = Instant::now() + time;
+        while !self.has_ended() {
+            if Instant::now() > deadline {
+                return false;
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        true
+    }
+}
+
+impl Drop for Child {
+    fn drop(&mut self) {
+        // The second SIGTERM is for those that drain on the first; SIGKILL would leave a master's workers behind.
+        for (signal, patience) in [(Signal::TERM, 2), (Signal::TERM, 2), (Signal::KILL, 2)] {
+            if self.has_ended() {
+                return;
+            }
+            self.signal(signal);
+            if self.ends_within(Duration::from_secs(patience)) {
+                return;
+            }
+        }
+        eprintln!("warning: {} (process {}) does not end", self.name, self.pid());
+    }
+}
+
+/// What a program printed.
+pub struct Output {
+    /// Whether it ended with 0.
+    pub success: bool,
+    /// Both outputs, the errors last.
+    pub text: String,
+}
+
+/// Runs a program to its end, at most for `limit`.
+///
+/// # Errors
+/// If it cannot be started, takes longer, or the experiment is interrupted.
+pub fn output(command: &[String], limit: Duration) -> Result<Output> {
+    let name = &command[0];
+    let mut spawned = guarded(command, None)?;
+    let spawned = spawned.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut process = spawned.spawn().or_say(|| format!("cannot start {name}"))?;
+    let (out, err) = (process.stdout.take(), process.stderr.take());
+    // A process that prints more than a pipe holds would wait for a reader, so both are read while it runs.
+    let readers = [out.map(|o| reader(Box::new(o))), err.map(|e| reader(Box::new(e)))];
+    let guard = Child { name: name.clone(), process: RefCell::new(process) };
+    let deadline = Instant::now() + limit;
+    while !guard.has_ended() {
+        if Instant::now() > deadline {
+            return Err(Error::Wrong(format!("`{}` took longer than {limit:?}", command.join(" "))));
+        }
+        pause(Duration::from_millis(5))?;
+    }
+    let success = guard.process.borrow_mut().wait().is_ok_and(|status| status.success());
+    let text = readers.into_iter().flatten().map(|reader| reader.join().unwrap_or_default()).collect();
+    Ok(Output { success, text })
+}
+
+fn reader(mut pipe: Box<dyn Read + Send>) -> std::thread::JoinHandle<String> {
+    std::thread::spawn(move || {
+        let mut bytes = Vec::new();
+        let _ = pipe.read_to_end(&mut bytes); // what was read before an error is what there is
+        String::from_utf8_lossy(&bytes).into_owned()
+    })
+}
+
+/// `command` behind the small programs of util-linux that tie its life to ours and its threads to a core. Each replaces
+/// itself by the next, so the process id stays.
+fn guarded(command: &[String], core: Option<usize>) -> Result<Command> {
+    let mut whole = Command::new(find("setpriv")?);
+    whole.args(["--pdeathsig", "TERM", "--"]);
+    if let Some(core) = core {
+        whole.args([find("taskset")?, "-c".into(), core.to_string()]);
+    }
+    whole.args(command);
+    Ok(whole)
+}
+
+/// The end of what a process said, for an error message.
+pub fn last_words(said: &Path) -> String {
+    let text = fs::read_to_string(said).unwrap_or_default();
+    let lines: Vec<&str> = text.lines().collect();
+    lines[lines.len().saturating_sub(12)..].join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scratch::Scratch;
+
+    fn words(line: &str) -> Vec<String> {
+        line.split(' ').map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn output_gives_both_outputs() {
+        let output = output(&["sh".into(), "-c".into(), "echo out; echo err >&2".into()], Duration::from_secs(10));
+        let output = output.expect("every machine has a shell");
+        assert!(output.success);
+        assert_eq!(output.text, "out\nerr\n");
+    }
+
+    #[test]
+    fn output_ends_what_takes_too_long() {
+        let error = output(&words("sleep 60"), Duration::from_millis(50)).err().expect("it takes 60 s");
+        assert!(error.to_string().contains("took longer"), "{error}");
+    }
+
+    #[test]
+    fn a_dropped_child_is_gone() {
+        let scratch = Scratch::new().expect("the temporary folder can be written");
+        let child = Child::spawn("sleep", &words("sleep 60"), None, &scratch.path().join("said")).expect("it starts");
+        let folder = format!("/proc/{}", child.pid());
+        assert!(Path::new(&folder).exists());
+        drop(child);
+        assert!(!Path::new(&folder).exists());
+    }
+
+    #[test]
+    fn a_missing_program_names_the_way_to_get_it() {
+        let error = find("no-such-program-at-all").expect_err("nobody has it").to_string();
+        assert!(error.contains("make setup"), "{error}");
+    }
+}

@@ -1,0 +1,55 @@
+//! What went wrong in an experiment, and how to mend it.
+
+use std::fmt;
+use std::io;
+
+/// The outcome of everything in the lab that can fail.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// Why an experiment ended without a figure.
+#[derive(Debug)]
+pub enum Error {
+    /// A program that the experiment runs is not installed.
+    Missing(String),
+    /// The system said no. The text says to what.
+    Os(String, io::Error),
+    /// A process, a file or an option is not as it must be.
+    Wrong(String),
+    /// There is a figure, but it would mislead: errors under load, or another thing measured than was meant.
+    Refused(String),
+    /// Ctrl-C or SIGTERM.
+    Interrupted,
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Error::Missing(program) => write!(f, "{program} is not installed; run `make setup`"),
+            Error::Os(doing, source) => write!(f, "{doing}: {source}"),
+            Error::Wrong(text) => f.write_str(text),
+            Error::Refused(text) => write!(f, "no figure, it would mislead: {text}"),
+            Error::Interrupted => f.write_str("interrupted; every process that was started has been ended"),
+        }
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Error::Os(_, source) => Some(source),
+            _ => None,
+        }
+    }
+}
+
+/// Adds what was being done to an error of the system.
+pub trait While<T> {
+    /// `doing` is called on failure only.
+    fn or_say(self, doing: impl FnOnce() -> String) -> Result<T>;
+}
+
+impl<T, E: Into<io::Error>> While<T> for std::result::Result<T, E> {
+    fn or_say(self, doing: impl FnOnce() -> String) -> Result<T> {
+        self.map_err(|e| Error::Os(doing(), e.into()))
+    }
+}

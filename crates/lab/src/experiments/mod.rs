@@ -1,0 +1,38 @@
+//! Which experiments are there? The registry: one row each, from which the subcommands are made. A new experiment is its
+//! file, a `mod` line and a row.
+
+mod proxy_cost;
+
+use crate::error::Result;
+use clap::{ArgMatches, Command};
+
+/// One row of the registry.
+pub struct Experiment {
+    /// Its subcommand.
+    pub name: &'static str,
+    /// One sentence for lists.
+    pub summary: &'static str,
+    /// What is measured, how, and what that does not say.
+    pub docs: &'static str,
+    /// Adds its arguments to its subcommand.
+    pub args: fn(Command) -> Command,
+    /// Runs it.
+    pub run: fn(&ArgMatches) -> Result<()>,
+}
+
+/// Every experiment.
+pub static ALL: &[&Experiment] = &[&proxy_cost::EXPERIMENT];
+
+#[cfg(test)]
+mod tests {
+    use super::ALL;
+
+    #[test]
+    fn every_experiment_has_its_own_name_and_docs() {
+        for experiment in ALL {
+            assert_eq!(ALL.iter().filter(|e| e.name == experiment.name).count(), 1, "{}", experiment.name);
+            assert!(!experiment.summary.is_empty() && !experiment.docs.is_empty(), "{}", experiment.name);
+            (experiment.args)(clap::Command::new(experiment.name)).debug_assert();
+        }
+    }
+}

@@ -1,0 +1,98 @@
+//! On which machine was it? What a figure must carry to be compared with another.
+
+use crate::child;
+use crate::error::{Error, Result, While};
+use rustix::process::{Resource, Rlimit};
+use rustix::thread::CpuSet;
+use std::fs;
+
+/// Which cores do what. The proxy has one to itself; load generators and endpoints share the others.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cores {
+    /// The proxy's.
+    pub proxy: usize,
+    /// Everyone else's.
+    pub load: Vec<usize>,
+}
+
+impl Cores {
+    /// Divides the cores this process may use, and keeps this process, and so all it starts, off the proxy's.
+    ///
+    /// # Errors
+    /// If there is only one, since the load would then be measured with the proxy's caches.
+    pub fn divide() -> Result<Cores> {
+        let allowed = rustix::thread::sched_getaffinity(None).or_say(|| "cannot ask for the allowed cores".into())?;
+        let mut load: Vec<usize> = (0..CpuSet::MAX_CPU).filter(|&core| allowed.is_set(core)).collect();
+        // The last one: interrupts go to the first as a rule.
+        let proxy = load.pop().filter(|_| !load.is_empty());
+        let proxy =
+            proxy.ok_or_else(|| Error::Wrong("two cores are needed: one for the proxy, one for the load".into()))?;
+        let mut rest = CpuSet::new();
+        load.iter().for_each(|&core| rest.set(core));
+        rustix::thread::sched_setaffinity(None, &rest).or_say(|| "cannot leave the proxy's core".into())?;
+        Ok(Cores { proxy, load })
+    }
+}
+
+/// Raises the limit of open files as far as it goes towards `wanted`, for us and what we start. Gives the limit.
+pub fn allow_files(wanted: u64) -> u64 {
+    let now = rustix::process::getrlimit(Resource::Nofile);
+    let soft = now.current.unwrap_or(u64::MAX);
+    if soft >= wanted {
+        return soft;
+    }
+    let hard = now.maximum.unwrap_or(u64::MAX);
+    // Only root may raise the hard limit; whoever may not still gets up to it.
+    let tries = [wanted.max(hard), hard];
+    let raise = |&limit: &u64| {
+        let both = Rlimit { current: Some(limit.min(wanted)), maximum: Some(limit) };
+        rustix::process::setrlimit(Resource::Nofile, both).is_ok().then_some(limit.min(wanted))
+    };
+    tries.iter().find_map(raise).unwrap_or(soft)
+}
+
+/// The machine and this checkout, as far as they tell.
+#[derive(Clone, Debug)]
+pub struct Machine {
+    /// Release of the kernel.
+    pub kernel: String,
+    /// Model of the processor.
+    pub cpu: String,
+    /// Number of cores.
+    pub cores: usize,
+    /// The commit, with `+` if files differ from it; empty outside a checkout.
+    pub commit: String,
+}
+
+impl Machine {
+    /// This one.
+    pub fn this() -> Machine {
+        let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default().trim().to_owned();
+        let cpus = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+        let model = cpus.lines().find_map(|line| line.strip_prefix("model name")?.split_once(':'));
+        let cpu = model.map_or("unknown", |(_, name)| name.trim()).to_owned();
+        let cores = cpus.lines().filter(|line| line.starts_with("processor")).count();
+        let git = |arguments: &str| {
+            let output = std::process::Command::new("git").args(arguments.split(' ')).output().ok()?;
+            output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())
+        };
+        let mut commit = git("rev-parse --short=12 HEAD").unwrap_or_default();
+        if git("status --porcelain --untracked-files=no").is_some_and(|changes| !changes.is_empty()) {
+            commit.push('+');
+        }
+        Machine { kernel, cpu, cores, commit }
+    }
+}
+
+/// The first line that says a version, of what `command` prints when asked.
+///
+/// # Errors
+/// If it cannot be run.
+pub fn version(command: &[String], flag: &str) -> Result<String> {
+    let mut asked = command.to_vec();
+    asked.push(flag.to_owned());
+    let output = child::output(&asked, std::time::Duration::from_secs(10))?;
+    let line = output.text.lines().find(|line| line.contains(|c: char| c.is_ascii_digit()));
+    line.map(|line| line.trim().to_owned())
+        .ok_or_else(|| Error::Wrong(format!("{} {flag} told no version", command.join(" "))))
+}

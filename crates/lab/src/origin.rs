@@ -1,0 +1,202 @@
+//! Who answers behind the proxies? Two endpoints of one NGINX that serve a few files from the page cache, and count
+//! connections and requests, so that it can be seen whether a proxy reused its connections as it was meant to.
+
+use crate::child::{self, Child};
+use crate::error::{Error, Result, While};
+use crate::http;
+use crate::scratch::Scratch;
+use std::net::TcpListener;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// The files, by name and size in bytes.
+pub const FILES: [(&str, usize); 4] = [("/1k", 1 << 10), ("/4k", 4 << 10), ("/64k", 64 << 10), ("/1m", 1 << 20)];
+
+/// The endpoints, until dropped.
+pub struct Origin {
+    /// Where they listen.
+    pub ports: [u16; 2],
+    _nginx: Child,
+    _folder: Scratch,
+}
+
+/// What the endpoints have seen so far, together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Seen {
+    /// Connections accepted.
+    pub connections: u64,
+    /// Requests answered.
+    pub requests: u64,
+}
+
+impl Origin {
+    /// Starts them on the cores of the load.
+    ///
+    /// # Errors
+    /// If NGINX is missing or does not come up.
+    pub fn start() -> Result<Origin> {
+        let nginx = child::find("nginx")?;
+        let folder = Scratch::new()?;
+        for (path, size) in FILES {
+            folder.write(&path[1..], content(size))?;
+        }
+        let ports = free_ports()?;
+        let config = folder.write("nginx.conf", config(folder.path(), ports))?;
+        let said = folder.path().join("said");
+        let command = nginx_command(nginx, folder.path(), &config);
+        let nginx = Child::spawn("the endpoints' nginx", &command, None, &said)?;
+        await_listening("the endpoints' nginx", &nginx, ports[1], &said)?;
+        let origin = Origin { ports, _nginx: nginx, _folder: folder };
+        for port in origin.ports {
+            verify(port)?;
+        }
+        Ok(origin)
+    }
+
+    /// What they have seen, this question included.
+    ///
+    /// # Errors
+    /// If they do not answer.
+    pub fn seen(&self) -> Result<Seen> {
+        let text = http::get(&mut http::connect(self.ports[0])?, "/status", "1.0")?;
+        let text = String::from_utf8_lossy(&text);
+        parse_seen(&text).ok_or_else(|| Error::Wrong(format!("NGINX told an unknown status:\n{text}")))
+    }
+}
+
+/// The third line of NGINX's `stub_status` holds connections accepted, connections handled, and requests.
+fn parse_seen(text: &str) -> Option<Seen> {
+    let counts: Vec<u64> = text.lines().nth(2)?.split_ascii_whitespace().filter_map(|n| n.parse().ok()).collect();
+    let [accepted, _, requests] = counts[..] else { return None };
+    Some(Seen { connections: accepted, requests })
+}
+
+/// The content of the file of this size: text in which no two windows of any length repeat soon, so that a byte lost,
+/// doubled or moved is seen.
+pub fn content(size: usize) -> Vec<u8> {
+    let lines = (0_u32..).map(|number| format!("{number} {:08x}\n", number.wrapping_mul(0x9e37_79b9)));
+    let mut bytes = Vec::with_capacity(size + 32);
+    for line in lines {
+        bytes.extend_from_slice(line.as_bytes());
+        if bytes.len() >= size {
+            break;
+        }
+    }
+    bytes.truncate(size);
+    bytes
+}
+
+/// Asks for each file, once with each version of HTTP that the loads speak.
+///
+/// # Errors
+/// If an answer is not byte for byte what it should be.
+pub fn verify(port: u16) -> Result<()> {
+    for (path, size) in FILES {
+        for version in ["1.0", "1.1"] {
+            let body = http::get(&mut http::connect(port)?, path, version)?;
+            if body != content(size) {
+                return Err(Error::Refused(format!("port {port} answers {path} over HTTP/{version} with other bytes")));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Two ports nobody listens on. Both are held until both are known, or they might be the same.
+///
+/// # Errors
+/// If the system has none.
+pub fn free_ports() -> Result<[u16; 2]> {
+    let listen = || TcpListener::bind("127.0.0.1:0").or_say(|| "cannot find a free port".into());
+    let held = [listen()?, listen()?];
+    let port =
+        |listener: &TcpListener| listener.local_addr().map(|addr| addr.port()).or_say(|| "cannot read a port".into());
+    Ok([port(&held[0])?, port(&held[1])?])
+}
+
+/// NGINX in the foreground with nothing of the system's own configuration.
+pub fn nginx_command(nginx: String, folder: &Path, config: &Path) -> Vec<String> {
+    let (folder, config) = (folder.display().to_string(), config.display().to_string());
+    vec![nginx, "-p".into(), folder, "-c".into(), config, "-e".into(), "stderr".into()]
+}
+
+/// The lines that any NGINX of the lab needs: in the foreground, one worker, every file in `folder`.
+pub fn nginx_preamble(folder: &Path) -> String {
+    let folder = folder.display();
+    // Root's NGINX would give its workers to a user who may not read the folder; others may not name a user at all.
+    let user = if rustix::process::geteuid().is_root() { "user root;\n" } else { "" };
+    let temporary = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"];
+    let temporary: String = temporary.iter().map(|kind| format!("  {kind}_temp_path {folder}/{kind};\n")).collect();
+    format!(
+        "{user}daemon off;\nworker_processes 1;\npid {folder}/nginx.pid;\nerror_log stderr error;\n\
+         events {{ worker_connections 8192; multi_accept on; }}\nhttp {{\n{temporary}"
+    )
+}
+
+fn config(folder: &Path, ports: [u16; 2]) -> String {
+    let listen: String = ports.iter().map(|port| format!("listen 127.0.0.1:{port} backlog=4096; ")).collect();
+    format!(
+        "{}  access_log off;
+  sendfile on;
+  tcp_nopush on;
+  keepalive_timeout 3600s;
+  keepalive_requests 1000000000;
+  open_file_cache max=16 inactive=1h;
+  open_file_cache_valid 1h;
+  server {{
+    {listen}
+    root {};
+    default_type text/plain;
+    location = /status {{ stub_status; }}
+  }}
+}}
+",
+        nginx_preamble(folder),
+        folder.display()
+    )
+}
+
+/// Waits until a process listens on `port`.
+///
+/// # Errors
+/// With its last words if it ends, or is not there within ten seconds.
+pub fn await_listening(name: &str, child: &Child, port: u16, said: &Path) -> Result<()> {
+    let deadline = Instant::now() + Duration::from_secs(10);
+    loop {
+        if child.has_ended() {
+            return Err(Error::Wrong(format!("{name} ended at once:\n{}", child::last_words(said))));
+        }
+        match http::connect(port) {
+            Ok(_) => return Ok(()),
+            Err(error) if Instant::now() > deadline => {
+                return Err(Error::Wrong(format!("{name} does not listen: {error}\n{}", child::last_words(said))));
+            }
+            Err(_) => child::pause(Duration::from_millis(20))?,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_status_tells_connections_and_requests() {
+        let text =
+            "Active connections: 3 \nserver accepts handled requests\n 7 7 120 \nReading: 0 Writing: 1 Waiting: 2 \n";
+        assert_eq!(parse_seen(text), Some(Seen { connections: 7, requests: 120 }));
+        assert_eq!(parse_seen("Active connections: 3"), None);
+    }
+
+    #[test]
+    fn contents_have_their_size_and_no_early_repetition() {
+        for (_, size) in FILES {
+            assert_eq!(content(size).len(), size);
+        }
+        let bytes = content(64 << 10);
+        let mut blocks: Vec<&[u8]> = bytes.chunks(256).collect();
+        blocks.sort_unstable();
+        blocks.dedup();
+        assert_eq!(blocks.len(), 256);
+    }
+}

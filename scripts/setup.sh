@@ -1,0 +1,95 @@
+#!/usr/bin/env bash
+# Installs what is missing, and nothing else: `setup.sh` for building, testing and measuring, `setup.sh lint` and
+# `setup.sh fuzz` for what only those need. Prints one line when there was nothing to do.
+set -euo pipefail
+
+# Program, and the Debian package that has it.
+programs=(
+    cc:build-essential
+    make:make
+    git:git
+    curl:curl
+    python3:python3
+    taskset:util-linux
+    wrk:wrk              # load with connections kept
+    ab:apache2-utils     # load with a connection per request
+    strace:strace        # counts syscalls
+    haproxy:haproxy      # rivals, and NGINX serves as endpoint too
+    nginx:nginx-light
+)
+
+# Debian keeps servers where a user's path does not look.
+PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin
+
+fail() {
+    echo "error: $*" >&2
+    exit 1
+}
+
+as_root() {
+    if [ "$(id -u)" = 0 ]; then
+        "$@"
+    else
+        command -v sudo >/dev/null || fail "installing needs root; run as root, or install sudo: $*"
+        sudo "$@"
+    fi
+}
+
+# Servers are wanted as programs, not as services: this forbids that installing starts them. A machine that has such a
+# policy keeps its own.
+policy=/usr/sbin/policy-rc.d
+
+install_packages() {
+    command -v apt-get >/dev/null || fail "not a Debian; install by other means what these packages have: $*"
+    echo "installing: $*"
+    if [ ! -e "$policy" ]; then
+        trap 'as_root rm -f "$policy"' EXIT
+        printf '#!/bin/sh\nexit 101\n' | as_root tee "$policy" >/dev/null
+        as_root chmod +x "$policy"
+    fi
+    # Old lists name packages that are gone from the mirror.
+    as_root apt-get update -qq
+    as_root env DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends "$@"
+    # Nor at the next boot, unless they were there before.
+    local service
+    for service in haproxy nginx; do
+        case " $* " in *" $service"*) [ ! -d /run/systemd/system ] || as_root systemctl disable --quiet "$service" ;; esac
+    done
+}
+
+base() {
+    command -v cargo >/dev/null || fail "no cargo; install Rust from https://rustup.rs"
+    local missing=() program
+    for program in "${programs[@]}"; do
+        command -v "${program%%:*}" >/dev/null || missing+=("${program##*:}")
+    done
+    if [ ${#missing[@]} -gt 0 ]; then
+        install_packages "${missing[@]}"
+    fi
+    local component
+    for component in fmt clippy; do
+        if ! cargo "$component" --version >/dev/null 2>&1; then
+            command -v rustup >/dev/null || fail "no cargo $component, and no rustup to add it"
+            rustup component add "${component/fmt/rustfmt}"
+        fi
+    done
+}
+
+cargo_tool() {
+    if ! cargo "${1#cargo-}" --version >/dev/null 2>&1; then
+        cargo install --locked "$1"
+    fi
+}
+
+base
+case "${1:-}" in
+    "") ;;
+    lint) cargo_tool cargo-deny ;;
+    fuzz)
+        command -v rustup >/dev/null || fail "fuzzing needs a nightly compiler, and so rustup"
+        rustup toolchain list | grep -q ^nightly || rustup toolchain install nightly --profile minimal
+        cargo_tool cargo-fuzz
+        ;;
+    *) fail "unknown argument \"$1\"; there are: lint, fuzz" ;;
+esac
+echo "setup: all there"
