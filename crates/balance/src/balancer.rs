@@ -183,10 +183,11 @@ impl Balancer {
     /// Gives a ticket back.
     #[inline]
     pub fn end(&mut self, ticket: Ticket, outcome: Outcome, now: Instant) {
+        // Counted down before the place is free, so that a limit is never refused by a count that is about to fall.
+        self.loads.on_end(ticket.slot);
         if ticket.holds {
             self.loads.release(ticket.slot);
         }
-        self.loads.on_end(ticket.slot);
         let latency_ns = ticket.answered.unwrap_or(now).since(ticket.began);
         self.picker.on_end(ticket.slot, &End { outcome, latency_ns, now }, &self.loads);
     }

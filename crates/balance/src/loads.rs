@@ -159,19 +159,23 @@ impl Loads {
         self.mine.get(slot.index()).map_or(0.0, |m| m.picks * decay(now.since(m.picks_at), PICKS_TAU_NS))
     }
 
-    /// Whether the endpoint is at its limit.
+    /// Whether the endpoint is at its limit. Requests that started before it had one count too.
     #[inline]
     pub fn is_full(&self, member: &Member) -> bool {
-        member.in_flight_max != 0 && self.counts.held(member.slot).load(Relaxed) >= member.in_flight_max
+        let max = member.in_flight_max;
+        max != 0 && (self.counts.held(member.slot).load(Relaxed) >= max || self.in_flight(member.slot) >= max)
     }
 
     /// Takes a place under the endpoint's limit, exactly: over all workers never more than the limit hold one.
     /// `true` without a limit.
     #[inline]
     pub(crate) fn try_hold(&self, member: &Member) -> bool {
+        if member.in_flight_max == 0 {
+            return true;
+        }
         let below = |held: u32| (held < member.in_flight_max).then_some(held + 1);
         // Relaxed: only the number itself is shared; nothing else is published by it.
-        member.in_flight_max == 0 || self.counts.held(member.slot).fetch_update(Relaxed, Relaxed, below).is_ok()
+        !self.is_full(member) && self.counts.held(member.slot).fetch_update(Relaxed, Relaxed, below).is_ok()
     }
 
     /// Gives back a place taken by [`try_hold`](Self::try_hold) of an endpoint with a limit.
