@@ -154,7 +154,7 @@ impl Balancer {
             // A sibling worker may take the last place between the choice and this: then the endpoint shows as full,
             // and the next choice goes elsewhere. Ends, as each turn finds one more endpoint full.
             if let Some(holds) = hold(set, &self.loads, slot) {
-                return Ok(self.count(slot, holds, now));
+                return Ok(self.count(slot, holds, true, now));
             }
         }
     }
@@ -170,12 +170,12 @@ impl Balancer {
             return Err(NoPick::Empty);
         }
         let holds = hold(set, &self.loads, slot).ok_or(NoPick::AllFull)?;
-        Ok(self.count(slot, holds, now))
+        Ok(self.count(slot, holds, false, now))
     }
 
     #[inline]
-    fn count(&mut self, slot: Slot, holds: bool, now: Instant) -> Ticket {
-        self.loads.on_start(slot, now);
+    fn count(&mut self, slot: Slot, holds: bool, turn: bool, now: Instant) -> Ticket {
+        self.loads.on_start(slot, turn);
         self.picker.on_start(slot, &self.loads, now);
         Ticket { slot, holds, began: now, answered: None }
     }

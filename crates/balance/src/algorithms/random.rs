@@ -57,9 +57,15 @@ impl Picker for Random {
         for &index in rest {
             let other = &members[index as usize];
             let in_flight = cx.loads.in_flight(other.slot);
-            // In flight per weight, by cross-multiplication: exact, and no division.
+            // In flight per weight, by cross-multiplication: exact, and no division. Less loaded is who would with this
+            // request be no more loaded than the other is without it; anything less is the grain of whole requests, and
+            // taking it for load would cost unequal weights their shares at low load. For equal weights: fewer in flight.
             let (a, b) = (scaled(best_in_flight, other.weight), scaled(in_flight, best.weight));
-            let wins = if a == b { tie(cx, best, other, &mut rule) } else { by_load(b < a, &mut rule) };
+            let wins = match () {
+                () if b + u64::from(best.weight) <= a => by_load(true, &mut rule),
+                () if a + u64::from(other.weight) <= b => by_load(false, &mut rule),
+                () => tie(cx, best, other, &mut rule),
+            };
             if wins {
                 (best, best_in_flight) = (other, in_flight);
             }
@@ -86,17 +92,13 @@ fn by_load(wins: bool, rule: &mut &'static str) -> bool {
     wins
 }
 
-/// Whether `other` wins a tie of loads: by fewer recent picks per weight, so that a large pool at low load, where
-/// nearly all show 0 in flight, does not fall back to blind chance; then by a coin.
+/// Whether `other` wins a tie of loads: if it is due before `best` by the picks so far, so that a large pool at low load,
+/// where nearly all show 0 in flight, does not fall back to blind chance. Else the one drawn first wins, as the first
+/// draw alone follows the weights.
 #[inline]
-fn tie(cx: &mut PickContext<'_>, best: &Member, other: &Member, rule: &mut &'static str) -> bool {
-    let a = cx.loads.recent_picks(best.slot, cx.now) * other.weight as f32;
-    let b = cx.loads.recent_picks(other.slot, cx.now) * best.weight as f32;
-    if a == b {
-        *rule = "a coin: equal in flight and recent picks";
-        return cx.rng.coin();
-    }
-    *rule = "fewer recent picks per weight, in flight being equal";
+fn tie(cx: &PickContext<'_>, best: &Member, other: &Member, rule: &mut &'static str) -> bool {
+    let (a, b) = (cx.loads.ahead(best.slot), cx.loads.ahead(other.slot));
+    *rule = if a == b { "drawn first, in flight and turns being equal" } else { "its turn, in flight being equal" };
     b < a
 }
 

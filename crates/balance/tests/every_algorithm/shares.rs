@@ -153,7 +153,9 @@ fn an_endpoint_that_was_full_for_long_gets_no_burst_of_what_it_missed() {
             let p = weight / f64::from(weights.iter().sum::<u32>());
             let most = n * p + 5.0 * (n * p * (1.0 - p)).sqrt() + weight + 1.0;
             let count = f64::from(got.get(&first).copied().unwrap_or(0));
-            w.ensure(count <= most, || format!("weights {weights:?}: {count} of {n} picks, at most {most:.0} are fair"));
+            w.ensure(count <= most, || {
+                format!("weights {weights:?}: {count} of {n} picks, at most {most:.0} are fair")
+            });
         },
     );
 }

@@ -202,7 +202,7 @@ impl<'r> World<'r> {
     pub fn end(&mut self, index: usize, outcome: Outcome) {
         let mut request = self.running.remove(index).expect("the scenario ends only what runs");
         *self.in_flight.entry(request.id).or_default() -= 1;
-        if outcome == Outcome::Success && self.now.0 % 2 == 0 {
+        if outcome == Outcome::Success && self.now.0.is_multiple_of(2) {
             request.ticket.answered(self.now);
         }
         self.balancers[request.worker].end(request.ticket, outcome, self.now);
