@@ -5,7 +5,7 @@
 use crate::draw::{self, DRAWS_MAX};
 use crate::params::{Kind, Param, Params, Value};
 use crate::picker::{Algorithm, Needs, NoPick, PickContext, Picker, Promises};
-use crate::set::{Member, Slot};
+use crate::set::Slot;
 
 /// The row of the registry.
 pub static ALGORITHM: Algorithm = Algorithm {
@@ -53,13 +53,13 @@ impl Picker for Random {
         let Some((&first, rest)) = draws.as_slice().split_first() else { return Err(cx.refusal()) };
         let mut best = &members[first as usize];
         let mut best_in_flight = cx.loads.in_flight(best.slot);
-        let mut rule = "the only one drawn";
+        let mut rule = draw::ONLY_ONE;
         for &index in rest {
             let other = &members[index as usize];
             let in_flight = cx.loads.in_flight(other.slot);
             // In flight per weight, by cross-multiplication: exact, and no division.
             let (a, b) = (scaled(best_in_flight, other.weight), scaled(in_flight, best.weight));
-            let wins = if a == b { tie(cx, best, other, &mut rule) } else { by_load(b < a, &mut rule) };
+            let wins = if a == b { draw::wins_tie(cx, best, other, &mut rule) } else { by_load(b < a, &mut rule) };
             if wins {
                 (best, best_in_flight) = (other, in_flight);
             }
@@ -84,20 +84,6 @@ fn scaled(in_flight: u32, weight: u32) -> u64 {
 fn by_load(wins: bool, rule: &mut &'static str) -> bool {
     *rule = "fewer in flight per weight";
     wins
-}
-
-/// Whether `other` wins a tie of loads: by fewer recent picks per weight, so that a large pool at low load, where
-/// nearly all show 0 in flight, does not fall back to blind chance; then by a coin.
-#[inline]
-fn tie(cx: &mut PickContext<'_>, best: &Member, other: &Member, rule: &mut &'static str) -> bool {
-    let a = cx.loads.recent_picks(best.slot, cx.now) * other.weight as f32;
-    let b = cx.loads.recent_picks(other.slot, cx.now) * best.weight as f32;
-    if a == b {
-        *rule = "a coin: equal in flight and recent picks";
-        return cx.rng.coin();
-    }
-    *rule = "fewer recent picks per weight, in flight being equal";
-    b < a
 }
 
 #[cfg(test)]
