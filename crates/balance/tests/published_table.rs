@@ -39,7 +39,10 @@ fn allowed(name: &str, cell: usize, published: f64) -> (f64, f64) {
 
 /// Mean of each cell over the seeds.
 fn ours(row: &Row) -> Cells {
-    let service = |server: usize, _: Instant, rng: &mut Rng| u64::from(rng.below(MAXIMA_MS[server])) * MS;
+    // The demo slept whole milliseconds on a timer that ticks once in a millisecond: it wakes up to one tick late.
+    let service = |server: usize, _: Instant, rng: &mut Rng| {
+        u64::from(rng.below(MAXIMA_MS[server])) * MS + u64::from(rng.below(MS as u32))
+    };
     let farm = Farm {
         weights: vec![1; MAXIMA_MS.len()],
         queueing: Queueing::None,

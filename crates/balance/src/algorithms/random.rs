@@ -5,7 +5,7 @@
 use crate::draw::{self, DRAWS_MAX};
 use crate::params::{Kind, Param, Params, Value};
 use crate::picker::{Algorithm, Needs, NoPick, PickContext, Picker, Promises};
-use crate::set::{Member, Slot};
+use crate::set::Slot;
 
 /// The row of the registry.
 pub static ALGORITHM: Algorithm = Algorithm {
@@ -53,7 +53,7 @@ impl Picker for Random {
         let Some((&first, rest)) = draws.as_slice().split_first() else { return Err(cx.refusal()) };
         let mut best = &members[first as usize];
         let mut best_in_flight = cx.loads.in_flight(best.slot);
-        let mut rule = "the only one drawn";
+        let mut rule = draw::ONLY_ONE;
         for &index in rest {
             let other = &members[index as usize];
             let in_flight = cx.loads.in_flight(other.slot);
@@ -64,7 +64,7 @@ impl Picker for Random {
             let wins = match () {
                 () if b + u64::from(best.weight) <= a => by_load(true, &mut rule),
                 () if a + u64::from(other.weight) <= b => by_load(false, &mut rule),
-                () => tie(cx, best, other, &mut rule),
+                () => draw::wins_tie(cx, best, other, &mut rule),
             };
             if wins {
                 (best, best_in_flight) = (other, in_flight);
@@ -90,16 +90,6 @@ fn scaled(in_flight: u32, weight: u32) -> u64 {
 fn by_load(wins: bool, rule: &mut &'static str) -> bool {
     *rule = "fewer in flight per weight";
     wins
-}
-
-/// Whether `other` wins a tie of loads: if it is due before `best` by the picks so far, so that a large pool at low load,
-/// where nearly all show 0 in flight, does not fall back to blind chance. Else the one drawn first wins, as the first
-/// draw alone follows the weights.
-#[inline]
-fn tie(cx: &PickContext<'_>, best: &Member, other: &Member, rule: &mut &'static str) -> bool {
-    let (a, b) = (cx.loads.ahead(best.slot), cx.loads.ahead(other.slot));
-    *rule = if a == b { "drawn first, in flight and turns being equal" } else { "its turn, in flight being equal" };
-    b < a
 }
 
 #[cfg(test)]
