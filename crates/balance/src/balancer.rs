@@ -139,7 +139,9 @@ impl Balancer {
         mut trace: Option<&mut Explanation>,
     ) -> Result<Ticket, NoPick> {
         self.refresh(now);
-        loop {
+        // A sibling worker may take the last place between a choice and the hold: then that endpoint shows as full, and
+        // the next choice goes elsewhere. So after one turn for each endpoint all have been full.
+        for _ in 0..=self.reader.get().set.len() {
             let set = &self.reader.get().set;
             let mut cx = PickContext {
                 set,
@@ -151,12 +153,11 @@ impl Balancer {
                 trace: trace.as_deref_mut(),
             };
             let slot = self.picker.choose(&mut cx)?;
-            // A sibling worker may take the last place between the choice and this: then the endpoint shows as full,
-            // and the next choice goes elsewhere. Ends, as each turn finds one more endpoint full.
             if let Some(holds) = hold(set, &self.loads, slot) {
                 return Ok(self.count(slot, holds, true, now));
             }
         }
+        Err(NoPick::AllFull)
     }
 
     /// Counts a request at an endpoint that something else chose (sticky session, hedge, queue).
