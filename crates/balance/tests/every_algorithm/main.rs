@@ -7,4 +7,5 @@ mod support;
 mod affinity;
 mod histories;
 mod refusals;
+mod registry;
 mod shares;

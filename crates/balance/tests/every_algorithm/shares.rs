@@ -13,8 +13,8 @@ use std::collections::BTreeMap;
 
 const PICKS: usize = 20_000;
 
-fn weight_lists() -> [Vec<u32>; 4] {
-    [vec![1; 4], vec![10, 1, 1, 1], vec![5, 3, 2], (1..=10).collect()]
+fn weight_lists() -> [Vec<u32>; 5] {
+    [vec![1; 4], vec![10, 1, 1, 1], vec![5, 3, 2], (1..=10).collect(), vec![300, 1, 100]]
 }
 
 type Got = BTreeMap<EndpointId, u32>;
