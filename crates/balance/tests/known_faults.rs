@@ -6,7 +6,7 @@ mod support;
 use evenkeel_balance::latency::PeakEwma;
 use evenkeel_balance::params::Value;
 use evenkeel_balance::time::SECOND_NS;
-use evenkeel_balance::{EndpointId, EndpointSpec, Instant, Outcome, Rng};
+use evenkeel_balance::{EndpointId, EndpointSpec, Instant, Outcome, Pool, Request, Rng, Seat};
 use support::rows::Row;
 use support::world::{World, weighted};
 
@@ -244,4 +244,35 @@ fn reading_an_estimate_does_not_change_it() {
         e.latency_ns(end, tau)
     };
     assert_eq!(ours(0), ours(1000));
+}
+
+/// HAProxy's random before its tie rule of 2026, and every two draws with a blind tie: in a large pool at low load
+/// nearly all show 0 in flight, two draws fall back to one, and the spread to that of chance.
+#[test]
+fn a_large_pool_at_low_load_is_spread_better_than_by_chance() {
+    const SERVERS: usize = 400;
+    let spread = |mut pick: Box<dyn FnMut() -> usize + '_>| {
+        let mut seen = vec![0u32; SERVERS];
+        (0..100 * SERVERS).for_each(|_| seen[pick()] += 1);
+        (seen.iter().min().copied().unwrap_or(0), seen.iter().max().copied().unwrap_or(0))
+    };
+    let mut rng = Rng::new(8);
+    let (least, most) = spread(Box::new(|| rng.below(SERVERS as u32) as usize));
+    // Poisson of mean 100, sd 10; the extremes of 400 lie about three sd out.
+    assert!(least < 80 && most > 120, "blind ties: {least} to {most}, the fault has gone");
+    for name in ["random", "leastconn", "round_robin"] {
+        let mut pool = Pool::new(1);
+        pool.update(&weighted(&[1; SERVERS]));
+        let mut balancer = Row::named(name).balancer(&pool, Seat::default(), 8);
+        let mut now = Instant(0);
+        let (least, most) = spread(Box::new(|| {
+            now = now.after(1_000_000);
+            let ticket = balancer.start(&Request::default(), now).expect("no limit is set");
+            let server = ticket.slot().index();
+            balancer.end(ticket, Outcome::Success, now);
+            server
+        }));
+        // Two choices by picks so far: the balls-in-bins bound of log log n, whatever the number of picks.
+        assert!(least >= 93 && most <= 104, "{name}: {least} to {most} picks, mean 100");
+    }
 }
