@@ -170,7 +170,9 @@ impl Picker for PeakEwmaPicker {
 mod tests {
     use super::*;
     use crate::picker::Seat;
-    use crate::{Balancer, EndpointSpec, Pool, Request};
+    use crate::{Balancer, EndpointSpec, Pool, Request, Rng, Ticket};
+    use std::cmp::Reverse;
+    use std::collections::BinaryHeap;
 
     fn balancer(pool: &Pool, algorithm: &Algorithm) -> Balancer {
         pool.balancer(algorithm, &Params::defaults(algorithm.params), Seat::default(), 1).unwrap()
@@ -249,5 +251,53 @@ mod tests {
         // exp(-60 / 10) of a second is 2.5 ms, less than the 10 ms of one just measured.
         request(&mut b, a, 60_990, 61_000, Outcome::Success);
         assert!(picks(&mut b, slow, 61_000) > 0);
+    }
+
+    /// tower's demonstration of 2017 in virtual time: 50 clients in a closed loop, 50,000 requests, and endpoints with
+    /// latencies uniform in 0..max ms whatever their load. Gives the end in s and p50, p90, p95, p99, p999 in ms.
+    fn demo(algorithm: &Algorithm, seed: u64) -> [f64; 6] {
+        let maxima = [1u32, 10, 10, 10, 10, 100, 100, 100, 100, 1000];
+        let mut pool = Pool::new(1);
+        pool.update(&(0..10).map(|i| EndpointSpec::new(&i.to_string())).collect::<Vec<_>>());
+        let mut b = pool.balancer(algorithm, &Params::defaults(algorithm.params), Seat::default(), seed).unwrap();
+        let mut work = Rng::new(seed ^ 0xdead);
+        // (end, order of the start, client)
+        let mut running: BinaryHeap<_> = (0..50).map(|client| Reverse((0u64, client as u64, client))).collect();
+        let mut tickets: Vec<Option<Ticket>> = (0..50).map(|_| None).collect();
+        let (mut latencies, mut now, mut started) = (Vec::new(), 0, 0);
+        while let Some(Reverse((at, _, client))) = running.pop() {
+            now = at;
+            if let Some(t) = tickets[client].take() {
+                latencies.push((at - t.began().0) / MILLISECOND_NS);
+                b.end(t, Outcome::Success, Instant(at));
+            }
+            if started < 50_000 {
+                started += 1;
+                let t = b.start(&Request::default(), Instant(at)).unwrap();
+                // A timer fires at the next tick at the earliest, also for a latency of 0: without that all is 3 % faster.
+                let ms = u64::from(work.below(maxima[t.slot().index()])).max(1);
+                tickets[client] = Some(t);
+                running.push(Reverse((at + ms * MILLISECOND_NS, 50 + started, client)));
+            }
+        }
+        latencies.sort_unstable();
+        let p = |q: f64| latencies[((latencies.len() as f64 * q) as usize).min(latencies.len() - 1)] as f64;
+        [now as f64 / SECOND_NS as f64, p(0.5), p(0.9), p(0.95), p(0.99), p(0.999)]
+    }
+
+    #[test]
+    fn meets_the_published_table() {
+        // The text of tower's change: peak EWMA 15 s, 5, 56, 78, 96 ms (55, 77 in virtual time); two draws by in flight 18 s, 5, 57, 80, 98,
+        // 857 ms. The wall time is given in whole seconds; the rest is met within 2 % or 1 ms, the far tail within 5 %.
+        let published: [(&str, &[f64]); 2] =
+            [("peak_ewma", &[15.0, 5.0, 55.0, 77.0, 96.0]), ("random", &[18.0, 5.0, 57.0, 80.0, 98.0, 857.0])];
+        for (name, want) in published {
+            let runs: Vec<_> = (0..5).map(|seed| demo(crate::algorithms::find(name).unwrap(), seed)).collect();
+            for (i, want) in want.iter().enumerate() {
+                let mean = runs.iter().map(|r| r[i]).sum::<f64>() / runs.len() as f64;
+                let slack = [0.5, 1.0, 0.02 * want, 0.02 * want, 0.02 * want, 0.05 * want][i];
+                assert!((mean - want).abs() <= slack, "{name}: column {i} is {mean}, not {want}");
+            }
+        }
     }
 }
