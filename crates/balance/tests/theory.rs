@@ -80,9 +80,6 @@ fn round_robin_is_erlang_arrivals() {
 /// (1.6687) and two draws (3.01).
 #[test]
 fn leastconn_of_one_balancer_joins_the_shortest_queue() {
-    if evenkeel_balance::algorithms::find("leastconn").is_none() {
-        return;
-    }
     let got = mean_time(&Row::named("leastconn"), 10, 0.9, 500_000);
     assert_near("leastconn of 10 at 0.9", got, 1.915, 2.0);
 }
