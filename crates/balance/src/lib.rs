@@ -28,6 +28,7 @@
 
 pub mod algorithms;
 pub mod balancer;
+pub(crate) mod buckets;
 pub mod decay;
 pub mod draw;
 pub mod endpoint;
