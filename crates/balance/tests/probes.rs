@@ -28,6 +28,7 @@ fn farm() -> Farm {
         requests: 200_000,
         warm_up: 20_000,
         balancers: 10,
+        workers: 1,
         probe_ns: MS / 10,
     }
 }

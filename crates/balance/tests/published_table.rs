@@ -51,6 +51,7 @@ fn ours(row: &Row) -> Cells {
         requests: 50_000,
         warm_up: 0,
         balancers: 1,
+        workers: 1,
         probe_ns: MS / 10,
     };
     let mut mean = [0.0; 6];

@@ -44,6 +44,8 @@ pub struct Farm {
     pub warm_up: usize,
     /// Independent balancers that know nothing of each other; requests come to them at random.
     pub balancers: usize,
+    /// Workers of each, on one pool, to which requests come at random too.
+    pub workers: u32,
     /// From a probe to its answer, nanoseconds.
     pub probe_ns: u64,
 }
@@ -126,7 +128,7 @@ impl Farm {
         let specs: Vec<_> = specs.collect();
         let pools: Vec<Pool> = (0..self.balancers)
             .map(|_| {
-                let mut pool = Pool::new(1);
+                let mut pool = Pool::new(self.workers);
                 pool.update(&specs);
                 pool
             })
@@ -138,17 +140,18 @@ impl Farm {
             }
             at
         };
+        let seats = || (0..self.workers).map(|worker| Seat { worker, workers: self.workers });
+        let doors = (0..).zip(&pools).flat_map(|(i, pool)| seats().map(move |seat| (i, pool, seat)));
+        let balancers = doors.map(|(i, pool, seat)| row.balancer(pool, seat, mix(seed ^ mix(i)))).collect();
+        let at_doors = pools.iter().flat_map(|pool| seats().map(move |_| pool));
         let streams = mix(seed);
         let mut l = Loop {
             farm: self,
             now: 0,
             events: BinaryHeap::new(),
             sequence: 0,
-            balancers: (0..)
-                .zip(&pools)
-                .map(|(i, pool)| row.balancer(pool, Seat::default(), mix(seed ^ mix(i))))
-                .collect(),
-            server_at: pools.iter().map(server_at).collect(),
+            balancers,
+            server_at: at_doors.map(server_at).collect(),
             servers: vec![Server::default(); specs.len()],
             running: Vec::new(),
             idle: Vec::new(),
