@@ -8,7 +8,6 @@
 use crate::balancer::End;
 use crate::buckets::Buckets;
 use crate::endpoint::EndpointId;
-use crate::heap::IndexedHeap;
 use crate::loads::Loads;
 use crate::picker::{Algorithm, Needs, NoPick, PickContext, Picker, Promises, Seat};
 use crate::set::{EndpointSet, Member, Slot};
@@ -34,21 +33,24 @@ pub static ALGORITHM: Algorithm = Algorithm {
     new: |_, seat| Ok(Box::new(LeastConn { seat, ..LeastConn::default() })),
 };
 
-/// Virtual time counts in 1 / 2^32 of a round of turns, so that 2^16 rounds fit beside the level.
-const TURN_BITS: u32 = 48;
-const LEVEL_MAX: u64 = (1 << (64 - TURN_BITS)) - 1;
-
 /// Most candidates that an explanation lists.
 const EXPLAINED_MAX: usize = 16;
+
+/// In no class: not in the set.
+const NO_CLASS: u32 = u32::MAX;
 
 #[derive(Default)]
 struct LeastConn {
     seat: Seat,
-    order: Order,
+    /// Endpoints by load, one group for each weight; of equal ones the one picked longest ago first. Those found full
+    /// are taken out until they are seen to have room.
+    order: Buckets,
+    /// The different weights, heaviest first.
+    weights: Vec<u32>,
     /// By slot.
     known: Vec<Known>,
-    /// Virtual time is counted from here in the order of unequal weights.
-    epoch: u64,
+    /// The first of each class, while one is picked.
+    firsts: Vec<Ranked>,
     /// Starts so far.
     starts: u64,
     /// The place in the set of the endpoint whose sibling requests are read next.
@@ -58,70 +60,28 @@ struct LeastConn {
 #[derive(Clone, Copy)]
 struct Known {
     id: EndpointId,
-    /// Its weight in units of the lightest, inverted, times 2^32, rounded up; 0 when it is not in the set.
-    grain: u64,
+    /// Its place in `weights`.
+    class: u32,
     /// What sibling workers had in flight there when we last looked.
     siblings: u32,
     /// The number of its latest start here; 0 for none.
     latest: u64,
 }
 
-/// Endpoints by load. Those found full are taken out until they are seen to have room.
-enum Order {
-    /// With equal weights: by load, and of equal ones the one picked longest ago.
-    Equal(Buckets),
-    /// With unequal weights: by [`place`].
-    Weighted(IndexedHeap<u64>),
+#[derive(Clone, Copy)]
+struct Ranked {
+    slot: Slot,
+    load: u32,
+    weight: u32,
 }
 
-impl Default for Order {
-    fn default() -> Order {
-        Order::Equal(Buckets::default())
-    }
-}
-
-impl Order {
-    fn new(set: &EndpointSet) -> Order {
-        if set.weights_equal() {
-            let mut buckets = Buckets::default();
-            buckets.clear(set.slots());
-            Order::Equal(buckets)
-        } else {
-            let mut heap = IndexedHeap::default();
-            heap.clear(set.slots());
-            Order::Weighted(heap)
-        }
-    }
-
-    fn remove(&mut self, slot: Slot) {
-        match self {
-            Order::Equal(buckets) => buckets.remove(slot.0),
-            Order::Weighted(heap) => heap.remove(slot.0),
-        }
-    }
-
-    fn has(&self, slot: Slot) -> bool {
-        match self {
-            Order::Equal(buckets) => buckets.has(slot.0),
-            Order::Weighted(heap) => heap.key(slot.0).is_some(),
-        }
-    }
-
+impl Ranked {
+    /// Whether `other` would with one more request still have no more per weight than this one has without it. Anything
+    /// less is the grain of whole requests: taking it for load would break the shares at low load, where one request at
+    /// an endpoint of weight 10 would always lose to none at one of weight 1. For equal weights: it has more in flight.
     #[inline]
-    fn first(&mut self) -> Option<Slot> {
-        match self {
-            Order::Equal(buckets) => buckets.first(),
-            Order::Weighted(heap) => heap.first(),
-        }
-        .map(Slot)
-    }
-
-    fn first_where(&mut self, mut admits: impl FnMut(Slot) -> bool) -> Option<Slot> {
-        match self {
-            Order::Equal(buckets) => buckets.first_where(|s| admits(Slot(s))),
-            Order::Weighted(heap) => heap.first_where(|s| admits(Slot(s))),
-        }
-        .map(Slot)
+    fn yields_to(&self, other: &Ranked) -> bool {
+        (u64::from(other.load) + 1) * u64::from(self.weight) <= u64::from(self.load) * u64::from(other.weight)
     }
 }
 
@@ -145,11 +105,12 @@ impl Picker for LeastConn {
     }
 
     fn on_set(&mut self, set: &EndpointSet, loads: &Loads, _now: Instant) {
-        let absent = Known { id: EndpointId(0), grain: 0, siblings: 0, latest: 0 };
+        let absent = Known { id: EndpointId(0), class: NO_CLASS, siblings: 0, latest: 0 };
         let old = std::mem::replace(&mut self.known, vec![absent; set.slots()]);
-        self.order = Order::new(set);
-        self.epoch = epoch(loads);
-        let lightest = u64::from(set.members().iter().map(|m| m.weight).min().unwrap_or(1));
+        self.weights = set.members().iter().map(|m| m.weight).collect();
+        self.weights.sort_unstable_by(|a, b| b.cmp(a));
+        self.weights.dedup();
+        self.order.clear(set.slots(), self.weights.len());
         // Workers start at different places, or all would hit the same endpoint first.
         let at = u64::from(self.seat.worker) * set.len() as u64 / u64::from(self.seat.workers);
         let (early, late) = set.members().split_at(at as usize % set.len().max(1));
@@ -157,9 +118,8 @@ impl Picker for LeastConn {
         for m in &slots {
             let before = old.get(m.slot.index()).filter(|k| k.id == m.id);
             let latest = before.map_or(0, |k| k.latest);
-            let siblings = siblings_at(m.slot, loads);
-            self.known[m.slot.index()] =
-                Known { id: m.id, grain: (lightest << 32).div_ceil(u64::from(m.weight)), siblings, latest };
+            let class = self.weights.partition_point(|&w| w > m.weight) as u32;
+            self.known[m.slot.index()] = Known { id: m.id, class, siblings: siblings_at(m.slot, loads), latest };
         }
         slots.sort_by_key(|m| self.known[m.slot.index()].latest);
         slots.iter().for_each(|m| self.put(m.slot, loads));
@@ -168,9 +128,6 @@ impl Picker for LeastConn {
     #[inline]
     fn on_start(&mut self, slot: Slot, loads: &Loads, _now: Instant) {
         self.starts += 1;
-        if loads.clock().wrapping_sub(self.epoch) > 1 << (TURN_BITS - 1) {
-            self.begin_epoch(loads);
-        }
         if let Some(known) = self.known.get_mut(slot.index()) {
             known.latest = self.starts;
             self.put(slot, loads);
@@ -184,30 +141,16 @@ impl Picker for LeastConn {
 }
 
 impl LeastConn {
-    /// Every 2^15 rounds of turns.
-    #[cold]
-    fn begin_epoch(&mut self, loads: &Loads) {
-        self.epoch = epoch(loads);
-        for slot in (0..self.known.len() as u32).map(Slot) {
-            if self.order.has(slot) {
-                self.put(slot, loads);
-            }
-        }
+    #[inline]
+    fn load(&self, slot: Slot, loads: &Loads) -> u32 {
+        loads.in_flight_here(slot).saturating_add(self.known[slot.index()].siblings)
     }
 
     /// Puts an endpoint of the set where it belongs.
     #[inline]
     fn put(&mut self, slot: Slot, loads: &Loads) {
-        let Some(known) = self.known.get(slot.index()).filter(|k| k.grain > 0) else { return };
-        let load = loads.in_flight_here(slot).saturating_add(known.siblings);
-        match &mut self.order {
-            Order::Equal(buckets) => buckets.put(slot.0, load, known.latest),
-            Order::Weighted(heap) => {
-                let (due, stride) = loads.turn(slot);
-                let turn = due.wrapping_sub(self.epoch).wrapping_add(u64::from(load).wrapping_mul(stride));
-                heap.put(slot.0, place(load, known.grain, turn as i64));
-            }
-        }
+        let Some(known) = self.known.get(slot.index()).filter(|k| k.class != NO_CLASS) else { return };
+        self.order.put(slot.0, known.class, self.load(slot, loads), known.latest);
     }
 
     /// Reads the sibling requests of each endpoint in turn, one a pick: none is believed for longer than n picks.
@@ -218,7 +161,7 @@ impl LeastConn {
         }
         let Some(m) = cx.set.members().get(self.read_next) else { return };
         self.read_next += 1;
-        if !self.read(m.slot, cx.loads) && !self.order.has(m.slot) && !cx.loads.is_full(m) {
+        if !self.read(m.slot, cx.loads) && !self.order.has(m.slot.0) && !cx.loads.is_full(m) {
             self.put(m.slot, cx.loads);
         }
     }
@@ -239,40 +182,68 @@ impl LeastConn {
     /// The first in order that may be picked.
     #[inline]
     fn least(&mut self, cx: &PickContext<'_>) -> Result<Slot, NoPick> {
+        let first = match self.weights.len() {
+            1 => self.order.first(0).map(|(_, slot)| Slot(slot)),
+            _ => self.across(cx.loads, |order, class| order.first(class)),
+        };
         let admits = |slot: &Slot| cx.set.get(*slot).is_some_and(|m| cx.admits(m));
-        match self.order.first().filter(admits) {
+        match first.filter(admits) {
             Some(slot) => Ok(slot),
             None => self.look_further(cx),
         }
+    }
+
+    /// Of the first of each class those that yield to none, and of these the one whose turn it is by weight. No other
+    /// endpoint can come before the first of its class. O(different weights).
+    #[inline]
+    fn across(&mut self, loads: &Loads, first: impl Fn(&mut Buckets, u32) -> Option<(u32, u32)>) -> Option<Slot> {
+        self.firsts.clear();
+        let mut bar: Option<Ranked> = None;
+        for (class, &weight) in self.weights.iter().enumerate() {
+            let Some((load, slot)) = first(&mut self.order, class as u32) else { continue };
+            let new = Ranked { slot: Slot(slot), load, weight };
+            self.firsts.push(new);
+            // The lowest (load + 1) / weight: who yields to any yields to that one.
+            let after = |r: &Ranked, other: u32| (u64::from(r.load) + 1) * u64::from(other);
+            if bar.is_none_or(|old| after(&new, old.weight) < after(&old, new.weight)) {
+                bar = Some(new);
+            }
+        }
+        let bar = bar?;
+        let stays = self.firsts.iter().filter(|f| !f.yields_to(&bar));
+        stays.min_by_key(|f| loads.ahead(f.slot)).map(|f| f.slot)
     }
 
     /// Past those tried, and takes out those that are full, so that no later pick walks over them again. Each removal
     /// is paid for by the start that filled the endpoint.
     #[cold]
     fn look_further(&mut self, cx: &PickContext<'_>) -> Result<Slot, NoPick> {
-        while let Some(slot) = self.order.first_where(|s| !cx.tried.contains(&s)) {
+        let untried = |order: &mut Buckets, class| order.first_where(class, |s| !cx.tried.contains(&Slot(s)));
+        while let Some(slot) = self.across(cx.loads, untried) {
             if cx.set.get(slot).is_some_and(|m| !cx.loads.is_full(m)) {
                 return Ok(slot);
             }
-            self.order.remove(slot);
+            self.order.remove(slot.0);
         }
         // Some that were taken out may have room again by what siblings ended. O(n), at saturation only.
         let open = cx.set.members().iter().filter(|m| cx.admits(m));
-        open.min_by_key(|m| self.level(m.slot, cx.loads)).map(|m| m.slot).ok_or_else(|| cx.refusal())
+        let least = open.min_by(|a, b| self.per_weight(a, cx).total_cmp(&self.per_weight(b, cx)));
+        least.map(|m| m.slot).ok_or_else(|| cx.refusal())
     }
 
-    /// Requests in flight, in whole requests of the lightest endpoint.
-    fn level(&self, slot: Slot, loads: &Loads) -> u64 {
-        let known = &self.known[slot.index()];
-        level(loads.in_flight_here(slot).saturating_add(known.siblings), known.grain)
+    fn per_weight(&self, m: &Member, cx: &PickContext<'_>) -> f64 {
+        f64::from(self.load(m.slot, cx.loads)) / f64::from(m.weight)
     }
 
-    /// The picked one, and those that were as little loaded.
+    /// The picked one, and those that it did not come before by load.
     #[cold]
     fn explain(&self, cx: &mut PickContext<'_>, picked: Slot) {
-        let least = self.level(picked, cx.loads);
-        let equal = |m: &&Member| m.slot != picked && cx.admits(m) && self.level(m.slot, cx.loads) == least;
-        let others: Vec<_> = cx.set.members().iter().filter(equal).take(EXPLAINED_MAX - 1).collect();
+        let ranked = |m: &Member| Ranked { slot: m.slot, load: self.load(m.slot, cx.loads), weight: m.weight };
+        let admitted: Vec<&Member> = cx.set.members().iter().filter(|m| cx.admits(m)).collect();
+        let after = |m: &&&Member| (f64::from(self.load(m.slot, cx.loads)) + 1.0) / f64::from(m.weight);
+        let Some(bar) = admitted.iter().min_by(|a, b| after(a).total_cmp(&after(b))).map(|m| ranked(m)) else { return };
+        let stays = |m: &&&Member| m.slot != picked && !ranked(m).yields_to(&bar);
+        let others: Vec<&Member> = admitted.iter().filter(stays).take(EXPLAINED_MAX - 1).copied().collect();
         if let Some(trace) = cx.trace.as_deref_mut() {
             trace.rule = if others.is_empty() {
                 "fewest in flight per weight"
@@ -280,34 +251,12 @@ impl LeastConn {
                 "its turn, among those with the fewest in flight per weight"
             };
             for m in cx.set.get(picked).into_iter().chain(others) {
-                trace.candidate(m, cx.loads, Some(self.level(m.slot, cx.loads) as f64));
+                let load =
+                    f64::from(cx.loads.in_flight_here(m.slot).saturating_add(self.known[m.slot.index()].siblings));
+                trace.candidate(m, cx.loads, Some(load / f64::from(m.weight)));
             }
         }
     }
-}
-
-/// In whole requests of the lightest endpoint. Exact below 65,536 requests and weights: the rounding up of the grain
-/// adds less than one part of the weight.
-#[inline]
-fn level(load: u32, grain: u64) -> u64 {
-    (u64::from(load) * grain) >> 32
-}
-
-/// Where an endpoint stands when weights differ, lowest first.
-///
-/// Plain load / weight would break the shares at low load: of an endpoint of weight 10 with one request and one of
-/// weight 1 with none, the latter would always come first. So load counts in whole requests of the lightest endpoint,
-/// rounded down, and below that grain turns decide, where each request in flight sets an endpoint back by one turn.
-/// Then idle endpoints take turns exactly by weight, shares follow the weights however many requests overlap, and no
-/// endpoint gets ahead of another by more than one request of the lightest.
-#[inline]
-fn place(load: u32, grain: u64, turn: i64) -> u64 {
-    (level(load, grain).min(LEVEL_MAX) << TURN_BITS) | (turn.max(0) as u64).min((1 << TURN_BITS) - 1)
-}
-
-/// 256 rounds ago: whoever had no turn for longer is as early as can be.
-fn epoch(loads: &Loads) -> u64 {
-    loads.clock().wrapping_sub(256 << 32)
 }
 
 #[inline]
@@ -373,18 +322,18 @@ mod tests {
     }
 
     #[test]
-    fn never_more_in_flight_than_one_request_of_the_lightest_ahead_of_the_least() {
+    fn no_other_would_with_the_request_have_fewer_per_weight() {
         for weights in [vec![1; 5], vec![10, 1, 1, 1], vec![100, 100, 1], vec![7, 5, 3]] {
             let pool = pool(1, &weights);
             let (mut b, mut rng, mut held) = (balancer(&pool, 0, 1), Rng::new(8), Vec::new());
-            let lightest = *weights.iter().min().unwrap();
             for _ in 0..20_000 {
                 if rng.below(100) < 52 || held.is_empty() {
-                    let level = |s: usize| b.loads().in_flight(Slot(s as u32)) * lightest / weights[s];
-                    let least = (0..weights.len()).map(level).min().unwrap();
-                    let levels: Vec<_> = (0..weights.len()).map(level).collect();
+                    let load = |s: usize| b.loads().in_flight(Slot(s as u32));
+                    let loads: Vec<_> = (0..weights.len()).map(load).collect();
                     let t = start(&mut b);
-                    assert_eq!(levels[t.slot().index()], least, "weights {weights:?}, levels {levels:?}");
+                    let p = t.slot().index();
+                    let better = (0..weights.len()).find(|&i| (loads[i] + 1) * weights[p] <= loads[p] * weights[i]);
+                    assert_eq!(better, None, "weights {weights:?}, loads {loads:?}, picked {p}");
                     held.push(t);
                 } else {
                     let t = held.swap_remove(rng.below(held.len() as u32) as usize);

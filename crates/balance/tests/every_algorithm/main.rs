@@ -5,6 +5,7 @@
 mod support;
 
 mod affinity;
+mod hangs;
 mod histories;
 mod refusals;
 mod registry;
