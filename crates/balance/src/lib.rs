@@ -36,6 +36,7 @@ pub mod explain;
 pub(crate) mod heap;
 pub mod latency;
 pub mod loads;
+pub(crate) mod maglev_table;
 pub mod params;
 pub mod picker;
 pub mod pool;

@@ -3,6 +3,7 @@
 
 pub mod first;
 pub mod leastconn;
+pub mod maglev;
 pub mod peak_ewma;
 pub mod random;
 pub mod round_robin;
@@ -10,8 +11,14 @@ pub mod round_robin;
 use crate::picker::Algorithm;
 
 /// Every algorithm, in the order in which docs list them. The first is the default.
-pub static ALL: &[&Algorithm] =
-    &[&random::ALGORITHM, &leastconn::ALGORITHM, &round_robin::ALGORITHM, &peak_ewma::ALGORITHM, &first::ALGORITHM];
+pub static ALL: &[&Algorithm] = &[
+    &random::ALGORITHM,
+    &leastconn::ALGORITHM,
+    &round_robin::ALGORITHM,
+    &peak_ewma::ALGORITHM,
+    &maglev::ALGORITHM,
+    &first::ALGORITHM,
+];
 
 /// The algorithm of that name or alias.
 pub fn find(name: &str) -> Option<&'static Algorithm> {

@@ -48,37 +48,46 @@ impl Random {
 impl Picker for Random {
     #[inline]
     fn choose(&mut self, cx: &mut PickContext<'_>) -> Result<Slot, NoPick> {
-        let draws = draw::distinct(cx, self.draws);
-        let members = cx.set.members();
-        let Some((&first, rest)) = draws.as_slice().split_first() else { return Err(cx.refusal()) };
-        let mut best = &members[first as usize];
-        let mut best_in_flight = cx.loads.in_flight(best.slot);
-        let mut rule = draw::ONLY_ONE;
-        for &index in rest {
-            let other = &members[index as usize];
-            let in_flight = cx.loads.in_flight(other.slot);
-            // In flight per weight, by cross-multiplication: exact, and no division. Less loaded is who would with this
-            // request be no more loaded than the other is without it; anything less is the grain of whole requests, and
-            // taking it for load would cost unequal weights their shares at low load. For equal weights: fewer in flight.
-            let (a, b) = (scaled(best_in_flight, other.weight), scaled(in_flight, best.weight));
-            let wins = match () {
-                () if b + u64::from(best.weight) <= a => by_load(true, &mut rule),
-                () if a + u64::from(other.weight) <= b => by_load(false, &mut rule),
-                () => draw::wins_tie(cx, best, other, &mut rule),
-            };
-            if wins {
-                (best, best_in_flight) = (other, in_flight);
-            }
-        }
-        let slot = best.slot;
-        if let Some(trace) = cx.trace.as_deref_mut() {
-            for &i in draws.as_slice() {
-                trace.candidate(&members[i as usize], cx.loads, None);
-            }
-            trace.rule = rule;
-        }
-        Ok(slot)
+        less_loaded(cx, self.draws)
     }
+}
+
+/// Draws and compares; also for algorithms that have nothing better to go by at the moment.
+///
+/// # Errors
+/// Why none could be drawn.
+#[inline]
+pub(super) fn less_loaded(cx: &mut PickContext<'_>, draws: usize) -> Result<Slot, NoPick> {
+    let drawn = draw::distinct(cx, draws);
+    let members = cx.set.members();
+    let Some((&first, rest)) = drawn.as_slice().split_first() else { return Err(cx.refusal()) };
+    let mut best = &members[first as usize];
+    let mut best_in_flight = cx.loads.in_flight(best.slot);
+    let mut rule = draw::ONLY_ONE;
+    for &index in rest {
+        let other = &members[index as usize];
+        let in_flight = cx.loads.in_flight(other.slot);
+        // In flight per weight, by cross-multiplication: exact, and no division. Less loaded is who would with this
+        // request be no more loaded than the other is without it; anything less is the grain of whole requests, and
+        // taking it for load would cost unequal weights their shares at low load. For equal weights: fewer in flight.
+        let (a, b) = (scaled(best_in_flight, other.weight), scaled(in_flight, best.weight));
+        let wins = match () {
+            () if b + u64::from(best.weight) <= a => by_load(true, &mut rule),
+            () if a + u64::from(other.weight) <= b => by_load(false, &mut rule),
+            () => draw::wins_tie(cx, best, other, &mut rule),
+        };
+        if wins {
+            (best, best_in_flight) = (other, in_flight);
+        }
+    }
+    let slot = best.slot;
+    if let Some(trace) = cx.trace.as_deref_mut() {
+        for &i in drawn.as_slice() {
+            trace.candidate(&members[i as usize], cx.loads, None);
+        }
+        trace.rule = rule;
+    }
+    Ok(slot)
 }
 
 #[inline]
