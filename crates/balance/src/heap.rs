@@ -39,6 +39,19 @@ impl<K: Copy + PartialOrd> IndexedHeap<K> {
         self.nodes.get(at as usize).map(|n| n.0)
     }
 
+    /// Takes out an item, if it is there.
+    pub(crate) fn remove(&mut self, item: u32) {
+        let Some(&at) = self.position.get(item as usize).filter(|&&at| at != ABSENT) else { return };
+        self.position[item as usize] = ABSENT;
+        self.nodes.swap_remove(at as usize);
+        if let Some(&(_, last)) = self.nodes.get(at as usize) {
+            self.position[last as usize] = at;
+            // The last item comes from elsewhere in the tree: it may belong above or below.
+            self.sift_down(at as usize);
+            self.sift_up(self.position[last as usize] as usize);
+        }
+    }
+
     /// Changes the key of an item; nothing if it is not there.
     #[inline]
     pub(crate) fn update(&mut self, item: u32, key: K) {
@@ -161,6 +174,11 @@ mod tests {
                 keys[i as usize] = rng.below(20);
                 heap.update(i, keys[i as usize]);
                 assert_eq!(heap.key(heap.first().unwrap()), keys.iter().min().copied());
+                let out = rng.below(n);
+                heap.remove(out);
+                let rest = (0..n).filter(|&i| i != out).map(|i| keys[i as usize]).min();
+                assert_eq!((heap.first().and_then(|i| heap.key(i)), heap.key(out)), (rest, None), "n = {n}");
+                heap.push(out, keys[out as usize]);
                 let bar = rng.below(n);
                 let got = heap.first_where(|i| i > bar).map(|i| keys[i as usize]);
                 assert_eq!(got, keys[bar as usize + 1..].iter().min().copied(), "n = {n}, above {bar}");
