@@ -2,7 +2,7 @@
 
 use crate::buffer::Buf;
 use crate::deadline::{Elapsed, Timer};
-use crate::http1::{self, Limits, Reject, reject};
+use crate::http1::{self, Reject, reject};
 use crate::stats::ListenerStats;
 use crate::stream::Stream;
 use crate::worker::{Worker, WorkerListener};
@@ -86,7 +86,7 @@ impl<'w> Client<'w> {
         let limits = &settings.limits;
         let mut partial: Vec<u8> = Vec::new();
         if let Some(held) = held {
-            match head_in(&held, limits) {
+            match http1::head_len(held.filled(), limits) {
                 Ok(Some(len)) => return Next::Head(held, len),
                 Ok(None) => partial = held.filled().to_vec(),
                 Err(reject) => return Next::Refused(reject),
@@ -105,7 +105,7 @@ impl<'w> Client<'w> {
             if n == 0 {
                 return Next::End;
             }
-            match head_in(&buf, limits) {
+            match http1::head_len(buf.filled(), limits) {
                 Ok(Some(len)) => return Next::Head(buf, len),
                 Ok(None) => {}
                 Err(reject) => return Next::Refused(reject),
@@ -162,14 +162,5 @@ impl<'w> Client<'w> {
             }
         };
         let _ = self.timer.limit(pin!(discard)).await;
-    }
-}
-
-/// The length of the head in the buffer, if it is whole.
-fn head_in(buf: &Buf, limits: &Limits) -> Result<Option<usize>, Reject> {
-    match http1::head_len(buf.filled())? {
-        Some(len) if len > limits.head => Err(Reject::HeadTooLarge),
-        None if buf.len() >= limits.head => Err(Reject::HeadTooLarge),
-        found => Ok(found),
     }
 }

@@ -148,9 +148,8 @@ impl Talk<'_, '_> {
         }
         loop {
             let head_len = loop {
-                match http1::head_len(buf.filled()).map_err(Fault::Response)? {
+                match http1::head_len(buf.filled(), &RESPONSE_LIMITS).map_err(Fault::Response)? {
                     Some(len) => break len,
-                    None if buf.spare().is_empty() => return Err(Fault::Response(Reject::HeadTooLarge)),
                     None => match self.upstream.read(&mut buf).await {
                         Ok(n) if n > 0 => {}
                         _ => return Err(Fault::CutShort),
