@@ -1,0 +1,63 @@
+//! Is it possible as a whole? From what each table says to the [`Plan`]: references, names given twice, routes that
+//! collide, and what is allowed but hardly meant.
+
+mod listeners;
+mod pools;
+mod process;
+mod routes;
+
+use crate::code::Code;
+use crate::diagnostic::Findings;
+use crate::plan::Plan;
+use crate::read::Section;
+use crate::source::Place;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// Builds the plan. It is only good if there is no error among the findings afterwards.
+pub(crate) fn build(root: &Section, findings: &mut Findings) -> Plan {
+    let defaults = root.section("defaults").section("timeouts");
+    let admin = process::admin(root);
+    let listeners = listeners::listeners(root, &defaults, admin.as_ref(), findings);
+    let pools = pools::pools(root, &defaults, findings);
+    let routes = routes::routes(root, &defaults, &listeners, &pools, findings);
+    Plan {
+        runtime: process::runtime(root),
+        admin,
+        telemetry: process::telemetry(root, findings),
+        listeners,
+        routes,
+        pools,
+    }
+}
+
+/// A duration that is never off.
+fn always(chain: &[&Section], name: &str) -> Duration {
+    Section::inherited(chain, name).unwrap_or_default()
+}
+
+/// Says so if, in the same table, a part may take longer than the whole.
+fn check_order(timeouts: &Section, findings: &mut Findings) {
+    let set = |name| timeouts.set(name).and(timeouts.duration(name)).map(|d| (d, timeouts.place_of(name)));
+    let Some((whole, whole_place)) = set("request") else { return };
+    for part in ["connect", "response"] {
+        if let Some((_, place)) = set(part).filter(|(d, _)| *d > whole) {
+            findings
+                .add(Code::TimeoutOrder, place, format!("\"{part}\" is longer than \"request\", so it never ends one"))
+                .see("the whole request ends before", whole_place)
+                .help(format!("make \"{part}\" shorter, or leave it out"));
+        }
+    }
+}
+
+/// Says so if a name was given before; `seen` has the names so far.
+fn check_name(name: &str, place: Place, what: &str, seen: &mut BTreeMap<String, Place>, findings: &mut Findings) {
+    if let Some(first) = seen.get(name) {
+        findings
+            .add(Code::SameName, place, format!("two {what} are named \"{name}\""))
+            .see("the first one is here", *first)
+            .help("give each a name of its own");
+        return;
+    }
+    seen.insert(name.to_string(), place);
+}

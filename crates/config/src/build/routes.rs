@@ -1,0 +1,253 @@
+//! `[[route]]`: references, and no two routes of which neither is more specific.
+
+use super::{always, check_name, check_order};
+use crate::code::Code;
+use crate::diagnostic::Findings;
+use crate::form::{Formed, path_shape};
+use crate::nearest::suggest;
+use crate::plan::{HostPattern, Listener, PathPattern, Pool, Route, RouteTimeouts};
+use crate::read::Section;
+use crate::source::Place;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// A route and where it matches.
+struct Placed {
+    route: Route,
+    place: Place,
+    /// Whether its match could be read.
+    whole: bool,
+}
+
+pub(super) fn routes(
+    root: &Section,
+    defaults: &Section,
+    listeners: &[Listener],
+    pools: &[Pool],
+    findings: &mut Findings,
+) -> Vec<Route> {
+    let sections = root.sections("route");
+    if root.set("route").is_none() {
+        return catch_all(root, pools, findings);
+    }
+    let mut names = BTreeMap::new();
+    for section in sections.iter().filter(|s| s.set("name").is_some()) {
+        let name = section.text("name").unwrap_or_default();
+        check_name(&name, section.place_of("name"), "routes", &mut names, findings);
+    }
+    let mut taken: BTreeSet<String> = names.into_keys().collect();
+    let pool_sections = root.named("pool");
+    let mut placed = Vec::new();
+    for section in &sections {
+        let pool_timeouts =
+            |name: &str| pool_sections.iter().find(|p| p.name == name).map(|p| p.section.section("timeouts"));
+        let route = one(section, defaults, pool_timeouts, &mut taken, findings);
+        check_references(section, &route, listeners, pools, findings);
+        let whole = section.set("match").is_none_or(|m| !m.is_broken());
+        placed.push(Placed { route, place: section.section("match").place, whole });
+    }
+    check_collisions(&placed, listeners, findings);
+    let routes: Vec<Route> = placed.into_iter().map(|p| p.route).collect();
+    // An error may be why something seems unused.
+    if !findings.has_errors() {
+        check_unused(root, &routes, findings);
+    }
+    routes
+}
+
+/// Without routes, a file with one pool sends everything to it.
+fn catch_all(root: &Section, pools: &[Pool], findings: &mut Findings) -> Vec<Route> {
+    match pools {
+        [] => Vec::new(),
+        [pool] => vec![Route::catch_all(pool)],
+        _ => {
+            let names: Vec<&str> = pools.iter().map(|p| &*p.name).collect();
+            findings
+                .add(
+                    Code::NothingToDo,
+                    root.place_of("pool"),
+                    format!("there are {} pools ({}), but no route", pools.len(), names.join(", ")),
+                )
+                .help(format!("add [[route]] with pool = \"{}\" and a match for each pool", names[0]));
+            Vec::new()
+        }
+    }
+}
+
+impl Route {
+    /// The route of a plan whose file has none.
+    pub(crate) fn catch_all(pool: &Pool) -> Route {
+        let t = pool.timeouts;
+        Route {
+            name: "default".into(),
+            listeners: Vec::new(),
+            hosts: Vec::new(),
+            path: PathPattern::Any,
+            pool: pool.name.clone(),
+            timeouts: RouteTimeouts { connect: t.connect, response: t.response, request: t.request, idle: t.idle },
+        }
+    }
+
+    /// The name of a route that was given none: its first host and its path.
+    pub(crate) fn derived_name(hosts: &[HostPattern], path: &PathPattern) -> String {
+        match (hosts.first(), path) {
+            (None, PathPattern::Any) => "default".to_string(),
+            (Some(host), PathPattern::Any) => host.to_string(),
+            (None, PathPattern::Pattern(path)) => path.clone(),
+            (Some(host), PathPattern::Pattern(path)) => format!("{host}{path}"),
+        }
+    }
+}
+
+fn one(
+    section: &Section,
+    defaults: &Section,
+    pool_timeouts: impl Fn(&str) -> Option<Section>,
+    taken: &mut BTreeSet<String>,
+    findings: &mut Findings,
+) -> Route {
+    let matches = section.section("match");
+    let text = |(formed, _)| if let Formed::Text(t) = formed { Some(Arc::from(t)) } else { None };
+    let host = |(formed, _)| if let Formed::Host(h) = formed { Some(h) } else { None };
+    let hosts: Vec<HostPattern> = matches.formed_list("host").into_iter().filter_map(host).collect();
+    let path = match matches.formed("path") {
+        Some(Formed::Path(path)) => path,
+        _ => PathPattern::Any,
+    };
+    let name = section.text("name").unwrap_or_else(|| {
+        let name = Route::derived_name(&hosts, &path);
+        let numbered = (2..).map(|n| format!("{name}-{n}"));
+        let free = std::iter::once(name.clone()).chain(numbered).find(|n| !taken.contains(n)).unwrap_or(name);
+        taken.insert(free.clone());
+        free
+    });
+    let pool = section.text("pool").unwrap_or_default();
+    let timeouts = section.section("timeouts");
+    check_order(&timeouts, findings);
+    let from_pool = pool_timeouts(&pool);
+    let chain: Vec<&Section> = [Some(&timeouts), from_pool.as_ref(), Some(defaults)].into_iter().flatten().collect();
+    Route {
+        name: name.into(),
+        listeners: matches.formed_list("listener").into_iter().filter_map(text).collect(),
+        hosts,
+        path,
+        pool: pool.into(),
+        timeouts: RouteTimeouts {
+            connect: always(&chain, "connect"),
+            response: Section::inherited(&chain, "response"),
+            request: Section::inherited(&chain, "request"),
+            idle: always(&chain, "idle"),
+        },
+    }
+}
+
+fn check_references(section: &Section, route: &Route, listeners: &[Listener], pools: &[Pool], findings: &mut Findings) {
+    let pool_names: Vec<&str> = pools.iter().map(|p| &*p.name).collect();
+    if section.text("pool").is_some() && !pool_names.contains(&&*route.pool) {
+        findings
+            .add(Code::UnknownPool, section.place_of("pool"), format!("there is no pool \"{}\"", route.pool))
+            .help(if pool_names.is_empty() { "add the pool".to_string() } else { suggest(&route.pool, &pool_names) });
+    }
+    let names: Vec<&str> = listeners.iter().map(|l| &*l.name).collect();
+    for (formed, place) in section.section("match").formed_list("listener") {
+        let Formed::Text(name) = formed else { continue };
+        if !names.contains(&name.as_str()) {
+            findings
+                .add(Code::UnknownListener, place, format!("there is no listener \"{name}\""))
+                .help(if names.is_empty() { "add the listener".to_string() } else { suggest(&name, &names) });
+        }
+    }
+}
+
+/// For each listener and host: every path in one router, as the proxy will do it. A route that names the listener is
+/// more specific than one that does not, so the same path may be there once with and once without.
+fn check_collisions(placed: &[Placed], listeners: &[Listener], findings: &mut Findings) {
+    let mut by_host: BTreeMap<Option<&HostPattern>, BTreeSet<usize>> = BTreeMap::new();
+    for (index, p) in placed.iter().enumerate().filter(|(_, p)| p.whole) {
+        let any = p.route.hosts.is_empty().then_some(None);
+        for host in p.route.hosts.iter().map(Some).chain(any) {
+            by_host.entry(host).or_default().insert(index);
+        }
+    }
+    let mut told = BTreeSet::new();
+    for listener in listeners {
+        for indices in by_host.values() {
+            let names = |index: &usize| placed[*index].route.listeners.contains(&listener.name);
+            let any = |index: &usize| placed[*index].route.listeners.is_empty();
+            let naming = indices.iter().copied().filter(names).map(|index| (index, true));
+            let order = naming.chain(indices.iter().copied().filter(any).map(|index| (index, false)));
+            one_router(placed, order, &mut told, findings);
+        }
+    }
+}
+
+/// Inserts routes, each with whether it names the listener; those that do come first. `told` has the pairs that were
+/// reported for another listener or host.
+fn one_router(
+    placed: &[Placed],
+    order: impl Iterator<Item = (usize, bool)>,
+    told: &mut BTreeSet<(Option<usize>, usize)>,
+    findings: &mut Findings,
+) {
+    let mut router = matchit::Router::new();
+    let mut shapes: BTreeMap<String, (usize, bool)> = BTreeMap::new();
+    for (index, names) in order {
+        let route = &placed[index];
+        let pattern = route.route.path.to_string();
+        let shape = path_shape(&pattern);
+        if let Some(&(first, first_names)) = shapes.get(&shape) {
+            if first_names == names && told.insert((Some(first), index)) {
+                same_match(&placed[first], route, findings);
+            }
+            continue;
+        }
+        if let Err(matchit::InsertError::Conflict { with }) = router.insert(pattern, index) {
+            let first = shapes.get(&path_shape(&with)).map(|(first, _)| *first);
+            if told.insert((first, index)) {
+                path_conflict(first.map(|f| &placed[f]), route, &with, findings);
+            }
+            continue;
+        }
+        shapes.insert(shape, (index, names));
+    }
+}
+
+fn same_match(first: &Placed, second: &Placed, findings: &mut Findings) {
+    let message = format!("routes \"{}\" and \"{}\" match the same requests", first.route.name, second.route.name);
+    findings
+        .add(Code::SameMatch, second.place, message)
+        .see("the first one is here", first.place)
+        .help("their order means nothing: make one of them more specific, or remove it");
+}
+
+fn path_conflict(first: Option<&Placed>, second: &Placed, with: &str, findings: &mut Findings) {
+    let message =
+        format!("neither of the paths \"{}\" and \"{with}\" is more specific than the other", second.route.path);
+    let finding = findings.add(Code::PathConflict, second.place, message);
+    finding.help("at one place in the path there can be either a parameter or a rest, besides fixed text");
+    if let Some(first) = first {
+        finding.see("the other one is here", first.place);
+    }
+}
+
+fn check_unused(root: &Section, routes: &[Route], findings: &mut Findings) {
+    for named in root.named("pool") {
+        if !routes.iter().any(|r| *r.pool == *named.name) {
+            findings
+                .add(Code::UnusedPool, named.place, format!("no route leads to pool \"{}\"", named.name))
+                .help("add a [[route]] to it, or remove it");
+        }
+    }
+    for named in root.named("listener") {
+        let serves = |r: &Route| r.listeners.is_empty() || r.listeners.iter().any(|l| **l == *named.name);
+        if !routes.iter().any(serves) {
+            findings
+                .add(
+                    Code::UnusedListener,
+                    named.place,
+                    format!("no route takes requests from listener \"{}\"", named.name),
+                )
+                .help("it would answer 404 to everything: add a [[route]] for it, or remove it");
+        }
+    }
+}

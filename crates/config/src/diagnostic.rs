@@ -1,0 +1,134 @@
+//! What is wrong, where, and how is it mended? [`Diagnostic`], complete in itself: it can be shown when the text is
+//! gone. Inside this crate findings are kept as [`Finding`]s and resolved once, at the end.
+
+use crate::code::{Code, Severity};
+use crate::source::{Place, Position, Sources};
+
+/// One error or warning.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Diagnostic {
+    /// What kind.
+    pub code: Code,
+    /// What is wrong, with the value seen.
+    pub message: String,
+    /// Where.
+    pub at: Spot,
+    /// What would be right: the values allowed, the nearest one, the text to write.
+    pub help: Option<String>,
+    /// Other places that have a part in it.
+    pub related: Vec<(String, Spot)>,
+}
+
+impl Diagnostic {
+    /// Whether it forbids the plan.
+    pub fn severity(&self) -> Severity {
+        self.code.severity()
+    }
+}
+
+/// A place in a file, with the line it is on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Spot {
+    /// The name of the file, as it was given or included.
+    pub file: String,
+    /// `None` if the file as a whole is meant.
+    pub range: Option<Range>,
+}
+
+/// From where to where.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Range {
+    /// Of the first character.
+    pub start: Position,
+    /// After the last character.
+    pub end: Position,
+    /// The line of `start`, without its end.
+    pub line_text: String,
+}
+
+/// A diagnostic before its place is looked up.
+#[derive(Debug)]
+pub(crate) struct Finding {
+    pub code: Code,
+    pub message: String,
+    pub at: At,
+    pub help: Option<String>,
+    pub related: Vec<(String, Place)>,
+}
+
+#[derive(Debug)]
+pub(crate) enum At {
+    Place(Place),
+    File(String),
+}
+
+/// All that was found so far.
+#[derive(Debug, Default)]
+pub(crate) struct Findings(Vec<Finding>);
+
+impl Findings {
+    /// Adds a finding; the rest of it is set on the result.
+    pub fn add(&mut self, code: Code, place: Place, message: impl Into<String>) -> &mut Finding {
+        self.push(code, At::Place(place), message.into())
+    }
+
+    /// Adds a finding about a file as a whole.
+    pub fn add_file(&mut self, code: Code, name: &str, message: impl Into<String>) -> &mut Finding {
+        self.push(code, At::File(name.to_string()), message.into())
+    }
+
+    fn push(&mut self, code: Code, at: At, message: String) -> &mut Finding {
+        let at_end = self.0.len();
+        self.0.push(Finding { code, message, at, help: None, related: Vec::new() });
+        &mut self.0[at_end]
+    }
+
+    /// Whether a plan is possible.
+    pub fn has_errors(&self) -> bool {
+        self.0.iter().any(|f| f.code.severity() == Severity::Error)
+    }
+
+    /// Errors before warnings, each in the order of the files and lines.
+    pub fn resolve(mut self, sources: &Sources) -> Vec<Diagnostic> {
+        self.0.sort_by_key(|f| {
+            let place = match &f.at {
+                At::Place(place) => (1, place.file, place.start),
+                At::File(_) => (0, 0, 0),
+            };
+            (f.code.severity(), place)
+        });
+        let spot = |place: Place| {
+            if place.is_whole() {
+                return Spot { file: sources.name(place.file).to_string(), range: None };
+            }
+            let (start, end) = sources.positions(place);
+            let line_text = sources.line(place.file, start.line).to_string();
+            Spot { file: sources.name(place.file).to_string(), range: Some(Range { start, end, line_text }) }
+        };
+        let diagnostic = |f: Finding| Diagnostic {
+            code: f.code,
+            message: f.message,
+            at: match f.at {
+                At::Place(place) => spot(place),
+                At::File(file) => Spot { file, range: None },
+            },
+            help: f.help,
+            related: f.related.into_iter().map(|(text, place)| (text, spot(place))).collect(),
+        };
+        self.0.into_iter().map(diagnostic).collect()
+    }
+}
+
+impl Finding {
+    /// Sets the help.
+    pub fn help(&mut self, text: impl Into<String>) -> &mut Finding {
+        self.help = Some(text.into());
+        self
+    }
+
+    /// Adds another place.
+    pub fn see(&mut self, text: impl Into<String>, place: Place) -> &mut Finding {
+        self.related.push((text.into(), place));
+        self
+    }
+}

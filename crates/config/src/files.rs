@@ -1,0 +1,108 @@
+//! Where do files come from? The disk, or whatever else implements [`Files`]: tests and fuzzing read none.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// What reading a configuration needs of a file system.
+pub trait Files {
+    /// The whole file.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    fn read(&self, path: &Path) -> io::Result<Vec<u8>>;
+
+    /// The names of the files in a directory.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    fn list(&self, directory: &Path) -> io::Result<Vec<String>>;
+}
+
+/// The disk.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Disk;
+
+impl Files for Disk {
+    fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
+        std::fs::read(path)
+    }
+
+    fn list(&self, directory: &Path) -> io::Result<Vec<String>> {
+        // "" is the current directory, which `read_dir` does not know.
+        let directory = if directory.as_os_str().is_empty() { Path::new(".") } else { directory };
+        let mut names = Vec::new();
+        for entry in std::fs::read_dir(directory)? {
+            let entry = entry?;
+            // A name that is not UTF-8 cannot match a pattern, which is.
+            if let (Ok(name), false) = (entry.file_name().into_string(), entry.path().is_dir()) {
+                names.push(name);
+            }
+        }
+        Ok(names)
+    }
+}
+
+/// No files at all.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NoFiles;
+
+impl Files for NoFiles {
+    fn read(&self, _: &Path) -> io::Result<Vec<u8>> {
+        Err(io::Error::new(io::ErrorKind::Unsupported, "there are no files here"))
+    }
+
+    fn list(&self, _: &Path) -> io::Result<Vec<String>> {
+        Err(io::Error::new(io::ErrorKind::Unsupported, "there are no files here"))
+    }
+}
+
+/// The files that an include means: the path itself, or what its last part matches if that has a `*`, sorted.
+pub(crate) fn matching(files: &dyn Files, directory: &Path, pattern: &str) -> io::Result<Vec<PathBuf>> {
+    let path = directory.join(pattern);
+    let Some(last) = path.file_name().and_then(|n| n.to_str()).filter(|n| n.contains('*')).map(str::to_string) else {
+        return Ok(vec![path]);
+    };
+    let parent = path.parent().unwrap_or(Path::new("")).to_path_buf();
+    let mut names = files.list(&parent)?;
+    names.retain(|name| star_matches(&last, name) && (!name.starts_with('.') || last.starts_with('.')));
+    names.sort();
+    Ok(names.into_iter().map(|name| parent.join(name)).collect())
+}
+
+/// Whether `*` in the pattern can stand for characters so that it is the name.
+fn star_matches(pattern: &str, name: &str) -> bool {
+    let mut parts = pattern.split('*');
+    let first = parts.next().unwrap_or_default();
+    let Some(mut rest) = name.strip_prefix(first) else { return false };
+    let parts: Vec<&str> = parts.collect();
+    let Some((last, middle)) = parts.split_last() else { return rest.is_empty() };
+    for part in middle {
+        // The leftmost place leaves the most for the parts that follow.
+        let Some(at) = rest.find(part) else { return false };
+        rest = &rest[at + part.len()..];
+    }
+    rest.ends_with(last)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn star_stands_for_any_characters() {
+        for (pattern, name, fits) in [
+            ("*.toml", "a.toml", true),
+            ("*.toml", ".toml", true),
+            ("*.toml", "a.toml.bak", false),
+            ("a*b*c", "abc", true),
+            ("a*b*c", "axbxbxc", true),
+            ("a*bc*c", "abc", false),
+            ("*", "", true),
+            ("ab", "ab", true),
+            ("ab", "abc", false),
+            ("a*a", "a", false),
+        ] {
+            assert_eq!(star_matches(pattern, name), fits, "{pattern} {name}");
+        }
+    }
+}

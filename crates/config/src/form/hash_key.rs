@@ -1,0 +1,67 @@
+//! What of a request is hashed? `client-ip`, `path`, `header:NAME`, `cookie:NAME`, `query:NAME`.
+
+use super::Misfit;
+use crate::code::Code;
+use crate::nearest::nearest;
+use crate::plan::HashKey;
+use crate::tree::quoted;
+
+pub(super) fn read(text: &str) -> Result<HashKey, Misfit> {
+    let bad = |why: String, help: String| {
+        Err(Misfit::new(Code::BadHashKey, format!("{} is not a hash key: {why}", quoted(text)), help))
+    };
+    let allowed = "allowed: client-ip, path, header:NAME, cookie:NAME, query:NAME";
+    let (kind, name) = text.split_once(':').map_or((text, None), |(kind, name)| (kind, Some(name)));
+    // The characters of a token (RFC 9110, section 5.6.2) for fields and cookies; a query's name is anything visible.
+    let token = |n: &str| n.bytes().all(|b| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b));
+    match (kind, name) {
+        ("client-ip", None) => Ok(HashKey::ClientIp),
+        ("path", None) => Ok(HashKey::Path),
+        ("client-ip" | "path", Some(_)) => bad("it takes no name".to_string(), format!("write \"{kind}\"")),
+        ("header" | "cookie" | "query", None | Some("")) => {
+            bad(format!("{kind} needs a name"), format!("write which one, as \"{kind}:{}\"", example(kind)))
+        }
+        ("header", Some(name)) if token(name) => Ok(HashKey::Header(name.to_ascii_lowercase())),
+        ("cookie", Some(name)) if token(name) => Ok(HashKey::Cookie(name.to_string())),
+        ("query", Some(name)) if name.bytes().all(|b| b.is_ascii_graphic() && !b"&=#".contains(&b)) => {
+            Ok(HashKey::Query(name.to_string()))
+        }
+        ("header" | "cookie" | "query", Some(name)) => {
+            bad(format!("{} cannot be its name", quoted(name)), format!("write it as \"{kind}:{}\"", example(kind)))
+        }
+        _ => {
+            let near = nearest(kind, ["client-ip", "path", "header", "cookie", "query"]);
+            let did = near.map(|word| format!("did you mean \"{word}\"? ")).unwrap_or_default();
+            bad(format!("{} is not known", quoted(kind)), format!("{did}{allowed}"))
+        }
+    }
+}
+
+fn example(kind: &str) -> &'static str {
+    match kind {
+        "header" => "x-tenant",
+        "cookie" => "session",
+        _ => "id",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_keys() {
+        for (text, shown) in [
+            ("client-ip", "client-ip"),
+            ("path", "path"),
+            ("header:X-Tenant", "header:x-tenant"),
+            ("cookie:Session", "cookie:Session"),
+            ("query:id", "query:id"),
+        ] {
+            assert_eq!(read(text).map(|k| k.to_string()), Ok(shown.to_string()));
+        }
+        for text in ["", "header", "header:", "header:a b", "path:x", "heder:x", "query:a=b", "client_ip"] {
+            assert!(read(text).is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,69 @@
+//! Is this a host pattern? `api.example.com`, `*.example.com`, `10.0.0.1`, `[::1]`.
+
+use super::{Misfit, is_host_name};
+use crate::code::Code;
+use crate::plan::HostPattern;
+use crate::tree::quoted;
+use std::net::{IpAddr, Ipv6Addr};
+
+pub(super) fn read(text: &str) -> Result<HostPattern, Misfit> {
+    let bad =
+        |why: &str, help: &str| Err(Misfit::new(Code::BadHost, format!("{} is not a host: {why}", quoted(text)), help));
+    let host = text.strip_suffix('.').unwrap_or(text).to_ascii_lowercase();
+    if host == "*" {
+        return bad("it would be every host", "leave host out to take every host");
+    }
+    if host.contains("://") || host.contains('/') {
+        return bad("only the host belongs here", "write it without scheme and path, as \"api.example.com\"");
+    }
+    if let Some(inner) = host.strip_prefix('[').and_then(|h| h.strip_suffix(']')) {
+        return match inner.parse::<Ipv6Addr>() {
+            Ok(ip) => Ok(HostPattern::Exact(format!("[{ip}]"))),
+            Err(_) => bad("there is no IPv6 address in the brackets", "write \"[::1]\""),
+        };
+    }
+    match host.parse::<IpAddr>() {
+        Ok(IpAddr::V4(_)) => return Ok(HostPattern::Exact(host)),
+        Ok(IpAddr::V6(_)) => return bad("IPv6 needs brackets", &format!("write \"[{host}]\"")),
+        Err(_) => {}
+    }
+    if host.contains(':') {
+        return bad("a port does not belong to it", "a route takes the host on every port; choose ports by listener");
+    }
+    if !host.is_ascii() {
+        return bad("it is not ASCII", "write international names as clients send them: \"xn--...\"");
+    }
+    match host.strip_prefix("*.") {
+        Some(suffix) if is_host_name(suffix) => Ok(HostPattern::Wildcard(format!(".{suffix}"))),
+        _ if host.contains('*') => {
+            bad("* can only be the whole first label", "write \"*.example.com\", or name each host")
+        }
+        None if is_host_name(&host) => Ok(HostPattern::Exact(host)),
+        _ => bad(
+            "labels are 1 to 63 letters, digits, - and _, parted by dots",
+            "write \"api.example.com\" or \"*.example.com\"",
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_hosts_and_wildcards() {
+        for (text, shown) in [
+            ("API.example.com.", "api.example.com"),
+            ("*.Example.com", "*.example.com"),
+            ("10.0.0.1", "10.0.0.1"),
+            ("[::0:1]", "[::1]"),
+            ("localhost", "localhost"),
+        ] {
+            assert_eq!(read(text).map(|h| h.to_string()), Ok(shown.to_string()));
+        }
+        for text in ["", ".", "*", "*.", "a.*.com", "*a.com", "a b", "a:80", "http://a", "a..b", "ä.de", "::1", "[x]"]
+        {
+            assert!(read(text).is_err(), "{text}");
+        }
+    }
+}

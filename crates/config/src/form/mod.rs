@@ -1,0 +1,135 @@
+//! Which strings mean something? A [`Form`] each: how it is described, and the typed value it is read to.
+
+mod address;
+mod hash_key;
+mod host;
+mod path;
+
+pub(crate) use path::shape as path_shape;
+
+use crate::code::Code;
+use crate::plan::{Address, HashKey, HostPattern, PathPattern};
+use crate::tree::quoted;
+use std::net::SocketAddr;
+
+/// What a string must look like.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// An address to listen on: IP address and port.
+    Bind,
+    /// An address to connect to: IP address or host name, and port.
+    Address,
+    /// A host pattern.
+    Host,
+    /// A path pattern.
+    Path,
+    /// A path without parameters.
+    PlainPath,
+    /// The name of a listener or pool.
+    Name,
+    /// The name of a route or endpoint.
+    Label,
+    /// A path of the file system.
+    File,
+    /// A path of the file system that may contain `*` in its last part.
+    Include,
+    /// What of a request is hashed.
+    HashKey,
+}
+
+/// What a string was read to.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Formed {
+    Bind(SocketAddr),
+    Address(Address),
+    Host(HostPattern),
+    Path(PathPattern),
+    HashKey(HashKey),
+    Text(String),
+}
+
+/// Why a string does not have its form.
+#[derive(Debug, PartialEq)]
+pub(crate) struct Misfit {
+    pub code: Code,
+    pub message: String,
+    pub help: String,
+}
+
+impl Misfit {
+    fn new(code: Code, message: impl Into<String>, help: impl Into<String>) -> Misfit {
+        Misfit { code, message: message.into(), help: help.into() }
+    }
+}
+
+impl Form {
+    /// What it is, for docs and messages, with its article.
+    pub fn describe(self) -> &'static str {
+        match self {
+            Form::Bind => "an IP address and port, as \"127.0.0.1:8080\" or \"[::]:80\"",
+            Form::Address => "an address and port, as \"10.0.0.1:8080\", \"[::1]:8080\" or \"web.internal:8080\"",
+            Form::Host => "a host, as \"api.example.com\" or \"*.example.com\"",
+            Form::Path => "a path, as \"/x\", \"/users/{id}\" or \"/v1/{*rest}\"",
+            Form::PlainPath => "a path, as \"/metrics\"",
+            Form::Name => "a name of up to 64 letters, digits, _, - and .",
+            Form::Label => "a name of up to 128 characters, none of them a control character",
+            Form::File => "the path of a file",
+            Form::Include => "the path of a file, which may contain * in its last part",
+            Form::HashKey => "\"client-ip\", \"path\", \"header:NAME\", \"cookie:NAME\" or \"query:NAME\"",
+        }
+    }
+
+    /// A regular expression for the JSON Schema that every string of this form matches; looser than [`Form::read`].
+    pub(crate) fn regex(self) -> &'static str {
+        match self {
+            Form::Bind | Form::Address => "^[^\\s/]+:[0-9]{1,5}$",
+            Form::Host => "^(\\*\\.)?[^\\s/*]+$",
+            Form::Path | Form::PlainPath => "^/[^\\s?#]*$",
+            Form::Name => "^[A-Za-z0-9_.-]{1,64}$",
+            Form::Label | Form::File | Form::Include => "^.+$",
+            Form::HashKey => "^(client-ip|path|(header|cookie|query):.+)$",
+        }
+    }
+
+    /// Reads a string.
+    pub(crate) fn read(self, text: &str) -> Result<Formed, Misfit> {
+        match self {
+            Form::Bind => address::bind(text).map(Formed::Bind),
+            Form::Address => address::upstream(text).map(Formed::Address),
+            Form::Host => host::read(text).map(Formed::Host),
+            Form::Path => path::read(text).map(Formed::Path),
+            Form::HashKey => hash_key::read(text).map(Formed::HashKey),
+            Form::PlainPath => {
+                path::plain(text)?;
+                Ok(Formed::Text(text.to_string()))
+            }
+            Form::Name | Form::Label | Form::File | Form::Include => {
+                if self.is_name(text) {
+                    Ok(Formed::Text(text.to_string()))
+                } else {
+                    let what = if matches!(self, Form::Name | Form::Label) { "a name" } else { "the path of a file" };
+                    let message = format!("{} is not {what}", quoted(text));
+                    Err(Misfit::new(Code::BadName, message, format!("allowed: {}", self.describe())))
+                }
+            }
+        }
+    }
+
+    fn is_name(self, text: &str) -> bool {
+        let (max, fits): (usize, fn(char) -> bool) = match self {
+            Form::Name => (64, |c| c.is_ascii_alphanumeric() || "_-.".contains(c)),
+            Form::Label => (128, |c| !c.is_control()),
+            _ => (4096, |c| c != '\0'),
+        };
+        !text.is_empty() && text.chars().count() <= max && text.chars().all(fits)
+    }
+}
+
+/// Whether a text is the name of a host: labels of letters, digits, - and _, parted by dots, and not all digits at
+/// the end (which would be a broken IPv4 address).
+fn is_host_name(text: &str) -> bool {
+    let label =
+        |l: &str| (1..=63).contains(&l.len()) && l.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_');
+    let last = text.rsplit('.').next().unwrap_or_default();
+    text.len() <= 253 && text.split('.').all(label) && !last.bytes().all(|b| b.is_ascii_digit())
+}

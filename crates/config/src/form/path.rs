@@ -1,0 +1,98 @@
+//! Is this a path pattern? In the syntax of `matchit`, with which the proxy matches: `/x`, `/users/{id}/posts`,
+//! `/v1/{*rest}`.
+
+use super::Misfit;
+use crate::code::Code;
+use crate::plan::PathPattern;
+use crate::tree::quoted;
+use matchit::InsertError;
+
+pub(super) fn read(text: &str) -> Result<PathPattern, Misfit> {
+    plain(text)?;
+    if unbraced_star(text) {
+        let prefix = text.split('*').next().unwrap_or_default();
+        let prefix = prefix.rfind('/').map_or("/", |at| &prefix[..=at]);
+        let help = format!("write {} for everything below {prefix}", quoted(&format!("{prefix}{{*rest}}")));
+        return Err(bad(text, "* has no meaning outside of braces", help));
+    }
+    let mut router = matchit::Router::new();
+    match router.insert(text, ()) {
+        Ok(()) => Ok(PathPattern::Pattern(text.to_string())),
+        Err(InsertError::InvalidCatchAll) => {
+            Err(bad(text, "a rest can only be at the end", "write \"/v1/{*rest}\", with nothing behind it"))
+        }
+        Err(InsertError::InvalidParamSegment) => {
+            Err(bad(text, "a segment has two parameters", "one parameter between two slashes, as \"/img-{id}.png\""))
+        }
+        Err(_) => Err(bad(
+            text,
+            "its braces do not fit",
+            "write {name} for one segment, {*rest} for the rest, {{ and }} for braces themselves",
+        )),
+    }
+}
+
+/// What every path must be: absolute, without query, in visible ASCII.
+pub(super) fn plain(text: &str) -> Result<(), Misfit> {
+    if !text.starts_with('/') {
+        let with_slash = quoted(&format!("/{text}"));
+        return Err(bad(text, "it does not start with a slash", format!("write {with_slash}")));
+    }
+    if text.contains(['?', '#']) {
+        return Err(bad(text, "it has a query or a fragment", "only the path is matched: leave out what follows it"));
+    }
+    if !text.bytes().all(|b| b.is_ascii_graphic()) {
+        let help = "write other characters as clients send them, percent-encoded: \"%20\"";
+        return Err(bad(text, "only visible ASCII characters can be in it", help));
+    }
+    Ok(())
+}
+
+fn bad(text: &str, why: &str, help: impl Into<String>) -> Misfit {
+    Misfit::new(Code::BadPath, format!("{} is not a path: {why}", quoted(text)), help)
+}
+
+fn unbraced_star(text: &str) -> bool {
+    text.bytes().enumerate().any(|(at, b)| b == b'*' && !text[..at].ends_with('{'))
+}
+
+/// A pattern without the names of its parameters: two patterns of the same shape match the same paths.
+pub(crate) fn shape(pattern: &str) -> String {
+    let mut out = String::with_capacity(pattern.len());
+    let mut rest = pattern;
+    while let Some(at) = rest.find('{') {
+        out.push_str(&rest[..at]);
+        let inner = &rest[at + 1..];
+        if let Some(after) = inner.strip_prefix('{') {
+            out.push_str("{{");
+            rest = after;
+            continue;
+        }
+        out.push_str(if inner.starts_with('*') { "{*}" } else { "{}" });
+        rest = inner.find('}').map_or("", |end| &inner[end + 1..]);
+    }
+    out.push_str(rest);
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_patterns() {
+        for text in ["/", "/x", "/users/{id}/posts", "/v1/{*rest}", "/img-{id}.png", "/a{{b}}"] {
+            assert!(read(text).is_ok(), "{text}");
+        }
+        for text in ["", "x", "/a b", "/a?b", "/v1/*", "/{*rest}/x", "/{a}{b}", "/{", "/{}", "/ä", "/}"] {
+            assert!(read(text).is_err(), "{text}");
+        }
+        assert!(read("/v1/*").expect_err("a star").help.contains("\"/v1/{*rest}\""));
+    }
+
+    #[test]
+    fn shapes_leave_out_names() {
+        assert_eq!(shape("/a/{id}/{*rest}"), "/a/{}/{*}");
+        assert_eq!(shape("/a{{b}}/{x}"), "/a{{b}}/{}");
+    }
+}

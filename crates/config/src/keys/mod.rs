@@ -1,0 +1,202 @@
+//! Which keys are there? One row for each, and from these tables come the reader, its ranges and defaults, the JSON
+//! Schema and the reference page. A new key is a row here and the line that reads it.
+
+mod http;
+mod planned;
+mod pool;
+mod process;
+mod timeouts;
+
+pub(crate) use planned::is_planned;
+pub(crate) use process::{INCLUDE, ROOT};
+
+use http::{LISTENER, ROUTE};
+use pool::POOL;
+use timeouts::{DEFAULT_TIMEOUTS, LISTENER_TIMEOUTS, POOL_TIMEOUTS, ROUTE_TIMEOUTS};
+
+use crate::form::Form;
+use crate::quantity::{duration_text, size_text};
+use std::fmt;
+use std::time::Duration;
+
+/// A table of the configuration.
+#[derive(Debug)]
+pub struct Table {
+    /// Its place in the file: `[pool.NAME]`, `limits of [pool.NAME]`.
+    pub path: &'static str,
+    /// What it is for, Markdown.
+    pub help: &'static str,
+    /// Whether keys that are left out come from another table, which `help` names.
+    pub inherits: bool,
+    /// Its keys, in the order in which docs list them.
+    pub keys: &'static [Key],
+}
+
+/// One key.
+#[derive(Debug)]
+pub struct Key {
+    /// The key.
+    pub name: &'static str,
+    /// What values it takes.
+    pub kind: Kind,
+    /// What holds when it is left out.
+    pub absent: Absent,
+    /// What it does.
+    pub help: &'static str,
+    /// Why this default; empty if there is nothing to say.
+    pub why: &'static str,
+}
+
+/// What holds when a key is left out.
+#[derive(Debug)]
+pub enum Absent {
+    /// This value, as TOML.
+    Default(&'static str),
+    /// Nothing: it must be set, for example to this, as TOML.
+    Required(&'static str),
+    /// What the text says.
+    Means(&'static str),
+}
+
+/// The values a key takes. Ranges are inclusive.
+#[derive(Clone, Copy, Debug)]
+pub enum Kind {
+    /// `true` or `false`.
+    Bool,
+    /// A whole number.
+    Int {
+        /// Smallest.
+        min: u64,
+        /// Largest.
+        max: u64,
+    },
+    /// A whole number, or one word.
+    IntOr {
+        /// Smallest.
+        min: u64,
+        /// Largest.
+        max: u64,
+        /// The word.
+        word: &'static str,
+    },
+    /// A number.
+    Number {
+        /// Smallest.
+        min: f64,
+        /// Largest.
+        max: f64,
+    },
+    /// A duration in nanoseconds.
+    Duration {
+        /// Shortest.
+        min: u64,
+        /// Longest.
+        max: u64,
+        /// Whether `"off"` is a value too.
+        off: bool,
+    },
+    /// A size in bytes.
+    Size {
+        /// Smallest.
+        min: u64,
+        /// Largest.
+        max: u64,
+    },
+    /// One of these words.
+    Choice(&'static [&'static str]),
+    /// A string of a certain form.
+    Text(Form),
+    /// An array with at least one element.
+    List(&'static Kind),
+    /// A table.
+    Table(&'static Table),
+    /// A table, or a string that stands for `{ KEY = string }`.
+    TableOr {
+        /// The table.
+        table: &'static Table,
+        /// The key that a plain string stands for.
+        key: &'static str,
+    },
+    /// A table for each name.
+    Named(&'static Table),
+    /// An array of tables.
+    Tables(&'static Table),
+    /// An algorithm: its name, or a table with its name as the only key and its parameters as value.
+    Balance,
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names = |table: &Table| table.keys.iter().map(|k| k.name).collect::<Vec<_>>().join(", ");
+        let time = |ns: u64| duration_text(Duration::from_nanos(ns));
+        match *self {
+            Kind::Bool => f.write_str("true or false"),
+            Kind::Int { min, max } if min == max => write!(f, "{min}"),
+            Kind::Int { min, max } => write!(f, "a whole number from {min} to {max}"),
+            Kind::IntOr { min, max, word } => write!(f, "\"{word}\", or a whole number from {min} to {max}"),
+            Kind::Number { min, max } => write!(f, "a number from {min} to {max}"),
+            Kind::Duration { min, max, off: false } => write!(f, "a duration from {} to {}", time(min), time(max)),
+            Kind::Duration { min, max, off: true } => {
+                write!(f, "\"off\", or a duration from {} to {}", time(min), time(max))
+            }
+            Kind::Size { min, max } => write!(f, "a size from {} to {}", size_text(min), size_text(max)),
+            Kind::Choice(words) => {
+                let words: Vec<String> = words.iter().map(|w| format!("\"{w}\"")).collect();
+                f.write_str(&words.join(" or "))
+            }
+            Kind::Text(form) => f.write_str(form.describe()),
+            Kind::List(of) => write!(f, "an array, each element {of}"),
+            Kind::Table(table) => write!(f, "a table of {}", names(table)),
+            Kind::TableOr { table, key } => write!(f, "a string (its {key}), or a table of {}", names(table)),
+            Kind::Named(_) => f.write_str("a table for each name"),
+            Kind::Tables(table) => write!(f, "an array of tables, each of {}", names(table)),
+            Kind::Balance => f.write_str("the name of an algorithm, or { NAME = { its parameters } }"),
+        }
+    }
+}
+
+impl Kind {
+    /// The type, for messages, with its article.
+    pub(crate) fn type_name(&self) -> &'static str {
+        match self {
+            Kind::Bool => "true or false",
+            Kind::Int { .. } => "a whole number",
+            Kind::IntOr { .. } => "a whole number or a word",
+            Kind::Number { .. } => "a number",
+            Kind::Duration { .. } => "a duration",
+            Kind::Size { .. } => "a size",
+            Kind::Choice(_) | Kind::Text(_) => "a string",
+            Kind::List(_) => "an array",
+            Kind::Table(_) | Kind::Named(_) => "a table",
+            Kind::Tables(_) => "an array of tables",
+            Kind::TableOr { .. } | Kind::Balance => "a string or a table",
+        }
+    }
+}
+
+impl Table {
+    /// The row of a key.
+    pub fn key(&self, name: &str) -> Option<&'static Key> {
+        self.keys.iter().find(|k| k.name == name)
+    }
+
+    /// This table and all below it, each once, in the order of the docs.
+    pub fn walk(&'static self) -> Vec<&'static Table> {
+        let mut all = vec![self];
+        for key in self.keys {
+            let below = match key.kind {
+                Kind::Table(t) | Kind::Named(t) | Kind::Tables(t) | Kind::TableOr { table: t, .. } => t.walk(),
+                Kind::List(Kind::TableOr { table, .. }) => table.walk(),
+                _ => continue,
+            };
+            all.extend(below.into_iter().filter(|t| !all.iter().any(|a| a.path == t.path)).collect::<Vec<_>>());
+        }
+        all
+    }
+}
+
+/// Milliseconds, seconds, minutes and hours as nanoseconds, for ranges.
+const MS: u64 = 1_000_000;
+const S: u64 = 1_000 * MS;
+const H: u64 = 3_600 * S;
+const DAY: u64 = 24 * H;

@@ -1,0 +1,52 @@
+//! What did the user ask for, and is it possible? Text in; a [`Plan`], or every error with its place, out.
+//!
+//! Nothing stops at the first error, nothing panics on any text, and nothing is read that was not passed in: files come
+//! from [`Files`], the environment from a closure. Read the modules in this order:
+//!
+//! 1. [`plan`]: what comes out, plain typed values.
+//! 2. `keys`: every key in tables, from which the reader, the [`schema`] and the [`reference()`] are made.
+//! 3. `load`: the walk from files to a plan; `tree`, `env` and `files` are its first steps.
+//! 4. `read`: the tree against the tables; `form` and `quantity` read strings.
+//! 5. `build`: references, names, routes that collide.
+//! 6. `diagnostic`, `code`, [`render_text`]: what is said, and how it looks.
+//! 7. `write`: back from a plan to a file.
+//!
+//! ```
+//! let text = "[listener.web]\nbind = ['127.0.0.1:8080']\n[pool.web]\nbalance = 'rondom'\nendpoints = ['127.0.0.1:8081']";
+//! let outcome = evenkeel_config::parse_str("evenkeel.toml", text, &|_| None);
+//! assert!(outcome.plan.is_none());
+//! let shown = evenkeel_config::render_text(&outcome.diagnostics, false);
+//! assert!(shown.starts_with("error[EK0102]: unknown algorithm \"rondom\"\n  --> evenkeel.toml:4:11\n"), "{shown}");
+//! assert!(shown.contains("help: did you mean \"random\"?"));
+//! ```
+#![forbid(unsafe_code)]
+
+mod build;
+mod code;
+mod diagnostic;
+mod env;
+mod files;
+mod form;
+mod keys;
+mod load;
+mod nearest;
+pub mod plan;
+mod quantity;
+mod read;
+mod reference;
+mod render;
+mod schema;
+mod source;
+mod tree;
+mod write;
+
+pub use code::{Code, Severity};
+pub use diagnostic::{Diagnostic, Range, Spot};
+pub use env::Env;
+pub use files::{Disk, Files, NoFiles};
+pub use load::{Outcome, load, load_from, parse_str};
+pub use plan::Plan;
+pub use reference::{algorithms_reference, reference};
+pub use render::{render_text, to_json};
+pub use schema::schema;
+pub use source::Position;

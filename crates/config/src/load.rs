@@ -1,0 +1,193 @@
+//! From files to a plan: read, expand, include, join, check, build. Nothing stops at the first error.
+
+use crate::build::build;
+use crate::code::Code;
+use crate::diagnostic::{Diagnostic, Findings};
+use crate::env::{Env, expand};
+use crate::files::{Disk, Files, NoFiles, matching};
+use crate::keys::{INCLUDE, ROOT};
+use crate::plan::Plan;
+use crate::read::Reader;
+use crate::source::{Place, Sources};
+use crate::tree::{self, Node, TableNode, Tree};
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// What came of it.
+#[derive(Clone, Debug, PartialEq)]
+#[must_use]
+pub struct Outcome {
+    /// There is one if, and only if, no diagnostic is an error.
+    pub plan: Option<Plan>,
+    /// Errors, then warnings, each in the order of the files and lines.
+    pub diagnostics: Vec<Diagnostic>,
+}
+
+/// Bytes of one file. A hand-written one has some thousands; a generated one of 10 000 endpoints has about one million.
+const FILE_MAX: usize = 64 << 20;
+
+/// Reads a file of the disk, and what it includes.
+pub fn load(path: &Path, env: Env<'_>) -> Outcome {
+    load_from(&Disk, path, env)
+}
+
+/// Reads a file, and what it includes, from `files`.
+pub fn load_from(files: &dyn Files, path: &Path, env: Env<'_>) -> Outcome {
+    let mut loader = Loader::new(files, env);
+    if let Some(text) = loader.read(path, None) {
+        loader.main(&path.display().to_string(), &text, path.parent().unwrap_or(Path::new("")));
+    } else {
+        loader.complete = false;
+    }
+    loader.finish()
+}
+
+/// Reads a text that is not in a file and cannot include any. Pure: for tests, fuzzing and dry runs.
+pub fn parse_str(name: &str, text: &str, env: Env<'_>) -> Outcome {
+    let mut loader = Loader::new(&NoFiles, env);
+    loader.main(name, text, Path::new(""));
+    loader.finish()
+}
+
+struct Loader<'a> {
+    files: &'a dyn Files,
+    env: Env<'a>,
+    sources: Sources,
+    findings: Findings,
+    /// Everything that could be read, joined.
+    joined: TableNode,
+    /// Whether that is everything.
+    complete: bool,
+}
+
+impl<'a> Loader<'a> {
+    fn new(files: &'a dyn Files, env: Env<'a>) -> Loader<'a> {
+        let (sources, findings) = (Sources::default(), Findings::default());
+        Loader { files, env, sources, findings, joined: TableNode::default(), complete: true }
+    }
+
+    fn main(&mut self, name: &str, text: &str, directory: &Path) {
+        let mut table = self.parse(name, text);
+        let include = table.entries.iter().position(|e| e.key == "include").map(|at| table.entries.remove(at));
+        tree::join(&mut self.joined, table, 0, &mut self.findings);
+        let Some(include) = include else { return };
+        let Tree::Table(inner) = &include.node.tree else {
+            self.findings
+                .add(
+                    Code::WrongType,
+                    include.node.place,
+                    format!("\"include\" is {}, but must be a table", include.node.tree.seen()),
+                )
+                .help("write [include] and files = [\"conf.d/*.toml\"] below it");
+            return;
+        };
+        let section = Reader::new(&mut self.findings, true).table(&INCLUDE, inner, include.key_place);
+        let mut included: Vec<PathBuf> = Vec::new();
+        for (pattern, place) in section.formed_list("files") {
+            let crate::form::Formed::Text(pattern) = pattern else { continue };
+            self.include(directory, &pattern, place, &mut included);
+        }
+    }
+
+    fn include(&mut self, directory: &Path, pattern: &str, place: Place, included: &mut Vec<PathBuf>) {
+        let paths = match matching(self.files, directory, pattern) {
+            Ok(paths) => paths,
+            Err(error) => {
+                let message = format!("cannot look for \"{pattern}\": {}", reason(&error));
+                self.findings.add(Code::Unreadable, place, message).help("paths are relative to this file");
+                self.complete = false;
+                return;
+            }
+        };
+        if paths.is_empty() {
+            self.findings.add(Code::EmptyInclude, place, format!("\"{pattern}\" matches no file"));
+        }
+        for path in paths {
+            if included.contains(&path) {
+                let message = format!("{} is included twice", path.display());
+                self.findings.add(Code::Include, place, message).help("let only one of the patterns match it");
+                continue;
+            }
+            let text = self.read(&path, Some(place));
+            included.push(path.clone());
+            let Some(text) = text else {
+                self.complete = false;
+                continue;
+            };
+            let mut table = self.parse(&path.display().to_string(), &text);
+            if let Some(at) = table.entries.iter().position(|e| e.key == "include") {
+                let nested = table.entries.remove(at);
+                self.findings
+                    .add(Code::Include, nested.key_place, "an included file cannot include")
+                    .see("it was included here", place)
+                    .help("name the file in the first file instead");
+            }
+            tree::join(&mut self.joined, table, 0, &mut self.findings);
+        }
+    }
+
+    /// Parses and expands one file.
+    fn parse(&mut self, name: &str, text: &str) -> TableNode {
+        // Editors of some systems begin a file with this mark; it means nothing.
+        let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+        let file = self.sources.add(name, text);
+        let (mut node, clean) = tree::parse(&self.sources, file, &mut self.findings);
+        self.complete &= clean;
+        expand(&mut node, self.env, &mut self.findings);
+        match node {
+            // What was recovered after a syntax error may not be what was meant; only what it includes is looked at.
+            Node { tree: Tree::Table(mut table), .. } => {
+                table.entries.retain(|e| clean || e.key == "include");
+                table
+            }
+            _ => TableNode::default(),
+        }
+    }
+
+    /// The text of a file. What is wrong with it is said where it was asked for.
+    fn read(&mut self, path: &Path, asked: Option<Place>) -> Option<String> {
+        let name = path.display().to_string();
+        let problem = match self.files.read(path) {
+            Err(error) => (Code::Unreadable, format!("cannot read {name}: {}", reason(&error)), ""),
+            Ok(bytes) if bytes.len() > FILE_MAX => {
+                (Code::Unreadable, format!("cannot read {name}: it has more than {} MiB", FILE_MAX >> 20), "")
+            }
+            Ok(bytes) => match String::from_utf8(bytes) {
+                Ok(text) => return Some(text),
+                Err(error) => {
+                    let good = error.utf8_error().valid_up_to();
+                    let line = error.as_bytes()[..good].iter().filter(|b| **b == b'\n').count() + 1;
+                    let message = format!("{name} is not UTF-8: byte {good}, on line {line}");
+                    (Code::NotUtf8, message, "save it as UTF-8 (it may be in Latin-1, or no text at all)")
+                }
+            },
+        };
+        let (code, message, help) = problem;
+        let finding = match asked {
+            Some(place) => self.findings.add(code, place, message),
+            None => self.findings.add_file(code, &name, message),
+        };
+        if !help.is_empty() {
+            finding.help(help);
+        }
+        None
+    }
+
+    fn finish(mut self) -> Outcome {
+        let root = Reader::new(&mut self.findings, self.complete).table(&ROOT, &self.joined, Place::whole(0));
+        // What refers to something in a file that could not be read is not wrong.
+        let plan = self.complete.then(|| build(&root, &mut self.findings));
+        let plan = plan.filter(|_| !self.findings.has_errors());
+        Outcome { plan, diagnostics: self.findings.resolve(&self.sources) }
+    }
+}
+
+/// The reason in our words where the system's are long.
+fn reason(error: &io::Error) -> String {
+    match error.kind() {
+        io::ErrorKind::NotFound => "there is no such file".to_string(),
+        io::ErrorKind::PermissionDenied => "permission denied".to_string(),
+        io::ErrorKind::IsADirectory => "it is a directory".to_string(),
+        _ => error.to_string(),
+    }
+}

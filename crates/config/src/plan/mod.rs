@@ -1,0 +1,47 @@
+//! What did the user ask for? The [`Plan`]: plain values, every default filled in, every reference checked.
+//!
+//! Nothing in here is text to be parsed again, and nothing is optional unless absence means something.
+
+mod http;
+mod pool;
+mod process;
+
+pub use http::{HostPattern, Listener, ListenerLimits, ListenerTimeouts, PathPattern, Route, RouteTimeouts};
+pub use pool::{Address, Balance, Endpoint, HashKey, Pool, PoolLimits, PoolTimeouts};
+pub use process::{AccessLog, Admin, Level, Log, LogFormat, LogTarget, Metrics, Runtime, Telemetry, Workers};
+
+/// A whole configuration that was found possible. A plan exists only if there was no error.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Plan {
+    /// The process: workers, log, how long it drains.
+    pub runtime: Runtime,
+    /// Where `/metrics`, `/livez` and `/readyz` are served; `None` = nowhere.
+    pub admin: Option<Admin>,
+    /// Metrics and the access log.
+    pub telemetry: Telemetry,
+    /// In the order of the file. At least one.
+    pub listeners: Vec<Listener>,
+    /// In the order of the file, which means nothing: the most specific match wins. At least one.
+    pub routes: Vec<Route>,
+    /// In the order of the file. At least one.
+    pub pools: Vec<Pool>,
+}
+
+impl Plan {
+    /// The listener of that name.
+    pub fn listener(&self, name: &str) -> Option<&Listener> {
+        self.listeners.iter().find(|l| &*l.name == name)
+    }
+
+    /// The pool of that name. Every [`Route::pool`] is there.
+    pub fn pool(&self, name: &str) -> Option<&Pool> {
+        self.pools.iter().find(|p| &*p.name == name)
+    }
+
+    /// The routes that take requests of a listener, those that name it first: if two have the same host and path, the
+    /// first one given here is the more specific.
+    pub fn routes_on<'a>(&'a self, listener: &'a str) -> impl Iterator<Item = &'a Route> {
+        let naming = self.routes.iter().filter(move |r| r.listeners.iter().any(|l| &**l == listener));
+        naming.chain(self.routes.iter().filter(|r| r.listeners.is_empty()))
+    }
+}

@@ -1,0 +1,11 @@
+//! Does the text fit the tables? The tree is read against [`crate::keys`], every misfit is reported, and what fits
+//! becomes typed values.
+
+mod balance;
+mod section;
+mod table;
+mod value;
+
+pub(crate) use balance::kind_of;
+pub(crate) use section::{Named, Section, Value};
+pub(crate) use table::Reader;

@@ -1,0 +1,181 @@
+//! What was set in one table? A [`Section`]: typed values by key, and the table's defaults for the rest.
+
+use crate::diagnostic::Findings;
+use crate::form::Formed;
+use crate::keys::{Absent, Key, Kind, Table};
+use crate::plan::Balance;
+use crate::read::Reader;
+use crate::source::Place;
+use crate::tree;
+use std::time::Duration;
+
+/// A value that fits its row.
+#[derive(Clone, Debug)]
+pub(crate) enum Value {
+    Bool(bool),
+    /// Whole numbers, and sizes in bytes.
+    Int(u64),
+    Number(f64),
+    /// Nanoseconds; `None` is `"off"`.
+    Duration(Option<u64>),
+    /// One of the words of its row.
+    Word(&'static str),
+    Formed(Formed),
+    List(Vec<Located>),
+    Section(Section),
+    Named(Vec<Named>),
+    /// An algorithm, and where its name is.
+    Balance(Box<Balance>, Place),
+    /// It did not fit, which was reported.
+    Broken,
+}
+
+/// A value and where it is.
+#[derive(Clone, Debug)]
+pub(crate) struct Located {
+    pub place: Place,
+    pub value: Value,
+}
+
+impl Located {
+    /// Whether it, or something in it, did not fit, which was reported.
+    pub fn is_broken(&self) -> bool {
+        match &self.value {
+            Value::Broken => true,
+            Value::List(list) => list.iter().any(Located::is_broken),
+            Value::Section(section) => section.is_broken(),
+            _ => false,
+        }
+    }
+}
+
+/// A table with a name of the user's.
+#[derive(Clone, Debug)]
+pub(crate) struct Named {
+    pub name: String,
+    pub place: Place,
+    pub section: Section,
+}
+
+/// The values of one table of the file.
+#[derive(Clone, Debug)]
+pub(crate) struct Section {
+    table: &'static Table,
+    /// Where to point if the table as a whole is meant.
+    pub place: Place,
+    fields: Vec<(&'static Key, Located)>,
+}
+
+impl Section {
+    pub fn new(table: &'static Table, place: Place) -> Section {
+        Section { table, place, fields: Vec::new() }
+    }
+
+    pub fn push(&mut self, key: &'static Key, value: Located) {
+        self.fields.push((key, value));
+    }
+
+    /// What the file sets.
+    pub fn set(&self, name: &str) -> Option<&Located> {
+        debug_assert!(self.table.key(name).is_some(), "{} has no row for {name}", self.table.path);
+        self.fields.iter().find(|(key, _)| key.name == name).map(|(_, value)| value)
+    }
+
+    /// Whether something in it did not fit.
+    pub fn is_broken(&self) -> bool {
+        self.fields.iter().any(|(_, value)| value.is_broken())
+    }
+
+    /// Where the file sets it, or else the table.
+    pub fn place_of(&self, name: &str) -> Place {
+        self.set(name).map_or(self.place, |v| v.place)
+    }
+
+    /// What the file sets, or the row's default.
+    fn value(&self, name: &str) -> Value {
+        match self.set(name) {
+            Some(located) => located.value.clone(),
+            None => self.table.key(name).and_then(default_of).unwrap_or(Value::Broken),
+        }
+    }
+
+    pub fn flag(&self, name: &str) -> bool {
+        matches!(self.value(name), Value::Bool(true))
+    }
+
+    /// A whole number or a size. 0 for what was broken, since there will be no plan.
+    pub fn int(&self, name: &str) -> u64 {
+        if let Value::Int(n) = self.value(name) { n } else { 0 }
+    }
+
+    /// A whole number within the range of `T`, which its row bounds.
+    pub fn number<T: TryFrom<u64> + Default>(&self, name: &str) -> T {
+        T::try_from(self.int(name)).unwrap_or_default()
+    }
+
+    /// `None` for `"off"`.
+    pub fn duration(&self, name: &str) -> Option<Duration> {
+        if let Value::Duration(ns) = self.value(name) { ns.map(Duration::from_nanos) } else { None }
+    }
+
+    pub fn word(&self, name: &str) -> &'static str {
+        if let Value::Word(word) = self.value(name) { word } else { "" }
+    }
+
+    pub fn formed(&self, name: &str) -> Option<Formed> {
+        if let Value::Formed(formed) = self.value(name) { Some(formed) } else { None }
+    }
+
+    pub fn text(&self, name: &str) -> Option<String> {
+        if let Some(Formed::Text(text)) = self.formed(name) { Some(text) } else { None }
+    }
+
+    pub fn list(&self, name: &str) -> Vec<Located> {
+        if let Value::List(list) = self.value(name) { list } else { Vec::new() }
+    }
+
+    /// The elements of a list of formed strings.
+    pub fn formed_list(&self, name: &str) -> Vec<(Formed, Place)> {
+        let formed = |l: Located| if let Value::Formed(f) = l.value { Some((f, l.place)) } else { None };
+        self.list(name).into_iter().filter_map(formed).collect()
+    }
+
+    pub fn balance(&self, name: &str) -> Option<(Balance, Place)> {
+        if let Value::Balance(balance, place) = self.value(name) { Some((*balance, place)) } else { None }
+    }
+
+    /// A table below; an empty one if the file has none.
+    pub fn section(&self, name: &str) -> Section {
+        match (self.value(name), self.table.key(name).map(|k| k.kind)) {
+            (Value::Section(section), _) => section,
+            (_, Some(Kind::Table(table))) => Section::new(table, self.place),
+            _ => Section::new(self.table, self.place),
+        }
+    }
+
+    /// The tables of an array of tables, or of a list whose elements are tables.
+    pub fn sections(&self, name: &str) -> Vec<Section> {
+        let section = |l: Located| if let Value::Section(s) = l.value { Some(s) } else { None };
+        self.list(name).into_iter().filter_map(section).collect()
+    }
+
+    pub fn named(&self, name: &str) -> Vec<Named> {
+        if let Value::Named(named) = self.value(name) { named } else { Vec::new() }
+    }
+
+    /// A duration from the first of `chain` that sets it, or else the row's default.
+    pub fn inherited(chain: &[&Section], name: &str) -> Option<Duration> {
+        let setter = chain.iter().find(|s| s.table.key(name).is_some() && s.set(name).is_some());
+        setter.or(chain.last()).and_then(|s| s.duration(name))
+    }
+}
+
+/// The default of a row, read as if it stood in a file.
+pub(crate) fn default_of(key: &Key) -> Option<Value> {
+    let Absent::Default(text) = key.absent else { return None };
+    let mut findings = Findings::default();
+    let node = tree::parse_value(text)?;
+    let value = Reader::new(&mut findings, true).value(key.name, &key.kind, &node);
+    debug_assert!(!findings.has_errors(), "the default of {} does not fit its row: {text}", key.name);
+    Some(value)
+}

@@ -1,0 +1,143 @@
+//! What does the reference say? Two Markdown pages, made from the key tables, the codes, and the registry of algorithms.
+
+use crate::code::Code;
+use crate::keys::{Absent, Key, Kind, ROOT, Table};
+use crate::quantity::{duration_text, size_text};
+use evenkeel_balance::algorithms;
+use evenkeel_balance::picker::{Algorithm, Needs};
+use std::fmt::Write;
+use std::time::Duration;
+
+const GENERATED: &str = "<!-- Generated from the tables in crates/config and crates/balance. EVENKEEL_BLESS=1 cargo test -p evenkeel-config writes it anew. -->";
+
+/// The page of every key: type, default, meaning, and why this default; then every code of an error.
+pub fn reference() -> String {
+    let mut out = format!("# Configuration\n\n{GENERATED}\n\n");
+    let _ = writeln!(
+        out,
+        "Every key of `evenkeel.toml`. `evenkeel check` says everything that is wrong with a file at once, and where.\n\n\
+         Durations and sizes are strings with a unit: `\"250ms\"`, `\"10s\"`, `\"1m30s\"` (d, h, m, s, ms, us, ns); \
+         `\"16KiB\"`, `\"32KB\"` (B, KB, MB, GB for thousands, KiB, MiB, GiB for 1024s).\n\n\
+         Editors that know JSON Schema for TOML complete and check with [evenkeel.schema.json](evenkeel.schema.json)."
+    );
+    for table in ROOT.walk() {
+        one_table(table, &mut out);
+    }
+    let _ = writeln!(out, "\n## Codes of errors and warnings\n\n| Code | | Meaning |\n|---|---|---|");
+    for code in Code::ALL {
+        let _ = writeln!(out, "| {} | {} | {} |", code.as_str(), code.severity().as_str(), code.meaning());
+    }
+    out
+}
+
+fn one_table(table: &Table, out: &mut String) {
+    let title = if table.path.contains('[') { code_part(table.path) } else { "The top level".to_string() };
+    let _ = writeln!(out, "\n## {title}\n\n{}\n\n| Key | Type | Default | Meaning |\n|---|---|---|---|", table.help);
+    for key in table.keys {
+        let why = if key.why.is_empty() || table.inherits { String::new() } else { format!(" *Why: {}*", key.why) };
+        let default = default(key, table.inherits);
+        row(&[&format!("`{}`", key.name), &type_of(&key.kind), &default, &format!("{}{why}", key.help)], out);
+    }
+}
+
+/// `limits of [pool.NAME]` to ``limits of `[pool.NAME]` ``.
+fn code_part(path: &str) -> String {
+    match path.split_once('[') {
+        Some((before, rest)) => format!("{before}`[{rest}`"),
+        None => path.to_string(),
+    }
+}
+
+fn default(key: &Key, inherits: bool) -> String {
+    match key.absent {
+        _ if inherits => "inherited".to_string(),
+        Absent::Default(toml) => format!("`{toml}`"),
+        Absent::Required(example) => format!("must be set, as `{example}`"),
+        Absent::Means(text) => text.to_string(),
+    }
+}
+
+fn type_of(kind: &Kind) -> String {
+    let time = |ns: u64| duration_text(Duration::from_nanos(ns));
+    match *kind {
+        Kind::Bool => "boolean".to_string(),
+        Kind::Int { min, max } if min == max => min.to_string(),
+        Kind::Int { min, max } => format!("integer, {min} to {max}"),
+        Kind::IntOr { min, max, word } => format!("`\"{word}\"`, or integer, {min} to {max}"),
+        Kind::Number { min, max } => format!("number, {min} to {max}"),
+        Kind::Duration { min, max, off: false } => format!("duration, {} to {}", time(min), time(max)),
+        Kind::Duration { min, max, off: true } => format!("`\"off\"`, or duration, {} to {}", time(min), time(max)),
+        Kind::Size { min, max } => format!("size, {} to {}", size_text(min), size_text(max)),
+        Kind::Choice(words) => words.iter().map(|w| format!("`\"{w}\"`")).collect::<Vec<_>>().join(" or "),
+        Kind::Text(form) => form.describe().to_string(),
+        Kind::List(of) => format!("array of: {}", type_of(of)),
+        Kind::Table(table) | Kind::Named(table) | Kind::Tables(table) => format!("table: {}", code_part(table.path)),
+        Kind::TableOr { table, key } => format!("{}, or its `{key}` as a string", code_part(table.path)),
+        Kind::Balance => "[algorithm](algorithms.md)".to_string(),
+    }
+}
+
+/// The page of every algorithm: when to use it, what it needs and promises, its parameters.
+pub fn algorithms_reference() -> String {
+    let mut out = format!("# Balancing algorithms\n\n{GENERATED}\n\n");
+    let _ = writeln!(
+        out,
+        "How a pool chooses an endpoint: `balance = \"NAME\"`, or `balance = {{ NAME = {{ PARAMETER = VALUE }} }}`.\n\
+         A pool that names none gets `{}` with its defaults.\n\n| Algorithm | |\n|---|---|",
+        algorithms::default().name
+    );
+    for algorithm in algorithms::ALL {
+        row(&[&format!("[`{0}`](#{0})", algorithm.name), algorithm.summary], &mut out);
+    }
+    for algorithm in algorithms::ALL {
+        one_algorithm(algorithm, &mut out);
+    }
+    out
+}
+
+fn one_algorithm(algorithm: &Algorithm, out: &mut String) {
+    let _ = writeln!(out, "\n## {}\n\n{}", algorithm.name, algorithm.docs.trim());
+    let _ = writeln!(out, "\n- Source: {}", algorithm.source);
+    let quoted = |names: &[&str]| names.iter().map(|n| format!("`{n}`")).collect::<Vec<_>>().join(", ");
+    if !algorithm.aliases.is_empty() {
+        let _ = writeln!(out, "- Also named: {}", quoted(algorithm.aliases));
+    }
+    let _ = writeln!(out, "- Needs: {}", or_nothing(needs(algorithm.needs)));
+    let p = algorithm.promises;
+    let promises = [
+        (p.shares_when_idle, "shares by weight when requests come one at a time"),
+        (p.shares_when_busy, "shares by weight when requests overlap and take equally long"),
+        (p.shares_whatever_the_load, "shares by weight whatever the load"),
+        (p.affinity, "the same key gets the same endpoint"),
+    ];
+    let promises = promises.into_iter().filter(|(holds, _)| *holds).map(|(_, text)| text).collect();
+    let _ = writeln!(out, "- Promises: {}", or_nothing(promises));
+    if algorithm.params.is_empty() {
+        return;
+    }
+    let _ = writeln!(out, "\n| Parameter | Type | Default | Meaning |\n|---|---|---|---|");
+    for p in algorithm.params {
+        let why = if p.why.is_empty() { String::new() } else { format!(" *Why: {}*", p.why) };
+        let default = format!("`{}`", p.default);
+        row(&[&format!("`{}`", p.name), &p.kind.to_string(), &default, &format!("{}{why}", p.help)], out);
+    }
+}
+
+fn needs(needs: Needs) -> Vec<&'static str> {
+    let all = [
+        (needs.key, "a hash key"),
+        (needs.in_flight, "requests in flight"),
+        (needs.latency, "latencies"),
+        (needs.probes, "probes"),
+    ];
+    all.into_iter().filter(|(needed, _)| *needed).map(|(_, text)| text).collect()
+}
+
+fn or_nothing(list: Vec<&str>) -> String {
+    if list.is_empty() { "nothing".to_string() } else { list.join("; ") }
+}
+
+fn row(cells: &[&str], out: &mut String) {
+    let cells: Vec<String> = cells.iter().map(|c| c.replace('|', "\\|").replace('\n', " ")).collect();
+    let _ = writeln!(out, "| {} |", cells.join(" | "));
+}

@@ -1,0 +1,114 @@
+//! What may an editor accept? The JSON Schema (draft 2020-12) of a file, made from the key tables and the registry of
+//! algorithms. It is a little looser than the reader: strings with `${` fit everywhere.
+
+use crate::form::Form;
+use crate::keys::{Absent, Key, Kind, ROOT, Table};
+use crate::read::kind_of;
+use crate::tree::{self, Tree};
+use evenkeel_balance::algorithms;
+use serde_json::{Map, Value, json};
+
+/// The JSON Schema of a configuration file.
+pub fn schema() -> Value {
+    let mut schema = of_table(&ROOT);
+    schema["$schema"] = json!("https://json-schema.org/draft/2020-12/schema");
+    schema["title"] = json!("evenkeel configuration");
+    schema
+}
+
+fn of_table(table: &Table) -> Value {
+    let mut properties = Map::new();
+    for key in table.keys {
+        let mut schema = of_kind(&key.kind);
+        schema["description"] = json!(key.help);
+        if let (Some(default), false) = (default_json(key), table.inherits) {
+            schema["default"] = default;
+        }
+        properties.insert(key.name.to_string(), schema);
+    }
+    let required: Vec<&str> =
+        table.keys.iter().filter(|k| matches!(k.absent, Absent::Required(_))).map(|k| k.name).collect();
+    let mut schema = json!({ "type": "object", "additionalProperties": false, "properties": properties });
+    if !required.is_empty() {
+        schema["required"] = json!(required);
+    }
+    schema
+}
+
+fn of_kind(kind: &Kind) -> Value {
+    match *kind {
+        Kind::Bool => json!({ "type": "boolean" }),
+        Kind::Int { min, max } => json!({ "type": "integer", "minimum": min, "maximum": max }),
+        Kind::IntOr { min, max, word } => json!({ "anyOf": [of_kind(&Kind::Int { min, max }), words(&[word])] }),
+        Kind::Number { min, max } => json!({ "type": "number", "minimum": min, "maximum": max }),
+        Kind::Duration { off, .. } => {
+            let part = "^([0-9]+(\\.[0-9]{1,9})?(d|h|m|s|ms|us|µs|μs|ns))+$";
+            pattern(&if off { format!("^off$|{part}") } else { part.to_string() })
+        }
+        Kind::Size { .. } => pattern("^[0-9]+(\\.[0-9]{1,9})? *(B|kB|KB|MB|GB|KiB|MiB|GiB)$"),
+        Kind::Choice(all) => words(all),
+        Kind::Text(form) => pattern(form.regex()),
+        Kind::List(of) => json!({ "type": "array", "minItems": 1, "items": of_kind(of) }),
+        Kind::Table(table) => of_table(table),
+        Kind::TableOr { table, key } => {
+            let short = table.key(key).map(|k| of_kind(&k.kind));
+            json!({ "anyOf": [short, of_table(table)] })
+        }
+        Kind::Named(table) => json!({
+            "type": "object", "propertyNames": { "pattern": Form::Name.regex() },
+            "additionalProperties": of_table(table),
+        }),
+        Kind::Tables(table) => json!({ "type": "array", "minItems": 1, "items": of_table(table) }),
+        Kind::Balance => balance(),
+    }
+}
+
+/// A string that matches, or that an environment variable is put into.
+fn pattern(regex: &str) -> Value {
+    json!({ "type": "string", "pattern": format!("{regex}|\\$\\{{") })
+}
+
+fn words(all: &[&str]) -> Value {
+    pattern(&format!("^({})$", all.join("|")))
+}
+
+fn balance() -> Value {
+    let names: Vec<&str> =
+        algorithms::ALL.iter().flat_map(|a| [a.name].into_iter().chain(a.aliases.iter().copied())).collect();
+    let mut tables = Map::new();
+    for algorithm in algorithms::ALL {
+        let mut params = Map::new();
+        for param in algorithm.params {
+            let mut schema = of_kind(&kind_of(param));
+            schema["description"] = json!(param.help);
+            params.insert(param.name.to_string(), schema);
+        }
+        let schema = json!({
+            "type": "object", "description": algorithm.summary, "additionalProperties": false, "properties": params,
+        });
+        for name in [algorithm.name].iter().chain(algorithm.aliases) {
+            tables.insert((*name).to_string(), schema.clone());
+        }
+    }
+    json!({ "anyOf": [
+        words(&names),
+        { "type": "object", "minProperties": 1, "maxProperties": 1, "additionalProperties": false, "properties": tables },
+    ] })
+}
+
+fn default_json(key: &Key) -> Option<Value> {
+    let Absent::Default(text) = key.absent else { return None };
+    tree::parse_value(text).map(|node| to_json(&node.tree))
+}
+
+fn to_json(tree: &Tree) -> Value {
+    match tree {
+        Tree::Text(text) => json!(text),
+        Tree::Int(n, _) => json!(n.and_then(|n| i64::try_from(n).ok())),
+        Tree::Number(x, _) => json!(x),
+        Tree::Bool(b) => json!(b),
+        Tree::List(nodes) => nodes.iter().map(|n| to_json(&n.tree)).collect(),
+        Tree::Table(table) => table.entries.iter().map(|e| (e.key.clone(), to_json(&e.node.tree))).collect(),
+        Tree::Date(_) | Tree::Broken => Value::Null,
+    }
+}

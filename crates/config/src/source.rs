@@ -1,0 +1,106 @@
+//! Where in which file? [`Sources`] keeps every text that was read; a [`Place`] is a range in one of them.
+
+/// A range of bytes in one file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Place {
+    /// Index into [`Sources`].
+    pub file: usize,
+    pub start: usize,
+    pub end: usize,
+}
+
+impl Place {
+    /// The whole of a file.
+    pub fn whole(file: usize) -> Place {
+        Place { file, start: 0, end: 0 }
+    }
+
+    /// Whether the whole file is meant: an empty range at its start.
+    pub fn is_whole(self) -> bool {
+        self.end == 0
+    }
+}
+
+/// Line and column, both from 1; a column counts characters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Position {
+    /// From 1.
+    pub line: usize,
+    /// From 1, in characters.
+    pub col: usize,
+}
+
+/// Every file that was read, by the name shown to people.
+#[derive(Debug, Default)]
+pub(crate) struct Sources(Vec<Source>);
+
+#[derive(Debug)]
+struct Source {
+    name: String,
+    text: String,
+    /// Byte offset of the start of each line.
+    lines: Vec<usize>,
+}
+
+impl Sources {
+    /// Keeps a text; the index is for [`Place::file`].
+    pub fn add(&mut self, name: &str, text: &str) -> usize {
+        let starts = text.bytes().enumerate().filter(|(_, b)| *b == b'\n').map(|(at, _)| at + 1);
+        let lines = std::iter::once(0).chain(starts).collect();
+        self.0.push(Source { name: name.to_string(), text: text.to_string(), lines });
+        self.0.len() - 1
+    }
+
+    pub fn name(&self, file: usize) -> &str {
+        self.0.get(file).map_or("", |s| &s.name)
+    }
+
+    pub fn text(&self, file: usize) -> &str {
+        self.0.get(file).map_or("", |s| &s.text)
+    }
+
+    /// Start and end of a place. Offsets beyond the text or inside a character are moved back to where one begins.
+    pub fn positions(&self, place: Place) -> (Position, Position) {
+        let Some(source) = self.0.get(place.file) else {
+            return (Position { line: 1, col: 1 }, Position { line: 1, col: 1 });
+        };
+        let start = source.position(place.start);
+        (start, source.position(place.end.max(place.start)))
+    }
+
+    /// The text of a line, without its end.
+    pub fn line(&self, file: usize, line: usize) -> &str {
+        let Some(source) = self.0.get(file) else { return "" };
+        let start = source.lines.get(line.saturating_sub(1)).copied().unwrap_or(source.text.len());
+        source.text[start..].lines().next().unwrap_or("")
+    }
+}
+
+impl Source {
+    fn position(&self, offset: usize) -> Position {
+        let mut offset = offset.min(self.text.len());
+        while !self.text.is_char_boundary(offset) {
+            offset -= 1;
+        }
+        let line = self.lines.partition_point(|&start| start <= offset);
+        let start = self.lines[line - 1];
+        Position { line, col: self.text[start..offset].chars().count() + 1 }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_characters_and_survives_any_offset() {
+        let mut sources = Sources::default();
+        let file = sources.add("a", "ä = 1\r\nbc");
+        let at = |start, end| sources.positions(Place { file, start, end });
+        assert_eq!(at(0, 2), (Position { line: 1, col: 1 }, Position { line: 1, col: 2 }));
+        assert_eq!(at(1, 1).0, Position { line: 1, col: 1 });
+        assert_eq!(at(8, 99), (Position { line: 2, col: 1 }, Position { line: 2, col: 3 }));
+        assert_eq!(sources.line(file, 1), "ä = 1");
+        assert_eq!(sources.line(file, 3), "");
+    }
+}

@@ -1,0 +1,161 @@
+//! What does the file say, before it means anything? TOML as a tree of our own that knows the place of every key and
+//! value, in the order of the file, and that files can be joined into.
+
+use crate::code::Code;
+use crate::diagnostic::Findings;
+use crate::source::{Place, Sources};
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+/// A value and where it is.
+#[derive(Clone, Debug)]
+pub(crate) struct Node {
+    pub place: Place,
+    pub tree: Tree,
+}
+
+/// A TOML value. Numbers keep their text for messages.
+#[derive(Clone, Debug)]
+pub(crate) enum Tree {
+    Text(String),
+    /// `None` if it does not fit.
+    Int(Option<i128>, String),
+    Number(f64, String),
+    Bool(bool),
+    Date(String),
+    List(Vec<Node>),
+    Table(TableNode),
+    /// An error was reported already: readers say nothing more and go on.
+    Broken,
+}
+
+/// A table.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct TableNode {
+    pub entries: Vec<Entry>,
+}
+
+/// A key and its value.
+#[derive(Clone, Debug)]
+pub(crate) struct Entry {
+    pub key: String,
+    pub key_place: Place,
+    pub node: Node,
+}
+
+impl TableNode {
+    pub fn get(&self, key: &str) -> Option<&Entry> {
+        self.entries.iter().find(|e| e.key == key)
+    }
+}
+
+impl Tree {
+    /// What it is, for messages, with its article.
+    pub fn type_name(&self) -> &'static str {
+        match self {
+            Tree::Text(_) => "a string",
+            Tree::Int(..) => "a whole number",
+            Tree::Number(..) => "a number",
+            Tree::Bool(_) => "a boolean",
+            Tree::Date(_) => "a date",
+            Tree::List(_) => "an array",
+            Tree::Table(_) => "a table",
+            Tree::Broken => "nothing",
+        }
+    }
+
+    /// The value seen, for messages: scalars as they are, the rest by type.
+    pub fn seen(&self) -> String {
+        match self {
+            Tree::Text(text) => quoted(text),
+            Tree::Int(_, text) | Tree::Number(_, text) | Tree::Date(text) => text.clone(),
+            Tree::Bool(b) => b.to_string(),
+            other => other.type_name().to_string(),
+        }
+    }
+}
+
+/// A text in quotes, cut if it is long.
+pub(crate) fn quoted(text: &str) -> String {
+    let escaped: String = text.chars().take(60).flat_map(|c| c.escape_debug()).collect();
+    let escaped = escaped.replace("\\'", "'");
+    if text.chars().nth(60).is_some() { format!("\"{escaped}...\"") } else { format!("\"{escaped}\"") }
+}
+
+/// Parses one file. A syntax error is reported, and what could be read is returned with `false`.
+pub(crate) fn parse(sources: &Sources, file: usize, findings: &mut Findings) -> (Node, bool) {
+    let text = sources.text(file);
+    let (table, errors) = DeTable::parse_recoverable(text);
+    let clean = errors.is_empty();
+    // The parser recovers, but what it says after the first error is often caused by it.
+    let span_of = |error: &toml::de::Error| error.span().unwrap_or(text.len()..text.len());
+    if let Some(error) = errors.iter().min_by_key(|e| span_of(e).start) {
+        let span = span_of(error);
+        let place = Place { file, start: span.start, end: span.end };
+        let finding = findings.add(Code::Syntax, place, format!("not TOML: {}", error.message()));
+        if error.message().starts_with("duplicate key") {
+            finding.help("a file sets each key once, and has each [table] once; only [[route]] may be repeated");
+        }
+    }
+    (Node { place: Place::whole(file), tree: Tree::Table(table_node(file, table.get_ref())) }, clean)
+}
+
+/// Parses one value that stands in no file.
+pub(crate) fn parse_value(text: &str) -> Option<Node> {
+    DeValue::parse(text).ok().map(|value| node(0, &value))
+}
+
+fn table_node(file: usize, table: &DeTable<'_>) -> TableNode {
+    let entry = |(key, value): (&Spanned<_>, &Spanned<DeValue<'_>>)| {
+        let span = key.span();
+        let key: &std::borrow::Cow<'_, str> = key.get_ref();
+        let key_place = Place { file, start: span.start, end: span.end };
+        Entry { key: key.to_string(), key_place, node: node(file, value) }
+    };
+    let mut entries: Vec<Entry> = table.iter().map(entry).collect();
+    entries.sort_by_key(|e| e.key_place.start);
+    TableNode { entries }
+}
+
+fn node(file: usize, value: &Spanned<DeValue<'_>>) -> Node {
+    let span = value.span();
+    let tree = match value.get_ref() {
+        DeValue::String(text) => Tree::Text(text.to_string()),
+        DeValue::Integer(n) => Tree::Int(i128::from_str_radix(n.as_str(), n.radix()).ok(), n.to_string()),
+        DeValue::Float(x) => Tree::Number(x.as_str().parse().unwrap_or(f64::NAN), x.as_str().to_string()),
+        DeValue::Boolean(b) => Tree::Bool(*b),
+        DeValue::Datetime(date) => Tree::Date(date.to_string()),
+        DeValue::Array(values) => Tree::List(values.iter().map(|v| node(file, v)).collect()),
+        DeValue::Table(table) => Tree::Table(table_node(file, table)),
+    };
+    Node { place: Place { file, start: span.start, end: span.end }, tree }
+}
+
+/// Joins the tables of another file into `into`: tables key by key, the root's arrays of tables (`[[route]]`) one
+/// after the other; any other key that both set is an error that names both places.
+pub(crate) fn join(into: &mut TableNode, from: TableNode, depth: usize, findings: &mut Findings) {
+    if into.entries.is_empty() {
+        *into = from;
+        return;
+    }
+    for entry in from.entries {
+        let Some(existing) = into.entries.iter_mut().find(|e| e.key == entry.key) else {
+            into.entries.push(entry);
+            continue;
+        };
+        match (&mut existing.node.tree, entry.node.tree) {
+            (Tree::Table(a), Tree::Table(b)) => join(a, b, depth + 1, findings),
+            (Tree::List(a), Tree::List(b)) if depth == 0 => a.extend(b),
+            _ => {
+                findings
+                    .add(
+                        Code::KeyInTwoFiles,
+                        entry.key_place,
+                        format!("\"{}\" is set in another file already", entry.key),
+                    )
+                    .see("the other one is here", existing.key_place)
+                    .help("keep one of the two; files are joined key by key, and none overrides another");
+            }
+        }
+    }
+}

@@ -1,0 +1,250 @@
+//! How is a plan written? [`Plan::to_toml`]: what differs from the defaults, in the order of the reference page.
+
+use crate::load::{Outcome, parse_str};
+use crate::plan::{
+    Balance, Endpoint, Level, Listener, ListenerLimits, LogFormat, LogTarget, PathPattern, Plan, Pool, PoolLimits,
+    Route, RouteTimeouts, Workers,
+};
+use crate::quantity::{duration_text, size_text};
+use std::fmt::Write;
+use std::time::Duration;
+
+impl Plan {
+    /// The plan of `evenkeel run ADDR ADDR...`: one listener, one pool, everything else as in a file that sets
+    /// nothing. It goes through the same reader as a file; its diagnostics point into the equivalent TOML, which is
+    /// called "command line".
+    pub fn for_addresses(listen: &str, endpoints: &[&str], balance: Option<&str>) -> Outcome {
+        let mut text = format!("[listener.web]\nbind = [{}]\n\n[pool.web]\n", quote(listen));
+        if let Some(name) = balance {
+            let _ = writeln!(text, "balance = {}", quote(name));
+        }
+        let _ = writeln!(text, "endpoints = [");
+        for endpoint in endpoints {
+            let _ = writeln!(text, "  {},", quote(endpoint));
+        }
+        let _ = writeln!(text, "]");
+        parse_str("command line", &text, &|_| None)
+    }
+
+    /// A file that gives an equal plan.
+    pub fn to_toml(&self) -> String {
+        // The plan of a file that sets nothing knows every default.
+        let nothing = Plan::for_addresses("127.0.0.1:1", &["127.0.0.1:2"], None);
+        let defaults = nothing.plan.expect("a plan of two good addresses and defaults");
+        let mut out = String::from("version = 1\n");
+        self.write_process(&defaults, &mut out);
+        for listener in &self.listeners {
+            write_listener(listener, &defaults.listeners[0], &mut out);
+        }
+        let implied = self.pools.len() == 1 && self.routes == [Route::catch_all(&self.pools[0])];
+        for route in self.routes.iter().filter(|_| !implied) {
+            write_route(route, self.pool(&route.pool), &mut out);
+        }
+        for pool in &self.pools {
+            write_pool(pool, &defaults.pools[0], &mut out);
+        }
+        out
+    }
+
+    fn write_process(&self, defaults: &Plan, out: &mut String) {
+        let (runtime, unset) = (&self.runtime, &defaults.runtime);
+        let mut table = Lines::default();
+        let workers = match runtime.workers {
+            Workers::Auto => quote("auto"),
+            Workers::Count(n) => n.to_string(),
+        };
+        table.add(runtime.workers != unset.workers, "workers", workers);
+        table.time(runtime.drain_timeout, unset.drain_timeout, "drain_timeout");
+        let mut log = Lines::default();
+        log.add(runtime.log.level != unset.log.level, "level", quote(level(runtime.log.level)));
+        log.add(runtime.log.format != unset.log.format, "format", quote(format_name(runtime.log.format)));
+        table.inline("log", log);
+        table.section("[runtime]", out);
+
+        let mut table = Lines::default();
+        if let Some(admin) = &self.admin {
+            table.add(true, "http", format!("{{ bind = {} }}", quote(&admin.bind.to_string())));
+        }
+        table.section("[admin]", out);
+
+        let (metrics, unset) = (&self.telemetry.metrics, &defaults.telemetry.metrics);
+        let mut table = Lines::default();
+        let mut inner = Lines::default();
+        inner.add(metrics.path != unset.path, "path", quote(&metrics.path));
+        inner.add(metrics.per_endpoint != unset.per_endpoint, "per_endpoint", metrics.per_endpoint.to_string());
+        inner.add(metrics.buckets != unset.buckets, "buckets", format!("{:?}", metrics.buckets));
+        table.inline("metrics", inner);
+        if let Some(log) = &self.telemetry.access_log {
+            let path = match &log.to {
+                LogTarget::Stdout => "-".to_string(),
+                LogTarget::File(path) => path.display().to_string(),
+            };
+            table.add(true, "access_log", format!("{{ path = {} }}", quote(&path)));
+        }
+        table.section("[telemetry]", out);
+    }
+}
+
+fn write_listener(listener: &Listener, unset: &Listener, out: &mut String) {
+    let mut table = Lines::default();
+    let bind: Vec<String> = listener.bind.iter().map(|b| quote(&b.to_string())).collect();
+    table.add(true, "bind", format!("[{}]", bind.join(", ")));
+
+    let ListenerLimits { connections, headers, header_count, requests_per_connection } = listener.limits;
+    let mut limits = Lines::default();
+    limits.add(connections != unset.limits.connections, "connections", connections.to_string());
+    limits.add(headers != unset.limits.headers, "headers", quote(&size_text(headers as u64)));
+    limits.add(header_count != unset.limits.header_count, "header_count", header_count.to_string());
+    let requests = requests_per_connection;
+    limits.add(requests != unset.limits.requests_per_connection, "requests_per_connection", requests.to_string());
+    table.inline("limits", limits);
+
+    let (set, unset) = (listener.timeouts, unset.timeouts);
+    let mut timeouts = Lines::default();
+    timeouts.time(set.client_header, unset.client_header, "client_header");
+    timeouts.time(set.client_idle, unset.client_idle, "client_idle");
+    timeouts.time(set.client_body, unset.client_body, "client_body");
+    table.inline("timeouts", timeouts);
+    table.section(&format!("[listener.{}]", key(&listener.name)), out);
+}
+
+fn write_route(route: &Route, pool: Option<&Pool>, out: &mut String) {
+    let list = |items: Vec<String>| format!("[{}]", items.join(", "));
+    let mut table = Lines::default();
+    table.add(*route.name != *Route::derived_name(&route.hosts, &route.path), "name", quote(&route.name));
+    let mut matches = Lines::default();
+    let listeners = route.listeners.iter().map(|l| quote(l)).collect();
+    matches.add(!route.listeners.is_empty(), "listener", list(listeners));
+    let hosts = route.hosts.iter().map(|h| quote(&h.to_string())).collect();
+    matches.add(!route.hosts.is_empty(), "host", list(hosts));
+    matches.add(route.path != PathPattern::Any, "path", quote(&route.path.to_string()));
+    table.inline("match", matches);
+    table.add(true, "pool", quote(&route.pool));
+    if let Some(pool) = pool {
+        let unset = Route::catch_all(pool).timeouts;
+        table.inline("timeouts", upstream_timeouts(route.timeouts, unset));
+    }
+    table.section("[[route]]", out);
+}
+
+fn upstream_timeouts(set: RouteTimeouts, unset: RouteTimeouts) -> Lines {
+    let mut timeouts = Lines::default();
+    timeouts.time(set.connect, unset.connect, "connect");
+    timeouts.maybe_time(set.response, unset.response, "response");
+    timeouts.maybe_time(set.request, unset.request, "request");
+    timeouts.time(set.idle, unset.idle, "idle");
+    timeouts
+}
+
+fn write_pool(pool: &Pool, unset: &Pool, out: &mut String) {
+    let mut table = Lines::default();
+    table.add(true, "balance", balance(&pool.balance));
+    let PoolLimits { requests_per_endpoint, idle_per_endpoint } = pool.limits;
+    let mut limits = Lines::default();
+    let requests = requests_per_endpoint;
+    limits.add(requests != unset.limits.requests_per_endpoint, "requests_per_endpoint", requests.to_string());
+    limits.add(idle_per_endpoint != unset.limits.idle_per_endpoint, "idle_per_endpoint", idle_per_endpoint.to_string());
+    table.inline("limits", limits);
+    let mut timeouts = upstream_timeouts(Route::catch_all(pool).timeouts, Route::catch_all(unset).timeouts);
+    timeouts.time(pool.timeouts.upstream_idle, unset.timeouts.upstream_idle, "upstream_idle");
+    table.inline("timeouts", timeouts);
+    let endpoints: String = pool.endpoints.iter().map(|e| format!("  {},\n", endpoint(e))).collect();
+    table.add(true, "endpoints", format!("[\n{endpoints}]"));
+    table.section(&format!("[pool.{}]", key(&pool.name)), out);
+}
+
+fn balance(balance: &Balance) -> String {
+    let unset = Balance::of(balance.algorithm);
+    let mut params = Lines::default();
+    for param in balance.algorithm.params {
+        let value = balance.written(param.name, param.kind);
+        params.add(value != unset.written(param.name, param.kind), param.name, value);
+    }
+    match params.0.is_empty() {
+        true => quote(balance.algorithm.name),
+        false => format!("{{ {} = {} }}", balance.algorithm.name, params.braces()),
+    }
+}
+
+fn endpoint(endpoint: &Endpoint) -> String {
+    let addr = endpoint.addr.to_string();
+    let mut table = Lines::default();
+    table.add(true, "addr", quote(&addr));
+    table.add(*endpoint.name != *addr, "name", quote(&endpoint.name));
+    table.add(endpoint.weight != 1, "weight", endpoint.weight.to_string());
+    table.add(endpoint.priority != 0, "priority", endpoint.priority.to_string());
+    table.add(endpoint.drain, "drain", endpoint.drain.to_string());
+    if table.0.len() == 1 { quote(&addr) } else { table.braces() }
+}
+
+/// The keys of one table, each `key = value`.
+#[derive(Default)]
+struct Lines(Vec<String>);
+
+impl Lines {
+    fn add(&mut self, differs: bool, key: &str, value: String) {
+        if differs {
+            self.0.push(format!("{key} = {value}"));
+        }
+    }
+
+    fn time(&mut self, set: Duration, unset: Duration, key: &str) {
+        self.add(set != unset, key, quote(&duration_text(set)));
+    }
+
+    fn maybe_time(&mut self, set: Option<Duration>, unset: Option<Duration>, key: &str) {
+        self.add(set != unset, key, quote(&set.map_or("off".to_string(), duration_text)));
+    }
+
+    fn inline(&mut self, key: &str, inner: Lines) {
+        self.add(!inner.0.is_empty(), key, inner.braces());
+    }
+
+    fn braces(&self) -> String {
+        format!("{{ {} }}", self.0.join(", "))
+    }
+
+    fn section(self, header: &str, out: &mut String) {
+        if !self.0.is_empty() {
+            let _ = writeln!(out, "\n{header}\n{}", self.0.join("\n"));
+        }
+    }
+}
+
+fn level(level: Level) -> &'static str {
+    match level {
+        Level::Error => "error",
+        Level::Warn => "warn",
+        Level::Info => "info",
+        Level::Debug => "debug",
+        Level::Trace => "trace",
+    }
+}
+
+fn format_name(format: LogFormat) -> &'static str {
+    match format {
+        LogFormat::Json => "json",
+        LogFormat::Text => "text",
+    }
+}
+
+/// A name as a key: bare unless it has a dot, which would part it.
+fn key(name: &str) -> String {
+    if name.contains('.') { quote(name) } else { name.to_string() }
+}
+
+/// A text as a TOML string that no environment variable is put into.
+fn quote(text: &str) -> String {
+    let mut out = String::from("\"");
+    for c in text.replace("${", "$${").chars() {
+        match c {
+            '"' | '\\' => out.extend(['\\', c]),
+            c if c.is_control() => {
+                let _ = write!(out, "\\U{:08X}", u32::from(c));
+            }
+            c => out.push(c),
+        }
+    }
+    out.push('"');
+    out
+}

@@ -1,0 +1,217 @@
+//! Does a good file give the plan that was meant?
+
+use evenkeel_config::plan::{Address, HostPattern, LogTarget, PathPattern, Plan, Workers};
+use evenkeel_config::{Files, Outcome, load, load_from, parse_str, render_text};
+use std::collections::BTreeMap;
+use std::io;
+use std::path::Path;
+use std::time::Duration;
+
+const EXAMPLES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples");
+
+fn nothing(_: &str) -> Option<String> {
+    None
+}
+
+#[track_caller]
+fn clean(outcome: Outcome) -> Plan {
+    assert!(outcome.diagnostics.is_empty(), "{}", render_text(&outcome.diagnostics, false));
+    outcome.plan.expect("a plan without an error")
+}
+
+#[track_caller]
+fn plan(text: &str) -> Plan {
+    clean(parse_str("test.toml", text, &nothing))
+}
+
+fn examples() -> Vec<std::path::PathBuf> {
+    let entries = std::fs::read_dir(EXAMPLES).expect("the examples are there");
+    let paths = entries.filter_map(|e| Some(e.ok()?.path()));
+    paths.filter(|p| p.extension().is_some_and(|e| e == "toml")).collect()
+}
+
+#[test]
+fn every_example_is_clean_and_survives_being_written() {
+    assert!(examples().len() >= 2);
+    for path in examples() {
+        let first = clean(load(&path, &nothing));
+        assert_eq!(plan(&first.to_toml()), first, "{}", first.to_toml());
+    }
+}
+
+#[test]
+fn a_file_that_sets_nothing_has_every_default() {
+    let plan = plan("[listener.web]\nbind = ['127.0.0.1:8080']\n[pool.web]\nendpoints = ['localhost:8081']");
+    assert_eq!(plan.runtime.workers, Workers::Auto);
+    assert_eq!(plan.runtime.drain_timeout, Duration::from_secs(30));
+    assert_eq!((plan.admin.is_none(), plan.telemetry.access_log.is_none()), (true, true));
+    assert_eq!(plan.telemetry.metrics.buckets.len(), 13);
+    let listener = plan.listener("web").expect("it is there");
+    assert_eq!((listener.limits.headers, listener.limits.header_count), (16 << 10, 100));
+    assert_eq!(listener.timeouts.client_header, Duration::from_secs(10));
+    let pool = plan.pool("web").expect("it is there");
+    assert_eq!(pool.balance.algorithm.name, evenkeel_balance::algorithms::default().name);
+    assert_eq!(pool.endpoints[0].addr, Address::Name { host: "localhost".to_string(), port: 8081 });
+    assert_eq!((pool.endpoints[0].weight, &*pool.endpoints[0].name), (1, "localhost:8081"));
+    assert_eq!((pool.timeouts.request, pool.timeouts.connect), (None, Duration::from_secs(1)));
+    let [route] = plan.routes.as_slice() else { panic!("one route: {:?}", plan.routes) };
+    assert_eq!((&*route.pool, &route.path, route.hosts.len()), ("web", &PathPattern::Any, 0));
+    assert_eq!(route.timeouts.response, Some(Duration::from_secs(30)));
+}
+
+#[test]
+fn timeouts_are_inherited_from_defaults_then_pool_then_route() {
+    let plan = plan(
+        "[defaults.timeouts]\nconnect = '2s'\nresponse = 'off'\nidle = '1h'\nclient_idle = '1m30s'\n\
+         [listener.web]\nbind = ['127.0.0.1:8080']\ntimeouts = { client_body = '1s' }\n\
+         [[route]]\npool = 'web'\ntimeouts = { request = '9s', idle = '250ms' }\n\
+         [pool.web]\nendpoints = ['127.0.0.1:1']\ntimeouts = { connect = '3s', request = '8s' }",
+    );
+    let (pool, route) = (plan.pools[0].timeouts, plan.routes[0].timeouts);
+    assert_eq!((pool.connect, pool.response), (Duration::from_secs(3), None));
+    assert_eq!((pool.request, pool.idle), (Some(Duration::from_secs(8)), Duration::from_secs(3600)));
+    assert_eq!((route.connect, route.response), (pool.connect, None));
+    assert_eq!((route.request, route.idle), (Some(Duration::from_secs(9)), Duration::from_millis(250)));
+    let client = plan.listeners[0].timeouts;
+    assert_eq!((client.client_idle, client.client_body), (Duration::from_secs(90), Duration::from_secs(1)));
+}
+
+#[test]
+fn routes_keep_hosts_paths_and_listeners_and_get_names() {
+    let plan = plan(
+        "[listener.a]\nbind = ['127.0.0.1:8080']\n[listener.b]\nbind = ['[::1]:8080']\n\
+         [pool.p]\nendpoints = ['127.0.0.1:1']\n\
+         [[route]]\npool = 'p'\nmatch = { host = ['*.Example.com', 'x.org'], path = '/v1/{*rest}' }\n\
+         [[route]]\npool = 'p'\nmatch = { listener = ['b'], host = ['*.example.com'], path = '/v1/{*rest}' }\n\
+         [[route]]\npool = 'p'\nname = 'all'",
+    );
+    let first = &plan.routes[0];
+    assert_eq!(&*first.name, "*.example.com/v1/{*rest}");
+    let wildcard = HostPattern::Wildcard(".example.com".to_string());
+    assert_eq!(first.hosts, [wildcard, HostPattern::Exact("x.org".to_string())]);
+    // The same host and path, but it names a listener, so it is more specific there.
+    assert_eq!(&*plan.routes[1].name, "*.example.com/v1/{*rest}-2");
+    assert_eq!(plan.routes[1].listeners.iter().map(|l| &**l).collect::<Vec<_>>(), ["b"]);
+    let on_b: Vec<&str> = plan.routes_on("b").map(|r| &*r.name).collect();
+    assert_eq!(on_b, ["*.example.com/v1/{*rest}-2", "*.example.com/v1/{*rest}", "all"]);
+    assert_eq!(plan.routes_on("a").count(), 2);
+    assert_eq!(self::plan(&plan.to_toml()), plan, "{}", plan.to_toml());
+}
+
+#[test]
+fn a_rest_has_an_empty_form() {
+    let empty_rest = |path: &str| PathPattern::Pattern(path.to_string()).empty_rest();
+    assert_eq!(empty_rest("/v1/{*rest}").as_deref(), Some("/v1/"));
+    assert_eq!(empty_rest("/v1/{id}"), None);
+    assert_eq!(PathPattern::Any.empty_rest().as_deref(), Some("/"));
+}
+
+#[test]
+fn the_environment_is_put_into_strings() {
+    let env = |name: &str| (name == "PORT").then(|| "8081".to_string());
+    let text = "[listener.web]\nbind = ['127.0.0.1:${PORT}']\n[pool.web]\nendpoints = ['${HOST:-localhost}:80']\n\
+                [telemetry]\naccess_log = { path = 'a-$${X}-$Y' }";
+    let plan = clean(parse_str("test.toml", text, &env));
+    assert_eq!(plan.listeners[0].bind[0].port(), 8081);
+    assert_eq!(plan.pools[0].endpoints[0].addr.to_string(), "localhost:80");
+    let log = plan.telemetry.access_log.as_ref().expect("it is set");
+    assert_eq!(log.to, LogTarget::File("a-${X}-$Y".into()));
+    assert_eq!(self::plan(&plan.to_toml()), plan, "a literal survives being written");
+}
+
+struct Memory(BTreeMap<&'static str, &'static str>);
+
+impl Files for Memory {
+    fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
+        let found = path.to_str().and_then(|p| self.0.get(p));
+        found.map(|t| t.as_bytes().to_vec()).ok_or_else(|| io::ErrorKind::NotFound.into())
+    }
+
+    fn list(&self, directory: &Path) -> io::Result<Vec<String>> {
+        let inside = self.0.keys().map(Path::new).filter(|p| p.parent() == Some(directory));
+        Ok(inside.filter_map(|p| Some(p.file_name()?.to_str()?.to_string())).collect())
+    }
+}
+
+#[test]
+fn included_files_are_joined_key_by_key() {
+    let files = Memory(BTreeMap::from([
+        (
+            "etc/main.toml",
+            "[include]\nfiles = ['conf.d/*.toml']\n[listener.web]\nbind = ['127.0.0.1:8080']\n[[route]]\npool = 'a'\n[pool.a]\nbalance = 'random'",
+        ),
+        ("etc/conf.d/1.toml", "[pool.a]\nendpoints = ['127.0.0.1:1']\n"),
+        ("etc/conf.d/2.toml", "[pool.b]\nendpoints = ['127.0.0.1:2']\n[[route]]\npool = 'b'\nmatch = { path = '/b' }"),
+        ("etc/conf.d/.hidden.toml", "broken ="),
+        ("etc/conf.d/notes.txt", "broken ="),
+    ]));
+    let plan = clean(load_from(&files, Path::new("etc/main.toml"), &nothing));
+    assert_eq!(plan.pools.iter().map(|p| &*p.name).collect::<Vec<_>>(), ["a", "b"]);
+    assert_eq!(plan.routes.iter().map(|r| &*r.pool).collect::<Vec<_>>(), ["a", "b"]);
+}
+
+#[test]
+fn an_error_in_an_included_file_names_that_file_and_line() {
+    let files = Memory(BTreeMap::from([
+        ("main.toml", "[include]\nfiles = ['more.toml']\n[listener.web]\nbind = ['127.0.0.1:8080']"),
+        ("more.toml", "[pool.a]\nendpoints = ['127.0.0.1:1']\nbalance = 'rondom'"),
+    ]));
+    let outcome = load_from(&files, Path::new("main.toml"), &nothing);
+    let at = &outcome.diagnostics[0].at;
+    assert_eq!((at.file.as_str(), at.range.as_ref().map(|r| r.start.line)), ("more.toml", Some(3)));
+}
+
+#[test]
+fn addresses_alone_make_a_plan_and_its_file() {
+    let plan = clean(Plan::for_addresses("127.0.0.1:8080", &["127.0.0.1:8081", "web:8082"], Some("round_robin")));
+    assert_eq!(
+        plan.to_toml(),
+        "version = 1\n\n[listener.web]\nbind = [\"127.0.0.1:8080\"]\n\n[pool.web]\nbalance = \"round_robin\"\n\
+         endpoints = [\n  \"127.0.0.1:8081\",\n  \"web:8082\",\n]\n"
+    );
+    let wrong = Plan::for_addresses("8080", &["a\"b${C}:1"], None);
+    assert!(wrong.plan.is_none());
+    assert!(wrong.diagnostics.iter().all(|d| d.code.as_str() == "EK0108"), "{:?}", wrong.diagnostics);
+}
+
+#[test]
+fn a_byte_order_mark_and_windows_lines_mean_nothing() {
+    plan("\u{feff}[listener.web]\r\nbind = ['127.0.0.1:8080']\r\n[pool.web]\r\nendpoints = ['127.0.0.1:1']\r\n");
+}
+
+#[test]
+fn everything_that_can_be_set_survives_being_written() {
+    let text = r#"
+        [runtime]
+        workers = 3
+        drain_timeout = "1m30s"
+        log = { level = "trace", format = "json" }
+        [admin]
+        http = { bind = "[::1]:9900" }
+        [telemetry]
+        metrics = { path = "/m", per_endpoint = false, buckets = [0.5, 1, 2.25] }
+        access_log = { path = "stdout", format = "json" }
+        [listener."a.b"]
+        bind = ["127.0.0.1:8080", "[::1]:8080"]
+        limits = { connections = 7, headers = "1500B", header_count = 9, requests_per_connection = 11 }
+        timeouts = { client_header = "1s", client_idle = "2s", client_body = "3s" }
+        [[route]]
+        name = "odd \"name\""
+        match = { listener = ["a.b"], host = ["[::1]"], path = "/{{x}}/{id}" }
+        pool = "p"
+        timeouts = { connect = "1ms", response = "off", request = "1h", idle = "1500ms" }
+        [[route]]
+        pool = "q"
+        [pool.p]
+        balance = { random = { draws = 5 } }
+        endpoints = [{ addr = "[::1]:1", name = "n", weight = 0, priority = 15, drain = true }, "h:2"]
+        limits = { requests_per_endpoint = 10, idle_per_endpoint = 0 }
+        timeouts = { connect = "5s", response = "6s", request = "7s", idle = "8s", upstream_idle = "0s" }
+        [pool.q]
+        endpoints = ["127.0.0.1:3"]
+    "#;
+    let first = plan(text);
+    assert_eq!(first.pools[0].balance.params.int("draws"), 5);
+    assert_eq!(first.telemetry.access_log.as_ref().map(|l| l.to.clone()), Some(LogTarget::Stdout));
+    assert_eq!(plan(&first.to_toml()), first, "{}", first.to_toml());
+}

@@ -1,0 +1,75 @@
+//! Can a person act on each error? Every file in tests/wrong is read, and what is said about it stands beside it.
+//! `EVENKEEL_BLESS=1 cargo test -p evenkeel-config` writes those texts anew: read the difference.
+
+mod support;
+
+use evenkeel_config::{Severity, load_from, render_text, to_json};
+use std::path::{Path, PathBuf};
+use support::{Under, same_as_committed};
+
+const HERE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/wrong");
+
+fn wrong_files() -> Vec<String> {
+    let mut names: Vec<String> = std::fs::read_dir(HERE)
+        .expect("the directory is there")
+        .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
+        .filter(|name| name.ends_with(".toml"))
+        .collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn each_wrong_file_gets_the_text_beside_it() {
+    let names = wrong_files();
+    assert!(names.len() >= 20);
+    for name in names {
+        let outcome = load_from(&Under(HERE), Path::new(&name), &|_| None);
+        // A new algorithm changes no text here.
+        let algorithms: Vec<&str> = evenkeel_balance::algorithms::ALL.iter().map(|a| a.name).collect();
+        let text = render_text(&outcome.diagnostics, false).replace(&algorithms.join(", "), "(every algorithm)");
+        let errors = outcome.diagnostics.iter().filter(|d| d.severity() == Severity::Error).count();
+        assert!(!outcome.diagnostics.is_empty(), "{name}: nothing is said");
+        assert_eq!(outcome.plan.is_none(), errors > 0, "{name}: a plan if and only if there is no error");
+        assert_eq!(to_json(&outcome.diagnostics).as_array().map(Vec::len), Some(outcome.diagnostics.len()));
+        same_as_committed(&PathBuf::from(HERE).join(&name).with_extension("txt"), &text);
+    }
+}
+
+#[test]
+fn every_code_has_a_wrong_file_or_cannot_have_one() {
+    let mut seen = std::collections::BTreeSet::new();
+    for name in wrong_files() {
+        let outcome = load_from(&Under(HERE), Path::new(&name), &|_| None);
+        seen.extend(outcome.diagnostics.iter().map(|d| d.code));
+    }
+    // No algorithm refuses what its ranges allow; hash keys and probes need algorithms that may not be there yet.
+    let without = ["EK0112", "EK0208", "EK0209"];
+    let missing: Vec<&str> =
+        evenkeel_config::Code::ALL.iter().filter(|c| !seen.contains(c)).map(|c| c.as_str()).collect();
+    let unexplained: Vec<&&str> = missing.iter().filter(|c| !without.contains(c)).collect();
+    assert!(unexplained.is_empty(), "no wrong file shows {unexplained:?}");
+}
+
+#[test]
+fn a_missing_file_and_a_directory_are_one_error_each() {
+    for (name, text) in [("absent.toml", "there is no such file"), ("more", "directory")] {
+        let outcome = load_from(&Under(HERE), Path::new(name), &|_| None);
+        let [error] = outcome.diagnostics.as_slice() else { panic!("{:?}", outcome.diagnostics) };
+        assert_eq!(error.code.as_str(), "EK0001");
+        assert!(error.message.contains(text), "{}", error.message);
+        assert!(outcome.plan.is_none());
+    }
+}
+
+#[test]
+fn json_has_every_field_for_each_diagnostic() {
+    let outcome = load_from(&Under(HERE), Path::new("unknown_algorithm.toml"), &|_| None);
+    let json = to_json(&outcome.diagnostics);
+    assert_eq!(json[0]["code"], "EK0102");
+    assert_eq!(json[0]["severity"], "error");
+    assert_eq!(json[0]["file"], "unknown_algorithm.toml");
+    assert_eq!((json[0]["line"].as_u64(), json[0]["col"].as_u64()), (Some(12), Some(11)));
+    assert_eq!(json[0]["end"], serde_json::json!({ "line": 12, "col": 25 }));
+    assert!(json[0]["help"].as_str().is_some_and(|h| h.contains("round_robin")));
+}

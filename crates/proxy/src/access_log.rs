@@ -1,0 +1,277 @@
+//! Who asked for what, and how did it go? A JSON line for each request, written into a batch of the worker's own;
+//! full batches go to a writer thread, so that a slow disk never stops a worker.
+
+use crate::clock::CachedClock;
+use crate::stats::Counter;
+use evenkeel_balance::Instant;
+use evenkeel_config::plan::LogTarget;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::thread::JoinHandle;
+
+/// A batch is handed over when it gets this large, or at the latest each second.
+const BATCH: usize = 64 * 1024;
+
+/// Batches that may wait for the disk: 16 MiB. More are dropped, and counted.
+const BATCHES_WAITING_MAX: usize = 256;
+
+/// The thread that writes. Ends, with everything written, when all [`Batch`]es are gone.
+pub struct Writer {
+    sender: SyncSender<Vec<u8>>,
+    thread: JoinHandle<()>,
+}
+
+impl Writer {
+    /// Opens the target.
+    ///
+    /// # Errors
+    /// The file cannot be opened for appending.
+    pub fn open(target: &LogTarget) -> io::Result<Writer> {
+        let mut out: Box<dyn Write + Send> = match target {
+            LogTarget::Stdout => Box::new(io::stdout()),
+            LogTarget::File(path) => Box::new(append_to(path)?),
+        };
+        let (sender, batches): (_, Receiver<Vec<u8>>) = sync_channel(BATCHES_WAITING_MAX);
+        let write = move || {
+            for batch in batches {
+                if let Err(error) = out.write_all(&batch).and_then(|()| out.flush()) {
+                    tracing::error!(%error, "access log: cannot write; lines are lost");
+                }
+            }
+        };
+        let thread = std::thread::Builder::new().name("access-log".into()).spawn(write)?;
+        Ok(Writer { sender, thread })
+    }
+
+    /// A batch for one worker.
+    pub fn batch(&self) -> Batch {
+        Batch { lines: Vec::with_capacity(BATCH + 4096), sender: self.sender.clone() }
+    }
+
+    /// Waits until all is written. All batches must be gone.
+    pub fn finish(self) {
+        drop(self.sender);
+        let _ = self.thread.join();
+    }
+}
+
+fn append_to(path: &std::path::Path) -> io::Result<File> {
+    OpenOptions::new().create(true).append(true).open(path)
+}
+
+/// The lines of one worker that were not handed over yet.
+pub struct Batch {
+    lines: Vec<u8>,
+    sender: SyncSender<Vec<u8>>,
+}
+
+/// One request, for its line. Durations in nanoseconds; `None` where that phase was not reached.
+#[derive(Clone, Copy, Debug)]
+#[allow(missing_docs)]
+pub struct Line<'a> {
+    pub began: Instant,
+    pub request_id: u64,
+    pub client: &'a str,
+    pub listener: &'a str,
+    pub route: Option<&'a str>,
+    pub pool: Option<&'a str>,
+    pub endpoint: Option<&'a str>,
+    pub tries: u32,
+    pub proto: &'static str,
+    /// Fields made by [`asked`] when the request came.
+    pub asked: &'a [u8],
+    pub status: u16,
+    pub bytes_in: u64,
+    pub bytes_out: u64,
+    pub connect_ns: Option<u64>,
+    pub ttfb_ns: Option<u64>,
+    pub total_ns: u64,
+    pub term: [u8; 2],
+}
+
+impl Batch {
+    /// Adds a line.
+    #[inline]
+    pub fn add(&mut self, line: &Line<'_>, clock: &CachedClock, dropped: &Counter) {
+        let out = &mut self.lines;
+        out.extend_from_slice(b"{\"ts\":\"");
+        timestamp(out, clock.unix_ms(line.began));
+        out.extend_from_slice(b"\",\"req_id\":\"");
+        hex(out, line.request_id);
+        out.extend_from_slice(b"\",\"client\":\"");
+        out.extend_from_slice(line.client.as_bytes());
+        text(out, b"\",\"listener\":\"", line.listener.as_bytes());
+        out.push(b'"');
+        for (key, value) in
+            [(&b",\"route\":"[..], line.route), (b",\"pool\":", line.pool), (b",\"endpoint\":", line.endpoint)]
+        {
+            out.extend_from_slice(key);
+            match value {
+                Some(value) => {
+                    text(out, b"\"", value.as_bytes());
+                    out.push(b'"');
+                }
+                None => out.extend_from_slice(b"null"),
+            }
+        }
+        number(out, b",\"tries\":", u64::from(line.tries));
+        out.extend_from_slice(b",\"proto\":\"");
+        out.extend_from_slice(line.proto.as_bytes());
+        out.push(b'"');
+        out.extend_from_slice(line.asked);
+        number(out, b",\"status\":", u64::from(line.status));
+        number(out, b",\"bytes_in\":", line.bytes_in);
+        number(out, b",\"bytes_out\":", line.bytes_out);
+        // Nothing queues yet: a request is sent at once or refused.
+        millis(out, b",\"t_queue\":", Some(0));
+        millis(out, b",\"t_connect\":", line.connect_ns);
+        millis(out, b",\"t_ttfb\":", line.ttfb_ns);
+        millis(out, b",\"t_total\":", Some(line.total_ns));
+        out.extend_from_slice(b",\"term\":\"");
+        out.extend_from_slice(&line.term);
+        out.extend_from_slice(b"\"}\n");
+        if out.len() >= BATCH {
+            self.hand_over(dropped);
+        }
+    }
+
+    /// Gives the lines to the writer.
+    #[cold]
+    pub fn hand_over(&mut self, dropped: &Counter) {
+        if self.lines.is_empty() {
+            return;
+        }
+        let lines = std::mem::replace(&mut self.lines, Vec::with_capacity(BATCH + 4096));
+        if let Err(refused) = self.sender.try_send(lines) {
+            let (std::sync::mpsc::TrySendError::Full(lines) | std::sync::mpsc::TrySendError::Disconnected(lines)) =
+                refused;
+            dropped.add(memchr::memchr_iter(b'\n', &lines).count() as u64);
+        }
+    }
+}
+
+/// Appends the fields that only the request itself tells, while its bytes are there.
+pub fn asked(out: &mut Vec<u8>, method: &str, host: &str, target: &str, traceparent: Option<&[u8]>) {
+    text(out, b",\"method\":\"", method.as_bytes());
+    text(out, b"\",\"host\":\"", host.as_bytes());
+    text(out, b"\",\"path\":\"", target.as_bytes());
+    out.extend_from_slice(b"\",\"trace_id\":");
+    match traceparent.and_then(trace_id) {
+        Some(id) => {
+            text(out, b"\"", id);
+            out.push(b'"');
+        }
+        None => out.extend_from_slice(b"null"),
+    }
+}
+
+/// The trace id of a W3C `traceparent`: `00-<32 hex>-<16 hex>-<2 hex>`.
+fn trace_id(value: &[u8]) -> Option<&[u8]> {
+    let id = value.get(3..35)?;
+    let fits = value.get(2) == Some(&b'-') && value.get(35) == Some(&b'-') && id.iter().all(u8::is_ascii_hexdigit);
+    fits.then_some(id)
+}
+
+/// A key and a value, escaped as JSON; bytes that are not ASCII are taken as Latin-1, which never fails.
+fn text(out: &mut Vec<u8>, key: &[u8], value: &[u8]) {
+    out.extend_from_slice(key);
+    if value.iter().all(|&b| (0x20..0x7f).contains(&b) && b != b'"' && b != b'\\') {
+        return out.extend_from_slice(value);
+    }
+    for &b in value {
+        match b {
+            b'"' | b'\\' => out.extend_from_slice(&[b'\\', b]),
+            0x20..0x7f => out.push(b),
+            _ => {
+                out.extend_from_slice(b"\\u00");
+                out.extend([b >> 4, b & 15].map(|d| b"0123456789abcdef"[usize::from(d)]));
+            }
+        }
+    }
+}
+
+fn number(out: &mut Vec<u8>, key: &[u8], value: u64) {
+    out.extend_from_slice(key);
+    digits(out, value, 1);
+}
+
+/// Milliseconds with three decimals.
+fn millis(out: &mut Vec<u8>, key: &[u8], ns: Option<u64>) {
+    out.extend_from_slice(key);
+    let Some(ns) = ns else { return out.extend_from_slice(b"null") };
+    digits(out, ns / 1_000_000, 1);
+    out.push(b'.');
+    digits(out, ns / 1_000 % 1_000, 3);
+}
+
+/// Decimal digits, at least `least`. By hand: `write!` costs ten times as much.
+fn digits(out: &mut Vec<u8>, mut n: u64, least: usize) {
+    let mut room = [b'0'; 20];
+    let mut at = room.len();
+    while n > 0 {
+        at -= 1;
+        room[at] = b'0' + (n % 10) as u8;
+        n /= 10;
+    }
+    out.extend_from_slice(&room[at.min(room.len() - least)..]);
+}
+
+fn hex(out: &mut Vec<u8>, n: u64) {
+    out.extend((0..16).rev().map(|i| b"0123456789abcdef"[(n >> (4 * i)) as usize & 15]));
+}
+
+/// RFC 3339 in UTC with milliseconds. Days to a date as in Hinnant's `civil_from_days`.
+fn timestamp(out: &mut Vec<u8>, unix_ms: u64) {
+    let (days, ms) = (unix_ms / 86_400_000, unix_ms % 86_400_000);
+    let z = days + 719_468;
+    let (era, doe) = (z / 146_097, z % 146_097);
+    let yoe = (doe - doe / 1460 + doe / 36_524 - doe / 146_096) / 365;
+    let doy = doe - (365 * yoe + yoe / 4 - yoe / 100);
+    let mp = (5 * doy + 2) / 153;
+    let day = doy - (153 * mp + 2) / 5 + 1;
+    let month = if mp < 10 { mp + 3 } else { mp - 9 };
+    let year = yoe + era * 400 + u64::from(month <= 2);
+    for (value, width, after) in [
+        (year, 4, b'-'),
+        (month, 2, b'-'),
+        (day, 2, b'T'),
+        (ms / 3_600_000, 2, b':'),
+        (ms / 60_000 % 60, 2, b':'),
+        (ms / 1000 % 60, 2, b'.'),
+        (ms % 1000, 3, b'Z'),
+    ] {
+        digits(out, value, width);
+        out.push(after);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn made(f: impl FnOnce(&mut Vec<u8>)) -> String {
+        let mut out = Vec::new();
+        f(&mut out);
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn writes_times_and_numbers() {
+        assert_eq!(made(|o| timestamp(o, 0)), "1970-01-01T00:00:00.000Z");
+        assert_eq!(made(|o| timestamp(o, 1_709_251_199_999)), "2024-02-29T23:59:59.999Z");
+        assert_eq!(made(|o| timestamp(o, 1_795_132_800_001)), "2026-11-20T00:00:00.001Z");
+        assert_eq!(made(|o| millis(o, b"", Some(1_234_567))), "1.234");
+        assert_eq!(made(|o| number(o, b"", 0)), "0");
+        assert_eq!(made(|o| hex(o, 0xabc)), "0000000000000abc");
+    }
+
+    #[test]
+    fn escapes_whatever_a_client_sends() {
+        assert_eq!(made(|o| text(o, b"", b"a\"b\\c\x01\xff")), r#"a\"b\\c\u0001\u00ff"#);
+        let trace = b"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+        let line = made(|o| asked(o, "GET", "h", "/", Some(trace)));
+        assert!(line.ends_with(r#""trace_id":"0af7651916cd43dd8448eb211c80319c""#), "{line}");
+        assert!(made(|o| asked(o, "GET", "h", "/", Some(b"junk"))).ends_with("null"));
+    }
+}

@@ -1,0 +1,174 @@
+//! What does the proxy know of one client connection?
+
+use crate::buffer::Buf;
+use crate::deadline::{Elapsed, Timer};
+use crate::http1::{self, Limits, Reject, reject};
+use crate::stats::ListenerStats;
+use crate::stream::Stream;
+use crate::worker::{Worker, WorkerListener};
+use rustix::fd::OwnedFd;
+use std::future::poll_fn;
+use std::io::Write;
+use std::net::{IpAddr, SocketAddr};
+use std::task::{Poll, ready};
+use std::time::Duration;
+
+/// How long a closing connection may still send what nobody reads, so that our last words are not lost in a reset
+/// (RFC 9112 section 9.6).
+const LINGER: Duration = Duration::from_secs(2);
+
+/// Bytes that a closing connection may still send.
+const LINGER_BYTES_MAX: usize = 256 * 1024;
+
+/// A client connection.
+pub struct Client<'w> {
+    /// Its worker.
+    pub worker: &'w Worker,
+    /// Index of its listener.
+    pub listener: usize,
+    /// Its socket.
+    pub stream: Stream,
+    /// Its one deadline, whatever it waits for.
+    pub timer: Timer,
+    /// Where it comes from.
+    pub ip: IpAddr,
+    text: [u8; 45],
+    text_len: u8,
+}
+
+/// What came next from a client.
+pub enum Next {
+    /// A whole head of so many bytes, at the front of the buffer.
+    Head(Buf, usize),
+    /// Nothing: it closed, or was idle for too long, or the worker drains.
+    End,
+    /// Part of a head, and then no more in time.
+    Late,
+    /// Bytes that are no head.
+    Refused(Reject),
+}
+
+impl<'w> Client<'w> {
+    /// Takes over an accepted socket.
+    pub fn new(worker: &'w Worker, listener: usize, fd: OwnedFd, peer: SocketAddr) -> Client<'w> {
+        // A dual-stack listener sees IPv4 clients as mapped addresses; nobody wants to read those.
+        let ip = peer.ip().to_canonical();
+        let mut text = [0; 45];
+        let mut room = &mut text[..];
+        // The longest address has 45 characters, so this fits.
+        let _ = write!(room, "{ip}");
+        let text_len = 45 - room.len() as u8;
+        Client { worker, listener, stream: Stream::new(fd), timer: worker.wheel.timer(), ip, text, text_len }
+    }
+
+    /// Its address as text.
+    #[inline]
+    pub fn ip_text(&self) -> &str {
+        std::str::from_utf8(&self.text[..usize::from(self.text_len)]).unwrap_or("")
+    }
+
+    /// What its listener allows.
+    #[inline]
+    pub fn settings(&self) -> &'w WorkerListener {
+        &self.worker.listeners[self.listener]
+    }
+
+    /// The numbers of its listener.
+    #[inline]
+    pub fn stats(&self) -> &'w ListenerStats {
+        &self.worker.stats.listeners[self.listener]
+    }
+
+    /// Waits for the next request's head. `held` is what came with the request before.
+    pub async fn next_head(&self, held: Option<Buf>, first: bool) -> Next {
+        let settings = self.settings();
+        let limits = &settings.limits;
+        let mut partial: Vec<u8> = Vec::new();
+        if let Some(held) = held {
+            match head_in(&held, limits) {
+                Ok(Some(len)) => return Next::Head(held, len),
+                Ok(None) => partial = held.filled().to_vec(),
+                Err(reject) => return Next::Refused(reject),
+            }
+        }
+        let wait =
+            if first || !partial.is_empty() { settings.timeouts.client_header } else { settings.timeouts.client_idle };
+        self.timer.set(self.timer.tick_after(wait));
+        loop {
+            let (n, buf) = match self.timer.limit(self.read_after(&partial)).await {
+                Ok(Some(read)) => read,
+                Ok(None) => return Next::End,
+                Err(Elapsed) if partial.is_empty() && !first => return Next::End,
+                Err(Elapsed) => return Next::Late,
+            };
+            if n == 0 {
+                return Next::End;
+            }
+            match head_in(&buf, limits) {
+                Ok(Some(len)) => return Next::Head(buf, len),
+                Ok(None) => {}
+                Err(reject) => return Next::Refused(reject),
+            }
+            if partial.is_empty() && !first {
+                self.timer.set(self.timer.tick_after(settings.timeouts.client_header));
+            }
+            // A connection that waits keeps just its bytes, not the buffer.
+            partial.clear();
+            partial.extend_from_slice(buf.filled());
+        }
+    }
+
+    /// Reads more behind the bytes that came before. `None` when there is no point in waiting.
+    async fn read_after(&self, partial: &[u8]) -> Option<(usize, Buf)> {
+        poll_fn(|cx| {
+            if partial.is_empty() && self.worker.draining.get() {
+                return Poll::Ready(None);
+            }
+            let mut buf = Buf::take();
+            buf.extend(partial);
+            let read = ready!(self.stream.poll_read(cx, &mut buf));
+            Poll::Ready(read.ok().map(|n| (n, buf)))
+        })
+        .await
+    }
+
+    /// Sends a response of the proxy's own; whether that went through.
+    pub async fn reply(&self, status: u16, why: &dyn std::fmt::Display, close: bool, head_only: bool) -> u64 {
+        let reply = reject::reply(status, why, close, head_only);
+        let mut buf = Buf::take();
+        if !buf.extend(&reply) {
+            return 0;
+        }
+        self.timer.set(self.timer.tick_after(LINGER));
+        match self.timer.limit(self.stream.write_all(&mut buf)).await {
+            Ok(Ok(())) => reply.len() as u64,
+            _ => 0,
+        }
+    }
+
+    /// Closes so that what was sent arrives: reads on for a while, as closing with unread bytes would reset.
+    pub async fn linger(&self) {
+        self.stream.shutdown_write();
+        self.timer.set(self.timer.tick_after(LINGER));
+        let discard = async {
+            let mut left = LINGER_BYTES_MAX;
+            loop {
+                let mut buf = Buf::take();
+                match self.stream.read(&mut buf).await {
+                    Ok(n) if n > 0 && n < left => left -= n,
+                    _ => return,
+                }
+            }
+        };
+        let _ = self.timer.limit(discard).await;
+    }
+}
+
+/// The length of the head in the buffer, if it is whole.
+fn head_in(buf: &Buf, limits: &Limits) -> Result<Option<usize>, Reject> {
+    match http1::head_len(buf.filled())? {
+        Some(len) if len > limits.head => Err(Reject::HeadTooLarge),
+        None if buf.len() >= limits.head => Err(Reject::HeadTooLarge),
+        found => Ok(found),
+    }
+}

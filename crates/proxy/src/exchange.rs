@@ -1,0 +1,312 @@
+//! What happens to one request? Read, routed, picked for, sent, answered, counted: the walk that ARCHITECTURE.md tells.
+
+use crate::access_log;
+use crate::buffer::Buf;
+use crate::client::Client;
+use crate::connection;
+use crate::fault::Fault;
+use crate::hash_key;
+use crate::http1::request::{Forward, Room};
+use crate::http1::response::{Asked, Towards};
+use crate::http1::{Body, FIELDS_MAX, Reject, Request};
+use crate::outgoing::Outgoing;
+use crate::pick::{self, InFlight};
+use crate::record::{Cause, Phase, Record};
+use crate::stats::{self, ErrorKind};
+use crate::stream::Stream;
+use crate::talk::{Answered, Talk, write_some};
+use crate::upstream;
+use evenkeel_balance::{Clock, Outcome, Slot};
+use evenkeel_config::plan::RouteTimeouts;
+use std::io;
+use std::mem::MaybeUninit;
+
+/// How a client connection goes on after a request.
+pub enum After {
+    /// With the next request, of which these bytes came already.
+    Next(Option<Buf>),
+    /// It is closed.
+    Close,
+    /// It is closed once the client has read our last words.
+    Linger,
+}
+
+/// A request that was read and routed.
+struct Opened {
+    pool: usize,
+    key: Option<u64>,
+    towards: Towards,
+    asked: Asked,
+    idempotent: bool,
+    timeouts: RouteTimeouts,
+    /// The tick by which all must be over.
+    deadline: u64,
+    /// What of the body is still to come.
+    body: Body,
+    /// Bytes at the front of the buffer that go to the endpoint.
+    send: usize,
+}
+
+/// What we say in an endpoint's place.
+struct Reply {
+    status: u16,
+    why: String,
+}
+
+/// How one endpoint did.
+enum Tried {
+    /// It answered, or began to.
+    Answered(Answered),
+    /// It could not be connected to: nothing of the request has left.
+    Unreachable(Reply),
+    /// It took the request and failed.
+    Failed(Fault, Option<Reply>),
+}
+
+/// Serves the request whose head is the first `head_len` bytes of `buf`. `last`: the connection closes afterwards.
+pub async fn run(client: &Client<'_>, mut buf: Buf, head_len: usize, last: bool) -> After {
+    let mut record = Record::new(client);
+    let mut opened = match open(client, &mut record, &mut buf, head_len, last) {
+        Ok(Ok(opened)) => opened,
+        Ok(Err(NoRoute { why, keep_alive, head_only })) => {
+            record.blame(Cause::Proxy);
+            let reply = Reply { status: 404, why };
+            return answer(client, &record, &reply, keep_alive, head_only, None).await;
+        }
+        Err(reject) => {
+            record.blame(Cause::Proxy);
+            record.status.set(reject.status());
+            connection::refuse(client, reject).await;
+            return After::Close;
+        }
+    };
+    let mut out = Outgoing::new(client.worker, buf, opened.send);
+    match send(client, &mut record, &mut opened, &mut out).await {
+        Ok(answered) => {
+            record.phase.set(Phase::Done);
+            let whole = opened.body.is_done();
+            match (answered.keep_alive, out.into_rest()) {
+                (true, rest) if whole => After::Next(rest),
+                (false, None) if whole => After::Close,
+                _ => After::Linger,
+            }
+        }
+        Err(Some(reply)) => {
+            let keep_alive = opened.towards.keep_alive && opened.body.is_done();
+            answer(client, &record, &reply, keep_alive, opened.asked.head, out.into_rest()).await
+        }
+        Err(None) => After::Close,
+    }
+}
+
+/// A request that no route takes.
+struct NoRoute {
+    why: String,
+    keep_alive: bool,
+    head_only: bool,
+}
+
+/// Reads and routes: everything that needs the head's bytes, in one go, so that nothing of it is kept.
+fn open(
+    client: &Client<'_>,
+    record: &mut Record<'_>,
+    buf: &mut Buf,
+    head_len: usize,
+    last: bool,
+) -> Result<Result<Opened, NoRoute>, Reject> {
+    let worker = client.worker;
+    let mut room: Room<'_> = [MaybeUninit::uninit(); FIELDS_MAX];
+    let request = Request::parse(&buf.filled()[..head_len], &mut room, &client.settings().limits)?;
+    record.version = request.version;
+    record.method = stats::method_index(request.method);
+    if worker.log.is_some() {
+        record.asked = worker.scratch();
+        let trace = request.field("traceparent");
+        access_log::asked(&mut record.asked, request.method, request.host, request.target, trace);
+    }
+    let keep_alive = request.keep_alive && !last && !worker.draining.get();
+    let mut body = request.body.clone();
+    let Some(route) = client.settings().router.find(request.host, request.path()) else {
+        let why = format!("no route for host \"{}\" and path \"{}\"", request.host, request.path());
+        let keep_alive = keep_alive && body.is_done() && head_len == buf.len();
+        return Ok(Err(NoRoute { why, keep_alive, head_only: request.is_head() }));
+    };
+    let pool = worker.pool_of_route[route];
+    let here = &worker.pools[pool];
+    let key = here.key.as_ref().and_then(|key| hash_key::hash(key, &request, client.ip));
+    record.route = route;
+    record.pool = Some((pool, None));
+
+    let mut head = worker.scratch();
+    let (client_text, host_if_none) = (client.ip_text(), &*here.name);
+    request.write(&Forward { client: client_text, scheme: "http", host_if_none, close: here.idle_max == 0 }, &mut head);
+    let asked = Asked { head: request.is_head(), upgrade: request.upgrade };
+    let towards = Towards { version: request.version, keep_alive };
+    let idempotent = request.is_idempotent();
+    let (fits, new_len) = (buf.replace_front(head_len, &head), head.len());
+    worker.give_back(head);
+    if !fits {
+        return Err(Reject::HeadTooLarge);
+    }
+    let send = new_len + body.advance(&buf.filled()[new_len..])?;
+    record.count_in(head_len + send - new_len);
+    let timeouts = worker.plan.routes[route].timeouts;
+    let deadline = timeouts.request.map_or(u64::MAX, |limit| client.timer.tick_after(limit));
+    Ok(Ok(Opened { pool, key, towards, asked, idempotent, timeouts, deadline, body, send }))
+}
+
+/// Finds an endpoint for the request. One that cannot be connected to is passed over for another, once.
+async fn send<'c>(
+    client: &'c Client<'c>,
+    record: &mut Record<'_>,
+    opened: &mut Opened,
+    out: &mut Outgoing<'_>,
+) -> Result<Answered, Option<Reply>> {
+    let (pool, stats) = (&client.worker.pools[opened.pool], &client.worker.stats.pools[opened.pool]);
+    let mut failed: Option<(Slot, Reply)> = None;
+    loop {
+        let tried = failed.as_ref().map(|(slot, _)| [*slot]);
+        let tried = tried.as_ref().map_or(&[][..], |slot| &slot[..]);
+        let ticket = match InFlight::start(client.worker, opened.pool, opened.key, tried) {
+            Ok(ticket) => ticket,
+            Err(why) => {
+                record.blame(if failed.is_some() { Cause::Endpoint } else { Cause::Proxy });
+                let no_pick = || Reply { status: 503, why: pick::no_pick_text(pool, stats, why) };
+                return Err(Some(failed.map_or_else(no_pick, |(_, reply)| reply)));
+            }
+        };
+        let slot = ticket.slot();
+        record.pool = Some((opened.pool, Some(pool.endpoint(slot).index)));
+        record.tries += 1;
+        match at_endpoint(client, record, opened, out, ticket).await {
+            Tried::Answered(answered) => return Ok(answered),
+            Tried::Unreachable(reply) if failed.is_none() => {
+                stats.retries.add(1);
+                failed = Some((slot, reply));
+            }
+            Tried::Unreachable(reply) => {
+                record.blame(Cause::Endpoint);
+                return Err(Some(reply));
+            }
+            Tried::Failed(fault, reply) => {
+                record.blame(fault.cause(record.phase.get()));
+                return Err(reply);
+            }
+        }
+    }
+}
+
+/// Sends the request to one endpoint. If the endpoint closed an idle connection just when it was used, a new one is
+/// opened, provided that asking twice does no harm.
+async fn at_endpoint<'c>(
+    client: &'c Client<'c>,
+    record: &Record<'_>,
+    opened: &mut Opened,
+    out: &mut Outgoing<'_>,
+    mut ticket: InFlight<'_>,
+) -> Tried {
+    let worker = client.worker;
+    let (pool, stats) = (&worker.pools[opened.pool], &worker.stats.pools[opened.pool]);
+    let slot = ticket.slot();
+    let endpoint = pool.endpoint(slot);
+    let endpoint_stats = &stats.endpoints[endpoint.index];
+    let mut idle = pool.take_idle(slot, stats);
+    loop {
+        record.phase.set(Phase::Connect);
+        let reused = idle.is_some();
+        let connect_by = client.timer.tick_after(opened.timeouts.connect).min(opened.deadline);
+        client.timer.set(connect_by);
+        let (stream, n) = match client.timer.limit(reach(client, record, opened.pool, slot, idle.take(), out)).await {
+            Ok(Ok(reached)) => reached,
+            // It had closed the idle connection, and took nothing: a new one will do.
+            Ok(Err(_)) if reused => continue,
+            result => {
+                let (kind, status, why) = match result {
+                    Ok(Err(error)) => (ErrorKind::Connect, 502, error.to_string()),
+                    _ => (ErrorKind::Timeout, 504, "no connection in time".to_string()),
+                };
+                endpoint_stats.errors[kind as usize].add(1);
+                ticket.end(Outcome::Failure { retry_after_ns: None });
+                let why = format!("pool \"{}\": cannot connect to endpoint {}: {why}", pool.name, endpoint.name);
+                return Tried::Unreachable(Reply { status, why });
+            }
+        };
+        out.advance(n);
+        record.phase.set(Phase::Head);
+        let again = reused && opened.idempotent && opened.body.is_done() && out.is_small();
+        let talk = Talk {
+            client,
+            record,
+            upstream: &stream,
+            asked: opened.asked,
+            towards: opened.towards,
+            timeouts: opened.timeouts,
+            deadline: opened.deadline,
+        };
+        let fault = match talk.run(&mut ticket, &mut opened.body, out, again).await {
+            Err(Fault::NoResponse) if again && out.again() => continue,
+            Err(fault) => fault,
+            Ok(answered) => {
+                ticket.end(answered.outcome);
+                endpoint_stats.requests[stats::class(record.status.get())].add(1);
+                if answered.reusable && opened.body.is_done() {
+                    pool.keep_idle(slot, stream, worker.clock.now(), stats);
+                }
+                return Tried::Answered(answered);
+            }
+        };
+        let phase = record.phase.get();
+        ticket.end(fault.outcome(phase));
+        endpoint_stats.requests[stats::class(0)].add(1);
+        if let Some(kind) = fault.error_kind(phase) {
+            endpoint_stats.errors[kind as usize].add(1);
+        }
+        // A response that has begun cannot be taken back: closing tells the client that it is not whole.
+        let begun = record.status.get() != 0 && phase == Phase::Data;
+        let reply = fault.reply(phase).filter(|_| !begun);
+        let reply = reply.map(|(status, why)| Reply {
+            status,
+            why: format!("pool \"{}\": endpoint {}: {why}", pool.name, endpoint.name),
+        });
+        return Tried::Failed(fault, reply);
+    }
+}
+
+/// A connection to the endpoint that has taken so many bytes of the request: the idle one, or a new one.
+async fn reach(
+    client: &Client<'_>,
+    record: &Record<'_>,
+    pool: usize,
+    slot: Slot,
+    idle: Option<Stream>,
+    out: &Outgoing<'_>,
+) -> io::Result<(Stream, usize)> {
+    if let Some(stream) = idle {
+        let n = write_some(&stream, out.unsent()).await?;
+        return Ok((stream, n));
+    }
+    let worker = client.worker;
+    let endpoint = worker.pools[pool].endpoint(slot);
+    let addr = endpoint.addr.ok_or_else(|| io::Error::other("its name does not resolve"))?;
+    worker.stats.pools[pool].endpoints[endpoint.index].connects.add(1);
+    let began = worker.clock.now();
+    let stream = upstream::dial(addr)?;
+    let n = write_some(&stream, out.unsent()).await?;
+    record.connect_ns.set(Some(worker.clock.read().since(began)));
+    Ok((stream, n))
+}
+
+/// Answers in the endpoint's place. The connection is kept only if the request's end is known to be here.
+async fn answer(
+    client: &Client<'_>,
+    record: &Record<'_>,
+    reply: &Reply,
+    keep_alive: bool,
+    head_only: bool,
+    rest: Option<Buf>,
+) -> After {
+    record.status.set(reply.status);
+    let sent = client.reply(reply.status, &reply.why, !keep_alive, head_only).await;
+    record.count_out(sent as usize);
+    if keep_alive && sent > 0 { After::Next(rest) } else { After::Linger }
+}

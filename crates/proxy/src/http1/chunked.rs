@@ -1,0 +1,205 @@
+//! Where does a chunked body end? A decoder that takes any split of the bytes (RFC 9112 section 7.1).
+//!
+//! It passes bytes through or picks out the data; either way every byte is checked, so that both sides of the proxy
+//! agree about the end.
+
+use super::Reject;
+
+/// Bytes of chunk extensions in one body. Nobody uses them; attackers do, to make a server read for ever.
+const EXTENSIONS_MAX: u32 = 16 * 1024;
+/// Bytes of trailer fields in one body.
+const TRAILERS_MAX: u32 = 16 * 1024;
+/// Hexadecimal digits of a chunk size: 2^60 bytes are enough for anybody, and 64 bits cannot overflow.
+const SIZE_DIGITS_MAX: u8 = 15;
+
+/// Trailer fields that would change where a message ends or goes, if a later reader merged them into the head.
+const NOT_IN_TRAILERS: [&[u8]; 6] =
+    [b"content-length", b"transfer-encoding", b"host", b"connection", b"trailer", b"content-encoding"];
+const NAME_KEPT: usize = 18;
+
+/// The state of one chunked body.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Chunked {
+    state: State,
+    /// Bytes of the current chunk still to come, or its size while that is read.
+    left: u64,
+    digits: u8,
+    extensions: u32,
+    trailers: u32,
+    /// The start of the current trailer's name, lower case.
+    name: [u8; NAME_KEPT],
+    name_len: u8,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum State {
+    #[default]
+    Size,
+    Extension,
+    SizeLf,
+    Data,
+    DataCr,
+    DataLf,
+    TrailerStart,
+    TrailerName,
+    TrailerValue,
+    TrailerLf,
+    EndLf,
+    Done,
+}
+
+impl Chunked {
+    /// Whether the last byte was taken.
+    #[inline]
+    pub fn is_done(&self) -> bool {
+        self.state == State::Done
+    }
+
+    /// Takes as much of `input` as belongs to the body and calls `data` with each piece of content; returns the number
+    /// of bytes taken.
+    ///
+    /// # Errors
+    /// A byte that cannot stand there.
+    #[inline]
+    pub fn advance(&mut self, input: &[u8], mut data: impl FnMut(&[u8])) -> Result<usize, Reject> {
+        let mut at = 0;
+        while at < input.len() && self.state != State::Done {
+            if self.state == State::Data {
+                let take = usize::try_from(self.left).unwrap_or(usize::MAX).min(input.len() - at);
+                data(&input[at..at + take]);
+                at += take;
+                self.left -= take as u64;
+                if self.left == 0 {
+                    self.state = State::DataCr;
+                }
+            } else {
+                self.byte(input[at])?;
+                at += 1;
+            }
+        }
+        Ok(at)
+    }
+
+    fn byte(&mut self, b: u8) -> Result<(), Reject> {
+        self.state = match (self.state, b) {
+            (State::Size, b'0'..=b'9' | b'a'..=b'f' | b'A'..=b'F') if self.digits < SIZE_DIGITS_MAX => {
+                let digit = (b as char).to_digit(16).ok_or(Reject::Chunk)?;
+                self.left = self.left << 4 | u64::from(digit);
+                self.digits += 1;
+                State::Size
+            }
+            (State::Size, b';') if self.digits > 0 => State::Extension,
+            (State::Size, b'\r') if self.digits > 0 => State::SizeLf,
+            (State::Extension, b'\r') => State::SizeLf,
+            (State::Extension, b'\t' | b' '..=b'~' | 0x80..) => {
+                self.extensions += 1;
+                if self.extensions > EXTENSIONS_MAX {
+                    return Err(Reject::Chunk);
+                }
+                State::Extension
+            }
+            (State::SizeLf, b'\n') => {
+                self.digits = 0;
+                if self.left == 0 { State::TrailerStart } else { State::Data }
+            }
+            (State::DataCr, b'\r') => State::DataLf,
+            (State::DataLf, b'\n') => State::Size,
+            (State::TrailerStart, b'\r') => State::EndLf,
+            (State::EndLf, b'\n') => State::Done,
+            (State::TrailerStart | State::TrailerName | State::TrailerValue | State::TrailerLf, b) => {
+                return self.trailer(b);
+            }
+            _ => return Err(Reject::Chunk),
+        };
+        Ok(())
+    }
+
+    fn trailer(&mut self, b: u8) -> Result<(), Reject> {
+        self.trailers += 1;
+        if self.trailers > TRAILERS_MAX {
+            return Err(Reject::Trailer);
+        }
+        self.state = match (self.state, b) {
+            (State::TrailerName, b':') => {
+                let name = &self.name[..usize::from(self.name_len).min(NAME_KEPT)];
+                if NOT_IN_TRAILERS.contains(&name) {
+                    return Err(Reject::Trailer);
+                }
+                self.name_len = 0;
+                State::TrailerValue
+            }
+            (State::TrailerStart | State::TrailerName, b) if is_token(b) => {
+                if let Some(kept) = self.name.get_mut(usize::from(self.name_len)) {
+                    *kept = b.to_ascii_lowercase();
+                }
+                self.name_len = self.name_len.saturating_add(1);
+                State::TrailerName
+            }
+            (State::TrailerValue, b'\r') => State::TrailerLf,
+            (State::TrailerValue, b'\t' | b' '..=b'~' | 0x80..) => State::TrailerValue,
+            (State::TrailerLf, b'\n') => State::TrailerStart,
+            _ => return Err(Reject::Trailer),
+        };
+        Ok(())
+    }
+}
+
+/// `tchar` of RFC 9110 section 5.6.2.
+fn is_token(b: u8) -> bool {
+    b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn decode(input: &[u8]) -> Result<(Vec<u8>, usize, bool), Reject> {
+        let (mut body, mut out) = (Chunked::default(), Vec::new());
+        let used = body.advance(input, |d| out.extend_from_slice(d))?;
+        Ok((out, used, body.is_done()))
+    }
+
+    #[test]
+    fn takes_exactly_the_body() {
+        let wire = b"5;x=y\r\nhello\r\n0B\r\n, the world\r\n0\r\nEtag: 1\r\n\r\nGET";
+        assert_eq!(decode(wire), Ok((b"hello, the world".to_vec(), wire.len() - 3, true)));
+        assert_eq!(decode(b"0\r\n\r\n"), Ok((vec![], 5, true)));
+        assert_eq!(decode(b"3\r\nab"), Ok((b"ab".to_vec(), 5, false)));
+    }
+
+    #[test]
+    fn refuses_what_two_readers_could_take_differently() {
+        let long = format!("{}\r\n", "0".repeat(16));
+        for bad in [
+            "\r\n",
+            "5\n",
+            "5 \r\n",
+            " 5\r\n",
+            "0x5\r\n",
+            "-5\r\n",
+            "g\r\n",
+            ";x\r\n",
+            "5\r\nhello0\r\n",
+            "5\r\nhello\n",
+            "5\rx",
+            "5;\x01\r\n",
+            "5;\n",
+            "fffffffffffffffff\r\n",
+            &long,
+        ] {
+            assert_eq!(decode(bad.as_bytes()), Err(Reject::Chunk), "{bad:?}");
+        }
+        for bad in [
+            "0\r\nContent-Length: 5\r\n\r\n",
+            "0\r\nHOST: a\r\n\r\n",
+            "0\r\n a: b\r\n\r\n",
+            "0\r\nab\r\n\r\n",
+            "0\r\na : b\r\n\r\n",
+            "0\r\na: b\n\r\n",
+            "0\r\na: \x00\r\n\r\n",
+            "0\r\n: b\r\n\r\n",
+        ] {
+            assert_eq!(decode(bad.as_bytes()), Err(Reject::Trailer), "{bad:?}");
+        }
+    }
+}

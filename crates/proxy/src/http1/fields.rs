@@ -1,0 +1,237 @@
+//! Which header fields does a proxy care about? A field is classified once, by length and then by name.
+
+use super::Reject;
+use httparse::Header;
+
+/// What a field means to a proxy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Goes on untouched.
+    Other,
+    /// `Host`.
+    Host,
+    /// `Connection`.
+    Connection,
+    /// `Content-Length`.
+    ContentLength,
+    /// `Transfer-Encoding`.
+    TransferEncoding,
+    /// `Upgrade`.
+    Upgrade,
+    /// `Expect`.
+    Expect,
+    /// Hop by hop, and nothing to us: `Keep-Alive`, `Proxy-Connection`, `TE`.
+    HopByHop,
+    /// `X-Forwarded-For`, `X-Forwarded-Proto`, `X-Forwarded-Host`: ours to write.
+    Forwarded,
+}
+
+/// Classifies a field by its name.
+#[inline]
+pub fn kind(name: &str) -> Kind {
+    let is = |other: &str| name.eq_ignore_ascii_case(other);
+    match name.len() {
+        2 if is("te") => Kind::HopByHop,
+        4 if is("host") => Kind::Host,
+        6 if is("expect") => Kind::Expect,
+        7 if is("upgrade") => Kind::Upgrade,
+        10 if is("connection") => Kind::Connection,
+        10 if is("keep-alive") => Kind::HopByHop,
+        14 if is("content-length") => Kind::ContentLength,
+        15 if is("x-forwarded-for") => Kind::Forwarded,
+        16 if is("proxy-connection") => Kind::HopByHop,
+        16 if is("x-forwarded-host") => Kind::Forwarded,
+        17 if is("transfer-encoding") => Kind::TransferEncoding,
+        17 if is("x-forwarded-proto") => Kind::Forwarded,
+        _ => Kind::Other,
+    }
+}
+
+/// Which of a head's fields do not go on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Dropped([u64; super::FIELDS_MAX / 64]);
+
+impl Dropped {
+    /// Field `i` does not go on.
+    #[inline]
+    pub fn set(&mut self, i: usize) {
+        self.0[i / 64] |= 1 << (i % 64);
+    }
+
+    /// Field `i` goes on after all.
+    #[inline]
+    pub fn unset(&mut self, i: usize) {
+        self.0[i / 64] &= !(1 << (i % 64));
+    }
+
+    /// Whether field `i` does not go on.
+    #[inline]
+    pub fn has(&self, i: usize) -> bool {
+        self.0[i / 64] & (1 << (i % 64)) != 0
+    }
+
+    /// Whether all fields go on.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.0 == [0; super::FIELDS_MAX / 64]
+    }
+}
+
+/// What the `Connection` fields of a head say.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Options {
+    /// `close`.
+    pub close: bool,
+    /// `keep-alive`.
+    pub keep_alive: bool,
+    /// `upgrade`.
+    pub upgrade: bool,
+    /// Names fields to be dropped.
+    pub nominates: bool,
+}
+
+impl Options {
+    /// Reads one `Connection` value.
+    #[inline]
+    pub fn read(&mut self, value: &[u8]) {
+        for token in list(value) {
+            if token.eq_ignore_ascii_case(b"close") {
+                self.close = true;
+            } else if token.eq_ignore_ascii_case(b"keep-alive") {
+                self.keep_alive = true;
+            } else if token.eq_ignore_ascii_case(b"upgrade") {
+                self.upgrade = true;
+            } else {
+                self.nominates = true;
+            }
+        }
+    }
+}
+
+/// Drops the fields that `Connection` names. Fields that say where a message ends, where it goes or whom it comes from
+/// are no one's to take out that way.
+#[cold]
+pub fn drop_nominated(fields: &[Header<'_>], dropped: &mut Dropped) {
+    for connection in fields.iter().filter(|f| kind(f.name) == Kind::Connection) {
+        for token in list(connection.value) {
+            for (i, field) in fields.iter().enumerate() {
+                if field.name.as_bytes().eq_ignore_ascii_case(token) && kind(field.name) == Kind::Other {
+                    dropped.set(i);
+                }
+            }
+        }
+    }
+}
+
+/// The non-empty elements of a comma-separated list (RFC 9110 section 5.6.1).
+pub fn list(value: &[u8]) -> impl Iterator<Item = &[u8]> {
+    value.split(|&b| b == b',').map(<[u8]>::trim_ascii).filter(|token| !token.is_empty())
+}
+
+/// The lengths that `Content-Length` and `Transfer-Encoding` fields state, with all that is ambiguous refused.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Framing {
+    length: Option<u64>,
+    chunked: bool,
+}
+
+impl Framing {
+    /// Takes a `Content-Length`.
+    ///
+    /// # Errors
+    /// A second one (even an equal one), or anything but digits that fit 63 bits.
+    pub fn length(&mut self, value: &[u8]) -> Result<(), Reject> {
+        if self.length.is_some() {
+            return Err(Reject::LengthRepeated);
+        }
+        if value.contains(&b',') {
+            return Err(Reject::LengthRepeated);
+        }
+        if value.is_empty() || value.len() > 18 || !value.iter().all(u8::is_ascii_digit) {
+            return Err(Reject::LengthMalformed);
+        }
+        self.length = Some(value.iter().fold(0, |n, d| n * 10 + u64::from(d - b'0')));
+        Ok(())
+    }
+
+    /// Takes a `Transfer-Encoding`.
+    ///
+    /// # Errors
+    /// Anything but one `chunked` in all: other codings would have to be decoded by both sides alike.
+    pub fn transfer_encoding(&mut self, value: &[u8]) -> Result<(), Reject> {
+        if self.chunked || !value.eq_ignore_ascii_case(b"chunked") {
+            return Err(Reject::TransferEncoding);
+        }
+        self.chunked = true;
+        Ok(())
+    }
+
+    /// What was stated: chunked, a length, or nothing.
+    ///
+    /// # Errors
+    /// Both, or chunks in HTTP/1.0, which knows none.
+    pub fn stated(self, version: super::Version) -> Result<Stated, Reject> {
+        match (self.chunked, self.length) {
+            (true, _) if version == super::Version::V10 => Err(Reject::TransferEncodingIn10),
+            (true, Some(_)) => Err(Reject::LengthAndChunked),
+            (true, None) => Ok(Stated::Chunked),
+            (false, Some(n)) => Ok(Stated::Length(n)),
+            (false, None) => Ok(Stated::Nothing),
+        }
+    }
+}
+
+/// What a head says of the length of its body.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stated {
+    /// `Transfer-Encoding: chunked`.
+    Chunked,
+    /// `Content-Length`.
+    Length(u64),
+    /// Neither.
+    Nothing,
+}
+
+/// Copies the fields that go on, in runs of the original bytes: case, order and spacing stay. `head` is the whole head,
+/// and `fields` point into it.
+#[inline]
+pub fn copy_kept(head: &[u8], fields: &[Header<'_>], dropped: &Dropped, out: &mut Vec<u8>) {
+    let at = |i: usize| fields[i].name.as_ptr() as usize - head.as_ptr() as usize;
+    let end = head.len() - 2;
+    let mut run = if fields.is_empty() { end } else { at(0) };
+    if !dropped.is_empty() {
+        for i in 0..fields.len() {
+            if dropped.has(i) {
+                out.extend_from_slice(&head[run..at(i)]);
+                run = if i + 1 < fields.len() { at(i + 1) } else { end };
+            }
+        }
+    }
+    out.extend_from_slice(&head[run..end]);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::http1::Version;
+
+    #[test]
+    fn every_length_that_two_readers_could_take_differently_is_refused() {
+        for bad in ["", " 5", "+5", "-5", "0x5", "5 5", "5a", "9999999999999999999", "٥"] {
+            assert_eq!(Framing::default().length(bad.as_bytes()), Err(Reject::LengthMalformed), "{bad:?}");
+        }
+        for bad in ["5, 5", "5,6", ","] {
+            assert_eq!(Framing::default().length(bad.as_bytes()), Err(Reject::LengthRepeated), "{bad:?}");
+        }
+        let mut twice = Framing::default();
+        assert_eq!(twice.length(b"5").and_then(|()| twice.length(b"5")), Err(Reject::LengthRepeated));
+        for bad in ["gzip", "gzip, chunked", "chunked, chunked", "xchunked", "chunked;q=1", "", "identity"] {
+            assert_eq!(Framing::default().transfer_encoding(bad.as_bytes()), Err(Reject::TransferEncoding), "{bad:?}");
+        }
+        let mut both = Framing::default();
+        both.length(b"0").unwrap();
+        both.transfer_encoding(b"Chunked").unwrap();
+        assert_eq!(both.stated(Version::V11), Err(Reject::LengthAndChunked));
+        assert_eq!(both.stated(Version::V10), Err(Reject::TransferEncodingIn10));
+    }
+}

@@ -1,0 +1,90 @@
+//! What do these bytes mean in HTTP/1? A sans-io engine: bytes in, decisions out, no socket and no clock, so that the
+//! live proxy, tests and fuzzers drive the same code.
+//!
+//! `httparse` finds the tokens; which messages are refused, where a body ends and which fields go on are decided here
+//! (RFC 9110, RFC 9112). The rule behind all of it: the endpoint never sees a request that was not counted.
+
+pub mod body;
+pub mod chunked;
+pub mod fields;
+pub mod reject;
+pub mod request;
+pub mod response;
+
+pub use body::Body;
+pub use reject::Reject;
+pub use request::Request;
+pub use response::Response;
+
+use memchr::memchr_iter;
+
+/// Most header fields a head may have, whatever the configuration says: the size of arrays on the stack.
+pub const FIELDS_MAX: usize = 256;
+
+/// What a head may use up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Bytes of a head, its final empty line included.
+    pub head: usize,
+    /// Header fields, at most [`FIELDS_MAX`].
+    pub fields: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits { head: 16 * 1024, fields: 100 }
+    }
+}
+
+/// HTTP/1.0 or HTTP/1.1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Version {
+    /// HTTP/1.0: no chunks, closes unless asked not to.
+    V10,
+    /// HTTP/1.1.
+    V11,
+}
+
+/// Where a head ends: the length up to and with its empty line, or `None` while that has not come.
+///
+/// # Errors
+/// A line that ends in a bare LF (RFC 9112 section 2.2 lets a recipient take it; those who do disagree with those who
+/// do not about where messages end, and that is how requests are smuggled).
+#[inline]
+pub fn head_len(bytes: &[u8]) -> Result<Option<usize>, Reject> {
+    let mut line = 0;
+    for lf in memchr_iter(b'\n', bytes) {
+        if lf == 0 || bytes[lf - 1] != b'\r' {
+            return Err(Reject::BareLf);
+        }
+        // Empty lines before a request line are allowed (section 2.2), so one ends a head only after some line.
+        if lf - 1 == line && line != leading_empty_lines(bytes) {
+            return Ok(Some(lf + 1));
+        }
+        line = lf + 1;
+    }
+    Ok(None)
+}
+
+/// The bytes of the empty lines that some clients send after a body, before the next request.
+#[inline]
+pub fn leading_empty_lines(bytes: &[u8]) -> usize {
+    bytes.chunks(2).take_while(|pair| *pair == b"\r\n").count() * 2
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn finds_the_end_of_a_head() {
+        assert_eq!(head_len(b""), Ok(None));
+        assert_eq!(head_len(b"GET / HTTP/1.1\r\n\r"), Ok(None));
+        assert_eq!(head_len(b"GET / HTTP/1.1\r\n\r\nrest"), Ok(Some(18)));
+        assert_eq!(head_len(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n"), Ok(Some(27)));
+        assert_eq!(head_len(b"\r\n\r\nGET / HTTP/1.1\r\n\r\n"), Ok(Some(22)));
+        assert_eq!(head_len(b"\r\n\r\n"), Ok(None), "empty lines alone are no head");
+        assert_eq!(head_len(b"GET / HTTP/1.1\n\n"), Err(Reject::BareLf));
+        assert_eq!(head_len(b"\nGET"), Err(Reject::BareLf));
+    }
+}

@@ -1,0 +1,266 @@
+//! What does the client ask for? A request's head, checked, and the head that goes on to the endpoint.
+
+use super::fields::{self, Dropped, Framing, Kind, Options, Stated};
+use super::{Body, FIELDS_MAX, Limits, Reject, Version, chunked::Chunked, leading_empty_lines};
+use httparse::Header;
+use std::mem::MaybeUninit;
+
+/// Room for the fields of one head, on the stack.
+pub type Room<'b> = [MaybeUninit<Header<'b>>; FIELDS_MAX];
+
+/// The head of a request. Borrows from the bytes it was read from.
+#[derive(Debug)]
+pub struct Request<'h, 'b> {
+    /// As sent: methods are case-sensitive.
+    pub method: &'b str,
+    /// Path and query, or `*`.
+    pub target: &'b str,
+    /// Host and port as the client named them; empty if it did not (HTTP/1.0).
+    pub host: &'b str,
+    /// What the client speaks.
+    pub version: Version,
+    /// Whether the client wants to send another request afterwards.
+    pub keep_alive: bool,
+    /// Whether the client asks to switch to another protocol.
+    pub upgrade: bool,
+    /// What follows the head.
+    pub body: Body,
+    head: &'b [u8],
+    fields: &'h [Header<'b>],
+    dropped: Dropped,
+}
+
+/// What the proxy adds to a request.
+#[derive(Clone, Copy, Debug)]
+pub struct Forward<'a> {
+    /// The client's address, for `X-Forwarded-For`.
+    pub client: &'a str,
+    /// The scheme the client used, for `X-Forwarded-Proto`.
+    pub scheme: &'static str,
+    /// `Host` for a client that named none.
+    pub host_if_none: &'a str,
+    /// Whether the endpoint is asked to close afterwards.
+    pub close: bool,
+}
+
+impl<'h, 'b> Request<'h, 'b> {
+    /// Reads a whole head: `head` is what [`super::head_len`] measured.
+    ///
+    /// # Errors
+    /// Anything malformed, ambiguous or over a limit.
+    #[inline]
+    pub fn parse(head: &'b [u8], room: &'h mut Room<'b>, limits: &Limits) -> Result<Request<'h, 'b>, Reject> {
+        if head.len() > limits.head {
+            return Err(Reject::HeadTooLarge);
+        }
+        let head = &head[leading_empty_lines(head)..];
+        let mut parsed = httparse::Request::new(&mut []);
+        let status = parsed.parse_with_uninit_headers(head, &mut room[..limits.fields.min(FIELDS_MAX)]);
+        match status {
+            Ok(httparse::Status::Complete(len)) if len == head.len() => {}
+            Err(httparse::Error::TooManyHeaders) => return Err(Reject::TooManyFields),
+            Err(httparse::Error::Version) => return Err(Reject::Version),
+            _ => return Err(Reject::Malformed),
+        }
+        let httparse::Request { method: Some(method), path: Some(path), version: Some(version), headers } = parsed
+        else {
+            return Err(Reject::Malformed);
+        };
+        let version = if version == 0 { Version::V10 } else { Version::V11 };
+        let mut request = Request {
+            method,
+            target: path,
+            host: "",
+            version,
+            keep_alive: false,
+            upgrade: false,
+            body: Body::EMPTY,
+            head,
+            fields: headers,
+            dropped: Dropped::default(),
+        };
+        request.read_fields()?;
+        request.read_target()?;
+        Ok(request)
+    }
+
+    #[inline]
+    fn read_fields(&mut self) -> Result<(), Reject> {
+        let (mut framing, mut options) = (Framing::default(), Options::default());
+        let (mut host, mut upgrade) = (None, None);
+        for (i, field) in self.fields.iter().enumerate() {
+            match fields::kind(field.name) {
+                Kind::Other => continue,
+                Kind::Host if host.is_some() => return Err(Reject::HostRepeated),
+                Kind::Host => host = Some(field.value),
+                Kind::ContentLength => framing.length(field.value)?,
+                Kind::TransferEncoding => framing.transfer_encoding(field.value)?,
+                Kind::Upgrade => {
+                    upgrade = Some(i);
+                    self.dropped.set(i);
+                }
+                Kind::Connection => {
+                    options.read(field.value);
+                    self.dropped.set(i);
+                }
+                // HTTP/1.0 knows no interim responses (RFC 9110 section 10.1.1).
+                Kind::Expect if self.version == Version::V10 => self.dropped.set(i),
+                Kind::Expect => {}
+                Kind::HopByHop | Kind::Forwarded => self.dropped.set(i),
+            }
+        }
+        if options.nominates {
+            fields::drop_nominated(self.fields, &mut self.dropped);
+        }
+        self.host = match host {
+            Some(value) => valid_host(value).ok_or(Reject::HostMalformed)?,
+            None if self.version == Version::V11 => return Err(Reject::HostMissing),
+            None => "",
+        };
+        self.body = match framing.stated(self.version)? {
+            Stated::Chunked => Body::Chunked(Chunked::default()),
+            Stated::Length(n) => Body::Length(n),
+            Stated::Nothing => Body::EMPTY,
+        };
+        self.keep_alive = match self.version {
+            Version::V11 => !options.close,
+            Version::V10 => options.keep_alive && !options.close,
+        };
+        if let Some(i) = upgrade.filter(|_| options.upgrade && self.version == Version::V11) {
+            // A tunnel that speaks HTTP/2 would carry requests that nobody routed or counted.
+            let http2 = fields::list(self.fields[i].value).any(|p| p.to_ascii_lowercase().starts_with(b"h2"));
+            self.upgrade = !http2 && self.body == Body::EMPTY;
+            if self.upgrade {
+                self.dropped.unset(i);
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes the target origin-form (RFC 9112 section 3.2).
+    #[inline]
+    fn read_target(&mut self) -> Result<(), Reject> {
+        let bytes = self.target.as_bytes();
+        if !bytes.is_ascii() || bytes.contains(&b'#') {
+            return Err(Reject::Target);
+        }
+        match bytes.first() {
+            Some(b'/') => Ok(()),
+            _ if self.method == "CONNECT" => Err(Reject::Connect),
+            Some(b'*') if bytes.len() == 1 && self.method == "OPTIONS" => Ok(()),
+            _ => self.read_absolute_form(),
+        }
+    }
+
+    #[cold]
+    fn read_absolute_form(&mut self) -> Result<(), Reject> {
+        let (scheme, rest) = self.target.split_once("://").ok_or(Reject::Target)?;
+        if !scheme.eq_ignore_ascii_case("http") && !scheme.eq_ignore_ascii_case("https") {
+            return Err(Reject::Target);
+        }
+        let end = rest.find(['/', '?']).unwrap_or(rest.len());
+        let (authority, path) = rest.split_at(end);
+        let authority = valid_host(authority.as_bytes()).filter(|a| !a.is_empty()).ok_or(Reject::Target)?;
+        // A Host that disagrees is a request that two servers would route differently. RFC 9112 section 3.2.2 lets the
+        // target win; refusing is safer and no real client sends it.
+        if !self.host.is_empty() && !self.host.eq_ignore_ascii_case(authority) {
+            return Err(Reject::HostMalformed);
+        }
+        self.host = authority;
+        self.target = match path {
+            "" if self.method == "OPTIONS" => "*",
+            "" => "/",
+            path if path.starts_with('/') => path,
+            _ => return Err(Reject::Target),
+        };
+        Ok(())
+    }
+
+    /// The length of the head in the bytes it was read from, without leading empty lines.
+    pub fn head_len(&self) -> usize {
+        self.head.len()
+    }
+
+    /// The path without the query.
+    #[inline]
+    pub fn path(&self) -> &'b str {
+        match memchr::memchr(b'?', self.target.as_bytes()) {
+            Some(at) => &self.target[..at],
+            None => self.target,
+        }
+    }
+
+    /// The query, without the question mark.
+    pub fn query(&self) -> Option<&'b str> {
+        self.target.split_once('?').map(|(_, query)| query)
+    }
+
+    /// The first value of a field.
+    pub fn field(&self, name: &str) -> Option<&'b [u8]> {
+        self.fields.iter().find(|f| f.name.eq_ignore_ascii_case(name)).map(|f| f.value)
+    }
+
+    /// Whether asking twice does no harm (RFC 9110 section 9.2.2).
+    pub fn is_idempotent(&self) -> bool {
+        matches!(self.method, "GET" | "HEAD" | "PUT" | "DELETE" | "OPTIONS" | "TRACE")
+    }
+
+    /// Whether the response has no body whatever its head says.
+    pub fn is_head(&self) -> bool {
+        self.method == "HEAD"
+    }
+
+    /// Appends the head that goes on to the endpoint.
+    #[inline]
+    pub fn write(&self, forward: &Forward<'_>, out: &mut Vec<u8>) {
+        let mut put = |s: &str| out.extend_from_slice(s.as_bytes());
+        put(self.method);
+        put(" ");
+        put(self.target);
+        put(" HTTP/1.1\r\n");
+        if self.host.is_empty() {
+            put("Host: ");
+            put(forward.host_if_none);
+            put("\r\n");
+        }
+        if self.host.is_empty() && self.field("host").is_some() {
+            // An empty Host of an HTTP/1.0 client stands for none; it was replaced above.
+            let mut dropped = self.dropped;
+            let hosts = self.fields.iter().enumerate().filter(|(_, f)| fields::kind(f.name) == Kind::Host);
+            hosts.for_each(|(i, _)| dropped.set(i));
+            fields::copy_kept(self.head, self.fields, &dropped, out);
+        } else {
+            fields::copy_kept(self.head, self.fields, &self.dropped, out);
+        }
+        let mut put = |s: &str| out.extend_from_slice(s.as_bytes());
+        if self.upgrade {
+            put("Connection: upgrade\r\n");
+        } else if forward.close {
+            put("Connection: close\r\n");
+        }
+        put("X-Forwarded-For: ");
+        put(forward.client);
+        put("\r\nX-Forwarded-Proto: ");
+        put(forward.scheme);
+        if !self.host.is_empty() {
+            put("\r\nX-Forwarded-Host: ");
+            put(self.host);
+        }
+        put("\r\n\r\n");
+    }
+}
+
+/// A DNS name has 253 bytes at most; more is an attack on whoever stores it.
+const HOST_MAX: usize = 512;
+
+/// A host with an optional port: no user, no spaces, no path.
+#[inline]
+fn valid_host(value: &[u8]) -> Option<&str> {
+    let fits = |b: &u8| b.is_ascii_alphanumeric() || b"-._~:[]%!$&'()*+,;=".contains(b);
+    let text = std::str::from_utf8(value).ok()?;
+    (value.len() <= HOST_MAX && value.iter().all(fits)).then_some(text)
+}
+
+#[cfg(test)]
+#[path = "request_tests.rs"]
+mod tests;

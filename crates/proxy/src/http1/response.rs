@@ -1,0 +1,175 @@
+//! What does the endpoint answer? A response's head, checked, and the head that goes back to the client.
+
+use super::fields::{self, Dropped, Framing, Kind, Options, Stated};
+use super::request::Room;
+use super::{Body, FIELDS_MAX, Limits, Reject, Version, chunked::Chunked};
+use httparse::Header;
+
+/// The head of a response. Borrows from the bytes it was read from.
+#[derive(Debug)]
+pub struct Response<'h, 'b> {
+    /// 100 to 999.
+    pub status: u16,
+    /// Whether the endpoint will take another request on this connection.
+    pub keep_alive: bool,
+    /// What follows the head.
+    pub body: Body,
+    version: Version,
+    reason: &'b str,
+    head: &'b [u8],
+    fields: &'h [Header<'b>],
+    dropped: Dropped,
+}
+
+/// What of the request decides how its response is read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Asked {
+    /// It was a HEAD: no body, whatever the head says.
+    pub head: bool,
+    /// It asked to switch protocols.
+    pub upgrade: bool,
+}
+
+/// How the client's connection goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Towards {
+    /// What the client speaks.
+    pub version: Version,
+    /// Whether its connection is kept for another request.
+    pub keep_alive: bool,
+}
+
+impl<'h, 'b> Response<'h, 'b> {
+    /// Reads a whole head: `head` is what [`super::head_len`] measured.
+    ///
+    /// # Errors
+    /// Anything malformed, ambiguous or over a limit.
+    #[inline]
+    pub fn parse(
+        head: &'b [u8],
+        room: &'h mut Room<'b>,
+        asked: Asked,
+        limits: &Limits,
+    ) -> Result<Response<'h, 'b>, Reject> {
+        if head.len() > limits.head {
+            return Err(Reject::HeadTooLarge);
+        }
+        let mut parsed = httparse::Response::new(&mut []);
+        let config = httparse::ParserConfig::default();
+        let room = &mut room[..limits.fields.min(FIELDS_MAX)];
+        match config.parse_response_with_uninit_headers(&mut parsed, head, room) {
+            Ok(httparse::Status::Complete(len)) if len == head.len() => {}
+            Err(httparse::Error::TooManyHeaders) => return Err(Reject::TooManyFields),
+            Err(httparse::Error::Version) => return Err(Reject::Version),
+            _ => return Err(Reject::Malformed),
+        }
+        let httparse::Response { version: Some(version), code: Some(status), reason, headers } = parsed else {
+            return Err(Reject::Malformed);
+        };
+        if !(100..=999).contains(&status) {
+            return Err(Reject::Malformed);
+        }
+        let version = if version == 0 { Version::V10 } else { Version::V11 };
+        let mut response = Response {
+            status,
+            keep_alive: false,
+            body: Body::EMPTY,
+            version,
+            reason: reason.unwrap_or(""),
+            head,
+            fields: headers,
+            dropped: Dropped::default(),
+        };
+        response.read_fields(asked)?;
+        Ok(response)
+    }
+
+    #[inline]
+    fn read_fields(&mut self, asked: Asked) -> Result<(), Reject> {
+        let (mut framing, mut options) = (Framing::default(), Options::default());
+        for (i, field) in self.fields.iter().enumerate() {
+            match fields::kind(field.name) {
+                Kind::Other | Kind::Host | Kind::Expect | Kind::Forwarded => continue,
+                Kind::ContentLength => framing.length(field.value)?,
+                Kind::TransferEncoding => framing.transfer_encoding(field.value)?,
+                Kind::Upgrade if self.status == 101 => {}
+                Kind::Connection => {
+                    options.read(field.value);
+                    self.dropped.set(i);
+                }
+                Kind::Upgrade | Kind::HopByHop => self.dropped.set(i),
+            }
+        }
+        if options.nominates {
+            fields::drop_nominated(self.fields, &mut self.dropped);
+        }
+        if self.status == 101 && !asked.upgrade {
+            return Err(Reject::SwitchNotAsked);
+        }
+        let stated = framing.stated(self.version)?;
+        let none = asked.head || self.status < 200 || self.status == 204 || self.status == 304;
+        self.body = match stated {
+            _ if none => Body::EMPTY,
+            Stated::Chunked => Body::Chunked(Chunked::default()),
+            Stated::Length(n) => Body::Length(n),
+            Stated::Nothing => Body::UntilClose,
+        };
+        let wants = match self.version {
+            Version::V11 => !options.close,
+            Version::V10 => options.keep_alive && !options.close,
+        };
+        self.keep_alive = wants && self.body != Body::UntilClose;
+        Ok(())
+    }
+
+    /// Whether this is interim: another response follows (RFC 9110 section 15.2).
+    #[inline]
+    pub fn is_interim(&self) -> bool {
+        self.status < 200 && self.status != 101
+    }
+
+    /// The first value of a field.
+    pub fn field(&self, name: &str) -> Option<&'b [u8]> {
+        self.fields.iter().find(|f| f.name.eq_ignore_ascii_case(name)).map(|f| f.value)
+    }
+
+    /// Whether the head can go back as it came.
+    #[inline]
+    pub fn is_as_sent(&self, towards: Towards) -> bool {
+        self.version == Version::V11
+            && self.dropped.is_empty()
+            && towards == (Towards { version: Version::V11, keep_alive: true })
+            && self.status != 101
+    }
+
+    /// Appends the head that goes back to the client. A body in chunks loses its framing towards an HTTP/1.0 client.
+    #[inline]
+    pub fn write(&self, towards: Towards, out: &mut Vec<u8>) {
+        let status = [self.status / 100, self.status / 10 % 10, self.status % 10].map(|d| b'0' + d as u8);
+        out.extend_from_slice(b"HTTP/1.1 ");
+        out.extend_from_slice(&status);
+        out.extend_from_slice(b" ");
+        out.extend_from_slice(self.reason.as_bytes());
+        out.extend_from_slice(b"\r\n");
+        if towards.version == Version::V10 && matches!(self.body, Body::Chunked(_)) {
+            let mut dropped = self.dropped;
+            let codings =
+                self.fields.iter().enumerate().filter(|(_, f)| fields::kind(f.name) == Kind::TransferEncoding);
+            codings.for_each(|(i, _)| dropped.set(i));
+            fields::copy_kept(self.head, self.fields, &dropped, out);
+        } else {
+            fields::copy_kept(self.head, self.fields, &self.dropped, out);
+        }
+        let connection: &[u8] = match (self.status, towards.version, towards.keep_alive) {
+            (101, ..) => b"Connection: upgrade\r\n\r\n",
+            (100..200, ..) | (_, Version::V11, true) => b"\r\n",
+            (_, Version::V10, true) => b"Connection: keep-alive\r\n\r\n",
+            (_, _, false) => b"Connection: close\r\n\r\n",
+        };
+        out.extend_from_slice(connection);
+    }
+}
+
+#[cfg(test)]
+#[path = "response_tests.rs"]
+mod tests;

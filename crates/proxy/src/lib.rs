@@ -1,0 +1,34 @@
+//! How do bytes get there and back? evenkeel's data plane. Read the files in this order:
+//!
+//! 1. [`server`] starts the [`worker`]s; each [`accept`]s clients of its own.
+//! 2. [`connection`] serves a [`client`]: request after request, each in an [`exchange`].
+//! 3. An exchange reads the head with [`http1`] (sans-io), finds its pool by [`route`], an endpoint by [`pick`], a
+//!    connection by [`upstream`], and relays both ways in [`talk`]; [`fault`] says what went wrong and whose fault it
+//!    was, [`record`] what is counted ([`stats`]) and logged ([`access_log`]).
+//! 4. Underneath: [`stream`] (sockets that meet the event loop only when they would block), [`buffer`], [`outgoing`],
+//!    [`deadline`], [`clock`].
+
+mod accept;
+mod access_log;
+mod buffer;
+mod client;
+mod clock;
+mod connection;
+mod deadline;
+mod exchange;
+mod fault;
+mod hash_key;
+pub mod http1;
+mod outgoing;
+mod pick;
+mod record;
+mod route;
+pub mod server;
+pub mod stats;
+mod stream;
+mod talk;
+mod upstream;
+mod worker;
+
+pub use server::{Server, StartError};
+pub use worker::Command;

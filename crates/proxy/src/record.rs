@@ -1,0 +1,160 @@
+//! How did a request go? Filled in while it runs, and written to counters and the access log at its end.
+
+use crate::access_log::Line;
+use crate::client::Client;
+use crate::http1::Version;
+use evenkeel_balance::{Clock, Instant};
+use std::cell::Cell;
+
+/// Where in its life a request is; the second letter of its end cause.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// The request itself is read.
+    Request = b'R' as isize,
+    /// A connection to the endpoint is opened.
+    Connect = b'C' as isize,
+    /// The response's head is due.
+    Head = b'H' as isize,
+    /// The response's body is relayed.
+    Data = b'D' as isize,
+    /// All is done.
+    Done = b'-' as isize,
+}
+
+/// Who ended a request; the first letter of its end cause, as in HAProxy's log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cause {
+    /// Nobody: it came to its normal end.
+    Normal = b'-' as isize,
+    /// The client went away.
+    Client = b'C' as isize,
+    /// The client was too slow.
+    ClientSlow = b'c' as isize,
+    /// The endpoint refused, reset or broke the rules.
+    Endpoint = b'S' as isize,
+    /// The endpoint was too slow.
+    EndpointSlow = b's' as isize,
+    /// This proxy refused.
+    Proxy = b'P' as isize,
+}
+
+/// One request.
+pub struct Record<'c> {
+    client: &'c Client<'c>,
+    /// When its head was there.
+    pub began: Instant,
+    /// Index in the plan; one more than the last if no route took it.
+    pub route: usize,
+    /// Index of its method in [`crate::stats::METHODS`].
+    pub method: usize,
+    /// What the client speaks.
+    pub version: Version,
+    /// Pool and, once picked, endpoint: indices in the plan.
+    pub pool: Option<(usize, Option<usize>)>,
+    /// Endpoints it was sent to, or tried to be.
+    pub tries: u32,
+    /// Of the response; 0 if none was sent.
+    pub status: Cell<u16>,
+    /// From the client.
+    pub bytes_in: Cell<u64>,
+    /// To the client.
+    pub bytes_out: Cell<u64>,
+    /// Until the connection was open, if one had to be opened.
+    pub connect_ns: Cell<Option<u64>>,
+    /// Until the response's head was there.
+    pub ttfb_ns: Cell<Option<u64>>,
+    /// Where it is.
+    pub phase: Cell<Phase>,
+    /// Who ended it.
+    pub cause: Cell<Cause>,
+    /// Made by [`crate::access_log::asked`], if there is an access log.
+    pub asked: Vec<u8>,
+}
+
+impl<'c> Record<'c> {
+    /// A request whose head has just come.
+    pub fn new(client: &'c Client<'c>) -> Record<'c> {
+        Record {
+            client,
+            began: client.worker.clock.now(),
+            route: client.worker.routes_count,
+            method: crate::stats::METHODS.len() - 1,
+            version: Version::V11,
+            pool: None,
+            tries: 0,
+            status: Cell::new(0),
+            bytes_in: Cell::new(0),
+            bytes_out: Cell::new(0),
+            connect_ns: Cell::new(None),
+            ttfb_ns: Cell::new(None),
+            phase: Cell::new(Phase::Request),
+            cause: Cell::new(Cause::Normal),
+            asked: Vec::new(),
+        }
+    }
+
+    /// Notes who ended it; the first cause counts.
+    pub fn blame(&self, cause: Cause) {
+        if self.cause.get() == Cause::Normal {
+            self.cause.set(cause);
+        }
+    }
+
+    /// Adds bytes from the client.
+    #[inline]
+    pub fn count_in(&self, n: usize) {
+        self.bytes_in.set(self.bytes_in.get() + n as u64);
+    }
+
+    /// Adds bytes to the client.
+    #[inline]
+    pub fn count_out(&self, n: usize) {
+        self.bytes_out.set(self.bytes_out.get() + n as u64);
+    }
+}
+
+/// A request dropped half-way, as its client vanished or the process ends, is counted and logged like any other.
+impl Drop for Record<'_> {
+    fn drop(&mut self) {
+        let worker = self.client.worker;
+        let total_ns = worker.clock.now().since(self.began);
+        let stats = &worker.stats;
+        let listener = self.client.stats();
+        listener.bytes_in.add(self.bytes_in.get());
+        listener.bytes_out.add(self.bytes_out.get());
+        let status = self.status.get();
+        stats.routes[self.client.listener][self.route].count(self.method, status, total_ns);
+        if let Some((pool, Some(_))) = self.pool {
+            stats.pools[pool].duration.record(total_ns);
+            if let Some(ns) = self.ttfb_ns.get() {
+                stats.pools[pool].ttfb.record(ns);
+            }
+            if let Some(ns) = self.connect_ns.get() {
+                stats.pools[pool].connect.record(ns);
+            }
+        }
+        let Some(log) = &worker.log else { return };
+        let pool = self.pool.map(|(pool, endpoint)| (&worker.plan.pools[pool], endpoint));
+        let line = Line {
+            began: self.began,
+            request_id: worker.next_request_id(),
+            client: self.client.ip_text(),
+            listener: &worker.plan.listeners[self.client.listener].name,
+            route: worker.plan.routes.get(self.route).map(|r| &*r.name),
+            pool: pool.map(|(p, _)| &*p.name),
+            endpoint: pool.and_then(|(p, e)| e.map(|e| &*p.endpoints[e].name)),
+            tries: self.tries,
+            proto: if self.version == Version::V11 { "HTTP/1.1" } else { "HTTP/1.0" },
+            asked: &self.asked,
+            status,
+            bytes_in: self.bytes_in.get(),
+            bytes_out: self.bytes_out.get(),
+            connect_ns: self.connect_ns.get(),
+            ttfb_ns: self.ttfb_ns.get(),
+            total_ns,
+            term: [self.cause.get() as u8, self.phase.get() as u8],
+        };
+        log.borrow_mut().add(&line, &worker.clock, &stats.log_lines_dropped);
+        worker.give_back(std::mem::take(&mut self.asked));
+    }
+}

@@ -1,0 +1,186 @@
+//! How are bytes read from and written to a socket? Directly; the event loop hears of it only when that would block.
+//!
+//! A client that sends one request and gets its answer may never be registered with the event loop: no `epoll_ctl`, no
+//! wakeup (measured: 21.5 -> 15.7 us a request where the client closes). All methods take `&self`, so that both
+//! directions of a connection can be under way in one task.
+
+use crate::buffer::Buf;
+use rustix::fd::{AsRawFd, OwnedFd, RawFd};
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, SendFlags, Shutdown};
+use std::cell::OnceCell;
+use std::future::poll_fn;
+use std::io;
+use std::task::{Context, Poll, ready};
+use tokio::io::unix::AsyncFd;
+
+/// A non-blocking TCP socket.
+#[derive(Debug)]
+pub struct Stream {
+    /// Before `fd`: it must be deregistered while the descriptor is open.
+    registered: OnceCell<AsyncFd<RawFd>>,
+    fd: OwnedFd,
+}
+
+impl Stream {
+    /// Takes over a non-blocking socket.
+    pub fn new(fd: OwnedFd) -> Stream {
+        Stream { registered: OnceCell::new(), fd }
+    }
+
+    /// The descriptor, for socket options.
+    pub fn fd(&self) -> &OwnedFd {
+        &self.fd
+    }
+
+    #[inline]
+    fn registered(&self) -> io::Result<&AsyncFd<RawFd>> {
+        match self.registered.get() {
+            Some(registered) => Ok(registered),
+            None => self.register(),
+        }
+    }
+
+    #[cold]
+    fn register(&self) -> io::Result<&AsyncFd<RawFd>> {
+        // SAFETY: the descriptor is owned by this stream, and closed only after the registration is gone: fields drop in
+        // the order of their declaration.
+        let registered = unsafe { AsyncFd::register(self.fd.as_raw_fd()) }?;
+        Ok(self.registered.get_or_init(|| registered))
+    }
+
+    /// Reads into the buffer's room: the number of bytes, 0 at the end.
+    ///
+    /// # Errors
+    /// As `recv(2)`.
+    #[inline]
+    pub fn poll_read(&self, cx: &mut Context<'_>, buf: &mut Buf) -> Poll<io::Result<usize>> {
+        if self.registered.get().is_none() {
+            match recv(&self.fd, buf) {
+                Err(Errno::AGAIN) => {}
+                result => return Poll::Ready(result.map_err(Into::into)),
+            }
+        }
+        let registered = self.registered()?;
+        loop {
+            let mut guard = ready!(registered.poll_read_ready(cx))?;
+            let room = buf.spare().len();
+            match recv(&self.fd, buf) {
+                Err(Errno::AGAIN) => guard.clear_ready(),
+                Ok(n) => {
+                    // A short read has emptied the socket: do not come back just to hear EAGAIN. The mark of a closed
+                    // peer survives this.
+                    if 0 < n && n < room {
+                        guard.clear_ready();
+                    }
+                    return Poll::Ready(Ok(n));
+                }
+                Err(e) => return Poll::Ready(Err(e.into())),
+            }
+        }
+    }
+
+    /// Writes some of `bytes`: how many.
+    ///
+    /// # Errors
+    /// As `send(2)`.
+    #[inline]
+    pub fn poll_write(&self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        // First without asking: a socket is nearly always writable, and one just connected may already be.
+        match send(&self.fd, bytes) {
+            Err(Errno::AGAIN) => {}
+            result => return Poll::Ready(result.map_err(Into::into)),
+        }
+        let registered = self.registered()?;
+        loop {
+            let mut guard = ready!(registered.poll_write_ready(cx))?;
+            match send(&self.fd, bytes) {
+                Err(Errno::AGAIN) => guard.clear_ready(),
+                result => return Poll::Ready(result.map_err(Into::into)),
+            }
+        }
+    }
+
+    /// Reads some bytes: how many, 0 at the end.
+    ///
+    /// # Errors
+    /// As `recv(2)`.
+    pub async fn read(&self, buf: &mut Buf) -> io::Result<usize> {
+        poll_fn(|cx| self.poll_read(cx, buf)).await
+    }
+
+    /// Writes all bytes of the buffer, which is empty afterwards.
+    ///
+    /// # Errors
+    /// As `send(2)`.
+    #[inline]
+    pub async fn write_all(&self, buf: &mut Buf) -> io::Result<()> {
+        poll_fn(|cx| {
+            while !buf.is_empty() {
+                let n = ready!(self.poll_write(cx, buf.filled()))?;
+                buf.consume(n);
+            }
+            Poll::Ready(Ok(()))
+        })
+        .await
+    }
+
+    /// Whether nothing came on a connection that should be silent: no bytes, no end, no error. Asks the event loop's
+    /// notes, and the socket only if those say that something is there.
+    pub fn is_quiet(&self, cx: &mut Context<'_>) -> bool {
+        let Ok(registered) = self.registered() else { return false };
+        loop {
+            match registered.poll_read_ready(cx) {
+                Poll::Pending => return true,
+                Poll::Ready(Err(_)) => return false,
+                Poll::Ready(Ok(mut guard)) => {
+                    let mut byte = [0u8; 1];
+                    match rustix::net::recv(&self.fd, &mut byte[..], RecvFlags::PEEK) {
+                        // A read that filled its buffer left the mark standing although nothing more was there.
+                        Err(Errno::AGAIN) => guard.clear_ready(),
+                        _ => return false,
+                    }
+                }
+            }
+        }
+    }
+
+    /// Waits until a connection under way is established.
+    ///
+    /// # Errors
+    /// Why it was not.
+    pub async fn connected(&self) -> io::Result<()> {
+        let registered = self.registered()?;
+        poll_fn(|cx| registered.poll_write_ready(cx).map_ok(|mut guard| guard.retain_ready())).await?;
+        rustix::net::sockopt::socket_error(&self.fd)?.map_err(Into::into)
+    }
+
+    /// Says that no more bytes will be written. Errors do not matter: the peer may be gone.
+    pub fn shutdown_write(&self) {
+        let _ = rustix::net::shutdown(&self.fd, Shutdown::Write);
+    }
+}
+
+#[inline]
+fn recv(fd: &OwnedFd, buf: &mut Buf) -> Result<usize, Errno> {
+    loop {
+        match rustix::net::recv(fd, buf.spare(), RecvFlags::empty()) {
+            Err(Errno::INTR) => {}
+            Err(e) => return Err(e),
+            Ok((n, _)) => {
+                buf.fill(n);
+                return Ok(n);
+            }
+        }
+    }
+}
+
+#[inline]
+fn send(fd: &OwnedFd, bytes: &[u8]) -> Result<usize, Errno> {
+    loop {
+        match rustix::net::send(fd, bytes, SendFlags::NOSIGNAL) {
+            Err(Errno::INTR) => {}
+            result => return result,
+        }
+    }
+}

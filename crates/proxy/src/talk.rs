@@ -1,0 +1,317 @@
+//! What passes between a client and an endpoint for one request? Both directions at once, each with back-pressure: a
+//! byte is read only when the one before it was written.
+
+use crate::buffer::Buf;
+use crate::client::Client;
+use crate::fault::Fault;
+use crate::http1::request::Room;
+use crate::http1::response::{Asked, Towards};
+use crate::http1::{self, Body, FIELDS_MAX, Limits, Reject, Response, Version};
+use crate::outgoing::Outgoing;
+use crate::pick::InFlight;
+use crate::record::{Phase, Record};
+use crate::stream::Stream;
+use evenkeel_balance::{Clock, Outcome};
+use evenkeel_config::plan::RouteTimeouts;
+use std::future::{Future, poll_fn};
+use std::mem::MaybeUninit;
+use std::pin::pin;
+use std::task::{Poll, ready};
+
+/// Interim responses (1xx) that one request may get: an endpoint that sends them for ever must not hold us.
+const INTERIM_MAX: u32 = 16;
+
+/// A response's head may fill a buffer and have as many fields as fit our arrays.
+const RESPONSE_LIMITS: Limits = Limits { head: crate::buffer::CAPACITY, fields: FIELDS_MAX };
+
+/// One request at one endpoint.
+pub struct Talk<'t, 'c> {
+    pub client: &'t Client<'c>,
+    pub record: &'t Record<'t>,
+    pub upstream: &'t Stream,
+    pub asked: Asked,
+    pub towards: Towards,
+    pub timeouts: RouteTimeouts,
+    /// The tick by which all must be over.
+    pub deadline: u64,
+}
+
+/// How an endpoint's answer leaves both connections.
+pub struct Answered {
+    /// The endpoint's can carry another request.
+    pub reusable: bool,
+    /// The client's can.
+    pub keep_alive: bool,
+    /// What the balancer is told.
+    pub outcome: Outcome,
+}
+
+/// The head of a response that is ready to be sent.
+struct Ready {
+    body: Body,
+    answered: Answered,
+    interim: bool,
+    switch: bool,
+    /// Whether the framing of chunks is taken away for an HTTP/1.0 client.
+    strip: bool,
+    /// Bytes at the front of the buffer that go to the client.
+    send: usize,
+}
+
+impl Talk<'_, '_> {
+    /// Sends what is left of the request and relays the response.
+    ///
+    /// # Errors
+    /// What ended it early.
+    pub async fn run(
+        &self,
+        ticket: &mut InFlight<'_>,
+        body: &mut Body,
+        out: &mut Outgoing<'_>,
+        again: bool,
+    ) -> Result<Answered, Fault> {
+        self.allow(self.timeouts.response);
+        let all = async {
+            if out.unsent().is_empty() && body.is_done() {
+                out.let_go(again);
+                return self.download(ticket).await;
+            }
+            let (mut body_done, mut upload) = (false, pin!(self.upload(body, out, again)));
+            let mut download = pin!(self.download(ticket));
+            poll_fn(|cx| {
+                if !body_done && let Poll::Ready(sent) = upload.as_mut().poll(cx) {
+                    body_done = true;
+                    sent?;
+                }
+                download.as_mut().poll(cx)
+            })
+            .await
+        };
+        self.client.timer.limit(all).await.unwrap_or(Err(Fault::TimedOut))
+    }
+
+    /// Gives what is due next so much time, within the time for the whole.
+    fn allow(&self, time: Option<std::time::Duration>) {
+        let timer = &self.client.timer;
+        timer.set(time.map_or(u64::MAX, |time| timer.tick_after(time)).min(self.deadline));
+    }
+
+    /// Relays the request. An endpoint that stops reading may have answered already: that is for the other direction
+    /// to find, so it is no fault here.
+    async fn upload(&self, body: &mut Body, out: &mut Outgoing<'_>, again: bool) -> Result<(), Fault> {
+        while !out.unsent().is_empty() {
+            match write_some(self.upstream, out.unsent()).await {
+                Ok(n) => out.advance(n),
+                Err(_) => return Ok(()),
+            }
+        }
+        out.let_go(again && body.is_done());
+        while !body.is_done() {
+            self.record.phase.set(Phase::Request);
+            self.allow(Some(self.client.settings().timeouts.client_body));
+            let mut buf = read(&self.client.stream).await.map_err(|_| Fault::ClientGone)?;
+            if buf.is_empty() {
+                return Err(Fault::ClientGone);
+            }
+            let used = body.advance(buf.filled()).map_err(Fault::Request)?;
+            self.record.count_in(used);
+            if used < buf.len() {
+                out.put_behind(split_behind(&mut buf, used));
+            }
+            self.record.phase.set(Phase::Head);
+            self.allow(self.timeouts.response);
+            if self.upstream.write_all(&mut buf).await.is_err() {
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    /// Relays the response: interim ones, the final one, its body, or all that follows a switch of protocols.
+    async fn download(&self, ticket: &mut InFlight<'_>) -> Result<Answered, Fault> {
+        let mut interim = 0;
+        let mut buf = read(self.upstream).await.map_err(|_| Fault::NoResponse)?;
+        if buf.is_empty() {
+            return Err(Fault::NoResponse);
+        }
+        loop {
+            let head_len = loop {
+                match http1::head_len(buf.filled()).map_err(Fault::Response)? {
+                    Some(len) => break len,
+                    None if buf.spare().is_empty() => return Err(Fault::Response(Reject::HeadTooLarge)),
+                    None => match self.upstream.read(&mut buf).await {
+                        Ok(n) if n > 0 => {}
+                        _ => return Err(Fault::CutShort),
+                    },
+                }
+            };
+            let ready = self.respond(&mut buf, head_len).map_err(Fault::Response)?;
+            if !ready.interim {
+                return self.relay(ticket, buf, ready).await;
+            }
+            interim += 1;
+            if interim > INTERIM_MAX {
+                return Err(Fault::Response(Reject::Malformed));
+            }
+            let behind = split_behind(&mut buf, ready.send);
+            self.record.count_out(buf.len());
+            self.client.stream.write_all(&mut buf).await.map_err(|_| Fault::ClientGone)?;
+            buf = behind;
+        }
+    }
+
+    /// Reads a response's head and puts the one for the client in its place.
+    fn respond(&self, buf: &mut Buf, head_len: usize) -> Result<Ready, Reject> {
+        let worker = self.client.worker;
+        let mut room: Room<'_> = [MaybeUninit::uninit(); FIELDS_MAX];
+        let response = Response::parse(&buf.filled()[..head_len], &mut room, self.asked, &RESPONSE_LIMITS)?;
+        let until_close = response.body == Body::UntilClose;
+        let strip = self.towards.version == Version::V10 && matches!(response.body, Body::Chunked(_));
+        let keep_alive = self.towards.keep_alive && !until_close && !strip && !worker.draining.get();
+        let towards = Towards { keep_alive, ..self.towards };
+        let (interim, switch) = (response.is_interim(), response.status == 101);
+        let mut body = response.body.clone();
+        let answered = Answered { reusable: response.keep_alive, keep_alive, outcome: outcome(&response) };
+        if !interim {
+            self.record.status.set(response.status);
+        }
+        let mut new_len = head_len;
+        if interim && self.towards.version == Version::V10 {
+            buf.consume(head_len);
+            return Ok(Ready { body, answered, interim, switch, strip, send: 0 });
+        }
+        if !response.is_as_sent(towards) {
+            let mut head = worker.scratch();
+            response.write(towards, &mut head);
+            new_len = head.len();
+            let fits = buf.replace_front(head_len, &head);
+            worker.give_back(head);
+            if !fits {
+                return Err(Reject::HeadTooLarge);
+            }
+        }
+        let mut send = new_len;
+        if !interim && !switch {
+            send +=
+                if strip { strip_chunks(buf, new_len, &mut body)? } else { body.advance(&buf.filled()[new_len..])? };
+        }
+        Ok(Ready { body, answered, interim, switch, strip, send })
+    }
+
+    /// Sends the final response.
+    async fn relay(&self, ticket: &mut InFlight<'_>, mut buf: Buf, ready: Ready) -> Result<Answered, Fault> {
+        let Ready { mut body, mut answered, switch, strip, send, .. } = ready;
+        let now = self.client.worker.clock.now();
+        ticket.answered(now);
+        self.record.ttfb_ns.set(Some(now.since(self.record.began)));
+        self.record.phase.set(Phase::Data);
+        if switch {
+            return self.tunnel(buf).await;
+        }
+        // Bytes behind the response belong to no request: the connection must not carry another one.
+        answered.reusable &= send == buf.len();
+        buf.truncate(send);
+        loop {
+            self.record.count_out(buf.len());
+            self.client.stream.write_all(&mut buf).await.map_err(|_| Fault::ClientGone)?;
+            drop(buf);
+            if body.is_done() {
+                return Ok(answered);
+            }
+            self.allow(Some(self.timeouts.idle));
+            buf = read(self.upstream).await.map_err(|_| Fault::CutShort)?;
+            if buf.is_empty() {
+                return if body.may_end() { Ok(answered) } else { Err(Fault::CutShort) };
+            }
+            let len = buf.len();
+            let used = match strip {
+                true => strip_chunks(&mut buf, 0, &mut body),
+                false => body.advance(buf.filled()),
+            };
+            let used = used.map_err(Fault::Response)?;
+            answered.reusable &= used == len || strip;
+            buf.truncate(used);
+        }
+    }
+
+    /// After a switch of protocols: bytes both ways, each way until its sender closes.
+    async fn tunnel(&self, mut buf: Buf) -> Result<Answered, Fault> {
+        self.record.count_out(buf.len());
+        self.client.stream.write_all(&mut buf).await.map_err(|_| Fault::ClientGone)?;
+        drop(buf);
+        let (mut up_done, mut down_done) = (false, false);
+        let mut up = pin!(self.pipe(&self.client.stream, self.upstream, |n| self.record.count_in(n)));
+        let mut down = pin!(self.pipe(self.upstream, &self.client.stream, |n| self.record.count_out(n)));
+        poll_fn(|cx| {
+            up_done = up_done || up.as_mut().poll(cx).is_ready();
+            down_done = down_done || down.as_mut().poll(cx).is_ready();
+            if up_done && down_done { Poll::Ready(()) } else { Poll::Pending }
+        })
+        .await;
+        Ok(Answered { reusable: false, keep_alive: false, outcome: Outcome::Success })
+    }
+
+    /// Copies until the end and passes the end on; an error ends both ways, as each finds it.
+    async fn pipe(&self, from: &Stream, to: &Stream, count: impl Fn(usize)) {
+        loop {
+            self.allow(Some(self.timeouts.idle));
+            let Ok(mut buf) = read(from).await else { break };
+            if buf.is_empty() {
+                break;
+            }
+            count(buf.len());
+            if to.write_all(&mut buf).await.is_err() {
+                break;
+            }
+        }
+        to.shutdown_write();
+    }
+}
+
+/// What the balancer is told of a response: server errors and "too many requests" count as failures, or an endpoint
+/// that refuses fast would look like the fastest.
+fn outcome(response: &Response<'_, '_>) -> Outcome {
+    if response.status < 500 && response.status != 429 {
+        return Outcome::Success;
+    }
+    let seconds = response.field("retry-after").and_then(|v| std::str::from_utf8(v).ok()?.trim().parse::<u32>().ok());
+    Outcome::Failure { retry_after_ns: seconds.map(|s| u64::from(s) * 1_000_000_000) }
+}
+
+/// Reads into a buffer that is taken only when something is there, so that waiting holds none.
+#[inline]
+async fn read(stream: &Stream) -> std::io::Result<Buf> {
+    poll_fn(|cx| {
+        let mut buf = Buf::take();
+        let read = ready!(stream.poll_read(cx, &mut buf));
+        Poll::Ready(read.map(|_| buf))
+    })
+    .await
+}
+
+/// Writes what the socket takes at once, waiting only until it takes anything.
+///
+/// # Errors
+/// As `send(2)`; on a connection under way, why it was not established.
+#[inline]
+pub async fn write_some(stream: &Stream, bytes: &[u8]) -> std::io::Result<usize> {
+    poll_fn(|cx| stream.poll_write(cx, bytes)).await
+}
+
+/// Moves all behind the first `at` bytes to a buffer of its own.
+fn split_behind(buf: &mut Buf, at: usize) -> Buf {
+    let mut behind = Buf::take();
+    // A buffer has room for what another one's room held.
+    behind.extend(&buf.filled()[at.min(buf.len())..]);
+    buf.truncate(at);
+    behind
+}
+
+/// Takes the framing out of the chunks behind the first `at` bytes; returns how many bytes of content are left there.
+fn strip_chunks(buf: &mut Buf, at: usize, body: &mut Body) -> Result<usize, Reject> {
+    let Body::Chunked(chunked) = body else { return Ok(0) };
+    let mut content = Vec::with_capacity(buf.len() - at);
+    chunked.advance(&buf.filled()[at..], |data| content.extend_from_slice(data))?;
+    buf.filled_mut()[at..at + content.len()].copy_from_slice(&content);
+    Ok(content.len())
+}
