@@ -40,6 +40,7 @@ pub(crate) mod maglev_table;
 pub mod params;
 pub mod picker;
 pub mod pool;
+pub(crate) mod probe_pool;
 pub mod published;
 pub mod rng;
 pub mod set;

@@ -8,8 +8,6 @@ use crate::heap::IndexedHeap;
 use crate::rng::mix;
 use crate::set::Member;
 
-const FREE: u32 = u32::MAX;
-
 /// The index in `members` of the owner of each of `places` places; `places` must be prime. The same for the same
 /// identities and weights in any order. O(places x ln places). Empty without members.
 pub(crate) fn table(members: &[Member], places: u32) -> Box<[u32]> {
@@ -17,38 +15,58 @@ pub(crate) fn table(members: &[Member], places: u32) -> Box<[u32]> {
     let mut by_id: Vec<u32> = (0..members.len() as u32).collect();
     by_id.sort_unstable_by_key(|&i| members[i as usize].id);
     let mut left = quotas(members, &by_id, places);
+    let mut filling = Filling::new(members, &by_id, places);
+    if members.windows(2).all(|w| w[0].weight == w[1].weight) {
+        // Equal quotas but for one place: plain rounds.
+        for _ in 0..left.iter().copied().max().unwrap_or(0) {
+            for (rank, left) in left.iter_mut().enumerate().filter(|(_, left)| **left > 0) {
+                filling.take(rank, by_id[rank]);
+                *left -= 1;
+            }
+        }
+        return filling.table;
+    }
+    let stride = |rank: u32| (1u64 << 40) / u64::from(members[by_id[rank as usize] as usize].weight);
     let mut turns = IndexedHeap::default();
     turns.clear(by_id.len());
-    let mut walks: Vec<Walk> = Vec::with_capacity(by_id.len());
-    for (rank, &i) in by_id.iter().enumerate() {
-        let m = &members[i as usize];
-        walks.push(Walk::new(m.id.0, places));
-        if left[rank] > 0 {
-            turns.push(rank as u32, (stride(m.weight), rank as u32));
-        }
-    }
-    let mut table = vec![FREE; if members.is_empty() { 0 } else { places as usize }];
-    while let Some(rank) = turns.first() {
-        let owner = by_id[rank as usize];
-        let walk = &mut walks[rank as usize];
-        while table[walk.at as usize] != FREE {
-            walk.step(places);
-        }
-        table[walk.at as usize] = owner;
+    (0..by_id.len() as u32).filter(|&r| left[r as usize] > 0).for_each(|r| turns.push(r, (stride(r), r)));
+    while let Some((rank, (due, _))) = turns.first().and_then(|r| Some((r, turns.key(r)?))) {
+        filling.take(rank as usize, by_id[rank as usize]);
         left[rank as usize] -= 1;
         if left[rank as usize] == 0 {
             turns.remove(rank);
         } else {
-            let (due, _) = turns.key(rank).unwrap_or_default();
-            turns.update(rank, (due + stride(members[owner as usize].weight), rank));
+            turns.update(rank, (due + stride(rank), rank));
         }
     }
-    table.into()
+    filling.table
 }
 
-/// Virtual time between two turns of an endpoint.
-fn stride(weight: u32) -> u64 {
-    (1 << 40) / u64::from(weight)
+/// A table that is being filled.
+struct Filling {
+    table: Box<[u32]>,
+    /// One bit a place: a thirty-second of the table's size, so it stays in the fastest cache.
+    taken: Vec<u64>,
+    walks: Vec<Walk>,
+}
+
+impl Filling {
+    fn new(members: &[Member], by_id: &[u32], places: u32) -> Filling {
+        let size = if members.is_empty() { 0 } else { places as usize };
+        let walks = by_id.iter().map(|&i| Walk::new(members[i as usize].id.0, places)).collect();
+        Filling { table: vec![0; size].into(), taken: vec![0; size / 64 + 1], walks }
+    }
+
+    /// The endpoint of this rank takes the next free place on its way.
+    #[inline]
+    fn take(&mut self, rank: usize, owner: u32) {
+        let (walk, places) = (&mut self.walks[rank], self.table.len() as u32);
+        while self.taken[walk.at as usize / 64] >> (walk.at % 64) & 1 == 1 {
+            walk.step(places);
+        }
+        self.taken[walk.at as usize / 64] |= 1 << (walk.at % 64);
+        self.table[walk.at as usize] = owner;
+    }
 }
 
 /// How many places each gets, by rank: its share rounded down, and one more for those with the largest remainders.
@@ -147,7 +165,6 @@ mod tests {
             let gone = fewer.remove(n / 3).id;
             let (before, after) = (owners(&m, 65_537), owners(&fewer, 65_537));
             let moved = before.iter().zip(&after).filter(|(a, b)| a != b && **a != gone).count();
-            println!("n = {n}: {moved}");
             assert!(moved as f64 <= 0.02 * 65_537.0, "{n} endpoints: {moved} places moved that had no reason to");
         }
     }

@@ -63,7 +63,7 @@ static PARAMS: &[Param] = &[
 
 /// Places of a key that are looked at before the rest is scanned. At most 1 / bound of the weight can be over its bound,
 /// so a walk of 32 fails for 1 key in 1,260 at 1.25 when the pool is as uneven as can be.
-const WALK_MAX: u64 = 32;
+const WALK_MAX: u32 = 32;
 
 struct Maglev {
     places: u32,
@@ -85,14 +85,19 @@ impl Maglev {
         Ok(Maglev { places: places as u32, bound: params.float("bound"), table, made_of })
     }
 
-    /// Where a key lives first, second, and so on. Places of the whole table and not neighbours, so that the overflow
-    /// of one endpoint spreads over all others by weight.
+    /// The owner of the place that a hash names.
     #[inline]
-    fn place(&self, key: u64, attempt: u64) -> usize {
-        let hash = mix(key.wrapping_add(attempt.wrapping_mul(0x9e37_79b9_7f4a_7c15)));
-        let at = (u128::from(hash) * self.table.len() as u128) >> 64;
-        self.table[at as usize] as usize
+    fn owner(&self, hash: u64) -> usize {
+        self.table[((u128::from(hash) * self.table.len() as u128) >> 64) as usize] as usize
     }
+}
+
+/// Where a key lives next, after a place that will not do. A place of the whole table and not a neighbour, so that the
+/// overflow of one endpoint spreads over all others by weight; by the hash and not by the key, so that the ways of two
+/// keys that differ by a constant do not meet.
+#[inline]
+fn further(hash: u64) -> u64 {
+    mix(hash.wrapping_add(0x9e37_79b9_7f4a_7c15))
 }
 
 impl Picker for Maglev {
@@ -107,13 +112,16 @@ impl Picker for Maglev {
         // number is below that when it is below the unrounded value.
         let part = self.bound * f64::from(cx.loads.in_flight_total().saturating_add(1)) / cx.set.weight_total() as f64;
         let over = |m: &Member| f64::from(cx.loads.in_flight(m.slot)) >= part * f64::from(m.weight);
-        for attempt in 0..WALK_MAX {
-            let m = &members[self.place(key, attempt)];
+        let mut hash = mix(key);
+        for _ in 0..WALK_MAX {
+            let m = &members[self.owner(hash)];
             if cx.admits(m) && !over(m) {
-                let home = &members[self.place(key, 0)];
-                explain(cx, home, m);
+                if cx.trace.is_some() {
+                    explain(cx, &members[self.owner(mix(key))], m);
+                }
                 return Ok(m.slot);
             }
+            hash = further(hash);
         }
         least_loaded(cx, key)
     }
@@ -146,11 +154,8 @@ fn least_loaded(cx: &mut PickContext<'_>, key: u64) -> Result<Slot, NoPick> {
     Ok(least.slot)
 }
 
-#[inline]
+#[cold]
 fn explain(cx: &mut PickContext<'_>, home: &Member, picked: &Member) {
-    if cx.trace.is_none() {
-        return;
-    }
     let bounded = home.slot != picked.slot && cx.admits(home);
     if let Some(trace) = cx.trace.as_deref_mut() {
         trace.rule = match () {

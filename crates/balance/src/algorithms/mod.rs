@@ -5,6 +5,7 @@ pub mod first;
 pub mod leastconn;
 pub mod maglev;
 pub mod peak_ewma;
+pub mod prequal;
 pub mod random;
 pub mod round_robin;
 
@@ -16,6 +17,7 @@ pub static ALL: &[&Algorithm] = &[
     &leastconn::ALGORITHM,
     &round_robin::ALGORITHM,
     &peak_ewma::ALGORITHM,
+    &prequal::ALGORITHM,
     &maglev::ALGORITHM,
     &first::ALGORITHM,
 ];
