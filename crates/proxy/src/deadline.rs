@@ -180,7 +180,8 @@ mod tests {
     use std::task::Context;
 
     fn fired(timer: &Timer) -> bool {
-        let mut never = pin!(timer.limit(pin!(std::future::pending::<()>())));
+        let never = pin!(std::future::pending::<()>());
+        let mut never = pin!(timer.limit(never));
         never.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_ready()
     }
 
