@@ -10,6 +10,7 @@ use rustix::fd::OwnedFd;
 use std::future::poll_fn;
 use std::io::Write;
 use std::net::{IpAddr, SocketAddr};
+use std::pin::pin;
 use std::task::{Poll, ready};
 use std::time::Duration;
 
@@ -95,7 +96,7 @@ impl<'w> Client<'w> {
             if first || !partial.is_empty() { settings.timeouts.client_header } else { settings.timeouts.client_idle };
         self.timer.set(self.timer.tick_after(wait));
         loop {
-            let (n, buf) = match self.timer.limit(self.read_after(&partial)).await {
+            let (n, buf) = match self.timer.limit(pin!(self.read_after(&partial))).await {
                 Ok(Some(read)) => read,
                 Ok(None) => return Next::End,
                 Err(Elapsed) if partial.is_empty() && !first => return Next::End,
@@ -140,7 +141,7 @@ impl<'w> Client<'w> {
             return 0;
         }
         self.timer.set(self.timer.tick_after(LINGER));
-        match self.timer.limit(self.stream.write_all(&mut buf)).await {
+        match self.timer.limit(pin!(self.stream.write_all(&mut buf))).await {
             Ok(Ok(())) => reply.len() as u64,
             _ => 0,
         }
@@ -160,6 +161,6 @@ impl<'w> Client<'w> {
                 }
             }
         };
-        let _ = self.timer.limit(discard).await;
+        let _ = self.timer.limit(pin!(discard)).await;
     }
 }
