@@ -79,7 +79,13 @@ impl<'w> Outgoing<'w> {
 
     /// What the client sent behind the request.
     pub fn into_rest(mut self) -> Option<Buf> {
+        self.take_rest()
+    }
+
+    /// Takes what the client sent behind the request, which is given up if not all of it was sent.
+    pub fn take_rest(&mut self) -> Option<Buf> {
         self.buf.consume(self.len);
+        (self.len, self.sent) = (0, 0);
         let buf = std::mem::replace(&mut self.buf, Buf::none());
         (!buf.is_empty()).then_some(buf)
     }

@@ -46,6 +46,13 @@ pub struct Answered {
     pub outcome: Outcome,
 }
 
+/// How a response ended.
+enum Ended {
+    Answered(Answered),
+    /// It switches protocols; its head, and what came behind it, is not sent yet.
+    Switched(Buf),
+}
+
 /// The head of a response that is ready to be sent.
 struct Ready {
     body: Body,
@@ -79,7 +86,13 @@ impl Talk<'_, '_> {
             // Boxed, as most requests have come whole: they need not carry room for this.
             timer.limit(Box::pin(self.both_ways(ticket, body, out, again)).as_mut()).await
         };
-        done.unwrap_or(Err(Fault::TimedOut))
+        match done.unwrap_or(Err(Fault::TimedOut))? {
+            Ended::Answered(answered) => Ok(answered),
+            Ended::Switched(buf) => {
+                let mut tunnel = Box::pin(self.tunnel(out.take_rest(), buf));
+                timer.limit(tunnel.as_mut()).await.unwrap_or(Err(Fault::TimedOut))
+            }
+        }
     }
 
     /// Relays the request and the response at once.
@@ -89,7 +102,7 @@ impl Talk<'_, '_> {
         body: &mut Body,
         out: &mut Outgoing<'_>,
         again: bool,
-    ) -> Result<Answered, Fault> {
+    ) -> Result<Ended, Fault> {
         let (mut sent, mut upload) = (false, pin!(self.upload(body, out, again)));
         let mut download = pin!(self.download(ticket));
         poll_fn(|cx| {
@@ -139,8 +152,8 @@ impl Talk<'_, '_> {
         Ok(())
     }
 
-    /// Relays the response: interim ones, the final one, its body, or all that follows a switch of protocols.
-    async fn download(&self, ticket: &mut InFlight<'_>) -> Result<Answered, Fault> {
+    /// Relays the response: interim ones, the final one, its body.
+    async fn download(&self, ticket: &mut InFlight<'_>) -> Result<Ended, Fault> {
         let mut interim = 0;
         let mut buf = read(self.upstream).await.map_err(|_| Fault::NoResponse)?;
         if buf.is_empty() {
@@ -210,14 +223,14 @@ impl Talk<'_, '_> {
     }
 
     /// Sends the final response.
-    async fn relay(&self, ticket: &mut InFlight<'_>, mut buf: Buf, ready: Ready) -> Result<Answered, Fault> {
+    async fn relay(&self, ticket: &mut InFlight<'_>, mut buf: Buf, ready: Ready) -> Result<Ended, Fault> {
         let Ready { mut body, mut answered, switch, strip, send, .. } = ready;
         let now = self.client.worker.clock.now();
         ticket.answered(now);
         self.record.ttfb_ns.set(Some(now.since(self.record.began)));
         self.record.phase.set(Phase::Data);
         if switch {
-            return Box::pin(self.tunnel(buf)).await;
+            return Ok(Ended::Switched(buf));
         }
         // Bytes behind the response belong to no request: the connection must not carry another one.
         answered.reusable &= send == buf.len();
@@ -227,12 +240,12 @@ impl Talk<'_, '_> {
             self.client.stream.write_all(&mut buf).await.map_err(|_| Fault::ClientGone)?;
             drop(buf);
             if body.is_done() {
-                return Ok(answered);
+                return Ok(Ended::Answered(answered));
             }
             self.allow(Some(self.timeouts.idle));
             buf = read(self.upstream).await.map_err(|_| Fault::CutShort)?;
             if buf.is_empty() {
-                return if body.may_end() { Ok(answered) } else { Err(Fault::CutShort) };
+                return if body.may_end() { Ok(Ended::Answered(answered)) } else { Err(Fault::CutShort) };
             }
             let len = buf.len();
             let used = match strip {
@@ -245,11 +258,17 @@ impl Talk<'_, '_> {
         }
     }
 
-    /// After a switch of protocols: bytes both ways, each way until its sender closes.
-    async fn tunnel(&self, mut buf: Buf) -> Result<Answered, Fault> {
+    /// After a switch of protocols: bytes both ways, each way until its sender closes. `early` is what the client sent
+    /// behind its request.
+    async fn tunnel(&self, early: Option<Buf>, mut buf: Buf) -> Result<Answered, Fault> {
+        self.allow(Some(self.timeouts.idle));
         self.record.count_out(buf.len());
         self.client.stream.write_all(&mut buf).await.map_err(|_| Fault::ClientGone)?;
         drop(buf);
+        if let Some(mut early) = early {
+            self.record.count_in(early.len());
+            self.upstream.write_all(&mut early).await.map_err(|_| Fault::CutShort)?;
+        }
         let (mut up_done, mut down_done) = (false, false);
         let mut up = pin!(self.pipe(&self.client.stream, self.upstream, |n| self.record.count_in(n)));
         let mut down = pin!(self.pipe(self.upstream, &self.client.stream, |n| self.record.count_out(n)));
