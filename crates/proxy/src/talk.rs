@@ -121,6 +121,15 @@ impl Talk<'_, '_> {
         timer.set(time.map_or(u64::MAX, |time| timer.tick_after(time)).min(self.deadline));
     }
 
+    /// Says what is due next, and how long that may take; once a response is under way, only that it goes on counts.
+    fn expect(&self, phase: Phase, time: Option<std::time::Duration>) {
+        if self.record.phase.get() == Phase::Data {
+            return self.allow(Some(self.timeouts.idle));
+        }
+        self.record.phase.set(phase);
+        self.allow(time);
+    }
+
     /// Relays the request. An endpoint that stops reading may have answered already: that is for the other direction
     /// to find, so it is no fault here.
     async fn upload(&self, body: &mut Body, out: &mut Outgoing<'_>, again: bool) -> Result<(), Fault> {
@@ -132,8 +141,7 @@ impl Talk<'_, '_> {
         }
         out.let_go(again && body.is_done());
         while !body.is_done() {
-            self.record.phase.set(Phase::Request);
-            self.allow(Some(self.client.settings().timeouts.client_body));
+            self.expect(Phase::Request, Some(self.client.settings().timeouts.client_body));
             let mut buf = read(&self.client.stream).await.map_err(|_| Fault::ClientGone)?;
             if buf.is_empty() {
                 return Err(Fault::ClientGone);
@@ -143,8 +151,7 @@ impl Talk<'_, '_> {
             if used < buf.len() {
                 out.put_behind(split_behind(&mut buf, used));
             }
-            self.record.phase.set(Phase::Head);
-            self.allow(self.timeouts.response);
+            self.expect(Phase::Head, self.timeouts.response);
             if self.upstream.write_all(&mut buf).await.is_err() {
                 return Ok(());
             }
