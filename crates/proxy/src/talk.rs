@@ -254,13 +254,12 @@ impl Talk<'_, '_> {
             if buf.is_empty() {
                 return if body.may_end() { Ok(Ended::Answered(answered)) } else { Err(Fault::CutShort) };
             }
-            let len = buf.len();
             let used = match strip {
                 true => strip_chunks(&mut buf, 0, &mut body),
                 false => body.advance(buf.filled()),
             };
             let used = used.map_err(Fault::Response)?;
-            answered.reusable &= used == len || strip;
+            answered.reusable &= used == buf.len();
             buf.truncate(used);
         }
     }
@@ -345,10 +344,14 @@ fn split_behind(buf: &mut Buf, at: usize) -> Buf {
 }
 
 /// Takes the framing out of the chunks behind the first `at` bytes; returns how many bytes of content are left there.
+/// Behind those stays what is not part of the body.
 fn strip_chunks(buf: &mut Buf, at: usize, body: &mut Body) -> Result<usize, Reject> {
     let Body::Chunked(chunked) = body else { return Ok(0) };
     let mut content = Vec::with_capacity(buf.len() - at);
-    chunked.advance(&buf.filled()[at..], |data| content.extend_from_slice(data))?;
-    buf.filled_mut()[at..at + content.len()].copy_from_slice(&content);
+    let used = chunked.advance(&buf.filled()[at..], |data| content.extend_from_slice(data))?;
+    let (len, end) = (buf.len(), at + content.len());
+    buf.filled_mut()[at..end].copy_from_slice(&content);
+    buf.filled_mut().copy_within(at + used.., end);
+    buf.truncate(len - (used - content.len()));
     Ok(content.len())
 }
