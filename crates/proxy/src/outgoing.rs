@@ -62,11 +62,16 @@ impl<'w> Outgoing<'w> {
             self.sent = 0;
             return true;
         }
-        let mut buf = Buf::take();
-        let fits = buf.extend(&self.kept) && buf.extend(self.buf.filled()) && !self.kept.is_empty();
+        // Back to where it was: before what the client sent behind it, which may fill the rest of the buffer.
+        let fits = if self.buf.is_empty() {
+            self.buf = Buf::take();
+            self.buf.extend(&self.kept)
+        } else {
+            self.buf.replace_front(0, &self.kept)
+        };
+        let fits = fits && !self.kept.is_empty();
         if fits {
             self.len = self.kept.len();
-            self.buf = buf;
             self.worker.give_back(std::mem::take(&mut self.kept));
         }
         fits

@@ -89,6 +89,34 @@ fn a_request_that_met_a_closing_connection_is_repeated_if_that_does_no_harm() {
     }
 }
 
+/// What came behind the request that is repeated must survive it.
+#[test]
+fn pipelined_requests_survive_a_repetition() {
+    let endpoint = Endpoint::start(move |conn| {
+        if conn.index == 0 {
+            conn.request();
+            conn.send(ok("first"));
+            conn.request();
+            return;
+        }
+        while let Some(request) = conn.request() {
+            conn.send(ok(request.line()));
+        }
+    });
+    let proxy = Proxy::before(&[endpoint.addr]);
+    let mut client = proxy.client();
+    assert_eq!(client.send(GET).response().body_text(), "first");
+    let requests: String =
+        (0..300).map(|n| format!("GET /{n}?{} HTTP/1.1\r\nHost: a\r\n\r\n", "x".repeat(100))).collect();
+    let sending = client.send_aside(requests.into_bytes());
+    for n in 0..300 {
+        let body = client.response().body_text();
+        assert!(body.starts_with(&format!("GET /{n}?")), "{n}: {body}");
+    }
+    assert!(sending.join().expect("it does not panic").is_ok());
+    assert_eq!(endpoint.accepted(), 2);
+}
+
 #[test]
 fn a_cut_response_is_cut_for_the_client_too() {
     for (begin, resets) in [
