@@ -140,6 +140,12 @@ impl Stream {
         }
     }
 
+    /// Whether closing tells the peer that something went wrong. An error does not matter: then it is not told.
+    pub fn reset_on_close(&self, resets: bool) {
+        let linger = resets.then_some(std::time::Duration::ZERO);
+        let _ = rustix::net::sockopt::set_socket_linger(&self.fd, linger);
+    }
+
     /// Says that no more bytes will be written. Errors do not matter: the peer may be gone.
     pub fn shutdown_write(&self) {
         let _ = rustix::net::shutdown(&self.fd, Shutdown::Write);

@@ -242,17 +242,25 @@ impl Talk<'_, '_> {
         // Bytes behind the response belong to no request: the connection must not carry another one.
         answered.reusable &= send == buf.len();
         buf.truncate(send);
+        // Where only the close tells the client of the end, a cut must not look like one.
+        let by_close = (strip || body == Body::UntilClose) && !body.is_done();
+        if by_close {
+            self.client.stream.reset_on_close(true);
+        }
         loop {
             self.record.count_out(buf.len());
             self.client.stream.write_all(&mut buf).await.map_err(|_| Fault::ClientGone)?;
             drop(buf);
             if body.is_done() {
-                return Ok(Ended::Answered(answered));
+                break;
             }
             self.allow(Some(self.timeouts.idle));
             buf = read(self.upstream).await.map_err(|_| Fault::CutShort)?;
+            if buf.is_empty() && body.may_end() {
+                break;
+            }
             if buf.is_empty() {
-                return if body.may_end() { Ok(Ended::Answered(answered)) } else { Err(Fault::CutShort) };
+                return Err(Fault::CutShort);
             }
             let used = match strip {
                 true => strip_chunks(&mut buf, 0, &mut body),
@@ -262,6 +270,10 @@ impl Talk<'_, '_> {
             answered.reusable &= used == buf.len();
             buf.truncate(used);
         }
+        if by_close {
+            self.client.stream.reset_on_close(false);
+        }
+        Ok(Ended::Answered(answered))
     }
 
     /// After a switch of protocols: bytes both ways, each way until its sender closes. `early` is what the client sent

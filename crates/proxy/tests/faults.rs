@@ -53,6 +53,7 @@ fn a_closed_idle_connection_is_not_used() {
         let mut client = proxy.client();
         assert_eq!(client.send(request).response().body_text(), "first");
         has_closed.recv_timeout(SOON).expect("it closes");
+        proxy.has_heard();
         for _ in 0..2 {
             assert_eq!(client.send(request).response().body_text(), "again");
         }
@@ -148,6 +149,39 @@ fn a_cut_response_is_cut_for_the_client_too() {
         assert_eq!(proxy.client().send(GET).response().body_text(), "next");
         assert_eq!(endpoint.accepted(), 2);
         assert_eq!(errors(&proxy, 0), only(RESET, 1));
+    }
+}
+
+/// A client that learns of the end by the close alone would take a cut response for a whole one.
+#[test]
+fn a_response_that_ends_with_its_connection_is_cut_by_a_reset() {
+    for (version, head, stop) in [
+        ("1.0", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n", "close"),
+        ("1.0", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n", "flaw"),
+        ("1.0", "HTTP/1.1 200 OK\r\n\r\nabc", "reset"),
+        ("1.1", "HTTP/1.1 200 OK\r\n\r\nabc", "reset"),
+        ("1.1", "HTTP/1.1 200 OK\r\n\r\nabc", "silence"),
+    ] {
+        let (seen, has_seen) = channel();
+        let has_seen = Mutex::new(has_seen);
+        let endpoint = Endpoint::start(move |conn| {
+            conn.request();
+            conn.send(head);
+            has_seen.lock().expect("no panic").recv_timeout(SOON).expect("the test goes on");
+            match stop {
+                "reset" => conn.reset_at_end(),
+                "flaw" => conn.send("x\r\n"),
+                "silence" => assert_eq!(conn.rest(), b""),
+                _ => {}
+            }
+        });
+        let proxy = Proxy::with(&[endpoint.addr], "", "timeouts = { idle = \"300ms\" }", "");
+        let mut client = proxy.client();
+        client.send(format!("GET / HTTP/{version}\r\nHost: a\r\n\r\n")).head();
+        assert_eq!(client.bytes(3), b"abc");
+        seen.send(()).expect("the endpoint waits");
+        let end = std::io::Read::read(&mut client.stream, &mut [0]);
+        assert!(end.is_err(), "HTTP/{version} and {stop} look like a whole response: {end:?}");
     }
 }
 
@@ -285,6 +319,7 @@ fn an_idle_connection_that_speaks_is_not_used_again() {
     wait_until("it is idle", || proxy.endpoint(0, |e| e.idle.get()) == 1);
     seen.send(()).expect("the endpoint waits");
     has_spoken.recv_timeout(SOON).expect("it speaks");
+    proxy.has_heard();
     assert_eq!(client.send(GET).response().body_text(), "next");
 }
 

@@ -64,6 +64,13 @@ impl Proxy {
         Client::connect(self.addr())
     }
 
+    /// Makes sure that it has heard of all that happened on its sockets up to now: it answers a new connection, and its
+    /// event loop tells it of that not before the rest.
+    #[track_caller]
+    pub fn has_heard(&self) {
+        assert_eq!(self.client().send("\n").response().status(), 400);
+    }
+
     /// Of its first listener, over all workers.
     pub fn listener(&self, what: impl Fn(&ListenerStats) -> u64) -> u64 {
         self.server().stats().iter().map(|w| what(&w.listeners[0])).sum()
