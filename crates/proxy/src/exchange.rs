@@ -266,9 +266,9 @@ async fn at_endpoint<'c>(
         // A response that has begun cannot be taken back: closing tells the client that it is not whole.
         let begun = record.status.get() != 0 && phase == Phase::Data;
         let reply = fault.reply(phase).filter(|_| !begun);
-        let reply = reply.map(|(status, why)| Reply {
-            status,
-            why: format!("pool \"{}\": endpoint {}: {why}", pool.name, endpoint.name),
+        let reply = reply.map(|(status, why)| match fault.error_kind(phase) {
+            Some(_) => Reply { status, why: format!("pool \"{}\": endpoint {}: {why}", pool.name, endpoint.name) },
+            None => Reply { status, why },
         });
         return Tried::Failed(fault, reply);
     }
