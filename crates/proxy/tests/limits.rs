@@ -223,6 +223,25 @@ fn a_request_without_a_route_is_a_404() {
 }
 
 #[test]
+fn what_is_pipelined_behind_a_404_is_answered() {
+    let endpoint = Endpoint::saying("hello");
+    let proxy = routed(&endpoint);
+    let mut client = proxy.client();
+    let found = "GET /x/ HTTP/1.1\r\nHost: a\r\n\r\n";
+    client.send(format!("GET / HTTP/1.1\r\nHost: a\r\n\r\n{found}"));
+    assert_eq!((client.response().status(), client.response().status()), (404, 200));
+    client.send(format!("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nhello{found}"));
+    assert_eq!((client.response().status(), client.response().status()), (404, 200));
+    client.send(format!("POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n{found}"));
+    assert_eq!((client.response().status(), client.response().status()), (404, 200));
+    // A body that has not come is not waited for.
+    client.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\n");
+    let response = client.response();
+    assert_eq!((response.status(), response.field("connection")), (404, Some("close")));
+    client.send(format!("hello{found}")).ends();
+}
+
+#[test]
 fn a_request_that_no_endpoint_may_have_is_a_503_that_says_why() {
     for (endpoints, why) in [
         (
