@@ -180,6 +180,23 @@ fn every_end_has_its_line() {
 }
 
 #[test]
+fn a_request_that_is_stopped_has_its_line_too() {
+    let endpoint = Endpoint::start(|conn| {
+        conn.request();
+        assert_eq!(conn.rest(), b"");
+    });
+    let log = Log::new();
+    let mut proxy = Proxy::with(&[endpoint.addr], "", "", &log.config());
+    let mut client = proxy.client();
+    client.send("GET /running HTTP/1.1\r\nHost: a\r\n\r\n");
+    wait_until("it runs", || endpoint.seen().len() == 1);
+    proxy.stop();
+    client.ends();
+    let text = std::fs::read_to_string(&log.0).expect("the proxy made it");
+    assert!(text.contains("\"path\":\"/running\""), "{text:?}");
+}
+
+#[test]
 fn a_busy_proxy_loses_no_line() {
     let endpoint = Endpoint::saying("hello");
     let log = Log::new();
