@@ -59,8 +59,8 @@ pub struct Run {
     #[arg(short, long, value_name = "NAME", value_parser = algorithm_names(), hide_possible_values = true)]
     pub balance: Option<String>,
 
-    /// Where to serve /metrics, /livez and /readyz: IP:PORT; nowhere if left out
-    #[arg(long, value_name = "ADDR", value_parser = listen)]
+    /// Where to serve /metrics, /livez and /readyz: IP:PORT, or :PORT for this machine alone; nowhere if left out
+    #[arg(long, value_name = "ADDR", value_parser = admin)]
     pub admin: Option<String>,
 
     /// Prints the equivalent configuration file and ends
@@ -148,10 +148,19 @@ fn endpoint(text: &str) -> Result<String, String> {
     }
 }
 
-/// An address to listen on, by the rules of the configuration file; or only a port.
+/// An address to listen on, by the rules of the configuration file; a port alone is that port everywhere.
 fn listen(text: &str) -> Result<String, String> {
+    bind(text, everywhere)
+}
+
+/// As [`listen`], but a port alone is on this machine: whoever reaches the admin listener can read it.
+fn admin(text: &str) -> Result<String, String> {
+    bind(text, |port| format!("127.0.0.1:{port}"))
+}
+
+fn bind(text: &str, alone: impl Fn(&str) -> String) -> Result<String, String> {
     let port = text.strip_prefix(':').unwrap_or(text);
-    let full = if port.parse::<u16>().is_ok() { everywhere(port) } else { text.to_string() };
+    let full = if port.parse::<u16>().is_ok() { alone(port) } else { text.to_string() };
     let outcome = Plan::for_addresses(&full, &["127.0.0.1:1"], None);
     outcome.diagnostics.first().map_or(Ok(full), |problem| Err(said(problem)))
 }
@@ -184,6 +193,7 @@ mod tests {
             assert!(["[::]:8080", "0.0.0.0:8080"].contains(&&*listen(text).unwrap()), "{text}");
         }
         assert_eq!(listen("127.0.0.1:80").unwrap(), "127.0.0.1:80");
+        assert_eq!(admin(":9900").unwrap(), "127.0.0.1:9900");
         for text in ["", ":", ":0", "0", "localhost:80", "127.0.0.1", ":65536"] {
             assert!(listen(text).is_err(), "{text}");
         }
