@@ -139,7 +139,9 @@ impl Balancer {
         mut trace: Option<&mut Explanation>,
     ) -> Result<Ticket, NoPick> {
         self.refresh(now);
-        loop {
+        // A sibling worker may take the last place between a choice and the hold: then that endpoint shows as full, and
+        // the next choice goes elsewhere. So after one turn for each endpoint all have been full.
+        for _ in 0..=self.reader.get().set.len() {
             let set = &self.reader.get().set;
             let mut cx = PickContext {
                 set,
@@ -151,12 +153,11 @@ impl Balancer {
                 trace: trace.as_deref_mut(),
             };
             let slot = self.picker.choose(&mut cx)?;
-            // A sibling worker may take the last place between the choice and this: then the endpoint shows as full,
-            // and the next choice goes elsewhere. Ends, as each turn finds one more endpoint full.
             if let Some(holds) = hold(set, &self.loads, slot) {
-                return Ok(self.count(slot, holds, now));
+                return Ok(self.count(slot, holds, true, now));
             }
         }
+        Err(NoPick::AllFull)
     }
 
     /// Counts a request at an endpoint that something else chose (sticky session, hedge, queue).
@@ -170,12 +171,12 @@ impl Balancer {
             return Err(NoPick::Empty);
         }
         let holds = hold(set, &self.loads, slot).ok_or(NoPick::AllFull)?;
-        Ok(self.count(slot, holds, now))
+        Ok(self.count(slot, holds, false, now))
     }
 
     #[inline]
-    fn count(&mut self, slot: Slot, holds: bool, now: Instant) -> Ticket {
-        self.loads.on_start(slot, now);
+    fn count(&mut self, slot: Slot, holds: bool, turn: bool, now: Instant) -> Ticket {
+        self.loads.on_start(slot, turn);
         self.picker.on_start(slot, &self.loads, now);
         Ticket { slot, holds, began: now, answered: None }
     }
@@ -183,10 +184,11 @@ impl Balancer {
     /// Gives a ticket back.
     #[inline]
     pub fn end(&mut self, ticket: Ticket, outcome: Outcome, now: Instant) {
+        // Counted down before the place is free, so that a limit is never refused by a count that is about to fall.
+        self.loads.on_end(ticket.slot);
         if ticket.holds {
             self.loads.release(ticket.slot);
         }
-        self.loads.on_end(ticket.slot);
         let latency_ns = ticket.answered.unwrap_or(now).since(ticket.began);
         self.picker.on_end(ticket.slot, &End { outcome, latency_ns, now }, &self.loads);
     }

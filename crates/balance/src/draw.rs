@@ -3,7 +3,8 @@
 //! Distinct, since a draw with replacement compares an endpoint with itself once in n draws, and so gives the worst
 //! of n endpoints 1/n^2 of the traffic however slow it is.
 
-use crate::picker::PickContext;
+use crate::picker::{NoPick, PickContext};
+use crate::set::{Member, Slot};
 
 /// Most draws a pick may ask for.
 pub const DRAWS_MAX: usize = 16;
@@ -62,6 +63,62 @@ pub fn distinct(cx: &mut PickContext<'_>, k: usize) -> Draws {
         }
     }
     draws
+}
+
+/// Of up to `k` distinct drawn members, the one whose `cost` is lowest; `by` says what the cost is. Ties as in
+/// [`wins_tie`].
+///
+/// # Errors
+/// Why none could be drawn.
+#[inline]
+pub(crate) fn lowest(
+    cx: &mut PickContext<'_>,
+    k: usize,
+    by: &'static str,
+    mut cost: impl FnMut(&PickContext<'_>, &Member) -> f32,
+) -> Result<Slot, NoPick> {
+    let draws = distinct(cx, k);
+    let members = cx.set.members();
+    let Some((&first, rest)) = draws.as_slice().split_first() else { return Err(cx.refusal()) };
+    let mut best = &members[first as usize];
+    let mut best_cost = cost(cx, best);
+    let mut rule = ONLY_ONE;
+    note(cx, best, best_cost);
+    for &index in rest {
+        let other = &members[index as usize];
+        let other_cost = cost(cx, other);
+        note(cx, other, other_cost);
+        rule = by;
+        let tied = other_cost == best_cost;
+        if if tied { wins_tie(cx, best, other, &mut rule) } else { other_cost < best_cost } {
+            (best, best_cost) = (other, other_cost);
+        }
+    }
+    let slot = best.slot;
+    if let Some(trace) = cx.trace.as_deref_mut() {
+        trace.rule = rule;
+    }
+    Ok(slot)
+}
+
+/// The rule when nothing was compared.
+pub(crate) const ONLY_ONE: &str = "the only one drawn";
+
+#[inline]
+fn note(cx: &mut PickContext<'_>, member: &Member, cost: f32) {
+    if let Some(trace) = cx.trace.as_deref_mut() {
+        trace.candidate(member, cx.loads, Some(f64::from(cost)));
+    }
+}
+
+/// Whether `other` wins a tie: if it is due before `best` by the picks so far, so that a large pool at low load, where
+/// nearly all show 0 in flight, does not fall back to blind chance. Else the one drawn first wins, as the first draw
+/// alone follows the weights.
+#[inline]
+pub(crate) fn wins_tie(cx: &PickContext<'_>, best: &Member, other: &Member, rule: &mut &'static str) -> bool {
+    let (a, b) = (cx.loads.ahead(best.slot), cx.loads.ahead(other.slot));
+    *rule = if a == b { "drawn first, all else being equal" } else { "its turn, all else being equal" };
+    b < a
 }
 
 /// Draws the rest by walking over the members. Rejection and scan have the same distribution: each draws by weight

@@ -39,6 +39,19 @@ impl<K: Copy + PartialOrd> IndexedHeap<K> {
         self.nodes.get(at as usize).map(|n| n.0)
     }
 
+    /// Takes out an item, if it is there.
+    pub(crate) fn remove(&mut self, item: u32) {
+        let Some(&at) = self.position.get(item as usize).filter(|&&at| at != ABSENT) else { return };
+        self.position[item as usize] = ABSENT;
+        self.nodes.swap_remove(at as usize);
+        if let Some(&(_, last)) = self.nodes.get(at as usize) {
+            self.position[last as usize] = at;
+            // The last item comes from elsewhere in the tree: it may belong above or below.
+            self.sift_down(at as usize);
+            self.sift_up(self.position[last as usize] as usize);
+        }
+    }
+
     /// Changes the key of an item; nothing if it is not there.
     #[inline]
     pub(crate) fn update(&mut self, item: u32, key: K) {
@@ -110,13 +123,8 @@ impl<K: Copy + PartialOrd> IndexedHeap<K> {
         loop {
             let from = ARITY * at + 1;
             let Some(children) = self.nodes.get(from..(from + ARITY).min(self.nodes.len())) else { break };
-            let mut least = 0;
-            for (i, child) in children.iter().enumerate().skip(1) {
-                if child.0 < children[least].0 {
-                    least = i;
-                }
-            }
-            let Some(child) = children.get(least).copied().filter(|c| c.0 < node.0) else { break };
+            let least = least(children);
+            let Some(&child) = children.get(least).filter(|c| c.0 < node.0) else { break };
             self.place(at, child);
             at = from + least;
         }
@@ -128,6 +136,24 @@ impl<K: Copy + PartialOrd> IndexedHeap<K> {
         self.nodes[at] = node;
         self.position[node.1 as usize] = at as u32;
     }
+}
+
+/// The index of the smallest key. Which of four it is cannot be predicted, so whole families are compared in pairs by
+/// moves instead of jumps.
+#[inline]
+fn least<K: Copy + PartialOrd>(family: &[(K, u32)]) -> usize {
+    if let [a, b, c, d] = family {
+        let (i, left) = if b.0 < a.0 { (1, b.0) } else { (0, a.0) };
+        let (j, right) = if d.0 < c.0 { (3, d.0) } else { (2, c.0) };
+        return if right < left { j } else { i };
+    }
+    let mut least = 0;
+    for (i, node) in family.iter().enumerate().skip(1) {
+        if node.0 < family[least].0 {
+            least = i;
+        }
+    }
+    least
 }
 
 #[cfg(test)]
@@ -148,6 +174,11 @@ mod tests {
                 keys[i as usize] = rng.below(20);
                 heap.update(i, keys[i as usize]);
                 assert_eq!(heap.key(heap.first().unwrap()), keys.iter().min().copied());
+                let out = rng.below(n);
+                heap.remove(out);
+                let rest = (0..n).filter(|&i| i != out).map(|i| keys[i as usize]).min();
+                assert_eq!((heap.first().and_then(|i| heap.key(i)), heap.key(out)), (rest, None), "n = {n}");
+                heap.push(out, keys[out as usize]);
                 let bar = rng.below(n);
                 let got = heap.first_where(|i| i > bar).map(|i| keys[i as usize]);
                 assert_eq!(got, keys[bar as usize + 1..].iter().min().copied(), "n = {n}, above {bar}");

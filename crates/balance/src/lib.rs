@@ -5,7 +5,7 @@
 //!
 //! 1. [`time`], [`rng`], [`decay`]: moments, seeded chance, and how old numbers fade.
 //! 2. [`endpoint`], [`set`]: who could get the request, folded once into an immutable [`EndpointSet`].
-//! 3. [`loads`]: what is known of each endpoint. Measurement is apart from choice.
+//! 3. [`loads`], [`latency`]: what is known of each endpoint. Measurement is apart from choice.
 //! 4. [`picker`]: what an algorithm is; [`algorithms`]: all of them, in one registry; [`params`]: what can be set.
 //! 5. [`balancer`]: one worker and one pool, the seam that shells call: `start` gives a [`Ticket`], `end` takes it.
 //! 6. [`pool`] and [`published`]: from the configured endpoints to the set that every worker sees.
@@ -28,15 +28,19 @@
 
 pub mod algorithms;
 pub mod balancer;
+pub(crate) mod buckets;
 pub mod decay;
 pub mod draw;
 pub mod endpoint;
 pub mod explain;
 pub(crate) mod heap;
+pub mod latency;
 pub mod loads;
+pub(crate) mod maglev_table;
 pub mod params;
 pub mod picker;
 pub mod pool;
+pub(crate) mod probe_pool;
 pub mod published;
 pub mod rng;
 pub mod set;

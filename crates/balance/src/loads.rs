@@ -1,24 +1,22 @@
-//! What is known of each endpoint? How many requests it has in flight, here and at sibling workers, and how often this
-//! worker picked it of late.
+//! What is known of each endpoint? How many requests it has in flight, here and at sibling workers, and how far this
+//! worker's picks of it are ahead of its share.
 //!
 //! Counts are sharded by worker: up to [`SHARDS_MAX`] workers each write a shard of their own (a plain load and store),
 //! more of them share shards by atomic add. So a start or an end touches one line that no other worker writes, and a
 //! reader sums at most eight numbers. Measured on one thread (two threads): a count of its own writer 6-8 ns (15-29), one
 //! shared count 15-18 (30-51), an `Arc` guard 26-31 (49-108).
 
-use crate::decay::decay;
 use crate::endpoint::EndpointId;
 use crate::set::{EndpointSet, Member, Slot};
-use crate::time::{Instant, SECOND_NS};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 /// More shards would make every read longer, for machines where the sharing costs little per worker.
 pub const SHARDS_MAX: usize = 8;
 
-/// Picks fade with this time constant: long enough that low request rates still alternate, short enough that a burst
-/// is forgotten soon. HAProxy breaks ties by the rate over one second too.
-const PICKS_TAU_NS: u64 = SECOND_NS;
+/// Virtual time in which an endpoint gets as many turns as its weight says. The rounding of `ROUND / weight` is below
+/// 2^-16 of a share for weights up to 65,535. Virtual time wraps after 2^32 rounds; only differences are ever used.
+const ROUND: u64 = 1 << 32;
 
 const CHUNK: usize = 64;
 
@@ -100,6 +98,10 @@ pub struct Loads {
     /// Whether no other worker writes this shard.
     sole_writer: bool,
     mine: Vec<Mine>,
+    /// The virtual time of the latest turn.
+    clock: u64,
+    /// How far from the clock an endpoint's turn may be: four turns of the lightest.
+    slack: u64,
 }
 
 /// What this worker knows of one slot.
@@ -107,8 +109,10 @@ pub struct Loads {
 struct Mine {
     id: EndpointId,
     in_flight: u32,
-    picks: f32,
-    picks_at: Instant,
+    /// Virtual time from one turn to the next.
+    stride: u64,
+    /// The virtual time of its next turn.
+    due: u64,
 }
 
 impl Loads {
@@ -116,13 +120,16 @@ impl Loads {
     pub fn new(counts: Counts, worker: u32) -> Loads {
         let shards = counts.totals.len();
         let sole_writer = counts.workers as usize <= shards;
-        Loads { counts, shard: worker as usize % shards, sole_writer, mine: Vec::new() }
+        let shard = worker as usize % shards;
+        Loads { counts, shard, sole_writer, mine: Vec::new(), clock: 0, slack: 0 }
     }
 
     /// Takes up the counts of a new set. Slots that kept their endpoint keep what is known of it.
     pub(crate) fn on_set(&mut self, set: &EndpointSet, counts: &Counts) {
         self.counts = counts.clone();
-        let blank = |id| Mine { id, in_flight: 0, picks: 0.0, picks_at: Instant(0) };
+        let lightest = set.members().iter().map(|m| m.weight).min().unwrap_or(1);
+        self.slack = 4 * (ROUND / u64::from(lightest));
+        let blank = |id| Mine { id, in_flight: 0, stride: 0, due: self.clock };
         if self.mine.len() < set.slots() {
             self.mine.resize(set.slots(), blank(EndpointId(0)));
         }
@@ -132,6 +139,7 @@ impl Loads {
                 // A slot is reused only after its last ticket ended, so no count is lost here.
                 *mine = blank(member.id);
             }
+            mine.stride = ROUND / u64::from(member.weight);
         }
     }
 
@@ -153,25 +161,30 @@ impl Loads {
         self.mine.get(slot.index()).map_or(0, |m| m.in_flight)
     }
 
-    /// How often this worker picked `slot` of late: each pick counts 1 and fades with a time constant of 1 s.
+    /// How far this worker's picks of `slot` are ahead of its share by weight, in virtual time: of two, the one with
+    /// the smaller is due. Counts picks and not seconds, so that it means the same at any rate of requests.
     #[inline]
-    pub fn recent_picks(&self, slot: Slot, now: Instant) -> f32 {
-        self.mine.get(slot.index()).map_or(0.0, |m| m.picks * decay(now.since(m.picks_at), PICKS_TAU_NS))
+    pub fn ahead(&self, slot: Slot) -> i64 {
+        self.mine.get(slot.index()).map_or(0, |m| m.due.wrapping_sub(self.clock) as i64)
     }
 
-    /// Whether the endpoint is at its limit.
+    /// Whether the endpoint is at its limit. Requests that started before it had one count too.
     #[inline]
     pub fn is_full(&self, member: &Member) -> bool {
-        member.in_flight_max != 0 && self.counts.held(member.slot).load(Relaxed) >= member.in_flight_max
+        let max = member.in_flight_max;
+        max != 0 && (self.counts.held(member.slot).load(Relaxed) >= max || self.in_flight(member.slot) >= max)
     }
 
     /// Takes a place under the endpoint's limit, exactly: over all workers never more than the limit hold one.
     /// `true` without a limit.
     #[inline]
     pub(crate) fn try_hold(&self, member: &Member) -> bool {
+        if member.in_flight_max == 0 {
+            return true;
+        }
         let below = |held: u32| (held < member.in_flight_max).then_some(held + 1);
         // Relaxed: only the number itself is shared; nothing else is published by it.
-        member.in_flight_max == 0 || self.counts.held(member.slot).fetch_update(Relaxed, Relaxed, below).is_ok()
+        !self.is_full(member) && self.counts.held(member.slot).fetch_update(Relaxed, Relaxed, below).is_ok()
     }
 
     /// Gives back a place taken by [`try_hold`](Self::try_hold) of an endpoint with a limit.
@@ -180,13 +193,20 @@ impl Loads {
         self.counts.held(slot).fetch_sub(1, Relaxed);
     }
 
+    /// Counts a start. `turn`: whether it was picked, and so had its turn, or was chosen by something else.
     #[inline]
-    pub(crate) fn on_start(&mut self, slot: Slot, now: Instant) {
+    pub(crate) fn on_start(&mut self, slot: Slot, turn: bool) {
         self.count(slot, 1);
         let mine = &mut self.mine[slot.index()];
         mine.in_flight += 1;
-        mine.picks = mine.picks * decay(now.since(mine.picks_at), PICKS_TAU_NS) + 1.0;
-        mine.picks_at = now;
+        // Who was slow or full for long comes back a few turns behind and no more, or it would win every tie until it
+        // had made up for all it missed. Likewise who was ahead, by sticky sessions.
+        let slack = self.slack as i64;
+        let ahead = (mine.due.wrapping_sub(self.clock) as i64).clamp(-slack, slack);
+        mine.due = self.clock.wrapping_add_signed(ahead + mine.stride as i64);
+        if turn && ahead > 0 {
+            self.clock = self.clock.wrapping_add_signed(ahead);
+        }
     }
 
     #[inline]
@@ -234,7 +254,7 @@ mod tests {
                 let mut mine = loads(&counts, worker, 3);
                 scope.spawn(move || {
                     for i in 0..3000u64 {
-                        mine.on_start(Slot((i % 3) as u32), Instant(i));
+                        mine.on_start(Slot((i % 3) as u32), true);
                         if i % 2 == 0 {
                             mine.on_end(Slot((i % 3) as u32));
                         }
@@ -265,12 +285,21 @@ mod tests {
     }
 
     #[test]
-    fn recent_picks_fade_with_one_second() {
-        let mut mine = loads(&Counts::new(1), 0, 1);
-        mine.on_start(Slot(0), Instant(0));
-        mine.on_start(Slot(0), Instant(0));
-        let after = mine.recent_picks(Slot(0), Instant(SECOND_NS));
-        assert!((after - 2.0 * (-1.0f32).exp()).abs() < 1e-3, "{after}");
-        assert_eq!(mine.recent_picks(Slot(0), Instant(0)), 2.0, "reading changed it");
+    fn turns_come_by_weight_and_nobody_falls_more_than_four_behind() {
+        let specs = [(Slot(0), EndpointSpec::new("a").weight(3)), (Slot(1), EndpointSpec::new("b"))];
+        let counts = Counts::new(1).grown_to(2);
+        let mut mine = Loads::new(counts.clone(), 0);
+        mine.on_set(&EndpointSet::new(&specs), &counts);
+        let mut turn = |among: &[u32]| {
+            let due = among.iter().map(|&i| Slot(i)).min_by_key(|&s| mine.ahead(s)).unwrap();
+            assert_eq!(mine.ahead(due), mine.ahead(due), "reading changed it");
+            mine.on_start(due, true);
+            due.index()
+        };
+        let got: Vec<usize> = (0..400).map(|_| turn(&[0, 1])).collect();
+        assert_eq!(got.iter().filter(|&&s| s == 0).count(), 300);
+        (0..1000).for_each(|_| assert_eq!(turn(&[0]), 0));
+        let in_a_row = (0..100).take_while(|_| turn(&[0, 1]) == 1).count();
+        assert!((4..=6).contains(&in_a_row), "{in_a_row}");
     }
 }

@@ -8,7 +8,7 @@ use crate::params::{ParamError, Params};
 use crate::picker::{Algorithm, Seat};
 use crate::published::Published;
 use crate::set::{EndpointSet, Slot};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What workers see of a pool: the set, and counts with room for each of its slots.
 #[derive(Debug)]
@@ -26,8 +26,16 @@ pub struct Pool {
     counts: Counts,
     slots: BTreeMap<EndpointId, Slot>,
     /// Slots whose endpoint left, with the generation that no longer had it.
-    left: Vec<(Slot, u64)>,
+    left: Vec<Left>,
     slots_used: u32,
+}
+
+/// An endpoint that left, whose tickets may still be out.
+#[derive(Clone, Copy, Debug)]
+struct Left {
+    id: EndpointId,
+    slot: Slot,
+    generation: u64,
 }
 
 impl Pool {
@@ -38,17 +46,19 @@ impl Pool {
         Pool { published: Published::new(view), counts, slots: BTreeMap::new(), left: Vec::new(), slots_used: 0 }
     }
 
-    /// Replaces the endpoints. Those that stay keep slot and counts, whatever their order. Of specs with the same
-    /// identity the first counts.
+    /// Replaces the endpoints. Those that stay keep slot and counts, whatever their order, and so do those that come
+    /// back while their tickets are out, or a discovery that flaps would lose counts and double limits. Of specs with
+    /// the same identity the first counts.
     pub fn update(&mut self, specs: &[EndpointSpec]) {
         let mut placed: Vec<(Slot, EndpointSpec)> = Vec::with_capacity(specs.len());
         let mut slots = BTreeMap::new();
+        self.bring_back(specs);
         let mut free = self.reclaim();
         for spec in specs {
             if slots.contains_key(&spec.id) {
                 continue;
             }
-            let slot = self.slots.remove(&spec.id).or_else(|| free.pop()).unwrap_or_else(|| {
+            let slot = self.slots.remove(&spec.id).or_else(|| free.pop().map(|left| left.slot)).unwrap_or_else(|| {
                 self.slots_used += 1;
                 Slot(self.slots_used - 1)
             });
@@ -58,19 +68,26 @@ impl Pool {
         self.counts = self.counts.grown_to(self.slots_used as usize);
         let view = View { set: EndpointSet::new(&placed), counts: self.counts.clone() };
         let generation = self.published.publish(view);
-        // Free slots that were not needed are as good as just left: both are idle once all workers moved on.
-        let gone = std::mem::replace(&mut self.slots, slots).into_values().chain(free);
-        self.left.extend(gone.map(|slot| (slot, generation)));
+        let gone = std::mem::replace(&mut self.slots, slots);
+        self.left.extend(gone.into_iter().map(|(id, slot)| Left { id, slot, generation }));
+        self.left.extend(free); // not needed this time
+    }
+
+    /// Endpoints that left and are configured again take their old slots.
+    fn bring_back(&mut self, specs: &[EndpointSpec]) {
+        if !self.left.is_empty() {
+            let wanted: BTreeSet<EndpointId> = specs.iter().map(|s| s.id).collect();
+            let back = self.left.extract_if(.., |left| wanted.contains(&left.id));
+            self.slots.extend(back.map(|left| (left.id, left.slot)));
+        }
     }
 
     /// Slots that no worker can pick any more and whose last ticket ended.
-    fn reclaim(&mut self) -> Vec<Slot> {
+    fn reclaim(&mut self) -> Vec<Left> {
         let oldest = self.published.oldest_seen();
         let counts = &self.counts;
-        let idle = |&(slot, generation): &(Slot, u64)| generation <= oldest && counts.in_flight(slot) == 0;
-        let (free, left) = self.left.iter().copied().partition(idle);
-        self.left = left;
-        free.into_iter().map(|(slot, _): (Slot, u64)| slot).collect()
+        let idle = |left: &mut Left| left.generation <= oldest && counts.in_flight(left.slot) == 0;
+        self.left.extract_if(.., idle).collect()
     }
 
     /// The slot of an endpoint, if configured.

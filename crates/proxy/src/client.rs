@@ -2,7 +2,7 @@
 
 use crate::buffer::Buf;
 use crate::deadline::{Elapsed, Timer};
-use crate::http1::{self, Limits, Reject, reject};
+use crate::http1::{self, Reject, reject};
 use crate::stats::ListenerStats;
 use crate::stream::Stream;
 use crate::worker::{Worker, WorkerListener};
@@ -10,6 +10,7 @@ use rustix::fd::OwnedFd;
 use std::future::poll_fn;
 use std::io::Write;
 use std::net::{IpAddr, SocketAddr};
+use std::pin::pin;
 use std::task::{Poll, ready};
 use std::time::Duration;
 
@@ -85,7 +86,7 @@ impl<'w> Client<'w> {
         let limits = &settings.limits;
         let mut partial: Vec<u8> = Vec::new();
         if let Some(held) = held {
-            match head_in(&held, limits) {
+            match http1::head_len(held.filled(), limits) {
                 Ok(Some(len)) => return Next::Head(held, len),
                 Ok(None) => partial = held.filled().to_vec(),
                 Err(reject) => return Next::Refused(reject),
@@ -95,7 +96,7 @@ impl<'w> Client<'w> {
             if first || !partial.is_empty() { settings.timeouts.client_header } else { settings.timeouts.client_idle };
         self.timer.set(self.timer.tick_after(wait));
         loop {
-            let (n, buf) = match self.timer.limit(self.read_after(&partial)).await {
+            let (n, buf) = match self.timer.limit(pin!(self.read_after(&partial))).await {
                 Ok(Some(read)) => read,
                 Ok(None) => return Next::End,
                 Err(Elapsed) if partial.is_empty() && !first => return Next::End,
@@ -104,7 +105,7 @@ impl<'w> Client<'w> {
             if n == 0 {
                 return Next::End;
             }
-            match head_in(&buf, limits) {
+            match http1::head_len(buf.filled(), limits) {
                 Ok(Some(len)) => return Next::Head(buf, len),
                 Ok(None) => {}
                 Err(reject) => return Next::Refused(reject),
@@ -140,7 +141,7 @@ impl<'w> Client<'w> {
             return 0;
         }
         self.timer.set(self.timer.tick_after(LINGER));
-        match self.timer.limit(self.stream.write_all(&mut buf)).await {
+        match self.timer.limit(pin!(self.stream.write_all(&mut buf))).await {
             Ok(Ok(())) => reply.len() as u64,
             _ => 0,
         }
@@ -160,15 +161,6 @@ impl<'w> Client<'w> {
                 }
             }
         };
-        let _ = self.timer.limit(discard).await;
-    }
-}
-
-/// The length of the head in the buffer, if it is whole.
-fn head_in(buf: &Buf, limits: &Limits) -> Result<Option<usize>, Reject> {
-    match http1::head_len(buf.filled())? {
-        Some(len) if len > limits.head => Err(Reject::HeadTooLarge),
-        None if buf.len() >= limits.head => Err(Reject::HeadTooLarge),
-        found => Ok(found),
+        let _ = self.timer.limit(pin!(discard)).await;
     }
 }

@@ -6,7 +6,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::future::{Future, poll_fn};
-use std::pin::pin;
+use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Poll, Waker};
 use std::time::Duration;
@@ -139,13 +139,12 @@ impl Timer {
     }
 
     /// Runs `future` until it ends or the deadline passes. The future gets the first word: one that is ready counts
-    /// even after the deadline.
+    /// even after the deadline. It comes pinned, as a future that takes another by value holds it twice.
     ///
     /// # Errors
     /// The deadline passed first.
     #[inline]
-    pub async fn limit<F: Future>(&self, future: F) -> Result<F::Output, Elapsed> {
-        let mut future = pin!(future);
+    pub async fn limit<F: Future>(&self, mut future: Pin<&mut F>) -> Result<F::Output, Elapsed> {
         poll_fn(|cx| {
             if let Poll::Ready(output) = future.as_mut().poll(cx) {
                 return Poll::Ready(Ok(output));
@@ -177,10 +176,12 @@ impl Drop for Timer {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::pin::pin;
     use std::task::Context;
 
     fn fired(timer: &Timer) -> bool {
-        let mut never = pin!(timer.limit(std::future::pending::<()>()));
+        let never = pin!(std::future::pending::<()>());
+        let mut never = pin!(timer.limit(never));
         never.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_ready()
     }
 

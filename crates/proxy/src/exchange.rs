@@ -20,6 +20,7 @@ use evenkeel_balance::{Clock, Outcome, Slot};
 use evenkeel_config::plan::RouteTimeouts;
 use std::io;
 use std::mem::MaybeUninit;
+use std::pin::pin;
 
 /// How a client connection goes on after a request.
 pub enum After {
@@ -216,21 +217,22 @@ async fn at_endpoint<'c>(
         let reused = idle.is_some();
         let connect_by = client.timer.tick_after(opened.timeouts.connect).min(opened.deadline);
         client.timer.set(connect_by);
-        let (stream, n) = match client.timer.limit(reach(client, record, opened.pool, slot, idle.take(), out)).await {
-            Ok(Ok(reached)) => reached,
-            // It had closed the idle connection, and took nothing: a new one will do.
-            Ok(Err(_)) if reused => continue,
-            result => {
-                let (kind, status, why) = match result {
-                    Ok(Err(error)) => (ErrorKind::Connect, 502, error.to_string()),
-                    _ => (ErrorKind::Timeout, 504, "no connection in time".to_string()),
-                };
-                endpoint_stats.errors[kind as usize].add(1);
-                ticket.end(Outcome::Failure { retry_after_ns: None });
-                let why = format!("pool \"{}\": cannot connect to endpoint {}: {why}", pool.name, endpoint.name);
-                return Tried::Unreachable(Reply { status, why });
-            }
-        };
+        let (stream, n) =
+            match client.timer.limit(pin!(reach(client, record, opened.pool, slot, idle.take(), out))).await {
+                Ok(Ok(reached)) => reached,
+                // It had closed the idle connection, and took nothing: a new one will do.
+                Ok(Err(_)) if reused => continue,
+                result => {
+                    let (kind, status, why) = match result {
+                        Ok(Err(error)) => (ErrorKind::Connect, 502, error.to_string()),
+                        _ => (ErrorKind::Timeout, 504, "no connection in time".to_string()),
+                    };
+                    endpoint_stats.errors[kind as usize].add(1);
+                    ticket.end(Outcome::Failure { retry_after_ns: None });
+                    let why = format!("pool \"{}\": cannot connect to endpoint {}: {why}", pool.name, endpoint.name);
+                    return Tried::Unreachable(Reply { status, why });
+                }
+            };
         out.advance(n);
         record.phase.set(Phase::Head);
         let again = reused && opened.idempotent && opened.body.is_done() && out.is_small();

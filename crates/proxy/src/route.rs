@@ -28,7 +28,7 @@ impl Router {
         let ids: Vec<RouteId> = plan.routes_on(listener).filter_map(index).collect();
         if let [only] = ids[..]
             && plan.routes[only].hosts.is_empty()
-            && plan.routes[only].path == PathPattern::Any
+            && takes_any(&plan.routes[only].path)
         {
             router.sole = Some(only);
         }
@@ -86,6 +86,14 @@ impl Router {
             self.wildcard.iter().filter(fits).find_map(|(_, paths)| at(paths))
         };
         exact().or_else(wildcard).or_else(|| at(&self.any))
+    }
+}
+
+/// Whether every path matches: none was given, or just a rest (`/{*rest}`).
+fn takes_any(path: &PathPattern) -> bool {
+    match path {
+        PathPattern::Any => true,
+        PathPattern::Pattern(pattern) => pattern.starts_with("/{*"),
     }
 }
 

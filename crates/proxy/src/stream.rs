@@ -28,11 +28,6 @@ impl Stream {
         Stream { registered: OnceCell::new(), fd }
     }
 
-    /// The descriptor, for socket options.
-    pub fn fd(&self) -> &OwnedFd {
-        &self.fd
-    }
-
     #[inline]
     fn registered(&self) -> io::Result<&AsyncFd<RawFd>> {
         match self.registered.get() {
@@ -143,16 +138,6 @@ impl Stream {
                 }
             }
         }
-    }
-
-    /// Waits until a connection under way is established.
-    ///
-    /// # Errors
-    /// Why it was not.
-    pub async fn connected(&self) -> io::Result<()> {
-        let registered = self.registered()?;
-        poll_fn(|cx| registered.poll_write_ready(cx).map_ok(|mut guard| guard.retain_ready())).await?;
-        rustix::net::sockopt::socket_error(&self.fd)?.map_err(Into::into)
     }
 
     /// Says that no more bytes will be written. Errors do not matter: the peer may be gone.

@@ -71,23 +71,35 @@ impl Talk<'_, '_> {
         again: bool,
     ) -> Result<Answered, Fault> {
         self.allow(self.timeouts.response);
-        let all = async {
-            if out.unsent().is_empty() && body.is_done() {
-                out.let_go(again);
-                return self.download(ticket).await;
-            }
-            let (mut body_done, mut upload) = (false, pin!(self.upload(body, out, again)));
-            let mut download = pin!(self.download(ticket));
-            poll_fn(|cx| {
-                if !body_done && let Poll::Ready(sent) = upload.as_mut().poll(cx) {
-                    body_done = true;
-                    sent?;
-                }
-                download.as_mut().poll(cx)
-            })
-            .await
+        let timer = &self.client.timer;
+        let done = if out.unsent().is_empty() && body.is_done() {
+            out.let_go(again);
+            timer.limit(pin!(self.download(ticket))).await
+        } else {
+            // Boxed, as most requests have come whole: they need not carry room for this.
+            timer.limit(Box::pin(self.both_ways(ticket, body, out, again)).as_mut()).await
         };
-        self.client.timer.limit(all).await.unwrap_or(Err(Fault::TimedOut))
+        done.unwrap_or(Err(Fault::TimedOut))
+    }
+
+    /// Relays the request and the response at once.
+    async fn both_ways(
+        &self,
+        ticket: &mut InFlight<'_>,
+        body: &mut Body,
+        out: &mut Outgoing<'_>,
+        again: bool,
+    ) -> Result<Answered, Fault> {
+        let (mut sent, mut upload) = (false, pin!(self.upload(body, out, again)));
+        let mut download = pin!(self.download(ticket));
+        poll_fn(|cx| {
+            if !sent && let Poll::Ready(result) = upload.as_mut().poll(cx) {
+                sent = true;
+                result?;
+            }
+            download.as_mut().poll(cx)
+        })
+        .await
     }
 
     /// Gives what is due next so much time, within the time for the whole.
@@ -136,9 +148,8 @@ impl Talk<'_, '_> {
         }
         loop {
             let head_len = loop {
-                match http1::head_len(buf.filled()).map_err(Fault::Response)? {
+                match http1::head_len(buf.filled(), &RESPONSE_LIMITS).map_err(Fault::Response)? {
                     Some(len) => break len,
-                    None if buf.spare().is_empty() => return Err(Fault::Response(Reject::HeadTooLarge)),
                     None => match self.upstream.read(&mut buf).await {
                         Ok(n) if n > 0 => {}
                         _ => return Err(Fault::CutShort),
@@ -206,7 +217,7 @@ impl Talk<'_, '_> {
         self.record.ttfb_ns.set(Some(now.since(self.record.began)));
         self.record.phase.set(Phase::Data);
         if switch {
-            return self.tunnel(buf).await;
+            return Box::pin(self.tunnel(buf)).await;
         }
         // Bytes behind the response belong to no request: the connection must not carry another one.
         answered.reusable &= send == buf.len();

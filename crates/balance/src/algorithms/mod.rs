@@ -1,13 +1,26 @@
 //! Which algorithms are there? The registry: one row each, which drives config names, help, reference docs, contract
 //! tests, benches and the simulator. A new algorithm is its file, a `mod` line and a row.
 
+pub mod first;
+pub mod leastconn;
+pub mod maglev;
+pub mod peak_ewma;
+pub mod prequal;
 pub mod random;
 pub mod round_robin;
 
 use crate::picker::Algorithm;
 
 /// Every algorithm, in the order in which docs list them. The first is the default.
-pub static ALL: &[&Algorithm] = &[&random::ALGORITHM, &round_robin::ALGORITHM];
+pub static ALL: &[&Algorithm] = &[
+    &random::ALGORITHM,
+    &leastconn::ALGORITHM,
+    &round_robin::ALGORITHM,
+    &peak_ewma::ALGORITHM,
+    &prequal::ALGORITHM,
+    &maglev::ALGORITHM,
+    &first::ALGORITHM,
+];
 
 /// The algorithm of that name or alias.
 pub fn find(name: &str) -> Option<&'static Algorithm> {

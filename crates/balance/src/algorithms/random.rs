@@ -5,7 +5,7 @@
 use crate::draw::{self, DRAWS_MAX};
 use crate::params::{Kind, Param, Params, Value};
 use crate::picker::{Algorithm, Needs, NoPick, PickContext, Picker, Promises};
-use crate::set::{Member, Slot};
+use crate::set::Slot;
 
 /// The row of the registry.
 pub static ALGORITHM: Algorithm = Algorithm {
@@ -48,31 +48,46 @@ impl Random {
 impl Picker for Random {
     #[inline]
     fn choose(&mut self, cx: &mut PickContext<'_>) -> Result<Slot, NoPick> {
-        let draws = draw::distinct(cx, self.draws);
-        let members = cx.set.members();
-        let Some((&first, rest)) = draws.as_slice().split_first() else { return Err(cx.refusal()) };
-        let mut best = &members[first as usize];
-        let mut best_in_flight = cx.loads.in_flight(best.slot);
-        let mut rule = "the only one drawn";
-        for &index in rest {
-            let other = &members[index as usize];
-            let in_flight = cx.loads.in_flight(other.slot);
-            // In flight per weight, by cross-multiplication: exact, and no division.
-            let (a, b) = (scaled(best_in_flight, other.weight), scaled(in_flight, best.weight));
-            let wins = if a == b { tie(cx, best, other, &mut rule) } else { by_load(b < a, &mut rule) };
-            if wins {
-                (best, best_in_flight) = (other, in_flight);
-            }
-        }
-        let slot = best.slot;
-        if let Some(trace) = cx.trace.as_deref_mut() {
-            for &i in draws.as_slice() {
-                trace.candidate(&members[i as usize], cx.loads, None);
-            }
-            trace.rule = rule;
-        }
-        Ok(slot)
+        less_loaded(cx, self.draws)
     }
+}
+
+/// Draws and compares; also for algorithms that have nothing better to go by at the moment.
+///
+/// # Errors
+/// Why none could be drawn.
+#[inline]
+pub(super) fn less_loaded(cx: &mut PickContext<'_>, draws: usize) -> Result<Slot, NoPick> {
+    let drawn = draw::distinct(cx, draws);
+    let members = cx.set.members();
+    let Some((&first, rest)) = drawn.as_slice().split_first() else { return Err(cx.refusal()) };
+    let mut best = &members[first as usize];
+    let mut best_in_flight = cx.loads.in_flight(best.slot);
+    let mut rule = draw::ONLY_ONE;
+    for &index in rest {
+        let other = &members[index as usize];
+        let in_flight = cx.loads.in_flight(other.slot);
+        // In flight per weight, by cross-multiplication: exact, and no division. Less loaded is who would with this
+        // request be no more loaded than the other is without it; anything less is the grain of whole requests, and
+        // taking it for load would cost unequal weights their shares at low load. For equal weights: fewer in flight.
+        let (a, b) = (scaled(best_in_flight, other.weight), scaled(in_flight, best.weight));
+        let wins = match () {
+            () if b + u64::from(best.weight) <= a => by_load(true, &mut rule),
+            () if a + u64::from(other.weight) <= b => by_load(false, &mut rule),
+            () => draw::wins_tie(cx, best, other, &mut rule),
+        };
+        if wins {
+            (best, best_in_flight) = (other, in_flight);
+        }
+    }
+    let slot = best.slot;
+    if let Some(trace) = cx.trace.as_deref_mut() {
+        for &i in drawn.as_slice() {
+            trace.candidate(&members[i as usize], cx.loads, None);
+        }
+        trace.rule = rule;
+    }
+    Ok(slot)
 }
 
 #[inline]
@@ -84,20 +99,6 @@ fn scaled(in_flight: u32, weight: u32) -> u64 {
 fn by_load(wins: bool, rule: &mut &'static str) -> bool {
     *rule = "fewer in flight per weight";
     wins
-}
-
-/// Whether `other` wins a tie of loads: by fewer recent picks per weight, so that a large pool at low load, where
-/// nearly all show 0 in flight, does not fall back to blind chance; then by a coin.
-#[inline]
-fn tie(cx: &mut PickContext<'_>, best: &Member, other: &Member, rule: &mut &'static str) -> bool {
-    let a = cx.loads.recent_picks(best.slot, cx.now) * other.weight as f32;
-    let b = cx.loads.recent_picks(other.slot, cx.now) * best.weight as f32;
-    if a == b {
-        *rule = "a coin: equal in flight and recent picks";
-        return cx.rng.coin();
-    }
-    *rule = "fewer recent picks per weight, in flight being equal";
-    b < a
 }
 
 #[cfg(test)]

@@ -40,6 +40,8 @@ struct RoundRobin {
     stride: Vec<u64>,
     /// The virtual time of the latest pick.
     clock: u64,
+    /// Whose turn it was at the latest choice.
+    turn: Option<Slot>,
 }
 
 impl Picker for RoundRobin {
@@ -47,6 +49,7 @@ impl Picker for RoundRobin {
     fn choose(&mut self, cx: &mut PickContext<'_>) -> Result<Slot, NoPick> {
         let admits = |slot: u32| cx.set.get(Slot(slot)).is_some_and(|m| cx.admits(m));
         let slot = self.due.first_where(admits).map(Slot).ok_or_else(|| cx.refusal())?;
+        self.turn = Some(slot);
         if let Some(trace) = cx.trace.as_deref_mut() {
             let due = self.due.key(slot.0).unwrap_or_default() as f64 / ROUND as f64;
             cx.set.get(slot).into_iter().for_each(|m| trace.candidate(m, cx.loads, Some(due)));
@@ -79,7 +82,8 @@ impl Picker for RoundRobin {
     #[inline]
     fn on_start(&mut self, slot: Slot, _loads: &Loads, _now: Instant) {
         let Some(due) = self.due.key(slot.0) else { return };
-        if self.due.first() == Some(slot.0) {
+        // Only a turn moves the clock, also past one that is due but full; what a sticky session takes ahead does not.
+        if self.turn.take() == Some(slot) {
             self.clock = self.clock.max(due);
         }
         // Who was full for long comes back at most one round behind, or it would get a burst of all it missed.

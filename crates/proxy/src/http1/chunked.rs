@@ -12,9 +12,19 @@ const TRAILERS_MAX: u32 = 16 * 1024;
 /// Hexadecimal digits of a chunk size: 2^60 bytes are enough for anybody, and 64 bits cannot overflow.
 const SIZE_DIGITS_MAX: u8 = 15;
 
-/// Trailer fields that would change where a message ends or goes, if a later reader merged them into the head.
-const NOT_IN_TRAILERS: [&[u8]; 6] =
-    [b"content-length", b"transfer-encoding", b"host", b"connection", b"trailer", b"content-encoding"];
+/// Trailer fields that would change where a message ends, where it goes or whom it comes from, if a later reader merged
+/// them into the head.
+const NOT_IN_TRAILERS: [&[u8]; 9] = [
+    b"content-length",
+    b"transfer-encoding",
+    b"host",
+    b"connection",
+    b"trailer",
+    b"content-encoding",
+    b"x-forwarded-for",
+    b"x-forwarded-proto",
+    b"x-forwarded-host",
+];
 const NAME_KEPT: usize = 18;
 
 /// The state of one chunked body.
@@ -192,6 +202,7 @@ mod tests {
         for bad in [
             "0\r\nContent-Length: 5\r\n\r\n",
             "0\r\nHOST: a\r\n\r\n",
+            "0\r\nA: b\r\nX-Forwarded-For: 127.0.0.1\r\n\r\n",
             "0\r\n a: b\r\n\r\n",
             "0\r\nab\r\n\r\n",
             "0\r\na : b\r\n\r\n",

@@ -45,25 +45,30 @@ pub enum Version {
     V11,
 }
 
-/// Where a head ends: the length up to and with its empty line, or `None` while that has not come.
+/// Where a head ends: the length up to and with its empty line, or `None` while that has not come. Looks at no more
+/// bytes than the limit, so that the answer does not depend on how many more came along.
 ///
 /// # Errors
-/// A line that ends in a bare LF (RFC 9112 section 2.2 lets a recipient take it; those who do disagree with those who
-/// do not about where messages end, and that is how requests are smuggled).
+/// No end within the limit. A line that ends in a bare LF (RFC 9112 section 2.2 lets a recipient take it; those who do
+/// disagree with those who do not about where messages end, and that is how requests are smuggled).
 #[inline]
-pub fn head_len(bytes: &[u8]) -> Result<Option<usize>, Reject> {
+pub fn head_len(bytes: &[u8], limits: &Limits) -> Result<Option<usize>, Reject> {
+    let bytes = &bytes[..bytes.len().min(limits.head)];
     let mut line = 0;
+    let mut begun = false;
     for lf in memchr_iter(b'\n', bytes) {
         if lf == 0 || bytes[lf - 1] != b'\r' {
             return Err(Reject::BareLf);
         }
         // Empty lines before a request line are allowed (section 2.2), so one ends a head only after some line.
-        if lf - 1 == line && line != leading_empty_lines(bytes) {
+        let empty = lf - 1 == line;
+        if empty && begun {
             return Ok(Some(lf + 1));
         }
+        begun |= !empty;
         line = lf + 1;
     }
-    Ok(None)
+    if bytes.len() == limits.head { Err(Reject::HeadTooLarge) } else { Ok(None) }
 }
 
 /// The bytes of the empty lines that some clients send after a body, before the next request.
@@ -78,6 +83,7 @@ mod tests {
 
     #[test]
     fn finds_the_end_of_a_head() {
+        let head_len = |bytes: &[u8]| head_len(bytes, &Limits::default());
         assert_eq!(head_len(b""), Ok(None));
         assert_eq!(head_len(b"GET / HTTP/1.1\r\n\r"), Ok(None));
         assert_eq!(head_len(b"GET / HTTP/1.1\r\n\r\nrest"), Ok(Some(18)));
@@ -86,5 +92,16 @@ mod tests {
         assert_eq!(head_len(b"\r\n\r\n"), Ok(None), "empty lines alone are no head");
         assert_eq!(head_len(b"GET / HTTP/1.1\n\n"), Err(Reject::BareLf));
         assert_eq!(head_len(b"\nGET"), Err(Reject::BareLf));
+    }
+
+    #[test]
+    fn a_head_over_the_limit_is_refused_whatever_came_behind_it() {
+        let limits = Limits { head: 18, fields: 1 };
+        assert_eq!(head_len(b"GET / HTTP/1.1\r\n\r\nrest", &limits), Ok(Some(18)));
+        assert_eq!(head_len(b"GET / HTTP/1.1\r\na", &limits), Ok(None));
+        for longer in ["GET / HTTP/1.1\r\nab", "GET /x HTTP/1.1\r\n\r\n", "GET / HTTP/1.1\r\nab\n\n"] {
+            assert_eq!(head_len(longer.as_bytes(), &limits), Err(Reject::HeadTooLarge), "{longer:?}");
+        }
+        assert_eq!(head_len(&b"\r\n".repeat(9), &limits), Err(Reject::HeadTooLarge), "empty lines count too");
     }
 }

@@ -2,66 +2,51 @@
 
 use std::fmt;
 
-/// Why a message was refused.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs)]
-pub enum Reject {
-    BareLf,
-    Malformed,
-    Version,
-    Target,
-    Connect,
-    HeadTooLarge,
-    TooManyFields,
-    HostMissing,
-    HostRepeated,
-    HostMalformed,
-    LengthAndChunked,
-    LengthRepeated,
-    LengthMalformed,
-    TransferEncoding,
-    TransferEncodingIn10,
-    Chunk,
-    Trailer,
-    SwitchNotAsked,
-}
+macro_rules! rejects {
+    ($($name:ident $status:literal $text:literal,)*) => {
+        /// Why a message was refused.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        #[allow(missing_docs)]
+        pub enum Reject { $($name,)* }
 
-impl Reject {
-    /// The status for the client when its request was refused.
-    pub fn status(self) -> u16 {
-        match self {
-            Reject::HeadTooLarge | Reject::TooManyFields => 431,
-            Reject::Version => 505,
-            Reject::Connect => 405,
-            Reject::TransferEncoding => 501,
-            _ => 400,
+        impl Reject {
+            /// Every reason.
+            pub const ALL: &[Reject] = &[$(Reject::$name,)*];
+
+            /// The status for the client when its request was refused.
+            pub fn status(self) -> u16 {
+                match self { $(Reject::$name => $status,)* }
+            }
         }
-    }
+
+        impl fmt::Display for Reject {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(match self { $(Reject::$name => $text,)* })
+            }
+        }
+    };
 }
 
-impl fmt::Display for Reject {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Reject::BareLf => "a line ends in a bare LF",
-            Reject::Malformed => "the head is malformed",
-            Reject::Version => "only HTTP/1.0 and HTTP/1.1 are spoken here",
-            Reject::Target => "the request target is malformed",
-            Reject::Connect => "CONNECT is not allowed",
-            Reject::HeadTooLarge => "the head is larger than allowed",
-            Reject::TooManyFields => "the head has more fields than allowed",
-            Reject::HostMissing => "Host is missing",
-            Reject::HostRepeated => "Host is repeated",
-            Reject::HostMalformed => "Host is malformed",
-            Reject::LengthAndChunked => "both Content-Length and Transfer-Encoding",
-            Reject::LengthRepeated => "Content-Length is repeated",
-            Reject::LengthMalformed => "Content-Length is not a number",
-            Reject::TransferEncoding => "a transfer coding other than chunked alone",
-            Reject::TransferEncodingIn10 => "Transfer-Encoding in HTTP/1.0",
-            Reject::Chunk => "a chunk is malformed",
-            Reject::Trailer => "a trailer field is malformed or not allowed there",
-            Reject::SwitchNotAsked => "101 was not asked for",
-        })
-    }
+// Name, status, text. The status is for requests: a response that is refused is a 502.
+rejects! {
+    BareLf 400 "a line ends in a bare LF",
+    Malformed 400 "the head is malformed",
+    Version 505 "only HTTP/1.0 and HTTP/1.1 are spoken here",
+    Target 400 "the request target is malformed",
+    Connect 405 "CONNECT is not allowed",
+    HeadTooLarge 431 "the head is larger than allowed",
+    TooManyFields 431 "the head has more fields than allowed",
+    HostMissing 400 "Host is missing",
+    HostRepeated 400 "Host is repeated",
+    HostMalformed 400 "Host is malformed",
+    LengthAndChunked 400 "both Content-Length and Transfer-Encoding",
+    LengthRepeated 400 "Content-Length is repeated",
+    LengthMalformed 400 "Content-Length is not a number",
+    TransferEncoding 501 "a transfer coding other than chunked alone",
+    TransferEncodingIn10 400 "Transfer-Encoding in HTTP/1.0",
+    Chunk 400 "a chunk is malformed",
+    Trailer 400 "a trailer field is malformed or not allowed there",
+    SwitchNotAsked 400 "101 was not asked for",
 }
 
 impl std::error::Error for Reject {}

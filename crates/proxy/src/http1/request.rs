@@ -25,6 +25,8 @@ pub struct Request<'h, 'b> {
     pub upgrade: bool,
     /// What follows the head.
     pub body: Body,
+    /// Whether a `Host` field goes on that names it.
+    host_kept: bool,
     head: &'b [u8],
     fields: &'h [Header<'b>],
     dropped: Dropped,
@@ -59,7 +61,7 @@ impl<'h, 'b> Request<'h, 'b> {
         match status {
             Ok(httparse::Status::Complete(len)) if len == head.len() => {}
             Err(httparse::Error::TooManyHeaders) => return Err(Reject::TooManyFields),
-            Err(httparse::Error::Version) => return Err(Reject::Version),
+            Err(httparse::Error::Version) if names_version(head) => return Err(Reject::Version),
             _ => return Err(Reject::Malformed),
         }
         let httparse::Request { method: Some(method), path: Some(path), version: Some(version), headers } = parsed
@@ -75,6 +77,7 @@ impl<'h, 'b> Request<'h, 'b> {
             keep_alive: false,
             upgrade: false,
             body: Body::EMPTY,
+            host_kept: false,
             head,
             fields: headers,
             dropped: Dropped::default(),
@@ -92,7 +95,13 @@ impl<'h, 'b> Request<'h, 'b> {
             match fields::kind(field.name) {
                 Kind::Other => continue,
                 Kind::Host if host.is_some() => return Err(Reject::HostRepeated),
-                Kind::Host => host = Some(field.value),
+                Kind::Host => {
+                    host = Some(field.value);
+                    // An empty one names nothing: one that does is written in its place.
+                    if field.value.is_empty() {
+                        self.dropped.set(i);
+                    }
+                }
                 Kind::ContentLength => framing.length(field.value)?,
                 Kind::TransferEncoding => framing.transfer_encoding(field.value)?,
                 Kind::Upgrade => {
@@ -113,10 +122,12 @@ impl<'h, 'b> Request<'h, 'b> {
             fields::drop_nominated(self.fields, &mut self.dropped);
         }
         self.host = match host {
+            Some(b"") => "",
             Some(value) => valid_host(value).ok_or(Reject::HostMalformed)?,
             None if self.version == Version::V11 => return Err(Reject::HostMissing),
             None => "",
         };
+        self.host_kept = !self.host.is_empty();
         self.body = match framing.stated(self.version)? {
             Stated::Chunked => Body::Chunked(Chunked::default()),
             Stated::Length(n) => Body::Length(n),
@@ -145,8 +156,9 @@ impl<'h, 'b> Request<'h, 'b> {
             return Err(Reject::Target);
         }
         match bytes.first() {
-            Some(b'/') => Ok(()),
+            // Whatever its target: an endpoint that takes it would make a tunnel of the connection.
             _ if self.method == "CONNECT" => Err(Reject::Connect),
+            Some(b'/') => Ok(()),
             Some(b'*') if bytes.len() == 1 && self.method == "OPTIONS" => Ok(()),
             _ => self.read_absolute_form(),
         }
@@ -160,7 +172,7 @@ impl<'h, 'b> Request<'h, 'b> {
         }
         let end = rest.find(['/', '?']).unwrap_or(rest.len());
         let (authority, path) = rest.split_at(end);
-        let authority = valid_host(authority.as_bytes()).filter(|a| !a.is_empty()).ok_or(Reject::Target)?;
+        let authority = valid_host(authority.as_bytes()).ok_or(Reject::Target)?;
         // A Host that disagrees is a request that two servers would route differently. RFC 9112 section 3.2.2 lets the
         // target win; refusing is safer and no real client sends it.
         if !self.host.is_empty() && !self.host.eq_ignore_ascii_case(authority) {
@@ -218,20 +230,12 @@ impl<'h, 'b> Request<'h, 'b> {
         put(" ");
         put(self.target);
         put(" HTTP/1.1\r\n");
-        if self.host.is_empty() {
+        if !self.host_kept {
             put("Host: ");
-            put(forward.host_if_none);
+            put(if self.host.is_empty() { forward.host_if_none } else { self.host });
             put("\r\n");
         }
-        if self.host.is_empty() && self.field("host").is_some() {
-            // An empty Host of an HTTP/1.0 client stands for none; it was replaced above.
-            let mut dropped = self.dropped;
-            let hosts = self.fields.iter().enumerate().filter(|(_, f)| fields::kind(f.name) == Kind::Host);
-            hosts.for_each(|(i, _)| dropped.set(i));
-            fields::copy_kept(self.head, self.fields, &dropped, out);
-        } else {
-            fields::copy_kept(self.head, self.fields, &self.dropped, out);
-        }
+        fields::copy_kept(self.head, self.fields, &self.dropped, out);
         let mut put = |s: &str| out.extend_from_slice(s.as_bytes());
         if self.upgrade {
             put("Connection: upgrade\r\n");
@@ -250,15 +254,54 @@ impl<'h, 'b> Request<'h, 'b> {
     }
 }
 
+/// Whether a request line is well-formed but for the number of its version; else it is not HTTP at all.
+#[cold]
+fn names_version(head: &[u8]) -> bool {
+    let line = head.split(|&b| b == b'\r').next().unwrap_or_default();
+    let mut words = line.split(|&b| b == b' ').skip(2);
+    let version = words.next().and_then(|word| word.strip_prefix(b"HTTP/")).unwrap_or_default();
+    words.next().is_none() && version.first().is_some_and(u8::is_ascii_digit)
+}
+
 /// A DNS name has 253 bytes at most; more is an attack on whoever stores it.
 const HOST_MAX: usize = 512;
 
-/// A host with an optional port: no user, no spaces, no path.
+/// What a host's name may be made of (RFC 3986 section 3.2.2).
+const IN_NAME: [bool; 256] = table(b"-._~%!$&'()*+,;=");
+/// What an address in brackets may be made of, with a zone.
+const IN_BRACKETS: [bool; 256] = table(b"-._~%:");
+
+const fn table(others: &[u8]) -> [bool; 256] {
+    let mut table = [false; 256];
+    let mut b = 0;
+    while b < 128 {
+        table[b] = (b as u8).is_ascii_alphanumeric();
+        b += 1;
+    }
+    let mut i = 0;
+    while i < others.len() {
+        table[others[i] as usize] = true;
+        i += 1;
+    }
+    table
+}
+
+/// A host with an optional port: no user, no spaces, no path, and nothing that two readers could split differently.
 #[inline]
 fn valid_host(value: &[u8]) -> Option<&str> {
-    let fits = |b: &u8| b.is_ascii_alphanumeric() || b"-._~:[]%!$&'()*+,;=".contains(b);
-    let text = std::str::from_utf8(value).ok()?;
-    (value.len() <= HOST_MAX && value.iter().all(fits)).then_some(text)
+    let all = |part: &[u8], table: &[bool; 256]| !part.is_empty() && part.iter().all(|&b| table[usize::from(b)]);
+    let (fits, port) = match value.strip_prefix(b"[") {
+        None => {
+            let end = memchr::memchr(b':', value).unwrap_or(value.len());
+            (all(&value[..end], &IN_NAME), &value[end..])
+        }
+        Some(rest) => {
+            let end = memchr::memchr(b']', rest)?;
+            (all(&rest[..end], &IN_BRACKETS), &rest[end + 1..])
+        }
+    };
+    let port_fits = port.is_empty() || port[0] == b':' && port[1..].iter().all(u8::is_ascii_digit);
+    (fits && port_fits && value.len() <= HOST_MAX).then(|| std::str::from_utf8(value).ok())?
 }
 
 #[cfg(test)]

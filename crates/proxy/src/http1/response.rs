@@ -54,6 +54,10 @@ impl<'h, 'b> Response<'h, 'b> {
         if head.len() > limits.head {
             return Err(Reject::HeadTooLarge);
         }
+        // Only a request may come behind empty lines.
+        if head.first() != Some(&b'H') {
+            return Err(Reject::Malformed);
+        }
         let mut parsed = httparse::Response::new(&mut []);
         let config = httparse::ParserConfig::default();
         let room = &mut room[..limits.fields.min(FIELDS_MAX)];
@@ -107,6 +111,10 @@ impl<'h, 'b> Response<'h, 'b> {
             return Err(Reject::SwitchNotAsked);
         }
         let stated = framing.stated(self.version)?;
+        if self.status < 200 || self.status == 204 {
+            // They never have a body (RFC 9110 sections 15.2 and 15.3.5): what promises one would mislead a reader.
+            self.drop_framing();
+        }
         let none = asked.head || self.status < 200 || self.status == 204 || self.status == 304;
         self.body = match stated {
             _ if none => Body::EMPTY,
@@ -120,6 +128,15 @@ impl<'h, 'b> Response<'h, 'b> {
         };
         self.keep_alive = wants && self.body != Body::UntilClose;
         Ok(())
+    }
+
+    #[cold]
+    fn drop_framing(&mut self) {
+        for (i, field) in self.fields.iter().enumerate() {
+            if matches!(fields::kind(field.name), Kind::ContentLength | Kind::TransferEncoding) {
+                self.dropped.set(i);
+            }
+        }
     }
 
     /// Whether this is interim: another response follows (RFC 9110 section 15.2).
@@ -142,7 +159,8 @@ impl<'h, 'b> Response<'h, 'b> {
             && self.status != 101
     }
 
-    /// Appends the head that goes back to the client. A body in chunks loses its framing towards an HTTP/1.0 client.
+    /// Appends the head that goes back to the client. Towards an HTTP/1.0 client, who knows
+    /// no transfer codings, a body in chunks loses its framing.
     #[inline]
     pub fn write(&self, towards: Towards, out: &mut Vec<u8>) {
         let status = [self.status / 100, self.status / 10 % 10, self.status % 10].map(|d| b'0' + d as u8);
@@ -151,7 +169,7 @@ impl<'h, 'b> Response<'h, 'b> {
         out.extend_from_slice(b" ");
         out.extend_from_slice(self.reason.as_bytes());
         out.extend_from_slice(b"\r\n");
-        if towards.version == Version::V10 && matches!(self.body, Body::Chunked(_)) {
+        if towards.version == Version::V10 {
             let mut dropped = self.dropped;
             let codings =
                 self.fields.iter().enumerate().filter(|(_, f)| fields::kind(f.name) == Kind::TransferEncoding);

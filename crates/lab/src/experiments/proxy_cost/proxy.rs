@@ -194,7 +194,7 @@ fn evenkeel(site: &Site) -> String {
         }
         Setup::Plain | Setup::CloseUpstream => String::new(),
     };
-    let idle = if site.setup == Setup::CloseUpstream { "idle_max = 0\n" } else { "" };
+    let idle = if site.setup == Setup::CloseUpstream { "limits = { idle_per_endpoint = 0 }\n" } else { "" };
     let [first, second] = site.endpoints;
     format!(
         r#"version = 1

@@ -1,0 +1,135 @@
+//! First: the earliest listed endpoint with room.
+//! Source: HAProxy `balance first`.
+//! Use with limits, so that the later endpoints can sleep, or for a standby. Not to spread load: it does the opposite.
+
+use crate::balancer::End;
+use crate::loads::Loads;
+use crate::picker::{Algorithm, Needs, NoPick, PickContext, Picker, Promises};
+use crate::set::{EndpointSet, Slot};
+use crate::time::Instant;
+
+/// The row of the registry.
+pub static ALGORITHM: Algorithm = Algorithm {
+    name: "first",
+    aliases: &["failover"],
+    summary: "the earliest listed endpoint that is up and below its limit gets the request",
+    docs: include_str!("docs/first.md"),
+    source: "HAProxy, balance first",
+    needs: Needs { key: false, in_flight: true, latency: false, probes: false },
+    promises: Promises {
+        shares_when_idle: false,
+        shares_when_busy: false,
+        shares_whatever_the_load: false,
+        affinity: false,
+    },
+    params: &[],
+    table: None,
+    new: |_, seat| Ok(Box::new(First { alone: seat.workers <= 1, ..First::default() })),
+};
+
+#[derive(Default)]
+struct First {
+    /// Whether every end of the pool is ours to see.
+    alone: bool,
+    /// No member before this one has room. Stays 0 with sibling workers, as we do not see their ends.
+    from: usize,
+    /// By slot, its place in the list.
+    position: Vec<u32>,
+}
+
+impl Picker for First {
+    #[inline]
+    fn choose(&mut self, cx: &mut PickContext<'_>) -> Result<Slot, NoPick> {
+        let members = cx.set.members();
+        let from = self.from.min(members.len());
+        let mut full_so_far = self.alone;
+        for m in &members[from..] {
+            if cx.admits(m) {
+                if let Some(trace) = cx.trace.as_deref_mut() {
+                    trace.candidate(m, cx.loads, None);
+                    trace.rule = "the earliest listed with room";
+                }
+                return Ok(m.slot);
+            }
+            // One that was merely tried has room for the next request.
+            full_so_far &= cx.loads.is_full(m);
+            self.from += usize::from(full_so_far);
+        }
+        Err(cx.refusal())
+    }
+
+    fn on_set(&mut self, set: &EndpointSet, _loads: &Loads, _now: Instant) {
+        self.from = 0;
+        self.position.clear();
+        self.position.resize(set.slots(), u32::MAX);
+        set.members().iter().enumerate().for_each(|(i, m)| self.position[m.slot.index()] = i as u32);
+    }
+
+    #[inline]
+    fn on_end(&mut self, slot: Slot, _end: &End, _loads: &Loads) {
+        // Of one that left the set the place is the highest number, or is not there.
+        let position = self.position.get(slot.index()).map_or(usize::MAX, |&p| p as usize);
+        self.from = self.from.min(position);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::picker::Seat;
+    use crate::{Balancer, EndpointSpec, Instant, NoPick, Outcome, Params, Pool, Request, Ticket};
+
+    fn pool(workers: u32) -> Pool {
+        let mut pool = Pool::new(workers);
+        pool.update(&["a", "b", "c"].map(|n| EndpointSpec::new(n).in_flight_max(2)));
+        pool
+    }
+
+    fn balancer(pool: &Pool, seat: Seat) -> Balancer {
+        pool.balancer(&super::ALGORITHM, &Params::defaults(&[]), seat, 1).unwrap()
+    }
+
+    fn start(b: &mut Balancer) -> Result<Ticket, NoPick> {
+        b.start(&Request::default(), Instant(0))
+    }
+
+    #[test]
+    fn fills_one_after_the_other_and_comes_back() {
+        let pool = pool(1);
+        let mut b = balancer(&pool, Seat::default());
+        let mut held: Vec<_> = (0..6).map(|_| start(&mut b).unwrap()).collect();
+        assert_eq!(held.iter().map(|t| t.slot().index()).collect::<Vec<_>>(), [0, 0, 1, 1, 2, 2]);
+        assert_eq!(start(&mut b).unwrap_err(), NoPick::AllFull);
+        for at in [5, 2, 0] {
+            b.end(held.remove(at), Outcome::Success, Instant(1));
+        }
+        let again: Vec<_> = (0..3).map(|_| start(&mut b).unwrap()).collect();
+        assert_eq!(again.iter().map(|t| t.slot().index()).collect::<Vec<_>>(), [0, 1, 2]);
+        held.into_iter().chain(again).for_each(|t| b.end(t, Outcome::Success, Instant(2)));
+    }
+
+    #[test]
+    fn sees_the_room_that_a_sibling_made() {
+        let pool = pool(2);
+        let mut siblings = [0, 1].map(|worker| balancer(&pool, Seat { worker, workers: 2 }));
+        let theirs = [0, 1].map(|_| start(&mut siblings[1]).unwrap());
+        let ours = start(&mut siblings[0]).unwrap();
+        assert_eq!(ours.slot().index(), 1);
+        for t in theirs {
+            siblings[1].end(t, Outcome::Success, Instant(1));
+        }
+        let next = start(&mut siblings[0]).unwrap();
+        assert_eq!(next.slot().index(), 0);
+        [ours, next].into_iter().for_each(|t| siblings[0].end(t, Outcome::Success, Instant(1)));
+    }
+
+    #[test]
+    fn a_retry_goes_on_and_the_next_request_starts_over() {
+        let pool = pool(1);
+        let mut b = balancer(&pool, Seat::default());
+        let a = pool.view().set.members()[0].slot;
+        let retry = b.start(&Request { tried: &[a], ..Request::default() }, Instant(0)).unwrap();
+        let next = start(&mut b).unwrap();
+        assert_eq!((retry.slot().index(), next.slot()), (1, a));
+        [retry, next].into_iter().for_each(|t| b.end(t, Outcome::Success, Instant(1)));
+    }
+}

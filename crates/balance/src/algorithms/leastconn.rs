@@ -1,0 +1,383 @@
+//! Least connections: the endpoint with the fewest requests in flight per weight.
+//! Source: HAProxy `leastconn` in its aim; LSQ (Vargaftik, Keslassy and Orda 2020) for what other workers do.
+//! Use when few balancers see long or uneven requests. Not when many independent balancers share endpoints: they herd.
+//!
+//! Counts requests at L7 and connections at L4. This worker's own requests are exact. Those of sibling workers are read
+//! at two endpoints a pick, the next one in turn and the one about to be picked: no lock, and no scan of all.
+
+use crate::balancer::End;
+use crate::buckets::Buckets;
+use crate::endpoint::EndpointId;
+use crate::loads::Loads;
+use crate::picker::{Algorithm, Needs, NoPick, PickContext, Picker, Promises, Seat};
+use crate::set::{EndpointSet, Member, Slot};
+use crate::time::Instant;
+
+/// The row of the registry.
+pub static ALGORITHM: Algorithm = Algorithm {
+    name: "leastconn",
+    aliases: &["least_conn", "least_request", "leastrequest"],
+    summary: "the endpoint with the fewest requests in flight per weight, of equal ones the one whose turn it is",
+    docs: include_str!("docs/leastconn.md"),
+    source: "HAProxy, balance leastconn; Vargaftik, Keslassy and Orda, LSQ: Load Balancing in Large-Scale \
+             Heterogeneous Systems with Multiple Dispatchers (2020)",
+    needs: Needs { key: false, in_flight: true, latency: false, probes: false },
+    promises: Promises {
+        shares_when_idle: true,
+        shares_when_busy: true,
+        shares_whatever_the_load: false,
+        affinity: false,
+    },
+    params: &[],
+    table: None,
+    new: |_, seat| Ok(Box::new(LeastConn { seat, ..LeastConn::default() })),
+};
+
+/// Most candidates that an explanation lists.
+const EXPLAINED_MAX: usize = 16;
+
+/// In no class: not in the set.
+const NO_CLASS: u32 = u32::MAX;
+
+#[derive(Default)]
+struct LeastConn {
+    seat: Seat,
+    /// Endpoints by load, one group for each weight; of equal ones the one picked longest ago first. Those found full
+    /// are taken out until they are seen to have room.
+    order: Buckets,
+    /// The different weights, heaviest first.
+    weights: Vec<u32>,
+    /// By slot.
+    known: Vec<Known>,
+    /// The first of each class, while one is picked.
+    firsts: Vec<Ranked>,
+    /// Starts so far.
+    starts: u64,
+    /// The place in the set of the endpoint whose sibling requests are read next.
+    read_next: usize,
+}
+
+#[derive(Clone, Copy)]
+struct Known {
+    id: EndpointId,
+    /// Its place in `weights`.
+    class: u32,
+    /// What sibling workers had in flight there when we last looked.
+    siblings: u32,
+    /// The number of its latest start here; 0 for none.
+    latest: u64,
+}
+
+#[derive(Clone, Copy)]
+struct Ranked {
+    slot: Slot,
+    load: u32,
+    weight: u32,
+}
+
+impl Ranked {
+    /// Whether `other` would with one more request still have no more per weight than this one has without it. Anything
+    /// less is the grain of whole requests: taking it for load would break the shares at low load, where one request at
+    /// an endpoint of weight 10 would always lose to none at one of weight 1. For equal weights: it has more in flight.
+    #[inline]
+    fn yields_to(&self, other: &Ranked) -> bool {
+        (u64::from(other.load) + 1) * u64::from(self.weight) <= u64::from(self.load) * u64::from(other.weight)
+    }
+}
+
+impl Picker for LeastConn {
+    #[inline]
+    fn choose(&mut self, cx: &mut PickContext<'_>) -> Result<Slot, NoPick> {
+        let watches = self.seat.workers > 1;
+        if watches {
+            self.read_one_more(cx);
+        }
+        let mut slot = self.least(cx)?;
+        // If more is in flight there than we thought, the next one gets the request; unseen load of that one shows
+        // when it comes up itself.
+        if watches && self.read(slot, cx.loads) {
+            slot = self.least(cx)?;
+        }
+        if cx.trace.is_some() {
+            self.explain(cx, slot);
+        }
+        Ok(slot)
+    }
+
+    fn on_set(&mut self, set: &EndpointSet, loads: &Loads, _now: Instant) {
+        let absent = Known { id: EndpointId(0), class: NO_CLASS, siblings: 0, latest: 0 };
+        let old = std::mem::replace(&mut self.known, vec![absent; set.slots()]);
+        self.weights = set.members().iter().map(|m| m.weight).collect();
+        self.weights.sort_unstable_by(|a, b| b.cmp(a));
+        self.weights.dedup();
+        self.order.clear(set.slots(), self.weights.len());
+        // Workers start at different places, or all would hit the same endpoint first.
+        let at = u64::from(self.seat.worker) * set.len() as u64 / u64::from(self.seat.workers);
+        let (early, late) = set.members().split_at(at as usize % set.len().max(1));
+        let mut slots: Vec<_> = late.iter().chain(early).collect();
+        for m in &slots {
+            let before = old.get(m.slot.index()).filter(|k| k.id == m.id);
+            let latest = before.map_or(0, |k| k.latest);
+            let class = self.weights.partition_point(|&w| w > m.weight) as u32;
+            self.known[m.slot.index()] = Known { id: m.id, class, siblings: siblings_at(m.slot, loads), latest };
+        }
+        slots.sort_by_key(|m| self.known[m.slot.index()].latest);
+        slots.iter().for_each(|m| self.put(m.slot, loads));
+    }
+
+    #[inline]
+    fn on_start(&mut self, slot: Slot, loads: &Loads, _now: Instant) {
+        self.starts += 1;
+        if let Some(known) = self.known.get_mut(slot.index()) {
+            known.latest = self.starts;
+            self.put(slot, loads);
+        }
+    }
+
+    #[inline]
+    fn on_end(&mut self, slot: Slot, _end: &End, loads: &Loads) {
+        self.put(slot, loads);
+    }
+}
+
+impl LeastConn {
+    #[inline]
+    fn load(&self, slot: Slot, loads: &Loads) -> u32 {
+        loads.in_flight_here(slot).saturating_add(self.known[slot.index()].siblings)
+    }
+
+    /// Puts an endpoint of the set where it belongs.
+    #[inline]
+    fn put(&mut self, slot: Slot, loads: &Loads) {
+        let Some(known) = self.known.get(slot.index()).filter(|k| k.class != NO_CLASS) else { return };
+        self.order.put(slot.0, known.class, self.load(slot, loads), known.latest);
+    }
+
+    /// Reads the sibling requests of each endpoint in turn, one a pick: none is believed for longer than n picks.
+    #[inline]
+    fn read_one_more(&mut self, cx: &PickContext<'_>) {
+        if self.read_next >= cx.set.len() {
+            self.read_next = 0;
+        }
+        let Some(m) = cx.set.members().get(self.read_next) else { return };
+        self.read_next += 1;
+        if !self.read(m.slot, cx.loads) && !self.order.has(m.slot.0) && !cx.loads.is_full(m) {
+            self.put(m.slot, cx.loads);
+        }
+    }
+
+    /// Reads what sibling workers have in flight at one endpoint; whether that is news.
+    #[inline]
+    fn read(&mut self, slot: Slot, loads: &Loads) -> bool {
+        let siblings = siblings_at(slot, loads);
+        let known = &mut self.known[slot.index()];
+        let news = siblings != known.siblings;
+        if news {
+            known.siblings = siblings;
+            self.put(slot, loads);
+        }
+        news
+    }
+
+    /// The first in order that may be picked.
+    #[inline]
+    fn least(&mut self, cx: &PickContext<'_>) -> Result<Slot, NoPick> {
+        let first = match self.weights.len() {
+            1 => self.order.first(0).map(|(_, slot)| Slot(slot)),
+            _ => self.across(cx.loads, |order, class| order.first(class)),
+        };
+        let admits = |slot: &Slot| cx.set.get(*slot).is_some_and(|m| cx.admits(m));
+        match first.filter(admits) {
+            Some(slot) => Ok(slot),
+            None => self.look_further(cx),
+        }
+    }
+
+    /// Of the first of each class those that yield to none, and of these the one whose turn it is by weight. No other
+    /// endpoint can come before the first of its class. O(different weights).
+    #[inline]
+    fn across(&mut self, loads: &Loads, first: impl Fn(&mut Buckets, u32) -> Option<(u32, u32)>) -> Option<Slot> {
+        self.firsts.clear();
+        let mut bar: Option<Ranked> = None;
+        for (class, &weight) in self.weights.iter().enumerate() {
+            let Some((load, slot)) = first(&mut self.order, class as u32) else { continue };
+            let new = Ranked { slot: Slot(slot), load, weight };
+            self.firsts.push(new);
+            // The lowest (load + 1) / weight: who yields to any yields to that one.
+            let after = |r: &Ranked, other: u32| (u64::from(r.load) + 1) * u64::from(other);
+            if bar.is_none_or(|old| after(&new, old.weight) < after(&old, new.weight)) {
+                bar = Some(new);
+            }
+        }
+        let bar = bar?;
+        let stays = self.firsts.iter().filter(|f| !f.yields_to(&bar));
+        stays.min_by_key(|f| loads.ahead(f.slot)).map(|f| f.slot)
+    }
+
+    /// Past those tried, and takes out those that are full, so that no later pick walks over them again. Each removal
+    /// is paid for by the start that filled the endpoint.
+    #[cold]
+    fn look_further(&mut self, cx: &PickContext<'_>) -> Result<Slot, NoPick> {
+        let untried = |order: &mut Buckets, class| order.first_where(class, |s| !cx.tried.contains(&Slot(s)));
+        while let Some(slot) = self.across(cx.loads, untried) {
+            if cx.set.get(slot).is_some_and(|m| !cx.loads.is_full(m)) {
+                return Ok(slot);
+            }
+            self.order.remove(slot.0);
+        }
+        // Some that were taken out may have room again by what siblings ended. O(n), at saturation only.
+        let open = cx.set.members().iter().filter(|m| cx.admits(m));
+        let least = open.min_by(|a, b| self.per_weight(a, cx).total_cmp(&self.per_weight(b, cx)));
+        least.map(|m| m.slot).ok_or_else(|| cx.refusal())
+    }
+
+    fn per_weight(&self, m: &Member, cx: &PickContext<'_>) -> f64 {
+        f64::from(self.load(m.slot, cx.loads)) / f64::from(m.weight)
+    }
+
+    /// The picked one, and those that it did not come before by load.
+    #[cold]
+    fn explain(&self, cx: &mut PickContext<'_>, picked: Slot) {
+        let ranked = |m: &Member| Ranked { slot: m.slot, load: self.load(m.slot, cx.loads), weight: m.weight };
+        let admitted: Vec<&Member> = cx.set.members().iter().filter(|m| cx.admits(m)).collect();
+        let after = |m: &&&Member| (f64::from(self.load(m.slot, cx.loads)) + 1.0) / f64::from(m.weight);
+        let Some(bar) = admitted.iter().min_by(|a, b| after(a).total_cmp(&after(b))).map(|m| ranked(m)) else { return };
+        let stays = |m: &&&Member| m.slot != picked && !ranked(m).yields_to(&bar);
+        let others: Vec<&Member> = admitted.iter().filter(stays).take(EXPLAINED_MAX - 1).copied().collect();
+        if let Some(trace) = cx.trace.as_deref_mut() {
+            trace.rule = if others.is_empty() {
+                "fewest in flight per weight"
+            } else {
+                "its turn, among those with the fewest in flight per weight"
+            };
+            for m in cx.set.get(picked).into_iter().chain(others) {
+                let load =
+                    f64::from(cx.loads.in_flight_here(m.slot).saturating_add(self.known[m.slot.index()].siblings));
+                trace.candidate(m, cx.loads, Some(load / f64::from(m.weight)));
+            }
+        }
+    }
+}
+
+#[inline]
+fn siblings_at(slot: Slot, loads: &Loads) -> u32 {
+    let siblings = loads.in_flight(slot).wrapping_sub(loads.in_flight_here(slot));
+    // A start and an end at siblings may be seen in either order: below 0 is 0.
+    if siblings > u32::MAX / 2 { 0 } else { siblings }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Balancer, EndpointSpec, Outcome, Params, Pool, Request, Rng, Ticket};
+
+    fn pool(workers: u32, weights: &[u32]) -> Pool {
+        let mut pool = Pool::new(workers);
+        let spec = |(i, &w): (usize, &u32)| EndpointSpec::new(&i.to_string()).weight(w);
+        pool.update(&weights.iter().enumerate().map(spec).collect::<Vec<_>>());
+        pool
+    }
+
+    fn balancer(pool: &Pool, worker: u32, workers: u32) -> Balancer {
+        pool.balancer(&ALGORITHM, &Params::defaults(&[]), Seat { worker, workers }, 1).unwrap()
+    }
+
+    fn start(b: &mut Balancer) -> Ticket {
+        b.start(&Request::default(), Instant(0)).unwrap()
+    }
+
+    fn end(b: &mut Balancer, t: Ticket) {
+        b.end(t, Outcome::Success, Instant(0));
+    }
+
+    /// The slots of `count` requests that come one at a time.
+    fn one_at_a_time(b: &mut Balancer, count: usize) -> Vec<usize> {
+        let mut pick = |_| {
+            let t = start(b);
+            let slot = t.slot().index();
+            end(b, t);
+            slot
+        };
+        (0..count).map(&mut pick).collect()
+    }
+
+    #[test]
+    fn the_interval_between_two_picks_of_one_endpoint_is_the_longest_possible() {
+        let pool = pool(1, &[1; 7]);
+        let mut b = balancer(&pool, 0, 1);
+        let got = one_at_a_time(&mut b, 70);
+        assert!(got[7..].iter().zip(&got).all(|(later, earlier)| later == earlier), "{got:?}");
+        // Also where requests do not end in the order in which they began.
+        let mut held: Vec<_> = (0..7).map(|_| start(&mut b)).collect();
+        held.drain(..).rev().for_each(|t| end(&mut b, t));
+        assert_eq!(one_at_a_time(&mut b, 7), got[..7]);
+    }
+
+    #[test]
+    fn weights_hold_exactly_when_all_are_idle() {
+        let pool = pool(1, &[10, 1, 1, 1]);
+        let got = one_at_a_time(&mut balancer(&pool, 0, 1), 13_000);
+        let count = |slot| got.iter().filter(|&&s| s == slot).count();
+        assert_eq!([0, 1, 2, 3].map(count), [10_000, 1000, 1000, 1000]);
+    }
+
+    #[test]
+    fn no_other_would_with_the_request_have_fewer_per_weight() {
+        for weights in [vec![1; 5], vec![10, 1, 1, 1], vec![100, 100, 1], vec![7, 5, 3]] {
+            let pool = pool(1, &weights);
+            let (mut b, mut rng, mut held) = (balancer(&pool, 0, 1), Rng::new(8), Vec::new());
+            for _ in 0..20_000 {
+                if rng.below(100) < 52 || held.is_empty() {
+                    let load = |s: usize| b.loads().in_flight(Slot(s as u32));
+                    let loads: Vec<_> = (0..weights.len()).map(load).collect();
+                    let t = start(&mut b);
+                    let p = t.slot().index();
+                    let better = (0..weights.len()).find(|&i| (loads[i] + 1) * weights[p] <= loads[p] * weights[i]);
+                    assert_eq!(better, None, "weights {weights:?}, loads {loads:?}, picked {p}");
+                    held.push(t);
+                } else {
+                    let t = held.swap_remove(rng.below(held.len() as u32) as usize);
+                    end(&mut b, t);
+                }
+            }
+            held.into_iter().for_each(|t| end(&mut b, t));
+        }
+    }
+
+    #[test]
+    fn what_siblings_have_in_flight_is_known_and_forgotten_within_n_picks() {
+        let pool = pool(2, &[1; 8]);
+        let [mut us, mut them] = [0, 1].map(|worker| balancer(&pool, worker, 2));
+        one_at_a_time(&mut us, 1);
+        let theirs: Vec<_> = (0..50).map(|_| them.start_at(Slot(3), Instant(0)).unwrap()).collect();
+        assert!(!one_at_a_time(&mut us, 50).contains(&3), "the one about to be picked is always read");
+        theirs.into_iter().for_each(|t| end(&mut them, t));
+        assert!(one_at_a_time(&mut us, 16).contains(&3));
+    }
+
+    #[test]
+    fn workers_start_apart() {
+        let pool = pool(4, &[1; 4]);
+        let first = |worker| {
+            let mut b = balancer(&pool, worker, 4);
+            one_at_a_time(&mut b, 1)[0]
+        };
+        assert_eq!([0, 1, 2, 3].map(first), [0, 1, 2, 3]);
+    }
+
+    #[test]
+    fn room_made_by_a_sibling_is_found() {
+        let mut pool = Pool::new(2);
+        let spec = |i: usize| EndpointSpec::new(&i.to_string()).in_flight_max(if i == 0 { 1 } else { 0 });
+        pool.update(&(0..4).map(spec).collect::<Vec<_>>());
+        let [mut us, mut them] = [0, 1].map(|worker| balancer(&pool, worker, 2));
+        let theirs = them.start_at(Slot(0), Instant(0)).unwrap();
+        // All have one in flight; the full one would be the first in order.
+        let ours: Vec<_> = (0..6).map(|_| start(&mut us)).collect();
+        assert!(ours.iter().all(|t| t.slot() != Slot(0)));
+        end(&mut them, theirs);
+        let next: Vec<_> = (0..4).map(|_| start(&mut us)).collect();
+        assert!(next.iter().any(|t| t.slot() == Slot(0)));
+        ours.into_iter().chain(next).for_each(|t| end(&mut us, t));
+    }
+}

@@ -1,0 +1,478 @@
+//! Prequal: asks a few endpoints for their load ahead of need, and prefers the fastest that is not busy.
+//! Source: Wydrowski et al., Load is not what you should balance: Introducing Prequal (NSDI 2024).
+//! Use when many balancers share endpoints that can answer probes. Not without probes: then `random`.
+
+use crate::balancer::{End, LoadReport, Outcome};
+use crate::draw;
+use crate::endpoint::EndpointId;
+use crate::latency::RETRY_AFTER_MAX_NS;
+use crate::loads::Loads;
+use crate::params::{Kind, Param, Params, Value};
+use crate::picker::{Algorithm, Needs, NoPick, PickContext, Picker, Promises};
+use crate::probe_pool::{Entry, ProbePool};
+use crate::set::{EndpointSet, Member, Slot};
+use crate::time::{Instant, MILLISECOND_NS, SECOND_NS};
+
+/// The row of the registry.
+pub static ALGORITHM: Algorithm = Algorithm {
+    name: "prequal",
+    aliases: &[],
+    summary: "probes a few endpoints for each request; of those not busy, the fastest gets a later request",
+    docs: include_str!("docs/prequal.md"),
+    source: "Wydrowski et al., Load is not what you should balance: Introducing Prequal (NSDI 2024)",
+    needs: Needs { key: false, in_flight: true, latency: false, probes: true },
+    promises: Promises {
+        shares_when_idle: false,
+        shares_when_busy: false,
+        shares_whatever_the_load: false,
+        affinity: false,
+    },
+    params: PARAMS,
+    table: None,
+    new: |params, _| Ok(Box::new(Prequal::new(params))),
+};
+
+static PARAMS: &[Param] = &[
+    Param {
+        name: "probes",
+        kind: Kind::Float { min: 0.0, max: 8.0 },
+        default: Value::Float(3.0),
+        help: "Probes sent for each request, on average; the answers serve later requests.",
+        why: "3 in the paper, which found little gain above and loss only below 1.",
+    },
+    Param {
+        name: "probe_rate_max",
+        kind: Kind::Int { min: 0, max: 1_000_000 },
+        default: Value::Int(10_000),
+        help: "Most probes a second from each worker, whatever the rate of requests.",
+        why: "At some 10 us of processor time for a probe and its answer this is a tenth of a core, and it shows only \
+              above 3,300 requests a second in a worker; answers are then used more often.",
+    },
+    Param {
+        name: "pool",
+        kind: Kind::Int { min: 2, max: 64 },
+        default: Value::Int(16),
+        help: "Most answers kept; at most one for every two endpoints, and at least two.",
+        why: "16 in the paper. With more than half of the endpoints in the pool, most answers would only replace others, \
+              and the rule for reuse has no solution.",
+    },
+    Param {
+        name: "age_max",
+        kind: Kind::Duration { min: MILLISECOND_NS, max: 60 * SECOND_NS },
+        default: Value::Duration(SECOND_NS),
+        help: "Answers older than this are dropped.",
+        why: "1 s in the paper: loads change within a second, and at less than a request a second any endpoint will do.",
+    },
+    Param {
+        name: "hot_quantile",
+        kind: Kind::Float { min: 0.0, max: 1.0 },
+        default: Value::Float(0.5),
+        help: "An endpoint is hot when it has more in flight than this share of recent answers; 0 goes by in flight alone.",
+        why: "The paper runs at 0.84 and finds 0.6 to 0.9 good. Simulated at 90 % load with capacities that change, \
+              0.84 herds onto fast endpoints (p99 829 ms) where 0.5 holds (82 ms).",
+    },
+    Param {
+        name: "remove",
+        kind: Kind::Float { min: 0.0, max: 4.0 },
+        default: Value::Float(1.0),
+        help: "Answers removed for each request, the oldest and the worst by turns.",
+        why: "1 in the paper: without it the pool fills up with endpoints that are too bad to be picked.",
+    },
+    Param {
+        name: "reuse",
+        kind: Kind::Float { min: 0.0, max: 10.0 },
+        default: Value::Float(1.0),
+        help: "How much more uses the answers allow than requests need, as a share.",
+        why: "1 in the paper (its delta): the pool then stays filled when answers are late.",
+    },
+    Param {
+        name: "latency_noise",
+        kind: Kind::Float { min: 1.0, max: 10.0 },
+        default: Value::Float(1.5),
+        help: "Latencies within this factor of the best count as equal; then fewer in flight decides.",
+        why: "An answer is the median of some 16 recent requests; with exponential service times its relative sd is \
+              36 %, so half more is no evidence of a slower endpoint.",
+    },
+    Param {
+        name: "aversion",
+        kind: Kind::Duration { min: 0, max: 60 * SECOND_NS },
+        default: Value::Duration(SECOND_NS),
+        help: "How long an endpoint is avoided after a failure; a Retry-After makes it longer, up to 300 s.",
+        why: "An endpoint that fails at once looks idle and would draw all traffic. As long as its answers would have \
+              been believed; ejection for longer is for outlier detection.",
+    },
+];
+
+/// An answer that is used more often than this says little about now: each use changes what it told of.
+const USES_MAX: f64 = 16.0;
+
+/// Requests over which the probes actually sent are averaged.
+const SENT_WINDOW: f64 = 64.0;
+
+struct Prequal {
+    probes: f64,
+    probe_rate_max: f64,
+    pool_most: usize,
+    age_max_ns: u64,
+    hot_quantile: f64,
+    remove: f64,
+    reuse: f64,
+    latency_noise: f64,
+    aversion_ns: u64,
+
+    pool: ProbePool,
+    /// By slot.
+    known: Vec<Known>,
+    endpoints: usize,
+    /// Probes to be sent for the requests so far.
+    owed: f64,
+    /// Probes that the rate allows now, as of `allowed_at`.
+    allowed: f64,
+    allowed_at: Instant,
+    /// Whom we asked since the latest start: distinct, as the paper draws without replacement.
+    asked: Vec<Slot>,
+    /// Probes sent for each request of late: less than `probes` where the rate is limited.
+    sent: f64,
+    /// Fractions of removals and of uses that wait for the next.
+    remove_owed: f64,
+    uses_owed: f64,
+}
+
+#[derive(Clone, Copy)]
+struct Known {
+    id: EndpointId,
+    /// 0 when it is not in the set.
+    weight: u32,
+    avoid_until: Instant,
+}
+
+impl Prequal {
+    fn new(params: &Params) -> Prequal {
+        let probe_rate_max = params.int("probe_rate_max") as f64;
+        Prequal {
+            probes: params.float("probes"),
+            probe_rate_max,
+            pool_most: params.int("pool") as usize,
+            age_max_ns: params.duration_ns("age_max"),
+            hot_quantile: params.float("hot_quantile"),
+            remove: params.float("remove"),
+            reuse: params.float("reuse"),
+            latency_noise: params.float("latency_noise"),
+            aversion_ns: params.duration_ns("aversion"),
+            pool: ProbePool::default(),
+            known: Vec::new(),
+            endpoints: 0,
+            owed: 0.0,
+            allowed: probe_burst(probe_rate_max),
+            allowed_at: Instant(0),
+            asked: Vec::new(),
+            sent: params.float("probes"),
+            remove_owed: 0.0,
+            uses_owed: 0.0,
+        }
+    }
+
+    /// Answers kept at most: one for every two endpoints, or most would only replace others.
+    fn pool_max(&self) -> usize {
+        self.pool_most.min(self.endpoints / 2).max(2)
+    }
+
+    /// Removals for each request, fewer where fewer answers come in.
+    fn removals(&self) -> f64 {
+        if self.probes > 0.0 { self.remove * (self.sent / self.probes).min(1.0) } else { 0.0 }
+    }
+
+    /// How many requests may go by the next answer. The paper's b = (1 + reuse) / ((1 - pool / n) x probes - remove):
+    /// what comes in new, less what is removed, must serve all requests. The paper rounds at random; carrying the
+    /// fraction has the same mean with less spread.
+    fn uses(&mut self) -> u32 {
+        let renewed = 1.0 - self.pool_max() as f64 / self.endpoints.max(1) as f64;
+        let net = renewed * self.sent - self.removals();
+        let uses = if net > 0.0 { ((1.0 + self.reuse) / net).clamp(1.0, USES_MAX) } else { USES_MAX };
+        self.uses_owed += uses;
+        let whole = self.uses_owed as u32;
+        self.uses_owed -= f64::from(whole);
+        whole
+    }
+
+    fn avoids(&self, slot: Slot, now: Instant) -> bool {
+        self.known.get(slot.index()).is_some_and(|k| now < k.avoid_until)
+    }
+
+    /// The best of the answers that may be picked; `None` when those are fewer than two: with one there is nothing to
+    /// compare, and all requests until the next answer would go there.
+    fn best(&self, cx: &PickContext<'_>) -> Option<(Entry, &'static str)> {
+        let hot_above = self.pool.quantile(self.hot_quantile);
+        let usable = |e: &&Entry| !self.avoids(e.slot, cx.now) && cx.set.get(e.slot).is_some_and(|m| cx.admits(m));
+        let (mut count, mut coolest, mut fastest) = (0, None::<&Entry>, None::<&Entry>);
+        for e in self.pool.entries().iter().filter(usable) {
+            count += 1;
+            if coolest.is_none_or(|c| e.in_flight < c.in_flight) {
+                coolest = Some(e);
+            }
+            if e.in_flight <= hot_above && fastest.is_none_or(|f| e.latency_ns < f.latency_ns) {
+                fastest = Some(e);
+            }
+        }
+        if count < 2 {
+            return None;
+        }
+        let Some(fastest) = fastest else { return coolest.map(|&e| (e, "fewest in flight, as all are hot")) };
+        // Among those whose latencies are equal but for noise: where all are, in flight alone decides.
+        let equal_below = fastest.latency_ns as f64 * self.latency_noise;
+        let equal = |e: &&Entry| usable(e) && e.in_flight <= hot_above && e.latency_ns as f64 <= equal_below;
+        let mut best = fastest;
+        for e in self.pool.entries().iter().filter(equal) {
+            if e.in_flight < best.in_flight {
+                best = e;
+            }
+        }
+        let rule =
+            if best.slot == fastest.slot { "the fastest that is not hot" } else { "fewest in flight of the fastest" };
+        Some((*best, rule))
+    }
+
+    /// Without enough answers: of two draws the one with fewer in flight here. The paper draws one at random; the own
+    /// count costs nothing and is never worse than that.
+    #[cold]
+    fn fall_back(&self, cx: &mut PickContext<'_>) -> Result<Slot, NoPick> {
+        // More than any count per weight: who failed of late is taken when both drawn did.
+        let avoided = |slot, now| if self.avoids(slot, now) { 1e12 } else { 0.0 };
+        draw::lowest(cx, 2, "too few answers to probes: fewer in flight per weight", |cx, m| {
+            cx.loads.in_flight(m.slot) as f32 / m.weight as f32 + avoided(m.slot, cx.now)
+        })
+    }
+}
+
+/// Probes that may be sent at once after a pause: those of 10 ms, and those of a few requests.
+fn probe_burst(rate: f64) -> f64 {
+    if rate > 0.0 { (rate / 100.0).max(16.0) } else { 0.0 }
+}
+
+impl Picker for Prequal {
+    fn choose(&mut self, cx: &mut PickContext<'_>) -> Result<Slot, NoPick> {
+        let (now, age_max_ns) = (cx.now, self.age_max_ns);
+        self.pool.retain(|e| now.since(e.at) <= age_max_ns);
+        let Some((best, rule)) = self.best(cx) else { return self.fall_back(cx) };
+        if cx.trace.is_some() {
+            let usable = |e: &&Entry| cx.set.get(e.slot).is_some_and(|m| cx.admits(m));
+            let entries: Vec<_> = self.pool.entries().iter().filter(usable).collect();
+            if let Some(trace) = cx.trace.as_deref_mut() {
+                let by_latency = best.in_flight <= self.pool.quantile(self.hot_quantile);
+                for (e, m) in entries.into_iter().filter_map(|e| Some((e, cx.set.get(e.slot)?))) {
+                    let score = if by_latency { e.latency_ns as f64 } else { f64::from(e.in_flight) };
+                    trace.candidate(m, cx.loads, Some(score));
+                }
+                trace.rule = rule;
+            }
+        }
+        Ok(best.slot)
+    }
+
+    fn on_set(&mut self, set: &EndpointSet, _loads: &Loads, _now: Instant) {
+        let blank = Known { id: EndpointId(0), weight: 0, avoid_until: Instant(0) };
+        let old = std::mem::replace(&mut self.known, vec![blank; set.slots()]);
+        self.endpoints = set.len();
+        for &Member { slot, id, weight, .. } in set.members() {
+            let before = old.get(slot.index()).filter(|k| k.id == id);
+            let avoid_until = before.map_or(Instant(0), |k| k.avoid_until);
+            self.known[slot.index()] = Known { id, weight, avoid_until };
+        }
+        let known = &self.known;
+        let same = |slot: Slot| {
+            let (a, b) = (known.get(slot.index()), old.get(slot.index()));
+            a.zip(b).is_some_and(|(a, b)| a.weight > 0 && (a.id, a.weight) == (b.id, b.weight))
+        };
+        self.pool.retain(|e| same(e.slot));
+    }
+
+    fn on_start(&mut self, slot: Slot, _loads: &Loads, _now: Instant) {
+        self.pool.sent(slot);
+        self.sent += (self.asked.len() as f64 - self.sent) / SENT_WINDOW;
+        self.asked.clear();
+        // What could not be sent for two requests is forgotten: answers are wanted now, not many later.
+        self.owed = (self.owed + self.probes).min(2.0 * self.probes.max(1.0));
+        self.remove_owed += self.removals();
+        while self.remove_owed >= 1.0 {
+            self.remove_owed -= 1.0;
+            // The last two are worth more than a fallback.
+            if self.pool.entries().len() > 2 {
+                let hot_above = self.pool.quantile(self.hot_quantile);
+                self.pool.remove_one(hot_above);
+            }
+        }
+    }
+
+    fn on_end(&mut self, slot: Slot, end: &End, _loads: &Loads) {
+        let Some(known) = self.known.get_mut(slot.index()) else { return };
+        match end.outcome {
+            Outcome::Success => known.avoid_until = Instant(0),
+            Outcome::Cancelled => {}
+            Outcome::Failure { retry_after_ns } => {
+                let asked = retry_after_ns.unwrap_or(0).min(RETRY_AFTER_MAX_NS);
+                known.avoid_until = end.now.after(self.aversion_ns.max(asked));
+                self.pool.remove(slot);
+            }
+        }
+    }
+
+    fn on_report(&mut self, slot: Slot, report: &LoadReport, now: Instant) {
+        let Some(known) = self.known.get(slot.index()).filter(|k| k.weight > 0 && now >= k.avoid_until) else { return };
+        let one = 1.0 / known.weight as f32;
+        let in_flight = report.in_flight as f32 * one;
+        let uses = self.uses();
+        let entry = Entry { slot, in_flight, one, latency_ns: report.latency_ns, at: now, uses };
+        let most = self.pool_max();
+        self.pool.add(entry, most);
+    }
+
+    fn poll_probe(&mut self, cx: &mut PickContext<'_>) -> Option<Slot> {
+        let passed = cx.now.since(self.allowed_at) as f64 / SECOND_NS as f64;
+        let burst = probe_burst(self.probe_rate_max);
+        self.allowed = (self.allowed + passed * self.probe_rate_max).min(burst);
+        self.allowed_at = self.allowed_at.max(cx.now);
+        let members = cx.set.members();
+        // One endpoint alone gets all requests whatever it answers.
+        if self.owed < 1.0 || self.allowed < 1.0 || members.len() < 2 || self.asked.len() >= members.len() {
+            return None;
+        }
+        self.owed -= 1.0;
+        self.allowed -= 1.0;
+        let start = cx.rng.below(members.len() as u32) as usize;
+        // From a random place on: at most as many steps as were asked since the latest start, eight or so.
+        let around = members[start..].iter().chain(&members[..start]);
+        let slot = around.map(|m| m.slot).find(|s| !self.asked.contains(s))?;
+        self.asked.push(slot);
+        Some(slot)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::picker::Seat;
+    use crate::{Balancer, EndpointSpec, Explanation, Pool, Request};
+
+    fn pool(n: usize) -> Pool {
+        let mut pool = Pool::new(1);
+        pool.update(&(0..n).map(|i| EndpointSpec::new(&i.to_string())).collect::<Vec<_>>());
+        pool
+    }
+
+    fn balancer(pool: &Pool, set: &[(&str, Value)]) -> Balancer {
+        let mut params = Params::defaults(PARAMS);
+        set.iter().for_each(|&(name, value)| params.set(name, value).unwrap());
+        pool.balancer(&ALGORITHM, &params, Seat::default(), 1).unwrap()
+    }
+
+    /// Answers of (in flight, latency in ms), by slot.
+    fn answer(b: &mut Balancer, answers: &[(u32, u64)], now: Instant) {
+        for (slot, &(in_flight, ms)) in answers.iter().enumerate() {
+            b.report(Slot(slot as u32), &LoadReport { in_flight, latency_ns: ms * MILLISECOND_NS }, now);
+        }
+    }
+
+    /// Where the next request goes after these answers, and why.
+    fn pick(answers: &[(u32, u64)], set: &[(&str, Value)]) -> (usize, &'static str) {
+        let pool = pool(2 * answers.len());
+        let mut b = balancer(&pool, set);
+        let _none_yet = b.start(&Request::default(), Instant(0)).map(|t| b.end(t, Outcome::Cancelled, Instant(0)));
+        answer(&mut b, answers, Instant(0));
+        let mut why = Explanation::default();
+        let t = b.start_explained(&Request::default(), Instant(1), &mut why).unwrap();
+        let slot = t.slot().index();
+        b.end(t, Outcome::Success, Instant(2));
+        (slot, why.rule)
+    }
+
+    #[test]
+    fn the_fastest_that_is_not_hot_gets_the_request() {
+        // The median of 1, 2, 3, 9, 9 is 3: of the first three the second is the fastest.
+        let answers = [(1, 50), (2, 10), (3, 40), (9, 1), (9, 1)];
+        assert_eq!(pick(&answers, &[]), (1, "the fastest that is not hot"));
+        // Only in flight counts at quantile 0.
+        assert_eq!(pick(&answers, &[("hot_quantile", Value::Float(0.0))]).0, 0);
+    }
+
+    #[test]
+    fn in_flight_decides_where_latencies_differ_by_noise() {
+        let answers = [(3, 10), (1, 14), (2, 11), (9, 10), (9, 10)];
+        assert_eq!(pick(&answers, &[]), (1, "fewest in flight of the fastest"));
+        assert_eq!(pick(&answers, &[("latency_noise", Value::Float(1.0))]).0, 0);
+    }
+
+    #[test]
+    fn each_request_asks_three_distinct_endpoints_on_average() {
+        for (per_request, n, want) in [(3.0, 10, 3000), (0.5, 10, 500), (8.0, 3, 3000), (3.0, 1, 0)] {
+            let pool = pool(n);
+            let mut b = balancer(&pool, &[("probes", Value::Float(per_request))]);
+            let mut sent = 0;
+            for i in 0..1000u64 {
+                let now = Instant(i * 10 * MILLISECOND_NS);
+                let t = b.start(&Request::default(), now).unwrap();
+                let mut asked = Vec::new();
+                while let Some(slot) = b.poll_probe(now) {
+                    assert!(!asked.contains(&slot));
+                    asked.push(slot);
+                }
+                sent += asked.len();
+                b.end(t, Outcome::Success, now);
+            }
+            assert!(sent.abs_diff(want) <= 1, "{per_request} of {n}: {sent} probes");
+        }
+    }
+
+    #[test]
+    fn the_rate_of_probes_is_bounded() {
+        let pool = pool(100);
+        let mut b = balancer(&pool, &[("probe_rate_max", Value::Int(2000))]);
+        let mut sent = 0;
+        for i in 0..100_000u64 {
+            let now = Instant(i * 10_000);
+            let t = b.start(&Request::default(), now).unwrap();
+            while let Some(slot) = b.poll_probe(now) {
+                sent += 1;
+                b.report(slot, &LoadReport { in_flight: 1, latency_ns: 1 }, now);
+            }
+            b.end(t, Outcome::Success, now);
+        }
+        assert!((1990..=2021).contains(&sent), "{sent} in a second: 2000, and 20 at once at first");
+    }
+
+    #[test]
+    fn an_endpoint_that_failed_is_avoided_for_a_while() {
+        let pool = pool(8);
+        let mut b = balancer(&pool, &[]);
+        let failed = b.start_at(Slot(0), Instant(0)).unwrap();
+        b.end(failed, Outcome::Failure { retry_after_ns: None }, Instant(1));
+        let share = |b: &mut Balancer, from: u64| {
+            let mut hits = 0;
+            for i in 0..200 {
+                let now = Instant(from + i);
+                // It answers probes as the idlest and fastest.
+                answer(b, &[(0, 1), (5, 20), (5, 20), (5, 20)], now);
+                let t = b.start(&Request::default(), now).unwrap();
+                hits += usize::from(t.slot() == Slot(0));
+                b.end(t, Outcome::Success, now);
+            }
+            hits
+        };
+        assert_eq!(share(&mut b, 10), 0);
+        assert!(share(&mut b, SECOND_NS + 10) > 100);
+    }
+
+    #[test]
+    fn old_answers_are_dropped_and_own_counts_decide() {
+        let pool = pool(2);
+        let mut b = balancer(&pool, &[]);
+        let held = b.start_at(Slot(0), Instant(0)).unwrap();
+        answer(&mut b, &[(0, 1), (9, 90)], Instant(0));
+        let mut why = Explanation::default();
+        for (now, slot) in [(1, 0), (2 * SECOND_NS, 1)] {
+            let t = b.start_explained(&Request::default(), Instant(now), &mut why).unwrap();
+            assert_eq!(t.slot(), Slot(slot), "{}", why.rule);
+            b.end(t, Outcome::Success, Instant(now));
+        }
+        b.end(held, Outcome::Success, Instant(2 * SECOND_NS));
+    }
+}

@@ -1,0 +1,13 @@
+//! Does every algorithm do what its row says? The contract, run over the registry: with default parameters, and with
+//! each parameter at the ends of its range. A failure prints row, seed and scenario.
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod affinity;
+mod choices;
+mod hangs;
+mod histories;
+mod refusals;
+mod registry;
+mod shares;

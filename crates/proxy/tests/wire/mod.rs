@@ -1,0 +1,194 @@
+//! The sans-io engine, driven as the live proxy drives it, but from bytes that come in any pieces. What the property test
+//! and the fuzzers share.
+// Each of them uses a part of it.
+#![allow(dead_code)]
+
+use evenkeel_proxy::http1::request::{Forward, Room};
+use evenkeel_proxy::http1::response::{Asked, Towards};
+use evenkeel_proxy::http1::{Body, FIELDS_MAX, Limits, Reject, Request, Response, Version, head_len};
+use std::mem::MaybeUninit;
+
+/// What the proxy adds to each request.
+pub const FORWARD: Forward<'_> = Forward { client: "192.0.2.1", scheme: "http", host_if_none: "web", close: false };
+
+/// A client that keeps its connection.
+pub const KEPT: Towards = Towards { version: Version::V11, keep_alive: true };
+
+/// How it stands after all bytes that came.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Stands {
+    /// Between two messages, or within a head.
+    #[default]
+    Head,
+    /// Within a body.
+    Body,
+    /// All further bytes belong to the last message: until close, or after a switch.
+    Open,
+    /// Refused in a head: nothing of the message was passed on.
+    RefusedHead(Reject),
+    /// Refused in a body, of which a part may have been passed on.
+    RefusedBody(Reject),
+}
+
+/// What came of the bytes of one direction of a connection.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Relayed {
+    /// What was passed on.
+    pub out: Vec<u8>,
+    /// The content of the bodies, without any framing.
+    pub content: Vec<u8>,
+    /// Where each message ended, in bytes that came.
+    pub ends: Vec<usize>,
+    /// How it stands.
+    pub stands: Stands,
+}
+
+impl Relayed {
+    /// Whether this and `finer`, of the same bytes in smaller pieces, are the same to both peers. Of a body that is
+    /// refused, smaller pieces may have passed on more.
+    pub fn agrees_with(&self, finer: &Relayed) -> bool {
+        let same = self.stands == finer.stands && self.ends == finer.ends;
+        match self.stands {
+            Stands::RefusedBody(_) => {
+                same && finer.out.starts_with(&self.out) && finer.content.starts_with(&self.content)
+            }
+            _ => same && self.out == finer.out && self.content == finer.content,
+        }
+    }
+}
+
+/// One direction of a connection.
+#[derive(Debug)]
+pub struct Connection {
+    side: Side,
+    limits: Limits,
+    /// Bytes that came and were not used.
+    held: Vec<u8>,
+    used: usize,
+    body: Body,
+    pub relayed: Relayed,
+}
+
+#[derive(Debug)]
+enum Side {
+    Requests,
+    /// What was asked, in order; after the last, nothing special.
+    Responses(std::vec::IntoIter<Asked>, Option<Asked>),
+}
+
+impl Connection {
+    /// From a client.
+    pub fn requests(limits: Limits) -> Connection {
+        Connection::new(Side::Requests, limits)
+    }
+
+    /// From an endpoint that was asked this.
+    pub fn responses(asked: Vec<Asked>, limits: Limits) -> Connection {
+        Connection::new(Side::Responses(asked.into_iter(), None), limits)
+    }
+
+    fn new(side: Side, limits: Limits) -> Connection {
+        Connection { side, limits, held: vec![], used: 0, body: Body::EMPTY, relayed: Relayed::default() }
+    }
+
+    /// Takes the pieces in which the bytes came.
+    pub fn read<'a>(mut self, pieces: impl IntoIterator<Item = &'a [u8]>) -> Relayed {
+        for piece in pieces {
+            self.held.extend_from_slice(piece);
+            if let Err(refused) = self.go_on() {
+                self.relayed.stands = refused;
+                break;
+            }
+        }
+        self.relayed
+    }
+
+    fn go_on(&mut self) -> Result<(), Stands> {
+        loop {
+            match self.relayed.stands {
+                Stands::Head => {
+                    let Some(len) = head_len(&self.held, &self.limits).map_err(Stands::RefusedHead)? else {
+                        return Ok(());
+                    };
+                    self.relayed.stands = self.head(len).map_err(Stands::RefusedHead)?;
+                    self.take(len);
+                }
+                Stands::Body => {
+                    let used = self.body_bytes().map_err(Stands::RefusedBody)?;
+                    self.relayed.out.extend_from_slice(&self.held[..used]);
+                    self.take(used);
+                    if !self.body.is_done() {
+                        return Ok(());
+                    }
+                    self.relayed.ends.push(self.used);
+                    self.relayed.stands = Stands::Head;
+                }
+                _ => {
+                    self.relayed.out.append(&mut self.held);
+                    return Ok(());
+                }
+            }
+        }
+    }
+
+    fn take(&mut self, n: usize) {
+        self.held.drain(..n);
+        self.used += n;
+    }
+
+    fn head(&mut self, len: usize) -> Result<Stands, Reject> {
+        let (head, out) = (&self.held[..len], &mut self.relayed.out);
+        let mut room: Room<'_> = [MaybeUninit::uninit(); FIELDS_MAX];
+        match &mut self.side {
+            Side::Requests => {
+                let request = Request::parse(head, &mut room, &self.limits)?;
+                request.write(&FORWARD, out);
+                self.body = request.body.clone();
+            }
+            Side::Responses(all, now) => {
+                let asked = now.take().or_else(|| all.next()).unwrap_or_default();
+                let response = Response::parse(head, &mut room, asked, &self.limits)?;
+                match response.is_as_sent(KEPT) {
+                    true => out.extend_from_slice(head),
+                    false => response.write(KEPT, out),
+                }
+                self.body = response.body.clone();
+                if response.is_interim() {
+                    *now = Some(asked);
+                    return Ok(Stands::Head);
+                }
+                if response.status == 101 {
+                    return Ok(Stands::Open);
+                }
+            }
+        }
+        Ok(if self.body == Body::UntilClose { Stands::Open } else { Stands::Body })
+    }
+
+    fn body_bytes(&mut self) -> Result<usize, Reject> {
+        let content = &mut self.relayed.content;
+        if let Body::Chunked(chunked) = &mut self.body {
+            // Both ways to read chunks must agree: the one that passes them on and the one that unpacks them.
+            let mut unpacking = chunked.clone();
+            let before = content.len();
+            let unpacked = unpacking.advance(&self.held, |data| content.extend_from_slice(data));
+            let used = self.body.advance(&self.held);
+            assert_eq!(unpacked, used);
+            assert_eq!(self.body, Body::Chunked(unpacking));
+            if used.is_err() {
+                content.truncate(before);
+            }
+            return used;
+        }
+        let used = self.body.advance(&self.held)?;
+        content.extend_from_slice(&self.held[..used]);
+        Ok(used)
+    }
+}
+
+/// `bytes` cut at each of `cuts`, in whatever order, as far as they fall into it.
+pub fn pieces<'a>(bytes: &'a [u8], cuts: &[usize]) -> Vec<&'a [u8]> {
+    let mut cuts: Vec<usize> = cuts.iter().map(|cut| cut % (bytes.len() + 1)).chain([0, bytes.len()]).collect();
+    cuts.sort_unstable();
+    cuts.windows(2).map(|ends| &bytes[ends[0]..ends[1]]).collect()
+}
