@@ -8,7 +8,7 @@ use std::fmt::Write;
 use std::net::SocketAddr;
 
 /// Endpoints that are listed by name for one pool.
-const LISTED: usize = 8;
+const LISTED: usize = 10;
 
 /// Says it on standard error: as a block for people, or as log lines where the log is for machines.
 pub fn say(plan: &Plan, workers: usize, silent: &[Silent], config: &str) {

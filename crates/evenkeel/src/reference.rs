@@ -48,7 +48,8 @@ fn families(text: &str) -> Vec<Family<'_>> {
         } else if let Some((name, rest)) = line.split_once('{') {
             let labels = rest.split_once('}').map_or("", |(labels, _)| labels);
             for key in labels.split(',').filter_map(|pair| Some(pair.split_once('=')?.0)) {
-                if !family.labels.contains(&key) && !(key == "le" && name.ends_with("_bucket")) {
+                let bound = key == "le" && name.ends_with("_bucket");
+                if !bound && !family.labels.contains(&key) {
                     family.labels.push(key);
                 }
             }

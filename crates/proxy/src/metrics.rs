@@ -35,8 +35,8 @@ pub struct Metrics {
 
 type Labels<'a> = Vec<(&'static str, &'a str)>;
 
-/// Name, help and values of one counter of listeners.
-type Family = (&'static str, &'static str, fn(&ListenerStats) -> &Counter);
+/// Name, help, and where in the numbers `S` its value is.
+type Family<S, N> = (&'static str, &'static str, fn(&S) -> &N);
 
 impl Metrics {
     /// Metrics of a plan that these workers run.
@@ -68,9 +68,8 @@ impl Metrics {
     fn routes(&self) -> impl Iterator<Item = (usize, usize, &str, &str)> {
         let plan = &self.plan;
         plan.listeners.iter().enumerate().flat_map(move |(at, listener)| {
-            let takes = |r: &evenkeel_config::plan::Route| {
-                r.listeners.is_empty() || r.listeners.iter().any(|name| *name == listener.name)
-            };
+            let takes =
+                |r: &evenkeel_config::plan::Route| r.listeners.is_empty() || r.listeners.contains(&listener.name);
             let routes = plan.routes.iter().enumerate().filter(move |(_, r)| takes(r)).map(|(i, r)| (i, &*r.name));
             routes.chain([(plan.routes.len(), NO_ROUTE)]).map(move |(i, name)| (at, i, &*listener.name, name))
         })
@@ -115,7 +114,7 @@ impl Metrics {
             }
         }
 
-        let counters: [Family; 5] = [
+        let counters: [Family<ListenerStats, Counter>; 5] = [
             ("evenkeel_http_malformed_requests", "Requests refused since they break the rules of HTTP", |l| {
                 &l.malformed
             }),
@@ -213,7 +212,7 @@ impl Metrics {
     }
 
     fn pools(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
-        let histograms: [(&str, &str, fn(&PoolStats) -> &Histogram); 3] = [
+        let histograms: [Family<PoolStats, Histogram>; 3] = [
             (
                 "evenkeel_upstream_request_duration_seconds",
                 "From the head of a request to the last byte of the response, for requests that an endpoint was picked for",
