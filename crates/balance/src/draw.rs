@@ -3,6 +3,7 @@
 //! Distinct, since a draw with replacement compares an endpoint with itself once in n draws, and so gives the worst
 //! of n endpoints 1/n^2 of the traffic however slow it is.
 
+use crate::loads::Loads;
 use crate::picker::{NoPick, PickContext};
 use crate::set::{Member, Slot};
 
@@ -21,6 +22,9 @@ pub struct Draws {
 }
 
 impl Draws {
+    /// None yet.
+    pub(crate) const NONE: Draws = Draws { index: [0; DRAWS_MAX], len: 0 };
+
     /// The indices into the set's members, in the order drawn.
     #[inline]
     pub fn as_slice(&self) -> &[u32] {
@@ -39,11 +43,46 @@ impl Draws {
     }
 }
 
+/// Two distinct admitted members, drawn as by [`distinct`], when the first draws will do; else what was drawn so far.
+/// The common case without loops and arrays.
+#[inline]
+pub(crate) fn pair<'a>(cx: &mut PickContext<'a>) -> Result<(&'a Member, &'a Member), Draws> {
+    let members = cx.set.members();
+    let n = members.len() as u64;
+    let (a, b) = if n < 2 {
+        return Err(Draws::NONE);
+    } else if cx.set.weights_equal() {
+        // Both from one number, 32 bits each; the second is moved past the first, so that it cannot be the same.
+        let r = cx.rng.next_u64();
+        let (a, b) = (((r >> 32) * n) >> 32, ((r & 0xffff_ffff) * (n - 1)) >> 32);
+        (a as usize, (b + u64::from(b >= a)) as usize)
+    } else {
+        let a = cx.set.draw(cx.rng);
+        (a, if n == 2 { 1 - a } else { cx.set.draw(cx.rng) })
+    };
+    let (first, second) = (&members[a], &members[b]);
+    if a != b && cx.admits(first) && cx.admits(second) { Ok((first, second)) } else { Err(begun(cx, a)) }
+}
+
+/// The first draw stands if it is admitted, whatever became of the second.
+#[cold]
+fn begun(cx: &PickContext<'_>, first: usize) -> Draws {
+    let mut draws = Draws::NONE;
+    if cx.admits(&cx.set.members()[first]) {
+        draws.push(first);
+    }
+    draws
+}
+
 /// Draws up to `k` distinct admitted members, each time by weight among those not yet drawn. Fewer when fewer are
 /// admitted; none when none is.
 #[inline]
 pub fn distinct(cx: &mut PickContext<'_>, k: usize) -> Draws {
-    let mut draws = Draws { index: [0; DRAWS_MAX], len: 0 };
+    more(cx, Draws::NONE, k)
+}
+
+/// As [`distinct`], with some drawn already.
+pub(crate) fn more(cx: &mut PickContext<'_>, mut draws: Draws, k: usize) -> Draws {
     if cx.set.is_empty() {
         return draws;
     }
@@ -65,60 +104,74 @@ pub fn distinct(cx: &mut PickContext<'_>, k: usize) -> Draws {
     draws
 }
 
-/// Of up to `k` distinct drawn members, the one whose `cost` is lowest; `by` says what the cost is. Ties as in
-/// [`wins_tie`].
+/// Of two distinct drawn members the one whose `cost` is lowest; `by` says what the cost is. Ties as in
+/// [`is_due`].
 ///
 /// # Errors
 /// Why none could be drawn.
 #[inline]
 pub(crate) fn lowest(
     cx: &mut PickContext<'_>,
-    k: usize,
     by: &'static str,
     mut cost: impl FnMut(&PickContext<'_>, &Member) -> f32,
 ) -> Result<Slot, NoPick> {
-    let draws = distinct(cx, k);
+    let drawn = match pair(cx) {
+        Ok((first, second)) => {
+            let (a, b) = (cost(cx, first), cost(cx, second));
+            note(cx, first, a, by);
+            return Ok(cheaper(cx, (first, a), (second, b), by).0.slot);
+        }
+        Err(drawn) => drawn,
+    };
+    let draws = more(cx, drawn, 2);
     let members = cx.set.members();
     let Some((&first, rest)) = draws.as_slice().split_first() else { return Err(cx.refusal()) };
-    let mut best = &members[first as usize];
-    let mut best_cost = cost(cx, best);
-    let mut rule = ONLY_ONE;
-    note(cx, best, best_cost);
+    let first = &members[first as usize];
+    let mut best = (first, cost(cx, first));
+    note(cx, first, best.1, ONLY_ONE);
     for &index in rest {
         let other = &members[index as usize];
-        let other_cost = cost(cx, other);
-        note(cx, other, other_cost);
-        rule = by;
-        let tied = other_cost == best_cost;
-        if if tied { wins_tie(cx, best, other, &mut rule) } else { other_cost < best_cost } {
-            (best, best_cost) = (other, other_cost);
-        }
+        let other = (other, cost(cx, other));
+        best = cheaper(cx, best, other, by);
     }
-    let slot = best.slot;
-    if let Some(trace) = cx.trace.as_deref_mut() {
-        trace.rule = rule;
-    }
-    Ok(slot)
+    Ok(best.0.slot)
+}
+
+/// Of two members with their costs.
+#[inline]
+fn cheaper<'a>(
+    cx: &mut PickContext<'_>,
+    best: (&'a Member, f32),
+    other: (&'a Member, f32),
+    by: &'static str,
+) -> (&'a Member, f32) {
+    let tied = other.1 == best.1;
+    note(cx, other.0, other.1, if tied { TIE } else { by });
+    // Without jumps: which of two it is cannot be predicted.
+    let wins = (other.1 < best.1) | (tied & is_due(cx.loads, other.0, best.0));
+    [best, other][usize::from(wins)]
 }
 
 /// The rule when nothing was compared.
 pub(crate) const ONLY_ONE: &str = "the only one drawn";
 
 #[inline]
-fn note(cx: &mut PickContext<'_>, member: &Member, cost: f32) {
+fn note(cx: &mut PickContext<'_>, member: &Member, cost: f32, rule: &'static str) {
     if let Some(trace) = cx.trace.as_deref_mut() {
         trace.candidate(member, cx.loads, Some(f64::from(cost)));
+        trace.rule = rule;
     }
 }
+
+/// The rule of a tie.
+pub(crate) const TIE: &str = "its turn, or else the first drawn, all else being equal";
 
 /// Whether `other` wins a tie: if it is due before `best` by the picks so far, so that a large pool at low load, where
 /// nearly all show 0 in flight, does not fall back to blind chance. Else the one drawn first wins, as the first draw
 /// alone follows the weights.
 #[inline]
-pub(crate) fn wins_tie(cx: &PickContext<'_>, best: &Member, other: &Member, rule: &mut &'static str) -> bool {
-    let (a, b) = (cx.loads.ahead(best.slot), cx.loads.ahead(other.slot));
-    *rule = if a == b { "drawn first, all else being equal" } else { "its turn, all else being equal" };
-    b < a
+pub(crate) fn is_due(loads: &Loads, other: &Member, best: &Member) -> bool {
+    loads.ahead(other.slot) < loads.ahead(best.slot)
 }
 
 /// Draws the rest by walking over the members. Rejection and scan have the same distribution: each draws by weight

@@ -36,15 +36,13 @@ fn farm() -> Farm {
 #[test]
 fn probes_beat_what_each_balancer_sees_alone() {
     let p99_ms = |row: &Row, seed| farm().run(row, seed).quantile(0.99) as f64 / MS as f64;
-    for row in support::rows::defaults() {
-        let all: Vec<_> = (1..=5).map(|seed| p99_ms(&row, seed)).collect();
-        println!("{:<12} p99 {all:.0?} ms", row.algorithm.name);
-    }
     let probing = algorithms::ALL.iter().filter(|a| a.needs.probes);
     for row in probing.map(|a| Row::of(a)) {
         for seed in 1..=5 {
             let (with, without) = (p99_ms(&row, seed), p99_ms(&Row::named("random"), seed));
-            assert!(with < 0.8 * without, "row {row}, seed {seed}: p99 {with:.0} ms, random {without:.0} ms");
+            println!("row {row}, seed {seed}: p99 {with:.0} ms, random {without:.0} ms");
+            // Measured 0.51 to 0.56 over these seeds, sd 0.02: seven of them to the bound.
+            assert!(with < 0.7 * without, "row {row}, seed {seed}: p99 {with:.0} ms, random {without:.0} ms");
         }
     }
 }

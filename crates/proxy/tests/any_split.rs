@@ -11,7 +11,7 @@ use proptest::sample::{Index, select};
 use wire::{Connection, Relayed, pieces};
 
 /// Small enough that messages meet them.
-const LIMITS: Limits = Limits { head: 400, fields: 12 };
+const LIMITS: Limits = Limits { head: 200, fields: 12 };
 
 const REQUEST_LINES: &[&str] = &[
     "GET / HTTP/1.1",

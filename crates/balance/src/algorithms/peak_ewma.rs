@@ -117,7 +117,7 @@ impl Picker for PeakEwmaPicker {
     fn choose(&mut self, cx: &mut PickContext<'_>) -> Result<Slot, NoPick> {
         let rule = "lower latency x (in flight + 1)";
         // Not divided by the weight: the draw is by weight, and the latency shows what an endpoint can do.
-        draw::lowest(cx, 2, rule, |cx, m| {
+        draw::lowest(cx, rule, |cx, m| {
             // At least 1 ns, so that in flight still counts where nothing is measured or all has faded to 0.
             let latency_ns = self.latency_ns(m.slot, cx.now).unwrap_or(1.0).max(1.0);
             latency_ns * (cx.loads.in_flight(m.slot) + 1) as f32

@@ -238,7 +238,7 @@ impl Prequal {
     fn fall_back(&self, cx: &mut PickContext<'_>) -> Result<Slot, NoPick> {
         // More than any count per weight: who failed of late is taken when both drawn did.
         let avoided = |slot, now| if self.avoids(slot, now) { 1e12 } else { 0.0 };
-        draw::lowest(cx, 2, "too few answers to probes: fewer in flight per weight", |cx, m| {
+        draw::lowest(cx, "too few answers to probes: fewer in flight per weight", |cx, m| {
             cx.loads.in_flight(m.slot) as f32 / m.weight as f32 + avoided(m.slot, cx.now)
         })
     }

@@ -2,10 +2,10 @@
 //! Source: Mitzenmacher 2001; HAProxy `random(N)`, with draws that are distinct and ties that keep the weights.
 //! Use when in doubt. Not for affinity: the same client lands anywhere.
 
-use crate::draw::{self, DRAWS_MAX};
+use crate::draw::{self, DRAWS_MAX, Draws};
 use crate::params::{Kind, Param, Params, Value};
 use crate::picker::{Algorithm, Needs, NoPick, PickContext, Picker, Promises};
-use crate::set::Slot;
+use crate::set::{Member, Slot};
 
 /// The row of the registry.
 pub static ALGORITHM: Algorithm = Algorithm {
@@ -58,47 +58,54 @@ impl Picker for Random {
 /// Why none could be drawn.
 #[inline]
 pub(super) fn less_loaded(cx: &mut PickContext<'_>, draws: usize) -> Result<Slot, NoPick> {
-    let drawn = draw::distinct(cx, draws);
+    if draws != 2 {
+        return of_many(cx, Draws::NONE, draws);
+    }
+    match draw::pair(cx) {
+        Ok((first, second)) => Ok(better(cx, first, second).slot),
+        Err(drawn) => of_many(cx, drawn, 2),
+    }
+}
+
+#[cold]
+fn of_many(cx: &mut PickContext<'_>, drawn: Draws, draws: usize) -> Result<Slot, NoPick> {
+    let drawn = draw::more(cx, drawn, draws);
     let members = cx.set.members();
     let Some((&first, rest)) = drawn.as_slice().split_first() else { return Err(cx.refusal()) };
     let mut best = &members[first as usize];
-    let mut best_in_flight = cx.loads.in_flight(best.slot);
-    let mut rule = draw::ONLY_ONE;
-    for &index in rest {
-        let other = &members[index as usize];
-        let in_flight = cx.loads.in_flight(other.slot);
-        // In flight per weight, by cross-multiplication: exact, and no division. Less loaded is who would with this
-        // request be no more loaded than the other is without it; anything less is the grain of whole requests, and
-        // taking it for load would cost unequal weights their shares at low load. For equal weights: fewer in flight.
-        let (a, b) = (scaled(best_in_flight, other.weight), scaled(in_flight, best.weight));
-        let wins = match () {
-            () if b + u64::from(best.weight) <= a => by_load(true, &mut rule),
-            () if a + u64::from(other.weight) <= b => by_load(false, &mut rule),
-            () => draw::wins_tie(cx, best, other, &mut rule),
-        };
-        if wins {
-            (best, best_in_flight) = (other, in_flight);
-        }
+    if rest.is_empty()
+        && let Some(trace) = cx.trace.as_deref_mut()
+    {
+        trace.candidate(best, cx.loads, None);
+        trace.rule = draw::ONLY_ONE;
     }
-    let slot = best.slot;
+    for &other in rest {
+        best = better(cx, best, &members[other as usize]);
+    }
+    Ok(best.slot)
+}
+
+/// The less loaded of two: the one that would with this request be no more loaded, per weight, than the other is without
+/// it. Anything less is the grain of whole requests, and taking it for load would cost unequal weights their shares at
+/// low load. For equal weights: fewer in flight. Else the one whose turn it is.
+#[inline]
+fn better<'a>(cx: &mut PickContext<'_>, first: &'a Member, second: &'a Member) -> &'a Member {
+    // By cross-multiplication: exact, and no division.
+    let (weight_1, weight_2) = (u64::from(first.weight), u64::from(second.weight));
+    let load_1 = u64::from(cx.loads.in_flight(first.slot)) * weight_2;
+    let load_2 = u64::from(cx.loads.in_flight(second.slot)) * weight_1;
+    let (less, more) = (load_2 + weight_1 <= load_1, load_1 + weight_2 <= load_2);
+    let due = draw::is_due(cx.loads, second, first);
+    // Without jumps: which of two it is cannot be predicted, and a wrong guess costs more than all of this.
+    let wins = less | (!more & due);
     if let Some(trace) = cx.trace.as_deref_mut() {
-        for &i in drawn.as_slice() {
-            trace.candidate(&members[i as usize], cx.loads, None);
+        if trace.candidates.is_empty() {
+            trace.candidate(first, cx.loads, None);
         }
-        trace.rule = rule;
+        trace.candidate(second, cx.loads, None);
+        trace.rule = if less | more { "fewer in flight per weight" } else { draw::TIE };
     }
-    Ok(slot)
-}
-
-#[inline]
-fn scaled(in_flight: u32, weight: u32) -> u64 {
-    u64::from(in_flight) * u64::from(weight)
-}
-
-#[inline]
-fn by_load(wins: bool, rule: &mut &'static str) -> bool {
-    *rule = "fewer in flight per weight";
-    wins
+    [first, second][usize::from(wins)]
 }
 
 #[cfg(test)]

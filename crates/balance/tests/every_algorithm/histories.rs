@@ -16,6 +16,7 @@ fn history(row: &Row, workers: u32, seed: u64, script: u64, explain: bool) -> Pi
     let mut w = World::new(row, workers, weighted(&[1, 2, 1]), seed, format!("history {script}, {workers} workers"));
     w.rng = Rng::new(script);
     w.explain = explain;
+    w.answers = script % 4 != 3;
     let mut picks = Vec::new();
     for _ in 0..STEPS {
         let worker = w.rng.below(workers) as usize;

@@ -32,6 +32,8 @@ pub struct World<'r> {
     pub rng: Rng,
     /// Whether every start asks why.
     pub explain: bool,
+    /// Whether endpoints answer probes.
+    pub answers: bool,
     in_flight: BTreeMap<EndpointId, u32>,
     owner: BTreeMap<usize, EndpointId>,
     probes: VecDeque<(Instant, usize, Slot)>,
@@ -58,6 +60,7 @@ impl<'r> World<'r> {
             running: VecDeque::new(),
             rng: Rng::new(seed ^ 0x5eed),
             explain: false,
+            answers: true,
             in_flight: BTreeMap::new(),
             owner: BTreeMap::new(),
             probes: VecDeque::new(),
@@ -177,7 +180,9 @@ impl<'r> World<'r> {
             let owner = self.owner.get(&slot.index()).copied();
             let known = self.eligible().iter().any(|s| Some(s.id) == owner);
             self.ensure(known, || format!("probes {slot:?}, which is not eligible"));
-            self.probes.push_back((self.now.after(PROBE_NS), worker, slot));
+            if self.answers {
+                self.probes.push_back((self.now.after(PROBE_NS), worker, slot));
+            }
         }
     }
 
