@@ -38,8 +38,10 @@ fn block(plan: &Plan, workers: usize, silent: &[Silent], config: &str) -> String
         if mine.len() > LISTED {
             row("warning", &format!("and {} more of pool {} do not answer", mine.len() - LISTED, pool.name));
         }
-        if !mine.is_empty() {
-            row("", "it serves nevertheless: a request that cannot connect goes to another endpoint, once");
+        match mine.len() {
+            0 => {}
+            n if n == pool.endpoints.len() => row("", "it serves nevertheless: until one answers, requests get a 502"),
+            _ => row("", "it serves nevertheless: a request that cannot connect goes to another endpoint, once"),
         }
     }
     if let Some(admin) = &plan.admin {
