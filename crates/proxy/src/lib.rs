@@ -25,6 +25,7 @@ mod pick;
 mod record;
 mod route;
 pub mod server;
+mod splice;
 pub mod stats;
 mod stream;
 mod talk;

@@ -10,6 +10,7 @@ use crate::http1::{self, Body, FIELDS_MAX, Limits, Reject, Response, Version};
 use crate::outgoing::Outgoing;
 use crate::pick::InFlight;
 use crate::record::{Phase, Record};
+use crate::splice::{self, SPLICE_MIN, Side};
 use crate::stream::Stream;
 use evenkeel_balance::{Clock, Outcome};
 use evenkeel_config::plan::RouteTimeouts;
@@ -182,7 +183,7 @@ impl Talk<'_, '_> {
         let towards = Towards { keep_alive, ..self.towards };
         let (interim, switch) = (response.is_interim(), response.status == 101);
         let mut body = response.body.clone();
-        let answered = Answered { reusable: response.keep_alive, keep_alive, outcome: outcome(&response) };
+        let answered = Answered { reusable: response.keep_alive && !strip, keep_alive, outcome: outcome(&response) };
         if !interim {
             self.record.status.set(response.status);
         }
@@ -230,6 +231,20 @@ impl Talk<'_, '_> {
                 return Ok(answered);
             }
             self.allow(Some(self.timeouts.idle));
+            if let Body::Length(left) = &mut body
+                && *left >= SPLICE_MIN
+            {
+                let spliced = splice::relay(self.upstream, &self.client.stream, left, |n| {
+                    self.record.count_out(n);
+                    self.allow(Some(self.timeouts.idle));
+                });
+                // Boxed, as most responses need no room for it.
+                return match Box::pin(spliced).await {
+                    Ok(()) => Ok(answered),
+                    Err(Side::From) => Err(Fault::CutShort),
+                    Err(Side::To) => Err(Fault::ClientGone),
+                };
+            }
             buf = read(self.upstream).await.map_err(|_| Fault::CutShort)?;
             if buf.is_empty() {
                 return if body.may_end() { Ok(answered) } else { Err(Fault::CutShort) };
@@ -240,7 +255,7 @@ impl Talk<'_, '_> {
                 false => body.advance(buf.filled()),
             };
             let used = used.map_err(Fault::Response)?;
-            answered.reusable &= used == len || strip;
+            answered.reusable &= used == len;
             buf.truncate(used);
         }
     }
