@@ -19,6 +19,7 @@ mod exchange;
 mod fault;
 mod hash_key;
 pub mod http1;
+pub mod metrics;
 mod outgoing;
 mod pick;
 mod record;
