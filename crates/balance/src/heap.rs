@@ -39,6 +39,16 @@ impl<K: Copy + PartialOrd> IndexedHeap<K> {
         self.nodes.get(at as usize).map(|n| n.0)
     }
 
+    /// Puts in an item, or changes its key.
+    #[inline]
+    pub(crate) fn put(&mut self, item: u32, key: K) {
+        if self.position[item as usize] == ABSENT {
+            self.push(item, key);
+        } else {
+            self.update(item, key);
+        }
+    }
+
     /// Takes out an item, if it is there.
     pub(crate) fn remove(&mut self, item: u32) {
         let Some(&at) = self.position.get(item as usize).filter(|&&at| at != ABSENT) else { return };

@@ -35,6 +35,7 @@ pub mod endpoint;
 pub mod explain;
 pub(crate) mod heap;
 pub mod latency;
+pub(crate) mod load_order;
 pub mod loads;
 pub(crate) mod maglev_table;
 pub mod params;

@@ -168,6 +168,19 @@ impl Loads {
         self.mine.get(slot.index()).map_or(0, |m| m.due.wrapping_sub(self.clock) as i64)
     }
 
+    /// The virtual time of this worker's next turn of `slot`, and that from one turn to the next. The former wraps: only
+    /// differences mean anything.
+    #[inline]
+    pub(crate) fn turn(&self, slot: Slot) -> (u64, u64) {
+        self.mine.get(slot.index()).map_or((0, 0), |m| (m.due, m.stride))
+    }
+
+    /// The virtual time of the latest turn. Wraps.
+    #[inline]
+    pub(crate) fn clock(&self) -> u64 {
+        self.clock
+    }
+
     /// Whether the endpoint is at its limit. Requests that started before it had one count too.
     #[inline]
     pub fn is_full(&self, member: &Member) -> bool {

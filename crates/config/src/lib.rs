@@ -46,7 +46,7 @@ pub use env::Env;
 pub use files::{Disk, Files, NoFiles};
 pub use load::{Outcome, load, load_from, parse_str};
 pub use plan::Plan;
-pub use reference::{algorithms_reference, reference};
+pub use reference::{algorithm_reference, algorithms_reference, reference};
 pub use render::{render_text, to_json};
 pub use schema::schema;
 pub use source::Position;

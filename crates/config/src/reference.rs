@@ -95,6 +95,13 @@ pub fn algorithms_reference() -> String {
     out
 }
 
+/// What the page says of one algorithm.
+pub fn algorithm_reference(algorithm: &Algorithm) -> String {
+    let mut out = String::new();
+    one_algorithm(algorithm, &mut out);
+    out.trim_start().to_string()
+}
+
 fn one_algorithm(algorithm: &Algorithm, out: &mut String) {
     let _ = writeln!(out, "\n## {}\n\n{}", algorithm.name, algorithm.docs.trim());
     let _ = writeln!(out, "\n- Source: {}", algorithm.source);

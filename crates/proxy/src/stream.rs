@@ -28,6 +28,14 @@ impl Stream {
         Stream { registered: OnceCell::new(), fd }
     }
 
+    /// Has the event loop watch the socket at once: the next read would find nothing there yet.
+    ///
+    /// # Errors
+    /// The event loop cannot take it.
+    pub fn watch(&self) -> io::Result<()> {
+        self.registered().map(|_| ())
+    }
+
     #[inline]
     fn registered(&self) -> io::Result<&AsyncFd<RawFd>> {
         match self.registered.get() {
@@ -81,16 +89,53 @@ impl Stream {
     /// As `send(2)`.
     #[inline]
     pub fn poll_write(&self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        self.poll_io_write(cx, |fd| rustix::net::send(fd, bytes, SendFlags::NOSIGNAL))
+    }
+
+    /// Does something that reads from the socket, as soon as it does not block.
+    ///
+    /// # Errors
+    /// As the operation's; an interrupted one is done again.
+    pub fn poll_io_read(
+        &self,
+        cx: &mut Context<'_>,
+        mut io: impl FnMut(&OwnedFd) -> Result<usize, Errno>,
+    ) -> Poll<io::Result<usize>> {
+        let registered = self.registered()?;
+        loop {
+            let mut guard = ready!(registered.poll_read_ready(cx))?;
+            match io(&self.fd) {
+                Err(Errno::AGAIN) => guard.clear_ready(),
+                Err(Errno::INTR) => {}
+                result => return Poll::Ready(result.map_err(Into::into)),
+            }
+        }
+    }
+
+    /// Does something that writes to the socket, as soon as it does not block.
+    ///
+    /// # Errors
+    /// As the operation's; an interrupted one is done again.
+    #[inline]
+    pub fn poll_io_write(
+        &self,
+        cx: &mut Context<'_>,
+        mut io: impl FnMut(&OwnedFd) -> Result<usize, Errno>,
+    ) -> Poll<io::Result<usize>> {
         // First without asking: a socket is nearly always writable, and one just connected may already be.
-        match send(&self.fd, bytes) {
-            Err(Errno::AGAIN) => {}
-            result => return Poll::Ready(result.map_err(Into::into)),
+        loop {
+            match io(&self.fd) {
+                Err(Errno::AGAIN) => break,
+                Err(Errno::INTR) => {}
+                result => return Poll::Ready(result.map_err(Into::into)),
+            }
         }
         let registered = self.registered()?;
         loop {
             let mut guard = ready!(registered.poll_write_ready(cx))?;
-            match send(&self.fd, bytes) {
+            match io(&self.fd) {
                 Err(Errno::AGAIN) => guard.clear_ready(),
+                Err(Errno::INTR) => {}
                 result => return Poll::Ready(result.map_err(Into::into)),
             }
         }
@@ -164,16 +209,6 @@ fn recv(fd: &OwnedFd, buf: &mut Buf) -> Result<usize, Errno> {
                 buf.fill(n);
                 return Ok(n);
             }
-        }
-    }
-}
-
-#[inline]
-fn send(fd: &OwnedFd, bytes: &[u8]) -> Result<usize, Errno> {
-    loop {
-        match rustix::net::send(fd, bytes, SendFlags::NOSIGNAL) {
-            Err(Errno::INTR) => {}
-            result => return result,
         }
     }
 }

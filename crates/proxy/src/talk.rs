@@ -10,6 +10,7 @@ use crate::http1::{self, Body, FIELDS_MAX, Limits, Reject, Response, Version};
 use crate::outgoing::Outgoing;
 use crate::pick::InFlight;
 use crate::record::{Phase, Record};
+use crate::splice::{self, SPLICE_MIN, Side};
 use crate::stream::Stream;
 use evenkeel_balance::{Clock, Outcome};
 use evenkeel_config::plan::RouteTimeouts;
@@ -202,7 +203,7 @@ impl Talk<'_, '_> {
         let towards = Towards { keep_alive, ..self.towards };
         let (interim, switch) = (response.is_interim(), response.status == 101);
         let mut body = response.body.clone();
-        let answered = Answered { reusable: response.keep_alive, keep_alive, outcome: outcome(&response) };
+        let answered = Answered { reusable: response.keep_alive && !strip, keep_alive, outcome: outcome(&response) };
         if !interim {
             self.record.status.set(response.status);
         }
@@ -255,6 +256,20 @@ impl Talk<'_, '_> {
                 break;
             }
             self.allow(Some(self.timeouts.idle));
+            if let Body::Length(left) = &mut body
+                && *left >= SPLICE_MIN
+            {
+                let spliced = splice::relay(self.upstream, &self.client.stream, left, |n| {
+                    self.record.count_out(n);
+                    self.allow(Some(self.timeouts.idle));
+                });
+                // Boxed, as most responses need no room for it.
+                Box::pin(spliced).await.map_err(|side| match side {
+                    Side::From => Fault::CutShort,
+                    Side::To => Fault::ClientGone,
+                })?;
+                break;
+            }
             buf = read(self.upstream).await.map_err(|_| Fault::CutShort)?;
             if buf.is_empty() && body.may_end() {
                 break;

@@ -32,7 +32,7 @@ fn a_hundred_requests_in_one_write_are_answered_in_order() {
     let endpoint = Endpoint::answering(|request| ok(request.line()));
     let proxy = Proxy::before(&[endpoint.addr]);
     let mut client = proxy.client();
-    let bodies = |n: usize| if n % 3 == 0 { "GET" } else { "POST" };
+    let bodies = |n: usize| if n.is_multiple_of(3) { "GET" } else { "POST" };
     let requests: String = (0..100)
         .map(|n| match n % 3 {
             0 => format!("GET /{n} HTTP/1.1\r\nHost: a\r\n\r\n"),

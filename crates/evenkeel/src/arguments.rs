@@ -1,0 +1,201 @@
+//! What can be asked for on the command line? Every subcommand with its arguments; clap makes help and errors of it.
+
+use clap::builder::{PossibleValue, PossibleValuesParser};
+use clap::{Args, Parser, Subcommand};
+use evenkeel_balance::algorithms;
+use evenkeel_config::{Diagnostic, Plan};
+use std::path::PathBuf;
+
+#[derive(Debug, Parser)]
+#[command(
+    name = "evenkeel",
+    version,
+    about = "A load balancer that measures its own balance",
+    after_help = "Exit codes: 0 done; 1 failed while running; 2 wrong arguments; 78 wrong configuration.\n\
+                  Try: evenkeel demo, or: evenkeel run 127.0.0.1:8081 127.0.0.1:8082"
+)]
+pub struct Arguments {
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    Run(Run),
+    Check(Check),
+    Demo(Demo),
+    Algorithms(Algorithms),
+    /// Prints what a configuration file can say
+    Config(Config),
+    /// Prints every metric with its meaning, as Markdown
+    Metrics,
+    /// Prints a completion script for a shell
+    Completions {
+        /// The shell
+        shell: clap_complete::Shell,
+    },
+}
+
+/// Balances, from a configuration file or straight to addresses
+#[derive(Debug, Args)]
+#[command(
+    after_help = "SIGTERM, SIGQUIT or Ctrl-C: accept no more, finish what runs for up to runtime.drain_timeout (30s), \
+                        then end. A second one ends at once."
+)]
+pub struct Run {
+    /// Endpoints to balance over, each HOST:PORT
+    #[arg(value_name = "ADDR", required_unless_present = "config", value_parser = endpoint)]
+    pub endpoints: Vec<String>,
+
+    /// The configuration file; everything else is in it then
+    #[arg(short, long, value_name = "FILE", conflicts_with_all = ["endpoints", "listen", "balance", "admin"])]
+    pub config: Option<PathBuf>,
+
+    /// Where to listen: IP:PORT, or :PORT for every address of this machine [default: :8080]
+    #[arg(short, long, value_name = "ADDR", value_parser = listen)]
+    pub listen: Option<String>,
+
+    /// How an endpoint is chosen; `evenkeel algorithms` tells them apart
+    #[arg(short, long, value_name = "NAME", value_parser = algorithm_names(), hide_possible_values = true)]
+    pub balance: Option<String>,
+
+    /// Where to serve /metrics, /livez and /readyz: IP:PORT, or :PORT for this machine alone; nowhere if left out
+    #[arg(long, value_name = "ADDR", value_parser = admin)]
+    pub admin: Option<String>,
+
+    /// Prints the equivalent configuration file and ends
+    #[arg(long)]
+    pub print_config: bool,
+}
+
+/// Says everything that is wrong with a configuration file; exits with 0 or 78
+#[derive(Debug, Args)]
+pub struct Check {
+    /// The configuration file
+    #[arg(value_name = "FILE", required_unless_present = "config")]
+    pub file: Option<PathBuf>,
+
+    /// The configuration file, as `run` takes it
+    #[arg(short, long, value_name = "FILE", conflicts_with = "file")]
+    pub config: Option<PathBuf>,
+
+    /// Prints an array of objects {code, severity, message, file, line, col, end, help, related}
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Runs each algorithm in front of ten uneven endpoints and compares them, in under a minute
+#[derive(Debug, Args)]
+#[command(after_help = "Afterwards it keeps serving, so that you can look around, until Ctrl-C.")]
+pub struct Demo {
+    /// Ends after the comparison
+    #[arg(long)]
+    pub once: bool,
+
+    /// Prints the results as JSON, and ends
+    #[arg(long)]
+    pub json: bool,
+
+    /// What the latencies of the endpoints are drawn from
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+
+    /// Requests for each algorithm
+    #[arg(long, hide = true, default_value_t = 10_500, value_parser = clap::value_parser!(u64).range(50..=1_000_000))]
+    pub requests: u64,
+}
+
+/// Lists the balancing algorithms, or explains one
+#[derive(Debug, Args)]
+pub struct Algorithms {
+    /// Explains this one: when to use it, its parameters, its source
+    #[arg(value_name = "NAME", value_parser = algorithm_names(), hide_possible_values = true)]
+    pub name: Option<String>,
+
+    /// Prints JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct Config {
+    #[command(subcommand)]
+    pub page: ConfigPage,
+}
+
+#[derive(Clone, Copy, Debug, Subcommand)]
+pub enum ConfigPage {
+    /// Every key: type, default, meaning; as Markdown
+    Reference,
+    /// The JSON Schema, for editors
+    Schema,
+}
+
+/// Names of the registry, so that help, completion and did-you-mean know them.
+fn algorithm_names() -> PossibleValuesParser {
+    algorithms::ALL.iter().map(|a| PossibleValue::new(a.name).aliases(a.aliases)).collect::<Vec<_>>().into()
+}
+
+/// An endpoint, by the rules of the configuration file.
+fn endpoint(text: &str) -> Result<String, String> {
+    let outcome = Plan::for_addresses("127.0.0.1:1", &[text], None);
+    match outcome.diagnostics.first() {
+        None => Ok(text.to_string()),
+        Some(_) if std::path::Path::new(text).extension().is_some_and(|e| e == "toml") => {
+            Err(format!("an endpoint is HOST:PORT; for a configuration file: evenkeel run -c {text}"))
+        }
+        Some(problem) => Err(said(problem)),
+    }
+}
+
+/// An address to listen on, by the rules of the configuration file; a port alone is that port everywhere.
+fn listen(text: &str) -> Result<String, String> {
+    bind(text, everywhere)
+}
+
+/// As [`listen`], but a port alone is on this machine: whoever reaches the admin listener can read it.
+fn admin(text: &str) -> Result<String, String> {
+    bind(text, |port| format!("127.0.0.1:{port}"))
+}
+
+fn bind(text: &str, alone: impl Fn(&str) -> String) -> Result<String, String> {
+    let port = text.strip_prefix(':').unwrap_or(text);
+    let full = if port.parse::<u16>().is_ok() { alone(port) } else { text.to_string() };
+    let outcome = Plan::for_addresses(&full, &["127.0.0.1:1"], None);
+    outcome.diagnostics.first().map_or(Ok(full), |problem| Err(said(problem)))
+}
+
+/// Every address of this machine, IPv6 and IPv4; only IPv4 where the kernel has no IPv6.
+pub fn everywhere(port: &str) -> String {
+    let ipv6 = std::net::UdpSocket::bind("[::]:0").is_ok();
+    format!("{}:{port}", if ipv6 { "[::]" } else { "0.0.0.0" })
+}
+
+/// One line, as clap shows it behind the argument.
+fn said(problem: &Diagnostic) -> String {
+    let help = problem.help.as_ref().map(|help| format!("; {help}")).unwrap_or_default();
+    format!("{}{help}", problem.message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_arguments_make_sense_to_clap() {
+        Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn a_port_alone_listens_everywhere() {
+        for text in [":8080", "8080"] {
+            assert!(["[::]:8080", "0.0.0.0:8080"].contains(&&*listen(text).unwrap()), "{text}");
+        }
+        assert_eq!(listen("127.0.0.1:80").unwrap(), "127.0.0.1:80");
+        assert_eq!(admin(":9900").unwrap(), "127.0.0.1:9900");
+        for text in ["", ":", ":0", "0", "localhost:80", "127.0.0.1", ":65536"] {
+            assert!(listen(text).is_err(), "{text}");
+        }
+    }
+}

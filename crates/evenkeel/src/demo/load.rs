@@ -1,0 +1,160 @@
+//! How is the demo loaded? By clients that keep their connection and ask again as soon as they are answered: a closed
+//! loop, so a slow answer also keeps its client from asking.
+
+use hdrhistogram::Histogram;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::task::JoinSet;
+
+/// Different values of the `x-user` field, for algorithms that go by a key.
+pub const USERS: u64 = 10_000;
+
+/// What the clients saw.
+pub struct Seen {
+    /// Microseconds from the request to the last byte of its answer; answers with status 200 only.
+    pub latency_us: Histogram<u64>,
+    /// Answers with another status, and requests without an answer.
+    pub errors: u64,
+    /// From the first request to the last answer.
+    pub wall: Duration,
+    /// Whether the time was over before all requests were sent.
+    pub capped: bool,
+}
+
+/// What the clients share.
+struct Shared {
+    addr: SocketAddr,
+    requests: u64,
+    until: Instant,
+    sent: AtomicU64,
+    done: AtomicU64,
+}
+
+/// Sends so many requests, or as many as fit into `limit`, from so many clients at once. `progress` is told now and then
+/// how many were answered.
+///
+/// # Errors
+/// No event loop can be made.
+pub fn run(
+    addr: SocketAddr,
+    clients: usize,
+    requests: u64,
+    limit: Duration,
+    progress: impl Fn(u64),
+) -> io::Result<Seen> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
+    runtime.block_on(async {
+        let began = Instant::now();
+        let (sent, done) = (AtomicU64::new(0), AtomicU64::new(0));
+        let shared = Arc::new(Shared { addr, requests, until: began + limit, sent, done });
+        let mut running = JoinSet::new();
+        for _ in 0..clients {
+            running.spawn(client(shared.clone()));
+        }
+        let mut seen = Seen { latency_us: histogram(), errors: 0, wall: Duration::ZERO, capped: false };
+        let mut tick = tokio::time::interval(Duration::from_millis(100));
+        loop {
+            tokio::select! {
+                _ = tick.tick() => progress(shared.done.load(Relaxed)),
+                ended = running.join_next() => match ended {
+                    None => break,
+                    Some(Ok((latency_us, errors))) => {
+                        // Made alike, so they fit.
+                        let _ = seen.latency_us.add(&latency_us);
+                        seen.errors += errors;
+                    }
+                    Some(Err(panic)) => std::panic::resume_unwind(panic.into_panic()),
+                },
+            }
+        }
+        seen.wall = began.elapsed();
+        seen.capped = seen.latency_us.len() + seen.errors < requests;
+        progress(shared.done.load(Relaxed));
+        Ok(seen)
+    })
+}
+
+/// Three digits, and as large as it must be: a client may wait long.
+fn histogram() -> Histogram<u64> {
+    Histogram::new(3).expect("three digits are allowed")
+}
+
+async fn client(shared: Arc<Shared>) -> (Histogram<u64>, u64) {
+    let (mut latency_us, mut errors) = (histogram(), 0);
+    let (mut stream, mut buf) = (None, Vec::with_capacity(1024));
+    while Instant::now() < shared.until {
+        let n = shared.sent.fetch_add(1, Relaxed);
+        if n >= shared.requests {
+            break;
+        }
+        let began = Instant::now();
+        match ask(&mut stream, &mut buf, shared.addr, n).await {
+            Ok(200) => latency_us.record(began.elapsed().as_micros() as u64).expect("it grows"),
+            Ok(_) => errors += 1,
+            Err(_) => {
+                errors += 1;
+                stream = None;
+            }
+        }
+        shared.done.fetch_add(1, Relaxed);
+    }
+    (latency_us, errors)
+}
+
+/// Sends a request and reads its answer; the status. An error leaves the connection unusable.
+async fn ask(stream: &mut Option<TcpStream>, buf: &mut Vec<u8>, addr: SocketAddr, n: u64) -> io::Result<u16> {
+    let stream = match stream {
+        Some(stream) => stream,
+        None => {
+            let new = TcpStream::connect(addr).await?;
+            new.set_nodelay(true)?;
+            stream.insert(new)
+        }
+    };
+    let user = evenkeel_balance::rng::mix(n) % USERS;
+    buf.clear();
+    buf.extend_from_slice(format!("GET / HTTP/1.1\r\nhost: demo\r\nx-user: {user}\r\n\r\n").as_bytes());
+    stream.write_all(buf).await?;
+    buf.clear();
+    loop {
+        if stream.read_buf(buf).await? == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        if let Some((status, len)) = answer(buf)? {
+            return if buf.len() == len { Ok(status) } else { Err(io::ErrorKind::InvalidData.into()) };
+        }
+    }
+}
+
+/// Status and length of an answer, once it is whole. Knows what this proxy sends for these endpoints: a length.
+fn answer(buf: &[u8]) -> io::Result<Option<(u16, usize)>> {
+    let Some(end) = buf.windows(4).position(|w| w == b"\r\n\r\n") else { return Ok(None) };
+    let head = String::from_utf8_lossy(&buf[..end]).to_ascii_lowercase();
+    let status = head.split(' ').nth(1).and_then(|s| s.parse().ok());
+    let length = head.lines().find_map(|line| line.strip_prefix("content-length:")?.trim().parse::<usize>().ok());
+    match (status, length) {
+        (Some(status), Some(length)) if buf.len() >= end + 4 + length => Ok(Some((status, end + 4 + length))),
+        (Some(_), Some(_)) => Ok(None),
+        _ => Err(io::ErrorKind::InvalidData.into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_is_whole_with_its_last_byte() {
+        let whole = b"HTTP/1.1 503 x\r\nContent-Length: 3\r\n\r\nabc";
+        for len in 0..whole.len() {
+            assert_eq!(answer(&whole[..len]).unwrap(), None);
+        }
+        assert_eq!(answer(whole).unwrap(), Some((503, whole.len())));
+        assert!(answer(b"HTTP/1.1 200 OK\r\n\r\n").is_err());
+    }
+}

@@ -1,0 +1,90 @@
+//! What difference does the algorithm make? Each one in turn, in this very proxy, in front of ten uneven endpoints and
+//! under the same load; then it stays up to be looked at.
+//!
+//! 1. [`endpoints`]: ten servers that answer after a random time.
+//! 2. [`load`]: fifty clients that ask again as soon as they are answered.
+//! 3. [`trial`]: one algorithm between the two.
+//! 4. [`report`]: the results, as a table or as JSON.
+
+mod endpoints;
+mod load;
+mod report;
+mod trial;
+
+use crate::arguments::Demo;
+use crate::failure::Failure;
+use crate::output::print;
+use crate::serve::Serving;
+use crate::{greeting, log, run};
+use endpoints::Endpoints;
+use evenkeel_balance::algorithms;
+use evenkeel_balance::picker::Algorithm;
+use std::time::{Duration, Instant};
+use trial::Trial;
+
+/// Clients, each with one request at a time.
+pub const CLIENTS: usize = 50;
+
+/// All algorithms together: with the start, what was promised stays under a minute.
+const BUDGET: Duration = Duration::from_secs(55);
+
+/// The most for one algorithm: round robin needs 15 s for 10,500 requests.
+const TRIAL_MAX: Duration = Duration::from_secs(17);
+
+/// Where it listens afterwards, if nobody else does.
+const PORTS: [u16; 2] = [8080, 9900];
+
+/// Runs `evenkeel demo`.
+pub fn demo(arguments: &Demo) -> Result<(), Failure> {
+    let endpoints = Endpoints::start(arguments.seed)?;
+    let trials = compare(&endpoints, arguments.requests)?;
+    if arguments.json {
+        return print(&format!("{:#}\n", report::as_json(arguments, &trials)));
+    }
+    print(&report::table(&trials))?;
+    if arguments.once {
+        return Ok(());
+    }
+    stay(&endpoints)
+}
+
+/// What the HTTP plane can run: it has no probes.
+fn runnable() -> impl Iterator<Item = &'static Algorithm> {
+    algorithms::ALL.iter().copied().filter(|a| !a.needs.probes)
+}
+
+fn compare(endpoints: &Endpoints, requests: u64) -> Result<Vec<Trial>, Failure> {
+    let began = Instant::now();
+    let left_out: Vec<&str> = algorithms::ALL.iter().filter(|a| a.needs.probes).map(|a| a.name).collect();
+    eprintln!(
+        "evenkeel demo: {requests} requests from {CLIENTS} clients for each algorithm, ten endpoints, all on this machine"
+    );
+    if !left_out.is_empty() {
+        eprintln!("left out, as HTTP endpoints answer no probes: {}", left_out.join(", "));
+    }
+    let mut trials = Vec::new();
+    for algorithm in runnable() {
+        let limit = BUDGET.saturating_sub(began.elapsed()).min(TRIAL_MAX);
+        trials.push(trial::run(algorithm, endpoints, requests, limit)?);
+    }
+    Ok(trials)
+}
+
+/// Serves on, with the default algorithm, and says what to try.
+fn stay(endpoints: &Endpoints) -> Result<(), Failure> {
+    let [listen, admin] = PORTS.map(|port| trial::free_port(Some(port)).unwrap_or(port));
+    let text = trial::config(endpoints, algorithms::default(), listen, Some(admin));
+    let plan = trial::plan(&text)?;
+    log::start(plan.runtime.log);
+    println!("\nStill serving. Your own endpoints go the same way: evenkeel run 127.0.0.1:8081 127.0.0.1:8082");
+    run::serve(plan, "evenkeel config reference says what a file can set", false, |serving: &Serving| {
+        let plan = serving.server().plan();
+        let addresses = plan.listeners.iter().flat_map(|l| &l.bind).chain(plan.admin.iter().map(|a| &a.bind));
+        let urls: Vec<String> = addresses.map(|addr| greeting::url(*addr)).collect();
+        let [web, admin] = &urls[..] else { return };
+        println!(
+            "\nTry:\n  for i in 1 2 3 4 5 6; do curl -s {web}/; done\n  \
+             curl -s {admin}/metrics | grep upstream_requests_total\n  curl -s {admin}/readyz\n"
+        );
+    })
+}

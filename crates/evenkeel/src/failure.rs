@@ -1,0 +1,122 @@
+//! What does a failure say, and with which exit code? What, where and how to fix it, each on a line.
+
+use evenkeel_config::plan::LogTarget;
+use evenkeel_proxy::StartError;
+use std::io::{self, ErrorKind, IsTerminal};
+use std::net::SocketAddr;
+use std::process::ExitCode;
+
+/// It ran, or was about to, and could not.
+const RUNNING: u8 = 1;
+/// As clap's own.
+const USAGE: u8 = 2;
+/// `EX_CONFIG` of sysexits.h, which systemd prints by name.
+const CONFIG: u8 = 78;
+
+/// Why a command failed.
+#[derive(Debug)]
+pub struct Failure {
+    code: u8,
+    /// Empty if all was said.
+    problem: String,
+    help: Option<String>,
+}
+
+impl Failure {
+    /// Something failed while running.
+    pub fn running(problem: impl Into<String>) -> Failure {
+        Failure { code: RUNNING, problem: problem.into(), help: None }
+    }
+
+    /// The configuration is wrong, and what about it was said.
+    pub fn config() -> Failure {
+        Failure { code: CONFIG, problem: String::new(), help: None }
+    }
+
+    /// The arguments are wrong, and what about them was said.
+    pub fn usage() -> Failure {
+        Failure { code: USAGE, problem: String::new(), help: None }
+    }
+
+    /// An address cannot be listened on.
+    pub fn listen(who: &str, addr: SocketAddr, error: &io::Error) -> Failure {
+        let port = addr.port();
+        let (problem, help) = match error.kind() {
+            ErrorKind::AddrInUse => (
+                "another process listens there".to_string(),
+                Some(format!("ss -ltnp 'sport = :{port}' shows which; stop it, or choose another address")),
+            ),
+            ErrorKind::PermissionDenied if port < 1024 => (
+                "permission denied: ports below 1024 need a right of their own".to_string(),
+                Some(
+                    "choose a port from 1024 on, or give the right: AmbientCapabilities=CAP_NET_BIND_SERVICE in a \
+                     systemd unit, or setcap cap_net_bind_service=+ep on the program"
+                        .to_string(),
+                ),
+            ),
+            ErrorKind::AddrNotAvailable => (
+                "this machine does not have that address".to_string(),
+                Some(format!("ip addr shows those it has; [::]:{port} or 0.0.0.0:{port} takes them all")),
+            ),
+            _ if addr.is_ipv6() && error.raw_os_error() == Some(EAFNOSUPPORT) => {
+                ("the kernel has no IPv6".to_string(), Some(format!("write 0.0.0.0:{port}")))
+            }
+            _ => (error.to_string(), None),
+        };
+        Failure { code: RUNNING, problem: format!("{who}: cannot listen on {addr}: {problem}"), help }
+    }
+
+    /// Writes it to standard error.
+    pub fn tell(self) -> ExitCode {
+        let (red, green, off) = if color() { ("\x1b[1;31m", "\x1b[1;32m", "\x1b[0m") } else { ("", "", "") };
+        if !self.problem.is_empty() {
+            eprintln!("{red}error{off}: {}", self.problem);
+        }
+        if let Some(help) = self.help {
+            eprintln!("{green}help{off}: {help}");
+        }
+        ExitCode::from(self.code)
+    }
+}
+
+/// Linux's number; `io::ErrorKind` has no stable name for it.
+const EAFNOSUPPORT: i32 = 97;
+
+impl From<StartError> for Failure {
+    fn from(error: StartError) -> Failure {
+        match error {
+            StartError::Listen(name, addr, error) => Failure::listen(&format!("listener \"{name}\""), addr, &error),
+            StartError::AccessLog(LogTarget::File(path), error) => {
+                let folder = path.parent().filter(|p| !p.as_os_str().is_empty());
+                let help = match (error.kind(), folder) {
+                    (ErrorKind::NotFound, Some(folder)) => {
+                        format!("there is no folder {}; make it, or set telemetry.access_log", folder.display())
+                    }
+                    (ErrorKind::PermissionDenied, _) => {
+                        "the user that runs evenkeel must be able to write there; set telemetry.access_log to another \
+                         file, or to \"-\" for standard output"
+                            .to_string()
+                    }
+                    _ => "set telemetry.access_log to another file, or to \"-\" for standard output".to_string(),
+                };
+                let problem = format!("access log: cannot open {}: {}", path.display(), reason(&error));
+                Failure { code: RUNNING, problem, help: Some(help) }
+            }
+            error @ StartError::Balance(..) => Failure { code: CONFIG, problem: error.to_string(), help: None },
+            error => Failure::running(error.to_string()),
+        }
+    }
+}
+
+/// The reason without the number that the standard library puts behind it.
+pub fn reason(error: &io::Error) -> String {
+    let text = error.to_string();
+    let text = text.split(" (os error").next().unwrap_or_default();
+    let mut letters = text.chars();
+    letters.next().map(|first| first.to_lowercase().chain(letters).collect()).unwrap_or_default()
+}
+
+/// Whether standard error is for eyes that see colours.
+pub fn color() -> bool {
+    io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+}

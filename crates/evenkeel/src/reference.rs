@@ -1,0 +1,93 @@
+//! Which pages are made of tables? The configuration, its schema, and the metrics, as docs/reference has them.
+
+use crate::arguments::{Config, ConfigPage};
+use crate::failure::Failure;
+use crate::output::print;
+use crate::serve::{registry, render};
+use evenkeel_config::Plan;
+use evenkeel_proxy::stats::WorkerStats;
+use std::fmt::Write;
+use std::sync::Arc;
+
+/// Runs `evenkeel config`.
+pub fn config(arguments: &Config) -> Result<(), Failure> {
+    match arguments.page {
+        ConfigPage::Reference => print(&evenkeel_config::reference()),
+        ConfigPage::Schema => print(&format!("{:#}\n", evenkeel_config::schema())),
+    }
+}
+
+/// Runs `evenkeel metrics`.
+pub fn metrics() -> Result<(), Failure> {
+    let sample = Plan::for_addresses("127.0.0.1:1", &["127.0.0.1:2"], None).plan;
+    let plan = Arc::new(sample.expect("a plan of two good addresses"));
+    let workers = [Arc::new(WorkerStats::new(&plan))];
+    print(&page(&families(&render(&registry(&plan, &workers)))))
+}
+
+/// One metric as it is served.
+#[derive(Debug, Default, PartialEq)]
+struct Family<'a> {
+    name: &'a str,
+    help: &'a str,
+    kind: &'a str,
+    labels: Vec<&'a str>,
+}
+
+/// Reads the metrics back from their own text, so that the page cannot say anything else.
+fn families(text: &str) -> Vec<Family<'_>> {
+    let mut families: Vec<Family<'_>> = Vec::new();
+    for line in text.lines() {
+        if let Some((name, help)) = line.strip_prefix("# HELP ").and_then(|rest| rest.split_once(' ')) {
+            families.push(Family { name, help, ..Family::default() });
+            continue;
+        }
+        let Some(family) = families.last_mut() else { continue };
+        if let Some((_, kind)) = line.strip_prefix("# TYPE ").and_then(|rest| rest.split_once(' ')) {
+            family.kind = kind;
+        } else if let Some((name, rest)) = line.split_once('{') {
+            let labels = rest.split_once('}').map_or("", |(labels, _)| labels);
+            for key in labels.split(',').filter_map(|pair| Some(pair.split_once('=')?.0)) {
+                let bound = key == "le" && name.ends_with("_bucket");
+                if !bound && !family.labels.contains(&key) {
+                    family.labels.push(key);
+                }
+            }
+        }
+    }
+    families
+}
+
+fn page(families: &[Family<'_>]) -> String {
+    let mut out = String::from(
+        "# Metrics\n\n<!-- Generated from what is served. EVENKEEL_BLESS=1 cargo test -p evenkeel writes it anew. -->\n\n\
+         What the admin listener serves at `/metrics`, in the OpenMetrics text format that Prometheus reads. Numbers are \
+         sums over the workers; durations are in seconds. Every series is there from the start at zero, only those of \
+         requests by method and status other than `GET` and `200` appear with their first request. Buckets of \
+         histograms, the path, and whether series tell endpoints apart are set in `telemetry.metrics` of the \
+         [configuration](config.md).\n\n| Metric | Type | Labels | Meaning |\n|---|---|---|---|\n",
+    );
+    for family in families {
+        let suffix = match family.kind {
+            "counter" => "_total",
+            "info" => "_info",
+            _ => "",
+        };
+        let labels: Vec<String> = family.labels.iter().map(|label| format!("`{label}`")).collect();
+        let (name, kind, help) = (family.name, family.kind, family.help.trim_end_matches('.'));
+        let _ = writeln!(out, "| `{name}{suffix}` | {kind} | {} | {help} |", labels.join(", "));
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_names_kinds_and_labels_back() {
+        let text = "# HELP a_b Help, with a comma.\n# TYPE a_b histogram\na_b_sum{x=\"1\"} 0\na_b_bucket{le=\"1\",x=\"1\"} 0\n";
+        let want = Family { name: "a_b", help: "Help, with a comma.", kind: "histogram", labels: vec!["x"] };
+        assert_eq!(families(text), [want]);
+    }
+}

@@ -1,0 +1,63 @@
+//! How does it come up? From arguments or a file to a plan, and from the plan to a running proxy.
+
+use crate::arguments::{Run, everywhere};
+use crate::check::read;
+use crate::failure::{Failure, color};
+use crate::output::print;
+use crate::serve::Serving;
+use crate::signals::Signals;
+use crate::{greeting, log, reach};
+use evenkeel_config::plan::Admin;
+use evenkeel_config::{Outcome, Plan, render_text};
+
+/// The port when none is given, as Caddy's and most tutorials': nobody else's, and no right is needed for it.
+const PORT: &str = "8080";
+
+/// Runs `evenkeel run`.
+pub fn run(arguments: &Run) -> Result<(), Failure> {
+    let plan = plan(arguments)?;
+    if arguments.print_config {
+        return print(&plan.to_toml());
+    }
+    log::start(plan.runtime.log);
+    let config = match &arguments.config {
+        Some(file) => file.display().to_string(),
+        None => "the same command with --print-config > evenkeel.toml writes it as a file".to_string(),
+    };
+    serve(plan, &config, arguments.config.is_some(), |_| {})
+}
+
+/// Starts, greets, says what `then` has to say, and serves until told to end.
+pub fn serve(plan: Plan, config: &str, from_file: bool, then: impl FnOnce(&Serving)) -> Result<(), Failure> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(|e| Failure::running(format!("cannot make an event loop: {e}")))?;
+    runtime.block_on(async {
+        // Before anything can be seen of it: whoever sees it may send one.
+        let signals = Signals::catch().map_err(|e| Failure::running(format!("cannot catch signals: {e}")))?;
+        let serving = Serving::start(plan)?;
+        let (plan, workers) = (serving.server().plan().clone(), serving.server().stats().len());
+        greeting::say(&plan, workers, &reach::silent(&plan).await, config);
+        then(&serving);
+        serving.until_told(signals, from_file).await
+    })
+}
+
+fn plan(arguments: &Run) -> Result<Plan, Failure> {
+    let Outcome { plan, diagnostics } = match &arguments.config {
+        Some(file) => read(file),
+        None => {
+            let listen = arguments.listen.clone().unwrap_or_else(|| everywhere(PORT));
+            let endpoints: Vec<&str> = arguments.endpoints.iter().map(String::as_str).collect();
+            Plan::for_addresses(&listen, &endpoints, arguments.balance.as_deref())
+        }
+    };
+    eprint!("{}", render_text(&diagnostics, color()));
+    let wrong = if arguments.config.is_some() { Failure::config } else { Failure::usage };
+    let mut plan = plan.ok_or_else(wrong)?;
+    if let Some(admin) = &arguments.admin {
+        // clap had it checked.
+        let bind = admin.parse().map_err(|_| Failure::running(format!("--admin {admin} is no address")))?;
+        plan.admin = Some(Admin { bind });
+    }
+    Ok(plan)
+}

@@ -1,0 +1,123 @@
+//! Does the command line say what is wrong, and end with the right code?
+
+mod support;
+
+use std::net::TcpListener;
+use support::{Folder, address, evenkeel, text};
+
+const GOOD: &str = "[listener.web]\nbind = ['127.0.0.1:8080']\n[pool.web]\nendpoints = ['127.0.0.1:8081']\n";
+const BAD: &str =
+    "[listener.web]\nbind = ['127.0.0.1:8080']\n[pool.web]\nbalance = 'rondom'\nendpoints = ['127.0.0.1']\n";
+
+#[track_caller]
+fn ends(arguments: &[&str], code: i32, says: &[&str]) -> String {
+    let output = evenkeel(arguments);
+    let (out, err) = (text(&output.stdout), text(&output.stderr));
+    assert_eq!(output.status.code(), Some(code), "{arguments:?}\n{out}\n{err}");
+    for part in says {
+        assert!(out.contains(part) || err.contains(part), "{arguments:?} does not say {part:?}\n{out}\n{err}");
+    }
+    out
+}
+
+#[test]
+fn check_accepts_a_good_file() {
+    let folder = Folder::new("good");
+    let file = folder.file("good.toml", GOOD);
+    let ok = "ok: 1 listener, 1 route, 1 pool, 1 endpoint\n";
+    assert_eq!(ends(&["check", &file], 0, &[]), ok);
+    assert_eq!(ends(&["check", "-c", &file], 0, &[]), ok);
+    assert_eq!(ends(&["check", &file, "--json"], 0, &[]), "[]\n");
+}
+
+#[test]
+fn check_says_everything_that_is_wrong_at_once() {
+    let folder = Folder::new("bad");
+    let file = folder.file("bad.toml", BAD);
+    ends(
+        &["check", &file],
+        78,
+        &["unknown algorithm \"rondom\"", "did you mean \"random\"?", "has no port", "2 errors"],
+    );
+    let json = ends(&["check", &file, "--json"], 78, &[]);
+    let found: serde_json::Value = serde_json::from_str(&json).expect("JSON");
+    assert_eq!(found.as_array().map(Vec::len), Some(2), "{json}");
+    assert_eq!((&found[0]["severity"], &found[0]["line"]), (&"error".into(), &4.into()), "{json}");
+}
+
+#[test]
+fn a_missing_file_is_a_wrong_configuration() {
+    ends(&["check", "nowhere.toml"], 78, &["cannot read nowhere.toml: there is no such file"]);
+    ends(&["run", "-c", "nowhere.toml"], 78, &["cannot read nowhere.toml: there is no such file"]);
+    ends(&["check", "nowhere.toml", "--json"], 78, &["\"severity\": \"error\""]);
+}
+
+#[test]
+fn wrong_arguments_say_what_would_be_right() {
+    ends(&["run"], 2, &["required", "ADDR"]);
+    ends(&["run", "127.0.0.1"], 2, &["\"127.0.0.1\" is not an address: it has no port"]);
+    ends(&["run", "evenkeel.toml"], 2, &["evenkeel run -c evenkeel.toml"]);
+    ends(&["run", "127.0.0.1:1", "--balance", "rondom"], 2, &["similar value exists: 'random'"]);
+    ends(&["run", "127.0.0.1:1", "--listen", "localhost:80"], 2, &["--listen"]);
+    ends(&["run", "127.0.0.1:1", "127.0.0.1:1"], 2, &["endpoint 127.0.0.1:1 is in its pool twice"]);
+    ends(&["algorithms", "rondom"], 2, &["similar value exists: 'random'"]);
+}
+
+#[test]
+fn an_address_in_use_is_named() {
+    let taken = address();
+    let _listener = TcpListener::bind(&taken).expect("nobody else uses it");
+    let says = format!("listener \"web\": cannot listen on {taken}: another process listens there");
+    ends(&["run", "127.0.0.1:1", "--listen", &taken], 1, &[&says, "ss -ltnp"]);
+    let says = format!("admin: cannot listen on {taken}: another process listens there");
+    ends(&["run", "127.0.0.1:1", "--listen", &address(), "--admin", &taken], 1, &[&says, "ss -ltnp"]);
+}
+
+#[test]
+fn an_access_log_that_cannot_be_opened_is_named() {
+    let folder = Folder::new("log");
+    let log = folder.0.join("nowhere/access.jsonl");
+    let listen = address();
+    let file = folder.file(
+        "log.toml",
+        &format!(
+            "[telemetry]\naccess_log = {{ path = '{}' }}\n[listener.web]\nbind = ['{listen}']\n\
+             [pool.web]\nendpoints = ['127.0.0.1:1']\n",
+            log.display()
+        ),
+    );
+    ends(&["run", "-c", &file], 1, &["access log: cannot open", "there is no folder"]);
+}
+
+#[test]
+fn algorithms_come_from_the_registry() {
+    let listed = ends(&["algorithms"], 0, &["random", "p2c", "draws = 2"]);
+    assert!(listed.lines().all(|line| line.chars().count() <= 100), "{listed}");
+    let json: serde_json::Value = serde_json::from_str(&ends(&["algorithms", "--json"], 0, &[])).expect("JSON");
+    let names: Vec<&str> = json.as_array().into_iter().flatten().filter_map(|a| a["name"].as_str()).collect();
+    let registry: Vec<&str> = evenkeel_balance::algorithms::ALL.iter().map(|a| a.name).collect();
+    assert_eq!(names, registry);
+    for name in registry {
+        ends(&["algorithms", name], 0, &[&format!("## {name}"), "- Source:"]);
+    }
+    ends(&["algorithms", "p2c", "--json"], 0, &["\"name\": \"random\""]);
+}
+
+#[test]
+fn the_committed_page_of_metrics_is_the_generated_one() {
+    let page = ends(&["metrics"], 0, &["`evenkeel_http_requests_total` | counter |"]);
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/metrics.md");
+    if std::env::var_os("EVENKEEL_BLESS").is_some() {
+        return std::fs::write(path, page).expect("it can be written");
+    }
+    let committed = std::fs::read_to_string(path).unwrap_or_default();
+    assert!(committed == page, "docs/reference/metrics.md is not\n\n{page}");
+}
+
+#[test]
+fn pages_and_scripts_are_printed() {
+    ends(&["config", "reference"], 0, &["# Configuration"]);
+    ends(&["config", "schema"], 0, &["\"$schema\""]);
+    ends(&["completions", "bash"], 0, &["_evenkeel"]);
+    ends(&["--version"], 0, &[env!("CARGO_PKG_VERSION")]);
+}

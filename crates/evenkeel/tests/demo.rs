@@ -1,0 +1,44 @@
+//! Does the demo show every algorithm that it can run, with shares that add up?
+
+mod support;
+
+use support::{evenkeel, text};
+
+const REQUESTS: u64 = 60;
+
+#[test]
+fn every_algorithm_is_shown_with_all_its_requests() {
+    let output = evenkeel(&["demo", "--once", "--json", "--requests", &REQUESTS.to_string()]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let found: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let trials = found["algorithms"].as_array().expect("an array");
+    let names: Vec<&str> = trials.iter().filter_map(|t| t["name"].as_str()).collect();
+    let runnable = evenkeel_balance::algorithms::ALL.iter().filter(|a| !a.needs.probes);
+    assert_eq!(names, runnable.map(|a| a.name).collect::<Vec<_>>());
+    for trial in trials {
+        assert_eq!((&trial["errors"], &trial["requests"]), (&0.into(), &REQUESTS.into()), "{trial}");
+        let shares: Vec<f64> =
+            trial["shares"].as_array().expect("an array").iter().filter_map(serde_json::Value::as_f64).collect();
+        assert_eq!(shares.len(), 10, "{trial}");
+        assert!((shares.iter().sum::<f64>() - 1.0).abs() < 1e-9, "{trial}");
+        assert!(trial["p50_ms"].is_number() && trial["p999_ms"].is_null(), "{trial}");
+    }
+    let share = |name: &str, i: usize| {
+        let trial = trials.iter().find(|t| t["name"] == name).unwrap_or_else(|| panic!("{name} is not there"));
+        trial["shares"][i].as_f64().expect("a number")
+    };
+    // 60 requests are six rounds of ten, or with many workers parts of rounds that each begins somewhere else: then each
+    // share is binomial with mean 6 and deviation 2.3, and 21 is six deviations away.
+    assert!((0..10).all(|i| share("round_robin", i) < 0.35), "{found}");
+    assert_eq!(share("first", 0), 1.0, "nothing limits the first endpoint");
+}
+
+#[test]
+fn the_table_is_for_people() {
+    let output = evenkeel(&["demo", "--once", "--requests", "50"]);
+    let (out, err) = (text(&output.stdout), text(&output.stderr));
+    assert_eq!(output.status.code(), Some(0), "{err}");
+    assert!(out.contains("1000 ms\nrandom "), "{out}");
+    assert!(out.contains("What it does not show."), "{out}");
+    assert!(err.contains("50 requests in "), "{err}");
+}

@@ -1,0 +1,177 @@
+//! Does it balance, tell, and end as it was told? Over real sockets, as a process.
+
+mod support;
+
+use rustix::process::Signal;
+use std::net::TcpStream;
+use support::{Endpoint, Folder, Running, address, evenkeel, eventually, get, text};
+
+#[test]
+fn balances_between_two_endpoints_and_counts_them() {
+    let (a, b) = (Endpoint::start("a"), Endpoint::start("b"));
+    let (listen, admin) = (address(), address());
+    let arguments = ["run", &a.addr, &b.addr, "--listen", &listen, "--admin", &admin, "--balance", "round_robin"];
+    let mut running = Running::start(&arguments);
+    assert!(running.said().contains(&format!("listening  http://{listen}")), "{}", running.said());
+    assert!(running.said().contains(&format!("pool web by round_robin: {}, {}", a.addr, b.addr)), "{}", running.said());
+    assert!(!running.said().contains("does not answer"), "{}", running.said());
+    let answers: Vec<String> = (0..20)
+        .map(|_| {
+            let (status, body) = get(&listen, "/").expect("an answer");
+            assert_eq!(status, 200);
+            body
+        })
+        .collect();
+    let of_a = answers.iter().filter(|body| *body == "a").count();
+    // Each worker alternates for itself; which of them accepts is the kernel's choice.
+    assert!((1..20).contains(&of_a), "{answers:?}");
+    assert_eq!((a.served(), b.served()), (of_a, 20 - of_a));
+
+    let by_endpoint = |e: &Endpoint, n: usize| {
+        format!("evenkeel_upstream_requests_total{{pool=\"web\",endpoint=\"{}\",code_class=\"2xx\"}} {n}", e.addr)
+    };
+    let wanted = [
+        "evenkeel_http_requests_total{listener=\"web\",route=\"default\",method=\"GET\",code=\"200\"} 20".to_string(),
+        "evenkeel_http_request_duration_seconds_count{listener=\"web\",route=\"default\",code_class=\"2xx\"} 20".into(),
+        "evenkeel_connections_total{listener=\"web\"} 20".into(),
+        "evenkeel_connections_active{listener=\"web\"} 0".into(),
+        "evenkeel_upstream_requests_active{pool=\"web\",endpoint=\"".to_string() + &a.addr + "\"} 0",
+        by_endpoint(&a, of_a),
+        by_endpoint(&b, 20 - of_a),
+    ];
+    // A request is counted when it has ended, which its client knows a moment earlier.
+    eventually("the right numbers", || {
+        let (status, metrics) = get(&admin, "/metrics").expect("an answer");
+        assert_eq!(status, 200);
+        wanted.iter().all(|line| metrics.lines().any(|l| l == line)).then_some(())
+    });
+    let (_, metrics) = get(&admin, "/metrics").expect("an answer");
+    assert!(metrics.ends_with("# EOF\n") && metrics.contains("\nprocess_resident_memory_bytes "), "{metrics}");
+    assert_eq!(get(&admin, "/readyz").expect("an answer"), (200, "{\"ready\":true,\"reasons\":[]}\n".to_string()));
+    assert_eq!(get(&admin, "/livez").expect("an answer"), (200, "ok\n".to_string()));
+    assert_eq!(get(&admin, "/").expect("an answer").0, 404);
+    running.signal(Signal::INT);
+    assert_eq!(running.code(), Some(0), "{}", running.said());
+}
+
+#[test]
+fn the_printed_configuration_checks_clean_and_runs() {
+    let (endpoint, folder, listen) = (Endpoint::start("a"), Folder::new("printed"), address());
+    let printed = evenkeel(&["run", &endpoint.addr, "--listen", &listen, "--balance", "rr", "--print-config"]);
+    assert!(printed.status.success(), "{}", text(&printed.stderr));
+    let file = folder.file("evenkeel.toml", &text(&printed.stdout));
+    let checked = evenkeel(&["check", &file]);
+    assert!(checked.status.success() && checked.stderr.is_empty(), "{}", text(&checked.stderr));
+    let _running = Running::start(&["run", "-c", &file]);
+    assert_eq!(get(&listen, "/").expect("an answer"), (200, "a".to_string()));
+}
+
+#[test]
+fn starts_with_dead_endpoints_and_says_so() {
+    let (alive, dead, listen) = (Endpoint::start("alive"), address(), address());
+    let running = Running::start(&["run", &alive.addr, &dead, "--listen", &listen]);
+    let said = running.said();
+    assert!(said.contains(&format!("endpoint {dead} does not answer: connection refused")), "{said}");
+    for _ in 0..8 {
+        assert_eq!(get(&listen, "/").expect("an answer"), (200, "alive".to_string()));
+    }
+}
+
+#[test]
+fn a_first_signal_drains_what_runs() {
+    for signal in [Signal::TERM, Signal::QUIT, Signal::INT] {
+        let (endpoint, listen, admin) = (Endpoint::start("late"), address(), address());
+        let mut running = Running::start(&["run", &endpoint.addr, "--listen", &listen, "--admin", &admin]);
+        let held = endpoint.hold();
+        let client = std::thread::spawn({
+            let listen = listen.clone();
+            move || get(&listen, "/")
+        });
+        eventually("the request at the endpoint", || (endpoint.began() == 1).then_some(()));
+        running.signal(signal);
+        eventually("not ready", || (get(&admin, "/readyz").ok()?.0 == 503).then_some(()));
+        assert!(get(&admin, "/readyz").expect("an answer").1.contains("draining"));
+        assert_eq!(get(&admin, "/livez").expect("an answer").0, 200, "it lives until it has ended");
+        eventually("no listener", || TcpStream::connect(&listen).is_err().then_some(()));
+        drop(held);
+        let answer = client.join().expect("no panic").expect("an answer");
+        assert_eq!(answer, (200, "late".to_string()), "the request that ran was finished");
+        assert_eq!(running.code(), Some(0), "{}", running.said());
+        assert!(running.said().contains("drained"), "{}", running.said());
+    }
+}
+
+#[test]
+fn a_second_signal_ends_at_once() {
+    let (endpoint, listen) = (Endpoint::start("never"), address());
+    let mut running = Running::start(&["run", &endpoint.addr, "--listen", &listen]);
+    let _held = endpoint.hold();
+    let client = std::thread::spawn({
+        let listen = listen.clone();
+        move || get(&listen, "/")
+    });
+    eventually("the request at the endpoint", || (endpoint.began() == 1).then_some(()));
+    running.signal(Signal::TERM);
+    eventually("draining", || running.said().contains("draining").then_some(()));
+    running.signal(Signal::INT);
+    assert_eq!(running.code(), Some(0), "{}", running.said());
+    assert!(running.said().contains("told again: closing the rest"), "{}", running.said());
+    let cut = client.join().expect("no panic");
+    assert!(cut.is_err() || cut.as_ref().is_ok_and(|(status, _)| *status == 0), "{cut:?}");
+}
+
+#[test]
+fn the_time_to_drain_is_bounded() {
+    let (endpoint, folder, listen) = (Endpoint::start("never"), Folder::new("bounded"), address());
+    let file = folder.file(
+        "evenkeel.toml",
+        &format!(
+            "[runtime]\ndrain_timeout = '50ms'\n[listener.web]\nbind = ['{listen}']\n[pool.web]\nendpoints = ['{}']\n",
+            endpoint.addr
+        ),
+    );
+    let mut running = Running::start(&["run", "-c", &file]);
+    let _held = endpoint.hold();
+    let client = std::thread::spawn({
+        let listen = listen.clone();
+        move || get(&listen, "/")
+    });
+    eventually("the request at the endpoint", || (endpoint.began() == 1).then_some(()));
+    running.signal(Signal::HUP);
+    eventually("an answer to SIGHUP", || running.said().contains("SIGHUP").then_some(()));
+    running.signal(Signal::TERM);
+    assert_eq!(running.code(), Some(0), "{}", running.said());
+    assert!(running.said().contains("the time to drain is over"), "{}", running.said());
+    let _ = client.join();
+}
+
+#[test]
+fn a_log_for_machines_has_nothing_else_in_it() {
+    let (endpoint, folder, listen) = (Endpoint::start("a"), Folder::new("json"), address());
+    let file = folder.file(
+        "evenkeel.toml",
+        &format!(
+            "[runtime]\nlog = {{ format = 'json' }}\n[telemetry]\naccess_log = {{ path = '{}' }}\n\
+             [listener.web]\nbind = ['{listen}']\n[pool.web]\nendpoints = ['{}']\n",
+            folder.0.join("access.jsonl").display(),
+            endpoint.addr
+        ),
+    );
+    let child = std::process::Command::new(env!("CARGO_BIN_EXE_evenkeel"))
+        .args(["run", "-c", &file])
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .expect("it starts");
+    eventually("an answer", || (get(&listen, "/it").ok()?.0 == 200).then_some(()));
+    let pid = rustix::process::Pid::from_child(&child);
+    // Whoever can be asked has caught its signals already.
+    rustix::process::kill_process(pid, Signal::TERM).expect("it runs");
+    let output = child.wait_with_output().expect("it ends");
+    assert_eq!(output.status.code(), Some(0));
+    let lines: Vec<serde_json::Value> =
+        text(&output.stderr).lines().map(|line| serde_json::from_str(line).expect(line)).collect();
+    assert!(lines.iter().any(|l| l["message"] == "listening" && l["listener"] == "web"), "{lines:?}");
+    let log = std::fs::read_to_string(folder.0.join("access.jsonl")).expect("a log");
+    let line: serde_json::Value = serde_json::from_str(log.lines().next().expect("a line")).expect("JSON");
+    assert_eq!((&line["path"], &line["status"]), (&"/it".into(), &200.into()), "{log}");
+}

@@ -1,0 +1,200 @@
+//! What the tests share: evenkeel as a process, small servers behind it, and addresses that nobody else uses.
+// Each test uses a part of it.
+#![allow(dead_code)]
+
+use rustix::process::{Pid, Signal, kill_process};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::path::PathBuf;
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::atomic::{AtomicU16, AtomicUsize, Ordering::SeqCst};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+/// How long anything may take before a test fails: generous, since many tests may share few cores.
+pub const DEADLINE: Duration = Duration::from_secs(30);
+
+/// Loopback is a network of 16 million addresses: each test process takes one of its own, so that no test meets the port
+/// of another, nor the system's ephemeral ones, which are on 127.0.0.1.
+pub fn address() -> String {
+    static NEXT: AtomicU16 = AtomicU16::new(20_000);
+    let pid = std::process::id();
+    format!("127.{}.{}.{}:{}", 128 | (pid >> 16 & 63), pid >> 8 & 255, pid & 255, NEXT.fetch_add(1, SeqCst))
+}
+
+/// Polls until there is something.
+#[track_caller]
+pub fn eventually<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+    let began = Instant::now();
+    loop {
+        if let Some(found) = look() {
+            return found;
+        }
+        assert!(began.elapsed() < DEADLINE, "in {DEADLINE:?} there was not: {what}");
+        std::thread::yield_now();
+        std::thread::park_timeout(Duration::from_millis(2));
+    }
+}
+
+/// A command that ends by itself.
+pub fn evenkeel(arguments: &[&str]) -> Output {
+    command(arguments).output().expect("evenkeel can be started")
+}
+
+fn command(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_evenkeel"));
+    command.args(arguments).env("NO_COLOR", "1").stdin(Stdio::null());
+    command
+}
+
+pub fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// An evenkeel that serves. Killed when dropped.
+pub struct Running {
+    child: Child,
+    said: Arc<Mutex<String>>,
+}
+
+impl Running {
+    /// Starts it and waits until it says that it serves.
+    #[track_caller]
+    pub fn start(arguments: &[&str]) -> Running {
+        let mut child = command(arguments).stderr(Stdio::piped()).stdout(Stdio::null()).spawn().expect("it starts");
+        let said = Arc::new(Mutex::new(String::new()));
+        let (stderr, into) = (child.stderr.take().expect("it is piped"), said.clone());
+        std::thread::spawn(move || {
+            for line in BufReader::new(stderr).lines().map_while(Result::ok) {
+                into.lock().expect("no panic while held").push_str(&format!("{line}\n"));
+            }
+        });
+        let mut running = Running { child, said };
+        eventually("a greeting", || {
+            assert_eq!(running.child.try_wait().expect("it is ours"), None, "it ended: {}", running.said());
+            running.said().contains("  end  ").then_some(())
+        });
+        running
+    }
+
+    /// All of its standard error so far.
+    pub fn said(&self) -> String {
+        self.said.lock().expect("no panic while held").clone()
+    }
+
+    pub fn signal(&self, signal: Signal) {
+        let pid = Pid::from_raw(self.child.id() as i32).expect("a process id is not 0");
+        kill_process(pid, signal).expect("it runs");
+    }
+
+    /// Waits for its end; the exit code.
+    #[track_caller]
+    pub fn code(&mut self) -> Option<i32> {
+        eventually("its end", || self.child.try_wait().expect("it is ours")).code()
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// A server that answers every request with its name, once the gate lets it.
+pub struct Endpoint {
+    pub addr: String,
+    served: Arc<AtomicUsize>,
+    began: Arc<AtomicUsize>,
+    gate: Arc<Mutex<()>>,
+}
+
+impl Endpoint {
+    pub fn start(name: &'static str) -> Endpoint {
+        let addr = address();
+        let listener = TcpListener::bind(&addr).expect("nobody else uses it");
+        let (served, began, gate) =
+            (Arc::<AtomicUsize>::default(), Arc::<AtomicUsize>::default(), Arc::<Mutex<()>>::default());
+        let endpoint = Endpoint { addr, served: served.clone(), began: began.clone(), gate: gate.clone() };
+        std::thread::spawn(move || {
+            for stream in listener.incoming().map_while(Result::ok) {
+                let (served, began, gate) = (served.clone(), began.clone(), gate.clone());
+                std::thread::spawn(move || {
+                    let mut stream = BufReader::new(stream);
+                    while let Some(_head) = head(&mut stream) {
+                        began.fetch_add(1, SeqCst);
+                        drop(gate.lock());
+                        let length = name.len();
+                        let response = format!("HTTP/1.1 200 OK\r\ncontent-length: {length}\r\n\r\n{name}");
+                        served.fetch_add(1, SeqCst);
+                        if stream.get_mut().write_all(response.as_bytes()).is_err() {
+                            return;
+                        }
+                    }
+                });
+            }
+        });
+        endpoint
+    }
+
+    /// Requests that came in.
+    pub fn began(&self) -> usize {
+        self.began.load(SeqCst)
+    }
+
+    /// Requests that were answered.
+    pub fn served(&self) -> usize {
+        self.served.load(SeqCst)
+    }
+
+    /// Holds all answers while the guard is held.
+    pub fn hold(&self) -> std::sync::MutexGuard<'_, ()> {
+        self.gate.lock().expect("no panic while held")
+    }
+}
+
+fn head(stream: &mut impl BufRead) -> Option<String> {
+    let mut head = String::new();
+    while !head.ends_with("\r\n\r\n") {
+        if stream.read_line(&mut head).ok()? == 0 {
+            return None;
+        }
+    }
+    Some(head)
+}
+
+/// Status and body of one request over a connection of its own.
+pub fn get(addr: &str, path: &str) -> std::io::Result<(u16, String)> {
+    let mut stream = TcpStream::connect(addr)?;
+    stream.set_read_timeout(Some(DEADLINE))?;
+    write!(stream, "GET {path} HTTP/1.1\r\nhost: test\r\nconnection: close\r\n\r\n")?;
+    let mut response = String::new();
+    stream.read_to_string(&mut response)?;
+    let status = response.get(9..12).and_then(|s| s.parse().ok()).unwrap_or(0);
+    let body = response.split_once("\r\n\r\n").map(|(_, body)| body.to_string()).unwrap_or_default();
+    Ok((status, body))
+}
+
+/// A folder of the test's own. Removed when dropped.
+pub struct Folder(pub PathBuf);
+
+impl Folder {
+    pub fn new(name: &str) -> Folder {
+        let path = std::env::temp_dir().join(format!("evenkeel-test-{}-{name}", std::process::id()));
+        std::fs::create_dir_all(&path).expect("the temporary folder can be written");
+        Folder(path)
+    }
+
+    /// A file in it, as an argument.
+    pub fn file(&self, name: &str, text: &str) -> String {
+        let path = self.0.join(name);
+        std::fs::write(&path, text).expect("it can be written");
+        path.display().to_string()
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
