@@ -178,7 +178,10 @@ impl<'h, 'b> Request<'h, 'b> {
         if !self.host.is_empty() && !self.host.eq_ignore_ascii_case(authority) {
             return Err(Reject::HostMalformed);
         }
-        self.host = authority;
+        // What the field says, so that both names of the host that go on are spelled alike.
+        if self.host.is_empty() {
+            self.host = authority;
+        }
         self.target = match path {
             "" if self.method == "OPTIONS" => "*",
             "" => "/",

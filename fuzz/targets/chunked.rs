@@ -1,0 +1,97 @@
+//! Is a chunked body what a naive reader takes it for? If one of the two takes a body to its end, both do, at the same
+//! byte and with the same content; and no split changes anything.
+#![no_main]
+
+mod naive;
+#[path = "../../crates/proxy/tests/wire/mod.rs"]
+mod wire;
+
+use evenkeel_proxy::http1::Reject;
+use evenkeel_proxy::http1::chunked::Chunked;
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|bytes: &[u8]| {
+    let finest = decode(bytes.chunks(1));
+    assert_eq!(decode([bytes]), finest);
+    for cuts in naive::cuts(bytes) {
+        assert_eq!(decode(wire::pieces(bytes, &cuts)), finest);
+    }
+    let ours = finest.ok().filter(|decoded| decoded.done).map(|d| (d.content, d.used));
+    let theirs = read(bytes);
+    assert_eq!(ours, theirs);
+});
+
+#[derive(Debug, PartialEq)]
+struct Decoded {
+    content: Vec<u8>,
+    used: usize,
+    done: bool,
+}
+
+fn decode<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> Result<Decoded, Reject> {
+    let mut chunked = Chunked::default();
+    let mut decoded = Decoded { content: vec![], used: 0, done: false };
+    for piece in pieces {
+        decoded.used += chunked.advance(piece, |data| decoded.content.extend_from_slice(data))?;
+    }
+    decoded.done = chunked.is_done();
+    Ok(decoded)
+}
+
+/// A whole body by the grammar of RFC 9112 section 7.1, with our limits: its content and its length.
+fn read(bytes: &[u8]) -> Option<(Vec<u8>, usize)> {
+    let (mut at, mut content, mut extensions) = (0, Vec::new(), 0);
+    loop {
+        let line = line(bytes, &mut at)?;
+        let digits = line.iter().take_while(|b| b.is_ascii_hexdigit()).count();
+        if digits == 0 || digits > 15 {
+            return None;
+        }
+        match &line[digits..] {
+            [] => {}
+            [b';', extension @ ..] => extensions += extension.len(),
+            _ => return None,
+        }
+        if extensions > 16 * 1024 {
+            return None;
+        }
+        let text = std::str::from_utf8(&line[..digits]).ok()?;
+        let size = usize::try_from(u64::from_str_radix(text, 16).ok()?).ok()?;
+        if size == 0 {
+            break;
+        }
+        let end = at.checked_add(size)?;
+        content.extend_from_slice(bytes.get(at..end)?);
+        if bytes.get(end..end + 2)? != b"\r\n" {
+            return None;
+        }
+        at = end + 2;
+    }
+    let trailers = at;
+    loop {
+        let line = line(bytes, &mut at)?;
+        if line.is_empty() {
+            // The last line end is not counted.
+            return (at - 2 - trailers <= 16 * 1024).then_some((content, at));
+        }
+        let colon = line.iter().position(|b| *b == b':')?;
+        let name = line[..colon].to_ascii_lowercase();
+        let forbidden = "content-length transfer-encoding host connection trailer content-encoding x-forwarded-for \
+                         x-forwarded-proto x-forwarded-host";
+        let token = !name.is_empty() && name.iter().all(|b| naive::is_token(*b));
+        if !token || forbidden.split(' ').any(|f| f.as_bytes() == name) {
+            return None;
+        }
+    }
+}
+
+/// A line of text without its end, which must be a CRLF.
+fn line<'a>(bytes: &'a [u8], at: &mut usize) -> Option<&'a [u8]> {
+    let rest = bytes.get(*at..)?;
+    let end = rest.iter().position(|b| *b < b' ' && *b != b'\t' || *b == 0x7f)?;
+    if rest.get(end..end + 2)? != b"\r\n" {
+        return None;
+    }
+    *at += end + 2;
+    Some(&rest[..end])
+}

@@ -1,0 +1,118 @@
+//! A head as a list of lines: the second opinion that the fuzzers compare with. It shares no code with the engine, and
+//! is written to be read, not to be fast.
+// Each target uses a part of it.
+#![allow(dead_code)]
+
+/// A head's lines, without their ends.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Head {
+    pub first: Vec<u8>,
+    pub fields: Vec<Vec<u8>>,
+}
+
+impl Head {
+    /// Splits a head that ends in an empty line, and checks what every head must keep to.
+    pub fn split(bytes: &[u8]) -> Head {
+        let text = bytes.strip_suffix(b"\r\n\r\n").expect("a head ends in an empty line");
+        let mut lines: Vec<Vec<u8>> = vec![vec![]];
+        let mut rest = text;
+        while let Some((&b, behind)) = rest.split_first() {
+            if rest.starts_with(b"\r\n") {
+                lines.push(vec![]);
+                rest = &rest[2..];
+                continue;
+            }
+            assert!(!matches!(b, 0..=8 | 10..=31 | 127), "a control byte within a line: {}", bytes.escape_ascii());
+            lines.last_mut().expect("there is one").push(b);
+            rest = behind;
+        }
+        let mut lines = lines.into_iter();
+        let first = lines.next().expect("there is one");
+        let fields: Vec<Vec<u8>> = lines.collect();
+        for line in &fields {
+            let name = line.split(|b| *b == b':').next().expect("there is one");
+            assert!(name.len() < line.len(), "a field without a colon: {}", bytes.escape_ascii());
+            assert!(!name.is_empty() && name.iter().all(|b| is_token(*b)), "a name: {}", name.escape_ascii());
+        }
+        Head { first, fields }
+    }
+
+    /// The values of all fields of a name.
+    pub fn values(&self, name: &str) -> Vec<&[u8]> {
+        self.fields.iter().filter(|line| name_of(line) == name).map(|line| value_of(line)).collect()
+    }
+
+    /// Whether some field's comma-separated values name this.
+    pub fn lists(&self, name: &str, token: &str) -> bool {
+        self.values(name).into_iter().any(|value| tokens(value).iter().any(|t| t == token))
+    }
+
+    /// The names that `Connection` takes out, but for those that a proxy answers for.
+    pub fn nominated(&self) -> Vec<String> {
+        let kept = ["host", "content-length", "transfer-encoding", "expect"];
+        let all = self.values("connection").into_iter().flat_map(tokens);
+        all.filter(|t| !kept.contains(&t.as_str())).collect()
+    }
+
+    /// The fields, but for those of these names.
+    pub fn without(&self, names: &[String]) -> Vec<Vec<u8>> {
+        self.fields.iter().filter(|line| !names.contains(&name_of(line))).cloned().collect()
+    }
+
+    pub fn has(&self, name: &str) -> bool {
+        !self.values(name).is_empty()
+    }
+
+    /// The lines as a head.
+    pub fn join(first: &[u8], fields: &[Vec<u8>]) -> Vec<u8> {
+        let mut out = [first, b"\r\n"].concat();
+        for line in fields {
+            out.extend_from_slice(line);
+            out.extend_from_slice(b"\r\n");
+        }
+        out.extend_from_slice(b"\r\n");
+        out
+    }
+}
+
+/// Lower case.
+pub fn name_of(line: &[u8]) -> String {
+    let name = line.split(|b| *b == b':').next().expect("there is one");
+    String::from_utf8_lossy(name).to_ascii_lowercase()
+}
+
+/// Without the spaces and tabs around it.
+pub fn value_of(line: &[u8]) -> &[u8] {
+    let at = line.iter().position(|b| *b == b':').map_or(line.len(), |at| at + 1);
+    trim(&line[at..])
+}
+
+/// The elements of a comma-separated list, in lower case.
+pub fn tokens(value: &[u8]) -> Vec<String> {
+    let element = |e: &[u8]| String::from_utf8_lossy(trim(e)).to_ascii_lowercase();
+    value.split(|b| *b == b',').map(element).filter(|e| !e.is_empty()).collect()
+}
+
+fn trim(mut bytes: &[u8]) -> &[u8] {
+    while let [b' ' | b'\t', rest @ ..] | [rest @ .., b' ' | b'\t'] = bytes {
+        bytes = rest;
+    }
+    bytes
+}
+
+pub fn is_token(b: u8) -> bool {
+    b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b)
+}
+
+/// Three ways to cut bytes, drawn from the bytes themselves, so that an input is just a message.
+pub fn cuts(bytes: &[u8]) -> [Vec<usize>; 3] {
+    let mut hash =
+        bytes.iter().fold(0xcbf2_9ce4_8422_2325_u64, |h, b| (h ^ u64::from(*b)).wrapping_mul(0x100_0000_01b3));
+    [1, 4, 16].map(|n| {
+        let next = |_| {
+            hash = hash.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            (hash >> 33) as usize
+        };
+        (0..n).map(next).collect()
+    })
+}

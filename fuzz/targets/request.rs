@@ -1,0 +1,154 @@
+//! Does a request mean the same before and after the proxy? Whatever bytes a client sends: any split of them gives the
+//! same result, and what goes on is, byte for byte, what a naive reading of the rules says.
+#![no_main]
+
+mod naive;
+#[path = "../../crates/proxy/tests/wire/mod.rs"]
+mod wire;
+
+use evenkeel_proxy::http1::request::Room;
+use evenkeel_proxy::http1::{Body, FIELDS_MAX, Limits, Request, Version, head_len};
+use libfuzzer_sys::fuzz_target;
+use naive::Head;
+use std::mem::MaybeUninit;
+use wire::{Connection, FORWARD, pieces};
+
+const LIMITS: Limits = Limits { head: 1024, fields: 24 };
+/// For what was written here: some fields more.
+const AFTER: Limits = Limits { head: 4096, fields: 32 };
+
+fuzz_target!(|bytes: &[u8]| {
+    let new = || Connection::requests(LIMITS);
+    let finest = new().read(bytes.chunks(1));
+    assert!(new().read([bytes]).agrees_with(&finest));
+    for cuts in naive::cuts(bytes) {
+        assert!(new().read(pieces(bytes, &cuts)).agrees_with(&finest));
+    }
+    let Ok(Some(len)) = head_len(bytes, &LIMITS) else { return };
+    let mut room: Room<'_> = [MaybeUninit::uninit(); FIELDS_MAX];
+    if let Ok(request) = Request::parse(&bytes[..len], &mut room, &LIMITS) {
+        let head = Head::split(&bytes[len - request.head_len()..len]);
+        check(&request, &head);
+    }
+});
+
+fn check(request: &Request<'_, '_>, head: &Head) {
+    let old = head.first.ends_with(b"HTTP/1.0");
+    assert_eq!(old, request.version == Version::V10);
+    let target = target(&head.first);
+    assert_eq!((request.method.as_bytes(), request.target.as_bytes()), (target.method, &*target.origin));
+
+    let (hosts, named) = (head.values("host"), target.authority);
+    assert!(hosts.len() == 1 || old && hosts.is_empty());
+    let from_field = hosts.first().copied().filter(|host| !host.is_empty());
+    if let (Some(named), Some(field)) = (named, from_field) {
+        assert!(named.eq_ignore_ascii_case(field));
+    }
+    let host = from_field.or(named);
+    assert_eq!(request.host.as_bytes(), host.unwrap_or_default());
+
+    let (lengths, codings) = (head.values("content-length"), head.values("transfer-encoding"));
+    match (&*lengths, &*codings) {
+        ([], []) => assert_eq!(request.body, Body::EMPTY),
+        ([length], []) => {
+            let text = std::str::from_utf8(length).expect("digits");
+            assert_eq!(request.body, Body::Length(text.parse().expect("digits")));
+        }
+        ([], [coding]) => {
+            assert!(coding.eq_ignore_ascii_case(b"chunked") && !old);
+            assert!(matches!(request.body, Body::Chunked(_)));
+        }
+        _ => panic!("two framings"),
+    }
+
+    let mut written = Vec::new();
+    request.write(&FORWARD, &mut written);
+    let want = forwarded(request, head, &target, from_field, host);
+    assert!(written == want, "written: {}\nnaive: {}", written.escape_ascii(), want.escape_ascii());
+
+    let mut room: Room<'_> = [MaybeUninit::uninit(); FIELDS_MAX];
+    assert_eq!(head_len(&written, &AFTER), Ok(Some(written.len())));
+    let again = Request::parse(&written, &mut room, &AFTER).expect("what goes on is good");
+    assert_eq!((again.method, again.target, &again.body), (request.method, request.target, &request.body));
+    assert_eq!((again.upgrade, again.version, again.keep_alive), (request.upgrade, Version::V11, true));
+    assert_eq!(again.host.as_bytes(), host.unwrap_or(FORWARD.host_if_none.as_bytes()));
+    if host.is_some() {
+        let mut twice = Vec::new();
+        again.write(&FORWARD, &mut twice);
+        assert!(twice == written, "once: {}\ntwice: {}", written.escape_ascii(), twice.escape_ascii());
+    }
+}
+
+struct Target<'a> {
+    method: &'a [u8],
+    /// Path and query, or `*`.
+    origin: Vec<u8>,
+    /// If it is in absolute form.
+    authority: Option<&'a [u8]>,
+}
+
+fn target(line: &[u8]) -> Target<'_> {
+    let words: Vec<&[u8]> = line.split(|b| *b == b' ').collect();
+    let [method, target, version] = words[..] else { panic!("a line of three words") };
+    assert!(method.iter().all(|b| naive::is_token(*b)) && method != b"CONNECT");
+    assert!(version == b"HTTP/1.1" || version == b"HTTP/1.0");
+    assert!(target.iter().all(|b| (0x21..0x7f).contains(b) && *b != b'#'));
+    if target.starts_with(b"/") || target == b"*" {
+        assert!(target != b"*" || method == b"OPTIONS");
+        return Target { method, origin: target.to_vec(), authority: None };
+    }
+    let lower = target.to_ascii_lowercase();
+    let scheme = ["http://", "https://"].into_iter().find(|s| lower.starts_with(s.as_bytes())).expect("a scheme");
+    let rest = &target[scheme.len()..];
+    let end = rest.iter().position(|b| *b == b'/').unwrap_or(rest.len());
+    let origin = match (&rest[end..], method) {
+        (b"", b"OPTIONS") => b"*".to_vec(),
+        (b"", _) => b"/".to_vec(),
+        (path, _) => path.to_vec(),
+    };
+    Target { method, origin, authority: Some(&rest[..end]) }
+}
+
+/// The head that must go on.
+fn forwarded(
+    request: &Request<'_, '_>,
+    head: &Head,
+    target: &Target<'_>,
+    from_field: Option<&[u8]>,
+    host: Option<&[u8]>,
+) -> Vec<u8> {
+    let line = |name: &str, value: &[u8]| [name.as_bytes(), b": ", value].concat();
+    let hop_by_hop = "connection keep-alive te proxy-connection x-forwarded-for x-forwarded-proto x-forwarded-host";
+    let mut dropped: Vec<String> = hop_by_hop.split(' ').map(String::from).collect();
+    dropped.extend(head.nominated().into_iter().filter(|name| name != "upgrade"));
+    let old = request.version == Version::V10;
+    if old {
+        dropped.push("expect".into());
+    }
+    if from_field.is_none() {
+        dropped.push("host".into());
+    }
+    let mut fields = head.without(&dropped);
+    // Of several Upgrade fields the last one counts, and it stays only if all of the switch is there.
+    let wanted = !old && head.lists("connection", "upgrade") && request.body == Body::EMPTY;
+    let last = fields.iter().rposition(|field| naive::name_of(field) == "upgrade");
+    let http2 = |field: &[u8]| naive::tokens(naive::value_of(field)).iter().any(|t| t.starts_with("h2"));
+    let kept = last.filter(|at| wanted && !http2(&fields[*at]));
+    assert_eq!(request.upgrade, kept.is_some());
+    let mut at = 0;
+    fields.retain(|field| {
+        at += 1;
+        naive::name_of(field) != "upgrade" || kept == Some(at - 1)
+    });
+    if from_field.is_none() {
+        fields.insert(0, line("Host", host.unwrap_or(FORWARD.host_if_none.as_bytes())));
+    }
+    if kept.is_some() {
+        fields.push(line("Connection", b"upgrade"));
+    }
+    fields.push(line("X-Forwarded-For", FORWARD.client.as_bytes()));
+    fields.push(line("X-Forwarded-Proto", FORWARD.scheme.as_bytes()));
+    fields.extend(host.map(|host| line("X-Forwarded-Host", host)));
+    let first = [target.method, b" ", &target.origin, b" HTTP/1.1"].concat();
+    Head::join(&first, &fields)
+}

@@ -1,0 +1,109 @@
+//! Does a response mean the same before and after the proxy? Whatever an endpoint sends, whatever it was asked, and
+//! whoever gets the answer.
+#![no_main]
+
+mod naive;
+#[path = "../../crates/proxy/tests/wire/mod.rs"]
+mod wire;
+
+use evenkeel_proxy::http1::request::Room;
+use evenkeel_proxy::http1::response::{Asked, Towards};
+use evenkeel_proxy::http1::{Body, FIELDS_MAX, Limits, Response, Version, head_len};
+use libfuzzer_sys::fuzz_target;
+use naive::Head;
+use std::mem::MaybeUninit;
+use wire::{Connection, pieces};
+
+const LIMITS: Limits = Limits { head: 1024, fields: 24 };
+/// For what was written here: some fields more.
+const AFTER: Limits = Limits { head: 4096, fields: 32 };
+
+fuzz_target!(|bytes: &[u8]| {
+    for asked in [(false, false), (true, false), (false, true)].map(|(head, upgrade)| Asked { head, upgrade }) {
+        let new = || Connection::responses(vec![asked; 8], LIMITS);
+        let finest = new().read(bytes.chunks(1));
+        assert!(new().read([bytes]).agrees_with(&finest));
+        for cuts in naive::cuts(bytes) {
+            assert!(new().read(pieces(bytes, &cuts)).agrees_with(&finest));
+        }
+        let Ok(Some(len)) = head_len(bytes, &LIMITS) else { return };
+        let mut room: Room<'_> = [MaybeUninit::uninit(); FIELDS_MAX];
+        if let Ok(response) = Response::parse(&bytes[..len], &mut room, asked, &LIMITS) {
+            check(&response, asked, &bytes[..len]);
+        }
+    }
+});
+
+fn check(response: &Response<'_, '_>, asked: Asked, bytes: &[u8]) {
+    let head = Head::split(bytes);
+    let old = head.first.starts_with(b"HTTP/1.0 ");
+    assert!(old || head.first.starts_with(b"HTTP/1.1 "));
+    let code = std::str::from_utf8(&head.first[9..12]).ok().and_then(|code| code.parse().ok());
+    assert_eq!(code, Some(response.status));
+    assert!(response.status >= 100 && (response.status != 101 || asked.upgrade));
+
+    let bodiless = asked.head || matches!(response.status, 100..200 | 204 | 304);
+    let (lengths, codings) = (head.values("content-length"), head.values("transfer-encoding"));
+    let body = match (&*lengths, &*codings) {
+        ([], []) => Body::UntilClose,
+        ([length], []) => Body::Length(std::str::from_utf8(length).ok().and_then(|l| l.parse().ok()).expect("digits")),
+        ([], [coding]) => {
+            assert!(coding.eq_ignore_ascii_case(b"chunked") && !old);
+            Body::Chunked(Default::default())
+        }
+        _ => panic!("two framings"),
+    };
+    let body = if bodiless { Body::EMPTY } else { body };
+    assert_eq!(response.body, body);
+    let closes = head.lists("connection", "close") || old && !head.lists("connection", "keep-alive");
+    assert_eq!(response.keep_alive, !closes && body != Body::UntilClose);
+
+    for version in [Version::V10, Version::V11] {
+        for keep_alive in [false, true] {
+            let strip = version == Version::V10 && matches!(body, Body::Chunked(_));
+            let towards = Towards { version, keep_alive: keep_alive && !strip && body != Body::UntilClose };
+            check_back(response, asked, &head, towards);
+        }
+    }
+}
+
+fn check_back(response: &Response<'_, '_>, asked: Asked, head: &Head, towards: Towards) {
+    let mut written = Vec::new();
+    response.write(towards, &mut written);
+    let back = Head::split(&written);
+    let mut dropped: Vec<String> = "connection keep-alive te proxy-connection".split(' ').map(String::from).collect();
+    let others = ["upgrade", "x-forwarded-for", "x-forwarded-proto", "x-forwarded-host"];
+    dropped.extend(head.nominated().into_iter().filter(|name| !others.contains(&name.as_str())));
+    if response.status != 101 {
+        dropped.push("upgrade".into());
+    }
+    let never = response.status < 200 || response.status == 204;
+    if never {
+        dropped.push("content-length".into());
+    }
+    if never || towards.version == Version::V10 {
+        dropped.push("transfer-encoding".into());
+    }
+    let mut fields = head.without(&dropped);
+    let connection = match (response.status, towards.version, towards.keep_alive) {
+        (101, ..) => Some("upgrade"),
+        (..200, ..) | (_, Version::V11, true) => None,
+        (_, Version::V10, true) => Some("keep-alive"),
+        (_, _, false) => Some("close"),
+    };
+    fields.extend(connection.map(|option| format!("Connection: {option}").into_bytes()));
+    assert!(back.fields == fields, "{}\nnaive: {}", written.escape_ascii(), Head::join(b"", &fields).escape_ascii());
+
+    let mut room: Room<'_> = [MaybeUninit::uninit(); FIELDS_MAX];
+    assert_eq!(head_len(&written, &AFTER), Ok(Some(written.len())));
+    let again = Response::parse(&written, &mut room, asked, &AFTER).expect("what goes back is good");
+    assert_eq!((again.status, again.is_interim()), (response.status, response.is_interim()));
+    let stripped = towards.version == Version::V10 && matches!(response.body, Body::Chunked(_));
+    assert_eq!(again.body, if stripped { Body::UntilClose } else { response.body.clone() });
+    if response.status >= 200 {
+        assert_eq!(again.keep_alive, towards.keep_alive);
+    }
+    if response.is_as_sent(towards) {
+        assert_eq!(fields, head.fields, "as it came, and as it would be written");
+    }
+}
