@@ -6,7 +6,7 @@ use evenkeel_config::{Severity, parse_str, render_text, to_json};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|text: &str| {
-    let env = |name: &str| (name.len() % 2 == 0).then(|| name.to_lowercase());
+    let env = |name: &str| name.len().is_multiple_of(2).then(|| name.to_lowercase());
     let outcome = parse_str("any.toml", text, &env);
     assert_eq!(outcome, parse_str("any.toml", text, &env));
     let errors = outcome.diagnostics.iter().any(|d| d.severity() == Severity::Error);
