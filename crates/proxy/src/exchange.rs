@@ -294,6 +294,7 @@ async fn reach(
     let began = worker.clock.now();
     let stream = upstream::dial(addr)?;
     let n = write_some(&stream, out.unsent()).await?;
+    stream.watch()?;
     record.connect_ns.set(Some(worker.clock.read().since(began)));
     Ok((stream, n))
 }

@@ -62,11 +62,16 @@ impl<'w> Outgoing<'w> {
             self.sent = 0;
             return true;
         }
-        let mut buf = Buf::take();
-        let fits = buf.extend(&self.kept) && buf.extend(self.buf.filled()) && !self.kept.is_empty();
+        // Back to where it was: before what the client sent behind it, which may fill the rest of the buffer.
+        let fits = if self.buf.is_empty() {
+            self.buf = Buf::take();
+            self.buf.extend(&self.kept)
+        } else {
+            self.buf.replace_front(0, &self.kept)
+        };
+        let fits = fits && !self.kept.is_empty();
         if fits {
             self.len = self.kept.len();
-            self.buf = buf;
             self.worker.give_back(std::mem::take(&mut self.kept));
         }
         fits
@@ -79,7 +84,13 @@ impl<'w> Outgoing<'w> {
 
     /// What the client sent behind the request.
     pub fn into_rest(mut self) -> Option<Buf> {
+        self.take_rest()
+    }
+
+    /// Takes what the client sent behind the request, which is given up if not all of it was sent.
+    pub fn take_rest(&mut self) -> Option<Buf> {
         self.buf.consume(self.len);
+        (self.len, self.sent) = (0, 0);
         let buf = std::mem::replace(&mut self.buf, Buf::none());
         (!buf.is_empty()).then_some(buf)
     }

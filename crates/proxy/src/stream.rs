@@ -28,6 +28,14 @@ impl Stream {
         Stream { registered: OnceCell::new(), fd }
     }
 
+    /// Has the event loop watch the socket at once: the next read would find nothing there yet.
+    ///
+    /// # Errors
+    /// The event loop cannot take it.
+    pub fn watch(&self) -> io::Result<()> {
+        self.registered().map(|_| ())
+    }
+
     #[inline]
     fn registered(&self) -> io::Result<&AsyncFd<RawFd>> {
         match self.registered.get() {
@@ -158,23 +166,31 @@ impl Stream {
     }
 
     /// Whether nothing came on a connection that should be silent: no bytes, no end, no error. Asks the event loop's
-    /// notes, and the socket only if those say that something is there.
+    /// notes, and the socket only if those say that something is there, or if there are none.
     pub fn is_quiet(&self, cx: &mut Context<'_>) -> bool {
+        if self.registered.get().is_none() {
+            return self.peek() == Err(Errno::AGAIN);
+        }
         let Ok(registered) = self.registered() else { return false };
         loop {
             match registered.poll_read_ready(cx) {
                 Poll::Pending => return true,
                 Poll::Ready(Err(_)) => return false,
-                Poll::Ready(Ok(mut guard)) => {
-                    let mut byte = [0u8; 1];
-                    match rustix::net::recv(&self.fd, &mut byte[..], RecvFlags::PEEK) {
-                        // A read that filled its buffer left the mark standing although nothing more was there.
-                        Err(Errno::AGAIN) => guard.clear_ready(),
-                        _ => return false,
-                    }
-                }
+                // A read that filled its buffer left the mark standing although nothing more was there.
+                Poll::Ready(Ok(mut guard)) if self.peek() == Err(Errno::AGAIN) => guard.clear_ready(),
+                Poll::Ready(Ok(_)) => return false,
             }
         }
+    }
+
+    fn peek(&self) -> Result<usize, Errno> {
+        rustix::net::recv(&self.fd, &mut [0u8; 1][..], RecvFlags::PEEK).map(|(n, _)| n)
+    }
+
+    /// Whether closing tells the peer that something went wrong. An error does not matter: then it is not told.
+    pub fn reset_on_close(&self, resets: bool) {
+        let linger = resets.then_some(std::time::Duration::ZERO);
+        let _ = rustix::net::sockopt::set_socket_linger(&self.fd, linger);
     }
 
     /// Says that no more bytes will be written. Errors do not matter: the peer may be gone.
@@ -193,6 +209,34 @@ fn recv(fd: &OwnedFd, buf: &mut Buf) -> Result<usize, Errno> {
                 buf.fill(n);
                 return Ok(n);
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+    use std::os::unix::net::UnixStream;
+    use std::task::Waker;
+
+    /// A connection that was read without waiting was never registered, and the event loop has no notes of it.
+    #[test]
+    fn what_came_is_noticed_whether_the_event_loop_watches_or_not() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build().unwrap();
+        let _in_it = runtime.enter();
+        let quiet = |stream: &Stream| stream.is_quiet(&mut Context::from_waker(Waker::noop()));
+        for closes in [false, true] {
+            let (mut peer, ours) = UnixStream::pair().unwrap();
+            ours.set_nonblocking(true).unwrap();
+            let stream = Stream::new(ours.into());
+            assert!(quiet(&stream));
+            if closes {
+                drop(peer)
+            } else {
+                peer.write_all(b"x").unwrap()
+            }
+            assert!(!quiet(&stream));
         }
     }
 }

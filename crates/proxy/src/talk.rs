@@ -47,6 +47,13 @@ pub struct Answered {
     pub outcome: Outcome,
 }
 
+/// How a response ended.
+enum Ended {
+    Answered(Answered),
+    /// It switches protocols; its head, and what came behind it, is not sent yet.
+    Switched(Buf),
+}
+
 /// The head of a response that is ready to be sent.
 struct Ready {
     body: Body,
@@ -80,7 +87,13 @@ impl Talk<'_, '_> {
             // Boxed, as most requests have come whole: they need not carry room for this.
             timer.limit(Box::pin(self.both_ways(ticket, body, out, again)).as_mut()).await
         };
-        done.unwrap_or(Err(Fault::TimedOut))
+        match done.unwrap_or(Err(Fault::TimedOut))? {
+            Ended::Answered(answered) => Ok(answered),
+            Ended::Switched(buf) => {
+                let mut tunnel = Box::pin(self.tunnel(out.take_rest(), buf));
+                timer.limit(tunnel.as_mut()).await.unwrap_or(Err(Fault::TimedOut))
+            }
+        }
     }
 
     /// Relays the request and the response at once.
@@ -90,7 +103,7 @@ impl Talk<'_, '_> {
         body: &mut Body,
         out: &mut Outgoing<'_>,
         again: bool,
-    ) -> Result<Answered, Fault> {
+    ) -> Result<Ended, Fault> {
         let (mut sent, mut upload) = (false, pin!(self.upload(body, out, again)));
         let mut download = pin!(self.download(ticket));
         poll_fn(|cx| {
@@ -109,6 +122,15 @@ impl Talk<'_, '_> {
         timer.set(time.map_or(u64::MAX, |time| timer.tick_after(time)).min(self.deadline));
     }
 
+    /// Says what is due next, and how long that may take; once a response is under way, only that it goes on counts.
+    fn expect(&self, phase: Phase, time: Option<std::time::Duration>) {
+        if self.record.phase.get() == Phase::Data {
+            return self.allow(Some(self.timeouts.idle));
+        }
+        self.record.phase.set(phase);
+        self.allow(time);
+    }
+
     /// Relays the request. An endpoint that stops reading may have answered already: that is for the other direction
     /// to find, so it is no fault here.
     async fn upload(&self, body: &mut Body, out: &mut Outgoing<'_>, again: bool) -> Result<(), Fault> {
@@ -120,8 +142,7 @@ impl Talk<'_, '_> {
         }
         out.let_go(again && body.is_done());
         while !body.is_done() {
-            self.record.phase.set(Phase::Request);
-            self.allow(Some(self.client.settings().timeouts.client_body));
+            self.expect(Phase::Request, Some(self.client.settings().timeouts.client_body));
             let mut buf = read(&self.client.stream).await.map_err(|_| Fault::ClientGone)?;
             if buf.is_empty() {
                 return Err(Fault::ClientGone);
@@ -131,8 +152,7 @@ impl Talk<'_, '_> {
             if used < buf.len() {
                 out.put_behind(split_behind(&mut buf, used));
             }
-            self.record.phase.set(Phase::Head);
-            self.allow(self.timeouts.response);
+            self.expect(Phase::Head, self.timeouts.response);
             if self.upstream.write_all(&mut buf).await.is_err() {
                 return Ok(());
             }
@@ -140,8 +160,8 @@ impl Talk<'_, '_> {
         Ok(())
     }
 
-    /// Relays the response: interim ones, the final one, its body, or all that follows a switch of protocols.
-    async fn download(&self, ticket: &mut InFlight<'_>) -> Result<Answered, Fault> {
+    /// Relays the response: interim ones, the final one, its body.
+    async fn download(&self, ticket: &mut InFlight<'_>) -> Result<Ended, Fault> {
         let mut interim = 0;
         let mut buf = read(self.upstream).await.map_err(|_| Fault::NoResponse)?;
         if buf.is_empty() {
@@ -211,24 +231,29 @@ impl Talk<'_, '_> {
     }
 
     /// Sends the final response.
-    async fn relay(&self, ticket: &mut InFlight<'_>, mut buf: Buf, ready: Ready) -> Result<Answered, Fault> {
+    async fn relay(&self, ticket: &mut InFlight<'_>, mut buf: Buf, ready: Ready) -> Result<Ended, Fault> {
         let Ready { mut body, mut answered, switch, strip, send, .. } = ready;
         let now = self.client.worker.clock.now();
         ticket.answered(now);
         self.record.ttfb_ns.set(Some(now.since(self.record.began)));
         self.record.phase.set(Phase::Data);
         if switch {
-            return Box::pin(self.tunnel(buf)).await;
+            return Ok(Ended::Switched(buf));
         }
         // Bytes behind the response belong to no request: the connection must not carry another one.
         answered.reusable &= send == buf.len();
         buf.truncate(send);
+        // Where only the close tells the client of the end, a cut must not look like one.
+        let by_close = (strip || body == Body::UntilClose) && !body.is_done();
+        if by_close {
+            self.client.stream.reset_on_close(true);
+        }
         loop {
             self.record.count_out(buf.len());
             self.client.stream.write_all(&mut buf).await.map_err(|_| Fault::ClientGone)?;
             drop(buf);
             if body.is_done() {
-                return Ok(answered);
+                break;
             }
             self.allow(Some(self.timeouts.idle));
             if let Body::Length(left) = &mut body
@@ -239,32 +264,44 @@ impl Talk<'_, '_> {
                     self.allow(Some(self.timeouts.idle));
                 });
                 // Boxed, as most responses need no room for it.
-                return match Box::pin(spliced).await {
-                    Ok(()) => Ok(answered),
-                    Err(Side::From) => Err(Fault::CutShort),
-                    Err(Side::To) => Err(Fault::ClientGone),
-                };
+                Box::pin(spliced).await.map_err(|side| match side {
+                    Side::From => Fault::CutShort,
+                    Side::To => Fault::ClientGone,
+                })?;
+                break;
             }
             buf = read(self.upstream).await.map_err(|_| Fault::CutShort)?;
-            if buf.is_empty() {
-                return if body.may_end() { Ok(answered) } else { Err(Fault::CutShort) };
+            if buf.is_empty() && body.may_end() {
+                break;
             }
-            let len = buf.len();
+            if buf.is_empty() {
+                return Err(Fault::CutShort);
+            }
             let used = match strip {
                 true => strip_chunks(&mut buf, 0, &mut body),
                 false => body.advance(buf.filled()),
             };
             let used = used.map_err(Fault::Response)?;
-            answered.reusable &= used == len;
+            answered.reusable &= used == buf.len();
             buf.truncate(used);
         }
+        if by_close {
+            self.client.stream.reset_on_close(false);
+        }
+        Ok(Ended::Answered(answered))
     }
 
-    /// After a switch of protocols: bytes both ways, each way until its sender closes.
-    async fn tunnel(&self, mut buf: Buf) -> Result<Answered, Fault> {
+    /// After a switch of protocols: bytes both ways, each way until its sender closes. `early` is what the client sent
+    /// behind its request.
+    async fn tunnel(&self, early: Option<Buf>, mut buf: Buf) -> Result<Answered, Fault> {
+        self.allow(Some(self.timeouts.idle));
         self.record.count_out(buf.len());
         self.client.stream.write_all(&mut buf).await.map_err(|_| Fault::ClientGone)?;
         drop(buf);
+        if let Some(mut early) = early {
+            self.record.count_in(early.len());
+            self.upstream.write_all(&mut early).await.map_err(|_| Fault::CutShort)?;
+        }
         let (mut up_done, mut down_done) = (false, false);
         let mut up = pin!(self.pipe(&self.client.stream, self.upstream, |n| self.record.count_in(n)));
         let mut down = pin!(self.pipe(self.upstream, &self.client.stream, |n| self.record.count_out(n)));
@@ -334,10 +371,14 @@ fn split_behind(buf: &mut Buf, at: usize) -> Buf {
 }
 
 /// Takes the framing out of the chunks behind the first `at` bytes; returns how many bytes of content are left there.
+/// Behind those stays what is not part of the body.
 fn strip_chunks(buf: &mut Buf, at: usize, body: &mut Body) -> Result<usize, Reject> {
     let Body::Chunked(chunked) = body else { return Ok(0) };
     let mut content = Vec::with_capacity(buf.len() - at);
-    chunked.advance(&buf.filled()[at..], |data| content.extend_from_slice(data))?;
-    buf.filled_mut()[at..at + content.len()].copy_from_slice(&content);
+    let used = chunked.advance(&buf.filled()[at..], |data| content.extend_from_slice(data))?;
+    let (len, end) = (buf.len(), at + content.len());
+    buf.filled_mut()[at..end].copy_from_slice(&content);
+    buf.filled_mut().copy_within(at + used.., end);
+    buf.truncate(len - (used - content.len()));
     Ok(content.len())
 }

@@ -1,0 +1,97 @@
+//! A client that sends bytes and reads what comes back.
+
+use super::SOON;
+use super::message::{Message, read_head, read_message};
+use std::io::{self, BufReader, ErrorKind, Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::thread::JoinHandle;
+
+/// A connection to the proxy.
+pub struct Client {
+    pub stream: TcpStream,
+    reader: BufReader<TcpStream>,
+}
+
+impl Client {
+    pub fn connect(to: SocketAddr) -> Client {
+        let stream = TcpStream::connect(to).expect("the proxy accepts");
+        stream.set_read_timeout(Some(SOON)).expect("sockets have timeouts");
+        stream.set_write_timeout(Some(SOON)).expect("sockets have timeouts");
+        stream.set_nodelay(true).expect("sockets have options");
+        let reader = BufReader::new(stream.try_clone().expect("descriptors can be had"));
+        Client { stream, reader }
+    }
+
+    /// Sends, and returns itself, to be read from.
+    #[track_caller]
+    pub fn send(&mut self, bytes: impl AsRef<[u8]>) -> &mut Client {
+        self.stream.write_all(bytes.as_ref()).expect("the proxy takes bytes");
+        self
+    }
+
+    /// Sends from a thread of its own, while responses are read here.
+    pub fn send_aside(&self, bytes: Vec<u8>) -> JoinHandle<io::Result<()>> {
+        let mut stream = self.stream.try_clone().expect("descriptors can be had");
+        std::thread::spawn(move || stream.write_all(&bytes))
+    }
+
+    /// Reads one response, interim ones too.
+    #[track_caller]
+    pub fn response(&mut self) -> Message {
+        read_message(&mut self.reader, false).expect("a whole response").expect("a response, not the end")
+    }
+
+    /// Reads the response to a HEAD, or an interim one.
+    #[track_caller]
+    pub fn head(&mut self) -> String {
+        read_head(&mut self.reader).expect("a whole head").expect("a head, not the end")
+    }
+
+    /// Reads so many bytes.
+    #[track_caller]
+    pub fn bytes(&mut self, n: usize) -> Vec<u8> {
+        let mut bytes = vec![0; n];
+        self.reader.read_exact(&mut bytes).expect("so many bytes");
+        bytes
+    }
+
+    /// Reads to the end; the end may be a reset.
+    #[track_caller]
+    pub fn rest(&mut self) -> Vec<u8> {
+        let mut rest = Vec::new();
+        match self.reader.read_to_end(&mut rest) {
+            Ok(_) => rest,
+            Err(error) if error.kind() == ErrorKind::ConnectionReset => rest,
+            Err(error) => panic!("no end: {error}; so far {:?}", super::text(&rest)),
+        }
+    }
+
+    /// Checks that the proxy closed and sent nothing more.
+    #[track_caller]
+    pub fn ends(&mut self) {
+        let rest = self.rest();
+        assert!(rest.is_empty(), "bytes before the end: {:?}", super::text(&rest));
+    }
+
+    /// Checks that the proxy has neither sent nor closed anything.
+    #[track_caller]
+    pub fn is_quiet(&mut self) {
+        assert!(self.reader.buffer().is_empty(), "bytes: {:?}", super::text(self.reader.buffer()));
+        self.stream.set_nonblocking(true).expect("sockets can be polled");
+        let peeked = self.stream.peek(&mut [0]);
+        self.stream.set_nonblocking(false).expect("sockets can be waited for");
+        let quiet = matches!(&peeked, Err(error) if error.kind() == ErrorKind::WouldBlock);
+        assert!(quiet, "not quiet: {peeked:?}");
+    }
+
+    /// Says that no more will be sent.
+    pub fn finish_sending(&mut self) {
+        self.stream.shutdown(Shutdown::Write).expect("an open socket");
+    }
+
+    /// A GET on a kept connection.
+    #[track_caller]
+    pub fn get(&mut self, path: &str) -> Message {
+        self.send(format!("GET {path} HTTP/1.1\r\nHost: a\r\n\r\n")).response()
+    }
+}

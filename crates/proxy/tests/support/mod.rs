@@ -1,0 +1,48 @@
+//! What the socket tests share: a proxy in this process, endpoints that follow a script byte for byte, and a client that
+//! sends and reads bytes. Nothing waits by sleeping: everything that is waited for has a deadline, after which the test
+//! fails and says what did not come.
+// Each test uses a part of it.
+#![allow(dead_code)]
+
+pub mod client;
+pub mod endpoint;
+pub mod message;
+pub mod proxy;
+
+pub use client::Client;
+pub use endpoint::Endpoint;
+pub use proxy::Proxy;
+
+use std::time::{Duration, Instant};
+
+/// How long anything may take that should happen at once. Long, as the machine may be busy with other tests.
+pub const SOON: Duration = Duration::from_secs(20);
+
+/// Waits until `holds`.
+#[track_caller]
+pub fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
+    let deadline = Instant::now() + SOON;
+    while !holds() {
+        assert!(Instant::now() < deadline, "did not happen in time: {what}");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// Bytes of which no two parts of some length are alike, so that a byte lost, doubled or moved is found.
+pub fn noise(len: usize) -> Vec<u8> {
+    let mut x = 0x9e37_79b9_7f4a_7c15_u64;
+    let mut bytes = Vec::with_capacity(len + 8);
+    while bytes.len() < len {
+        x ^= x << 13;
+        x ^= x >> 7;
+        x ^= x << 17;
+        bytes.extend_from_slice(&x.to_le_bytes());
+    }
+    bytes.truncate(len);
+    bytes
+}
+
+/// Bytes as text, for comparing and showing.
+pub fn text(bytes: &[u8]) -> String {
+    bytes.escape_ascii().to_string().replace("\\r\\n", "\n")
+}

@@ -1,0 +1,123 @@
+//! A proxy in this process.
+
+use super::{Client, wait_until};
+use evenkeel_proxy::stats::{EndpointStats, ListenerStats, PoolStats};
+use evenkeel_proxy::{Command, Server, StartError};
+use std::fmt::Write;
+use std::net::{SocketAddr, TcpListener};
+use std::sync::Mutex;
+
+/// A running proxy. Dropped, it checks that no request is counted as in flight any more, and stops.
+pub struct Proxy {
+    server: Option<Server>,
+}
+
+/// Ports are chosen by asking for a free one and giving it back; no two proxies must do so at once.
+static STARTING: Mutex<()> = Mutex::new(());
+
+impl Proxy {
+    /// With one worker, before endpoints that share everything.
+    pub fn before(endpoints: &[SocketAddr]) -> Proxy {
+        Proxy::with(endpoints, "", "", "")
+    }
+
+    /// The same, with more lines for the listener, for the pool and for whatever comes behind.
+    pub fn with(endpoints: &[SocketAddr], listener: &str, pool: &str, behind: &str) -> Proxy {
+        let mut list = String::new();
+        for addr in endpoints {
+            write!(list, "\"{addr}\",").expect("a String takes everything");
+        }
+        Proxy::start(&format!(
+            "[runtime]\nworkers = 1\n[listener.web]\nbind = [\"$BIND\"]\n{listener}\n\
+             [pool.web]\nbalance = \"round_robin\"\nendpoints = [{list}]\n{pool}\n{behind}"
+        ))
+    }
+
+    /// From a whole configuration, in which `$BIND` stands for an address that is free.
+    #[track_caller]
+    pub fn start(config: &str) -> Proxy {
+        let _alone = STARTING.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        for _ in 0..100 {
+            let free = TcpListener::bind("127.0.0.1:0").and_then(|l| l.local_addr()).expect("a free port");
+            let text = config.replace("$BIND", &free.to_string());
+            let outcome = evenkeel_config::parse_str("test.toml", &text, &|_| None);
+            let said = evenkeel_config::render_text(&outcome.diagnostics, false);
+            match Server::start(outcome.plan.unwrap_or_else(|| panic!("{said}"))) {
+                Ok(server) => return Proxy { server: Some(server) },
+                // Somebody was faster.
+                Err(StartError::Listen(..)) => {}
+                Err(error) => panic!("{error}"),
+            }
+        }
+        panic!("no port stayed free");
+    }
+
+    pub fn server(&self) -> &Server {
+        self.server.as_ref().expect("it runs until it is dropped")
+    }
+
+    pub fn addr(&self) -> SocketAddr {
+        self.server().addresses()[0]
+    }
+
+    pub fn client(&self) -> Client {
+        Client::connect(self.addr())
+    }
+
+    /// Makes sure that it has heard of all that happened on its sockets up to now: it answers a new connection, and its
+    /// event loop tells it of that not before the rest.
+    #[track_caller]
+    pub fn has_heard(&self) {
+        assert_eq!(self.client().send("\n").response().status(), 400);
+    }
+
+    /// Of its first listener, over all workers.
+    pub fn listener(&self, what: impl Fn(&ListenerStats) -> u64) -> u64 {
+        self.server().stats().iter().map(|w| what(&w.listeners[0])).sum()
+    }
+
+    /// Of its first pool, over all workers.
+    pub fn pool(&self, what: impl Fn(&PoolStats) -> u64) -> u64 {
+        self.server().stats().iter().map(|w| what(&w.pools[0])).sum()
+    }
+
+    /// Of an endpoint of its first pool, over all workers.
+    pub fn endpoint(&self, index: usize, what: impl Fn(&EndpointStats) -> u64) -> u64 {
+        self.pool(|pool| what(&pool.endpoints[index]))
+    }
+
+    /// Requests in flight, over all workers, pools and endpoints.
+    pub fn in_flight(&self) -> u64 {
+        let pools = self.server().stats().iter().flat_map(|worker| &worker.pools);
+        pools.flat_map(|pool| &pool.endpoints).map(|e| e.active.get()).sum()
+    }
+
+    /// Requests that ended with this status, whatever their route and method.
+    pub fn ended(&self, status: u16) -> u64 {
+        let routes = self.server().stats().iter().flat_map(|worker| &worker.routes[0]);
+        let by_status = routes.flat_map(|route| &route.requests).flat_map(|by| by.iter());
+        by_status.filter(|(s, _)| *s == status).map(|(_, n)| n).sum()
+    }
+
+    /// Tells it to finish what runs.
+    pub fn drain(&self) {
+        self.server().command(Command::Drain);
+    }
+
+    /// Stops it and waits until its log is written.
+    pub fn stop(&mut self) {
+        if let Some(server) = self.server.take() {
+            server.command(Command::Stop);
+            server.join();
+        }
+    }
+}
+
+impl Drop for Proxy {
+    fn drop(&mut self) {
+        if self.server.is_some() && !std::thread::panicking() {
+            wait_until("no request is in flight", || self.in_flight() == 0);
+        }
+        self.stop();
+    }
+}
