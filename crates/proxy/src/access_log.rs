@@ -173,22 +173,27 @@ fn trace_id(value: &[u8]) -> Option<&[u8]> {
     fits.then_some(id)
 }
 
-/// A key and a value, escaped as JSON; bytes that are not ASCII are taken as Latin-1, which never fails.
+/// A key and a value, escaped as JSON; bytes that are not UTF-8 are taken as Latin-1, which never fails.
 fn text(out: &mut Vec<u8>, key: &[u8], value: &[u8]) {
     out.extend_from_slice(key);
     if value.iter().all(|&b| (0x20..0x7f).contains(&b) && b != b'"' && b != b'\\') {
         return out.extend_from_slice(value);
     }
-    for &b in value {
-        match b {
-            b'"' | b'\\' => out.extend_from_slice(&[b'\\', b]),
-            0x20..0x7f => out.push(b),
-            _ => {
-                out.extend_from_slice(b"\\u00");
-                out.extend([b >> 4, b & 15].map(|d| b"0123456789abcdef"[usize::from(d)]));
+    for chunk in value.utf8_chunks() {
+        for &b in chunk.valid().as_bytes() {
+            match b {
+                b'"' | b'\\' => out.extend_from_slice(&[b'\\', b]),
+                0..0x20 | 0x7f => escape(out, b),
+                _ => out.push(b),
             }
         }
+        chunk.invalid().iter().for_each(|&b| escape(out, b));
     }
+}
+
+fn escape(out: &mut Vec<u8>, b: u8) {
+    out.extend_from_slice(b"\\u00");
+    out.extend([b >> 4, b & 15].map(|d| b"0123456789abcdef"[usize::from(d)]));
 }
 
 fn number(out: &mut Vec<u8>, key: &[u8], value: u64) {
@@ -268,7 +273,8 @@ mod tests {
 
     #[test]
     fn escapes_whatever_a_client_sends() {
-        assert_eq!(made(|o| text(o, b"", b"a\"b\\c\x01\xff")), r#"a\"b\\c\u0001\u00ff"#);
+        assert_eq!(made(|o| text(o, b"", b"a\"b\\c\x01\x7f\xff")), r#"a\"b\\c\u0001\u007f\u00ff"#);
+        assert_eq!(made(|o| text(o, b"", "gr\u{f6}\u{df}e \u{8239}".as_bytes())), "gr\u{f6}\u{df}e \u{8239}");
         let trace = b"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
         let line = made(|o| asked(o, "GET", "h", "/", Some(trace)));
         assert!(line.ends_with(r#""trace_id":"0af7651916cd43dd8448eb211c80319c""#), "{line}");

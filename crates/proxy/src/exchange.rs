@@ -72,7 +72,7 @@ pub async fn run(client: &Client<'_>, mut buf: Buf, head_len: usize, last: bool)
         Ok(Err(NoRoute { why, keep_alive, head_only })) => {
             record.blame(Cause::Proxy);
             let reply = Reply { status: 404, why };
-            return answer(client, &record, &reply, keep_alive, head_only, None).await;
+            return answer(client, &record, &reply, keep_alive, head_only, (!buf.is_empty()).then_some(buf)).await;
         }
         Err(reject) => {
             record.blame(Cause::Proxy);
@@ -107,7 +107,8 @@ struct NoRoute {
     head_only: bool,
 }
 
-/// Reads and routes: everything that needs the head's bytes, in one go, so that nothing of it is kept.
+/// Reads and routes: everything that needs the head's bytes, in one go, so that nothing of it is kept. Without a route
+/// the buffer keeps what came behind the request.
 fn open(
     client: &Client<'_>,
     record: &mut Record<'_>,
@@ -129,8 +130,11 @@ fn open(
     let mut body = request.body.clone();
     let Some(route) = client.settings().router.find(request.host, request.path()) else {
         let why = format!("no route for host \"{}\" and path \"{}\"", request.host, request.path());
-        let keep_alive = keep_alive && body.is_done() && head_len == buf.len();
-        return Ok(Err(NoRoute { why, keep_alive, head_only: request.is_head() }));
+        let head_only = request.is_head();
+        let used = head_len + body.advance(&buf.filled()[head_len..])?;
+        buf.consume(used);
+        record.count_in(used);
+        return Ok(Err(NoRoute { why, keep_alive: keep_alive && body.is_done(), head_only }));
     };
     let pool = worker.pool_of_route[route];
     let here = &worker.pools[pool];
@@ -266,9 +270,9 @@ async fn at_endpoint<'c>(
         // A response that has begun cannot be taken back: closing tells the client that it is not whole.
         let begun = record.status.get() != 0 && phase == Phase::Data;
         let reply = fault.reply(phase).filter(|_| !begun);
-        let reply = reply.map(|(status, why)| Reply {
-            status,
-            why: format!("pool \"{}\": endpoint {}: {why}", pool.name, endpoint.name),
+        let reply = reply.map(|(status, why)| match fault.error_kind(phase) {
+            Some(_) => Reply { status, why: format!("pool \"{}\": endpoint {}: {why}", pool.name, endpoint.name) },
+            None => Reply { status, why },
         });
         return Tried::Failed(fault, reply);
     }

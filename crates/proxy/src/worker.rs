@@ -139,7 +139,6 @@ async fn serve(parts: Parts) {
         }
     }
     ticking.abort();
-    worker.flush_log();
 }
 
 /// Moves the worker's deadlines on, and looks after what is idle.
@@ -213,5 +212,12 @@ impl Worker {
         if let Some(log) = &self.log {
             log.borrow_mut().hand_over(&self.stats.log_lines_dropped);
         }
+    }
+}
+
+/// The last to go are requests that were stopped, each with its line.
+impl Drop for Worker {
+    fn drop(&mut self) {
+        self.flush_log();
     }
 }

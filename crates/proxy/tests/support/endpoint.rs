@@ -122,10 +122,16 @@ impl Conn {
         }
     }
 
-    /// The head of a request, whose body the script reads itself.
+    /// The head of a request, whose body the script reads itself; `None` when the proxy closed.
+    #[track_caller]
+    pub fn next_head(&mut self) -> Option<String> {
+        read_head(&mut self.reader).expect("a whole head")
+    }
+
+    /// The same, where there must be one.
     #[track_caller]
     pub fn head(&mut self) -> String {
-        read_head(&mut self.reader).expect("a whole head").expect("a request, not the end")
+        self.next_head().expect("a request, not the end")
     }
 
     /// So many bytes.

@@ -7,6 +7,7 @@
 pub mod client;
 pub mod endpoint;
 pub mod message;
+pub mod nginx;
 pub mod proxy;
 
 pub use client::Client;
@@ -40,6 +41,19 @@ pub fn noise(len: usize) -> Vec<u8> {
     }
     bytes.truncate(len);
     bytes
+}
+
+/// A program that the tests need.
+#[track_caller]
+pub fn tool(program: &str) -> std::process::Command {
+    let missing = std::process::Command::new(program)
+        .arg("-h")
+        .stdout(std::process::Stdio::null())
+        .stderr(std::process::Stdio::null())
+        .status()
+        .is_err();
+    assert!(!missing, "{program} is not installed; `make setup` installs what the tests need");
+    std::process::Command::new(program)
 }
 
 /// Bytes as text, for comparing and showing.

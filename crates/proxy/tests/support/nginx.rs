@@ -1,0 +1,94 @@
+//! NGINX as an endpoint, with a directory of its own.
+
+use super::wait_until;
+use std::fs;
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+/// A running NGINX that serves, and takes, the files in [`www`](Self::www).
+pub struct Nginx {
+    pub addr: SocketAddr,
+    dir: Directory,
+    process: Child,
+}
+
+/// A directory that is gone when the test is over.
+pub struct Directory(pub PathBuf);
+
+impl Directory {
+    pub fn new() -> Directory {
+        static NUMBER: AtomicUsize = AtomicUsize::new(0);
+        let name = format!("evenkeel-test-{}-{}", std::process::id(), NUMBER.fetch_add(1, Relaxed));
+        let path = std::env::temp_dir().join(name);
+        fs::create_dir(&path).expect("a new directory");
+        Directory(path)
+    }
+}
+
+impl Drop for Directory {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+impl Nginx {
+    pub fn start() -> Nginx {
+        let dir = Directory::new();
+        fs::create_dir(dir.0.join("www")).expect("a new directory");
+        for _ in 0..20 {
+            let addr = TcpListener::bind("127.0.0.1:0").and_then(|l| l.local_addr()).expect("a free port");
+            fs::write(dir.0.join("nginx.conf"), config(&dir.0, addr)).expect("a file of ours");
+            let mut process = super::tool("/usr/sbin/nginx")
+                .args(["-e", "stderr", "-p"])
+                .arg(&dir.0)
+                .arg("-c")
+                .arg(dir.0.join("nginx.conf"))
+                .stdout(Stdio::null())
+                .stderr(Stdio::null())
+                .spawn()
+                .expect("NGINX starts");
+            let mut ended = false;
+            wait_until("NGINX listens", || {
+                ended = process.try_wait().expect("a child of ours").is_some();
+                ended || TcpStream::connect(addr).is_ok()
+            });
+            if !ended {
+                return Nginx { addr, dir, process };
+            }
+            // Somebody took the port.
+        }
+        panic!("NGINX does not stay");
+    }
+
+    /// The directory it serves.
+    pub fn www(&self) -> PathBuf {
+        self.dir.0.join("www")
+    }
+
+    /// Puts a file there.
+    pub fn put(&self, name: &str, content: &[u8]) {
+        fs::write(self.www().join(name), content).expect("a file of ours");
+    }
+}
+
+impl Drop for Nginx {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+fn config(dir: &Path, addr: SocketAddr) -> String {
+    let dir = dir.display();
+    // One process, so that ending it leaves no other; the default keep-alive limit would be met by load generators.
+    format!(
+        "daemon off; master_process off; pid {dir}/pid; error_log stderr crit; user root;\n\
+         events {{ worker_connections 1024; }}\n\
+         http {{ access_log off; keepalive_requests 1000000;\n\
+         client_body_temp_path {dir}/body; proxy_temp_path {dir}/p; fastcgi_temp_path {dir}/f;\n\
+         uwsgi_temp_path {dir}/u; scgi_temp_path {dir}/s; client_max_body_size 0;\n\
+         server {{ listen {addr}; root {dir}/www; location / {{ dav_methods PUT; }} }} }}\n"
+    )
+}
