@@ -78,7 +78,7 @@ impl Metrics {
     fn listeners(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
         let mut requests = encoder.encode_descriptor(
             "evenkeel_http_requests",
-            "Requests that got a response, by method (OTHER: none of the usual) and status",
+            "Requests by method (OTHER: none of the usual) and status (none: no response was sent)",
             None,
             MetricType::Counter,
         )?;
@@ -93,7 +93,7 @@ impl Metrics {
                 }
             }
             for ((method, status), n) in counts {
-                let code = status.to_string();
+                let code = if status == 0 { "none".to_string() } else { status.to_string() };
                 let labels: Labels<'_> =
                     vec![("listener", listener_name), ("route", route_name), ("method", method), ("code", &code)];
                 ConstCounter::new(n).encode(requests.encode_family(&labels)?)?;

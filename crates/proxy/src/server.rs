@@ -187,19 +187,21 @@ struct SharedPool<'p> {
 
 impl<'p> SharedPool<'p> {
     fn new(plan: &'p plan::Pool, workers: usize) -> SharedPool<'p> {
-        let spec = |e: &plan::Endpoint| {
+        let addrs: Vec<_> = plan.endpoints.iter().map(|e| resolve(&plan.name, &e.addr)).collect();
+        let spec = |(e, addr): (&plan::Endpoint, &Option<SocketAddr>)| {
             EndpointSpec::new(&e.name)
-                .weight(e.weight.into())
+                // Without an address it would fail each request that it got.
+                .weight(if addr.is_some() { e.weight.into() } else { 0 })
                 .priority(e.priority)
                 .drain(e.drain)
                 .in_flight_max(plan.limits.requests_per_endpoint)
         };
         let mut pool = Pool::new(workers as u32);
-        pool.update(&plan.endpoints.iter().map(spec).collect::<Vec<_>>());
+        pool.update(&plan.endpoints.iter().zip(&addrs).map(spec).collect::<Vec<_>>());
         let mut endpoints = vec![(0, None); plan.endpoints.len()];
         for (index, endpoint) in plan.endpoints.iter().enumerate() {
             if let Some(slot) = pool.slot_of(EndpointId::of(&endpoint.name)) {
-                endpoints[slot.index()] = (index, resolve(&plan.name, &endpoint.addr));
+                endpoints[slot.index()] = (index, addrs[index]);
             }
         }
         SharedPool { plan, pool, endpoints }
@@ -232,11 +234,11 @@ fn resolve(pool: &str, addr: &Address) -> Option<SocketAddr> {
     match found {
         Ok(Some(addr)) => Some(addr),
         Ok(None) => {
-            tracing::warn!(pool, host, "the name of an endpoint has no address; it will not be used");
+            tracing::warn!(pool, host, "the name of an endpoint has no address; it gets no requests");
             None
         }
         Err(error) => {
-            tracing::warn!(pool, host, %error, "the name of an endpoint does not resolve; it will not be used");
+            tracing::warn!(pool, host, %error, "the name of an endpoint does not resolve; it gets no requests");
             None
         }
     }

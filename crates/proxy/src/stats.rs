@@ -86,7 +86,8 @@ pub enum ErrorKind {
 /// Labels of [`ErrorKind`], in its order.
 pub const ERROR_KINDS: [&str; 4] = ["connect", "reset", "timeout", "protocol"];
 
-/// Lowest and highest status with a counter of its own.
+/// The statuses with a counter of their own. One more counter is for all others: 0, where no response was sent, and what
+/// an endpoint may have made up.
 const STATUS: std::ops::Range<u16> = 100..600;
 
 /// Responses by status; made when the first is counted.
@@ -96,16 +97,15 @@ pub struct ByStatus(OnceLock<Box<[Counter]>>);
 impl ByStatus {
     #[inline]
     fn count(&self, status: u16) {
-        let counters = self.0.get_or_init(|| STATUS.map(|_| Counter::default()).collect());
-        if let Some(counter) = counters.get(usize::from(status.wrapping_sub(STATUS.start))) {
-            counter.add(1);
-        }
+        let counters = self.0.get_or_init(|| (0..=STATUS.len()).map(|_| Counter::default()).collect());
+        let index = if STATUS.contains(&status) { usize::from(status - STATUS.start) } else { STATUS.len() };
+        counters[index].add(1);
     }
 
-    /// Each status that was sent, with its number.
+    /// Each status that was sent, with its number; 0 stands for none and for any that is no HTTP status.
     pub fn iter(&self) -> impl Iterator<Item = (u16, u64)> + '_ {
         let counters = self.0.get().into_iter().flatten();
-        STATUS.zip(counters).map(|(status, c)| (status, c.get())).filter(|(_, n)| *n > 0)
+        STATUS.chain([0]).zip(counters).map(|(status, c)| (status, c.get())).filter(|(_, n)| *n > 0)
     }
 }
 

@@ -8,7 +8,7 @@ use crate::buffer::Buf;
 use rustix::fd::{AsRawFd, OwnedFd, RawFd};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, Shutdown};
-use std::cell::OnceCell;
+use std::cell::{Cell, OnceCell};
 use std::future::poll_fn;
 use std::io;
 use std::task::{Context, Poll, ready};
@@ -20,12 +20,22 @@ pub struct Stream {
     /// Before `fd`: it must be deregistered while the descriptor is open.
     registered: OnceCell<AsyncFd<RawFd>>,
     fd: OwnedFd,
+    /// Whether the kernel was told to send small writes at once.
+    at_once: Cell<bool>,
 }
 
 impl Stream {
     /// Takes over a non-blocking socket.
     pub fn new(fd: OwnedFd) -> Stream {
-        Stream { registered: OnceCell::new(), fd }
+        Stream { registered: OnceCell::new(), fd, at_once: Cell::new(false) }
+    }
+
+    /// From now on a small write does not wait for the acknowledgement of the one before (`TCP_NODELAY`). Not needed for
+    /// the first write, and so not done for a connection that sees only one. An error does not matter: it is slower then.
+    pub fn send_at_once(&self) {
+        if !self.at_once.replace(true) {
+            let _ = rustix::net::sockopt::set_tcp_nodelay(&self.fd, true);
+        }
     }
 
     /// Has the event loop watch the socket at once: the next read would find nothing there yet.

@@ -104,6 +104,7 @@ impl Talk<'_, '_> {
         out: &mut Outgoing<'_>,
         again: bool,
     ) -> Result<Ended, Fault> {
+        self.upstream.send_at_once();
         let (mut sent, mut upload) = (false, pin!(self.upload(body, out, again)));
         let mut download = pin!(self.download(ticket));
         poll_fn(|cx| {
@@ -294,6 +295,7 @@ impl Talk<'_, '_> {
     /// After a switch of protocols: bytes both ways, each way until its sender closes. `early` is what the client sent
     /// behind its request.
     async fn tunnel(&self, early: Option<Buf>, mut buf: Buf) -> Result<Answered, Fault> {
+        self.upstream.send_at_once();
         self.allow(Some(self.timeouts.idle));
         self.record.count_out(buf.len());
         self.client.stream.write_all(&mut buf).await.map_err(|_| Fault::ClientGone)?;

@@ -80,6 +80,7 @@ impl WorkerPool {
         let endpoint = self.endpoint(slot);
         let mut idle = endpoint.idle.borrow_mut();
         if idle.len() < self.idle_max {
+            stream.send_at_once();
             idle.push(Idle { stream, since: now });
             stats.endpoints[endpoint.index].idle.add(1);
         }
@@ -115,8 +116,6 @@ pub fn dial(addr: SocketAddr) -> io::Result<Stream> {
     use socket2::{Domain, Protocol, Socket, Type};
     let kind = Type::STREAM.nonblocking().cloexec();
     let socket = Socket::new(Domain::for_address(addr), kind, Some(Protocol::TCP))?;
-    // Small requests must not wait for the acknowledgement of the one before.
-    socket.set_tcp_nodelay(true)?;
     match socket.connect(&addr.into()) {
         Ok(()) => {}
         Err(e) if e.raw_os_error() == Some(Errno::INPROGRESS.raw_os_error()) => {}

@@ -9,6 +9,7 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::atomic::{AtomicU16, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// How long anything may take before a test fails: generous, since many tests may share few cores.
@@ -55,6 +56,7 @@ pub fn text(bytes: &[u8]) -> String {
 pub struct Running {
     child: Child,
     said: Arc<Mutex<String>>,
+    reader: Option<JoinHandle<()>>,
 }
 
 impl Running {
@@ -64,12 +66,12 @@ impl Running {
         let mut child = command(arguments).stderr(Stdio::piped()).stdout(Stdio::null()).spawn().expect("it starts");
         let said = Arc::new(Mutex::new(String::new()));
         let (stderr, into) = (child.stderr.take().expect("it is piped"), said.clone());
-        std::thread::spawn(move || {
+        let reader = std::thread::spawn(move || {
             for line in BufReader::new(stderr).lines().map_while(Result::ok) {
                 into.lock().expect("no panic while held").push_str(&format!("{line}\n"));
             }
         });
-        let mut running = Running { child, said };
+        let mut running = Running { child, said, reader: Some(reader) };
         eventually("a greeting", || {
             assert_eq!(running.child.try_wait().expect("it is ours"), None, "it ended: {}", running.said());
             running.said().contains("  end  ").then_some(())
@@ -87,10 +89,14 @@ impl Running {
         kill_process(pid, signal).expect("it runs");
     }
 
-    /// Waits for its end; the exit code.
+    /// Waits for its end, and for its last words; the exit code.
     #[track_caller]
     pub fn code(&mut self) -> Option<i32> {
-        eventually("its end", || self.child.try_wait().expect("it is ours")).code()
+        let status = eventually("its end", || self.child.try_wait().expect("it is ours"));
+        if let Some(reader) = self.reader.take() {
+            reader.join().expect("no panic in there");
+        }
+        status.code()
     }
 }
 
