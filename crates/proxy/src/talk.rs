@@ -11,6 +11,7 @@ use crate::outgoing::Outgoing;
 use crate::pick::InFlight;
 use crate::record::{Phase, Record};
 use crate::splice::{self, SPLICE_MIN, Side};
+use crate::stage;
 use crate::stream::Stream;
 use evenkeel_balance::{Clock, Outcome};
 use evenkeel_config::plan::RouteTimeouts;
@@ -249,6 +250,7 @@ impl Talk<'_, '_> {
         if by_close {
             self.client.stream.reset_on_close(true);
         }
+        stage::after_others().await;
         loop {
             self.record.count_out(buf.len());
             self.client.stream.write_all(&mut buf).await.map_err(|_| Fault::ClientGone)?;
