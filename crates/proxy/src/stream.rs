@@ -99,7 +99,12 @@ impl Stream {
     /// As `send(2)`.
     #[inline]
     pub fn poll_write(&self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        self.poll_io_write(cx, |fd| rustix::net::send(fd, bytes, SendFlags::NOSIGNAL))
+        self.poll_send(cx, bytes, SendFlags::NOSIGNAL)
+    }
+
+    #[inline]
+    fn poll_send(&self, cx: &mut Context<'_>, bytes: &[u8], flags: SendFlags) -> Poll<io::Result<usize>> {
+        self.poll_io_write(cx, |fd| rustix::net::send(fd, bytes, flags))
     }
 
     /// Does something that reads from the socket, as soon as it does not block.
@@ -165,9 +170,24 @@ impl Stream {
     /// As `send(2)`.
     #[inline]
     pub async fn write_all(&self, buf: &mut Buf) -> io::Result<()> {
+        self.write(buf, SendFlags::NOSIGNAL).await
+    }
+
+    /// Writes all bytes of the buffer before closing: the kernel may wait with the last ones for the end of the stream,
+    /// which then travels in the same packet. Whoever calls it must close or shut down at once.
+    ///
+    /// # Errors
+    /// As `send(2)`.
+    #[inline]
+    pub async fn write_last(&self, buf: &mut Buf) -> io::Result<()> {
+        self.write(buf, SendFlags::NOSIGNAL | SendFlags::MORE).await
+    }
+
+    #[inline]
+    async fn write(&self, buf: &mut Buf, flags: SendFlags) -> io::Result<()> {
         poll_fn(|cx| {
             while !buf.is_empty() {
-                let n = ready!(self.poll_write(cx, buf.filled()))?;
+                let n = ready!(self.poll_send(cx, buf.filled(), flags))?;
                 buf.consume(n);
             }
             Poll::Ready(Ok(()))

@@ -253,7 +253,11 @@ impl Talk<'_, '_> {
         stage::after_others().await;
         loop {
             self.record.count_out(buf.len());
-            self.client.stream.write_all(&mut buf).await.map_err(|_| Fault::ClientGone)?;
+            let sent = match body.is_done() && !answered.keep_alive {
+                true => self.client.stream.write_last(&mut buf).await,
+                false => self.client.stream.write_all(&mut buf).await,
+            };
+            sent.map_err(|_| Fault::ClientGone)?;
             drop(buf);
             if body.is_done() {
                 break;
