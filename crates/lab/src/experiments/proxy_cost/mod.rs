@@ -42,7 +42,7 @@ struct Arguments {
     #[arg(long, value_delimiter = ',', value_name = "CASE")]
     only: Vec<String>,
     /// Only these proxies.
-    #[arg(long, value_delimiter = ',', value_name = "NAME", default_value = "evenkeel,haproxy,nginx")]
+    #[arg(long, value_delimiter = ',', value_name = "NAME", default_value = "evenkeel,haproxy,haproxy-splice,nginx")]
     proxies: Vec<String>,
     /// Runs of each cell.
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u8).range(1..=100))]
