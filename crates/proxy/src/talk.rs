@@ -107,14 +107,19 @@ impl Talk<'_, '_> {
         self.upstream.send_at_once();
         let (mut sent, mut upload) = (false, pin!(self.upload(body, out, again)));
         let mut download = pin!(self.download(ticket));
-        poll_fn(|cx| {
+        let mut ended = poll_fn(|cx| {
             if !sent && let Poll::Ready(result) = upload.as_mut().poll(cx) {
                 sent = true;
                 result?;
             }
             download.as_mut().poll(cx)
         })
-        .await
+        .await?;
+        if !sent && let Ended::Answered(answered) = &mut ended {
+            // Answered before it had all of the request: it would take the next one's bytes for the rest of this one's.
+            answered.reusable = false;
+        }
+        Ok(ended)
     }
 
     /// Gives what is due next so much time, within the time for the whole.

@@ -1,0 +1,161 @@
+//! When does a connection carry another request, and when does it end in order? Towards endpoints and towards clients.
+
+mod support;
+
+use std::net::{SocketAddr, TcpListener};
+use std::sync::Mutex;
+use std::sync::mpsc::{Sender, channel};
+use std::time::Duration;
+use support::endpoint::ok;
+use support::{Client, Endpoint, Proxy, SOON, text, wait_until};
+
+const GET: &str = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
+
+#[test]
+fn an_idle_connection_is_closed_after_its_time() {
+    let (closed, is_closed) = channel();
+    let endpoint = Endpoint::start(move |conn| {
+        conn.request();
+        conn.send(ok("hello"));
+        assert_eq!(conn.rest(), b"");
+        closed.send(()).expect("the test waits");
+    });
+    let proxy = Proxy::with(&[endpoint.addr], "", "timeouts = { upstream_idle = \"50ms\" }", "");
+    assert_eq!(proxy.client().send(GET).response().status(), 200);
+    is_closed.recv_timeout(SOON).expect("it is closed");
+    wait_until("it is counted", || proxy.endpoint(0, |e| e.idle.get()) == 0);
+}
+
+#[test]
+fn as_many_connections_are_kept_as_are_allowed() {
+    let (go_on, may_go_on) = channel();
+    let may_go_on = Mutex::new(may_go_on);
+    let endpoint = Endpoint::start(move |conn| {
+        while conn.request().is_some() {
+            may_go_on.lock().expect("no panic").recv_timeout(SOON).expect("the test goes on");
+            conn.send(ok("hello"));
+        }
+    });
+    let proxy = Proxy::with(&[endpoint.addr], "", "limits = { idle_per_endpoint = 2 }", "");
+    let mut clients: Vec<Client> = (0..5).map(|_| proxy.client()).collect();
+    clients.iter_mut().for_each(|client| _ = client.send(GET));
+    wait_until("all are under way", || proxy.in_flight() == 5);
+    (0..5).for_each(|_| go_on.send(()).expect("the endpoint waits"));
+    clients.iter_mut().for_each(|client| assert_eq!(client.response().status(), 200));
+    wait_until("all are over", || proxy.in_flight() == 0);
+    assert_eq!(proxy.endpoint(0, |e| e.idle.get()), 2);
+}
+
+/// Bytes that the proxy has received on the connection from `client`, and not read.
+fn unread(proxy: SocketAddr, client: SocketAddr) -> usize {
+    let hex = |addr: SocketAddr| match addr {
+        SocketAddr::V4(addr) => format!("{:08X}:{:04X}", u32::from_le_bytes(addr.ip().octets()), addr.port()),
+        SocketAddr::V6(_) => unreachable!("the tests use IPv4"),
+    };
+    let table = std::fs::read_to_string("/proc/net/tcp").expect("Linux tells");
+    let pair = format!("{} {} ", hex(proxy), hex(client));
+    let behind = &table[table.find(&pair).expect("the connection is there") + pair.len()..];
+    // State, then both queues.
+    let queues = behind.split_whitespace().nth(1).expect("its queues");
+    usize::from_str_radix(queues.split_once(':').expect("two of them").1, 16).expect("a number")
+}
+
+const PIECE: usize = 16 * 1024;
+
+/// What the endpoint of the test below is told.
+#[derive(PartialEq)]
+enum Next {
+    /// Send a byte of the response.
+    Byte,
+    /// Send the rest of it.
+    Rest,
+    /// Read the body.
+    Read,
+}
+
+const RESPONSE: usize = 100_000;
+
+/// An endpoint that answers a POST from the start, and reads its body only at the end.
+fn early() -> (Endpoint, Sender<Next>) {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    socket2::SockRef::from(&listener).set_recv_buffer_size(PIECE).expect("sockets have options");
+    let (tell, told) = channel();
+    let told = Mutex::new(told);
+    let endpoint = Endpoint::on(listener, move |conn| {
+        while let Some(head) = conn.next_head() {
+            if !head.starts_with("POST") {
+                conn.send(ok("next"));
+                continue;
+            }
+            conn.send(format!("HTTP/1.1 200 OK\r\nContent-Length: {RESPONSE}\r\n\r\n"));
+            let told = told.lock().expect("no panic");
+            let next = || told.recv_timeout(SOON).expect("the test goes on");
+            let bytes = std::iter::from_fn(|| (next() == Next::Byte).then(|| conn.send("y"))).count();
+            conn.send("y".repeat(RESPONSE - bytes));
+            assert!(next() == Next::Read);
+            let length = head.lines().find_map(|line| line.strip_prefix("Content-Length: "));
+            let mut left: usize = length.expect("a length").parse().expect("a number");
+            while left > 0 {
+                let piece = conn.some(left);
+                let other = piece.iter().position(|b| *b != b'x');
+                assert_eq!(other.map(|at| text(&piece[at..])), None, "of another request");
+                if piece.is_empty() {
+                    return;
+                }
+                left -= piece.len();
+            }
+        }
+    });
+    (endpoint, tell)
+}
+
+/// Sends a body of that many pieces; returns how many the proxy has read when it stops reading, or when it has read all.
+/// The kernel lets the proxy's buffer towards the endpoint grow whenever it hears from there, up to a limit. So before
+/// this gives up it has the endpoint say a lot.
+fn send_pieces(proxy: &Proxy, client: &mut Client, pieces: usize, endpoint: &Sender<Next>) -> usize {
+    client.send(format!("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: {}\r\n\r\n", pieces * PIECE));
+    client.head();
+    let client_addr = client.stream.local_addr().expect("it is connected");
+    for n in 0..pieces {
+        client.send([b'x'; PIECE]);
+        // Looking takes its time, so not at first.
+        for looks in 0.. {
+            if n < 100 || unread(proxy.addr(), client_addr) == 0 {
+                break;
+            }
+            if looks == 100 {
+                return n;
+            }
+            endpoint.send(Next::Byte).expect("the endpoint waits");
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+    pieces
+}
+
+/// A request whose last bytes still wait for the endpoint must not share its connection: the next request's bytes would
+/// be taken for the rest of this one's body.
+#[test]
+fn a_connection_that_owes_a_body_is_not_used_again() {
+    // How much fits into the buffers of the kernel and the one of the proxy.
+    let (endpoint, tell) = early();
+    let proxy = Proxy::before(&[endpoint.addr]);
+    let fit = send_pieces(&proxy, &mut proxy.client(), 10_000, &tell);
+    tell.send(Next::Rest).and(tell.send(Next::Read)).expect("the endpoint waits");
+    drop((proxy, endpoint));
+    // Now the piece that waits is the last one of its body, or nearly so.
+    for pieces in [fit, fit - 1, fit + 1] {
+        let (endpoint, tell) = early();
+        let proxy = Proxy::before(&[endpoint.addr]);
+        let mut client = proxy.client();
+        send_pieces(&proxy, &mut client, pieces, &tell);
+        tell.send(Next::Rest).expect("the endpoint waits");
+        assert!(client.bytes(RESPONSE).iter().all(|b| *b == b'y'));
+        wait_until("it is over", || proxy.in_flight() == 0);
+        let mut next = proxy.client();
+        next.send(GET);
+        wait_until("it is under way", || proxy.in_flight() == 1 || endpoint.accepted() == 2);
+        tell.send(Next::Read).expect("the endpoint waits");
+        assert_eq!(next.response().body_text(), "next");
+    }
+}
