@@ -215,7 +215,7 @@ async fn at_endpoint<'c>(
     let slot = ticket.slot();
     let endpoint = pool.endpoint(slot);
     let endpoint_stats = &stats.endpoints[endpoint.index];
-    let mut idle = pool.take_idle(slot, stats);
+    let mut idle = pool.take_idle(slot, worker.clock.now(), stats);
     loop {
         record.phase.set(Phase::Connect);
         let reused = idle.is_some();

@@ -12,6 +12,17 @@ use support::{Client, Endpoint, Proxy, SOON, text, wait_until};
 const GET: &str = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
 
 #[test]
+fn an_idle_connection_is_used_only_within_its_time() {
+    let endpoint = Endpoint::saying("hello");
+    let proxy = Proxy::with(&[endpoint.addr], "", "timeouts = { upstream_idle = \"0s\" }", "");
+    let mut client = proxy.client();
+    for connections in 1..=3 {
+        assert_eq!(client.send(GET).response().status(), 200);
+        assert_eq!(endpoint.accepted(), connections);
+    }
+}
+
+#[test]
 fn an_idle_connection_is_closed_after_its_time() {
     let (closed, is_closed) = channel();
     let endpoint = Endpoint::start(move |conn| {
