@@ -37,6 +37,8 @@ struct Opened {
     pool: usize,
     key: Option<u64>,
     towards: Towards,
+    /// Whether the client wants to send another request.
+    more_wanted: bool,
     asked: Asked,
     idempotent: bool,
     timeouts: RouteTimeouts,
@@ -88,7 +90,8 @@ pub async fn run(client: &Client<'_>, mut buf: Buf, head_len: usize, last: bool)
             let whole = opened.body.is_done();
             match (answered.keep_alive, out.into_rest()) {
                 (true, rest) if whole => After::Next(rest),
-                (false, None) if whole => After::Close,
+                // A client that asked for the close sends no more; another may, and must not be reset for it.
+                (false, None) if whole && !opened.more_wanted => After::Close,
                 _ => After::Linger,
             }
         }
@@ -145,6 +148,7 @@ fn open(
     let mut head = worker.scratch();
     let (client_text, host_if_none) = (client.ip_text(), &*here.name);
     request.write(&Forward { client: client_text, scheme: "http", host_if_none, close: here.idle_max == 0 }, &mut head);
+    let more_wanted = request.keep_alive;
     let asked = Asked { head: request.is_head(), upgrade: request.upgrade };
     let towards = Towards { version: request.version, keep_alive };
     let idempotent = request.is_idempotent();
@@ -157,7 +161,7 @@ fn open(
     record.count_in(head_len + send - new_len);
     let timeouts = worker.plan.routes[route].timeouts;
     let deadline = timeouts.request.map_or(u64::MAX, |limit| client.timer.tick_after(limit));
-    Ok(Ok(Opened { pool, key, towards, asked, idempotent, timeouts, deadline, body, send }))
+    Ok(Ok(Opened { pool, key, towards, more_wanted, asked, idempotent, timeouts, deadline, body, send }))
 }
 
 /// Finds an endpoint for the request. One that cannot be connected to is passed over for another, once.

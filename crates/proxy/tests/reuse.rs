@@ -2,7 +2,8 @@
 
 mod support;
 
-use std::net::{SocketAddr, TcpListener};
+use std::io::{ErrorKind, Read};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Mutex;
 use std::sync::mpsc::{Sender, channel};
 use std::time::Duration;
@@ -169,4 +170,34 @@ fn a_connection_that_owes_a_body_is_not_used_again() {
         tell.send(Next::Read).expect("the endpoint waits");
         assert_eq!(next.response().body_text(), "next");
     }
+}
+
+/// Closing with bytes unread resets the connection, and a reset may overtake the response.
+#[test]
+fn a_connection_that_the_proxy_ends_ends_in_order() {
+    let (asked, has_asked) = channel();
+    let (go_on, may_go_on) = channel();
+    let may_go_on = Mutex::new(may_go_on);
+    let endpoint = Endpoint::start(move |conn| {
+        while conn.request().is_some() {
+            asked.send(()).expect("the test waits");
+            may_go_on.lock().expect("no panic").recv_timeout(SOON).expect("the test goes on");
+            conn.send(ok("last"));
+        }
+    });
+    let proxy = Proxy::with(&[endpoint.addr], "limits = { requests_per_connection = 1 }", "", "");
+    let mut client = proxy.client();
+    client.send(GET);
+    has_asked.recv_timeout(SOON).expect("it is under way");
+    // The client cannot know that this one comes too late.
+    client.send(GET);
+    go_on.send(()).expect("the endpoint waits");
+    let response = client.response();
+    assert_eq!((response.body_text(), response.field("connection")), ("last".into(), Some("close")));
+    assert_eq!(ended(&mut client.stream), Ok(()));
+}
+
+fn ended(stream: &mut TcpStream) -> Result<(), ErrorKind> {
+    let mut rest = Vec::new();
+    stream.read_to_end(&mut rest).map(|_| ()).map_err(|error| error.kind())
 }
