@@ -12,6 +12,7 @@ use crate::http1::{Body, FIELDS_MAX, Reject, Request};
 use crate::outgoing::Outgoing;
 use crate::pick::{self, InFlight};
 use crate::record::{Cause, Phase, Record};
+use crate::stage;
 use crate::stats::{self, ErrorKind};
 use crate::stream::Stream;
 use crate::talk::{Answered, Talk, write_some};
@@ -292,6 +293,7 @@ async fn reach(
     out: &Outgoing<'_>,
 ) -> io::Result<(Stream, usize)> {
     if let Some(stream) = idle {
+        stage::after_others().await;
         let n = write_some(&stream, out.unsent()).await?;
         return Ok((stream, n));
     }

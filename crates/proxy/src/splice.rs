@@ -8,7 +8,7 @@ use crate::stream::Stream;
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
 use rustix::pipe::{PipeFlags, SpliceFlags, fcntl_setpipe_size, pipe_with, splice};
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
 use std::io;
 use std::task::{Poll, ready};
@@ -19,37 +19,49 @@ pub const SPLICE_MIN: u64 = 16 * 1024;
 /// What a pipe should hold. The kernel gives each process a budget for pipes above 64 KiB; one over it keeps that size.
 const PIPE_SIZE: usize = 256 * 1024;
 
-/// Empty pipes that an idle worker keeps.
-const KEPT_MAX: usize = 16;
+/// Pipes of a worker. More transfers at a time are copied: a slow reader may leave its pipe full for long, and a pipe is
+/// memory of the kernel.
+const PIPES_MAX: usize = 64;
 
 thread_local! {
-    static FREE: RefCell<Vec<Pipe>> = const { RefCell::new(Vec::new()) };
+    static FREE: RefCell<Vec<(OwnedFd, OwnedFd, usize)>> = const { RefCell::new(Vec::new()) };
+    static MADE: Cell<usize> = const { Cell::new(0) };
 }
 
-/// A pipe, which is empty whenever it is kept.
+/// A pipe. It goes back to its worker when dropped, unless something is left in it.
 #[derive(Debug)]
-struct Pipe {
-    read: OwnedFd,
-    write: OwnedFd,
-    size: usize,
+pub struct Pipe {
+    /// The end to read from, the end to write to and the size; there until it is dropped.
+    ends: Option<(OwnedFd, OwnedFd, usize)>,
+    held: usize,
 }
 
 impl Pipe {
-    fn take() -> io::Result<Pipe> {
-        if let Some(pipe) = FREE.with_borrow_mut(Vec::pop) {
-            return Ok(pipe);
-        }
-        let (read, write) = pipe_with(PipeFlags::NONBLOCK | PipeFlags::CLOEXEC)?;
-        let size = fcntl_setpipe_size(&write, PIPE_SIZE).unwrap_or(64 * 1024);
-        Ok(Pipe { read, write, size })
-    }
-
-    fn give_back(self) {
-        FREE.with_borrow_mut(|free| {
-            if free.len() < KEPT_MAX {
-                free.push(self);
+    /// A pipe, if the worker has not too many and the kernel has one to give.
+    pub fn take() -> Option<Pipe> {
+        let free = FREE.with_borrow_mut(Vec::pop);
+        let ends = match free {
+            Some(ends) => ends,
+            None if MADE.get() >= PIPES_MAX => return None,
+            None => {
+                let (read, write) = pipe_with(PipeFlags::NONBLOCK | PipeFlags::CLOEXEC).ok()?;
+                let size = fcntl_setpipe_size(&write, PIPE_SIZE).unwrap_or(64 * 1024);
+                MADE.set(MADE.get() + 1);
+                (read, write, size)
             }
-        });
+        };
+        Some(Pipe { ends: Some(ends), held: 0 })
+    }
+}
+
+impl Drop for Pipe {
+    fn drop(&mut self) {
+        let Some(ends) = self.ends.take() else { return };
+        if self.held > 0 {
+            return MADE.set(MADE.get() - 1);
+        }
+        // `try_with`: at the end of its thread a pipe is closed like anything else.
+        let _ = FREE.try_with(|free| free.borrow_mut().push(ends));
     }
 }
 
@@ -66,19 +78,25 @@ pub enum Side {
 ///
 /// # Errors
 /// Which side ended it early. What was in the pipe is lost with it, as is the connection.
-pub async fn relay(from: &Stream, to: &Stream, left: &mut u64, moved: impl Fn(usize)) -> Result<(), Side> {
-    let pipe = Pipe::take().map_err(|_| Side::From)?;
+pub async fn relay(
+    mut pipe: Pipe,
+    from: &Stream,
+    to: &Stream,
+    left: &mut u64,
+    moved: impl Fn(usize),
+) -> Result<(), Side> {
+    let Pipe { ends: Some((read, write, size)), held } = &mut pipe else { return Err(Side::From) };
     while *left > 0 {
-        let want = usize::try_from(*left).unwrap_or(usize::MAX).min(pipe.size);
-        let mut held = match poll_fn(|cx| from.poll_io_read(cx, |fd| transfer(fd, &pipe.write, want))).await {
+        let want = usize::try_from(*left).unwrap_or(usize::MAX).min(*size);
+        let all = match poll_fn(|cx| from.poll_io_read(cx, |fd| transfer(fd, write, want))).await {
             Ok(n) if n > 0 => n,
             _ => return Err(Side::From),
         };
-        *left -= held as u64;
-        let all = held;
+        *left -= all as u64;
+        *held = all;
         poll_fn(|cx| {
-            while held > 0 {
-                held -= ready!(to.poll_io_write(cx, |fd| transfer(&pipe.read, fd, held)))?;
+            while *held > 0 {
+                *held -= ready!(to.poll_io_write(cx, |fd| transfer(read, fd, *held)))?;
             }
             Poll::Ready(io::Result::Ok(()))
         })
@@ -86,11 +104,27 @@ pub async fn relay(from: &Stream, to: &Stream, left: &mut u64, moved: impl Fn(us
         .map_err(|_| Side::To)?;
         moved(all);
     }
-    pipe.give_back();
     Ok(())
 }
 
 fn transfer(from: &OwnedFd, to: &OwnedFd, len: usize) -> Result<usize, Errno> {
     // Without MORE: it was measured to cost a little, not to save.
     splice(from, None, to, None, len, SpliceFlags::NONBLOCK | SpliceFlags::MOVE)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_worker_has_so_many_pipes_and_no_more() {
+        let mut taken: Vec<_> = std::iter::from_fn(Pipe::take).collect();
+        assert_eq!(taken.len(), PIPES_MAX);
+        let mut full = taken.remove(0);
+        full.held = 1;
+        drop(full);
+        drop(taken);
+        assert_eq!(FREE.with_borrow(Vec::len), PIPES_MAX - 1, "one with something in it is no good to anybody");
+        assert_eq!(std::iter::from_fn(Pipe::take).collect::<Vec<_>>().len(), PIPES_MAX);
+    }
 }

@@ -10,7 +10,8 @@ use crate::http1::{self, Body, FIELDS_MAX, Limits, Reject, Response, Version};
 use crate::outgoing::Outgoing;
 use crate::pick::InFlight;
 use crate::record::{Phase, Record};
-use crate::splice::{self, SPLICE_MIN, Side};
+use crate::splice::{self, Pipe, SPLICE_MIN, Side};
+use crate::stage;
 use crate::stream::Stream;
 use evenkeel_balance::{Clock, Outcome};
 use evenkeel_config::plan::RouteTimeouts;
@@ -254,6 +255,7 @@ impl Talk<'_, '_> {
         if by_close {
             self.client.stream.reset_on_close(true);
         }
+        stage::after_others().await;
         loop {
             self.record.count_out(buf.len());
             self.client.stream.write_all(&mut buf).await.map_err(|_| Fault::ClientGone)?;
@@ -264,8 +266,9 @@ impl Talk<'_, '_> {
             self.allow(Some(self.timeouts.idle));
             if let Body::Length(left) = &mut body
                 && *left >= SPLICE_MIN
+                && let Some(pipe) = Pipe::take()
             {
-                let spliced = splice::relay(self.upstream, &self.client.stream, left, |n| {
+                let spliced = splice::relay(pipe, self.upstream, &self.client.stream, left, |n| {
                     self.record.count_out(n);
                     self.allow(Some(self.timeouts.idle));
                 });

@@ -1,5 +1,6 @@
 //! What if an endpoint misbehaves? The client is told or sees the cut, the connection is never used again, and the next
 //! request finds another one.
+#![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "a test is no worker: it may lock and wait")]
 
 mod support;
 

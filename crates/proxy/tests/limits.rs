@@ -1,5 +1,6 @@
 //! What may clients use up, and what happens when the proxy itself has to say no? Timeouts, limits, draining, and requests
 //! that have nowhere to go.
+#![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "a test is no worker: it may lock and wait")]
 
 mod support;
 

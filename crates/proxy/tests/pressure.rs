@@ -1,5 +1,6 @@
 //! What if one side is slower than the other, stops, or answers too early? Bytes wait in the kernel's socket buffers and
 //! not in the proxy, and nothing that was promised gets lost.
+#![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "a test is no worker: it may lock and wait")]
 
 mod support;
 
