@@ -19,6 +19,7 @@ use crate::talk::{Answered, Talk, write_some};
 use crate::upstream;
 use evenkeel_balance::{Clock, Outcome, Slot};
 use evenkeel_config::plan::RouteTimeouts;
+use std::cell::Cell;
 use std::io;
 use std::mem::MaybeUninit;
 use std::pin::pin;
@@ -199,7 +200,7 @@ async fn send<'c>(
                 return Err(Some(reply));
             }
             Tried::Failed(fault, reply) => {
-                record.blame(fault.cause(record.phase.get()));
+                record.blame(fault.cause());
                 return Err(reply);
             }
         }
@@ -253,6 +254,7 @@ async fn at_endpoint<'c>(
             towards: opened.towards,
             timeouts: opened.timeouts,
             deadline: opened.deadline,
+            client_due: Cell::new(0),
         };
         let fault = match talk.run(&mut ticket, &mut opened.body, out, again).await {
             Err(Fault::NoResponse) if again && out.again() => continue,
@@ -267,15 +269,15 @@ async fn at_endpoint<'c>(
             }
         };
         let phase = record.phase.get();
-        ticket.end(fault.outcome(phase));
+        ticket.end(fault.outcome());
         endpoint_stats.requests[stats::class(0)].add(1);
-        if let Some(kind) = fault.error_kind(phase) {
+        if let Some(kind) = fault.error_kind() {
             endpoint_stats.errors[kind as usize].add(1);
         }
         // A response that has begun cannot be taken back: closing tells the client that it is not whole.
         let begun = record.status.get() != 0 && phase == Phase::Data;
-        let reply = fault.reply(phase).filter(|_| !begun);
-        let reply = reply.map(|(status, why)| match fault.error_kind(phase) {
+        let reply = fault.reply().filter(|_| !begun);
+        let reply = reply.map(|(status, why)| match fault.error_kind() {
             Some(_) => Reply { status, why: format!("pool \"{}\": endpoint {}: {why}", pool.name, endpoint.name) },
             None => Reply { status, why },
         });

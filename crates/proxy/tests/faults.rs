@@ -254,6 +254,8 @@ fn a_malformed_chunk_cuts_the_response() {
 #[test]
 fn a_connection_with_bytes_behind_a_response_is_not_used_again() {
     let behind = "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil";
+    // So large that it goes from socket to socket.
+    let large = format!("HTTP/1.1 200 OK\r\nContent-Length: 500000\r\n\r\n{}", "x".repeat(500_000));
     for (response, version, pieces) in [
         ("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok", "1.1", false),
         ("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n", "1.1", false),
@@ -261,11 +263,14 @@ fn a_connection_with_bytes_behind_a_response_is_not_used_again() {
         ("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n", "1.1", true),
         ("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n", "1.0", true),
         ("HTTP/1.1 204 No Content\r\n\r\n", "1.1", false),
+        (&large, "1.1", false),
         ("HTTP/1.1 304 Not Modified\r\nContent-Length: 4\r\n\r\n", "1.1", false),
     ] {
         let (seen, has_seen) = channel();
         let has_seen = Mutex::new(has_seen);
+        let of_endpoint = response.to_string();
         let endpoint = Endpoint::start(move |conn| {
+            let response = &of_endpoint;
             conn.request();
             if conn.index > 0 {
                 return conn.send(ok("next"));
