@@ -1,4 +1,5 @@
 //! When does a connection carry another request, and when does it end in order? Towards endpoints and towards clients.
+#![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "a test is no worker: it may lock and wait")]
 
 mod support;
 
