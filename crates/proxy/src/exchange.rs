@@ -19,6 +19,7 @@ use crate::talk::{Answered, Talk, write_some};
 use crate::upstream;
 use evenkeel_balance::{Clock, Outcome, Slot};
 use evenkeel_config::plan::RouteTimeouts;
+use std::cell::Cell;
 use std::io;
 use std::mem::MaybeUninit;
 use std::pin::pin;
@@ -38,6 +39,8 @@ struct Opened {
     pool: usize,
     key: Option<u64>,
     towards: Towards,
+    /// Whether the client wants to send another request.
+    more_wanted: bool,
     asked: Asked,
     idempotent: bool,
     timeouts: RouteTimeouts,
@@ -89,7 +92,8 @@ pub async fn run(client: &Client<'_>, mut buf: Buf, head_len: usize, last: bool)
             let whole = opened.body.is_done();
             match (answered.keep_alive, out.into_rest()) {
                 (true, rest) if whole => After::Next(rest),
-                (false, None) if whole => After::Close,
+                // A client that asked for the close sends no more; another may, and must not be reset for it.
+                (false, None) if whole && !opened.more_wanted => After::Close,
                 _ => After::Linger,
             }
         }
@@ -146,6 +150,7 @@ fn open(
     let mut head = worker.scratch();
     let (client_text, host_if_none) = (client.ip_text(), &*here.name);
     request.write(&Forward { client: client_text, scheme: "http", host_if_none, close: here.idle_max == 0 }, &mut head);
+    let more_wanted = request.keep_alive;
     let asked = Asked { head: request.is_head(), upgrade: request.upgrade };
     let towards = Towards { version: request.version, keep_alive };
     let idempotent = request.is_idempotent();
@@ -158,7 +163,7 @@ fn open(
     record.count_in(head_len + send - new_len);
     let timeouts = worker.plan.routes[route].timeouts;
     let deadline = timeouts.request.map_or(u64::MAX, |limit| client.timer.tick_after(limit));
-    Ok(Ok(Opened { pool, key, towards, asked, idempotent, timeouts, deadline, body, send }))
+    Ok(Ok(Opened { pool, key, towards, more_wanted, asked, idempotent, timeouts, deadline, body, send }))
 }
 
 /// Finds an endpoint for the request. One that cannot be connected to is passed over for another, once.
@@ -195,7 +200,7 @@ async fn send<'c>(
                 return Err(Some(reply));
             }
             Tried::Failed(fault, reply) => {
-                record.blame(fault.cause(record.phase.get()));
+                record.blame(fault.cause());
                 return Err(reply);
             }
         }
@@ -216,7 +221,7 @@ async fn at_endpoint<'c>(
     let slot = ticket.slot();
     let endpoint = pool.endpoint(slot);
     let endpoint_stats = &stats.endpoints[endpoint.index];
-    let mut idle = pool.take_idle(slot, stats);
+    let mut idle = pool.take_idle(slot, worker.clock.now(), stats);
     loop {
         record.phase.set(Phase::Connect);
         let reused = idle.is_some();
@@ -249,6 +254,7 @@ async fn at_endpoint<'c>(
             towards: opened.towards,
             timeouts: opened.timeouts,
             deadline: opened.deadline,
+            client_due: Cell::new(0),
         };
         let fault = match talk.run(&mut ticket, &mut opened.body, out, again).await {
             Err(Fault::NoResponse) if again && out.again() => continue,
@@ -263,15 +269,15 @@ async fn at_endpoint<'c>(
             }
         };
         let phase = record.phase.get();
-        ticket.end(fault.outcome(phase));
+        ticket.end(fault.outcome());
         endpoint_stats.requests[stats::class(0)].add(1);
-        if let Some(kind) = fault.error_kind(phase) {
+        if let Some(kind) = fault.error_kind() {
             endpoint_stats.errors[kind as usize].add(1);
         }
         // A response that has begun cannot be taken back: closing tells the client that it is not whole.
         let begun = record.status.get() != 0 && phase == Phase::Data;
-        let reply = fault.reply(phase).filter(|_| !begun);
-        let reply = reply.map(|(status, why)| match fault.error_kind(phase) {
+        let reply = fault.reply().filter(|_| !begun);
+        let reply = reply.map(|(status, why)| match fault.error_kind() {
             Some(_) => Reply { status, why: format!("pool \"{}\": endpoint {}: {why}", pool.name, endpoint.name) },
             None => Reply { status, why },
         });

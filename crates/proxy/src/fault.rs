@@ -1,7 +1,7 @@
 //! What went wrong with a request, whose fault was it, and what is the client told?
 
 use crate::http1::Reject;
-use crate::record::{Cause, Phase};
+use crate::record::Cause;
 use crate::stats::ErrorKind;
 use evenkeel_balance::Outcome;
 
@@ -18,48 +18,50 @@ pub enum Fault {
     Request(Reject),
     /// The client went away.
     ClientGone,
-    /// Whatever was due did not come in time.
+    /// The endpoint did not send or take what was due in time.
     TimedOut,
+    /// The client did not.
+    ClientSlow,
 }
 
 impl Fault {
     /// Who ended the request, as the log says it.
-    pub fn cause(self, phase: Phase) -> Cause {
+    pub fn cause(self) -> Cause {
         match self {
             Fault::NoResponse | Fault::CutShort | Fault::Response(_) => Cause::Endpoint,
             Fault::Request(_) => Cause::Proxy,
             Fault::ClientGone => Cause::Client,
-            Fault::TimedOut if phase == Phase::Request => Cause::ClientSlow,
+            Fault::ClientSlow => Cause::ClientSlow,
             Fault::TimedOut => Cause::EndpointSlow,
         }
     }
 
     /// How the endpoint's error is counted, if it was one.
-    pub fn error_kind(self, phase: Phase) -> Option<ErrorKind> {
+    pub fn error_kind(self) -> Option<ErrorKind> {
         match self {
             Fault::NoResponse | Fault::CutShort => Some(ErrorKind::Reset),
             Fault::Response(_) => Some(ErrorKind::Protocol),
-            Fault::TimedOut if phase != Phase::Request => Some(ErrorKind::Timeout),
-            Fault::TimedOut | Fault::Request(_) | Fault::ClientGone => None,
+            Fault::TimedOut => Some(ErrorKind::Timeout),
+            Fault::ClientSlow | Fault::Request(_) | Fault::ClientGone => None,
         }
     }
 
     /// What the balancer is told.
-    pub fn outcome(self, phase: Phase) -> Outcome {
-        match self.error_kind(phase) {
+    pub fn outcome(self) -> Outcome {
+        match self.error_kind() {
             Some(_) => Outcome::Failure { retry_after_ns: None },
             None => Outcome::Cancelled,
         }
     }
 
     /// What the client is told, if no response has begun; `None`: nobody is there to be told.
-    pub fn reply(self, phase: Phase) -> Option<(u16, String)> {
+    pub fn reply(self) -> Option<(u16, String)> {
         match self {
             Fault::NoResponse => Some((502, "closed the connection without a response".into())),
             Fault::CutShort => Some((502, "closed the connection within the head of its response".into())),
             Fault::Response(reject) => Some((502, format!("sent a malformed response: {reject}"))),
             Fault::Request(reject) => Some((reject.status(), reject.to_string())),
-            Fault::TimedOut if phase == Phase::Request => Some((408, "the request's body did not come in time".into())),
+            Fault::ClientSlow => Some((408, "the request's body did not come in time".into())),
             Fault::TimedOut => Some((504, "did not answer in time".into())),
             Fault::ClientGone => None,
         }

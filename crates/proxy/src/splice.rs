@@ -74,7 +74,8 @@ pub enum Side {
     To,
 }
 
-/// Moves `left` bytes from one socket to the other, and calls `moved` with the number of each part that has arrived.
+/// Moves `left` bytes from one socket to the other, and calls `moved` with the number of each part that has arrived. Adds
+/// one to `to_due` while it is the socket written to that it waits for.
 ///
 /// # Errors
 /// Which side ended it early. What was in the pipe is lost with it, as is the connection.
@@ -83,6 +84,7 @@ pub async fn relay(
     from: &Stream,
     to: &Stream,
     left: &mut u64,
+    to_due: &Cell<u8>,
     moved: impl Fn(usize),
 ) -> Result<(), Side> {
     let Pipe { ends: Some((read, write, size)), held } = &mut pipe else { return Err(Side::From) };
@@ -94,6 +96,7 @@ pub async fn relay(
         };
         *left -= all as u64;
         *held = all;
+        to_due.update(|n| n + 1);
         poll_fn(|cx| {
             while *held > 0 {
                 *held -= ready!(to.poll_io_write(cx, |fd| transfer(read, fd, *held)))?;
@@ -102,6 +105,7 @@ pub async fn relay(
         })
         .await
         .map_err(|_| Side::To)?;
+        to_due.update(|n| n - 1);
         moved(all);
     }
     Ok(())

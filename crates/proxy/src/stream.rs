@@ -170,21 +170,17 @@ impl Stream {
     /// As `send(2)`.
     #[inline]
     pub async fn write_all(&self, buf: &mut Buf) -> io::Result<()> {
-        self.write(buf, SendFlags::NOSIGNAL).await
+        self.write(buf, false).await
     }
 
-    /// Writes all bytes of the buffer before closing: the kernel may wait with the last ones for the end of the stream,
-    /// which then travels in the same packet. Whoever calls it must close or shut down at once.
+    /// As [`write_all`](Self::write_all). `last`: the stream ends behind these bytes, and the kernel may wait with them for
+    /// its end, which then travels in the same packet. Whoever says so must close or shut down at once.
     ///
     /// # Errors
     /// As `send(2)`.
     #[inline]
-    pub async fn write_last(&self, buf: &mut Buf) -> io::Result<()> {
-        self.write(buf, SendFlags::NOSIGNAL | SendFlags::MORE).await
-    }
-
-    #[inline]
-    async fn write(&self, buf: &mut Buf, flags: SendFlags) -> io::Result<()> {
+    pub async fn write(&self, buf: &mut Buf, last: bool) -> io::Result<()> {
+        let flags = if last { SendFlags::NOSIGNAL | SendFlags::MORE } else { SendFlags::NOSIGNAL };
         poll_fn(|cx| {
             while !buf.is_empty() {
                 let n = ready!(self.poll_send(cx, buf.filled(), flags))?;

@@ -3,6 +3,7 @@
 
 use crate::buffer::Buf;
 use crate::client::Client;
+use crate::deadline::Elapsed;
 use crate::fault::Fault;
 use crate::http1::request::Room;
 use crate::http1::response::{Asked, Towards};
@@ -15,9 +16,10 @@ use crate::stage;
 use crate::stream::Stream;
 use evenkeel_balance::{Clock, Outcome};
 use evenkeel_config::plan::RouteTimeouts;
+use std::cell::Cell;
 use std::future::{Future, poll_fn};
 use std::mem::MaybeUninit;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::task::{Poll, ready};
 
 /// Interim responses (1xx) that one request may get: an endpoint that sends them for ever must not hold us.
@@ -36,6 +38,9 @@ pub struct Talk<'t, 'c> {
     pub timeouts: RouteTimeouts,
     /// The tick by which all must be over.
     pub deadline: u64,
+    /// In how many directions the client is to send or to take something: if time runs out then, it is at fault. Else
+    /// clients that read slowly could make endpoints look bad.
+    pub client_due: Cell<u8>,
 }
 
 /// How an endpoint's answer leaves both connections.
@@ -88,13 +93,25 @@ impl Talk<'_, '_> {
             // Boxed, as most requests have come whole: they need not carry room for this.
             timer.limit(Box::pin(self.both_ways(ticket, body, out, again)).as_mut()).await
         };
-        match done.unwrap_or(Err(Fault::TimedOut))? {
+        match done.unwrap_or_else(|Elapsed| Err(self.late()))? {
             Ended::Answered(answered) => Ok(answered),
             Ended::Switched(buf) => {
                 let mut tunnel = Box::pin(self.tunnel(out.take_rest(), buf));
-                timer.limit(tunnel.as_mut()).await.unwrap_or(Err(Fault::TimedOut))
+                timer.limit(tunnel.as_mut()).await.unwrap_or_else(|Elapsed| Err(self.late()))
             }
         }
+    }
+
+    fn late(&self) -> Fault {
+        if self.client_due.get() > 0 { Fault::ClientSlow } else { Fault::TimedOut }
+    }
+
+    /// Waits for the client.
+    async fn on_client<F: Future>(&self, future: Pin<&mut F>) -> F::Output {
+        self.client_due.update(|n| n + 1);
+        let output = future.await;
+        self.client_due.update(|n| n - 1);
+        output
     }
 
     /// Relays the request and the response at once.
@@ -108,14 +125,19 @@ impl Talk<'_, '_> {
         self.upstream.send_at_once();
         let (mut sent, mut upload) = (false, pin!(self.upload(body, out, again)));
         let mut download = pin!(self.download(ticket));
-        poll_fn(|cx| {
+        let mut ended = poll_fn(|cx| {
             if !sent && let Poll::Ready(result) = upload.as_mut().poll(cx) {
                 sent = true;
                 result?;
             }
             download.as_mut().poll(cx)
         })
-        .await
+        .await?;
+        if !sent && let Ended::Answered(answered) = &mut ended {
+            // Answered before it had all of the request: it would take the next one's bytes for the rest of this one's.
+            answered.reusable = false;
+        }
+        Ok(ended)
     }
 
     /// Gives what is due next so much time, within the time for the whole.
@@ -145,7 +167,7 @@ impl Talk<'_, '_> {
         out.let_go(again && body.is_done());
         while !body.is_done() {
             self.expect(Phase::Request, Some(self.client.settings().timeouts.client_body));
-            let mut buf = read(&self.client.stream).await.map_err(|_| Fault::ClientGone)?;
+            let mut buf = self.on_client(pin!(read(&self.client.stream))).await.map_err(|_| Fault::ClientGone)?;
             if buf.is_empty() {
                 return Err(Fault::ClientGone);
             }
@@ -189,7 +211,7 @@ impl Talk<'_, '_> {
             }
             let behind = split_behind(&mut buf, ready.send);
             self.record.count_out(buf.len());
-            self.client.stream.write_all(&mut buf).await.map_err(|_| Fault::ClientGone)?;
+            self.on_client(pin!(self.client.stream.write_all(&mut buf))).await.map_err(|_| Fault::ClientGone)?;
             buf = behind;
         }
     }
@@ -253,11 +275,8 @@ impl Talk<'_, '_> {
         stage::after_others().await;
         loop {
             self.record.count_out(buf.len());
-            let sent = match body.is_done() && !answered.keep_alive {
-                true => self.client.stream.write_last(&mut buf).await,
-                false => self.client.stream.write_all(&mut buf).await,
-            };
-            sent.map_err(|_| Fault::ClientGone)?;
+            let last = body.is_done() && !answered.keep_alive;
+            self.on_client(pin!(self.client.stream.write(&mut buf, last))).await.map_err(|_| Fault::ClientGone)?;
             drop(buf);
             if body.is_done() {
                 break;
@@ -267,7 +286,7 @@ impl Talk<'_, '_> {
                 && *left >= SPLICE_MIN
                 && let Some(pipe) = Pipe::take()
             {
-                let spliced = splice::relay(pipe, self.upstream, &self.client.stream, left, |n| {
+                let spliced = splice::relay(pipe, self.upstream, &self.client.stream, left, &self.client_due, |n| {
                     self.record.count_out(n);
                     self.allow(Some(self.timeouts.idle));
                 });
@@ -305,12 +324,14 @@ impl Talk<'_, '_> {
         self.upstream.send_at_once();
         self.allow(Some(self.timeouts.idle));
         self.record.count_out(buf.len());
-        self.client.stream.write_all(&mut buf).await.map_err(|_| Fault::ClientGone)?;
+        self.on_client(pin!(self.client.stream.write_all(&mut buf))).await.map_err(|_| Fault::ClientGone)?;
         drop(buf);
         if let Some(mut early) = early {
             self.record.count_in(early.len());
             self.upstream.write_all(&mut early).await.map_err(|_| Fault::CutShort)?;
         }
+        // Nobody knows who should speak in there.
+        self.client_due.set(1);
         let (mut up_done, mut down_done) = (false, false);
         let mut up = pin!(self.pipe(&self.client.stream, self.upstream, |n| self.record.count_in(n)));
         let mut down = pin!(self.pipe(self.upstream, &self.client.stream, |n| self.record.count_out(n)));

@@ -62,13 +62,15 @@ impl WorkerPool {
     /// The connection that became idle last, if one is still good: the one whose buffers are warm, and the least
     /// likely to be closed by the endpoint just now.
     #[inline]
-    pub fn take_idle(&self, slot: Slot, stats: &PoolStats) -> Option<Stream> {
+    pub fn take_idle(&self, slot: Slot, now: Instant, stats: &PoolStats) -> Option<Stream> {
         let endpoint = self.endpoint(slot);
+        let idle_time = self.idle_time.as_nanos() as u64;
         loop {
             let idle = endpoint.idle.borrow_mut().pop()?;
             stats.endpoints[endpoint.index].idle.sub(1);
-            // No task is behind this context: nobody is to be woken when something comes later.
-            if idle.stream.is_quiet(&mut Context::from_waker(Waker::noop())) {
+            // Sweeps come too seldom to rely on: the endpoint may close as soon as the time is over. And no task is behind
+            // this context: nobody is to be woken when something comes later.
+            if now.since(idle.since) < idle_time && idle.stream.is_quiet(&mut Context::from_waker(Waker::noop())) {
                 return Some(idle.stream);
             }
         }

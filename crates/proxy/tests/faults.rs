@@ -254,6 +254,8 @@ fn a_malformed_chunk_cuts_the_response() {
 #[test]
 fn a_connection_with_bytes_behind_a_response_is_not_used_again() {
     let behind = "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil";
+    // So large that it goes from socket to socket.
+    let large = format!("HTTP/1.1 200 OK\r\nContent-Length: 500000\r\n\r\n{}", "x".repeat(500_000));
     for (response, version, pieces) in [
         ("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok", "1.1", false),
         ("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n", "1.1", false),
@@ -261,11 +263,14 @@ fn a_connection_with_bytes_behind_a_response_is_not_used_again() {
         ("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n", "1.1", true),
         ("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n", "1.0", true),
         ("HTTP/1.1 204 No Content\r\n\r\n", "1.1", false),
+        (&large, "1.1", false),
         ("HTTP/1.1 304 Not Modified\r\nContent-Length: 4\r\n\r\n", "1.1", false),
     ] {
         let (seen, has_seen) = channel();
         let has_seen = Mutex::new(has_seen);
+        let of_endpoint = response.to_string();
         let endpoint = Endpoint::start(move |conn| {
+            let response = &of_endpoint;
             conn.request();
             if conn.index > 0 {
                 return conn.send(ok("next"));
@@ -359,6 +364,40 @@ fn two_refused_connections_are_a_502() {
     assert_eq!(proxy.client().send(GET).response().status(), 502);
     wait_until("it is counted", || proxy.ended(502) == 1);
     assert_eq!(errors(&proxy, 0), only(CONNECT, 1));
+}
+
+/// A listener whose queue is full, so that the kernel lets connections wait. The connections fill the queue.
+fn full() -> (TcpListener, Vec<std::net::TcpStream>) {
+    let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).expect("a socket");
+    socket.bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into()).expect("a free port");
+    socket.listen(0).expect("it can be listened on");
+    let listener = TcpListener::from(socket);
+    let addr = listener.local_addr().expect("it is bound");
+    let connect = || std::net::TcpStream::connect_timeout(&addr, std::time::Duration::from_millis(100));
+    let queue = std::iter::from_fn(|| connect().ok()).take(100).collect();
+    (listener, queue)
+}
+
+#[test]
+fn an_endpoint_that_cannot_be_connected_to_in_time_is_passed_over() {
+    let (silent, _queue) = full();
+    let silent = silent.local_addr().expect("it is bound");
+    let endpoint = Endpoint::saying("hello");
+    let timeouts = "timeouts = { connect = \"100ms\" }";
+    let proxy = Proxy::with(&[silent, endpoint.addr], "", timeouts, "");
+    let mut client = proxy.client();
+    for request in [GET, POST] {
+        assert_eq!(client.send(request).response().body_text(), "hello");
+    }
+    wait_until("all are counted", || proxy.ended(200) == 2);
+    let late = proxy.endpoint(0, |e| e.errors[TIMEOUT].get());
+    assert!((1..=2).contains(&late), "{late}");
+    assert_eq!((errors(&proxy, 0), proxy.pool(|pool| pool.retries.get())), (only(TIMEOUT, late), late));
+    drop((client, proxy));
+    let proxy = Proxy::with(&[silent], "", timeouts, "");
+    let response = proxy.client().send(GET).response();
+    assert_eq!(response.status(), 504);
+    assert!(response.body_text().contains("no connection in time"), "{response:?}");
 }
 
 #[test]

@@ -286,3 +286,28 @@ fn requests_over_the_limit_of_every_endpoint_are_a_503() {
     go_on();
     assert_eq!(proxy.client().send(GET).response().status(), 200);
 }
+
+#[test]
+fn heads_as_large_as_allowed_pass_both_ways() {
+    const LARGEST: usize = 32 * 1024;
+    let endpoint = Endpoint::answering(|request| {
+        assert!(request.head.len() > LARGEST, "with what is added");
+        let line = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nA: ";
+        format!("{line}{}\r\n\r\nhello", "b".repeat(LARGEST - line.len() - 4)).into_bytes()
+    });
+    let proxy = Proxy::with(&[endpoint.addr], "limits = { headers = \"32KiB\" }", "", "");
+    let line = "GET / HTTP/1.1\r\nHost: a\r\nA: ";
+    let request = format!("{line}{}\r\n\r\n", "b".repeat(LARGEST - line.len() - 4));
+    assert_eq!(request.len(), LARGEST);
+    let mut client = proxy.client();
+    let sending = client.send_aside(request.repeat(3).into_bytes());
+    for _ in 0..3 {
+        let response = client.response();
+        assert_eq!((response.head.len(), response.body_text()), (LARGEST, "hello".into()));
+    }
+    assert!(sending.join().expect("it does not panic").is_ok());
+    let old = request.replace("GET / HTTP/1.1", "GET / HTTP/1.0");
+    let response = client.send(old).response();
+    assert!(response.head.ends_with("\r\nConnection: close\r\n\r\n") && response.head.len() > LARGEST);
+    assert_eq!(proxy.client().send(format!("{}b\r\n\r\n", &request[..LARGEST - 4])).response().status(), 431);
+}

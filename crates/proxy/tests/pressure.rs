@@ -232,3 +232,25 @@ fn a_client_that_leaves_within_its_response_stops_it() {
     wait_until("it is over", || proxy.in_flight() == 0);
     assert_eq!(proxy.endpoint(0, |e| e.errors.iter().map(|n| n.get()).sum()), 0, "not the endpoint's fault");
 }
+
+/// Else clients could make endpoints look bad.
+#[test]
+fn a_client_that_reads_or_sends_too_slowly_is_not_the_endpoints_fault() {
+    let endpoint = Endpoint::start(|conn| {
+        if conn.head().starts_with("GET") {
+            conn.send(format!("HTTP/1.1 200 OK\r\nContent-Length: {LARGE}\r\n\r\n"));
+            while conn.stream.write_all(&[b'x'; 10_000]).is_ok() {}
+        } else {
+            conn.send("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n");
+            conn.rest();
+        }
+    });
+    let proxy = Proxy::with(&[endpoint.addr], "", "timeouts = { idle = \"200ms\", response = \"100ms\" }", "");
+    for request in ["GET / HTTP/1.1\r\nHost: a\r\n\r\n", "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\n"] {
+        let mut client = proxy.client();
+        client.send(request);
+        wait_until("it is under way", || proxy.in_flight() == 1);
+        wait_until("it is cut", || proxy.in_flight() == 0);
+        assert_eq!(proxy.endpoint(0, |e| e.errors.iter().map(|n| n.get()).sum()), 0);
+    }
+}

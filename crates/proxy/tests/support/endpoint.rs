@@ -142,6 +142,14 @@ impl Conn {
         bytes
     }
 
+    /// What has come, but no more than `most` bytes; none when the proxy closed or reset.
+    pub fn some(&mut self, most: usize) -> Vec<u8> {
+        let mut bytes = vec![0; most.min(64 * 1024)];
+        let n = self.reader.read(&mut bytes).unwrap_or(0);
+        bytes.truncate(n);
+        bytes
+    }
+
     /// All until the proxy closes or resets.
     pub fn rest(&mut self) -> Vec<u8> {
         let mut rest = Vec::new();
