@@ -79,7 +79,7 @@ pub struct Line<'a> {
     pub endpoint: Option<&'a str>,
     pub tries: u32,
     pub proto: &'static str,
-    /// Fields made by [`asked`] when the request came.
+    /// Fields made by [`asked`] when the request came; empty if it could not be read.
     pub asked: &'a [u8],
     pub status: u16,
     pub bytes_in: u64,
@@ -119,7 +119,7 @@ impl Batch {
         out.extend_from_slice(b",\"proto\":\"");
         out.extend_from_slice(line.proto.as_bytes());
         out.push(b'"');
-        out.extend_from_slice(line.asked);
+        out.extend_from_slice(if line.asked.is_empty() { UNREAD } else { line.asked });
         number(out, b",\"status\":", u64::from(line.status));
         number(out, b",\"bytes_in\":", line.bytes_in);
         number(out, b",\"bytes_out\":", line.bytes_out);
@@ -150,6 +150,9 @@ impl Batch {
         }
     }
 }
+
+/// What [`asked`] would make of a request that could not be read.
+const UNREAD: &[u8] = b",\"method\":null,\"host\":null,\"path\":null,\"trace_id\":null";
 
 /// Appends the fields that only the request itself tells, while its bytes are there.
 pub fn asked(out: &mut Vec<u8>, method: &str, host: &str, target: &str, traceparent: Option<&[u8]>) {

@@ -3,8 +3,10 @@
 use crate::client::{Client, Next};
 use crate::exchange::{self, After};
 use crate::http1::Reject;
+use crate::record::{Cause, Record};
 use crate::worker::Worker;
 use rustix::fd::OwnedFd;
+use std::fmt::Display;
 use std::net::SocketAddr;
 use std::rc::Rc;
 
@@ -20,10 +22,13 @@ pub async fn serve(worker: Rc<Worker>, listener: usize, fd: OwnedFd, peer: Socke
             Next::Head(buf, head_len) => (buf, head_len),
             Next::End => return,
             Next::Late => {
-                client.reply(408, &"no whole request in time", true, false).await;
+                refuse(&client, &Record::new(&client), Cause::ClientSlow, 408, &"no whole request in time").await;
                 return client.linger().await;
             }
-            Next::Refused(reject) => return refuse(&client, reject).await,
+            Next::Refused(reject) => {
+                refuse_malformed(&client, &Record::new(&client), reject).await;
+                return client.linger().await;
+            }
         };
         served += 1;
         let last = served == requests_max;
@@ -37,10 +42,17 @@ pub async fn serve(worker: Rc<Worker>, listener: usize, fd: OwnedFd, peer: Socke
 }
 
 /// Tells the client why its bytes are no request.
-pub async fn refuse(client: &Client<'_>, reject: Reject) {
+pub async fn refuse_malformed(client: &Client<'_>, record: &Record<'_>, reject: Reject) {
     client.stats().malformed.add(1);
-    client.reply(reject.status(), &reject, true, false).await;
-    client.linger().await;
+    refuse(client, record, Cause::Proxy, reject.status(), &reject).await;
+}
+
+/// Tells the client why there is no request; its connection is to be closed.
+async fn refuse(client: &Client<'_>, record: &Record<'_>, cause: Cause, status: u16, why: &dyn Display) {
+    record.blame(cause);
+    record.status.set(status);
+    let sent = client.reply(status, why, true, false).await;
+    record.count_out(sent as usize);
 }
 
 /// Counts a connection while it is open.

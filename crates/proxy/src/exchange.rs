@@ -79,10 +79,8 @@ pub async fn run(client: &Client<'_>, mut buf: Buf, head_len: usize, last: bool)
             return answer(client, &record, &reply, keep_alive, head_only, (!buf.is_empty()).then_some(buf)).await;
         }
         Err(reject) => {
-            record.blame(Cause::Proxy);
-            record.status.set(reject.status());
-            connection::refuse(client, reject).await;
-            return After::Close;
+            connection::refuse_malformed(client, &record, reject).await;
+            return After::Linger;
         }
     };
     let mut out = Outgoing::new(client.worker, buf, opened.send);

@@ -133,7 +133,7 @@ fn every_end_has_its_line() {
     });
     let log = Log::new();
     let proxy = Proxy::start(&format!(
-        "[runtime]\nworkers = 1\n[listener.web]\nbind = [\"$BIND\"]\ntimeouts = {{ client_body = \"100ms\" }}\n\
+        "[runtime]\nworkers = 1\n[listener.web]\nbind = [\"$BIND\"]\ntimeouts = {{ client_body = \"100ms\", client_header = \"300ms\" }}\n\
          [pool.web]\nendpoints = [\"{}\"]\ntimeouts = {{ response = \"100ms\" }}\n[pool.gone]\n\
          endpoints = [\"127.0.0.1:1\"]\n[pool.drained]\nendpoints = [{{ addr = \"127.0.0.1:2\", drain = true }}]\n\
          [[route]]\npool = \"web\"\nmatch = {{ host = [\"a\"] }}\n[[route]]\npool = \"gone\"\nmatch = {{ host = [\"b\"] }}\n\
@@ -153,6 +153,8 @@ fn every_end_has_its_line() {
         ("GET /lost", "d", "", 404, "PR"),
         ("CONNECT /", "a", "", 405, "PR"),
         ("POST /slow", "a", "Content-Length: 5\r\n", 408, "cR"),
+        ("GET /repeated", "a", "Host: a\r\n", 400, "PR"),
+        ("GET /bare-lf", "a", "A: b\n\r\n", 400, "PR"),
     ] {
         let mut client = proxy.client();
         client.send(format!("{line} HTTP/1.1\r\nHost: {host}\r\n{more}\r\n"));
@@ -163,7 +165,9 @@ fn every_end_has_its_line() {
         }
         want.push((status, term.to_string()));
     }
-    // One that leaves within its body.
+    // One that does not come to the end of its head, and one that leaves within its body.
+    assert!(proxy.client().send("GET /late HTTP/1.1\r\n").head().starts_with("HTTP/1.1 408 "));
+    want.push((408, "cR".into()));
     let mut client = proxy.client();
     client.send("POST /left HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\n").finish_sending();
     client.ends();
@@ -171,6 +175,7 @@ fn every_end_has_its_line() {
     let lines = log.lines(proxy);
     let mut got: Vec<(u64, String)> = Vec::new();
     for line in &lines {
+        assert!(FIELDS.iter().all(|name| line.get(name).is_some()), "{line}");
         got.push((line["status"].as_u64().expect("a number"), line["term"].as_str().expect("text").into()));
     }
     // Whoever closes a connection late is logged late.
