@@ -99,7 +99,8 @@ impl<'w> Client<'w> {
             let (n, buf) = match self.timer.limit(pin!(self.read_after(&partial))).await {
                 Ok(Some(read)) => read,
                 Ok(None) => return Next::End,
-                Err(Elapsed) if partial.is_empty() && !first => return Next::End,
+                // Who never said a word is not waiting for one.
+                Err(Elapsed) if partial.is_empty() => return Next::End,
                 Err(Elapsed) => return Next::Late,
             };
             if n == 0 {

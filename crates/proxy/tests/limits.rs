@@ -48,6 +48,15 @@ fn the_time_for_a_head_does_not_start_anew_with_each_byte() {
     assert_eq!(client.response().status(), 408);
 }
 
+/// Browsers open connections that they may need soon; an answer to a question not asked would meet the first that is.
+#[test]
+fn a_client_that_never_says_a_word_hears_none() {
+    let endpoint = Endpoint::saying("hello");
+    let proxy = Proxy::with(&[endpoint.addr], "timeouts = { client_header = \"50ms\" }", "", "");
+    proxy.client().ends();
+    assert_eq!(proxy.ended(408), 0);
+}
+
 #[test]
 fn an_idle_client_is_closed_without_a_word() {
     let endpoint = Endpoint::saying("hello");
