@@ -8,7 +8,7 @@ use crate::fault::Fault;
 use crate::hash_key;
 use crate::http1::request::{Forward, Room};
 use crate::http1::response::{Asked, Towards};
-use crate::http1::{Body, FIELDS_MAX, Reject, Request};
+use crate::http1::{Body, FIELDS_MAX, Reject, Request, Version};
 use crate::outgoing::Outgoing;
 use crate::pick::{self, InFlight};
 use crate::record::{Cause, Phase, Record};
@@ -319,6 +319,8 @@ async fn answer(
     rest: Option<Buf>,
 ) -> After {
     record.status.set(reply.status);
+    // Our own replies do not say `keep-alive`, without which HTTP/1.0 means close.
+    let keep_alive = keep_alive && record.version == Version::V11;
     let sent = client.reply(reply.status, &reply.why, !keep_alive, head_only).await;
     record.count_out(sent as usize);
     if keep_alive && sent > 0 { After::Next(rest) } else { After::Linger }

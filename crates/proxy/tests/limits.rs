@@ -232,6 +232,18 @@ fn a_request_without_a_route_is_a_404() {
     wait_until("all are counted", || proxy.ended(404) == 4);
 }
 
+/// Without a word on it, an HTTP/1.0 client would wait for the close.
+#[test]
+fn http_1_0_clients_are_closed_after_an_answer_of_the_proxys_own() {
+    let endpoint = Endpoint::saying("hello");
+    let proxy = routed(&endpoint);
+    let mut client = proxy.client();
+    client.send("GET / HTTP/1.0\r\nHost: a\r\nConnection: keep-alive\r\n\r\n");
+    let response = client.response();
+    assert_eq!((response.status(), response.field("connection")), (404, Some("close")));
+    client.ends();
+}
+
 #[test]
 fn what_is_pipelined_behind_a_404_is_answered() {
     let endpoint = Endpoint::saying("hello");
