@@ -90,12 +90,12 @@ fn a_download_stops_while_the_client_does_not_read() {
 
 #[test]
 fn a_slow_reader_gets_every_byte() {
-    let body = noise(300_000);
+    let body = noise(1_000_000);
     let response = [format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", body.len()).as_bytes(), &body].concat();
     let endpoint = Endpoint::answering(move |_| response.clone());
     let proxy = Proxy::before(&[endpoint.addr]);
     let mut client = proxy.client();
-    socket2::SockRef::from(&client.stream).set_recv_buffer_size(4096).expect("sockets have options");
+    socket2::SockRef::from(&client.stream).set_recv_buffer_size(32 * 1024).expect("sockets have options");
     client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
     client.head();
     let mut got = Vec::new();
