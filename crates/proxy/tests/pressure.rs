@@ -12,8 +12,16 @@ use std::time::{Duration, Instant};
 use support::endpoint::ok;
 use support::{Endpoint, Proxy, SOON, noise, text, wait_until};
 
-/// More than the four socket buffers of a relayed connection hold, of which two are kept small here.
-const LARGE: usize = 20_000_000;
+/// More than the socket buffers of a relayed connection may hold, of which two are kept small here. The other two grow as
+/// far as the kernel lets them.
+fn large() -> Vec<u8> {
+    let most = |name: &str| -> usize {
+        let sizes = std::fs::read_to_string(format!("/proc/sys/net/ipv4/{name}")).expect("Linux tells");
+        sizes.split_whitespace().nth(2).and_then(|size| size.parse().ok()).expect("least, usual and most")
+    };
+    let megabytes = (most("tcp_rmem") + most("tcp_wmem")) / 1_000_000 + 10;
+    noise(1_000_000).repeat(megabytes)
+}
 
 /// Silence after which a sender counts as stopped.
 const STOPPED: Duration = Duration::from_millis(300);
@@ -45,22 +53,23 @@ fn small_listener() -> TcpListener {
 
 #[test]
 fn an_upload_stops_while_the_endpoint_does_not_read() {
-    let body = noise(LARGE);
+    let body = large();
+    let length = body.len();
     let expected = body.clone();
     let (go_on, may_go_on) = channel();
     let may_go_on = Mutex::new(may_go_on);
     let endpoint = Endpoint::on(small_listener(), move |conn| {
         conn.head();
         may_go_on.lock().expect("one connection").recv_timeout(SOON).expect("the test goes on");
-        assert!(conn.bytes(LARGE) == expected);
+        assert!(conn.bytes(length) == expected);
         conn.send(ok("thanks"));
     });
     let proxy = Proxy::before(&[endpoint.addr]);
     let mut client = proxy.client();
     socket2::SockRef::from(&client.stream).set_send_buffer_size(64 * 1024).expect("sockets have options");
-    client.send(format!("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: {LARGE}\r\n\r\n"));
+    client.send(format!("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: {length}\r\n\r\n"));
     let taken = write_until_stopped(&client.stream, &body);
-    assert!(taken < LARGE - 2_000_000, "{taken} of {LARGE} bytes were taken");
+    assert!(taken < length - 2_000_000, "{taken} of {length} bytes were taken");
     go_on.send(()).expect("the endpoint waits");
     client.send(&body[taken..]);
     assert_eq!(client.response().body_text(), "thanks");
@@ -68,12 +77,13 @@ fn an_upload_stops_while_the_endpoint_does_not_read() {
 
 #[test]
 fn a_download_stops_while_the_client_does_not_read() {
-    let body = noise(LARGE);
+    let body = large();
+    let length = body.len();
     let (stopped, has_stopped) = channel();
     let for_endpoint = body.clone();
     let endpoint = Endpoint::start(move |conn| {
         conn.head();
-        conn.send(format!("HTTP/1.1 200 OK\r\nContent-Length: {LARGE}\r\n\r\n"));
+        conn.send(format!("HTTP/1.1 200 OK\r\nContent-Length: {length}\r\n\r\n"));
         let taken = write_until_stopped(&conn.stream, &for_endpoint);
         stopped.send(taken).expect("the test waits");
         conn.send(&for_endpoint[taken..]);
@@ -84,7 +94,7 @@ fn a_download_stops_while_the_client_does_not_read() {
     socket2::SockRef::from(&client.stream).set_recv_buffer_size(64 * 1024).expect("sockets have options");
     client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
     let taken = has_stopped.recv_timeout(SOON).expect("it stops");
-    assert!(taken < LARGE - 2_000_000, "{taken} of {LARGE} bytes were taken");
+    assert!(taken < length - 2_000_000, "{taken} of {length} bytes were taken");
     assert!(client.response().body == body);
 }
 
@@ -122,8 +132,9 @@ fn an_early_response_reaches_a_client_that_still_sends() {
         });
         let proxy = Proxy::before(&[endpoint.addr]);
         let mut client = proxy.client();
-        client.send(format!("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: {LARGE}\r\n\r\n"));
-        let sending = client.send_aside(noise(LARGE));
+        let body = large();
+        client.send(format!("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: {}\r\n\r\n", body.len()));
+        let sending = client.send_aside(body);
         let response = client.response();
         assert_eq!((response.status(), response.body_text()), (413, "no\n".into()));
         client.ends();
@@ -238,7 +249,7 @@ fn a_client_that_leaves_within_its_response_stops_it() {
 fn a_client_that_reads_or_sends_too_slowly_is_not_the_endpoints_fault() {
     let endpoint = Endpoint::start(|conn| {
         if conn.head().starts_with("GET") {
-            conn.send(format!("HTTP/1.1 200 OK\r\nContent-Length: {LARGE}\r\n\r\n"));
+            conn.send("HTTP/1.1 200 OK\r\nContent-Length: 1000000000\r\n\r\n");
             while conn.stream.write_all(&[b'x'; 10_000]).is_ok() {}
         } else {
             conn.send("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n");
