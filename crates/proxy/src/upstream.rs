@@ -118,6 +118,9 @@ pub fn dial(addr: SocketAddr) -> io::Result<Stream> {
     use socket2::{Domain, Protocol, Socket, Type};
     let kind = Type::STREAM.nonblocking().cloexec();
     let socket = Socket::new(Domain::for_address(addr), kind, Some(Protocol::TCP))?;
+    // The request follows at once and carries the last acknowledgement of the handshake: a packet less. Only a saving, so a
+    // kernel that does not know it is fine.
+    let _ = rustix::net::sockopt::set_tcp_quickack(&socket, false);
     match socket.connect(&addr.into()) {
         Ok(()) => {}
         Err(e) if e.raw_os_error() == Some(Errno::INPROGRESS.raw_os_error()) => {}
