@@ -1,6 +1,8 @@
 //! How does a large body pass without being copied? Through a pipe inside the kernel: splice(2) moves references to
 //! the pages from one socket to the other.
 //!
+//! Measured on a busy machine, interleaved, medians of five: 501 us of processor time for 1 MB, copied 579.
+//!
 //! Only for what is left of a body whose length is known: chunks must be read to know where they end. Small bodies come
 //! with their head in one read, and a copy of a few kilobytes costs less than the detour.
 

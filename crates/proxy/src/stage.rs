@@ -1,8 +1,9 @@
 //! In which order do connections that are ready at once get their turn? All read, then all write.
 //!
 //! Reading and writing are long ways through different code of the kernel, and neither fits the processor's instruction
-//! cache together with the other. Taking each way for a whole batch saves 3 to 4 % of the processor time of a small
-//! request, and costs a request that is alone nothing to speak of.
+//! cache together with the other, so each is taken for a whole batch. Measured on a busy machine, interleaved: with 64
+//! clients 4 % less processor time a request in one trial and 7 % in another, within the spread of both; with one client
+//! no difference; with 8 the noise was larger than any.
 
 use std::future::poll_fn;
 use std::task::Poll;
