@@ -304,7 +304,9 @@ async fn reach(
     let began = worker.clock.now();
     let stream = upstream::dial(addr)?;
     let n = write_some(&stream, out.unsent()).await?;
-    stream.watch()?;
+    // The request has left: a failure here must not count as unreachable, or it would be sent to another endpoint too. The
+    // read that follows meets it again, and knows that.
+    let _ = stream.watch();
     record.connect_ns.set(Some(worker.clock.read().since(began)));
     Ok((stream, n))
 }
