@@ -9,7 +9,9 @@
 //! 4. [`picker`]: what an algorithm is; [`algorithms`]: all of them, in one registry; [`params`]: what can be set.
 //! 5. [`balancer`]: one worker and one pool, the seam that shells call: `start` gives a [`Ticket`], `end` takes it.
 //! 6. [`pool`] and [`published`]: from the configured endpoints to the set that every worker sees.
-//! 7. [`explain`]: why this pick.
+//! 7. [`health`], [`outlier`], [`slow_start`], [`concurrency`]: state machines of one endpoint; [`eligible`] folds them.
+//! 8. [`queue`], [`retry`], [`hedge`]: may a request wait, try again, or go twice?
+//! 9. [`explain`]: why this pick.
 //!
 //! ```
 //! use evenkeel_balance::{algorithms, EndpointSpec, Instant, Outcome, Params, Pool, Request, Seat};
@@ -29,22 +31,30 @@
 pub mod algorithms;
 pub mod balancer;
 pub(crate) mod buckets;
+pub mod concurrency;
 pub mod decay;
 pub mod draw;
+pub mod eligible;
 pub mod endpoint;
 pub mod explain;
+pub mod health;
 pub(crate) mod heap;
+pub mod hedge;
 pub mod latency;
 pub(crate) mod load_order;
 pub mod loads;
 pub(crate) mod maglev_table;
+pub mod outlier;
 pub mod params;
 pub mod picker;
 pub mod pool;
 pub(crate) mod probe_pool;
 pub mod published;
+pub mod queue;
+pub mod retry;
 pub mod rng;
 pub mod set;
+pub mod slow_start;
 pub mod time;
 
 pub use balancer::{Balancer, End, LoadReport, Outcome, Request, Ticket};
