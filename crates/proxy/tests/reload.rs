@@ -119,8 +119,8 @@ fn requests_end_where_they_began_whatever_changes() {
         assert_eq!(proxy.client().get("/").body, b"fast");
     }
     assert_eq!(proxy.server().now().draining(), 3);
+    held.iter().for_each(|_| go_on.send(()).expect("the endpoint waits"));
     for client in &mut held {
-        go_on.send(()).expect("the endpoint waits");
         assert_eq!(client.response().body, b"slow");
         assert_eq!(client.get("/").body, b"fast", "the connection goes on");
     }
