@@ -218,8 +218,10 @@ impl Balancer {
         &self.reader.get().set
     }
 
+    /// Takes up the newest set, as every start does: for shells whose pools may get no request for long, as a set is kept
+    /// while somebody has it.
     #[inline]
-    fn refresh(&mut self, now: Instant) {
+    pub fn refresh(&mut self, now: Instant) {
         if self.reader.refresh() || !self.told {
             self.take_set(now);
         }

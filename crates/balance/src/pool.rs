@@ -52,24 +52,33 @@ impl Pool {
     pub fn update(&mut self, specs: &[EndpointSpec]) {
         let mut placed: Vec<(Slot, EndpointSpec)> = Vec::with_capacity(specs.len());
         let mut slots = BTreeMap::new();
-        self.bring_back(specs);
-        let mut free = self.reclaim();
+        self.reserve(specs);
         for spec in specs {
-            if slots.contains_key(&spec.id) {
-                continue;
+            if let Some(slot) = self.slots.remove(&spec.id) {
+                slots.insert(spec.id, slot);
+                placed.push((slot, spec.clone()));
             }
-            let slot = self.slots.remove(&spec.id).or_else(|| free.pop().map(|left| left.slot)).unwrap_or_else(|| {
-                self.slots_used += 1;
-                Slot(self.slots_used - 1)
-            });
-            slots.insert(spec.id, slot);
-            placed.push((slot, spec.clone()));
         }
         self.counts = self.counts.grown_to(self.slots_used as usize);
         let view = View { set: EndpointSet::new(&placed), counts: self.counts.clone() };
         let generation = self.published.publish(view);
         let gone = std::mem::replace(&mut self.slots, slots);
         self.left.extend(gone.into_iter().map(|(id, slot)| Left { id, slot, generation }));
+    }
+
+    /// Gives slots to endpoints that are about to join, for shells that keep something by slot: they can get ready before
+    /// an [`update`](Self::update) with the same endpoints lets any worker pick one.
+    pub fn reserve(&mut self, specs: &[EndpointSpec]) {
+        self.bring_back(specs);
+        let mut free = self.reclaim();
+        for spec in specs {
+            self.slots.entry(spec.id).or_insert_with(|| {
+                free.pop().map(|left| left.slot).unwrap_or_else(|| {
+                    self.slots_used += 1;
+                    Slot(self.slots_used - 1)
+                })
+            });
+        }
         self.left.extend(free); // not needed this time
     }
 

@@ -5,9 +5,10 @@ use crate::failure::Failure;
 use crate::output::print;
 use crate::serve::{registry, render};
 use evenkeel_config::Plan;
-use evenkeel_proxy::stats::WorkerStats;
+use evenkeel_proxy::Generation;
 use std::fmt::Write;
 use std::sync::Arc;
+use tokio::sync::watch;
 
 /// Runs `evenkeel config`.
 pub fn config(arguments: &Config) -> Result<(), Failure> {
@@ -20,9 +21,8 @@ pub fn config(arguments: &Config) -> Result<(), Failure> {
 /// Runs `evenkeel metrics`.
 pub fn metrics() -> Result<(), Failure> {
     let sample = Plan::for_addresses("127.0.0.1:1", &["127.0.0.1:2"], None).plan;
-    let plan = Arc::new(sample.expect("a plan of two good addresses"));
-    let workers = [Arc::new(WorkerStats::new(&plan))];
-    print(&page(&families(&render(&registry(&plan, &workers)))))
+    let sample = Generation::first(Arc::new(sample.expect("a plan of two good addresses")), 1);
+    print(&page(&families(&render(&registry(watch::channel(Arc::new(sample)).1)))))
 }
 
 /// One metric as it is served.

@@ -5,13 +5,13 @@ use crate::signals::{Asked, Signals};
 use evenkeel_admin::{Admin, Pages, Process, Ready};
 use evenkeel_config::Plan;
 use evenkeel_proxy::metrics::Metrics;
-use evenkeel_proxy::stats::WorkerStats;
-use evenkeel_proxy::{Command, Server};
+use evenkeel_proxy::{Command, Generation, Server};
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::Registry;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
+use tokio::sync::watch;
 
 /// A running proxy, and whoever watches it.
 pub struct Serving {
@@ -40,11 +40,11 @@ impl Shown {
 }
 
 /// Every metric there is: those of the proxy, of the process, and which build it is.
-pub fn registry(plan: &Arc<Plan>, workers: &[Arc<WorkerStats>]) -> Registry {
+pub fn registry(running: watch::Receiver<Arc<Generation>>) -> Registry {
     let mut registry = Registry::default();
     let build = Info::new(vec![("version", env!("CARGO_PKG_VERSION"))]);
     registry.register("evenkeel_build", "Which evenkeel this is", build);
-    registry.register_collector(Box::new(Metrics::new(plan.clone(), workers.to_vec())));
+    registry.register_collector(Box::new(Metrics::new(running)));
     registry.register_collector(Box::new(Process));
     registry
 }
@@ -72,7 +72,7 @@ impl Serving {
         let admin = admin.transpose()?;
         let server = Server::start(plan)?;
         // Set once, here.
-        let _ = shown.registry.set(registry(server.plan(), server.stats()));
+        let _ = shown.registry.set(registry(server.running()));
         Ok(Serving { server, admin, shown })
     }
 
@@ -119,7 +119,8 @@ impl Serving {
 
     /// Client connections.
     fn open(&self) -> u64 {
-        let listeners = self.server.stats().iter().flat_map(|worker| &worker.listeners);
+        let now = self.server.now();
+        let listeners = now.workers.iter().flat_map(|worker| &worker.listeners);
         listeners.fold(0, |sum, listener| sum.wrapping_add(listener.active.get()))
     }
 

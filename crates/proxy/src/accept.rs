@@ -2,11 +2,14 @@
 //! from it all that wait at once.
 
 use crate::connection;
+use crate::parts::ListenFd;
+use crate::rules::Listener;
 use crate::worker::Worker;
 use rustix::fd::{AsFd, AsRawFd, OwnedFd};
 use rustix::io::Errno;
 use rustix::net::SocketFlags;
 use socket2::{Domain, Protocol, Socket, Type};
+use std::cell::RefCell;
 use std::io;
 use std::net::SocketAddr;
 use std::rc::Rc;
@@ -14,6 +17,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
+use tokio::task::JoinHandle;
 
 /// Connections taken before others get their turn.
 const AT_ONCE: usize = 64;
@@ -33,7 +37,7 @@ const DEFER_ACCEPT_S: i32 = 1;
 /// # Errors
 /// As `bind(2)` and `listen(2)`. An address that another process listens on is in use, even if that process would
 /// share it: two balancers that silently take half of the clients each are nobody's wish.
-pub fn listen(addr: SocketAddr, workers: usize) -> io::Result<Vec<OwnedFd>> {
+pub fn listen(addr: SocketAddr, workers: usize) -> io::Result<Vec<ListenFd>> {
     let socket = |shared: bool| -> io::Result<Socket> {
         let kind = Type::STREAM.nonblocking().cloexec();
         let socket = Socket::new(Domain::for_address(addr), kind, Some(Protocol::TCP))?;
@@ -49,7 +53,7 @@ pub fn listen(addr: SocketAddr, workers: usize) -> io::Result<Vec<OwnedFd>> {
         socket.set_tcp_nodelay(true)?;
         defer_accept(&socket);
         socket.listen(BACKLOG)?;
-        Ok(socket.into())
+        Ok(ListenFd::new(socket.into()))
     };
     (0..workers).map(|_| listener()).collect()
 }
@@ -70,28 +74,51 @@ fn defer_accept(socket: &impl AsFd) {
     }
 }
 
-/// Accepts until the task is dropped.
-pub async fn run(worker: Rc<Worker>, listener: usize, socket: OwnedFd) {
-    // SAFETY: the registration owns the descriptor, and nobody else closes it.
-    let socket = match unsafe { AsyncFd::register_with_interest(socket, Interest::READABLE) } {
-        Ok(socket) => socket,
-        Err(error) => return tracing::error!(%error, "cannot watch a listening socket"),
+/// A socket at which a worker accepts.
+pub struct Accepting {
+    /// Its address.
+    pub addr: SocketAddr,
+    /// Whose clients come in there.
+    pub listener: Rc<RefCell<Rc<Listener>>>,
+    socket: ListenFd,
+    task: JoinHandle<()>,
+}
+
+/// Accepts from now on. `None` if the kernel cannot watch the socket.
+pub fn start(worker: &Rc<Worker>, addr: SocketAddr, listener: Rc<Listener>, socket: ListenFd) -> Option<Accepting> {
+    // SAFETY: the registration shares the ownership of the descriptor, so it stays open until both are gone.
+    let watched = match unsafe { AsyncFd::register_with_interest(socket.clone(), Interest::READABLE) } {
+        Ok(watched) => watched,
+        Err(error) => {
+            tracing::error!(%error, %addr, "cannot watch a listening socket");
+            return None;
+        }
     };
+    let listener = Rc::new(RefCell::new(listener));
+    let task = tokio::task::spawn_local(run(worker.clone(), listener.clone(), watched));
+    Some(Accepting { addr, listener, socket, task })
+}
+
+impl Accepting {
+    /// Accepts no more, but for those that wait: closing the socket would reset them.
+    pub fn close(&self, worker: &Rc<Worker>) {
+        self.task.abort();
+        while let Accepted::One = accept(worker, &self.listener.borrow(), &self.socket) {}
+    }
+}
+
+async fn run(worker: Rc<Worker>, listener: Rc<RefCell<Rc<Listener>>>, socket: AsyncFd<ListenFd>) {
     loop {
         let Ok(mut ready) = socket.readable().await else { return };
         for _ in 0..AT_ONCE {
-            match rustix::net::acceptfrom_with(socket.get_ref(), SocketFlags::NONBLOCK | SocketFlags::CLOEXEC) {
-                Ok((fd, peer)) => {
-                    let peer = peer.and_then(|p| SocketAddr::try_from(p).ok());
-                    take(&worker, listener, fd, peer);
-                }
-                Err(Errno::AGAIN) => {
+            let accepted = accept(&worker, &listener.borrow(), socket.get_ref());
+            match accepted {
+                Accepted::One => {}
+                Accepted::NoMore => {
                     ready.clear_ready();
                     break;
                 }
-                // The client left before it was accepted, or a signal came: neither is about the next one.
-                Err(Errno::CONNABORTED | Errno::INTR) => {}
-                Err(error) => {
+                Accepted::Failed(error) => {
                     tracing::warn!(%error, "cannot accept a connection; pausing");
                     tokio::time::sleep(PAUSE).await;
                     break;
@@ -102,16 +129,38 @@ pub async fn run(worker: Rc<Worker>, listener: usize, socket: OwnedFd) {
     }
 }
 
-fn take(worker: &Rc<Worker>, listener: usize, fd: OwnedFd, peer: Option<SocketAddr>) {
-    let settings = &worker.listeners[listener];
-    let stats = &worker.stats.listeners[listener];
-    let Some(peer) = peer else { return };
-    if settings.open.fetch_add(1, Relaxed) >= settings.connections_max {
-        settings.open.fetch_sub(1, Relaxed);
-        stats.rejected.add(1);
+/// What waited at a socket.
+enum Accepted {
+    /// A connection, or one that is gone already.
+    One,
+    /// Nothing.
+    NoMore,
+    /// Whatever waits cannot be had now.
+    Failed(Errno),
+}
+
+fn accept(worker: &Rc<Worker>, listener: &Rc<Listener>, socket: &ListenFd) -> Accepted {
+    match rustix::net::acceptfrom_with(socket, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC) {
+        Ok((fd, peer)) => {
+            if let Some(peer) = peer.and_then(|p| SocketAddr::try_from(p).ok()) {
+                take(worker, listener, fd, peer);
+            }
+            Accepted::One
+        }
+        Err(Errno::AGAIN) => Accepted::NoMore,
+        // The client left before it was accepted, or a signal came: neither is about the next one.
+        Err(Errno::CONNABORTED | Errno::INTR) => Accepted::One,
+        Err(error) => Accepted::Failed(error),
+    }
+}
+
+fn take(worker: &Rc<Worker>, listener: &Rc<Listener>, fd: OwnedFd, peer: SocketAddr) {
+    if listener.open.fetch_add(1, Relaxed) >= listener.connections_max() {
+        listener.open.fetch_sub(1, Relaxed);
+        listener.stats.rejected.add(1);
         return;
     }
-    stats.accepted.add(1);
+    listener.stats.accepted.add(1);
     worker.connection_opened();
-    tokio::task::spawn_local(connection::serve(worker.clone(), listener, fd, peer));
+    tokio::task::spawn_local(connection::serve(worker.clone(), listener.clone(), fd, peer));
 }

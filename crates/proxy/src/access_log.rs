@@ -7,6 +7,7 @@ use evenkeel_balance::Instant;
 use evenkeel_config::plan::LogTarget;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 
@@ -44,9 +45,9 @@ impl Writer {
         Ok(Writer { sender, thread })
     }
 
-    /// A batch for one worker.
-    pub fn batch(&self) -> Batch {
-        Batch { lines: Vec::with_capacity(BATCH + 4096), sender: self.sender.clone() }
+    /// A batch for one worker, which counts there the lines that the disk could not take.
+    pub fn batch(&self, dropped: Arc<Counter>) -> Batch {
+        Batch { lines: Vec::with_capacity(BATCH + 4096), sender: self.sender.clone(), dropped }
     }
 
     /// Waits until all is written. All batches must be gone.
@@ -64,6 +65,7 @@ fn append_to(path: &std::path::Path) -> io::Result<File> {
 pub struct Batch {
     lines: Vec<u8>,
     sender: SyncSender<Vec<u8>>,
+    dropped: Arc<Counter>,
 }
 
 /// One request, for its line. Durations in nanoseconds; `None` where that phase was not reached.
@@ -93,7 +95,7 @@ pub struct Line<'a> {
 impl Batch {
     /// Adds a line.
     #[inline]
-    pub fn add(&mut self, line: &Line<'_>, clock: &CachedClock, dropped: &Counter) {
+    pub fn add(&mut self, line: &Line<'_>, clock: &CachedClock) {
         let out = &mut self.lines;
         out.extend_from_slice(b"{\"ts\":\"");
         timestamp(out, clock.unix_ms(line.began));
@@ -132,13 +134,13 @@ impl Batch {
         out.extend_from_slice(&line.term);
         out.extend_from_slice(b"\"}\n");
         if out.len() >= BATCH {
-            self.hand_over(dropped);
+            self.hand_over();
         }
     }
 
     /// Gives the lines to the writer.
     #[cold]
-    pub fn hand_over(&mut self, dropped: &Counter) {
+    pub fn hand_over(&mut self) {
         if self.lines.is_empty() {
             return;
         }
@@ -146,8 +148,15 @@ impl Batch {
         if let Err(refused) = self.sender.try_send(lines) {
             let (std::sync::mpsc::TrySendError::Full(lines) | std::sync::mpsc::TrySendError::Disconnected(lines)) =
                 refused;
-            dropped.add(memchr::memchr_iter(b'\n', &lines).count() as u64);
+            self.dropped.add(memchr::memchr_iter(b'\n', &lines).count() as u64);
         }
+    }
+}
+
+/// The last lines are written too.
+impl Drop for Batch {
+    fn drop(&mut self) {
+        self.hand_over();
     }
 }
 

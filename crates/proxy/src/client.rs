@@ -3,9 +3,9 @@
 use crate::buffer::Buf;
 use crate::deadline::{Elapsed, Timer};
 use crate::http1::{self, Reject, reject};
-use crate::stats::ListenerStats;
+use crate::rules::Listener;
 use crate::stream::Stream;
-use crate::worker::{Worker, WorkerListener};
+use crate::worker::Worker;
 use rustix::fd::OwnedFd;
 use std::future::poll_fn;
 use std::io::Write;
@@ -25,8 +25,8 @@ const LINGER_BYTES_MAX: usize = 256 * 1024;
 pub struct Client<'w> {
     /// Its worker.
     pub worker: &'w Worker,
-    /// Index of its listener.
-    pub listener: usize,
+    /// Its listener.
+    pub listener: &'w Listener,
     /// Its socket.
     pub stream: Stream,
     /// Its one deadline, whatever it waits for.
@@ -41,7 +41,7 @@ pub struct Client<'w> {
 pub enum Next {
     /// A whole head of so many bytes, at the front of the buffer.
     Head(Buf, usize),
-    /// Nothing: it closed, or was idle for too long, or the worker drains.
+    /// Nothing: it closed, or was idle for too long, or its worker or listener ends.
     End,
     /// Part of a head, and then no more in time.
     Late,
@@ -51,7 +51,7 @@ pub enum Next {
 
 impl<'w> Client<'w> {
     /// Takes over an accepted socket.
-    pub fn new(worker: &'w Worker, listener: usize, fd: OwnedFd, peer: SocketAddr) -> Client<'w> {
+    pub fn new(worker: &'w Worker, listener: &'w Listener, fd: OwnedFd, peer: SocketAddr) -> Client<'w> {
         // A dual-stack listener sees IPv4 clients as mapped addresses; nobody wants to read those.
         let ip = peer.ip().to_canonical();
         let mut text = [0; 45];
@@ -68,22 +68,16 @@ impl<'w> Client<'w> {
         std::str::from_utf8(&self.text[..usize::from(self.text_len)]).unwrap_or("")
     }
 
-    /// What its listener allows.
+    /// Whether it is to end after the request that runs, if one does.
     #[inline]
-    pub fn settings(&self) -> &'w WorkerListener {
-        &self.worker.listeners[self.listener]
-    }
-
-    /// The numbers of its listener.
-    #[inline]
-    pub fn stats(&self) -> &'w ListenerStats {
-        &self.worker.stats.listeners[self.listener]
+    pub fn is_ending(&self) -> bool {
+        self.worker.draining.get() || self.listener.gone.get()
     }
 
     /// Waits for the next request's head. `held` is what came with the request before.
     pub async fn next_head(&self, held: Option<Buf>, first: bool) -> Next {
-        let settings = self.settings();
-        let limits = &settings.limits;
+        let (limits, timeouts) = self.listener.limits();
+        let limits = &limits;
         let mut partial: Vec<u8> = Vec::new();
         if let Some(held) = held {
             match http1::head_len(held.filled(), limits) {
@@ -92,8 +86,7 @@ impl<'w> Client<'w> {
                 Err(reject) => return Next::Refused(reject),
             }
         }
-        let wait =
-            if first || !partial.is_empty() { settings.timeouts.client_header } else { settings.timeouts.client_idle };
+        let wait = if first || !partial.is_empty() { timeouts.client_header } else { timeouts.client_idle };
         self.timer.set(self.timer.tick_after(wait));
         loop {
             let (n, buf) = match self.timer.limit(pin!(self.read_after(&partial))).await {
@@ -112,7 +105,7 @@ impl<'w> Client<'w> {
                 Err(reject) => return Next::Refused(reject),
             }
             if partial.is_empty() && !first {
-                self.timer.set(self.timer.tick_after(settings.timeouts.client_header));
+                self.timer.set(self.timer.tick_after(timeouts.client_header));
             }
             // A connection that waits keeps just its bytes, not the buffer.
             partial.clear();
@@ -123,7 +116,7 @@ impl<'w> Client<'w> {
     /// Reads more behind the bytes that came before. `None` when there is no point in waiting.
     async fn read_after(&self, partial: &[u8]) -> Option<(usize, Buf)> {
         poll_fn(|cx| {
-            if partial.is_empty() && self.worker.draining.get() {
+            if partial.is_empty() && self.is_ending() {
                 return Poll::Ready(None);
             }
             let mut buf = Buf::take();

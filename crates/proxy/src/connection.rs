@@ -4,36 +4,47 @@ use crate::client::{Client, Next};
 use crate::exchange::{self, After};
 use crate::http1::Reject;
 use crate::record::{Cause, Record};
+use crate::rules::Listener;
 use crate::worker::Worker;
 use rustix::fd::OwnedFd;
 use std::fmt::Display;
+use std::future::{Future, poll_fn};
 use std::net::SocketAddr;
+use std::pin::pin;
 use std::rc::Rc;
+use std::task::Poll;
 
-/// Serves a client from its accept to its end.
-pub async fn serve(worker: Rc<Worker>, listener: usize, fd: OwnedFd, peer: SocketAddr) {
-    let _open = Open::new(&worker, listener);
-    let client = Client::new(&worker, listener, fd, peer);
-    let requests_max = client.settings().requests_max;
+/// Serves a client from its accept to its end; at the latest until the time of its listener is over.
+pub async fn serve(worker: Rc<Worker>, listener: Rc<Listener>, fd: OwnedFd, peer: SocketAddr) {
+    let _open = Open::new(&worker, &listener);
+    let mut served = pin!(requests(&worker, &listener, fd, peer));
+    poll_fn(|cx| if listener.cut.get() { Poll::Ready(()) } else { served.as_mut().poll(cx) }).await;
+}
+
+async fn requests(worker: &Worker, listener: &Listener, fd: OwnedFd, peer: SocketAddr) {
+    let client = Client::new(worker, listener, fd, peer);
     let mut held = None;
     let mut served = 0u64;
     loop {
-        let (buf, head_len) = match client.next_head(held.take(), served == 0).await {
+        let next = client.next_head(held.take(), served == 0).await;
+        let rules = listener.rules();
+        let (buf, head_len) = match next {
             Next::Head(buf, head_len) => (buf, head_len),
             Next::End => return,
             Next::Late => {
-                refuse(&client, &Record::new(&client), Cause::ClientSlow, 408, &"no whole request in time").await;
+                refuse(&client, &Record::new(&client, &rules), Cause::ClientSlow, 408, &"no whole request in time")
+                    .await;
                 return client.linger().await;
             }
             Next::Refused(reject) => {
-                refuse_malformed(&client, &Record::new(&client), reject).await;
+                refuse_malformed(&client, &Record::new(&client, &rules), reject).await;
                 return client.linger().await;
             }
         };
         served += 1;
-        let last = served == requests_max;
+        let last = served >= rules.requests_max;
         // Boxed: while a connection is idle, which most are most of the time, it needs none of this memory.
-        match Box::pin(exchange::run(&client, buf, head_len, last)).await {
+        match Box::pin(exchange::run(&client, &rules, buf, head_len, last)).await {
             After::Next(rest) => held = rest,
             After::Close => return,
             After::Linger => return client.linger().await,
@@ -43,7 +54,7 @@ pub async fn serve(worker: Rc<Worker>, listener: usize, fd: OwnedFd, peer: Socke
 
 /// Tells the client why its bytes are no request.
 pub async fn refuse_malformed(client: &Client<'_>, record: &Record<'_>, reject: Reject) {
-    client.stats().malformed.add(1);
+    client.listener.stats.malformed.add(1);
     refuse(client, record, Cause::Proxy, reject.status(), &reject).await;
 }
 
@@ -56,11 +67,11 @@ async fn refuse(client: &Client<'_>, record: &Record<'_>, cause: Cause, status: 
 }
 
 /// Counts a connection while it is open.
-struct Open<'w>(&'w Worker, usize);
+struct Open<'w>(&'w Worker, &'w Listener);
 
 impl<'w> Open<'w> {
-    fn new(worker: &'w Worker, listener: usize) -> Open<'w> {
-        worker.stats.listeners[listener].active.add(1);
+    fn new(worker: &'w Worker, listener: &'w Listener) -> Open<'w> {
+        listener.stats.active.add(1);
         Open(worker, listener)
     }
 }
@@ -68,8 +79,8 @@ impl<'w> Open<'w> {
 impl Drop for Open<'_> {
     fn drop(&mut self) {
         let Open(worker, listener) = *self;
-        worker.stats.listeners[listener].active.sub(1);
-        worker.listeners[listener].open.fetch_sub(1, std::sync::atomic::Ordering::Relaxed);
+        listener.stats.active.sub(1);
+        listener.open.fetch_sub(1, std::sync::atomic::Ordering::Relaxed);
         worker.connection_closed();
     }
 }

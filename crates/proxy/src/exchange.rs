@@ -12,11 +12,12 @@ use crate::http1::{Body, FIELDS_MAX, Reject, Request, Version};
 use crate::outgoing::Outgoing;
 use crate::pick::{self, InFlight};
 use crate::record::{Cause, Phase, Record};
+use crate::rules::Rules;
 use crate::stage;
 use crate::stats::{self, ErrorKind};
 use crate::stream::Stream;
 use crate::talk::{Answered, Talk, write_some};
-use crate::upstream;
+use crate::upstream::{self, Endpoint, WorkerPool};
 use evenkeel_balance::{Clock, Outcome, Slot};
 use evenkeel_config::plan::RouteTimeouts;
 use std::cell::Cell;
@@ -35,8 +36,8 @@ pub enum After {
 }
 
 /// A request that was read and routed.
-struct Opened {
-    pool: usize,
+struct Opened<'r> {
+    pool: &'r WorkerPool,
     key: Option<u64>,
     towards: Towards,
     /// Whether the client wants to send another request.
@@ -69,8 +70,8 @@ enum Tried {
 }
 
 /// Serves the request whose head is the first `head_len` bytes of `buf`. `last`: the connection closes afterwards.
-pub async fn run(client: &Client<'_>, mut buf: Buf, head_len: usize, last: bool) -> After {
-    let mut record = Record::new(client);
+pub async fn run(client: &Client<'_>, rules: &Rules, mut buf: Buf, head_len: usize, last: bool) -> After {
+    let mut record = Record::new(client, rules);
     let mut opened = match open(client, &mut record, &mut buf, head_len, last) {
         Ok(Ok(opened)) => opened,
         Ok(Err(NoRoute { why, keep_alive, head_only })) => {
@@ -112,26 +113,26 @@ struct NoRoute {
 
 /// Reads and routes: everything that needs the head's bytes, in one go, so that nothing of it is kept. Without a route
 /// the buffer keeps what came behind the request.
-fn open(
+fn open<'r>(
     client: &Client<'_>,
-    record: &mut Record<'_>,
+    record: &mut Record<'r>,
     buf: &mut Buf,
     head_len: usize,
     last: bool,
-) -> Result<Result<Opened, NoRoute>, Reject> {
-    let worker = client.worker;
+) -> Result<Result<Opened<'r>, NoRoute>, Reject> {
+    let (worker, rules) = (client.worker, record.rules);
     let mut room: Room<'_> = [MaybeUninit::uninit(); FIELDS_MAX];
-    let request = Request::parse(&buf.filled()[..head_len], &mut room, &client.settings().limits)?;
+    let request = Request::parse(&buf.filled()[..head_len], &mut room, &rules.limits)?;
     record.version = request.version;
     record.method = stats::method_index(request.method);
-    if worker.log.is_some() {
+    if worker.log.borrow().is_some() {
         record.asked = worker.scratch();
         let trace = request.field("traceparent");
         access_log::asked(&mut record.asked, request.method, request.host, request.target, trace);
     }
-    let keep_alive = request.keep_alive && !last && !worker.draining.get();
+    let keep_alive = request.keep_alive && !last && !client.is_ending();
     let mut body = request.body.clone();
-    let Some(route) = client.settings().router.find(request.host, request.path()) else {
+    let Some(route) = rules.router.find(request.host, request.path()) else {
         let why = format!("no route for host \"{}\" and path \"{}\"", request.host, request.path());
         let head_only = request.is_head();
         let used = head_len + body.advance(&buf.filled()[head_len..])?;
@@ -139,15 +140,15 @@ fn open(
         record.count_in(used);
         return Ok(Err(NoRoute { why, keep_alive: keep_alive && body.is_done(), head_only }));
     };
-    let pool = worker.pool_of_route[route];
-    let here = &worker.pools[pool];
-    let key = here.key.as_ref().and_then(|key| hash_key::hash(key, &request, client.ip));
+    let pool = &*rules.pools[route];
+    let key = pool.key.as_ref().and_then(|key| hash_key::hash(key, &request, client.ip));
     record.route = route;
-    record.pool = Some((pool, None));
+    record.pool = Some(pool);
 
     let mut head = worker.scratch();
-    let (client_text, host_if_none) = (client.ip_text(), &*here.name);
-    request.write(&Forward { client: client_text, scheme: "http", host_if_none, close: here.idle_max == 0 }, &mut head);
+    let (client_text, host_if_none) = (client.ip_text(), &*pool.name);
+    let close = pool.limits.get().idle_per_endpoint == 0;
+    request.write(&Forward { client: client_text, scheme: "http", host_if_none, close }, &mut head);
     let more_wanted = request.keep_alive;
     let asked = Asked { head: request.is_head(), upgrade: request.upgrade };
     let towards = Towards { version: request.version, keep_alive };
@@ -159,38 +160,38 @@ fn open(
     }
     let send = new_len + body.advance(&buf.filled()[new_len..])?;
     record.count_in(head_len + send - new_len);
-    let timeouts = worker.plan.routes[route].timeouts;
+    let timeouts = rules.plan.routes[route].timeouts;
     let deadline = timeouts.request.map_or(u64::MAX, |limit| client.timer.tick_after(limit));
     Ok(Ok(Opened { pool, key, towards, more_wanted, asked, idempotent, timeouts, deadline, body, send }))
 }
 
 /// Finds an endpoint for the request. One that cannot be connected to is passed over for another, once.
-async fn send<'c>(
-    client: &'c Client<'c>,
+async fn send(
+    client: &Client<'_>,
     record: &mut Record<'_>,
-    opened: &mut Opened,
+    opened: &mut Opened<'_>,
     out: &mut Outgoing<'_>,
 ) -> Result<Answered, Option<Reply>> {
-    let (pool, stats) = (&client.worker.pools[opened.pool], &client.worker.stats.pools[opened.pool]);
+    let pool = opened.pool;
     let mut failed: Option<(Slot, Reply)> = None;
     loop {
         let tried = failed.as_ref().map(|(slot, _)| [*slot]);
         let tried = tried.as_ref().map_or(&[][..], |slot| &slot[..]);
-        let ticket = match InFlight::start(client.worker, opened.pool, opened.key, tried) {
+        let ticket = match InFlight::start(&client.worker.clock, pool, opened.key, tried) {
             Ok(ticket) => ticket,
             Err(why) => {
                 record.blame(if failed.is_some() { Cause::Endpoint } else { Cause::Proxy });
-                let no_pick = || Reply { status: 503, why: pick::no_pick_text(pool, stats, why) };
+                let no_pick = || Reply { status: 503, why: pick::no_pick_text(pool, why) };
                 return Err(Some(failed.map_or_else(no_pick, |(_, reply)| reply)));
             }
         };
         let slot = ticket.slot();
-        record.pool = Some((opened.pool, Some(pool.endpoint(slot).index)));
+        record.endpoint = Some(ticket.endpoint.clone());
         record.tries += 1;
         match at_endpoint(client, record, opened, out, ticket).await {
             Tried::Answered(answered) => return Ok(answered),
             Tried::Unreachable(reply) if failed.is_none() => {
-                stats.retries.add(1);
+                pool.stats.retries.add(1);
                 failed = Some((slot, reply));
             }
             Tried::Unreachable(reply) => {
@@ -207,40 +208,36 @@ async fn send<'c>(
 
 /// Sends the request to one endpoint. If the endpoint closed an idle connection just when it was used, a new one is
 /// opened, provided that asking twice does no harm.
-async fn at_endpoint<'c>(
-    client: &'c Client<'c>,
+async fn at_endpoint(
+    client: &Client<'_>,
     record: &Record<'_>,
-    opened: &mut Opened,
+    opened: &mut Opened<'_>,
     out: &mut Outgoing<'_>,
     mut ticket: InFlight<'_>,
 ) -> Tried {
     let worker = client.worker;
-    let (pool, stats) = (&worker.pools[opened.pool], &worker.stats.pools[opened.pool]);
-    let slot = ticket.slot();
-    let endpoint = pool.endpoint(slot);
-    let endpoint_stats = &stats.endpoints[endpoint.index];
-    let mut idle = pool.take_idle(slot, worker.clock.now(), stats);
+    let (pool, endpoint) = (opened.pool, ticket.endpoint.clone());
+    let mut idle = pool.take_idle(&endpoint, worker.clock.now());
     loop {
         record.phase.set(Phase::Connect);
         let reused = idle.is_some();
         let connect_by = client.timer.tick_after(opened.timeouts.connect).min(opened.deadline);
         client.timer.set(connect_by);
-        let (stream, n) =
-            match client.timer.limit(pin!(reach(client, record, opened.pool, slot, idle.take(), out))).await {
-                Ok(Ok(reached)) => reached,
-                // It had closed the idle connection, and took nothing: a new one will do.
-                Ok(Err(_)) if reused => continue,
-                result => {
-                    let (kind, status, why) = match result {
-                        Ok(Err(error)) => (ErrorKind::Connect, 502, error.to_string()),
-                        _ => (ErrorKind::Timeout, 504, "no connection in time".to_string()),
-                    };
-                    endpoint_stats.errors[kind as usize].add(1);
-                    ticket.end(Outcome::Failure { retry_after_ns: None });
-                    let why = format!("pool \"{}\": cannot connect to endpoint {}: {why}", pool.name, endpoint.name);
-                    return Tried::Unreachable(Reply { status, why });
-                }
-            };
+        let (stream, n) = match client.timer.limit(pin!(reach(client, record, &endpoint, idle.take(), out))).await {
+            Ok(Ok(reached)) => reached,
+            // It had closed the idle connection, and took nothing: a new one will do.
+            Ok(Err(_)) if reused => continue,
+            result => {
+                let (kind, status, why) = match result {
+                    Ok(Err(error)) => (ErrorKind::Connect, 502, error.to_string()),
+                    _ => (ErrorKind::Timeout, 504, "no connection in time".to_string()),
+                };
+                endpoint.stats.errors[kind as usize].add(1);
+                ticket.end(Outcome::Failure { retry_after_ns: None });
+                let why = format!("pool \"{}\": cannot connect to endpoint {}: {why}", pool.name, endpoint.name);
+                return Tried::Unreachable(Reply { status, why });
+            }
+        };
         out.advance(n);
         record.phase.set(Phase::Head);
         let again = reused && opened.idempotent && opened.body.is_done() && out.is_small();
@@ -259,18 +256,18 @@ async fn at_endpoint<'c>(
             Err(fault) => fault,
             Ok(answered) => {
                 ticket.end(answered.outcome);
-                endpoint_stats.requests[stats::class(record.status.get())].add(1);
+                endpoint.stats.requests[stats::class(record.status.get())].add(1);
                 if answered.reusable && opened.body.is_done() {
-                    pool.keep_idle(slot, stream, worker.clock.now(), stats);
+                    pool.keep_idle(&endpoint, stream, worker.clock.now());
                 }
                 return Tried::Answered(answered);
             }
         };
         let phase = record.phase.get();
         ticket.end(fault.outcome());
-        endpoint_stats.requests[stats::class(0)].add(1);
+        endpoint.stats.requests[stats::class(0)].add(1);
         if let Some(kind) = fault.error_kind() {
-            endpoint_stats.errors[kind as usize].add(1);
+            endpoint.stats.errors[kind as usize].add(1);
         }
         // A response that has begun cannot be taken back: closing tells the client that it is not whole.
         let begun = record.status.get() != 0 && phase == Phase::Data;
@@ -287,8 +284,7 @@ async fn at_endpoint<'c>(
 async fn reach(
     client: &Client<'_>,
     record: &Record<'_>,
-    pool: usize,
-    slot: Slot,
+    endpoint: &Endpoint,
     idle: Option<Stream>,
     out: &Outgoing<'_>,
 ) -> io::Result<(Stream, usize)> {
@@ -298,9 +294,8 @@ async fn reach(
         return Ok((stream, n));
     }
     let worker = client.worker;
-    let endpoint = worker.pools[pool].endpoint(slot);
     let addr = endpoint.addr.ok_or_else(|| io::Error::other("its name does not resolve"))?;
-    worker.stats.pools[pool].endpoints[endpoint.index].connects.add(1);
+    endpoint.stats.connects.add(1);
     let began = worker.clock.now();
     let stream = upstream::dial(addr)?;
     let n = write_some(&stream, out.unsent()).await?;

@@ -1,6 +1,7 @@
 //! How do bytes get there and back? evenkeel's data plane. Read the files in this order:
 //!
-//! 1. [`server`] starts the [`worker`]s; each [`accept`]s clients of its own.
+//! 1. [`server`] starts the [`worker`]s and owns the [`pools`]; a plan, the first or the next one ([`generation`]), goes to
+//!    each worker as [`parts`], of which it [`install`]s what its thread alone uses: [`rules`] and sockets to [`accept`] at.
 //! 2. [`connection`] serves a [`client`]: request after request, each in an [`exchange`].
 //! 3. An exchange reads the head with [`http1`] (sans-io), finds its pool by [`route`], an endpoint by [`pick`], a
 //!    connection by [`upstream`], and relays both ways in [`talk`]; [`fault`] says what went wrong and whose fault it
@@ -18,13 +19,18 @@ mod connection;
 mod deadline;
 mod exchange;
 mod fault;
+pub mod generation;
 mod hash_key;
 pub mod http1;
+mod install;
 pub mod metrics;
 mod outgoing;
+mod parts;
 mod pick;
+pub mod pools;
 mod record;
 mod route;
+mod rules;
 pub mod server;
 mod splice;
 mod stage;
@@ -34,5 +40,6 @@ mod talk;
 mod upstream;
 mod worker;
 
+pub use generation::{Generation, Summary};
 pub use server::{Server, StartError};
 pub use worker::Command;

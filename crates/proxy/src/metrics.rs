@@ -4,6 +4,7 @@
 //! Every series is there from the start, at zero, so that a rate over its first event is right; only requests by method
 //! and status start with `GET` and `200` (for requests without a route, `404`) and show others once they occur.
 
+use crate::generation::Generation;
 use crate::stats::{
     CLASSES, Counter, ERROR_KINDS, EndpointStats, Histogram, ListenerStats, METHODS, PoolStats, WorkerStats,
 };
@@ -16,6 +17,7 @@ use prometheus_client::metrics::gauge::ConstGauge;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
+use tokio::sync::watch;
 
 /// Labels of the classes of a status, in the order of the counters.
 const CLASS_LABELS: [&str; CLASSES] = ["1xx", "2xx", "3xx", "4xx", "5xx", "none"];
@@ -28,9 +30,12 @@ const NO_ROUTE: &str = "none";
 
 /// The metrics of a running proxy, to be registered without a prefix.
 #[derive(Debug)]
-pub struct Metrics {
-    plan: Arc<Plan>,
-    workers: Vec<Arc<WorkerStats>>,
+pub struct Metrics(watch::Receiver<Arc<Generation>>);
+
+/// What is shown once.
+struct Shown<'g> {
+    plan: &'g Plan,
+    workers: &'g [Arc<WorkerStats>],
 }
 
 type Labels<'a> = Vec<(&'static str, &'a str)>;
@@ -39,11 +44,13 @@ type Labels<'a> = Vec<(&'static str, &'a str)>;
 type Family<S, N> = (&'static str, &'static str, fn(&S) -> &N);
 
 impl Metrics {
-    /// Metrics of a plan that these workers run.
-    pub fn new(plan: Arc<Plan>, workers: Vec<Arc<WorkerStats>>) -> Metrics {
-        Metrics { plan, workers }
+    /// Metrics of whatever runs when they are asked for.
+    pub fn new(running: watch::Receiver<Arc<Generation>>) -> Metrics {
+        Metrics(running)
     }
+}
 
+impl Shown<'_> {
     /// The sum of one number over the workers. Wrapping: a number that went up here may go down there.
     fn sum<'w>(&'w self, counter: impl Fn(&'w WorkerStats) -> &'w Counter) -> u64 {
         self.workers.iter().fold(0, |sum, worker| sum.wrapping_add(counter(worker).get()))
@@ -66,7 +73,7 @@ impl Metrics {
 
     /// Each listener with each of the routes that take its requests, `None` for no route: their indices and names.
     fn routes(&self) -> impl Iterator<Item = (usize, usize, &str, &str)> {
-        let plan = &self.plan;
+        let plan = self.plan;
         plan.listeners.iter().enumerate().flat_map(move |(at, listener)| {
             let takes =
                 |r: &evenkeel_config::plan::Route| r.listeners.is_empty() || r.listeners.contains(&listener.name);
@@ -85,7 +92,7 @@ impl Metrics {
         for (listener, route, listener_name, route_name) in self.routes() {
             let mut counts: BTreeMap<(&str, u16), u64> = BTreeMap::new();
             counts.insert(("GET", if route_name == NO_ROUTE { 404 } else { 200 }), 0);
-            for worker in &self.workers {
+            for worker in self.workers {
                 for (method, by_status) in METHODS.iter().zip(&worker.routes[listener][route].requests) {
                     for (status, n) in by_status.iter() {
                         *counts.entry((method, status)).or_default() += n;
@@ -151,7 +158,7 @@ impl Metrics {
     ) -> fmt::Result {
         let per_endpoint = self.plan.telemetry.metrics.per_endpoint;
         for (p, pool) in self.plan.pools.iter().enumerate() {
-            let each = |e: usize, i: usize| self.sum(|w| counter(&w.pools[p].endpoints[e], i));
+            let each = |e: usize, i: usize| self.sum(|w| counter(&w.endpoints[p][e], i));
             let rows: Vec<(Option<&str>, std::ops::Range<usize>)> = match per_endpoint {
                 true => pool.endpoints.iter().enumerate().map(|(e, it)| (Some(&*it.name), e..e + 1)).collect(),
                 false => vec![(None, 0..pool.endpoints.len())],
@@ -250,13 +257,21 @@ impl Metrics {
 
 impl Collector for Metrics {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        self.listeners(&mut encoder)?;
-        self.endpoints(&mut encoder)?;
-        self.pools(&mut encoder)?;
+        let running = self.0.borrow().clone();
+        let shown = Shown { plan: &running.plan, workers: &running.workers };
+        shown.listeners(&mut encoder)?;
+        shown.endpoints(&mut encoder)?;
+        shown.pools(&mut encoder)?;
         let name = "evenkeel_access_log_lines_dropped";
         let help = "Lines of the access log that were dropped as its disk did not keep up";
         let family = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
-        ConstCounter::new(self.sum(|w| &w.log_lines_dropped)).encode(family)
+        ConstCounter::new(shown.sum(|w| &w.log_lines_dropped)).encode(family)?;
+        let help = "How often the configuration was changed since the start";
+        let family = encoder.encode_descriptor("evenkeel_config_generation", help, None, MetricType::Gauge)?;
+        ConstGauge::new(running.number).encode(family)?;
+        let help = "Earlier configurations by which requests still run";
+        let family = encoder.encode_descriptor("evenkeel_generations_draining", help, None, MetricType::Gauge)?;
+        ConstGauge::new(running.draining()).encode(family)
     }
 }
 
@@ -283,10 +298,10 @@ mod tests {
         let text = format!("{extra}{PLAN}");
         let outcome = evenkeel_config::parse_str("plan", &text, &|_| None);
         let plan = Arc::new(outcome.plan.unwrap_or_else(|| panic!("{:?}", outcome.diagnostics)));
-        let workers: Vec<_> = (0..2).map(|_| Arc::new(WorkerStats::new(&plan))).collect();
-        count(&workers);
+        let running = Generation::first(plan, 2);
+        count(&running.workers);
         let mut registry = Registry::default();
-        registry.register_collector(Box::new(Metrics::new(plan, workers)));
+        registry.register_collector(Box::new(Metrics::new(watch::channel(Arc::new(running)).1)));
         let mut out = String::new();
         prometheus_client::encoding::text::encode(&mut out, &registry).expect("a String takes everything");
         out
@@ -319,7 +334,7 @@ mod tests {
                 worker.routes[0][0].count(0, 200, 3_000_000);
                 worker.routes[0][0].count(2, 503, 20_000_000_000);
                 worker.listeners[0].active.add(2);
-                worker.pools[0].endpoints[1].requests[1].add(4);
+                worker.endpoints[0][1].requests[1].add(4);
             }
             workers[0].listeners[0].active.sub(1);
         });
@@ -339,7 +354,7 @@ mod tests {
     #[test]
     fn endpoints_are_summed_where_they_are_not_told_apart() {
         let text = shown("[telemetry]\nmetrics = { per_endpoint = false }\n", |workers| {
-            for endpoint in &workers[1].pools[0].endpoints {
+            for endpoint in &workers[1].endpoints[0] {
                 endpoint.requests[1].add(4);
                 endpoint.idle.add(1);
             }

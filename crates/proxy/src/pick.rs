@@ -1,30 +1,37 @@
 //! Which endpoint, and who gives its place back? The guard that owns a ticket while a request runs.
 
-use crate::stats::PoolStats;
-use crate::upstream::WorkerPool;
-use crate::worker::Worker;
+use crate::clock::CachedClock;
+use crate::upstream::{Endpoint, WorkerPool};
 use evenkeel_balance::{Clock, Exclusion, Instant, NoPick, Outcome, Request, Slot, Ticket};
 use std::fmt::Write;
+use std::rc::Rc;
 
 /// A request in flight at an endpoint. Dropped without [`end`](Self::end), it counts as cancelled: its client went
 /// away, and the future that served it with it.
-pub struct InFlight<'w> {
-    worker: &'w Worker,
-    pool: usize,
+pub struct InFlight<'r> {
+    clock: &'r CachedClock,
+    pool: &'r WorkerPool,
+    /// The endpoint, held as its pool may let go of it meanwhile.
+    pub endpoint: Rc<Endpoint>,
     ticket: Option<Ticket>,
 }
 
-impl<'w> InFlight<'w> {
+impl<'r> InFlight<'r> {
     /// Picks an endpoint.
     ///
     /// # Errors
     /// Why there is none.
     #[inline]
-    pub fn start(worker: &'w Worker, pool: usize, key: Option<u64>, tried: &[Slot]) -> Result<InFlight<'w>, NoPick> {
-        let here = &worker.pools[pool];
-        let ticket = here.balancer.borrow_mut().start(&Request { key, tried }, worker.clock.now())?;
-        worker.stats.pools[pool].endpoints[here.endpoint(ticket.slot()).index].active.add(1);
-        Ok(InFlight { worker, pool, ticket: Some(ticket) })
+    pub fn start(
+        clock: &'r CachedClock,
+        pool: &'r WorkerPool,
+        key: Option<u64>,
+        tried: &[Slot],
+    ) -> Result<InFlight<'r>, NoPick> {
+        let ticket = pool.balancer.borrow_mut().start(&Request { key, tried }, clock.now())?;
+        let endpoint = pool.endpoints.at(ticket.slot());
+        endpoint.stats.active.add(1);
+        Ok(InFlight { clock, pool, endpoint, ticket: Some(ticket) })
     }
 
     /// Which endpoint it is at. There is a ticket until the guard is gone.
@@ -50,9 +57,8 @@ impl<'w> InFlight<'w> {
     #[inline]
     fn give_back(&mut self, outcome: Outcome) {
         let Some(ticket) = self.ticket.take() else { return };
-        let pool = &self.worker.pools[self.pool];
-        self.worker.stats.pools[self.pool].endpoints[pool.endpoint(ticket.slot()).index].active.sub(1);
-        pool.balancer.borrow_mut().end(ticket, outcome, self.worker.clock.now());
+        self.endpoint.stats.active.sub(1);
+        self.pool.balancer.borrow_mut().end(ticket, outcome, self.clock.now());
     }
 }
 
@@ -64,8 +70,8 @@ impl Drop for InFlight<'_> {
 
 /// The text of a 503: which pool, and why none of its endpoints.
 #[cold]
-pub fn no_pick_text(pool: &WorkerPool, stats: &PoolStats, why: NoPick) -> String {
-    stats.no_pick[why as usize].add(1);
+pub fn no_pick_text(pool: &WorkerPool, why: NoPick) -> String {
+    pool.stats.no_pick[why as usize].add(1);
     let balancer = pool.balancer.borrow();
     let (set, excluded) = (balancer.set(), balancer.set().excluded());
     let mut text =

@@ -3,8 +3,11 @@
 use crate::access_log::Line;
 use crate::client::Client;
 use crate::http1::Version;
+use crate::rules::Rules;
+use crate::upstream::{Endpoint, WorkerPool};
 use evenkeel_balance::{Clock, Instant};
 use std::cell::Cell;
+use std::rc::Rc;
 
 /// Where in its life a request is; the second letter of its end cause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,6 +44,8 @@ pub enum Cause {
 /// One request.
 pub struct Record<'c> {
     client: &'c Client<'c>,
+    /// By which it is served.
+    pub rules: &'c Rules,
     /// When its head was there.
     pub began: Instant,
     /// Index in the plan; one more than the last if no route took it.
@@ -49,8 +54,10 @@ pub struct Record<'c> {
     pub method: usize,
     /// What the client speaks.
     pub version: Version,
-    /// Pool and, once picked, endpoint: indices in the plan.
-    pub pool: Option<(usize, Option<usize>)>,
+    /// Its pool.
+    pub pool: Option<&'c WorkerPool>,
+    /// The endpoint that was picked.
+    pub endpoint: Option<Rc<Endpoint>>,
     /// Endpoints it was sent to, or tried to be.
     pub tries: u32,
     /// Of the response; 0 if none was sent.
@@ -73,14 +80,16 @@ pub struct Record<'c> {
 
 impl<'c> Record<'c> {
     /// A request whose head has just come.
-    pub fn new(client: &'c Client<'c>) -> Record<'c> {
+    pub fn new(client: &'c Client<'c>, rules: &'c Rules) -> Record<'c> {
         Record {
             client,
+            rules,
             began: client.worker.clock.now(),
-            route: client.worker.routes_count,
+            route: rules.unrouted(),
             method: crate::stats::METHODS.len() - 1,
             version: Version::V11,
             pool: None,
+            endpoint: None,
             tries: 0,
             status: Cell::new(0),
             bytes_in: Cell::new(0),
@@ -118,31 +127,30 @@ impl Drop for Record<'_> {
     fn drop(&mut self) {
         let worker = self.client.worker;
         let total_ns = worker.clock.now().since(self.began);
-        let stats = &worker.stats;
-        let listener = self.client.stats();
+        let listener = &self.client.listener.stats;
         listener.bytes_in.add(self.bytes_in.get());
         listener.bytes_out.add(self.bytes_out.get());
         let status = self.status.get();
-        stats.routes[self.client.listener][self.route].count(self.method, status, total_ns);
-        if let Some((pool, Some(_))) = self.pool {
-            stats.pools[pool].duration.record(total_ns);
+        self.rules.stats[self.route].count(self.method, status, total_ns);
+        if let (Some(pool), Some(_)) = (self.pool, &self.endpoint) {
+            pool.stats.duration.record(total_ns);
             if let Some(ns) = self.ttfb_ns.get() {
-                stats.pools[pool].ttfb.record(ns);
+                pool.stats.ttfb.record(ns);
             }
             if let Some(ns) = self.connect_ns.get() {
-                stats.pools[pool].connect.record(ns);
+                pool.stats.connect.record(ns);
             }
         }
-        let Some(log) = &worker.log else { return };
-        let pool = self.pool.map(|(pool, endpoint)| (&worker.plan.pools[pool], endpoint));
+        let mut log = worker.log.borrow_mut();
+        let Some(log) = log.as_mut() else { return };
         let line = Line {
             began: self.began,
             request_id: worker.next_request_id(),
             client: self.client.ip_text(),
-            listener: &worker.plan.listeners[self.client.listener].name,
-            route: worker.plan.routes.get(self.route).map(|r| &*r.name),
-            pool: pool.map(|(p, _)| &*p.name),
-            endpoint: pool.and_then(|(p, e)| e.map(|e| &*p.endpoints[e].name)),
+            listener: &self.client.listener.name,
+            route: self.rules.plan.routes.get(self.route).map(|r| &*r.name),
+            pool: self.pool.map(|p| &*p.name),
+            endpoint: self.endpoint.as_ref().map(|e| &*e.name),
             tries: self.tries,
             proto: if self.version == Version::V11 { "HTTP/1.1" } else { "HTTP/1.0" },
             asked: &self.asked,
@@ -154,7 +162,7 @@ impl Drop for Record<'_> {
             total_ns,
             term: [self.cause.get() as u8, self.phase.get() as u8],
         };
-        log.borrow_mut().add(&line, &worker.clock, &stats.log_lines_dropped);
+        log.add(&line, &worker.clock);
         worker.give_back(std::mem::take(&mut self.asked));
     }
 }

@@ -1,23 +1,27 @@
-//! How does a plan become a running proxy? Sockets first, so that an address in use is an error before anything
-//! serves; then balancers, then one thread for each worker.
+//! How does a plan become a running proxy, and how does the next plan take its place? What can fail comes first (sockets,
+//! the access log, balancers), so that an error changes nothing; then every worker is given its part.
 
 use crate::accept;
 use crate::access_log::Writer;
+use crate::generation::{Generation, Summary};
 use crate::http1::{FIELDS_MAX, Limits};
+use crate::parts::{ListenFd, ListenerParts, Parts, PoolParts};
+use crate::pools::SharedPool;
 use crate::route::Router;
 use crate::stats::WorkerStats;
-use crate::upstream::{Endpoint, WorkerPool};
-use crate::worker::{self, Command, Parts, WorkerListener};
-use evenkeel_balance::{EndpointId, EndpointSpec, Pool, Seat};
+use crate::worker::{self, Command, Orders};
+use evenkeel_balance::Balancer;
 use evenkeel_config::Plan;
-use evenkeel_config::plan::{self, Address, LogTarget, Workers};
+use evenkeel_config::plan::{self, LogTarget, Workers};
+use rustix::fd::OwnedFd;
+use std::collections::HashMap;
 use std::fmt;
 use std::io;
-use std::net::{SocketAddr, ToSocketAddrs};
-use std::sync::Arc;
+use std::net::SocketAddr;
 use std::sync::atomic::AtomicUsize;
+use std::sync::{Arc, Weak};
 use std::thread::JoinHandle;
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
 
 /// Why a plan could not be started.
 #[derive(Debug)]
@@ -57,14 +61,30 @@ impl std::error::Error for StartError {
     }
 }
 
-/// A running proxy.
+/// A running proxy: the control side of its workers.
 pub struct Server {
-    plan: Arc<Plan>,
-    stats: Vec<Arc<WorkerStats>>,
+    running: watch::Sender<Arc<Generation>>,
+    pools: HashMap<Arc<str>, SharedPool>,
+    /// Open connections by listener.
+    open: HashMap<Arc<str>, Arc<AtomicUsize>>,
+    /// The sockets at each address, by worker, for as long as the worker has them.
+    sockets: HashMap<SocketAddr, Vec<Weak<OwnedFd>>>,
+    plans: Vec<mpsc::UnboundedSender<Parts>>,
     commands: watch::Sender<Command>,
     threads: Vec<JoinHandle<io::Result<()>>>,
     log: Option<Writer>,
-    addresses: Vec<SocketAddr>,
+}
+
+/// What of a plan can fail, before anything is changed.
+struct Prepared {
+    /// New sockets by address, each for one worker.
+    sockets: HashMap<SocketAddr, Vec<ListenFd>>,
+    /// Pools that there were not.
+    pools: HashMap<Arc<str>, SharedPool>,
+    /// By pool: new balancers by worker, if it needs any.
+    balancers: Vec<Option<Vec<Balancer>>>,
+    /// The new access log, or none; `None` if that stays as it is.
+    log: Option<Option<Writer>>,
 }
 
 impl Server {
@@ -73,68 +93,186 @@ impl Server {
     /// # Errors
     /// Why not; then nothing runs.
     pub fn start(plan: Plan) -> Result<Server, StartError> {
-        let plan = Arc::new(plan);
         let workers = match plan.runtime.workers {
             Workers::Auto => std::thread::available_parallelism().map_or(1, usize::from),
             Workers::Count(n) => usize::from(n),
         };
-        let mut sockets: Vec<Vec<_>> = (0..workers).map(|_| Vec::new()).collect();
-        let mut addresses = Vec::new();
-        for (index, listener) in plan.listeners.iter().enumerate() {
-            for &addr in &listener.bind {
+        let first = Arc::new(Generation::first(Arc::new(plan), workers));
+        let mut server = Server {
+            running: watch::channel(first.clone()).0,
+            pools: HashMap::new(),
+            open: HashMap::new(),
+            sockets: HashMap::new(),
+            plans: Vec::new(),
+            commands: watch::channel(Command::Run).0,
+            threads: Vec::new(),
+            log: None,
+        };
+        let prepared = server.prepare(&first.plan, None)?;
+        let base = std::time::Instant::now();
+        for index in 0..workers {
+            let (sender, plans) = mpsc::unbounded_channel();
+            let orders = Orders { plans, commands: server.commands.subscribe() };
+            let thread = std::thread::Builder::new().name(format!("worker-{index}"));
+            let thread = thread.spawn(move || worker::run(index, base, orders)).map_err(StartError::Thread)?;
+            server.threads.push(thread);
+            server.plans.push(sender);
+        }
+        server.apply(first, prepared);
+        Ok(server)
+    }
+
+    /// Changes to another plan while everything runs. What both plans name goes on: connections, requests, idle
+    /// connections to endpoints, counts. Requests that run end by the plan that they began with. When this returns,
+    /// every worker follows the new plan.
+    ///
+    /// Some keys stay as they were at the start; [`Summary::at_restart`] names those that the new plan changes.
+    ///
+    /// # Errors
+    /// Why not; then nothing has changed.
+    pub fn reload(&mut self, mut plan: Plan) -> Result<Summary, StartError> {
+        let now = self.now();
+        let at_restart = keep_until_restart(&now.plan, &mut plan);
+        let next = Arc::new(now.next(Arc::new(plan)));
+        let prepared = self.prepare(&next.plan, Some(&now.plan))?;
+        self.apply(next.clone(), prepared);
+        Ok(Summary::new(&now.plan, &next.plan, next.number, at_restart))
+    }
+
+    /// Does what can fail.
+    fn prepare(&self, plan: &Plan, before: Option<&Plan>) -> Result<Prepared, StartError> {
+        let workers = self.now().workers.len();
+        let mut sockets = HashMap::new();
+        for listener in &plan.listeners {
+            for &addr in listener.bind.iter().filter(|addr| !self.sockets.contains_key(addr)) {
                 let fail = |error| StartError::Listen(listener.name.clone(), addr, error);
-                for (worker, socket) in accept::listen(addr, workers).map_err(fail)?.into_iter().enumerate() {
-                    sockets[worker].push((index, socket));
-                }
-                addresses.push(addr);
+                sockets.insert(addr, accept::listen(addr, workers).map_err(fail)?);
             }
         }
-        let log = plan
-            .telemetry
-            .access_log
-            .as_ref()
-            .map(|log| Writer::open(&log.to).map_err(|error| StartError::AccessLog(log.to.clone(), error)));
-        let log = log.transpose()?;
-        let pools: Vec<_> = plan.pools.iter().map(|pool| SharedPool::new(pool, workers)).collect();
-        let open: Vec<_> = plan.listeners.iter().map(|_| Arc::new(AtomicUsize::new(0))).collect();
-        let (commands, receiver) = watch::channel(Command::Run);
-        let base = std::time::Instant::now();
-        let mut parts = Vec::with_capacity(workers);
-        for (index, sockets) in sockets.into_iter().enumerate() {
-            parts.push(Parts {
-                index,
-                plan: plan.clone(),
-                sockets,
-                listeners: listeners(&plan, &open),
-                pools: pools.iter().map(|pool| pool.for_worker(index, workers)).collect::<Result<_, _>>()?,
-                stats: Arc::new(WorkerStats::new(&plan)),
-                log: log.as_ref().map(Writer::batch),
-                base,
-                commands: receiver.clone(),
-            });
-        }
-        let stats = parts.iter().map(|p| p.stats.clone()).collect();
-        let thread = |parts: Parts| {
-            let name = format!("worker-{}", parts.index);
-            std::thread::Builder::new().name(name).spawn(move || worker::run(parts))
+        let target = |plan: &Plan| plan.telemetry.access_log.as_ref().map(|log| log.to.clone());
+        let log = match (before.and_then(target), target(plan)) {
+            (before, to) if before == to => None,
+            (_, to) => {
+                let open = |to| Writer::open(&to).map_err(|error| StartError::AccessLog(to, error));
+                Some(to.map(open).transpose()?)
+            }
         };
-        let threads = parts.into_iter().map(thread).collect::<io::Result<_>>().map_err(StartError::Thread)?;
-        Ok(Server { plan, stats, commands, threads, log, addresses })
+        let (mut pools, mut balancers) = (HashMap::new(), Vec::new());
+        for pool in &plan.pools {
+            let new = || SharedPool::new(workers);
+            let shared = match self.pools.get(&pool.name) {
+                Some(shared) => shared,
+                None => pools.entry(pool.name.clone()).or_insert_with(new),
+            };
+            let same = before.and_then(|plan| plan.pool(&pool.name)).is_some_and(|old| old.balance == pool.balance);
+            let made = (!same).then(|| shared.balancers(pool)).transpose();
+            balancers.push(made.map_err(|e| StartError::Balance(pool.name.clone(), e))?);
+        }
+        Ok(Prepared { sockets, pools, balancers, log })
+    }
+
+    /// Does the rest: gives every worker its part, waits until all of them use it, and lets go of what was before.
+    fn apply(&mut self, next: Arc<Generation>, prepared: Prepared) {
+        let Prepared { mut sockets, pools: new_pools, mut balancers, log } = prepared;
+        let plan = &next.plan;
+        let new: Vec<_> = new_pools.keys().cloned().collect();
+        self.pools.extend(new_pools);
+        for pool in &plan.pools {
+            let shared = self.pools.get_mut(&pool.name).expect("every pool is there or was prepared");
+            shared.reserve(pool);
+            // Nobody knows it yet, so nobody can pick too early.
+            if new.contains(&pool.name) {
+                shared.publish();
+            }
+        }
+        for (&addr, sockets) in &sockets {
+            self.sockets.insert(addr, sockets.iter().map(Arc::downgrade).collect());
+        }
+        let pool_index = |name: &str| plan.pools.iter().position(|p| &*p.name == name);
+        let pool_of_route = plan.routes.iter().map(|r| pool_index(&r.pool).expect("a plan's routes name its pools"));
+        let pool_of_route: Arc<[usize]> = pool_of_route.collect();
+        let routers: Vec<_> = plan.listeners.iter().map(|l| Arc::new(Router::new(plan, &l.name))).collect();
+        let (done, waiting) = std::sync::mpsc::channel();
+        // From the last worker to the first, as that is the order in which sockets and balancers can be taken.
+        for (worker, stats) in next.workers.iter().enumerate().rev() {
+            let listeners = plan.listeners.iter().enumerate().map(|(index, listener)| {
+                let open = self.open.entry(listener.name.clone()).or_default().clone();
+                listener_parts(listener, routers[index].clone(), open, stats, index)
+            });
+            let listeners = listeners.collect();
+            let pools = plan.pools.iter().enumerate().map(|(index, pool)| PoolParts {
+                name: pool.name.clone(),
+                balancer: balancers[index].as_mut().and_then(Vec::pop),
+                endpoints: self.pools[&pool.name].endpoints(pool, index, stats),
+                key: pool.balance.key().cloned(),
+                limits: pool.limits,
+                idle_time: pool.timeouts.upstream_idle,
+                stats: stats.pools[index].clone(),
+            });
+            let pools = pools.collect();
+            let addresses =
+                plan.listeners.iter().enumerate().flat_map(|(i, l)| l.bind.iter().map(move |addr| (i, *addr)));
+            let mine = addresses.map(|(i, addr)| (addr, i, sockets.get_mut(&addr).and_then(Vec::pop)));
+            let parts = Parts {
+                plan: plan.clone(),
+                listeners,
+                pools,
+                pool_of_route: pool_of_route.clone(),
+                sockets: mine.collect(),
+                log: log.as_ref().map(|log| log.as_ref().map(|log| log.batch(stats.log_lines_dropped.clone()))),
+                generation: next.in_use.clone(),
+                done: done.clone(),
+            };
+            // A worker that has ended needs none; that it has is told elsewhere.
+            let _ = self.plans[worker].send(parts);
+        }
+        drop(done);
+        // Nothing is ever sent: it ends when the last worker has let go.
+        let _ = waiting.recv();
+        for pool in plan.pools.iter().filter(|pool| !new.contains(&pool.name)) {
+            if let Some(shared) = self.pools.get_mut(&pool.name) {
+                shared.publish();
+            }
+        }
+        self.pools.retain(|name, _| plan.pool(name).is_some());
+        self.open.retain(|name, _| plan.listener(name).is_some());
+        self.sockets.retain(|addr, _| plan.listeners.iter().any(|l| l.bind.contains(addr)));
+        if let Some(log) = log
+            && let Some(before) = std::mem::replace(&mut self.log, log)
+        {
+            before.finish();
+        }
+        self.running.send_replace(next);
+    }
+
+    /// The pools by name. Whoever changes one of them speaks to all workers.
+    pub fn pools_mut(&mut self) -> &mut HashMap<Arc<str>, SharedPool> {
+        &mut self.pools
+    }
+
+    /// What runs now.
+    pub fn now(&self) -> Arc<Generation> {
+        self.running.borrow().clone()
+    }
+
+    /// What runs, now and later.
+    pub fn running(&self) -> watch::Receiver<Arc<Generation>> {
+        self.running.subscribe()
     }
 
     /// The plan it runs.
-    pub fn plan(&self) -> &Arc<Plan> {
-        &self.plan
+    pub fn plan(&self) -> Arc<Plan> {
+        self.now().plan.clone()
     }
 
     /// The numbers of each worker.
-    pub fn stats(&self) -> &[Arc<WorkerStats>] {
-        &self.stats
+    pub fn stats(&self) -> Vec<Arc<WorkerStats>> {
+        self.now().workers.clone()
     }
 
     /// Where it listens.
-    pub fn addresses(&self) -> &[SocketAddr] {
-        &self.addresses
+    pub fn addresses(&self) -> Vec<SocketAddr> {
+        self.plan().listeners.iter().flat_map(|l| l.bind.clone()).collect()
     }
 
     /// Tells the workers to drain or to stop.
@@ -162,9 +300,16 @@ impl Server {
     }
 }
 
-fn listeners(plan: &Plan, open: &[Arc<AtomicUsize>]) -> Vec<WorkerListener> {
-    let one = |(listener, open): (&plan::Listener, &Arc<AtomicUsize>)| WorkerListener {
-        router: Router::new(plan, &listener.name),
+fn listener_parts(
+    listener: &plan::Listener,
+    router: Arc<Router>,
+    open: Arc<AtomicUsize>,
+    stats: &WorkerStats,
+    index: usize,
+) -> ListenerParts {
+    ListenerParts {
+        name: listener.name.clone(),
+        router,
         limits: Limits { head: listener.limits.headers, fields: listener.limits.header_count.min(FIELDS_MAX) },
         timeouts: listener.timeouts,
         requests_max: match listener.limits.requests_per_connection {
@@ -172,74 +317,23 @@ fn listeners(plan: &Plan, open: &[Arc<AtomicUsize>]) -> Vec<WorkerListener> {
             n => n,
         },
         connections_max: listener.limits.connections,
-        open: open.clone(),
-    };
-    plan.listeners.iter().zip(open).map(one).collect()
-}
-
-/// A pool as all workers share it.
-struct SharedPool<'p> {
-    plan: &'p plan::Pool,
-    pool: Pool,
-    /// By slot: index in the plan and address.
-    endpoints: Vec<(usize, Option<SocketAddr>)>,
-}
-
-impl<'p> SharedPool<'p> {
-    fn new(plan: &'p plan::Pool, workers: usize) -> SharedPool<'p> {
-        let addrs: Vec<_> = plan.endpoints.iter().map(|e| resolve(&plan.name, &e.addr)).collect();
-        let spec = |(e, addr): (&plan::Endpoint, &Option<SocketAddr>)| {
-            EndpointSpec::new(&e.name)
-                // Without an address it would fail each request that it got.
-                .weight(if addr.is_some() { e.weight.into() } else { 0 })
-                .priority(e.priority)
-                .drain(e.drain)
-                .in_flight_max(plan.limits.requests_per_endpoint)
-        };
-        let mut pool = Pool::new(workers as u32);
-        pool.update(&plan.endpoints.iter().zip(&addrs).map(spec).collect::<Vec<_>>());
-        let mut endpoints = vec![(0, None); plan.endpoints.len()];
-        for (index, endpoint) in plan.endpoints.iter().enumerate() {
-            if let Some(slot) = pool.slot_of(EndpointId::of(&endpoint.name)) {
-                endpoints[slot.index()] = (index, addrs[index]);
-            }
-        }
-        SharedPool { plan, pool, endpoints }
-    }
-
-    fn for_worker(&self, worker: usize, workers: usize) -> Result<WorkerPool, StartError> {
-        let plan = self.plan;
-        let seat = Seat { worker: worker as u32, workers: workers as u32 };
-        let seed = EndpointId::of(&plan.name).0 ^ u64::from(std::process::id());
-        let balancer = self.pool.balancer(plan.balance.algorithm, &plan.balance.params, seat, seed);
-        let endpoint = |&(index, addr): &(usize, _)| Endpoint::new(plan.endpoints[index].name.clone(), index, addr);
-        Ok(WorkerPool {
-            name: plan.name.clone(),
-            balancer: balancer.map_err(|e| StartError::Balance(plan.name.clone(), e))?.into(),
-            endpoints: self.endpoints.iter().map(endpoint).collect(),
-            key: plan.balance.key().cloned(),
-            idle_max: plan.limits.idle_per_endpoint,
-            idle_time: plan.timeouts.upstream_idle,
-        })
+        open,
+        stats: stats.listeners[index].clone(),
+        routes: stats.routes[index].clone(),
     }
 }
 
-/// A name that does not resolve is no reason not to start: the other endpoints can serve.
-fn resolve(pool: &str, addr: &Address) -> Option<SocketAddr> {
-    let (host, port) = match addr {
-        Address::Ip(addr) => return Some(*addr),
-        Address::Name { host, port } => (host.as_str(), *port),
-    };
-    let found = (host, port).to_socket_addrs().map(|mut found| found.next());
-    match found {
-        Ok(Some(addr)) => Some(addr),
-        Ok(None) => {
-            tracing::warn!(pool, host, "the name of an endpoint has no address; it gets no requests");
-            None
-        }
-        Err(error) => {
-            tracing::warn!(pool, host, %error, "the name of an endpoint does not resolve; it gets no requests");
-            None
-        }
+/// Puts back what cannot change while it runs; says what that was.
+fn keep_until_restart(now: &Plan, next: &mut Plan) -> Vec<&'static str> {
+    let mut kept = Vec::new();
+    // Counts are sharded by worker, and histograms go on counting in the buckets that they have.
+    if next.runtime.workers != now.runtime.workers {
+        next.runtime.workers = now.runtime.workers;
+        kept.push("runtime.workers");
     }
+    if next.telemetry.metrics.buckets != now.telemetry.metrics.buckets {
+        next.telemetry.metrics.buckets.clone_from(&now.telemetry.metrics.buckets);
+        kept.push("telemetry.metrics.buckets");
+    }
+    kept
 }

@@ -1,6 +1,8 @@
 //! What happened, in numbers? Counters that one worker writes and anybody may read: a plain load and store each, on
 //! memory that no other worker writes.
 
+use evenkeel_config::Plan;
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 
@@ -109,17 +111,20 @@ impl ByStatus {
     }
 }
 
-/// The numbers of one worker. All vectors follow the order of the plan.
+/// The numbers of one worker. All vectors follow the order of the plan; what has the same name in the next plan goes on
+/// counting there.
 #[derive(Debug)]
 pub struct WorkerStats {
     /// By listener.
-    pub listeners: Vec<ListenerStats>,
+    pub listeners: Vec<Arc<ListenerStats>>,
     /// By listener, then by route; the entry after the last route is for requests that no route took.
-    pub routes: Vec<Vec<RouteStats>>,
+    pub routes: Vec<Vec<Arc<RouteStats>>>,
     /// By pool.
-    pub pools: Vec<PoolStats>,
+    pub pools: Vec<Arc<PoolStats>>,
+    /// By pool, then by endpoint.
+    pub endpoints: Vec<Vec<Arc<EndpointStats>>>,
     /// Access-log lines that were dropped since the disk did not keep up.
-    pub log_lines_dropped: Counter,
+    pub log_lines_dropped: Arc<Counter>,
 }
 
 /// The numbers of one listener.
@@ -149,6 +154,13 @@ pub struct RouteStats {
 }
 
 impl RouteStats {
+    fn new(bounds_ns: &Arc<[u64]>) -> RouteStats {
+        RouteStats {
+            requests: std::array::from_fn(|_| ByStatus::default()),
+            duration: std::array::from_fn(|_| Histogram::new(bounds_ns)),
+        }
+    }
+
     /// Counts one request.
     #[inline]
     pub fn count(&self, method: usize, status: u16, duration_ns: u64) {
@@ -160,8 +172,6 @@ impl RouteStats {
 /// The numbers of one pool.
 #[derive(Debug)]
 pub struct PoolStats {
-    /// By endpoint, in the order of the plan.
-    pub endpoints: Vec<EndpointStats>,
     /// To the last byte of the response.
     pub duration: Histogram,
     /// To the first byte of the response.
@@ -172,6 +182,19 @@ pub struct PoolStats {
     pub no_pick: [Counter; 3],
     /// Requests that went to another endpoint after a failed connect.
     pub retries: Counter,
+}
+
+impl PoolStats {
+    fn new(bounds_ns: &Arc<[u64]>) -> PoolStats {
+        let histogram = || Histogram::new(bounds_ns);
+        PoolStats {
+            duration: histogram(),
+            ttfb: histogram(),
+            connect: histogram(),
+            no_pick: Default::default(),
+            retries: Counter::default(),
+        }
+    }
 }
 
 /// The numbers of one endpoint.
@@ -190,28 +213,42 @@ pub struct EndpointStats {
 }
 
 impl WorkerStats {
-    /// All zero, for a plan.
-    pub fn new(plan: &evenkeel_config::Plan) -> WorkerStats {
-        let bounds = plan.telemetry.metrics.buckets.iter().map(|s| (s * 1e9) as u64);
-        let bounds: Arc<[u64]> = bounds.collect();
-        let histogram = || Histogram::new(&bounds);
-        let route = || RouteStats {
-            requests: std::array::from_fn(|_| ByStatus::default()),
-            duration: std::array::from_fn(|_| histogram()),
+    /// For a plan. What is in the plan `before` too goes on with its numbers, all else starts at zero. The buckets of both
+    /// plans are the same.
+    pub fn new(plan: &Plan, before: Option<(&Plan, &WorkerStats)>) -> WorkerStats {
+        let bounds: Arc<[u64]> = plan.telemetry.metrics.buckets.iter().map(|s| (s * 1e9) as u64).collect();
+        let mut stats = WorkerStats {
+            listeners: Vec::new(),
+            routes: Vec::new(),
+            pools: Vec::new(),
+            endpoints: Vec::new(),
+            log_lines_dropped: before.map(|(_, old)| old.log_lines_dropped.clone()).unwrap_or_default(),
         };
-        let pool = |pool: &evenkeel_config::plan::Pool| PoolStats {
-            endpoints: pool.endpoints.iter().map(|_| EndpointStats::default()).collect(),
-            duration: histogram(),
-            ttfb: histogram(),
-            connect: histogram(),
-            no_pick: Default::default(),
-            retries: Counter::default(),
-        };
-        WorkerStats {
-            listeners: plan.listeners.iter().map(|_| ListenerStats::default()).collect(),
-            routes: plan.listeners.iter().map(|_| (0..=plan.routes.len()).map(|_| route()).collect()).collect(),
-            pools: plan.pools.iter().map(pool).collect(),
-            log_lines_dropped: Counter::default(),
+        let old_routes = by_name(before.map_or(&[], |(plan, _)| &plan.routes[..]), |r| &r.name);
+        let old_listeners = by_name(before.map_or(&[], |(plan, _)| &plan.listeners[..]), |l| &l.name);
+        for listener in &plan.listeners {
+            let old = before.and_then(|(_, old)| Some((*old_listeners.get(&*listener.name)?, old)));
+            stats.listeners.push(old.map(|(at, old)| old.listeners[at].clone()).unwrap_or_default());
+            let kept = |name: &str| old.and_then(|(at, old)| Some(old.routes[at][*old_routes.get(name)?].clone()));
+            let unrouted = old.and_then(|(at, old)| old.routes[at].last().cloned());
+            let routes = plan.routes.iter().map(|r| kept(&r.name)).chain([unrouted]);
+            stats.routes.push(routes.map(|r| r.unwrap_or_else(|| RouteStats::new(&bounds).into())).collect());
         }
+        let old_pools = by_name(before.map_or(&[], |(plan, _)| &plan.pools[..]), |p| &p.name);
+        for pool in &plan.pools {
+            let old = before.and_then(|(plan, old)| Some((*old_pools.get(&*pool.name)?, plan, old)));
+            let numbers = old.map(|(at, _, old)| old.pools[at].clone());
+            stats.pools.push(numbers.unwrap_or_else(|| PoolStats::new(&bounds).into()));
+            let old_endpoints = by_name(old.map_or(&[], |(at, plan, _)| &plan.pools[at].endpoints[..]), |e| &e.name);
+            let kept =
+                |name: &str| old.and_then(|(at, _, old)| Some(old.endpoints[at][*old_endpoints.get(name)?].clone()));
+            stats.endpoints.push(pool.endpoints.iter().map(|e| kept(&e.name).unwrap_or_default()).collect());
+        }
+        stats
     }
+}
+
+/// Where each is.
+fn by_name<T>(all: &[T], name: impl Fn(&T) -> &Arc<str>) -> HashMap<&str, usize> {
+    all.iter().enumerate().map(|(index, one)| (&**name(one), index)).collect()
 }

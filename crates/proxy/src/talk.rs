@@ -166,7 +166,7 @@ impl Talk<'_, '_> {
         }
         out.let_go(again && body.is_done());
         while !body.is_done() {
-            self.expect(Phase::Request, Some(self.client.settings().timeouts.client_body));
+            self.expect(Phase::Request, Some(self.record.rules.timeouts.client_body));
             let mut buf = self.on_client(pin!(read(&self.client.stream))).await.map_err(|_| Fault::ClientGone)?;
             if buf.is_empty() {
                 return Err(Fault::ClientGone);
@@ -223,7 +223,7 @@ impl Talk<'_, '_> {
         let response = Response::parse(&buf.filled()[..head_len], &mut room, self.asked, &RESPONSE_LIMITS)?;
         let until_close = response.body == Body::UntilClose;
         let strip = self.towards.version == Version::V10 && matches!(response.body, Body::Chunked(_));
-        let keep_alive = self.towards.keep_alive && !until_close && !strip && !worker.draining.get();
+        let keep_alive = self.towards.keep_alive && !until_close && !strip && !self.client.is_ending();
         let towards = Towards { keep_alive, ..self.towards };
         let (interim, switch) = (response.is_interim(), response.status == 101);
         let mut body = response.body.clone();

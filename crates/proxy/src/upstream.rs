@@ -1,42 +1,53 @@
 //! How does a request reach an endpoint? Over a connection that is idle, or a new one.
 
-use crate::stats::PoolStats;
+use crate::stats::{EndpointStats, PoolStats};
 use crate::stream::Stream;
 use evenkeel_balance::{Balancer, Instant, Slot};
-use evenkeel_config::plan::HashKey;
+use evenkeel_config::plan::{HashKey, PoolLimits};
 use rustix::io::Errno;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::io;
 use std::net::SocketAddr;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Waker};
 use std::time::Duration;
 
-/// One pool as one worker sees it.
+/// One pool as one worker sees it. Another algorithm makes another one, over the same endpoints: requests give their
+/// places back to the balancer that they have them from.
 pub struct WorkerPool {
     /// Its name.
     pub name: Arc<str>,
     /// Who gets the next request.
     pub balancer: RefCell<Balancer>,
-    /// By slot.
-    pub endpoints: Vec<Endpoint>,
     /// What of a request the algorithm is keyed by.
     pub key: Option<HashKey>,
-    /// Idle connections to keep for each endpoint.
-    pub idle_max: usize,
+    /// Who is in it.
+    pub endpoints: Rc<Endpoints>,
+    /// Its limits.
+    pub limits: Cell<PoolLimits>,
     /// How long an idle connection is kept.
-    pub idle_time: Duration,
+    pub idle_time: Cell<Duration>,
+    /// Its numbers.
+    pub stats: Arc<PoolStats>,
 }
+
+/// The endpoints of a pool by slot. A slot is filled before any balancer can give it, and a leaving endpoint stays until
+/// its slot is needed again.
+#[derive(Default)]
+pub struct Endpoints(RefCell<Vec<Option<Rc<Endpoint>>>>);
 
 /// One endpoint as one worker sees it.
 pub struct Endpoint {
     /// As configured.
     pub name: Arc<str>,
-    /// Its index in the plan, for the statistics.
-    pub index: usize,
     /// Its address; `None` while its name does not resolve.
     pub addr: Option<SocketAddr>,
+    /// Its numbers.
+    pub stats: Arc<EndpointStats>,
     idle: RefCell<Vec<Idle>>,
+    /// Whether it is in its pool no more: its connections are not kept.
+    gone: Cell<bool>,
 }
 
 /// A connection that waits for its next request.
@@ -47,27 +58,69 @@ struct Idle {
 
 impl Endpoint {
     /// An endpoint without connections.
-    pub fn new(name: Arc<str>, index: usize, addr: Option<SocketAddr>) -> Endpoint {
-        Endpoint { name, index, addr, idle: RefCell::default() }
+    pub fn new(name: Arc<str>, addr: Option<SocketAddr>, stats: Arc<EndpointStats>) -> Endpoint {
+        Endpoint { name, addr, stats, idle: RefCell::default(), gone: Cell::new(false) }
+    }
+
+    /// Closes its idle connections.
+    fn close_idle(&self) {
+        let closed = std::mem::take(&mut *self.idle.borrow_mut()).len();
+        self.stats.idle.sub(closed as u64);
+    }
+}
+
+impl Drop for Endpoint {
+    fn drop(&mut self) {
+        self.close_idle();
+    }
+}
+
+impl Endpoints {
+    /// The endpoint in a slot that the pool's balancer gave.
+    #[inline]
+    pub fn at(&self, slot: Slot) -> Rc<Endpoint> {
+        self.0.borrow()[slot.index()].clone().expect("a slot is filled before it is given")
+    }
+
+    /// Takes up the endpoints of a new plan, each with its slot. One that has stayed, at its address, stays as it is.
+    pub fn change(&self, new: Vec<(Slot, Endpoint)>) {
+        let mut slots = self.0.borrow_mut();
+        let before = slots.clone();
+        let mut stays = vec![false; before.len()];
+        for (slot, endpoint) in new {
+            let at = slot.index();
+            if slots.len() <= at {
+                slots.resize(at + 1, None);
+            }
+            match &slots[at] {
+                // Who has the same numbers is the same endpoint.
+                Some(old) if Arc::ptr_eq(&old.stats, &endpoint.stats) && old.addr == endpoint.addr => stays[at] = true,
+                _ => slots[at] = Some(Rc::new(endpoint)),
+            }
+        }
+        for (old, _) in before.iter().zip(stays).filter(|(_, stays)| !stays) {
+            if let Some(old) = old {
+                old.gone.set(true);
+                old.close_idle();
+            }
+        }
+    }
+
+    /// Each endpoint.
+    fn each(&self, look: impl FnMut(&Rc<Endpoint>)) {
+        self.0.borrow().iter().flatten().for_each(look);
     }
 }
 
 impl WorkerPool {
-    /// The endpoint in a slot. Slots come from this pool's balancer, and every one of them has an endpoint.
-    #[inline]
-    pub fn endpoint(&self, slot: Slot) -> &Endpoint {
-        &self.endpoints[slot.index()]
-    }
-
     /// The connection that became idle last, if one is still good: the one whose buffers are warm, and the least
     /// likely to be closed by the endpoint just now.
     #[inline]
-    pub fn take_idle(&self, slot: Slot, now: Instant, stats: &PoolStats) -> Option<Stream> {
-        let endpoint = self.endpoint(slot);
-        let idle_time = self.idle_time.as_nanos() as u64;
+    pub fn take_idle(&self, endpoint: &Endpoint, now: Instant) -> Option<Stream> {
+        let idle_time = self.idle_time.get().as_nanos() as u64;
         loop {
             let idle = endpoint.idle.borrow_mut().pop()?;
-            stats.endpoints[endpoint.index].idle.sub(1);
+            endpoint.stats.idle.sub(1);
             // Sweeps come too seldom to rely on: the endpoint may close as soon as the time is over. And no task is behind
             // this context: nobody is to be woken when something comes later.
             if now.since(idle.since) < idle_time && idle.stream.is_quiet(&mut Context::from_waker(Waker::noop())) {
@@ -78,35 +131,33 @@ impl WorkerPool {
 
     /// Keeps a connection for the next request.
     #[inline]
-    pub fn keep_idle(&self, slot: Slot, stream: Stream, now: Instant, stats: &PoolStats) {
-        let endpoint = self.endpoint(slot);
+    pub fn keep_idle(&self, endpoint: &Endpoint, stream: Stream, now: Instant) {
         let mut idle = endpoint.idle.borrow_mut();
-        if idle.len() < self.idle_max {
+        if idle.len() < self.limits.get().idle_per_endpoint && !endpoint.gone.get() {
             stream.send_at_once();
             idle.push(Idle { stream, since: now });
-            stats.endpoints[endpoint.index].idle.add(1);
+            endpoint.stats.idle.add(1);
         }
     }
 
-    /// Closes connections that were idle for too long or that the endpoint has closed.
-    pub fn sweep_idle(&self, now: Instant, stats: &PoolStats) {
-        let idle_time = self.idle_time.as_nanos() as u64;
-        for endpoint in &self.endpoints {
+    /// Closes connections that were idle for too long or that the endpoint has closed, and lets go of the set before the
+    /// newest: a pool that gets no requests would hold it for ever.
+    pub fn sweep(&self, now: Instant) {
+        self.balancer.borrow_mut().refresh(now);
+        let idle_time = self.idle_time.get().as_nanos() as u64;
+        self.endpoints.each(|endpoint| {
             let mut idle = endpoint.idle.borrow_mut();
             let before = idle.len();
             idle.retain(|c| {
                 now.since(c.since) < idle_time && c.stream.is_quiet(&mut Context::from_waker(Waker::noop()))
             });
-            stats.endpoints[endpoint.index].idle.sub((before - idle.len()) as u64);
-        }
+            endpoint.stats.idle.sub((before - idle.len()) as u64);
+        });
     }
 
     /// Closes all idle connections.
-    pub fn close_idle(&self, stats: &PoolStats) {
-        for endpoint in &self.endpoints {
-            let closed = std::mem::take(&mut *endpoint.idle.borrow_mut()).len();
-            stats.endpoints[endpoint.index].idle.sub(closed as u64);
-        }
+    pub fn close_idle(&self) {
+        self.endpoints.each(|endpoint| endpoint.close_idle());
     }
 }
 

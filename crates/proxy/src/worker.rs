@@ -1,26 +1,18 @@
 //! What runs on one core? A worker: its event loop, its share of every listener, its balancers, its idle connections.
 //! Nothing in it is shared with another worker but counters that others read, so nothing is locked.
 
-use crate::accept;
 use crate::access_log::Batch;
 use crate::clock::{self, CachedClock};
 use crate::deadline::{TICK, Wheel};
-use crate::http1::Limits;
-use crate::route::Router;
-use crate::stats::WorkerStats;
-use crate::upstream::WorkerPool;
+use crate::install::{Installed, install};
+use crate::parts::Parts;
 use evenkeel_balance::rng::mix;
-use evenkeel_config::Plan;
-use evenkeel_config::plan::ListenerTimeouts;
-use rustix::fd::OwnedFd;
 use std::cell::{Cell, RefCell};
 use std::io;
 use std::rc::Rc;
-use std::sync::Arc;
-use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
 use tokio::runtime::{Builder, LocalOptions};
-use tokio::sync::{Notify, watch};
+use tokio::sync::{Notify, mpsc, watch};
 
 /// Small vectors that a worker keeps for the next request.
 const SCRATCH_KEPT: usize = 64;
@@ -39,18 +31,12 @@ pub enum Command {
     Stop,
 }
 
-/// Everything that one worker needs; see [`Parts`] for how it is made.
+/// What a worker keeps whatever the plan says, and what it has of the plan.
 pub struct Worker {
-    pub plan: Arc<Plan>,
-    pub listeners: Vec<WorkerListener>,
-    pub pools: Vec<WorkerPool>,
-    /// By route.
-    pub pool_of_route: Vec<usize>,
-    pub routes_count: usize,
+    pub installed: RefCell<Installed>,
     pub clock: CachedClock,
     pub wheel: Rc<Wheel>,
-    pub stats: Arc<WorkerStats>,
-    pub log: Option<RefCell<Batch>>,
+    pub log: RefCell<Option<Batch>>,
     pub draining: Cell<bool>,
     scratch: RefCell<Vec<Vec<u8>>>,
     request_id: Cell<u64>,
@@ -58,83 +44,56 @@ pub struct Worker {
     closed: Notify,
 }
 
-/// One listener as one worker sees it.
-pub struct WorkerListener {
-    pub router: Router,
-    pub limits: Limits,
-    pub timeouts: ListenerTimeouts,
-    /// Requests on one connection; `u64::MAX` for no limit.
-    pub requests_max: u64,
-    /// Open connections over all workers.
-    pub connections_max: usize,
-    /// How many there are.
-    pub open: Arc<AtomicUsize>,
-}
-
-/// What a worker thread is given: all that may be made elsewhere and sent to it.
-pub struct Parts {
-    pub index: usize,
-    pub plan: Arc<Plan>,
-    pub sockets: Vec<(usize, OwnedFd)>,
-    pub listeners: Vec<WorkerListener>,
-    pub pools: Vec<WorkerPool>,
-    pub stats: Arc<WorkerStats>,
-    pub log: Option<Batch>,
-    pub base: std::time::Instant,
+/// How a worker thread is told what to do.
+pub struct Orders {
+    /// Plans to take up.
+    pub plans: mpsc::UnboundedReceiver<Parts>,
+    /// Whether to serve at all.
     pub commands: watch::Receiver<Command>,
 }
 
-/// Runs a worker on this thread until it is told to end.
+/// Runs worker number `index` on this thread until it is told to end. It serves nothing until it gets a plan. `base`:
+/// the instant that all workers' clocks count from.
 ///
 /// # Errors
 /// The event loop cannot be made.
-pub fn run(parts: Parts) -> io::Result<()> {
+pub fn run(index: usize, base: std::time::Instant, orders: Orders) -> io::Result<()> {
     let runtime = Builder::new_current_thread()
         .enable_io()
         .enable_time()
         .on_thread_unpark(clock::expire)
         .build_local(LocalOptions::default())?;
-    runtime.block_on(serve(parts));
+    runtime.block_on(serve(index, base, orders));
     Ok(())
 }
 
-async fn serve(parts: Parts) {
-    let Parts { index, plan, sockets, listeners, pools, stats, log, base, mut commands } = parts;
-    let pool_index = |name: &str| plan.pools.iter().position(|p| &*p.name == name);
-    let pool_of_route = plan.routes.iter().map(|r| pool_index(&r.pool).expect("a plan's routes name its pools"));
+async fn serve(index: usize, base: std::time::Instant, mut orders: Orders) {
     let worker = Rc::new(Worker {
-        pool_of_route: pool_of_route.collect(),
-        routes_count: plan.routes.len(),
-        listeners,
-        pools,
+        installed: RefCell::default(),
         clock: CachedClock::new(base),
         wheel: Wheel::new(),
-        stats,
-        log: log.map(RefCell::new),
+        log: RefCell::default(),
         draining: Cell::new(false),
         scratch: RefCell::default(),
         request_id: Cell::new(mix(std::process::id() as u64) ^ mix(!(index as u64)).rotate_left(20)),
         open: Cell::new(0),
         closed: Notify::new(),
-        plan,
     });
-    let accepting: Vec<_> = sockets
-        .into_iter()
-        .map(|(listener, socket)| tokio::task::spawn_local(accept::run(worker.clone(), listener, socket)))
-        .collect();
     let ticking = tokio::task::spawn_local(tick(worker.clone()));
-    while *commands.borrow_and_update() == Command::Run {
-        if commands.changed().await.is_err() {
-            break;
+    while *orders.commands.borrow_and_update() == Command::Run {
+        tokio::select! {
+            changed = orders.commands.changed() => if changed.is_err() { break },
+            Some(parts) = orders.plans.recv() => install(&worker, parts),
         }
     }
-    accepting.iter().for_each(|task| task.abort());
-    if *commands.borrow() == Command::Drain {
+    // Whoever waits for a plan to be in use must not wait for a worker that ends.
+    drop(orders.plans);
+    if *orders.commands.borrow() == Command::Drain {
         worker.drain();
-        while worker.open.get() > 0 && *commands.borrow_and_update() == Command::Drain {
+        while worker.open.get() > 0 && *orders.commands.borrow_and_update() == Command::Drain {
             tokio::select! {
                 () = worker.closed.notified() => {}
-                changed = commands.changed() => if changed.is_err() { break },
+                changed = orders.commands.changed() => if changed.is_err() { break },
             }
         }
     }
@@ -152,9 +111,7 @@ async fn tick(worker: Rc<Worker>) {
         until_sweep -= 1;
         if until_sweep == 0 {
             until_sweep = TICKS_PER_SWEEP;
-            for (pool, stats) in worker.pools.iter().zip(&worker.stats.pools) {
-                pool.sweep_idle(now, stats);
-            }
+            worker.installed.borrow().pools.iter().for_each(|pool| pool.sweep(now));
             worker.flush_log();
         }
     }
@@ -199,25 +156,18 @@ impl Worker {
         }
     }
 
-    /// From now on connections close after their request, and idle ones at once.
-    fn drain(&self) {
+    /// From now on none is accepted, connections close after their request, and idle ones at once.
+    fn drain(self: &Rc<Worker>) {
         self.draining.set(true);
+        let installed = self.installed.take();
+        installed.accepting.iter().for_each(|accepting| accepting.close(self));
         self.wheel.wake_all();
-        for (pool, stats) in self.pools.iter().zip(&self.stats.pools) {
-            pool.close_idle(stats);
-        }
+        installed.pools.iter().for_each(|pool| pool.close_idle());
     }
 
     fn flush_log(&self) {
-        if let Some(log) = &self.log {
-            log.borrow_mut().hand_over(&self.stats.log_lines_dropped);
+        if let Some(log) = &mut *self.log.borrow_mut() {
+            log.hand_over();
         }
-    }
-}
-
-/// The last to go are requests that were stopped, each with its line.
-impl Drop for Worker {
-    fn drop(&mut self) {
-        self.flush_log();
     }
 }

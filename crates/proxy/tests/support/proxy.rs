@@ -1,15 +1,17 @@
 //! A proxy in this process.
 
 use super::{Client, wait_until};
-use evenkeel_proxy::stats::{EndpointStats, ListenerStats, PoolStats};
-use evenkeel_proxy::{Command, Server, StartError};
+use evenkeel_proxy::stats::{EndpointStats, ListenerStats, PoolStats, WorkerStats};
+use evenkeel_proxy::{Command, Server, StartError, Summary};
 use std::fmt::Write;
 use std::net::{SocketAddr, TcpListener};
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 /// A running proxy. Dropped, it checks that no request is counted as in flight any more, and stops.
 pub struct Proxy {
     server: Option<Server>,
+    /// What `$BIND` stands for.
+    bind: SocketAddr,
 }
 
 /// Ports are chosen by asking for a free one and giving it back; no two proxies must do so at once.
@@ -43,13 +45,23 @@ impl Proxy {
             let outcome = evenkeel_config::parse_str("test.toml", &text, &|_| None);
             let said = evenkeel_config::render_text(&outcome.diagnostics, false);
             match Server::start(outcome.plan.unwrap_or_else(|| panic!("{said}"))) {
-                Ok(server) => return Proxy { server: Some(server) },
+                Ok(server) => return Proxy { server: Some(server), bind: free },
                 // Somebody was faster.
                 Err(StartError::Listen(..)) => {}
                 Err(error) => panic!("{error}"),
             }
         }
         panic!("no port stayed free");
+    }
+
+    /// Changes to another configuration, in which `$BIND` stands for the same address.
+    #[track_caller]
+    pub fn reload(&mut self, config: &str) -> Result<Summary, StartError> {
+        let text = config.replace("$BIND", &self.bind.to_string());
+        let outcome = evenkeel_config::parse_str("test.toml", &text, &|_| None);
+        let said = evenkeel_config::render_text(&outcome.diagnostics, false);
+        let server = self.server.as_mut().expect("it runs until it is dropped");
+        server.reload(outcome.plan.unwrap_or_else(|| panic!("{said}")))
     }
 
     pub fn server(&self) -> &Server {
@@ -83,18 +95,19 @@ impl Proxy {
 
     /// Of an endpoint of its first pool, over all workers.
     pub fn endpoint(&self, index: usize, what: impl Fn(&EndpointStats) -> u64) -> u64 {
-        self.pool(|pool| what(&pool.endpoints[index]))
+        self.server().stats().iter().map(|w| what(&w.endpoints[0][index])).sum()
     }
 
     /// Requests in flight, over all workers, pools and endpoints.
     pub fn in_flight(&self) -> u64 {
-        let pools = self.server().stats().iter().flat_map(|worker| &worker.pools);
-        pools.flat_map(|pool| &pool.endpoints).map(|e| e.active.get()).sum()
+        let in_flight = |w: &Arc<WorkerStats>| w.endpoints.iter().flatten().map(|e| e.active.get()).sum::<u64>();
+        self.server().stats().iter().map(in_flight).sum()
     }
 
     /// Requests that ended with this status, whatever their route and method.
     pub fn ended(&self, status: u16) -> u64 {
-        let routes = self.server().stats().iter().flat_map(|worker| &worker.routes[0]);
+        let stats = self.server().stats();
+        let routes = stats.iter().flat_map(|worker| &worker.routes[0]);
         let by_status = routes.flat_map(|route| &route.requests).flat_map(|by| by.iter());
         by_status.filter(|(s, _)| *s == status).map(|(_, n)| n).sum()
     }

@@ -1,0 +1,116 @@
+//! How does a worker take up a plan, its first or its next? What stays is found again by its name and goes on; requests
+//! that run keep the rules they began with.
+
+use crate::accept;
+use crate::parts::{ListenerParts, Parts, PoolParts};
+use crate::rules::{Listener, Rules};
+use crate::upstream::{Endpoint, Endpoints, WorkerPool};
+use crate::worker::Worker;
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::time::Duration;
+
+/// What a worker has of the plan.
+#[derive(Default)]
+pub struct Installed {
+    pub listeners: Vec<Rc<Listener>>,
+    pub pools: Vec<Rc<WorkerPool>>,
+    pub accepting: Vec<accept::Accepting>,
+}
+
+/// Takes up a plan. Everything in one go, so that no request sees half of it.
+pub fn install(worker: &Rc<Worker>, parts: Parts) {
+    let Parts { plan, listeners, pools, pool_of_route, sockets, log, generation, done } = parts;
+    let mut installed = worker.installed.borrow_mut();
+    let before = std::mem::take(&mut *installed);
+    if let Some(log) = log {
+        worker.log.replace(log);
+    }
+    let pools: Vec<_> = pools.into_iter().map(|parts| pool(parts, &before.pools)).collect();
+    let of_route: Vec<_> = pool_of_route.iter().map(|&pool| pools[pool].clone()).collect();
+    let listener = |parts: ListenerParts| {
+        let ListenerParts { name, router, limits, timeouts, requests_max, connections_max, open, stats, routes } =
+            parts;
+        let (plan, generation, pools) = (plan.clone(), generation.clone(), of_route.clone());
+        let rules = Rules {
+            plan,
+            router,
+            limits,
+            timeouts,
+            requests_max,
+            connections_max,
+            pools,
+            stats: routes,
+            _generation: generation,
+        };
+        match before.listeners.iter().find(|l| l.name == name) {
+            Some(stays) => {
+                stays.change(rules);
+                stays.clone()
+            }
+            None => Rc::new(Listener::new(name, open, stats, rules)),
+        }
+    };
+    let listeners: Vec<_> = listeners.into_iter().map(listener).collect();
+    let gone = before.listeners.iter().filter(|old| !listeners.iter().any(|l| Rc::ptr_eq(l, old)));
+    let gone: Vec<_> = gone.cloned().collect();
+
+    let mut accepting = before.accepting;
+    let mut stay = Vec::with_capacity(sockets.len());
+    for (addr, listener, socket) in sockets {
+        let listener = listeners[listener].clone();
+        match accepting.iter().position(|a| a.addr == addr) {
+            Some(at) => {
+                let stays = accepting.swap_remove(at);
+                stays.listener.replace(listener);
+                stay.push(stays);
+            }
+            None => stay.extend(socket.and_then(|socket| accept::start(worker, addr, listener, socket))),
+        }
+    }
+    accepting.iter().for_each(|a| a.close(worker));
+    if !gone.is_empty() {
+        drain(worker, gone, plan.runtime.drain_timeout);
+    }
+    *installed = Installed { listeners, pools, accepting: stay };
+    drop(done);
+}
+
+fn pool(parts: PoolParts, before: &[Rc<WorkerPool>]) -> Rc<WorkerPool> {
+    let PoolParts { name, balancer, endpoints, key, limits, idle_time, stats } = parts;
+    let before = before.iter().find(|old| old.name == name);
+    let table = before.map_or_else(|| Rc::new(Endpoints::default()), |old| old.endpoints.clone());
+    let endpoints = endpoints.into_iter().map(|(slot, e)| (slot, Endpoint::new(e.name, e.addr, e.stats)));
+    table.change(endpoints.collect());
+    match (balancer, before) {
+        (None, Some(stays)) => {
+            stays.limits.set(limits);
+            stays.idle_time.set(idle_time);
+            stays.clone()
+        }
+        (Some(balancer), _) => Rc::new(WorkerPool {
+            name,
+            balancer: RefCell::new(balancer),
+            key,
+            endpoints: table,
+            limits: Cell::new(limits),
+            idle_time: Cell::new(idle_time),
+            stats,
+        }),
+        (None, None) => unreachable!("a new pool comes with a balancer"),
+    }
+}
+
+/// Ends the connections of listeners that left: idle ones now, others after their request, all of them in `limit`.
+fn drain(worker: &Rc<Worker>, gone: Vec<Rc<Listener>>, limit: Duration) {
+    gone.iter().for_each(|listener| listener.gone.set(true));
+    worker.wheel.wake_all();
+    let worker = Rc::downgrade(worker);
+    tokio::task::spawn_local(async move {
+        tokio::time::sleep(limit).await;
+        gone.iter().for_each(|listener| listener.cut.set(true));
+        if let Some(worker) = worker.upgrade() {
+            worker.wheel.wake_all();
+        }
+    });
+}

@@ -1,0 +1,77 @@
+//! What is a worker given when the plan changes? Everything that can be made elsewhere and sent to it; the worker makes
+//! of it what only its own thread may touch ([`install`](crate::install)).
+
+use crate::access_log::Batch;
+use crate::http1::Limits;
+use crate::route::Router;
+use crate::stats::{EndpointStats, ListenerStats, PoolStats, RouteStats};
+use evenkeel_balance::{Balancer, Slot};
+use evenkeel_config::Plan;
+use evenkeel_config::plan::{HashKey, ListenerTimeouts, PoolLimits};
+use rustix::fd::OwnedFd;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+use std::sync::mpsc::Sender;
+use std::time::Duration;
+
+/// A listening socket. Its worker closes it by letting go of it.
+pub type ListenFd = Arc<OwnedFd>;
+
+/// Everything of a plan for one worker.
+pub struct Parts {
+    /// The plan itself.
+    pub plan: Arc<Plan>,
+    /// By listener, in the order of the plan.
+    pub listeners: Vec<ListenerParts>,
+    /// By pool, in the order of the plan.
+    pub pools: Vec<PoolParts>,
+    /// By route: the index of its pool.
+    pub pool_of_route: Arc<[usize]>,
+    /// Each address that the worker listens on, whose listener's it is, and a socket if it has none there yet.
+    pub sockets: Vec<(SocketAddr, usize, Option<ListenFd>)>,
+    /// Where lines of the access log go from now on; `None` if that stays as it is.
+    pub log: Option<Option<Batch>>,
+    /// Held by whatever still uses this generation.
+    pub generation: Arc<()>,
+    /// Told, by being dropped, that all this is in use.
+    pub done: Sender<()>,
+}
+
+/// A listener.
+pub struct ListenerParts {
+    pub name: Arc<str>,
+    pub router: Arc<Router>,
+    pub limits: Limits,
+    pub timeouts: ListenerTimeouts,
+    /// Requests on one connection; `u64::MAX` for no limit.
+    pub requests_max: u64,
+    /// Open connections over all workers.
+    pub connections_max: usize,
+    /// How many there are.
+    pub open: Arc<AtomicUsize>,
+    pub stats: Arc<ListenerStats>,
+    /// By route, and one more for requests without.
+    pub routes: Vec<Arc<RouteStats>>,
+}
+
+/// A pool.
+pub struct PoolParts {
+    pub name: Arc<str>,
+    /// One to use from now on; `None` if that stays as it is.
+    pub balancer: Option<Balancer>,
+    pub endpoints: Vec<(Slot, EndpointParts)>,
+    pub key: Option<HashKey>,
+    pub limits: PoolLimits,
+    /// How long an idle connection is kept.
+    pub idle_time: Duration,
+    pub stats: Arc<PoolStats>,
+}
+
+/// An endpoint.
+pub struct EndpointParts {
+    pub name: Arc<str>,
+    /// `None` while its name does not resolve.
+    pub addr: Option<SocketAddr>,
+    pub stats: Arc<EndpointStats>,
+}

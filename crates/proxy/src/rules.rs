@@ -1,0 +1,88 @@
+//! By which rules is a request served? Those of its listener at the moment its head was there: a request ends by the
+//! rules it began with, whatever the configuration says by then.
+
+use crate::http1::Limits;
+use crate::route::{RouteId, Router};
+use crate::stats::{ListenerStats, RouteStats};
+use crate::upstream::WorkerPool;
+use evenkeel_config::Plan;
+use evenkeel_config::plan::ListenerTimeouts;
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+
+/// One listener as one worker sees it: what its connections hold on to while the rules change.
+pub struct Listener {
+    /// Its name, which makes it the same listener in the next plan.
+    pub name: Arc<str>,
+    /// Open connections over all workers.
+    pub open: Arc<AtomicUsize>,
+    /// Its numbers.
+    pub stats: Arc<ListenerStats>,
+    /// Whether it is in the plan no more: its connections end after their request.
+    pub gone: Cell<bool>,
+    /// Whether the time of those connections is over.
+    pub cut: Cell<bool>,
+    rules: RefCell<Rc<Rules>>,
+}
+
+/// What a plan says of one listener.
+pub struct Rules {
+    /// All of it, for names and what is rarely asked for.
+    pub plan: Arc<Plan>,
+    /// Finds a request's route.
+    pub router: Arc<Router>,
+    /// Of a request's head.
+    pub limits: Limits,
+    /// The client's side.
+    pub timeouts: ListenerTimeouts,
+    /// Requests on one connection; `u64::MAX` for no limit.
+    pub requests_max: u64,
+    /// Open connections over all workers.
+    pub connections_max: usize,
+    /// By route: the pool that its requests go to.
+    pub pools: Vec<Rc<WorkerPool>>,
+    /// By route; the last is for requests that no route took.
+    pub stats: Vec<Arc<RouteStats>>,
+    /// Tells whoever counts generations that this one is still in use.
+    pub _generation: Arc<()>,
+}
+
+impl Listener {
+    /// A listener of the plan.
+    pub fn new(name: Arc<str>, open: Arc<AtomicUsize>, stats: Arc<ListenerStats>, rules: Rules) -> Listener {
+        let rules = RefCell::new(Rc::new(rules));
+        Listener { name, open, stats, gone: Cell::new(false), cut: Cell::new(false), rules }
+    }
+
+    /// The rules for a request that begins now.
+    #[inline]
+    pub fn rules(&self) -> Rc<Rules> {
+        self.rules.borrow().clone()
+    }
+
+    /// What a connection between two requests needs of them; holding all of them would keep pools that have left.
+    pub fn limits(&self) -> (Limits, ListenerTimeouts) {
+        let rules = self.rules.borrow();
+        (rules.limits, rules.timeouts)
+    }
+
+    /// Open connections over all workers that there may be.
+    pub fn connections_max(&self) -> usize {
+        self.rules.borrow().connections_max
+    }
+
+    /// Requests that begin from now on follow these.
+    pub fn change(&self, rules: Rules) {
+        self.rules.replace(Rc::new(rules));
+    }
+}
+
+impl Rules {
+    /// The index of the numbers of requests that no route took.
+    #[inline]
+    pub fn unrouted(&self) -> RouteId {
+        self.pools.len()
+    }
+}
