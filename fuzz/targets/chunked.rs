@@ -83,7 +83,10 @@ fn read(bytes: &[u8]) -> Option<(Vec<u8>, usize)> {
                          content-range x-forwarded-for x-forwarded-proto x-forwarded-host te expect upgrade keep-alive \
                          proxy-connection authorization proxy-authorization cookie set-cookie";
         let token = !name.is_empty() && name.iter().all(|b| naive::is_token(*b));
-        if !token || forbidden.split(' ').any(|f| f.as_bytes() == name ) || naive::is_lookalike(&String::from_utf8_lossy(&name)) {
+        if !token
+            || forbidden.split(' ').any(|f| f.as_bytes() == name)
+            || naive::is_lookalike(&String::from_utf8_lossy(&name))
+        {
             return None;
         }
     }

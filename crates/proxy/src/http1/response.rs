@@ -104,7 +104,10 @@ impl<'h, 'b> Response<'h, 'b> {
                         self.dropped.set(i);
                     }
                 }
-                Kind::Upgrade if self.status == 101 && !fields::names_http2(field.value) => switches = true,
+                Kind::Upgrade if self.status == 101 && fields::names_http2(field.value) => {
+                    return Err(Reject::SwitchNotAsked);
+                }
+                Kind::Upgrade if self.status == 101 => switches = true,
                 Kind::Connection => {
                     options.read(field.value);
                     self.dropped.set(i);

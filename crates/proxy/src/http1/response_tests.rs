@@ -135,7 +135,7 @@ fn a_switch_is_taken_only_if_it_was_asked_for() {
     assert_eq!(body(switch, GET), Err(Reject::SwitchNotAsked));
     assert_eq!(body(switch, HEAD), Err(Reject::SwitchNotAsked));
     assert_eq!(read(switch, UPGRADE, |r| r.is_interim()), Ok(false));
-    for lines in ["", "Upgrade: h2c\r\n", "Connection: upgrade\r\n"] {
+    for lines in ["", "Upgrade: h2c\r\n", "Upgrade: x\r\nUpgrade: h2\r\n", "Connection: upgrade\r\n"] {
         let switch = format!("HTTP/1.1 101 Switching Protocols\r\n{lines}\r\n");
         assert_eq!(body(&switch, UPGRADE), Err(Reject::SwitchNotAsked), "{lines}");
     }
