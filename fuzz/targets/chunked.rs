@@ -7,7 +7,7 @@ mod naive;
 mod wire;
 
 use evenkeel_proxy::http1::Reject;
-use evenkeel_proxy::http1::chunked::Chunked;
+use evenkeel_proxy::http1::chunked::{Chunked, Keep};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {
@@ -32,7 +32,10 @@ fn decode<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> Result<Decoded, Rej
     let mut chunked = Chunked::default();
     let mut decoded = Decoded { content: vec![], used: 0, done: false };
     for piece in pieces {
-        decoded.used += chunked.advance(piece, |data| decoded.content.extend_from_slice(data))?;
+        let mut piece = piece.to_vec();
+        let taken = chunked.advance(&mut piece, Keep::Content)?;
+        decoded.used += taken.used;
+        decoded.content.extend_from_slice(&piece[..taken.kept]);
     }
     decoded.done = chunked.is_done();
     Ok(decoded)
@@ -76,10 +79,14 @@ fn read(bytes: &[u8]) -> Option<(Vec<u8>, usize)> {
         }
         let colon = line.iter().position(|b| *b == b':')?;
         let name = line[..colon].to_ascii_lowercase();
-        let forbidden = "content-length transfer-encoding host connection trailer content-encoding x-forwarded-for \
-                         x-forwarded-proto x-forwarded-host";
+        let forbidden = "content-length transfer-encoding host connection trailer content-encoding content-type \
+                         content-range x-forwarded-for x-forwarded-proto x-forwarded-host te expect upgrade keep-alive \
+                         proxy-connection authorization proxy-authorization cookie set-cookie";
         let token = !name.is_empty() && name.iter().all(|b| naive::is_token(*b));
-        if !token || forbidden.split(' ').any(|f| f.as_bytes() == name) {
+        if !token
+            || forbidden.split(' ').any(|f| f.as_bytes() == name)
+            || naive::is_lookalike(&String::from_utf8_lossy(&name))
+        {
             return None;
         }
     }

@@ -59,6 +59,27 @@ impl Head {
         self.fields.iter().filter(|line| !names.contains(&name_of(line))).cloned().collect()
     }
 
+    /// The fields, but for a framing that is spelled oddly; and that framing, spelled plainly.
+    pub fn plain_framing(&self) -> (Vec<Vec<u8>>, Option<Vec<u8>>) {
+        let (mut fields, mut anew) = (self.fields.clone(), None);
+        fields.retain(|line| {
+            let (name, value) = (name_of(line), value_of(line));
+            let digits = value.iter().position(|b| *b != b'0').map_or(&b"0"[..], |at| &value[at..]);
+            let (title, want) = match name.as_str() {
+                "content-length" => ("Content-Length: ", digits),
+                "transfer-encoding" => ("Transfer-Encoding: ", &b"chunked"[..]),
+                _ => return true,
+            };
+            let rest = &line[name.len()..];
+            if rest == [b":", want].concat() || rest == [b": ", want].concat() {
+                return true;
+            }
+            anew = Some([title.as_bytes(), want].concat());
+            false
+        });
+        (fields, anew)
+    }
+
     pub fn has(&self, name: &str) -> bool {
         !self.values(name).is_empty()
     }
@@ -79,6 +100,13 @@ impl Head {
 pub fn name_of(line: &[u8]) -> String {
     let name = line.split(|b| *b == b':').next().expect("there is one");
     String::from_utf8_lossy(name).to_ascii_lowercase()
+}
+
+/// Whether a name, in lower case, is one that a proxy answers for, but for underscores.
+pub fn is_lookalike(name: &str) -> bool {
+    let ours = "content-length transfer-encoding x-forwarded-for x-forwarded-proto x-forwarded-host keep-alive \
+                proxy-connection";
+    name.contains('_') && ours.split(' ').any(|o| o == name.replace('_', "-"))
 }
 
 /// Without the spaces and tabs around it.

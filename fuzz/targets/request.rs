@@ -122,13 +122,17 @@ fn forwarded(
     let mut dropped: Vec<String> = hop_by_hop.split(' ').map(String::from).collect();
     dropped.extend(head.nominated().into_iter().filter(|name| name != "upgrade"));
     let old = request.version == Version::V10;
-    if old {
+    let expects = head.values("expect");
+    assert!(old || expects.len() < 2 && expects.iter().all(|value| value.eq_ignore_ascii_case(b"100-continue")));
+    if old || request.body == Body::EMPTY {
         dropped.push("expect".into());
     }
     if from_field.is_none() {
         dropped.push("host".into());
     }
-    let mut fields = head.without(&dropped);
+    let (plain, framing) = head.plain_framing();
+    let mut fields = Head { first: vec![], fields: plain }.without(&dropped);
+    fields.retain(|field| !naive::is_lookalike(&naive::name_of(field)));
     // Of several Upgrade fields the last one counts, and it stays only if all of the switch is there.
     let wanted = !old && head.lists("connection", "upgrade") && request.body == Body::EMPTY;
     let last = fields.iter().rposition(|field| naive::name_of(field) == "upgrade");
@@ -143,6 +147,7 @@ fn forwarded(
     if from_field.is_none() {
         fields.insert(0, line("Host", host.unwrap_or(FORWARD.host_if_none.as_bytes())));
     }
+    fields.extend(framing);
     if kept.is_some() {
         fields.push(line("Connection", b"upgrade"));
     }

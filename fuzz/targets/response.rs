@@ -84,7 +84,9 @@ fn check_back(response: &Response<'_, '_>, asked: Asked, head: &Head, towards: T
     if never || towards.version == Version::V10 {
         dropped.push("transfer-encoding".into());
     }
-    let mut fields = head.without(&dropped);
+    let (plain, framing) = head.plain_framing();
+    let mut fields = Head { first: vec![], fields: plain }.without(&dropped);
+    fields.extend(framing.filter(|line| !dropped.contains(&naive::name_of(line))));
     let connection = match (response.status, towards.version, towards.keep_alive) {
         (101, ..) => Some("upgrade"),
         (..200, ..) | (_, Version::V11, true) => None,

@@ -88,6 +88,15 @@ impl Buf {
         self.end = self.end.min(self.start + n);
     }
 
+    /// Takes out `n` bytes behind the first `at`.
+    #[inline]
+    pub fn remove(&mut self, at: usize, n: usize) {
+        if n > 0 {
+            self.filled_mut().copy_within(at + n.., at);
+            self.end -= n;
+        }
+    }
+
     /// Appends bytes; `false`, and nothing done, if they do not fit.
     pub fn extend(&mut self, bytes: &[u8]) -> bool {
         let Some(room) = self.spare().get_mut(..bytes.len()) else { return false };

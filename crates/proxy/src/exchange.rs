@@ -6,6 +6,7 @@ use crate::client::Client;
 use crate::connection;
 use crate::fault::Fault;
 use crate::hash_key;
+use crate::http1::chunked::{Keep, Taken};
 use crate::http1::request::{Forward, Room};
 use crate::http1::response::{Asked, Towards};
 use crate::http1::{Body, FIELDS_MAX, Reject, Request, Version};
@@ -16,7 +17,7 @@ use crate::rules::Rules;
 use crate::stage;
 use crate::stats::{self, ErrorKind};
 use crate::stream::Stream;
-use crate::talk::{Answered, Talk, write_some};
+use crate::talk::{Answered, Talk, take_body, write_some};
 use crate::upstream::{self, Endpoint, WorkerPool};
 use evenkeel_balance::{Clock, Outcome, Slot};
 use evenkeel_config::plan::RouteTimeouts;
@@ -44,6 +45,8 @@ struct Opened<'r> {
     more_wanted: bool,
     asked: Asked,
     idempotent: bool,
+    /// Whether the endpoint's connection must not carry another request.
+    close: bool,
     timeouts: RouteTimeouts,
     /// The tick by which all must be over.
     deadline: u64,
@@ -135,7 +138,7 @@ fn open<'r>(
     let Some(route) = rules.router.find(request.host, request.path()) else {
         let why = format!("no route for host \"{}\" and path \"{}\"", request.host, request.path());
         let head_only = request.is_head();
-        let used = head_len + body.advance(&buf.filled()[head_len..])?;
+        let used = head_len + body.advance(&mut buf.filled_mut()[head_len..], Keep::Content)?.used;
         buf.consume(used);
         record.count_in(used);
         return Ok(Err(NoRoute { why, keep_alive: keep_alive && body.is_done(), head_only }));
@@ -147,7 +150,7 @@ fn open<'r>(
 
     let mut head = worker.scratch();
     let (client_text, host_if_none) = (client.ip_text(), &*pool.name);
-    let close = pool.limits.get().idle_per_endpoint == 0;
+    let close = pool.limits.get().idle_per_endpoint == 0 || request.body_may_be_overlooked();
     request.write(&Forward { client: client_text, scheme: "http", host_if_none, close }, &mut head);
     let more_wanted = request.keep_alive;
     let asked = Asked { head: request.is_head(), upgrade: request.upgrade };
@@ -158,11 +161,12 @@ fn open<'r>(
     if !fits {
         return Err(Reject::HeadTooLarge);
     }
-    let send = new_len + body.advance(&buf.filled()[new_len..])?;
-    record.count_in(head_len + send - new_len);
+    let Taken { used, kept } = take_body(buf, new_len, &mut body, Keep::Framed)?;
+    record.count_in(head_len + used);
     let timeouts = rules.plan.routes[route].timeouts;
     let deadline = timeouts.request.map_or(u64::MAX, |limit| client.timer.tick_after(limit));
-    Ok(Ok(Opened { pool, key, towards, more_wanted, asked, idempotent, timeouts, deadline, body, send }))
+    let send = new_len + kept;
+    Ok(Ok(Opened { pool, key, towards, more_wanted, asked, idempotent, close, timeouts, deadline, body, send }))
 }
 
 /// Finds an endpoint for the request. One that cannot be connected to is passed over for another, once.
@@ -257,7 +261,7 @@ async fn at_endpoint(
             Ok(answered) => {
                 ticket.end(answered.outcome);
                 endpoint.stats.requests[stats::class(record.status.get())].add(1);
-                if answered.reusable && opened.body.is_done() {
+                if answered.reusable && opened.body.is_done() && !opened.close {
                     pool.keep_idle(&endpoint, stream, worker.clock.now());
                 }
                 return Tried::Answered(answered);

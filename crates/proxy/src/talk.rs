@@ -5,6 +5,7 @@ use crate::buffer::Buf;
 use crate::client::Client;
 use crate::deadline::Elapsed;
 use crate::fault::Fault;
+use crate::http1::chunked::{Keep, Taken};
 use crate::http1::request::Room;
 use crate::http1::response::{Asked, Towards};
 use crate::http1::{self, Body, FIELDS_MAX, Limits, Reject, Response, Version};
@@ -66,8 +67,8 @@ struct Ready {
     answered: Answered,
     interim: bool,
     switch: bool,
-    /// Whether the framing of chunks is taken away for an HTTP/1.0 client.
-    strip: bool,
+    /// The content alone for an HTTP/1.0 client, who knows no chunks.
+    keep: Keep,
     /// Bytes at the front of the buffer that go to the client.
     send: usize,
 }
@@ -171,10 +172,10 @@ impl Talk<'_, '_> {
             if buf.is_empty() {
                 return Err(Fault::ClientGone);
             }
-            let used = body.advance(buf.filled()).map_err(Fault::Request)?;
+            let Taken { used, kept } = take_body(&mut buf, 0, body, Keep::Framed).map_err(Fault::Request)?;
             self.record.count_in(used);
-            if used < buf.len() {
-                out.put_behind(split_behind(&mut buf, used));
+            if kept < buf.len() {
+                out.put_behind(split_behind(&mut buf, kept));
             }
             self.expect(Phase::Head, self.timeouts.response);
             if self.upstream.write_all(&mut buf).await.is_err() {
@@ -223,6 +224,7 @@ impl Talk<'_, '_> {
         let response = Response::parse(&buf.filled()[..head_len], &mut room, self.asked, &RESPONSE_LIMITS)?;
         let until_close = response.body == Body::UntilClose;
         let strip = self.towards.version == Version::V10 && matches!(response.body, Body::Chunked(_));
+        let keep = if strip { Keep::Content } else { Keep::Framed };
         let keep_alive = self.towards.keep_alive && !until_close && !strip && !self.client.is_ending();
         let towards = Towards { keep_alive, ..self.towards };
         let (interim, switch) = (response.is_interim(), response.status == 101);
@@ -234,7 +236,7 @@ impl Talk<'_, '_> {
         let mut new_len = head_len;
         if interim && self.towards.version == Version::V10 {
             buf.consume(head_len);
-            return Ok(Ready { body, answered, interim, switch, strip, send: 0 });
+            return Ok(Ready { body, answered, interim, switch, keep, send: 0 });
         }
         if !response.is_as_sent(towards) {
             let mut head = worker.scratch();
@@ -248,15 +250,14 @@ impl Talk<'_, '_> {
         }
         let mut send = new_len;
         if !interim && !switch {
-            send +=
-                if strip { strip_chunks(buf, new_len, &mut body)? } else { body.advance(&buf.filled()[new_len..])? };
+            send += take_body(buf, new_len, &mut body, keep)?.kept;
         }
-        Ok(Ready { body, answered, interim, switch, strip, send })
+        Ok(Ready { body, answered, interim, switch, keep, send })
     }
 
     /// Sends the final response.
     async fn relay(&self, ticket: &mut InFlight<'_>, mut buf: Buf, ready: Ready) -> Result<Ended, Fault> {
-        let Ready { mut body, mut answered, switch, strip, send, .. } = ready;
+        let Ready { mut body, mut answered, switch, keep, send, .. } = ready;
         let now = self.client.worker.clock.now();
         ticket.answered(now);
         self.record.ttfb_ns.set(Some(now.since(self.record.began)));
@@ -268,7 +269,7 @@ impl Talk<'_, '_> {
         answered.reusable &= send == buf.len();
         buf.truncate(send);
         // Where only the close tells the client of the end, a cut must not look like one.
-        let by_close = (strip || body == Body::UntilClose) && !body.is_done();
+        let by_close = (keep == Keep::Content || body == Body::UntilClose) && !body.is_done();
         if by_close {
             self.client.stream.reset_on_close(true);
         }
@@ -304,13 +305,9 @@ impl Talk<'_, '_> {
             if buf.is_empty() {
                 return Err(Fault::CutShort);
             }
-            let used = match strip {
-                true => strip_chunks(&mut buf, 0, &mut body),
-                false => body.advance(buf.filled()),
-            };
-            let used = used.map_err(Fault::Response)?;
-            answered.reusable &= used == buf.len();
-            buf.truncate(used);
+            let Taken { kept, .. } = take_body(&mut buf, 0, &mut body, keep).map_err(Fault::Response)?;
+            answered.reusable &= kept == buf.len();
+            buf.truncate(kept);
         }
         if by_close {
             self.client.stream.reset_on_close(false);
@@ -400,15 +397,11 @@ fn split_behind(buf: &mut Buf, at: usize) -> Buf {
     behind
 }
 
-/// Takes the framing out of the chunks behind the first `at` bytes; returns how many bytes of content are left there.
-/// Behind those stays what is not part of the body.
-fn strip_chunks(buf: &mut Buf, at: usize, body: &mut Body) -> Result<usize, Reject> {
-    let Body::Chunked(chunked) = body else { return Ok(0) };
-    let mut content = Vec::with_capacity(buf.len() - at);
-    let used = chunked.advance(&buf.filled()[at..], |data| content.extend_from_slice(data))?;
-    let (len, end) = (buf.len(), at + content.len());
-    buf.filled_mut()[at..end].copy_from_slice(&content);
-    buf.filled_mut().copy_within(at + used.., end);
-    buf.truncate(len - (used - content.len()));
-    Ok(content.len())
+/// Takes what belongs to the body from behind the first `at` bytes. Of it, only what is to be kept stays there, before
+/// what is not part of the body.
+#[inline]
+pub fn take_body(buf: &mut Buf, at: usize, body: &mut Body, keep: Keep) -> Result<Taken, Reject> {
+    let taken = body.advance(&mut buf.filled_mut()[at..], keep)?;
+    buf.remove(at + taken.kept, taken.used - taken.kept);
+    Ok(taken)
 }

@@ -151,7 +151,7 @@ fn every_end_has_its_line() {
         ("GET /refused", "b", "", 502, "SC"),
         ("GET /drained", "c", "", 503, "PR"),
         ("GET /lost", "d", "", 404, "PR"),
-        ("CONNECT /", "a", "", 405, "PR"),
+        ("CONNECT /", "a", "", 501, "PR"),
         ("POST /slow", "a", "Content-Length: 5\r\n", 408, "cR"),
         ("GET /repeated", "a", "Host: a\r\n", 400, "PR"),
         ("GET /bare-lf", "a", "A: b\n\r\n", 400, "PR"),

@@ -167,8 +167,9 @@ fn bodies_with_a_length_pass_both_ways() {
 }
 
 #[test]
-fn chunks_pass_both_ways_as_they_came_with_extensions_and_trailers() {
+fn chunks_pass_both_ways_as_they_came_with_trailers_and_without_extensions() {
     let endpoint = Endpoint::answering(|request| {
+        assert!(!text(&request.wire).contains(';'), "no extension goes on");
         let mut response = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n".to_vec();
         response.extend_from_slice(&request.wire);
         response
@@ -184,7 +185,8 @@ fn chunks_pass_both_ways_as_they_came_with_extensions_and_trailers() {
     ] {
         client.send(format!("POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n{chunks}"));
         let response = client.response();
-        assert!(response.wire == chunks.as_bytes(), "{:.200}", text(&response.wire));
+        let want = chunks.replace(";a=\"b;c\";d", "").replace("1;", "1").replace("000;last", "000");
+        assert!(response.wire == want.as_bytes(), "{:.200}", text(&response.wire));
         assert_eq!(response.field("transfer-encoding"), Some("chunked"));
     }
     client.is_quiet();
@@ -276,7 +278,7 @@ fn refused_requests_get_their_status_and_a_close() {
         ("GET / HTTP/1.1\r\n\r\n", 400, "Host is missing"),
         ("GET / HTTP/1.1\nHost: a\n\n", 400, "a line ends in a bare LF"),
         ("GET / HTTP/3.0\r\nHost: a\r\n\r\n", 505, "only HTTP/1.0 and HTTP/1.1 are spoken here"),
-        ("CONNECT a:1 HTTP/1.1\r\nHost: a:1\r\n\r\n", 405, "CONNECT is not allowed"),
+        ("CONNECT a:1 HTTP/1.1\r\nHost: a:1\r\n\r\n", 501, "CONNECT is not served here"),
         (
             "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: gzip\r\n\r\n",
             501,

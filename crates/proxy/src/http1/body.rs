@@ -1,6 +1,7 @@
 //! How much of these bytes is body? [`Body`], the framing of one message.
 
-use super::{Reject, chunked::Chunked};
+use super::Reject;
+use super::chunked::{Chunked, Keep, Taken};
 
 /// What is still to come of a body.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,21 +28,22 @@ impl Body {
         }
     }
 
-    /// Takes as much of `input` as belongs to the body; returns the number of bytes.
+    /// Takes as many of `bytes` as belong to the body and moves those to be kept to the front.
     ///
     /// # Errors
     /// A malformed chunk or trailer.
     #[inline]
-    pub fn advance(&mut self, input: &[u8]) -> Result<usize, Reject> {
-        match self {
+    pub fn advance(&mut self, bytes: &mut [u8], keep: Keep) -> Result<Taken, Reject> {
+        let used = match self {
             Body::Length(left) => {
-                let take = usize::try_from(*left).unwrap_or(usize::MAX).min(input.len());
+                let take = usize::try_from(*left).unwrap_or(usize::MAX).min(bytes.len());
                 *left -= take as u64;
-                Ok(take)
+                take
             }
-            Body::Chunked(chunked) => chunked.advance(input, |_| ()),
-            Body::UntilClose => Ok(input.len()),
-        }
+            Body::Chunked(chunked) => return chunked.advance(bytes, keep),
+            Body::UntilClose => bytes.len(),
+        };
+        Ok(Taken { used, kept: used })
     }
 
     /// Whether the body may end here because the sender closed.

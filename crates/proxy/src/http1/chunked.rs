@@ -1,9 +1,11 @@
 //! Where does a chunked body end? A decoder that takes any split of the bytes (RFC 9112 section 7.1).
 //!
-//! It passes bytes through or picks out the data; either way every byte is checked, so that both sides of the proxy
-//! agree about the end.
+//! It keeps the chunks or only their content; either way every byte is checked, so that both sides of the proxy agree
+//! about the end. Extensions never go on: nobody needs them, and readers that skip them in different ways disagree about
+//! where a chunk begins.
 
 use super::Reject;
+use super::fields::{self, Kind};
 
 /// Bytes of chunk extensions in one body. Nobody uses them; attackers do, to make a server read for ever.
 const EXTENSIONS_MAX: u32 = 16 * 1024;
@@ -12,20 +14,20 @@ const TRAILERS_MAX: u32 = 16 * 1024;
 /// Hexadecimal digits of a chunk size: 2^60 bytes are enough for anybody, and 64 bits cannot overflow.
 const SIZE_DIGITS_MAX: u8 = 15;
 
-/// Trailer fields that would change where a message ends, where it goes or whom it comes from, if a later reader merged
-/// them into the head.
-const NOT_IN_TRAILERS: [&[u8]; 9] = [
-    b"content-length",
-    b"transfer-encoding",
-    b"host",
-    b"connection",
-    b"trailer",
-    b"content-encoding",
-    b"x-forwarded-for",
-    b"x-forwarded-proto",
-    b"x-forwarded-host",
+/// Trailer fields that would change who asks or what the content is, if a later reader merged them into the head (RFC 9110
+/// section 6.5.1); beside them, all that a proxy cares about in a head.
+const NOT_IN_TRAILERS: [&str; 8] = [
+    "trailer",
+    "authorization",
+    "proxy-authorization",
+    "cookie",
+    "set-cookie",
+    "content-encoding",
+    "content-type",
+    "content-range",
 ];
-const NAME_KEPT: usize = 18;
+/// Longer than any name that is looked for.
+const NAME_KEPT: usize = 20;
 
 /// The state of one chunked body.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -39,6 +41,23 @@ pub struct Chunked {
     /// The start of the current trailer's name, lower case.
     name: [u8; NAME_KEPT],
     name_len: u8,
+}
+
+/// Which bytes of a body are to be kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Keep {
+    /// Content and framing, without the extensions of chunks.
+    Framed,
+    /// The content alone.
+    Content,
+}
+
+/// How many bytes a body took, and how many of them are left at their front.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub struct Taken {
+    pub used: usize,
+    pub kept: usize,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -65,29 +84,36 @@ impl Chunked {
         self.state == State::Done
     }
 
-    /// Takes as much of `input` as belongs to the body and calls `data` with each piece of content; returns the number
-    /// of bytes taken.
+    /// Takes as many of `bytes` as belong to the body and moves those to be kept to the front.
     ///
     /// # Errors
     /// A byte that cannot stand there.
     #[inline]
-    pub fn advance(&mut self, input: &[u8], mut data: impl FnMut(&[u8])) -> Result<usize, Reject> {
-        let mut at = 0;
-        while at < input.len() && self.state != State::Done {
-            if self.state == State::Data {
-                let take = usize::try_from(self.left).unwrap_or(usize::MAX).min(input.len() - at);
-                data(&input[at..at + take]);
-                at += take;
+    pub fn advance(&mut self, bytes: &mut [u8], keep: Keep) -> Result<Taken, Reject> {
+        let (mut used, mut kept) = (0, 0);
+        while used < bytes.len() && self.state != State::Done {
+            let from = used;
+            let keeps = if self.state == State::Data {
+                let take = usize::try_from(self.left).unwrap_or(usize::MAX).min(bytes.len() - used);
+                used += take;
                 self.left -= take as u64;
                 if self.left == 0 {
                     self.state = State::DataCr;
                 }
+                true
             } else {
-                self.byte(input[at])?;
-                at += 1;
+                self.byte(bytes[used])?;
+                used += 1;
+                keep == Keep::Framed && self.state != State::Extension
+            };
+            if keeps {
+                if kept < from {
+                    bytes.copy_within(from..used, kept);
+                }
+                kept += used - from;
             }
         }
-        Ok(at)
+        Ok(Taken { used, kept })
     }
 
     fn byte(&mut self, b: u8) -> Result<(), Reject> {
@@ -98,9 +124,9 @@ impl Chunked {
                 self.digits += 1;
                 State::Size
             }
-            (State::Size, b';') if self.digits > 0 => State::Extension,
             (State::Size, b'\r') if self.digits > 0 => State::SizeLf,
             (State::Extension, b'\r') => State::SizeLf,
+            (State::Size, b';') if self.digits > 0 => State::Extension,
             (State::Extension, b'\t' | b' '..=b'~' | 0x80..) => {
                 self.extensions += 1;
                 if self.extensions > EXTENSIONS_MAX {
@@ -132,7 +158,8 @@ impl Chunked {
         self.state = match (self.state, b) {
             (State::TrailerName, b':') => {
                 let name = &self.name[..usize::from(self.name_len).min(NAME_KEPT)];
-                if NOT_IN_TRAILERS.contains(&name) {
+                let name = std::str::from_utf8(name).unwrap_or_default();
+                if fields::kind(name) != Kind::Other || NOT_IN_TRAILERS.contains(&name) {
                     return Err(Reject::Trailer);
                 }
                 self.name_len = 0;
@@ -163,10 +190,16 @@ fn is_token(b: u8) -> bool {
 mod tests {
     use super::*;
 
+    fn take(input: &[u8], keep: Keep) -> Result<(Vec<u8>, usize, bool), Reject> {
+        let (mut body, mut bytes) = (Chunked::default(), input.to_vec());
+        let Taken { used, kept } = body.advance(&mut bytes, keep)?;
+        assert_eq!(&bytes[used..], &input[used..], "what is behind the body stays where it is");
+        bytes.truncate(kept);
+        Ok((bytes, used, body.is_done()))
+    }
+
     fn decode(input: &[u8]) -> Result<(Vec<u8>, usize, bool), Reject> {
-        let (mut body, mut out) = (Chunked::default(), Vec::new());
-        let used = body.advance(input, |d| out.extend_from_slice(d))?;
-        Ok((out, used, body.is_done()))
+        take(input, Keep::Content)
     }
 
     #[test]
@@ -175,6 +208,16 @@ mod tests {
         assert_eq!(decode(wire), Ok((b"hello, the world".to_vec(), wire.len() - 3, true)));
         assert_eq!(decode(b"0\r\n\r\n"), Ok((vec![], 5, true)));
         assert_eq!(decode(b"3\r\nab"), Ok((b"ab".to_vec(), 5, false)));
+    }
+
+    #[test]
+    fn framed_bytes_stay_as_they_came_but_for_extensions() {
+        for wire in ["5\r\nhello\r\n000\r\nEtag: 1\r\n\r\n", "A\r\n0123456789\r\n0\r\n\r\n", "5\r\nhel"] {
+            assert_eq!(take(wire.as_bytes(), Keep::Framed).map(|t| t.0), Ok(wire.as_bytes().to_vec()));
+        }
+        let wire = b"5;a=\"b;c\" ; d\r\nhello\r\n1;\r\n;\r\n0;last\r\nEtag: 1;x\r\n\r\nGET";
+        let want = b"5\r\nhello\r\n1\r\n;\r\n0\r\nEtag: 1;x\r\n\r\n";
+        assert_eq!(take(wire, Keep::Framed), Ok((want.to_vec(), wire.len() - 3, true)));
     }
 
     #[test]
@@ -203,6 +246,10 @@ mod tests {
             "0\r\nContent-Length: 5\r\n\r\n",
             "0\r\nHOST: a\r\n\r\n",
             "0\r\nA: b\r\nX-Forwarded-For: 127.0.0.1\r\n\r\n",
+            "0\r\nTransfer_Encoding: chunked\r\n\r\n",
+            "0\r\nExpect: 100-continue\r\n\r\n",
+            "0\r\nSet-Cookie: a=b\r\n\r\n",
+            "0\r\nProxy-Authorization: a\r\n\r\n",
             "0\r\n a: b\r\n\r\n",
             "0\r\nab\r\n\r\n",
             "0\r\na : b\r\n\r\n",

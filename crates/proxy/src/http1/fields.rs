@@ -24,6 +24,8 @@ pub enum Kind {
     HopByHop,
     /// `X-Forwarded-For`, `X-Forwarded-Proto`, `X-Forwarded-Host`: ours to write.
     Forwarded,
+    /// One of these but for underscores, which CGI and its heirs cannot tell from hyphens.
+    Lookalike,
 }
 
 /// Classifies a field by its name.
@@ -43,6 +45,7 @@ pub fn kind(name: &str) -> Kind {
         16 if is("x-forwarded-host") => Kind::Forwarded,
         17 if is("transfer-encoding") => Kind::TransferEncoding,
         17 if is("x-forwarded-proto") => Kind::Forwarded,
+        10..=17 if name.as_bytes().contains(&b'_') && kind(&name.replace('_', "-")) != Kind::Other => Kind::Lookalike,
         _ => Kind::Other,
     }
 }
@@ -128,14 +131,48 @@ pub fn list(value: &[u8]) -> impl Iterator<Item = &[u8]> {
     value.split(|&b| b == b',').map(<[u8]>::trim_ascii).filter(|token| !token.is_empty())
 }
 
+/// Whether an `Upgrade` names HTTP/2: a tunnel that speaks it would carry requests that nobody routed or counted.
+pub fn names_http2(upgrade: &[u8]) -> bool {
+    list(upgrade).any(|protocol| protocol.to_ascii_lowercase().starts_with(b"h2"))
+}
+
 /// The lengths that `Content-Length` and `Transfer-Encoding` fields state, with all that is ambiguous refused.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Framing {
     length: Option<u64>,
     chunked: bool,
+    odd: bool,
 }
 
 impl Framing {
+    /// Takes a field of a head, which is one of the two; whether it goes on as it came. One that is spelled in a way that
+    /// some reader may stumble over (tabs, leading zeros, `CHUNKED`) does not: [`odd`](Self::odd) says what does.
+    ///
+    /// # Errors
+    /// As [`length`](Self::length) and [`transfer_encoding`](Self::transfer_encoding).
+    #[inline]
+    pub fn take(&mut self, head: &[u8], kind: Kind, field: &Header<'_>) -> Result<bool, Reject> {
+        let value = field.value;
+        let plain = if kind == Kind::ContentLength {
+            self.length(value)?;
+            value[0] != b'0' || value.len() == 1
+        } else {
+            self.transfer_encoding(value)?;
+            value == b"chunked"
+        };
+        let behind = &head[place(head, field) + field.name.len()..];
+        let behind = behind.strip_prefix(b": ").or(behind.strip_prefix(b":")).unwrap_or(behind);
+        let plain = plain && behind.strip_prefix(value).is_some_and(|rest| rest.starts_with(b"\r"));
+        self.odd |= !plain;
+        Ok(plain)
+    }
+
+    /// What is to be written in the place of fields that do not go on as they came.
+    #[inline]
+    pub fn odd(self, stated: Stated) -> Stated {
+        if self.odd { stated } else { Stated::Nothing }
+    }
+
     /// Takes a `Content-Length`.
     ///
     /// # Errors
@@ -192,11 +229,29 @@ pub enum Stated {
     Nothing,
 }
 
+impl Stated {
+    /// Appends the field that states it.
+    #[inline]
+    pub fn write(self, out: &mut Vec<u8>) {
+        match self {
+            Stated::Nothing => {}
+            Stated::Chunked => out.extend_from_slice(b"Transfer-Encoding: chunked\r\n"),
+            Stated::Length(n) => out.extend_from_slice(format!("Content-Length: {n}\r\n").as_bytes()),
+        }
+    }
+}
+
+/// Where in its head a field begins.
+#[inline]
+fn place(head: &[u8], field: &Header<'_>) -> usize {
+    field.name.as_ptr() as usize - head.as_ptr() as usize
+}
+
 /// Copies the fields that go on, in runs of the original bytes: case, order and spacing stay. `head` is the whole head,
 /// and `fields` point into it.
 #[inline]
 pub fn copy_kept(head: &[u8], fields: &[Header<'_>], dropped: &Dropped, out: &mut Vec<u8>) {
-    let at = |i: usize| fields[i].name.as_ptr() as usize - head.as_ptr() as usize;
+    let at = |i: usize| place(head, &fields[i]);
     let end = head.len() - 2;
     let mut run = if fields.is_empty() { end } else { at(0) };
     if !dropped.is_empty() {

@@ -4,6 +4,7 @@ use super::fields::{self, Dropped, Framing, Kind, Options, Stated};
 use super::{Body, FIELDS_MAX, Limits, Reject, Version, chunked::Chunked, leading_empty_lines};
 use httparse::Header;
 use std::mem::MaybeUninit;
+use std::net::Ipv6Addr;
 
 /// Room for the fields of one head, on the stack.
 pub type Room<'b> = [MaybeUninit<Header<'b>>; FIELDS_MAX];
@@ -27,6 +28,8 @@ pub struct Request<'h, 'b> {
     pub body: Body,
     /// Whether a `Host` field goes on that names it.
     host_kept: bool,
+    /// The framing to be written, if its field does not go on as it came.
+    framing: Stated,
     head: &'b [u8],
     fields: &'h [Header<'b>],
     dropped: Dropped,
@@ -78,6 +81,7 @@ impl<'h, 'b> Request<'h, 'b> {
             upgrade: false,
             body: Body::EMPTY,
             host_kept: false,
+            framing: Stated::Nothing,
             head,
             fields: headers,
             dropped: Dropped::default(),
@@ -90,9 +94,10 @@ impl<'h, 'b> Request<'h, 'b> {
     #[inline]
     fn read_fields(&mut self) -> Result<(), Reject> {
         let (mut framing, mut options) = (Framing::default(), Options::default());
-        let (mut host, mut upgrade) = (None, None);
+        let (mut host, mut upgrade, mut expect) = (None, None, None);
         for (i, field) in self.fields.iter().enumerate() {
-            match fields::kind(field.name) {
+            let kind = fields::kind(field.name);
+            match kind {
                 Kind::Other => continue,
                 Kind::Host if host.is_some() => return Err(Reject::HostRepeated),
                 Kind::Host => {
@@ -102,8 +107,11 @@ impl<'h, 'b> Request<'h, 'b> {
                         self.dropped.set(i);
                     }
                 }
-                Kind::ContentLength => framing.length(field.value)?,
-                Kind::TransferEncoding => framing.transfer_encoding(field.value)?,
+                Kind::ContentLength | Kind::TransferEncoding => {
+                    if !framing.take(self.head, kind, field)? {
+                        self.dropped.set(i);
+                    }
+                }
                 Kind::Upgrade => {
                     upgrade = Some(i);
                     self.dropped.set(i);
@@ -114,8 +122,12 @@ impl<'h, 'b> Request<'h, 'b> {
                 }
                 // HTTP/1.0 knows no interim responses (RFC 9110 section 10.1.1).
                 Kind::Expect if self.version == Version::V10 => self.dropped.set(i),
-                Kind::Expect => {}
-                Kind::HopByHop | Kind::Forwarded => self.dropped.set(i),
+                // One that nobody here knows might be met by an endpoint, and then not by the next.
+                Kind::Expect if expect.is_some() || !field.value.eq_ignore_ascii_case(b"100-continue") => {
+                    return Err(Reject::Expectation);
+                }
+                Kind::Expect => expect = Some(i),
+                Kind::HopByHop | Kind::Forwarded | Kind::Lookalike => self.dropped.set(i),
             }
         }
         if options.nominates {
@@ -128,19 +140,23 @@ impl<'h, 'b> Request<'h, 'b> {
             None => "",
         };
         self.host_kept = !self.host.is_empty();
-        self.body = match framing.stated(self.version)? {
+        let stated = framing.stated(self.version)?;
+        self.framing = framing.odd(stated);
+        self.body = match stated {
             Stated::Chunked => Body::Chunked(Chunked::default()),
             Stated::Length(n) => Body::Length(n),
             Stated::Nothing => Body::EMPTY,
         };
+        if let Some(i) = expect.filter(|_| self.body == Body::EMPTY) {
+            // Nothing to be continued with; endpoints that answer 100 nevertheless confuse clients that did not mean it.
+            self.dropped.set(i);
+        }
         self.keep_alive = match self.version {
             Version::V11 => !options.close,
             Version::V10 => options.keep_alive && !options.close,
         };
         if let Some(i) = upgrade.filter(|_| options.upgrade && self.version == Version::V11) {
-            // A tunnel that speaks HTTP/2 would carry requests that nobody routed or counted.
-            let http2 = fields::list(self.fields[i].value).any(|p| p.to_ascii_lowercase().starts_with(b"h2"));
-            self.upgrade = !http2 && self.body == Body::EMPTY;
+            self.upgrade = !fields::names_http2(self.fields[i].value) && self.body == Body::EMPTY;
             if self.upgrade {
                 self.dropped.unset(i);
             }
@@ -220,6 +236,12 @@ impl<'h, 'b> Request<'h, 'b> {
         matches!(self.method, "GET" | "HEAD" | "PUT" | "DELETE" | "OPTIONS" | "TRACE")
     }
 
+    /// Whether the content has no meaning for the method (RFC 9110 sections 9.3.1, 9.3.2, 9.3.5, 9.3.8). An endpoint
+    /// that does not even read it takes it for the next request, unless its connection carries no other.
+    pub fn body_may_be_overlooked(&self) -> bool {
+        self.body != Body::EMPTY && matches!(self.method, "GET" | "HEAD" | "DELETE" | "TRACE")
+    }
+
     /// Whether the response has no body whatever its head says.
     pub fn is_head(&self) -> bool {
         self.method == "HEAD"
@@ -239,6 +261,7 @@ impl<'h, 'b> Request<'h, 'b> {
             put("\r\n");
         }
         fields::copy_kept(self.head, self.fields, &self.dropped, out);
+        self.framing.write(out);
         let mut put = |s: &str| out.extend_from_slice(s.as_bytes());
         if self.upgrade {
             put("Connection: upgrade\r\n");
@@ -271,8 +294,8 @@ const HOST_MAX: usize = 512;
 
 /// What a host's name may be made of (RFC 3986 section 3.2.2).
 const IN_NAME: [bool; 256] = table(b"-._~%!$&'()*+,;=");
-/// What an address in brackets may be made of, with a zone.
-const IN_BRACKETS: [bool; 256] = table(b"-._~%:");
+/// What the zone of an address may be made of (RFC 6874).
+const IN_ZONE: [bool; 256] = table(b"-._~%");
 
 const fn table(others: &[u8]) -> [bool; 256] {
     let mut table = [false; 256];
@@ -292,19 +315,42 @@ const fn table(others: &[u8]) -> [bool; 256] {
 /// A host with an optional port: no user, no spaces, no path, and nothing that two readers could split differently.
 #[inline]
 fn valid_host(value: &[u8]) -> Option<&str> {
-    let all = |part: &[u8], table: &[bool; 256]| !part.is_empty() && part.iter().all(|&b| table[usize::from(b)]);
     let (fits, port) = match value.strip_prefix(b"[") {
         None => {
             let end = memchr::memchr(b':', value).unwrap_or(value.len());
-            (all(&value[..end], &IN_NAME), &value[end..])
+            (made_of(&value[..end], &IN_NAME), &value[end..])
         }
         Some(rest) => {
             let end = memchr::memchr(b']', rest)?;
-            (all(&rest[..end], &IN_BRACKETS), &rest[end + 1..])
+            (is_address(&rest[..end]), &rest[end + 1..])
         }
     };
-    let port_fits = port.is_empty() || port[0] == b':' && port[1..].iter().all(u8::is_ascii_digit);
-    (fits && port_fits && value.len() <= HOST_MAX).then(|| std::str::from_utf8(value).ok())?
+    (fits && is_port(port) && value.len() <= HOST_MAX).then(|| std::str::from_utf8(value).ok())?
+}
+
+fn made_of(part: &[u8], table: &[bool; 256]) -> bool {
+    !part.is_empty() && part.iter().all(|&b| table[usize::from(b)])
+}
+
+/// What may stand in brackets: an IPv6 address, with or without a zone.
+#[cold]
+fn is_address(text: &[u8]) -> bool {
+    let end = memchr::memchr(b'%', text).unwrap_or(text.len());
+    let (address, zone) = text.split_at(end);
+    let zone_fits = zone.is_empty() || zone.strip_prefix(b"%25").is_some_and(|zone| made_of(zone, &IN_ZONE));
+    zone_fits && std::str::from_utf8(address).is_ok_and(|address| address.parse::<Ipv6Addr>().is_ok())
+}
+
+/// Nothing, or a colon and up to 65535; RFC 3986 section 3.2.3 allows a colon alone.
+#[inline]
+fn is_port(text: &[u8]) -> bool {
+    match text {
+        [] => true,
+        [b':', digits @ ..] if digits.len() <= 5 && digits.iter().all(u8::is_ascii_digit) => {
+            digits.iter().fold(0, |n, d| n * 10 + u32::from(d - b'0')) <= 65535
+        }
+        _ => false,
+    }
 }
 
 #[cfg(test)]

@@ -19,6 +19,8 @@ pub struct Response<'h, 'b> {
     head: &'b [u8],
     fields: &'h [Header<'b>],
     dropped: Dropped,
+    /// The framing to be written, if its field does not go back as it came.
+    framing: Stated,
 }
 
 /// What of the request decides how its response is read.
@@ -83,6 +85,7 @@ impl<'h, 'b> Response<'h, 'b> {
             head,
             fields: headers,
             dropped: Dropped::default(),
+            framing: Stated::Nothing,
         };
         response.read_fields(asked)?;
         Ok(response)
@@ -91,12 +94,20 @@ impl<'h, 'b> Response<'h, 'b> {
     #[inline]
     fn read_fields(&mut self, asked: Asked) -> Result<(), Reject> {
         let (mut framing, mut options) = (Framing::default(), Options::default());
+        let mut switches = false;
         for (i, field) in self.fields.iter().enumerate() {
-            match fields::kind(field.name) {
-                Kind::Other | Kind::Host | Kind::Expect | Kind::Forwarded => continue,
-                Kind::ContentLength => framing.length(field.value)?,
-                Kind::TransferEncoding => framing.transfer_encoding(field.value)?,
-                Kind::Upgrade if self.status == 101 => {}
+            let kind = fields::kind(field.name);
+            match kind {
+                Kind::Other | Kind::Host | Kind::Expect | Kind::Forwarded | Kind::Lookalike => continue,
+                Kind::ContentLength | Kind::TransferEncoding => {
+                    if !framing.take(self.head, kind, field)? {
+                        self.dropped.set(i);
+                    }
+                }
+                Kind::Upgrade if self.status == 101 && fields::names_http2(field.value) => {
+                    return Err(Reject::SwitchNotAsked);
+                }
+                Kind::Upgrade if self.status == 101 => switches = true,
                 Kind::Connection => {
                     options.read(field.value);
                     self.dropped.set(i);
@@ -107,10 +118,11 @@ impl<'h, 'b> Response<'h, 'b> {
         if options.nominates {
             fields::drop_nominated(self.fields, &mut self.dropped);
         }
-        if self.status == 101 && !asked.upgrade {
+        if self.status == 101 && !(asked.upgrade && switches) {
             return Err(Reject::SwitchNotAsked);
         }
         let stated = framing.stated(self.version)?;
+        self.framing = framing.odd(stated);
         if self.status < 200 || self.status == 204 {
             // They never have a body (RFC 9110 sections 15.2 and 15.3.5): what promises one would mislead a reader.
             self.drop_framing();
@@ -132,6 +144,7 @@ impl<'h, 'b> Response<'h, 'b> {
 
     #[cold]
     fn drop_framing(&mut self) {
+        self.framing = Stated::Nothing;
         for (i, field) in self.fields.iter().enumerate() {
             if matches!(fields::kind(field.name), Kind::ContentLength | Kind::TransferEncoding) {
                 self.dropped.set(i);
@@ -157,6 +170,8 @@ impl<'h, 'b> Response<'h, 'b> {
             && self.dropped.is_empty()
             && towards == (Towards { version: Version::V11, keep_alive: true })
             && self.status != 101
+            // Some leave out the space before a reason that they have not, which not all readers take.
+            && self.head.get(12) == Some(&b' ')
     }
 
     /// Appends the head that goes back to the client. Towards an HTTP/1.0 client, who knows
@@ -177,6 +192,9 @@ impl<'h, 'b> Response<'h, 'b> {
             fields::copy_kept(self.head, self.fields, &dropped, out);
         } else {
             fields::copy_kept(self.head, self.fields, &self.dropped, out);
+        }
+        if self.framing != Stated::Chunked || towards.version == Version::V11 {
+            self.framing.write(out);
         }
         let connection: &[u8] = match (self.status, towards.version, towards.keep_alive) {
             (101, ..) => b"Connection: upgrade\r\n\r\n",

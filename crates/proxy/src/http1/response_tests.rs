@@ -104,7 +104,7 @@ fn the_length_of_a_body_is_known_or_the_response_is_refused() {
         (304, "Transfer-Encoding: chunked\r\n", GET, Body::EMPTY),
         (100, "", GET, Body::EMPTY),
         (103, "Content-Length: 5\r\n", GET, Body::EMPTY),
-        (101, "Content-Length: 5\r\n", UPGRADE, Body::EMPTY),
+        (101, "Upgrade: x\r\nContent-Length: 5\r\n", UPGRADE, Body::EMPTY),
         (200, "Content-Length: 5\r\n", UPGRADE, Body::Length(5)),
     ] {
         assert_eq!(body(&format!("HTTP/1.1 {status} X\r\n{lines}\r\n"), asked), Ok(want), "{status} {lines}");
@@ -135,6 +135,10 @@ fn a_switch_is_taken_only_if_it_was_asked_for() {
     assert_eq!(body(switch, GET), Err(Reject::SwitchNotAsked));
     assert_eq!(body(switch, HEAD), Err(Reject::SwitchNotAsked));
     assert_eq!(read(switch, UPGRADE, |r| r.is_interim()), Ok(false));
+    for lines in ["", "Upgrade: h2c\r\n", "Upgrade: x\r\nUpgrade: h2\r\n", "Connection: upgrade\r\n"] {
+        let switch = format!("HTTP/1.1 101 Switching Protocols\r\n{lines}\r\n");
+        assert_eq!(body(&switch, UPGRADE), Err(Reject::SwitchNotAsked), "{lines}");
+    }
     for towards in [KEPT, CLOSED] {
         assert_eq!(back(switch, UPGRADE, towards), {
             "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nA: b\r\nConnection: upgrade\r\n\r\n"
@@ -161,6 +165,18 @@ fn what_needs_no_change_goes_back_as_it_came() {
         "HTTP/1.1 200 \u{e9}\t(x)\r\nServer:x\r\nset-cookie:  a=1 \r\nSet-Cookie: b=2\r\nContent-Length: 5\r\n\r\n";
     assert_eq!(read(head, GET, |r| r.is_as_sent(KEPT)), Ok(true));
     assert_eq!(back(head, GET, KEPT), head);
+    for (odd, want) in
+        [("Content-Length:\t05", "Content-Length: 5"), ("Transfer-Encoding: CHUNKED", "Transfer-Encoding: chunked")]
+    {
+        let head = format!("HTTP/1.1 200 OK\r\n{odd}\r\nA: b\r\n\r\n");
+        for asked in [GET, HEAD] {
+            assert_eq!(back(&head, asked, KEPT), format!("HTTP/1.1 200 OK\r\nA: b\r\n{want}\r\n\r\n"));
+        }
+        assert_eq!(back(&head.replace("200 OK", "204 OK"), GET, KEPT), "HTTP/1.1 204 OK\r\nA: b\r\n\r\n");
+    }
+    let chunked = "HTTP/1.1 200 OK\r\nTransfer-Encoding: CHUNKED\r\n\r\n";
+    assert_eq!(back(chunked, GET, OLD), "HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n");
+    assert_eq!(back("HTTP/1.1 204\r\n\r\n", GET, KEPT), "HTTP/1.1 204 \r\n\r\n", "a space before no reason");
     for head in [
         "HTTP/1.0 200 OK\r\nContent-Length: 5\r\n\r\n",
         "HTTP/1.1 200 OK\r\nConnection: keep-alive\r\nContent-Length: 5\r\n\r\n",

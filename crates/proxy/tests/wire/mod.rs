@@ -3,6 +3,7 @@
 // Each of them uses a part of it.
 #![allow(dead_code)]
 
+use evenkeel_proxy::http1::chunked::{Keep, Taken};
 use evenkeel_proxy::http1::request::{Forward, Room};
 use evenkeel_proxy::http1::response::{Asked, Towards};
 use evenkeel_proxy::http1::{Body, FIELDS_MAX, Limits, Reject, Request, Response, Version, head_len};
@@ -114,8 +115,8 @@ impl Connection {
                     self.take(len);
                 }
                 Stands::Body => {
-                    let used = self.body_bytes().map_err(Stands::RefusedBody)?;
-                    self.relayed.out.extend_from_slice(&self.held[..used]);
+                    let Taken { used, kept } = self.body_bytes().map_err(Stands::RefusedBody)?;
+                    self.relayed.out.extend_from_slice(&self.held[..kept]);
                     self.take(used);
                     if !self.body.is_done() {
                         return Ok(());
@@ -165,24 +166,16 @@ impl Connection {
         Ok(if self.body == Body::UntilClose { Stands::Open } else { Stands::Body })
     }
 
-    fn body_bytes(&mut self) -> Result<usize, Reject> {
-        let content = &mut self.relayed.content;
-        if let Body::Chunked(chunked) = &mut self.body {
-            // Both ways to read chunks must agree: the one that passes them on and the one that unpacks them.
-            let mut unpacking = chunked.clone();
-            let before = content.len();
-            let unpacked = unpacking.advance(&self.held, |data| content.extend_from_slice(data));
-            let used = self.body.advance(&self.held);
-            assert_eq!(unpacked, used);
-            assert_eq!(self.body, Body::Chunked(unpacking));
-            if used.is_err() {
-                content.truncate(before);
-            }
-            return used;
-        }
-        let used = self.body.advance(&self.held)?;
-        content.extend_from_slice(&self.held[..used]);
-        Ok(used)
+    fn body_bytes(&mut self) -> Result<Taken, Reject> {
+        // Both ways to read a body must agree: the one that passes it on and the one that unpacks it.
+        let (mut unpacking, mut content) = (self.body.clone(), self.held.clone());
+        let unpacked = unpacking.advance(&mut content, Keep::Content);
+        let taken = self.body.advance(&mut self.held, Keep::Framed);
+        assert_eq!(unpacked.map(|u| u.used), taken.map(|t| t.used));
+        assert!(taken.is_err() || self.body == unpacking);
+        content.truncate(unpacked.map_or(0, |u| u.kept));
+        self.relayed.content.append(&mut content);
+        taken
     }
 }
 

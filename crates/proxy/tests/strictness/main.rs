@@ -1,0 +1,228 @@
+//! What is refused, what is passed on, and as what? Every row of two tables goes over real sockets through a worker, to
+//! an endpoint that records each byte it gets; docs/reference/strictness.md is written from the same rows.
+
+mod page;
+#[rustfmt::skip] // a row is a line
+mod requests;
+#[rustfmt::skip]
+mod responses;
+#[path = "../support/mod.rs"]
+mod support;
+
+use evenkeel_proxy::http1::Reject;
+use requests::Does;
+use responses::{Asked, Ends};
+use std::io::{self, BufReader, Read, Write};
+use std::net::{Shutdown, TcpStream};
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::sync::{Arc, Mutex};
+use support::endpoint::ok;
+use support::message::{Message, read_message};
+use support::{Client, Endpoint, Proxy, text, wait_until};
+
+/// All bytes that an endpoint got, and what it took them for.
+#[derive(Clone, Default)]
+struct Seen {
+    bytes: Arc<Mutex<Vec<u8>>>,
+    requests: Arc<AtomicUsize>,
+    accepted: Arc<AtomicUsize>,
+    ended: Arc<AtomicUsize>,
+}
+
+/// A connection of which every byte read is recorded.
+struct Recorded(TcpStream, Seen);
+
+impl Read for Recorded {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        let n = self.0.read(buf)?;
+        self.1.bytes.lock().expect("no panic while held").extend_from_slice(&buf[..n]);
+        Ok(n)
+    }
+}
+
+impl Seen {
+    /// An endpoint that answers each request with its first line.
+    fn endpoint(&self) -> Endpoint {
+        let seen = self.clone();
+        Endpoint::start(move |conn| {
+            seen.accepted.fetch_add(1, SeqCst);
+            let stream = conn.stream.try_clone().expect("descriptors can be had");
+            let mut reader = BufReader::new(Recorded(stream, seen.clone()));
+            // A message without an end is what some rows are about.
+            while let Ok(Some(request)) = read_message(&mut reader, false) {
+                seen.requests.fetch_add(1, SeqCst);
+                conn.send(ok(request.line()));
+            }
+            seen.ended.fetch_add(1, SeqCst);
+        })
+    }
+
+    /// What came since the last call, once the proxy has nothing under way: the requests, and the bytes without the
+    /// `X-Forwarded-*` fields.
+    fn take(&self, proxy: &Proxy) -> (usize, String) {
+        wait_until("the endpoint has got all", || {
+            let (accepted, idle) = (self.accepted.load(SeqCst), proxy.endpoint(0, |e| e.idle.get()) as usize);
+            accepted == proxy.endpoint(0, |e| e.connects.get()) as usize && accepted - self.ended.load(SeqCst) == idle
+        });
+        let bytes = std::mem::take(&mut *self.bytes.lock().expect("no panic while held"));
+        let all = String::from_utf8_lossy(&bytes);
+        assert!(!all.contains("spoof"), "{all}");
+        let lines = all.split_inclusive("\r\n").filter(|line| !line.starts_with("X-Forwarded-"));
+        (self.requests.swap(0, SeqCst), lines.collect())
+    }
+}
+
+/// `{x*3}` is three of it.
+fn expand(written: &str) -> String {
+    let mut text = written.to_string();
+    let innermost = |text: &str| {
+        text.match_indices('}').find_map(|(end, _)| {
+            let from = text[..end].rfind('{')?;
+            let star = from + text[from..end].rfind('*')?;
+            Some((from..end + 1, text[from + 1..star].repeat(text[star + 1..end].parse().ok()?)))
+        })
+    };
+    while let Some((range, repeated)) = innermost(&text) {
+        text.replace_range(range, &repeated);
+    }
+    text
+}
+
+/// Sends; a proxy that refused has closed.
+fn send(client: &Client, bytes: &str) {
+    let _ = (&client.stream).write_all(bytes.as_bytes());
+}
+
+fn messages(bytes: &[u8]) -> Vec<Message> {
+    let mut rest = bytes;
+    std::iter::from_fn(|| read_message(&mut rest, false).expect("whole responses")).collect()
+}
+
+#[track_caller]
+fn says(response: &Message, status: u16, reject: Reject, shown: &str) {
+    assert_eq!(response.status(), status, "{shown}: {}", response.body_text());
+    assert!(response.body_text().trim_end().ends_with(&reject.to_string()), "{shown}: {}", response.body_text());
+}
+
+#[test]
+fn every_request_comes_to_what_its_row_says() {
+    let seen = Seen::default();
+    let endpoint = seen.endpoint();
+    let proxy = Proxy::before(&[endpoint.addr]);
+    for row in requests::SECTIONS.iter().flat_map(|(_, rows)| *rows) {
+        let shown = page::code(row.sent);
+        let sent = expand(row.sent);
+        let mut client = proxy.client();
+        for (at, part) in sent.split('‖').enumerate() {
+            if at > 0 {
+                wait_until(&shown, || !seen.bytes.lock().expect("no panic while held").is_empty());
+            }
+            send(&client, part);
+        }
+        let _ = client.stream.shutdown(Shutdown::Write);
+        let answers = messages(&client.rest());
+        let (count, bytes) = seen.take(&proxy);
+
+        let (passed, cut, refused) = match &row.does {
+            Does::Passes(passed) => (*passed, "", None),
+            Does::Refuses(reject) => (&[][..], "", Some(*reject)),
+            Does::PassesThenRefuses(passed, reject) => (*passed, "", Some(*reject)),
+            Does::Cuts(begun, reject) => (&[][..], *begun, Some(*reject)),
+        };
+        assert_eq!(text(bytes.as_bytes()), text(format!("{}{cut}", passed.concat()).as_bytes()), "{shown}");
+        assert_eq!(count, passed.len(), "{shown}: requests at the endpoint");
+        assert_eq!(answers.len(), passed.len() + usize::from(refused.is_some()), "{shown}: {answers:?}");
+        for (answer, request) in answers.iter().zip(passed) {
+            assert_eq!(answer.status(), 200, "{shown}");
+            assert_eq!(Some(&*answer.body_text()), request.lines().next(), "{shown}: another request's answer");
+        }
+        if let Some(reject) = refused {
+            let last = answers.last().expect("they were counted");
+            says(last, reject.status(), reject, &shown);
+            assert_eq!(last.field("connection"), Some("close"), "{shown}");
+        }
+    }
+}
+
+#[test]
+fn every_response_comes_to_what_its_row_says() {
+    let answer = Arc::new(Mutex::new((String::new(), Ends::Keeps)));
+    let (current, last_index) = (answer.clone(), Arc::new(AtomicUsize::new(0)));
+    let index = last_index.clone();
+    let endpoint = Endpoint::start(move |conn| {
+        // A proxy that refuses a response may close within the next read.
+        while let Ok(Some(head)) = support::message::read_head(&mut conn.stream) {
+            index.store(conn.index, SeqCst);
+            if head.starts_with("GET /then ") {
+                conn.send(ok("then"));
+                continue;
+            }
+            let (sent, ends) = current.lock().expect("no panic while held").clone();
+            conn.send(sent);
+            if ends == Ends::Closes {
+                return;
+            }
+        }
+    });
+    let proxy = Proxy::before(&[endpoint.addr]);
+    for row in responses::SECTIONS.iter().flat_map(|(_, rows)| *rows) {
+        let shown = page::code(row.sent);
+        *answer.lock().expect("no panic while held") = (expand(row.sent), row.ends);
+        let (method, lines) = match row.asked {
+            Asked::Get => ("GET", ""),
+            Asked::Head => ("HEAD", ""),
+            Asked::Post => ("POST", "Content-Length: 5\r\n"),
+            Asked::Switch => ("GET", "Connection: upgrade\r\nUpgrade: websocket\r\n"),
+        };
+        let mut client = proxy.client();
+        send(&client, &format!("{method} /row HTTP/1.1\r\nHost: a\r\n{lines}\r\n"));
+        if let responses::Does::Passes(want) | responses::Does::PassesLast(want) = row.does {
+            assert_eq!(text(&client.bytes(want.len())), text(want.as_bytes()), "{shown}");
+        }
+        match row.does {
+            responses::Does::Cuts(begun) => {
+                let got = client.rest();
+                assert!(got.starts_with(begun.as_bytes()) && !got.ends_with(b"0\r\n\r\n"), "{shown}: {}", text(&got));
+            }
+            responses::Does::Refuses(reject) => {
+                let last = std::iter::repeat_with(|| client.response()).find(|response| response.status() >= 200);
+                says(&last.expect("it goes on until then"), 502, reject, &shown);
+            }
+            responses::Does::Passes(_) | responses::Does::PassesLast(_) => {}
+        }
+        let _ = client.stream.shutdown(Shutdown::Write);
+        client.ends();
+
+        let used = last_index.load(SeqCst);
+        let next = proxy.client().get("/then");
+        assert_eq!(text(next.head.as_bytes()) + &next.body_text(), text(&ok("then")), "{shown}: the next request");
+        let kept = last_index.load(SeqCst) == used;
+        assert_eq!(kept, matches!(row.does, responses::Does::Passes(_)), "{shown}: the endpoint's connection");
+    }
+}
+
+#[test]
+fn every_reason_to_refuse_has_a_row() {
+    let by_request = requests::SECTIONS.iter().flat_map(|(_, rows)| *rows).filter_map(|row| match row.does {
+        Does::Passes(_) => None,
+        Does::Refuses(reject) | Does::PassesThenRefuses(_, reject) | Does::Cuts(_, reject) => Some(reject),
+    });
+    let by_response = responses::SECTIONS.iter().flat_map(|(_, rows)| *rows).filter_map(|row| match row.does {
+        responses::Does::Refuses(reject) => Some(reject),
+        _ => None,
+    });
+    let shown: Vec<Reject> = by_request.chain(by_response).collect();
+    let missing: Vec<&Reject> = Reject::ALL.iter().filter(|reject| !shown.contains(reject)).collect();
+    assert!(missing.is_empty(), "{missing:?}");
+}
+
+#[test]
+fn the_committed_page_is_the_generated_one() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/strictness.md");
+    let page = page::write();
+    if std::env::var_os("EVENKEEL_BLESS").is_some() {
+        std::fs::write(path, &page).expect("it can be written");
+    }
+    let committed = std::fs::read_to_string(path).unwrap_or_default();
+    assert!(committed == page, "docs/reference/strictness.md is out of date: EVENKEEL_BLESS=1 writes it");
+}
