@@ -71,6 +71,7 @@ codes! {
     Error   BadPath           "EK0111" "not a path pattern"
     Error   BadHashKey        "EK0112" "not a hash key"
     Error   BadName           "EK0113" "not a name"
+    Error   BadNetwork        "EK0114" "not a network"
 
     Error   UnknownPool       "EK0201" "no pool of that name"
     Error   UnknownListener   "EK0202" "no listener of that name"
@@ -88,6 +89,7 @@ codes! {
     Warning EmptyInclude      "EK0303" "an include matches no file"
     Warning UnusedListener    "EK0304" "no route takes requests from the listener"
     Warning TimeoutOrder      "EK0305" "a timeout that another one makes useless"
+    Warning TrustsAll         "EK0306" "every client is trusted to say who it is"
 }
 
 #[cfg(test)]

@@ -2,8 +2,8 @@
 
 use crate::load::{Outcome, parse_str};
 use crate::plan::{
-    Balance, Endpoint, Level, Listener, ListenerLimits, LogFormat, LogTarget, PathPattern, Plan, Pool, PoolLimits,
-    Route, RouteTimeouts, Workers,
+    Balance, Cidr, Endpoint, Level, Listener, ListenerLimits, LogFormat, LogTarget, PathPattern, Plan, Pool,
+    PoolLimits, Route, RouteTimeouts, Workers,
 };
 use crate::quantity::{duration_text, size_text};
 use std::fmt::Write;
@@ -55,6 +55,7 @@ impl Plan {
         };
         table.add(runtime.workers != unset.workers, "workers", workers);
         table.time(runtime.drain_timeout, unset.drain_timeout, "drain_timeout");
+        table.add(runtime.watch != unset.watch, "watch", runtime.watch.to_string());
         let mut log = Lines::default();
         log.add(runtime.log.level != unset.log.level, "level", quote(level(runtime.log.level)));
         log.add(runtime.log.format != unset.log.format, "format", quote(format_name(runtime.log.format)));
@@ -63,7 +64,10 @@ impl Plan {
 
         let mut table = Lines::default();
         if let Some(admin) = &self.admin {
-            table.add(true, "http", format!("{{ bind = {} }}", quote(&admin.bind.to_string())));
+            let socket = admin.socket.as_ref().map(|path| format!("unix:{}", path.display()));
+            table.maybe("bind", socket.map(|socket| quote(&socket)));
+            let http = admin.bind.map(|bind| format!("{{ bind = {} }}", quote(&bind.to_string())));
+            table.maybe("http", http);
         }
         table.section("[admin]", out);
 
@@ -90,9 +94,18 @@ fn write_listener(listener: &Listener, unset: &Listener, out: &mut String) {
     let bind: Vec<String> = listener.bind.iter().map(|b| quote(&b.to_string())).collect();
     table.add(true, "bind", format!("[{}]", bind.join(", ")));
 
-    let ListenerLimits { connections, headers, header_count, requests_per_connection } = listener.limits;
+    table.networks("accept_proxy_protocol", &listener.accept_proxy_protocol);
+    table.networks("trusted_proxies", &listener.trusted_proxies);
+
+    let ListenerLimits { connections, headers, header_count, requests_per_connection, .. } = listener.limits;
+    let ListenerLimits { connections_per_address, requests_per_address, burst_per_address, .. } = listener.limits;
     let mut limits = Lines::default();
     limits.add(connections != unset.limits.connections, "connections", connections.to_string());
+    let each = connections_per_address;
+    limits.add(each != unset.limits.connections_per_address, "connections_per_address", each.to_string());
+    let (rate, burst) = (requests_per_address, burst_per_address);
+    limits.add(rate != unset.limits.requests_per_address, "requests_per_address", format!("{rate:?}"));
+    limits.add(burst != rate.ceil() as u32, "burst_per_address", burst.to_string());
     limits.add(headers != unset.limits.headers, "headers", quote(&size_text(headers as u64)));
     limits.add(header_count != unset.limits.header_count, "header_count", header_count.to_string());
     let requests = requests_per_connection;
@@ -186,6 +199,15 @@ impl Lines {
         if differs {
             self.0.push(format!("{key} = {value}"));
         }
+    }
+
+    fn maybe(&mut self, key: &str, value: Option<String>) {
+        self.add(value.is_some(), key, value.unwrap_or_default());
+    }
+
+    fn networks(&mut self, key: &str, networks: &[Cidr]) {
+        let networks: Vec<String> = networks.iter().map(|n| quote(&n.to_string())).collect();
+        self.add(!networks.is_empty(), key, format!("[{}]", networks.join(", ")));
     }
 
     fn time(&mut self, set: Duration, unset: Duration, key: &str) {

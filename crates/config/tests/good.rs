@@ -1,6 +1,6 @@
 //! Does a good file give the plan that was meant?
 
-use evenkeel_config::plan::{Address, HostPattern, LogTarget, PathPattern, Plan, Workers};
+use evenkeel_config::plan::{Address, Admin, HostPattern, LogTarget, PathPattern, Plan, Workers};
 use evenkeel_config::{Files, Outcome, load, load_from, parse_str, render_text};
 use std::collections::BTreeMap;
 use std::io;
@@ -57,6 +57,33 @@ fn a_file_that_sets_nothing_has_every_default() {
     let [route] = plan.routes.as_slice() else { panic!("one route: {:?}", plan.routes) };
     assert_eq!((&*route.pool, &route.path, route.hosts.len()), ("web", &PathPattern::Any, 0));
     assert_eq!(route.timeouts.response, Some(Duration::from_secs(30)));
+}
+
+#[test]
+fn an_admin_may_have_a_socket_an_address_or_both() {
+    let web = "[listener.web]\nbind = ['127.0.0.1:8080']\n[pool.web]\nendpoints = ['127.0.0.1:8081']\n";
+    let admin = |keys: &str| plan(&format!("{web}[admin]\n{keys}")).admin;
+    let bind = "127.0.0.1:9900".parse().ok();
+    let socket = Some("/run/evenkeel/admin.sock".into());
+    let (http, unix) = ("http = { bind = '127.0.0.1:9900' }", "bind = 'unix:/run/evenkeel/admin.sock'");
+    assert_eq!(admin(""), None);
+    assert_eq!(admin(http), Some(Admin { bind, socket: None }));
+    assert_eq!(admin(unix), Some(Admin { bind: None, socket: socket.clone() }));
+    assert_eq!(admin(&format!("{http}\n{unix}")), Some(Admin { bind, socket }));
+}
+
+#[test]
+fn a_burst_is_a_second_of_the_rate_unless_it_is_set() {
+    let burst = |limits: &str| {
+        let text = format!(
+            "[listener.web]\nbind = ['127.0.0.1:8080']\nlimits = {{ {limits} }}\n[pool.web]\nendpoints = ['h:1']\n"
+        );
+        plan(&text).listeners[0].limits.burst_per_address
+    };
+    assert_eq!(burst(""), 0, "there is no limit");
+    assert_eq!(burst("requests_per_address = 0.1"), 1);
+    assert_eq!(burst("requests_per_address = 20.5"), 21);
+    assert_eq!(burst("requests_per_address = 20, burst_per_address = 5"), 5);
 }
 
 #[test]
@@ -185,15 +212,20 @@ fn everything_that_can_be_set_survives_being_written() {
         [runtime]
         workers = 3
         drain_timeout = "1m30s"
+        watch = true
         log = { level = "trace", format = "json" }
         [admin]
+        bind = "unix:/run/a b/admin.sock"
         http = { bind = "[::1]:9900" }
         [telemetry]
         metrics = { path = "/m", per_endpoint = false, buckets = [0.5, 1, 2.25] }
         access_log = { path = "stdout", format = "json" }
         [listener."a.b"]
         bind = ["127.0.0.1:8080", "[::1]:8080"]
-        limits = { connections = 7, headers = "1500B", header_count = 9, requests_per_connection = 11 }
+        accept_proxy_protocol = ["::ffff:10.0.0.0/104", "fd00::/8"]
+        trusted_proxies = ["127.0.0.1"]
+        limits = { connections = 7, connections_per_address = 3, requests_per_address = 2.5, burst_per_address = 4,
+                   headers = "1500B", header_count = 9, requests_per_connection = 11 }
         timeouts = { client_header = "1s", client_idle = "2s", client_body = "3s" }
         [[route]]
         name = "odd \"name\""

@@ -3,14 +3,17 @@
 mod address;
 mod hash_key;
 mod host;
+mod network;
 mod path;
+mod socket;
 
 pub(crate) use path::shape as path_shape;
 
 use crate::code::Code;
-use crate::plan::{Address, HashKey, HostPattern, PathPattern};
+use crate::plan::{Address, Cidr, HashKey, HostPattern, PathPattern};
 use crate::tree::quoted;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 
 /// What a string must look like.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,6 +22,10 @@ pub enum Form {
     Bind,
     /// An address to connect to: IP address or host name, and port.
     Address,
+    /// A network of IP addresses.
+    Network,
+    /// The address of a Unix socket.
+    Socket,
     /// A host pattern.
     Host,
     /// A path pattern.
@@ -42,6 +49,8 @@ pub enum Form {
 pub(crate) enum Formed {
     Bind(SocketAddr),
     Address(Address),
+    Network(Cidr),
+    Socket(PathBuf),
     Host(HostPattern),
     Path(PathPattern),
     HashKey(HashKey),
@@ -68,6 +77,8 @@ impl Form {
         match self {
             Form::Bind => "an IP address and port, as \"127.0.0.1:8080\" or \"[::]:80\"",
             Form::Address => "an address and port, as \"10.0.0.1:8080\", \"[::1]:8080\" or \"web.internal:8080\"",
+            Form::Network => "a network or an address, as \"10.0.0.0/8\", \"fd00::/8\" or \"127.0.0.1\"",
+            Form::Socket => "a Unix socket, as \"unix:/run/evenkeel/admin.sock\"",
             Form::Host => "a host, as \"api.example.com\" or \"*.example.com\"",
             Form::Path => "a path, as \"/x\", \"/users/{id}\" or \"/v1/{*rest}\"",
             Form::PlainPath => "a path, as \"/metrics\"",
@@ -83,6 +94,8 @@ impl Form {
     pub(crate) fn regex(self) -> &'static str {
         match self {
             Form::Bind | Form::Address => "^[^\\s/]+:[0-9]{1,5}$",
+            Form::Network => "^[0-9A-Fa-f:.]+(/[0-9]{1,3})?$",
+            Form::Socket => "^unix:/.+$",
             Form::Host => "^(\\*\\.)?[^\\s/*]+$",
             Form::Path | Form::PlainPath => "^/[^\\s?#]*$",
             Form::Name => "^[A-Za-z0-9_.-]{1,64}$",
@@ -96,6 +109,8 @@ impl Form {
         match self {
             Form::Bind => address::bind(text).map(Formed::Bind),
             Form::Address => address::upstream(text).map(Formed::Address),
+            Form::Network => network::read(text).map(Formed::Network),
+            Form::Socket => socket::read(text).map(Formed::Socket),
             Form::Host => host::read(text).map(Formed::Host),
             Form::Path => path::read(text).map(Formed::Path),
             Form::HashKey => hash_key::read(text).map(Formed::HashKey),

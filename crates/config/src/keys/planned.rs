@@ -3,14 +3,10 @@
 /// Table path and the keys that are planned in it.
 const PLANNED: &[(&str, &[&str])] = &[
     ("[runtime]", &["state_dir"]),
-    ("[admin]", &["bind"]),
     ("http of [admin]", &["token_file", "allow_write"]),
     ("[telemetry]", &["tracing"]),
     ("access_log of [telemetry]", &["sample"]),
-    (
-        "[listener.NAME]",
-        &["mode", "pool", "protocols", "redirect_https", "tls", "trusted_proxies", "accept_proxy_protocol", "zone"],
-    ),
+    ("[listener.NAME]", &["mode", "pool", "protocols", "redirect_https", "tls", "zone"]),
     ("limits of [listener.NAME]", &["h2_streams"]),
     ("[[route]]", &["split", "retry", "headers"]),
     ("match of [[route]]", &["method", "header"]),

@@ -52,6 +52,13 @@ static RUNTIME: Table = Table {
             why: "Kubernetes waits 30 s between TERM and KILL, systemd 90 s.",
         },
         Key {
+            name: "watch",
+            kind: Kind::Bool,
+            absent: Absent::Default("false"),
+            help: "Reloads when this file, or one that it includes, changes.",
+            why: "Whoever edits a file by hand saves it before it is whole; tools that replace it at once can turn it on.",
+        },
+        Key {
             name: "log",
             kind: Kind::Table(&LOG),
             absent: Absent::Means("its defaults"),
@@ -87,13 +94,22 @@ static ADMIN: Table = Table {
     path: "[admin]",
     help: "Metrics and health of the process.",
     inherits: false,
-    keys: &[Key {
-        name: "http",
-        kind: Kind::Table(&ADMIN_HTTP),
-        absent: Absent::Means("no such listener"),
-        help: "A plain HTTP listener for `/metrics`, `/livez` and `/readyz`.",
-        why: "",
-    }],
+    keys: &[
+        Key {
+            name: "bind",
+            kind: Kind::Text(Form::Socket),
+            absent: Absent::Means("no such socket"),
+            help: "A Unix socket for those who may also change things: whoever may write to the file.",
+            why: "",
+        },
+        Key {
+            name: "http",
+            kind: Kind::Table(&ADMIN_HTTP),
+            absent: Absent::Means("no such listener"),
+            help: "A plain HTTP listener for `/metrics`, `/livez` and `/readyz`.",
+            why: "",
+        },
+    ],
 };
 
 static ADMIN_HTTP: Table = Table {

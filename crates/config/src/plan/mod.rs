@@ -2,10 +2,12 @@
 //!
 //! Nothing in here is text to be parsed again, and nothing is optional unless absence means something.
 
+mod cidr;
 mod http;
 mod pool;
 mod process;
 
+pub use cidr::Cidr;
 pub use http::{HostPattern, Listener, ListenerLimits, ListenerTimeouts, PathPattern, Route, RouteTimeouts};
 pub use pool::{Address, Balance, Endpoint, HashKey, Pool, PoolLimits, PoolTimeouts};
 pub use process::{AccessLog, Admin, Level, Log, LogFormat, LogTarget, Metrics, Runtime, Telemetry, Workers};

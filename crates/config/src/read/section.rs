@@ -113,6 +113,11 @@ impl Section {
         T::try_from(self.int(name)).unwrap_or_default()
     }
 
+    /// A number. 0 for what was broken.
+    pub fn float(&self, name: &str) -> f64 {
+        if let Value::Number(x) = self.value(name) { x } else { 0.0 }
+    }
+
     /// `None` for `"off"`.
     pub fn duration(&self, name: &str) -> Option<Duration> {
         if let Value::Duration(ns) = self.value(name) { ns.map(Duration::from_nanos) } else { None }
