@@ -2,6 +2,7 @@
 //! from it all that wait at once.
 
 use crate::connection;
+use crate::stats::Rejected;
 use crate::worker::Worker;
 use rustix::fd::{AsFd, AsRawFd, OwnedFd};
 use rustix::io::Errno;
@@ -108,7 +109,7 @@ fn take(worker: &Rc<Worker>, listener: usize, fd: OwnedFd, peer: Option<SocketAd
     let Some(peer) = peer else { return };
     if settings.open.fetch_add(1, Relaxed) >= settings.connections_max {
         settings.open.fetch_sub(1, Relaxed);
-        stats.rejected.add(1);
+        stats.rejected[Rejected::Connections as usize].add(1);
         return;
     }
     stats.accepted.add(1);

@@ -11,18 +11,25 @@
 
 mod accept;
 mod access_log;
+mod address_text;
 mod buffer;
 mod client;
 mod clock;
 mod connection;
 mod deadline;
+mod edge;
+pub mod end;
 mod exchange;
 mod fault;
 mod hash_key;
 pub mod http1;
 pub mod metrics;
+mod origin;
 mod outgoing;
+mod pace;
+mod per_address;
 mod pick;
+pub mod proxy_protocol;
 mod record;
 mod route;
 pub mod server;

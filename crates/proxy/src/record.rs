@@ -1,46 +1,19 @@
 //! How did a request go? Filled in while it runs, and written to counters and the access log at its end.
 
 use crate::access_log::Line;
+use crate::address_text::AddressText;
 use crate::client::Client;
+use crate::end::{Cause, Phase};
 use crate::http1::Version;
 use evenkeel_balance::{Clock, Instant};
 use std::cell::Cell;
-
-/// Where in its life a request is; the second letter of its end cause.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Phase {
-    /// The request itself is read.
-    Request = b'R' as isize,
-    /// A connection to the endpoint is opened.
-    Connect = b'C' as isize,
-    /// The response's head is due.
-    Head = b'H' as isize,
-    /// The response's body is relayed.
-    Data = b'D' as isize,
-    /// All is done.
-    Done = b'-' as isize,
-}
-
-/// Who ended a request; the first letter of its end cause, as in HAProxy's log.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Cause {
-    /// Nobody: it came to its normal end.
-    Normal = b'-' as isize,
-    /// The client went away.
-    Client = b'C' as isize,
-    /// The client was too slow.
-    ClientSlow = b'c' as isize,
-    /// The endpoint refused, reset or broke the rules.
-    Endpoint = b'S' as isize,
-    /// The endpoint was too slow.
-    EndpointSlow = b's' as isize,
-    /// This proxy refused.
-    Proxy = b'P' as isize,
-}
+use std::net::IpAddr;
 
 /// One request.
 pub struct Record<'c> {
     client: &'c Client<'c>,
+    /// The client, if a trusted proxy sent the request for it.
+    pub origin: Option<IpAddr>,
     /// When its head was there.
     pub began: Instant,
     /// Index in the plan; one more than the last if no route took it.
@@ -59,6 +32,8 @@ pub struct Record<'c> {
     pub bytes_in: Cell<u64>,
     /// To the client.
     pub bytes_out: Cell<u64>,
+    /// Waiting for a place at an endpoint.
+    pub queue_ns: Cell<u64>,
     /// Until the connection was open, if one had to be opened.
     pub connect_ns: Cell<Option<u64>>,
     /// Until the response's head was there.
@@ -76,6 +51,7 @@ impl<'c> Record<'c> {
     pub fn new(client: &'c Client<'c>) -> Record<'c> {
         Record {
             client,
+            origin: None,
             began: client.worker.clock.now(),
             route: client.worker.routes_count,
             method: crate::stats::METHODS.len() - 1,
@@ -85,6 +61,7 @@ impl<'c> Record<'c> {
             status: Cell::new(0),
             bytes_in: Cell::new(0),
             bytes_out: Cell::new(0),
+            queue_ns: Cell::new(0),
             connect_ns: Cell::new(None),
             ttfb_ns: Cell::new(None),
             phase: Cell::new(Phase::Request),
@@ -122,6 +99,7 @@ impl Drop for Record<'_> {
         let listener = self.client.stats();
         listener.bytes_in.add(self.bytes_in.get());
         listener.bytes_out.add(self.bytes_out.get());
+        listener.ends[self.cause.get() as usize].add(1);
         let status = self.status.get();
         stats.routes[self.client.listener][self.route].count(self.method, status, total_ns);
         if let Some((pool, Some(_))) = self.pool {
@@ -135,10 +113,13 @@ impl Drop for Record<'_> {
         }
         let Some(log) = &worker.log else { return };
         let pool = self.pool.map(|(pool, endpoint)| (&worker.plan.pools[pool], endpoint));
+        let (origin, peer) = (self.origin.map(AddressText::of), self.client.peer());
+        let nearer = peer.map(AddressText::of);
         let line = Line {
             began: self.began,
             request_id: worker.next_request_id(),
-            client: self.client.ip_text(),
+            client: origin.as_ref().map_or(self.client.ip_text(), AddressText::as_str),
+            peer: nearer.as_ref().map(AddressText::as_str).or(origin.map(|_| self.client.ip_text())),
             listener: &worker.plan.listeners[self.client.listener].name,
             route: worker.plan.routes.get(self.route).map(|r| &*r.name),
             pool: pool.map(|(p, _)| &*p.name),
@@ -149,10 +130,11 @@ impl Drop for Record<'_> {
             status,
             bytes_in: self.bytes_in.get(),
             bytes_out: self.bytes_out.get(),
+            queue_ns: self.queue_ns.get(),
             connect_ns: self.connect_ns.get(),
             ttfb_ns: self.ttfb_ns.get(),
             total_ns,
-            term: [self.cause.get() as u8, self.phase.get() as u8],
+            term: [self.cause.get().letter(), self.phase.get().letter()],
         };
         log.borrow_mut().add(&line, &worker.clock, &stats.log_lines_dropped);
         worker.give_back(std::mem::take(&mut self.asked));

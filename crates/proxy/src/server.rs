@@ -3,7 +3,9 @@
 
 use crate::accept;
 use crate::access_log::Writer;
+use crate::edge::Edge;
 use crate::http1::{FIELDS_MAX, Limits};
+use crate::per_address::PerAddress;
 use crate::route::Router;
 use crate::stats::WorkerStats;
 use crate::upstream::{Endpoint, WorkerPool};
@@ -96,7 +98,7 @@ impl Server {
             .map(|log| Writer::open(&log.to).map_err(|error| StartError::AccessLog(log.to.clone(), error)));
         let log = log.transpose()?;
         let pools: Vec<_> = plan.pools.iter().map(|pool| SharedPool::new(pool, workers)).collect();
-        let open: Vec<_> = plan.listeners.iter().map(|_| Arc::new(AtomicUsize::new(0))).collect();
+        let shared: Vec<_> = plan.listeners.iter().map(|_| Shared::default()).collect();
         let (commands, receiver) = watch::channel(Command::Run);
         let base = std::time::Instant::now();
         let mut parts = Vec::with_capacity(workers);
@@ -105,7 +107,7 @@ impl Server {
                 index,
                 plan: plan.clone(),
                 sockets,
-                listeners: listeners(&plan, &open),
+                listeners: listeners(&plan, &shared),
                 pools: pools.iter().map(|pool| pool.for_worker(index, workers)).collect::<Result<_, _>>()?,
                 stats: Arc::new(WorkerStats::new(&plan)),
                 log: log.as_ref().map(Writer::batch),
@@ -162,19 +164,27 @@ impl Server {
     }
 }
 
-fn listeners(plan: &Plan, open: &[Arc<AtomicUsize>]) -> Vec<WorkerListener> {
-    let one = |(listener, open): (&plan::Listener, &Arc<AtomicUsize>)| WorkerListener {
+/// What the workers share of one listener.
+#[derive(Default)]
+struct Shared {
+    open: Arc<AtomicUsize>,
+    per_address: Arc<PerAddress>,
+}
+
+fn listeners(plan: &Plan, shared: &[Shared]) -> Vec<WorkerListener> {
+    let one = |(listener, shared): (&plan::Listener, &Shared)| WorkerListener {
         router: Router::new(plan, &listener.name),
         limits: Limits { head: listener.limits.headers, fields: listener.limits.header_count.min(FIELDS_MAX) },
         timeouts: listener.timeouts,
+        edge: Edge::new(listener, &shared.per_address),
         requests_max: match listener.limits.requests_per_connection {
             0 => u64::MAX,
             n => n,
         },
         connections_max: listener.limits.connections,
-        open: open.clone(),
+        open: shared.open.clone(),
     };
-    plan.listeners.iter().zip(open).map(one).collect()
+    plan.listeners.iter().zip(shared).map(one).collect()
 }
 
 /// A pool as all workers share it.
@@ -219,6 +229,7 @@ impl<'p> SharedPool<'p> {
             endpoints: self.endpoints.iter().map(endpoint).collect(),
             key: plan.balance.key().cloned(),
             idle_max: plan.limits.idle_per_endpoint,
+            announce: None,
             idle_time: plan.timeouts.upstream_idle,
         })
     }

@@ -1,5 +1,6 @@
 //! How does a request reach an endpoint? Over a connection that is idle, or a new one.
 
+use crate::proxy_protocol::ProxyVersion;
 use crate::stats::PoolStats;
 use crate::stream::Stream;
 use evenkeel_balance::{Balancer, Instant, Slot};
@@ -26,6 +27,8 @@ pub struct WorkerPool {
     pub idle_max: usize,
     /// How long an idle connection is kept.
     pub idle_time: Duration,
+    /// The header that tells endpoints, first on each connection, who the client is. Such connections serve one request.
+    pub announce: Option<ProxyVersion>,
 }
 
 /// One endpoint as one worker sees it.

@@ -5,6 +5,7 @@ use crate::accept;
 use crate::access_log::Batch;
 use crate::clock::{self, CachedClock};
 use crate::deadline::{TICK, Wheel};
+use crate::edge::Edge;
 use crate::http1::Limits;
 use crate::route::Router;
 use crate::stats::WorkerStats;
@@ -63,6 +64,7 @@ pub struct WorkerListener {
     pub router: Router,
     pub limits: Limits,
     pub timeouts: ListenerTimeouts,
+    pub edge: Edge,
     /// Requests on one connection; `u64::MAX` for no limit.
     pub requests_max: u64,
     /// Open connections over all workers.

@@ -7,13 +7,21 @@
 mod v1;
 mod v2;
 
-use evenkeel_config::plan::ProxyVersion;
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 
 /// Bytes of a header, the largest that is read. Version 1 ends at 107; version 2 could state 64 KiB, but the extensions
 /// in use (TLS, cloud providers) stay far below this.
 pub const LEN_MAX: usize = 4096;
+
+/// Which version is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ProxyVersion {
+    /// A line of text.
+    V1,
+    /// Binary.
+    V2,
+}
 
 /// A header that was read whole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -87,9 +95,9 @@ pub fn read(bytes: &[u8]) -> Result<Option<Header>, Malformed> {
     }
 }
 
-/// Appends a header that speaks of these addresses.
-pub fn write(version: ProxyVersion, addresses: Addresses, out: &mut Vec<u8>) {
-    let addresses = addresses.of_one_family();
+/// Appends a header that speaks of these addresses, or of nobody's.
+pub fn write(version: ProxyVersion, addresses: Option<Addresses>, out: &mut Vec<u8>) {
+    let addresses = addresses.map(Addresses::of_one_family);
     match version {
         ProxyVersion::V1 => v1::write(addresses, out),
         ProxyVersion::V2 => v2::write(addresses, out),
@@ -113,5 +121,4 @@ impl Addresses {
 }
 
 #[cfg(test)]
-#[path = "tests.rs"]
 mod tests;

@@ -53,16 +53,12 @@ fn port(text: &str) -> Option<u16> {
     text.parse().ok().filter(|_| plain)
 }
 
-pub(super) fn write(addresses: Addresses, out: &mut Vec<u8>) {
-    let Addresses { source, destination } = addresses;
+pub(super) fn write(addresses: Option<Addresses>, out: &mut Vec<u8>) {
+    let Some(Addresses { source, destination }) = addresses else {
+        return out.extend_from_slice(b"PROXY UNKNOWN\r\n");
+    };
     let family = if source.is_ipv4() { "TCP4" } else { "TCP6" };
     // Writing to a Vec cannot fail.
-    let _ = write!(
-        out,
-        "PROXY {family} {} {} {} {}\r\n",
-        source.ip(),
-        destination.ip(),
-        source.port(),
-        destination.port()
-    );
+    let _ =
+        write!(out, "PROXY {family} {} {} {} {}\r\n", source.ip(), destination.ip(), source.port(), destination.port());
 }

@@ -96,10 +96,10 @@ fn crc32c(bytes: impl Iterator<Item = u8>) -> u32 {
     !bytes.fold(!0, byte)
 }
 
-pub(super) fn write(addresses: Addresses, out: &mut Vec<u8>) {
-    let Addresses { source, destination } = addresses;
+pub(super) fn write(addresses: Option<Addresses>, out: &mut Vec<u8>) {
     out.extend_from_slice(SIGNATURE);
     out.push(PROXY);
+    let Some(Addresses { source, destination }) = addresses else { return out.extend_from_slice(&[0, 0, 0]) };
     let (family, len): (u8, u16) = if source.is_ipv4() { (INET, 12) } else { (INET6, 36) };
     out.push(family << 4 | 1);
     out.extend_from_slice(&len.to_be_bytes());
