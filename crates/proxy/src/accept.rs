@@ -4,6 +4,7 @@
 use crate::connection;
 use crate::parts::ListenFd;
 use crate::rules::Listener;
+use crate::stats::Rejected;
 use crate::worker::Worker;
 use rustix::fd::{AsFd, AsRawFd, OwnedFd};
 use rustix::io::Errno;
@@ -157,7 +158,7 @@ fn accept(worker: &Rc<Worker>, listener: &Rc<Listener>, socket: &ListenFd) -> Ac
 fn take(worker: &Rc<Worker>, listener: &Rc<Listener>, fd: OwnedFd, peer: SocketAddr) {
     if listener.open.fetch_add(1, Relaxed) >= listener.connections_max() {
         listener.open.fetch_sub(1, Relaxed);
-        listener.stats.rejected.add(1);
+        listener.stats.rejected[Rejected::Connections as usize].add(1);
         return;
     }
     listener.stats.accepted.add(1);

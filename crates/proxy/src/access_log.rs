@@ -75,6 +75,8 @@ pub struct Line<'a> {
     pub began: Instant,
     pub request_id: u64,
     pub client: &'a str,
+    /// Who connected, if that was not the client.
+    pub peer: Option<&'a str>,
     pub listener: &'a str,
     pub route: Option<&'a str>,
     pub pool: Option<&'a str>,
@@ -86,6 +88,7 @@ pub struct Line<'a> {
     pub status: u16,
     pub bytes_in: u64,
     pub bytes_out: u64,
+    pub queue_ns: u64,
     pub connect_ns: Option<u64>,
     pub ttfb_ns: Option<u64>,
     pub total_ns: u64,
@@ -103,7 +106,16 @@ impl Batch {
         hex(out, line.request_id);
         out.extend_from_slice(b"\",\"client\":\"");
         out.extend_from_slice(line.client.as_bytes());
-        text(out, b"\",\"listener\":\"", line.listener.as_bytes());
+        out.extend_from_slice(b"\",\"peer\":");
+        match line.peer {
+            Some(peer) => {
+                out.push(b'"');
+                out.extend_from_slice(peer.as_bytes());
+                out.push(b'"');
+            }
+            None => out.extend_from_slice(b"null"),
+        }
+        text(out, b",\"listener\":\"", line.listener.as_bytes());
         out.push(b'"');
         for (key, value) in
             [(&b",\"route\":"[..], line.route), (b",\"pool\":", line.pool), (b",\"endpoint\":", line.endpoint)]
@@ -125,8 +137,7 @@ impl Batch {
         number(out, b",\"status\":", u64::from(line.status));
         number(out, b",\"bytes_in\":", line.bytes_in);
         number(out, b",\"bytes_out\":", line.bytes_out);
-        // Nothing queues yet: a request is sent at once or refused.
-        millis(out, b",\"t_queue\":", Some(0));
+        millis(out, b",\"t_queue\":", Some(line.queue_ns));
         millis(out, b",\"t_connect\":", line.connect_ns);
         millis(out, b",\"t_ttfb\":", line.ttfb_ns);
         millis(out, b",\"t_total\":", Some(line.total_ns));

@@ -1,14 +1,15 @@
 //! What does the proxy know of one client connection?
 
+use crate::address_text::AddressText;
 use crate::buffer::Buf;
 use crate::deadline::{Elapsed, Timer};
 use crate::http1::{self, Reject, reject};
+use crate::proxy_protocol::{self, Addresses};
 use crate::rules::Listener;
 use crate::stream::Stream;
 use crate::worker::Worker;
 use rustix::fd::OwnedFd;
 use std::future::poll_fn;
-use std::io::Write;
 use std::net::{IpAddr, SocketAddr};
 use std::pin::pin;
 use std::task::{Poll, ready};
@@ -31,11 +32,22 @@ pub struct Client<'w> {
     pub stream: Stream,
     /// Its one deadline, whatever it waits for.
     pub timer: Timer,
-    /// Where it comes from.
+    /// Where it comes from, as its peer says if that speaks the PROXY protocol.
     pub ip: IpAddr,
-    text: [u8; 45],
-    text_len: u8,
+    /// Whether that is a proxy that is believed about whom each request comes from.
+    pub is_trusted: bool,
+    text: AddressText,
+    announced: Option<Box<Announced>>,
 }
+
+/// What a PROXY protocol header said, and who sent it.
+struct Announced {
+    peer: IpAddr,
+    addresses: Addresses,
+}
+
+/// A connection that did not begin as it had to.
+pub struct Unannounced;
 
 /// What came next from a client.
 pub enum Next {
@@ -54,18 +66,55 @@ impl<'w> Client<'w> {
     pub fn new(worker: &'w Worker, listener: &'w Listener, fd: OwnedFd, peer: SocketAddr) -> Client<'w> {
         // A dual-stack listener sees IPv4 clients as mapped addresses; nobody wants to read those.
         let ip = peer.ip().to_canonical();
-        let mut text = [0; 45];
-        let mut room = &mut text[..];
-        // The longest address has 45 characters, so this fits.
-        let _ = write!(room, "{ip}");
-        let text_len = 45 - room.len() as u8;
-        Client { worker, listener, stream: Stream::new(fd), timer: worker.wheel.timer(), ip, text, text_len }
+        let is_trusted = listener.rules().edge.is_trusted(ip);
+        let (stream, timer, text) = (Stream::new(fd), worker.wheel.timer(), AddressText::of(ip));
+        Client { worker, listener, stream, timer, ip, is_trusted, text, announced: None }
     }
 
     /// Its address as text.
     #[inline]
     pub fn ip_text(&self) -> &str {
-        std::str::from_utf8(&self.text[..usize::from(self.text_len)]).unwrap_or("")
+        self.text.as_str()
+    }
+
+    /// Who connected, if that speaks for the client.
+    pub fn peer(&self) -> Option<IpAddr> {
+        self.announced.as_ref().map(|announced| announced.peer)
+    }
+
+    /// Both ends of the client's connection, as far as they are known.
+    pub fn addresses(&self) -> Option<Addresses> {
+        self.announced.as_ref().map(|announced| announced.addresses).or_else(|| self.stream.addresses())
+    }
+
+    /// Reads the PROXY protocol header that must come first; returns what came behind it.
+    ///
+    /// # Errors
+    /// It did not come, or was malformed.
+    pub async fn announced(&mut self) -> Result<Option<Buf>, Unannounced> {
+        let mut partial: Vec<u8> = Vec::new();
+        self.timer.set(self.timer.tick_after(self.listener.limits().1.client_header));
+        loop {
+            let read = self.timer.limit(pin!(self.read_after(&partial))).await;
+            let Ok(Some((n, mut buf))) = read else { return Err(Unannounced) };
+            let Ok(header) = proxy_protocol::read(buf.filled()) else { return Err(Unannounced) };
+            let Some(header) = header else {
+                if n == 0 {
+                    return Err(Unannounced);
+                }
+                partial.clear();
+                partial.extend_from_slice(buf.filled());
+                continue;
+            };
+            buf.consume(header.len);
+            if let Some(addresses) = header.addresses {
+                let peer = std::mem::replace(&mut self.ip, addresses.source.ip().to_canonical());
+                self.text = AddressText::of(self.ip);
+                self.is_trusted = self.listener.rules().edge.is_trusted(self.ip);
+                self.announced = Some(Box::new(Announced { peer, addresses }));
+            }
+            return Ok((!buf.is_empty()).then_some(buf));
+        }
     }
 
     /// Whether it is to end after the request that runs, if one does.
@@ -128,8 +177,15 @@ impl<'w> Client<'w> {
     }
 
     /// Sends a response of the proxy's own; whether that went through.
-    pub async fn reply(&self, status: u16, why: &dyn std::fmt::Display, close: bool, head_only: bool) -> u64 {
-        let reply = reject::reply(status, why, close, head_only);
+    pub async fn reply(
+        &self,
+        status: u16,
+        why: &dyn std::fmt::Display,
+        close: bool,
+        head_only: bool,
+        retry_after: Option<u64>,
+    ) -> u64 {
+        let reply = reject::reply(status, why, close, head_only, retry_after);
         let mut buf = Buf::take();
         if !buf.extend(&reply) {
             return 0;

@@ -1,10 +1,14 @@
 //! What happens on one client connection? Request after request, until one side has enough.
 
-use crate::client::{Client, Next};
+use crate::client::{Client, Next, Unannounced};
+use crate::edge::TooMany;
+use crate::end::Cause;
 use crate::exchange::{self, After};
 use crate::http1::Reject;
-use crate::record::{Cause, Record};
+use crate::per_address::Place;
+use crate::record::Record;
 use crate::rules::Listener;
+use crate::stats::Rejected;
 use crate::worker::Worker;
 use rustix::fd::OwnedFd;
 use std::fmt::Display;
@@ -16,14 +20,25 @@ use std::task::Poll;
 
 /// Serves a client from its accept to its end; at the latest until the time of its listener is over.
 pub async fn serve(worker: Rc<Worker>, listener: Rc<Listener>, fd: OwnedFd, peer: SocketAddr) {
-    let _open = Open::new(&worker, &listener);
-    let mut served = pin!(requests(&worker, &listener, fd, peer));
+    let mut open = Open::new(&worker, &listener);
+    let mut served = pin!(requests(&worker, &listener, fd, peer, &mut open.place));
     poll_fn(|cx| if listener.cut.get() { Poll::Ready(()) } else { served.as_mut().poll(cx) }).await;
 }
 
-async fn requests(worker: &Worker, listener: &Listener, fd: OwnedFd, peer: SocketAddr) {
-    let client = Client::new(worker, listener, fd, peer);
+async fn requests(worker: &Worker, listener: &Listener, fd: OwnedFd, peer: SocketAddr, place: &mut Option<Place>) {
+    let mut client = Client::new(worker, listener, fd, peer);
     let mut held = None;
+    if listener.rules().edge.is_announcing(client.ip) {
+        // Boxed: it is over before the first request.
+        match Box::pin(client.announced()).await {
+            Ok(rest) => held = rest,
+            Err(Unannounced) => return reject(&client, Rejected::ProxyProtocol),
+        }
+    }
+    match listener.rules().edge.open(client.ip) {
+        Ok(opened) => *place = opened,
+        Err(TooMany) => return reject(&client, Rejected::PerAddress),
+    }
     let mut served = 0u64;
     loop {
         let next = client.next_head(held.take(), served == 0).await;
@@ -52,6 +67,11 @@ async fn requests(worker: &Worker, listener: &Listener, fd: OwnedFd, peer: Socke
     }
 }
 
+/// Closes without a word: whoever comes with too much is not worth more work.
+fn reject(client: &Client<'_>, why: Rejected) {
+    client.listener.stats.rejected[why as usize].add(1);
+}
+
 /// Tells the client why its bytes are no request.
 pub async fn refuse_malformed(client: &Client<'_>, record: &Record<'_>, reject: Reject) {
     client.listener.stats.malformed.add(1);
@@ -62,23 +82,28 @@ pub async fn refuse_malformed(client: &Client<'_>, record: &Record<'_>, reject: 
 async fn refuse(client: &Client<'_>, record: &Record<'_>, cause: Cause, status: u16, why: &dyn Display) {
     record.blame(cause);
     record.status.set(status);
-    let sent = client.reply(status, why, true, false).await;
+    let sent = client.reply(status, why, true, false, None).await;
     record.count_out(sent as usize);
 }
 
 /// Counts a connection while it is open.
-struct Open<'w>(&'w Worker, &'w Listener);
+struct Open<'w> {
+    worker: &'w Worker,
+    listener: &'w Listener,
+    /// Among those of its address, where they are limited.
+    place: Option<Place>,
+}
 
 impl<'w> Open<'w> {
     fn new(worker: &'w Worker, listener: &'w Listener) -> Open<'w> {
         listener.stats.active.add(1);
-        Open(worker, listener)
+        Open { worker, listener, place: None }
     }
 }
 
 impl Drop for Open<'_> {
     fn drop(&mut self) {
-        let Open(worker, listener) = *self;
+        let Open { worker, listener, .. } = *self;
         listener.stats.active.sub(1);
         listener.open.fetch_sub(1, std::sync::atomic::Ordering::Relaxed);
         worker.connection_closed();

@@ -126,6 +126,12 @@ impl Timer {
         self.wheel.tick.get().saturating_add(u64::try_from(ticks).unwrap_or(NEVER / 2)).saturating_add(1)
     }
 
+    /// The deadline that was set last.
+    #[inline]
+    pub fn due(&self) -> u64 {
+        self.wheel.entries.borrow()[self.index as usize].due
+    }
+
     /// Sets the deadline.
     #[inline]
     pub fn set(&self, tick: u64) {

@@ -4,15 +4,18 @@ use crate::access_log;
 use crate::buffer::Buf;
 use crate::client::Client;
 use crate::connection;
+use crate::end::{Cause, Phase};
 use crate::fault::Fault;
 use crate::hash_key;
 use crate::http1::chunked::{Keep, Taken};
 use crate::http1::request::{Forward, Room};
 use crate::http1::response::{Asked, Towards};
 use crate::http1::{Body, FIELDS_MAX, Reject, Request, Version};
+use crate::origin;
 use crate::outgoing::Outgoing;
 use crate::pick::{self, InFlight};
-use crate::record::{Cause, Phase, Record};
+use crate::proxy_protocol;
+use crate::record::Record;
 use crate::rules::Rules;
 use crate::stage;
 use crate::stats::{self, ErrorKind};
@@ -20,11 +23,15 @@ use crate::stream::Stream;
 use crate::talk::{Answered, Talk, take_body, write_some};
 use crate::upstream::{self, Endpoint, WorkerPool};
 use evenkeel_balance::{Clock, Outcome, Slot};
-use evenkeel_config::plan::RouteTimeouts;
+use evenkeel_config::plan::{ProxyVersion, RouteTimeouts};
 use std::cell::Cell;
 use std::io;
 use std::mem::MaybeUninit;
+use std::net::SocketAddr;
 use std::pin::pin;
+
+/// What clients speak with us.
+const SCHEME: &str = "http";
 
 /// How a client connection goes on after a request.
 pub enum After {
@@ -60,6 +67,14 @@ struct Opened<'r> {
 struct Reply {
     status: u16,
     why: String,
+    /// Seconds after which asking again makes sense.
+    retry_after: Option<u64>,
+}
+
+impl Reply {
+    fn new(status: u16, why: String) -> Reply {
+        Reply { status, why, retry_after: None }
+    }
 }
 
 /// How one endpoint did.
@@ -77,9 +92,8 @@ pub async fn run(client: &Client<'_>, rules: &Rules, mut buf: Buf, head_len: usi
     let mut record = Record::new(client, rules);
     let mut opened = match open(client, &mut record, &mut buf, head_len, last) {
         Ok(Ok(opened)) => opened,
-        Ok(Err(NoRoute { why, keep_alive, head_only })) => {
+        Ok(Err(Refused { reply, keep_alive, head_only })) => {
             record.blame(Cause::Proxy);
-            let reply = Reply { status: 404, why };
             return answer(client, &record, &reply, keep_alive, head_only, (!buf.is_empty()).then_some(buf)).await;
         }
         Err(reject) => {
@@ -107,22 +121,22 @@ pub async fn run(client: &Client<'_>, rules: &Rules, mut buf: Buf, head_len: usi
     }
 }
 
-/// A request that no route takes.
-struct NoRoute {
-    why: String,
+/// A request that goes no further, though there is nothing wrong with its bytes.
+struct Refused {
+    reply: Reply,
     keep_alive: bool,
     head_only: bool,
 }
 
-/// Reads and routes: everything that needs the head's bytes, in one go, so that nothing of it is kept. Without a route
-/// the buffer keeps what came behind the request.
+/// Reads and routes: everything that needs the head's bytes, in one go, so that nothing of it is kept. If the request is
+/// refused the buffer keeps what came behind it.
 fn open<'r>(
     client: &Client<'_>,
     record: &mut Record<'r>,
     buf: &mut Buf,
     head_len: usize,
     last: bool,
-) -> Result<Result<Opened<'r>, NoRoute>, Reject> {
+) -> Result<Result<Opened<'r>, Refused>, Reject> {
     let (worker, rules) = (client.worker, record.rules);
     let mut room: Room<'_> = [MaybeUninit::uninit(); FIELDS_MAX];
     let request = Request::parse(&buf.filled()[..head_len], &mut room, &rules.limits)?;
@@ -135,23 +149,47 @@ fn open<'r>(
     }
     let keep_alive = request.keep_alive && !last && !client.is_ending();
     let mut body = request.body.clone();
-    let Some(route) = rules.router.find(request.host, request.path()) else {
-        let why = format!("no route for host \"{}\" and path \"{}\"", request.host, request.path());
-        let head_only = request.is_head();
-        let used = head_len + body.advance(&mut buf.filled_mut()[head_len..], Keep::Content)?.used;
-        buf.consume(used);
-        record.count_in(used);
-        return Ok(Err(NoRoute { why, keep_alive: keep_alive && body.is_done(), head_only }));
+    let origin = client.is_trusted.then(|| origin::believe(&request, rules.edge.trusted(), client.ip, SCHEME));
+    let mut ip = client.ip;
+    if let Some(origin) = &origin {
+        ip = origin.client;
+        record.origin = (ip != client.ip).then_some(ip);
+        client.listener.stats.forwarded_malformed.add(origin.malformed);
+    }
+    let route = rules.edge.request(ip, || worker.clock.now()).map_err(|seconds| too_many(client, seconds));
+    let route = route.and_then(|()| {
+        let (host, path) = (request.host, request.path());
+        let no_route = || Reply::new(404, format!("no route for host \"{host}\" and path \"{path}\""));
+        rules.router.find(host, path).ok_or_else(no_route)
+    });
+    let route = match route {
+        Ok(route) => route,
+        Err(reply) => {
+            let head_only = request.is_head();
+            let used = head_len + body.advance(&mut buf.filled_mut()[head_len..], Keep::Content)?.used;
+            buf.consume(used);
+            record.count_in(used);
+            return Ok(Err(Refused { reply, keep_alive: keep_alive && body.is_done(), head_only }));
+        }
     };
     let pool = &*rules.pools[route];
-    let key = pool.key.as_ref().and_then(|key| hash_key::hash(key, &request, client.ip));
+    let key = pool.key.as_ref().and_then(|key| hash_key::hash(key, &request, ip));
     record.route = route;
     record.pool = Some(pool);
 
     let mut head = worker.scratch();
-    let (client_text, host_if_none) = (client.ip_text(), &*pool.name);
-    let close = pool.limits.get().idle_per_endpoint == 0 || request.body_may_be_overlooked();
-    request.write(&Forward { client: client_text, scheme: "http", host_if_none, close }, &mut head);
+    let single = pool.limits.get().idle_per_endpoint == 0 || pool.announce.get().is_some();
+    let close = single || request.body_may_be_overlooked();
+    let origin = origin.as_ref();
+    let forward = Forward {
+        client: origin.map_or(client.ip_text(), |origin| &origin.list),
+        scheme: origin.and_then(|origin| origin.scheme).unwrap_or(SCHEME),
+        host: origin.and_then(|origin| origin.host),
+        forwarded: origin.and_then(|origin| origin.forwarded.as_deref()),
+        host_if_none: &pool.name,
+        close,
+    };
+    request.write(&forward, &mut head);
     let more_wanted = request.keep_alive;
     let asked = Asked { head: request.is_head(), upgrade: request.upgrade };
     let towards = Towards { version: request.version, keep_alive };
@@ -167,6 +205,13 @@ fn open<'r>(
     let deadline = timeouts.request.map_or(u64::MAX, |limit| client.timer.tick_after(limit));
     let send = new_len + kept;
     Ok(Ok(Opened { pool, key, towards, more_wanted, asked, idempotent, close, timeouts, deadline, body, send }))
+}
+
+#[cold]
+fn too_many(client: &Client<'_>, seconds: u64) -> Reply {
+    client.listener.stats.rate_limited.add(1);
+    let why = "more requests than one address may send; try again later".to_string();
+    Reply { status: 429, why, retry_after: Some(seconds) }
 }
 
 /// Finds an endpoint for the request. One that cannot be connected to is passed over for another, once.
@@ -185,7 +230,7 @@ async fn send(
             Ok(ticket) => ticket,
             Err(why) => {
                 record.blame(if failed.is_some() { Cause::Endpoint } else { Cause::Proxy });
-                let no_pick = || Reply { status: 503, why: pick::no_pick_text(pool, why) };
+                let no_pick = || Reply::new(503, pick::no_pick_text(pool, why));
                 return Err(Some(failed.map_or_else(no_pick, |(_, reply)| reply)));
             }
         };
@@ -227,7 +272,8 @@ async fn at_endpoint(
         let reused = idle.is_some();
         let connect_by = client.timer.tick_after(opened.timeouts.connect).min(opened.deadline);
         client.timer.set(connect_by);
-        let (stream, n) = match client.timer.limit(pin!(reach(client, record, &endpoint, idle.take(), out))).await {
+        let (stream, n) = match client.timer.limit(pin!(reach(client, record, pool, &endpoint, idle.take(), out))).await
+        {
             Ok(Ok(reached)) => reached,
             // It had closed the idle connection, and took nothing: a new one will do.
             Ok(Err(_)) if reused => continue,
@@ -239,7 +285,7 @@ async fn at_endpoint(
                 endpoint.stats.errors[kind as usize].add(1);
                 ticket.end(Outcome::Failure { retry_after_ns: None });
                 let why = format!("pool \"{}\": cannot connect to endpoint {}: {why}", pool.name, endpoint.name);
-                return Tried::Unreachable(Reply { status, why });
+                return Tried::Unreachable(Reply::new(status, why));
             }
         };
         out.advance(n);
@@ -277,8 +323,8 @@ async fn at_endpoint(
         let begun = record.status.get() != 0 && phase == Phase::Data;
         let reply = fault.reply().filter(|_| !begun);
         let reply = reply.map(|(status, why)| match fault.error_kind() {
-            Some(_) => Reply { status, why: format!("pool \"{}\": endpoint {}: {why}", pool.name, endpoint.name) },
-            None => Reply { status, why },
+            Some(_) => Reply::new(status, format!("pool \"{}\": endpoint {}: {why}", pool.name, endpoint.name)),
+            None => Reply::new(status, why),
         });
         return Tried::Failed(fault, reply);
     }
@@ -288,6 +334,7 @@ async fn at_endpoint(
 async fn reach(
     client: &Client<'_>,
     record: &Record<'_>,
+    pool: &WorkerPool,
     endpoint: &Endpoint,
     idle: Option<Stream>,
     out: &Outgoing<'_>,
@@ -302,12 +349,31 @@ async fn reach(
     endpoint.stats.connects.add(1);
     let began = worker.clock.now();
     let stream = upstream::dial(addr)?;
+    if let Some(version) = pool.announce.get() {
+        stream.write(&mut header(client, record, version), true).await?;
+    }
     let n = write_some(&stream, out.unsent()).await?;
     // The request has left: a failure here must not count as unreachable, or it would be sent to another endpoint too. The
     // read that follows meets it again, and knows that.
     let _ = stream.watch();
     record.connect_ns.set(Some(worker.clock.read().since(began)));
     Ok((stream, n))
+}
+
+/// The PROXY protocol header that tells an endpoint who the client is. Of a client behind a trusted proxy only the address
+/// is known: port 0.
+fn header(client: &Client<'_>, record: &Record<'_>, version: ProxyVersion) -> Buf {
+    let mut addresses = client.addresses();
+    if let (Some(ip), Some(addresses)) = (record.origin, &mut addresses) {
+        addresses.source = SocketAddr::new(ip, 0);
+    }
+    let mut header = client.worker.scratch();
+    proxy_protocol::write(version, addresses, &mut header);
+    let mut buf = Buf::take();
+    // A header is far shorter than a buffer.
+    buf.extend(&header);
+    client.worker.give_back(header);
+    buf
 }
 
 /// Answers in the endpoint's place. The connection is kept only if the request's end is known to be here.
@@ -322,7 +388,7 @@ async fn answer(
     record.status.set(reply.status);
     // Our own replies do not say `keep-alive`, without which HTTP/1.0 means close.
     let keep_alive = keep_alive && record.version == Version::V11;
-    let sent = client.reply(reply.status, &reply.why, !keep_alive, head_only).await;
+    let sent = client.reply(reply.status, &reply.why, !keep_alive, head_only, reply.retry_after).await;
     record.count_out(sent as usize);
     if keep_alive && sent > 0 { After::Next(rest) } else { After::Linger }
 }

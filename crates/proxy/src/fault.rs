@@ -1,7 +1,7 @@
 //! What went wrong with a request, whose fault was it, and what is the client told?
 
+use crate::end::Cause;
 use crate::http1::Reject;
-use crate::record::Cause;
 use crate::stats::ErrorKind;
 use evenkeel_balance::Outcome;
 

@@ -29,7 +29,7 @@ pub fn install(worker: &Rc<Worker>, parts: Parts) {
     let pools: Vec<_> = pools.into_iter().map(|parts| pool(parts, &before.pools)).collect();
     let of_route: Vec<_> = pool_of_route.iter().map(|&pool| pools[pool].clone()).collect();
     let listener = |parts: ListenerParts| {
-        let ListenerParts { name, router, limits, timeouts, requests_max, connections_max, open, stats, routes } =
+        let ListenerParts { name, router, limits, timeouts, edge, requests_max, connections_max, open, stats, routes } =
             parts;
         let (plan, generation, pools) = (plan.clone(), generation.clone(), of_route.clone());
         let rules = Rules {
@@ -37,6 +37,7 @@ pub fn install(worker: &Rc<Worker>, parts: Parts) {
             router,
             limits,
             timeouts,
+            edge,
             requests_max,
             connections_max,
             pools,
@@ -77,7 +78,7 @@ pub fn install(worker: &Rc<Worker>, parts: Parts) {
 }
 
 fn pool(parts: PoolParts, before: &[Rc<WorkerPool>]) -> Rc<WorkerPool> {
-    let PoolParts { name, balancer, endpoints, key, limits, idle_time, stats } = parts;
+    let PoolParts { name, balancer, endpoints, key, limits, idle_time, announce, stats } = parts;
     let before = before.iter().find(|old| old.name == name);
     let table = before.map_or_else(|| Rc::new(Endpoints::default()), |old| old.endpoints.clone());
     let endpoints = endpoints.into_iter().map(|(slot, e)| (slot, Endpoint::new(e.name, e.addr, e.stats)));
@@ -86,6 +87,7 @@ fn pool(parts: PoolParts, before: &[Rc<WorkerPool>]) -> Rc<WorkerPool> {
         (None, Some(stays)) => {
             stays.limits.set(limits);
             stays.idle_time.set(idle_time);
+            stays.announce.set(announce);
             stays.clone()
         }
         (Some(balancer), _) => Rc::new(WorkerPool {
@@ -95,6 +97,7 @@ fn pool(parts: PoolParts, before: &[Rc<WorkerPool>]) -> Rc<WorkerPool> {
             endpoints: table,
             limits: Cell::new(limits),
             idle_time: Cell::new(idle_time),
+            announce: Cell::new(announce),
             stats,
         }),
         (None, None) => unreachable!("a new pool comes with a balancer"),

@@ -4,9 +4,10 @@
 //! Every series is there from the start, at zero, so that a rate over its first event is right; only requests by method
 //! and status start with `GET` and `200` (for requests without a route, `404`) and show others once they occur.
 
+use crate::end::Cause;
 use crate::generation::Generation;
 use crate::stats::{
-    CLASSES, Counter, ERROR_KINDS, EndpointStats, Histogram, ListenerStats, METHODS, PoolStats, WorkerStats,
+    CLASSES, Counter, ERROR_KINDS, EndpointStats, Histogram, ListenerStats, METHODS, PoolStats, REJECTED, WorkerStats,
 };
 use evenkeel_config::Plan;
 use prometheus_client::collector::Collector;
@@ -121,16 +122,21 @@ impl Shown<'_> {
             }
         }
 
-        let counters: [Family<ListenerStats, Counter>; 5] = [
+        let counters: [Family<ListenerStats, Counter>; 6] = [
             ("evenkeel_http_malformed_requests", "Requests refused since they break the rules of HTTP", |l| {
                 &l.malformed
             }),
+            ("evenkeel_http_rate_limited_requests", "Requests answered 429 at limits.requests_per_address", |l| {
+                &l.rate_limited
+            }),
+            (
+                "evenkeel_http_forwarded_malformed",
+                "Values of X-Forwarded-* and Forwarded from trusted proxies that made no sense",
+                |l| &l.forwarded_malformed,
+            ),
             ("evenkeel_http_received_bytes", "Bytes of requests, heads included", |l| &l.bytes_in),
             ("evenkeel_http_sent_bytes", "Bytes of responses, heads included", |l| &l.bytes_out),
             ("evenkeel_connections", "Client connections accepted", |l| &l.accepted),
-            ("evenkeel_connections_rejected", "Client connections closed at once at limits.connections", |l| {
-                &l.rejected
-            }),
         ];
         for (name, help, counter) in counters {
             let mut family = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
@@ -139,11 +145,34 @@ impl Shown<'_> {
                 ConstCounter::new(n).encode(family.encode_family(&[("listener", &*listener.name)])?)?;
             }
         }
+        let help = "Requests by who ended them; \"normal\" if nobody did";
+        self.by_listener(encoder, ("evenkeel_http_ends", help), ("cause", &Cause::LABELS), |l| &l.ends)?;
+        let help = "Client connections closed at once: at a limit, or without the PROXY protocol header that was due";
+        self.by_listener(encoder, ("evenkeel_connections_rejected", help), ("reason", &REJECTED), |l| &l.rejected)?;
         let help = "Client connections open now";
         let mut active = encoder.encode_descriptor("evenkeel_connections_active", help, None, MetricType::Gauge)?;
         for (i, listener) in self.plan.listeners.iter().enumerate() {
             let n = self.sum(|w| &w.listeners[i].active);
             ConstGauge::new(n).encode(active.encode_family(&[("listener", &*listener.name)])?)?;
+        }
+        Ok(())
+    }
+
+    /// One counter for each listener and each value of a label.
+    fn by_listener(
+        &self,
+        encoder: &mut DescriptorEncoder<'_>,
+        (name, help): (&str, &str),
+        (label, values): (&'static str, &[&'static str]),
+        counters: fn(&ListenerStats) -> &[Counter],
+    ) -> fmt::Result {
+        let mut family = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
+        for (i, listener) in self.plan.listeners.iter().enumerate() {
+            for (at, value) in values.iter().enumerate() {
+                let n = self.sum(|w| &counters(&w.listeners[i])[at]);
+                let labels = [("listener", &*listener.name), (label, value)];
+                ConstCounter::new(n).encode(family.encode_family(&labels)?)?;
+            }
         }
         Ok(())
     }

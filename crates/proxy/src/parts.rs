@@ -2,12 +2,13 @@
 //! of it what only its own thread may touch ([`install`](crate::install)).
 
 use crate::access_log::Batch;
+use crate::edge::Edge;
 use crate::http1::Limits;
 use crate::route::Router;
 use crate::stats::{EndpointStats, ListenerStats, PoolStats, RouteStats};
 use evenkeel_balance::{Balancer, Slot};
 use evenkeel_config::Plan;
-use evenkeel_config::plan::{HashKey, ListenerTimeouts, PoolLimits};
+use evenkeel_config::plan::{HashKey, ListenerTimeouts, PoolLimits, ProxyVersion};
 use rustix::fd::OwnedFd;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -44,6 +45,8 @@ pub struct ListenerParts {
     pub router: Arc<Router>,
     pub limits: Limits,
     pub timeouts: ListenerTimeouts,
+    /// Who comes in as whom, and how much may come.
+    pub edge: Edge,
     /// Requests on one connection; `u64::MAX` for no limit.
     pub requests_max: u64,
     /// Open connections over all workers.
@@ -65,6 +68,8 @@ pub struct PoolParts {
     pub limits: PoolLimits,
     /// How long an idle connection is kept.
     pub idle_time: Duration,
+    /// The header that endpoints get first on each connection.
+    pub announce: Option<ProxyVersion>,
     pub stats: Arc<PoolStats>,
 }
 

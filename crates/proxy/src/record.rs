@@ -1,51 +1,24 @@
 //! How did a request go? Filled in while it runs, and written to counters and the access log at its end.
 
 use crate::access_log::Line;
+use crate::address_text::AddressText;
 use crate::client::Client;
+use crate::end::{Cause, Phase};
 use crate::http1::Version;
 use crate::rules::Rules;
 use crate::upstream::{Endpoint, WorkerPool};
 use evenkeel_balance::{Clock, Instant};
 use std::cell::Cell;
+use std::net::IpAddr;
 use std::rc::Rc;
-
-/// Where in its life a request is; the second letter of its end cause.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Phase {
-    /// The request itself is read.
-    Request = b'R' as isize,
-    /// A connection to the endpoint is opened.
-    Connect = b'C' as isize,
-    /// The response's head is due.
-    Head = b'H' as isize,
-    /// The response's body is relayed.
-    Data = b'D' as isize,
-    /// All is done.
-    Done = b'-' as isize,
-}
-
-/// Who ended a request; the first letter of its end cause, as in HAProxy's log.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Cause {
-    /// Nobody: it came to its normal end.
-    Normal = b'-' as isize,
-    /// The client went away.
-    Client = b'C' as isize,
-    /// The client was too slow.
-    ClientSlow = b'c' as isize,
-    /// The endpoint refused, reset or broke the rules.
-    Endpoint = b'S' as isize,
-    /// The endpoint was too slow.
-    EndpointSlow = b's' as isize,
-    /// This proxy refused.
-    Proxy = b'P' as isize,
-}
 
 /// One request.
 pub struct Record<'c> {
     client: &'c Client<'c>,
     /// By which it is served.
     pub rules: &'c Rules,
+    /// The client, if a trusted proxy sent the request for it.
+    pub origin: Option<IpAddr>,
     /// When its head was there.
     pub began: Instant,
     /// Index in the plan; one more than the last if no route took it.
@@ -66,6 +39,8 @@ pub struct Record<'c> {
     pub bytes_in: Cell<u64>,
     /// To the client.
     pub bytes_out: Cell<u64>,
+    /// Waiting for a place at an endpoint.
+    pub queue_ns: Cell<u64>,
     /// Until the connection was open, if one had to be opened.
     pub connect_ns: Cell<Option<u64>>,
     /// Until the response's head was there.
@@ -84,6 +59,7 @@ impl<'c> Record<'c> {
         Record {
             client,
             rules,
+            origin: None,
             began: client.worker.clock.now(),
             route: rules.unrouted(),
             method: crate::stats::METHODS.len() - 1,
@@ -94,6 +70,7 @@ impl<'c> Record<'c> {
             status: Cell::new(0),
             bytes_in: Cell::new(0),
             bytes_out: Cell::new(0),
+            queue_ns: Cell::new(0),
             connect_ns: Cell::new(None),
             ttfb_ns: Cell::new(None),
             phase: Cell::new(Phase::Request),
@@ -130,6 +107,7 @@ impl Drop for Record<'_> {
         let listener = &self.client.listener.stats;
         listener.bytes_in.add(self.bytes_in.get());
         listener.bytes_out.add(self.bytes_out.get());
+        listener.ends[self.cause.get() as usize].add(1);
         let status = self.status.get();
         self.rules.stats[self.route].count(self.method, status, total_ns);
         if let (Some(pool), Some(_)) = (self.pool, &self.endpoint) {
@@ -143,10 +121,13 @@ impl Drop for Record<'_> {
         }
         let mut log = worker.log.borrow_mut();
         let Some(log) = log.as_mut() else { return };
+        let (origin, peer) = (self.origin.map(AddressText::of), self.client.peer());
+        let nearer = peer.map(AddressText::of);
         let line = Line {
             began: self.began,
             request_id: worker.next_request_id(),
-            client: self.client.ip_text(),
+            client: origin.as_ref().map_or(self.client.ip_text(), AddressText::as_str),
+            peer: nearer.as_ref().map(AddressText::as_str).or(origin.map(|_| self.client.ip_text())),
             listener: &self.client.listener.name,
             route: self.rules.plan.routes.get(self.route).map(|r| &*r.name),
             pool: self.pool.map(|p| &*p.name),
@@ -157,10 +138,11 @@ impl Drop for Record<'_> {
             status,
             bytes_in: self.bytes_in.get(),
             bytes_out: self.bytes_out.get(),
+            queue_ns: self.queue_ns.get(),
             connect_ns: self.connect_ns.get(),
             ttfb_ns: self.ttfb_ns.get(),
             total_ns,
-            term: [self.cause.get() as u8, self.phase.get() as u8],
+            term: [self.cause.get().letter(), self.phase.get().letter()],
         };
         log.add(&line, &worker.clock);
         worker.give_back(std::mem::take(&mut self.asked));

@@ -1,6 +1,7 @@
 //! By which rules is a request served? Those of its listener at the moment its head was there: a request ends by the
 //! rules it began with, whatever the configuration says by then.
 
+use crate::edge::Edge;
 use crate::http1::Limits;
 use crate::route::{RouteId, Router};
 use crate::stats::{ListenerStats, RouteStats};
@@ -37,6 +38,8 @@ pub struct Rules {
     pub limits: Limits,
     /// The client's side.
     pub timeouts: ListenerTimeouts,
+    /// Who comes in as whom, and how much may come.
+    pub edge: Edge,
     /// Requests on one connection; `u64::MAX` for no limit.
     pub requests_max: u64,
     /// Open connections over all workers.

@@ -3,9 +3,11 @@
 
 use crate::accept;
 use crate::access_log::Writer;
+use crate::edge::Edge;
 use crate::generation::{Generation, Summary};
 use crate::http1::{FIELDS_MAX, Limits};
 use crate::parts::{ListenFd, ListenerParts, Parts, PoolParts};
+use crate::per_address::PerAddress;
 use crate::pools::SharedPool;
 use crate::route::Router;
 use crate::stats::WorkerStats;
@@ -65,8 +67,8 @@ impl std::error::Error for StartError {
 pub struct Server {
     running: watch::Sender<Arc<Generation>>,
     pools: HashMap<Arc<str>, SharedPool>,
-    /// Open connections by listener.
-    open: HashMap<Arc<str>, Arc<AtomicUsize>>,
+    /// By listener.
+    shared: HashMap<Arc<str>, Shared>,
     /// The sockets at each address, by worker, for as long as the worker has them.
     sockets: HashMap<SocketAddr, Vec<Weak<OwnedFd>>>,
     plans: Vec<mpsc::UnboundedSender<Parts>>,
@@ -101,7 +103,7 @@ impl Server {
         let mut server = Server {
             running: watch::channel(first.clone()).0,
             pools: HashMap::new(),
-            open: HashMap::new(),
+            shared: HashMap::new(),
             sockets: HashMap::new(),
             plans: Vec::new(),
             commands: watch::channel(Command::Run).0,
@@ -196,8 +198,8 @@ impl Server {
         // From the last worker to the first, as that is the order in which sockets and balancers can be taken.
         for (worker, stats) in next.workers.iter().enumerate().rev() {
             let listeners = plan.listeners.iter().enumerate().map(|(index, listener)| {
-                let open = self.open.entry(listener.name.clone()).or_default().clone();
-                listener_parts(listener, routers[index].clone(), open, stats, index)
+                let shared = self.shared.entry(listener.name.clone()).or_default().clone();
+                listener_parts(listener, routers[index].clone(), shared, stats, index)
             });
             let listeners = listeners.collect();
             let pools = plan.pools.iter().enumerate().map(|(index, pool)| PoolParts {
@@ -207,6 +209,7 @@ impl Server {
                 key: pool.balance.key().cloned(),
                 limits: pool.limits,
                 idle_time: pool.timeouts.upstream_idle,
+                announce: pool.proxy_protocol,
                 stats: stats.pools[index].clone(),
             });
             let pools = pools.collect();
@@ -235,7 +238,7 @@ impl Server {
             }
         }
         self.pools.retain(|name, _| plan.pool(name).is_some());
-        self.open.retain(|name, _| plan.listener(name).is_some());
+        self.shared.retain(|name, _| plan.listener(name).is_some());
         self.sockets.retain(|addr, _| plan.listeners.iter().any(|l| l.bind.contains(addr)));
         if let Some(log) = log
             && let Some(before) = std::mem::replace(&mut self.log, log)
@@ -300,10 +303,18 @@ impl Server {
     }
 }
 
+/// What the workers share of one listener.
+#[derive(Clone, Default)]
+struct Shared {
+    /// Open connections.
+    open: Arc<AtomicUsize>,
+    per_address: Arc<PerAddress>,
+}
+
 fn listener_parts(
     listener: &plan::Listener,
     router: Arc<Router>,
-    open: Arc<AtomicUsize>,
+    shared: Shared,
     stats: &WorkerStats,
     index: usize,
 ) -> ListenerParts {
@@ -312,12 +323,13 @@ fn listener_parts(
         router,
         limits: Limits { head: listener.limits.headers, fields: listener.limits.header_count.min(FIELDS_MAX) },
         timeouts: listener.timeouts,
+        edge: Edge::new(listener, &shared.per_address),
         requests_max: match listener.limits.requests_per_connection {
             0 => u64::MAX,
             n => n,
         },
         connections_max: listener.limits.connections,
-        open,
+        open: shared.open,
         stats: stats.listeners[index].clone(),
         routes: stats.routes[index].clone(),
     }

@@ -1,6 +1,7 @@
 //! What happened, in numbers? Counters that one worker writes and anybody may read: a plain load and store each, on
 //! memory that no other worker writes.
 
+use crate::end::Cause;
 use evenkeel_config::Plan;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -88,6 +89,20 @@ pub enum ErrorKind {
 /// Labels of [`ErrorKind`], in its order.
 pub const ERROR_KINDS: [&str; 4] = ["connect", "reset", "timeout", "protocol"];
 
+/// Why a connection was closed at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rejected {
+    /// The listener has as many as it may.
+    Connections,
+    /// The client's address has.
+    PerAddress,
+    /// It should have begun with a PROXY protocol header, and did not.
+    ProxyProtocol,
+}
+
+/// Labels of [`Rejected`], in its order.
+pub const REJECTED: [&str; 3] = ["connections", "connections_per_address", "proxy_protocol"];
+
 /// The statuses with a counter of their own. One more counter is for all others: 0, where no response was sent, and what
 /// an endpoint may have made up.
 const STATUS: std::ops::Range<u16> = 100..600;
@@ -134,10 +149,16 @@ pub struct ListenerStats {
     pub accepted: Counter,
     /// Connections open.
     pub active: Counter,
-    /// Connections refused at the limit.
-    pub rejected: Counter,
+    /// Connections closed at once, by [`Rejected`].
+    pub rejected: [Counter; REJECTED.len()],
     /// Malformed requests.
     pub malformed: Counter,
+    /// Requests over the rate of their address.
+    pub rate_limited: Counter,
+    /// Values of `X-Forwarded-*` and `Forwarded` from trusted proxies that were malformed.
+    pub forwarded_malformed: Counter,
+    /// Requests by who ended them ([`Cause`]).
+    pub ends: [Counter; Cause::LABELS.len()],
     /// Bytes from clients.
     pub bytes_in: Counter,
     /// Bytes to clients.

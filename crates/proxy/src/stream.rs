@@ -5,6 +5,7 @@
 //! directions of a connection can be under way in one task.
 
 use crate::buffer::Buf;
+use crate::proxy_protocol::Addresses;
 use rustix::fd::{AsRawFd, OwnedFd, RawFd};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, Shutdown};
@@ -174,7 +175,7 @@ impl Stream {
     }
 
     /// As [`write_all`](Self::write_all). `last`: the stream ends behind these bytes, and the kernel may wait with them for
-    /// its end, which then travels in the same packet. Whoever says so must close or shut down at once.
+    /// its end, which then travels in the same packet. Whoever says so must close, shut down or write on at once.
     ///
     /// # Errors
     /// As `send(2)`.
@@ -211,6 +212,27 @@ impl Stream {
 
     fn peek(&self) -> Result<usize, Errno> {
         rustix::net::recv(&self.fd, &mut [0u8; 1][..], RecvFlags::PEEK).map(|(n, _)| n)
+    }
+
+    /// Whether the peer has reset the connection: it can neither send nor take anything more. A peer that only says that it
+    /// will send no more may still wait for an answer.
+    pub fn poll_reset(&self, cx: &mut Context<'_>) -> Poll<()> {
+        let Ok(registered) = self.registered() else { return Poll::Pending };
+        loop {
+            let Ok(mut guard) = ready!(registered.poll_write_ready(cx)) else { return Poll::Pending };
+            if guard.ready().is_write_closed() {
+                return Poll::Ready(());
+            }
+            // Whoever writes tries first and asks then, so nobody misses this mark.
+            guard.clear_ready();
+        }
+    }
+
+    /// The addresses of the peer and of this side; `None` when the connection has failed, and then nobody needs them.
+    pub fn addresses(&self) -> Option<Addresses> {
+        let peer = rustix::net::getpeername(&self.fd).ok()??;
+        let (source, here) = (peer.try_into().ok()?, rustix::net::getsockname(&self.fd).ok()?);
+        Some(Addresses { source, destination: here.try_into().ok()? })
     }
 
     /// Whether closing tells the peer that something went wrong. An error does not matter: then it is not told.

@@ -4,14 +4,16 @@
 use crate::buffer::Buf;
 use crate::client::Client;
 use crate::deadline::Elapsed;
+use crate::end::Phase;
 use crate::fault::Fault;
 use crate::http1::chunked::{Keep, Taken};
 use crate::http1::request::Room;
 use crate::http1::response::{Asked, Towards};
 use crate::http1::{self, Body, FIELDS_MAX, Limits, Reject, Response, Version};
 use crate::outgoing::Outgoing;
+use crate::pace::Pace;
 use crate::pick::InFlight;
-use crate::record::{Phase, Record};
+use crate::record::Record;
 use crate::splice::{self, Pipe, SPLICE_MIN, Side};
 use crate::stage;
 use crate::stream::Stream;
@@ -22,9 +24,14 @@ use std::future::{Future, poll_fn};
 use std::mem::MaybeUninit;
 use std::pin::{Pin, pin};
 use std::task::{Poll, ready};
+use std::time::Duration;
 
 /// Interim responses (1xx) that one request may get: an endpoint that sends them for ever must not hold us.
 const INTERIM_MAX: u32 = 16;
+
+/// How long an endpoint may think before we look whether its client is still there. Looking costs the event loop a
+/// registration; most requests are long answered.
+const LOOK_AFTER: Duration = Duration::from_secs(1);
 
 /// A response's head may fill a buffer and have as many fields as fit our arrays.
 const RESPONSE_LIMITS: Limits = Limits { head: crate::buffer::CAPACITY, fields: FIELDS_MAX };
@@ -89,10 +96,21 @@ impl Talk<'_, '_> {
         let timer = &self.client.timer;
         let done = if out.unsent().is_empty() && body.is_done() {
             out.let_go(again);
-            timer.limit(pin!(self.download(ticket))).await
+            let (due, look) = (timer.due(), timer.tick_after(LOOK_AFTER));
+            let looks = look < due;
+            timer.set(due.min(look));
+            let mut download = pin!(self.download(ticket));
+            match timer.limit(download.as_mut()).await {
+                Err(Elapsed) if looks && self.record.phase.get() == Phase::Head => {
+                    timer.set(due);
+                    timer.limit(pin!(self.while_there(download))).await
+                }
+                done => done,
+            }
         } else {
             // Boxed, as most requests have come whole: they need not carry room for this.
-            timer.limit(Box::pin(self.both_ways(ticket, body, out, again)).as_mut()).await
+            let mut both_ways = Box::pin(self.both_ways(ticket, body, out, again));
+            timer.limit(pin!(self.while_there(both_ways.as_mut()))).await
         };
         match done.unwrap_or_else(|Elapsed| Err(self.late()))? {
             Ended::Answered(answered) => Ok(answered),
@@ -101,6 +119,18 @@ impl Talk<'_, '_> {
                 timer.limit(tunnel.as_mut()).await.unwrap_or_else(|Elapsed| Err(self.late()))
             }
         }
+    }
+
+    /// Runs `future` until it ends or the client resets its connection. A client that only says that it sends no more
+    /// gets its answer: many close their half after the request, and the two cannot be told apart.
+    async fn while_there<T>(&self, mut future: Pin<&mut impl Future<Output = Result<T, Fault>>>) -> Result<T, Fault> {
+        poll_fn(|cx| {
+            if let Poll::Ready(result) = future.as_mut().poll(cx) {
+                return Poll::Ready(result);
+            }
+            self.client.stream.poll_reset(cx).map(|()| Err(Fault::ClientGone))
+        })
+        .await
     }
 
     fn late(&self) -> Fault {
@@ -142,13 +172,13 @@ impl Talk<'_, '_> {
     }
 
     /// Gives what is due next so much time, within the time for the whole.
-    fn allow(&self, time: Option<std::time::Duration>) {
+    fn allow(&self, time: Option<Duration>) {
         let timer = &self.client.timer;
         timer.set(time.map_or(u64::MAX, |time| timer.tick_after(time)).min(self.deadline));
     }
 
     /// Says what is due next, and how long that may take; once a response is under way, only that it goes on counts.
-    fn expect(&self, phase: Phase, time: Option<std::time::Duration>) {
+    fn expect(&self, phase: Phase, time: Option<Duration>) {
         if self.record.phase.get() == Phase::Data {
             return self.allow(Some(self.timeouts.idle));
         }
@@ -166,9 +196,12 @@ impl Talk<'_, '_> {
             }
         }
         out.let_go(again && body.is_done());
+        let mut pace = Pace::new(self.record.rules.timeouts.client_body);
         while !body.is_done() {
-            self.expect(Phase::Request, Some(self.record.rules.timeouts.client_body));
+            self.expect(Phase::Request, Some(pace.left()));
+            let since = self.client.worker.clock.now();
             let mut buf = self.on_client(pin!(read(&self.client.stream))).await.map_err(|_| Fault::ClientGone)?;
+            pace.came(buf.len(), Duration::from_nanos(self.client.worker.clock.now().since(since)));
             if buf.is_empty() {
                 return Err(Fault::ClientGone);
             }

@@ -3,7 +3,7 @@
 use crate::stats::{EndpointStats, PoolStats};
 use crate::stream::Stream;
 use evenkeel_balance::{Balancer, Instant, Slot};
-use evenkeel_config::plan::{HashKey, PoolLimits};
+use evenkeel_config::plan::{HashKey, PoolLimits, ProxyVersion};
 use rustix::io::Errno;
 use std::cell::{Cell, RefCell};
 use std::io;
@@ -28,6 +28,8 @@ pub struct WorkerPool {
     pub limits: Cell<PoolLimits>,
     /// How long an idle connection is kept.
     pub idle_time: Cell<Duration>,
+    /// The header that tells endpoints, first on each connection, who the client is. Such connections serve one request.
+    pub announce: Cell<Option<ProxyVersion>>,
     /// Its numbers.
     pub stats: Arc<PoolStats>,
 }

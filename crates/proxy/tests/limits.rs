@@ -114,7 +114,7 @@ fn connections_over_the_limit_are_closed_at_once() {
         let mut over = proxy.client();
         let _ = std::io::Write::write_all(&mut over.stream, GET.as_bytes());
         over.ends();
-        wait_until("it is counted", || proxy.listener(|l| l.rejected.get()) == n);
+        wait_until("it is counted", || proxy.listener(|l| l.rejected[0].get()) == n);
     }
     // A place that is given back can be had.
     kept.pop();

@@ -38,10 +38,11 @@ impl Drop for Log {
     }
 }
 
-const FIELDS: [&str; 21] = [
+const FIELDS: [&str; 22] = [
     "ts",
     "req_id",
     "client",
+    "peer",
     "listener",
     "route",
     "pool",
@@ -79,6 +80,7 @@ fn a_line_has_every_field() {
     assert!(FIELDS.iter().all(|name| line.contains_key(*name)) && line.len() == FIELDS.len(), "{line:?}");
     let text = |name: &str| line[name].as_str().unwrap_or_else(|| panic!("{name}: {}", line[name])).to_string();
     assert_eq!(text("client"), "127.0.0.1");
+    assert!(line["peer"].is_null(), "the client itself connected: {line:?}");
     assert_eq!((text("listener"), text("pool")), ("web".into(), "web".into()));
     assert_eq!(text("endpoint"), endpoint.addr.to_string());
     assert!(line["route"].is_string());

@@ -22,7 +22,7 @@ pub enum Kind {
     Expect,
     /// Hop by hop, and nothing to us: `Keep-Alive`, `Proxy-Connection`, `TE`.
     HopByHop,
-    /// `X-Forwarded-For`, `X-Forwarded-Proto`, `X-Forwarded-Host`: ours to write.
+    /// `X-Forwarded-For`, `X-Forwarded-Proto`, `X-Forwarded-Host`, `Forwarded`: ours to write.
     Forwarded,
     /// One of these but for underscores, which CGI and its heirs cannot tell from hyphens.
     Lookalike,
@@ -37,6 +37,7 @@ pub fn kind(name: &str) -> Kind {
         4 if is("host") => Kind::Host,
         6 if is("expect") => Kind::Expect,
         7 if is("upgrade") => Kind::Upgrade,
+        9 if is("forwarded") => Kind::Forwarded,
         10 if is("connection") => Kind::Connection,
         10 if is("keep-alive") => Kind::HopByHop,
         14 if is("content-length") => Kind::ContentLength,

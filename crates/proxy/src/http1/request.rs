@@ -38,10 +38,14 @@ pub struct Request<'h, 'b> {
 /// What the proxy adds to a request.
 #[derive(Clone, Copy, Debug)]
 pub struct Forward<'a> {
-    /// The client's address, for `X-Forwarded-For`.
+    /// The client's address, and those of trusted proxies behind it, for `X-Forwarded-For`.
     pub client: &'a str,
     /// The scheme the client used, for `X-Forwarded-Proto`.
-    pub scheme: &'static str,
+    pub scheme: &'a str,
+    /// For `X-Forwarded-Host`, if that is not what the request itself says.
+    pub host: Option<&'a str>,
+    /// `Forwarded`, if a trusted proxy sent one.
+    pub forwarded: Option<&'a [u8]>,
     /// `Host` for a client that named none.
     pub host_if_none: &'a str,
     /// Whether the endpoint is asked to close afterwards.
@@ -231,6 +235,11 @@ impl<'h, 'b> Request<'h, 'b> {
         self.fields.iter().find(|f| f.name.eq_ignore_ascii_case(name)).map(|f| f.value)
     }
 
+    /// Every value of a field, in order.
+    pub fn values(&self, name: &str) -> impl Iterator<Item = &'b [u8]> {
+        self.fields.iter().filter(move |f| f.name.eq_ignore_ascii_case(name)).map(|f| f.value)
+    }
+
     /// Whether asking twice does no harm (RFC 9110 section 9.2.2).
     pub fn is_idempotent(&self) -> bool {
         matches!(self.method, "GET" | "HEAD" | "PUT" | "DELETE" | "OPTIONS" | "TRACE")
@@ -272,11 +281,16 @@ impl<'h, 'b> Request<'h, 'b> {
         put(forward.client);
         put("\r\nX-Forwarded-Proto: ");
         put(forward.scheme);
-        if !self.host.is_empty() {
+        let host = forward.host.unwrap_or(self.host);
+        if !host.is_empty() {
             put("\r\nX-Forwarded-Host: ");
-            put(self.host);
+            put(host);
         }
-        put("\r\n\r\n");
+        if let Some(forwarded) = forward.forwarded {
+            out.extend_from_slice(b"\r\nForwarded: ");
+            out.extend_from_slice(forwarded);
+        }
+        out.extend_from_slice(b"\r\n\r\n");
     }
 }
 
@@ -314,7 +328,7 @@ const fn table(others: &[u8]) -> [bool; 256] {
 
 /// A host with an optional port: no user, no spaces, no path, and nothing that two readers could split differently.
 #[inline]
-fn valid_host(value: &[u8]) -> Option<&str> {
+pub fn valid_host(value: &[u8]) -> Option<&str> {
     let (fits, port) = match value.strip_prefix(b"[") {
         None => {
             let end = memchr::memchr(b':', value).unwrap_or(value.len());

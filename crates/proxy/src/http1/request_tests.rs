@@ -29,7 +29,8 @@ fn get_with(lines: &str) -> Vec<u8> {
     format!("GET / HTTP/1.1\r\nHost: a\r\n{lines}\r\n\r\n").into_bytes()
 }
 
-const FORWARD: Forward<'_> = Forward { client: "192.0.2.1", scheme: "http", host_if_none: "web", close: false };
+const FORWARD: Forward<'_> =
+    Forward { client: "192.0.2.1", scheme: "http", host: None, forwarded: None, host_if_none: "web", close: false };
 
 /// The head that goes on.
 fn forwarded(message: &[u8]) -> String {
@@ -463,7 +464,7 @@ fn whom_a_request_comes_from_is_written_here_and_only_here() {
         "Host: a\r\n",
     );
     let mut out = Vec::new();
-    let forward = Forward { client: "2001:db8::1", scheme: "https", host_if_none: "web", close: true };
+    let forward = Forward { client: "2001:db8::1", scheme: "https", close: true, ..FORWARD };
     read(b"GET / HTTP/1.1\r\nHost: b:80\r\n\r\n", |r| r.write(&forward, &mut out)).unwrap();
     assert_eq!(
         String::from_utf8(out).unwrap(),

@@ -1,0 +1,65 @@
+//! Who ended a request, and where was it? One row for each answer: the letters of the access log, the labels of the
+//! metrics and the reference page are made of them.
+
+macro_rules! answers {
+    ($(#[$doc:meta])* $of:ident: $($name:ident $letter:literal $label:literal $text:literal,)*) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum $of { $(#[doc = $text] $name,)* }
+
+        impl $of {
+            /// Every answer, in the order of their counters.
+            pub const ALL: &[$of] = &[$($of::$name,)*];
+
+            /// Labels of the metrics, in the same order.
+            pub const LABELS: [&str; [$($letter,)*].len()] = [$($label,)*];
+
+            /// What the access log writes.
+            pub fn letter(self) -> u8 {
+                match self { $($of::$name => $letter,)* }
+            }
+
+            /// What it means, for people.
+            pub fn text(self) -> &'static str {
+                match self { $($of::$name => $text,)* }
+            }
+        }
+    };
+}
+
+answers! {
+    /// Who ended a request; the first letter of its end, as in HAProxy's log.
+    Cause:
+    Normal b'-' "normal" "nobody: it came to its normal end",
+    Client b'C' "client" "the client went away",
+    ClientSlow b'c' "client_slow" "the client was too slow",
+    Endpoint b'S' "endpoint" "the endpoint refused, reset or broke the rules",
+    EndpointSlow b's' "endpoint_slow" "the endpoint was too slow",
+    Proxy b'P' "proxy" "evenkeel refused",
+}
+
+answers! {
+    /// Where in its life a request is; the second letter of its end.
+    Phase:
+    Request b'R' "request" "the request was read",
+    Queue b'Q' "queue" "it waited for a place at an endpoint",
+    Connect b'C' "connect" "a connection to the endpoint was opened",
+    Head b'H' "head" "the head of the response was due",
+    Data b'D' "data" "the body of the response, or an upgraded connection, was relayed",
+    Done b'-' "done" "all was done",
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+
+    #[test]
+    fn every_letter_and_every_label_means_one_thing() {
+        let causes: HashSet<u8> = Cause::ALL.iter().map(|c| c.letter()).collect();
+        let phases: HashSet<u8> = Phase::ALL.iter().map(|p| p.letter()).collect();
+        assert_eq!((causes.len(), phases.len()), (Cause::ALL.len(), Phase::ALL.len()));
+        assert_eq!(Cause::LABELS.iter().collect::<HashSet<_>>().len(), Cause::ALL.len());
+        assert!(Cause::ALL.iter().enumerate().all(|(i, cause)| *cause as usize == i));
+    }
+}
