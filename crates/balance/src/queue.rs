@@ -10,7 +10,8 @@
 //! - Places may be free that nobody could use so far: who enters, and everybody after a new set was published, is offered
 //!   one try, in order and one after another, as soon as nobody with a grant is before it.
 //!
-//! So a waiter is woken once for each place it may get, and not all of them for each place.
+//! So a waiter is woken once for each place it may get, and not all of them for each place. Grants are given in order;
+//! of those who have one at the same time, the first to run is the first to try.
 //!
 //! The second file of this crate with a lock: it is taken only where somebody waits.
 
