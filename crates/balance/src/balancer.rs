@@ -9,9 +9,11 @@ use crate::loads::Loads;
 use crate::picker::{NoPick, PickContext, Picker, Seat};
 use crate::pool::View;
 use crate::published::Reader;
+use crate::queue::{Queue, Waiting};
 use crate::rng::{Rng, mix};
 use crate::set::{EndpointSet, Slot};
 use crate::time::Instant;
+use std::sync::Arc;
 
 /// What a pick may depend on besides the loads.
 #[derive(Clone, Copy, Debug, Default)]
@@ -91,27 +93,58 @@ pub struct LoadReport {
 /// One worker x one pool.
 pub struct Balancer {
     reader: Reader<View>,
+    queue: Arc<Queue>,
     loads: Loads,
     picker: Box<dyn Picker>,
     rng: Rng,
     /// Whether the picker was told of the first set.
     told: bool,
+    /// Whether a member of the set has a limit.
+    limited: bool,
 }
 
 impl Balancer {
-    pub(crate) fn new(picker: Box<dyn Picker>, reader: Reader<View>, seat: Seat, seed: u64) -> Balancer {
+    pub(crate) fn new(
+        picker: Box<dyn Picker>,
+        reader: Reader<View>,
+        queue: Arc<Queue>,
+        seat: Seat,
+        seed: u64,
+    ) -> Balancer {
         let loads = Loads::new(reader.get().counts.clone(), seat.worker);
         let rng = Rng::new(seed ^ mix(u64::from(seat.worker)));
-        Balancer { reader, loads, picker, rng, told: false }
+        Balancer { reader, queue, loads, picker, rng, told: false, limited: false }
     }
 
     /// Picks an endpoint for a request and counts the request there.
     ///
     /// # Errors
-    /// Why there is none; then nothing is counted.
+    /// Why there is none; then nothing is counted. While others wait, an endpoint with a limit counts as full.
     #[inline]
     pub fn start(&mut self, request: &Request<'_>, now: Instant) -> Result<Ticket, NoPick> {
-        self.pick(request, now, None)
+        self.pick(request, false, now, None)
+    }
+
+    /// As [`start`](Self::start), for a request that waits in this pool's queue: tries if it is its turn. With a ticket
+    /// it has left the queue; without one it keeps its place there, and is woken when it is its turn again.
+    ///
+    /// # Errors
+    /// `AllFull` as long as it is not its turn, and as [`start`](Self::start). Unless the pool changed meanwhile that is
+    /// `AllFull` too; whoever does not want to wait for another reason drops `waiting`.
+    pub fn start_waited(
+        &mut self,
+        request: &Request<'_>,
+        waiting: &mut Waiting,
+        now: Instant,
+    ) -> Result<Ticket, NoPick> {
+        let turn = waiting.turn().ok_or(NoPick::AllFull)?;
+        let picked = self.pick(request, true, now, None);
+        if picked.is_ok() {
+            turn.took();
+        } else if request.tried.is_empty() {
+            turn.all_full();
+        }
+        picked
     }
 
     /// As [`start`](Self::start), and tells why.
@@ -126,7 +159,7 @@ impl Balancer {
     ) -> Result<Ticket, NoPick> {
         self.refresh(now);
         explanation.begin(&self.reader.get().set, &self.loads, request.tried);
-        let picked = self.pick(request, now, Some(explanation));
+        let picked = self.pick(request, false, now, Some(explanation));
         explanation.picked = picked.as_ref().ok().map(Ticket::slot);
         picked
     }
@@ -135,6 +168,7 @@ impl Balancer {
     fn pick(
         &mut self,
         request: &Request<'_>,
+        waited: bool,
         now: Instant,
         mut trace: Option<&mut Explanation>,
     ) -> Result<Ticket, NoPick> {
@@ -153,8 +187,11 @@ impl Balancer {
                 trace: trace.as_deref_mut(),
             };
             let slot = self.picker.choose(&mut cx)?;
-            if let Some(holds) = hold(set, &self.loads, slot) {
+            if let Some(holds) = self.hold(slot, waited) {
                 return Ok(self.count(slot, holds, true, now));
+            }
+            if !waited && self.queue.depth() != 0 {
+                break;
             }
         }
         Err(NoPick::AllFull)
@@ -163,15 +200,24 @@ impl Balancer {
     /// Counts a request at an endpoint that something else chose (sticky session, hedge, queue).
     ///
     /// # Errors
-    /// The endpoint has left, or is at its limit.
+    /// The endpoint has left, or is at its limit, or has one while others wait.
     pub fn start_at(&mut self, slot: Slot, now: Instant) -> Result<Ticket, NoPick> {
         self.refresh(now);
-        let set = &self.reader.get().set;
-        if set.get(slot).is_none() {
+        if self.reader.get().set.get(slot).is_none() {
             return Err(NoPick::Empty);
         }
-        let holds = hold(set, &self.loads, slot).ok_or(NoPick::AllFull)?;
+        let holds = self.hold(slot, false).ok_or(NoPick::AllFull)?;
         Ok(self.count(slot, holds, false, now))
+    }
+
+    /// Takes a place at `slot` if it has a limit: `Some(whether one is held)`, or `None` when it is full, or when others
+    /// wait for such places and it is not the turn of this one.
+    #[inline]
+    fn hold(&self, slot: Slot, waited: bool) -> Option<bool> {
+        let member = self.reader.get().set.get(slot)?;
+        let limited = member.in_flight_max != 0;
+        let behind = limited && !waited && self.queue.depth() != 0;
+        (!behind && self.loads.try_hold(member)).then_some(limited)
     }
 
     #[inline]
@@ -191,6 +237,15 @@ impl Balancer {
         }
         let latency_ns = ticket.answered.unwrap_or(now).since(ticket.began);
         self.picker.on_end(ticket.slot, &End { outcome, latency_ns, now }, &self.loads);
+        // A request that started before its endpoint had a limit holds no place, but fills it all the same.
+        if ticket.holds || self.limited || self.reader.is_stale() {
+            self.queue.freed();
+        }
+    }
+
+    /// Where requests of this pool wait.
+    pub fn queue(&self) -> &Arc<Queue> {
+        &self.queue
     }
 
     /// The next endpoint to ask for its load, if the algorithm wants one asked. To be called after each start until it
@@ -231,14 +286,8 @@ impl Balancer {
     fn take_set(&mut self, now: Instant) {
         self.told = true;
         let view = self.reader.get();
+        self.limited = view.set.members().iter().any(|m| m.in_flight_max != 0);
         self.loads.on_set(&view.set, &view.counts);
         self.picker.on_set(&view.set, &self.loads, now);
     }
-}
-
-/// Takes a place at `slot` if it has a limit: `Some(whether one is held)`, or `None` when it is full.
-#[inline]
-fn hold(set: &EndpointSet, loads: &Loads, slot: Slot) -> Option<bool> {
-    let member = set.get(slot)?;
-    loads.try_hold(member).then_some(member.in_flight_max != 0)
 }

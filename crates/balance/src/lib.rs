@@ -29,6 +29,7 @@
 #![forbid(unsafe_code)]
 
 pub mod algorithms;
+mod atomics;
 pub mod balancer;
 pub(crate) mod buckets;
 pub mod concurrency;

@@ -7,8 +7,10 @@ use crate::loads::Counts;
 use crate::params::{ParamError, Params};
 use crate::picker::{Algorithm, Seat};
 use crate::published::Published;
+use crate::queue::Queue;
 use crate::set::{EndpointSet, Slot};
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 /// What workers see of a pool: the set, and counts with room for each of its slots.
 #[derive(Debug)]
@@ -23,6 +25,7 @@ pub struct View {
 #[derive(Debug)]
 pub struct Pool {
     published: Published<View>,
+    queue: Arc<Queue>,
     counts: Counts,
     slots: BTreeMap<EndpointId, Slot>,
     /// Slots whose endpoint left, with the generation that no longer had it.
@@ -39,11 +42,12 @@ struct Left {
 }
 
 impl Pool {
-    /// A pool without endpoints for `workers` workers.
+    /// A pool without endpoints for `workers` workers, in whose queue nobody may wait yet.
     pub fn new(workers: u32) -> Pool {
         let counts = Counts::new(workers);
         let view = View { set: EndpointSet::default(), counts: counts.clone() };
-        Pool { published: Published::new(view), counts, slots: BTreeMap::new(), left: Vec::new(), slots_used: 0 }
+        let (published, queue) = (Published::new(view), Arc::new(Queue::new(0)));
+        Pool { published, queue, counts, slots: BTreeMap::new(), left: Vec::new(), slots_used: 0 }
     }
 
     /// Replaces the endpoints. Those that stay keep slot and counts, whatever their order, and so do those that come
@@ -62,6 +66,7 @@ impl Pool {
         self.counts = self.counts.grown_to(self.slots_used as usize);
         let view = View { set: EndpointSet::new(&placed), counts: self.counts.clone() };
         let generation = self.published.publish(view);
+        self.queue.grant_all();
         let gone = std::mem::replace(&mut self.slots, slots);
         self.left.extend(gone.into_iter().map(|(id, slot)| Left { id, slot, generation }));
     }
@@ -110,8 +115,13 @@ impl Pool {
     }
 
     /// What workers see now.
-    pub fn view(&self) -> std::sync::Arc<View> {
+    pub fn view(&self) -> Arc<View> {
         self.published.current()
+    }
+
+    /// Where requests wait when every endpoint is full.
+    pub fn queue(&self) -> &Arc<Queue> {
+        &self.queue
     }
 
     /// The balancer of one worker. Workers that share `seed` still draw differently.
@@ -125,7 +135,8 @@ impl Pool {
         seat: Seat,
         seed: u64,
     ) -> Result<Balancer, ParamError> {
-        Ok(Balancer::new((algorithm.new)(params, seat)?, self.published.reader(), seat, seed))
+        let picker = (algorithm.new)(params, seat)?;
+        Ok(Balancer::new(picker, self.published.reader(), self.queue.clone(), seat, seed))
     }
 }
 

@@ -1,10 +1,9 @@
 //! How do workers see a new set? Control code replaces the whole; a [`Reader`] notices with one atomic load.
 //!
-//! The one place of this crate with a lock: it is taken when something was published, never per request.
+//! The lock is taken when something was published, never per request.
 
-#[expect(clippy::disallowed_types, reason = "this is the file that may lock: per publication, never per request")]
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering};
+use crate::atomics::Mutex;
+use crate::atomics::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, Weak};
 
 /// A value that is replaced whole.
@@ -14,7 +13,7 @@ pub struct Published<T>(Arc<Cell<T>>);
 #[derive(Debug)]
 struct Cell<T> {
     generation: AtomicU64,
-    #[expect(clippy::disallowed_types, reason = "as above")]
+    #[expect(clippy::disallowed_types, reason = "taken per publication, never per request")]
     state: Mutex<State<T>>,
 }
 
@@ -82,12 +81,18 @@ impl<T> Reader<T> {
     /// Takes the newest value; whether it changed. One atomic load when not.
     #[inline]
     pub fn refresh(&mut self) -> bool {
-        // Only this reader writes `seen`, so its own load needs no order.
-        if self.cell.generation.load(Ordering::Acquire) == self.seen.load(Ordering::Relaxed) {
-            return false;
+        let stale = self.is_stale();
+        if stale {
+            self.take();
         }
-        self.take();
-        true
+        stale
+    }
+
+    /// Whether there is a newer value than this reader's.
+    #[inline]
+    pub fn is_stale(&self) -> bool {
+        // Only this reader writes `seen`, so its own load needs no order.
+        self.cell.generation.load(Ordering::Acquire) != self.seen.load(Ordering::Relaxed)
     }
 
     #[cold]

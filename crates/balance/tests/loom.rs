@@ -1,0 +1,177 @@
+//! Do the counts, the limits, the slots and the queue hold in every order that the memory model allows? Models for loom,
+//! a model checker, each small enough to be searched; run by `make loom`.
+//!
+//! A lost wake-up shows as a deadlock: nobody is left who could wake the one that waits.
+#![cfg(loom)]
+
+use evenkeel_balance::{
+    Balancer, EndpointId, EndpointSpec, Instant, NoPick, Outcome, Params, Pool, Request, Seat, Ticket, algorithms,
+};
+use loom::future::block_on;
+use loom::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use loom::thread;
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::task::{Poll, Waker};
+
+const NOW: Instant = Instant(0);
+
+fn spec(name: &str, in_flight_max: u32) -> EndpointSpec {
+    EndpointSpec::new(name).in_flight_max(in_flight_max)
+}
+
+/// A pool with a queue for its workers, all of whom have seen the first endpoints.
+fn pool<const WORKERS: usize>(specs: &[EndpointSpec]) -> (Pool, [Balancer; WORKERS]) {
+    let mut pool = Pool::new(WORKERS as u32);
+    pool.queue().set_max(4);
+    pool.update(specs);
+    let algorithm = algorithms::find("first").expect("in the registry");
+    let params = Params::defaults(algorithm.params);
+    let workers = std::array::from_fn(|worker| {
+        let seat = Seat { worker: worker as u32, workers: WORKERS as u32 };
+        pool.balancer(algorithm, &params, seat, 1).expect("defaults are allowed")
+    });
+    (pool, workers)
+}
+
+/// Searches all orders with at most this many preemptions: two find most faults that there are, and the third costs
+/// ten times as much.
+fn model(preemptions: usize, run: impl Fn() + Sync + Send + 'static) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = Some(preemptions);
+    builder.check(run);
+}
+
+fn start(balancer: &mut Balancer) -> Ticket {
+    balancer.start(&Request::default(), NOW).expect("there is a place")
+}
+
+fn end(balancer: &mut Balancer, ticket: Ticket) {
+    balancer.end(ticket, Outcome::Success, NOW);
+}
+
+/// A request as a shell would run it: waits if it has to.
+fn start_or_wait(balancer: &mut Balancer) -> Ticket {
+    match balancer.start(&Request::default(), NOW) {
+        Ok(ticket) => return ticket,
+        Err(e) => assert_eq!(e, NoPick::AllFull),
+    }
+    let mut waiting = balancer.queue().clone().enter(Waker::noop().clone()).expect("there is room");
+    block_on(poll_fn(move |cx| {
+        waiting.set_waker(cx.waker());
+        match balancer.start_waited(&Request::default(), &mut waiting, NOW) {
+            Ok(ticket) => Poll::Ready(ticket),
+            Err(_) => Poll::Pending,
+        }
+    }))
+}
+
+fn ensure_empty(pool: &Pool) {
+    assert_eq!((pool.queue().depth(), pool.view().counts.in_flight_total()), (0, 0));
+}
+
+#[test]
+fn entering_and_freeing_never_miss_each_other() {
+    model(3, || {
+        let (pool, [mut a, mut b]) = pool(&[spec("a", 1)]);
+        let held = start(&mut a);
+        let freeing = thread::spawn(move || end(&mut a, held));
+        let got = start_or_wait(&mut b);
+        end(&mut b, got);
+        freeing.join().unwrap();
+        ensure_empty(&pool);
+    });
+}
+
+#[test]
+fn two_who_free_serve_one_who_waits() {
+    model(2, || {
+        let (pool, [mut a, mut b, mut c]) = pool(&[spec("a", 2)]);
+        let held = [start(&mut a), start(&mut b)];
+        let [first, second] = held;
+        let freeing = [thread::spawn(move || end(&mut a, first)), thread::spawn(move || end(&mut b, second))];
+        let got = start_or_wait(&mut c);
+        end(&mut c, got);
+        freeing.into_iter().for_each(|t| t.join().unwrap());
+        ensure_empty(&pool);
+    });
+}
+
+#[test]
+fn who_leaves_while_being_granted_passes_it_on() {
+    model(2, || {
+        let (pool, [mut a, mut b, c]) = pool(&[spec("a", 1)]);
+        let held = start(&mut a);
+        let leaving = c.queue().enter(Waker::noop().clone()).expect("there is room");
+        let freeing = thread::spawn(move || end(&mut a, held));
+        let left = thread::spawn(move || drop(leaving));
+        let got = start_or_wait(&mut b);
+        end(&mut b, got);
+        freeing.join().unwrap();
+        left.join().unwrap();
+        ensure_empty(&pool);
+    });
+}
+
+#[test]
+fn a_raised_limit_reaches_who_waits() {
+    model(2, || {
+        let (mut pool, [mut a, mut b]) = pool(&[spec("a", 1)]);
+        let held = start(&mut a);
+        let control = thread::spawn(move || {
+            pool.update(&[spec("a", 2)]);
+            pool
+        });
+        let got = start_or_wait(&mut b);
+        end(&mut b, got);
+        end(&mut a, held);
+        ensure_empty(&control.join().unwrap());
+    });
+}
+
+#[test]
+fn a_limit_is_never_passed() {
+    model(3, || {
+        let (pool, workers) = pool::<2>(&[spec("a", 1)]);
+        let running = Arc::new(AtomicU32::new(0));
+        let threads = workers.map(|mut balancer| {
+            let running = running.clone();
+            thread::spawn(move || {
+                let ticket = start_or_wait(&mut balancer);
+                assert_eq!(running.fetch_add(1, Relaxed), 0, "two hold the only place");
+                running.fetch_sub(1, Relaxed);
+                end(&mut balancer, ticket);
+            })
+        });
+        threads.into_iter().for_each(|t| t.join().unwrap());
+        ensure_empty(&pool);
+    });
+}
+
+#[test]
+fn a_slot_is_reused_only_after_its_last_ticket_ended() {
+    model(3, || {
+        let (mut pool, [mut worker]) = pool(&[spec("a", 0)]);
+        let (a, old) = (EndpointId::of("a"), pool.slot_of(EndpointId::of("a")).expect("configured"));
+        // Tickets of "a" that are out, and 100 once its slot is somebody else's: then there may never be one again.
+        let out = Arc::new(AtomicU32::new(0));
+        let seen = out.clone();
+        let thread = thread::spawn(move || {
+            for _ in 0..2 {
+                let ticket = start(&mut worker);
+                if worker.set().get(ticket.slot()).is_some_and(|member| member.id == a) {
+                    assert_eq!(out.fetch_add(1, Relaxed), 0, "the slot of a ticket is somebody else's");
+                    out.fetch_sub(1, Relaxed);
+                }
+                end(&mut worker, ticket);
+            }
+        });
+        for name in ["b", "c"] {
+            pool.update(&[spec(name, 0)]);
+            if pool.slot_of(EndpointId::of(name)) == Some(old) {
+                assert_eq!(seen.fetch_add(100, Relaxed), 0, "a ticket of the old endpoint is out");
+            }
+        }
+        thread.join().unwrap();
+    });
+}

@@ -1,0 +1,378 @@
+//! Does the queue lose nobody and keep the order? Random histories of one thread, in which every step is checked against
+//! what a waiter could do, and real threads that share one place or a few.
+
+mod support;
+
+use evenkeel_balance::queue::Waiting;
+use evenkeel_balance::{
+    Balancer, EndpointId, EndpointSpec, Instant, NoPick, Outcome, Pool, Request, Rng, Seat, Slot, Ticket,
+};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::SeqCst};
+use std::task::{Wake, Waker};
+use std::thread::Thread;
+use support::rows::{self, Row};
+
+const NOW: Instant = Instant(0);
+
+/// Notes that it was woken.
+#[derive(Default)]
+struct Bell(AtomicBool);
+
+impl Wake for Bell {
+    fn wake(self: Arc<Bell>) {
+        self.0.store(true, SeqCst);
+    }
+}
+
+/// A request in the queue.
+struct Waiter {
+    waiting: Waiting,
+    bell: Arc<Bell>,
+    worker: usize,
+    tried: Vec<Slot>,
+}
+
+/// A pool with a queue, and all that runs and waits there.
+struct World {
+    row: String,
+    seed: u64,
+    rng: Rng,
+    pool: Pool,
+    max: u32,
+    balancers: Vec<Balancer>,
+    running: Vec<(Ticket, usize)>,
+    waiters: Vec<Waiter>,
+    /// Whether who is woken tries before anything else happens.
+    prompt: bool,
+}
+
+impl World {
+    fn new(row: &Row, seed: u64) -> World {
+        let workers = 1 + (seed % 4) as u32;
+        let mut pool = Pool::new(workers);
+        let max = 1 + (seed % 9) as u32;
+        pool.queue().set_max(max);
+        pool.update(&[spec(0, 1)]);
+        let balancers = (0..workers).map(|worker| row.balancer(&pool, Seat { worker, workers }, seed)).collect();
+        let (rng, prompt) = (Rng::new(seed), seed % 2 == 0);
+        let (running, waiters) = (Vec::new(), Vec::new());
+        World { row: row.to_string(), seed, rng, pool, max, balancers, running, waiters, prompt }
+    }
+
+    fn any(&mut self, n: usize) -> usize {
+        self.rng.below(n as u32) as usize
+    }
+
+    fn ensure(&self, holds: bool, what: &str) {
+        assert!(holds, "row {}, seed {}: {what}", self.row, self.seed);
+    }
+
+    /// Whether an endpoint that was not tried has room.
+    fn could_start(&self, tried: &[Slot]) -> bool {
+        let view = self.pool.view();
+        let room = |slot, max| max == 0 || self.pool.in_flight(slot) < max;
+        view.set.members().iter().any(|m| !tried.contains(&m.slot) && room(m.slot, m.in_flight_max))
+    }
+
+    fn arrive(&mut self) {
+        let worker = self.any(self.balancers.len());
+        let view = self.pool.view();
+        let tried: Vec<Slot> = view.set.members().iter().map(|m| m.slot).filter(|_| self.rng.below(4) == 0).collect();
+        let key = Some(self.rng.next_u64());
+        match self.balancers[worker].start(&Request { key, tried: &tried }, NOW) {
+            Ok(ticket) => self.running.push((ticket, worker)),
+            Err(NoPick::AllFull) => {
+                let bell = Arc::new(Bell::default());
+                let Ok(waiting) = self.pool.queue().enter(Waker::from(bell.clone())) else {
+                    return self.ensure(self.waiters.len() == self.max as usize, "refused though there was room");
+                };
+                self.waiters.push(Waiter { waiting, bell, worker, tried });
+                self.ensure(self.waiters.len() <= self.max as usize, "more wait than may");
+                self.attempt(self.waiters.len() - 1);
+            }
+            Err(_) => {}
+        }
+    }
+
+    /// A waiter tries; it is the front one of those who could.
+    fn attempt(&mut self, index: usize) {
+        let key = Some(self.rng.next_u64());
+        let waiter = &mut self.waiters[index];
+        waiter.bell.0.store(false, SeqCst);
+        let request = Request { key, tried: &waiter.tried };
+        let Ok(ticket) = self.balancers[waiter.worker].start_waited(&request, &mut waiter.waiting, NOW) else { return };
+        let passed = self.prompt
+            && (0..index).any(|i| {
+                let before = &self.waiters[i];
+                let taken = |slot: Slot| slot == ticket.slot() && !before.tried.contains(&slot);
+                !before.bell.0.load(SeqCst) && taken(ticket.slot())
+            });
+        self.running.push((ticket, self.waiters[index].worker));
+        drop(self.waiters.remove(index));
+        self.ensure(!passed, "got a place before one who waited longer and could have used it");
+    }
+
+    /// Lets everybody who was woken try, until nobody is.
+    fn settle(&mut self) {
+        while let Some(index) = self.waiters.iter().position(|w| w.bell.0.load(SeqCst)) {
+            self.attempt(index);
+        }
+        for waiter in &self.waiters {
+            self.ensure(!self.could_start(&waiter.tried), "a waiter was not woken for a place it could use");
+        }
+    }
+
+    fn step(&mut self) {
+        match self.rng.below(20) {
+            0..9 => self.arrive(),
+            9..15 if !self.running.is_empty() => {
+                let index = self.any(self.running.len());
+                let (ticket, worker) = self.running.swap_remove(index);
+                self.balancers[worker].end(ticket, Outcome::Success, NOW);
+            }
+            15 if !self.waiters.is_empty() => {
+                let index = self.any(self.waiters.len());
+                drop(self.waiters.remove(index));
+            }
+            16 => {
+                let endpoints = 1 + self.rng.below(3);
+                let specs: Vec<_> = (0..endpoints).map(|i| spec(i, self.rng.below(5).max(1) % 4)).collect();
+                self.pool.update(&specs);
+            }
+            17 if !self.waiters.is_empty() => {
+                let index = self.any(self.waiters.len());
+                let bell = Arc::new(Bell(AtomicBool::new(true)));
+                self.waiters[index].waiting.set_waker(&Waker::from(bell.clone()));
+                self.waiters[index].bell = bell;
+            }
+            _ => self.settle(),
+        }
+        if self.prompt {
+            self.settle();
+        }
+        self.ensure(self.pool.queue().depth() as usize == self.waiters.len(), "the depth is wrong");
+    }
+}
+
+fn spec(i: u32, in_flight_max: u32) -> EndpointSpec {
+    EndpointSpec::new(&i.to_string()).in_flight_max(in_flight_max)
+}
+
+#[test]
+fn whoever_could_start_is_woken_and_the_longest_waiter_first() {
+    let mut waited = 0;
+    for row in rows::defaults().filter(|row| row.algorithm.table.is_none()) {
+        for seed in 0..60 {
+            let mut world = World::new(&row, seed);
+            for _ in 0..300 {
+                world.step();
+                waited += world.waiters.len();
+            }
+            world.settle();
+            world.waiters.clear();
+            world.running.drain(..).for_each(|(ticket, worker)| {
+                world.balancers[worker].end(ticket, Outcome::Cancelled, NOW);
+            });
+            assert_eq!(world.pool.queue().depth(), 0);
+            assert_eq!(world.pool.view().counts.in_flight_total(), 0);
+        }
+    }
+    assert!(waited > 10_000, "only {waited} waits: the histories are too easy");
+}
+
+#[test]
+fn nobody_waits_where_no_queue_is_configured() {
+    let pool = Pool::new(1);
+    assert!(pool.queue().enter(Waker::noop().clone()).is_err());
+    assert_eq!(pool.queue().depth(), 0);
+}
+
+#[test]
+fn a_newcomer_does_not_overtake_even_by_session() {
+    let row = Row::named("first");
+    let mut pool = Pool::new(1);
+    pool.queue().set_max(1);
+    pool.update(&[spec(0, 1)]);
+    let mut balancer = row.balancer(&pool, Seat::default(), 1);
+    let request = Request::default();
+    let ticket = balancer.start(&request, NOW).expect("the place is free");
+    let slot = ticket.slot();
+    let bell = Arc::new(Bell::default());
+    let mut waiting = pool.queue().enter(Waker::from(bell.clone())).expect("nobody else waits");
+    assert_eq!(balancer.start_waited(&request, &mut waiting, NOW).err(), Some(NoPick::AllFull));
+    balancer.end(ticket, Outcome::Success, NOW);
+    assert!(bell.0.load(SeqCst), "the place is free");
+    assert_eq!(balancer.start(&request, NOW).err(), Some(NoPick::AllFull));
+    assert_eq!(balancer.start_at(slot, NOW).err(), Some(NoPick::AllFull));
+    let ticket = balancer.start_waited(&request, &mut waiting, NOW).expect("its turn");
+    assert_eq!(pool.queue().depth(), 0, "with a ticket it has left");
+    balancer.end(ticket, Outcome::Success, NOW);
+}
+
+#[test]
+fn a_request_from_before_the_limit_wakes_when_it_ends() {
+    // It holds no place, but fills the endpoint; and its worker starts nothing after the limit came.
+    let row = Row::named("first");
+    let mut pool = Pool::new(2);
+    pool.queue().set_max(1);
+    pool.update(&[spec(0, 0)]);
+    let mut workers = [0, 1].map(|worker| row.balancer(&pool, Seat { worker, workers: 2 }, 1));
+    let before = workers[0].start(&Request::default(), NOW).expect("no limit yet");
+    pool.update(&[spec(0, 1)]);
+    assert_eq!(workers[1].start(&Request::default(), NOW).err(), Some(NoPick::AllFull));
+    let bell = Arc::new(Bell::default());
+    let mut waiting = pool.queue().enter(Waker::from(bell.clone())).expect("nobody else waits");
+    assert!(workers[1].start_waited(&Request::default(), &mut waiting, NOW).is_err());
+    workers[0].end(before, Outcome::Success, NOW);
+    assert!(bell.0.load(SeqCst));
+    let ticket = workers[1].start_waited(&Request::default(), &mut waiting, NOW).expect("its turn");
+    workers[1].end(ticket, Outcome::Success, NOW);
+}
+
+/// Unparks the thread of a worker.
+struct Unpark(Thread, AtomicBool);
+
+impl Unpark {
+    /// Of this thread, which has something to try already.
+    fn here() -> Arc<Unpark> {
+        Arc::new(Unpark(std::thread::current(), AtomicBool::new(true)))
+    }
+
+    fn woken(&self) -> bool {
+        self.1.swap(false, SeqCst)
+    }
+}
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Unpark>) {
+        self.1.store(true, SeqCst);
+        self.0.unpark();
+    }
+}
+
+const THREADS: u32 = 4;
+const ROUNDS: u64 = 100;
+
+/// A pool of one endpoint with this limit and a queue, and the balancers of its workers.
+fn shared(limit: u32, max: u32, seed: u64) -> (Pool, Vec<Balancer>) {
+    let mut pool = Pool::new(THREADS);
+    pool.queue().set_max(max);
+    pool.update(&[spec(0, limit)]);
+    let row = Row::named("leastconn");
+    let workers = (0..THREADS).map(|worker| row.balancer(&pool, Seat { worker, workers: THREADS }, seed)).collect();
+    (pool, workers)
+}
+
+fn ensure_nothing_is_left(pool: &Pool, round: u64) {
+    let slot = pool.slot_of(EndpointId::of("0")).expect("configured");
+    let left = (pool.queue().depth(), pool.in_flight(slot), pool.view().counts.in_flight_total());
+    assert_eq!(left, (0, 0, 0), "round {round}");
+}
+
+/// Requests that each thread has in the queue.
+const EACH: u64 = 5;
+
+#[test]
+fn the_place_goes_round_the_threads_in_the_order_in_which_they_came() {
+    for round in 0..ROUNDS {
+        let (pool, mut workers) = shared(1, THREADS * EACH as u32, round);
+        let first = workers[0].start(&Request::default(), NOW).expect("the place is free");
+        // Whose turn it is to enter, then to be served. The place is given back when all are in.
+        let (entered, served) = (AtomicU64::new(0), AtomicU64::new(0));
+        let first = std::sync::Mutex::new(Some((first, ())));
+        std::thread::scope(|scope| {
+            for (me, mut balancer) in (0u64..).zip(workers) {
+                let (entered, served, first) = (&entered, &served, &first);
+                scope.spawn(move || {
+                    let mut waiters = Vec::new();
+                    for turn in 0..EACH {
+                        while entered.load(SeqCst) != turn * u64::from(THREADS) + me {
+                            std::thread::yield_now();
+                        }
+                        let wake = Unpark::here();
+                        let mut waiting = balancer.queue().clone().enter(Waker::from(wake.clone())).expect("room");
+                        assert!(balancer.start_waited(&Request::default(), &mut waiting, NOW).is_err());
+                        wake.woken();
+                        waiters.push((waiting, wake));
+                        entered.fetch_add(1, SeqCst);
+                    }
+                    if me == 0 {
+                        while entered.load(SeqCst) != EACH * u64::from(THREADS) {
+                            std::thread::yield_now();
+                        }
+                        let (first, ()) = first.lock().unwrap().take().expect("taken once");
+                        balancer.end(first, Outcome::Success, NOW);
+                    }
+                    while !waiters.is_empty() {
+                        let Some(woken) = waiters.iter().position(|(_, wake)| wake.woken()) else {
+                            std::thread::park();
+                            continue;
+                        };
+                        let (mut waiting, _) = waiters.remove(woken);
+                        let ticket = balancer.start_waited(&Request::default(), &mut waiting, NOW);
+                        let turn = served.fetch_add(1, SeqCst);
+                        // Nobody parks for ever because of one that failed.
+                        balancer.end(ticket.expect("nobody else may take it"), Outcome::Success, NOW);
+                        assert_eq!(waiting.number(), turn, "round {round}");
+                    }
+                });
+            }
+        });
+        ensure_nothing_is_left(&pool, round);
+    }
+}
+
+const REQUESTS: u32 = 200;
+
+/// Starts and ends requests, and gives up some that wait. What is in flight is counted apart from the pool.
+fn work(mut balancer: Balancer, limit: u32, in_flight: &AtomicU32, most: &AtomicU32, seed: u64) {
+    let mut rng = Rng::new(seed);
+    for _ in 0..REQUESTS {
+        let ticket = match balancer.start(&Request::default(), NOW) {
+            Ok(ticket) => ticket,
+            Err(NoPick::AllFull) => match wait(&mut balancer, &mut rng) {
+                Some(ticket) => ticket,
+                None => continue,
+            },
+            Err(e) => panic!("seed {seed}: {e}"),
+        };
+        most.fetch_max(in_flight.fetch_add(1, SeqCst) + 1, SeqCst);
+        if rng.coin() {
+            std::thread::yield_now();
+        }
+        in_flight.fetch_sub(1, SeqCst);
+        balancer.end(ticket, Outcome::Success, NOW);
+    }
+    assert!(most.load(SeqCst) <= limit, "seed {seed}: {most:?} in flight, the limit is {limit}");
+}
+
+fn wait(balancer: &mut Balancer, rng: &mut Rng) -> Option<Ticket> {
+    let wake = Unpark::here();
+    let mut waiting = balancer.queue().clone().enter(Waker::from(wake.clone())).expect("room for every thread");
+    loop {
+        if !wake.woken() {
+            std::thread::park();
+        } else if rng.below(8) == 0 {
+            return None; // often with a grant
+        } else if let Ok(ticket) = balancer.start_waited(&Request::default(), &mut waiting, NOW) {
+            return Some(ticket);
+        }
+    }
+}
+
+#[test]
+fn threads_that_share_a_few_places_all_get_one_or_give_up() {
+    for round in 0..ROUNDS {
+        let limit = 1 + (round % 3) as u32;
+        let (pool, workers) = shared(limit, THREADS, round);
+        let (in_flight, most) = (AtomicU32::new(0), AtomicU32::new(0));
+        std::thread::scope(|scope| {
+            for (me, balancer) in (0u64..).zip(workers) {
+                let (in_flight, most) = (&in_flight, &most);
+                scope.spawn(move || work(balancer, limit, in_flight, most, round * 31 + me));
+            }
+        });
+        ensure_nothing_is_left(&pool, round);
+    }
+}
