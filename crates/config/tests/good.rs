@@ -44,6 +44,21 @@ fn every_example_is_clean_and_survives_being_written() {
 }
 
 #[test]
+fn every_whole_file_in_the_guide_is_clean() {
+    let guide = Path::new(EXAMPLES).with_file_name("docs").join("guide");
+    let mut files = 0;
+    for entry in std::fs::read_dir(guide).expect("the guide is there") {
+        let page = std::fs::read_to_string(entry.expect("an entry").path()).expect("a text");
+        let blocks = page.split("```toml\n").skip(1).filter_map(|block| block.split("```").next());
+        for block in blocks.filter(|block| block.contains("[listener.")) {
+            plan(block);
+            files += 1;
+        }
+    }
+    assert!(files >= 2, "{files}");
+}
+
+#[test]
 fn a_file_that_sets_nothing_has_every_default() {
     let plan = plan("[listener.web]\nbind = ['127.0.0.1:8080']\n[pool.web]\nendpoints = ['localhost:8081']");
     assert_eq!(plan.runtime.workers, Workers::Auto);

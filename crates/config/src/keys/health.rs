@@ -35,7 +35,7 @@ pub(super) static HEALTH: Table = Table {
             kind: Kind::Duration { min: 10 * MS, max: DAY, off: false },
             absent: Absent::Default("\"2s\""),
             help: "From the start of one check of an endpoint to the start of its next.",
-            why: "HAProxy's: with `fall` 3 a dead endpoint is out after 4 to 6 s, and a check each 2 s costs it nothing.",
+            why: "HAProxy's: with `fall` 3 a dead endpoint is out after about 4 to 6 s, and a check each 2 s costs it nothing.",
         },
         Key {
             name: "jitter",

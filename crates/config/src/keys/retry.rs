@@ -69,7 +69,7 @@ static KEYS: &[Key] = &[
         kind: Kind::Text(Form::Backoff),
         absent: Absent::Default("\"25ms..250ms\""),
         help: "The pause before a try is drawn from 0 to the first of the two; the range doubles with each try, up to the \
-               second.",
+               second. After a connect that failed, the first further try goes at once.",
         why: "Envoy's: from 25 ms, up to ten times that.",
     },
     Key {
