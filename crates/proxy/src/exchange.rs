@@ -17,7 +17,7 @@ use crate::stats::{self, ErrorKind};
 use crate::stream::Stream;
 use crate::talk::{Answered, Talk, write_some};
 use crate::upstream;
-use evenkeel_balance::{Clock, Outcome, Slot};
+use evenkeel_balance::{Clock, FailureKind, Outcome, Slot};
 use evenkeel_config::plan::RouteTimeouts;
 use std::cell::Cell;
 use std::io;
@@ -236,7 +236,7 @@ async fn at_endpoint<'c>(
                         _ => (ErrorKind::Timeout, 504, "no connection in time".to_string()),
                     };
                     endpoint_stats.errors[kind as usize].add(1);
-                    ticket.end(Outcome::Failure { retry_after_ns: None });
+                    ticket.end(Outcome::failed(FailureKind::Connect));
                     let why = format!("pool \"{}\": cannot connect to endpoint {}: {why}", pool.name, endpoint.name);
                     return Tried::Unreachable(Reply { status, why });
                 }

@@ -70,7 +70,7 @@ pub fn no_pick_text(pool: &WorkerPool, stats: &PoolStats, why: NoPick) -> String
     let (set, excluded) = (balancer.set(), balancer.set().excluded());
     let mut text =
         format!("pool \"{}\": {why}: {} of {} endpoints eligible", pool.name, set.len(), set.len() + excluded.len());
-    let reasons = [Exclusion::Draining, Exclusion::WeightZero, Exclusion::LowerPriority].map(|reason| {
+    let reasons = Exclusion::STANDING.map(|reason| {
         let n = excluded.iter().filter(|(_, _, r)| *r == reason).count();
         if n > 0 { format!("{n} {reason}") } else { String::new() }
     });

@@ -8,7 +8,7 @@ use crate::route::Router;
 use crate::stats::WorkerStats;
 use crate::upstream::{Endpoint, WorkerPool};
 use crate::worker::{self, Command, Parts, WorkerListener};
-use evenkeel_balance::{EndpointId, EndpointSpec, Pool, Seat};
+use evenkeel_balance::{EndpointId, EndpointSpec, Instant, Pool, Seat};
 use evenkeel_config::Plan;
 use evenkeel_config::plan::{self, Address, LogTarget, Workers};
 use std::fmt;
@@ -197,7 +197,7 @@ impl<'p> SharedPool<'p> {
                 .in_flight_max(plan.limits.requests_per_endpoint)
         };
         let mut pool = Pool::new(workers as u32);
-        pool.update(&plan.endpoints.iter().zip(&addrs).map(spec).collect::<Vec<_>>());
+        pool.update(&plan.endpoints.iter().zip(&addrs).map(spec).collect::<Vec<_>>(), Instant(0));
         let mut endpoints = vec![(0, None); plan.endpoints.len()];
         for (index, endpoint) in plan.endpoints.iter().enumerate() {
             if let Some(slot) = pool.slot_of(EndpointId::of(&endpoint.name)) {
