@@ -26,7 +26,7 @@ pub fn subjects() -> Vec<Subject> {
 fn run(algorithm: &'static Algorithm, case: Case) -> Measured {
     let mut pool = Pool::new(case.threads as u32);
     let spec = |endpoint| EndpointSpec::new(&Case::address(endpoint)).weight(case.weight(endpoint));
-    pool.update(&(0..case.endpoints).map(spec).collect::<Vec<_>>());
+    pool.update(&(0..case.endpoints).map(spec).collect::<Vec<_>>(), Instant(0));
     let pool = &pool;
     harness::measure(case, |thread| {
         let seat = Seat { worker: thread as u32, workers: case.threads as u32 };

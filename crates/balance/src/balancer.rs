@@ -6,7 +6,8 @@
 
 use crate::explain::Explanation;
 use crate::loads::Loads;
-use crate::picker::{NoPick, PickContext, Picker, Seat};
+use crate::params::{ParamError, Params};
+use crate::picker::{Algorithm, NoPick, PickContext, Picker, Seat};
 use crate::pool::View;
 use crate::published::Reader;
 use crate::queue::{Queue, Waiting};
@@ -29,10 +30,18 @@ pub struct Request<'a> {
 #[must_use = "a ticket that is not ended counts as a request in flight for ever"]
 pub struct Ticket {
     slot: Slot,
-    /// Whether it holds a place under the endpoint's limit; the limit may change while it is out.
-    holds: bool,
+    place: Place,
     began: Instant,
     answered: Option<Instant>,
+}
+
+/// What a request has at its endpoint, as of its start: the set may change while it is out.
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    /// Whether it holds a place under the endpoint's limit.
+    held: bool,
+    /// The number of the trial that its outcome decides; 0 for none.
+    trial: u16,
 }
 
 impl Ticket {
@@ -63,11 +72,45 @@ pub enum Outcome {
     Success,
     /// It refused, reset, timed out or answered with a server error.
     Failure {
+        /// In which way.
+        kind: FailureKind,
         /// What its Retry-After asked for, nanoseconds.
         retry_after_ns: Option<u64>,
     },
     /// Whoever asked went away.
     Cancelled,
+}
+
+impl Outcome {
+    /// A failure that asked for nothing.
+    pub fn failed(kind: FailureKind) -> Outcome {
+        Outcome::Failure { kind, retry_after_ns: None }
+    }
+}
+
+/// In which way an endpoint failed: what passive health counts apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FailureKind {
+    /// No connection could be opened: refused, unreachable, or not in time.
+    Connect,
+    /// A connection, but no response to pass on: reset, timeout, malformed; or 502, 503, 504.
+    Gateway,
+    /// A response of 500 or above that is none of the gateway's.
+    Server,
+    /// 429: it is well and wants less. Part of no streak.
+    Busy,
+}
+
+impl FailureKind {
+    /// The kind of a response's status; `None` if that is no failure.
+    pub fn of_status(status: u16) -> Option<FailureKind> {
+        match status {
+            429 => Some(FailureKind::Busy),
+            502..=504 => Some(FailureKind::Gateway),
+            500.. => Some(FailureKind::Server),
+            _ => None,
+        }
+    }
 }
 
 /// What a picker is told of an end.
@@ -96,6 +139,9 @@ pub struct Balancer {
     queue: Arc<Queue>,
     loads: Loads,
     picker: Box<dyn Picker>,
+    /// One for each of the set's `later`, and how they are made.
+    later: Vec<Box<dyn Picker>>,
+    new_picker: Box<dyn Fn() -> Result<Box<dyn Picker>, ParamError> + Send>,
     rng: Rng,
     /// Whether the picker was told of the first set.
     told: bool,
@@ -105,15 +151,19 @@ pub struct Balancer {
 
 impl Balancer {
     pub(crate) fn new(
-        picker: Box<dyn Picker>,
+        algorithm: &Algorithm,
+        params: &Params,
         reader: Reader<View>,
         queue: Arc<Queue>,
         seat: Seat,
         seed: u64,
-    ) -> Balancer {
+    ) -> Result<Balancer, ParamError> {
+        let (new, params) = (algorithm.new, params.clone());
+        let new_picker = Box::new(move || new(&params, seat));
+        let (picker, later) = (new_picker()?, Vec::new());
         let loads = Loads::new(reader.get().counts.clone(), seat.worker);
         let rng = Rng::new(seed ^ mix(u64::from(seat.worker)));
-        Balancer { reader, queue, loads, picker, rng, told: false, limited: false }
+        Ok(Balancer { reader, queue, loads, picker, later, new_picker, rng, told: false, limited: false })
     }
 
     /// Picks an endpoint for a request and counts the request there.
@@ -173,28 +223,39 @@ impl Balancer {
         mut trace: Option<&mut Explanation>,
     ) -> Result<Ticket, NoPick> {
         self.refresh(now);
-        // A sibling worker may take the last place between a choice and the hold: then that endpoint shows as full, and
-        // the next choice goes elsewhere. So after one turn for each endpoint all have been full.
-        for _ in 0..=self.reader.get().set.len() {
-            let set = &self.reader.get().set;
-            let mut cx = PickContext {
-                set,
-                loads: &self.loads,
-                now,
-                rng: &mut self.rng,
-                key: request.key,
-                tried: request.tried,
-                trace: trace.as_deref_mut(),
-            };
-            let slot = self.picker.choose(&mut cx)?;
-            if let Some(holds) = self.hold(slot, waited) {
-                return Ok(self.count(slot, holds, true, now));
+        let (set, from) = (&self.reader.get().set, From { queue: &self.queue, waited });
+        let (picker, rng) = (&mut *self.picker, &mut self.rng);
+        match choose(picker, set, &self.loads, &from, rng, request, now, trace.as_deref_mut()) {
+            Ok((slot, place)) => Ok(self.count(slot, place, true, now)),
+            Err(NoPick::AllFull) if !set.later().is_empty() => self.pick_later(request, waited, now, trace),
+            Err(why) => Err(why),
+        }
+    }
+
+    /// Where to when the first choice of endpoints is full: the next that has room.
+    #[cold]
+    fn pick_later(
+        &mut self,
+        request: &Request<'_>,
+        waited: bool,
+        now: Instant,
+        mut trace: Option<&mut Explanation>,
+    ) -> Result<Ticket, NoPick> {
+        let from = From { queue: &self.queue, waited };
+        let later = self.reader.get().set.later().iter().zip(&mut self.later);
+        let mut picked = None;
+        for (set, picker) in later {
+            if let Some(trace) = trace.as_deref_mut() {
+                trace.go_on(set, &self.loads, request.tried);
             }
-            if !waited && self.queue.depth() != 0 {
+            let (picker, rng) = (&mut **picker, &mut self.rng);
+            picked = choose(picker, set, &self.loads, &from, rng, request, now, trace.as_deref_mut()).ok();
+            if picked.is_some() {
                 break;
             }
         }
-        Err(NoPick::AllFull)
+        let (slot, place) = picked.ok_or(NoPick::AllFull)?;
+        Ok(self.count(slot, place, true, now))
     }
 
     /// Counts a request at an endpoint that something else chose (sticky session, hedge, queue).
@@ -206,41 +267,41 @@ impl Balancer {
         if self.reader.get().set.get(slot).is_none() {
             return Err(NoPick::Empty);
         }
-        let holds = self.hold(slot, false).ok_or(NoPick::AllFull)?;
-        Ok(self.count(slot, holds, false, now))
-    }
-
-    /// Takes a place at `slot` if it has a limit: `Some(whether one is held)`, or `None` when it is full, or when others
-    /// wait for such places and it is not the turn of this one.
-    #[inline]
-    fn hold(&self, slot: Slot, waited: bool) -> Option<bool> {
-        let member = self.reader.get().set.get(slot)?;
-        let limited = member.in_flight_max != 0;
-        let behind = limited && !waited && self.queue.depth() != 0;
-        (!behind && self.loads.try_hold(member)).then_some(limited)
+        let from = From { queue: &self.queue, waited: false };
+        let place = from.hold(&self.reader.get().set, &self.loads, slot).ok_or(NoPick::AllFull)?;
+        Ok(self.count(slot, place, false, now))
     }
 
     #[inline]
-    fn count(&mut self, slot: Slot, holds: bool, turn: bool, now: Instant) -> Ticket {
+    fn count(&mut self, slot: Slot, place: Place, turn: bool, now: Instant) -> Ticket {
         self.loads.on_start(slot, turn);
         self.picker.on_start(slot, &self.loads, now);
-        Ticket { slot, holds, began: now, answered: None }
+        for picker in &mut self.later {
+            picker.on_start(slot, &self.loads, now);
+        }
+        Ticket { slot, place, began: now, answered: None }
     }
 
-    /// Gives a ticket back.
+    /// Gives a ticket back. Whether this decided something for the control side: then [`Pool::poll`](crate::Pool::poll)
+    /// should be called soon, on its thread.
     #[inline]
-    pub fn end(&mut self, ticket: Ticket, outcome: Outcome, now: Instant) {
+    pub fn end(&mut self, ticket: Ticket, outcome: Outcome, now: Instant) -> bool {
+        let Ticket { slot, place, began, answered } = ticket;
         // Counted down before the place is free, so that a limit is never refused by a count that is about to fall.
-        self.loads.on_end(ticket.slot);
-        if ticket.holds {
-            self.loads.release(ticket.slot);
+        self.loads.on_end(slot);
+        if place.held {
+            self.loads.release(slot);
         }
-        let latency_ns = ticket.answered.unwrap_or(now).since(ticket.began);
-        self.picker.on_end(ticket.slot, &End { outcome, latency_ns, now }, &self.loads);
+        let end = End { outcome, latency_ns: answered.unwrap_or(now).since(began), now };
+        self.picker.on_end(slot, &end, &self.loads);
+        for picker in &mut self.later {
+            picker.on_end(slot, &end, &self.loads);
+        }
         // A request that started before its endpoint had a limit holds no place, but fills it all the same.
-        if ticket.holds || self.limited || self.reader.is_stale() {
+        if place.held || self.limited || self.reader.is_stale() {
             self.queue.freed();
         }
+        self.loads.observe(slot, place.trial, outcome, end.latency_ns)
     }
 
     /// Where requests of this pool wait.
@@ -289,5 +350,64 @@ impl Balancer {
         self.limited = view.set.members().iter().any(|m| m.in_flight_max != 0);
         self.loads.on_set(&view.set, &view.counts);
         self.picker.on_set(&view.set, &self.loads, now);
+        let later = view.set.later();
+        self.later.truncate(later.len());
+        while self.later.len() < later.len() {
+            self.later.push((self.new_picker)().expect("one was made of these parameters"));
+        }
+        for (picker, set) in self.later.iter_mut().zip(later) {
+            picker.on_set(set, &self.loads, now);
+        }
     }
+}
+
+/// How a request comes to try: from the queue, or past it.
+struct From<'q> {
+    queue: &'q Queue,
+    waited: bool,
+}
+
+impl From<'_> {
+    /// Whether others wait and are before it.
+    #[inline]
+    fn is_behind(&self) -> bool {
+        !self.waited && self.queue.depth() != 0
+    }
+
+    /// Takes a place at `slot` if it has a limit; `None` when it is full, or when others wait for such places.
+    #[inline]
+    fn hold(&self, set: &EndpointSet, loads: &Loads, slot: Slot) -> Option<Place> {
+        let member = set.get(slot)?;
+        let held = member.in_flight_max != 0;
+        (!(held && self.is_behind()) && loads.try_hold(member)).then_some(Place { held, trial: member.trial })
+    }
+}
+
+/// Chooses in one set, and takes a place there.
+#[inline]
+#[expect(clippy::too_many_arguments, reason = "parts of a balancer that are borrowed apart")]
+fn choose(
+    picker: &mut dyn Picker,
+    set: &EndpointSet,
+    loads: &Loads,
+    from: &From<'_>,
+    rng: &mut Rng,
+    request: &Request<'_>,
+    now: Instant,
+    mut trace: Option<&mut Explanation>,
+) -> Result<(Slot, Place), NoPick> {
+    // A sibling worker may take the last place between a choice and the hold: then that endpoint shows as full, and
+    // the next choice goes elsewhere. So after one turn for each endpoint all have been full.
+    for _ in 0..=set.len() {
+        let (key, tried) = (request.key, request.tried);
+        let mut cx = PickContext { set, loads, now, rng, key, tried, trace: trace.as_deref_mut() };
+        let slot = picker.choose(&mut cx)?;
+        if let Some(place) = from.hold(set, loads, slot) {
+            return Ok((slot, place));
+        }
+        if from.is_behind() {
+            break;
+        }
+    }
+    Err(NoPick::AllFull)
 }

@@ -21,3 +21,156 @@ impl Default for Settings {
         Settings { min: 3, max: 1000, start: 20, tolerance: 1.5, interval_ns: 1_000_000_000 }
     }
 }
+
+/// The limit of one endpoint, stepped once per interval.
+///
+/// Source: Envoy's gradient controller and Netflix's Gradient2: limit x (shortest latency x tolerance / latency) + sqrt
+/// of the limit, which leaves room to find out that more is possible. Both need to know the latency without queueing
+/// and must not take an endpoint that has become slower for one that is overloaded for ever. So it is measured again now
+/// and then, by a limit that leaves no queue for an interval; Envoy goes down to 3 requests for that.
+#[derive(Clone, Copy, Debug)]
+pub struct Limit {
+    limit: f64,
+    /// Mean latency of an interval without queueing that we caused, nanoseconds; `None` before the first.
+    shortest_ns: Option<f64>,
+    /// Intervals until it is measured again.
+    measure_in: u32,
+    /// While it is measured, the limit of before.
+    paused: Option<f64>,
+}
+
+/// What one endpoint did in an interval.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Interval {
+    /// Requests that succeeded.
+    pub requests: u32,
+    /// Their mean latency, nanoseconds.
+    pub latency_ns: f64,
+    /// Most that were in flight at once.
+    pub in_flight: u32,
+}
+
+/// Fewer requests say too little of a mean: with exponential latencies that of 10 has a relative sd of a third.
+const REQUESTS_MIN: u32 = 10;
+
+/// Intervals from one measurement of the shortest latency to the next. Each costs about a third of an interval's requests.
+const MEASURE_EVERY: u32 = 30;
+
+/// The part of its way that the shortest latency goes up when the endpoint is slower with few requests in flight.
+const FORGET: f64 = 0.1;
+
+/// A limit falls by half at most, as one interval may be an accident.
+const GRADIENT_MIN: f64 = 0.5;
+
+impl Limit {
+    /// Before the first interval.
+    pub fn new(settings: &Settings) -> Limit {
+        let limit = f64::from(settings.start);
+        Limit { limit, shortest_ns: None, measure_in: MEASURE_EVERY, paused: None }.within(settings)
+    }
+
+    /// Most requests at once; at least 1.
+    pub fn in_flight_max(&self) -> u32 {
+        (self.limit.round() as u32).max(1)
+    }
+
+    /// Keeps to bounds that may be new.
+    pub fn within(self, settings: &Settings) -> Limit {
+        let min = f64::from(settings.min.max(1));
+        Limit { limit: self.limit.clamp(min, f64::from(settings.max).max(min)), ..self }
+    }
+
+    /// Takes what the endpoint did in an interval.
+    pub fn step(&mut self, settings: &Settings, did: &Interval) {
+        let enough = did.requests >= REQUESTS_MIN;
+        if let Some(before) = self.paused.take() {
+            self.shortest_ns = if enough { Some(did.latency_ns) } else { self.shortest_ns };
+            *self = Limit { limit: before, ..*self }.within(settings);
+            return;
+        }
+        if !enough {
+            return;
+        }
+        let shortest = self.shortest_ns.unwrap_or(did.latency_ns).min(did.latency_ns);
+        if f64::from(did.in_flight) < self.limit / 2.0 {
+            // The limit was never felt, so nothing is known of it; and what is slow now is so by itself.
+            self.shortest_ns = Some(shortest + (did.latency_ns - shortest) * FORGET);
+            return;
+        }
+        self.shortest_ns = Some(shortest);
+        let gradient = (settings.tolerance * shortest / did.latency_ns.max(1.0)).clamp(GRADIENT_MIN, 1.0);
+        self.limit = self.limit * gradient + self.limit.sqrt();
+        self.measure_in -= 1;
+        if self.measure_in == 0 {
+            self.measure_in = MEASURE_EVERY;
+            self.paused = Some(self.limit);
+            // What is served at once is about the limit / tolerance; one more for the headroom.
+            self.limit /= 1.0 + settings.tolerance;
+        }
+        *self = self.within(settings);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: f64 = 1e6;
+
+    /// An endpoint that serves so many at once in so many ms each, when always asked as much as the limit allows.
+    fn busy(limit: &Limit, at_once: f64, ms: f64) -> Interval {
+        let in_flight = limit.in_flight_max();
+        let latency_ns = ms * MS * (f64::from(in_flight) / at_once).max(1.0);
+        Interval { requests: 100, latency_ns, in_flight }
+    }
+
+    /// The limits after each of so many intervals.
+    fn run(limit: &mut Limit, settings: &Settings, steps: usize, at_once: f64, ms: f64) -> Vec<u32> {
+        let mut step = |_| {
+            limit.step(settings, &busy(limit, at_once, ms));
+            limit.in_flight_max()
+        };
+        (0..steps).map(&mut step).collect()
+    }
+
+    #[test]
+    fn settles_somewhat_above_what_an_endpoint_serves_at_once_from_wherever_it_starts() {
+        for (start, tolerance, settled) in [(3, 1.5, 68), (20, 1.5, 68), (1000, 1.5, 68), (20, 2.0, 90)] {
+            let settings = Settings { start, tolerance, ..Settings::default() };
+            let seen = run(&mut Limit::new(&settings), &settings, 1000, 40.0, 10.0);
+            // limit = limit x 1.5 x 40 / limit + sqrt(limit) = 60 + sqrt(limit): 68.2; 90 for a tolerance of 2.
+            let (mut last, mut measuring) = (seen[900..].to_vec(), 0);
+            last.retain(|n| {
+                n.abs_diff(settled) <= 2 || {
+                    measuring += 1;
+                    false
+                }
+            });
+            assert!(measuring <= 4, "from {start}: {:?}", &seen[900..]);
+        }
+    }
+
+    #[test]
+    fn follows_an_endpoint_that_has_become_slower_or_faster() {
+        let settings = Settings::default();
+        let mut limit = Limit::new(&settings);
+        run(&mut limit, &settings, 100, 40.0, 10.0);
+        for (at_once, ms, settled) in [(40.0, 100.0, 68), (20.0, 30.0, 36), (40.0, 2.0, 68)] {
+            let seen = run(&mut limit, &settings, 300, at_once, ms);
+            let near = seen[200..].iter().filter(|n| n.abs_diff(settled) <= 2).count();
+            assert!(near >= 96, "{at_once} at once in {ms} ms each: {seen:?}");
+        }
+    }
+
+    #[test]
+    fn is_not_moved_by_intervals_that_never_felt_it() {
+        let settings = Settings::default();
+        let mut limit = Limit::new(&settings);
+        for requests in [5, 1000] {
+            limit.step(&settings, &Interval { requests, latency_ns: 5.0 * MS, in_flight: 9 });
+            limit.step(&settings, &Interval { requests, latency_ns: 500.0 * MS, in_flight: 9 });
+        }
+        limit.step(&settings, &Interval { requests: 5, latency_ns: 500.0 * MS, in_flight: 20 });
+        assert_eq!(limit.in_flight_max(), 20);
+    }
+}

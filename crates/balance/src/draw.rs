@@ -6,6 +6,7 @@
 use crate::loads::Loads;
 use crate::picker::{NoPick, PickContext};
 use crate::set::{Member, Slot};
+use crate::slow_start::FULL;
 
 /// Most draws a pick may ask for.
 pub const DRAWS_MAX: usize = 16;
@@ -124,6 +125,57 @@ pub(crate) fn lowest(
         Err(drawn) => drawn,
     };
     let draws = more(cx, drawn, 2);
+    lowest_of(cx, &draws, by, cost)
+}
+
+/// As [`lowest`], for costs that do not go by weight: where members ramp, the draw alone would not hold them back. Of
+/// two endpoints both are always drawn, and a newcomer, idle as it is, would win each time.
+///
+/// # Errors
+/// Why none could be drawn.
+#[inline]
+pub(crate) fn lowest_thinned(
+    cx: &mut PickContext<'_>,
+    by: &'static str,
+    cost: impl FnMut(&PickContext<'_>, &Member) -> f32,
+) -> Result<Slot, NoPick> {
+    if !cx.set.ramps() {
+        return lowest(cx, by, cost);
+    }
+    let draws = thinned(cx);
+    lowest_of(cx, &draws, by, cost)
+}
+
+/// Draws by weights as they are without slow start, of which each stays with the chance of its ramp: so it gets that
+/// part of what it would get without.
+#[cold]
+fn thinned(cx: &mut PickContext<'_>) -> Draws {
+    let members = cx.set.members();
+    let tries = if members.len() < 2 { 0 } else { REJECTIONS_MAX };
+    for _ in 0..tries {
+        let mut draws = Draws::NONE;
+        let a = cx.set.draw_unramped(cx.rng);
+        let b = if members.len() == 2 { 1 - a } else { cx.set.draw_unramped(cx.rng) };
+        for i in [a, b] {
+            let stays = cx.rng.below(u32::from(FULL)) < u32::from(members[i].ramp);
+            if stays && a != b && cx.admits(&members[i]) {
+                draws.push(i);
+            }
+        }
+        if draws.len > 0 {
+            return draws;
+        }
+    }
+    more(cx, Draws::NONE, 2)
+}
+
+/// The one of these with the lowest cost.
+fn lowest_of(
+    cx: &mut PickContext<'_>,
+    draws: &Draws,
+    by: &'static str,
+    mut cost: impl FnMut(&PickContext<'_>, &Member) -> f32,
+) -> Result<Slot, NoPick> {
     let members = cx.set.members();
     let Some((&first, rest)) = draws.as_slice().split_first() else { return Err(cx.refusal()) };
     let first = &members[first as usize];

@@ -29,18 +29,20 @@ pub struct EndpointSpec {
     pub id: EndpointId,
     /// Its share of the load relative to others; 0 gets nothing.
     pub weight: u32,
-    /// Priority tier: the lowest tier with an eligible endpoint is used.
+    /// Priority tier: the lowest with eligible endpoints is used, the next when that has no room.
     pub priority: u8,
     /// Gets no new requests; running ones go on.
     pub drain: bool,
     /// Most requests in flight at once over all workers of this process; 0 for no limit.
     pub in_flight_max: u32,
+    /// The hash of its zone's name ([`stable_hash`]); `None` if it has none.
+    pub zone: Option<u64>,
 }
 
 impl EndpointSpec {
-    /// An endpoint of weight 1 in tier 0 without a limit.
+    /// An endpoint of weight 1 in tier 0 without a limit and a zone.
     pub fn new(name: &str) -> EndpointSpec {
-        EndpointSpec { id: EndpointId::of(name), weight: 1, priority: 0, drain: false, in_flight_max: 0 }
+        EndpointSpec { id: EndpointId::of(name), weight: 1, priority: 0, drain: false, in_flight_max: 0, zone: None }
     }
 
     /// With this weight.
@@ -56,6 +58,11 @@ impl EndpointSpec {
     /// Draining or not.
     pub fn drain(self, drain: bool) -> EndpointSpec {
         EndpointSpec { drain, ..self }
+    }
+
+    /// In the zone of this name.
+    pub fn zone(self, name: &str) -> EndpointSpec {
+        EndpointSpec { zone: Some(stable_hash(name.as_bytes())), ..self }
     }
 
     /// With at most this many requests in flight; 0 for no limit.

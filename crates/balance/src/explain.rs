@@ -36,6 +36,16 @@ pub struct Candidate {
 impl Explanation {
     pub(crate) fn begin(&mut self, set: &EndpointSet, loads: &Loads, tried: &[Slot]) {
         *self = Explanation { excluded: set.excluded().to_vec(), ..Explanation::default() };
+        self.exclude(set, loads, tried);
+    }
+
+    /// The set before was full: now these are looked at.
+    pub(crate) fn go_on(&mut self, set: &EndpointSet, loads: &Loads, tried: &[Slot]) {
+        self.excluded.retain(|(slot, ..)| set.get(*slot).is_none());
+        self.exclude(set, loads, tried);
+    }
+
+    fn exclude(&mut self, set: &EndpointSet, loads: &Loads, tried: &[Slot]) {
         for m in set.members() {
             if tried.contains(&m.slot) {
                 self.excluded.push((m.slot, m.id, Exclusion::Tried));
@@ -57,7 +67,12 @@ impl fmt::Display for Exclusion {
         f.write_str(match self {
             Exclusion::WeightZero => "weight 0",
             Exclusion::Draining => "draining",
+            Exclusion::Unhealthy => "unhealthy",
+            Exclusion::Unchecked => "not checked yet",
+            Exclusion::Ejected => "ejected",
             Exclusion::LowerPriority => "a tier of higher priority is up",
+            Exclusion::OtherZone => "in another zone",
+            Exclusion::Panic => "held back as too few are healthy",
             Exclusion::Tried => "tried already",
             Exclusion::Full => "at its limit",
         })

@@ -17,7 +17,7 @@
 //! use evenkeel_balance::{algorithms, EndpointSpec, Instant, Outcome, Params, Pool, Request, Seat};
 //!
 //! let mut pool = Pool::new(1);
-//! pool.update(&[EndpointSpec::new("10.0.0.1:80"), EndpointSpec::new("10.0.0.2:80").weight(2)]);
+//! pool.update(&[EndpointSpec::new("10.0.0.1:80"), EndpointSpec::new("10.0.0.2:80").weight(2)], Instant(0));
 //! let algorithm = algorithms::find("random").unwrap();
 //! let params = Params::defaults(algorithm.params);
 //! let mut balancer = pool.balancer(algorithm, &params, Seat { worker: 0, workers: 1 }, 42).unwrap();
@@ -33,6 +33,7 @@ mod atomics;
 pub mod balancer;
 pub(crate) mod buckets;
 pub mod concurrency;
+pub mod control;
 pub mod decay;
 pub mod draw;
 pub mod eligible;
@@ -45,6 +46,7 @@ pub mod latency;
 pub(crate) mod load_order;
 pub mod loads;
 pub(crate) mod maglev_table;
+pub(crate) mod observed;
 pub mod outlier;
 pub mod params;
 pub mod picker;
@@ -58,7 +60,7 @@ pub mod set;
 pub mod slow_start;
 pub mod time;
 
-pub use balancer::{Balancer, End, LoadReport, Outcome, Request, Ticket};
+pub use balancer::{Balancer, End, FailureKind, LoadReport, Outcome, Request, Ticket};
 pub use endpoint::{EndpointId, EndpointSpec};
 pub use explain::Explanation;
 pub use loads::Loads;

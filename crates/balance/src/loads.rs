@@ -7,7 +7,9 @@
 //! shared count 15-18 (30-51), an `Arc` guard 26-31 (49-108).
 
 use crate::atomics::atomic::{AtomicU32, Ordering::Relaxed};
+use crate::balancer::Outcome;
 use crate::endpoint::EndpointId;
+use crate::observed::{Observed, Watch, Writer};
 use crate::set::{EndpointSet, Member, Slot};
 use std::sync::Arc;
 
@@ -27,6 +29,8 @@ pub struct Counts {
     chunks: Vec<Arc<Chunk>>,
     totals: Arc<[Padded]>,
     workers: u32,
+    /// What is noted of requests besides.
+    watch: Watch,
 }
 
 /// The counts of 64 slots. Chunks never move, so a pool grows by adding some, and old and new sets share the rest.
@@ -35,6 +39,7 @@ struct Chunk {
     shards: Box<[Row]>,
     /// Requests holding a place under a limit; only written for endpoints that have one.
     held: Row,
+    observed: Observed,
 }
 
 /// On lines of its own, and 128 bytes apart as processors fetch lines in pairs.
@@ -56,7 +61,13 @@ impl Counts {
     /// Counts for `workers` workers and no slots yet.
     pub fn new(workers: u32) -> Counts {
         let shards = (workers.max(1) as usize).min(SHARDS_MAX);
-        Counts { chunks: Vec::new(), totals: (0..shards).map(|_| Padded(AtomicU32::new(0))).collect(), workers }
+        let totals = (0..shards).map(|_| Padded(AtomicU32::new(0))).collect();
+        Counts { chunks: Vec::new(), totals, workers, watch: Watch::default() }
+    }
+
+    /// The same counts, with this noted of requests besides.
+    pub(crate) fn watching(&self, watch: Watch) -> Counts {
+        Counts { watch, ..self.clone() }
     }
 
     /// The same counts with room for at least `slots` slots.
@@ -64,7 +75,8 @@ impl Counts {
         let mut grown = self.clone();
         while grown.chunks.len() * CHUNK < slots {
             let shards = self.totals.iter().map(|_| Row::new()).collect();
-            grown.chunks.push(Arc::new(Chunk { shards, held: Row::new() }));
+            let observed = Observed::new(self.totals.len());
+            grown.chunks.push(Arc::new(Chunk { shards, held: Row::new(), observed }));
         }
         grown
     }
@@ -84,6 +96,11 @@ impl Counts {
     #[inline]
     pub fn in_flight_total(&self) -> u32 {
         self.totals.iter().fold(0, |sum, t| sum.wrapping_add(t.0.load(Relaxed)))
+    }
+
+    /// What requests saw of `slot`, and its place there. The slot must be one of the pool's.
+    pub(crate) fn observed(&self, slot: Slot) -> (&Observed, usize) {
+        (&self.chunks[slot.index() / CHUNK].observed, slot.index() % CHUNK)
     }
 
     fn held(&self, slot: Slot) -> &AtomicU32 {
@@ -128,13 +145,14 @@ impl Loads {
     /// Takes up the counts of a new set. Slots that kept their endpoint keep what is known of it.
     pub(crate) fn on_set(&mut self, set: &EndpointSet, counts: &Counts) {
         self.counts = counts.clone();
-        let lightest = set.members().iter().map(|m| m.weight).min().unwrap_or(1);
+        let members = || set.members().iter().chain(set.later().iter().flat_map(EndpointSet::members));
+        let lightest = members().map(|m| m.weight).min().unwrap_or(1);
         self.slack = 4 * (ROUND / u64::from(lightest));
         let blank = |id| Mine { id, in_flight: 0, stride: 0, due: self.clock };
         if self.mine.len() < set.slots() {
             self.mine.resize(set.slots(), blank(EndpointId(0)));
         }
-        for member in set.members() {
+        for member in members() {
             let mine = &mut self.mine[member.slot.index()];
             if mine.id != member.id {
                 // A slot is reused only after its last ticket ended, so no count is lost here.
@@ -197,8 +215,27 @@ impl Loads {
             return true;
         }
         let below = |held: u32| (held < member.in_flight_max).then_some(held + 1);
+        if self.is_full(member) {
+            return false;
+        }
         // Relaxed: only the number itself is shared; nothing else is published by it.
-        !self.is_full(member) && self.counts.held(member.slot).fetch_update(Relaxed, Relaxed, below).is_ok()
+        let Ok(before) = self.counts.held(member.slot).fetch_update(Relaxed, Relaxed, below) else { return false };
+        if self.counts.watch.peaks {
+            let (observed, at) = self.counts.observed(member.slot);
+            observed.on_hold(at, before + 1);
+        }
+        true
+    }
+
+    /// Notes how a request ended, if that is wanted; whether control has something to decide.
+    #[inline]
+    pub(crate) fn observe(&self, slot: Slot, trial: u16, outcome: Outcome, latency_ns: u64) -> bool {
+        if !self.counts.watch.on {
+            return false;
+        }
+        let (observed, at) = self.counts.observed(slot);
+        let writer = Writer { shard: self.shard, sole: self.sole_writer };
+        observed.on_end(at, trial, outcome, latency_ns, &self.counts.watch, writer)
     }
 
     /// Gives back a place taken by [`try_hold`](Self::try_hold) of an endpoint with a limit.
@@ -246,9 +283,11 @@ impl Loads {
 mod tests {
     use super::*;
     use crate::endpoint::EndpointSpec;
+    use crate::slow_start::FULL;
 
     fn member(slot: u32, in_flight_max: u32) -> Member {
-        Member { slot: Slot(slot), id: EndpointId(u64::from(slot)), weight: 1, in_flight_max }
+        let id = EndpointId(u64::from(slot));
+        Member { slot: Slot(slot), id, weight: 1, in_flight_max, ramp: FULL, trial: 0 }
     }
 
     fn loads(counts: &Counts, worker: u32, slots: u32) -> Loads {

@@ -118,11 +118,12 @@ mod tests {
     use super::*;
     use crate::endpoint::EndpointId;
     use crate::set::Slot;
+    use crate::slow_start::FULL;
 
     fn members(weights: &[u32]) -> Vec<Member> {
         let member = |(i, &weight): (usize, &u32)| {
             let id = EndpointId::of(&format!("10.0.0.{i}:80"));
-            Member { slot: Slot(i as u32), id, weight, in_flight_max: 0 }
+            Member { slot: Slot(i as u32), id, weight, in_flight_max: 0, ramp: FULL, trial: 0 }
         };
         weights.iter().enumerate().map(member).collect()
     }

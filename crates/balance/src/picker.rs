@@ -10,7 +10,7 @@ use crate::set::{EndpointSet, Member, Slot};
 use crate::time::Instant;
 use std::fmt;
 
-/// Why no endpoint was picked. Only `AllFull` may wait in a queue.
+/// Why no endpoint was picked. Only `AllFull` and `Unchecked` may wait in a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NoPick {
     /// The pool has no eligible endpoint.
@@ -19,6 +19,15 @@ pub enum NoPick {
     AllTried,
     /// Each eligible endpoint that was not tried is at its limit.
     AllFull,
+    /// None is eligible yet: first health checks are out, for at most [`crate::health::FIRST_CHECK_NS`].
+    Unchecked,
+}
+
+impl NoPick {
+    /// Whether waiting may help.
+    pub fn may_wait(self) -> bool {
+        matches!(self, NoPick::AllFull | NoPick::Unchecked)
+    }
 }
 
 impl fmt::Display for NoPick {
@@ -27,6 +36,7 @@ impl fmt::Display for NoPick {
             NoPick::Empty => "no eligible endpoint",
             NoPick::AllTried => "every eligible endpoint was tried",
             NoPick::AllFull => "every eligible endpoint is at its limit",
+            NoPick::Unchecked => "no endpoint was checked yet",
         })
     }
 }
@@ -62,7 +72,7 @@ impl PickContext<'_> {
     #[cold]
     pub fn refusal(&self) -> NoPick {
         if self.set.is_empty() {
-            NoPick::Empty
+            if self.set.awaits_checks() { NoPick::Unchecked } else { NoPick::Empty }
         } else if self.set.members().iter().all(|m| self.tried.contains(&m.slot)) {
             NoPick::AllTried
         } else {

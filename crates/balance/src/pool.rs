@@ -1,7 +1,9 @@
 //! Which endpoints does a pool have, and in which slots? Turns the configured endpoints into the set that every worker
-//! sees. Counts and slots follow an endpoint's identity, so they survive joins, leaves, reorderings and reloads.
+//! sees. Counts and slots follow an endpoint's identity, so they survive joins, leaves, reorderings and reloads, and so
+//! does what [`crate::control`] knows of it.
 
 use crate::balancer::Balancer;
+use crate::control::{Change, Control, Settings, State};
 use crate::endpoint::{EndpointId, EndpointSpec};
 use crate::loads::Counts;
 use crate::params::{ParamError, Params};
@@ -9,6 +11,7 @@ use crate::picker::{Algorithm, Seat};
 use crate::published::Published;
 use crate::queue::Queue;
 use crate::set::{EndpointSet, Slot};
+use crate::time::Instant;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -27,6 +30,7 @@ pub struct Pool {
     published: Published<View>,
     queue: Arc<Queue>,
     counts: Counts,
+    control: Control,
     slots: BTreeMap<EndpointId, Slot>,
     /// Slots whose endpoint left, with the generation that no longer had it.
     left: Vec<Left>,
@@ -47,13 +51,24 @@ impl Pool {
         let counts = Counts::new(workers);
         let view = View { set: EndpointSet::default(), counts: counts.clone() };
         let (published, queue) = (Published::new(view), Arc::new(Queue::new(0)));
-        Pool { published, queue, counts, slots: BTreeMap::new(), left: Vec::new(), slots_used: 0 }
+        let control = Control::default();
+        Pool { published, queue, counts, control, slots: BTreeMap::new(), left: Vec::new(), slots_used: 0 }
+    }
+
+    /// Sets how it looks after its endpoints; what is known of them is kept as far as it still means something. To be
+    /// called before the first [`update`](Self::update) if that shall go by the settings. Returns as [`poll`](Self::poll).
+    pub fn configure(&mut self, settings: Settings, now: Instant) -> Option<Instant> {
+        self.control.configure(settings, &self.counts, now);
+        self.counts = self.counts.watching(self.control.watch());
+        self.control.settle(&self.counts, now);
+        self.publish(now);
+        self.control.next(now)
     }
 
     /// Replaces the endpoints. Those that stay keep slot and counts, whatever their order, and so do those that come
     /// back while their tickets are out, or a discovery that flaps would lose counts and double limits. Of specs with
-    /// the same identity the first counts.
-    pub fn update(&mut self, specs: &[EndpointSpec]) {
+    /// the same identity the first counts. Returns as [`poll`](Self::poll).
+    pub fn update(&mut self, specs: &[EndpointSpec], now: Instant) -> Option<Instant> {
         let mut placed: Vec<(Slot, EndpointSpec)> = Vec::with_capacity(specs.len());
         let mut slots = BTreeMap::new();
         self.reserve(specs);
@@ -64,11 +79,12 @@ impl Pool {
             }
         }
         self.counts = self.counts.grown_to(self.slots_used as usize);
-        let view = View { set: EndpointSet::new(&placed), counts: self.counts.clone() };
-        let generation = self.published.publish(view);
-        self.queue.grant_all();
+        self.control.update(placed, &self.counts, now);
+        self.control.settle(&self.counts, now);
+        let generation = self.publish(now);
         let gone = std::mem::replace(&mut self.slots, slots);
         self.left.extend(gone.into_iter().map(|(id, slot)| Left { id, slot, generation }));
+        self.control.next(now)
     }
 
     /// Gives slots to endpoints that are about to join, for shells that keep something by slot: they can get ready before
@@ -85,6 +101,38 @@ impl Pool {
             });
         }
         self.left.extend(free); // not needed this time
+    }
+
+    fn publish(&self, now: Instant) -> u64 {
+        let generation = self.published.publish(View { set: self.control.fold(now), counts: self.counts.clone() });
+        self.queue.grant_all();
+        generation
+    }
+
+    /// Takes the result of an active check. Returns as [`poll`](Self::poll).
+    pub fn on_check(&mut self, id: EndpointId, passed: bool, now: Instant) -> Option<Instant> {
+        self.control.on_check(id, passed, &self.counts);
+        self.poll(now)
+    }
+
+    /// Does all that is due, and publishes the set if that changed it. To be called at the moment that the last call gave,
+    /// and when [`Balancer::end`] says so. Returns when to be called next; `None`: not before something happens.
+    pub fn poll(&mut self, now: Instant) -> Option<Instant> {
+        self.control.settle(&self.counts, now);
+        if self.control.fold(now) != self.published.current().set {
+            self.publish(now);
+        }
+        self.control.next(now)
+    }
+
+    /// How endpoints changed since the last call, in order.
+    pub fn take_changes(&mut self) -> Vec<Change> {
+        self.control.take_changes()
+    }
+
+    /// What each endpoint is, as of the latest call that took the time.
+    pub fn states(&self) -> impl Iterator<Item = (EndpointId, State)> + '_ {
+        self.control.states()
     }
 
     /// Endpoints that left and are configured again take their old slots.
@@ -135,8 +183,7 @@ impl Pool {
         seat: Seat,
         seed: u64,
     ) -> Result<Balancer, ParamError> {
-        let picker = (algorithm.new)(params, seat)?;
-        Ok(Balancer::new(picker, self.published.reader(), self.queue.clone(), seat, seed))
+        Balancer::new(algorithm, params, self.published.reader(), self.queue.clone(), seat, seed)
     }
 }
 
@@ -155,29 +202,29 @@ mod tests {
     #[test]
     fn a_slot_is_reused_only_after_its_last_ticket_ended_and_all_workers_moved_on() {
         let mut pool = Pool::new(1);
-        pool.update(&[EndpointSpec::new("a")]);
+        pool.update(&[EndpointSpec::new("a")], Instant(0));
         let mut b = balancer(&pool);
         let ticket = b.start(&Request::default(), Instant(0)).unwrap();
         let old = ticket.slot();
-        pool.update(&[EndpointSpec::new("b")]);
+        pool.update(&[EndpointSpec::new("b")], Instant(0));
         assert_ne!(pool.slot_of(EndpointId::of("b")), Some(old), "a ticket is still out");
         b.end(ticket, Outcome::Success, Instant(1));
-        pool.update(&[EndpointSpec::new("b"), EndpointSpec::new("c")]);
+        pool.update(&[EndpointSpec::new("b"), EndpointSpec::new("c")], Instant(0));
         assert_ne!(pool.slot_of(EndpointId::of("c")), Some(old), "the worker has not seen that it left");
         let ticket = b.start(&Request::default(), Instant(2)).unwrap();
         b.end(ticket, Outcome::Success, Instant(3));
-        pool.update(&[EndpointSpec::new("b"), EndpointSpec::new("c"), EndpointSpec::new("d")]);
+        pool.update(&[EndpointSpec::new("b"), EndpointSpec::new("c"), EndpointSpec::new("d")], Instant(0));
         assert_eq!(pool.slot_of(EndpointId::of("d")), Some(old));
     }
 
     #[test]
     fn an_endpoint_keeps_slot_and_counts_through_a_reordering() {
         let mut pool = Pool::new(1);
-        pool.update(&[EndpointSpec::new("a"), EndpointSpec::new("b")]);
+        pool.update(&[EndpointSpec::new("a"), EndpointSpec::new("b")], Instant(0));
         let mut b = balancer(&pool);
         let ticket = b.start(&Request::default(), Instant(0)).unwrap();
         let slots = ["a", "b"].map(|n| pool.slot_of(EndpointId::of(n)));
-        pool.update(&[EndpointSpec::new("c"), EndpointSpec::new("b"), EndpointSpec::new("a")]);
+        pool.update(&[EndpointSpec::new("c"), EndpointSpec::new("b"), EndpointSpec::new("a")], Instant(0));
         assert_eq!(["a", "b"].map(|n| pool.slot_of(EndpointId::of(n))), slots);
         assert_eq!(pool.in_flight(ticket.slot()), 1);
         b.end(ticket, Outcome::Success, Instant(1));

@@ -1,8 +1,9 @@
-//! Who may get a request now? An immutable [`EndpointSet`]: control code folds weights, drain and priority into it
-//! once, so that no algorithm ever asks whether an endpoint is up.
+//! Who may get a request now? An immutable [`EndpointSet`]: control code folds weights, health and priority into it
+//! once ([`crate::eligible`]), so that no algorithm ever asks whether an endpoint is up.
 
 use crate::endpoint::{EndpointId, EndpointSpec};
 use crate::rng::Rng;
+use crate::{eligible, slow_start};
 
 /// An endpoint's number in its pool: stable while the endpoint stays, reused only after its last ticket ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -27,6 +28,10 @@ pub struct Member {
     pub weight: u32,
     /// Most in flight at once; 0 for no limit.
     pub in_flight_max: u32,
+    /// The part of its weight that slow start lets it have, of [`slow_start::FULL`]; `weight` is reduced by it already.
+    pub ramp: u16,
+    /// The number of its trial while it is in probation after an ejection; 0 else.
+    pub trial: u16,
 }
 
 /// Why an endpoint cannot be picked.
@@ -36,27 +41,58 @@ pub enum Exclusion {
     WeightZero,
     /// It drains.
     Draining,
+    /// Its health checks fail.
+    Unhealthy,
+    /// Its first health check is out.
+    Unchecked,
+    /// Requests fared badly there.
+    Ejected,
     /// A tier of higher priority has eligible endpoints.
     LowerPriority,
+    /// The own zone has enough healthy endpoints.
+    OtherZone,
+    /// It is well, but too few others are, and the pool refuses rather than overload it.
+    Panic,
     /// This request has tried it.
     Tried,
     /// It is at its limit of requests in flight.
     Full,
 }
 
+impl Exclusion {
+    /// Why an endpoint may be out of the set, whatever the request.
+    pub const STANDING: [Exclusion; 8] = [
+        Exclusion::Draining,
+        Exclusion::WeightZero,
+        Exclusion::Unhealthy,
+        Exclusion::Unchecked,
+        Exclusion::Ejected,
+        Exclusion::LowerPriority,
+        Exclusion::OtherZone,
+        Exclusion::Panic,
+    ];
+}
+
 /// The eligible endpoints of a pool at one moment, ready for weighted draws.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct EndpointSet {
     members: Box<[Member]>,
     position: Box<[u32]>,
     excluded: Box<[(Slot, EndpointId, Exclusion)]>,
     weight_total: u64,
-    /// Empty when all weights are equal.
-    alias: Box<[Alias]>,
+    draws: Draws,
+    /// Draws by weights as they are without slow start; `None` when no member ramps.
+    unramped: Option<Draws>,
+    later: Box<[EndpointSet]>,
+    in_panic: bool,
 }
 
-/// One column of Walker's alias table (Vose's construction): keep this index when a 32-bit draw is below `keep`.
-#[derive(Clone, Copy, Debug)]
+/// Walker's alias table (Vose's construction) of indices by weight; empty when all weights are equal.
+#[derive(Clone, Debug, Default, PartialEq)]
+struct Draws(Box<[Alias]>);
+
+/// One column: keep this index when a 32-bit draw is below `keep`.
+#[derive(Clone, Copy, Debug, PartialEq)]
 struct Alias {
     keep: u32,
     other: u32,
@@ -65,40 +101,40 @@ struct Alias {
 const ABSENT: u32 = u32::MAX;
 
 impl EndpointSet {
-    /// Folds specs, each with its slot, into the set. Keeps the order given.
+    /// The set of these endpoints, each with its slot, when all are healthy. Keeps the order given.
     pub fn new(specs: &[(Slot, EndpointSpec)]) -> EndpointSet {
-        let usable = |s: &EndpointSpec| s.weight > 0 && !s.drain;
-        let tier = specs.iter().filter(|(_, s)| usable(s)).map(|(_, s)| s.priority).min();
-        let mut members = Vec::with_capacity(specs.len());
-        let mut excluded = Vec::new();
-        for (slot, s) in specs {
-            let exclusion = match () {
-                () if s.drain => Exclusion::Draining,
-                () if s.weight == 0 => Exclusion::WeightZero,
-                () if Some(s.priority) != tier => Exclusion::LowerPriority,
-                () => {
-                    let (weight, in_flight_max) = (s.weight, s.in_flight_max);
-                    members.push(Member { slot: *slot, id: s.id, weight, in_flight_max });
-                    continue;
-                }
-            };
-            excluded.push((*slot, s.id, exclusion));
-        }
-        let slots = specs.iter().map(|(slot, _)| slot.index() + 1).max().unwrap_or(0);
+        let candidates: Vec<_> = specs.iter().map(|(slot, spec)| eligible::Candidate::fit(*slot, spec)).collect();
+        eligible::fold(&candidates, &eligible::Rules::default())
+    }
+
+    /// A set of these members; `slots` as [`slots`](Self::slots).
+    pub(crate) fn of(members: Vec<Member>, excluded: Vec<(Slot, EndpointId, Exclusion)>, slots: usize) -> EndpointSet {
         let mut position = vec![ABSENT; slots];
         for (i, m) in members.iter().enumerate() {
             position[m.slot.index()] = i as u32;
         }
-        let weight_total = members.iter().map(|m| u64::from(m.weight)).sum();
-        let equal = members.windows(2).all(|w| w[0].weight == w[1].weight);
-        let alias = if equal { Box::default() } else { alias_table(&members, weight_total) };
+        let ramps = members.iter().any(|m| m.ramp < slow_start::FULL);
+        let unramped = |m: &Member| f64::from(m.weight) / f64::from(m.ramp);
         EndpointSet {
-            members: members.into(),
             position: position.into(),
             excluded: excluded.into(),
-            weight_total,
-            alias,
+            weight_total: members.iter().map(|m| u64::from(m.weight)).sum(),
+            draws: Draws::new(members.iter().map(|m| f64::from(m.weight))),
+            unramped: ramps.then(|| Draws::new(members.iter().map(unramped))),
+            members: members.into(),
+            later: Box::default(),
+            in_panic: false,
         }
+    }
+
+    /// With these to be tried in turn when it is full.
+    pub(crate) fn with_later(self, later: Vec<EndpointSet>) -> EndpointSet {
+        EndpointSet { later: later.into(), ..self }
+    }
+
+    /// As the set of a pool in panic.
+    pub(crate) fn panicking(self) -> EndpointSet {
+        EndpointSet { in_panic: true, ..self }
     }
 
     /// The eligible endpoints, in the order given.
@@ -122,6 +158,23 @@ impl EndpointSet {
     /// The endpoints that are configured but not eligible, and why.
     pub fn excluded(&self) -> &[(Slot, EndpointId, Exclusion)] {
         &self.excluded
+    }
+
+    /// Where a request goes when all here are full, in turn: other zones, then tiers of lower priority. Empty when no
+    /// member has a limit.
+    #[inline]
+    pub fn later(&self) -> &[EndpointSet] {
+        &self.later
+    }
+
+    /// Whether so few endpoints are healthy that the pool no longer goes by health.
+    pub fn in_panic(&self) -> bool {
+        self.in_panic
+    }
+
+    /// Whether endpoints are left out only until their first health check.
+    pub fn awaits_checks(&self) -> bool {
+        self.excluded.iter().any(|(_, _, why)| *why == Exclusion::Unchecked)
     }
 
     /// One more than the highest slot, eligible or not: the length of arrays indexed by slot.
@@ -151,43 +204,65 @@ impl EndpointSet {
     /// Whether all weights are equal.
     #[inline]
     pub fn weights_equal(&self) -> bool {
-        self.alias.is_empty()
+        self.draws.0.is_empty()
+    }
+
+    /// Whether a member has less than its weight by slow start.
+    #[inline]
+    pub fn ramps(&self) -> bool {
+        self.unramped.is_some()
     }
 
     /// The index of a random member, each with the probability of its share of the weights, in O(1). The set must
     /// not be empty.
     #[inline]
     pub fn draw(&self, rng: &mut Rng) -> usize {
-        if self.alias.is_empty() {
-            return rng.below(self.members.len() as u32) as usize;
-        }
-        // The high half picks the column and the low half decides in it: independent bits of one number.
-        let r = rng.next_u64();
-        let column = ((r >> 32) * self.alias.len() as u64) >> 32;
-        let a = self.alias[column as usize];
-        if (r as u32) < a.keep { column as usize } else { a.other as usize }
+        self.draws.draw(self.members.len(), rng)
+    }
+
+    /// As [`draw`](Self::draw), by weights as they are without slow start.
+    pub(crate) fn draw_unramped(&self, rng: &mut Rng) -> usize {
+        self.unramped.as_ref().unwrap_or(&self.draws).draw(self.members.len(), rng)
     }
 }
 
-fn alias_table(members: &[Member], total: u64) -> Box<[Alias]> {
-    let n = members.len() as f64;
-    let mut scaled: Vec<f64> = members.iter().map(|m| f64::from(m.weight) * n / total as f64).collect();
-    let mut table = vec![Alias { keep: u32::MAX, other: 0 }; members.len()];
-    let (mut small, mut large): (Vec<usize>, Vec<usize>) = (0..members.len()).partition(|&i| scaled[i] < 1.0);
-    while let (Some(&s), Some(&l)) = (small.last(), large.last()) {
-        small.pop();
-        table[s] = Alias { keep: (scaled[s] * 4_294_967_296.0) as u32, other: l as u32 };
-        scaled[l] -= 1.0 - scaled[s];
-        if scaled[l] < 1.0 {
-            large.pop();
-            small.push(l);
+impl Draws {
+    fn new(weights: impl ExactSizeIterator<Item = f64> + Clone) -> Draws {
+        let first = weights.clone().next();
+        if weights.clone().all(|w| Some(w) == first) {
+            return Draws::default();
         }
+        let (n, total) = (weights.len(), weights.clone().sum::<f64>());
+        let mut scaled: Vec<f64> = weights.map(|w| w * n as f64 / total).collect();
+        let mut table = vec![Alias { keep: u32::MAX, other: 0 }; n];
+        let (mut small, mut large): (Vec<usize>, Vec<usize>) = (0..n).partition(|&i| scaled[i] < 1.0);
+        while let (Some(&s), Some(&l)) = (small.last(), large.last()) {
+            small.pop();
+            table[s] = Alias { keep: (scaled[s] * 4_294_967_296.0) as u32, other: l as u32 };
+            scaled[l] -= 1.0 - scaled[s];
+            if scaled[l] < 1.0 {
+                large.pop();
+                small.push(l);
+            }
+        }
+        // Those left are 1 but for rounding: they keep every draw, also the one in 2^32 that equals `keep`.
+        for i in small.into_iter().chain(large) {
+            table[i] = Alias { keep: u32::MAX, other: i as u32 };
+        }
+        Draws(table.into())
     }
-    // Those left are 1 but for rounding: they keep every draw, also the one in 2^32 that equals `keep`.
-    for i in small.into_iter().chain(large) {
-        table[i] = Alias { keep: u32::MAX, other: i as u32 };
+
+    #[inline]
+    fn draw(&self, members: usize, rng: &mut Rng) -> usize {
+        if self.0.is_empty() {
+            return rng.below(members as u32) as usize;
+        }
+        // The high half picks the column and the low half decides in it: independent bits of one number.
+        let r = rng.next_u64();
+        let column = ((r >> 32) * self.0.len() as u64) >> 32;
+        let a = self.0[column as usize];
+        if (r as u32) < a.keep { column as usize } else { a.other as usize }
     }
-    table.into()
 }
 
 #[cfg(test)]

@@ -262,7 +262,7 @@ fn a_large_pool_at_low_load_is_spread_better_than_by_chance() {
     assert!(least < 80 && most > 120, "blind ties: {least} to {most}, the fault has gone");
     for name in ["random", "leastconn", "round_robin"] {
         let mut pool = Pool::new(1);
-        pool.update(&weighted(&[1; SERVERS]));
+        pool.update(&weighted(&[1; SERVERS]), Instant(0));
         let mut balancer = Row::named(name).balancer(&pool, Seat::default(), 8);
         let mut now = Instant(0);
         let (least, most) = spread(Box::new(|| {

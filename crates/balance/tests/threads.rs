@@ -44,6 +44,7 @@ fn work(mut balancer: Balancer, real: &Real, seed: u64) {
             }
             Err(NoPick::AllTried) => panic!("nothing was tried"),
             Err(NoPick::AllFull | NoPick::Empty) => {}
+            Err(NoPick::Unchecked) => panic!("there are no checks"),
         }
         while let Some(slot) = balancer.poll_probe(now) {
             let in_flight = balancer.loads().in_flight(slot);
@@ -67,7 +68,7 @@ fn control(pool: &mut Pool, seed: u64, running: impl Fn() -> bool) {
             specs.rotate_left(by);
             specs[0].drain = rng.coin();
         }
-        pool.update(&specs);
+        pool.update(&specs, Instant(0));
         std::thread::yield_now();
     }
 }
@@ -77,7 +78,7 @@ fn no_limit_is_passed_and_no_count_is_lost_between_threads() {
     for row in rows::defaults() {
         for (seed, workers) in [(1, 2), (2, 4), (3, 10)] {
             let mut pool = Pool::new(workers);
-            pool.update(&(0..ENDPOINTS).map(spec).collect::<Vec<_>>());
+            pool.update(&(0..ENDPOINTS).map(spec).collect::<Vec<_>>(), Instant(0));
             let real: Real = Default::default();
             std::thread::scope(|scope| {
                 let threads: Vec<_> = (0..workers)
@@ -89,7 +90,7 @@ fn no_limit_is_passed_and_no_count_is_lost_between_threads() {
                     .collect();
                 control(&mut pool, seed, || threads.iter().any(|t| !t.is_finished()));
             });
-            pool.update(&(0..ENDPOINTS).map(spec).collect::<Vec<_>>());
+            pool.update(&(0..ENDPOINTS).map(spec).collect::<Vec<_>>(), Instant(0));
             let left: Vec<u32> =
                 (0..ENDPOINTS).map(|i| pool.in_flight(pool.slot_of(spec(i).id).expect("just configured"))).collect();
             let what = format!("row {row}, seed {seed}, {workers} workers");

@@ -22,7 +22,7 @@ use crate::stats::{self, ErrorKind};
 use crate::stream::Stream;
 use crate::talk::{Answered, Talk, take_body, write_some};
 use crate::upstream::{self, Endpoint, WorkerPool};
-use evenkeel_balance::{Clock, Outcome, Slot};
+use evenkeel_balance::{Clock, FailureKind, Outcome, Slot};
 use evenkeel_config::plan::{ProxyVersion, RouteTimeouts};
 use std::cell::Cell;
 use std::io;
@@ -283,7 +283,7 @@ async fn at_endpoint(
                     _ => (ErrorKind::Timeout, 504, "no connection in time".to_string()),
                 };
                 endpoint.stats.errors[kind as usize].add(1);
-                ticket.end(Outcome::Failure { retry_after_ns: None });
+                ticket.end(Outcome::failed(FailureKind::Connect));
                 let why = format!("pool \"{}\": cannot connect to endpoint {}: {why}", pool.name, endpoint.name);
                 return Tried::Unreachable(Reply::new(status, why));
             }

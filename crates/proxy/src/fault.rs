@@ -3,7 +3,7 @@
 use crate::end::Cause;
 use crate::http1::Reject;
 use crate::stats::ErrorKind;
-use evenkeel_balance::Outcome;
+use evenkeel_balance::{FailureKind, Outcome};
 
 /// What ended a request early, once it was sent to an endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,7 +49,7 @@ impl Fault {
     /// What the balancer is told.
     pub fn outcome(self) -> Outcome {
         match self.error_kind() {
-            Some(_) => Outcome::Failure { retry_after_ns: None },
+            Some(_) => Outcome::failed(FailureKind::Gateway),
             None => Outcome::Cancelled,
         }
     }

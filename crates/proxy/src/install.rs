@@ -78,7 +78,7 @@ pub fn install(worker: &Rc<Worker>, parts: Parts) {
 }
 
 fn pool(parts: PoolParts, before: &[Rc<WorkerPool>]) -> Rc<WorkerPool> {
-    let PoolParts { name, balancer, endpoints, key, limits, idle_time, announce, stats } = parts;
+    let PoolParts { name, balancer, endpoints, key, limits, idle_time, announce, stats, control } = parts;
     let before = before.iter().find(|old| old.name == name);
     let table = before.map_or_else(|| Rc::new(Endpoints::default()), |old| old.endpoints.clone());
     let endpoints = endpoints.into_iter().map(|(slot, e)| (slot, Endpoint::new(e.name, e.addr, e.stats)));
@@ -98,6 +98,7 @@ fn pool(parts: PoolParts, before: &[Rc<WorkerPool>]) -> Rc<WorkerPool> {
             limits: Cell::new(limits),
             idle_time: Cell::new(idle_time),
             announce: Cell::new(announce),
+            control,
             stats,
         }),
         (None, None) => unreachable!("a new pool comes with a balancer"),

@@ -24,7 +24,7 @@ use tokio::sync::watch;
 const CLASS_LABELS: [&str; CLASSES] = ["1xx", "2xx", "3xx", "4xx", "5xx", "none"];
 
 /// Labels of why no endpoint was picked, in the order of the counters.
-const NO_PICK_LABELS: [&str; 3] = ["empty", "all_tried", "all_full"];
+const NO_PICK_LABELS: [&str; 4] = ["empty", "all_tried", "all_full", "unchecked"];
 
 /// The route of requests that no route took.
 const NO_ROUTE: &str = "none";
@@ -271,7 +271,7 @@ impl Shown<'_> {
             let n = self.sum(|w| &w.pools[i].retries);
             ConstCounter::new(n).encode(family.encode_family(&[("pool", &*pool.name)])?)?;
         }
-        let help = "Picks that found no endpoint: none eligible, each tried by this request, or each at its limit";
+        let help = "Picks that found no endpoint: none eligible, each tried by this request, each at its limit, or none checked yet";
         let mut family = encoder.encode_descriptor("evenkeel_no_pick", help, None, MetricType::Counter)?;
         for (i, pool) in self.plan.pools.iter().enumerate() {
             for (reason, label) in NO_PICK_LABELS.iter().enumerate() {

@@ -2,6 +2,7 @@
 //! of it what only its own thread may touch ([`install`](crate::install)).
 
 use crate::access_log::Batch;
+use crate::control::Control;
 use crate::edge::Edge;
 use crate::http1::Limits;
 use crate::route::Router;
@@ -71,6 +72,8 @@ pub struct PoolParts {
     /// The header that endpoints get first on each connection.
     pub announce: Option<ProxyVersion>,
     pub stats: Arc<PoolStats>,
+    /// Whom to tell when requests decide something about an endpoint.
+    pub control: Control,
 }
 
 /// An endpoint.

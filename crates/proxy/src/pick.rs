@@ -58,7 +58,10 @@ impl<'r> InFlight<'r> {
     fn give_back(&mut self, outcome: Outcome) {
         let Some(ticket) = self.ticket.take() else { return };
         self.endpoint.stats.active.sub(1);
-        self.pool.balancer.borrow_mut().end(ticket, outcome, self.clock.now());
+        let decided = self.pool.balancer.borrow_mut().end(ticket, outcome, self.clock.now());
+        if decided {
+            self.pool.control.poke(&self.pool.name);
+        }
     }
 }
 
@@ -76,7 +79,7 @@ pub fn no_pick_text(pool: &WorkerPool, why: NoPick) -> String {
     let (set, excluded) = (balancer.set(), balancer.set().excluded());
     let mut text =
         format!("pool \"{}\": {why}: {} of {} endpoints eligible", pool.name, set.len(), set.len() + excluded.len());
-    let reasons = [Exclusion::Draining, Exclusion::WeightZero, Exclusion::LowerPriority].map(|reason| {
+    let reasons = Exclusion::STANDING.map(|reason| {
         let n = excluded.iter().filter(|(_, _, r)| *r == reason).count();
         if n > 0 { format!("{n} {reason}") } else { String::new() }
     });

@@ -1,13 +1,20 @@
 //! Who owns the pools? The control side: it turns configured endpoints into sets, and gives each worker a balancer and
-//! what it keeps by slot.
+//! what it keeps by slot. What checks and requests say of endpoints comes together here.
 
 use crate::parts::EndpointParts;
 use crate::stats::WorkerStats;
+use crate::watched::Watched;
+use evenkeel_balance::control::{Settings, State};
 use evenkeel_balance::params::ParamError;
-use evenkeel_balance::{Balancer, EndpointId, EndpointSpec, Pool, Seat, Slot};
-use evenkeel_config::plan::{self, Address};
+use evenkeel_balance::{Balancer, EndpointId, EndpointSpec, Instant, Pool, Seat, Slot};
+use evenkeel_config::plan::{self, Address, HealthCheck};
 use std::collections::HashMap;
 use std::net::{SocketAddr, ToSocketAddrs};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// All pools, by name.
+pub type Pools = HashMap<Arc<str>, SharedPool>;
 
 /// A pool as all workers share it.
 #[derive(Debug)]
@@ -15,16 +22,51 @@ pub struct SharedPool {
     /// The decisions: who may get a request.
     pub pool: Pool,
     workers: u32,
+    settings: Settings,
+    queue_max: u32,
+    check: Option<Arc<HealthCheck>>,
     specs: Vec<EndpointSpec>,
     /// Names that were resolved.
     resolved: HashMap<Address, SocketAddr>,
+    /// What was seen of the pool and its endpoints.
+    watched: Watched,
+    /// When it is to be looked after next.
+    due: Option<Instant>,
+}
+
+/// How one endpoint is checked.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Checkup {
+    /// What is asked, and when.
+    pub check: Arc<HealthCheck>,
+    /// Where.
+    pub addr: SocketAddr,
+}
+
+/// How a check went.
+#[derive(Debug)]
+pub struct Checked {
+    /// Passed, or why not.
+    pub result: Result<(), String>,
+    /// How long it took.
+    pub took: Duration,
 }
 
 impl SharedPool {
     /// A pool without endpoints.
     pub fn new(workers: usize) -> SharedPool {
         let workers = workers as u32;
-        SharedPool { pool: Pool::new(workers), workers, specs: Vec::new(), resolved: HashMap::new() }
+        SharedPool {
+            pool: Pool::new(workers),
+            workers,
+            settings: Settings::default(),
+            queue_max: 0,
+            check: None,
+            specs: Vec::new(),
+            resolved: HashMap::new(),
+            watched: Watched::default(),
+            due: None,
+        }
     }
 
     /// A balancer for each worker.
@@ -46,20 +88,78 @@ impl SharedPool {
         }
         self.specs = plan.endpoints.iter().map(|e| self.spec(e, plan)).collect();
         self.pool.reserve(&self.specs);
+        self.settings = settings(plan);
+        self.queue_max = plan.queue.max;
+        let check = plan.health.as_ref();
+        if self.check.as_deref() != check {
+            self.check = check.cloned().map(Arc::new);
+        }
+        self.watched.take_up(plan);
     }
 
-    /// Lets the workers pick the endpoints that were [reserved](Self::reserve), and no others.
-    pub fn publish(&mut self) {
-        self.pool.update(&self.specs);
+    /// Lets the workers pick the endpoints that were [reserved](Self::reserve), and no others, by the settings of their
+    /// plan.
+    pub fn publish(&mut self, now: Instant) {
+        self.pool.queue().set_max(self.queue_max);
+        self.pool.configure(self.settings, now);
+        self.due = self.pool.update(&self.specs, now);
+        self.tell();
+    }
+
+    /// When it is to be looked after next.
+    pub fn due(&self) -> Option<Instant> {
+        self.due
+    }
+
+    /// Does all that is due.
+    pub fn poll(&mut self, now: Instant) {
+        self.due = self.pool.poll(now);
+        self.tell();
+    }
+
+    /// Takes the result of a check.
+    pub fn on_check(&mut self, id: EndpointId, checked: &Checked, now: Instant) {
+        self.watched.on_check(id, checked);
+        self.due = self.pool.on_check(id, checked.result.is_ok(), now);
+        self.tell();
+    }
+
+    fn tell(&mut self) {
+        let changes = self.pool.take_changes();
+        self.watched.tell(&changes, &self.pool.view().set);
+    }
+
+    /// Whom to check, and how.
+    pub fn checkups(&self) -> impl Iterator<Item = (EndpointId, Checkup)> + '_ {
+        let endpoints = self.check.iter().flat_map(|check| self.watched.endpoints().map(move |e| (check, e)));
+        endpoints.filter_map(|(check, endpoint)| {
+            let addr = *self.resolved.get(&endpoint.addr)?;
+            Some((EndpointId::of(&endpoint.name), Checkup { check: check.clone(), addr }))
+        })
+    }
+
+    /// What was seen of it.
+    pub fn watched(&self) -> &Watched {
+        &self.watched
+    }
+
+    /// What an endpoint is now.
+    pub fn state_of(&self, name: &str) -> Option<State> {
+        let wanted = EndpointId::of(name);
+        self.pool.states().find(|(id, _)| *id == wanted).map(|(_, state)| state)
     }
 
     fn spec(&self, endpoint: &plan::Endpoint, plan: &plan::Pool) -> EndpointSpec {
-        EndpointSpec::new(&endpoint.name)
+        let spec = EndpointSpec::new(&endpoint.name)
             // Without an address it would fail each request that it got.
             .weight(if self.resolved.contains_key(&endpoint.addr) { endpoint.weight.into() } else { 0 })
             .priority(endpoint.priority)
             .drain(endpoint.drain)
-            .in_flight_max(plan.limits.requests_per_endpoint)
+            .in_flight_max(plan.limits.requests_per_endpoint);
+        match &endpoint.zone {
+            Some(zone) => spec.zone(zone),
+            None => spec,
+        }
     }
 
     /// What a worker keeps of the endpoints of a plan, the pool number `index` of it, for which slots are reserved.
@@ -67,9 +167,21 @@ impl SharedPool {
         let one = |(endpoint, stats): (&plan::Endpoint, &_)| {
             let slot = self.pool.slot_of(EndpointId::of(&endpoint.name))?;
             let addr = self.resolved.get(&endpoint.addr).copied();
-            Some((slot, EndpointParts { name: endpoint.name.clone(), addr, stats: std::sync::Arc::clone(stats) }))
+            Some((slot, EndpointParts { name: endpoint.name.clone(), addr, stats: Arc::clone(stats) }))
         };
         plan.endpoints.iter().zip(&stats.endpoints[index]).filter_map(one).collect()
+    }
+}
+
+/// How a pool looks after its endpoints, of all that a plan says of it.
+fn settings(plan: &plan::Pool) -> Settings {
+    Settings {
+        health: plan.health.as_ref().map(|health| health.machine),
+        outlier: plan.outlier,
+        slow_start: plan.slow_start,
+        panic: plan.panic,
+        locality: plan.locality,
+        concurrency: plan.limits.concurrency,
     }
 }
 

@@ -3,12 +3,13 @@
 
 use crate::accept;
 use crate::access_log::Writer;
+use crate::control::{self, Control};
 use crate::edge::Edge;
 use crate::generation::{Generation, Summary};
 use crate::http1::{FIELDS_MAX, Limits};
 use crate::parts::{ListenFd, ListenerParts, Parts, PoolParts};
 use crate::per_address::PerAddress;
-use crate::pools::SharedPool;
+use crate::pools::{Pools, SharedPool};
 use crate::route::Router;
 use crate::stats::WorkerStats;
 use crate::worker::{self, Command, Orders};
@@ -66,7 +67,7 @@ impl std::error::Error for StartError {
 /// A running proxy: the control side of its workers.
 pub struct Server {
     running: watch::Sender<Arc<Generation>>,
-    pools: HashMap<Arc<str>, SharedPool>,
+    control: control::Thread,
     /// By listener.
     shared: HashMap<Arc<str>, Shared>,
     /// The sockets at each address, by worker, for as long as the worker has them.
@@ -82,7 +83,7 @@ struct Prepared {
     /// New sockets by address, each for one worker.
     sockets: HashMap<SocketAddr, Vec<ListenFd>>,
     /// Pools that there were not.
-    pools: HashMap<Arc<str>, SharedPool>,
+    pools: Pools,
     /// By pool: new balancers by worker, if it needs any.
     balancers: Vec<Option<Vec<Balancer>>>,
     /// The new access log, or none; `None` if that stays as it is.
@@ -100,9 +101,10 @@ impl Server {
             Workers::Count(n) => usize::from(n),
         };
         let first = Arc::new(Generation::first(Arc::new(plan), workers));
+        let base = std::time::Instant::now();
         let mut server = Server {
             running: watch::channel(first.clone()).0,
-            pools: HashMap::new(),
+            control: Control::start(base).map_err(StartError::Thread)?,
             shared: HashMap::new(),
             sockets: HashMap::new(),
             plans: Vec::new(),
@@ -111,7 +113,6 @@ impl Server {
             log: None,
         };
         let prepared = server.prepare(&first.plan, None)?;
-        let base = std::time::Instant::now();
         for index in 0..workers {
             let (sender, plans) = mpsc::unbounded_channel();
             let orders = Orders { plans, commands: server.commands.subscribe() };
@@ -160,9 +161,10 @@ impl Server {
             }
         };
         let (mut pools, mut balancers) = (HashMap::new(), Vec::new());
+        let there = self.control.pools();
         for pool in &plan.pools {
             let new = || SharedPool::new(workers);
-            let shared = match self.pools.get(&pool.name) {
+            let shared = match there.get(&pool.name) {
                 Some(shared) => shared,
                 None => pools.entry(pool.name.clone()).or_insert_with(new),
             };
@@ -170,6 +172,7 @@ impl Server {
             let made = (!same).then(|| shared.balancers(pool)).transpose();
             balancers.push(made.map_err(|e| StartError::Balance(pool.name.clone(), e))?);
         }
+        drop(there);
         Ok(Prepared { sockets, pools, balancers, log })
     }
 
@@ -178,13 +181,14 @@ impl Server {
         let Prepared { mut sockets, pools: new_pools, mut balancers, log } = prepared;
         let plan = &next.plan;
         let new: Vec<_> = new_pools.keys().cloned().collect();
-        self.pools.extend(new_pools);
+        let mut shared_pools = self.control.pools();
+        shared_pools.extend(new_pools);
         for pool in &plan.pools {
-            let shared = self.pools.get_mut(&pool.name).expect("every pool is there or was prepared");
+            let shared = shared_pools.get_mut(&pool.name).expect("every pool is there or was prepared");
             shared.reserve(pool);
             // Nobody knows it yet, so nobody can pick too early.
             if new.contains(&pool.name) {
-                shared.publish();
+                shared.publish(self.control.now());
             }
         }
         for (&addr, sockets) in &sockets {
@@ -205,12 +209,13 @@ impl Server {
             let pools = plan.pools.iter().enumerate().map(|(index, pool)| PoolParts {
                 name: pool.name.clone(),
                 balancer: balancers[index].as_mut().and_then(Vec::pop),
-                endpoints: self.pools[&pool.name].endpoints(pool, index, stats),
+                endpoints: shared_pools[&pool.name].endpoints(pool, index, stats),
                 key: pool.balance.key().cloned(),
                 limits: pool.limits,
                 idle_time: pool.timeouts.upstream_idle,
                 announce: pool.proxy_protocol,
                 stats: stats.pools[index].clone(),
+                control: (*self.control).clone(),
             });
             let pools = pools.collect();
             let addresses =
@@ -233,11 +238,13 @@ impl Server {
         // Nothing is ever sent: it ends when the last worker has let go.
         let _ = waiting.recv();
         for pool in plan.pools.iter().filter(|pool| !new.contains(&pool.name)) {
-            if let Some(shared) = self.pools.get_mut(&pool.name) {
-                shared.publish();
+            if let Some(shared) = shared_pools.get_mut(&pool.name) {
+                shared.publish(self.control.now());
             }
         }
-        self.pools.retain(|name, _| plan.pool(name).is_some());
+        shared_pools.retain(|name, _| plan.pool(name).is_some());
+        drop(shared_pools);
+        self.control.changed();
         self.shared.retain(|name, _| plan.listener(name).is_some());
         self.sockets.retain(|addr, _| plan.listeners.iter().any(|l| l.bind.contains(addr)));
         if let Some(log) = log
@@ -248,9 +255,9 @@ impl Server {
         self.running.send_replace(next);
     }
 
-    /// The pools by name. Whoever changes one of them speaks to all workers.
-    pub fn pools_mut(&mut self) -> &mut HashMap<Arc<str>, SharedPool> {
-        &mut self.pools
+    /// Whoever looks after the pools.
+    pub fn control(&self) -> &Control {
+        &self.control
     }
 
     /// What runs now.

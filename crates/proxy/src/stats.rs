@@ -199,8 +199,8 @@ pub struct PoolStats {
     pub ttfb: Histogram,
     /// To an established connection.
     pub connect: Histogram,
-    /// Requests that no endpoint could be picked for: empty, all tried, all full.
-    pub no_pick: [Counter; 3],
+    /// Requests that no endpoint could be picked for: empty, all tried, all full, unchecked.
+    pub no_pick: [Counter; 4],
     /// Requests that went to another endpoint after a failed connect.
     pub retries: Counter,
 }

@@ -17,7 +17,7 @@ use crate::record::Record;
 use crate::splice::{self, Pipe, SPLICE_MIN, Side};
 use crate::stage;
 use crate::stream::Stream;
-use evenkeel_balance::{Clock, Outcome};
+use evenkeel_balance::{Clock, FailureKind, Outcome};
 use evenkeel_config::plan::RouteTimeouts;
 use std::cell::Cell;
 use std::future::{Future, poll_fn};
@@ -394,11 +394,9 @@ impl Talk<'_, '_> {
 /// What the balancer is told of a response: server errors and "too many requests" count as failures, or an endpoint
 /// that refuses fast would look like the fastest.
 fn outcome(response: &Response<'_, '_>) -> Outcome {
-    if response.status < 500 && response.status != 429 {
-        return Outcome::Success;
-    }
+    let Some(kind) = FailureKind::of_status(response.status) else { return Outcome::Success };
     let seconds = response.field("retry-after").and_then(|v| std::str::from_utf8(v).ok()?.trim().parse::<u32>().ok());
-    Outcome::Failure { retry_after_ns: seconds.map(|s| u64::from(s) * 1_000_000_000) }
+    Outcome::Failure { kind, retry_after_ns: seconds.map(|s| u64::from(s) * 1_000_000_000) }
 }
 
 /// Reads into a buffer that is taken only when something is there, so that waiting holds none.

@@ -1,5 +1,6 @@
 //! How does a request reach an endpoint? Over a connection that is idle, or a new one.
 
+use crate::control::Control;
 use crate::stats::{EndpointStats, PoolStats};
 use crate::stream::Stream;
 use evenkeel_balance::{Balancer, Instant, Slot};
@@ -32,6 +33,8 @@ pub struct WorkerPool {
     pub announce: Cell<Option<ProxyVersion>>,
     /// Its numbers.
     pub stats: Arc<PoolStats>,
+    /// Told when requests decide something about an endpoint.
+    pub control: Control,
 }
 
 /// The endpoints of a pool by slot. A slot is filled before any balancer can give it, and a leaving endpoint stays until

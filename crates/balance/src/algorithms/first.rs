@@ -80,7 +80,7 @@ mod tests {
 
     fn pool(workers: u32) -> Pool {
         let mut pool = Pool::new(workers);
-        pool.update(&["a", "b", "c"].map(|n| EndpointSpec::new(n).in_flight_max(2)));
+        pool.update(&["a", "b", "c"].map(|n| EndpointSpec::new(n).in_flight_max(2)), Instant(0));
         pool
     }
 
@@ -104,7 +104,9 @@ mod tests {
         }
         let again: Vec<_> = (0..3).map(|_| start(&mut b).unwrap()).collect();
         assert_eq!(again.iter().map(|t| t.slot().index()).collect::<Vec<_>>(), [0, 1, 2]);
-        held.into_iter().chain(again).for_each(|t| b.end(t, Outcome::Success, Instant(2)));
+        for t in held.into_iter().chain(again) {
+            b.end(t, Outcome::Success, Instant(2));
+        }
     }
 
     #[test]
@@ -119,7 +121,9 @@ mod tests {
         }
         let next = start(&mut siblings[0]).unwrap();
         assert_eq!(next.slot().index(), 0);
-        [ours, next].into_iter().for_each(|t| siblings[0].end(t, Outcome::Success, Instant(1)));
+        for t in [ours, next] {
+            siblings[0].end(t, Outcome::Success, Instant(1));
+        }
     }
 
     #[test]
@@ -130,6 +134,8 @@ mod tests {
         let retry = b.start(&Request { tried: &[a], ..Request::default() }, Instant(0)).unwrap();
         let next = start(&mut b).unwrap();
         assert_eq!((retry.slot().index(), next.slot()), (1, a));
-        [retry, next].into_iter().for_each(|t| b.end(t, Outcome::Success, Instant(1)));
+        for t in [retry, next] {
+            b.end(t, Outcome::Success, Instant(1));
+        }
     }
 }

@@ -291,7 +291,7 @@ mod tests {
     fn pool(workers: u32, weights: &[u32]) -> Pool {
         let mut pool = Pool::new(workers);
         let spec = |(i, &w): (usize, &u32)| EndpointSpec::new(&i.to_string()).weight(w);
-        pool.update(&weights.iter().enumerate().map(spec).collect::<Vec<_>>());
+        pool.update(&weights.iter().enumerate().map(spec).collect::<Vec<_>>(), Instant(0));
         pool
     }
 
@@ -408,7 +408,7 @@ mod tests {
     fn room_made_by_a_sibling_is_found() {
         let mut pool = Pool::new(2);
         let spec = |i: usize| EndpointSpec::new(&i.to_string()).in_flight_max(if i == 0 { 1 } else { 0 });
-        pool.update(&(0..4).map(spec).collect::<Vec<_>>());
+        pool.update(&(0..4).map(spec).collect::<Vec<_>>(), Instant(0));
         let [mut us, mut them] = [0, 1].map(|worker| balancer(&pool, worker, 2));
         let theirs = them.start_at(Slot(0), Instant(0)).unwrap();
         // All have one in flight; the full one would be the first in order.

@@ -179,7 +179,7 @@ mod tests {
     fn pool(weights: &[u32]) -> Pool {
         let mut pool = Pool::new(1);
         let spec = |(i, &w): (usize, &u32)| EndpointSpec::new(&i.to_string()).weight(w);
-        pool.update(&weights.iter().enumerate().map(spec).collect::<Vec<_>>());
+        pool.update(&weights.iter().enumerate().map(spec).collect::<Vec<_>>(), Instant(0));
         pool
     }
 
@@ -205,7 +205,9 @@ mod tests {
             assert!(f64::from(b.loads().in_flight(t.slot())) <= most, "request {total} at {i}");
             held.push(t);
         }
-        held.into_iter().for_each(|t| b.end(t, Outcome::Success, Instant(0)));
+        for t in held {
+            b.end(t, Outcome::Success, Instant(0));
+        }
     }
 
     #[test]
@@ -236,9 +238,11 @@ mod tests {
         let t = b.start(&with_key(1), Instant(0)).unwrap();
         let home = t.slot();
         b.end(t, Outcome::Success, Instant(0));
-        pool.update(&["0", "1"].map(|n| EndpointSpec::new(n).in_flight_max(1)));
+        pool.update(&["0", "1"].map(|n| EndpointSpec::new(n).in_flight_max(1)), Instant(0));
         let [first, second] = [0, 1].map(|_| b.start(&with_key(1), Instant(0)).unwrap());
         assert!(first.slot() == home && second.slot() != home);
-        [first, second].into_iter().for_each(|t| b.end(t, Outcome::Success, Instant(0)));
+        for t in [first, second] {
+            b.end(t, Outcome::Success, Instant(0));
+        }
     }
 }

@@ -117,7 +117,7 @@ impl Picker for PeakEwmaPicker {
     fn choose(&mut self, cx: &mut PickContext<'_>) -> Result<Slot, NoPick> {
         let rule = "lower latency x (in flight + 1)";
         // Not divided by the weight: the draw is by weight, and the latency shows what an endpoint can do.
-        draw::lowest(cx, rule, |cx, m| {
+        draw::lowest_thinned(cx, rule, |cx, m| {
             // At least 1 ns, so that in flight still counts where nothing is measured or all has faded to 0.
             let latency_ns = self.latency_ns(m.slot, cx.now).unwrap_or(1.0).max(1.0);
             latency_ns * (cx.loads.in_flight(m.slot) + 1) as f32
@@ -146,7 +146,7 @@ impl Picker for PeakEwmaPicker {
         let first = estimate.latency_ns(end.now, self.decay_ns).is_none();
         match end.outcome {
             Outcome::Success => estimate.observe(end.latency_ns, end.now, self.decay_ns),
-            Outcome::Failure { retry_after_ns } => {
+            Outcome::Failure { retry_after_ns, .. } => {
                 let asked = retry_after_ns.unwrap_or(0).min(RETRY_AFTER_MAX_NS);
                 let counts_as = end.latency_ns.max(self.failure_penalty_ns).max(asked);
                 estimate.raise(counts_as, end.now, self.decay_ns);
@@ -169,6 +169,7 @@ impl Picker for PeakEwmaPicker {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::balancer::FailureKind;
     use crate::picker::Seat;
     use crate::{Balancer, EndpointSpec, Pool, Request, Rng, Ticket};
     use std::cmp::Reverse;
@@ -180,7 +181,7 @@ mod tests {
 
     fn pool(names: &[&str]) -> Pool {
         let mut pool = Pool::new(1);
-        pool.update(&names.iter().map(|n| EndpointSpec::new(n)).collect::<Vec<_>>());
+        pool.update(&names.iter().map(|n| EndpointSpec::new(n)).collect::<Vec<_>>(), Instant(0));
         pool
     }
 
@@ -208,7 +209,7 @@ mod tests {
         let [ok, broken] = ["ok", "broken"].map(|n| pool.slot_of(EndpointId::of(n)).unwrap());
         let mut b = balancer(&pool, &ALGORITHM);
         request(&mut b, ok, 0, 20, Outcome::Success);
-        request(&mut b, broken, 20, 21, Outcome::Failure { retry_after_ns: None });
+        request(&mut b, broken, 20, 21, Outcome::failed(FailureKind::Gateway));
         assert_eq!(picks(&mut b, broken, 22), 0);
     }
 
@@ -233,7 +234,7 @@ mod tests {
             let slot = pool.slot_of(EndpointId::of(name)).unwrap();
             request(&mut b, slot, 0, 10 * (i as u64 + 1), Outcome::Success);
         }
-        pool.update(&["a", "c", "new", "b"].map(EndpointSpec::new));
+        pool.update(&["a", "c", "new", "b"].map(EndpointSpec::new), Instant(0));
         let new = pool.slot_of(EndpointId::of("new")).unwrap();
         // Drawn in half of the pairs: it beats "c" (1/6 of the pairs), loses to "a", and ties with "b".
         let got = picks(&mut b, new, 30);
@@ -258,7 +259,7 @@ mod tests {
     fn demo(algorithm: &Algorithm, seed: u64) -> [f64; 6] {
         let maxima = [1u32, 10, 10, 10, 10, 100, 100, 100, 100, 1000];
         let mut pool = Pool::new(1);
-        pool.update(&(0..10).map(|i| EndpointSpec::new(&i.to_string())).collect::<Vec<_>>());
+        pool.update(&(0..10).map(|i| EndpointSpec::new(&i.to_string())).collect::<Vec<_>>(), Instant(0));
         let mut b = pool.balancer(algorithm, &Params::defaults(algorithm.params), Seat::default(), seed).unwrap();
         let mut work = Rng::new(seed ^ 0xdead);
         // (end, order of the start, client)

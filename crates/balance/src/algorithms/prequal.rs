@@ -308,7 +308,7 @@ impl Picker for Prequal {
         match end.outcome {
             Outcome::Success => known.avoid_until = Instant(0),
             Outcome::Cancelled => {}
-            Outcome::Failure { retry_after_ns } => {
+            Outcome::Failure { retry_after_ns, .. } => {
                 let asked = retry_after_ns.unwrap_or(0).min(RETRY_AFTER_MAX_NS);
                 known.avoid_until = end.now.after(self.aversion_ns.max(asked));
                 self.pool.remove(slot);
@@ -350,12 +350,13 @@ impl Picker for Prequal {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::balancer::FailureKind;
     use crate::picker::Seat;
     use crate::{Balancer, EndpointSpec, Explanation, Pool, Request};
 
     fn pool(n: usize) -> Pool {
         let mut pool = Pool::new(1);
-        pool.update(&(0..n).map(|i| EndpointSpec::new(&i.to_string())).collect::<Vec<_>>());
+        pool.update(&(0..n).map(|i| EndpointSpec::new(&i.to_string())).collect::<Vec<_>>(), Instant(0));
         pool
     }
 
@@ -444,7 +445,7 @@ mod tests {
         let pool = pool(8);
         let mut b = balancer(&pool, &[]);
         let failed = b.start_at(Slot(0), Instant(0)).unwrap();
-        b.end(failed, Outcome::Failure { retry_after_ns: None }, Instant(1));
+        b.end(failed, Outcome::failed(FailureKind::Gateway), Instant(1));
         let share = |b: &mut Balancer, from: u64| {
             let mut hits = 0;
             for i in 0..200 {

@@ -116,7 +116,7 @@ mod tests {
     #[test]
     fn never_picks_the_more_loaded_of_two() {
         let mut pool = Pool::new(1);
-        pool.update(&[EndpointSpec::new("a"), EndpointSpec::new("b")]);
+        pool.update(&[EndpointSpec::new("a"), EndpointSpec::new("b")], Instant(0));
         let seat = Seat { worker: 0, workers: 1 };
         let mut b = pool.balancer(&super::ALGORITHM, &Params::defaults(super::PARAMS), seat, 5).unwrap();
         let held = b.start(&Request::default(), Instant(0)).unwrap();

@@ -127,7 +127,7 @@ mod tests {
     #[test]
     fn takes_turns_smoothly_by_weight() {
         let mut pool = Pool::new(1);
-        pool.update(&[("a", 5), ("b", 1), ("c", 1)].map(|(n, w)| EndpointSpec::new(n).weight(w)));
+        pool.update(&[("a", 5), ("b", 1), ("c", 1)].map(|(n, w)| EndpointSpec::new(n).weight(w)), Instant(0));
         let got = picks(&mut balancer(&pool, Seat { worker: 0, workers: 1 }), 7000);
         for window in got.windows(7) {
             let heavy = window.iter().filter(|&&s| s == 0).count();
@@ -139,7 +139,7 @@ mod tests {
     #[test]
     fn workers_start_apart() {
         let mut pool = Pool::new(4);
-        pool.update(&["a", "b", "c", "d"].map(EndpointSpec::new));
+        pool.update(&["a", "b", "c", "d"].map(EndpointSpec::new), Instant(0));
         let mut first: Vec<_> =
             (0..4).map(|worker| picks(&mut balancer(&pool, Seat { worker, workers: 4 }), 1)[0]).collect();
         first.sort_unstable();
@@ -150,10 +150,10 @@ mod tests {
     fn a_live_weight_change_takes_effect_at_once() {
         let mut pool = Pool::new(1);
         let specs = |w| [EndpointSpec::new("a").weight(w), EndpointSpec::new("b")];
-        pool.update(&specs(1));
+        pool.update(&specs(1), Instant(0));
         let mut b = balancer(&pool, Seat { worker: 0, workers: 1 });
         assert_eq!(picks(&mut b, 1000).iter().filter(|&&s| s == 0).count(), 500);
-        pool.update(&specs(3));
+        pool.update(&specs(3), Instant(0));
         let heavy = picks(&mut b, 1000).iter().filter(|&&s| s == 0).count();
         assert!((749..=751).contains(&heavy), "{heavy}");
     }

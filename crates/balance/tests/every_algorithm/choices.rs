@@ -10,7 +10,7 @@ fn a_choice_that_is_thrown_away_changes_nothing() {
     for row in rows::all() {
         for seed in 0..20 {
             let mut pool = Pool::new(1);
-            pool.update(&weighted(&[1, 2, 3, 4, 5, 6, 7, 8]));
+            pool.update(&weighted(&[1, 2, 3, 4, 5, 6, 7, 8]), Instant(0));
             let view = pool.view();
             let loads = Loads::new(view.counts.clone(), 0);
             let mut picker = (row.algorithm.new)(&row.params, Seat::default()).unwrap_or_else(|e| panic!("{row}: {e}"));

@@ -4,7 +4,7 @@
 
 use crate::support::rows::{self, Row};
 use crate::support::world::{World, weighted};
-use evenkeel_balance::{EndpointId, EndpointSpec, NoPick, Outcome, Rng, Slot};
+use evenkeel_balance::{EndpointId, EndpointSpec, FailureKind, NoPick, Outcome, Rng, Slot};
 
 const STEPS: u32 = 500;
 
@@ -62,8 +62,11 @@ fn some_slots(w: &mut World<'_>) -> Vec<Slot> {
 fn outcome(rng: &mut Rng) -> Outcome {
     match rng.below(6) {
         0 => Outcome::Cancelled,
-        1 => Outcome::Failure { retry_after_ns: None },
-        2 => Outcome::Failure { retry_after_ns: Some(u64::from(rng.below(3)) * 1_000_000_000) },
+        1 => Outcome::failed(FailureKind::Gateway),
+        2 => {
+            let retry_after_ns = Some(u64::from(rng.below(3)) * 1_000_000_000);
+            Outcome::Failure { kind: FailureKind::Busy, retry_after_ns }
+        }
         _ => Outcome::Success,
     }
 }

@@ -3,7 +3,7 @@
 
 use crate::support::rows;
 use crate::support::world::{World, weighted};
-use evenkeel_balance::{EndpointSpec, NoPick, Outcome};
+use evenkeel_balance::{EndpointSpec, FailureKind, Instant, NoPick, Outcome};
 
 #[test]
 fn an_empty_pool_says_so() {
@@ -30,7 +30,7 @@ fn each_endpoint_is_tried_once_and_then_it_says_all_tried() {
                 let id = w.start(0, Some(seed), &tried).unwrap_or_else(|e| panic!("row {row}, seed {seed}: {e}"));
                 tried.push(w.slot(id));
                 w.advance(300_000);
-                w.end(0, Outcome::Failure { retry_after_ns: None });
+                w.end(0, Outcome::failed(FailureKind::Gateway));
             }
             assert_eq!(w.start(0, Some(seed), &tried), Err(NoPick::AllTried), "row {row}, seed {seed}");
         }
@@ -118,7 +118,7 @@ fn of_two_specs_with_one_identity_the_first_counts() {
         let mut w = World::new(&row, 1, weighted(&[1, 1]), 1, "a double");
         let mut twice = w.specs.clone();
         twice.push(EndpointSpec { weight: 0, ..twice[0].clone() });
-        w.pool.update(&twice);
+        w.pool.update(&twice, Instant(0));
         for i in 0..50 {
             let got = w.start(0, Some(i), &[]);
             assert!(got.is_ok(), "row {row}: {got:?}");

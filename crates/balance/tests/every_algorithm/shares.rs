@@ -8,7 +8,7 @@
 
 use crate::support::rows::{self, Row};
 use crate::support::world::{World, weighted};
-use evenkeel_balance::{EndpointId, EndpointSpec, Outcome};
+use evenkeel_balance::{EndpointId, EndpointSpec, FailureKind, Outcome};
 use std::collections::BTreeMap;
 
 const PICKS: usize = 20_000;
@@ -116,7 +116,7 @@ fn shares_follow_weights_whatever_the_loads_where_a_row_does_not_look() {
                         let last = w.running.len() - 1;
                         w.end(last, Outcome::Success);
                     } else if i % 50 == 0 {
-                        w.end(0, Outcome::Failure { retry_after_ns: None });
+                        w.end(0, Outcome::failed(FailureKind::Gateway));
                     }
                 }
                 check(&w, &got);

@@ -129,7 +129,7 @@ impl Farm {
         let pools: Vec<Pool> = (0..self.balancers)
             .map(|_| {
                 let mut pool = Pool::new(self.workers);
-                pool.update(&specs);
+                pool.update(&specs, Instant(0));
                 pool
             })
             .collect();

@@ -47,7 +47,7 @@ pub fn weighted(weights: &[u32]) -> Vec<EndpointSpec> {
 impl<'r> World<'r> {
     pub fn new(row: &'r Row, workers: u32, specs: Vec<EndpointSpec>, seed: u64, scenario: impl Into<String>) -> Self {
         let mut pool = Pool::new(workers);
-        pool.update(&specs);
+        pool.update(&specs, Instant(0));
         let balancers = (0..workers).map(|worker| row.balancer(&pool, Seat { worker, workers }, seed)).collect();
         let mut world = World {
             row,
@@ -92,6 +92,22 @@ impl<'r> World<'r> {
         self.specs.iter().filter(usable).filter(|s| Some(s.priority) == tier).cloned().collect()
     }
 
+    /// The tiers that a request looks at: the first, and when that is full the next ones up to that with room.
+    fn looked_at(&self, tried: &[Slot]) -> Vec<EndpointSpec> {
+        let mut usable: Vec<EndpointSpec> = self.specs.iter().filter(|s| s.weight > 0 && !s.drain).cloned().collect();
+        usable.sort_by_key(|s| s.priority); // stable
+        let mut seen = Vec::new();
+        for tier in usable.chunk_by(|a, b| a.priority == b.priority) {
+            let untried: Vec<_> = tier.iter().filter(|s| !tried.contains(&self.slot(s.id))).collect();
+            let first = seen.is_empty();
+            seen.extend_from_slice(tier);
+            if untried.iter().any(|s| !self.is_full(s)) || (first && untried.is_empty()) {
+                break;
+            }
+        }
+        seen
+    }
+
     fn is_full(&self, spec: &EndpointSpec) -> bool {
         spec.in_flight_max != 0 && self.in_flight(spec.id) >= spec.in_flight_max
     }
@@ -101,7 +117,7 @@ impl<'r> World<'r> {
     }
 
     pub fn reload(&mut self, specs: Vec<EndpointSpec>) {
-        self.pool.update(&specs);
+        self.pool.update(&specs, self.now);
         self.specs = specs;
         self.note_owners();
     }
@@ -190,7 +206,9 @@ impl<'r> World<'r> {
         let slot = ticket.slot();
         self.ensure(!tried.contains(&slot), || format!("picked {slot:?}, which was tried"));
         let owner = self.owner.get(&slot.index()).copied();
-        let Some(spec) = self.eligible().into_iter().find(|s| Some(s.id) == owner) else {
+        let looked_at = self.looked_at(tried);
+        let tier = looked_at.last().map(|s| s.priority);
+        let Some(spec) = looked_at.into_iter().find(|s| Some(s.id) == owner && Some(s.priority) == tier) else {
             self.fail(&format!("picked {slot:?}, which is not eligible"));
         };
         self.ensure(self.slot(spec.id) == slot, || format!("{slot:?} is not the slot of its endpoint"));
@@ -235,11 +253,13 @@ impl<'r> World<'r> {
 
     fn check_refusal(&self, tried: &[Slot], got: Option<NoPick>) {
         let eligible = self.eligible();
+        let anywhere = self.looked_at(tried);
+        let room = anywhere.iter().any(|s| !tried.contains(&self.slot(s.id)) && !self.is_full(s));
         let untried: Vec<_> = eligible.iter().filter(|s| !tried.contains(&self.slot(s.id))).collect();
         let want = match () {
             () if eligible.is_empty() => Some(NoPick::Empty),
             () if untried.is_empty() => Some(NoPick::AllTried),
-            () if untried.iter().all(|s| self.is_full(s)) => Some(NoPick::AllFull),
+            () if !room => Some(NoPick::AllFull),
             () => None,
         };
         self.ensure(got == want, || format!("start gave {got:?}, the model says {want:?}; tried {tried:?}"));
@@ -248,7 +268,7 @@ impl<'r> World<'r> {
     /// To be called before the start is counted.
     fn check_explanation(&self, why: &Explanation, tried: &[Slot], picked: Option<Slot>) {
         self.ensure(why.picked == picked, || format!("explains another pick than {picked:?}: {why:?}"));
-        let eligible = self.eligible();
+        let eligible = self.looked_at(tried);
         let mut want: Vec<(EndpointId, Exclusion)> = Vec::new();
         for spec in &self.specs {
             let reason = match () {

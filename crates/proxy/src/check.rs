@@ -1,0 +1,136 @@
+//! Does an endpoint pass its check? A connection of its own for each check, opened and asked as a client would, so that
+//! what a check sees is what a request would see.
+
+use crate::http1::chunked::Keep;
+use crate::http1::response::Asked;
+use crate::http1::{self, Body, FIELDS_MAX, Limits, Reject, Response};
+use evenkeel_config::plan::{Check, HealthCheck};
+use std::fmt::{self, Display, Formatter};
+use std::io;
+use std::mem::MaybeUninit;
+use std::net::SocketAddr;
+use std::ops::RangeInclusive;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+/// How far into a body the expected text is looked for.
+const BODY_MAX: usize = 64 * 1024;
+
+/// A response's head may be as large as one that is relayed.
+const LIMITS: Limits = Limits { head: crate::buffer::CAPACITY, fields: FIELDS_MAX };
+
+/// Why an endpoint did not pass.
+#[derive(Debug)]
+pub enum Failure {
+    /// No connection.
+    Connect(io::Error),
+    /// Not all that was to come has come in time.
+    Timeout,
+    /// The connection broke, or was closed before the response was whole enough to tell.
+    Closed,
+    /// What came is no HTTP/1 response.
+    Malformed(Reject),
+    /// A status that is not expected.
+    Status(u16),
+    /// A body without the text that is expected.
+    Body,
+}
+
+impl Display for Failure {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self {
+            Failure::Connect(error) => write!(f, "cannot connect: {error}"),
+            Failure::Timeout => f.write_str("no answer in time"),
+            Failure::Closed => f.write_str("closed the connection without a whole answer"),
+            Failure::Malformed(reject) => write!(f, "malformed answer: {reject}"),
+            Failure::Status(status) => write!(f, "answered {status}"),
+            Failure::Body => f.write_str("the expected text is not in the body"),
+        }
+    }
+}
+
+/// Checks the endpoint at `addr` once, within the check's timeout.
+///
+/// # Errors
+/// Why it did not pass.
+pub async fn run(check: &HealthCheck, addr: SocketAddr) -> Result<(), Failure> {
+    let addr = SocketAddr::new(addr.ip(), check.port.unwrap_or(addr.port()));
+    tokio::time::timeout(check.timeout, once(&check.check, addr)).await.unwrap_or(Err(Failure::Timeout))
+}
+
+async fn once(check: &Check, addr: SocketAddr) -> Result<(), Failure> {
+    let mut stream = TcpStream::connect(addr).await.map_err(Failure::Connect)?;
+    let Check::Http { method, path, host, expect, body } = check else { return Ok(()) };
+    let host = host.clone().unwrap_or_else(|| addr.to_string());
+    let request = format!(
+        "{method} {path} HTTP/1.1\r\nHost: {host}\r\nUser-Agent: evenkeel-check\r\nAccept: */*\r\nConnection: close\r\n\r\n"
+    );
+    stream.write_all(request.as_bytes()).await.map_err(|_| Failure::Closed)?;
+    let mut answer = Answer { stream, bytes: Vec::new() };
+    let (status, framing) = answer.head(Asked { head: method == "HEAD", upgrade: false }).await?;
+    if !is_expected(expect, status) {
+        return Err(Failure::Status(status));
+    }
+    match body {
+        Some(text) if !answer.body_has(framing, text.as_bytes()).await? => Err(Failure::Body),
+        _ => Ok(()),
+    }
+}
+
+fn is_expected(expect: &[RangeInclusive<u16>], status: u16) -> bool {
+    expect.iter().any(|range| range.contains(&status))
+}
+
+/// What comes back.
+struct Answer {
+    stream: TcpStream,
+    /// Read and not used yet.
+    bytes: Vec<u8>,
+}
+
+impl Answer {
+    async fn read(&mut self) -> Result<usize, Failure> {
+        self.stream.read_buf(&mut self.bytes).await.map_err(|_| Failure::Closed)
+    }
+
+    /// Status and framing of the final response.
+    async fn head(&mut self, asked: Asked) -> Result<(u16, Body), Failure> {
+        // Bounded by the check's timeout, however many interim responses come.
+        loop {
+            let len = loop {
+                match http1::head_len(&self.bytes, &LIMITS).map_err(Failure::Malformed)? {
+                    Some(len) => break len,
+                    None if self.read().await? == 0 => return Err(Failure::Closed),
+                    None => {}
+                }
+            };
+            let mut room = [MaybeUninit::uninit(); FIELDS_MAX];
+            let response =
+                Response::parse(&self.bytes[..len], &mut room, asked, &LIMITS).map_err(Failure::Malformed)?;
+            let (interim, status, body) = (response.is_interim(), response.status, response.body.clone());
+            self.bytes.drain(..len);
+            if !interim {
+                return Ok((status, body));
+            }
+        }
+    }
+
+    /// Whether the body has `text` in its first [`BODY_MAX`] bytes.
+    async fn body_has(&mut self, mut framing: Body, text: &[u8]) -> Result<bool, Failure> {
+        let mut body = Vec::new();
+        loop {
+            let taken = framing.advance(&mut self.bytes, Keep::Content).map_err(Failure::Malformed)?;
+            body.extend_from_slice(&self.bytes[..taken.kept]);
+            self.bytes.clear();
+            if memchr::memmem::find(&body, text).is_some() {
+                return Ok(true);
+            }
+            if framing.is_done() || body.len() >= BODY_MAX {
+                return Ok(false);
+            }
+            if self.read().await? == 0 {
+                return if framing.may_end() { Ok(false) } else { Err(Failure::Closed) };
+            }
+        }
+    }
+}
