@@ -24,7 +24,7 @@ fn spec(name: &str, in_flight_max: u32) -> EndpointSpec {
 fn pool<const WORKERS: usize>(specs: &[EndpointSpec]) -> (Pool, [Balancer; WORKERS]) {
     let mut pool = Pool::new(WORKERS as u32);
     pool.queue().set_max(4);
-    pool.update(specs);
+    pool.update(specs, Instant(0));
     let algorithm = algorithms::find("first").expect("in the registry");
     let params = Params::defaults(algorithm.params);
     let workers = std::array::from_fn(|worker| {
@@ -119,7 +119,7 @@ fn a_raised_limit_reaches_who_waits() {
         let (mut pool, [mut a, mut b]) = pool(&[spec("a", 1)]);
         let held = start(&mut a);
         let control = thread::spawn(move || {
-            pool.update(&[spec("a", 2)]);
+            pool.update(&[spec("a", 2)], Instant(0));
             pool
         });
         let got = start_or_wait(&mut b);
@@ -167,7 +167,7 @@ fn a_slot_is_reused_only_after_its_last_ticket_ended() {
             }
         });
         for name in ["b", "c"] {
-            pool.update(&[spec(name, 0)]);
+            pool.update(&[spec(name, 0)], Instant(0));
             if pool.slot_of(EndpointId::of(name)) == Some(old) {
                 assert_eq!(seen.fetch_add(100, Relaxed), 0, "a ticket of the old endpoint is out");
             }

@@ -53,7 +53,7 @@ impl World {
         let mut pool = Pool::new(workers);
         let max = 1 + (seed % 9) as u32;
         pool.queue().set_max(max);
-        pool.update(&[spec(0, 1)]);
+        pool.update(&[spec(0, 1)], Instant(0));
         let balancers = (0..workers).map(|worker| row.balancer(&pool, Seat { worker, workers }, seed)).collect();
         let (rng, prompt) = (Rng::new(seed), seed % 2 == 0);
         let (running, waiters) = (Vec::new(), Vec::new());
@@ -138,7 +138,7 @@ impl World {
             16 => {
                 let endpoints = 1 + self.rng.below(3);
                 let specs: Vec<_> = (0..endpoints).map(|i| spec(i, self.rng.below(5).max(1) % 4)).collect();
-                self.pool.update(&specs);
+                self.pool.update(&specs, Instant(0));
             }
             17 if !self.waiters.is_empty() => {
                 let index = self.any(self.waiters.len());
@@ -193,7 +193,7 @@ fn a_newcomer_does_not_overtake_even_by_session() {
     let row = Row::named("first");
     let mut pool = Pool::new(1);
     pool.queue().set_max(1);
-    pool.update(&[spec(0, 1)]);
+    pool.update(&[spec(0, 1)], Instant(0));
     let mut balancer = row.balancer(&pool, Seat::default(), 1);
     let request = Request::default();
     let ticket = balancer.start(&request, NOW).expect("the place is free");
@@ -216,10 +216,10 @@ fn a_request_from_before_the_limit_wakes_when_it_ends() {
     let row = Row::named("first");
     let mut pool = Pool::new(2);
     pool.queue().set_max(1);
-    pool.update(&[spec(0, 0)]);
+    pool.update(&[spec(0, 0)], Instant(0));
     let mut workers = [0, 1].map(|worker| row.balancer(&pool, Seat { worker, workers: 2 }, 1));
     let before = workers[0].start(&Request::default(), NOW).expect("no limit yet");
-    pool.update(&[spec(0, 1)]);
+    pool.update(&[spec(0, 1)], Instant(0));
     assert_eq!(workers[1].start(&Request::default(), NOW).err(), Some(NoPick::AllFull));
     let bell = Arc::new(Bell::default());
     let mut waiting = pool.queue().enter(Waker::from(bell.clone())).expect("nobody else waits");
@@ -258,7 +258,7 @@ const ROUNDS: u64 = 100;
 fn shared(limit: u32, max: u32, seed: u64) -> (Pool, Vec<Balancer>) {
     let mut pool = Pool::new(THREADS);
     pool.queue().set_max(max);
-    pool.update(&[spec(0, limit)]);
+    pool.update(&[spec(0, limit)], Instant(0));
     let row = Row::named("leastconn");
     let workers = (0..THREADS).map(|worker| row.balancer(&pool, Seat { worker, workers: THREADS }, seed)).collect();
     (pool, workers)
