@@ -140,6 +140,9 @@ pub(crate) struct Control {
 
 impl Control {
     pub(crate) fn configure(&mut self, settings: Settings, counts: &Counts, now: Instant) {
+        if settings == self.settings {
+            return; // or intervals would begin anew
+        }
         self.settings = settings;
         self.judge_at = settings.outlier.filter(|o| o.compares()).map(|o| now.after(o.interval_ns));
         self.limit_at = settings.concurrency.map(|c| now.after(c.interval_ns));
@@ -148,7 +151,7 @@ impl Control {
             known.health = settings.health.map(|_| known.health.unwrap_or(Health::new(Initial::Healthy, now)));
             known.limit = settings.concurrency.map(|c| known.limit.unwrap_or(Limit::new(&c)).within(&c));
             if settings.outlier.is_none() {
-                known.ejection = Ejection::new(now);
+                known.ejection = Ejection::new(known.ejection.trial(), now);
             }
             let (observed, at) = counts.observed(known.slot);
             (known.judged, known.limited) = (observed.tallied(at), observed.tallied(at));
@@ -176,15 +179,13 @@ impl Control {
 
     fn newcomer(&self, slot: Slot, spec: EndpointSpec, counts: &Counts, now: Instant) -> Known {
         let (observed, at) = counts.observed(slot);
-        // Another endpoint may have had the slot.
-        observed.clear_streaks(at);
-        observed.begin_trial(at, 0);
+        observed.clear_streaks(at); // of whoever had the slot before
         let (sums, settings) = (observed.tallied(at), &self.settings);
         let mut known = Known {
             slot,
             spec,
             health: settings.health.map(|h| Health::new(h.initial, now)),
-            ejection: Ejection::new(now),
+            ejection: Ejection::new(observed.latest_trial(at), now),
             usable: false,
             ramp_from: None,
             ramps: self.begun,

@@ -128,27 +128,23 @@ pub(crate) fn lowest(
     lowest_of(cx, &draws, by, cost)
 }
 
-/// As [`lowest`], for costs that do not go by weight: where members ramp, the draw alone would not hold them back. Of
-/// two endpoints both are always drawn, and a newcomer, idle as it is, would win each time.
+/// As [`lowest`], for sets where members ramp and costs that do not go by weight: the draw alone would not hold them back,
+/// as of two endpoints both are always drawn.
 ///
 /// # Errors
 /// Why none could be drawn.
-#[inline]
+#[cold]
 pub(crate) fn lowest_thinned(
     cx: &mut PickContext<'_>,
     by: &'static str,
     cost: impl FnMut(&PickContext<'_>, &Member) -> f32,
 ) -> Result<Slot, NoPick> {
-    if !cx.set.ramps() {
-        return lowest(cx, by, cost);
-    }
     let draws = thinned(cx);
     lowest_of(cx, &draws, by, cost)
 }
 
 /// Draws by weights as they are without slow start, of which each stays with the chance of its ramp: so it gets that
 /// part of what it would get without.
-#[cold]
 fn thinned(cx: &mut PickContext<'_>) -> Draws {
     let members = cx.set.members();
     let tries = if members.len() < 2 { 0 } else { REJECTIONS_MAX };

@@ -27,7 +27,7 @@ pub struct Candidate {
     pub id: EndpointId,
     /// Requests in flight there.
     pub in_flight: u32,
-    /// Its weight.
+    /// Its weight in the set: while endpoints ramp or zones spill, all are scaled by a common factor.
     pub weight: u32,
     /// What the algorithm compared, lower is better, where that is more than in flight per weight.
     pub score: Option<f64>,

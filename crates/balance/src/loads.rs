@@ -158,7 +158,15 @@ impl Loads {
                 // A slot is reused only after its last ticket ended, so no count is lost here.
                 *mine = blank(member.id);
             }
-            mine.stride = ROUND / u64::from(member.weight);
+            let stride = ROUND / u64::from(member.weight);
+            if mine.stride != stride && mine.stride != 0 {
+                // Its place in its turn is kept: what was ahead by half a turn still is, and a factor on all weights, as
+                // while endpoints ramp, changes nothing.
+                let ahead = i128::from(mine.due.wrapping_sub(self.clock) as i64);
+                let scaled = ahead * i128::from(stride) / i128::from(mine.stride);
+                mine.due = self.clock.wrapping_add_signed(scaled as i64);
+            }
+            mine.stride = stride;
         }
     }
 

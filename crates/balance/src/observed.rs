@@ -246,9 +246,14 @@ impl Observed {
         self.streaks.0[at].store(0, Relaxed);
     }
 
-    /// From now on outcomes of this trial decide; 0 for none.
+    /// From now on outcomes of this trial decide.
     pub(crate) fn begin_trial(&self, at: usize, number: u16) {
         self.trials.0[at].store(u64::from(number) << 2, Relaxed);
+    }
+
+    /// The number of the latest trial; 0 before the first.
+    pub(crate) fn latest_trial(&self, at: usize) -> u16 {
+        (self.trials.0[at].load(Relaxed) >> 2) as u16
     }
 
     /// Whether this trial was passed; `None` while it is undecided.

@@ -124,9 +124,9 @@ pub struct Ejection {
 }
 
 impl Ejection {
-    /// Never ejected.
-    pub fn new(now: Instant) -> Ejection {
-        Ejection { phase: Phase::In, times: 0, well_since: now, trial: 0 }
+    /// Never ejected. Trials are numbered on from `trial`, so that tickets of whoever had the slot before decide none.
+    pub fn new(trial: u16, now: Instant) -> Ejection {
+        Ejection { phase: Phase::In, times: 0, well_since: now, trial }
     }
 
     /// Where it stands.
@@ -261,7 +261,7 @@ mod tests {
     #[test]
     fn each_ejection_doubles_up_to_the_cap() {
         let settings = Settings::default();
-        let (mut ejection, mut now) = (Ejection::new(at(0)), 0);
+        let (mut ejection, mut now) = (Ejection::new(0, at(0)), 0);
         for seconds in [30, 60, 120, 240, 300, 300] {
             ejection.eject(&settings, Cause::Server, at(now));
             assert_eq!(until(&ejection), now + seconds);
@@ -275,7 +275,7 @@ mod tests {
     #[test]
     fn a_failed_trial_doubles_and_time_well_spent_takes_doublings_back() {
         let settings = Settings::default();
-        let mut ejection = Ejection::new(at(0));
+        let mut ejection = Ejection::new(0, at(0));
         ejection.eject(&settings, Cause::Connect, at(0));
         ejection.expire(at(30));
         ejection.on_trial(&settings, false, at(30));
@@ -294,7 +294,7 @@ mod tests {
     #[test]
     fn a_passed_check_ends_early_only_what_connections_caused() {
         for (cause, ends) in [(Cause::Connect, true), (Cause::Gateway, false), (Cause::Latency, false)] {
-            let mut ejection = Ejection::new(at(0));
+            let mut ejection = Ejection::new(0, at(0));
             ejection.eject(&Settings::default(), cause, at(0));
             assert_eq!(ejection.on_passed_check(), ends, "{cause}");
             assert_eq!(matches!(ejection.phase(), Phase::Trial { .. }), ends, "{cause}");

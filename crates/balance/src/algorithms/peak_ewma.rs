@@ -9,7 +9,8 @@ use crate::latency::{PeakEwma, RETRY_AFTER_MAX_NS};
 use crate::loads::Loads;
 use crate::params::{Kind, Param, Params, Value};
 use crate::picker::{Algorithm, Needs, NoPick, PickContext, Picker, Promises};
-use crate::set::{EndpointSet, Slot};
+use crate::set::{EndpointSet, Member, Slot};
+use crate::slow_start::FULL;
 use crate::time::{Instant, MILLISECOND_NS, SECOND_NS};
 
 /// The row of the registry.
@@ -117,11 +118,16 @@ impl Picker for PeakEwmaPicker {
     fn choose(&mut self, cx: &mut PickContext<'_>) -> Result<Slot, NoPick> {
         let rule = "lower latency x (in flight + 1)";
         // Not divided by the weight: the draw is by weight, and the latency shows what an endpoint can do.
-        draw::lowest_thinned(cx, rule, |cx, m| {
-            // At least 1 ns, so that in flight still counts where nothing is measured or all has faded to 0.
-            let latency_ns = self.latency_ns(m.slot, cx.now).unwrap_or(1.0).max(1.0);
-            latency_ns * (cx.loads.in_flight(m.slot) + 1) as f32
-        })
+        // At least 1 ns, so that in flight still counts where nothing is measured or all has faded to 0.
+        let mut latency_ns = |m: &Member, now| self.latency_ns(m.slot, now).unwrap_or(1.0).max(1.0);
+        if cx.set.ramps() {
+            // One that ramps shall have that part in flight of what others have.
+            let part = |m: &Member| f32::from(m.ramp) / f32::from(FULL);
+            return draw::lowest_thinned(cx, rule, |cx, m| {
+                latency_ns(m, cx.now) * (cx.loads.in_flight(m.slot) as f32 / part(m) + 1.0)
+            });
+        }
+        draw::lowest(cx, rule, |cx, m| latency_ns(m, cx.now) * (cx.loads.in_flight(m.slot) + 1) as f32)
     }
 
     /// Slots that kept their endpoint keep what is known of it, also through a drain.
