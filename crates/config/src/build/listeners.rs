@@ -50,11 +50,11 @@ fn one(
     let rate = limits.float("requests_per_address");
     let burst = match limits.set("burst_per_address") {
         Some(_) => limits.number("burst_per_address"),
-        // A float is cast to the nearest number that fits; its row ends far below that.
-        None => rate.ceil() as u32,
+        None => ListenerLimits::usual_burst(rate),
     };
     let timeouts = section.section("timeouts");
-    let chain = [&timeouts, defaults];
+    let from_defaults = defaults.section("timeouts");
+    let chain = [&timeouts, &from_defaults];
     Listener {
         name: name.as_str().into(),
         bind,
@@ -74,6 +74,14 @@ fn one(
             client_idle: always(&chain, "client_idle"),
             client_body: always(&chain, "client_body"),
         },
+    }
+}
+
+impl ListenerLimits {
+    /// The burst of listeners that set none: what the rate allows in a second.
+    pub(crate) fn usual_burst(rate: f64) -> u32 {
+        // A cast of what is below 2^32, which the row of the rate is far from.
+        rate.ceil() as u32
     }
 }
 

@@ -1,6 +1,6 @@
 //! The keys of `[listener.NAME]` and `[[route]]`.
 
-use super::{Absent, Key, Kind, LISTENER_TIMEOUTS, ROUTE_TIMEOUTS, Table};
+use super::{Absent, Key, Kind, LISTENER_TIMEOUTS, ROUTE_RETRY, ROUTE_TIMEOUTS, Table};
 use crate::form::Form;
 
 pub(super) static LISTENER: Table = Table {
@@ -140,6 +140,13 @@ pub(super) static ROUTE: Table = Table {
             kind: Kind::Table(&ROUTE_TIMEOUTS),
             absent: Absent::Means("those of the pool"),
             help: "How long endpoints may take.",
+            why: "",
+        },
+        Key {
+            name: "retry",
+            kind: Kind::Table(&ROUTE_RETRY),
+            absent: Absent::Means("that of the pool"),
+            help: "What is tried again.",
             why: "",
         },
     ],

@@ -8,26 +8,12 @@ const PLANNED: &[(&str, &[&str])] = &[
     ("access_log of [telemetry]", &["sample"]),
     ("[listener.NAME]", &["mode", "pool", "protocols", "redirect_https", "tls", "zone"]),
     ("limits of [listener.NAME]", &["h2_streams"]),
-    ("[[route]]", &["split", "retry", "headers"]),
+    ("[[route]]", &["split", "headers"]),
     ("match of [[route]]", &["method", "header"]),
-    (
-        "[pool.NAME]",
-        &[
-            "health",
-            "outlier",
-            "slow_start",
-            "locality",
-            "panic",
-            "queue",
-            "discover",
-            "protocol",
-            "tls",
-            "load_reports",
-            "tcp",
-        ],
-    ),
-    ("endpoints of [pool.NAME]", &["zone", "resolve"]),
-    ("limits of [pool.NAME]", &["connections_per_endpoint", "concurrency"]),
+    ("[pool.NAME]", &["discover", "protocol", "tls", "load_reports", "tcp"]),
+    ("endpoints of [pool.NAME]", &["resolve"]),
+    ("limits of [pool.NAME]", &["connections_per_endpoint"]),
+    ("health of [pool.NAME]", &["grpc"]),
 ];
 
 /// Whether a later version will read this key.

@@ -1,6 +1,6 @@
 //! The keys of the process: the root of the file, `[runtime]`, `[admin]`, `[telemetry]`, `[defaults]`, `[include]`.
 
-use super::{Absent, DAY, DEFAULT_TIMEOUTS, Key, Kind, LISTENER, POOL, ROUTE, Table};
+use super::{Absent, DAY, DEFAULT_RETRY, DEFAULT_TIMEOUTS, Key, Kind, LISTENER, POOL, ROUTE, Table};
 use crate::form::Form;
 
 /// The root of every file.
@@ -202,13 +202,10 @@ static DEFAULTS: Table = Table {
     path: "[defaults]",
     help: "What listeners, pools and routes start from.",
     inherits: false,
-    keys: &[Key {
-        name: "timeouts",
-        kind: Kind::Table(&DEFAULT_TIMEOUTS),
-        absent: Absent::Means("its defaults"),
-        help: "How long each thing may take.",
-        why: "",
-    }],
+    keys: &[
+        table("timeouts", Kind::Table(&DEFAULT_TIMEOUTS), "How long each thing may take.", "its defaults"),
+        table("retry", Kind::Table(&DEFAULT_RETRY), "What is tried again.", "its defaults"),
+    ],
 };
 
 pub(crate) static INCLUDE: Table = Table {

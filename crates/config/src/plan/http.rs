@@ -1,6 +1,6 @@
 //! Where do requests come in, and which pool gets them? [`Listener`] and [`Route`].
 
-use super::Cidr;
+use super::{Cidr, Retry};
 use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -58,7 +58,7 @@ pub struct ListenerTimeouts {
 /// Of several routes that match, the most specific wins: exact host before the longest wildcard before any host;
 /// then the path (fixed text before a parameter before a rest, segment by segment from the left; any path last);
 /// then a route that names the listener. No two routes of a plan are equally specific for a request.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Route {
     /// Unique among routes. Made of host and path if the file gives none.
     pub name: Arc<str>,
@@ -72,6 +72,8 @@ pub struct Route {
     pub pool: Arc<str>,
     /// What the route sets, over its pool's, over the defaults.
     pub timeouts: RouteTimeouts,
+    /// What the route sets, over its pool's, over the defaults.
+    pub retry: Retry,
 }
 
 /// Which hosts a route takes. Lower case, without port and without a final dot.
