@@ -228,8 +228,9 @@ impl<'p> SharedPool<'p> {
             balancer: balancer.map_err(|e| StartError::Balance(plan.name.clone(), e))?.into(),
             endpoints: self.endpoints.iter().map(endpoint).collect(),
             key: plan.balance.key().cloned(),
-            idle_max: plan.limits.idle_per_endpoint,
-            announce: None,
+            // The header speaks of one client, and so does all that follows it.
+            idle_max: if plan.proxy_protocol.is_some() { 0 } else { plan.limits.idle_per_endpoint },
+            announce: plan.proxy_protocol,
             idle_time: plan.timeouts.upstream_idle,
         })
     }

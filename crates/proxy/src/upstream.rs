@@ -1,10 +1,9 @@
 //! How does a request reach an endpoint? Over a connection that is idle, or a new one.
 
-use crate::proxy_protocol::ProxyVersion;
 use crate::stats::PoolStats;
 use crate::stream::Stream;
 use evenkeel_balance::{Balancer, Instant, Slot};
-use evenkeel_config::plan::HashKey;
+use evenkeel_config::plan::{HashKey, ProxyVersion};
 use rustix::io::Errno;
 use std::cell::RefCell;
 use std::io;

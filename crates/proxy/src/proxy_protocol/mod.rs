@@ -7,21 +7,13 @@
 mod v1;
 mod v2;
 
+use evenkeel_config::plan::ProxyVersion;
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 
 /// Bytes of a header, the largest that is read. Version 1 ends at 107; version 2 could state 64 KiB, but the extensions
 /// in use (TLS, cloud providers) stay far below this.
 pub const LEN_MAX: usize = 4096;
-
-/// Which version is written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ProxyVersion {
-    /// A line of text.
-    V1,
-    /// Binary.
-    V2,
-}
 
 /// A header that was read whole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
