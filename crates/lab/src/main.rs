@@ -6,6 +6,7 @@
 
 mod child;
 mod error;
+mod evenkeel;
 mod experiments;
 mod http;
 mod load;

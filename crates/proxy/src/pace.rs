@@ -27,10 +27,12 @@ impl Pace {
         self.left
     }
 
-    /// So many bytes came, after so long a wait.
-    pub fn came(&mut self, bytes: usize, waited: Duration) {
+    /// So many bytes came, after so long a wait: whether that was in time.
+    pub fn came(&mut self, bytes: usize, waited: Duration) -> bool {
+        let in_time = waited <= self.left;
         let earned = Duration::from_nanos(bytes as u64 * (1_000_000_000 / BYTES_PER_SECOND));
         self.left = (self.left.saturating_sub(waited) + earned).min(self.most);
+        in_time
     }
 }
 
@@ -44,8 +46,7 @@ mod tests {
     fn a_byte_now_and_then_uses_patience_up() {
         let mut pace = Pace::new(30 * SECOND);
         let mut waited = Duration::ZERO;
-        while pace.left() > SECOND {
-            pace.came(1, SECOND);
+        while pace.came(1, SECOND) {
             waited += SECOND;
         }
         assert!(waited < 31 * SECOND, "{waited:?}");
@@ -55,10 +56,10 @@ mod tests {
     fn whoever_keeps_the_rate_may_go_on_for_ever_and_may_pause() {
         let mut pace = Pace::new(30 * SECOND);
         for _ in 0..100_000 {
-            pace.came(250, SECOND);
+            assert!(pace.came(250, SECOND));
         }
         assert_eq!(pace.left(), 30 * SECOND);
-        pace.came(32 * 1024, 29 * SECOND);
+        assert!(pace.came(32 * 1024, 29 * SECOND));
         assert_eq!(pace.left(), 30 * SECOND, "what was sent before the pause does not count twice");
     }
 }

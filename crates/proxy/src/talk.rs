@@ -201,7 +201,10 @@ impl Talk<'_, '_> {
             self.expect(Phase::Request, Some(pace.left()));
             let since = self.client.worker.clock.now();
             let mut buf = self.on_client(pin!(read(&self.client.stream))).await.map_err(|_| Fault::ClientGone)?;
-            pace.came(buf.len(), Duration::from_nanos(self.client.worker.clock.now().since(since)));
+            let waited = Duration::from_nanos(self.client.worker.clock.now().since(since));
+            if !pace.came(buf.len(), waited) && self.record.phase.get() != Phase::Data {
+                return Err(Fault::ClientSlow);
+            }
             if buf.is_empty() {
                 return Err(Fault::ClientGone);
             }

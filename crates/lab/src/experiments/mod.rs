@@ -2,6 +2,7 @@
 //! file, a `mod` line and a row.
 
 mod proxy_cost;
+mod slow_clients;
 
 use crate::error::Result;
 use clap::{ArgMatches, Command};
@@ -21,7 +22,7 @@ pub struct Experiment {
 }
 
 /// Every experiment.
-pub static ALL: &[&Experiment] = &[&proxy_cost::EXPERIMENT];
+pub static ALL: &[&Experiment] = &[&proxy_cost::EXPERIMENT, &slow_clients::EXPERIMENT];
 
 #[cfg(test)]
 mod tests {

@@ -14,7 +14,19 @@ pub struct Client {
 
 impl Client {
     pub fn connect(to: SocketAddr) -> Client {
-        let stream = TcpStream::connect(to).expect("the proxy accepts");
+        Client::over(TcpStream::connect(to).expect("the proxy accepts"))
+    }
+
+    /// From an address of its own; all of 127.0.0.0/8 are of this machine.
+    pub fn connect_from(from: [u8; 4], to: SocketAddr) -> Client {
+        use socket2::{Domain, Socket, Type};
+        let socket = Socket::new(Domain::IPV4, Type::STREAM, None).expect("a socket");
+        socket.bind(&SocketAddr::from((from, 0)).into()).expect("a free port");
+        socket.connect(&to.into()).expect("the proxy accepts");
+        Client::over(socket.into())
+    }
+
+    fn over(stream: TcpStream) -> Client {
         stream.set_read_timeout(Some(SOON)).expect("sockets have timeouts");
         stream.set_write_timeout(Some(SOON)).expect("sockets have timeouts");
         stream.set_nodelay(true).expect("sockets have options");
@@ -39,6 +51,11 @@ impl Client {
     #[track_caller]
     pub fn response(&mut self) -> Message {
         read_message(&mut self.reader, false).expect("a whole response").expect("a response, not the end")
+    }
+
+    /// Reads one response; `None` if the proxy closed or reset in place of one.
+    pub fn response_if_any(&mut self) -> Option<Message> {
+        read_message(&mut self.reader, false).ok().flatten()
     }
 
     /// Reads the response to a HEAD, or an interim one.
@@ -87,6 +104,12 @@ impl Client {
     /// Says that no more will be sent.
     pub fn finish_sending(&mut self) {
         self.stream.shutdown(Shutdown::Write).expect("an open socket");
+    }
+
+    /// Goes away without a goodbye.
+    pub fn reset(self) {
+        let no_linger = Some(std::time::Duration::ZERO);
+        socket2::SockRef::from(&self.stream).set_linger(no_linger).expect("sockets have options");
     }
 
     /// A GET on a kept connection.

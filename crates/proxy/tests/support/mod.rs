@@ -7,6 +7,7 @@
 
 pub mod client;
 pub mod endpoint;
+pub mod haproxy;
 pub mod message;
 pub mod nginx;
 pub mod proxy;

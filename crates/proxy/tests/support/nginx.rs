@@ -35,11 +35,17 @@ impl Drop for Directory {
 
 impl Nginx {
     pub fn start() -> Nginx {
+        Nginx::with("listen $BIND; location / { dav_methods PUT; }")
+    }
+
+    /// With these lines for its server, in which `$BIND` stands for an address that is free.
+    pub fn with(server: &str) -> Nginx {
         let dir = Directory::new();
         fs::create_dir(dir.0.join("www")).expect("a new directory");
         for _ in 0..20 {
             let addr = TcpListener::bind("127.0.0.1:0").and_then(|l| l.local_addr()).expect("a free port");
-            fs::write(dir.0.join("nginx.conf"), config(&dir.0, addr)).expect("a file of ours");
+            fs::write(dir.0.join("nginx.conf"), config(&dir.0, &server.replace("$BIND", &addr.to_string())))
+                .expect("a file of ours");
             let mut process = super::tool("/usr/sbin/nginx")
                 .args(["-e", "stderr", "-p"])
                 .arg(&dir.0)
@@ -80,7 +86,7 @@ impl Drop for Nginx {
     }
 }
 
-fn config(dir: &Path, addr: SocketAddr) -> String {
+fn config(dir: &Path, server: &str) -> String {
     let dir = dir.display();
     // One process, so that ending it leaves no other; the default keep-alive limit would be met by load generators.
     format!(
@@ -89,6 +95,6 @@ fn config(dir: &Path, addr: SocketAddr) -> String {
          http {{ access_log off; keepalive_requests 1000000;\n\
          client_body_temp_path {dir}/body; proxy_temp_path {dir}/p; fastcgi_temp_path {dir}/f;\n\
          uwsgi_temp_path {dir}/u; scgi_temp_path {dir}/s; client_max_body_size 0;\n\
-         server {{ listen {addr}; root {dir}/www; location / {{ dav_methods PUT; }} }} }}\n"
+         server {{ root {dir}/www; {server} }} }}\n"
     )
 }
