@@ -1,4 +1,5 @@
-//! What is answered at which path? Only reading: `GET` and `HEAD`.
+//! What is answered at which path? Reading for everybody; changing only for those who come in by the Unix socket, whose
+//! file says who may.
 
 use bytes::Bytes;
 use http_body_util::Full;
@@ -6,6 +7,7 @@ use hyper::header::{ALLOW, CONTENT_TYPE, HeaderValue};
 use hyper::{Method, Response, StatusCode};
 use serde_json::json;
 use std::fmt;
+use std::pin::Pin;
 use std::sync::Arc;
 
 /// What the format of prometheus-client calls itself.
@@ -20,6 +22,18 @@ pub struct Ready {
     pub reasons: Vec<String>,
 }
 
+/// What came of a change: whether it was made, and a JSON text that says more.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Changed {
+    /// Whether it was made.
+    pub done: bool,
+    /// For whoever asked.
+    pub json: String,
+}
+
+/// A change that somebody asks for and waits for.
+pub type Change = Arc<dyn Fn() -> Pin<Box<dyn Future<Output = Changed> + Send>> + Send + Sync>;
+
 /// Where the pages get what they show. Called on the admin's own thread, once for each request.
 #[derive(Clone)]
 pub struct Pages {
@@ -29,6 +43,8 @@ pub struct Pages {
     pub metrics: Arc<dyn Fn() -> String + Send + Sync>,
     /// Whether the process is ready.
     pub ready: Arc<dyn Fn() -> Ready + Send + Sync>,
+    /// Reads the configuration again.
+    pub reload: Change,
 }
 
 impl fmt::Debug for Pages {
@@ -37,19 +53,35 @@ impl fmt::Debug for Pages {
     }
 }
 
+/// Where the configuration is read again, by `POST`.
+const RELOAD: &str = "/v1/reload";
+
 impl Pages {
-    /// The answer to a request.
-    pub fn answer(&self, method: &Method, path: &str) -> Response<Full<Bytes>> {
+    /// The answer to a request. `may_change`: it came from somebody who may change things.
+    pub async fn answer(&self, method: &Method, path: &str, may_change: bool) -> Response<Full<Bytes>> {
+        if path != RELOAD {
+            return self.read(method, path);
+        }
+        if !may_change {
+            let text = "changes are made over the Unix socket of admin.bind only\n".to_string();
+            return response(StatusCode::FORBIDDEN, TEXT, text);
+        }
+        if *method != Method::POST {
+            return wrong_method(path, method, "POST");
+        }
+        let Changed { done, json } = (self.reload)().await;
+        let status = if done { StatusCode::OK } else { StatusCode::UNPROCESSABLE_ENTITY };
+        response(status, JSON, json)
+    }
+
+    fn read(&self, method: &Method, path: &str) -> Response<Full<Bytes>> {
         let known = [self.metrics_path.as_str(), "/livez", "/readyz"];
         if !known.contains(&path) {
             let text = format!("nothing is at {path}; there are {}\n", known.join(", "));
             return response(StatusCode::NOT_FOUND, TEXT, text);
         }
         if !matches!(*method, Method::GET | Method::HEAD) {
-            let text = format!("{path} can only be read: GET or HEAD, not {method}\n");
-            let mut refusal = response(StatusCode::METHOD_NOT_ALLOWED, TEXT, text);
-            refusal.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
-            return refusal;
+            return wrong_method(path, method, "GET, HEAD");
         }
         match path {
             // It answers, so it lives.
@@ -62,6 +94,13 @@ impl Pages {
             _ => response(StatusCode::OK, OPEN_METRICS, (self.metrics)()),
         }
     }
+}
+
+fn wrong_method(path: &str, method: &Method, allowed: &'static str) -> Response<Full<Bytes>> {
+    let text = format!("{path} takes {allowed}, not {method}\n");
+    let mut refusal = response(StatusCode::METHOD_NOT_ALLOWED, TEXT, text);
+    refusal.headers_mut().insert(ALLOW, HeaderValue::from_static(allowed));
+    refusal
 }
 
 fn response(status: StatusCode, content_type: &'static str, text: String) -> Response<Full<Bytes>> {
@@ -81,24 +120,32 @@ mod tests {
             metrics_path: "/m".into(),
             metrics: Arc::new(|| "x_total 1\n".into()),
             ready: Arc::new(move || ready.clone()),
+            reload: Arc::new(|| Box::pin(async { Changed { done: false, json: "{}".into() } })),
         }
     }
 
     #[test]
     fn only_known_paths_and_only_reading() {
-        let get = |path| pages(&[]).answer(&Method::GET, path).status().as_u16();
+        let get = |path| pages(&[]).read(&Method::GET, path).status().as_u16();
         assert_eq!(["/m", "/livez", "/readyz", "/", "/metrics"].map(get), [200, 200, 200, 404, 404]);
-        let refused = pages(&[]).answer(&Method::POST, "/m");
+        let refused = pages(&[]).read(&Method::POST, "/m");
         assert_eq!(
             (refused.status().as_u16(), &refused.headers()[ALLOW]),
             (405, &HeaderValue::from_static("GET, HEAD"))
         );
-        assert_eq!(pages(&[]).answer(&Method::from_bytes(b"BREW").unwrap(), "/livez").status(), 405);
+        assert_eq!(pages(&[]).read(&Method::from_bytes(b"BREW").unwrap(), "/livez").status(), 405);
     }
 
     #[test]
     fn says_why_it_is_not_ready() {
-        assert_eq!(pages(&["draining"]).answer(&Method::GET, "/readyz").status(), 503);
-        assert_eq!(pages(&["draining"]).answer(&Method::GET, "/livez").status(), 200);
+        assert_eq!(pages(&["draining"]).read(&Method::GET, "/readyz").status(), 503);
+        assert_eq!(pages(&["draining"]).read(&Method::GET, "/livez").status(), 200);
+    }
+    #[tokio::test]
+    async fn only_some_may_change_anything() {
+        let asked = async |method, may_change| pages(&[]).answer(&method, RELOAD, may_change).await.status().as_u16();
+        assert_eq!(asked(Method::POST, false).await, 403);
+        assert_eq!(asked(Method::GET, true).await, 405);
+        assert_eq!(asked(Method::POST, true).await, 422, "it was refused by what it asked");
     }
 }

@@ -1,4 +1,5 @@
-//! Who is answered? Whoever reaches the admin's address: one thread, one event loop, a bounded number of connections.
+//! Who is answered? Whoever reaches the admin's address or its Unix socket: one thread, one event loop, a bounded number
+//! of connections.
 
 use crate::pages::Pages;
 use hyper::body::Incoming;
@@ -8,14 +9,14 @@ use hyper::{Request, Response};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use std::convert::Infallible;
 use std::io;
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
-use tokio::net::TcpListener;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpListener, UnixListener};
 use tokio::sync::{Semaphore, oneshot};
 
-/// Connections open at once; more wait to be accepted. Some scrapers, some probes and a person need fewer.
+/// Connections open at once at each socket; more wait to be accepted. Some scrapers, some probes and a person need fewer.
 const CONNECTIONS_MAX: usize = 64;
 
 /// How long a client may take to send a request, and how long an idle connection is kept.
@@ -27,41 +28,56 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// A running admin listener. Ends when dropped.
 #[derive(Debug)]
 pub struct Admin {
-    address: SocketAddr,
     stop: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Admin {
-    /// Listens on `bind` and answers from `pages`.
+    /// Answers from `pages` at each of these sockets; only who comes in by the second may change anything.
     ///
     /// # Errors
-    /// The address cannot be listened on, or no thread or event loop can be made.
-    pub fn start(bind: SocketAddr, pages: Pages) -> io::Result<Admin> {
-        let listener = std::net::TcpListener::bind(bind)?;
-        listener.set_nonblocking(true)?;
-        let address = listener.local_addr()?;
+    /// No thread or event loop can be made.
+    pub fn start(
+        tcp: Option<std::net::TcpListener>,
+        unix: Option<std::os::unix::net::UnixListener>,
+        pages: Pages,
+    ) -> io::Result<Admin> {
+        tcp.iter().try_for_each(|listener| listener.set_nonblocking(true))?;
+        unix.iter().try_for_each(|listener| listener.set_nonblocking(true))?;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
         let (stop, stopped) = oneshot::channel();
         let serve = move || {
             runtime.block_on(async {
-                let listener = match TcpListener::from_std(listener) {
-                    Ok(listener) => listener,
-                    Err(error) => return tracing::error!(%error, "admin: cannot watch its socket"),
+                let (tcp, unix) = (tcp.map(TcpListener::from_std), unix.map(UnixListener::from_std));
+                let (tcp, unix) = match (tcp.transpose(), unix.transpose()) {
+                    (Ok(tcp), Ok(unix)) => (tcp, unix),
+                    (Err(error), _) | (_, Err(error)) => {
+                        return tracing::error!(%error, "admin: cannot watch its socket");
+                    }
                 };
-                let accepting = tokio::spawn(accept(listener, Arc::new(pages)));
-                // An error means that the other side is gone, which asks for the same.
-                let _ = stopped.await;
-                accepting.abort();
+                let pages = Arc::new(pages);
+                let by_tcp = async {
+                    match tcp {
+                        Some(tcp) => accept(async || Ok(tcp.accept().await?.0), &pages, false).await,
+                        None => std::future::pending().await,
+                    }
+                };
+                let by_unix = async {
+                    match unix {
+                        Some(unix) => accept(async || Ok(unix.accept().await?.0), &pages, true).await,
+                        None => std::future::pending().await,
+                    }
+                };
+                tokio::select! {
+                    () = by_tcp => {}
+                    () = by_unix => {}
+                    // An error means that the other side is gone, which asks for the same.
+                    _ = stopped => {}
+                }
             });
         };
         let thread = std::thread::Builder::new().name("admin".into()).spawn(serve)?;
-        Ok(Admin { address, stop: Some(stop), thread: Some(thread) })
-    }
-
-    /// Where it listens.
-    pub fn address(&self) -> SocketAddr {
-        self.address
+        Ok(Admin { stop: Some(stop), thread: Some(thread) })
     }
 }
 
@@ -75,13 +91,16 @@ impl Drop for Admin {
     }
 }
 
-async fn accept(listener: TcpListener, pages: Arc<Pages>) {
+async fn accept<S>(next: impl AsyncFn() -> io::Result<S>, pages: &Arc<Pages>, may_change: bool)
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
     let room = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     loop {
         // The semaphore is never closed.
         let Ok(place) = room.clone().acquire_owned().await else { return };
-        let stream = match listener.accept().await {
-            Ok((stream, _)) => stream,
+        let stream = match next().await {
+            Ok(stream) => stream,
             Err(error) => {
                 tracing::warn!(%error, "admin: cannot accept a connection; pausing");
                 tokio::time::sleep(PAUSE).await;
@@ -91,8 +110,11 @@ async fn accept(listener: TcpListener, pages: Arc<Pages>) {
         let pages = pages.clone();
         tokio::spawn(async move {
             let answer = service_fn(|request: Request<Incoming>| {
-                let response = pages.answer(request.method(), request.uri().path());
-                async { Ok::<Response<_>, Infallible>(response) }
+                let pages = pages.clone();
+                async move {
+                    let response = pages.answer(request.method(), request.uri().path(), may_change).await;
+                    Ok::<Response<_>, Infallible>(response)
+                }
             });
             let mut http = http1::Builder::new();
             http.timer(TokioTimer::new()).header_read_timeout(HEADER_TIMEOUT);

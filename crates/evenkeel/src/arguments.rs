@@ -23,6 +23,7 @@ pub struct Arguments {
 pub enum Command {
     Run(Run),
     Check(Check),
+    Reload(Reload),
     Demo(Demo),
     Algorithms(Algorithms),
     /// Prints what a configuration file can say
@@ -66,6 +67,22 @@ pub struct Run {
     /// Prints the equivalent configuration file and ends
     #[arg(long)]
     pub print_config: bool,
+}
+
+/// Tells a running evenkeel to read its configuration again, and waits until that is in use
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Exit codes: 0 it is in use; 78 it is wrong, and the running one goes on with what it had; 1 the \
+                        running one cannot be reached, or cannot do what the configuration says."
+)]
+pub struct Reload {
+    /// The configuration file, whose admin.bind says where to ask
+    #[arg(short, long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+
+    /// The Unix socket of the running evenkeel
+    #[arg(long, value_name = "PATH", default_value = "/run/evenkeel/admin.sock", conflicts_with = "config")]
+    pub socket: PathBuf,
 }
 
 /// Says everything that is wrong with a configuration file; exits with 0 or 78

@@ -2,8 +2,10 @@
 
 use evenkeel_config::plan::LogTarget;
 use evenkeel_proxy::StartError;
+use std::fmt::Write;
 use std::io::{self, ErrorKind, IsTerminal};
 use std::net::SocketAddr;
+use std::path::Path;
 use std::process::ExitCode;
 
 /// It ran, or was about to, and could not.
@@ -66,15 +68,38 @@ impl Failure {
         Failure { code: RUNNING, problem: format!("{who}: cannot listen on {addr}: {problem}"), help }
     }
 
+    /// The admin's Unix socket cannot be listened at.
+    pub fn socket(path: &Path, error: &io::Error) -> Failure {
+        let (why, help) = match error.kind() {
+            ErrorKind::AddrInUse => (
+                "another process listens there, or it is no socket".to_string(),
+                Some("stop that process, or give admin.bind another path".to_string()),
+            ),
+            ErrorKind::NotFound => (
+                "there is no such folder".to_string(),
+                Some("make it, or let systemd do that: RuntimeDirectory=evenkeel".to_string()),
+            ),
+            _ => (reason(error), None),
+        };
+        Failure { code: RUNNING, problem: format!("admin: cannot listen at {}: {why}", path.display()), help }
+    }
+
+    /// Problem and help, each on a line.
+    pub fn text(&self, color: bool) -> String {
+        let (red, green, off) = if color { ("\x1b[1;31m", "\x1b[1;32m", "\x1b[0m") } else { ("", "", "") };
+        let mut text = String::new();
+        if !self.problem.is_empty() {
+            let _ = writeln!(text, "{red}error{off}: {}", self.problem);
+        }
+        if let Some(help) = &self.help {
+            let _ = writeln!(text, "{green}help{off}: {help}");
+        }
+        text
+    }
+
     /// Writes it to standard error.
     pub fn tell(self) -> ExitCode {
-        let (red, green, off) = if color() { ("\x1b[1;31m", "\x1b[1;32m", "\x1b[0m") } else { ("", "", "") };
-        if !self.problem.is_empty() {
-            eprintln!("{red}error{off}: {}", self.problem);
-        }
-        if let Some(help) = self.help {
-            eprintln!("{green}help{off}: {help}");
-        }
+        eprint!("{}", self.text(color()));
         ExitCode::from(self.code)
     }
 }

@@ -3,6 +3,7 @@
 
 mod algorithms;
 mod arguments;
+mod ask;
 mod check;
 mod demo;
 mod failure;
@@ -11,9 +12,12 @@ mod log;
 mod output;
 mod reach;
 mod reference;
+mod reload;
 mod run;
 mod serve;
 mod signals;
+mod source;
+mod watch;
 
 use arguments::{Arguments, Command};
 use clap::{CommandFactory, Parser};
@@ -26,6 +30,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 fn main() -> ExitCode {
     let done = match Arguments::parse().command {
         Command::Run(run) => run::run(&run),
+        Command::Reload(reload) => ask::reload(&reload),
         Command::Check(check) => check::check(&check),
         Command::Demo(demo) => demo::demo(&demo),
         Command::Algorithms(list) => algorithms::list(&list),

@@ -3,6 +3,7 @@
 use crate::arguments::{Config, ConfigPage};
 use crate::failure::Failure;
 use crate::output::print;
+use crate::reload::Reloads;
 use crate::serve::{registry, render};
 use evenkeel_config::Plan;
 use evenkeel_proxy::Generation;
@@ -22,7 +23,7 @@ pub fn config(arguments: &Config) -> Result<(), Failure> {
 pub fn metrics() -> Result<(), Failure> {
     let sample = Plan::for_addresses("127.0.0.1:1", &["127.0.0.1:2"], None).plan;
     let sample = Generation::first(Arc::new(sample.expect("a plan of two good addresses")), 1);
-    print(&page(&families(&render(&registry(watch::channel(Arc::new(sample)).1)))))
+    print(&page(&families(&render(&registry(watch::channel(Arc::new(sample)).1, Arc::new(Reloads::new()))))))
 }
 
 /// One metric as it is served.

@@ -1,11 +1,11 @@
 //! How does it come up? From arguments or a file to a plan, and from the plan to a running proxy.
 
 use crate::arguments::{Run, everywhere};
-use crate::check::read;
 use crate::failure::{Failure, color};
 use crate::output::print;
 use crate::serve::Serving;
 use crate::signals::Signals;
+use crate::source::Source;
 use crate::{greeting, log, reach};
 use evenkeel_config::plan::Admin;
 use evenkeel_config::{Outcome, Plan, render_text};
@@ -15,7 +15,8 @@ const PORT: &str = "8080";
 
 /// Runs `evenkeel run`.
 pub fn run(arguments: &Run) -> Result<(), Failure> {
-    let plan = plan(arguments)?;
+    let mut source = arguments.config.as_deref().map(Source::new);
+    let plan = plan(arguments, source.as_mut())?;
     if arguments.print_config {
         return print(&plan.to_toml());
     }
@@ -24,11 +25,11 @@ pub fn run(arguments: &Run) -> Result<(), Failure> {
         Some(file) => file.display().to_string(),
         None => "the same command with --print-config > evenkeel.toml writes it as a file".to_string(),
     };
-    serve(plan, &config, arguments.config.is_some(), |_| {})
+    serve(plan, &config, source, |_| {})
 }
 
 /// Starts, greets, says what `then` has to say, and serves until told to end.
-pub fn serve(plan: Plan, config: &str, from_file: bool, then: impl FnOnce(&Serving)) -> Result<(), Failure> {
+pub fn serve(plan: Plan, config: &str, source: Option<Source>, then: impl FnOnce(&Serving)) -> Result<(), Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|e| Failure::running(format!("cannot make an event loop: {e}")))?;
     runtime.block_on(async {
@@ -38,13 +39,13 @@ pub fn serve(plan: Plan, config: &str, from_file: bool, then: impl FnOnce(&Servi
         let (plan, workers) = (serving.server().plan().clone(), serving.server().stats().len());
         greeting::say(&plan, workers, &reach::silent(&plan).await, config);
         then(&serving);
-        serving.until_told(signals, from_file).await
+        serving.until_told(signals, source).await
     })
 }
 
-fn plan(arguments: &Run) -> Result<Plan, Failure> {
-    let Outcome { plan, diagnostics } = match &arguments.config {
-        Some(file) => read(file),
+fn plan(arguments: &Run, source: Option<&mut Source>) -> Result<Plan, Failure> {
+    let Outcome { plan, diagnostics } = match source {
+        Some(source) => source.read(),
         None => {
             let listen = arguments.listen.clone().unwrap_or_else(|| everywhere(PORT));
             let endpoints: Vec<&str> = arguments.endpoints.iter().map(String::as_str).collect();

@@ -1,23 +1,31 @@
-//! What runs while evenkeel serves? The proxy and, if configured, the admin listener beside it; and how both end.
+//! What runs while evenkeel serves? The proxy and, if configured, the admin listeners beside it; what is asked of them
+//! meanwhile; and how all of it ends.
 
 use crate::failure::Failure;
+use crate::reload::{self, Numbers, Reloads};
 use crate::signals::{Asked, Signals};
-use evenkeel_admin::{Admin, Pages, Process, Ready};
-use evenkeel_config::Plan;
+use crate::source::Source;
+use crate::watch::Watch;
+use evenkeel_admin::{Admin, Changed, Pages, Process, Ready, socket};
+use evenkeel_config::{Plan, plan};
 use evenkeel_proxy::metrics::Metrics;
 use evenkeel_proxy::{Command, Generation, Server};
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::Registry;
+use std::net::TcpListener;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
-use tokio::sync::watch;
+use tokio::sync::{mpsc, oneshot, watch};
 
 /// A running proxy, and whoever watches it.
 pub struct Serving {
     server: Server,
     admin: Option<Admin>,
     shown: Arc<Shown>,
+    reloads: Arc<Reloads>,
+    /// Whoever asked for a reload over the admin's socket, and waits for the answer.
+    asked: mpsc::UnboundedReceiver<oneshot::Sender<Changed>>,
 }
 
 /// What the admin listener shows.
@@ -39,12 +47,13 @@ impl Shown {
     }
 }
 
-/// Every metric there is: those of the proxy, of the process, and which build it is.
-pub fn registry(running: watch::Receiver<Arc<Generation>>) -> Registry {
+/// Every metric there is: those of the proxy, of its configuration, of the process, and which build it is.
+pub fn registry(running: watch::Receiver<Arc<Generation>>, reloads: Arc<Reloads>) -> Registry {
     let mut registry = Registry::default();
     let build = Info::new(vec![("version", env!("CARGO_PKG_VERSION"))]);
     registry.register("evenkeel_build", "Which evenkeel this is", build);
     registry.register_collector(Box::new(Metrics::new(running)));
+    registry.register_collector(Box::new(Numbers(reloads)));
     registry.register_collector(Box::new(Process));
     registry
 }
@@ -60,20 +69,20 @@ pub fn render(registry: &Registry) -> String {
 impl Serving {
     /// Starts all of it; the admin first, so that it can say "starting", and nothing serves if its address is in use.
     pub fn start(plan: Plan) -> Result<Serving, Failure> {
-        let shown = Arc::new(Shown::default());
+        let (shown, reloads) = (Arc::<Shown>::default(), Arc::new(Reloads::new()));
+        let (asking, asked) = mpsc::unbounded_channel();
         let (for_metrics, for_ready) = (shown.clone(), shown.clone());
         let pages = Pages {
             metrics_path: plan.telemetry.metrics.path.clone(),
             metrics: Arc::new(move || for_metrics.metrics()),
             ready: Arc::new(move || for_ready.ready()),
+            reload: Arc::new(move || Box::pin(ask(asking.clone()))),
         };
-        let bind = plan.admin.as_ref().and_then(|admin| admin.bind);
-        let admin = bind.map(|bind| Admin::start(bind, pages).map_err(|e| Failure::listen("admin", bind, &e)));
-        let admin = admin.transpose()?;
+        let admin = plan.admin.as_ref().map(|plan| admin(plan, pages)).transpose()?;
         let server = Server::start(plan)?;
         // Set once, here.
-        let _ = shown.registry.set(registry(server.running()));
-        Ok(Serving { server, admin, shown })
+        let _ = shown.registry.set(registry(server.running(), reloads.clone()));
+        Ok(Serving { server, admin, shown, reloads, asked })
     }
 
     /// The proxy.
@@ -82,21 +91,48 @@ impl Serving {
     }
 
     /// Serves until a signal asks it to end, then drains: accepts no more, and gives what runs its time. A second signal
-    /// ends that at once. `from_file`: there is a configuration that SIGHUP could mean.
-    pub async fn until_told(self, mut signals: Signals, from_file: bool) -> Result<(), Failure> {
+    /// ends that at once. `source`: where its configuration comes from, if that can be read again.
+    pub async fn until_told(mut self, mut signals: Signals, mut source: Option<Source>) -> Result<(), Failure> {
+        let mut watch = source.as_ref().and_then(|source| self.watch(None, source));
         loop {
-            tokio::select! {
+            let mut answer = None;
+            let why = tokio::select! {
                 asked = signals.next() => match asked {
-                    Asked::Hangup if from_file => {
-                        tracing::warn!("SIGHUP: reading the configuration again is not there yet; nothing changed");
+                    Asked::Hangup if source.is_some() => "SIGHUP",
+                    Asked::Reopen => {
+                        self.reopen_log();
+                        continue;
                     }
-                    _ => break,
+                    Asked::Hangup | Asked::End => break,
                 },
-                () = self.ended(Duration::from_secs(1)) => {
+                Some(asked) = self.asked.recv() => {
+                    answer = Some(asked);
+                    "the admin's socket"
+                }
+                () = touched(watch.as_mut()) => {
+                    if !source.as_ref().is_some_and(Source::has_changed) {
+                        continue;
+                    }
+                    "the file changed"
+                }
+                () = ended(&self.server, Duration::from_secs(1)) => {
                     return Err(Failure::running("every worker has ended on its own; the log says why"));
                 }
-            }
+            };
+            // Without a file, the question is answered by dropping it.
+            let Some(source) = &mut source else { continue };
+            let report = reload::reload(source, &mut self.server);
+            report.log(why);
+            self.reloads.count(report.result);
+            watch = self.watch(watch, source);
+            // Whoever asked may be gone.
+            let _ = answer.map(|answer| answer.send(report.changed()));
         }
+        self.end(signals).await
+    }
+
+    /// Drains, and ends.
+    async fn end(self, mut signals: Signals) -> Result<(), Failure> {
         self.shown.draining.store(true, Relaxed);
         let (limit, open) = (self.server.plan().runtime.drain_timeout, self.open());
         tracing::info!(
@@ -107,14 +143,40 @@ impl Serving {
         self.server.command(Command::Drain);
         let told_again = async { while signals.next().await != Asked::End {} };
         tokio::select! {
-            () = self.ended(Duration::from_millis(10)) => tracing::info!("drained"),
+            () = ended(&self.server, Duration::from_millis(10)) => tracing::info!("drained"),
             () = tokio::time::sleep(limit) => tracing::warn!(open = self.open(), "the time to drain is over: closing the rest"),
             () = told_again => tracing::warn!(open = self.open(), "told again: closing the rest"),
         }
         self.server.command(Command::Stop);
+        let socket = self.server.plan().admin.as_ref().and_then(|admin| admin.socket.clone());
         self.server.join();
         drop(self.admin);
+        if let Some(path) = socket {
+            // It names nothing any more; somebody may have taken it away already.
+            let _ = std::fs::remove_file(path);
+        }
         Ok(())
+    }
+
+    /// Watches the files if the configuration that runs says so.
+    fn watch(&self, watch: Option<Watch>, source: &Source) -> Option<Watch> {
+        if !self.server.plan().runtime.watch {
+            return None;
+        }
+        let start = || {
+            let watch = Watch::start();
+            watch.inspect_err(|error| tracing::error!(%error, "cannot watch the files of the configuration")).ok()
+        };
+        let watch = watch.or_else(start)?;
+        watch.add(&source.folders());
+        Some(watch)
+    }
+
+    fn reopen_log(&self) {
+        match self.server.reopen_log() {
+            Ok(()) => tracing::info!("SIGUSR1: the access log was opened again"),
+            Err(error) => tracing::error!(%error, "SIGUSR1: the access log goes on where it was"),
+        }
     }
 
     /// Client connections.
@@ -123,11 +185,37 @@ impl Serving {
         let listeners = now.workers.iter().flat_map(|worker| &worker.listeners);
         listeners.fold(0, |sum, listener| sum.wrapping_add(listener.active.get()))
     }
+}
 
-    /// Waits until every worker has ended.
-    async fn ended(&self, look_every: Duration) {
-        while !self.server.has_ended() {
-            tokio::time::sleep(look_every).await;
-        }
+/// Waits until every worker has ended.
+async fn ended(server: &Server, look_every: Duration) {
+    while !server.has_ended() {
+        tokio::time::sleep(look_every).await;
+    }
+}
+
+/// Listens where the plan says.
+fn admin(plan: &plan::Admin, pages: Pages) -> Result<Admin, Failure> {
+    let tcp = plan.bind.map(|addr| TcpListener::bind(addr).map_err(|e| Failure::listen("admin", addr, &e)));
+    let unix = plan.socket.as_ref().map(|path| socket::listen(path).map_err(|e| Failure::socket(path, &e)));
+    let started = Admin::start(tcp.transpose()?, unix.transpose()?, pages);
+    started.map_err(|e| Failure::running(format!("admin: cannot start: {e}")))
+}
+
+/// Asks the main loop for a reload.
+async fn ask(asking: mpsc::UnboundedSender<oneshot::Sender<Changed>>) -> Changed {
+    let (answer, answered) = oneshot::channel();
+    let _ = asking.send(answer);
+    answered.await.unwrap_or_else(|_| {
+        let text = "there is no file to read again, or the process ends\n";
+        Changed { done: false, json: format!("{}\n", serde_json::json!({ "result": "failed", "text": text })) }
+    })
+}
+
+/// Waits until a watched folder was touched.
+async fn touched(watch: Option<&mut Watch>) {
+    match watch {
+        Some(watch) => watch.touched().await,
+        None => std::future::pending().await,
     }
 }

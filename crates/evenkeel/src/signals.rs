@@ -1,4 +1,4 @@
-//! When is the process told to end? SIGTERM, SIGQUIT and Ctrl-C, one after the other.
+//! What is the process told from outside? To end by SIGTERM, SIGQUIT and Ctrl-C, one after the other; and to change.
 
 use std::io;
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -9,6 +9,7 @@ pub struct Signals {
     quit: Signal,
     interrupt: Signal,
     hangup: Signal,
+    user1: Signal,
 }
 
 /// What a signal asks for.
@@ -18,6 +19,8 @@ pub enum Asked {
     End,
     /// SIGHUP: to read the configuration again, or that the terminal is gone.
     Hangup,
+    /// SIGUSR1: to open its log again.
+    Reopen,
 }
 
 impl Signals {
@@ -31,6 +34,7 @@ impl Signals {
             quit: signal(SignalKind::quit())?,
             interrupt: signal(SignalKind::interrupt())?,
             hangup: signal(SignalKind::hangup())?,
+            user1: signal(SignalKind::user_defined1())?,
         })
     }
 
@@ -41,6 +45,7 @@ impl Signals {
             _ = self.quit.recv() => Asked::End,
             _ = self.interrupt.recv() => Asked::End,
             _ = self.hangup.recv() => Asked::Hangup,
+            _ = self.user1.recv() => Asked::Reopen,
         }
     }
 }

@@ -5,10 +5,10 @@ use crate::clock::CachedClock;
 use crate::stats::Counter;
 use evenkeel_balance::Instant;
 use evenkeel_config::plan::LogTarget;
-use std::fs::{File, OpenOptions};
+use std::fs::OpenOptions;
 use std::io::{self, Write};
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::thread::JoinHandle;
 
 /// A batch is handed over when it gets this large, or at the latest each second.
@@ -19,8 +19,15 @@ const BATCHES_WAITING_MAX: usize = 256;
 
 /// The thread that writes. Ends, with everything written, when all [`Batch`]es are gone.
 pub struct Writer {
-    sender: SyncSender<Vec<u8>>,
+    sender: SyncSender<Task>,
     thread: JoinHandle<()>,
+}
+
+/// What the thread is given.
+enum Task {
+    Write(Vec<u8>),
+    /// Writes there from now on.
+    Turn(Box<dyn Write + Send>),
 }
 
 impl Writer {
@@ -29,13 +36,17 @@ impl Writer {
     /// # Errors
     /// The file cannot be opened for appending.
     pub fn open(target: &LogTarget) -> io::Result<Writer> {
-        let mut out: Box<dyn Write + Send> = match target {
-            LogTarget::Stdout => Box::new(io::stdout()),
-            LogTarget::File(path) => Box::new(append_to(path)?),
-        };
-        let (sender, batches): (_, Receiver<Vec<u8>>) = sync_channel(BATCHES_WAITING_MAX);
+        let mut out = open(target)?;
+        let (sender, tasks): (_, Receiver<Task>) = sync_channel(BATCHES_WAITING_MAX);
         let write = move || {
-            for batch in batches {
+            for task in tasks {
+                let batch = match task {
+                    Task::Write(batch) => batch,
+                    Task::Turn(to) => {
+                        out = to;
+                        continue;
+                    }
+                };
                 if let Err(error) = out.write_all(&batch).and_then(|()| out.flush()) {
                     tracing::error!(%error, "access log: cannot write; lines are lost");
                 }
@@ -50,6 +61,15 @@ impl Writer {
         Batch { lines: Vec::with_capacity(BATCH + 4096), sender: self.sender.clone(), dropped }
     }
 
+    /// Opens the target again: after what waits is written, lines go there.
+    ///
+    /// # Errors
+    /// It cannot be opened, or so much waits for the disk that this cannot.
+    pub fn reopen(&self, target: &LogTarget) -> io::Result<()> {
+        let out = open(target)?;
+        self.sender.try_send(Task::Turn(out)).map_err(|_| io::Error::other("its disk does not keep up"))
+    }
+
     /// Waits until all is written. All batches must be gone.
     pub fn finish(self) {
         drop(self.sender);
@@ -57,14 +77,17 @@ impl Writer {
     }
 }
 
-fn append_to(path: &std::path::Path) -> io::Result<File> {
-    OpenOptions::new().create(true).append(true).open(path)
+fn open(target: &LogTarget) -> io::Result<Box<dyn Write + Send>> {
+    Ok(match target {
+        LogTarget::Stdout => Box::new(io::stdout()),
+        LogTarget::File(path) => Box::new(OpenOptions::new().create(true).append(true).open(path)?),
+    })
 }
 
 /// The lines of one worker that were not handed over yet.
 pub struct Batch {
     lines: Vec<u8>,
-    sender: SyncSender<Vec<u8>>,
+    sender: SyncSender<Task>,
     dropped: Arc<Counter>,
 }
 
@@ -156,9 +179,9 @@ impl Batch {
             return;
         }
         let lines = std::mem::replace(&mut self.lines, Vec::with_capacity(BATCH + 4096));
-        if let Err(refused) = self.sender.try_send(lines) {
-            let (std::sync::mpsc::TrySendError::Full(lines) | std::sync::mpsc::TrySendError::Disconnected(lines)) =
-                refused;
+        if let Err(TrySendError::Full(Task::Write(lines)) | TrySendError::Disconnected(Task::Write(lines))) =
+            self.sender.try_send(Task::Write(lines))
+        {
             self.dropped.add(memchr::memchr_iter(b'\n', &lines).count() as u64);
         }
     }

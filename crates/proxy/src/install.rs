@@ -7,7 +7,7 @@ use crate::rules::{Listener, Rules};
 use crate::upstream::{Endpoint, Endpoints, WorkerPool};
 use crate::worker::Worker;
 use std::cell::{Cell, RefCell};
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
 use std::time::Duration;
 
 /// What a worker has of the plan.
@@ -109,10 +109,12 @@ fn pool(parts: PoolParts, before: &[Rc<WorkerPool>]) -> Rc<WorkerPool> {
 fn drain(worker: &Rc<Worker>, gone: Vec<Rc<Listener>>, limit: Duration) {
     gone.iter().for_each(|listener| listener.gone.set(true));
     worker.wheel.wake_all();
+    // Not held, so that it is known when the last of their connections has ended.
+    let gone: Vec<_> = gone.iter().map(Rc::downgrade).collect();
     let worker = Rc::downgrade(worker);
     tokio::task::spawn_local(async move {
         tokio::time::sleep(limit).await;
-        gone.iter().for_each(|listener| listener.cut.set(true));
+        gone.iter().filter_map(Weak::upgrade).for_each(|listener| listener.cut.set(true));
         if let Some(worker) = worker.upgrade() {
             worker.wheel.wake_all();
         }

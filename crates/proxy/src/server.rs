@@ -255,6 +255,19 @@ impl Server {
         self.running.send_replace(next);
     }
 
+    /// Opens the file of the access log again, as it was moved away: lines go to a new one of its name.
+    ///
+    /// # Errors
+    /// It cannot be opened; then lines go on to where they went.
+    pub fn reopen_log(&self) -> Result<(), StartError> {
+        match (&self.log, self.plan().telemetry.access_log.as_ref()) {
+            (Some(log), Some(plan)) => {
+                log.reopen(&plan.to).map_err(|error| StartError::AccessLog(plan.to.clone(), error))
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Whoever looks after the pools.
     pub fn control(&self) -> &Control {
         &self.control
@@ -345,14 +358,18 @@ fn listener_parts(
 /// Puts back what cannot change while it runs; says what that was.
 fn keep_until_restart(now: &Plan, next: &mut Plan) -> Vec<&'static str> {
     let mut kept = Vec::new();
+    let mut keep = |key, differs: bool| kept.extend(differs.then_some(key));
     // Counts are sharded by worker, and histograms go on counting in the buckets that they have.
-    if next.runtime.workers != now.runtime.workers {
-        next.runtime.workers = now.runtime.workers;
-        kept.push("runtime.workers");
-    }
-    if next.telemetry.metrics.buckets != now.telemetry.metrics.buckets {
-        next.telemetry.metrics.buckets.clone_from(&now.telemetry.metrics.buckets);
-        kept.push("telemetry.metrics.buckets");
-    }
+    keep("runtime.workers", next.runtime.workers != now.runtime.workers);
+    keep("telemetry.metrics.buckets", next.telemetry.metrics.buckets != now.telemetry.metrics.buckets);
+    // These belong to the process around the proxy, which sets them up once.
+    keep("telemetry.metrics.path", next.telemetry.metrics.path != now.telemetry.metrics.path);
+    keep("runtime.log", next.runtime.log != now.runtime.log);
+    keep("admin", next.admin != now.admin);
+    next.runtime.workers = now.runtime.workers;
+    next.runtime.log = now.runtime.log;
+    next.telemetry.metrics.buckets.clone_from(&now.telemetry.metrics.buckets);
+    next.telemetry.metrics.path.clone_from(&now.telemetry.metrics.path);
+    next.admin.clone_from(&now.admin);
     kept
 }

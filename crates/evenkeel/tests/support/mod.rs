@@ -2,6 +2,8 @@
 // Each test uses a part of it.
 #![allow(dead_code)]
 
+pub mod streams;
+
 use rustix::process::{Pid, Signal, kill_process};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};

@@ -1,0 +1,146 @@
+//! How does a running evenkeel change its configuration, and what does it say about that? All of it or nothing: whatever
+//! is wrong, it goes on with what it has.
+
+use crate::failure::Failure;
+use crate::source::Source;
+use evenkeel_admin::Changed;
+use evenkeel_config::{Diagnostic, Outcome, render_text, to_json};
+use evenkeel_proxy::{Server, Summary};
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::metrics::counter::ConstCounter;
+use prometheus_client::metrics::gauge::ConstGauge;
+use serde_json::json;
+use std::fmt::{self, Write};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::SystemTime;
+
+/// What came of reading the configuration again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Result {
+    /// It is in use.
+    Applied,
+    /// The files are wrong.
+    Refused,
+    /// The files are right, but this machine cannot do what they say.
+    Failed,
+}
+
+/// Every result with its label.
+const RESULTS: [(Result, &str); 3] =
+    [(Result::Applied, "applied"), (Result::Refused, "refused"), (Result::Failed, "failed")];
+
+impl Result {
+    /// Its name in metrics and answers.
+    pub fn label(self) -> &'static str {
+        RESULTS[self as usize].1
+    }
+}
+
+/// What came of it, for whoever asked.
+#[derive(Debug)]
+pub struct Report {
+    /// In a word.
+    pub result: Result,
+    /// For people: everything that is wrong, or what changed.
+    pub text: String,
+    /// The generation that runs now.
+    generation: u64,
+    diagnostics: Vec<Diagnostic>,
+    /// What changed, if anything could.
+    summary: Option<Summary>,
+}
+
+/// Reads the configuration again and changes to it.
+pub fn reload(source: &mut Source, server: &mut Server) -> Report {
+    let Outcome { plan, diagnostics } = source.read();
+    let mut text = render_text(&diagnostics, false);
+    let (result, summary) = match plan.map(|plan| server.reload(plan)) {
+        None => (Result::Refused, None),
+        Some(Ok(summary)) => {
+            let _ = writeln!(text, "{summary}");
+            (Result::Applied, Some(summary))
+        }
+        Some(Err(error)) => {
+            text += &Failure::from(error).text(false);
+            (Result::Failed, None)
+        }
+    };
+    Report { result, text, generation: server.now().number, diagnostics, summary }
+}
+
+impl Report {
+    /// Writes it to the log. `why`: who asked for it.
+    pub fn log(&self, why: &str) {
+        let (generation, text) = (self.generation, self.text.trim_end());
+        match self.result {
+            Result::Applied => tracing::info!(generation, why, "the configuration was read again: {text}"),
+            _ => tracing::error!(generation, why, "the configuration stays as it was: {text}"),
+        }
+    }
+
+    /// The answer to whoever asked for it over the admin's socket.
+    pub fn changed(&self) -> Changed {
+        let mut answer = json!({
+            "result": self.result.label(),
+            "generation": self.generation,
+            "text": self.text,
+            "diagnostics": to_json(&self.diagnostics),
+        });
+        if let Some(Summary { added, changed, removed, at_restart, .. }) = &self.summary {
+            let names = [("added", added), ("changed", changed), ("removed", removed)];
+            names.into_iter().for_each(|(how, names)| answer[how] = json!(names));
+            answer["at_restart"] = json!(at_restart);
+        }
+        Changed { done: self.result == Result::Applied, json: format!("{answer}\n") }
+    }
+}
+
+/// How reloads went so far.
+#[derive(Debug)]
+pub struct Reloads {
+    by_result: [AtomicU64; RESULTS.len()],
+    /// Seconds since 1970.
+    last_success: AtomicU64,
+}
+
+impl Reloads {
+    /// None yet, but the configuration of the start was a good one.
+    pub fn new() -> Reloads {
+        Reloads { by_result: Default::default(), last_success: AtomicU64::new(unix_seconds()) }
+    }
+
+    /// Counts one.
+    pub fn count(&self, result: Result) {
+        self.by_result[result as usize].fetch_add(1, Relaxed);
+        if result == Result::Applied {
+            self.last_success.store(unix_seconds(), Relaxed);
+        }
+    }
+}
+
+fn unix_seconds() -> u64 {
+    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs()
+}
+
+/// The numbers, to be registered without a prefix.
+#[derive(Debug)]
+pub struct Numbers(pub Arc<Reloads>);
+
+impl Collector for Numbers {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let help =
+            "Times that the configuration was read again; \"refused\": it was wrong; \"failed\": it could not be done";
+        let mut family = encoder.encode_descriptor("evenkeel_config_reloads", help, None, MetricType::Counter)?;
+        for (result, label) in RESULTS {
+            let n = self.0.by_result[result as usize].load(Relaxed);
+            ConstCounter::new(n).encode(family.encode_family(&[("result", label)])?)?;
+        }
+        let name = "evenkeel_config_last_success_timestamp_seconds";
+        let help = "When the configuration in use was read, seconds since 1970";
+        let family = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
+        ConstGauge::new(self.0.last_success.load(Relaxed)).encode(family)
+    }
+}

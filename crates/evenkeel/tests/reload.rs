@@ -1,0 +1,225 @@
+//! Does it change without loss? A process with everything that can change, and clients that must not notice.
+
+mod support;
+
+use rustix::process::Signal;
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::sync::atomic::Ordering::SeqCst;
+use support::streams::{Load, Streaming};
+use support::{Endpoint, Folder, Running, address, evenkeel, eventually, get, text};
+
+/// A file with an admin in both forms, one listener, and whatever else.
+struct Setup {
+    folder: Folder,
+    listen: String,
+    admin: String,
+}
+
+impl Setup {
+    fn new(name: &str) -> Setup {
+        Setup { folder: Folder::new(name), listen: address(), admin: address() }
+    }
+
+    fn socket(&self) -> String {
+        self.folder.0.join("admin.sock").display().to_string()
+    }
+
+    /// The text of a file that balances over these endpoints.
+    fn text(&self, endpoints: &[&str], more: &str) -> String {
+        format!(
+            "[admin]\nbind = 'unix:{}'\nhttp = {{ bind = '{}' }}\n[listener.web]\nbind = ['{}']\n\
+             [pool.web]\nendpoints = {endpoints:?}\n{more}\n",
+            self.socket(),
+            self.admin,
+            self.listen
+        )
+    }
+
+    fn write(&self, endpoints: &[&str], more: &str) -> String {
+        self.folder.file("evenkeel.toml", &self.text(endpoints, more))
+    }
+
+    fn body(&self) -> String {
+        get(&self.listen, "/").expect("an answer").1
+    }
+
+    #[track_caller]
+    fn has_metric(&self, line: &str) {
+        let (_, metrics) = get(&self.admin, "/metrics").expect("an answer");
+        assert!(metrics.lines().any(|l| l == line), "no {line} in {metrics}");
+    }
+}
+
+#[test]
+fn a_signal_a_command_and_a_bad_file_each_have_their_answer() {
+    let (a, b, setup) = (Endpoint::start("a"), Endpoint::start("b"), Setup::new("reload"));
+    let file = setup.write(&[&a.addr], "");
+    let running = Running::start(&["run", "-c", &file]);
+    assert_eq!(setup.body(), "a");
+
+    setup.write(&[&b.addr], "");
+    running.signal(Signal::HUP);
+    eventually("a reload", || running.said().contains("generation 1; changed: pool web").then_some(()));
+    assert_eq!(setup.body(), "b");
+
+    // Both ways to ask, for what is wrong too.
+    setup.write(&[&a.addr], "balance = 'rondom'");
+    let refused = evenkeel(&["reload", "--socket", &setup.socket()]);
+    assert_eq!(refused.status.code(), Some(78), "{}", text(&refused.stderr));
+    assert!(text(&refused.stderr).contains("unknown algorithm \"rondom\""), "{}", text(&refused.stderr));
+    assert!(running.said().contains("unknown algorithm"), "the log says it too");
+    let refused = evenkeel(&["reload", "-c", &file]);
+    assert_eq!(refused.status.code(), Some(78), "{}", text(&refused.stderr));
+    assert_eq!(setup.body(), "b");
+    setup.has_metric("evenkeel_config_reloads_total{result=\"refused\"} 1");
+
+    setup.write(&[&a.addr], "");
+    let done = evenkeel(&["reload", "-c", &file]);
+    assert_eq!((done.status.code(), text(&done.stdout)), (Some(0), "generation 2; changed: pool web\n".to_string()));
+    assert_eq!(setup.body(), "a");
+    setup.has_metric("evenkeel_config_reloads_total{result=\"applied\"} 2");
+    setup.has_metric("evenkeel_config_generation 2");
+    setup.has_metric("evenkeel_generations_draining 0");
+
+    let failed = setup.write(&[&a.addr], "[listener.no]\nbind = ['198.51.100.1:80']");
+    let failed = evenkeel(&["reload", "-c", &failed]);
+    assert_eq!(failed.status.code(), Some(1));
+    assert!(text(&failed.stderr).contains("this machine does not have that address"), "{}", text(&failed.stderr));
+    assert_eq!(setup.body(), "a");
+}
+
+#[test]
+fn whoever_cannot_be_asked_is_told_as_such() {
+    let folder = Folder::new("nobody");
+    let socket = folder.0.join("no.sock").display().to_string();
+    let unreached = evenkeel(&["reload", "--socket", &socket]);
+    assert_eq!(unreached.status.code(), Some(1));
+    assert!(text(&unreached.stderr).contains("cannot ask at"), "{}", text(&unreached.stderr));
+    let file =
+        folder.file("e.toml", "[listener.web]\nbind = ['127.0.0.1:1']\n[pool.web]\nendpoints = ['127.0.0.1:2']\n");
+    let unreached = evenkeel(&["reload", "-c", &file]);
+    assert_eq!(unreached.status.code(), Some(1));
+    assert!(text(&unreached.stderr).contains("add [admin] with bind"), "{}", text(&unreached.stderr));
+}
+
+#[test]
+fn changes_are_not_made_over_tcp() {
+    let (a, setup) = (Endpoint::start("a"), Setup::new("tcp"));
+    let _running = Running::start(&["run", "-c", &setup.write(&[&a.addr], "")]);
+    let mut stream = std::net::TcpStream::connect(&setup.admin).expect("it listens");
+    let post = b"POST /v1/reload HTTP/1.1\r\nhost: a\r\nconnection: close\r\ncontent-length: 0\r\n\r\n";
+    std::io::Write::write_all(&mut stream, post).expect("it reads");
+    let answer = std::io::read_to_string(stream).expect("an answer");
+    assert!(answer.starts_with("HTTP/1.1 403 "), "{answer}");
+}
+
+#[test]
+fn a_watched_file_is_read_however_it_changes() {
+    let (a, b, setup) = (Endpoint::start("a"), Endpoint::start("b"), Setup::new("watch"));
+    let watch = "[runtime]\nwatch = true\n[include]\nfiles = ['conf.d/*.toml']";
+    let more = |time: &str| format!("[pool.web]\ntimeouts = {{ idle = '{time}' }}\n");
+    let conf_d = setup.folder.0.join("conf.d");
+    fs::create_dir(&conf_d).expect("a folder");
+    let file = setup.write(&[&a.addr], watch);
+    let running = Running::start(&["run", "-c", &file]);
+    let mut generation = 0;
+    let mut next = |what: &str| {
+        generation += 1;
+        let said = format!("generation {generation};");
+        eventually(what, || running.said().contains(&said).then_some(()));
+    };
+
+    setup.write(&[&b.addr], watch);
+    next("a file written over");
+    assert_eq!(setup.body(), "b");
+
+    let aside = setup.folder.file(".evenkeel.toml.swp", &setup.text(&[&a.addr], watch));
+    fs::rename(aside, &file).expect("it can be renamed");
+    next("a file renamed to it");
+    assert_eq!(setup.body(), "a");
+
+    fs::write(conf_d.join("other.toml"), more("1m")).expect("a file");
+    next("one more file in an included folder");
+    fs::write(conf_d.join("other.toml"), more("2m")).expect("a file");
+    next("an included file written over");
+    fs::remove_file(conf_d.join("other.toml")).expect("it is there");
+    next("an included file gone");
+
+    let real = setup.folder.0.join("real");
+    fs::create_dir(&real).expect("a folder");
+    fs::write(real.join("evenkeel.toml"), setup.text(&[&b.addr], watch)).expect("a file");
+    symlink("real/evenkeel.toml", setup.folder.0.join("link")).expect("a link");
+    fs::rename(setup.folder.0.join("link"), &file).expect("it can be renamed");
+    next("a link in its place");
+    assert_eq!(setup.body(), "b");
+    fs::write(real.join("evenkeel.toml"), setup.text(&[&a.addr], watch)).expect("a file");
+    next("the file behind the link");
+    assert_eq!(setup.body(), "a");
+
+    fs::write(real.join("evenkeel.toml"), "nonsense").expect("a file");
+    eventually("a refusal", || running.said().contains("stays as it was").then_some(()));
+    assert_eq!(setup.body(), "a");
+    fs::write(real.join("evenkeel.toml"), setup.text(&[&b.addr], "")).expect("a file");
+    next("a good file again");
+    assert_eq!(setup.body(), "b");
+}
+
+#[test]
+fn the_access_log_follows_a_rename_and_a_change() {
+    let (a, setup) = (Endpoint::start("a"), Setup::new("logs"));
+    let path = |name: &str| setup.folder.0.join(name);
+    let logged = |name: &str| fs::read_to_string(path(name)).unwrap_or_default().lines().count();
+    let log = |name: &str| format!("[telemetry]\naccess_log = {{ path = '{}' }}", path(name).display());
+    let running = Running::start(&["run", "-c", &setup.write(&[&a.addr], &log("first"))]);
+    setup.body();
+    eventually("a line", || (logged("first") == 1).then_some(()));
+    fs::rename(path("first"), path("moved")).expect("it can be renamed");
+    running.signal(Signal::USR1);
+    eventually("a new file", || path("first").exists().then_some(()));
+    setup.body();
+    eventually("a line in the new file", || (logged("first") == 1).then_some(()));
+    setup.write(&[&a.addr], &log("second"));
+    running.signal(Signal::HUP);
+    eventually("a reload", || running.said().contains("generation 1; changed: telemetry").then_some(()));
+    setup.body();
+    eventually("a line in the other file", || (logged("second") == 1).then_some(()));
+    assert_eq!((logged("moved"), logged("first")), (1, 1));
+}
+
+#[test]
+fn a_hundred_reloads_under_load_lose_nothing() {
+    let (streaming, other, setup) = (Streaming::start(), Endpoint::start("other"), Setup::new("hundred"));
+    let another = address();
+    // Each changes something else: another pool with its route, its algorithm, a listener, a weight of the very pool that
+    // is in use, and a second endpoint of it.
+    let plans: [String; 5] = [
+        String::new(),
+        format!(
+            "[pool.other]\nendpoints = ['{}']\n[[route]]\nname = 'other'\nmatch = {{ path = '/other' }}\npool = 'other'\n[[route]]\nname = 'rest'\npool = 'web'",
+            other.addr
+        ),
+        "balance = 'leastconn'".to_string(),
+        format!("[listener.another]\nbind = ['{another}']"),
+        "limits = { idle_per_endpoint = 7 }\ntimeouts = { idle = '1m' }".to_string(),
+    ];
+    let file = setup.write(&[&streaming.addr], "");
+    let running = Running::start(&["run", "-c", &file]);
+    let load = Load::start(&setup.listen);
+    for round in 1..=100 {
+        setup.write(&[&streaming.addr], &plans[round % plans.len()]);
+        let before = load.passed.load(SeqCst);
+        running.signal(Signal::HUP);
+        let said = format!("generation {round};");
+        eventually("a reload", || running.said().contains(&said).then_some(()));
+        eventually("something came through", || (load.passed.load(SeqCst) >= before + 5).then_some(()));
+    }
+    let passed = load.passed.load(SeqCst);
+    let wrong = load.end();
+    assert!(wrong.is_empty(), "after {passed} requests and pieces: {wrong:?}\n{}", running.said());
+    // A stream may last longer than the plan that it began with; nothing else may.
+    eventually("the end of earlier generations", || {
+        let (_, metrics) = get(&setup.admin, "/metrics").expect("an answer");
+        metrics.lines().any(|l| l == "evenkeel_generations_draining 0").then_some(())
+    });
+}
