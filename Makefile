@@ -5,7 +5,7 @@ LAB ?=
 # Seconds for each target of `make fuzz`.
 FUZZ_SECONDS ?= 600
 
-.PHONY: help setup demo test bench lint fuzz
+.PHONY: help setup demo test loom bench lint fuzz
 
 help: ## Lists what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-6s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -18,6 +18,10 @@ demo: setup ## Starts evenkeel in front of a few endpoints, to look at
 
 test: setup ## Runs every test, the rules of the house included
 	cargo test --workspace
+	$(MAKE) loom
+
+loom: setup ## Checks what threads share in every order that the memory model allows
+	RUSTFLAGS="--cfg loom" cargo test --release --target-dir target/loom -p evenkeel-balance --test loom
 
 bench: setup ## Measures requests beside HAProxy and NGINX, and picks beside other crates
 	cargo build --release -p evenkeel -p evenkeel-lab

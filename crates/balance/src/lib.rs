@@ -10,8 +10,10 @@
 //! 5. [`balancer`]: one worker and one pool, the seam that shells call: `start` gives a [`Ticket`], `end` takes it.
 //! 6. [`pool`] and [`published`]: from the configured endpoints to the set that every worker sees.
 //! 7. [`health`], [`outlier`], [`slow_start`], [`concurrency`]: state machines of one endpoint; [`eligible`] folds them.
-//! 8. [`queue`], [`retry`], [`hedge`]: may a request wait, try again, or go twice?
-//! 9. [`explain`]: why this pick.
+//! 8. [`queue`], [`retry`], [`hedge`]: may a request wait, try again, or go twice? Under a [`budget`], after a
+//!    [`percentile`].
+//! 9. [`sticky`]: which endpoint does a session belong to?
+//! 10. [`explain`]: why this pick.
 //!
 //! ```
 //! use evenkeel_balance::{algorithms, EndpointSpec, Instant, Outcome, Params, Pool, Request, Seat};
@@ -32,6 +34,7 @@ pub mod algorithms;
 mod atomics;
 pub mod balancer;
 pub(crate) mod buckets;
+pub mod budget;
 pub mod concurrency;
 pub mod control;
 pub mod decay;
@@ -49,6 +52,7 @@ pub(crate) mod maglev_table;
 pub(crate) mod observed;
 pub mod outlier;
 pub mod params;
+pub mod percentile;
 pub mod picker;
 pub mod pool;
 pub(crate) mod probe_pool;
@@ -58,6 +62,7 @@ pub mod retry;
 pub mod rng;
 pub mod set;
 pub mod slow_start;
+pub mod sticky;
 pub mod time;
 
 pub use balancer::{Balancer, End, FailureKind, LoadReport, Outcome, Request, Ticket};

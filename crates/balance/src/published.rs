@@ -2,6 +2,7 @@
 //!
 //! The lock is taken when something was published, never per request.
 
+#[expect(clippy::disallowed_types, reason = "taken per publication, never per request")]
 use crate::atomics::Mutex;
 use crate::atomics::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, Weak};
@@ -13,7 +14,7 @@ pub struct Published<T>(Arc<Cell<T>>);
 #[derive(Debug)]
 struct Cell<T> {
     generation: AtomicU64,
-    #[expect(clippy::disallowed_types, reason = "taken per publication, never per request")]
+    #[expect(clippy::disallowed_types, reason = "as above")]
     state: Mutex<State<T>>,
 }
 

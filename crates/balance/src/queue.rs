@@ -15,6 +15,10 @@
 //!
 //! The second file of this crate with a lock: it is taken only where somebody waits.
 
+#[expect(
+    clippy::disallowed_types,
+    reason = "taken by those who wait and those who wake them, not without waiters"
+)]
 use crate::atomics::Mutex;
 use crate::atomics::atomic::{AtomicU32, Ordering::Relaxed, Ordering::SeqCst, fence};
 use std::collections::{BTreeMap, BTreeSet};
@@ -36,10 +40,7 @@ pub struct Settings {
 pub struct Queue {
     /// How many wait. Beside the lock, so that nobody locks while it is 0.
     waiting: AtomicU32,
-    #[expect(
-        clippy::disallowed_types,
-        reason = "taken by those who wait and those who wake them, never without waiters"
-    )]
+    #[expect(clippy::disallowed_types, reason = "as above")]
     state: Mutex<State>,
 }
 

@@ -55,7 +55,7 @@ impl World {
         pool.queue().set_max(max);
         pool.update(&[spec(0, 1)], Instant(0));
         let balancers = (0..workers).map(|worker| row.balancer(&pool, Seat { worker, workers }, seed)).collect();
-        let (rng, prompt) = (Rng::new(seed), seed % 2 == 0);
+        let (rng, prompt) = (Rng::new(seed), seed.is_multiple_of(2));
         let (running, waiters) = (Vec::new(), Vec::new());
         World { row: row.to_string(), seed, rng, pool, max, balancers, running, waiters, prompt }
     }
@@ -230,6 +230,33 @@ fn a_request_from_before_the_limit_wakes_when_it_ends() {
     workers[1].end(ticket, Outcome::Success, NOW);
 }
 
+#[test]
+fn what_was_offered_to_all_is_not_lost_with_the_last_who_leaves() {
+    let row = Row::named("first");
+    let mut pool = Pool::new(1);
+    pool.queue().set_max(2);
+    pool.update(&[spec(0, 1), spec(1, 1)]);
+    let mut balancer = row.balancer(&pool, Seat::default(), 1);
+    let [a, b] = [0, 1].map(|_| balancer.start(&Request::default(), NOW).expect("one place each"));
+    let tried = [a.slot()];
+    let front = Request { key: None, tried: &tried };
+    let bells = [0, 1].map(|_| Arc::new(Bell::default()));
+    let [mut first, mut second] = bells.clone().map(|bell| pool.queue().enter(Waker::from(bell)).expect("room"));
+    assert!(balancer.start_waited(&front, &mut first, NOW).is_err());
+    assert!(balancer.start_waited(&Request::default(), &mut second, NOW).is_err());
+    // The place at "a" is offered to the first, who has been there, and goes to the second, who leaves; but meanwhile
+    // there is one more at "b".
+    balancer.end(a, Outcome::Success, NOW);
+    assert!(balancer.start_waited(&front, &mut first, NOW).is_err());
+    assert!(bells[1].0.load(SeqCst));
+    pool.update(&[spec(0, 1), spec(1, 2)]);
+    bells[0].0.store(false, SeqCst);
+    drop(second);
+    assert!(bells[0].0.load(SeqCst));
+    let ticket = balancer.start_waited(&front, &mut first, NOW).expect("its turn");
+    [ticket, b].into_iter().for_each(|ticket| balancer.end(ticket, Outcome::Success, NOW));
+}
+
 /// Unparks the thread of a worker.
 struct Unpark(Thread, AtomicBool);
 
@@ -277,13 +304,12 @@ const EACH: u64 = 5;
 fn the_place_goes_round_the_threads_in_the_order_in_which_they_came() {
     for round in 0..ROUNDS {
         let (pool, mut workers) = shared(1, THREADS * EACH as u32, round);
-        let first = workers[0].start(&Request::default(), NOW).expect("the place is free");
-        // Whose turn it is to enter, then to be served. The place is given back when all are in.
+        // Given back when all are in the queue.
+        let mut place = workers[0].start(&Request::default(), NOW).ok();
         let (entered, served) = (AtomicU64::new(0), AtomicU64::new(0));
-        let first = std::sync::Mutex::new(Some((first, ())));
         std::thread::scope(|scope| {
             for (me, mut balancer) in (0u64..).zip(workers) {
-                let (entered, served, first) = (&entered, &served, &first);
+                let (entered, served, place) = (&entered, &served, place.take());
                 scope.spawn(move || {
                     let mut waiters = Vec::new();
                     for turn in 0..EACH {
@@ -297,12 +323,11 @@ fn the_place_goes_round_the_threads_in_the_order_in_which_they_came() {
                         waiters.push((waiting, wake));
                         entered.fetch_add(1, SeqCst);
                     }
-                    if me == 0 {
+                    if let Some(ticket) = place {
                         while entered.load(SeqCst) != EACH * u64::from(THREADS) {
                             std::thread::yield_now();
                         }
-                        let (first, ()) = first.lock().unwrap().take().expect("taken once");
-                        balancer.end(first, Outcome::Success, NOW);
+                        balancer.end(ticket, Outcome::Success, NOW);
                     }
                     while !waiters.is_empty() {
                         let Some(woken) = waiters.iter().position(|(_, wake)| wake.woken()) else {
