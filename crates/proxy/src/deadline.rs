@@ -126,6 +126,11 @@ impl Timer {
         self.wheel.tick.get().saturating_add(u64::try_from(ticks).unwrap_or(NEVER / 2)).saturating_add(1)
     }
 
+    /// Nanoseconds from now to a tick; `None` for one that never comes.
+    pub fn left_ns(&self, tick: u64) -> Option<u64> {
+        (tick != NEVER).then(|| tick.saturating_sub(self.wheel.tick.get()).saturating_mul(TICK.as_nanos() as u64))
+    }
+
     /// The deadline that was set last.
     #[inline]
     pub fn due(&self) -> u64 {

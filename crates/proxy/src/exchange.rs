@@ -1,34 +1,24 @@
 //! What happens to one request? Read, routed, picked for, sent, answered, counted: the walk that ARCHITECTURE.md tells.
 
 use crate::access_log;
+use crate::attempts::{self, Opened, Reply};
 use crate::buffer::Buf;
 use crate::client::Client;
 use crate::connection;
 use crate::end::{Cause, Phase};
-use crate::fault::Fault;
 use crate::hash_key;
 use crate::http1::chunked::{Keep, Taken};
 use crate::http1::request::{Forward, Room};
 use crate::http1::response::{Asked, Towards};
-use crate::http1::{Body, FIELDS_MAX, Reject, Request, Version};
+use crate::http1::{FIELDS_MAX, Reject, Request, Version};
 use crate::origin;
 use crate::outgoing::Outgoing;
-use crate::pick::{self, InFlight};
-use crate::proxy_protocol;
 use crate::record::Record;
 use crate::rules::Rules;
-use crate::stage;
-use crate::stats::{self, ErrorKind};
-use crate::stream::Stream;
-use crate::talk::{Answered, Talk, take_body, write_some};
-use crate::upstream::{self, Endpoint, WorkerPool};
-use evenkeel_balance::{Clock, FailureKind, Outcome, Slot};
-use evenkeel_config::plan::{ProxyVersion, RouteTimeouts};
-use std::cell::Cell;
-use std::io;
+use crate::stats;
+use crate::talk::take_body;
+use evenkeel_balance::Clock;
 use std::mem::MaybeUninit;
-use std::net::SocketAddr;
-use std::pin::pin;
 
 /// What clients speak with us.
 const SCHEME: &str = "http";
@@ -41,50 +31,6 @@ pub enum After {
     Close,
     /// It is closed once the client has read our last words.
     Linger,
-}
-
-/// A request that was read and routed.
-struct Opened<'r> {
-    pool: &'r WorkerPool,
-    key: Option<u64>,
-    towards: Towards,
-    /// Whether the client wants to send another request.
-    more_wanted: bool,
-    asked: Asked,
-    idempotent: bool,
-    /// Whether the endpoint's connection must not carry another request.
-    close: bool,
-    timeouts: RouteTimeouts,
-    /// The tick by which all must be over.
-    deadline: u64,
-    /// What of the body is still to come.
-    body: Body,
-    /// Bytes at the front of the buffer that go to the endpoint.
-    send: usize,
-}
-
-/// What we say in an endpoint's place.
-struct Reply {
-    status: u16,
-    why: String,
-    /// Seconds after which asking again makes sense.
-    retry_after: Option<u64>,
-}
-
-impl Reply {
-    fn new(status: u16, why: String) -> Reply {
-        Reply { status, why, retry_after: None }
-    }
-}
-
-/// How one endpoint did.
-enum Tried {
-    /// It answered, or began to.
-    Answered(Answered),
-    /// It could not be connected to: nothing of the request has left.
-    Unreachable(Reply),
-    /// It took the request and failed.
-    Failed(Fault, Option<Reply>),
 }
 
 /// Serves the request whose head is the first `head_len` bytes of `buf`. `last`: the connection closes afterwards.
@@ -102,7 +48,7 @@ pub async fn run(client: &Client<'_>, rules: &Rules, mut buf: Buf, head_len: usi
         }
     };
     let mut out = Outgoing::new(client.worker, buf, opened.send);
-    match send(client, &mut record, &mut opened, &mut out).await {
+    match attempts::send(client, &mut record, &mut opened, &mut out).await {
         Ok(answered) => {
             record.phase.set(Phase::Done);
             let whole = opened.body.is_done();
@@ -174,6 +120,7 @@ fn open<'r>(
     };
     let pool = &*rules.pools[route];
     let key = pool.key.as_ref().and_then(|key| hash_key::hash(key, &request, ip));
+    let (retries, session) = (&*rules.retries[route], pool.session(&request, worker));
     record.route = route;
     record.pool = Some(pool);
 
@@ -204,7 +151,21 @@ fn open<'r>(
     let timeouts = rules.plan.routes[route].timeouts;
     let deadline = timeouts.request.map_or(u64::MAX, |limit| client.timer.tick_after(limit));
     let send = new_len + kept;
-    Ok(Ok(Opened { pool, key, towards, more_wanted, asked, idempotent, close, timeouts, deadline, body, send }))
+    Ok(Ok(Opened {
+        pool,
+        retries,
+        key,
+        session,
+        towards,
+        more_wanted,
+        asked,
+        idempotent,
+        close,
+        timeouts,
+        deadline,
+        body,
+        send,
+    }))
 }
 
 #[cold]
@@ -212,168 +173,6 @@ fn too_many(client: &Client<'_>, seconds: u64) -> Reply {
     client.listener.stats.rate_limited.add(1);
     let why = "more requests than one address may send; try again later".to_string();
     Reply { status: 429, why, retry_after: Some(seconds) }
-}
-
-/// Finds an endpoint for the request. One that cannot be connected to is passed over for another, once.
-async fn send(
-    client: &Client<'_>,
-    record: &mut Record<'_>,
-    opened: &mut Opened<'_>,
-    out: &mut Outgoing<'_>,
-) -> Result<Answered, Option<Reply>> {
-    let pool = opened.pool;
-    let mut failed: Option<(Slot, Reply)> = None;
-    loop {
-        let tried = failed.as_ref().map(|(slot, _)| [*slot]);
-        let tried = tried.as_ref().map_or(&[][..], |slot| &slot[..]);
-        let ticket = match InFlight::start(&client.worker.clock, pool, opened.key, tried) {
-            Ok(ticket) => ticket,
-            Err(why) => {
-                record.blame(if failed.is_some() { Cause::Endpoint } else { Cause::Proxy });
-                let no_pick = || Reply::new(503, pick::no_pick_text(pool, why));
-                return Err(Some(failed.map_or_else(no_pick, |(_, reply)| reply)));
-            }
-        };
-        let slot = ticket.slot();
-        record.endpoint = Some(ticket.endpoint.clone());
-        record.tries += 1;
-        match at_endpoint(client, record, opened, out, ticket).await {
-            Tried::Answered(answered) => return Ok(answered),
-            Tried::Unreachable(reply) if failed.is_none() => {
-                pool.stats.retries.add(1);
-                failed = Some((slot, reply));
-            }
-            Tried::Unreachable(reply) => {
-                record.blame(Cause::Endpoint);
-                return Err(Some(reply));
-            }
-            Tried::Failed(fault, reply) => {
-                record.blame(fault.cause());
-                return Err(reply);
-            }
-        }
-    }
-}
-
-/// Sends the request to one endpoint. If the endpoint closed an idle connection just when it was used, a new one is
-/// opened, provided that asking twice does no harm.
-async fn at_endpoint(
-    client: &Client<'_>,
-    record: &Record<'_>,
-    opened: &mut Opened<'_>,
-    out: &mut Outgoing<'_>,
-    mut ticket: InFlight<'_>,
-) -> Tried {
-    let worker = client.worker;
-    let (pool, endpoint) = (opened.pool, ticket.endpoint.clone());
-    let mut idle = pool.take_idle(&endpoint, worker.clock.now());
-    loop {
-        record.phase.set(Phase::Connect);
-        let reused = idle.is_some();
-        let connect_by = client.timer.tick_after(opened.timeouts.connect).min(opened.deadline);
-        client.timer.set(connect_by);
-        let (stream, n) = match client.timer.limit(pin!(reach(client, record, pool, &endpoint, idle.take(), out))).await
-        {
-            Ok(Ok(reached)) => reached,
-            // It had closed the idle connection, and took nothing: a new one will do.
-            Ok(Err(_)) if reused => continue,
-            result => {
-                let (kind, status, why) = match result {
-                    Ok(Err(error)) => (ErrorKind::Connect, 502, error.to_string()),
-                    _ => (ErrorKind::Timeout, 504, "no connection in time".to_string()),
-                };
-                endpoint.stats.errors[kind as usize].add(1);
-                ticket.end(Outcome::failed(FailureKind::Connect));
-                let why = format!("pool \"{}\": cannot connect to endpoint {}: {why}", pool.name, endpoint.name);
-                return Tried::Unreachable(Reply::new(status, why));
-            }
-        };
-        out.advance(n);
-        record.phase.set(Phase::Head);
-        let again = reused && opened.idempotent && opened.body.is_done() && out.is_small();
-        let talk = Talk {
-            client,
-            record,
-            upstream: &stream,
-            asked: opened.asked,
-            towards: opened.towards,
-            timeouts: opened.timeouts,
-            deadline: opened.deadline,
-            client_due: Cell::new(0),
-        };
-        let fault = match talk.run(&mut ticket, &mut opened.body, out, again).await {
-            Err(Fault::NoResponse) if again && out.again() => continue,
-            Err(fault) => fault,
-            Ok(answered) => {
-                ticket.end(answered.outcome);
-                endpoint.stats.requests[stats::class(record.status.get())].add(1);
-                if answered.reusable && opened.body.is_done() && !opened.close {
-                    pool.keep_idle(&endpoint, stream, worker.clock.now());
-                }
-                return Tried::Answered(answered);
-            }
-        };
-        let phase = record.phase.get();
-        ticket.end(fault.outcome());
-        endpoint.stats.requests[stats::class(0)].add(1);
-        if let Some(kind) = fault.error_kind() {
-            endpoint.stats.errors[kind as usize].add(1);
-        }
-        // A response that has begun cannot be taken back: closing tells the client that it is not whole.
-        let begun = record.status.get() != 0 && phase == Phase::Data;
-        let reply = fault.reply().filter(|_| !begun);
-        let reply = reply.map(|(status, why)| match fault.error_kind() {
-            Some(_) => Reply::new(status, format!("pool \"{}\": endpoint {}: {why}", pool.name, endpoint.name)),
-            None => Reply::new(status, why),
-        });
-        return Tried::Failed(fault, reply);
-    }
-}
-
-/// A connection to the endpoint that has taken so many bytes of the request: the idle one, or a new one.
-async fn reach(
-    client: &Client<'_>,
-    record: &Record<'_>,
-    pool: &WorkerPool,
-    endpoint: &Endpoint,
-    idle: Option<Stream>,
-    out: &Outgoing<'_>,
-) -> io::Result<(Stream, usize)> {
-    if let Some(stream) = idle {
-        stage::after_others().await;
-        let n = write_some(&stream, out.unsent()).await?;
-        return Ok((stream, n));
-    }
-    let worker = client.worker;
-    let addr = endpoint.addr.ok_or_else(|| io::Error::other("its name does not resolve"))?;
-    endpoint.stats.connects.add(1);
-    let began = worker.clock.now();
-    let stream = upstream::dial(addr)?;
-    if let Some(version) = pool.announce.get() {
-        stream.write(&mut header(client, record, version), true).await?;
-    }
-    let n = write_some(&stream, out.unsent()).await?;
-    // The request has left: a failure here must not count as unreachable, or it would be sent to another endpoint too. The
-    // read that follows meets it again, and knows that.
-    let _ = stream.watch();
-    record.connect_ns.set(Some(worker.clock.read().since(began)));
-    Ok((stream, n))
-}
-
-/// The PROXY protocol header that tells an endpoint who the client is. Of a client behind a trusted proxy only the address
-/// is known: port 0.
-fn header(client: &Client<'_>, record: &Record<'_>, version: ProxyVersion) -> Buf {
-    let mut addresses = client.addresses();
-    if let (Some(ip), Some(addresses)) = (record.origin, &mut addresses) {
-        addresses.source = SocketAddr::new(ip, 0);
-    }
-    let mut header = client.worker.scratch();
-    proxy_protocol::write(version, addresses, &mut header);
-    let mut buf = Buf::take();
-    // A header is far shorter than a buffer.
-    buf.extend(&header);
-    client.worker.give_back(header);
-    buf
 }
 
 /// Answers in the endpoint's place. The connection is kept only if the request's end is known to be here.

@@ -3,6 +3,7 @@
 use crate::end::Cause;
 use crate::http1::Reject;
 use crate::stats::ErrorKind;
+use evenkeel_balance::retry::Failure;
 use evenkeel_balance::{FailureKind, Outcome};
 
 /// What ended a request early, once it was sent to an endpoint.
@@ -22,13 +23,22 @@ pub enum Fault {
     TimedOut,
     /// The client did not.
     ClientSlow,
+    /// The endpoint answered with a status that is tried again.
+    Refused {
+        /// The status.
+        status: u16,
+        /// What the balancer is told of it.
+        outcome: Outcome,
+        /// Whether the connection can carry another request.
+        reusable: bool,
+    },
 }
 
 impl Fault {
     /// Who ended the request, as the log says it.
     pub fn cause(self) -> Cause {
         match self {
-            Fault::NoResponse | Fault::CutShort | Fault::Response(_) => Cause::Endpoint,
+            Fault::NoResponse | Fault::CutShort | Fault::Response(_) | Fault::Refused { .. } => Cause::Endpoint,
             Fault::Request(_) => Cause::Proxy,
             Fault::ClientGone => Cause::Client,
             Fault::ClientSlow => Cause::ClientSlow,
@@ -42,16 +52,38 @@ impl Fault {
             Fault::NoResponse | Fault::CutShort => Some(ErrorKind::Reset),
             Fault::Response(_) => Some(ErrorKind::Protocol),
             Fault::TimedOut => Some(ErrorKind::Timeout),
-            Fault::ClientSlow | Fault::Request(_) | Fault::ClientGone => None,
+            Fault::ClientSlow | Fault::Request(_) | Fault::ClientGone | Fault::Refused { .. } => None,
         }
     }
 
     /// What the balancer is told.
     pub fn outcome(self) -> Outcome {
-        match self.error_kind() {
-            Some(_) => Outcome::failed(FailureKind::Gateway),
-            None => Outcome::Cancelled,
+        match (self, self.error_kind()) {
+            (Fault::Refused { outcome, .. }, _) => outcome,
+            (_, Some(_)) => Outcome::failed(FailureKind::Gateway),
+            (_, None) => Outcome::Cancelled,
         }
+    }
+
+    /// What could be tried again.
+    pub fn failure(self) -> Option<Failure> {
+        match self {
+            // Nothing of a head was passed on, so a part of one is as good as none.
+            Fault::NoResponse | Fault::CutShort => Some(Failure::Reset),
+            Fault::TimedOut => Some(Failure::Timeout),
+            Fault::Refused { status, .. } => Some(Failure::Status(status)),
+            Fault::Response(_) | Fault::Request(_) | Fault::ClientGone | Fault::ClientSlow => None,
+        }
+    }
+
+    /// The status of the endpoint's response, 0 if there was none.
+    pub fn status(self) -> u16 {
+        if let Fault::Refused { status, .. } = self { status } else { 0 }
+    }
+
+    /// Whether the endpoint is to be named.
+    pub fn is_of_endpoint(self) -> bool {
+        matches!(self.cause(), Cause::Endpoint | Cause::EndpointSlow)
     }
 
     /// What the client is told, if no response has begun; `None`: nobody is there to be told.
@@ -63,6 +95,7 @@ impl Fault {
             Fault::Request(reject) => Some((reject.status(), reject.to_string())),
             Fault::ClientSlow => Some((408, "the request's body did not come in time".into())),
             Fault::TimedOut => Some((504, "did not answer in time".into())),
+            Fault::Refused { status, .. } => Some((status, format!("answered {status}"))),
             Fault::ClientGone => None,
         }
     }

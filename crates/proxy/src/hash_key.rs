@@ -24,7 +24,7 @@ pub fn hash(key: &HashKey, request: &Request<'_, '_>, client: IpAddr) -> Option<
 }
 
 /// The value of a cookie (RFC 6265 section 4.2).
-fn cookie<'b>(field: &'b [u8], name: &[u8]) -> Option<&'b [u8]> {
+pub fn cookie<'b>(field: &'b [u8], name: &[u8]) -> Option<&'b [u8]> {
     let pairs = field.split(|&b| b == b';').map(<[u8]>::trim_ascii);
     pairs.filter_map(|pair| pair.strip_prefix(name)).find_map(|rest| rest.strip_prefix(b"="))
 }

@@ -3,9 +3,11 @@
 
 use crate::accept;
 use crate::parts::{ListenerParts, Parts, PoolParts};
+use crate::retries::Retries;
 use crate::rules::{Listener, Rules};
 use crate::upstream::{Endpoint, Endpoints, WorkerPool};
 use crate::worker::Worker;
+use evenkeel_balance::Clock;
 use std::cell::{Cell, RefCell};
 use std::rc::{Rc, Weak};
 use std::time::Duration;
@@ -15,12 +17,13 @@ use std::time::Duration;
 pub struct Installed {
     pub listeners: Vec<Rc<Listener>>,
     pub pools: Vec<Rc<WorkerPool>>,
+    pub retries: Vec<Rc<Retries>>,
     pub accepting: Vec<accept::Accepting>,
 }
 
 /// Takes up a plan. Everything in one go, so that no request sees half of it.
 pub fn install(worker: &Rc<Worker>, parts: Parts) {
-    let Parts { plan, listeners, pools, pool_of_route, sockets, log, generation, done } = parts;
+    let Parts { plan, workers, listeners, pools, pool_of_route, sockets, log, generation, done } = parts;
     let mut installed = worker.installed.borrow_mut();
     let before = std::mem::take(&mut *installed);
     if let Some(log) = log {
@@ -28,6 +31,12 @@ pub fn install(worker: &Rc<Worker>, parts: Parts) {
     }
     let pools: Vec<_> = pools.into_iter().map(|parts| pool(parts, &before.pools)).collect();
     let of_route: Vec<_> = pool_of_route.iter().map(|&pool| pools[pool].clone()).collect();
+    let now = worker.clock.now();
+    let retries = plan.routes.iter().map(|route| match before.retries.iter().find(|old| old.is_of(route)) {
+        Some(stays) => stays.clone(),
+        None => Rc::new(Retries::new(route, worker.index, workers, now)),
+    });
+    let retries: Vec<_> = retries.collect();
     let listener = |parts: ListenerParts| {
         let ListenerParts { name, router, limits, timeouts, edge, requests_max, connections_max, open, stats, routes } =
             parts;
@@ -41,6 +50,7 @@ pub fn install(worker: &Rc<Worker>, parts: Parts) {
             requests_max,
             connections_max,
             pools,
+            retries: retries.clone(),
             stats: routes,
             _generation: generation,
         };
@@ -73,12 +83,13 @@ pub fn install(worker: &Rc<Worker>, parts: Parts) {
     if !gone.is_empty() {
         drain(worker, gone, plan.runtime.drain_timeout);
     }
-    *installed = Installed { listeners, pools, accepting: stay };
+    *installed = Installed { listeners, pools, retries, accepting: stay };
     drop(done);
 }
 
 fn pool(parts: PoolParts, before: &[Rc<WorkerPool>]) -> Rc<WorkerPool> {
-    let PoolParts { name, balancer, endpoints, key, limits, idle_time, announce, stats, control } = parts;
+    let PoolParts { name, balancer, endpoints, key, limits, idle_time, announce, queue_time, sticky, stats, control } =
+        parts;
     let before = before.iter().find(|old| old.name == name);
     let table = before.map_or_else(|| Rc::new(Endpoints::default()), |old| old.endpoints.clone());
     let endpoints = endpoints.into_iter().map(|(slot, e)| (slot, Endpoint::new(e.name, e.addr, e.stats)));
@@ -88,6 +99,8 @@ fn pool(parts: PoolParts, before: &[Rc<WorkerPool>]) -> Rc<WorkerPool> {
             stays.limits.set(limits);
             stays.idle_time.set(idle_time);
             stays.announce.set(announce);
+            stays.queue_time.set(queue_time);
+            stays.sticky.replace(sticky);
             stays.clone()
         }
         (Some(balancer), _) => Rc::new(WorkerPool {
@@ -98,6 +111,8 @@ fn pool(parts: PoolParts, before: &[Rc<WorkerPool>]) -> Rc<WorkerPool> {
             limits: Cell::new(limits),
             idle_time: Cell::new(idle_time),
             announce: Cell::new(announce),
+            queue_time: Cell::new(queue_time),
+            sticky: RefCell::new(sticky),
             control,
             stats,
         }),

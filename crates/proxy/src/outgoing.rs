@@ -36,7 +36,17 @@ impl<'w> Outgoing<'w> {
         self.sent += n;
     }
 
-    /// Whether [`keep`](Self::keep) can keep it.
+    /// Whether nothing of it has left on the current connection.
+    pub fn is_whole(&self) -> bool {
+        self.len > 0 && self.sent == 0
+    }
+
+    /// The request itself, if it was kept when its bytes were let go of.
+    pub fn kept(&self) -> &[u8] {
+        &self.kept
+    }
+
+    /// Whether a copy of it may be kept.
     pub fn is_small(&self) -> bool {
         self.len <= REPLAY_MAX
     }
@@ -45,7 +55,7 @@ impl<'w> Outgoing<'w> {
     /// buffer, and the few in use stay in the cache.
     #[inline]
     pub fn let_go(&mut self, again: bool) {
-        if again {
+        if again && self.len > 0 {
             self.kept = self.worker.scratch();
             self.kept.extend_from_slice(&self.buf.filled()[..self.len]);
         }

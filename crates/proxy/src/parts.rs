@@ -6,6 +6,7 @@ use crate::control::Control;
 use crate::edge::Edge;
 use crate::http1::Limits;
 use crate::route::Router;
+use crate::session::Sticky;
 use crate::stats::{EndpointStats, ListenerStats, PoolStats, RouteStats};
 use evenkeel_balance::{Balancer, Slot};
 use evenkeel_config::Plan;
@@ -24,6 +25,8 @@ pub type ListenFd = Arc<OwnedFd>;
 pub struct Parts {
     /// The plan itself.
     pub plan: Arc<Plan>,
+    /// How many there are.
+    pub workers: usize,
     /// By listener, in the order of the plan.
     pub listeners: Vec<ListenerParts>,
     /// By pool, in the order of the plan.
@@ -71,6 +74,9 @@ pub struct PoolParts {
     pub idle_time: Duration,
     /// The header that endpoints get first on each connection.
     pub announce: Option<ProxyVersion>,
+    /// How long a request may wait for a place.
+    pub queue_time: Duration,
+    pub sticky: Option<Arc<Sticky>>,
     pub stats: Arc<PoolStats>,
     /// Whom to tell when requests decide something about an endpoint.
     pub control: Control,

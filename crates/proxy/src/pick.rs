@@ -1,10 +1,18 @@
 //! Which endpoint, and who gives its place back? The guard that owns a ticket while a request runs.
 
+use crate::attempts::Reply;
+use crate::client::Client;
 use crate::clock::CachedClock;
+use crate::deadline::Elapsed;
+use crate::end::Cause;
 use crate::upstream::{Endpoint, WorkerPool};
+use evenkeel_balance::queue::{Full, Waiting};
 use evenkeel_balance::{Clock, Exclusion, Instant, NoPick, Outcome, Request, Slot, Ticket};
 use std::fmt::Write;
+use std::future::poll_fn;
+use std::pin::pin;
 use std::rc::Rc;
+use std::task::Poll;
 
 /// A request in flight at an endpoint. Dropped without [`end`](Self::end), it counts as cancelled: its client went
 /// away, and the future that served it with it.
@@ -14,6 +22,7 @@ pub struct InFlight<'r> {
     /// The endpoint, held as its pool may let go of it meanwhile.
     pub endpoint: Rc<Endpoint>,
     ticket: Option<Ticket>,
+    answered: Option<Instant>,
 }
 
 impl<'r> InFlight<'r> {
@@ -29,9 +38,23 @@ impl<'r> InFlight<'r> {
         tried: &[Slot],
     ) -> Result<InFlight<'r>, NoPick> {
         let ticket = pool.balancer.borrow_mut().start(&Request { key, tried }, clock.now())?;
+        Ok(InFlight::new(clock, pool, ticket))
+    }
+
+    /// At this endpoint.
+    ///
+    /// # Errors
+    /// It is not eligible, or has no room.
+    pub fn start_at(clock: &'r CachedClock, pool: &'r WorkerPool, slot: Slot) -> Result<InFlight<'r>, NoPick> {
+        let ticket = pool.balancer.borrow_mut().start_at(slot, clock.now())?;
+        Ok(InFlight::new(clock, pool, ticket))
+    }
+
+    #[inline]
+    fn new(clock: &'r CachedClock, pool: &'r WorkerPool, ticket: Ticket) -> InFlight<'r> {
         let endpoint = pool.endpoints.at(ticket.slot());
         endpoint.stats.active.add(1);
-        Ok(InFlight { clock, pool, endpoint, ticket: Some(ticket) })
+        InFlight { clock, pool, endpoint, ticket: Some(ticket), answered: None }
     }
 
     /// Which endpoint it is at. There is a ticket until the guard is gone.
@@ -43,9 +66,21 @@ impl<'r> InFlight<'r> {
     /// The first byte of the response came.
     #[inline]
     pub fn answered(&mut self, now: Instant) {
+        self.answered = Some(now);
         if let Some(ticket) = &mut self.ticket {
             ticket.answered(now);
         }
+    }
+
+    /// When it was picked.
+    #[inline]
+    pub fn began(&self) -> Instant {
+        self.ticket.as_ref().expect("as above").began()
+    }
+
+    /// Until the first byte of the response, or until now where there is none yet.
+    pub fn latency_ns(&self) -> u64 {
+        self.answered.unwrap_or_else(|| self.clock.now()).since(self.began())
     }
 
     /// Gives the place back.
@@ -71,9 +106,84 @@ impl Drop for InFlight<'_> {
     }
 }
 
+/// Why a request has no place at any endpoint.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NoPlace {
+    /// There is none to wait for.
+    Pick(NoPick),
+    /// As many wait already as may; for this.
+    QueueFull(NoPick),
+    /// It waited as long as it may; for this.
+    Waited(NoPick),
+    /// Its client went away.
+    ClientGone,
+}
+
+impl NoPlace {
+    /// Who ended the request.
+    pub fn cause(self) -> Cause {
+        if self == NoPlace::ClientGone { Cause::Client } else { Cause::Proxy }
+    }
+
+    /// What the client is told, if it is there.
+    #[cold]
+    pub fn reply(self, pool: &WorkerPool) -> Option<Reply> {
+        let why = match self {
+            NoPlace::Pick(why) => no_pick_text(pool, why),
+            NoPlace::QueueFull(why) => {
+                pool.stats.queue_rejected[0].add(1);
+                format!("{}; the queue is full", no_pick_text(pool, why))
+            }
+            NoPlace::Waited(why) => {
+                pool.stats.queue_rejected[1].add(1);
+                format!("{}; none became free in time", no_pick_text(pool, why))
+            }
+            NoPlace::ClientGone => return None,
+        };
+        Some(Reply::new(503, why))
+    }
+}
+
+/// Waits in the pool's queue until there is a place. `why` there was none.
+///
+/// # Errors
+/// It may not wait, or not for so long; or its client went away.
+pub async fn wait<'r>(
+    client: &'r Client<'_>,
+    pool: &'r WorkerPool,
+    request: &Request<'_>,
+    why: NoPick,
+    deadline: u64,
+) -> Result<InFlight<'r>, NoPlace> {
+    let (clock, timer) = (&client.worker.clock, &client.timer);
+    let mut waiting: Option<Waiting> = None;
+    timer.set(timer.tick_after(pool.queue_time.get()).min(deadline));
+    let mut trying = pin!(poll_fn(|cx| {
+        let mut balancer = pool.balancer.borrow_mut();
+        match &mut waiting {
+            Some(waiting) => waiting.set_waker(cx.waker()),
+            None => match balancer.queue().enter(cx.waker().clone()) {
+                Ok(entered) => waiting = Some(entered),
+                Err(Full) => return Poll::Ready(Err(NoPlace::QueueFull(why))),
+            },
+        }
+        let waiting = waiting.as_mut().expect("it was entered above");
+        match balancer.start_waited(request, waiting, clock.now()) {
+            Ok(ticket) => return Poll::Ready(Ok(ticket)),
+            Err(why) if !why.may_wait() => return Poll::Ready(Err(NoPlace::Pick(why))),
+            Err(_) => {}
+        }
+        client.stream.poll_reset(cx).map(|()| Err(NoPlace::ClientGone))
+    }));
+    match timer.limit(trying.as_mut()).await {
+        Ok(got) => got.map(|ticket| InFlight::new(clock, pool, ticket)),
+        Err(Elapsed) => Err(NoPlace::Waited(why)),
+    }
+}
+
 /// The text of a 503: which pool, and why none of its endpoints.
 #[cold]
-pub fn no_pick_text(pool: &WorkerPool, why: NoPick) -> String {
+fn no_pick_text(pool: &WorkerPool, why: NoPick) -> String {
     pool.stats.no_pick[why as usize].add(1);
     let balancer = pool.balancer.borrow();
     let (set, excluded) = (balancer.set(), balancer.set().excluded());

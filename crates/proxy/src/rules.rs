@@ -3,6 +3,7 @@
 
 use crate::edge::Edge;
 use crate::http1::Limits;
+use crate::retries::Retries;
 use crate::route::{RouteId, Router};
 use crate::stats::{ListenerStats, RouteStats};
 use crate::upstream::WorkerPool;
@@ -46,6 +47,8 @@ pub struct Rules {
     pub connections_max: usize,
     /// By route: the pool that its requests go to.
     pub pools: Vec<Rc<WorkerPool>>,
+    /// By route: what its requests may try again.
+    pub retries: Vec<Rc<Retries>>,
     /// By route; the last is for requests that no route took.
     pub stats: Vec<Arc<RouteStats>>,
     /// Tells whoever counts generations that this one is still in use.

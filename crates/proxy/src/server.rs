@@ -11,6 +11,7 @@ use crate::parts::{ListenFd, ListenerParts, Parts, PoolParts};
 use crate::per_address::PerAddress;
 use crate::pools::{Pools, SharedPool};
 use crate::route::Router;
+use crate::session::Sticky;
 use crate::stats::WorkerStats;
 use crate::worker::{self, Command, Orders};
 use evenkeel_balance::Balancer;
@@ -24,6 +25,7 @@ use std::net::SocketAddr;
 use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Weak};
 use std::thread::JoinHandle;
+use std::time::Duration;
 use tokio::sync::{mpsc, watch};
 
 /// Why a plan could not be started.
@@ -35,6 +37,8 @@ pub enum StartError {
     AccessLog(LogTarget, io::Error),
     /// A pool's algorithm refuses its parameters.
     Balance(Arc<str>, evenkeel_balance::params::ParamError),
+    /// The key of a pool's sticky sessions cannot be had.
+    Sticky(Arc<str>, io::Error),
     /// A thread cannot be made.
     Thread(io::Error),
 }
@@ -49,6 +53,7 @@ impl fmt::Display for StartError {
                 write!(f, "access log: cannot open {}: {error}", path.display())
             }
             StartError::AccessLog(LogTarget::Stdout, error) => write!(f, "access log: {error}"),
+            StartError::Sticky(pool, error) => write!(f, "pool \"{pool}\": the key of its sticky sessions: {error}"),
             StartError::Balance(pool, error) => write!(f, "pool \"{pool}\": {error}"),
             StartError::Thread(error) => write!(f, "cannot start a worker: {error}"),
         }
@@ -58,7 +63,8 @@ impl fmt::Display for StartError {
 impl std::error::Error for StartError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
-            StartError::Listen(_, _, e) | StartError::AccessLog(_, e) | StartError::Thread(e) => Some(e),
+            StartError::Listen(_, _, e) | StartError::AccessLog(_, e) => Some(e),
+            StartError::Sticky(_, e) | StartError::Thread(e) => Some(e),
             StartError::Balance(_, e) => Some(e),
         }
     }
@@ -86,6 +92,8 @@ struct Prepared {
     pools: Pools,
     /// By pool: new balancers by worker, if it needs any.
     balancers: Vec<Option<Vec<Balancer>>>,
+    /// By pool: how clients find their endpoint again.
+    sticky: Vec<Option<Arc<Sticky>>>,
     /// The new access log, or none; `None` if that stays as it is.
     log: Option<Option<Writer>>,
 }
@@ -173,12 +181,17 @@ impl Server {
             balancers.push(made.map_err(|e| StartError::Balance(pool.name.clone(), e))?);
         }
         drop(there);
-        Ok(Prepared { sockets, pools, balancers, log })
+        let sticky = plan.pools.iter().map(|pool| {
+            let made = pool.sticky.as_ref().map(|sticky| Sticky::new(sticky, &pool.name).map(Arc::new)).transpose();
+            made.map_err(|error| StartError::Sticky(pool.name.clone(), error))
+        });
+        let sticky = sticky.collect::<Result<_, _>>()?;
+        Ok(Prepared { sockets, pools, balancers, sticky, log })
     }
 
     /// Does the rest: gives every worker its part, waits until all of them use it, and lets go of what was before.
     fn apply(&mut self, next: Arc<Generation>, prepared: Prepared) {
-        let Prepared { mut sockets, pools: new_pools, mut balancers, log } = prepared;
+        let Prepared { mut sockets, pools: new_pools, mut balancers, sticky, log } = prepared;
         let plan = &next.plan;
         let new: Vec<_> = new_pools.keys().cloned().collect();
         let mut shared_pools = self.control.pools();
@@ -214,6 +227,8 @@ impl Server {
                 limits: pool.limits,
                 idle_time: pool.timeouts.upstream_idle,
                 announce: pool.proxy_protocol,
+                queue_time: Duration::from_nanos(pool.queue.timeout_ns),
+                sticky: sticky[index].clone(),
                 stats: stats.pools[index].clone(),
                 control: (*self.control).clone(),
             });
@@ -223,6 +238,7 @@ impl Server {
             let mine = addresses.map(|(i, addr)| (addr, i, sockets.get_mut(&addr).and_then(Vec::pop)));
             let parts = Parts {
                 plan: plan.clone(),
+                workers: next.workers.len(),
                 listeners,
                 pools,
                 pool_of_route: pool_of_route.clone(),

@@ -201,9 +201,22 @@ pub struct PoolStats {
     pub connect: Histogram,
     /// Requests that no endpoint could be picked for: empty, all tried, all full, unchecked.
     pub no_pick: [Counter; 4],
-    /// Requests that went to another endpoint after a failed connect.
+    /// In the queue, for requests that waited.
+    pub queue_wait: Histogram,
+    /// Requests that waited in vain: the queue was full, its time was over.
+    pub queue_rejected: [Counter; QUEUE_REJECTED.len()],
+    /// Further tries.
     pub retries: Counter,
+    /// Failures that got no further try, by [`evenkeel_balance::retry::Stop`].
+    pub retries_refused: [Counter; 6],
+    /// Requests that a second endpoint was asked too.
+    pub hedges: Counter,
+    /// Those that the second one answered first.
+    pub hedges_won: Counter,
 }
+
+/// Why requests waited in vain, in the order of the counters.
+pub const QUEUE_REJECTED: [&str; 2] = ["full", "timeout"];
 
 impl PoolStats {
     fn new(bounds_ns: &Arc<[u64]>) -> PoolStats {
@@ -213,7 +226,12 @@ impl PoolStats {
             ttfb: histogram(),
             connect: histogram(),
             no_pick: Default::default(),
+            queue_wait: histogram(),
+            queue_rejected: Default::default(),
             retries: Counter::default(),
+            retries_refused: Default::default(),
+            hedges: Counter::default(),
+            hedges_won: Counter::default(),
         }
     }
 }

@@ -108,6 +108,14 @@ impl Stream {
         self.poll_io_write(cx, |fd| rustix::net::send(fd, bytes, flags))
     }
 
+    /// Waits until something can be read, without reading it: 0 at the end.
+    ///
+    /// # Errors
+    /// As `recv(2)`.
+    pub fn poll_peek(&self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
+        self.poll_io_read(cx, |fd| rustix::net::recv(fd, &mut [0u8; 1], RecvFlags::PEEK).map(|(n, _)| n))
+    }
+
     /// Does something that reads from the socket, as soon as it does not block.
     ///
     /// # Errors

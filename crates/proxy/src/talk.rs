@@ -14,10 +14,11 @@ use crate::outgoing::Outgoing;
 use crate::pace::Pace;
 use crate::pick::InFlight;
 use crate::record::Record;
+use crate::retries::Tries;
 use crate::splice::{self, Pipe, SPLICE_MIN, Side};
 use crate::stage;
 use crate::stream::Stream;
-use evenkeel_balance::{Clock, FailureKind, Outcome};
+use evenkeel_balance::{Clock, EndpointId, FailureKind, Outcome};
 use evenkeel_config::plan::RouteTimeouts;
 use std::cell::Cell;
 use std::future::{Future, poll_fn};
@@ -49,6 +50,10 @@ pub struct Talk<'t, 'c> {
     /// In how many directions the client is to send or to take something: if time runs out then, it is at fault. Else
     /// clients that read slowly could make endpoints look bad.
     pub client_due: Cell<u8>,
+    /// Its tries, if all of it can be sent again, and whether its method is idempotent.
+    pub tries: Option<(&'t Tries<'t>, bool)>,
+    /// A field for the client, with its line's end.
+    pub cookie: Option<&'t str>,
 }
 
 /// How an endpoint's answer leaves both connections.
@@ -238,7 +243,7 @@ impl Talk<'_, '_> {
                     },
                 }
             };
-            let ready = self.respond(&mut buf, head_len).map_err(Fault::Response)?;
+            let ready = self.respond(&mut buf, head_len)?;
             if !ready.interim {
                 return self.relay(ticket, buf, ready).await;
             }
@@ -254,10 +259,11 @@ impl Talk<'_, '_> {
     }
 
     /// Reads a response's head and puts the one for the client in its place.
-    fn respond(&self, buf: &mut Buf, head_len: usize) -> Result<Ready, Reject> {
+    fn respond(&self, buf: &mut Buf, head_len: usize) -> Result<Ready, Fault> {
         let worker = self.client.worker;
         let mut room: Room<'_> = [MaybeUninit::uninit(); FIELDS_MAX];
-        let response = Response::parse(&buf.filled()[..head_len], &mut room, self.asked, &RESPONSE_LIMITS)?;
+        let response = Response::parse(&buf.filled()[..head_len], &mut room, self.asked, &RESPONSE_LIMITS)
+            .map_err(Fault::Response)?;
         let until_close = response.body == Body::UntilClose;
         let strip = self.towards.version == Version::V10 && matches!(response.body, Body::Chunked(_));
         let keep = if strip { Keep::Content } else { Keep::Framed };
@@ -267,6 +273,12 @@ impl Talk<'_, '_> {
         let mut body = response.body.clone();
         let answered = Answered { reusable: response.keep_alive && !strip, keep_alive, outcome: outcome(&response) };
         if !interim {
+            if response.status >= 400 && self.refuses(response.status) {
+                let (status, outcome) = (response.status, answered.outcome);
+                let rest = take_body(buf, head_len, &mut body, Keep::Framed).map_err(Fault::Response)?;
+                let whole = body.is_done() && head_len + rest.used == buf.len();
+                return Err(Fault::Refused { status, outcome, reusable: answered.reusable && whole });
+            }
             self.record.status.set(response.status);
         }
         let mut new_len = head_len;
@@ -274,21 +286,34 @@ impl Talk<'_, '_> {
             buf.consume(head_len);
             return Ok(Ready { body, answered, interim, switch, keep, send: 0 });
         }
-        if !response.is_as_sent(towards) {
+        if !response.is_as_sent(towards) || self.cookie.is_some() && !interim {
             let mut head = worker.scratch();
-            response.write(towards, &mut head);
+            response.write(towards, self.cookie.filter(|_| !interim), &mut head);
             new_len = head.len();
             let fits = buf.replace_front(head_len, &head);
             worker.give_back(head);
             if !fits {
-                return Err(Reject::HeadTooLarge);
+                return Err(Fault::Response(Reject::HeadTooLarge));
             }
         }
         let mut send = new_len;
         if !interim && !switch {
-            send += take_body(buf, new_len, &mut body, keep)?.kept;
+            send += take_body(buf, new_len, &mut body, keep).map_err(Fault::Response)?.kept;
         }
         Ok(Ready { body, answered, interim, switch, keep, send })
+    }
+
+    /// Whether a response with this status is thrown away for another try.
+    #[cold]
+    fn refuses(&self, status: u16) -> bool {
+        let Some((tries, idempotent)) = self.tries else { return false };
+        let elsewhere = self.record.pool.is_some_and(|pool| {
+            let (balancer, tried) = (pool.balancer.borrow(), tries.tried.borrow());
+            let here = self.record.endpoint.as_ref().map(|e| EndpointId::of(&e.name));
+            balancer.set().members().iter().any(|m| Some(m.id) != here && !tried.contains(&m.slot))
+        });
+        let left_ns = self.client.timer.left_ns(self.deadline);
+        elsewhere && tries.refuses(status, idempotent, left_ns, self.client.worker.clock.now())
     }
 
     /// Sends the final response.

@@ -1,6 +1,7 @@
 //! How does a request reach an endpoint? Over a connection that is idle, or a new one.
 
 use crate::control::Control;
+use crate::session::Sticky;
 use crate::stats::{EndpointStats, PoolStats};
 use crate::stream::Stream;
 use evenkeel_balance::{Balancer, Instant, Slot};
@@ -31,6 +32,10 @@ pub struct WorkerPool {
     pub idle_time: Cell<Duration>,
     /// The header that tells endpoints, first on each connection, who the client is. Such connections serve one request.
     pub announce: Cell<Option<ProxyVersion>>,
+    /// How long a request may wait for a place.
+    pub queue_time: Cell<Duration>,
+    /// How clients find their endpoint again.
+    pub sticky: RefCell<Option<Arc<Sticky>>>,
     /// Its numbers.
     pub stats: Arc<PoolStats>,
     /// Told when requests decide something about an endpoint.

@@ -34,6 +34,8 @@ pub enum Command {
 /// What a worker keeps whatever the plan says, and what it has of the plan.
 pub struct Worker {
     pub installed: RefCell<Installed>,
+    /// Which of the workers.
+    pub index: usize,
     pub clock: CachedClock,
     pub wheel: Rc<Wheel>,
     pub log: RefCell<Option<Batch>>,
@@ -70,6 +72,7 @@ pub fn run(index: usize, base: std::time::Instant, orders: Orders) -> io::Result
 async fn serve(index: usize, base: std::time::Instant, mut orders: Orders) {
     let worker = Rc::new(Worker {
         installed: RefCell::default(),
+        index,
         clock: CachedClock::new(base),
         wheel: Wheel::new(),
         log: RefCell::default(),

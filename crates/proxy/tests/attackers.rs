@@ -12,6 +12,9 @@ use std::time::{Duration, Instant};
 use support::endpoint::{Conn, ok};
 use support::{Client, Endpoint, Proxy, SOON, noise, text, wait_until};
 
+/// For a pool: what an endpoint did shows, and is not mended.
+const ONE_TRY: &str = "retry = { attempts = 0 }";
+
 const GET: &str = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
 
 /// Answers `GET /ok`; else it does what the test wants.
@@ -254,7 +257,7 @@ fn an_endpoint_that_resets_at_any_point_is_a_502_or_a_cut() {
         }
         conn.reset_at_end();
     });
-    let proxy = Proxy::before(&[endpoint.addr]);
+    let proxy = Proxy::with(&[endpoint.addr], "", ONE_TRY, "");
     for cut in 0..response.len() {
         at.store(cut, order);
         let mut client = proxy.client();
@@ -307,7 +310,7 @@ fn an_endpoint_that_sends_garbage_is_a_502() {
         conn.finish_sending();
         conn.rest();
     });
-    let proxy = Proxy::before(&[endpoint.addr]);
+    let proxy = Proxy::with(&[endpoint.addr], "", ONE_TRY, "");
     for n in 0..60 {
         assert_eq!(proxy.client().get(&format!("/{}", n * 1024)).status(), 502);
     }

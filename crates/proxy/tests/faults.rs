@@ -10,6 +10,9 @@ use std::sync::mpsc::channel;
 use support::endpoint::ok;
 use support::{Endpoint, Proxy, SOON, text, wait_until};
 
+/// For a pool: what an endpoint did shows, and is not mended.
+const ONE_TRY: &str = "retry = { attempts = 0 }";
+
 const GET: &str = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
 const POST: &str = "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nhello";
 
@@ -217,7 +220,7 @@ fn a_malformed_response_is_a_502_and_its_connection_is_not_used_again() {
                 assert_eq!(conn.rest(), b"", "no other request");
             }
         });
-        let proxy = Proxy::before(&[endpoint.addr]);
+        let proxy = Proxy::with(&[endpoint.addr], "", ONE_TRY, "");
         let mut client = proxy.client();
         let refused = client.send(GET).response();
         assert_eq!(refused.status(), 502, "{response:.100}");

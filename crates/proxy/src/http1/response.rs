@@ -175,9 +175,9 @@ impl<'h, 'b> Response<'h, 'b> {
     }
 
     /// Appends the head that goes back to the client. Towards an HTTP/1.0 client, who knows
-    /// no transfer codings, a body in chunks loses its framing.
+    /// no transfer codings, a body in chunks loses its framing. `added`: a field of ours, with its line's end.
     #[inline]
-    pub fn write(&self, towards: Towards, out: &mut Vec<u8>) {
+    pub fn write(&self, towards: Towards, added: Option<&str>, out: &mut Vec<u8>) {
         let status = [self.status / 100, self.status / 10 % 10, self.status % 10].map(|d| b'0' + d as u8);
         out.extend_from_slice(b"HTTP/1.1 ");
         out.extend_from_slice(&status);
@@ -195,6 +195,9 @@ impl<'h, 'b> Response<'h, 'b> {
         }
         if self.framing != Stated::Chunked || towards.version == Version::V11 {
             self.framing.write(out);
+        }
+        if let Some(added) = added {
+            out.extend_from_slice(added.as_bytes());
         }
         let connection: &[u8] = match (self.status, towards.version, towards.keep_alive) {
             (101, ..) => b"Connection: upgrade\r\n\r\n",

@@ -152,7 +152,7 @@ impl Connection {
                 let response = Response::parse(head, &mut room, asked, &self.limits)?;
                 match response.is_as_sent(KEPT) {
                     true => out.extend_from_slice(head),
-                    false => response.write(KEPT, out),
+                    false => response.write(KEPT, None, out),
                 }
                 self.body = response.body.clone();
                 if response.is_interim() {

@@ -1,0 +1,208 @@
+//! How does one endpoint do with a request? Reached, sent to, listened to.
+
+use crate::attempts::{Opened, Reply};
+use crate::buffer::Buf;
+use crate::client::Client;
+use crate::end::{Cause, Phase};
+use crate::fault::Fault;
+use crate::hedge;
+use crate::outgoing::Outgoing;
+use crate::pick::InFlight;
+use crate::proxy_protocol;
+use crate::record::Record;
+use crate::retries::Tries;
+use crate::stage;
+use crate::stats::{self, ErrorKind};
+use crate::stream::Stream;
+use crate::talk::{Answered, Talk, write_some};
+use crate::upstream::{self, Endpoint, WorkerPool};
+use evenkeel_balance::retry::Failure;
+use evenkeel_balance::{Clock, FailureKind, Outcome};
+use evenkeel_config::plan::ProxyVersion;
+use std::cell::Cell;
+use std::io;
+use std::net::SocketAddr;
+use std::pin::pin;
+
+/// A try that failed.
+pub struct Failed {
+    /// Who ended it.
+    pub cause: Cause,
+    /// In which way, if another try could mend it.
+    pub failure: Option<Failure>,
+    /// What the client is told if there is no other try; `None` if nobody is to be told.
+    pub reply: Option<Reply>,
+}
+
+/// A request at an endpoint, on a connection.
+pub struct Lane<'r> {
+    pub ticket: InFlight<'r>,
+    pub stream: Stream,
+}
+
+/// Sends the request to one endpoint. If the endpoint closed an idle connection just when it was used, a new one is
+/// opened, provided that asking twice does no harm.
+///
+/// # Errors
+/// How it failed.
+pub async fn run<'r>(
+    client: &'r Client<'_>,
+    record: &mut Record<'_>,
+    opened: &mut Opened<'r>,
+    out: &mut Outgoing<'_>,
+    tries: &Tries<'r>,
+    mut ticket: InFlight<'r>,
+) -> Result<Answered, Failed> {
+    let worker = client.worker;
+    let pool = opened.pool;
+    let mut idle = pool.take_idle(&ticket.endpoint, worker.clock.now());
+    loop {
+        record.phase.set(Phase::Connect);
+        let reused = idle.is_some();
+        let connect_by = client.timer.tick_after(opened.timeouts.connect).min(opened.deadline);
+        client.timer.set(connect_by);
+        let idle = idle.take();
+        let reached = client.timer.limit(pin!(reach(client, record, pool, &ticket.endpoint, idle, out.unsent()))).await;
+        let (stream, n) = match reached {
+            Ok(Ok(reached)) => reached,
+            // It had closed the idle connection, and took nothing: a new one will do.
+            Ok(Err(_)) if reused => continue,
+            result => return Err(unreachable(pool, ticket, result.ok().and_then(Result::err))),
+        };
+        out.advance(n);
+        record.phase.set(Phase::Head);
+        let repeatable = opened.body.is_done() && out.is_small() && (opened.idempotent || tries.may_repeat());
+        let mut lane = Lane { ticket, stream };
+        if repeatable
+            && out.unsent().is_empty()
+            && let Some(delay_ns) = tries.hedge_after(client.timer.left_ns(opened.deadline))
+        {
+            out.let_go(true);
+            // Boxed, as only routes with hedging need room for it.
+            match Box::pin(hedge::race(client, record, opened, out.kept(), tries, lane, delay_ns)).await {
+                Ok(first) => lane = first,
+                Err((lane, fault)) => return Err(failed(record, pool, lane.ticket, fault)),
+            }
+        }
+        let cookie = opened.session.as_ref().and_then(|session| session.cookie_for(worker, &lane.ticket));
+        let talk = Talk {
+            client,
+            record,
+            upstream: &lane.stream,
+            asked: opened.asked,
+            towards: opened.towards,
+            timeouts: tries.timeouts(opened.timeouts),
+            deadline: opened.deadline,
+            client_due: Cell::new(0),
+            tries: repeatable.then_some((tries, opened.idempotent)),
+            cookie: cookie.as_deref(),
+        };
+        let talked = talk.run(&mut lane.ticket, &mut opened.body, out, repeatable).await;
+        let Lane { ticket: used, stream } = lane;
+        let answered = match talked {
+            Err(Fault::NoResponse) if reused && repeatable && opened.idempotent && out.again() => {
+                ticket = used;
+                continue;
+            }
+            Err(fault) => {
+                if let Fault::Refused { reusable: true, .. } = fault
+                    && !opened.close
+                {
+                    pool.keep_idle(&used.endpoint, stream, worker.clock.now());
+                }
+                return Err(failed(record, pool, used, fault));
+            }
+            Ok(answered) => answered,
+        };
+        let endpoint = used.endpoint.clone();
+        tries.on_answer(used.latency_ns(), worker.clock.now());
+        used.end(answered.outcome);
+        endpoint.stats.requests[stats::class(record.status.get())].add(1);
+        if answered.reusable && opened.body.is_done() && !opened.close {
+            pool.keep_idle(&endpoint, stream, worker.clock.now());
+        }
+        return Ok(answered);
+    }
+}
+
+/// An endpoint that could not be connected to; without an error, not in time.
+#[cold]
+pub fn unreachable(pool: &WorkerPool, ticket: InFlight<'_>, error: Option<io::Error>) -> Failed {
+    let (kind, status, why) = match error {
+        Some(error) => (ErrorKind::Connect, 502, error.to_string()),
+        None => (ErrorKind::Timeout, 504, "no connection in time".to_string()),
+    };
+    let endpoint = ticket.endpoint.clone();
+    endpoint.stats.errors[kind as usize].add(1);
+    ticket.end(Outcome::failed(FailureKind::Connect));
+    let why = format!("pool \"{}\": cannot connect to endpoint {}: {why}", pool.name, endpoint.name);
+    Failed { cause: Cause::Endpoint, failure: Some(Failure::Connect), reply: Some(Reply::new(status, why)) }
+}
+
+/// An endpoint that took the request and failed, or whose client did.
+#[cold]
+fn failed(record: &Record<'_>, pool: &WorkerPool, ticket: InFlight<'_>, fault: Fault) -> Failed {
+    // A response that has begun cannot be taken back: closing tells the client that it is not whole.
+    let begun = record.status.get() != 0 && record.phase.get() == Phase::Data;
+    let endpoint = ticket.endpoint.clone();
+    ticket.end(fault.outcome());
+    endpoint.stats.requests[stats::class(fault.status())].add(1);
+    if let Some(kind) = fault.error_kind() {
+        endpoint.stats.errors[kind as usize].add(1);
+    }
+    let reply = fault.reply().filter(|_| !begun);
+    let reply = reply.map(|(status, why)| match fault.is_of_endpoint() {
+        true => Reply::new(status, format!("pool \"{}\": endpoint {}: {why}", pool.name, endpoint.name)),
+        false => Reply::new(status, why),
+    });
+    Failed { cause: fault.cause(), failure: fault.failure().filter(|_| !begun), reply }
+}
+
+/// A connection to the endpoint that has taken so many of `bytes`: the idle one, or a new one.
+///
+/// # Errors
+/// It cannot be opened, or takes nothing.
+pub async fn reach(
+    client: &Client<'_>,
+    record: &Record<'_>,
+    pool: &WorkerPool,
+    endpoint: &Endpoint,
+    idle: Option<Stream>,
+    bytes: &[u8],
+) -> io::Result<(Stream, usize)> {
+    if let Some(stream) = idle {
+        stage::after_others().await;
+        let n = write_some(&stream, bytes).await?;
+        return Ok((stream, n));
+    }
+    let worker = client.worker;
+    let addr = endpoint.addr.ok_or_else(|| io::Error::other("its name does not resolve"))?;
+    endpoint.stats.connects.add(1);
+    let began = worker.clock.now();
+    let stream = upstream::dial(addr)?;
+    if let Some(version) = pool.announce.get() {
+        stream.write(&mut header(client, record, version), true).await?;
+    }
+    let n = write_some(&stream, bytes).await?;
+    // The request has left: a failure here must not count as unreachable, or it would be sent to another endpoint too. The
+    // read that follows meets it again, and knows that.
+    let _ = stream.watch();
+    record.connect_ns.set(Some(worker.clock.read().since(began)));
+    Ok((stream, n))
+}
+
+/// The PROXY protocol header that tells an endpoint who the client is. Of a client behind a trusted proxy only the address
+/// is known: port 0.
+fn header(client: &Client<'_>, record: &Record<'_>, version: ProxyVersion) -> Buf {
+    let mut addresses = client.addresses();
+    if let (Some(ip), Some(addresses)) = (record.origin, &mut addresses) {
+        addresses.source = SocketAddr::new(ip, 0);
+    }
+    let mut header = client.worker.scratch();
+    proxy_protocol::write(version, addresses, &mut header);
+    let mut buf = Buf::take();
+    // A header is far shorter than a buffer.
+    buf.extend(&header);
+    client.worker.give_back(header);
+    buf
+}

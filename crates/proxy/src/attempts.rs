@@ -1,0 +1,156 @@
+//! Which endpoints is a request sent to? One after another until one answers, as far as it may be tried again.
+
+use crate::attempt::{self, Failed};
+use crate::client::Client;
+use crate::end::{Cause, Phase};
+use crate::http1::Body;
+use crate::http1::response::{Asked, Towards};
+use crate::outgoing::Outgoing;
+use crate::pick::{self, InFlight, NoPlace};
+use crate::record::Record;
+use crate::retries::{Retries, Tries};
+use crate::session::Session;
+use crate::talk::Answered;
+use crate::upstream::WorkerPool;
+use evenkeel_balance::retry::Decision;
+use evenkeel_balance::{Clock, NoPick, Request, Slot};
+use evenkeel_config::plan::RouteTimeouts;
+use std::time::Duration;
+
+/// A request that was read and routed.
+pub struct Opened<'r> {
+    pub pool: &'r WorkerPool,
+    /// What its route may try again.
+    pub retries: &'r Retries,
+    pub key: Option<u64>,
+    /// Where its client was before, if it has to go there again.
+    pub session: Option<Session>,
+    pub towards: Towards,
+    /// Whether the client wants to send another request.
+    pub more_wanted: bool,
+    pub asked: Asked,
+    pub idempotent: bool,
+    /// Whether the endpoint's connection must not carry another request.
+    pub close: bool,
+    pub timeouts: RouteTimeouts,
+    /// The tick by which all must be over.
+    pub deadline: u64,
+    /// What of the body is still to come.
+    pub body: Body,
+    /// Bytes at the front of the buffer that go to the endpoint.
+    pub send: usize,
+}
+
+/// What we say in an endpoint's place.
+pub struct Reply {
+    pub status: u16,
+    pub why: String,
+    /// Seconds after which asking again makes sense.
+    pub retry_after: Option<u64>,
+}
+
+impl Reply {
+    pub fn new(status: u16, why: String) -> Reply {
+        Reply { status, why, retry_after: None }
+    }
+}
+
+/// Sends the request, and relays the response of the endpoint that answers.
+///
+/// # Errors
+/// What the client is to be told instead; `None` if there is nobody to be told, or a response had begun.
+pub async fn send<'r>(
+    client: &'r Client<'_>,
+    record: &mut Record<'_>,
+    opened: &mut Opened<'r>,
+    out: &mut Outgoing<'_>,
+) -> Result<Answered, Option<Reply>> {
+    let tries = Tries::begin(opened.retries, client.worker.clock.now());
+    let mut last: Option<Reply> = None;
+    loop {
+        let ticket = match place(client, record, opened, &tries).await {
+            Ok(ticket) => ticket,
+            Err(none) => {
+                record.blame(if last.is_some() { Cause::Endpoint } else { none.cause() });
+                return Err(last.or_else(|| none.reply(opened.pool)));
+            }
+        };
+        let slot = ticket.slot();
+        record.endpoint = Some(ticket.endpoint.clone());
+        record.tries += 1;
+        let failed = match attempt::run(client, record, opened, out, &tries, ticket).await {
+            Ok(answered) => return Ok(answered),
+            Err(failed) => failed,
+        };
+        match decide(client, opened, out, &tries, &failed) {
+            Some(Decision::Again { after_ns, .. }) => {
+                opened.pool.stats.retries.add(1);
+                tries.tried.borrow_mut().push(slot);
+                last = failed.reply;
+                if after_ns > 0 {
+                    tokio::time::sleep(Duration::from_nanos(after_ns)).await;
+                }
+            }
+            stop => {
+                if let Some(Decision::Stop(why)) = stop {
+                    opened.pool.stats.retries_refused[why as usize].add(1);
+                }
+                record.blame(failed.cause);
+                return Err(failed.reply);
+            }
+        }
+    }
+}
+
+/// Whether there is another try; `None` for what no retry mends.
+fn decide(
+    client: &Client<'_>,
+    opened: &Opened<'_>,
+    out: &mut Outgoing<'_>,
+    tries: &Tries<'_>,
+    failed: &Failed,
+) -> Option<Decision> {
+    let failure = failed.failure?;
+    // A status was decided about while its response was at hand.
+    if let Some(decision) = tries.take_decision() {
+        return Some(if out.again() { decision } else { Decision::Stop(evenkeel_balance::retry::Stop::BodyGone) });
+    }
+    let replayable = out.is_whole() || (opened.body.is_done() && out.again());
+    let left_ns = client.timer.left_ns(opened.deadline);
+    Some(tries.decide(failure, opened.idempotent, replayable, left_ns, client.worker.clock.now()))
+}
+
+/// A place at an endpoint: where the session was, or where the algorithm says, or the first that becomes free.
+async fn place<'r>(
+    client: &'r Client<'_>,
+    record: &Record<'_>,
+    opened: &Opened<'r>,
+    tries: &Tries<'_>,
+) -> Result<InFlight<'r>, NoPlace> {
+    let (pool, clock) = (opened.pool, &client.worker.clock);
+    if let Some(session) = opened.session.as_ref().filter(|_| record.tries == 0)
+        && let Some(ticket) = session.at(clock, pool)
+    {
+        return Ok(ticket);
+    }
+    let tried = tries.tried.borrow().clone();
+    let request = |tried: &[Slot]| InFlight::start(clock, pool, opened.key, tried);
+    let picked = match request(&tried) {
+        // After a pause one that failed may be well again, and is better than none.
+        Err(NoPick::AllTried) if tries.same_will_do() => request(&[]),
+        picked => picked,
+    };
+    match picked {
+        Err(why) if why.may_wait() => {
+            record.phase.set(Phase::Queue);
+            let request = Request { key: opened.key, tried: &tried };
+            let began = clock.now();
+            let got = pick::wait(client, pool, &request, why, opened.deadline).await;
+            let waited = clock.now().since(began);
+            record.queue_ns.set(record.queue_ns.get() + waited);
+            pool.stats.queue_wait.record(waited);
+            got
+        }
+        picked => picked.map_err(NoPlace::Pick),
+    }
+}
