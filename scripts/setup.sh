@@ -16,6 +16,8 @@ programs=(
     strace:strace        # counts syscalls
     haproxy:haproxy      # rivals, and NGINX serves as endpoint too
     nginx:nginx-light
+    node:nodejs          # endpoints that read requests in their own way
+    go:golang-go
 )
 
 # Debian keeps servers where a user's path does not look.

@@ -59,6 +59,15 @@ impl Head {
         self.fields.iter().filter(|line| !names.contains(&name_of(line))).cloned().collect()
     }
 
+    /// Whether the field of this name, of which there is one at most, has a value behind one space or none.
+    pub fn is_plain(&self, name: &str) -> bool {
+        let line = self.fields.iter().find(|line| name_of(line) == name);
+        line.is_some_and(|line| {
+            let (rest, value) = (&line[name.len()..], value_of(line));
+            !value.is_empty() && (rest == [b":", value].concat() || rest == [b": ", value].concat())
+        })
+    }
+
     /// The fields, but for a framing that is spelled oddly; and that framing, spelled plainly.
     pub fn plain_framing(&self) -> (Vec<Vec<u8>>, Option<Vec<u8>>) {
         let (mut fields, mut anew) = (self.fields.clone(), None);

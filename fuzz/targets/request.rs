@@ -63,7 +63,7 @@ fn check(request: &Request<'_, '_>, head: &Head) {
 
     let mut written = Vec::new();
     request.write(&FORWARD, &mut written);
-    let want = forwarded(request, head, &target, from_field, host);
+    let want = forwarded(request, head, &target, host);
     assert!(written == want, "written: {}\nnaive: {}", written.escape_ascii(), want.escape_ascii());
 
     let mut room: Room<'_> = [MaybeUninit::uninit(); FIELDS_MAX];
@@ -110,13 +110,7 @@ fn target(line: &[u8]) -> Target<'_> {
 }
 
 /// The head that must go on.
-fn forwarded(
-    request: &Request<'_, '_>,
-    head: &Head,
-    target: &Target<'_>,
-    from_field: Option<&[u8]>,
-    host: Option<&[u8]>,
-) -> Vec<u8> {
+fn forwarded(request: &Request<'_, '_>, head: &Head, target: &Target<'_>, host: Option<&[u8]>) -> Vec<u8> {
     let line = |name: &str, value: &[u8]| [name.as_bytes(), b": ", value].concat();
     let hop_by_hop = "connection keep-alive te proxy-connection forwarded x-forwarded-for x-forwarded-proto x-forwarded-host";
     let mut dropped: Vec<String> = hop_by_hop.split(' ').map(String::from).collect();
@@ -127,7 +121,8 @@ fn forwarded(
     if old || request.body == Body::EMPTY {
         dropped.push("expect".into());
     }
-    if from_field.is_none() {
+    let host_kept = head.is_plain("host");
+    if !host_kept {
         dropped.push("host".into());
     }
     let (plain, framing) = head.plain_framing();
@@ -144,7 +139,7 @@ fn forwarded(
         at += 1;
         naive::name_of(field) != "upgrade" || kept == Some(at - 1)
     });
-    if from_field.is_none() {
+    if !host_kept {
         fields.insert(0, line("Host", host.unwrap_or(FORWARD.host_if_none.as_bytes())));
     }
     fields.extend(framing);

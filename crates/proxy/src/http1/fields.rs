@@ -161,9 +161,7 @@ impl Framing {
             self.transfer_encoding(value)?;
             value == b"chunked"
         };
-        let behind = &head[place(head, field) + field.name.len()..];
-        let behind = behind.strip_prefix(b": ").or(behind.strip_prefix(b":")).unwrap_or(behind);
-        let plain = plain && behind.strip_prefix(value).is_some_and(|rest| rest.starts_with(b"\r"));
+        let plain = plain && is_plain(head, field);
         self.odd |= !plain;
         Ok(plain)
     }
@@ -240,6 +238,14 @@ impl Stated {
             Stated::Length(n) => out.extend_from_slice(format!("Content-Length: {n}\r\n").as_bytes()),
         }
     }
+}
+
+/// Whether a field is spelled as nobody can misread: its value behind at most one space, and nothing behind its value.
+#[inline]
+pub fn is_plain(head: &[u8], field: &Header<'_>) -> bool {
+    let behind = &head[place(head, field) + field.name.len()..];
+    let value = behind.strip_prefix(b": ").or(behind.strip_prefix(b":")).unwrap_or_default();
+    value.strip_prefix(field.value).is_some_and(|rest| rest.starts_with(b"\r"))
 }
 
 /// Where in its head a field begins.

@@ -106,8 +106,9 @@ impl<'h, 'b> Request<'h, 'b> {
                 Kind::Host if host.is_some() => return Err(Reject::HostRepeated),
                 Kind::Host => {
                     host = Some(field.value);
-                    // An empty one names nothing: one that does is written in its place.
-                    if field.value.is_empty() {
+                    // An empty one names nothing, and some readers refuse tabs: another is written in its place.
+                    self.host_kept = !field.value.is_empty() && fields::is_plain(self.head, field);
+                    if !self.host_kept {
                         self.dropped.set(i);
                     }
                 }
@@ -143,7 +144,6 @@ impl<'h, 'b> Request<'h, 'b> {
             None if self.version == Version::V11 => return Err(Reject::HostMissing),
             None => "",
         };
-        self.host_kept = !self.host.is_empty();
         let stated = framing.stated(self.version)?;
         self.framing = framing.odd(stated);
         self.body = match stated {
@@ -370,3 +370,7 @@ fn is_port(text: &[u8]) -> bool {
 #[cfg(test)]
 #[path = "request_tests.rs"]
 mod tests;
+
+#[cfg(test)]
+#[path = "framing_tests.rs"]
+mod framing_tests;

@@ -124,6 +124,7 @@ const TARGETS: &[Row] = &[
     row("9112 3.2", "GET / HTTP/1.1\r\nHost: a\r\nHost: a\r\n\r\n", Refuses(HostRepeated), "one reader takes the first, another the last"),
     row("9112 3.2", "GET / HTTP/1.1\r\nHost:\r\n\r\n", Passes(&["GET / HTTP/1.1\r\nHost: web\r\n\r\n"]), "empty is allowed and names nothing; the name of the pool goes on"),
     row("9112 3.2", "GET / HTTP/1.0\r\n\r\n", Passes(&["GET / HTTP/1.1\r\nHost: web\r\n\r\n"]), "HTTP/1.0 need not name one, HTTP/1.1 must"),
+    row("9110 5.5", "GET / HTTP/1.1\r\nA: b\r\nHost:\ta\r\n\r\n", Passes(&["GET / HTTP/1.1\r\nHost: a\r\nA: b\r\n\r\n"]), "allowed, and refused by some: spelled anew"),
     row("9110 7.2", "GET / HTTP/1.1\r\nHost: u@a\r\n\r\n", Refuses(HostMalformed), "a host and a port, nothing else"),
     row("9110 7.2", "GET / HTTP/1.1\r\nHost: a/b\r\n\r\n", Refuses(HostMalformed), "the same"),
     row("9110 7.2", "GET / HTTP/1.1\r\nHost: a b\r\n\r\n", Refuses(HostMalformed), "the same"),
