@@ -4,7 +4,11 @@
 
 #![forbid(unsafe_code)]
 
+mod balancers;
 mod child;
+mod client;
+mod clock;
+mod endpoint;
 mod error;
 mod experiments;
 mod http;
@@ -12,10 +16,12 @@ mod load;
 mod machine;
 mod origin;
 mod procfs;
+mod rng;
 mod scratch;
 mod stats;
 mod strace;
 mod table;
+mod wire;
 
 use clap::Command;
 use std::process::ExitCode;
@@ -30,10 +36,19 @@ fn main() -> ExitCode {
         let sub = Command::new(experiment.name).about(experiment.summary).long_about(experiment.docs);
         command = command.subcommand((experiment.args)(sub));
     }
+    // Not for people: experiments start endpoints by it.
+    command = command.subcommand(endpoint::arguments(Command::new("endpoint")).hide(true));
     let matches = command.get_matches();
     let (name, matches) = matches.subcommand().expect("clap requires a subcommand");
+    if name == "endpoint" {
+        return exit_code(endpoint::run(matches));
+    }
     let experiment = experiments::ALL.iter().find(|e| e.name == name).expect("clap knows only rows of the registry");
-    match child::watch_for_signals().and_then(|()| (experiment.run)(matches)) {
+    exit_code(child::watch_for_signals().and_then(|()| (experiment.run)(matches)))
+}
+
+fn exit_code(done: error::Result<()>) -> ExitCode {
+    match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("error: {error}");

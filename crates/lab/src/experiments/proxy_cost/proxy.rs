@@ -5,6 +5,7 @@ use super::case::Setup;
 use super::sink::Sink;
 use crate::child::{self, Child};
 use crate::error::{Error, Result};
+use crate::http;
 use crate::machine;
 use crate::origin;
 use crate::procfs;
@@ -117,7 +118,7 @@ impl Proxy {
                 let known: Vec<&str> = KINDS.iter().map(|kind| kind.name).collect();
                 Error::Wrong(format!("unknown proxy `{name}`; there are {}", known.join(", ")))
             })?;
-            let command = if kind.name == "evenkeel" { evenkeel_path(evenkeel)? } else { child::find(kind.program)? };
+            let command = if kind.name == "evenkeel" { child::find_evenkeel(evenkeel)? } else { child::find(kind.program)? };
             proxies.push(Proxy::new(kind.name, kind, vec![command])?);
             if let (true, Ok(other)) = (kind.name == "haproxy", env::var("HAPROXY_BIN")) {
                 let words: Vec<String> = other.split_ascii_whitespace().map(str::to_owned).collect();
@@ -148,7 +149,7 @@ impl Proxy {
         let said = folder.path().join("said");
         let command = (self.kind.arguments)(&self.command, folder.path(), &config);
         let process = Child::spawn(&self.name, &command, Some(core), &said)?;
-        origin::await_listening(&self.name, &process, port, &said)?;
+        origin::await_listening(&self.name, &process, http::local(port), &said)?;
         origin::verify(port).map_err(|error| Error::Refused(format!("{}: {error}", self.name)))?;
         let pids = if self.kind.forks { procfs::children_of(process.pid()) } else { vec![process.pid()] };
         if pids.is_empty() {
@@ -184,19 +185,6 @@ impl Running {
             None => std::fs::read(&self.log).map_or(0, |log| log.iter().filter(|&&byte| byte == b'\n').count() as u64),
         }
     }
-}
-
-fn evenkeel_path(given: Option<&Path>) -> Result<String> {
-    let beside = || env::current_exe().ok().map(|lab| lab.with_file_name("evenkeel"));
-    let path = given.map(Path::to_path_buf).or_else(beside).unwrap_or_default();
-    if path.is_file() {
-        return Ok(path.display().to_string());
-    }
-    Err(Error::Wrong(format!(
-        "there is no evenkeel at `{}`; build it with `cargo build --release`, give --evenkeel PATH, or leave it out by \
-         --proxies haproxy,nginx",
-        path.display()
-    )))
 }
 
 fn and(command: &[String], more: &[&str]) -> Vec<String> {
