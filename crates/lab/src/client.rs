@@ -40,21 +40,22 @@ fn closing(last: bool) -> &'static str {
     if last { "Connection: close\r\n" } else { "" }
 }
 
-/// Sends a request and reads the answer.
+/// Sends a request and reads the answer. Sets `begun` with the head of it, for those who do not wait for the end.
 ///
 /// # Errors
 /// If there is no whole head of an answer.
-pub async fn exchange(wire: &mut Wire, request: &[u8]) -> Result<Answer> {
+pub async fn exchange(wire: &mut Wire, request: &[u8], begun: &mut bool) -> Result<Answer> {
     wire.send(request).await?;
-    answer(wire).await
+    answer(wire, begun).await
 }
 
 /// Reads the answer to what was sent.
 ///
 /// # Errors
 /// If there is no whole head of an answer.
-pub async fn answer(wire: &mut Wire) -> Result<Answer> {
+pub async fn answer(wire: &mut Wire, begun: &mut bool) -> Result<Answer> {
     let head = wire.head().await?.ok_or(ErrorKind::UnexpectedEof)?;
+    *begun = true;
     let status = head.status().ok_or(ErrorKind::InvalidData)?;
     // Endpoints here always say the length, and so do error pages; without it the answer is not one of ours.
     let length = head.length().ok_or(ErrorKind::InvalidData)?;

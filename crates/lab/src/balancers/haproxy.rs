@@ -25,7 +25,7 @@ fn config(site: &Site) -> String {
     format!(
         "global
   nbthread 1
-  maxconn 20000
+  maxconn 9000
 defaults
   mode http
   timeout connect 500ms

@@ -167,7 +167,8 @@ impl Running {
                 Ok(_) => return Ok(()),
                 Err(error) if Instant::now() > deadline => {
                     let said = child::last_words(&self.folder.path().join("said"));
-                    let text = format!("{} with {} does not answer: {error}\n{said}", self.kind.name, self.config.display());
+                    let text =
+                        format!("{} with {} does not answer: {error}\n{said}", self.kind.name, self.config.display());
                     return Err(Error::Wrong(text));
                 }
                 Err(_) => child::pause(Duration::from_millis(50))?,
@@ -184,7 +185,8 @@ mod tests {
     fn a_changed_weight_changes_each_configuration_and_nothing_else_does() {
         let endpoints = [http::local(1001), http::local(1002)];
         for kind in KINDS {
-            let site = |weight| Site { folder: Path::new("folder"), port: 1, admin_port: 2, endpoints: &endpoints, weight };
+            let site =
+                |weight| Site { folder: Path::new("folder"), port: 1, admin_port: 2, endpoints: &endpoints, weight };
             let (one, two) = ((kind.config)(&site(1)), (kind.config)(&site(2)));
             assert_eq!(one, (kind.config)(&site(1)));
             let differing = one.lines().zip(two.lines()).filter(|(one, two)| one != two).count();

@@ -200,7 +200,7 @@ mod tests {
 
     async fn get(address: SocketAddr) -> Result<Answer> {
         let mut wire = Wire::new(TcpStream::connect(address).await?)?;
-        client::exchange(&mut wire, &client::get(&ID.path(), false)).await
+        client::exchange(&mut wire, &client::get(&ID.path(), false), &mut false).await
     }
 
     fn status(answer: Result<Answer>) -> (u16, Vec<u8>) {
@@ -228,9 +228,8 @@ mod tests {
 
     #[test]
     fn a_hung_endpoint_reads_and_never_answers() {
-        let (answer, seen) = in_mode(Mode::Hang, async |address| {
-            tokio::time::timeout(Duration::from_millis(200), get(address)).await
-        });
+        let (answer, seen) =
+            in_mode(Mode::Hang, async |address| tokio::time::timeout(Duration::from_millis(200), get(address)).await);
         assert!(answer.is_err(), "it waits");
         assert_eq!(seen, [ID], "the request did reach it");
     }
@@ -262,8 +261,8 @@ mod tests {
         for (mode, work, health) in [(Mode::Error500, 500, 200), (Mode::Error503, 503, 503)] {
             let ask = async |address| {
                 let mut wire = Wire::new(TcpStream::connect(address).await?)?;
-                let work = client::exchange(&mut wire, &client::get(&ID.path(), false)).await?;
-                let health = client::exchange(&mut wire, &client::get("/health", false)).await?;
+                let work = client::exchange(&mut wire, &client::get(&ID.path(), false), &mut false).await?;
+                let health = client::exchange(&mut wire, &client::get("/health", false), &mut false).await?;
                 Ok::<_, std::io::Error>((work, health))
             };
             let (both, _) = in_mode(mode, ask);
@@ -277,8 +276,9 @@ mod tests {
         let other = Id { number: 8, ..ID };
         let (answer, _) = in_mode(Mode::Well, async |address| {
             let mut wire = Wire::new(TcpStream::connect(address).await?)?;
-            let right = client::exchange(&mut wire, &client::post(&ID.path(), &ID.posted(), false)).await?;
-            let wrong = client::exchange(&mut wire, &client::post(&ID.path(), &other.posted(), false)).await?;
+            let right = client::exchange(&mut wire, &client::post(&ID.path(), &ID.posted(), false), &mut false).await?;
+            let wrong =
+                client::exchange(&mut wire, &client::post(&ID.path(), &other.posted(), false), &mut false).await?;
             Ok::<_, std::io::Error>((right, wrong))
         });
         let (right, wrong) = answer.expect("it answers both");
@@ -304,9 +304,12 @@ mod tests {
         let size = 150_000;
         let (answers, _) = in_mode(Mode::Well, async |address| {
             let mut wire = Wire::new(TcpStream::connect(address).await?)?;
-            let down = client::exchange(&mut wire, &client::get(&format!("/download/{size}"), false)).await?;
-            let up = client::exchange(&mut wire, &client::post("/upload", &origin::content(size), false)).await?;
-            let wrong = client::exchange(&mut wire, &client::post("/upload", &vec![0; size], false)).await?;
+            let down =
+                client::exchange(&mut wire, &client::get(&format!("/download/{size}"), false), &mut false).await?;
+            let up = client::exchange(&mut wire, &client::post("/upload", &origin::content(size), false), &mut false)
+                .await?;
+            let wrong =
+                client::exchange(&mut wire, &client::post("/upload", &vec![0; size], false), &mut false).await?;
             Ok::<_, std::io::Error>([down, up, wrong])
         });
         let [down, up, wrong] = answers.expect("it answers all").map(|answer| status(Ok(answer)));

@@ -1,6 +1,7 @@
 //! Which experiments are there? The registry: one row each, from which the subcommands are made. A new experiment is its
 //! file, a `mod` line and a row.
 
+mod failure;
 mod proxy_cost;
 
 use crate::error::Result;
@@ -21,7 +22,7 @@ pub struct Experiment {
 }
 
 /// Every experiment.
-pub static ALL: &[&Experiment] = &[&proxy_cost::EXPERIMENT];
+pub static ALL: &[&Experiment] = &[&proxy_cost::EXPERIMENT, &failure::EXPERIMENT];
 
 #[cfg(test)]
 mod tests {

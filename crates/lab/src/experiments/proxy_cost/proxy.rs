@@ -118,7 +118,8 @@ impl Proxy {
                 let known: Vec<&str> = KINDS.iter().map(|kind| kind.name).collect();
                 Error::Wrong(format!("unknown proxy `{name}`; there are {}", known.join(", ")))
             })?;
-            let command = if kind.name == "evenkeel" { child::find_evenkeel(evenkeel)? } else { child::find(kind.program)? };
+            let command =
+                if kind.name == "evenkeel" { child::find_evenkeel(evenkeel)? } else { child::find(kind.program)? };
             proxies.push(Proxy::new(kind.name, kind, vec![command])?);
             if let (true, Ok(other)) = (kind.name == "haproxy", env::var("HAPROXY_BIN")) {
                 let words: Vec<String> = other.split_ascii_whitespace().map(str::to_owned).collect();
