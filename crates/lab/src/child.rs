@@ -3,6 +3,7 @@
 //! killed, the kernel tells each child (`setpriv --pdeathsig`).
 
 use crate::error::{Error, Result, While};
+use crate::procfs;
 use rustix::process::{Pid, Signal, kill_process};
 use std::cell::RefCell;
 use std::env;
@@ -170,6 +171,44 @@ impl Drop for Child {
             }
         }
         eprintln!("warning: {} (process {}) does not end", self.name, self.pid());
+    }
+}
+
+/// From now on, processes whose parent ended become ours, so that a process that replaces another can be waited for.
+///
+/// # Errors
+/// If the system refuses it.
+pub fn adopt_orphans() -> Result<()> {
+    let us = rustix::process::getpid();
+    rustix::process::set_child_subreaper(Some(us)).or_say(|| "cannot adopt processes".into())
+}
+
+/// A process that one of ours started to replace it. Ended on drop, whoever its parent is by then.
+pub struct Adopted(u32);
+
+impl Adopted {
+    /// Of this process id.
+    pub fn new(pid: u32) -> Adopted {
+        Adopted(pid)
+    }
+
+    /// Its process id.
+    pub fn pid(&self) -> u32 {
+        self.0
+    }
+}
+
+impl Drop for Adopted {
+    fn drop(&mut self) {
+        let Some(pid) = i32::try_from(self.0).ok().and_then(Pid::from_raw) else { return };
+        let mut whole = procfs::children_of(self.0);
+        whole.push(self.0);
+        for pid in whole.into_iter().filter_map(|pid| Pid::from_raw(i32::try_from(pid).ok()?)) {
+            // It may have ended already.
+            let _ = kill_process(pid, Signal::KILL);
+        }
+        // Until its old parent has ended it is not ours to wait for; then the system does when we end.
+        let _ = rustix::process::waitpid(Some(pid), rustix::process::WaitOptions::NOHANG);
     }
 }
 

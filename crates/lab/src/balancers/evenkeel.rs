@@ -12,11 +12,13 @@ pub const KIND: Kind = Kind {
     arguments: |_, config| vec!["run".into(), "-c".into(), config.display().to_string()],
     version_flag: "--version",
     reload: Signal::HUP,
+    upgrade: Some(None),
+    generation: |site, _| told(site, "evenkeel_config_generation"),
     settings: "Two random draws; checks of /health each 500 ms with 300 ms of patience, 2 to fall and 2 to rise; ejected for \
 5 s after 3 failed connects, 5 gateway errors or 5 answers of 500 and above in a row; up to 2 retries, elsewhere, after a \
 failed connect, a reset, 1 s without an answer, or a 503, but of a POST only if nothing of it has left; full share 3 s \
 after a return.",
-    retries,
+    retries: |site| told(site, "evenkeel_retries_total"),
 };
 
 fn config(site: &Site) -> String {
@@ -69,24 +71,28 @@ endpoints = [{{ addr = "{spare}", weight = {weight} }}]
     )
 }
 
-fn retries(site: &Site) -> Result<u64> {
+/// The sum of a metric's series.
+fn told(site: &Site, metric: &str) -> Result<u64> {
     let text = http::get(&mut http::connect(site.admin_port)?, "/metrics", "1.1")?;
-    let text = String::from_utf8_lossy(&text).into_owned();
-    parse(&text).ok_or_else(|| Error::Wrong("evenkeel's /metrics tells no retries".into()))
+    parse(&String::from_utf8_lossy(&text), metric).ok_or_else(|| Error::Wrong(format!("evenkeel tells no {metric}")))
 }
 
-fn parse(text: &str) -> Option<u64> {
-    let values = text.lines().filter_map(|line| line.strip_prefix("evenkeel_retries_total{")?.split(' ').nth(1));
-    let counts: Vec<u64> = values.filter_map(|value| value.parse().ok()).collect();
-    (!counts.is_empty()).then(|| counts.iter().sum())
+fn parse(text: &str, metric: &str) -> Option<u64> {
+    let values = text.lines().filter_map(|line| {
+        let rest = line.strip_prefix(metric)?;
+        let rest = if rest.starts_with('{') { rest.split_once('}')?.1 } else { rest };
+        rest.strip_prefix(' ')?.split(' ').next()?.parse::<u64>().ok()
+    });
+    values.reduce(|one, other| one + other)
 }
 
 #[cfg(test)]
 mod tests {
+    use super::parse;
+
     #[test]
-    fn retries_of_all_pools_and_outcomes_are_added() {
-        let text = "# TYPE x\nevenkeel_retries_total{pool=\"app\"} 3\nevenkeel_retries_total{pool=\"spare\"} 1\n";
-        assert_eq!(super::parse(text), Some(4));
-        assert_eq!(super::parse("# nothing"), None);
+    fn series_of_a_metric_are_added_and_others_are_not() {
+        let text = "# TYPE a counter\na_total{pool=\"x y\"} 3\na_total{pool=\"z\"} 1\na_total_more 7\nb 2\n";
+        assert_eq!((parse(text, "a_total"), parse(text, "b"), parse(text, "c")), (Some(4), Some(2), None));
     }
 }

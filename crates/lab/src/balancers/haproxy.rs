@@ -1,6 +1,6 @@
 //! How is HAProxy set up to live with broken endpoints?
 
-use super::{Kind, Site};
+use super::{Kind, Site, newest_worker};
 use crate::error::{Error, Result};
 use crate::http;
 use rustix::process::Signal;
@@ -13,6 +13,9 @@ pub const KIND: Kind = Kind {
     arguments: |_, config| vec!["-W".into(), "-f".into(), config.display().to_string()],
     version_flag: "-v",
     reload: Signal::USR2,
+    // Each reload does.
+    upgrade: None,
+    generation: newest_worker,
     settings: "balance random(2); checks of /health each 500 ms with 300 ms of patience, fall 2 rise 2; observe layer7 with \
 error-limit 5 on-error mark-down, so that what requests see counts too; 3 retries, the default, with option redispatch 1, \
 so that each goes elsewhere and not only the last; retry-on conn-failure empty-response response-timeout 503, without \

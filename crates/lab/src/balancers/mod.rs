@@ -11,6 +11,7 @@ use crate::error::{Error, Result};
 use crate::http;
 use crate::machine;
 use crate::origin;
+use crate::procfs;
 use crate::scratch::Scratch;
 use rustix::process::Signal;
 use std::net::SocketAddr;
@@ -53,6 +54,11 @@ pub struct Kind {
     version_flag: &'static str,
     /// The signal that makes the process that was started read its configuration again.
     reload: Signal,
+    /// Whether SIGUSR2 replaces the binary by a child of the process, and what the process must be told then to end, if
+    /// it does not by itself.
+    pub upgrade: Option<Option<Signal>>,
+    /// A number that changes when a new configuration is at work.
+    generation: fn(&Site, pid: u32) -> Result<u64>,
     /// How it is set up, and why, for the report.
     pub settings: &'static str,
     /// Retries so far, if it tells.
@@ -143,6 +149,14 @@ impl Running {
         (self.kind.retries)(&self.site(1))
     }
 
+    /// A number that changes when a new configuration is at work.
+    ///
+    /// # Errors
+    /// If it does not tell.
+    pub fn generation(&self) -> Result<u64> {
+        (self.kind.generation)(&self.site(1), self.pid())
+    }
+
     /// Rewrites its configuration, with another weight in a pool that gets no requests, and tells it to read it.
     ///
     /// # Errors
@@ -175,6 +189,12 @@ impl Running {
             }
         }
     }
+}
+
+/// For those that reload by starting a worker: the newest worker's process id, as ids ascend.
+fn newest_worker(_: &Site, master: u32) -> Result<u64> {
+    let newest = procfs::children_of(master).into_iter().max();
+    newest.map(u64::from).ok_or_else(|| Error::Wrong(format!("process {master} has no worker")))
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! How is NGINX set up to live with broken endpoints?
 
-use super::{Kind, Site};
+use super::{Kind, Site, newest_worker};
 use crate::error::{Result, While};
 use crate::origin;
 use rustix::process::Signal;
@@ -13,6 +13,8 @@ pub const KIND: Kind = Kind {
     arguments: |folder, config| origin::nginx_command(String::new(), folder, config).split_off(1),
     version_flag: "-v",
     reload: Signal::HUP,
+    upgrade: Some(Some(Signal::QUIT)),
+    generation: newest_worker,
     settings: "random two least_conn; no active checks, as the open version has none; max_fails=3 fail_timeout=5s; \
 proxy_next_upstream error timeout http_503 with 3 tries, which never sends a POST twice once it has left; \
 proxy_connect_timeout 500ms, proxy_read_timeout 1s; no slow start, as the open version has none. Its one worker keeps its \

@@ -3,6 +3,7 @@
 
 mod failure;
 mod proxy_cost;
+mod reload;
 
 use crate::error::Result;
 use clap::{ArgMatches, Command};
@@ -22,7 +23,7 @@ pub struct Experiment {
 }
 
 /// Every experiment.
-pub static ALL: &[&Experiment] = &[&proxy_cost::EXPERIMENT, &failure::EXPERIMENT];
+pub static ALL: &[&Experiment] = &[&proxy_cost::EXPERIMENT, &failure::EXPERIMENT, &reload::EXPERIMENT];
 
 #[cfg(test)]
 mod tests {

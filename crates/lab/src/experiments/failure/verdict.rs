@@ -9,6 +9,7 @@ use super::told::Told;
 struct Measure {
     what: &'static str,
     unit: &'static str,
+    /// Infinite for never; `None` if there was nothing to do.
     of: fn(&Lived) -> Option<f64>,
     /// Differences up to this, and up to a quarter of the smaller, are noise.
     noise: f64,
@@ -16,19 +17,24 @@ struct Measure {
     digits: usize,
 }
 
-const MEASURES: [Measure; 5] = [
+const MEASURES: [Measure; 6] = [
     Measure { what: "failed GETs", unit: "", of: |lived| Some(lived.felt.gets as f64), noise: 2.0, digits: 0 },
     Measure { what: "failed POSTs", unit: "", of: |lived| Some(lived.felt.posts as f64), noise: 2.0, digits: 0 },
     Measure { what: "cut answers", unit: "", of: |lived| Some(lived.felt.begun as f64), noise: 2.0, digits: 0 },
     Measure { what: "p99", unit: " ms", of: |lived| lived.felt.quantiles_ms.map(|q| q[1]), noise: 5.0, digits: 1 },
-    Measure {
-        what: "time back to share",
-        unit: " s",
-        of: |lived| lived.share_back.map(|t| t.as_secs_f64()),
-        noise: 0.5,
-        digits: 1,
-    },
+    Measure { what: "time to steer away", unit: " s", of: away, noise: 0.5, digits: 1 },
+    Measure { what: "time back to its share", unit: " s", of: back, noise: 0.5, digits: 1 },
 ];
+
+fn away(lived: &Lived) -> Option<f64> {
+    Some(if lived.to_the_end { f64::INFINITY } else { lived.away.as_secs_f64() })
+}
+
+/// Who had not steered away has no way back.
+fn back(lived: &Lived) -> Option<f64> {
+    let back = lived.share_back.map_or(f64::INFINITY, |time| time.as_secs_f64());
+    (!lived.to_the_end).then_some(back)
+}
 
 /// A sentence on the whole run for each balancer, and one for each fault in which they differ.
 pub fn sentences(told: &Told) -> Vec<String> {
@@ -69,19 +75,20 @@ fn on_fault(fault: &str, names: &[&str], lived: &[&Lived]) -> String {
 
 /// Who did best and who worst, if it can be told apart. A time that never came is worse than any.
 fn compare(measure: &Measure, names: &[&str], lived: &[&Lived]) -> Option<String> {
-    let values: Vec<f64> = lived.iter().map(|lived| (measure.of)(lived).unwrap_or(f64::INFINITY)).collect();
-    let least = values.iter().copied().fold(f64::INFINITY, f64::min);
-    let most = values.iter().copied().fold(0.0, f64::max);
+    let values = names.iter().zip(lived).filter_map(|(name, lived)| Some((name, (measure.of)(lived)?)));
+    let values: Vec<(&&str, f64)> = values.collect();
+    let least = values.iter().map(|(_, value)| *value).fold(f64::INFINITY, f64::min);
+    let most = values.iter().map(|(_, value)| *value).fold(0.0, f64::max);
     let near = |value: f64, to: f64| value == to || (value - to).abs() <= measure.noise.max(to / 4.0);
     if least.is_infinite() || near(most, least) {
         return None;
     }
-    let tell = |(name, value): (&&str, &f64)| match value.is_infinite() {
+    let tell = |(name, value): &(&&str, f64)| match value.is_infinite() {
         true => format!("{name} (never)"),
         false => format!("{name} ({value:.*}{})", measure.digits, measure.unit),
     };
     let those = |wanted: &dyn Fn(f64) -> bool| {
-        let those = names.iter().zip(&values).filter(|(_, value)| wanted(**value));
+        let those = values.iter().filter(|(_, value)| wanted(*value));
         those.map(tell).collect::<Vec<_>>().join(", ")
     };
     let best = those(&|value| near(value, least));
@@ -116,7 +123,7 @@ mod tests {
     fn best_and_worst_are_named_and_nobody_is_both() {
         let all = [lived(0, Some(2000)), lived(2, None), lived(4, Some(2100))];
         let told = on_fault("hung", &["a", "b", "c"], &all.iter().collect::<Vec<_>>());
-        let back = "time back to share: best a (2.0 s), c (2.1 s), worst b (never)";
+        let back = "time back to its share: best a (2.0 s), c (2.1 s), worst b (never)";
         assert_eq!(told, format!("hung: failed GETs: best a (0), b (2), worst c (4); {back}."));
     }
 }
