@@ -71,6 +71,8 @@ codes! {
     Error   BadPath           "EK0111" "not a path pattern"
     Error   BadHashKey        "EK0112" "not a hash key"
     Error   BadName           "EK0113" "not a name"
+    Error   BadNetwork        "EK0114" "not a network"
+    Error   BadStatus         "EK0115" "not a status"
 
     Error   UnknownPool       "EK0201" "no pool of that name"
     Error   UnknownListener   "EK0202" "no listener of that name"
@@ -82,12 +84,16 @@ codes! {
     Error   PlaneLacks        "EK0208" "the algorithm needs what HTTP does not provide"
     Error   Refused           "EK0209" "the algorithm refuses these parameters"
     Error   SameName          "EK0210" "a name is given twice"
+    Error   Contradiction     "EK0211" "settings that exclude each other"
 
     Warning UnusedPool        "EK0301" "no route leads to the pool"
     Warning NoTraffic         "EK0302" "no endpoint of the pool may get traffic"
     Warning EmptyInclude      "EK0303" "an include matches no file"
     Warning UnusedListener    "EK0304" "no route takes requests from the listener"
     Warning TimeoutOrder      "EK0305" "a timeout that another one makes useless"
+    Warning TrustsAll         "EK0306" "every client is trusted to say who it is"
+    Warning AtOdds            "EK0307" "settings that work against each other"
+    Warning UnknownZone       "EK0308" "no endpoint is in the zone"
 }
 
 #[cfg(test)]

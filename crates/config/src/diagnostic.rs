@@ -64,7 +64,11 @@ pub(crate) enum At {
 
 /// All that was found so far.
 #[derive(Debug, Default)]
-pub(crate) struct Findings(Vec<Finding>);
+pub(crate) struct Findings {
+    all: Vec<Finding>,
+    /// Values that are not shown, whatever else is wrong on their lines.
+    hidden: Vec<Place>,
+}
 
 impl Findings {
     /// Adds a finding; the rest of it is set on the result.
@@ -78,31 +82,42 @@ impl Findings {
     }
 
     fn push(&mut self, code: Code, at: At, message: String) -> &mut Finding {
-        let at_end = self.0.len();
-        self.0.push(Finding { code, message, at, help: None, related: Vec::new() });
-        &mut self.0[at_end]
+        let at_end = self.all.len();
+        self.all.push(Finding { code, message, at, help: None, related: Vec::new() });
+        &mut self.all[at_end]
+    }
+
+    /// Shows asterisks instead of a value: diagnostics go to logs.
+    pub fn hide(&mut self, value: Place) {
+        self.hidden.push(value);
     }
 
     /// Whether a plan is possible.
     pub fn has_errors(&self) -> bool {
-        self.0.iter().any(|f| f.code.severity() == Severity::Error)
+        self.all.iter().any(|f| f.code.severity() == Severity::Error)
     }
 
     /// Errors before warnings, each in the order of the files and lines.
     pub fn resolve(mut self, sources: &Sources) -> Vec<Diagnostic> {
-        self.0.sort_by_key(|f| {
+        self.all.sort_by_key(|f| {
             let place = match &f.at {
                 At::Place(place) => (1, place.file, place.start),
                 At::File(_) => (0, 0, 0),
             };
             (f.code.severity(), place)
         });
+        let hidden: Vec<_> = self.hidden.iter().map(|place| (place.file, sources.positions(*place))).collect();
+        let hides = |file, at: Position| hidden.iter().any(|(f, (start, end))| *f == file && *start <= at && at < *end);
+        let line_text = |file, line| {
+            let shown = |(index, c)| if hides(file, Position { line, col: index + 1 }) { '*' } else { c };
+            sources.line(file, line).chars().enumerate().map(shown).collect()
+        };
         let spot = |place: Place| {
             if place.is_whole() {
                 return Spot { file: sources.name(place.file).to_string(), range: None };
             }
             let (start, end) = sources.positions(place);
-            let line_text = sources.line(place.file, start.line).to_string();
+            let line_text = line_text(place.file, start.line);
             Spot { file: sources.name(place.file).to_string(), range: Some(Range { start, end, line_text }) }
         };
         let diagnostic = |f: Finding| Diagnostic {
@@ -115,7 +130,7 @@ impl Findings {
             help: f.help,
             related: f.related.into_iter().map(|(text, place)| (text, spot(place))).collect(),
         };
-        self.0.into_iter().map(diagnostic).collect()
+        self.all.into_iter().map(diagnostic).collect()
     }
 }
 

@@ -32,7 +32,10 @@ pub fn reference() -> String {
 
 fn one_table(table: &Table, out: &mut String) {
     let title = if table.path.contains('[') { code_part(table.path) } else { "The top level".to_string() };
-    let _ = writeln!(out, "\n## {title}\n\n{}\n\n| Key | Type | Default | Meaning |\n|---|---|---|---|", table.help);
+    let _ = writeln!(out, "\n## {title}\n\n{}", table.help);
+    if !table.keys.is_empty() {
+        let _ = writeln!(out, "\n| Key | Type | Default | Meaning |\n|---|---|---|---|");
+    }
     for key in table.keys {
         let why = if key.why.is_empty() || table.inherits { String::new() } else { format!(" *Why: {}*", key.why) };
         let default = default(key, table.inherits);
@@ -64,6 +67,7 @@ fn type_of(kind: &Kind) -> String {
         Kind::Int { min, max } if min == max => min.to_string(),
         Kind::Int { min, max } => format!("integer, {min} to {max}"),
         Kind::IntOr { min, max, word } => format!("`\"{word}\"`, or integer, {min} to {max}"),
+        Kind::IntOrText { min, max, form } => format!("{}, or integer, {min} to {max}", form.describe()),
         Kind::Number { min, max } => format!("number, {min} to {max}"),
         Kind::Duration { min, max, off: false } => format!("duration, {} to {}", time(min), time(max)),
         Kind::Duration { min, max, off: true } => format!("`\"off\"`, or duration, {} to {}", time(min), time(max)),
@@ -73,6 +77,7 @@ fn type_of(kind: &Kind) -> String {
         Kind::List(of) => format!("array of: {}", type_of(of)),
         Kind::Table(table) | Kind::Named(table) | Kind::Tables(table) => format!("table: {}", code_part(table.path)),
         Kind::TableOr { table, key } => format!("{}, or its `{key}` as a string", code_part(table.path)),
+        Kind::TableOrWord { table, word } => format!("`\"{word}\"`, or table: {}", code_part(table.path)),
         Kind::Balance => "[algorithm](algorithms.md)".to_string(),
     }
 }

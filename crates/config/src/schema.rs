@@ -40,6 +40,9 @@ fn of_kind(kind: &Kind) -> Value {
         Kind::Bool => json!({ "type": "boolean" }),
         Kind::Int { min, max } => json!({ "type": "integer", "minimum": min, "maximum": max }),
         Kind::IntOr { min, max, word } => json!({ "anyOf": [of_kind(&Kind::Int { min, max }), words(&[word])] }),
+        Kind::IntOrText { min, max, form } => {
+            json!({ "anyOf": [of_kind(&Kind::Int { min, max }), pattern(form.regex())] })
+        }
         Kind::Number { min, max } => json!({ "type": "number", "minimum": min, "maximum": max }),
         Kind::Duration { off, .. } => {
             let part = "^([0-9]+(\\.[0-9]{1,9})?(d|h|m|s|ms|us|µs|μs|ns))+$";
@@ -54,6 +57,7 @@ fn of_kind(kind: &Kind) -> Value {
             let short = table.key(key).map(|k| of_kind(&k.kind));
             json!({ "anyOf": [short, of_table(table)] })
         }
+        Kind::TableOrWord { table, word } => json!({ "anyOf": [words(&[word]), of_table(table)] }),
         Kind::Named(table) => json!({
             "type": "object", "propertyNames": { "pattern": Form::Name.regex() },
             "additionalProperties": of_table(table),

@@ -22,7 +22,7 @@ impl Place {
 }
 
 /// Line and column, both from 1; a column counts characters.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Position {
     /// From 1.
     pub line: usize,

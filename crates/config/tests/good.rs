@@ -1,6 +1,10 @@
 //! Does a good file give the plan that was meant?
 
-use evenkeel_config::plan::{Address, HostPattern, LogTarget, PathPattern, Plan, Workers};
+use evenkeel_balance::endpoint::stable_hash;
+use evenkeel_balance::{concurrency, eligible, health, hedge, outlier, queue, retry, slow_start};
+use evenkeel_config::plan::{
+    Address, Admin, Check, HostPattern, LogTarget, PathPattern, Plan, Pool, Retry, Secret, Workers,
+};
 use evenkeel_config::{Files, Outcome, load, load_from, parse_str, render_text};
 use std::collections::BTreeMap;
 use std::io;
@@ -40,6 +44,21 @@ fn every_example_is_clean_and_survives_being_written() {
 }
 
 #[test]
+fn every_whole_file_in_the_guide_is_clean() {
+    let guide = Path::new(EXAMPLES).with_file_name("docs").join("guide");
+    let mut files = 0;
+    for entry in std::fs::read_dir(guide).expect("the guide is there") {
+        let page = std::fs::read_to_string(entry.expect("an entry").path()).expect("a text");
+        let blocks = page.split("```toml\n").skip(1).filter_map(|block| block.split("```").next());
+        for block in blocks.filter(|block| block.contains("[listener.")) {
+            plan(block);
+            files += 1;
+        }
+    }
+    assert!(files >= 2, "{files}");
+}
+
+#[test]
 fn a_file_that_sets_nothing_has_every_default() {
     let plan = plan("[listener.web]\nbind = ['127.0.0.1:8080']\n[pool.web]\nendpoints = ['localhost:8081']");
     assert_eq!(plan.runtime.workers, Workers::Auto);
@@ -57,6 +76,153 @@ fn a_file_that_sets_nothing_has_every_default() {
     let [route] = plan.routes.as_slice() else { panic!("one route: {:?}", plan.routes) };
     assert_eq!((&*route.pool, &route.path, route.hosts.len()), ("web", &PathPattern::Any, 0));
     assert_eq!(route.timeouts.response, Some(Duration::from_secs(30)));
+}
+
+#[test]
+fn what_sets_nothing_about_failures_has_the_defaults_that_balance_states() {
+    let pool = &plan("[listener.web]\nbind = ['127.0.0.1:8080']\n[pool.web]\nendpoints = ['h:1']").pools[0];
+    assert_eq!(pool.outlier, Some(outlier::Settings::default()));
+    assert_eq!(pool.retry, Retry { settings: retry::Settings::default(), hedge: None });
+    assert_eq!(pool.panic, eligible::Panic::default());
+    assert_eq!(pool.queue, queue::Settings { max: 1024, timeout_ns: 2_000_000_000 });
+    assert!(pool.health.is_none() && pool.slow_start.is_none() && pool.locality.is_none());
+    assert!(pool.sticky.is_none() && pool.proxy_protocol.is_none() && pool.limits.concurrency.is_none());
+    // And what only names itself.
+    let named = in_pool(
+        "health = { tcp = {} }\nlimits = { concurrency = 'adaptive' }\nretry = { hedge_after = 'p95' }\n\
+         outlier = {}\nslow_start = '30s'",
+    );
+    let health = named.health.expect("it is set");
+    assert_eq!((health.check, health.machine), (Check::Tcp, health::Settings::default()));
+    assert_eq!((health.interval, health.timeout), (Duration::from_secs(2), Duration::from_secs(1)));
+    assert_eq!((health.port, health.jitter), (None, 0.2));
+    assert_eq!(named.limits.concurrency, Some(concurrency::Settings::default()));
+    assert_eq!(named.retry.hedge, Some(hedge::Settings::default()));
+    assert_eq!(named.outlier, pool.outlier);
+    let ramp = slow_start::Settings { window_ns: 30_000_000_000, aggression: 1.0, min_weight: 0.1 };
+    assert_eq!(named.slow_start, Some(ramp));
+}
+
+/// The pool of a file that sets this in it.
+#[track_caller]
+fn in_pool(keys: &str) -> Pool {
+    let text = format!("[listener.web]\nbind = ['127.0.0.1:8080']\n[pool.web]\nendpoints = ['h:1']\n{keys}");
+    plan(&text).pools.remove(0)
+}
+
+#[test]
+fn a_health_check_says_what_is_asked_and_what_passes() {
+    let check = |http: &str| in_pool(&format!("health = {{ http = {http} }}")).health.map(|health| health.check);
+    let expected = |path: &str, expect| {
+        let (method, path) = ("GET".to_string(), path.to_string());
+        Some(Check::Http { method, path, host: None, expect, body: None })
+    };
+    assert_eq!(check("{}"), expected("/", vec![200..=299]));
+    assert_eq!(check("'/healthz?full=1'"), expected("/healthz?full=1", vec![200..=299]));
+    let statuses = check("{ expect = [200, '204', '300..=399', '5xx'] }");
+    assert_eq!(statuses, expected("/", vec![200..=200, 204..=204, 300..=399, 500..=599]));
+}
+
+#[test]
+fn a_check_never_takes_longer_than_its_interval_by_default() {
+    let timeout = |keys: &str| in_pool(&format!("health = {{ tcp = {{}}, {keys} }}")).health.map(|h| h.timeout);
+    assert_eq!(timeout("interval = '250ms'"), Some(Duration::from_millis(250)));
+    assert_eq!(timeout("interval = '250ms', timeout = '100ms'"), Some(Duration::from_millis(100)));
+    assert_eq!(timeout("interval = '1h'"), Some(Duration::from_secs(1)));
+}
+
+#[test]
+fn retries_are_inherited_key_by_key_from_defaults_then_pool_then_route() {
+    let plan = plan(
+        "[defaults.retry]\nattempts = 2\nbudget = 0.5\nhedge_budget = 0.01\nbackoff = '1ms..2ms'\n\
+         [listener.web]\nbind = ['127.0.0.1:8080']\n\
+         [[route]]\npool = 'web'\nretry = { on = ['503', 504, 'timeout'], budget = 0.1, hedge_after = 'p99.5' }\n\
+         [pool.web]\nendpoints = ['127.0.0.1:1']\nretry = { attempts = 3, try_timeout = '1s', on = ['timeout'] }",
+    );
+    let (pool, route) = (&plan.pools[0].retry, &plan.routes[0].retry);
+    assert_eq!((pool.settings.attempts, route.settings.attempts), (3, 3));
+    assert_eq!((pool.settings.budget, route.settings.budget), (0.5, 0.1));
+    assert_eq!((route.settings.backoff_ns, route.settings.backoff_max_ns), (1_000_000, 2_000_000));
+    assert_eq!(route.settings.try_timeout_ns, Some(1_000_000_000));
+    let on = |statuses: &[u16]| retry::Conditions { timeout: true, statuses: statuses.to_vec(), ..Default::default() };
+    assert_eq!((&pool.settings.on, &route.settings.on), (&on(&[]), &on(&[503, 504])));
+    let hedge = hedge::Settings { percentile: 0.995, budget: 0.01, ..hedge::Settings::default() };
+    assert_eq!((pool.hedge, route.hedge), (None, Some(hedge)));
+    assert_eq!(self::plan(&plan.to_toml()), plan, "{}", plan.to_toml());
+}
+
+#[test]
+fn outliers_can_be_turned_off() {
+    assert_eq!(in_pool("outlier = 'off'").outlier, None);
+}
+
+#[test]
+fn a_zone_is_known_by_its_name_and_its_hash() {
+    let text = "[listener.web]\nbind = ['127.0.0.1:8080']\n[pool.web]\nlocality = { zone = '${ZONE:-a}' }\n\
+                endpoints = [{ addr = 'h:1', zone = 'a' }, { addr = 'h:2', zone = 'b' }, 'h:3']";
+    let pool = &plan(text).pools[0];
+    let zones: Vec<Option<&str>> = pool.endpoints.iter().map(|e| e.zone.as_deref()).collect();
+    assert_eq!((pool.zone.as_deref(), zones), (Some("a"), vec![Some("a"), Some("b"), None]));
+    let locality = eligible::Locality { zone: stable_hash(b"a"), spill_at: 0.8 };
+    assert_eq!(pool.locality, Some(locality));
+}
+
+#[test]
+fn the_start_of_an_adaptive_limit_stays_within_its_bounds() {
+    let limit = |keys: &str| in_pool(&format!("limits = {{ concurrency = {{ {keys} }} }}")).limits.concurrency;
+    let start = |keys: &str| limit(keys).map(|l| l.start);
+    assert_eq!(start("max = 10"), Some(10));
+    assert_eq!(start("min = 30"), Some(30));
+    assert_eq!(start("max = 10, start = 4"), Some(4));
+}
+
+#[test]
+fn a_secret_is_never_shown() {
+    let env = |name: &str| (name == "KEY").then(|| "correct horse battery".to_string());
+    let text = "[listener.web]\nbind = ['127.0.0.1:8080']\n[pool.web]\nendpoints = ['h:1']\n\
+                sticky = { secret = '${KEY}', ttl = '1h' }";
+    let plan = clean(parse_str("test.toml", text, &env));
+    let sticky = plan.pools[0].sticky.as_ref().expect("it is set");
+    assert_eq!(sticky.secret, Secret::Inline("correct horse battery".to_string()));
+    assert_eq!((sticky.cookie.as_str(), sticky.ttl), ("evenkeel", Some(Duration::from_secs(3600))));
+    let written = plan.to_toml();
+    assert!(!format!("{plan:?}{written}").contains("horse"), "{plan:?}\n{written}");
+    // What is written for it is no key: a file that has it is refused.
+    let again = parse_str("again.toml", &written, &nothing);
+    assert!(again.plan.is_none() && again.diagnostics.len() == 1, "{written}");
+
+    // Whatever is wrong beside it.
+    let beside = text.replace("${KEY}", "correct horse battery").replace("'1h'", "1");
+    let outcome = parse_str("test.toml", &beside, &nothing);
+    let shown = render_text(&outcome.diagnostics, false);
+    assert!(shown.contains("sticky = { secret = ***********************, ttl = 1 }"), "{shown}");
+}
+
+#[test]
+fn an_admin_may_have_a_socket_an_address_or_both() {
+    let web = "[listener.web]\nbind = ['127.0.0.1:8080']\n[pool.web]\nendpoints = ['127.0.0.1:8081']\n";
+    let admin = |keys: &str| plan(&format!("{web}[admin]\n{keys}")).admin;
+    let bind = "127.0.0.1:9900".parse().ok();
+    let socket = Some("/run/evenkeel/admin.sock".into());
+    let (http, unix) = ("http = { bind = '127.0.0.1:9900' }", "bind = 'unix:/run/evenkeel/admin.sock'");
+    assert_eq!(admin(""), None);
+    assert_eq!(admin(http), Some(Admin { bind, socket: None }));
+    assert_eq!(admin(unix), Some(Admin { bind: None, socket: socket.clone() }));
+    assert_eq!(admin(&format!("{http}\n{unix}")), Some(Admin { bind, socket }));
+}
+
+#[test]
+fn a_burst_is_a_second_of_the_rate_unless_it_is_set() {
+    let burst = |limits: &str| {
+        let text = format!(
+            "[listener.web]\nbind = ['127.0.0.1:8080']\nlimits = {{ {limits} }}\n[pool.web]\nendpoints = ['h:1']\n"
+        );
+        plan(&text).listeners[0].limits.burst_per_address
+    };
+    assert_eq!(burst(""), 0, "there is no limit");
+    assert_eq!(burst("requests_per_address = 0.1"), 1);
+    assert_eq!(burst("requests_per_address = 20.5"), 21);
+    assert_eq!(burst("requests_per_address = 20, burst_per_address = 5"), 5);
 }
 
 #[test]
@@ -185,15 +351,20 @@ fn everything_that_can_be_set_survives_being_written() {
         [runtime]
         workers = 3
         drain_timeout = "1m30s"
+        watch = true
         log = { level = "trace", format = "json" }
         [admin]
+        bind = "unix:/run/a b/admin.sock"
         http = { bind = "[::1]:9900" }
         [telemetry]
         metrics = { path = "/m", per_endpoint = false, buckets = [0.5, 1, 2.25] }
         access_log = { path = "stdout", format = "json" }
         [listener."a.b"]
         bind = ["127.0.0.1:8080", "[::1]:8080"]
-        limits = { connections = 7, headers = "1500B", header_count = 9, requests_per_connection = 11 }
+        accept_proxy_protocol = ["::ffff:10.0.0.0/104", "fd00::/8"]
+        trusted_proxies = ["127.0.0.1"]
+        limits = { connections = 7, connections_per_address = 3, requests_per_address = 2.5, burst_per_address = 4,
+                   headers = "1500B", header_count = 9, requests_per_connection = 11 }
         timeouts = { client_header = "1s", client_idle = "2s", client_body = "3s" }
         [[route]]
         name = "odd \"name\""
@@ -207,8 +378,45 @@ fn everything_that_can_be_set_survives_being_written() {
         endpoints = [{ addr = "[::1]:1", name = "n", weight = 0, priority = 15, drain = true }, "h:2"]
         limits = { requests_per_endpoint = 10, idle_per_endpoint = 0 }
         timeouts = { connect = "5s", response = "6s", request = "7s", idle = "8s", upstream_idle = "0s" }
+        proxy_protocol = "v2"
+        [pool.p.health]
+        http = { method = "OPTIONS", path = "/a?b", host = "[::1]:80", expect = [204, "3xx"], body = "a \"b\" ${X:-c}" }
+        port = 9
+        interval = "7s"
+        jitter = 0
+        timeout = "3s"
+        fall = 4
+        rise = 5
+        initial = "unhealthy"
+        [pool.p.outlier]
+        consecutive_5xx = 0
+        consecutive_gateway = 1
+        consecutive_connect = 2
+        success_rate = { deviations = 2.5, min_requests = 7, min_endpoints = 3 }
+        latency = { factor = 1.5, min_requests = 8 }
+        interval = "1s"
+        eject = "2s"
+        eject_max = "3s"
+        eject_at_most = 1
+        [pool.p.retry]
+        attempts = 4
+        on = ["connect", "reset", "timeout", 500, "502..=504", "4xx"]
+        non_idempotent = true
+        budget = 0.125
+        budget_floor = 0
+        backoff = "0s..1m"
+        try_timeout = "1500ms"
+        hedge_after = "p99.95"
+        hedge_budget = 1
         [pool.q]
-        endpoints = ["127.0.0.1:3"]
+        endpoints = [{ addr = "127.0.0.1:3", zone = "x y" }]
+        limits = { concurrency = { min = 1, max = 9, start = 2, tolerance = 2, interval = "100ms" } }
+        slow_start = { window = "1m", aggression = 2.5, min_weight = 0.5 }
+        panic = { healthy_below = 0, mode = "refuse" }
+        locality = { zone = "x y", spill_at = 1 }
+        queue = { max = 0, timeout = "1ms" }
+        outlier = "off"
+        sticky = { cookie = "a", secret_file = "/k", ttl = "1d", path = "/x", secure = true, same_site = "none" }
     "#;
     let first = plan(text);
     assert_eq!(first.pools[0].balance.params.int("draws"), 5);

@@ -44,8 +44,8 @@ fn block(plan: &Plan, workers: usize, silent: &[Silent], config: &str) -> String
             _ => row("", "it serves nevertheless: a request that cannot connect goes to another endpoint, once"),
         }
     }
-    if let Some(admin) = &plan.admin {
-        row("metrics", &format!("{}{}, and /livez, /readyz", url(admin.bind), plan.telemetry.metrics.path));
+    if let Some(bind) = plan.admin.as_ref().and_then(|admin| admin.bind) {
+        row("metrics", &format!("{}{}, and /livez, /readyz", url(bind), plan.telemetry.metrics.path));
     }
     if let Some(log) = &plan.telemetry.access_log {
         let to = match &log.to {
@@ -94,7 +94,7 @@ fn lines(plan: &Plan, workers: usize, silent: &[Silent]) {
             "does not answer"
         );
     }
-    if let Some(admin) = &plan.admin {
-        tracing::info!(addr = %admin.bind, "admin listening");
+    if let Some(bind) = plan.admin.as_ref().and_then(|admin| admin.bind) {
+        tracing::info!(addr = %bind, "admin listening");
     }
 }

@@ -57,7 +57,7 @@ fn plan(arguments: &Run) -> Result<Plan, Failure> {
     if let Some(admin) = &arguments.admin {
         // clap had it checked.
         let bind = admin.parse().map_err(|_| Failure::running(format!("--admin {admin} is no address")))?;
-        plan.admin = Some(Admin { bind });
+        plan.admin = Some(Admin { bind: Some(bind), socket: None });
     }
     Ok(plan)
 }

@@ -67,7 +67,7 @@ impl Serving {
             metrics: Arc::new(move || for_metrics.metrics()),
             ready: Arc::new(move || for_ready.ready()),
         };
-        let bind = plan.admin.as_ref().map(|admin| admin.bind);
+        let bind = plan.admin.as_ref().and_then(|admin| admin.bind);
         let admin = bind.map(|bind| Admin::start(bind, pages).map_err(|e| Failure::listen("admin", bind, &e)));
         let admin = admin.transpose()?;
         let server = Server::start(plan)?;

@@ -4,7 +4,7 @@ use super::always;
 use crate::code::Code;
 use crate::diagnostic::Findings;
 use crate::form::Formed;
-use crate::plan::{Admin, Listener, ListenerLimits, ListenerTimeouts};
+use crate::plan::{Admin, Cidr, Listener, ListenerLimits, ListenerTimeouts};
 use crate::read::{Named, Section};
 use crate::source::Place;
 use std::net::SocketAddr;
@@ -22,8 +22,8 @@ pub(super) fn listeners(
             .help("add [listener.web] with bind = [\"127.0.0.1:8080\"]");
     }
     let mut bound: Vec<(SocketAddr, Place)> = Vec::new();
-    if let Some(admin) = admin {
-        bound.push((admin.bind, root.section("admin").section("http").place_of("bind")));
+    if let Some(bind) = admin.and_then(|admin| admin.bind) {
+        bound.push((bind, root.section("admin").section("http").place_of("bind")));
     }
     named.iter().map(|listener| one(listener, defaults, &mut bound, findings)).collect()
 }
@@ -47,13 +47,24 @@ fn one(
         bind.push(addr);
     }
     let limits = section.section("limits");
+    let rate = limits.float("requests_per_address");
+    let burst = match limits.set("burst_per_address") {
+        Some(_) => limits.number("burst_per_address"),
+        None => ListenerLimits::usual_burst(rate),
+    };
     let timeouts = section.section("timeouts");
-    let chain = [&timeouts, defaults];
+    let from_defaults = defaults.section("timeouts");
+    let chain = [&timeouts, &from_defaults];
     Listener {
         name: name.as_str().into(),
         bind,
+        accept_proxy_protocol: networks(section, "accept_proxy_protocol", findings),
+        trusted_proxies: networks(section, "trusted_proxies", findings),
         limits: ListenerLimits {
             connections: limits.number("connections"),
+            connections_per_address: limits.number("connections_per_address"),
+            requests_per_address: rate,
+            burst_per_address: burst,
             headers: limits.number("headers"),
             header_count: limits.number("header_count"),
             requests_per_connection: limits.int("requests_per_connection"),
@@ -64,4 +75,24 @@ fn one(
             client_body: always(&chain, "client_body"),
         },
     }
+}
+
+impl ListenerLimits {
+    /// The burst of listeners that set none: what the rate allows in a second.
+    pub(crate) fn usual_burst(rate: f64) -> u32 {
+        // A cast of what is below 2^32, which the row of the rate is far from.
+        rate.ceil() as u32
+    }
+}
+
+/// Whose word is taken for who the client is.
+fn networks(section: &Section, key: &str, findings: &mut Findings) -> Vec<Cidr> {
+    let network = |(formed, place)| if let Formed::Network(cidr) = formed { Some((cidr, place)) } else { None };
+    let networks: Vec<(Cidr, Place)> = section.formed_list(key).into_iter().filter_map(network).collect();
+    for (cidr, place) in networks.iter().filter(|(cidr, _)| cidr.prefix() == 0) {
+        findings
+            .add(Code::TrustsAll, *place, format!("\"{key}\" has every address: any client can say that it is another"))
+            .help(format!("name the networks of your proxies instead of \"{cidr}\""));
+    }
+    networks.into_iter().map(|(cidr, _)| cidr).collect()
 }

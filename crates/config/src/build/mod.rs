@@ -1,13 +1,16 @@
 //! Is it possible as a whole? From what each table says to the [`Plan`]: references, names given twice, routes that
 //! collide, and what is allowed but hardly meant.
 
+mod health;
 mod listeners;
 mod pools;
 mod process;
+mod retry;
 mod routes;
+mod sticky;
 
 use crate::code::Code;
-use crate::diagnostic::Findings;
+use crate::diagnostic::{Finding, Findings};
 use crate::plan::Plan;
 use crate::read::Section;
 use crate::source::Place;
@@ -16,7 +19,7 @@ use std::time::Duration;
 
 /// Builds the plan. It is only good if there is no error among the findings afterwards.
 pub(crate) fn build(root: &Section, findings: &mut Findings) -> Plan {
-    let defaults = root.section("defaults").section("timeouts");
+    let defaults = root.section("defaults");
     let admin = process::admin(root);
     let listeners = listeners::listeners(root, &defaults, admin.as_ref(), findings);
     let pools = pools::pools(root, &defaults, findings);
@@ -47,6 +50,21 @@ fn check_order(timeouts: &Section, findings: &mut Findings) {
                 .see("the whole request ends before", whole_place)
                 .help(format!("make \"{part}\" shorter, or leave it out"));
         }
+    }
+}
+
+/// Reports what cannot be together with what `other`, a key of the same table, says.
+fn contradiction<'f>(
+    table: &Section,
+    place: Place,
+    message: impl Into<String>,
+    other: &str,
+    findings: &'f mut Findings,
+) -> &'f mut Finding {
+    let finding = findings.add(Code::Contradiction, place, message);
+    match table.set(other) {
+        Some(other) => finding.see("the other one is here", other.place),
+        None => finding,
     }
 }
 

@@ -1,14 +1,16 @@
 //! `[pool.NAME]`.
 
-use super::{always, check_name, check_order};
+use super::{always, check_name, check_order, contradiction, health, retry, sticky};
 use crate::code::Code;
 use crate::diagnostic::Findings;
 use crate::form::Formed;
-use crate::plan::{Balance, Endpoint, Pool, PoolLimits, PoolTimeouts};
+use crate::plan::{Balance, Endpoint, Pool, PoolLimits, PoolTimeouts, ProxyVersion};
+use crate::quantity::duration_text;
 use crate::read::{Named, Section};
 use crate::source::Place;
-use evenkeel_balance::algorithms;
+use evenkeel_balance::{algorithms, concurrency, queue};
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 pub(super) fn pools(root: &Section, defaults: &Section, findings: &mut Findings) -> Vec<Pool> {
     let named = root.named("pool");
@@ -35,23 +37,77 @@ fn one(Named { name, place, section }: &Named, defaults: &Section, findings: &mu
     let limits = section.section("limits");
     let timeouts = section.section("timeouts");
     check_order(&timeouts, findings);
-    let chain = [&timeouts, defaults];
+    let from_defaults = defaults.section("timeouts");
+    let chain = [&timeouts, &from_defaults];
+    let request = Section::inherited(&chain, "request");
+    let (own_retry, default_retry) = (section.section("retry"), defaults.section("retry"));
+    let retry = retry::retry(&[&own_retry], &default_retry);
+    retry::check(&own_retry, &timeouts, &retry, request, findings);
+    let balance = balance(section, findings);
+    let (zone, locality) = health::locality(section, &endpoints, findings).unzip();
     Pool {
         name: name.as_str().into(),
-        balance: balance(section, findings),
+        health: health::health(section, name, findings),
+        outlier: health::outlier(section, findings),
+        slow_start: health::slow_start(section, balance.algorithm, findings),
+        panic: health::panic(section),
+        locality,
+        zone,
+        queue: queue(section, request, findings),
+        retry,
+        sticky: sticky::sticky(section, name, balance.algorithm, findings),
+        proxy_protocol: match section.word("proxy_protocol") {
+            "v1" => Some(ProxyVersion::V1),
+            "v2" => Some(ProxyVersion::V2),
+            _ => None,
+        },
+        balance,
         endpoints,
         limits: PoolLimits {
             requests_per_endpoint: limits.number("requests_per_endpoint"),
             idle_per_endpoint: limits.number("idle_per_endpoint"),
+            concurrency: limits.set("concurrency").map(|_| concurrency(&limits.section("concurrency"), findings)),
         },
         timeouts: PoolTimeouts {
             connect: always(&chain, "connect"),
             response: Section::inherited(&chain, "response"),
-            request: Section::inherited(&chain, "request"),
+            request,
             idle: always(&chain, "idle"),
             upstream_idle: always(&chain, "upstream_idle"),
         },
     }
+}
+
+fn concurrency(limit: &Section, findings: &mut Findings) -> concurrency::Settings {
+    let (min, max): (u32, u32) = (limit.number("min"), limit.number("max"));
+    let start = match limit.set("start") {
+        Some(_) => limit.number("start"),
+        // Not `clamp`, which panics if `max` is below `min`: that is said below.
+        None => concurrency::Settings::default().start.min(max).max(min),
+    };
+    if !limit.is_broken() && !(min..=max).contains(&start) {
+        let message = format!("\"concurrency\" must have min <= start <= max, but they are {min}, {start} and {max}");
+        let first_set = ["start", "max", "min"].into_iter().find(|key| limit.set(key).is_some());
+        contradiction(limit, limit.place_of(first_set.unwrap_or("start")), message, "min", findings)
+            .help("raise \"max\", lower \"min\", or leave \"start\" out");
+    }
+    concurrency::Settings { min, max, start, tolerance: limit.float("tolerance"), interval_ns: limit.ns("interval") }
+}
+
+fn queue(section: &Section, request: Option<Duration>, findings: &mut Findings) -> queue::Settings {
+    let queue = section.section("queue");
+    let timeout = queue.duration("timeout").unwrap_or_default();
+    if let (Some(set), Some(request)) = (queue.set("timeout"), request.filter(|request| timeout > *request)) {
+        let whole = duration_text(request);
+        findings
+            .add(
+                Code::TimeoutOrder,
+                set.place,
+                format!("\"timeout\" of the queue is longer than \"request\" ({whole}), so it never ends a wait"),
+            )
+            .help("make it shorter: what it leaves is the time to answer");
+    }
+    queue::Settings { max: queue.number("max"), timeout_ns: queue.ns("timeout") }
 }
 
 fn balance(section: &Section, findings: &mut Findings) -> Balance {
@@ -92,6 +148,7 @@ fn endpoints(section: &Section, findings: &mut Findings) -> Vec<Endpoint> {
             weight: endpoint.number("weight"),
             priority: endpoint.number("priority"),
             drain: endpoint.flag("drain"),
+            zone: endpoint.text("zone").map(Into::into),
         });
     }
     endpoints

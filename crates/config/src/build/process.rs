@@ -16,6 +16,7 @@ pub(super) fn runtime(root: &Section) -> Runtime {
             n => Workers::Count(u16::try_from(n).unwrap_or(u16::MAX)),
         },
         drain_timeout: runtime.duration("drain_timeout").unwrap_or_default(),
+        watch: runtime.flag("watch"),
         log: Log { level: level(log.word("level")), format: format(log.word("format")) },
     }
 }
@@ -36,11 +37,15 @@ fn format(word: &str) -> LogFormat {
 
 pub(super) fn admin(root: &Section) -> Option<Admin> {
     let admin = root.section("admin");
-    admin.set("http")?;
-    match admin.section("http").formed("bind") {
-        Some(Formed::Bind(bind)) => Some(Admin { bind }),
+    let bind = match admin.section("http").formed("bind") {
+        Some(Formed::Bind(bind)) => Some(bind),
         _ => None,
-    }
+    };
+    let socket = match admin.formed("bind") {
+        Some(Formed::Socket(path)) => Some(path),
+        _ => None,
+    };
+    (bind.is_some() || socket.is_some()).then_some(Admin { bind, socket })
 }
 
 pub(super) fn telemetry(root: &Section, findings: &mut Findings) -> Telemetry {

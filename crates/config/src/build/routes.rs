@@ -1,6 +1,6 @@
 //! `[[route]]`: references, and no two routes of which neither is more specific.
 
-use super::{always, check_name, check_order};
+use super::{always, check_name, check_order, retry};
 use crate::code::Code;
 use crate::diagnostic::Findings;
 use crate::form::{Formed, path_shape};
@@ -39,9 +39,8 @@ pub(super) fn routes(
     let pool_sections = root.named("pool");
     let mut placed = Vec::new();
     for section in &sections {
-        let pool_timeouts =
-            |name: &str| pool_sections.iter().find(|p| p.name == name).map(|p| p.section.section("timeouts"));
-        let route = one(section, defaults, pool_timeouts, &mut taken, findings);
+        let pool = |name: &str| pool_sections.iter().find(|p| p.name == name).map(|p| &p.section);
+        let route = one(section, defaults, pool, &mut taken, findings);
         check_references(section, &route, listeners, pools, findings);
         let whole = section.set("match").is_none_or(|m| !m.is_broken());
         placed.push(Placed { route, place: section.section("match").place, whole });
@@ -85,6 +84,7 @@ impl Route {
             path: PathPattern::Any,
             pool: pool.name.clone(),
             timeouts: RouteTimeouts { connect: t.connect, response: t.response, request: t.request, idle: t.idle },
+            retry: pool.retry.clone(),
         }
     }
 
@@ -99,10 +99,10 @@ impl Route {
     }
 }
 
-fn one(
+fn one<'p>(
     section: &Section,
     defaults: &Section,
-    pool_timeouts: impl Fn(&str) -> Option<Section>,
+    pool_of: impl Fn(&str) -> Option<&'p Section>,
     taken: &mut BTreeSet<String>,
     findings: &mut Findings,
 ) -> Route {
@@ -124,8 +124,19 @@ fn one(
     let pool = section.text("pool").unwrap_or_default();
     let timeouts = section.section("timeouts");
     check_order(&timeouts, findings);
-    let from_pool = pool_timeouts(&pool);
-    let chain: Vec<&Section> = [Some(&timeouts), from_pool.as_ref(), Some(defaults)].into_iter().flatten().collect();
+    // What a pool that does not exist would set is left to the defaults; that it does not is said elsewhere.
+    let inherited = |table: &str| {
+        let from_defaults = defaults.section(table);
+        let from_pool = pool_of(&pool).map_or_else(|| from_defaults.clone(), |pool| pool.section(table));
+        (from_pool, from_defaults)
+    };
+    let (pool_timeouts, default_timeouts) = inherited("timeouts");
+    let chain = [&timeouts, &pool_timeouts, &default_timeouts];
+    let request = Section::inherited(&chain, "request");
+    let own_retry = section.section("retry");
+    let (pool_retry, default_retry) = inherited("retry");
+    let retry = retry::retry(&[&own_retry, &pool_retry], &default_retry);
+    retry::check(&own_retry, &timeouts, &retry, request, findings);
     Route {
         name: name.into(),
         listeners: matches.formed_list("listener").into_iter().filter_map(text).collect(),
@@ -135,9 +146,10 @@ fn one(
         timeouts: RouteTimeouts {
             connect: always(&chain, "connect"),
             response: Section::inherited(&chain, "response"),
-            request: Section::inherited(&chain, "request"),
+            request,
             idle: always(&chain, "idle"),
         },
+        retry,
     }
 }
 

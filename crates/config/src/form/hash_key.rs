@@ -1,6 +1,6 @@
 //! What of a request is hashed? `client-ip`, `path`, `header:NAME`, `cookie:NAME`, `query:NAME`.
 
-use super::Misfit;
+use super::{Misfit, is_token_char};
 use crate::code::Code;
 use crate::nearest::nearest;
 use crate::plan::HashKey;
@@ -12,8 +12,8 @@ pub(super) fn read(text: &str) -> Result<HashKey, Misfit> {
     };
     let allowed = "allowed: client-ip, path, header:NAME, cookie:NAME, query:NAME";
     let (kind, name) = text.split_once(':').map_or((text, None), |(kind, name)| (kind, Some(name)));
-    // The characters of a token (RFC 9110, section 5.6.2) for fields and cookies; a query's name is anything visible.
-    let token = |n: &str| n.bytes().all(|b| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b));
+    // A query's name is anything visible.
+    let token = |n: &str| n.chars().all(is_token_char);
     match (kind, name) {
         ("client-ip", None) => Ok(HashKey::ClientIp),
         ("path", None) => Ok(HashKey::Path),

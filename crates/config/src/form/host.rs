@@ -46,9 +46,39 @@ pub(super) fn read(text: &str) -> Result<HostPattern, Misfit> {
     }
 }
 
+/// What the `Host` field of a request has: a host, and a port if it is not the usual one.
+pub(super) fn authority(text: &str) -> Result<String, Misfit> {
+    let bare = text.ends_with(']');
+    let (host, port) = text.rsplit_once(':').filter(|_| !bare).map_or((text, None), |(host, port)| (host, Some(port)));
+    let digits = |p: &str| p.bytes().all(|b| b.is_ascii_digit()) && p.parse::<u16>().is_ok_and(|p| p > 0);
+    if port.is_some_and(|port| !digits(port)) {
+        let message = format!("{} is not a host: what follows the colon is no port", quoted(text));
+        return Err(Misfit::new(Code::BadHost, message, "write \"web.internal\" or \"web.internal:8080\""));
+    }
+    match read(host)? {
+        HostPattern::Exact(host) => Ok(port.map_or(host.clone(), |port| format!("{host}:{port}"))),
+        HostPattern::Wildcard(_) => {
+            let message = format!("{} is not a host: a request has one, and no pattern", quoted(text));
+            Err(Misfit::new(Code::BadHost, message, "write \"web.internal\""))
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn reads_hosts_with_and_without_a_port() {
+        for (text, host) in
+            [("Web.Internal", "web.internal"), ("a:8080", "a:8080"), ("[::1]", "[::1]"), ("[::1]:1", "[::1]:1")]
+        {
+            assert_eq!(authority(text), Ok(host.to_string()));
+        }
+        for text in ["", ":80", "a:", "a:0", "a:+1", "a:b", "*.a", "::1", "http://a", "a/b"] {
+            assert!(authority(text).is_err(), "{text}");
+        }
+    }
 
     #[test]
     fn reads_hosts_and_wildcards() {

@@ -3,14 +3,23 @@
 mod address;
 mod hash_key;
 mod host;
+mod network;
 mod path;
+mod retry;
+mod secret;
+mod socket;
+mod status;
 
 pub(crate) use path::shape as path_shape;
+pub(crate) use retry::{RetryOn, percentile_text};
+pub(crate) use status::written as status_text;
 
 use crate::code::Code;
-use crate::plan::{Address, HashKey, HostPattern, PathPattern};
+use crate::plan::{Address, Cidr, HashKey, HostPattern, PathPattern};
 use crate::tree::quoted;
 use std::net::SocketAddr;
+use std::ops::RangeInclusive;
+use std::path::PathBuf;
 
 /// What a string must look like.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,22 +28,46 @@ pub enum Form {
     Bind,
     /// An address to connect to: IP address or host name, and port.
     Address,
+    /// A network of IP addresses.
+    Network,
+    /// The address of a Unix socket.
+    Socket,
     /// A host pattern.
     Host,
     /// A path pattern.
     Path,
     /// A path without parameters.
     PlainPath,
+    /// A path with or without a query.
+    Target,
+    /// The `Path` of a cookie.
+    CookiePath,
+    /// A host with or without a port.
+    Authority,
     /// The name of a listener or pool.
     Name,
     /// The name of a route or endpoint.
     Label,
+    /// The name of a cookie.
+    Token,
+    /// Any text, not too long.
+    Content,
+    /// A key to sign with.
+    Secret,
     /// A path of the file system.
     File,
     /// A path of the file system that may contain `*` in its last part.
     Include,
     /// What of a request is hashed.
     HashKey,
+    /// Statuses of a response.
+    Status,
+    /// A failure that may be tried again.
+    RetryOn,
+    /// The first pause and the longest.
+    Backoff,
+    /// A percentile, or `off`.
+    Percentile,
 }
 
 /// What a string was read to.
@@ -42,9 +75,17 @@ pub enum Form {
 pub(crate) enum Formed {
     Bind(SocketAddr),
     Address(Address),
+    Network(Cidr),
+    Socket(PathBuf),
     Host(HostPattern),
     Path(PathPattern),
     HashKey(HashKey),
+    Statuses(RangeInclusive<u16>),
+    RetryOn(RetryOn),
+    /// Nanoseconds.
+    Backoff(u64, u64),
+    /// Above 0 and below 1; `None` for `off`.
+    Percentile(Option<f64>),
     Text(String),
 }
 
@@ -68,14 +109,26 @@ impl Form {
         match self {
             Form::Bind => "an IP address and port, as \"127.0.0.1:8080\" or \"[::]:80\"",
             Form::Address => "an address and port, as \"10.0.0.1:8080\", \"[::1]:8080\" or \"web.internal:8080\"",
+            Form::Network => "a network or an address, as \"10.0.0.0/8\", \"fd00::/8\" or \"127.0.0.1\"",
+            Form::Socket => "a Unix socket, as \"unix:/run/evenkeel/admin.sock\"",
             Form::Host => "a host, as \"api.example.com\" or \"*.example.com\"",
             Form::Path => "a path, as \"/x\", \"/users/{id}\" or \"/v1/{*rest}\"",
             Form::PlainPath => "a path, as \"/metrics\"",
+            Form::Target => "a path with or without a query, as \"/healthz\"",
+            Form::CookiePath => "a path without \";\", as \"/\"",
+            Form::Authority => "a host with or without a port, as \"web.internal\"",
             Form::Name => "a name of up to 64 letters, digits, _, - and .",
             Form::Label => "a name of up to 128 characters, none of them a control character",
+            Form::Token => "a name of up to 128 letters, digits and !#$%&'*+-.^_`|~",
+            Form::Content => "a text of 1 to 1024 characters",
+            Form::Secret => "a text of 16 to 1024 bytes",
             Form::File => "the path of a file",
             Form::Include => "the path of a file, which may contain * in its last part",
             Form::HashKey => "\"client-ip\", \"path\", \"header:NAME\", \"cookie:NAME\" or \"query:NAME\"",
+            Form::Status => "statuses, as \"204..=299\" or \"2xx\"",
+            Form::RetryOn => "\"connect\", \"reset\", \"timeout\" or statuses, as \"503\" or \"5xx\"",
+            Form::Backoff => "the first pause and the longest, as \"25ms..250ms\"",
+            Form::Percentile => "\"off\", or a percentile, as \"p95\" or \"p99.5\"",
         }
     }
 
@@ -83,10 +136,22 @@ impl Form {
     pub(crate) fn regex(self) -> &'static str {
         match self {
             Form::Bind | Form::Address => "^[^\\s/]+:[0-9]{1,5}$",
+            Form::Network => "^[0-9A-Fa-f:.]+(/[0-9]{1,3})?$",
+            Form::Socket => "^unix:/.+$",
             Form::Host => "^(\\*\\.)?[^\\s/*]+$",
             Form::Path | Form::PlainPath => "^/[^\\s?#]*$",
+            Form::Target => "^/[^\\s#]*$",
+            Form::CookiePath => "^/[^\\s?#;]*$",
+            Form::Authority => "^[^\\s/*]+$",
             Form::Name => "^[A-Za-z0-9_.-]{1,64}$",
             Form::Label | Form::File | Form::Include => "^.+$",
+            Form::Token => "^[A-Za-z0-9!#$%&'*+.^_`|~-]{1,128}$",
+            Form::Content => "^[\\s\\S]{1,1024}$",
+            Form::Secret => "^[\\s\\S]{4,1024}$",
+            Form::Status => "^([2-5]xx|[2-5][0-9][0-9](\\.\\.=[2-5][0-9][0-9])?)$",
+            Form::RetryOn => "^(connect|reset|timeout|[45]xx|[45][0-9][0-9](\\.\\.=[45][0-9][0-9])?)$",
+            Form::Backoff => "^[0-9.a-zµμ]+\\.\\.[0-9.a-zµμ]+$",
+            Form::Percentile => "^(off|[pP][0-9]{1,2}(\\.[0-9]{1,4})?)$",
             Form::HashKey => "^(client-ip|path|(header|cookie|query):.+)$",
         }
     }
@@ -96,18 +161,29 @@ impl Form {
         match self {
             Form::Bind => address::bind(text).map(Formed::Bind),
             Form::Address => address::upstream(text).map(Formed::Address),
+            Form::Network => network::read(text).map(Formed::Network),
+            Form::Socket => socket::read(text).map(Formed::Socket),
             Form::Host => host::read(text).map(Formed::Host),
             Form::Path => path::read(text).map(Formed::Path),
             Form::HashKey => hash_key::read(text).map(Formed::HashKey),
-            Form::PlainPath => {
-                path::plain(text)?;
-                Ok(Formed::Text(text.to_string()))
-            }
-            Form::Name | Form::Label | Form::File | Form::Include => {
+            Form::Status => status::read(text, 200..=599).map(Formed::Statuses),
+            Form::RetryOn => retry::failure(text).map(Formed::RetryOn),
+            Form::Backoff => retry::backoff(text).map(|(first, last)| Formed::Backoff(first, last)),
+            Form::Percentile => retry::percentile(text).map(Formed::Percentile),
+            Form::Secret => secret::read(text).map(Formed::Text),
+            Form::PlainPath => path::plain(text).map(|()| Formed::Text(text.to_string())),
+            Form::Target => path::target(text).map(|()| Formed::Text(text.to_string())),
+            Form::CookiePath => path::of_cookie(text).map(|()| Formed::Text(text.to_string())),
+            Form::Authority => host::authority(text).map(Formed::Text),
+            Form::Name | Form::Label | Form::Token | Form::Content | Form::File | Form::Include => {
                 if self.is_name(text) {
                     Ok(Formed::Text(text.to_string()))
                 } else {
-                    let what = if matches!(self, Form::Name | Form::Label) { "a name" } else { "the path of a file" };
+                    let what = match self {
+                        Form::Name | Form::Label | Form::Token => "a name",
+                        Form::Content => "a text to look for",
+                        _ => "the path of a file",
+                    };
                     let message = format!("{} is not {what}", quoted(text));
                     Err(Misfit::new(Code::BadName, message, format!("allowed: {}", self.describe())))
                 }
@@ -119,10 +195,17 @@ impl Form {
         let (max, fits): (usize, fn(char) -> bool) = match self {
             Form::Name => (64, |c| c.is_ascii_alphanumeric() || "_-.".contains(c)),
             Form::Label => (128, |c| !c.is_control()),
+            Form::Token => (128, is_token_char),
+            Form::Content => (1024, |_| true),
             _ => (4096, |c| c != '\0'),
         };
         !text.is_empty() && text.chars().count() <= max && text.chars().all(fits)
     }
+}
+
+/// A character of a token (RFC 9110, section 5.6.2): names of fields and cookies.
+fn is_token_char(c: char) -> bool {
+    c.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(c)
 }
 
 /// Whether a text is the name of a host: labels of letters, digits, - and _, parted by dots, and not all digits at

@@ -48,6 +48,25 @@ pub(super) fn plain(text: &str) -> Result<(), Misfit> {
     Ok(())
 }
 
+/// A path, and a query if there is one: what a request asks for.
+pub(super) fn target(text: &str) -> Result<(), Misfit> {
+    let (path, query) = text.split_once('?').unwrap_or((text, ""));
+    plain(path)?;
+    match query.bytes().all(|b| b.is_ascii_graphic() && b != b'#') {
+        true => Ok(()),
+        false => Err(bad(text, "its query has other characters", "write them percent-encoded, as \"%20\"")),
+    }
+}
+
+/// A `;` would end the attribute of the cookie (RFC 6265, section 4.1.1).
+pub(super) fn of_cookie(text: &str) -> Result<(), Misfit> {
+    plain(text)?;
+    match text.contains(';') {
+        true => Err(bad(text, "a cookie cannot have one with \";\"", "name the folder above it, or \"/\"")),
+        false => Ok(()),
+    }
+}
+
 fn bad(text: &str, why: &str, help: impl Into<String>) -> Misfit {
     Misfit::new(Code::BadPath, format!("{} is not a path: {why}", quoted(text)), help)
 }
@@ -88,6 +107,17 @@ mod tests {
             assert!(read(text).is_err(), "{text}");
         }
         assert!(read("/v1/*").expect_err("a star").help.contains("\"/v1/{*rest}\""));
+    }
+
+    #[test]
+    fn reads_targets_and_paths_of_cookies() {
+        assert!(target("/healthz?full=1&x=a?b").is_ok() && of_cookie("/app").is_ok());
+        for text in ["", "healthz", "/a b", "/a?b c", "/a?b#c", "/a#b"] {
+            assert!(target(text).is_err(), "{text}");
+        }
+        for text in ["", "/;", "/a?b"] {
+            assert!(of_cookie(text).is_err(), "{text}");
+        }
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! The keys of `[listener.NAME]` and `[[route]]`.
 
-use super::{Absent, Key, Kind, LISTENER_TIMEOUTS, ROUTE_TIMEOUTS, Table};
+use super::{Absent, Key, Kind, LISTENER_TIMEOUTS, ROUTE_RETRY, ROUTE_TIMEOUTS, Table};
 use crate::form::Form;
 
 pub(super) static LISTENER: Table = Table {
@@ -13,6 +13,22 @@ pub(super) static LISTENER: Table = Table {
             kind: Kind::List(&Kind::Text(Form::Bind)),
             absent: Absent::Required(r#"["127.0.0.1:8080"]"#),
             help: "The addresses. `[::]` takes IPv4 too.",
+            why: "",
+        },
+        Key {
+            name: "accept_proxy_protocol",
+            kind: Kind::List(&Kind::Text(Form::Network)),
+            absent: Absent::Means("nobody"),
+            help: "Networks of load balancers in front that begin each connection with a PROXY protocol header, version 1 \
+                   or 2. From them it is required, from anybody else it is an error.",
+            why: "",
+        },
+        Key {
+            name: "trusted_proxies",
+            kind: Kind::List(&Kind::Text(Form::Network)),
+            absent: Absent::Means("nobody"),
+            help: "Networks of proxies in front whose `X-Forwarded-For` says who the client is. From anybody else the \
+                   field is replaced.",
             why: "",
         },
         Key {
@@ -43,6 +59,28 @@ static LISTENER_LIMITS: Table = Table {
             absent: Absent::Default("50_000"),
             help: "Open connections of clients, all workers together.",
             why: "Each may need a second descriptor upstream: 100 000 of the 1 048 576 that the service unit allows.",
+        },
+        Key {
+            name: "connections_per_address",
+            kind: Kind::Int { min: 0, max: 10_000_000 },
+            absent: Absent::Default("0"),
+            help: "Open connections of one client address, all workers together; 0 = no limit.",
+            why: "Behind one address there may be a whole company or a proxy; only whoever knows the clients knows the \
+                  number.",
+        },
+        Key {
+            name: "requests_per_address",
+            kind: Kind::Number { min: 0.0, max: 1e6 },
+            absent: Absent::Default("0"),
+            help: "Requests a second of one client address, all workers together; the rest get a 429. 0 = no limit.",
+            why: "As for `connections_per_address`.",
+        },
+        Key {
+            name: "burst_per_address",
+            kind: Kind::Int { min: 1, max: 1_000_000 },
+            absent: Absent::Means("what `requests_per_address` allows in a second"),
+            help: "Requests of one address that may come at once before its rate counts.",
+            why: "",
         },
         Key {
             name: "headers",
@@ -102,6 +140,13 @@ pub(super) static ROUTE: Table = Table {
             kind: Kind::Table(&ROUTE_TIMEOUTS),
             absent: Absent::Means("those of the pool"),
             help: "How long endpoints may take.",
+            why: "",
+        },
+        Key {
+            name: "retry",
+            kind: Kind::Table(&ROUTE_RETRY),
+            absent: Absent::Means("that of the pool"),
+            help: "What is tried again.",
             why: "",
         },
     ],

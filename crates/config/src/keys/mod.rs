@@ -1,17 +1,23 @@
 //! Which keys are there? One row for each, and from these tables come the reader, its ranges and defaults, the JSON
 //! Schema and the reference page. A new key is a row here and the line that reads it.
 
+mod health;
 mod http;
 mod planned;
 mod pool;
 mod process;
+mod retry;
+mod sticky;
 mod timeouts;
 
 pub(crate) use planned::is_planned;
 pub(crate) use process::{INCLUDE, ROOT};
 
+use health::{HEALTH, LOCALITY, OUTLIER, PANIC, SLOW_START};
 use http::{LISTENER, ROUTE};
 use pool::POOL;
+use retry::{DEFAULT_RETRY, POOL_RETRY, ROUTE_RETRY};
+use sticky::STICKY;
 use timeouts::{DEFAULT_TIMEOUTS, LISTENER_TIMEOUTS, POOL_TIMEOUTS, ROUTE_TIMEOUTS};
 
 use crate::form::Form;
@@ -79,6 +85,15 @@ pub enum Kind {
         /// The word.
         word: &'static str,
     },
+    /// A whole number, or a string of a certain form.
+    IntOrText {
+        /// Smallest.
+        min: u64,
+        /// Largest.
+        max: u64,
+        /// What the string must look like.
+        form: Form,
+    },
     /// A number.
     Number {
         /// Smallest.
@@ -117,6 +132,13 @@ pub enum Kind {
         /// The key that a plain string stands for.
         key: &'static str,
     },
+    /// A table, or one word.
+    TableOrWord {
+        /// The table.
+        table: &'static Table,
+        /// The word.
+        word: &'static str,
+    },
     /// A table for each name.
     Named(&'static Table),
     /// An array of tables.
@@ -134,6 +156,9 @@ impl fmt::Display for Kind {
             Kind::Int { min, max } if min == max => write!(f, "{min}"),
             Kind::Int { min, max } => write!(f, "a whole number from {min} to {max}"),
             Kind::IntOr { min, max, word } => write!(f, "\"{word}\", or a whole number from {min} to {max}"),
+            Kind::IntOrText { min, max, form } => {
+                write!(f, "{}, or a whole number from {min} to {max}", form.describe())
+            }
             Kind::Number { min, max } => write!(f, "a number from {min} to {max}"),
             Kind::Duration { min, max, off: false } => write!(f, "a duration from {} to {}", time(min), time(max)),
             Kind::Duration { min, max, off: true } => {
@@ -148,6 +173,7 @@ impl fmt::Display for Kind {
             Kind::List(of) => write!(f, "an array, each element {of}"),
             Kind::Table(table) => write!(f, "a table of {}", names(table)),
             Kind::TableOr { table, key } => write!(f, "a string (its {key}), or a table of {}", names(table)),
+            Kind::TableOrWord { table, word } => write!(f, "\"{word}\", or a table of {}", names(table)),
             Kind::Named(_) => f.write_str("a table for each name"),
             Kind::Tables(table) => write!(f, "an array of tables, each of {}", names(table)),
             Kind::Balance => f.write_str("the name of an algorithm, or { NAME = { its parameters } }"),
@@ -162,6 +188,7 @@ impl Kind {
             Kind::Bool => "true or false",
             Kind::Int { .. } => "a whole number",
             Kind::IntOr { .. } => "a whole number or a word",
+            Kind::IntOrText { .. } => "a whole number or a string",
             Kind::Number { .. } => "a number",
             Kind::Duration { .. } => "a duration",
             Kind::Size { .. } => "a size",
@@ -170,6 +197,7 @@ impl Kind {
             Kind::Table(_) | Kind::Named(_) => "a table",
             Kind::Tables(_) => "an array of tables",
             Kind::TableOr { .. } | Kind::Balance => "a string or a table",
+            Kind::TableOrWord { .. } => "a table or a word",
         }
     }
 }
@@ -185,7 +213,8 @@ impl Table {
         let mut all = vec![self];
         for key in self.keys {
             let below = match key.kind {
-                Kind::Table(t) | Kind::Named(t) | Kind::Tables(t) | Kind::TableOr { table: t, .. } => t.walk(),
+                Kind::Table(t) | Kind::Named(t) | Kind::Tables(t) => t.walk(),
+                Kind::TableOr { table, .. } | Kind::TableOrWord { table, .. } => table.walk(),
                 Kind::List(Kind::TableOr { table, .. }) => table.walk(),
                 _ => continue,
             };

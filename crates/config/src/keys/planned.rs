@@ -3,35 +3,17 @@
 /// Table path and the keys that are planned in it.
 const PLANNED: &[(&str, &[&str])] = &[
     ("[runtime]", &["state_dir"]),
-    ("[admin]", &["bind"]),
     ("http of [admin]", &["token_file", "allow_write"]),
     ("[telemetry]", &["tracing"]),
     ("access_log of [telemetry]", &["sample"]),
-    (
-        "[listener.NAME]",
-        &["mode", "pool", "protocols", "redirect_https", "tls", "trusted_proxies", "accept_proxy_protocol", "zone"],
-    ),
+    ("[listener.NAME]", &["mode", "pool", "protocols", "redirect_https", "tls", "zone"]),
     ("limits of [listener.NAME]", &["h2_streams"]),
-    ("[[route]]", &["split", "retry", "headers"]),
+    ("[[route]]", &["split", "headers"]),
     ("match of [[route]]", &["method", "header"]),
-    (
-        "[pool.NAME]",
-        &[
-            "health",
-            "outlier",
-            "slow_start",
-            "locality",
-            "panic",
-            "queue",
-            "discover",
-            "protocol",
-            "tls",
-            "load_reports",
-            "tcp",
-        ],
-    ),
-    ("endpoints of [pool.NAME]", &["zone", "resolve"]),
-    ("limits of [pool.NAME]", &["connections_per_endpoint", "concurrency"]),
+    ("[pool.NAME]", &["discover", "protocol", "tls", "load_reports", "tcp"]),
+    ("endpoints of [pool.NAME]", &["resolve"]),
+    ("limits of [pool.NAME]", &["connections_per_endpoint"]),
+    ("health of [pool.NAME]", &["grpc"]),
 ];
 
 /// Whether a later version will read this key.

@@ -1,6 +1,8 @@
 //! The keys of `[pool.NAME]`.
 
-use super::{Absent, Key, Kind, POOL_TIMEOUTS, Table};
+use super::{
+    Absent, H, HEALTH, Key, Kind, LOCALITY, MS, OUTLIER, PANIC, POOL_RETRY, POOL_TIMEOUTS, S, SLOW_START, STICKY, Table,
+};
 use crate::form::Form;
 
 pub(super) static POOL: Table = Table {
@@ -35,6 +37,70 @@ pub(super) static POOL: Table = Table {
             absent: Absent::Means("those of `[defaults.timeouts]`"),
             help: "How long endpoints may take.",
             why: "",
+        },
+        Key {
+            name: "health",
+            kind: Kind::Table(&HEALTH),
+            absent: Absent::Means("no checks"),
+            help: "Asks endpoints whether they are well.",
+            why: "",
+        },
+        Key {
+            name: "outlier",
+            kind: Kind::TableOrWord { table: &OUTLIER, word: "off" },
+            absent: Absent::Means("its defaults"),
+            help: "Ejects endpoints that fail requests.",
+            why: "",
+        },
+        Key {
+            name: "slow_start",
+            kind: Kind::TableOr { table: &SLOW_START, key: "window" },
+            absent: Absent::Means("off"),
+            help: "Gives endpoints that come, or come back, their share bit by bit.",
+            why: "",
+        },
+        Key {
+            name: "panic",
+            kind: Kind::Table(&PANIC),
+            absent: Absent::Means("its defaults"),
+            help: "What happens when few endpoints are healthy.",
+            why: "",
+        },
+        Key {
+            name: "locality",
+            kind: Kind::Table(&LOCALITY),
+            absent: Absent::Means("all zones alike"),
+            help: "Uses endpoints of the own zone first.",
+            why: "",
+        },
+        Key {
+            name: "queue",
+            kind: Kind::Table(&QUEUE),
+            absent: Absent::Means("its defaults"),
+            help: "Who waits when every endpoint is full.",
+            why: "",
+        },
+        Key {
+            name: "retry",
+            kind: Kind::Table(&POOL_RETRY),
+            absent: Absent::Means("that of `[defaults.retry]`"),
+            help: "What is tried again.",
+            why: "",
+        },
+        Key {
+            name: "sticky",
+            kind: Kind::Table(&STICKY),
+            absent: Absent::Means("off"),
+            help: "Lets clients meet their endpoint again.",
+            why: "",
+        },
+        Key {
+            name: "proxy_protocol",
+            kind: Kind::Choice(&["off", "v1", "v2"]),
+            absent: Absent::Default("\"off\""),
+            help: "The PROXY protocol header that endpoints get at the start of each connection, to know the client. A \
+                   connection is then never shared between clients.",
+            why: "An endpoint that does not expect it refuses every request.",
         },
     ],
 };
@@ -80,6 +146,13 @@ static ENDPOINT: Table = Table {
             help: "Gets no new requests; running ones go on.",
             why: "",
         },
+        Key {
+            name: "zone",
+            kind: Kind::Text(Form::Label),
+            absent: Absent::Means("no zone"),
+            help: "The zone it is in, for `locality`.",
+            why: "",
+        },
     ],
 };
 
@@ -101,6 +174,80 @@ static POOL_LIMITS: Table = Table {
             absent: Absent::Default("256"),
             help: "Idle connections that one worker keeps to one endpoint; 0 = none is used twice.",
             why: "Enough for a burst; each costs a descriptor here and whatever the endpoint spends on one.",
+        },
+        Key {
+            name: "concurrency",
+            kind: Kind::TableOrWord { table: &CONCURRENCY, word: "adaptive" },
+            absent: Absent::Means("no such limit"),
+            help: "A limit of requests in flight at one endpoint that follows its latency, never above \
+                   `requests_per_endpoint`. `\"adaptive\"`: with its defaults.",
+            why: "",
+        },
+    ],
+};
+
+static CONCURRENCY: Table = Table {
+    path: "limits.concurrency of [pool.NAME]",
+    help: "The bounds of the limit that follows the latency of an endpoint: it falls while answers take longer than they \
+           do when nobody waits, and rises while they do not.",
+    inherits: false,
+    keys: &[
+        Key {
+            name: "min",
+            kind: Kind::Int { min: 1, max: 1_000_000 },
+            absent: Absent::Default("3"),
+            help: "The smallest limit.",
+            why: "Lower, and it could not see that the endpoint has become fast again.",
+        },
+        Key {
+            name: "max",
+            kind: Kind::Int { min: 1, max: 1_000_000 },
+            absent: Absent::Default("1000"),
+            help: "The largest.",
+            why: "More than one process serves well at once.",
+        },
+        Key {
+            name: "start",
+            kind: Kind::Int { min: 1, max: 1_000_000 },
+            absent: Absent::Means("20, or the bound next to it"),
+            help: "Where it starts.",
+            why: "",
+        },
+        Key {
+            name: "tolerance",
+            kind: Kind::Number { min: 1.01, max: 100.0 },
+            absent: Absent::Default("1.5"),
+            help: "How many times its shortest latency an endpoint may take before the limit falls.",
+            why: "That of the gradient limit of Netflix's concurrency-limits.",
+        },
+        Key {
+            name: "interval",
+            kind: Kind::Duration { min: 100 * MS, max: 60 * S, off: false },
+            absent: Absent::Default("\"1s\""),
+            help: "How often it is looked at.",
+            why: "Long enough for some answers, short enough to follow a burst.",
+        },
+    ],
+};
+
+static QUEUE: Table = Table {
+    path: "queue of [pool.NAME]",
+    help: "When every endpoint is at its limit, requests wait, first in first out. The rest get a 503 at once.",
+    inherits: false,
+    keys: &[
+        Key {
+            name: "max",
+            kind: Kind::Int { min: 0, max: 1_000_000 },
+            absent: Absent::Default("1024"),
+            help: "Requests that may wait at once, all workers together; 0 = none waits.",
+            why: "As many as Envoy lets wait.",
+        },
+        Key {
+            name: "timeout",
+            kind: Kind::Duration { min: MS, max: H, off: false },
+            absent: Absent::Default("\"2s\""),
+            help: "How long one waits at most.",
+            why: "Who waited longer has often left, and the work for them would be lost.",
         },
     ],
 };

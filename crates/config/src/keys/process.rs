@@ -1,6 +1,6 @@
 //! The keys of the process: the root of the file, `[runtime]`, `[admin]`, `[telemetry]`, `[defaults]`, `[include]`.
 
-use super::{Absent, DAY, DEFAULT_TIMEOUTS, Key, Kind, LISTENER, POOL, ROUTE, Table};
+use super::{Absent, DAY, DEFAULT_RETRY, DEFAULT_TIMEOUTS, Key, Kind, LISTENER, POOL, ROUTE, Table};
 use crate::form::Form;
 
 /// The root of every file.
@@ -52,6 +52,13 @@ static RUNTIME: Table = Table {
             why: "Kubernetes waits 30 s between TERM and KILL, systemd 90 s.",
         },
         Key {
+            name: "watch",
+            kind: Kind::Bool,
+            absent: Absent::Default("false"),
+            help: "Reloads when this file, or one that it includes, changes.",
+            why: "Whoever edits a file by hand saves it before it is whole; tools that replace it at once can turn it on.",
+        },
+        Key {
             name: "log",
             kind: Kind::Table(&LOG),
             absent: Absent::Means("its defaults"),
@@ -87,13 +94,22 @@ static ADMIN: Table = Table {
     path: "[admin]",
     help: "Metrics and health of the process.",
     inherits: false,
-    keys: &[Key {
-        name: "http",
-        kind: Kind::Table(&ADMIN_HTTP),
-        absent: Absent::Means("no such listener"),
-        help: "A plain HTTP listener for `/metrics`, `/livez` and `/readyz`.",
-        why: "",
-    }],
+    keys: &[
+        Key {
+            name: "bind",
+            kind: Kind::Text(Form::Socket),
+            absent: Absent::Means("no such socket"),
+            help: "A Unix socket for those who may also change things: whoever may write to the file.",
+            why: "",
+        },
+        Key {
+            name: "http",
+            kind: Kind::Table(&ADMIN_HTTP),
+            absent: Absent::Means("no such listener"),
+            help: "A plain HTTP listener for `/metrics`, `/livez` and `/readyz`.",
+            why: "",
+        },
+    ],
 };
 
 static ADMIN_HTTP: Table = Table {
@@ -186,13 +202,10 @@ static DEFAULTS: Table = Table {
     path: "[defaults]",
     help: "What listeners, pools and routes start from.",
     inherits: false,
-    keys: &[Key {
-        name: "timeouts",
-        kind: Kind::Table(&DEFAULT_TIMEOUTS),
-        absent: Absent::Means("its defaults"),
-        help: "How long each thing may take.",
-        why: "",
-    }],
+    keys: &[
+        table("timeouts", Kind::Table(&DEFAULT_TIMEOUTS), "How long each thing may take.", "its defaults"),
+        table("retry", Kind::Table(&DEFAULT_RETRY), "What is tried again.", "its defaults"),
+    ],
 };
 
 pub(crate) static INCLUDE: Table = Table {

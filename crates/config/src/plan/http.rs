@@ -1,17 +1,22 @@
 //! Where do requests come in, and which pool gets them? [`Listener`] and [`Route`].
 
+use super::{Cidr, Retry};
 use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 /// `[listener.NAME]`.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Listener {
     /// Unique among listeners.
     pub name: Arc<str>,
     /// At least one; no address is bound twice in a plan. No port is 0.
     pub bind: Vec<SocketAddr>,
+    /// Peers that must start each connection with a PROXY protocol header; all others must not. Empty = none.
+    pub accept_proxy_protocol: Vec<Cidr>,
+    /// Peers whose `X-Forwarded-For` and its like are believed. Empty = none.
+    pub trusted_proxies: Vec<Cidr>,
     /// What a client may use up.
     pub limits: ListenerLimits,
     /// How long a client may take.
@@ -19,10 +24,16 @@ pub struct Listener {
 }
 
 /// `limits` of a listener.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ListenerLimits {
     /// Open client connections, all workers together.
     pub connections: usize,
+    /// Open connections of one client address, all workers together; 0 = no limit.
+    pub connections_per_address: usize,
+    /// Requests a second of one client address, all workers together; 0 = no limit.
+    pub requests_per_address: f64,
+    /// Requests of one address that may come at once: the size of its bucket. At least 1 if there is a rate.
+    pub burst_per_address: u32,
     /// Bytes of a request's head (request line and header fields): 1 KiB to 32 KiB.
     pub headers: usize,
     /// Header fields of a request.
@@ -47,7 +58,7 @@ pub struct ListenerTimeouts {
 /// Of several routes that match, the most specific wins: exact host before the longest wildcard before any host;
 /// then the path (fixed text before a parameter before a rest, segment by segment from the left; any path last);
 /// then a route that names the listener. No two routes of a plan are equally specific for a request.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Route {
     /// Unique among routes. Made of host and path if the file gives none.
     pub name: Arc<str>,
@@ -61,6 +72,8 @@ pub struct Route {
     pub pool: Arc<str>,
     /// What the route sets, over its pool's, over the defaults.
     pub timeouts: RouteTimeouts,
+    /// What the route sets, over its pool's, over the defaults.
+    pub retry: Retry,
 }
 
 /// Which hosts a route takes. Lower case, without port and without a final dot.

@@ -2,13 +2,21 @@
 //!
 //! Nothing in here is text to be parsed again, and nothing is optional unless absence means something.
 
+mod cidr;
+mod health;
 mod http;
 mod pool;
 mod process;
+mod retry;
+mod sticky;
 
+pub use cidr::Cidr;
+pub use health::{Check, HealthCheck};
 pub use http::{HostPattern, Listener, ListenerLimits, ListenerTimeouts, PathPattern, Route, RouteTimeouts};
-pub use pool::{Address, Balance, Endpoint, HashKey, Pool, PoolLimits, PoolTimeouts};
+pub use pool::{Address, Balance, Endpoint, HashKey, Pool, PoolLimits, PoolTimeouts, ProxyVersion};
 pub use process::{AccessLog, Admin, Level, Log, LogFormat, LogTarget, Metrics, Runtime, Telemetry, Workers};
+pub use retry::Retry;
+pub use sticky::{SameSite, Secret, Sticky};
 
 /// A whole configuration that was found possible. A plan exists only if there was no error.
 #[derive(Clone, Debug, PartialEq)]

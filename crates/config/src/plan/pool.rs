@@ -1,7 +1,10 @@
 //! Which endpoints are there, and how is one chosen? [`Pool`], [`Endpoint`] and [`Balance`].
 
+use super::{HealthCheck, Retry, Sticky};
+use evenkeel_balance::eligible::{Locality, Panic};
 use evenkeel_balance::params::{Kind, Params};
 use evenkeel_balance::picker::Algorithm;
+use evenkeel_balance::{concurrency, outlier, queue, slow_start};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::net::SocketAddr;
@@ -21,6 +24,35 @@ pub struct Pool {
     pub limits: PoolLimits,
     /// How long an endpoint may take. Requests use their [`super::Route::timeouts`], which started from these.
     pub timeouts: PoolTimeouts,
+    /// Active checks; `None` = none.
+    pub health: Option<HealthCheck>,
+    /// Ejection by what requests see; `None` = never.
+    pub outlier: Option<outlier::Settings>,
+    /// The ramp of endpoints that come, or come back; `None` = all at once.
+    pub slow_start: Option<slow_start::Settings>,
+    /// What happens when few are healthy.
+    pub panic: Panic,
+    /// Endpoints of the own zone first; `None` = all zones alike.
+    pub locality: Option<Locality>,
+    /// The name whose hash [`Locality::zone`] is; there if, and only if, `locality` is.
+    pub zone: Option<Arc<str>>,
+    /// Who waits when every endpoint is full.
+    pub queue: queue::Settings,
+    /// What is tried again. Requests use their [`super::Route::retry`], which started from this.
+    pub retry: Retry,
+    /// How a client finds its endpoint again; `None` = it does not.
+    pub sticky: Option<Sticky>,
+    /// The header that endpoints get at the start of each connection, if any.
+    pub proxy_protocol: Option<ProxyVersion>,
+}
+
+/// A version of the PROXY protocol.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ProxyVersion {
+    /// A line of text.
+    V1,
+    /// Binary.
+    V2,
 }
 
 /// One entry of `endpoints`.
@@ -36,6 +68,8 @@ pub struct Endpoint {
     pub priority: u8,
     /// Gets no new requests; running ones go on.
     pub drain: bool,
+    /// The zone it is in, if that is known.
+    pub zone: Option<Arc<str>>,
 }
 
 /// Where an endpoint listens. The port is never 0.
@@ -72,12 +106,15 @@ impl fmt::Display for Address {
 }
 
 /// `limits` of a pool.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PoolLimits {
     /// Requests in flight at one endpoint, all workers together; 0 = no limit.
     pub requests_per_endpoint: u32,
     /// Idle upstream connections that a worker keeps for one endpoint; 0 = none is ever used again.
     pub idle_per_endpoint: usize,
+    /// A limit of requests in flight at one endpoint that follows its latency, below `requests_per_endpoint`; `None` = no
+    /// such limit.
+    pub concurrency: Option<concurrency::Settings>,
 }
 
 /// `timeouts` of a pool: the upstream's side.

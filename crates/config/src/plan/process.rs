@@ -13,6 +13,8 @@ pub struct Runtime {
     pub drain_timeout: Duration,
     /// The log of the process itself (requests go to [`Telemetry::access_log`]).
     pub log: Log,
+    /// Whether a change of the file, or of one that it includes, is a reload.
+    pub watch: bool,
 }
 
 /// How many event loops run, each on its own thread.
@@ -56,8 +58,11 @@ pub enum LogFormat {
 /// `[admin]`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Admin {
-    /// Address of the plain HTTP listener for `/metrics`, `/livez` and `/readyz`.
-    pub bind: SocketAddr,
+    /// Address of the plain HTTP listener for `/metrics`, `/livez` and `/readyz`, if there is one.
+    pub bind: Option<SocketAddr>,
+    /// Absolute path of the Unix socket for those who may also change things, if there is one. The mode of the file says
+    /// who that is. At least one of the two is there.
+    pub socket: Option<PathBuf>,
 }
 
 /// `[telemetry]`.

@@ -113,6 +113,16 @@ impl Section {
         T::try_from(self.int(name)).unwrap_or_default()
     }
 
+    /// A number. 0 for what was broken.
+    pub fn float(&self, name: &str) -> f64 {
+        if let Value::Number(x) = self.value(name) { x } else { 0.0 }
+    }
+
+    /// Nanoseconds of a duration that is never off.
+    pub fn ns(&self, name: &str) -> u64 {
+        if let Value::Duration(Some(ns)) = self.value(name) { ns } else { 0 }
+    }
+
     /// `None` for `"off"`.
     pub fn duration(&self, name: &str) -> Option<Duration> {
         if let Value::Duration(ns) = self.value(name) { ns.map(Duration::from_nanos) } else { None }
@@ -148,7 +158,9 @@ impl Section {
     pub fn section(&self, name: &str) -> Section {
         match (self.value(name), self.table.key(name).map(|k| k.kind)) {
             (Value::Section(section), _) => section,
-            (_, Some(Kind::Table(table))) => Section::new(table, self.place),
+            (_, Some(Kind::Table(table) | Kind::TableOr { table, .. } | Kind::TableOrWord { table, .. })) => {
+                Section::new(table, self.place)
+            }
             _ => Section::new(self.table, self.place),
         }
     }
@@ -163,10 +175,16 @@ impl Section {
         if let Value::Named(named) = self.value(name) { named } else { Vec::new() }
     }
 
-    /// A duration from the first of `chain` that sets it, or else the row's default.
+    /// The first table of `over` that sets a key, or else `base`, whose row has the default.
+    pub fn setter<'s>(over: &[&'s Section], base: &'s Section, name: &str) -> &'s Section {
+        let setter = over.iter().find(|s| s.table.key(name).is_some() && s.set(name).is_some());
+        setter.copied().unwrap_or(base)
+    }
+
+    /// A duration from the first of `chain` that sets it, or else the default of the last one's row.
     pub fn inherited(chain: &[&Section], name: &str) -> Option<Duration> {
-        let setter = chain.iter().find(|s| s.table.key(name).is_some() && s.set(name).is_some());
-        setter.or(chain.last()).and_then(|s| s.duration(name))
+        let (base, over) = chain.split_last()?;
+        Section::setter(over, base, name).duration(name)
     }
 }
 

@@ -81,6 +81,12 @@ impl<'f> Reader<'f> {
                 .help(format!("leave it out; this version reads: {}", known.join(", ")));
             return;
         }
+        if known.is_empty() {
+            self.findings
+                .add(Code::UnknownKey, entry.key_place, format!("unknown key {} in {path}", quoted(key)))
+                .help("it has no keys: write {}");
+            return;
+        }
         // A key in the wrong table is more likely than a slip that makes it equal to another table's key.
         let elsewhere: Vec<&str> =
             ROOT.walk().into_iter().filter(|t| t.key(key).is_some()).map(|t| t.path).take(4).collect();

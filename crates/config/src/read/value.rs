@@ -12,15 +12,19 @@ use crate::tree::{Node, Tree, quoted};
 impl Reader<'_> {
     /// Reads the value of `key`.
     pub fn value(&mut self, key: &str, kind: &Kind, node: &Node) -> Value {
+        if matches!(kind, Kind::Text(Form::Secret)) {
+            self.findings.hide(node.place);
+        }
         match (*kind, &node.tree) {
             (_, Tree::Broken) => Value::Broken,
             (Kind::Bool, Tree::Bool(b)) => Value::Bool(*b),
-            (Kind::Int { min, max } | Kind::IntOr { min, max, .. }, Tree::Int(n, _)) => {
-                match n.and_then(|n| u64::try_from(n).ok()).filter(|n| (min..=max).contains(n)) {
-                    Some(n) => Value::Int(n),
-                    None => self.out_of_range(key, kind, node),
-                }
-            }
+            (
+                Kind::Int { min, max } | Kind::IntOr { min, max, .. } | Kind::IntOrText { min, max, .. },
+                Tree::Int(n, _),
+            ) => match n.and_then(|n| u64::try_from(n).ok()).filter(|n| (min..=max).contains(n)) {
+                Some(n) => Value::Int(n),
+                None => self.out_of_range(key, kind, node),
+            },
             (Kind::IntOr { word, .. }, Tree::Text(text)) if text == word => Value::Word(word),
             (Kind::Number { min, max }, Tree::Number(..) | Tree::Int(..)) => {
                 let x = match &node.tree {
@@ -61,10 +65,13 @@ impl Reader<'_> {
                     Value::Broken
                 }
             },
-            (Kind::Text(form), Tree::Text(text)) => self.formed(form, text, node),
+            (Kind::Text(form) | Kind::IntOrText { form, .. }, Tree::Text(text)) => self.formed(form, text, node),
             (Kind::List(of), Tree::List(nodes)) => self.list(key, of, nodes, node),
             (Kind::Table(table), Tree::Table(inner)) => Value::Section(self.table(table, inner, node.place)),
-            (Kind::TableOr { table, .. }, Tree::Table(inner)) => Value::Section(self.table(table, inner, node.place)),
+            (Kind::TableOr { table, .. } | Kind::TableOrWord { table, .. }, Tree::Table(inner)) => {
+                Value::Section(self.table(table, inner, node.place))
+            }
+            (Kind::TableOrWord { word, .. }, Tree::Text(text)) if text == word => Value::Word(word),
             (Kind::TableOr { table, key }, Tree::Text(_)) => self.short(table, key, node),
             (Kind::Named(table), Tree::Table(inner)) => Value::Named(self.named(table, inner)),
             (Kind::Tables(table), Tree::List(nodes)) => self.list(key, &Kind::Table(table), nodes, node),

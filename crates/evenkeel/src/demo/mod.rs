@@ -79,7 +79,7 @@ fn stay(endpoints: &Endpoints) -> Result<(), Failure> {
     eprintln!("\nStill serving. Your own endpoints go the same way: evenkeel run 127.0.0.1:8081 127.0.0.1:8082");
     run::serve(plan, "evenkeel config reference says what a file can set", false, |serving: &Serving| {
         let plan = serving.server().plan();
-        let addresses = plan.listeners.iter().flat_map(|l| &l.bind).chain(plan.admin.iter().map(|a| &a.bind));
+        let addresses = plan.listeners.iter().flat_map(|l| &l.bind).chain(plan.admin.iter().flat_map(|a| &a.bind));
         let urls: Vec<String> = addresses.map(|addr| greeting::url(*addr)).collect();
         let [web, admin] = &urls[..] else { return };
         eprintln!(

@@ -1,9 +1,10 @@
 //! How is a plan written? [`Plan::to_toml`]: what differs from the defaults, in the order of the reference page.
 
+mod pool;
+
 use crate::load::{Outcome, parse_str};
 use crate::plan::{
-    Balance, Endpoint, Level, Listener, ListenerLimits, LogFormat, LogTarget, PathPattern, Plan, Pool, PoolLimits,
-    Route, RouteTimeouts, Workers,
+    Cidr, Level, Listener, ListenerLimits, LogFormat, LogTarget, PathPattern, Plan, Pool, Route, Workers,
 };
 use crate::quantity::{duration_text, size_text};
 use std::fmt::Write;
@@ -26,7 +27,7 @@ impl Plan {
         parse_str("command line", &text, &|_| None)
     }
 
-    /// A file that gives an equal plan.
+    /// A file that gives an equal plan, but for secrets in it, for which asterisks stand.
     pub fn to_toml(&self) -> String {
         // The plan of a file that sets nothing knows every default.
         let nothing = Plan::for_addresses("127.0.0.1:1", &["127.0.0.1:2"], None);
@@ -41,7 +42,7 @@ impl Plan {
             write_route(route, self.pool(&route.pool), &mut out);
         }
         for pool in &self.pools {
-            write_pool(pool, &defaults.pools[0], &mut out);
+            pool::write(pool, &defaults.pools[0], &mut out);
         }
         out
     }
@@ -55,6 +56,7 @@ impl Plan {
         };
         table.add(runtime.workers != unset.workers, "workers", workers);
         table.time(runtime.drain_timeout, unset.drain_timeout, "drain_timeout");
+        table.add(runtime.watch != unset.watch, "watch", runtime.watch.to_string());
         let mut log = Lines::default();
         log.add(runtime.log.level != unset.log.level, "level", quote(level(runtime.log.level)));
         log.add(runtime.log.format != unset.log.format, "format", quote(format_name(runtime.log.format)));
@@ -63,7 +65,10 @@ impl Plan {
 
         let mut table = Lines::default();
         if let Some(admin) = &self.admin {
-            table.add(true, "http", format!("{{ bind = {} }}", quote(&admin.bind.to_string())));
+            let socket = admin.socket.as_ref().map(|path| format!("unix:{}", path.display()));
+            table.maybe("bind", socket.map(|socket| quote(&socket)));
+            let http = admin.bind.map(|bind| format!("{{ bind = {} }}", quote(&bind.to_string())));
+            table.maybe("http", http);
         }
         table.section("[admin]", out);
 
@@ -87,16 +92,21 @@ impl Plan {
 
 fn write_listener(listener: &Listener, unset: &Listener, out: &mut String) {
     let mut table = Lines::default();
-    let bind: Vec<String> = listener.bind.iter().map(|b| quote(&b.to_string())).collect();
-    table.add(true, "bind", format!("[{}]", bind.join(", ")));
+    table.add(true, "bind", list(listener.bind.iter().map(|b| quote(&b.to_string()))));
 
-    let ListenerLimits { connections, headers, header_count, requests_per_connection } = listener.limits;
+    table.networks("accept_proxy_protocol", &listener.accept_proxy_protocol);
+    table.networks("trusted_proxies", &listener.trusted_proxies);
+
+    let (set, unset_limits) = (listener.limits, unset.limits);
     let mut limits = Lines::default();
-    limits.add(connections != unset.limits.connections, "connections", connections.to_string());
-    limits.add(headers != unset.limits.headers, "headers", quote(&size_text(headers as u64)));
-    limits.add(header_count != unset.limits.header_count, "header_count", header_count.to_string());
-    let requests = requests_per_connection;
-    limits.add(requests != unset.limits.requests_per_connection, "requests_per_connection", requests.to_string());
+    limits.number(set.connections, unset_limits.connections, "connections");
+    limits.number(set.connections_per_address, unset_limits.connections_per_address, "connections_per_address");
+    limits.number(set.requests_per_address, unset_limits.requests_per_address, "requests_per_address");
+    let burst = ListenerLimits::usual_burst(set.requests_per_address);
+    limits.number(set.burst_per_address, burst, "burst_per_address");
+    limits.add(set.headers != unset_limits.headers, "headers", quote(&size_text(set.headers as u64)));
+    limits.number(set.header_count, unset_limits.header_count, "header_count");
+    limits.number(set.requests_per_connection, unset_limits.requests_per_connection, "requests_per_connection");
     table.inline("limits", limits);
 
     let (set, unset) = (listener.timeouts, unset.timeouts);
@@ -109,72 +119,22 @@ fn write_listener(listener: &Listener, unset: &Listener, out: &mut String) {
 }
 
 fn write_route(route: &Route, pool: Option<&Pool>, out: &mut String) {
-    let list = |items: Vec<String>| format!("[{}]", items.join(", "));
     let mut table = Lines::default();
     table.add(*route.name != *Route::derived_name(&route.hosts, &route.path), "name", quote(&route.name));
     let mut matches = Lines::default();
-    let listeners = route.listeners.iter().map(|l| quote(l)).collect();
+    let listeners = route.listeners.iter().map(|l| quote(l));
     matches.add(!route.listeners.is_empty(), "listener", list(listeners));
-    let hosts = route.hosts.iter().map(|h| quote(&h.to_string())).collect();
+    let hosts = route.hosts.iter().map(|h| quote(&h.to_string()));
     matches.add(!route.hosts.is_empty(), "host", list(hosts));
     matches.add(route.path != PathPattern::Any, "path", quote(&route.path.to_string()));
     table.inline("match", matches);
     table.add(true, "pool", quote(&route.pool));
     if let Some(pool) = pool {
-        let unset = Route::catch_all(pool).timeouts;
-        table.inline("timeouts", upstream_timeouts(route.timeouts, unset));
+        let unset = Route::catch_all(pool);
+        table.inline("timeouts", pool::upstream_timeouts(route.timeouts, unset.timeouts));
+        table.inline("retry", pool::retry(&route.retry, &unset.retry));
     }
     table.section("[[route]]", out);
-}
-
-fn upstream_timeouts(set: RouteTimeouts, unset: RouteTimeouts) -> Lines {
-    let mut timeouts = Lines::default();
-    timeouts.time(set.connect, unset.connect, "connect");
-    timeouts.maybe_time(set.response, unset.response, "response");
-    timeouts.maybe_time(set.request, unset.request, "request");
-    timeouts.time(set.idle, unset.idle, "idle");
-    timeouts
-}
-
-fn write_pool(pool: &Pool, unset: &Pool, out: &mut String) {
-    let mut table = Lines::default();
-    table.add(true, "balance", balance(&pool.balance));
-    let PoolLimits { requests_per_endpoint, idle_per_endpoint } = pool.limits;
-    let mut limits = Lines::default();
-    let requests = requests_per_endpoint;
-    limits.add(requests != unset.limits.requests_per_endpoint, "requests_per_endpoint", requests.to_string());
-    limits.add(idle_per_endpoint != unset.limits.idle_per_endpoint, "idle_per_endpoint", idle_per_endpoint.to_string());
-    table.inline("limits", limits);
-    let mut timeouts = upstream_timeouts(Route::catch_all(pool).timeouts, Route::catch_all(unset).timeouts);
-    timeouts.time(pool.timeouts.upstream_idle, unset.timeouts.upstream_idle, "upstream_idle");
-    table.inline("timeouts", timeouts);
-    let endpoints: String = pool.endpoints.iter().map(|e| format!("  {},\n", endpoint(e))).collect();
-    table.add(true, "endpoints", format!("[\n{endpoints}]"));
-    table.section(&format!("[pool.{}]", key(&pool.name)), out);
-}
-
-fn balance(balance: &Balance) -> String {
-    let unset = Balance::of(balance.algorithm);
-    let mut params = Lines::default();
-    for param in balance.algorithm.params {
-        let value = balance.written(param.name, param.kind);
-        params.add(value != unset.written(param.name, param.kind), param.name, value);
-    }
-    match params.0.is_empty() {
-        true => quote(balance.algorithm.name),
-        false => format!("{{ {} = {} }}", balance.algorithm.name, params.braces()),
-    }
-}
-
-fn endpoint(endpoint: &Endpoint) -> String {
-    let addr = endpoint.addr.to_string();
-    let mut table = Lines::default();
-    table.add(true, "addr", quote(&addr));
-    table.add(*endpoint.name != *addr, "name", quote(&endpoint.name));
-    table.add(endpoint.weight != 1, "weight", endpoint.weight.to_string());
-    table.add(endpoint.priority != 0, "priority", endpoint.priority.to_string());
-    table.add(endpoint.drain, "drain", endpoint.drain.to_string());
-    if table.0.len() == 1 { quote(&addr) } else { table.braces() }
 }
 
 /// The keys of one table, each `key = value`.
@@ -186,6 +146,23 @@ impl Lines {
         if differs {
             self.0.push(format!("{key} = {value}"));
         }
+    }
+
+    fn maybe(&mut self, key: &str, value: Option<String>) {
+        self.add(value.is_some(), key, value.unwrap_or_default());
+    }
+
+    fn networks(&mut self, key: &str, networks: &[Cidr]) {
+        self.add(!networks.is_empty(), key, list(networks.iter().map(|n| quote(&n.to_string()))));
+    }
+
+    /// A number, as TOML has it: `{:?}` keeps the point of one that is whole.
+    fn number<T: PartialEq + std::fmt::Debug>(&mut self, set: T, unset: T, key: &str) {
+        self.add(set != unset, key, format!("{set:?}"));
+    }
+
+    fn ns(&mut self, set: u64, unset: u64, key: &str) {
+        self.time(Duration::from_nanos(set), Duration::from_nanos(unset), key);
     }
 
     fn time(&mut self, set: Duration, unset: Duration, key: &str) {
@@ -231,6 +208,10 @@ fn format_name(format: LogFormat) -> &'static str {
 /// A name as a key: bare unless it has a dot, which would part it.
 fn key(name: &str) -> String {
     if name.contains('.') { quote(name) } else { name.to_string() }
+}
+
+fn list(items: impl Iterator<Item = String>) -> String {
+    format!("[{}]", items.collect::<Vec<_>>().join(", "))
 }
 
 /// A text as a TOML string that no environment variable is put into.

@@ -1,0 +1,149 @@
+//! When is what tried again? A failure (`connect`, `503`), a pause (`25ms..250ms`), a percentile (`p95`).
+
+use super::{Misfit, status};
+use crate::code::Code;
+use crate::nearest::nearest;
+use crate::quantity::{duration_ns, duration_text};
+use crate::tree::quoted;
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
+/// A failure that may be tried again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum RetryOn {
+    Connect,
+    Reset,
+    Timeout,
+    Statuses(RangeInclusive<u16>),
+}
+
+pub(super) fn failure(text: &str) -> Result<RetryOn, Misfit> {
+    match text {
+        "connect" => Ok(RetryOn::Connect),
+        "reset" => Ok(RetryOn::Reset),
+        "timeout" => Ok(RetryOn::Timeout),
+        _ if text.starts_with(|c: char| c.is_ascii_digit()) => status::read(text, 400..=599).map(RetryOn::Statuses),
+        _ => {
+            let did = match nearest(text, ["connect", "reset", "timeout"]) {
+                Some(word) => format!("did you mean \"{word}\"? "),
+                None => String::new(),
+            };
+            Err(Misfit::new(
+                Code::NotAllowed,
+                format!("{} is not a failure that can be tried again", quoted(text)),
+                format!("{did}allowed: connect, reset, timeout, and statuses as 503, \"500..=504\" or \"5xx\""),
+            ))
+        }
+    }
+}
+
+/// The longest pause. More would hold a request, and who sent it, longer than most clients wait.
+const PAUSE_MAX: u64 = 60_000_000_000;
+
+/// The first pause and the longest, nanoseconds.
+pub(super) fn backoff(text: &str) -> Result<(u64, u64), Misfit> {
+    let bad = |why: &str, help: String| {
+        Err(Misfit::new(Code::BadDuration, format!("{} is not a range of pauses: {why}", quoted(text)), help))
+    };
+    let Some((first, last)) = text.split_once("..") else {
+        let help = match duration_ns(text) {
+            Ok(_) => format!("write {} for pauses that stay as long", quoted(&format!("{text}..{text}"))),
+            Err(_) => "write the first pause and the longest, as \"25ms..250ms\"".to_string(),
+        };
+        return bad("it has no \"..\"", help);
+    };
+    match (duration_ns(first), duration_ns(last)) {
+        (Err(why), _) | (_, Err(why)) => bad(&why, "write the first pause and the longest, as \"25ms..250ms\"".into()),
+        (Ok(first_ns), Ok(last_ns)) if first_ns > last_ns => {
+            bad("the first pause is longer than the longest", format!("write \"{last}..{first}\""))
+        }
+        (Ok(_), Ok(last_ns)) if last_ns > PAUSE_MAX => {
+            bad("it is too long", format!("allowed: up to {}", duration_text(Duration::from_nanos(PAUSE_MAX))))
+        }
+        (Ok(first_ns), Ok(last_ns)) => Ok((first_ns, last_ns)),
+    }
+}
+
+/// Above 0 and below 1; `None` for `"off"`.
+pub(super) fn percentile(text: &str) -> Result<Option<f64>, Misfit> {
+    if text == "off" {
+        return Ok(None);
+    }
+    let number = text.strip_prefix(['p', 'P']).unwrap_or(text);
+    // Four digits behind the point, so that writing it and reading it again gives the same number.
+    let exact = number.split_once('.').is_none_or(|(_, behind)| (1..=4).contains(&behind.len()));
+    let digits = number.bytes().all(|b| b.is_ascii_digit() || b == b'.');
+    let percent = number.parse::<f64>().ok().filter(|p| exact && digits && *p > 0.0 && *p < 100.0);
+    match percent {
+        Some(percent) if number.len() < text.len() => Ok(Some(percent / 100.0)),
+        _ => {
+            let write = percent.map_or("p95".to_string(), |_| format!("p{number}"));
+            Err(Misfit::new(
+                Code::NotAllowed,
+                format!("{} is not a percentile", quoted(text)),
+                format!("write \"{write}\"; allowed: \"off\", and p0.0001 to p99.9999"),
+            ))
+        }
+    }
+}
+
+/// A percentile as it is read again.
+pub(crate) fn percentile_text(percentile: f64) -> String {
+    format!("p{}", (percentile * 1e6).round() / 1e4)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_failures() {
+        assert_eq!(failure("reset"), Ok(RetryOn::Reset));
+        assert_eq!(failure("5xx"), Ok(RetryOn::Statuses(500..=599)));
+        for (text, help) in
+            [("conect", "\"connect\""), ("200", "400 to 599"), ("", "allowed: connect"), ("gateway", "5xx")]
+        {
+            let misfit = failure(text).expect_err(text);
+            assert!(misfit.help.contains(help), "{text}: {misfit:?}");
+        }
+    }
+
+    #[test]
+    fn reads_pauses() {
+        assert_eq!(backoff("25ms..250ms"), Ok((25_000_000, 250_000_000)));
+        assert_eq!(backoff("0s..0s"), Ok((0, 0)));
+        for (text, help) in [
+            ("", "25ms..250ms"),
+            ("25ms", "\"25ms..25ms\""),
+            ("25..250", "25ms..250ms"),
+            ("1s..25ms", "\"25ms..1s\""),
+            ("1s..2m", "up to 1m"),
+            ("1s...2s", "25ms..250ms"),
+        ] {
+            let misfit = backoff(text).expect_err(text);
+            assert!(misfit.help.contains(help), "{text}: {misfit:?}");
+        }
+    }
+
+    #[test]
+    fn reads_percentiles_and_writes_them_again() {
+        assert_eq!(percentile("off"), Ok(None));
+        for text in ["p95", "p99.5", "p50", "p0.0001", "p99.9999", "p99.99", "p33.3", "p7"] {
+            let read = percentile(text).expect(text).expect(text);
+            assert_eq!(percentile_text(read), text);
+        }
+        for (text, help) in [
+            ("95", "\"p95\""),
+            ("p0", "\"p95\""),
+            ("p100", "\"p95\""),
+            ("p99.99999", "\"p95\""),
+            ("p1e1", "\"p95\""),
+            ("pNaN", "\"p95\""),
+            ("p9.", "\"p95\""),
+            ("", "\"p95\""),
+        ] {
+            let misfit = percentile(text).expect_err(text);
+            assert!(misfit.help.contains(help), "{text}: {misfit:?}");
+        }
+    }
+}

@@ -1,0 +1,60 @@
+//! Is this the address of a Unix socket? `unix:/run/evenkeel/admin.sock`.
+
+use super::Misfit;
+use crate::code::Code;
+use crate::tree::quoted;
+use std::path::PathBuf;
+
+/// Bytes of the path of a socket: `sun_path` of unix(7) has 108, the last of which ends it.
+const PATH_MAX: usize = 107;
+
+pub(super) fn read(text: &str) -> Result<PathBuf, Misfit> {
+    let bad = |why: String, help: String| {
+        Err(Misfit::new(Code::BadAddress, format!("{} is not a Unix socket: {why}", quoted(text)), help))
+    };
+    let Some(path) = text.strip_prefix("unix:") else {
+        let help = match super::address::bind(text) {
+            Ok(addr) => format!("for a TCP address write http = {{ bind = \"{addr}\" }}"),
+            Err(_) => "write \"unix:/run/evenkeel/admin.sock\"".to_string(),
+        };
+        return bad("it does not start with unix:".to_string(), help);
+    };
+    if !path.starts_with('/') {
+        let help = "write all of it, as \"unix:/run/evenkeel/admin.sock\"".to_string();
+        return bad("its path is not absolute".to_string(), help);
+    }
+    if path.len() > PATH_MAX {
+        let why = format!("its path has {} bytes, and Linux takes {PATH_MAX}", path.len());
+        return bad(why, "put it into a folder with a shorter name, as /run/evenkeel".to_string());
+    }
+    if path.ends_with('/') || path.contains('\0') {
+        let help = "write the path of a file that may be made, as \"unix:/run/evenkeel/admin.sock\"";
+        return bad("its path names no file".to_string(), help.to_string());
+    }
+    Ok(PathBuf::from(path))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_absolute_paths_that_fit() {
+        assert_eq!(read("unix:/run/a.sock"), Ok(PathBuf::from("/run/a.sock")));
+        let longest = format!("unix:/{}", "x".repeat(106));
+        assert!(read(&longest).is_ok());
+        for (text, help) in [
+            ("", "unix:/run/"),
+            ("/run/a.sock", "unix:/run/"),
+            ("127.0.0.1:9900", "http = { bind = \"127.0.0.1:9900\" }"),
+            ("unix:a.sock", "all of it"),
+            ("unix:", "all of it"),
+            ("unix:/run/", "path of a file"),
+            ("unix:/a\0b", "path of a file"),
+            (format!("{longest}x").as_str(), "shorter name"),
+        ] {
+            let misfit = read(text).expect_err(text);
+            assert!(misfit.help.contains(help), "{text}: {misfit:?}");
+        }
+    }
+}
