@@ -3,7 +3,6 @@
 //! killed, the kernel tells each child (`setpriv --pdeathsig`).
 
 use crate::error::{Error, Result, While};
-use crate::procfs;
 use rustix::process::{Pid, Signal, kill_process};
 use std::cell::RefCell;
 use std::env;
@@ -191,24 +190,15 @@ impl Adopted {
     pub fn new(pid: u32) -> Adopted {
         Adopted(pid)
     }
-
-    /// Its process id.
-    pub fn pid(&self) -> u32 {
-        self.0
-    }
 }
 
 impl Drop for Adopted {
     fn drop(&mut self) {
-        let Some(pid) = i32::try_from(self.0).ok().and_then(Pid::from_raw) else { return };
-        let mut whole = procfs::children_of(self.0);
-        whole.push(self.0);
-        for pid in whole.into_iter().filter_map(|pid| Pid::from_raw(i32::try_from(pid).ok()?)) {
-            // It may have ended already.
+        if let Some(pid) = i32::try_from(self.0).ok().and_then(Pid::from_raw) {
+            // It may have ended already; while its old parent lives it is not ours to wait for.
             let _ = kill_process(pid, Signal::KILL);
+            let _ = rustix::process::waitpid(Some(pid), rustix::process::WaitOptions::NOHANG);
         }
-        // Until its old parent has ended it is not ours to wait for; then the system does when we end.
-        let _ = rustix::process::waitpid(Some(pid), rustix::process::WaitOptions::NOHANG);
     }
 }
 

@@ -27,16 +27,18 @@ pub fn points(lines: &[String]) -> String {
     format!("<ul>\n{points}</ul>\n")
 }
 
-/// A table; cells that begin with a digit lean right.
+/// A table; columns of figures lean right.
 pub fn table(header: &[&str], rows: &[Vec<String>]) -> String {
-    let header: String = header.iter().map(|cell| format!("<th>{}</th>", escape(cell))).collect();
-    let cell = |cell: &String| {
-        let class = if cell.starts_with(|c: char| c.is_ascii_digit()) { " class=\"number\"" } else { "" };
-        format!("<td{class}>{}</td>", escape(cell))
+    let figure = |cell: &String| cell.chars().all(|c| c.is_ascii_digit() || c == '.' || c == '-') || cell == "never";
+    let classes: Vec<&str> =
+        (0..header.len()).map(|at| if rows.iter().all(|row| figure(&row[at])) { "number" } else { "" }).collect();
+    let line = |tag: &str, cells: &mut dyn Iterator<Item = &str>| {
+        let cells =
+            cells.zip(&classes).map(|(cell, class)| format!("<{tag} class=\"{class}\">{}</{tag}>", escape(cell)));
+        format!("<tr>{}</tr>\n", cells.collect::<String>())
     };
-    let rows: String =
-        rows.iter().map(|row| format!("<tr>{}</tr>\n", row.iter().map(cell).collect::<String>())).collect();
-    format!("<div class=\"wide\"><table>\n<tr>{header}</tr>\n{rows}</table></div>\n")
+    let rows: String = rows.iter().map(|row| line("td", &mut row.iter().map(String::as_str))).collect();
+    format!("<div class=\"wide\"><table>\n{}{rows}</table></div>\n", line("th", &mut header.iter().copied()))
 }
 
 /// Text as HTML.
@@ -57,7 +59,7 @@ h1 { font-size: 1.6rem; } h2 { font-size: 1.15rem; margin-top: 2.2rem; } p { mar
 .wide { overflow-x: auto; }
 table { border-collapse: collapse; font-variant-numeric: tabular-nums; font-size: 14px; }
 th, td { padding: .25rem .7rem; border-bottom: 1px solid var(--line); text-align: left; }
-th { color: var(--dim); font-weight: 600; } .number { text-align: right; }
+th { color: var(--dim); font-weight: 600; } th.number, td.number { text-align: right; }
 svg { width: 100%; height: auto; } svg text { fill: var(--dim); font-size: 12px; }
 svg .title { font-weight: 600; } svg .fault { fill: var(--text); font-size: 11px; }
 svg .end { text-anchor: end; } svg .middle { text-anchor: middle; }

@@ -15,7 +15,7 @@ impl Progress {
         Progress { shown: std::io::stderr().is_terminal() }
     }
 
-    /// `done` of `whole` seconds, and what is going on.
+    /// `done` of `whole`, and what is going on.
     pub fn tell(&self, done: f64, whole: f64, text: &str) {
         if self.shown {
             eprint!("\r\x1b[K{}", line(done, whole, text));
@@ -35,7 +35,7 @@ impl Drop for Progress {
 fn line(done: f64, whole: f64, text: &str) -> String {
     let share = if whole > 0.0 { (done / whole).clamp(0.0, 1.0) } else { 0.0 };
     let full = (share * WIDTH as f64).round() as usize;
-    format!("[{}{}] {done:.0} of {whole:.0} s  {text}", "#".repeat(full), "-".repeat(WIDTH - full))
+    format!("[{}{}] {done:.0} of {whole:.0} {text}", "#".repeat(full), "-".repeat(WIDTH - full))
 }
 
 #[cfg(test)]
@@ -44,8 +44,8 @@ mod tests {
 
     #[test]
     fn the_bar_is_full_at_the_end_and_never_longer() {
-        assert_eq!(line(0.0, 10.0, ""), "[------------------------] 0 of 10 s  ");
-        assert_eq!(line(5.0, 10.0, "x"), "[############------------] 5 of 10 s  x");
-        assert_eq!(line(11.0, 10.0, ""), "[########################] 11 of 10 s  ");
+        assert_eq!(line(0.0, 10.0, ""), "[------------------------] 0 of 10 ");
+        assert_eq!(line(5.0, 10.0, "x"), "[############------------] 5 of 10 x");
+        assert_eq!(line(11.0, 10.0, ""), "[########################] 11 of 10 ");
     }
 }

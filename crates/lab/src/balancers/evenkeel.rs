@@ -12,7 +12,7 @@ pub const KIND: Kind = Kind {
     arguments: |_, config| vec!["run".into(), "-c".into(), config.display().to_string()],
     version_flag: "--version",
     reload: Signal::HUP,
-    upgrade: Some(None),
+    upgrades: true,
     generation: |site, _| told(site, "evenkeel_config_generation"),
     settings: "Two random draws; checks of /health each 500 ms with 300 ms of patience, 2 to fall and 2 to rise; ejected for \
 5 s after 3 failed connects, 5 gateway errors or 5 answers of 500 and above in a row; up to 2 retries, elsewhere, after a \

@@ -13,8 +13,8 @@ pub const KIND: Kind = Kind {
     arguments: |_, config| vec!["-W".into(), "-f".into(), config.display().to_string()],
     version_flag: "-v",
     reload: Signal::USR2,
-    // Each reload does.
-    upgrade: None,
+    // Each reload is one.
+    upgrades: false,
     generation: newest_worker,
     settings: "balance random(2); checks of /health each 500 ms with 300 ms of patience, fall 2 rise 2; observe layer7 with \
 error-limit 5 on-error mark-down, so that what requests see counts too; 3 retries, the default, with option redispatch 1, \

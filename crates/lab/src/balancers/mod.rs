@@ -53,10 +53,9 @@ pub struct Kind {
     arguments: fn(folder: &Path, config: &Path) -> Vec<String>,
     version_flag: &'static str,
     /// The signal that makes the process that was started read its configuration again.
-    reload: Signal,
-    /// Whether SIGUSR2 replaces the binary by a child of the process, and what the process must be told then to end, if
-    /// it does not by itself.
-    pub upgrade: Option<Option<Signal>>,
+    pub reload: Signal,
+    /// Whether SIGUSR2 replaces the binary by a child of the process, which then ends.
+    pub upgrades: bool,
     /// A number that changes when a new configuration is at work.
     generation: fn(&Site, pid: u32) -> Result<u64>,
     /// How it is set up, and why, for the report.
@@ -157,14 +156,12 @@ impl Running {
         (self.kind.generation)(&self.site(1), self.pid())
     }
 
-    /// Rewrites its configuration, with another weight in a pool that gets no requests, and tells it to read it.
+    /// Rewrites its configuration, with this weight in a pool that gets no requests.
     ///
     /// # Errors
     /// If the file cannot be written.
-    pub fn reload(&self, weight: u32) -> Result<()> {
-        self.folder.write(self.kind.config_name, (self.kind.config)(&self.site(weight)))?;
-        self.process.signal(self.kind.reload);
-        Ok(())
+    pub fn rewrite(&self, weight: u32) -> Result<()> {
+        self.folder.write(self.kind.config_name, (self.kind.config)(&self.site(weight))).map(drop)
     }
 
     /// Sends the process that was started a signal.

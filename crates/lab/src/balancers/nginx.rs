@@ -13,7 +13,8 @@ pub const KIND: Kind = Kind {
     arguments: |folder, config| origin::nginx_command(String::new(), folder, config).split_off(1),
     version_flag: "-v",
     reload: Signal::HUP,
-    upgrade: Some(Some(Signal::QUIT)),
+    // It would, but ignores the signal in the foreground, where the lab needs it.
+    upgrades: false,
     generation: newest_worker,
     settings: "random two least_conn; no active checks, as the open version has none; max_fails=3 fail_timeout=5s; \
 proxy_next_upstream error timeout http_503 with 3 tries, which never sends a POST twice once it has left; \

@@ -121,7 +121,7 @@ impl Watch<'_> {
                 .map(|(running, records)| format!("{} {}", running.kind.name, failed(records)))
                 .collect();
             let done = Duration::from_nanos(now_ns.saturating_sub(self.begin_ns)).as_secs_f64();
-            self.progress.tell(done, whole, &format!("{doing}; failed: {}", failed.join(", ")));
+            self.progress.tell(done, whole, &format!("s; {doing}; failed: {}", failed.join(", ")));
             child::pause(GLANCE.min(left))?;
         }
     }

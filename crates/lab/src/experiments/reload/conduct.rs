@@ -13,11 +13,13 @@ use std::time::{Duration, Instant};
 
 /// At least this long from one reload to the next.
 const BETWEEN: Duration = Duration::from_millis(120);
-/// A reload that takes longer has not happened.
+/// What takes longer does not happen.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// A signal without effect for so long was lost: a master of HAProxy that has just reloaded overhears the next one.
+const LOST: Duration = Duration::from_millis(500);
 /// Before the first reload, after the last, and after an upgrade.
 const SETTLE: Duration = Duration::from_secs(2);
-const GLANCE: Duration = Duration::from_millis(5);
+const GLANCE: Duration = Duration::from_millis(10);
 
 /// What one balancer's clients met.
 pub struct Went {
@@ -25,7 +27,9 @@ pub struct Went {
     pub reloads: [Count; KINDS.len()],
     /// From the signal until the new configuration was at work, ascending.
     pub took: Vec<Duration>,
-    /// While its binary was replaced. `None` if it has no such thing apart from a reload.
+    /// Signals that had no effect and were sent again.
+    pub lost: usize,
+    /// While its binary was replaced. `None` if that is not tried.
     pub upgrade: Option<[Count; KINDS.len()]>,
     /// Its processes after the last reload, and their resident memory in bytes.
     pub left: (usize, u64),
@@ -37,70 +41,74 @@ pub struct Went {
 ///
 /// # Errors
 /// If something does not start, or a reload does not take effect.
-pub fn conduct(balancer: &Balancer, reloads: u32, progress: &Progress) -> Result<Went> {
+pub fn conduct(balancer: &Balancer, reloads: u32) -> Result<Went> {
     let folder = Scratch::new()?;
     let endpoints = (0..3).map(|number| Endpoint::start(number, folder.path())).collect::<Result<Vec<_>>>()?;
     let addresses: Vec<_> = endpoints.iter().map(|endpoint| endpoint.address).collect();
     let running = balancer.start(&addresses)?;
     let clients = Clients::start(running.port);
+    let progress = Progress::new();
     let tell =
         |done: u32| progress.tell(f64::from(done), f64::from(reloads), &format!("{} reloads", balancer.kind.name));
     child::pause(SETTLE)?;
     let before = processes(&running);
-    let mut took = Vec::new();
+    let (mut took, mut lost) = (Vec::new(), 0);
     for number in 0..reloads {
         tell(number);
         let began = Instant::now();
-        took.push(reload(&running, 2 + number % 99)?);
+        took.push(reload(&running, 2 + number % 99, &mut lost)?);
         child::pause(BETWEEN.saturating_sub(began.elapsed()))?;
     }
     child::pause(SETTLE)?;
     let left = processes(&running);
     let counted = clients.counts();
     let mut successor = None;
-    if let Some(then) = running.kind.upgrade {
+    if running.kind.upgrades {
         progress.tell(1.0, 1.0, &format!("{}: a new binary", balancer.kind.name));
-        successor = Some(upgrade(&running, then)?);
+        successor = Some(upgrade(&running)?);
         child::pause(SETTLE)?;
     }
     let whole = clients.stop();
     let zip = whole.iter().zip(&counted).map(|(whole, counted)| whole.since(counted)).collect::<Vec<_>>();
     let upgrade = successor.map(|_| std::array::from_fn(|row| zip[row].clone()));
     took.sort_unstable();
-    Ok(Went { reloads: counted, took, upgrade, left, before })
+    Ok(Went { reloads: counted, took, lost, upgrade, left, before })
 }
 
-fn reload(running: &Running, weight: u32) -> Result<Duration> {
+/// Reloads once. Gives the time from the signal that was heard, and counts those that were not.
+fn reload(running: &Running, weight: u32, lost: &mut usize) -> Result<Duration> {
     let before = running.generation()?;
-    let began = Instant::now();
-    running.reload(weight)?;
-    await_change(|| Ok(running.generation()? != before), || format!("{} did not reload", running.kind.name))?;
-    Ok(began.elapsed())
-}
-
-/// Has the process replace itself by a child, and the old one end if it must be told to.
-fn upgrade(running: &Running, then: Option<Signal>) -> Result<Adopted> {
-    let before = procfs::children_of(running.pid());
-    running.signal(Signal::USR2);
-    let new = || procfs::children_of(running.pid()).into_iter().find(|pid| !before.contains(pid));
-    let mut pid = None;
+    running.rewrite(weight)?;
+    let mut asked = Instant::now();
+    running.signal(running.kind.reload);
     await_change(
         || {
-            pid = new();
-            Ok(pid.is_some())
+            if asked.elapsed() > LOST {
+                *lost += 1;
+                asked = Instant::now();
+                running.signal(running.kind.reload);
+            }
+            Ok(running.generation()? != before)
+        },
+        || format!("{} did not reload", running.kind.name),
+    )?;
+    Ok(asked.elapsed())
+}
+
+/// Has the process replace itself by a child, after which it ends by itself.
+fn upgrade(running: &Running) -> Result<Adopted> {
+    let before = procfs::children_of(running.pid());
+    running.signal(Signal::USR2);
+    let mut successor = None;
+    await_change(
+        || {
+            let new = procfs::children_of(running.pid()).into_iter().find(|pid| !before.contains(pid));
+            successor = new.map(Adopted::new);
+            Ok(successor.is_some())
         },
         || format!("{} started no successor", running.kind.name),
     )?;
-    let successor = Adopted::new(pid.unwrap_or_default());
-    if let Some(signal) = then {
-        // A master that has workers is ready.
-        await_change(
-            || Ok(!procfs::children_of(successor.pid()).is_empty()),
-            || format!("the successor of {} has no workers", running.kind.name),
-        )?;
-        running.signal(signal);
-    }
-    Ok(successor)
+    successor.ok_or_else(|| Error::Wrong("a change that was seen is gone".into()))
 }
 
 fn await_change(mut changed: impl FnMut() -> Result<bool>, otherwise: impl Fn() -> String) -> Result<()> {

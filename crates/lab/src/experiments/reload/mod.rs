@@ -11,7 +11,6 @@ use crate::balancers::Balancer;
 use crate::child;
 use crate::error::{Error, Result, While};
 use crate::machine::{self, Machine};
-use crate::progress::Progress;
 use crate::table;
 use clap::{Args, FromArgMatches};
 use serde_json::{Value, json};
@@ -25,7 +24,8 @@ pub static EXPERIMENT: Experiment = Experiment {
 with a connection per request, uploads, downloads and WebSockets, each checked byte for byte. Then the configuration is \
 rewritten a hundred times, each time with another weight in a pool that gets no requests, and the balancer told to read \
 it: evenkeel and NGINX by SIGHUP, the master of HAProxy by SIGUSR2. The next reload comes when the one before is seen to \
-be at work. Last, evenkeel and NGINX replace their binary (SIGUSR2); HAProxy does that with each reload.
+be at work. Last, evenkeel replaces its binary (SIGUSR2). HAProxy does that with each reload, and NGINX only as a \
+daemon, which the lab could not end.
 
 HAProxy and NGINX start new processes and let the old ones live for as long as they have connections; neither is told to \
 cut them short. evenkeel changes what it has. So the processes that are left and their memory are told too. A kept \
@@ -54,17 +54,14 @@ fn run(arguments: Arguments) -> Result<()> {
     let balancers = Balancer::find(&arguments.balancers, arguments.evenkeel.as_deref())?;
     machine::allow_files(20_000);
     child::adopt_orphans()?;
-    let progress = Progress::new();
-    let mut all = Vec::new();
-    for balancer in &balancers {
-        all.push((balancer, conduct::conduct(balancer, arguments.reloads, &progress)?));
-    }
-    drop(progress);
     let command = std::env::args().collect::<Vec<_>>().join(" ");
     let Machine { kernel, cpu, cores, commit } = Machine::this();
     println!("{command}\ncommit {commit}; Linux {kernel}; {cpu}, {cores} cores; {} reloads of each", arguments.reloads);
-    for (balancer, went) in &all {
-        println!("\n{}", text(balancer, went));
+    let mut all = Vec::new();
+    for balancer in &balancers {
+        let went = conduct::conduct(balancer, arguments.reloads)?;
+        println!("\n{}", text(balancer, &went));
+        all.push((balancer, went));
     }
     if let Some(path) = &arguments.json {
         let machine = json!({ "kernel": kernel, "cpu": cpu, "cores": cores });
@@ -106,14 +103,15 @@ fn text(balancer: &Balancer, went: &Went) -> String {
     let (processes, memory) = went.left;
     let slowest = went.took.last().copied().unwrap_or_default();
     format!(
-        "{} ({})\n{}{}\nA reload took effect after {:.0} ms (median; slowest {:.0} ms). Processes {} before, {processes} \
-         after; resident {:.0} MiB before, {:.0} MiB after.\n",
+        "{} ({})\n{}{}\nA reload took effect after {:.0} ms (median; slowest {:.0} ms); {} signals were lost and sent \
+         again. Processes {} before, {processes} after; resident {:.0} MiB before, {:.0} MiB after.\n",
         balancer.kind.name,
         balancer.version,
         table::draw(&header, &rows),
         verdict(balancer.kind.name, went),
         went.took.get(went.took.len() / 2).copied().unwrap_or_default().as_secs_f64() * 1e3,
         slowest.as_secs_f64() * 1e3,
+        went.lost,
         went.before.0,
         went.before.1 as f64 / MIB,
         memory as f64 / MIB,
@@ -150,6 +148,7 @@ fn one_json(balancer: &Balancer, went: &Went) -> Value {
         "reloads": counts(&went.reloads),
         "upgrade": went.upgrade.as_ref().map(counts),
         "took_effect_ms": went.took.iter().map(|time| time.as_secs_f64() * 1e3).collect::<Vec<_>>(),
+        "signals_lost": went.lost,
         "processes": { "before": went.before.0, "after": went.left.0 },
         "resident_bytes": { "before": went.before.1, "after": went.left.1 },
         "verdict": verdict(balancer.kind.name, went),
