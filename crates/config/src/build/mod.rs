@@ -22,6 +22,7 @@ pub(crate) fn build(root: &Section, findings: &mut Findings) -> Plan {
     let defaults = root.section("defaults");
     let admin = process::admin(root);
     let listeners = listeners::listeners(root, &defaults, admin.as_ref(), findings);
+    check_defaults(&defaults, findings);
     let pools = pools::pools(root, &defaults, findings);
     let routes = routes::routes(root, &defaults, &listeners, &pools, findings);
     Plan {
@@ -32,6 +33,13 @@ pub(crate) fn build(root: &Section, findings: &mut Findings) -> Plan {
         routes,
         pools,
     }
+}
+
+/// What is said of the tables of a pool or route, of those that they start from.
+fn check_defaults(defaults: &Section, findings: &mut Findings) {
+    let (timeouts, retry) = (defaults.section("timeouts"), defaults.section("retry"));
+    check_order(&timeouts, findings);
+    retry::check(&retry, &timeouts, &retry::retry(&[], &retry), timeouts.duration("request"), findings);
 }
 
 /// A duration that is never off.

@@ -87,8 +87,10 @@ fn concurrency(limit: &Section, findings: &mut Findings) -> concurrency::Setting
     };
     if !limit.is_broken() && !(min..=max).contains(&start) {
         let message = format!("\"concurrency\" must have min <= start <= max, but they are {min}, {start} and {max}");
-        let first_set = ["start", "max", "min"].into_iter().find(|key| limit.set(key).is_some());
-        contradiction(limit, limit.place_of(first_set.unwrap_or("start")), message, "min", findings)
+        // They start as they should, so at least one of them is set.
+        let mut set = ["start", "max", "min"].into_iter().filter(|key| limit.set(key).is_some());
+        let (one, other) = (set.next().unwrap_or("start"), set.next().unwrap_or("start"));
+        contradiction(limit, limit.place_of(one), message, other, findings)
             .help("raise \"max\", lower \"min\", or leave \"start\" out");
     }
     concurrency::Settings { min, max, start, tolerance: limit.float("tolerance"), interval_ns: limit.ns("interval") }
