@@ -27,7 +27,7 @@ pub fn arguments(command: Command) -> Command {
 /// If it cannot listen.
 pub fn run(matches: &ArgMatches) -> Result<()> {
     let address = |name: &str| *matches.get_one::<SocketAddr>(name).expect("clap requires it");
-    let doing = || "an endpoint cannot listen".to_owned();
+    let doing = || format!("an endpoint cannot listen on {} and {}", address("serve"), address("orders"));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().or_say(doing)?;
     runtime.block_on(async {
         let listener = TcpListener::bind(address("serve")).await.or_say(doing)?;
@@ -61,17 +61,11 @@ impl Endpoint {
         let [.., high, low] = std::process::id().to_be_bytes();
         let ip = Ipv4Addr::new(127, high | 1, low, number.saturating_add(11));
         // Both are held until both are known, or they might be the same.
-        let (serve, orders) = (origin::listen_anywhere(ip)?, origin::listen_anywhere(ip)?);
-        let (address, orders) = (serve.1, orders.1);
-        let mut endpoint = Endpoint {
-            address,
-            orders,
-            folder: folder.to_path_buf(),
-            lives: Vec::new(),
-            process: None,
-            stopped: false,
-        };
-        drop((serve, orders));
+        let held = (origin::listen_anywhere(ip)?, origin::listen_anywhere(ip)?);
+        let (address, orders) = (held.0.1, held.1.1);
+        drop(held);
+        let folder = folder.to_path_buf();
+        let mut endpoint = Endpoint { address, orders, folder, lives: Vec::new(), process: None, stopped: false };
         endpoint.spawn()?;
         Ok(endpoint)
     }
