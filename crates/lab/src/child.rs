@@ -60,6 +60,23 @@ pub fn find(program: &str) -> Result<String> {
     found.map(|path| path.display().to_string()).ok_or_else(|| Error::Missing(program.into()))
 }
 
+/// The evenkeel to run: the one `given`, or the one beside this program.
+///
+/// # Errors
+/// If it is not there.
+pub fn find_evenkeel(given: Option<&Path>) -> Result<String> {
+    let beside = || env::current_exe().ok().map(|lab| lab.with_file_name("evenkeel"));
+    let path = given.map(Path::to_path_buf).or_else(beside).unwrap_or_default();
+    if path.is_file() {
+        return Ok(path.display().to_string());
+    }
+    Err(Error::Wrong(format!(
+        "there is no evenkeel at `{}`; build it with `cargo build --release`, give --evenkeel PATH, or leave it out by \
+         naming the others",
+        path.display()
+    )))
+}
+
 /// A process that runs until it is dropped.
 pub struct Child {
     name: String,
@@ -108,7 +125,20 @@ impl Child {
         Err(Error::Wrong(format!("{} did not end when interrupted", self.name)))
     }
 
-    fn signal(&self, signal: Signal) {
+    /// Ends it as a crash would: at once, with nothing said to anybody.
+    ///
+    /// # Errors
+    /// If it does not end within two seconds.
+    pub fn crash(&self) -> Result<()> {
+        self.signal(Signal::KILL);
+        if self.ends_within(Duration::from_secs(2)) {
+            return Ok(());
+        }
+        Err(Error::Wrong(format!("{} does not end", self.name)))
+    }
+
+    /// Sends it a signal.
+    pub fn signal(&self, signal: Signal) {
         if let Some(pid) = i32::try_from(self.pid()).ok().and_then(Pid::from_raw) {
             // It may have ended meanwhile; until it is waited for, nobody else can have its id.
             let _ = kill_process(pid, signal);
@@ -140,6 +170,35 @@ impl Drop for Child {
             }
         }
         eprintln!("warning: {} (process {}) does not end", self.name, self.pid());
+    }
+}
+
+/// From now on, processes whose parent ended become ours, so that a process that replaces another can be waited for.
+///
+/// # Errors
+/// If the system refuses it.
+pub fn adopt_orphans() -> Result<()> {
+    let us = rustix::process::getpid();
+    rustix::process::set_child_subreaper(Some(us)).or_say(|| "cannot adopt processes".into())
+}
+
+/// A process that one of ours started to replace it. Ended on drop, whoever its parent is by then.
+pub struct Adopted(u32);
+
+impl Adopted {
+    /// Of this process id.
+    pub fn new(pid: u32) -> Adopted {
+        Adopted(pid)
+    }
+}
+
+impl Drop for Adopted {
+    fn drop(&mut self) {
+        if let Some(pid) = i32::try_from(self.0).ok().and_then(Pid::from_raw) {
+            // It may have ended already; while its old parent lives it is not ours to wait for.
+            let _ = kill_process(pid, Signal::KILL);
+            let _ = rustix::process::waitpid(Some(pid), rustix::process::WaitOptions::NOHANG);
+        }
     }
 }
 

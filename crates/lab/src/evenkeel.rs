@@ -1,27 +1,10 @@
-//! Which evenkeel is looked at, and how is it started with a configuration of an experiment's own?
+//! How is an evenkeel started with a configuration of an experiment's own?
 
 use crate::child::Child;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::origin;
 use crate::scratch::Scratch;
-use std::env;
-use std::path::Path;
-
-/// The program: the one given, or the one beside this program.
-///
-/// # Errors
-/// If it is not there.
-pub fn path(given: Option<&Path>) -> Result<String> {
-    let beside = || env::current_exe().ok().map(|lab| lab.with_file_name("evenkeel"));
-    let path = given.map(Path::to_path_buf).or_else(beside).unwrap_or_default();
-    if path.is_file() {
-        return Ok(path.display().to_string());
-    }
-    Err(Error::Wrong(format!(
-        "there is no evenkeel at `{}`; build it with `cargo build --release`, or give --evenkeel PATH",
-        path.display()
-    )))
-}
+use std::net::SocketAddr;
 
 /// An evenkeel that listens, until dropped.
 pub struct Running {
@@ -44,6 +27,6 @@ pub fn start(program: &str, config: &str, core: usize) -> Result<Running> {
     let said = folder.path().join("said");
     let command = [program, "run", "-c", &config.display().to_string()].map(str::to_owned);
     let process = Child::spawn("evenkeel", &command, Some(core), &said)?;
-    origin::await_listening("evenkeel", &process, port, &said)?;
+    origin::await_listening("evenkeel", &process, SocketAddr::from(([127, 0, 0, 1], port)), &said)?;
     Ok(Running { port, pid: process.pid(), _process: process, _folder: folder })
 }

@@ -1,18 +1,32 @@
-//! One request at a time, the plainest way: to check an answer byte by byte, and to keep a connection open.
+//! How are messages of HTTP/1 read here, and one request at a time sent? The plainest way: to check an answer byte by
+//! byte, and to keep a connection open.
 
 use crate::error::{Error, Result, While};
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::time::Duration;
 
+/// The usual address of this machine.
+pub fn local(port: u16) -> SocketAddr {
+    SocketAddr::from((Ipv4Addr::LOCALHOST, port))
+}
+
 /// A connection to a port of this machine, with five seconds of patience.
 ///
 /// # Errors
 /// If nobody listens.
 pub fn connect(port: u16) -> Result<TcpStream> {
-    let doing = || format!("cannot connect to port {port}");
+    connect_to(local(port))
+}
+
+/// As `connect`, to any address.
+///
+/// # Errors
+/// If nobody listens.
+pub fn connect_to(address: SocketAddr) -> Result<TcpStream> {
+    let doing = || format!("cannot connect to {address}");
     let patience = Duration::from_secs(5);
-    let stream = TcpStream::connect_timeout(&SocketAddr::from((Ipv4Addr::LOCALHOST, port)), patience).or_say(doing)?;
+    let stream = TcpStream::connect_timeout(&address, patience).or_say(doing)?;
     stream.set_nodelay(true).or_say(doing)?;
     stream.set_read_timeout(Some(patience)).or_say(doing)?;
     stream.set_write_timeout(Some(patience)).or_say(doing)?;
@@ -46,24 +60,69 @@ pub fn get(stream: &mut TcpStream, path: &str, version: &str) -> Result<Vec<u8>>
     }
 }
 
-fn split(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
+/// Asks for `path` and gives all that comes until the connection ends, head included.
+///
+/// # Errors
+/// If the connection breaks.
+pub fn read_all(stream: &mut TcpStream, path: &str) -> Result<String> {
+    let doing = || format!("cannot get {path}");
+    write!(stream, "GET {path} HTTP/1.0\r\n\r\n").or_say(doing)?;
+    let mut bytes = Vec::new();
+    stream.read_to_end(&mut bytes).or_say(doing)?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// Head and rest of what came, once the head is whole.
+pub fn split(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     let end = bytes.windows(4).position(|four| four == b"\r\n\r\n")?;
     Some((&bytes[..end], &bytes[end + 4..]))
 }
 
+/// The head of a request or a response.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Head(String);
+
+impl Head {
+    /// From its bytes, without the empty line.
+    pub fn new(bytes: &[u8]) -> Head {
+        Head(String::from_utf8_lossy(bytes).into_owned())
+    }
+
+    /// Words of its first line.
+    pub fn words(&self) -> impl Iterator<Item = &str> {
+        self.0.lines().next().unwrap_or_default().split(' ')
+    }
+
+    /// Of a response.
+    pub fn status(&self) -> Option<u16> {
+        self.words().nth(1)?.parse().ok()
+    }
+
+    /// The first field of this name.
+    pub fn field(&self, name: &str) -> Option<&str> {
+        let fields = self.0.lines().skip(1).filter_map(|line| line.split_once(':'));
+        fields.into_iter().find_map(|(field, value)| field.eq_ignore_ascii_case(name).then(|| value.trim()))
+    }
+
+    /// Bytes of the body, if it says so.
+    pub fn length(&self) -> Option<usize> {
+        self.field("content-length")?.parse().ok()
+    }
+
+    /// Whether the connection ends with this message.
+    pub fn closes(&self) -> bool {
+        self.field("connection").is_some_and(|value| value.eq_ignore_ascii_case("close"))
+    }
+}
+
 /// The Content-Length of a 200.
 fn check_head(head: &[u8]) -> Result<usize> {
-    let head = String::from_utf8_lossy(head);
-    let mut lines = head.lines();
-    let status = lines.next().unwrap_or_default();
-    if status.split(' ').nth(1) != Some("200") {
+    let head = Head::new(head);
+    if head.status() != Some(200) {
+        let status = head.0.lines().next().unwrap_or_default();
         return Err(Error::Refused(format!("the answer is `{status}`, not a 200")));
     }
-    let length = lines.find_map(|line| {
-        let (name, value) = line.split_once(':')?;
-        name.eq_ignore_ascii_case("content-length").then(|| value.trim().parse().ok())?
-    });
-    length.ok_or_else(|| Error::Refused(format!("the answer has no Content-Length:\n{head}")))
+    head.length().ok_or_else(|| Error::Refused(format!("the answer has no Content-Length:\n{}", head.0)))
 }
 
 #[cfg(test)]
@@ -85,6 +144,14 @@ mod tests {
         ] {
             assert!(check_head(head.as_bytes()).is_err(), "{head}");
         }
+    }
+
+    #[test]
+    fn a_head_tells_its_words_and_fields() {
+        let head = Head::new(b"POST /upload HTTP/1.1\r\nHost: a:80\r\nCONTENT-length: 3\r\nConnection: Close");
+        assert_eq!(head.words().collect::<Vec<_>>(), ["POST", "/upload", "HTTP/1.1"]);
+        assert_eq!((head.field("host"), head.field("upgrade")), (Some("a:80"), None));
+        assert_eq!((head.length(), head.closes(), head.status()), (Some(3), true, None));
     }
 
     #[test]

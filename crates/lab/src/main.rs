@@ -4,19 +4,27 @@
 
 #![forbid(unsafe_code)]
 
+mod balancers;
 mod child;
+mod client;
+mod clock;
+mod endpoint;
 mod error;
 mod evenkeel;
 mod experiments;
+mod html;
 mod http;
 mod load;
 mod machine;
 mod origin;
 mod procfs;
+mod progress;
+mod rng;
 mod scratch;
 mod stats;
 mod strace;
 mod table;
+mod wire;
 
 use clap::Command;
 use std::process::ExitCode;
@@ -31,10 +39,19 @@ fn main() -> ExitCode {
         let sub = Command::new(experiment.name).about(experiment.summary).long_about(experiment.docs);
         command = command.subcommand((experiment.args)(sub));
     }
+    // Not for people: experiments start endpoints by it.
+    command = command.subcommand(endpoint::arguments(Command::new("endpoint")).hide(true));
     let matches = command.get_matches();
     let (name, matches) = matches.subcommand().expect("clap requires a subcommand");
+    if name == "endpoint" {
+        return exit_code(endpoint::run(matches));
+    }
     let experiment = experiments::ALL.iter().find(|e| e.name == name).expect("clap knows only rows of the registry");
-    match child::watch_for_signals().and_then(|()| (experiment.run)(matches)) {
+    exit_code(child::watch_for_signals().and_then(|()| (experiment.run)(matches)))
+}
+
+fn exit_code(done: error::Result<()>) -> ExitCode {
+    match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("error: {error}");

@@ -5,7 +5,7 @@ use crate::child::{self, Child};
 use crate::error::{Error, Result, While};
 use crate::http;
 use crate::scratch::Scratch;
-use std::net::TcpListener;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -45,7 +45,7 @@ impl Origin {
         let said = folder.path().join("said");
         let command = nginx_command(nginx, folder.path(), &config);
         let nginx = Child::spawn("the endpoints' nginx", &command, None, &said)?;
-        await_listening("the endpoints' nginx", &nginx, ports[1], &said)?;
+        await_listening("the endpoints' nginx", &nginx, http::local(ports[1]), &said)?;
         let origin = Origin { ports, _nginx: nginx, _folder: folder };
         for port in origin.ports {
             verify(port)?;
@@ -107,11 +107,18 @@ pub fn verify(port: u16) -> Result<()> {
 /// # Errors
 /// If the system has none.
 pub fn free_ports() -> Result<[u16; 2]> {
-    let listen = || TcpListener::bind("127.0.0.1:0").or_say(|| "cannot find a free port".into());
-    let held = [listen()?, listen()?];
-    let port =
-        |listener: &TcpListener| listener.local_addr().map(|addr| addr.port()).or_say(|| "cannot read a port".into());
-    Ok([port(&held[0])?, port(&held[1])?])
+    let held = [listen_anywhere(Ipv4Addr::LOCALHOST)?, listen_anywhere(Ipv4Addr::LOCALHOST)?];
+    Ok([held[0].1.port(), held[1].1.port()])
+}
+
+/// A listener on a free port of `ip`, and where it listens.
+///
+/// # Errors
+/// If the system has none.
+pub fn listen_anywhere(ip: Ipv4Addr) -> Result<(TcpListener, SocketAddr)> {
+    let listener = TcpListener::bind((ip, 0)).or_say(|| format!("cannot find a free port of {ip}"))?;
+    let address = listener.local_addr().or_say(|| "cannot read a port".into())?;
+    Ok((listener, address))
 }
 
 /// NGINX in the foreground with nothing of the system's own configuration.
@@ -156,17 +163,17 @@ fn config(folder: &Path, ports: [u16; 2]) -> String {
     )
 }
 
-/// Waits until a process listens on `port`.
+/// Waits until a process listens on `address`.
 ///
 /// # Errors
 /// With its last words if it ends, or is not there within ten seconds.
-pub fn await_listening(name: &str, child: &Child, port: u16, said: &Path) -> Result<()> {
+pub fn await_listening(name: &str, child: &Child, address: SocketAddr, said: &Path) -> Result<()> {
     let deadline = Instant::now() + Duration::from_secs(10);
     loop {
         if child.has_ended() {
             return Err(Error::Wrong(format!("{name} ended at once:\n{}", child::last_words(said))));
         }
-        match http::connect(port) {
+        match http::connect_to(address) {
             Ok(_) => return Ok(()),
             Err(error) if Instant::now() > deadline => {
                 return Err(Error::Wrong(format!("{name} does not listen: {error}\n{}", child::last_words(said))));

@@ -1,4 +1,5 @@
-//! Which number stands for several runs? The median, with the smallest and largest beside it.
+//! Which number stands for many? Of a few runs the median, with the smallest and largest beside it; of many requests
+//! their quantiles.
 
 /// Several runs of one thing.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -32,6 +33,12 @@ impl Spread {
     }
 }
 
+/// The smallest of the values that at least `share` of them, 0 to 1, do not exceed (nearest rank). `None` without any.
+pub fn quantile(ascending: &[f64], share: f64) -> Option<f64> {
+    let rank = (share * ascending.len() as f64).ceil() as usize;
+    ascending.get(rank.max(1) - 1).copied()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -44,6 +51,16 @@ mod tests {
     #[test]
     fn the_median_of_an_even_number_is_between_the_two_in_the_middle() {
         assert_eq!(Spread::of(&[9.0, 1.0, 4.0, 2.0]), Some(Spread { median: 3.0, min: 1.0, max: 9.0 }));
+    }
+
+    #[test]
+    fn a_quantile_is_one_of_the_values() {
+        let values: Vec<f64> = (1..=100).map(f64::from).collect();
+        assert_eq!(
+            [0.0, 0.5, 0.99, 0.999, 1.0].map(|share| quantile(&values, share)),
+            [1.0, 50.0, 99.0, 100.0, 100.0].map(Some)
+        );
+        assert_eq!(quantile(&[], 0.5), None);
     }
 
     #[test]

@@ -1,7 +1,9 @@
 //! Which experiments are there? The registry: one row each, from which the subcommands are made. A new experiment is its
 //! file, a `mod` line and a row.
 
+mod failure;
 mod proxy_cost;
+mod reload;
 mod slow_clients;
 
 use crate::error::Result;
@@ -22,7 +24,8 @@ pub struct Experiment {
 }
 
 /// Every experiment.
-pub static ALL: &[&Experiment] = &[&proxy_cost::EXPERIMENT, &slow_clients::EXPERIMENT];
+pub static ALL: &[&Experiment] =
+    &[&proxy_cost::EXPERIMENT, &failure::EXPERIMENT, &reload::EXPERIMENT, &slow_clients::EXPERIMENT];
 
 #[cfg(test)]
 mod tests {

@@ -81,7 +81,7 @@ struct Round {
 }
 
 fn run(arguments: Arguments) -> Result<()> {
-    let program = evenkeel::path(arguments.evenkeel.as_deref())?;
+    let program = child::find_evenkeel(arguments.evenkeel.as_deref())?;
     let cores = Cores::divide()?;
     // A connection to the silent endpoint has two of its ends here, and another two at evenkeel, which inherits the limit.
     let allowed = machine::allow_files(4 * arguments.connections + 1000);

@@ -5,7 +5,7 @@ use super::case::Setup;
 use super::sink::Sink;
 use crate::child::{self, Child};
 use crate::error::{Error, Result};
-use crate::evenkeel;
+use crate::http;
 use crate::machine;
 use crate::origin;
 use crate::procfs;
@@ -118,7 +118,8 @@ impl Proxy {
                 let known: Vec<&str> = KINDS.iter().map(|kind| kind.name).collect();
                 Error::Wrong(format!("unknown proxy `{name}`; there are {}", known.join(", ")))
             })?;
-            let command = if kind.name == "evenkeel" { evenkeel::path(evenkeel)? } else { child::find(kind.program)? };
+            let command =
+                if kind.name == "evenkeel" { child::find_evenkeel(evenkeel)? } else { child::find(kind.program)? };
             proxies.push(Proxy::new(kind.name, kind, vec![command])?);
             if let (true, Ok(other)) = (kind.name == "haproxy", env::var("HAPROXY_BIN")) {
                 let words: Vec<String> = other.split_ascii_whitespace().map(str::to_owned).collect();
@@ -149,7 +150,7 @@ impl Proxy {
         let said = folder.path().join("said");
         let command = (self.kind.arguments)(&self.command, folder.path(), &config);
         let process = Child::spawn(&self.name, &command, Some(core), &said)?;
-        origin::await_listening(&self.name, &process, port, &said)?;
+        origin::await_listening(&self.name, &process, http::local(port), &said)?;
         origin::verify(port).map_err(|error| Error::Refused(format!("{}: {error}", self.name)))?;
         let pids = if self.kind.forks { procfs::children_of(process.pid()) } else { vec![process.pid()] };
         if pids.is_empty() {

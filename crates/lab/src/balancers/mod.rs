@@ -1,0 +1,214 @@
+//! Which load balancers are put to the test, and how does each run? One row of [`KINDS`] each: its configuration, set up
+//! to live with broken endpoints as well as it can, its command line, and how it is told to reload. The files of the
+//! rows say why they are set up so.
+
+mod evenkeel;
+mod haproxy;
+mod nginx;
+
+use crate::child::{self, Child};
+use crate::error::{Error, Result};
+use crate::http;
+use crate::machine;
+use crate::origin;
+use crate::procfs;
+use crate::scratch::Scratch;
+use rustix::process::Signal;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// What a configuration is made for.
+pub struct Site<'a> {
+    /// A folder of its own, for whatever it writes.
+    pub folder: &'a Path,
+    /// Where it listens.
+    pub port: u16,
+    /// Where it tells how it is.
+    pub admin_port: u16,
+    /// The endpoints.
+    pub endpoints: &'a [SocketAddr],
+    /// Changes a pool that gets no requests: the weight of its only endpoint, 1 to 100.
+    pub weight: u32,
+}
+
+impl Site<'_> {
+    /// A file of its own.
+    fn file(&self, name: &str) -> PathBuf {
+        self.folder.join(name)
+    }
+
+    /// A line for each endpoint, by its number and address.
+    fn each(&self, line: impl Fn(usize, SocketAddr) -> String) -> String {
+        self.endpoints.iter().enumerate().map(|(number, &address)| line(number, address)).collect()
+    }
+}
+
+/// One kind of balancer.
+pub struct Kind {
+    /// Its name in `--balancers`.
+    pub name: &'static str,
+    config_name: &'static str,
+    config: fn(&Site) -> String,
+    arguments: fn(folder: &Path, config: &Path) -> Vec<String>,
+    version_flag: &'static str,
+    /// The signal that makes the process that was started read its configuration again.
+    pub reload: Signal,
+    /// Whether SIGUSR2 replaces the binary by a child of the process, which then ends.
+    pub upgrades: bool,
+    /// A number that changes when a new configuration is at work.
+    generation: fn(&Site, pid: u32) -> Result<u64>,
+    /// How it is set up, and why, for the report.
+    pub settings: &'static str,
+    /// Retries so far, if it tells.
+    retries: fn(&Site) -> Result<u64>,
+}
+
+/// Every kind, in the order of the tables.
+pub static KINDS: &[Kind] = &[evenkeel::KIND, haproxy::KIND, nginx::KIND];
+
+/// A balancer of this machine.
+pub struct Balancer {
+    /// Its row.
+    pub kind: &'static Kind,
+    /// How it names its version.
+    pub version: String,
+    program: String,
+}
+
+impl Balancer {
+    /// Those named.
+    ///
+    /// # Errors
+    /// If one is unknown or missing.
+    pub fn find(names: &[String], evenkeel: Option<&Path>) -> Result<Vec<Balancer>> {
+        let find = |name: &String| {
+            let kind = KINDS.iter().find(|kind| kind.name == name).ok_or_else(|| {
+                let known: Vec<&str> = KINDS.iter().map(|kind| kind.name).collect();
+                Error::Wrong(format!("unknown balancer `{name}`; there are {}", known.join(", ")))
+            })?;
+            let ours = kind.name == evenkeel::KIND.name;
+            let program = if ours { child::find_evenkeel(evenkeel)? } else { child::find(kind.name)? };
+            let version = machine::version(std::slice::from_ref(&program), kind.version_flag)?;
+            Ok(Balancer { kind, version, program })
+        };
+        names.iter().map(find).collect()
+    }
+
+    /// Starts it and waits until it answers.
+    ///
+    /// # Errors
+    /// If it does not.
+    pub fn start(&self, endpoints: &[SocketAddr]) -> Result<Running> {
+        let folder = Scratch::new()?;
+        let [port, admin_port] = origin::free_ports()?;
+        let running = Site { folder: folder.path(), port, admin_port, endpoints, weight: 1 };
+        let config = folder.write(self.kind.config_name, (self.kind.config)(&running))?;
+        let said = folder.path().join("said");
+        let mut words = vec![self.program.clone()];
+        words.extend((self.kind.arguments)(folder.path(), &config));
+        let process = Child::spawn(self.kind.name, &words, None, &said)?;
+        origin::await_listening(self.kind.name, &process, http::local(port), &said)?;
+        let endpoints = endpoints.to_vec();
+        let running = Running { kind: self.kind, port, admin_port, endpoints, config, process, folder };
+        running.await_answer()?;
+        Ok(running)
+    }
+}
+
+/// A balancer that answers, until dropped.
+pub struct Running {
+    /// Its row.
+    pub kind: &'static Kind,
+    /// Where it listens.
+    pub port: u16,
+    admin_port: u16,
+    endpoints: Vec<SocketAddr>,
+    config: PathBuf,
+    process: Child,
+    folder: Scratch,
+}
+
+impl Running {
+    fn site(&self, weight: u32) -> Site<'_> {
+        let (folder, port, admin_port) = (self.folder.path(), self.port, self.admin_port);
+        Site { folder, port, admin_port, endpoints: &self.endpoints, weight }
+    }
+
+    /// The process that was started.
+    pub fn pid(&self) -> u32 {
+        self.process.pid()
+    }
+
+    /// Retries so far.
+    ///
+    /// # Errors
+    /// If it does not tell.
+    pub fn retries(&self) -> Result<u64> {
+        (self.kind.retries)(&self.site(1))
+    }
+
+    /// A number that changes when a new configuration is at work.
+    ///
+    /// # Errors
+    /// If it does not tell.
+    pub fn generation(&self) -> Result<u64> {
+        (self.kind.generation)(&self.site(1), self.pid())
+    }
+
+    /// Rewrites its configuration, with this weight in a pool that gets no requests.
+    ///
+    /// # Errors
+    /// If the file cannot be written.
+    pub fn rewrite(&self, weight: u32) -> Result<()> {
+        self.folder.write(self.kind.config_name, (self.kind.config)(&self.site(weight))).map(drop)
+    }
+
+    /// Sends the process that was started a signal.
+    pub fn signal(&self, signal: Signal) {
+        self.process.signal(signal);
+    }
+
+    /// Waits until a request is answered: checks of endpoints may have to come first.
+    fn await_answer(&self) -> Result<()> {
+        let deadline = Instant::now() + Duration::from_secs(10);
+        loop {
+            let answer = http::connect(self.port).and_then(|mut stream| http::get(&mut stream, "/health", "1.1"));
+            match answer {
+                Ok(_) => return Ok(()),
+                Err(error) if Instant::now() > deadline => {
+                    let said = child::last_words(&self.folder.path().join("said"));
+                    let text =
+                        format!("{} with {} does not answer: {error}\n{said}", self.kind.name, self.config.display());
+                    return Err(Error::Wrong(text));
+                }
+                Err(_) => child::pause(Duration::from_millis(50))?,
+            }
+        }
+    }
+}
+
+/// For those that reload by starting a worker: the newest worker's process id, as ids ascend.
+fn newest_worker(_: &Site, master: u32) -> Result<u64> {
+    let newest = procfs::children_of(master).into_iter().max();
+    newest.map(u64::from).ok_or_else(|| Error::Wrong(format!("process {master} has no worker")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_changed_weight_changes_each_configuration_and_nothing_else_does() {
+        let endpoints = [http::local(1001), http::local(1002)];
+        for kind in KINDS {
+            let site =
+                |weight| Site { folder: Path::new("folder"), port: 1, admin_port: 2, endpoints: &endpoints, weight };
+            let (one, two) = ((kind.config)(&site(1)), (kind.config)(&site(2)));
+            assert_eq!(one, (kind.config)(&site(1)));
+            let differing = one.lines().zip(two.lines()).filter(|(one, two)| one != two).count();
+            assert_eq!(differing, 1, "{}", kind.name);
+            assert!(one.contains("127.0.0.1:1001") && one.contains("127.0.0.1:1002"), "{}", kind.name);
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! How is NGINX set up to live with broken endpoints?
+
+use super::{Kind, Site, newest_worker};
+use crate::error::{Result, While};
+use crate::origin;
+use rustix::process::Signal;
+use std::fs;
+
+pub const KIND: Kind = Kind {
+    name: "nginx",
+    config_name: "nginx.conf",
+    config,
+    arguments: |folder, config| origin::nginx_command(String::new(), folder, config).split_off(1),
+    version_flag: "-v",
+    reload: Signal::HUP,
+    // It would, but ignores the signal in the foreground, where the lab needs it.
+    upgrades: false,
+    generation: newest_worker,
+    settings: "random two least_conn; no active checks, as the open version has none; max_fails=3 fail_timeout=5s; \
+proxy_next_upstream error timeout http_503 with 3 tries, which never sends a POST twice once it has left; \
+proxy_connect_timeout 500ms, proxy_read_timeout 1s; no slow start, as the open version has none. Its one worker keeps its \
+view of endpoints to itself, so more of them would each have to learn.",
+    retries,
+};
+
+fn config(site: &Site) -> String {
+    let servers = site.each(|_, address| format!("    server {address} max_fails=3 fail_timeout=5s;\n"));
+    let preamble = origin::nginx_preamble(site.folder);
+    format!(
+        "{preamble}  log_format tries '$upstream_addr';
+  access_log {log} tries;
+  keepalive_timeout 60s;
+  keepalive_requests 1000000000;
+  client_max_body_size 64m;
+  map $http_upgrade $connection_for {{
+    default upgrade;
+    '' '';
+  }}
+  upstream app {{
+    random two least_conn;
+{servers}    keepalive 256;
+    keepalive_requests 1000000000;
+  }}
+  upstream spare {{
+    server {spare} weight={weight};
+  }}
+  proxy_http_version 1.1;
+  proxy_set_header Connection $connection_for;
+  proxy_set_header Upgrade $http_upgrade;
+  proxy_connect_timeout 500ms;
+  proxy_read_timeout 1s;
+  proxy_next_upstream error timeout http_503;
+  proxy_next_upstream_tries 3;
+  server {{
+    listen 127.0.0.1:{port} backlog=4096;
+    location / {{ proxy_pass http://app; }}
+    location /echo {{
+      proxy_pass http://app;
+      proxy_read_timeout 1h;
+    }}
+  }}
+  server {{
+    listen 127.0.0.1:{port};
+    server_name spare.test;
+    location / {{ proxy_pass http://spare; }}
+  }}
+}}
+",
+        log = site.file(LOG).display(),
+        port = site.port,
+        spare = site.endpoints[0],
+        weight = site.weight,
+    )
+}
+
+const LOG: &str = "tries.log";
+
+fn retries(site: &Site) -> Result<u64> {
+    let log = site.file(LOG);
+    Ok(parse(&fs::read_to_string(&log).or_say(|| format!("cannot read {}", log.display()))?))
+}
+
+/// It counts none, but logs every endpoint that a request was sent to: `a, b` is one retry.
+fn parse(log: &str) -> u64 {
+    log.matches(", ").count() as u64
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn each_further_address_is_a_retry() {
+        assert_eq!(super::parse("127.0.0.1:1\n127.0.0.1:1, 127.0.0.1:2\n127.0.0.1:1, 127.0.0.1:2, 127.0.0.1:3\n"), 3);
+    }
+}

@@ -1,0 +1,66 @@
+//! What does one client get for one request? A whole answer, a part of one, or none.
+
+use crate::wire::Wire;
+use std::io::{ErrorKind, Result};
+
+/// What came back.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// All of it.
+    Whole {
+        /// Its status.
+        status: u16,
+        /// Its body.
+        body: Vec<u8>,
+        /// Whether the connection can carry another request.
+        reusable: bool,
+    },
+    /// The head, and then less than it promised.
+    Cut,
+}
+
+/// A GET. `last`: the client will close after it, and says so.
+pub fn get(path: &str, last: bool) -> Vec<u8> {
+    format!("GET {path} HTTP/1.1\r\nHost: lab.test\r\n{}\r\n", closing(last)).into_bytes()
+}
+
+/// A POST.
+pub fn post(path: &str, body: &[u8], last: bool) -> Vec<u8> {
+    let mut bytes = post_head(path, body.len(), last).into_bytes();
+    bytes.extend_from_slice(body);
+    bytes
+}
+
+/// The head of a POST whose body follows.
+pub fn post_head(path: &str, length: usize, last: bool) -> String {
+    format!("POST {path} HTTP/1.1\r\nHost: lab.test\r\nContent-Length: {length}\r\n{}\r\n", closing(last))
+}
+
+fn closing(last: bool) -> &'static str {
+    if last { "Connection: close\r\n" } else { "" }
+}
+
+/// Sends a request and reads the answer. Sets `begun` with the head of it, for those who do not wait for the end.
+///
+/// # Errors
+/// If there is no whole head of an answer.
+pub async fn exchange(wire: &mut Wire, request: &[u8], begun: &mut bool) -> Result<Answer> {
+    wire.send(request).await?;
+    answer(wire, begun).await
+}
+
+/// Reads the answer to what was sent.
+///
+/// # Errors
+/// If there is no whole head of an answer.
+pub async fn answer(wire: &mut Wire, begun: &mut bool) -> Result<Answer> {
+    let head = wire.head().await?.ok_or(ErrorKind::UnexpectedEof)?;
+    *begun = true;
+    let status = head.status().ok_or(ErrorKind::InvalidData)?;
+    // Endpoints here always say the length, and so do error pages; without it the answer is not one of ours.
+    let length = head.length().ok_or(ErrorKind::InvalidData)?;
+    Ok(match wire.exactly(length).await {
+        Ok(body) => Answer::Whole { status, body, reusable: !head.closes() },
+        Err(_) => Answer::Cut,
+    })
+}

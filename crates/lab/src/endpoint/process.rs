@@ -1,0 +1,147 @@
+//! How does an endpoint live as a process? The command that is one, and the guard by which an experiment starts it,
+//! breaks it, revives it, and reads what it wrote down.
+
+use super::serve::{self, Saw};
+use super::{Arrival, Dial, Mode};
+use crate::child::{self, Child};
+use crate::error::{Error, Result, While};
+use crate::http;
+use crate::origin;
+use clap::{Arg, ArgMatches, Command, value_parser};
+use rustix::process::Signal;
+use std::fs;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use tokio::net::TcpListener;
+
+/// Adds the arguments of the hidden subcommand `endpoint`.
+pub fn arguments(command: Command) -> Command {
+    let address = |name: &'static str| Arg::new(name).required(true).value_parser(value_parser!(SocketAddr));
+    command.arg(address("serve")).arg(address("orders"))
+}
+
+/// Is an endpoint until it is killed. Each request of the load is a line on standard output.
+///
+/// # Errors
+/// If it cannot listen.
+pub fn run(matches: &ArgMatches) -> Result<()> {
+    let address = |name: &str| *matches.get_one::<SocketAddr>(name).expect("clap requires it");
+    let doing = || format!("an endpoint cannot listen on {} and {}", address("serve"), address("orders"));
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().or_say(doing)?;
+    runtime.block_on(async {
+        let listener = TcpListener::bind(address("serve")).await.or_say(doing)?;
+        let orders = TcpListener::bind(address("orders")).await.or_say(doing)?;
+        let dial = Arc::new(Dial::default());
+        let saw: Saw = Arc::new(|arrival: Arrival| println!("{}", arrival.line()));
+        tokio::spawn(serve::obey(orders, Arc::clone(&dial)));
+        serve::serve(listener, dial, saw).await;
+        Ok(())
+    })
+}
+
+/// An endpoint in a process of its own, until dropped. To be used from the main thread, as `Child::spawn` says.
+pub struct Endpoint {
+    /// Where it serves.
+    pub address: SocketAddr,
+    orders: SocketAddr,
+    folder: PathBuf,
+    lives: Vec<PathBuf>,
+    process: Option<Child>,
+    stopped: bool,
+}
+
+impl Endpoint {
+    /// Starts the one of this number, with a loopback address of its own: nobody's outgoing connection can take its
+    /// port while it is dead. Writes into `folder`.
+    ///
+    /// # Errors
+    /// If it does not come up.
+    pub fn start(number: u8, folder: &Path) -> Result<Endpoint> {
+        let [.., high, low] = std::process::id().to_be_bytes();
+        let ip = Ipv4Addr::new(127, high | 1, low, number.saturating_add(11));
+        // Both are held until both are known, or they might be the same.
+        let held = (origin::listen_anywhere(ip)?, origin::listen_anywhere(ip)?);
+        let (address, orders) = (held.0.1, held.1.1);
+        drop(held);
+        let folder = folder.to_path_buf();
+        let mut endpoint = Endpoint { address, orders, folder, lives: Vec::new(), process: None, stopped: false };
+        endpoint.spawn()?;
+        Ok(endpoint)
+    }
+
+    fn spawn(&mut self) -> Result<()> {
+        let lab = std::env::current_exe().or_say(|| "cannot find this program".into())?;
+        let words = [lab.display().to_string(), "endpoint".into(), self.address.to_string(), self.orders.to_string()];
+        let said = self.folder.join(format!("endpoint-{}.{}", self.address.ip(), self.lives.len()));
+        let process = Child::spawn("an endpoint", &words, None, &said)?;
+        origin::await_listening("an endpoint", &process, self.orders, &said)?;
+        self.lives.push(said);
+        self.process = Some(process);
+        Ok(())
+    }
+
+    /// Puts it into a mode.
+    ///
+    /// # Errors
+    /// If it does not obey.
+    pub fn set(&self, mode: Mode) -> Result<()> {
+        let path = format!("/{}", mode.name());
+        http::get(&mut http::connect_to(self.orders)?, &path, "1.1").map(drop)
+    }
+
+    /// Kills it: its connections are reset, and new ones refused.
+    ///
+    /// # Errors
+    /// If it does not die.
+    pub fn kill(&mut self) -> Result<()> {
+        self.process.take().map_or(Ok(()), |process| process.crash())
+    }
+
+    /// Stops it as a debugger would: the kernel goes on accepting for it, and nobody reads.
+    pub fn stop(&mut self) {
+        if let Some(process) = &self.process {
+            process.signal(Signal::STOP);
+            self.stopped = true;
+        }
+    }
+
+    /// Whatever it was, it is well again.
+    ///
+    /// # Errors
+    /// If it cannot be started or does not obey.
+    pub fn revive(&mut self) -> Result<()> {
+        match &self.process {
+            None => return self.spawn(),
+            Some(process) => process.signal(Signal::CONT),
+        }
+        self.stopped = false;
+        self.set(Mode::Well)
+    }
+
+    /// Every request of the load that reached it so far, in all its lives.
+    ///
+    /// # Errors
+    /// If what it wrote cannot be read, or shows that it failed by itself.
+    pub fn arrivals(&self) -> Result<Vec<Arrival>> {
+        let mut arrivals = Vec::new();
+        for life in &self.lives {
+            let text = fs::read_to_string(life).or_say(|| format!("cannot read {}", life.display()))?;
+            for line in text.lines() {
+                let arrival = Arrival::of_line(line);
+                let unknown = || Error::Wrong(format!("an endpoint failed by itself:\n{}", child::last_words(life)));
+                arrivals.push(arrival.ok_or_else(unknown)?);
+            }
+        }
+        Ok(arrivals)
+    }
+}
+
+impl Drop for Endpoint {
+    fn drop(&mut self) {
+        // A stopped process would not see that it is to end.
+        if let Some(process) = self.process.as_ref().filter(|_| self.stopped) {
+            process.signal(Signal::CONT);
+        }
+    }
+}

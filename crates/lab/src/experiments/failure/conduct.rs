@@ -1,0 +1,134 @@
+//! How is a run conducted? All balancers at once, over the same endpoints, so that each lives through the very same
+//! faults, on the same machine in the same mood. At this load none of them takes a noticeable part of a core, so they
+//! do not take it from each other.
+
+use super::measure::{Course, Felt, Lived, Second, Struck};
+use super::schedule::Lap;
+use super::traffic::{self, Outcome, Record, Request};
+use crate::balancers::{Balancer, Running};
+use crate::child;
+use crate::clock;
+use crate::endpoint::{Arrival, Endpoint};
+use crate::error::{Error, Result};
+use crate::progress::Progress;
+use crate::scratch::Scratch;
+use std::sync::Arc;
+use std::sync::mpsc::{self, Receiver};
+use std::time::Duration;
+
+/// Time to be ready before the first request.
+const HEAD_START: Duration = Duration::from_millis(500);
+/// How often the progress is told.
+const GLANCE: Duration = Duration::from_millis(100);
+
+/// What one balancer lived through.
+pub struct Took {
+    /// What clients felt in all.
+    pub felt: Felt,
+    /// Each fault.
+    pub lived: Vec<Lived>,
+    /// Each second.
+    pub seconds: Vec<Second>,
+    /// POSTs that reached endpoints more than once.
+    pub posts_twice: usize,
+    /// Retries as the balancer counts them.
+    pub retries: u64,
+}
+
+/// A run.
+pub struct Ran {
+    /// The moment that seconds count from.
+    pub begin_ns: u64,
+    /// The faults as they were.
+    pub struck: Vec<Struck>,
+    /// The balancers, in the order given.
+    pub took: Vec<Took>,
+}
+
+/// Runs the plan through each balancer while endpoints break as scheduled.
+///
+/// # Errors
+/// If something does not start, stop or answer as it must, or the experiment is interrupted.
+pub fn conduct(balancers: &[Balancer], endpoints: usize, laps: &[Lap], plan: &Arc<[Request]>) -> Result<Ran> {
+    let folder = Scratch::new()?;
+    let numbers = 0..u8::try_from(endpoints).map_err(|_| Error::Wrong("too many endpoints".into()))?;
+    let mut endpoints = numbers.map(|number| Endpoint::start(number, folder.path())).collect::<Result<Vec<_>>>()?;
+    let addresses: Vec<_> = endpoints.iter().map(|endpoint| endpoint.address).collect();
+    let running = balancers.iter().map(|balancer| balancer.start(&addresses)).collect::<Result<Vec<_>>>()?;
+    let begin_ns = clock::now_ns() + clock::ns(HEAD_START);
+    let (tell, told) = mpsc::channel();
+    let ports = running.iter().map(|running| running.port).collect();
+    let clients = traffic::start(Arc::clone(plan), ports, begin_ns, tell);
+    let mut watch = Watch { begin_ns, told, records: vec![Vec::new(); running.len()], progress: Progress::new(), laps };
+    let mut struck = Vec::new();
+    for lap in laps {
+        let place = format!("{} at endpoint {}", lap.fault.name, lap.endpoint + 1);
+        watch.until(lap.from, &running, "well")?;
+        let from_ns = clock::now_ns();
+        lap.fault.strike(&mut endpoints[lap.endpoint])?;
+        watch.until(lap.until, &running, &place)?;
+        endpoints[lap.endpoint].revive()?;
+        let to_ns = begin_ns + clock::ns(lap.to);
+        struck.push(Struck { fault: lap.fault, endpoint: lap.endpoint, from_ns, until_ns: clock::now_ns(), to_ns });
+        watch.until(lap.to, &running, &format!("after {place}"))?;
+    }
+    while !clients.is_finished() {
+        child::pause(GLANCE)?;
+    }
+    clients
+        .join()
+        .map_err(|_| Error::Wrong("the clients failed".into()))?
+        .map_err(|e| Error::Os("clients".into(), e))?;
+    watch.collect();
+    let arrivals = endpoints.iter().map(Endpoint::arrivals).collect::<Result<Vec<_>>>()?;
+    let mut took = Vec::new();
+    for (number, (running, records)) in running.iter().zip(&watch.records).enumerate() {
+        let own = |all: &Vec<Arrival>| all.iter().filter(|a| a.id.balancer == number).copied().collect::<Vec<_>>();
+        let arrivals: Vec<Vec<Arrival>> = arrivals.iter().map(own).collect();
+        let course = Course { begin_ns, plan, records, arrivals: &arrivals };
+        took.push(Took {
+            felt: course.felt(),
+            lived: struck.iter().map(|struck| course.lived(struck)).collect(),
+            seconds: course.seconds(),
+            posts_twice: course.posts_done_twice(),
+            retries: running.retries()?,
+        });
+    }
+    Ok(Ran { begin_ns, struck, took })
+}
+
+/// Waits for moments, gathers what clients tell meanwhile, and shows it.
+struct Watch<'a> {
+    begin_ns: u64,
+    told: Receiver<Record>,
+    records: Vec<Vec<Record>>,
+    progress: Progress,
+    laps: &'a [Lap],
+}
+
+impl Watch<'_> {
+    fn until(&mut self, moment: Duration, running: &[Running], doing: &str) -> Result<()> {
+        let whole = self.laps.last().map_or(0.0, |lap| lap.to.as_secs_f64());
+        loop {
+            self.collect();
+            let now_ns = clock::now_ns();
+            let left = Duration::from_nanos((self.begin_ns + clock::ns(moment)).saturating_sub(now_ns));
+            if left.is_zero() {
+                return Ok(());
+            }
+            let failed = |records: &Vec<Record>| records.iter().filter(|r| r.outcome != Outcome::Good).count();
+            let failed: Vec<String> = (running.iter().zip(&self.records))
+                .map(|(running, records)| format!("{} {}", running.kind.name, failed(records)))
+                .collect();
+            let done = Duration::from_nanos(now_ns.saturating_sub(self.begin_ns)).as_secs_f64();
+            self.progress.tell(done, whole, &format!("s; {doing}; failed: {}", failed.join(", ")));
+            child::pause(GLANCE.min(left))?;
+        }
+    }
+
+    fn collect(&mut self) {
+        for record in self.told.try_iter() {
+            self.records[record.id.balancer].push(record);
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! How is one balancer reloaded and upgraded under load, and how is it seen that it did?
+
+use super::traffic::{Clients, Count, KINDS};
+use crate::balancers::{Balancer, Running};
+use crate::child::{self, Adopted};
+use crate::endpoint::Endpoint;
+use crate::error::{Error, Result};
+use crate::procfs;
+use crate::progress::Progress;
+use crate::scratch::Scratch;
+use rustix::process::Signal;
+use std::time::{Duration, Instant};
+
+/// At least this long from one reload to the next.
+const BETWEEN: Duration = Duration::from_millis(120);
+/// What takes longer does not happen.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// A signal without effect for so long was lost: a master of HAProxy that has just reloaded overhears the next one.
+const LOST: Duration = Duration::from_millis(500);
+/// Before the first reload, after the last, and after an upgrade.
+const SETTLE: Duration = Duration::from_secs(2);
+const GLANCE: Duration = Duration::from_millis(10);
+
+/// What one balancer's clients met.
+pub struct Went {
+    /// While it reloaded, a row for each of `KINDS`.
+    pub reloads: [Count; KINDS.len()],
+    /// From the signal until the new configuration was at work, ascending.
+    pub took: Vec<Duration>,
+    /// Signals that had no effect and were sent again.
+    pub lost: usize,
+    /// While its binary was replaced. `None` if that is not tried.
+    pub upgrade: Option<[Count; KINDS.len()]>,
+    /// Its processes after the last reload, and their resident memory in bytes.
+    pub left: (usize, u64),
+    /// The same before the first.
+    pub before: (usize, u64),
+}
+
+/// Runs one balancer through `reloads` reloads and an upgrade.
+///
+/// # Errors
+/// If something does not start, or a reload does not take effect.
+pub fn conduct(balancer: &Balancer, reloads: u32) -> Result<Went> {
+    let folder = Scratch::new()?;
+    let endpoints = (0..3).map(|number| Endpoint::start(number, folder.path())).collect::<Result<Vec<_>>>()?;
+    let addresses: Vec<_> = endpoints.iter().map(|endpoint| endpoint.address).collect();
+    let running = balancer.start(&addresses)?;
+    let clients = Clients::start(running.port);
+    let progress = Progress::new();
+    let tell =
+        |done: u32| progress.tell(f64::from(done), f64::from(reloads), &format!("{} reloads", balancer.kind.name));
+    child::pause(SETTLE)?;
+    let before = processes(&running);
+    let (mut took, mut lost) = (Vec::new(), 0);
+    for number in 0..reloads {
+        tell(number);
+        let began = Instant::now();
+        took.push(reload(&running, 2 + number % 99, &mut lost)?);
+        child::pause(BETWEEN.saturating_sub(began.elapsed()))?;
+    }
+    child::pause(SETTLE)?;
+    let left = processes(&running);
+    let counted = clients.counts();
+    let mut successor = None;
+    if running.kind.upgrades {
+        progress.tell(1.0, 1.0, &format!("{}: a new binary", balancer.kind.name));
+        successor = Some(upgrade(&running)?);
+        child::pause(SETTLE)?;
+    }
+    let whole = clients.stop();
+    let zip = whole.iter().zip(&counted).map(|(whole, counted)| whole.since(counted)).collect::<Vec<_>>();
+    let upgrade = successor.map(|_| std::array::from_fn(|row| zip[row].clone()));
+    took.sort_unstable();
+    Ok(Went { reloads: counted, took, lost, upgrade, left, before })
+}
+
+/// Reloads once. Gives the time from the signal that was heard, and counts those that were not.
+fn reload(running: &Running, weight: u32, lost: &mut usize) -> Result<Duration> {
+    let before = running.generation()?;
+    running.rewrite(weight)?;
+    let mut asked = Instant::now();
+    running.signal(running.kind.reload);
+    await_change(
+        || {
+            if asked.elapsed() > LOST {
+                *lost += 1;
+                asked = Instant::now();
+                running.signal(running.kind.reload);
+            }
+            Ok(running.generation()? != before)
+        },
+        || format!("{} did not reload", running.kind.name),
+    )?;
+    Ok(asked.elapsed())
+}
+
+/// Has the process replace itself by a child, after which it ends by itself.
+fn upgrade(running: &Running) -> Result<Adopted> {
+    let before = procfs::children_of(running.pid());
+    running.signal(Signal::USR2);
+    let mut successor = None;
+    await_change(
+        || {
+            let new = procfs::children_of(running.pid()).into_iter().find(|pid| !before.contains(pid));
+            successor = new.map(Adopted::new);
+            Ok(successor.is_some())
+        },
+        || format!("{} started no successor", running.kind.name),
+    )?;
+    successor.ok_or_else(|| Error::Wrong("a change that was seen is gone".into()))
+}
+
+fn await_change(mut changed: impl FnMut() -> Result<bool>, otherwise: impl Fn() -> String) -> Result<()> {
+    let deadline = Instant::now() + PATIENCE;
+    while !changed()? {
+        if Instant::now() > deadline {
+            return Err(Error::Wrong(format!("{} within {PATIENCE:?}", otherwise())));
+        }
+        child::pause(GLANCE)?;
+    }
+    Ok(())
+}
+
+/// How many processes a balancer has, and what they hold of memory. One that ends meanwhile counts no more.
+fn processes(running: &Running) -> (usize, u64) {
+    let mut pids = procfs::children_of(running.pid());
+    pids.push(running.pid());
+    let resident: Vec<u64> = pids.iter().filter_map(|&pid| procfs::resident_bytes(pid).ok()).collect();
+    (resident.len(), resident.iter().sum())
+}

@@ -1,0 +1,88 @@
+//! How do clients and endpoints read and write messages while they wait for other things? A connection and what came
+//! on it too early.
+
+use crate::http::{self, Head};
+use std::io::{Error, ErrorKind};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+/// A head that is longer than this is no head of ours.
+const HEAD_MAX: usize = 64 * 1024;
+
+/// One side of a connection.
+pub struct Wire {
+    stream: TcpStream,
+    early: Vec<u8>,
+}
+
+impl Wire {
+    /// Over a connected socket. Small messages go at once.
+    ///
+    /// # Errors
+    /// If the connection is gone.
+    pub fn new(stream: TcpStream) -> std::io::Result<Wire> {
+        stream.set_nodelay(true)?;
+        Ok(Wire { stream, early: Vec::new() })
+    }
+
+    /// The next head; `None` if the other side closed before its first byte.
+    ///
+    /// # Errors
+    /// If the connection breaks, or ends within the head.
+    pub async fn head(&mut self) -> std::io::Result<Option<Head>> {
+        loop {
+            if let Some((head, rest)) = http::split(&self.early) {
+                let (head, rest) = (Head::new(head), rest.to_vec());
+                self.early = rest;
+                return Ok(Some(head));
+            }
+            if self.early.len() > HEAD_MAX {
+                return Err(Error::new(ErrorKind::InvalidData, "a head without an end"));
+            }
+            if self.more().await? == 0 {
+                let within = !self.early.is_empty();
+                return if within { Err(ErrorKind::UnexpectedEof.into()) } else { Ok(None) };
+            }
+        }
+    }
+
+    /// The next `length` bytes.
+    ///
+    /// # Errors
+    /// If the connection breaks or ends before.
+    pub async fn exactly(&mut self, length: usize) -> std::io::Result<Vec<u8>> {
+        while self.early.len() < length {
+            if self.more().await? == 0 {
+                return Err(ErrorKind::UnexpectedEof.into());
+            }
+        }
+        let rest = self.early.split_off(length);
+        Ok(std::mem::replace(&mut self.early, rest))
+    }
+
+    /// Reads and forgets until the other side is gone.
+    pub async fn drain(&mut self) {
+        while matches!(self.more().await, Ok(1..)) {
+            self.early.clear();
+        }
+    }
+
+    /// Sends bytes.
+    ///
+    /// # Errors
+    /// If the connection breaks.
+    pub async fn send(&mut self, bytes: &[u8]) -> std::io::Result<()> {
+        self.stream.write_all(bytes).await
+    }
+
+    /// Ends the connection with an RST instead of a FIN.
+    pub fn reset(self) {
+        // If it is gone already, there is nothing left to reset.
+        let _ = self.stream.set_zero_linger();
+    }
+
+    async fn more(&mut self) -> std::io::Result<usize> {
+        self.early.reserve(16 * 1024);
+        self.stream.read_buf(&mut self.early).await
+    }
+}

@@ -1,0 +1,82 @@
+//! Do the experiments run from end to end? Each once, as short as it can be, as people start it, with the balancers that
+//! this machine has.
+
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+const LAB: &str = env!("CARGO_BIN_EXE_evenkeel-lab");
+
+/// Those of `names` that are installed; evenkeel is if it was built beside the lab.
+fn installed(names: &[&str]) -> Vec<String> {
+    let path = std::env::var("PATH").unwrap_or_default();
+    let mut folders: Vec<PathBuf> = path.split(':').map(PathBuf::from).collect();
+    folders.extend(["/usr/local/sbin", "/usr/sbin"].map(PathBuf::from));
+    folders.extend(Path::new(LAB).parent().map(Path::to_path_buf));
+    let there = |name: &&&str| folders.iter().any(|folder| folder.join(name).is_file());
+    names.iter().filter(there).map(|name| (*name).to_owned()).collect()
+}
+
+/// Runs an experiment, gives what it wrote as JSON.
+fn run(name: &str, balancers: &[String], arguments: &[&str]) -> Value {
+    let json = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}.json"));
+    let mut command = Command::new(LAB);
+    command.arg(name).args(arguments).arg("--balancers").arg(balancers.join(",")).arg("--json").arg(&json);
+    let output = command.output().expect("it can be started");
+    let said = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{said}");
+    serde_json::from_slice(&std::fs::read(&json).expect("it was written")).expect("it is JSON")
+}
+
+fn each(report: &Value) -> impl Iterator<Item = (&str, &Value)> {
+    let balancers = report["balancers"].as_array().expect("a list");
+    balancers.iter().map(|balancer| (balancer["name"].as_str().expect("a name"), balancer))
+}
+
+#[test]
+fn failure_breaks_an_endpoint_under_every_balancer_and_draws_it() {
+    let balancers = installed(&["evenkeel", "haproxy", "nginx"]);
+    if balancers.is_empty() {
+        return;
+    }
+    let page = Path::new(env!("CARGO_TARGET_TMPDIR")).join("failure.html");
+    let page = page.display().to_string();
+    let report = run("failure", &balancers, &["--seconds", "7", "--rate", "100", "--report", &page]);
+    assert_eq!(report["faults"][0]["name"], "killed", "the fault that the shortest run has");
+    let broken = report["faults"][0]["endpoint"].as_u64().expect("a number") as usize - 1;
+    let mut requests = Vec::new();
+    for (name, balancer) in each(&report) {
+        let whole = &balancer["whole"];
+        requests.push(whole["requests"].as_u64().expect("a count"));
+        // From the death at 2 s to the revival at 4 s nothing reaches it, and each of the others gets something.
+        let reached = |second: usize, endpoint: usize| balancer["seconds"][second]["reached"][endpoint].as_u64();
+        assert_eq!(reached(3, broken), Some(0), "{name}");
+        assert!((0..6).all(|endpoint| endpoint == broken || reached(3, endpoint) > Some(0)), "{name}");
+        assert_eq!(whole["seen"]["wrong answer"], Value::Null, "{name} mixed answers up");
+        assert_eq!(balancer["posts_done_twice"], 0, "{name}");
+        let failed = ["failed_gets", "failed_posts", "cut_answers"].map(|kind| whole[kind].as_u64().expect("a count"));
+        // A sixth of the requests went there for two of seven seconds, had nobody noticed.
+        assert!(failed.iter().sum::<u64>() < requests[0] / 20, "{name}: {failed:?}");
+        assert!(whole["p50_ms"].as_f64() >= Some(8.0), "{name}: an endpoint works at least so long");
+    }
+    assert!(requests.iter().all(|count| *count == requests[0] && *count > 500), "the same load for each: {requests:?}");
+    let page = std::fs::read_to_string(page).expect("it was drawn");
+    assert_eq!(page.matches("<svg").count(), balancers.len());
+}
+
+#[test]
+fn reload_counts_what_clients_of_every_kind_meet() {
+    let balancers = installed(&["haproxy", "nginx"]);
+    if balancers.is_empty() {
+        return;
+    }
+    let report = run("reload", &balancers, &["--reloads", "3"]);
+    for (name, balancer) in each(&report) {
+        assert_eq!(balancer["took_effect_ms"].as_array().map(Vec::len), Some(3), "{name}");
+        for (kind, count) in balancer["reloads"].as_object().expect("a row for each kind") {
+            assert!(count["done"].as_u64() > Some(0), "{name}: {kind}");
+        }
+        let streams = &balancer["reloads"]["texts over WebSocket"]["failed"];
+        assert_eq!(streams, &Value::Object(serde_json::Map::new()), "{name} drops streams");
+    }
+}
