@@ -235,7 +235,7 @@ fn what_was_offered_to_all_is_not_lost_with_the_last_who_leaves() {
     let row = Row::named("first");
     let mut pool = Pool::new(1);
     pool.queue().set_max(2);
-    pool.update(&[spec(0, 1), spec(1, 1)]);
+    pool.update(&[spec(0, 1), spec(1, 1)], Instant(0));
     let mut balancer = row.balancer(&pool, Seat::default(), 1);
     let [a, b] = [0, 1].map(|_| balancer.start(&Request::default(), NOW).expect("one place each"));
     let tried = [a.slot()];
@@ -249,12 +249,12 @@ fn what_was_offered_to_all_is_not_lost_with_the_last_who_leaves() {
     balancer.end(a, Outcome::Success, NOW);
     assert!(balancer.start_waited(&front, &mut first, NOW).is_err());
     assert!(bells[1].0.load(SeqCst));
-    pool.update(&[spec(0, 1), spec(1, 2)]);
+    pool.update(&[spec(0, 1), spec(1, 2)], Instant(0));
     bells[0].0.store(false, SeqCst);
     drop(second);
     assert!(bells[0].0.load(SeqCst));
     let ticket = balancer.start_waited(&front, &mut first, NOW).expect("its turn");
-    [ticket, b].into_iter().for_each(|ticket| balancer.end(ticket, Outcome::Success, NOW));
+    [ticket, b].into_iter().for_each(|ticket| drop(balancer.end(ticket, Outcome::Success, NOW)));
 }
 
 /// Unparks the thread of a worker.
