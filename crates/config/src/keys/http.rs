@@ -27,8 +27,8 @@ pub(super) static LISTENER: Table = Table {
             name: "trusted_proxies",
             kind: Kind::List(&Kind::Text(Form::Network)),
             absent: Absent::Means("nobody"),
-            help: "Networks of proxies in front whose `X-Forwarded-For` says who the client is. From anybody else the \
-                   field is replaced.",
+            help: "Networks of proxies in front whose `X-Forwarded-For`, `-Proto`, `-Host` and `Forwarded` are believed: the \
+                   client is the last address that is in none of these networks. From anybody else they are replaced.",
             why: "",
         },
         Key {
@@ -64,7 +64,8 @@ static LISTENER_LIMITS: Table = Table {
             name: "connections_per_address",
             kind: Kind::Int { min: 0, max: 10_000_000 },
             absent: Absent::Default("0"),
-            help: "Open connections of one client address, all workers together; 0 = no limit.",
+            help: "Open connections of one client address (of IPv6 one /64), all workers together; 0 = no limit. Proxies \
+                   in front have none.",
             why: "Behind one address there may be a whole company or a proxy; only whoever knows the clients knows the \
                   number.",
         },
@@ -72,7 +73,8 @@ static LISTENER_LIMITS: Table = Table {
             name: "requests_per_address",
             kind: Kind::Number { min: 0.0, max: 1e6 },
             absent: Absent::Default("0"),
-            help: "Requests a second of one client address, all workers together; the rest get a 429. 0 = no limit.",
+            help: "Requests a second of one client address (of IPv6 one /64), all workers together; the rest get a 429. \
+                   0 = no limit. Proxies in front have none.",
             why: "As for `connections_per_address`.",
         },
         Key {

@@ -51,8 +51,9 @@ const CLIENT_BODY: Key = Key {
     name: "client_body",
     kind: Kind::Duration { min: 10 * MS, max: DAY, off: false },
     absent: Absent::Default("\"30s\""),
-    help: "Without a byte while the body of a request is due. Not the time of the whole body.",
-    why: "Between bytes, so that a big upload over a slow line is not cut while it moves.",
+    help: "How long a client may fall below 240 bytes a second while the body of a request is due; without any byte, so \
+           long in all. Not the time of the whole body.",
+    why: "A big upload over a slow line is not cut while it moves, and a byte now and then does not hold a request.",
 };
 
 const CONNECT: Key = Key {

@@ -49,7 +49,7 @@ pub struct ListenerTimeouts {
     pub client_header: Duration,
     /// Without a byte between two requests on a kept-alive connection.
     pub client_idle: Duration,
-    /// Without a byte while the request's body is due.
+    /// Without a byte while the request's body is due, or below the pace that the proxy wants.
     pub client_body: Duration,
 }
 

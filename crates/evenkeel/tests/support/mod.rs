@@ -4,7 +4,7 @@
 
 pub mod streams;
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Resource, Rlimit, Signal, kill_process};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::PathBuf;
@@ -89,6 +89,13 @@ impl Running {
     pub fn signal(&self, signal: Signal) {
         let pid = Pid::from_raw(self.child.id() as i32).expect("a process id is not 0");
         kill_process(pid, signal).expect("it runs");
+    }
+
+    /// From now on it may have so many files open.
+    pub fn allow_files(&self, files: u64) {
+        let pid = Pid::from_raw(self.child.id() as i32);
+        let limit = Rlimit { current: Some(files), maximum: Some(files) };
+        rustix::process::prlimit(pid, Resource::Nofile, limit).expect("a limit can be lowered");
     }
 
     /// Waits for its end, and for its last words; the exit code.

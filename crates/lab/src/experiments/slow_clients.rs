@@ -8,7 +8,7 @@ use crate::evenkeel::{self, Running};
 use crate::http;
 use crate::machine::{self, Cores, Machine};
 use crate::origin::Origin;
-use crate::procfs;
+use crate::procfs::{self, Cpu};
 use crate::stats::Spread;
 use crate::table;
 use clap::{Args, FromArgMatches};
@@ -146,9 +146,22 @@ fn round(state: &State, evenkeel: &Running, arguments: &Arguments) -> Result<Rou
         }
         slow.push(stream);
     }
+    settle(evenkeel.pid)?;
     let during_us = percentile_us(&mut asking, time)?;
     let grown = procfs::resident_bytes(evenkeel.pid)?.saturating_sub(before);
     Ok(Round { quiet_us, during_us, kib: grown as f64 / 1024.0 / slow.len() as f64 })
+}
+
+/// Waits until evenkeel has nothing more to do: filling the buffers of thousands of clients takes its time too.
+fn settle(pid: u32) -> Result<()> {
+    let deadline = Instant::now() + Duration::from_secs(30);
+    loop {
+        let before = Cpu::of(&[pid])?;
+        child::pause(Duration::from_millis(200))?;
+        if Cpu::of(&[pid])?.scheduled - before.scheduled < Duration::from_millis(10) || Instant::now() > deadline {
+            return Ok(());
+        }
+    }
 }
 
 /// The 99th percentile of a closed loop of one client, in microseconds.

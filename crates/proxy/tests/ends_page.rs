@@ -1,0 +1,38 @@
+//! Does the reference say what the ends in the access log mean? The page is made of the tables that the log is written by.
+
+use evenkeel_proxy::end::{Cause, Phase};
+use std::fmt::Write;
+
+const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/ends.md");
+
+const INTRODUCTION: &str = "\
+# How a request ended
+
+<!-- Generated from crates/proxy/src/end.rs. EVENKEEL_BLESS=1 cargo test -p evenkeel-proxy --test ends_page writes it anew. -->
+
+Two letters in the access log (`term`), as in HAProxy's: who ended the request, and where it was. `--` is a normal end,
+`sH` an endpoint that did not answer in time, `CD` a client that left within a response, `PR` a request that was refused.
+`evenkeel_http_ends_total` counts requests by `cause`.
+";
+
+fn page() -> String {
+    let mut page = String::from(INTRODUCTION);
+    page.push_str("\n| First letter | `cause` | Ended by |\n|---|---|---|\n");
+    for (cause, label) in Cause::ALL.iter().zip(Cause::LABELS) {
+        writeln!(page, "| `{}` | `{label}` | {} |", char::from(cause.letter()), cause.text()).expect("it is text");
+    }
+    page.push_str("\n| Second letter | While |\n|---|---|\n");
+    for phase in Phase::ALL {
+        writeln!(page, "| `{}` | {} |", char::from(phase.letter()), phase.text()).expect("it is text");
+    }
+    page
+}
+
+#[test]
+fn the_page_of_ends_says_what_the_log_writes() {
+    if std::env::var_os("EVENKEEL_BLESS").is_some() {
+        std::fs::write(PAGE, page()).expect("the page can be written");
+    }
+    let committed = std::fs::read_to_string(PAGE).expect("the page is there");
+    assert!(committed == page(), "docs/reference/ends.md is not\n\n{}", page());
+}

@@ -1,0 +1,30 @@
+//! Is a PROXY protocol header read the same however it comes in? Whatever bytes: the first answer of any prefix is the
+//! answer, a header ends within its bytes, and what it says can be written and read back.
+#![no_main]
+
+use evenkeel_config::plan::ProxyVersion;
+use evenkeel_proxy::proxy_protocol::{Addresses, LEN_MAX, read, write};
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|bytes: &[u8]| {
+    let whole = read(bytes);
+    for len in 0..bytes.len() {
+        match read(&bytes[..len]) {
+            Ok(None) => {}
+            answer => {
+                assert_eq!(answer, whole, "after {len} bytes");
+                break;
+            }
+        }
+    }
+    let Ok(Some(header)) = whole else { return };
+    assert!(header.len <= bytes.len() && (15..=LEN_MAX).contains(&header.len));
+    let canonical = |a: Addresses| [a.source, a.destination].map(|addr| (addr.ip().to_canonical(), addr.port()));
+    for version in [ProxyVersion::V1, ProxyVersion::V2] {
+        let mut written = Vec::new();
+        write(version, header.addresses, &mut written);
+        let again = read(&written).expect("what is written is good").expect("and whole");
+        assert_eq!(again.len, written.len());
+        assert_eq!(again.addresses.map(canonical), header.addresses.map(canonical));
+    }
+});
