@@ -1,14 +1,15 @@
 # What a fresh checkout can do. `make` alone lists it. Everything is a thin wrapper: read on for the command itself.
 
-# Arguments for `make bench`, as LAB="--rounds 9 --only keep-alive". `evenkeel-lab proxy-cost --help` lists them.
+# Arguments for `make bench`, `failure` and `reload`, as LAB="--rounds 9 --only keep-alive". `evenkeel-lab proxy-cost --help`
+# and so on list them.
 LAB ?=
 # Seconds for each target of `make fuzz`.
 FUZZ_SECONDS ?= 600
 
-.PHONY: help setup demo test loom bench lint fuzz
+.PHONY: help setup demo test loom bench failure reload lint fuzz
 
 help: ## Lists what there is
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-6s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-7s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: ## Installs what building, testing and measuring need (Debian); instant when nothing is missing
 	@scripts/setup.sh
@@ -27,6 +28,15 @@ bench: setup ## Measures requests beside HAProxy and NGINX, and picks beside oth
 	cargo build --release -p evenkeel -p evenkeel-lab
 	cargo run --release -p evenkeel-lab -- proxy-cost $(LAB)
 	cd bench && cargo bench
+
+failure: setup ## Breaks endpoints behind evenkeel, HAProxy and NGINX for 5 minutes; draws target/failure.html
+	cargo build --release -p evenkeel -p evenkeel-lab
+	@mkdir -p target
+	cargo run --release -p evenkeel-lab -- failure --report target/failure.html --json target/failure.json $(LAB)
+
+reload: setup ## Reloads evenkeel, HAProxy and NGINX a hundred times under load
+	cargo build --release -p evenkeel -p evenkeel-lab
+	cargo run --release -p evenkeel-lab -- reload $(LAB)
 
 lint: ## Checks format, lints, licences, sources and, if the network allows, advisories
 	@scripts/setup.sh lint

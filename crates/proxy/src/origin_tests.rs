@@ -1,3 +1,5 @@
+//! Whom does a request come from? Good, odd and forged fields, with and without trusted proxies.
+
 use super::*;
 use crate::http1::{FIELDS_MAX, Limits};
 use std::mem::MaybeUninit;

@@ -1,3 +1,5 @@
+//! Are limits by address exact, and their memory bounded?
+
 use super::*;
 use proptest::prelude::*;
 

@@ -80,11 +80,11 @@ pub struct Id {
 impl Id {
     /// Where it is asked for.
     pub fn path(self) -> String {
-        format!("/work/{}/{}", self.balancer, self.number)
+        format!("/item/{}/{}", self.balancer, self.number)
     }
 
     fn of_path(path: &str) -> Option<Id> {
-        let (balancer, number) = path.strip_prefix("/work/")?.split_once('/')?;
+        let (balancer, number) = path.strip_prefix("/item/")?.split_once('/')?;
         Some(Id { balancer: balancer.parse().ok()?, number: number.parse().ok()? })
     }
 

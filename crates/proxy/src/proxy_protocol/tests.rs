@@ -1,3 +1,5 @@
+//! Are headers of the PROXY protocol read by the letter, whatever their split, and written so that they read back?
+
 use super::*;
 use proptest::prelude::*;
 

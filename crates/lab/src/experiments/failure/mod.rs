@@ -72,6 +72,9 @@ struct Arguments {
 fn run(arguments: Arguments) -> Result<()> {
     let balancers = Balancer::find(&arguments.balancers, arguments.evenkeel.as_deref())?;
     machine::allow_files(20_000);
+    // A file that cannot be written should be known before the run, not after.
+    write(arguments.json.as_deref(), String::new)?;
+    write(arguments.report.as_deref(), String::new)?;
     let length = Duration::from_secs(arguments.seconds);
     let laps = schedule::plan(arguments.seed, length, ENDPOINTS);
     let plan: Arc<[_]> = traffic::plan(arguments.seed, length, arguments.rate).into();

@@ -79,7 +79,7 @@ fn compare(measure: &Measure, names: &[&str], lived: &[&Lived]) -> Option<String
     let values: Vec<(&&str, f64)> = values.collect();
     let least = values.iter().map(|(_, value)| *value).fold(f64::INFINITY, f64::min);
     let most = values.iter().map(|(_, value)| *value).fold(0.0, f64::max);
-    let near = |value: f64, to: f64| value == to || (value - to).abs() <= measure.noise.max(to / 4.0);
+    let near = |value: f64, to: f64| value == to || to.is_finite() && (value - to).abs() <= measure.noise.max(to / 4.0);
     if least.is_infinite() || near(most, least) {
         return None;
     }
@@ -117,6 +117,13 @@ mod tests {
     fn balancers_that_do_not_differ_are_not_ranked() {
         let (one, other) = (lived(1, Some(100)), lived(3, Some(500)));
         assert_eq!(on_fault("hung", &["a", "b"], &[&one, &other]), "hung: not distinguishable.");
+    }
+
+    #[test]
+    fn any_time_is_better_than_never() {
+        let (one, other) = (lived(0, Some(2000)), lived(0, None));
+        let told = on_fault("hung", &["a", "b"], &[&one, &other]);
+        assert_eq!(told, "hung: time back to its share: best a (2.0 s), worst b (never).");
     }
 
     #[test]
