@@ -53,6 +53,7 @@ impl Display for Failure {
 ///
 /// # Errors
 /// Why it did not pass.
+#[expect(clippy::disallowed_methods, reason = "runs on the control thread, which has no wheel")]
 pub async fn run(check: &HealthCheck, addr: SocketAddr) -> Result<(), Failure> {
     let addr = SocketAddr::new(addr.ip(), check.port.unwrap_or(addr.port()));
     tokio::time::timeout(check.timeout, once(&check.check, addr)).await.unwrap_or(Err(Failure::Timeout))

@@ -20,6 +20,7 @@ use std::time::Duration;
 ///
 /// # Errors
 /// Neither spoke in time, or the client went away: then with the first lane.
+#[expect(clippy::disallowed_methods, reason = "finer than a tick of the wheel, and only where hedging is on")]
 pub async fn race<'r>(
     client: &'r Client<'_>,
     record: &mut Record<'_>,
@@ -141,6 +142,7 @@ async fn first_to_speak(
 }
 
 /// Sends the request to the second endpoint, and waits until it says something.
+#[expect(clippy::disallowed_methods, reason = "the client's timer is busy with the race")]
 async fn ask(
     client: &Client<'_>,
     record: &Record<'_>,

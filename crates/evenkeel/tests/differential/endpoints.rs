@@ -94,7 +94,8 @@ fn go() -> PathBuf {
     built
 }
 
-/// Two servers in one: the first reads a body to its end before it asks the second, as `return` alone would not.
+/// Two servers in one: the first reads a body to its end before it asks the second, as `return` alone would not. Of no
+/// server may the answer come early, or what came of a body without an end would be a race with the client's close.
 fn nginx(folder: &Path, addr: &str, behind: &str) -> String {
     let dir = folder.display();
     format!(
@@ -102,7 +103,7 @@ fn nginx(folder: &Path, addr: &str, behind: &str) -> String {
          events {{ worker_connections 256; }}\n\
          http {{ log_format seen '$request'; keepalive_requests 1000000;\n\
          client_body_temp_path {dir}/body; proxy_temp_path {dir}/proxy; fastcgi_temp_path {dir}/f;\n\
-         uwsgi_temp_path {dir}/u; scgi_temp_path {dir}/s;\n\
+         uwsgi_temp_path {dir}/u; scgi_temp_path {dir}/s; client_max_body_size 0;\n\
          server {{ listen {addr}; access_log {dir}/nginx.log seen; location / {{ proxy_pass http://{behind}; }} }}\n\
          server {{ listen {behind}; access_log off; return 200 '$request_method $request_uri'; }} }}\n"
     )

@@ -28,27 +28,45 @@ pub enum Kind {
     Lookalike,
 }
 
-/// Classifies a field by its name.
+/// Classifies a field by its name. Length and first letter leave one name to compare with, and for most fields none.
 #[inline]
 pub fn kind(name: &str) -> Kind {
-    let is = |other: &str| name.eq_ignore_ascii_case(other);
-    match name.len() {
-        2 if is("te") => Kind::HopByHop,
-        4 if is("host") => Kind::Host,
-        6 if is("expect") => Kind::Expect,
-        7 if is("upgrade") => Kind::Upgrade,
-        9 if is("forwarded") => Kind::Forwarded,
-        10 if is("connection") => Kind::Connection,
-        10 if is("keep-alive") => Kind::HopByHop,
-        14 if is("content-length") => Kind::ContentLength,
-        15 if is("x-forwarded-for") => Kind::Forwarded,
-        16 if is("proxy-connection") => Kind::HopByHop,
-        16 if is("x-forwarded-host") => Kind::Forwarded,
-        17 if is("transfer-encoding") => Kind::TransferEncoding,
-        17 if is("x-forwarded-proto") => Kind::Forwarded,
-        10..=17 if name.as_bytes().contains(&b'_') && kind(&name.replace('_', "-")) != Kind::Other => Kind::Lookalike,
+    let name = name.as_bytes();
+    match (name.len(), name.first().map_or(0, |b| b | 0x20)) {
+        (2, b't') => compare(name, b"te", Kind::HopByHop),
+        (4, b'h') => compare(name, b"host", Kind::Host),
+        (6, b'e') => compare(name, b"expect", Kind::Expect),
+        (7, b'u') => compare(name, b"upgrade", Kind::Upgrade),
+        (9, b'f') => compare(name, b"forwarded", Kind::Forwarded),
+        (10, b'c') => compare(name, b"connection", Kind::Connection),
+        (10, b'k') => compare(name, b"keep-alive", Kind::HopByHop),
+        (14, b'c') => compare(name, b"content-length", Kind::ContentLength),
+        (15, b'x') => compare(name, b"x-forwarded-for", Kind::Forwarded),
+        (16, b'p') => compare(name, b"proxy-connection", Kind::HopByHop),
+        (16, b'x') => compare(name, b"x-forwarded-host", Kind::Forwarded),
+        (17, b't') => compare(name, b"transfer-encoding", Kind::TransferEncoding),
+        (17, b'x') => compare(name, b"x-forwarded-proto", Kind::Forwarded),
         _ => Kind::Other,
     }
+}
+
+/// Of a length that is known here, so that it takes a few wide instructions and not a loop over the bytes. Of all bytes
+/// that a name may have, only capital letters become others of `ours` by the bit.
+#[inline]
+fn compare<const N: usize>(name: &[u8], ours: &[u8; N], kind: Kind) -> Kind {
+    let Ok(name) = <&[u8; N]>::try_from(name) else { return Kind::Other };
+    let differs = name.iter().zip(ours).fold(0, |differs, (n, o)| differs | (n | 0x20) ^ o);
+    match differs {
+        0 => kind,
+        _ if looks_like(name, ours) => Kind::Lookalike,
+        _ => Kind::Other,
+    }
+}
+
+/// Whether a name of the same length differs in case and underscores only.
+#[cold]
+fn looks_like(name: &[u8], ours: &[u8]) -> bool {
+    name.iter().zip(ours).all(|(n, o)| n.eq_ignore_ascii_case(o) || (*n, *o) == (b'_', b'-'))
 }
 
 /// Which of a head's fields do not go on.
@@ -180,14 +198,16 @@ impl Framing {
         if self.length.is_some() {
             return Err(Reject::LengthRepeated);
         }
-        if value.contains(&b',') {
-            return Err(Reject::LengthRepeated);
+        let digit = |n: u64, d: &u8| d.is_ascii_digit().then(|| n * 10 + u64::from(d - b'0'));
+        self.length = match value.len() {
+            1..=18 => value.iter().try_fold(0, digit),
+            _ => None,
+        };
+        match self.length {
+            Some(_) => Ok(()),
+            None if value.contains(&b',') => Err(Reject::LengthRepeated),
+            None => Err(Reject::LengthMalformed),
         }
-        if value.is_empty() || value.len() > 18 || !value.iter().all(u8::is_ascii_digit) {
-            return Err(Reject::LengthMalformed);
-        }
-        self.length = Some(value.iter().fold(0, |n, d| n * 10 + u64::from(d - b'0')));
-        Ok(())
     }
 
     /// Takes a `Transfer-Encoding`.
@@ -240,12 +260,14 @@ impl Stated {
     }
 }
 
-/// Whether a field is spelled as nobody can misread: its value behind at most one space, and nothing behind its value.
+/// Whether a field is spelled as nobody can misread: its value, which is not empty, behind at most one space, and nothing
+/// behind that.
 #[inline]
 pub fn is_plain(head: &[u8], field: &Header<'_>) -> bool {
-    let behind = &head[place(head, field) + field.name.len()..];
-    let value = behind.strip_prefix(b": ").or(behind.strip_prefix(b":")).unwrap_or_default();
-    value.strip_prefix(field.value).is_some_and(|rest| rest.starts_with(b"\r"))
+    let colon = place(head, field) + field.name.len();
+    let value = field.value.as_ptr() as usize - head.as_ptr() as usize;
+    let spaced = value == colon + 1 || value == colon + 2 && head[colon + 1] == b' ';
+    spaced && head.get(value + field.value.len()) == Some(&b'\r')
 }
 
 /// Where in its head a field begins.

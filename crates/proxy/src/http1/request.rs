@@ -331,8 +331,8 @@ const fn table(others: &[u8]) -> [bool; 256] {
 pub fn valid_host(value: &[u8]) -> Option<&str> {
     let (fits, port) = match value.strip_prefix(b"[") {
         None => {
-            let end = memchr::memchr(b':', value).unwrap_or(value.len());
-            (made_of(&value[..end], &IN_NAME), &value[end..])
+            let end = value.iter().position(|&b| !IN_NAME[usize::from(b)]).unwrap_or(value.len());
+            (end > 0, &value[end..])
         }
         Some(rest) => {
             let end = memchr::memchr(b']', rest)?;
@@ -342,27 +342,25 @@ pub fn valid_host(value: &[u8]) -> Option<&str> {
     (fits && is_port(port) && value.len() <= HOST_MAX).then(|| std::str::from_utf8(value).ok())?
 }
 
-fn made_of(part: &[u8], table: &[bool; 256]) -> bool {
-    !part.is_empty() && part.iter().all(|&b| table[usize::from(b)])
-}
-
 /// What may stand in brackets: an IPv6 address, with or without a zone.
 #[cold]
 fn is_address(text: &[u8]) -> bool {
     let end = memchr::memchr(b'%', text).unwrap_or(text.len());
     let (address, zone) = text.split_at(end);
-    let zone_fits = zone.is_empty() || zone.strip_prefix(b"%25").is_some_and(|zone| made_of(zone, &IN_ZONE));
+    let zone_fits = zone.is_empty()
+        || zone
+            .strip_prefix(b"%25")
+            .is_some_and(|zone| !zone.is_empty() && zone.iter().all(|&b| IN_ZONE[usize::from(b)]));
     zone_fits && std::str::from_utf8(address).is_ok_and(|address| address.parse::<Ipv6Addr>().is_ok())
 }
 
 /// Nothing, or a colon and up to 65535; RFC 3986 section 3.2.3 allows a colon alone.
 #[inline]
 fn is_port(text: &[u8]) -> bool {
+    let digit = |n: u32, d: &u8| d.is_ascii_digit().then(|| n * 10 + u32::from(d - b'0'));
     match text {
         [] => true,
-        [b':', digits @ ..] if digits.len() <= 5 && digits.iter().all(u8::is_ascii_digit) => {
-            digits.iter().fold(0, |n, d| n * 10 + u32::from(d - b'0')) <= 65535
-        }
+        [b':', digits @ ..] if digits.len() <= 5 => digits.iter().try_fold(0, digit).is_some_and(|n| n <= 65535),
         _ => false,
     }
 }
