@@ -11,7 +11,7 @@ use crate::picker::{Algorithm, NoPick, PickContext, Picker, Seat};
 use crate::pool::View;
 use crate::published::Reader;
 use crate::rng::{Rng, mix};
-use crate::set::{EndpointSet, Slot};
+use crate::set::{EndpointSet, Member, Slot};
 use crate::time::Instant;
 
 /// What a pick may depend on besides the loads.
@@ -33,13 +33,27 @@ pub struct Ticket {
     answered: Option<Instant>,
 }
 
-/// What a request has at its endpoint, as of its start: the set may change while it is out.
+/// What a request has at its endpoint, as of its start, as the set may change while it is out: in the lowest bit whether
+/// it holds a place under the limit, above it the number of the trial that its outcome decides. One number, as it is
+/// moved around with each ticket.
 #[derive(Clone, Copy, Debug)]
-struct Place {
-    /// Whether it holds a place under the endpoint's limit.
-    held: bool,
-    /// The number of the trial that its outcome decides; 0 for none.
-    trial: u16,
+struct Place(u32);
+
+impl Place {
+    #[inline]
+    fn at(member: &Member) -> Place {
+        Place(u32::from(member.in_flight_max != 0) | u32::from(member.trial) << 1)
+    }
+
+    #[inline]
+    fn is_held(self) -> bool {
+        self.0 & 1 != 0
+    }
+
+    #[inline]
+    fn trial(self) -> u16 {
+        (self.0 >> 1) as u16
+    }
 }
 
 impl Ticket {
@@ -194,13 +208,29 @@ impl Balancer {
         mut trace: Option<&mut Explanation>,
     ) -> Result<Ticket, NoPick> {
         self.refresh(now);
-        let set = &self.reader.get().set;
-        let picker = &mut *self.picker;
-        match choose(picker, set, &self.loads, &mut self.rng, request, now, trace.as_deref_mut()) {
-            Ok((slot, place)) => Ok(self.count(slot, place, true, now)),
-            Err(NoPick::AllFull) if !set.later().is_empty() => self.pick_later(request, now, trace),
-            Err(why) => Err(why),
+        // A sibling worker may take the last place between a choice and the hold: then that endpoint shows as full, and
+        // the next choice goes elsewhere. So after one turn for each endpoint all have been full.
+        for _ in 0..=self.reader.get().set.len() {
+            let set = &self.reader.get().set;
+            let mut cx = PickContext {
+                set,
+                loads: &self.loads,
+                now,
+                rng: &mut self.rng,
+                key: request.key,
+                tried: request.tried,
+                trace: trace.as_deref_mut(),
+            };
+            let slot = match self.picker.choose(&mut cx) {
+                Ok(slot) => slot,
+                Err(NoPick::AllFull) => break,
+                Err(why) => return Err(why),
+            };
+            if let Some(place) = hold(set, &self.loads, slot) {
+                return Ok(self.count(slot, place, true, now));
+            }
         }
+        self.pick_later(request, now, trace)
     }
 
     /// Where to when the first choice of endpoints is full: the next that has room.
@@ -211,19 +241,22 @@ impl Balancer {
         now: Instant,
         mut trace: Option<&mut Explanation>,
     ) -> Result<Ticket, NoPick> {
-        let later = self.reader.get().set.later().iter().zip(&mut self.later);
-        let mut picked = None;
-        for (set, picker) in later {
+        for (i, picker) in self.later.iter_mut().enumerate() {
+            let set = &self.reader.get().set.later()[i];
             if let Some(trace) = trace.as_deref_mut() {
                 trace.go_on(set, &self.loads, request.tried);
             }
-            picked = choose(&mut **picker, set, &self.loads, &mut self.rng, request, now, trace.as_deref_mut()).ok();
-            if picked.is_some() {
-                break;
+            for _ in 0..=set.len() {
+                let (key, tried, loads) = (request.key, request.tried, &self.loads);
+                let trace = trace.as_deref_mut();
+                let mut cx = PickContext { set, loads, now, rng: &mut self.rng, key, tried, trace };
+                let Ok(slot) = picker.choose(&mut cx) else { break };
+                if let Some(place) = hold(set, loads, slot) {
+                    return Ok(self.count(slot, place, true, now));
+                }
             }
         }
-        let (slot, place) = picked.ok_or(NoPick::AllFull)?;
-        Ok(self.count(slot, place, true, now))
+        Err(NoPick::AllFull)
     }
 
     /// Counts a request at an endpoint that something else chose (sticky session, hedge, queue).
@@ -244,8 +277,8 @@ impl Balancer {
     fn count(&mut self, slot: Slot, place: Place, turn: bool, now: Instant) -> Ticket {
         self.loads.on_start(slot, turn);
         self.picker.on_start(slot, &self.loads, now);
-        for picker in &mut self.later {
-            picker.on_start(slot, &self.loads, now);
+        if !self.later.is_empty() {
+            self.tell_later(|picker, loads| picker.on_start(slot, loads, now));
         }
         Ticket { slot, place, began: now, answered: None }
     }
@@ -257,15 +290,20 @@ impl Balancer {
         let Ticket { slot, place, began, answered } = ticket;
         // Counted down before the place is free, so that a limit is never refused by a count that is about to fall.
         self.loads.on_end(slot);
-        if place.held {
+        if place.is_held() {
             self.loads.release(slot);
         }
         let end = End { outcome, latency_ns: answered.unwrap_or(now).since(began), now };
         self.picker.on_end(slot, &end, &self.loads);
-        for picker in &mut self.later {
-            picker.on_end(slot, &end, &self.loads);
+        if !self.later.is_empty() {
+            self.tell_later(|picker, loads| picker.on_end(slot, &end, loads));
         }
-        self.loads.observe(slot, place.trial, outcome, end.latency_ns)
+        self.loads.observe(slot, place.trial(), outcome, end.latency_ns)
+    }
+
+    #[cold]
+    fn tell_later(&mut self, tell: impl Fn(&mut dyn Picker, &Loads)) {
+        self.later.iter_mut().for_each(|picker| tell(&mut **picker, &self.loads));
     }
 
     /// The next endpoint to ask for its load, if the algorithm wants one asked. To be called after each start until it
@@ -317,33 +355,9 @@ impl Balancer {
     }
 }
 
-/// Chooses in one set, and takes a place there.
-#[inline]
-fn choose(
-    picker: &mut dyn Picker,
-    set: &EndpointSet,
-    loads: &Loads,
-    rng: &mut Rng,
-    request: &Request<'_>,
-    now: Instant,
-    mut trace: Option<&mut Explanation>,
-) -> Result<(Slot, Place), NoPick> {
-    // A sibling worker may take the last place between a choice and the hold: then that endpoint shows as full, and
-    // the next choice goes elsewhere. So after one turn for each endpoint all have been full.
-    for _ in 0..=set.len() {
-        let (key, tried) = (request.key, request.tried);
-        let mut cx = PickContext { set, loads, now, rng, key, tried, trace: trace.as_deref_mut() };
-        let slot = picker.choose(&mut cx)?;
-        if let Some(place) = hold(set, loads, slot) {
-            return Ok((slot, place));
-        }
-    }
-    Err(NoPick::AllFull)
-}
-
 /// Takes a place at `slot` if it has a limit; `None` when it is full.
 #[inline]
 fn hold(set: &EndpointSet, loads: &Loads, slot: Slot) -> Option<Place> {
     let member = set.get(slot)?;
-    loads.try_hold(member).then_some(Place { held: member.in_flight_max != 0, trial: member.trial })
+    loads.try_hold(member).then(|| Place::at(member))
 }
