@@ -12,7 +12,7 @@ use crate::pool::View;
 use crate::published::Reader;
 use crate::queue::{Queue, Waiting};
 use crate::rng::{Rng, mix};
-use crate::set::{EndpointSet, Slot};
+use crate::set::{EndpointSet, Member, Slot};
 use crate::time::Instant;
 use std::sync::Arc;
 
@@ -35,13 +35,27 @@ pub struct Ticket {
     answered: Option<Instant>,
 }
 
-/// What a request has at its endpoint, as of its start: the set may change while it is out.
+/// What a request has at its endpoint, as of its start, as the set may change while it is out: in the lowest bit whether
+/// it holds a place under the limit, above it the number of the trial that its outcome decides. One number, as it is
+/// moved around with each ticket.
 #[derive(Clone, Copy, Debug)]
-struct Place {
-    /// Whether it holds a place under the endpoint's limit.
-    held: bool,
-    /// The number of the trial that its outcome decides; 0 for none.
-    trial: u16,
+struct Place(u32);
+
+impl Place {
+    #[inline]
+    fn at(member: &Member) -> Place {
+        Place(u32::from(member.in_flight_max != 0) | u32::from(member.trial) << 1)
+    }
+
+    #[inline]
+    fn is_held(self) -> bool {
+        self.0 & 1 != 0
+    }
+
+    #[inline]
+    fn trial(self) -> u16 {
+        (self.0 >> 1) as u16
+    }
 }
 
 impl Ticket {
@@ -223,13 +237,32 @@ impl Balancer {
         mut trace: Option<&mut Explanation>,
     ) -> Result<Ticket, NoPick> {
         self.refresh(now);
-        let (set, from) = (&self.reader.get().set, From { queue: &self.queue, waited });
-        let (picker, rng) = (&mut *self.picker, &mut self.rng);
-        match choose(picker, set, &self.loads, &from, rng, request, now, trace.as_deref_mut()) {
-            Ok((slot, place)) => Ok(self.count(slot, place, true, now)),
-            Err(NoPick::AllFull) if !set.later().is_empty() => self.pick_later(request, waited, now, trace),
-            Err(why) => Err(why),
+        // A sibling worker may take the last place between a choice and the hold: then that endpoint shows as full, and
+        // the next choice goes elsewhere. So after one turn for each endpoint all have been full.
+        for _ in 0..=self.reader.get().set.len() {
+            let set = &self.reader.get().set;
+            let mut cx = PickContext {
+                set,
+                loads: &self.loads,
+                now,
+                rng: &mut self.rng,
+                key: request.key,
+                tried: request.tried,
+                trace: trace.as_deref_mut(),
+            };
+            let slot = match self.picker.choose(&mut cx) {
+                Ok(slot) => slot,
+                Err(NoPick::AllFull) => break,
+                Err(why) => return Err(why),
+            };
+            if let Some(place) = hold(set, &self.loads, &self.queue, waited, slot) {
+                return Ok(self.count(slot, place, true, now));
+            }
+            if is_behind(&self.queue, waited) {
+                break;
+            }
         }
+        self.pick_later(request, waited, now, trace)
     }
 
     /// Where to when the first choice of endpoints is full: the next that has room.
@@ -241,21 +274,25 @@ impl Balancer {
         now: Instant,
         mut trace: Option<&mut Explanation>,
     ) -> Result<Ticket, NoPick> {
-        let from = From { queue: &self.queue, waited };
-        let later = self.reader.get().set.later().iter().zip(&mut self.later);
-        let mut picked = None;
-        for (set, picker) in later {
+        for (i, picker) in self.later.iter_mut().enumerate() {
+            let set = &self.reader.get().set.later()[i];
             if let Some(trace) = trace.as_deref_mut() {
                 trace.go_on(set, &self.loads, request.tried);
             }
-            let (picker, rng) = (&mut **picker, &mut self.rng);
-            picked = choose(picker, set, &self.loads, &from, rng, request, now, trace.as_deref_mut()).ok();
-            if picked.is_some() {
-                break;
+            for _ in 0..=set.len() {
+                let (key, tried, loads) = (request.key, request.tried, &self.loads);
+                let trace = trace.as_deref_mut();
+                let mut cx = PickContext { set, loads, now, rng: &mut self.rng, key, tried, trace };
+                let Ok(slot) = picker.choose(&mut cx) else { break };
+                if let Some(place) = hold(set, loads, &self.queue, waited, slot) {
+                    return Ok(self.count(slot, place, true, now));
+                }
+                if is_behind(&self.queue, waited) {
+                    break;
+                }
             }
         }
-        let (slot, place) = picked.ok_or(NoPick::AllFull)?;
-        Ok(self.count(slot, place, true, now))
+        Err(NoPick::AllFull)
     }
 
     /// Counts a request at an endpoint that something else chose (sticky session, hedge, queue).
@@ -267,8 +304,8 @@ impl Balancer {
         if self.reader.get().set.get(slot).is_none() {
             return Err(NoPick::Empty);
         }
-        let from = From { queue: &self.queue, waited: false };
-        let place = from.hold(&self.reader.get().set, &self.loads, slot).ok_or(NoPick::AllFull)?;
+        let set = &self.reader.get().set;
+        let place = hold(set, &self.loads, &self.queue, false, slot).ok_or(NoPick::AllFull)?;
         Ok(self.count(slot, place, false, now))
     }
 
@@ -276,8 +313,8 @@ impl Balancer {
     fn count(&mut self, slot: Slot, place: Place, turn: bool, now: Instant) -> Ticket {
         self.loads.on_start(slot, turn);
         self.picker.on_start(slot, &self.loads, now);
-        for picker in &mut self.later {
-            picker.on_start(slot, &self.loads, now);
+        if !self.later.is_empty() {
+            self.tell_later(|picker, loads| picker.on_start(slot, loads, now));
         }
         Ticket { slot, place, began: now, answered: None }
     }
@@ -289,19 +326,24 @@ impl Balancer {
         let Ticket { slot, place, began, answered } = ticket;
         // Counted down before the place is free, so that a limit is never refused by a count that is about to fall.
         self.loads.on_end(slot);
-        if place.held {
+        if place.is_held() {
             self.loads.release(slot);
         }
         let end = End { outcome, latency_ns: answered.unwrap_or(now).since(began), now };
         self.picker.on_end(slot, &end, &self.loads);
-        for picker in &mut self.later {
-            picker.on_end(slot, &end, &self.loads);
+        if !self.later.is_empty() {
+            self.tell_later(|picker, loads| picker.on_end(slot, &end, loads));
         }
         // A request that started before its endpoint had a limit holds no place, but fills it all the same.
-        if place.held || self.limited || self.reader.is_stale() {
+        if place.is_held() || self.limited || self.reader.is_stale() {
             self.queue.freed();
         }
-        self.loads.observe(slot, place.trial, outcome, end.latency_ns)
+        self.loads.observe(slot, place.trial(), outcome, end.latency_ns)
+    }
+
+    #[cold]
+    fn tell_later(&mut self, tell: impl Fn(&mut dyn Picker, &Loads)) {
+        self.later.iter_mut().for_each(|picker| tell(&mut **picker, &self.loads));
     }
 
     /// Where requests of this pool wait.
@@ -361,53 +403,16 @@ impl Balancer {
     }
 }
 
-/// How a request comes to try: from the queue, or past it.
-struct From<'q> {
-    queue: &'q Queue,
-    waited: bool,
-}
-
-impl From<'_> {
-    /// Whether others wait and are before it.
-    #[inline]
-    fn is_behind(&self) -> bool {
-        !self.waited && self.queue.depth() != 0
-    }
-
-    /// Takes a place at `slot` if it has a limit; `None` when it is full, or when others wait for such places.
-    #[inline]
-    fn hold(&self, set: &EndpointSet, loads: &Loads, slot: Slot) -> Option<Place> {
-        let member = set.get(slot)?;
-        let held = member.in_flight_max != 0;
-        (!(held && self.is_behind()) && loads.try_hold(member)).then_some(Place { held, trial: member.trial })
-    }
-}
-
-/// Chooses in one set, and takes a place there.
+/// Whether others wait for a place and are before this request.
 #[inline]
-#[expect(clippy::too_many_arguments, reason = "parts of a balancer that are borrowed apart")]
-fn choose(
-    picker: &mut dyn Picker,
-    set: &EndpointSet,
-    loads: &Loads,
-    from: &From<'_>,
-    rng: &mut Rng,
-    request: &Request<'_>,
-    now: Instant,
-    mut trace: Option<&mut Explanation>,
-) -> Result<(Slot, Place), NoPick> {
-    // A sibling worker may take the last place between a choice and the hold: then that endpoint shows as full, and
-    // the next choice goes elsewhere. So after one turn for each endpoint all have been full.
-    for _ in 0..=set.len() {
-        let (key, tried) = (request.key, request.tried);
-        let mut cx = PickContext { set, loads, now, rng, key, tried, trace: trace.as_deref_mut() };
-        let slot = picker.choose(&mut cx)?;
-        if let Some(place) = from.hold(set, loads, slot) {
-            return Ok((slot, place));
-        }
-        if from.is_behind() {
-            break;
-        }
-    }
-    Err(NoPick::AllFull)
+fn is_behind(queue: &Queue, waited: bool) -> bool {
+    !waited && queue.depth() != 0
+}
+
+/// Takes a place at `slot` if it has a limit; `None` when it is full, or when others wait for such places.
+#[inline]
+fn hold(set: &EndpointSet, loads: &Loads, queue: &Queue, waited: bool, slot: Slot) -> Option<Place> {
+    let member = set.get(slot)?;
+    let behind = member.in_flight_max != 0 && is_behind(queue, waited);
+    (!behind && loads.try_hold(member)).then(|| Place::at(member))
 }

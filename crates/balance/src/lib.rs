@@ -9,7 +9,9 @@
 //! 4. [`picker`]: what an algorithm is; [`algorithms`]: all of them, in one registry; [`params`]: what can be set.
 //! 5. [`balancer`]: one worker and one pool, the seam that shells call: `start` gives a [`Ticket`], `end` takes it.
 //! 6. [`pool`] and [`published`]: from the configured endpoints to the set that every worker sees.
-//! 7. [`health`], [`outlier`], [`slow_start`], [`concurrency`]: state machines of one endpoint; [`eligible`] folds them.
+//! 7. [`health`], [`outlier`], [`slow_start`], [`concurrency`]: state machines of one endpoint. [`control`] keeps them and
+//!    says when to look again, by what checks say and requests see; [`eligible`] folds them into the set, and [`state`]
+//!    names them for whoever watches.
 //! 8. [`queue`], [`retry`], [`hedge`]: may a request wait, try again, or go twice? Under a [`budget`], after a
 //!    [`percentile`].
 //! 9. [`sticky`]: which endpoint does a session belong to?
@@ -62,6 +64,7 @@ pub mod retry;
 pub mod rng;
 pub mod set;
 pub mod slow_start;
+pub mod state;
 pub mod sticky;
 pub mod time;
 

@@ -3,7 +3,7 @@
 //! does what [`crate::control`] knows of it.
 
 use crate::balancer::Balancer;
-use crate::control::{Change, Control, Settings, State};
+use crate::control::{Control, Settings};
 use crate::endpoint::{EndpointId, EndpointSpec};
 use crate::loads::Counts;
 use crate::params::{ParamError, Params};
@@ -11,6 +11,7 @@ use crate::picker::{Algorithm, Seat};
 use crate::published::Published;
 use crate::queue::Queue;
 use crate::set::{EndpointSet, Slot};
+use crate::state::{Change, State};
 use crate::time::Instant;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

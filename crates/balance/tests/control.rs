@@ -3,10 +3,11 @@
 
 mod support;
 
-use evenkeel_balance::control::{Settings, State};
+use evenkeel_balance::control::Settings;
 use evenkeel_balance::eligible::{Locality, Panic, PanicMode};
 use evenkeel_balance::health::{self, Initial};
 use evenkeel_balance::outlier::{self, Cause};
+use evenkeel_balance::state::State;
 use evenkeel_balance::time::SECOND_NS;
 use evenkeel_balance::{
     Balancer, EndpointId, EndpointSpec, Exclusion, FailureKind, Instant, NoPick, Outcome, Pool, Request, Seat, Ticket,

@@ -3,9 +3,10 @@
 
 mod support;
 
-use evenkeel_balance::control::{Settings, State};
+use evenkeel_balance::control::Settings;
 use evenkeel_balance::eligible::{Panic, PanicMode};
 use evenkeel_balance::health::{self, Initial};
+use evenkeel_balance::state::State;
 use evenkeel_balance::time::{MILLISECOND_NS, SECOND_NS};
 use evenkeel_balance::{
     Balancer, EndpointId, EndpointSpec, FailureKind, Instant, Outcome, Pool, Request, Rng, Seat, Ticket, concurrency,
@@ -16,6 +17,9 @@ use support::rows::Row;
 
 const WORKERS: u32 = 3;
 
+/// The worker, the ticket, and which trial of whom it is.
+type Running = (usize, Ticket, Option<(EndpointId, u16)>);
+
 struct World {
     pool: Pool,
     balancers: Vec<Balancer>,
@@ -23,8 +27,7 @@ struct World {
     outlier: outlier::Settings,
     now: Instant,
     due: Option<Instant>,
-    /// In flight: the worker, the ticket, and its endpoint's trial if it is one.
-    running: Vec<(usize, Ticket, Option<(EndpointId, u16)>)>,
+    running: Vec<Running>,
     /// Each endpoint's part of its weight, while it ramps.
     ramps: BTreeMap<EndpointId, u16>,
     rng: Rng,
