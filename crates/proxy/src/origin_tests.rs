@@ -1,3 +1,5 @@
+//! Is whoever a trusted proxy names believed, and nobody else?
+
 use super::*;
 use crate::http1::{FIELDS_MAX, Limits};
 use std::mem::MaybeUninit;

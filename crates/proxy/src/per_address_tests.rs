@@ -1,3 +1,5 @@
+//! Do limits per address hold, whatever comes and however fast?
+
 use super::*;
 use proptest::prelude::*;
 

@@ -1,3 +1,5 @@
+//! Is a PROXY header read exactly as the protocol says, in any split?
+
 use super::*;
 use proptest::prelude::*;
 
