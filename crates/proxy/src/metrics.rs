@@ -348,6 +348,8 @@ mod tests {
         has(&text, r#"evenkeel_http_requests_total{listener="b",route="none",method="GET",code="404"} 0"#);
         assert!(!text.contains(r#"listener="b",route="only"#), "a route that a listener does not take has no series");
         has(&text, r#"evenkeel_connections_active{listener="b"} 0"#);
+        has(&text, r#"evenkeel_http_ends_total{listener="b",cause="client_slow"} 0"#);
+        has(&text, r#"evenkeel_connections_rejected_total{listener="b",reason="proxy_protocol"} 0"#);
         has(&text, r#"evenkeel_upstream_errors_total{pool="p",endpoint="127.0.0.1:4",kind="timeout"} 0"#);
         has(&text, r#"evenkeel_upstream_connections{pool="p",endpoint="127.0.0.1:3",state="idle"} 0"#);
         has(&text, r#"evenkeel_upstream_connect_duration_seconds_bucket{le="+Inf",pool="p"} 0"#);

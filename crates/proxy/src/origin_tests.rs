@@ -1,4 +1,4 @@
-//! Whom does a request come from? Good, odd and forged fields, with and without trusted proxies.
+//! Is whoever a trusted proxy names believed, and nobody else?
 
 use super::*;
 use crate::http1::{FIELDS_MAX, Limits};

@@ -1,4 +1,4 @@
-//! Are limits by address exact, and their memory bounded?
+//! Do limits per address hold, whatever comes and however fast?
 
 use super::*;
 use proptest::prelude::*;

@@ -1,4 +1,4 @@
-//! Are headers of the PROXY protocol read by the letter, whatever their split, and written so that they read back?
+//! Is a PROXY header read exactly as the protocol says, in any split?
 
 use super::*;
 use proptest::prelude::*;
