@@ -23,6 +23,7 @@ use std::cell::Cell;
 use std::io;
 use std::net::SocketAddr;
 use std::pin::pin;
+use std::rc::Rc;
 
 /// A try that failed.
 pub struct Failed {
@@ -55,11 +56,13 @@ pub async fn run<'r>(
 ) -> Result<Answered, Failed> {
     let worker = client.worker;
     let pool = opened.pool;
+    let slot = ticket.slot();
     let mut idle = pool.take_idle(&ticket.endpoint, worker.clock.now());
     loop {
         record.phase.set(Phase::Connect);
         let reused = idle.is_some();
-        let connect_by = client.timer.tick_after(opened.timeouts.connect).min(opened.deadline);
+        let timeouts = tries.timeouts(opened.timeouts);
+        let connect_by = client.timer.tick_after(timeouts.connect).min(opened.deadline);
         client.timer.set(connect_by);
         let idle = idle.take();
         let reached = client.timer.limit(pin!(reach(client, record, pool, &ticket.endpoint, idle, out.unsent()))).await;
@@ -84,6 +87,7 @@ pub async fn run<'r>(
                 Err((lane, fault)) => return Err(failed(record, pool, lane.ticket, fault)),
             }
         }
+        let second = lane.ticket.slot() != slot;
         let cookie = opened.session.as_ref().and_then(|session| session.cookie_for(worker, &lane.ticket));
         let talk = Talk {
             client,
@@ -91,7 +95,7 @@ pub async fn run<'r>(
             upstream: &lane.stream,
             asked: opened.asked,
             towards: opened.towards,
-            timeouts: tries.timeouts(opened.timeouts),
+            timeouts,
             deadline: opened.deadline,
             client_due: Cell::new(0),
             tries: repeatable.then_some((tries, opened.idempotent)),
@@ -115,7 +119,9 @@ pub async fn run<'r>(
             Ok(answered) => answered,
         };
         let endpoint = used.endpoint.clone();
-        tries.on_answer(used.latency_ns(), worker.clock.now());
+        if !second {
+            tries.on_answer(used.latency_ns(), worker.clock.now());
+        }
         used.end(answered.outcome);
         endpoint.stats.requests[stats::class(record.status.get())].add(1);
         if answered.reusable && opened.body.is_done() && !opened.close {
@@ -144,18 +150,24 @@ pub fn unreachable(pool: &WorkerPool, ticket: InFlight<'_>, error: Option<io::Er
 fn failed(record: &Record<'_>, pool: &WorkerPool, ticket: InFlight<'_>, fault: Fault) -> Failed {
     // A response that has begun cannot be taken back: closing tells the client that it is not whole.
     let begun = record.status.get() != 0 && record.phase.get() == Phase::Data;
-    let endpoint = ticket.endpoint.clone();
-    ticket.end(fault.outcome());
-    endpoint.stats.requests[stats::class(fault.status())].add(1);
-    if let Some(kind) = fault.error_kind() {
-        endpoint.stats.errors[kind as usize].add(1);
-    }
+    let endpoint = give_up(ticket, fault);
     let reply = fault.reply().filter(|_| !begun);
     let reply = reply.map(|(status, why)| match fault.is_of_endpoint() {
         true => Reply::new(status, format!("pool \"{}\": endpoint {}: {why}", pool.name, endpoint.name)),
         false => Reply::new(status, why),
     });
     Failed { cause: fault.cause(), failure: fault.failure().filter(|_| !begun), reply }
+}
+
+/// Ends a request that an endpoint took, and counts how.
+pub fn give_up(ticket: InFlight<'_>, fault: Fault) -> Rc<Endpoint> {
+    let endpoint = ticket.endpoint.clone();
+    ticket.end(fault.outcome());
+    endpoint.stats.requests[stats::class(fault.status())].add(1);
+    if let Some(kind) = fault.error_kind() {
+        endpoint.stats.errors[kind as usize].add(1);
+    }
+    endpoint
 }
 
 /// A connection to the endpoint that has taken so many of `bytes`: the idle one, or a new one.

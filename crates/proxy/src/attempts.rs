@@ -71,8 +71,13 @@ pub async fn send<'r>(
         let ticket = match place(client, record, opened, &tries).await {
             Ok(ticket) => ticket,
             Err(none) => {
-                record.blame(if last.is_some() { Cause::Endpoint } else { none.cause() });
-                return Err(last.or_else(|| none.reply(opened.pool)));
+                let reply = none.reply(opened.pool);
+                record.blame(match (&reply, &last) {
+                    (None, _) => Cause::Client,
+                    (_, None) => Cause::Proxy,
+                    (_, Some(_)) => Cause::Endpoint,
+                });
+                return Err(reply.map(|reply| last.unwrap_or(reply)));
             }
         };
         let slot = ticket.slot();

@@ -4,7 +4,10 @@
 use crate::http1::chunked::Keep;
 use crate::http1::response::Asked;
 use crate::http1::{self, Body, FIELDS_MAX, Limits, Reject, Response};
-use evenkeel_config::plan::{Check, HealthCheck};
+use crate::pools::Checkup;
+use crate::proxy_protocol;
+use crate::talk::INTERIM_MAX;
+use evenkeel_config::plan::{Check, ProxyVersion};
 use std::fmt::{self, Display, Formatter};
 use std::io;
 use std::mem::MaybeUninit;
@@ -49,18 +52,26 @@ impl Display for Failure {
     }
 }
 
-/// Checks the endpoint at `addr` once, within the check's timeout.
+/// Checks an endpoint once, within the check's timeout.
 ///
 /// # Errors
 /// Why it did not pass.
 #[expect(clippy::disallowed_methods, reason = "runs on the control thread, which has no wheel")]
-pub async fn run(check: &HealthCheck, addr: SocketAddr) -> Result<(), Failure> {
+pub async fn run(checkup: &Checkup) -> Result<(), Failure> {
+    let Checkup { check, addr, announce } = checkup;
+    // Who listens at a port of its own knows nothing of the clients of the other one.
+    let announce = announce.filter(|_| check.port.is_none_or(|port| port == addr.port()));
     let addr = SocketAddr::new(addr.ip(), check.port.unwrap_or(addr.port()));
-    tokio::time::timeout(check.timeout, once(&check.check, addr)).await.unwrap_or(Err(Failure::Timeout))
+    tokio::time::timeout(check.timeout, once(&check.check, addr, announce)).await.unwrap_or(Err(Failure::Timeout))
 }
 
-async fn once(check: &Check, addr: SocketAddr) -> Result<(), Failure> {
+async fn once(check: &Check, addr: SocketAddr, announce: Option<ProxyVersion>) -> Result<(), Failure> {
     let mut stream = TcpStream::connect(addr).await.map_err(Failure::Connect)?;
+    if let Some(version) = announce {
+        let mut header = Vec::new();
+        proxy_protocol::write_local(version, &mut header);
+        stream.write_all(&header).await.map_err(|_| Failure::Closed)?;
+    }
     let Check::Http { method, path, host, expect, body } = check else { return Ok(()) };
     let host = host.clone().unwrap_or_else(|| addr.to_string());
     let request = format!(
@@ -96,8 +107,7 @@ impl Answer {
 
     /// Status and framing of the final response.
     async fn head(&mut self, asked: Asked) -> Result<(u16, Body), Failure> {
-        // Bounded by the check's timeout, however many interim responses come.
-        loop {
+        for _ in 0..=INTERIM_MAX {
             let len = loop {
                 match http1::head_len(&self.bytes, &LIMITS).map_err(Failure::Malformed)? {
                     Some(len) => break len,
@@ -114,6 +124,7 @@ impl Answer {
                 return Ok((status, body));
             }
         }
+        Err(Failure::Malformed(Reject::Malformed))
     }
 
     /// Whether the body has `text` in its first [`BODY_MAX`] bytes.

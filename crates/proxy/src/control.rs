@@ -177,15 +177,14 @@ impl Watching {
 
 /// The first check is at once: requests may wait for it.
 async fn check_again_and_again(control: Control, pool: Arc<str>, id: EndpointId, checkup: Checkup) {
-    let Checkup { check, addr } = checkup;
     // Seeded by the endpoint and the process, so that balancers that start together drift apart.
     let mut rng = Rng::new(id.0 ^ u64::from(std::process::id()));
     loop {
         let began = tokio::time::Instant::now();
-        let result = check::run(&check, addr).await;
+        let result = check::run(&checkup).await;
         let checked = Checked { result: result.map_err(|e| e.to_string()), took: began.elapsed() };
         control.send(Event::Checked(pool.clone(), id, checked));
-        let stretch = 1.0 + check.jitter * (2.0 * rng.unit() - 1.0);
-        sleep_until(began + check.interval.mul_f64(stretch)).await;
+        let stretch = 1.0 + checkup.check.jitter * (2.0 * rng.unit() - 1.0);
+        sleep_until(began + checkup.check.interval.mul_f64(stretch)).await;
     }
 }

@@ -23,6 +23,8 @@ pub enum Fault {
     TimedOut,
     /// The client did not.
     ClientSlow,
+    /// Another endpoint, asked as well, was faster.
+    Overtaken,
     /// The endpoint answered with a status that is tried again.
     Refused {
         /// The status.
@@ -39,7 +41,7 @@ impl Fault {
     pub fn cause(self) -> Cause {
         match self {
             Fault::NoResponse | Fault::CutShort | Fault::Response(_) | Fault::Refused { .. } => Cause::Endpoint,
-            Fault::Request(_) => Cause::Proxy,
+            Fault::Request(_) | Fault::Overtaken => Cause::Proxy,
             Fault::ClientGone => Cause::Client,
             Fault::ClientSlow => Cause::ClientSlow,
             Fault::TimedOut => Cause::EndpointSlow,
@@ -52,7 +54,9 @@ impl Fault {
             Fault::NoResponse | Fault::CutShort => Some(ErrorKind::Reset),
             Fault::Response(_) => Some(ErrorKind::Protocol),
             Fault::TimedOut => Some(ErrorKind::Timeout),
-            Fault::ClientSlow | Fault::Request(_) | Fault::ClientGone | Fault::Refused { .. } => None,
+            Fault::ClientSlow | Fault::Request(_) | Fault::ClientGone | Fault::Overtaken | Fault::Refused { .. } => {
+                None
+            }
         }
     }
 
@@ -72,7 +76,7 @@ impl Fault {
             Fault::NoResponse | Fault::CutShort => Some(Failure::Reset),
             Fault::TimedOut => Some(Failure::Timeout),
             Fault::Refused { status, .. } => Some(Failure::Status(status)),
-            Fault::Response(_) | Fault::Request(_) | Fault::ClientGone | Fault::ClientSlow => None,
+            Fault::Response(_) | Fault::Request(_) | Fault::ClientGone | Fault::ClientSlow | Fault::Overtaken => None,
         }
     }
 
@@ -96,7 +100,7 @@ impl Fault {
             Fault::ClientSlow => Some((408, "the request's body did not come in time".into())),
             Fault::TimedOut => Some((504, "did not answer in time".into())),
             Fault::Refused { status, .. } => Some((status, format!("answered {status}"))),
-            Fault::ClientGone => None,
+            Fault::ClientGone | Fault::Overtaken => None,
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Whose answer comes first? A second endpoint is asked as well when the first takes longer than the pool mostly does.
 
-use crate::attempt::{Lane, reach, unreachable};
+use crate::attempt::{Lane, give_up, reach, unreachable};
 use crate::attempts::Opened;
 use crate::client::Client;
 use crate::deadline::Elapsed;
@@ -10,7 +10,7 @@ use crate::record::Record;
 use crate::retries::Tries;
 use crate::stream::Stream;
 use crate::talk::write_some;
-use evenkeel_balance::{Clock, Outcome};
+use evenkeel_balance::Clock;
 use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::task::Poll;
@@ -44,6 +44,7 @@ pub async fn race<'r>(
         return Ok(first);
     }
     opened.pool.stats.hedges.add(1);
+    tries.tried.borrow_mut().push(second.slot());
     record.tries += 1;
     let mut lost = LostLanes::default();
     let racing = first_to_speak(client, record, opened, request, &first.stream, &second, &mut lost);
@@ -58,9 +59,9 @@ pub async fn race<'r>(
     };
     match lost.second {
         Some(Lost::Unreachable(error)) => drop(unreachable(opened.pool, second, error)),
-        Some(Lost::Closed) => second.end(Fault::NoResponse.outcome()),
+        Some(Lost::Closed) => drop(give_up(second, Fault::NoResponse)),
         // The other was faster, or is as late and had more time.
-        None => second.end(Outcome::Cancelled),
+        None => drop(give_up(second, Fault::Overtaken)),
     }
     end
 }
@@ -77,8 +78,7 @@ fn second_won<'r>(
     tries.on_answer(first.ticket.latency_ns(), second.ticket.began());
     opened.pool.stats.hedges_won.add(1);
     record.endpoint = Some(second.ticket.endpoint.clone());
-    let outcome = if first_lost { Fault::NoResponse.outcome() } else { Outcome::Cancelled };
-    first.ticket.end(outcome);
+    give_up(first.ticket, if first_lost { Fault::NoResponse } else { Fault::Overtaken });
     second
 }
 
@@ -141,7 +141,7 @@ async fn first_to_speak(
     .await
 }
 
-/// Sends the request to the second endpoint, and waits until it says something.
+/// Asks the second endpoint, and waits until it says something. An idle connection that it has just closed is replaced.
 #[expect(clippy::disallowed_methods, reason = "the client's timer is busy with the race")]
 async fn ask(
     client: &Client<'_>,
@@ -150,7 +150,24 @@ async fn ask(
     request: &[u8],
     ticket: &InFlight<'_>,
 ) -> Result<Stream, Lost> {
-    let idle = opened.pool.take_idle(&ticket.endpoint, client.worker.clock.now());
+    let mut idle = opened.pool.take_idle(&ticket.endpoint, client.worker.clock.now());
+    loop {
+        let reused = idle.is_some();
+        match ask_on(client, record, opened, request, ticket, idle.take()).await {
+            Err(_) if reused => {}
+            asked => return asked,
+        }
+    }
+}
+
+async fn ask_on(
+    client: &Client<'_>,
+    record: &Record<'_>,
+    opened: &Opened<'_>,
+    request: &[u8],
+    ticket: &InFlight<'_>,
+    idle: Option<Stream>,
+) -> Result<Stream, Lost> {
     let reaching = reach(client, record, opened.pool, &ticket.endpoint, idle, request);
     let reached = tokio::time::timeout(opened.timeouts.connect, reaching).await;
     let (stream, mut sent) = match reached {

@@ -4,7 +4,6 @@ use crate::attempts::Reply;
 use crate::client::Client;
 use crate::clock::CachedClock;
 use crate::deadline::Elapsed;
-use crate::end::Cause;
 use crate::upstream::{Endpoint, WorkerPool};
 use evenkeel_balance::queue::{Full, Waiting};
 use evenkeel_balance::{Clock, Exclusion, Instant, NoPick, Outcome, Request, Slot, Ticket};
@@ -120,12 +119,7 @@ pub enum NoPlace {
 }
 
 impl NoPlace {
-    /// Who ended the request.
-    pub fn cause(self) -> Cause {
-        if self == NoPlace::ClientGone { Cause::Client } else { Cause::Proxy }
-    }
-
-    /// What the client is told, if it is there.
+    /// What the client is told; `None` if it is gone.
     #[cold]
     pub fn reply(self, pool: &WorkerPool) -> Option<Reply> {
         let why = match self {

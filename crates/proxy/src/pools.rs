@@ -7,7 +7,7 @@ use crate::watched::Watched;
 use evenkeel_balance::control::{Settings, State};
 use evenkeel_balance::params::ParamError;
 use evenkeel_balance::{Balancer, EndpointId, EndpointSpec, Instant, Pool, Seat, Slot};
-use evenkeel_config::plan::{self, Address, HealthCheck};
+use evenkeel_config::plan::{self, Address, HealthCheck, ProxyVersion};
 use std::collections::HashMap;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::sync::Arc;
@@ -25,6 +25,7 @@ pub struct SharedPool {
     settings: Settings,
     queue_max: u32,
     check: Option<Arc<HealthCheck>>,
+    announce: Option<ProxyVersion>,
     specs: Vec<EndpointSpec>,
     /// Names that were resolved.
     resolved: HashMap<Address, SocketAddr>,
@@ -41,6 +42,8 @@ pub struct Checkup {
     pub check: Arc<HealthCheck>,
     /// Where.
     pub addr: SocketAddr,
+    /// The header that the endpoint expects first on each connection.
+    pub announce: Option<ProxyVersion>,
 }
 
 /// How a check went.
@@ -62,6 +65,7 @@ impl SharedPool {
             settings: Settings::default(),
             queue_max: 0,
             check: None,
+            announce: None,
             specs: Vec::new(),
             resolved: HashMap::new(),
             watched: Watched::default(),
@@ -90,6 +94,7 @@ impl SharedPool {
         self.pool.reserve(&self.specs);
         self.settings = settings(plan);
         self.queue_max = plan.queue.max;
+        self.announce = plan.proxy_protocol;
         let check = plan.health.as_ref();
         if self.check.as_deref() != check {
             self.check = check.cloned().map(Arc::new);
@@ -134,7 +139,7 @@ impl SharedPool {
         let endpoints = self.check.iter().flat_map(|check| self.watched.endpoints().map(move |e| (check, e)));
         endpoints.filter_map(|(check, endpoint)| {
             let addr = *self.resolved.get(&endpoint.addr)?;
-            Some((EndpointId::of(&endpoint.name), Checkup { check: check.clone(), addr }))
+            Some((EndpointId::of(&endpoint.name), Checkup { check: check.clone(), addr, announce: self.announce }))
         })
     }
 

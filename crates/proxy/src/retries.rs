@@ -87,23 +87,18 @@ impl<'r> Tries<'r> {
         decision
     }
 
-    /// Whether a response with this status is thrown away for another try. Asked while it is at hand, as what is thrown
-    /// away cannot be passed on when there is no other try after all.
+    /// Whether a response with this status is tried again, if anything else allows it.
     #[inline]
-    pub fn refuses(&self, status: u16, idempotent: bool, left_ns: Option<u64>, now: Instant) -> bool {
-        let statuses = &self.retries.plan.settings.on.statuses;
-        if statuses.is_empty() || !statuses.contains(&status) {
-            return false;
-        }
-        let decision = self.decide(Failure::Status(status), idempotent, true, left_ns, now);
-        let again = matches!(decision, Decision::Again { .. });
-        if again {
-            self.decided.set(Some(decision));
-        }
-        again
+    pub fn minds(&self, status: u16) -> bool {
+        self.retries.plan.settings.on.admit(Failure::Status(status))
     }
 
-    /// What [`refuses`](Self::refuses) decided, once.
+    /// Keeps what was decided about a response while it was at hand.
+    pub fn note(&self, decision: Decision) {
+        self.decided.set(Some(decision));
+    }
+
+    /// What was [noted](Self::note), once.
     pub fn take_decision(&self) -> Option<Decision> {
         self.decided.take()
     }
@@ -113,16 +108,16 @@ impl<'r> Tries<'r> {
     pub fn timeouts(&self, whole: RouteTimeouts) -> RouteTimeouts {
         let Some(try_ns) = self.retries.plan.settings.try_timeout_ns else { return whole };
         let of_try = std::time::Duration::from_nanos(try_ns);
-        RouteTimeouts { response: Some(whole.response.map_or(of_try, |time| time.min(of_try))), ..whole }
+        let response = Some(whole.response.map_or(of_try, |time| time.min(of_try)));
+        RouteTimeouts { connect: whole.connect.min(of_try), response, ..whole }
     }
 
     /// After how many nanoseconds a second endpoint is asked too; `None` for never. Once for each request: a retry is
     /// not hedged.
     #[inline]
     pub fn hedge_after(&self, left_ns: Option<u64>) -> Option<u64> {
-        let hedge = self.retries.hedge.as_ref()?;
-        let first = self.tried.borrow().is_empty();
-        hedge.borrow_mut().begin(first, left_ns, self.began)
+        let hedge = self.retries.hedge.as_ref().filter(|_| self.tried.borrow().is_empty())?;
+        hedge.borrow_mut().begin(true, left_ns, self.began)
     }
 
     /// Whether the second endpoint is asked now.

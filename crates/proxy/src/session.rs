@@ -6,7 +6,7 @@ use crate::http1::Request;
 use crate::pick::InFlight;
 use crate::upstream::WorkerPool;
 use crate::worker::Worker;
-use evenkeel_balance::{EndpointId, Instant, sticky};
+use evenkeel_balance::{Clock, EndpointId, Instant, sticky};
 use evenkeel_config::plan::{self, Secret};
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
@@ -98,7 +98,10 @@ impl WorkerPool {
 impl Session {
     /// A place where it was before, if that can be had now.
     pub fn at<'r>(&self, clock: &'r CachedClock, pool: &'r WorkerPool) -> Option<InFlight<'r>> {
-        let slot = sticky::slot(pool.balancer.borrow().set(), self.was?)?;
+        let was = self.was?;
+        // An endpoint that has just come back is not yet in a set that was taken up before.
+        pool.balancer.borrow_mut().refresh(clock.now());
+        let slot = sticky::slot(pool.balancer.borrow().set(), was)?;
         InFlight::start_at(clock, pool, slot).ok()
     }
 
@@ -116,7 +119,6 @@ impl Session {
 }
 
 fn seconds(worker: &Worker) -> u32 {
-    use evenkeel_balance::Clock;
     let now: Instant = worker.clock.now();
     u32::try_from(worker.clock.unix_ms(now) / 1000).unwrap_or(u32::MAX)
 }

@@ -18,7 +18,8 @@ use crate::retries::Tries;
 use crate::splice::{self, Pipe, SPLICE_MIN, Side};
 use crate::stage;
 use crate::stream::Stream;
-use evenkeel_balance::{Clock, EndpointId, FailureKind, Outcome};
+use evenkeel_balance::retry::{Decision, Failure};
+use evenkeel_balance::{Clock, FailureKind, Outcome, Slot};
 use evenkeel_config::plan::RouteTimeouts;
 use std::cell::Cell;
 use std::future::{Future, poll_fn};
@@ -28,7 +29,7 @@ use std::task::{Poll, ready};
 use std::time::Duration;
 
 /// Interim responses (1xx) that one request may get: an endpoint that sends them for ever must not hold us.
-const INTERIM_MAX: u32 = 16;
+pub const INTERIM_MAX: u32 = 16;
 
 /// How long an endpoint may think before we look whether its client is still there. Looking costs the event loop a
 /// registration; most requests are long answered.
@@ -243,7 +244,7 @@ impl Talk<'_, '_> {
                     },
                 }
             };
-            let ready = self.respond(&mut buf, head_len)?;
+            let ready = self.respond(&mut buf, head_len, ticket.slot())?;
             if !ready.interim {
                 return self.relay(ticket, buf, ready).await;
             }
@@ -259,7 +260,7 @@ impl Talk<'_, '_> {
     }
 
     /// Reads a response's head and puts the one for the client in its place.
-    fn respond(&self, buf: &mut Buf, head_len: usize) -> Result<Ready, Fault> {
+    fn respond(&self, buf: &mut Buf, head_len: usize, here: Slot) -> Result<Ready, Fault> {
         let worker = self.client.worker;
         let mut room: Room<'_> = [MaybeUninit::uninit(); FIELDS_MAX];
         let response = Response::parse(&buf.filled()[..head_len], &mut room, self.asked, &RESPONSE_LIMITS)
@@ -273,7 +274,7 @@ impl Talk<'_, '_> {
         let mut body = response.body.clone();
         let answered = Answered { reusable: response.keep_alive && !strip, keep_alive, outcome: outcome(&response) };
         if !interim {
-            if response.status >= 400 && self.refuses(response.status) {
+            if response.status >= 400 && self.refuses(response.status, here) {
                 let (status, outcome) = (response.status, answered.outcome);
                 let rest = take_body(buf, head_len, &mut body, Keep::Framed).map_err(Fault::Response)?;
                 let whole = body.is_done() && head_len + rest.used == buf.len();
@@ -303,17 +304,30 @@ impl Talk<'_, '_> {
         Ok(Ready { body, answered, interim, switch, keep, send })
     }
 
-    /// Whether a response with this status is thrown away for another try.
+    /// Whether a response with this status is thrown away for another try. Only if another endpoint has room: what is
+    /// thrown away cannot be passed on when there is no other try after all.
     #[cold]
-    fn refuses(&self, status: u16) -> bool {
-        let Some((tries, idempotent)) = self.tries else { return false };
-        let elsewhere = self.record.pool.is_some_and(|pool| {
+    fn refuses(&self, status: u16, here: Slot) -> bool {
+        let (Some((tries, idempotent)), Some(pool)) = (self.tries, self.record.pool) else { return false };
+        let elsewhere = || {
             let (balancer, tried) = (pool.balancer.borrow(), tries.tried.borrow());
-            let here = self.record.endpoint.as_ref().map(|e| EndpointId::of(&e.name));
-            balancer.set().members().iter().any(|m| Some(m.id) != here && !tried.contains(&m.slot))
-        });
+            let untried = |slot| slot != here && !tried.contains(&slot);
+            balancer.set().members().iter().any(|m| untried(m.slot) && !balancer.loads().is_full(m))
+        };
+        if !tries.minds(status) || !elsewhere() {
+            return false;
+        }
         let left_ns = self.client.timer.left_ns(self.deadline);
-        elsewhere && tries.refuses(status, idempotent, left_ns, self.client.worker.clock.now())
+        match tries.decide(Failure::Status(status), idempotent, true, left_ns, self.client.worker.clock.now()) {
+            Decision::Stop(why) => {
+                pool.stats.retries_refused[why as usize].add(1);
+                false
+            }
+            again => {
+                tries.note(again);
+                true
+            }
+        }
     }
 
     /// Sends the final response.

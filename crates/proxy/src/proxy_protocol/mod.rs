@@ -96,6 +96,15 @@ pub fn write(version: ProxyVersion, addresses: Option<Addresses>, out: &mut Vec<
     }
 }
 
+/// Appends a header that says that the connection is the sender's own, and no client's.
+pub fn write_local(version: ProxyVersion, out: &mut Vec<u8>) {
+    match version {
+        // Version 1 has no word for it; whoever reads this takes the addresses of the connection.
+        ProxyVersion::V1 => v1::write(None, out),
+        ProxyVersion::V2 => v2::write_local(out),
+    }
+}
+
 impl Addresses {
     /// A header names one family for both ends, so an IPv4 address beside an IPv6 one is written as a mapped one.
     fn of_one_family(self) -> Addresses {

@@ -159,3 +159,12 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_connection_of_our_own_is_nobodys() {
+    for version in [ProxyVersion::V1, ProxyVersion::V2] {
+        let mut bytes = Vec::new();
+        write_local(version, &mut bytes);
+        assert_eq!(read(&bytes), Ok(Some(Header { len: bytes.len(), addresses: None })), "{version:?}");
+    }
+}

@@ -114,6 +114,11 @@ pub(super) fn write(addresses: Option<Addresses>, out: &mut Vec<u8>) {
     }
 }
 
+pub(super) fn write_local(out: &mut Vec<u8>) {
+    out.extend_from_slice(SIGNATURE);
+    out.extend_from_slice(&[LOCAL, 0, 0, 0]);
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
