@@ -22,6 +22,7 @@ mod fault;
 pub mod generation;
 mod hash_key;
 pub mod http1;
+pub mod inherit;
 mod install;
 pub mod metrics;
 mod outgoing;
