@@ -9,6 +9,7 @@ mod demo;
 mod failure;
 mod greeting;
 mod log;
+mod notify;
 mod output;
 mod reach;
 mod reference;
@@ -17,7 +18,9 @@ mod run;
 mod serve;
 mod signals;
 mod source;
+mod upgrade;
 mod watch;
+mod watchdog;
 
 use arguments::{Arguments, Command};
 use clap::{CommandFactory, Parser};

@@ -81,6 +81,12 @@ impl Report {
         }
     }
 
+    /// In one line, for the service manager.
+    pub fn status(&self) -> String {
+        let kept = if self.result == Result::Applied { "" } else { "the configuration stays as it was: " };
+        format!("serving; {kept}{}", self.text.lines().next().unwrap_or_default())
+    }
+
     /// The answer to whoever asked for it over the admin's socket.
     pub fn changed(&self) -> Changed {
         let mut answer = json!({

@@ -9,12 +9,15 @@ use crate::source::Source;
 use crate::{greeting, log, reach};
 use evenkeel_config::plan::Admin;
 use evenkeel_config::{Outcome, Plan, render_text};
+use evenkeel_proxy::inherit::Inherited;
 
 /// The port when none is given, as Caddy's and most tutorials': nobody else's, and no right is needed for it.
 const PORT: &str = "8080";
 
 /// Runs `evenkeel run`.
 pub fn run(arguments: &Run) -> Result<(), Failure> {
+    // Before anything else opens or closes descriptors.
+    let inherited = Inherited::take_all();
     let mut source = arguments.config.as_deref().map(Source::new);
     let plan = plan(arguments, source.as_mut())?;
     if arguments.print_config {
@@ -25,17 +28,23 @@ pub fn run(arguments: &Run) -> Result<(), Failure> {
         Some(file) => file.display().to_string(),
         None => "the same command with --print-config > evenkeel.toml writes it as a file".to_string(),
     };
-    serve(plan, &config, source, |_| {})
+    serve(plan, &config, source, inherited, |_| {})
 }
 
 /// Starts, greets, says what `then` has to say, and serves until told to end.
-pub fn serve(plan: Plan, config: &str, source: Option<Source>, then: impl FnOnce(&Serving)) -> Result<(), Failure> {
+pub fn serve(
+    plan: Plan,
+    config: &str,
+    source: Option<Source>,
+    inherited: Inherited,
+    then: impl FnOnce(&Serving),
+) -> Result<(), Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|e| Failure::running(format!("cannot make an event loop: {e}")))?;
     runtime.block_on(async {
         // Before anything can be seen of it: whoever sees it may send one.
         let signals = Signals::catch().map_err(|e| Failure::running(format!("cannot catch signals: {e}")))?;
-        let serving = Serving::start(plan)?;
+        let serving = Serving::start(plan, inherited)?;
         let (plan, workers) = (serving.server().plan().clone(), serving.server().stats().len());
         greeting::say(&plan, workers, &reach::silent(&plan).await, config);
         then(&serving);

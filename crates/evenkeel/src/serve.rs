@@ -2,17 +2,23 @@
 //! meanwhile; and how all of it ends.
 
 use crate::failure::Failure;
+use crate::notify::Notify;
 use crate::reload::{self, Numbers, Reloads};
 use crate::signals::{Asked, Signals};
 use crate::source::Source;
+use crate::upgrade::Upgrade;
 use crate::watch::Watch;
+use crate::watchdog::Watchdog;
 use evenkeel_admin::{Admin, Changed, Pages, Process, Ready, socket};
 use evenkeel_config::{Plan, plan};
+use evenkeel_proxy::inherit::Inherited;
 use evenkeel_proxy::metrics::Metrics;
 use evenkeel_proxy::{Command, Generation, Server};
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::Registry;
 use std::net::TcpListener;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::UnixListener;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -26,6 +32,9 @@ pub struct Serving {
     reloads: Arc<Reloads>,
     /// Whoever asked for a reload over the admin's socket, and waits for the answer.
     asked: mpsc::UnboundedReceiver<oneshot::Sender<Changed>>,
+    /// The admin's sockets, for a successor.
+    admin_sockets: Vec<OwnedFd>,
+    notify: Notify,
 }
 
 /// What the admin listener shows.
@@ -68,7 +77,8 @@ pub fn render(registry: &Registry) -> String {
 
 impl Serving {
     /// Starts all of it; the admin first, so that it can say "starting", and nothing serves if its address is in use.
-    pub fn start(plan: Plan) -> Result<Serving, Failure> {
+    /// `inherited`: sockets that came with the process.
+    pub fn start(plan: Plan, mut inherited: Inherited) -> Result<Serving, Failure> {
         let (shown, reloads) = (Arc::<Shown>::default(), Arc::new(Reloads::new()));
         let (asking, asked) = mpsc::unbounded_channel();
         let (for_metrics, for_ready) = (shown.clone(), shown.clone());
@@ -78,11 +88,20 @@ impl Serving {
             ready: Arc::new(move || for_ready.ready()),
             reload: Arc::new(move || Box::pin(ask(asking.clone()))),
         };
-        let admin = plan.admin.as_ref().map(|plan| admin(plan, pages)).transpose()?;
-        let server = Server::start(plan)?;
+        let admin = plan.admin.as_ref().map(|plan| admin(plan, pages, &mut inherited)).transpose()?;
+        let (admin, admin_sockets) = admin.unzip();
+        let server = Server::start_with(plan, &mut inherited)?;
         // Set once, here.
         let _ = shown.registry.set(registry(server.running(), reloads.clone()));
-        Ok(Serving { server, admin, shown, reloads, asked })
+        for addr in inherited.left() {
+            tracing::warn!(addr, "a socket came with the process, but the configuration listens nowhere there");
+        }
+        if inherited.serves() {
+            tracing::info!("took over from the process before");
+        }
+        let notify = Notify::from_environment();
+        notify.ready("serving");
+        Ok(Serving { server, admin, shown, reloads, asked, admin_sockets: admin_sockets.unwrap_or_default(), notify })
     }
 
     /// The proxy.
@@ -94,6 +113,8 @@ impl Serving {
     /// ends that at once. `source`: where its configuration comes from, if that can be read again.
     pub async fn until_told(mut self, mut signals: Signals, mut source: Option<Source>) -> Result<(), Failure> {
         let mut watch = source.as_ref().and_then(|source| self.watch(None, source));
+        let mut upgrade: Option<Upgrade> = None;
+        let mut watchdog = Watchdog::new(&self.notify);
         loop {
             let mut answer = None;
             let why = tokio::select! {
@@ -101,6 +122,10 @@ impl Serving {
                     Asked::Hangup if source.is_some() => "SIGHUP",
                     Asked::Reopen => {
                         self.reopen_log();
+                        continue;
+                    }
+                    Asked::Upgrade => {
+                        upgrade = upgrade.or_else(|| self.upgrade());
                         continue;
                     }
                     Asked::Hangup | Asked::End => break,
@@ -115,32 +140,76 @@ impl Serving {
                     }
                     "the file changed"
                 }
+                served = serves(upgrade.as_mut()) => match served {
+                    Ok(pid) => {
+                        self.notify.main_process(pid);
+                        tracing::info!(pid, "the new process serves");
+                        return self.retire(signals).await;
+                    }
+                    Err(why) => {
+                        upgrade = None;
+                        tracing::error!(why, "SIGUSR2: the new process did not take over; this one goes on");
+                        continue;
+                    }
+                },
+                () = watchdog.due() => {
+                    watchdog.look(&self.notify, self.server.beats());
+                    continue;
+                }
                 () = ended(&self.server, Duration::from_secs(1)) => {
                     return Err(Failure::running("every worker has ended on its own; the log says why"));
                 }
             };
             // Without a file, the question is answered by dropping it.
             let Some(source) = &mut source else { continue };
+            self.notify.reloading();
             let report = reload::reload(source, &mut self.server);
+            self.notify.ready(&report.status());
             report.log(why);
             self.reloads.count(report.result);
             watch = self.watch(watch, source);
             // Whoever asked may be gone.
             let _ = answer.map(|answer| answer.send(report.changed()));
         }
-        self.end(signals).await
+        self.shown.draining.store(true, Relaxed);
+        self.notify.stopping("draining");
+        let socket = self.server.plan().admin.as_ref().and_then(|admin| admin.socket.clone());
+        self.end(signals, Command::Drain).await;
+        if let Some(path) = socket {
+            // It names nothing any more; somebody may have taken it away already.
+            let _ = std::fs::remove_file(path);
+        }
+        Ok(())
     }
 
-    /// Drains, and ends.
-    async fn end(self, mut signals: Signals) -> Result<(), Failure> {
-        self.shown.draining.store(true, Relaxed);
+    /// Starts the process that is to take over.
+    fn upgrade(&self) -> Option<Upgrade> {
+        tracing::info!("SIGUSR2: starting the process that takes over");
+        let mine = self.server.sockets();
+        let mine = mine.iter().map(|(name, socket)| (name.clone(), socket.as_fd()));
+        let admin = self.admin_sockets.iter().map(|socket| ("admin".to_string(), socket.as_fd()));
+        let upgrade = Upgrade::start(&mine.chain(admin).collect::<Vec<_>>());
+        upgrade.inspect_err(|error| tracing::error!(%error, "SIGUSR2: cannot start it; this one goes on")).ok()
+    }
+
+    /// Leaves the sockets to another process, and ends with the last request.
+    async fn retire(mut self, signals: Signals) -> Result<(), Failure> {
+        // Whoever asks the admin now asks the other process.
+        self.admin = None;
+        self.admin_sockets.clear();
+        self.end(signals, Command::Retire).await;
+        Ok(())
+    }
+
+    /// Accepts no more, and ends when nothing runs any more, when the time is over, or when told again.
+    async fn end(self, mut signals: Signals, how: Command) {
         let (limit, open) = (self.server.plan().runtime.drain_timeout, self.open());
         tracing::info!(
             open,
             ?limit,
             "draining: accepting no more, finishing what runs; a second signal ends it at once"
         );
-        self.server.command(Command::Drain);
+        self.server.command(how);
         let told_again = async { while signals.next().await != Asked::End {} };
         tokio::select! {
             () = ended(&self.server, Duration::from_millis(10)) => tracing::info!("drained"),
@@ -148,14 +217,8 @@ impl Serving {
             () = told_again => tracing::warn!(open = self.open(), "told again: closing the rest"),
         }
         self.server.command(Command::Stop);
-        let socket = self.server.plan().admin.as_ref().and_then(|admin| admin.socket.clone());
         self.server.join();
         drop(self.admin);
-        if let Some(path) = socket {
-            // It names nothing any more; somebody may have taken it away already.
-            let _ = std::fs::remove_file(path);
-        }
-        Ok(())
     }
 
     /// Watches the files if the configuration that runs says so.
@@ -194,12 +257,26 @@ async fn ended(server: &Server, look_every: Duration) {
     }
 }
 
-/// Listens where the plan says.
-fn admin(plan: &plan::Admin, pages: Pages) -> Result<Admin, Failure> {
-    let tcp = plan.bind.map(|addr| TcpListener::bind(addr).map_err(|e| Failure::listen("admin", addr, &e)));
-    let unix = plan.socket.as_ref().map(|path| socket::listen(path).map_err(|e| Failure::socket(path, &e)));
-    let started = Admin::start(tcp.transpose()?, unix.transpose()?, pages);
-    started.map_err(|e| Failure::running(format!("admin: cannot start: {e}")))
+/// Listens where the plan says; the sockets too, for a successor.
+fn admin(plan: &plan::Admin, pages: Pages, inherited: &mut Inherited) -> Result<(Admin, Vec<OwnedFd>), Failure> {
+    let tcp = plan.bind.map(|addr| match inherited.tcp(addr).pop() {
+        Some(socket) => Ok(TcpListener::from(socket)),
+        None => TcpListener::bind(addr).map_err(|e| Failure::listen("admin", addr, &e)),
+    });
+    let unix = plan.socket.as_ref().map(|path| match inherited.unix(path) {
+        Some(socket) => Ok(UnixListener::from(socket)),
+        None => socket::listen(path).map_err(|e| Failure::socket(path, &e)),
+    });
+    let (tcp, unix) = (tcp.transpose()?, unix.transpose()?);
+    let cannot = |e: std::io::Error| Failure::running(format!("admin: cannot start: {e}"));
+    let mut sockets = Vec::new();
+    if let Some(tcp) = &tcp {
+        sockets.push(tcp.try_clone().map_err(cannot)?.into());
+    }
+    if let Some(unix) = &unix {
+        sockets.push(unix.try_clone().map_err(cannot)?.into());
+    }
+    Ok((Admin::start(tcp, unix, pages).map_err(cannot)?, sockets))
 }
 
 /// Asks the main loop for a reload.
@@ -216,6 +293,14 @@ async fn ask(asking: mpsc::UnboundedSender<oneshot::Sender<Changed>>) -> Changed
 async fn touched(watch: Option<&mut Watch>) {
     match watch {
         Some(watch) => watch.touched().await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Waits for the process that is to take over, if there is one.
+async fn serves(upgrade: Option<&mut Upgrade>) -> Result<u32, String> {
+    match upgrade {
+        Some(upgrade) => upgrade.serves().await,
         None => std::future::pending().await,
     }
 }

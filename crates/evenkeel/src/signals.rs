@@ -10,6 +10,7 @@ pub struct Signals {
     interrupt: Signal,
     hangup: Signal,
     user1: Signal,
+    user2: Signal,
 }
 
 /// What a signal asks for.
@@ -21,6 +22,8 @@ pub enum Asked {
     Hangup,
     /// SIGUSR1: to open its log again.
     Reopen,
+    /// SIGUSR2: to let the program in its place take over.
+    Upgrade,
 }
 
 impl Signals {
@@ -35,6 +38,7 @@ impl Signals {
             interrupt: signal(SignalKind::interrupt())?,
             hangup: signal(SignalKind::hangup())?,
             user1: signal(SignalKind::user_defined1())?,
+            user2: signal(SignalKind::user_defined2())?,
         })
     }
 
@@ -46,6 +50,7 @@ impl Signals {
             _ = self.interrupt.recv() => Asked::End,
             _ = self.hangup.recv() => Asked::Hangup,
             _ = self.user1.recv() => Asked::Reopen,
+            _ = self.user2.recv() => Asked::Upgrade,
         }
     }
 }

@@ -33,12 +33,13 @@ const PAUSE: Duration = Duration::from_millis(50);
 /// ours; this is only so that a client that sends at once is read at once.
 const DEFER_ACCEPT_S: i32 = 1;
 
-/// Opens one listening socket for each of `workers` workers.
+/// Opens one listening socket for each of `workers` workers, or more: those that are `given` are used first, and each
+/// of them by somebody, as clients may wait there.
 ///
 /// # Errors
 /// As `bind(2)` and `listen(2)`. An address that another process listens on is in use, even if that process would
 /// share it: two balancers that silently take half of the clients each are nobody's wish.
-pub fn listen(addr: SocketAddr, workers: usize) -> io::Result<Vec<ListenFd>> {
+pub fn listen(addr: SocketAddr, workers: usize, given: Vec<OwnedFd>) -> io::Result<Vec<Vec<ListenFd>>> {
     let socket = |shared: bool| -> io::Result<Socket> {
         let kind = Type::STREAM.nonblocking().cloexec();
         let socket = Socket::new(Domain::for_address(addr), kind, Some(Protocol::TCP))?;
@@ -47,16 +48,35 @@ pub fn listen(addr: SocketAddr, workers: usize) -> io::Result<Vec<ListenFd>> {
         socket.bind(&addr.into())?;
         Ok(socket)
     };
-    socket(false)?;
-    let listener = || {
-        let socket = socket(true)?;
+    let ready = |socket: &Socket| {
         // Accepted sockets inherit it: small responses must not wait for the acknowledgement of the one before.
         socket.set_tcp_nodelay(true)?;
-        defer_accept(&socket);
-        socket.listen(BACKLOG)?;
+        defer_accept(socket);
+        socket.listen(BACKLOG)
+    };
+    let another = || -> io::Result<ListenFd> {
+        let socket = socket(true)?;
+        ready(&socket)?;
         Ok(ListenFd::new(socket.into()))
     };
-    (0..workers).map(|_| listener()).collect()
+    if given.is_empty() {
+        socket(false)?;
+    }
+    let given: Vec<Socket> = given.into_iter().map(Socket::from).collect();
+    given.iter().try_for_each(ready)?;
+    let given: Vec<ListenFd> = given.into_iter().map(|socket| ListenFd::new(socket.into())).collect();
+    let mut by_worker: Vec<Vec<ListenFd>> = (0..workers).map(|_| Vec::new()).collect();
+    for (index, socket) in given.iter().enumerate() {
+        by_worker[index % workers].push(socket.clone());
+    }
+    for (index, sockets) in by_worker.iter_mut().enumerate().filter(|(_, sockets)| sockets.is_empty()) {
+        // One that came without SO_REUSEPORT cannot have others beside it: then it serves several workers.
+        sockets.push(match (another(), given.is_empty()) {
+            (Err(_), false) => given[index % given.len()].clone(),
+            (another, _) => another?,
+        });
+    }
+    Ok(by_worker)
 }
 
 /// With it the first read of an accepted connection finds its bytes there. An optimisation: a kernel without it is fine.

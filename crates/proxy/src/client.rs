@@ -7,7 +7,7 @@ use crate::http1::{self, Reject, reject};
 use crate::proxy_protocol::{self, Addresses};
 use crate::rules::Listener;
 use crate::stream::Stream;
-use crate::worker::Worker;
+use crate::worker::{Command, Worker};
 use rustix::fd::OwnedFd;
 use std::future::poll_fn;
 use std::net::{IpAddr, SocketAddr};
@@ -120,7 +120,7 @@ impl<'w> Client<'w> {
     /// Whether it is to end after the request that runs, if one does.
     #[inline]
     pub fn is_ending(&self) -> bool {
-        self.worker.draining.get() || self.listener.gone.get()
+        self.worker.command.get() != Command::Run || self.listener.gone.get()
     }
 
     /// Waits for the next request's head. `held` is what came with the request before.
@@ -165,7 +165,8 @@ impl<'w> Client<'w> {
     /// Reads more behind the bytes that came before. `None` when there is no point in waiting.
     async fn read_after(&self, partial: &[u8]) -> Option<(usize, Buf)> {
         poll_fn(|cx| {
-            if partial.is_empty() && self.is_ending() {
+            let over = self.worker.command.get() == Command::Drain || self.listener.gone.get();
+            if partial.is_empty() && over {
                 return Poll::Ready(None);
             }
             let mut buf = Buf::take();

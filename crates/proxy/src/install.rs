@@ -66,24 +66,20 @@ pub fn install(worker: &Rc<Worker>, parts: Parts) {
     let gone = before.listeners.iter().filter(|old| !listeners.iter().any(|l| Rc::ptr_eq(l, old)));
     let gone: Vec<_> = gone.cloned().collect();
 
-    let mut accepting = before.accepting;
-    let mut stay = Vec::with_capacity(sockets.len());
-    for (addr, listener, socket) in sockets {
-        let listener = listeners[listener].clone();
-        match accepting.iter().position(|a| a.addr == addr) {
-            Some(at) => {
-                let stays = accepting.swap_remove(at);
-                stays.listener.replace(listener);
-                stay.push(stays);
-            }
-            None => stay.extend(socket.and_then(|socket| accept::start(worker, addr, listener, socket))),
+    let (mut accepting, mut left) = (Vec::new(), before.accepting);
+    for (addr, listener, new) in sockets {
+        let listener = &listeners[listener];
+        for stays in left.extract_if(.., |accepting| accepting.addr == addr) {
+            stays.listener.replace(listener.clone());
+            accepting.push(stays);
         }
+        accepting.extend(new.into_iter().filter_map(|socket| accept::start(worker, addr, listener.clone(), socket)));
     }
-    accepting.iter().for_each(|a| a.close(worker));
+    left.iter().for_each(|accepting| accepting.close(worker));
     if !gone.is_empty() {
         drain(worker, gone, plan.runtime.drain_timeout);
     }
-    *installed = Installed { listeners, pools, retries, accepting: stay };
+    *installed = Installed { listeners, pools, retries, accepting };
     drop(done);
 }
 

@@ -31,6 +31,7 @@ pub mod generation;
 mod hash_key;
 mod hedge;
 pub mod http1;
+pub mod inherit;
 mod install;
 pub mod metrics;
 mod origin;

@@ -18,7 +18,7 @@ use std::sync::atomic::AtomicUsize;
 use std::sync::mpsc::Sender;
 use std::time::Duration;
 
-/// A listening socket. Its worker closes it by letting go of it.
+/// A listening socket. It is closed when its workers, mostly one, have let go of it.
 pub type ListenFd = Arc<OwnedFd>;
 
 /// Everything of a plan for one worker.
@@ -33,8 +33,8 @@ pub struct Parts {
     pub pools: Vec<PoolParts>,
     /// By route: the index of its pool.
     pub pool_of_route: Arc<[usize]>,
-    /// Each address that the worker listens on, whose listener's it is, and a socket if it has none there yet.
-    pub sockets: Vec<(SocketAddr, usize, Option<ListenFd>)>,
+    /// Each address that the worker listens on, whose listener's it is, and the sockets that it has not yet.
+    pub sockets: Vec<(SocketAddr, usize, Vec<ListenFd>)>,
     /// Where lines of the access log go from now on; `None` if that stays as it is.
     pub log: Option<Option<Batch>>,
     /// Held by whatever still uses this generation.

@@ -4,8 +4,9 @@
 use crate::parts::EndpointParts;
 use crate::stats::WorkerStats;
 use crate::watched::Watched;
-use evenkeel_balance::control::{Settings, State};
+use evenkeel_balance::control::Settings;
 use evenkeel_balance::params::ParamError;
+use evenkeel_balance::state::State;
 use evenkeel_balance::{Balancer, EndpointId, EndpointSpec, Instant, Pool, Seat, Slot};
 use evenkeel_config::plan::{self, Address, HealthCheck, ProxyVersion};
 use std::collections::HashMap;

@@ -7,12 +7,13 @@ use crate::control::{self, Control};
 use crate::edge::Edge;
 use crate::generation::{Generation, Summary};
 use crate::http1::{FIELDS_MAX, Limits};
+use crate::inherit::Inherited;
 use crate::parts::{ListenFd, ListenerParts, Parts, PoolParts};
 use crate::per_address::PerAddress;
 use crate::pools::{Pools, SharedPool};
 use crate::route::Router;
 use crate::session::Sticky;
-use crate::stats::WorkerStats;
+use crate::stats::{Counter, WorkerStats};
 use crate::worker::{self, Command, Orders};
 use evenkeel_balance::Balancer;
 use evenkeel_config::Plan;
@@ -79,6 +80,7 @@ pub struct Server {
     /// The sockets at each address, by worker, for as long as the worker has them.
     sockets: HashMap<SocketAddr, Vec<Weak<OwnedFd>>>,
     plans: Vec<mpsc::UnboundedSender<Parts>>,
+    beats: Vec<Arc<Counter>>,
     commands: watch::Sender<Command>,
     threads: Vec<JoinHandle<io::Result<()>>>,
     log: Option<Writer>,
@@ -86,8 +88,8 @@ pub struct Server {
 
 /// What of a plan can fail, before anything is changed.
 struct Prepared {
-    /// New sockets by address, each for one worker.
-    sockets: HashMap<SocketAddr, Vec<ListenFd>>,
+    /// New sockets by address and by worker.
+    sockets: HashMap<SocketAddr, Vec<Vec<ListenFd>>>,
     /// Pools that there were not.
     pools: Pools,
     /// By pool: new balancers by worker, if it needs any.
@@ -104,6 +106,14 @@ impl Server {
     /// # Errors
     /// Why not; then nothing runs.
     pub fn start(plan: Plan) -> Result<Server, StartError> {
+        Server::start_with(plan, &mut Inherited::default())
+    }
+
+    /// The same, with sockets that came with the process.
+    ///
+    /// # Errors
+    /// Why not; then nothing runs.
+    pub fn start_with(plan: Plan, inherited: &mut Inherited) -> Result<Server, StartError> {
         let workers = match plan.runtime.workers {
             Workers::Auto => std::thread::available_parallelism().map_or(1, usize::from),
             Workers::Count(n) => usize::from(n),
@@ -116,18 +126,21 @@ impl Server {
             shared: HashMap::new(),
             sockets: HashMap::new(),
             plans: Vec::new(),
+            beats: Vec::new(),
             commands: watch::channel(Command::Run).0,
             threads: Vec::new(),
             log: None,
         };
-        let prepared = server.prepare(&first.plan, None)?;
+        let prepared = server.prepare(&first.plan, None, inherited)?;
         for index in 0..workers {
             let (sender, plans) = mpsc::unbounded_channel();
-            let orders = Orders { plans, commands: server.commands.subscribe() };
+            let beats = Arc::<Counter>::default();
+            let orders = Orders { plans, commands: server.commands.subscribe(), beats: beats.clone() };
             let thread = std::thread::Builder::new().name(format!("worker-{index}"));
             let thread = thread.spawn(move || worker::run(index, base, orders)).map_err(StartError::Thread)?;
             server.threads.push(thread);
             server.plans.push(sender);
+            server.beats.push(beats);
         }
         server.apply(first, prepared);
         Ok(server)
@@ -145,19 +158,19 @@ impl Server {
         let now = self.now();
         let at_restart = keep_until_restart(&now.plan, &mut plan);
         let next = Arc::new(now.next(Arc::new(plan)));
-        let prepared = self.prepare(&next.plan, Some(&now.plan))?;
+        let prepared = self.prepare(&next.plan, Some(&now.plan), &mut Inherited::default())?;
         self.apply(next.clone(), prepared);
         Ok(Summary::new(&now.plan, &next.plan, next.number, at_restart))
     }
 
     /// Does what can fail.
-    fn prepare(&self, plan: &Plan, before: Option<&Plan>) -> Result<Prepared, StartError> {
+    fn prepare(&self, plan: &Plan, before: Option<&Plan>, inherited: &mut Inherited) -> Result<Prepared, StartError> {
         let workers = self.now().workers.len();
         let mut sockets = HashMap::new();
         for listener in &plan.listeners {
             for &addr in listener.bind.iter().filter(|addr| !self.sockets.contains_key(addr)) {
                 let fail = |error| StartError::Listen(listener.name.clone(), addr, error);
-                sockets.insert(addr, accept::listen(addr, workers).map_err(fail)?);
+                sockets.insert(addr, accept::listen(addr, workers, inherited.tcp(addr)).map_err(fail)?);
             }
         }
         let target = |plan: &Plan| plan.telemetry.access_log.as_ref().map(|log| log.to.clone());
@@ -205,7 +218,7 @@ impl Server {
             }
         }
         for (&addr, sockets) in &sockets {
-            self.sockets.insert(addr, sockets.iter().map(Arc::downgrade).collect());
+            self.sockets.insert(addr, sockets.iter().flatten().map(Arc::downgrade).collect());
         }
         let pool_index = |name: &str| plan.pools.iter().position(|p| &*p.name == name);
         let pool_of_route = plan.routes.iter().map(|r| pool_index(&r.pool).expect("a plan's routes name its pools"));
@@ -235,7 +248,8 @@ impl Server {
             let pools = pools.collect();
             let addresses =
                 plan.listeners.iter().enumerate().flat_map(|(i, l)| l.bind.iter().map(move |addr| (i, *addr)));
-            let mine = addresses.map(|(i, addr)| (addr, i, sockets.get_mut(&addr).and_then(Vec::pop)));
+            let mine =
+                addresses.map(|(i, addr)| (addr, i, sockets.get_mut(&addr).and_then(Vec::pop).unwrap_or_default()));
             let parts = Parts {
                 plan: plan.clone(),
                 workers: next.workers.len(),
@@ -282,6 +296,26 @@ impl Server {
             }
             _ => Ok(()),
         }
+    }
+
+    /// Every listening socket with the name of its listener, for a process that takes over.
+    pub fn sockets(&self) -> Vec<(String, ListenFd)> {
+        let mut all: Vec<(String, ListenFd)> = Vec::new();
+        for listener in &self.plan().listeners {
+            let here = listener.bind.iter().filter_map(|addr| self.sockets.get(addr)).flatten();
+            for socket in here.filter_map(Weak::upgrade) {
+                // Workers may share one.
+                if !all.iter().any(|(_, other)| Arc::ptr_eq(other, &socket)) {
+                    all.push((listener.name.to_string(), socket));
+                }
+            }
+        }
+        all
+    }
+
+    /// For each worker a number that goes up while its event loop turns.
+    pub fn beats(&self) -> Vec<u64> {
+        self.beats.iter().map(|beats| beats.get()).collect()
     }
 
     /// Whoever looks after the pools.

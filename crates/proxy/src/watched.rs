@@ -1,7 +1,7 @@
 //! What was seen of a pool and its endpoints? For metrics and the log: checks, changes of state, panic.
 
 use crate::pools::Checked;
-use evenkeel_balance::control::{Change, State};
+use evenkeel_balance::state::{Change, State};
 use evenkeel_balance::{EndpointId, EndpointSet};
 use evenkeel_config::plan::{self, Address};
 use std::collections::HashMap;

@@ -6,10 +6,12 @@ use crate::clock::{self, CachedClock};
 use crate::deadline::{TICK, Wheel};
 use crate::install::{Installed, install};
 use crate::parts::Parts;
+use crate::stats::Counter;
 use evenkeel_balance::rng::mix;
 use std::cell::{Cell, RefCell};
 use std::io;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::runtime::{Builder, LocalOptions};
 use tokio::sync::{Notify, mpsc, watch};
@@ -25,7 +27,10 @@ const TICKS_PER_SWEEP: u32 = 20;
 pub enum Command {
     /// Serve.
     Run,
-    /// Accept no more, finish what runs, and end.
+    /// Accept no more and finish what runs, as another process accepts now: connections close after their next request,
+    /// as one that is idle may be about to send it.
+    Retire,
+    /// Accept no more, finish what runs, close what is idle, and end.
     Drain,
     /// End.
     Stop,
@@ -39,7 +44,7 @@ pub struct Worker {
     pub clock: CachedClock,
     pub wheel: Rc<Wheel>,
     pub log: RefCell<Option<Batch>>,
-    pub draining: Cell<bool>,
+    pub command: Cell<Command>,
     scratch: RefCell<Vec<Vec<u8>>>,
     request_id: Cell<u64>,
     open: Cell<usize>,
@@ -52,6 +57,8 @@ pub struct Orders {
     pub plans: mpsc::UnboundedReceiver<Parts>,
     /// Whether to serve at all.
     pub commands: watch::Receiver<Command>,
+    /// Counted up while the event loop turns.
+    pub beats: Arc<Counter>,
 }
 
 /// Runs worker number `index` on this thread until it is told to end. It serves nothing until it gets a plan. `base`:
@@ -76,13 +83,13 @@ async fn serve(index: usize, base: std::time::Instant, mut orders: Orders) {
         clock: CachedClock::new(base),
         wheel: Wheel::new(),
         log: RefCell::default(),
-        draining: Cell::new(false),
+        command: Cell::new(Command::Run),
         scratch: RefCell::default(),
         request_id: Cell::new(mix(std::process::id() as u64) ^ mix(!(index as u64)).rotate_left(20)),
         open: Cell::new(0),
         closed: Notify::new(),
     });
-    let ticking = tokio::task::spawn_local(tick(worker.clone()));
+    let ticking = tokio::task::spawn_local(tick(worker.clone(), orders.beats));
     while *orders.commands.borrow_and_update() == Command::Run {
         tokio::select! {
             changed = orders.commands.changed() => if changed.is_err() { break },
@@ -91,24 +98,33 @@ async fn serve(index: usize, base: std::time::Instant, mut orders: Orders) {
     }
     // Whoever waits for a plan to be in use must not wait for a worker that ends.
     drop(orders.plans);
-    if *orders.commands.borrow() == Command::Drain {
-        worker.drain();
-        while worker.open.get() > 0 && *orders.commands.borrow_and_update() == Command::Drain {
-            tokio::select! {
-                () = worker.closed.notified() => {}
-                changed = orders.commands.changed() => if changed.is_err() { break },
-            }
+    worker.stop_accepting();
+    loop {
+        let command = *orders.commands.borrow_and_update();
+        worker.command.set(command);
+        match command {
+            Command::Stop => break,
+            Command::Drain => worker.close_idle(),
+            Command::Retire | Command::Run => {}
+        }
+        if worker.open.get() == 0 {
+            break;
+        }
+        tokio::select! {
+            () = worker.closed.notified() => {}
+            changed = orders.commands.changed() => if changed.is_err() { break },
         }
     }
     ticking.abort();
 }
 
 /// Moves the worker's deadlines on, and looks after what is idle.
-async fn tick(worker: Rc<Worker>) {
+async fn tick(worker: Rc<Worker>, beats: Arc<Counter>) {
     let mut interval = tokio::time::interval(TICK);
     let mut until_sweep = TICKS_PER_SWEEP;
     loop {
         interval.tick().await;
+        beats.add(1);
         let now = worker.clock.read();
         worker.wheel.advance(Duration::from_nanos(now.0));
         until_sweep -= 1;
@@ -154,18 +170,21 @@ impl Worker {
     /// A connection was closed.
     pub fn connection_closed(&self) {
         self.open.set(self.open.get() - 1);
-        if self.draining.get() && self.open.get() == 0 {
+        if self.command.get() != Command::Run && self.open.get() == 0 {
             self.closed.notify_one();
         }
     }
 
-    /// From now on none is accepted, connections close after their request, and idle ones at once.
-    fn drain(self: &Rc<Worker>) {
-        self.draining.set(true);
-        let installed = self.installed.take();
-        installed.accepting.iter().for_each(|accepting| accepting.close(self));
+    /// Accepts no more, but for those that wait.
+    fn stop_accepting(self: &Rc<Worker>) {
+        let accepting = std::mem::take(&mut self.installed.borrow_mut().accepting);
+        accepting.iter().for_each(|accepting| accepting.close(self));
+    }
+
+    /// Has idle connections end, to clients and to endpoints.
+    fn close_idle(&self) {
         self.wheel.wake_all();
-        installed.pools.iter().for_each(|pool| pool.close_idle());
+        self.installed.borrow().pools.iter().for_each(|pool| pool.close_idle());
     }
 
     fn flush_log(&self) {

@@ -65,7 +65,22 @@ impl Running {
     /// Starts it and waits until it says that it serves.
     #[track_caller]
     pub fn start(arguments: &[&str]) -> Running {
-        let mut child = command(arguments).stderr(Stdio::piped()).stdout(Stdio::null()).spawn().expect("it starts");
+        Running::from(command(arguments))
+    }
+
+    /// The same, with more in its environment.
+    #[track_caller]
+    pub fn start_in(environment: &[(&str, &str)], arguments: &[&str]) -> Running {
+        let mut command = command(arguments);
+        command.envs(environment.iter().copied());
+        Running::from(command)
+    }
+
+    /// The same, from any command that becomes an evenkeel.
+    #[track_caller]
+    pub fn from(mut command: Command) -> Running {
+        command.env("NO_COLOR", "1");
+        let mut child = command.stderr(Stdio::piped()).stdout(Stdio::null()).spawn().expect("it starts");
         let said = Arc::new(Mutex::new(String::new()));
         let (stderr, into) = (child.stderr.take().expect("it is piped"), said.clone());
         let reader = std::thread::spawn(move || {
@@ -101,11 +116,17 @@ impl Running {
     /// Waits for its end, and for its last words; the exit code.
     #[track_caller]
     pub fn code(&mut self) -> Option<i32> {
-        let status = eventually("its end", || self.child.try_wait().expect("it is ours"));
+        let code = self.ends();
         if let Some(reader) = self.reader.take() {
             reader.join().expect("no panic in there");
         }
-        status.code()
+        code
+    }
+
+    /// Waits for its end; the exit code. Its last words may come from a process that took over.
+    #[track_caller]
+    pub fn ends(&mut self) -> Option<i32> {
+        eventually("its end", || self.child.try_wait().expect("it is ours")).code()
     }
 }
 

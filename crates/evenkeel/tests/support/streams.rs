@@ -166,7 +166,7 @@ fn say(stream: &mut BufReader<TcpStream>, text: impl AsRef<[u8]>) -> Result<(), 
 /// The head of a response with this status.
 fn hear(stream: &mut BufReader<TcpStream>, status: &str) -> Result<String, String> {
     let head = head(stream).ok_or("no response")?;
-    if head.starts_with(&format!("HTTP/1.1 {status} ")) { Ok(head) } else { Err(head) }
+    if head.starts_with(&format!("HTTP/1.1 {status} ")) { Ok(head.to_ascii_lowercase()) } else { Err(head) }
 }
 
 fn hear_bytes(stream: &mut BufReader<TcpStream>, want: &[u8]) -> Result<(), String> {

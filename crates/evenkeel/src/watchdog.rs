@@ -1,0 +1,46 @@
+//! Is it alive? The service manager is told so only while the event loop of every worker turns: a process that answers
+//! signals but serves nobody is to be started again.
+
+use crate::notify::Notify;
+use std::time::Duration;
+use tokio::time::{Interval, MissedTickBehavior, interval};
+
+/// Looks at the workers as often as the service manager wants.
+#[derive(Debug)]
+pub struct Watchdog {
+    /// `None` if nobody watches.
+    looks: Option<Interval>,
+    seen: Vec<u64>,
+}
+
+impl Watchdog {
+    /// As often as the service manager wants.
+    pub fn new(notify: &Notify) -> Watchdog {
+        let looks = notify.watchdog().map(|limit| {
+            // Three times within its limit, so that neither one late look nor one late word ends the process. Seldom enough
+            // that each worker, whose beats come twenty times a second, has had one meanwhile.
+            let mut looks = interval((limit / 3).max(Duration::from_millis(200)));
+            looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+            looks
+        });
+        Watchdog { looks, seen: Vec::new() }
+    }
+
+    /// Waits until it is time to look.
+    pub async fn due(&mut self) {
+        match &mut self.looks {
+            Some(looks) => _ = looks.tick().await,
+            None => std::future::pending().await,
+        }
+    }
+
+    /// Tells the service manager, if every worker has had a beat since the last look.
+    pub fn look(&mut self, notify: &Notify, beats: Vec<u64>) {
+        let stuck = self.seen.iter().zip(&beats).position(|(before, now)| before == now);
+        self.seen = beats;
+        match stuck {
+            None => notify.alive(),
+            Some(worker) => tracing::error!(worker, "a worker's event loop does not turn"),
+        }
+    }
+}

@@ -1,0 +1,186 @@
+//! Does another build take over without loss, and does the service manager hear what it needs to? Real processes, real
+//! signals, real sockets.
+
+mod support;
+
+use rustix::process::{Pid, Signal, kill_process, test_kill_process};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixDatagram;
+use std::path::PathBuf;
+use std::process::Command;
+use std::sync::atomic::Ordering::SeqCst;
+use support::streams::{Load, Streaming};
+use support::{DEADLINE, Endpoint, Folder, Running, address, eventually, get};
+
+/// The newest process that says in its log that it took over, if there is one but the first.
+fn successor(running: &Running) -> Option<Pid> {
+    let said = running.said();
+    let pid = said.rsplit("the new process serves pid=").next().filter(|_| said.contains("the new process serves"))?;
+    Pid::from_raw(pid.split_whitespace().next()?.parse().ok()?)
+}
+
+/// Ended when dropped: it is nobody's child any more.
+struct Adopted(Pid);
+
+impl Drop for Adopted {
+    fn drop(&mut self) {
+        let _ = kill_process(self.0, Signal::KILL);
+    }
+}
+
+#[test]
+fn an_upgrade_under_load_loses_nothing() {
+    let (streaming, folder, listen, admin) = (Streaming::start(), Folder::new("upgrade"), address(), address());
+    let file = |workers: u32| {
+        let text = format!(
+            "[runtime]\nworkers = {workers}\ndrain_timeout = '20s'\n[admin]\nbind = 'unix:{}'\nhttp = {{ bind = '{admin}' }}\n\
+             [listener.web]\nbind = ['{listen}']\n[pool.web]\nendpoints = ['{}']\n",
+            folder.0.join("admin.sock").display(),
+            streaming.addr
+        );
+        folder.file("evenkeel.toml", &text)
+    };
+    let mut running = Running::start(&["run", "-c", &file(3)]);
+    let load = Load::start(&listen);
+    // The next one has fewer workers, so that one of them must look after two sockets.
+    file(2);
+    running.signal(Signal::USR2);
+    let pid = eventually("the other process", || successor(&running));
+    let _ended = Adopted(pid);
+    let before = load.passed.load(SeqCst);
+    eventually("load on the new process", || {
+        let (status, metrics) = get(&admin, "/metrics").ok()?;
+        let accepted = metrics.lines().find_map(|l| l.strip_prefix("evenkeel_connections_total{listener=\"web\"} "))?;
+        (status == 200 && accepted.parse::<u64>().ok()? > 50 && load.passed.load(SeqCst) > before + 500).then_some(())
+    });
+    let reloaded = support::evenkeel(&["reload", "--socket", &folder.0.join("admin.sock").display().to_string()]);
+    assert_eq!(reloaded.status.code(), Some(0), "the admin's socket went on too: {}", support::text(&reloaded.stderr));
+    let wrong = load.end();
+    assert!(wrong.is_empty(), "{wrong:?}\n{}", running.said());
+    // The streams that it held have ended, so the first process has nothing left to do.
+    assert_eq!(running.ends(), Some(0), "{}", running.said());
+    assert!(running.said().contains("drained"), "{}", running.said());
+    assert_eq!(get(&listen, "/").expect("an answer").1, "ok");
+    kill_process(pid, Signal::TERM).expect("it runs");
+    eventually("its end", || test_kill_process(pid).is_err().then_some(()));
+    assert!(!folder.0.join("admin.sock").exists());
+}
+
+#[test]
+fn a_successor_that_fails_changes_nothing() {
+    let (endpoint, folder, listen) = (Endpoint::start("a"), Folder::new("failing"), address());
+    let text = format!("[listener.web]\nbind = ['{listen}']\n[pool.web]\nendpoints = ['{}']\n", endpoint.addr);
+    let mut running = Running::start(&["run", "-c", &folder.file("evenkeel.toml", &text)]);
+    folder.file("evenkeel.toml", "nonsense");
+    running.signal(Signal::USR2);
+    eventually("a refusal", || running.said().contains("did not take over").then_some(()));
+    assert!(running.said().contains("ended before it served (exit status: 78)"), "{}", running.said());
+    assert_eq!(get(&listen, "/").expect("an answer"), (200, "a".to_string()));
+    // And once more, with a good file.
+    folder.file("evenkeel.toml", &text);
+    running.signal(Signal::USR2);
+    let pid = eventually("the other process", || successor(&running));
+    let _ended = Adopted(pid);
+    assert_eq!(running.ends(), Some(0), "{}", running.said());
+    assert_eq!(get(&listen, "/").expect("an answer"), (200, "a".to_string()));
+}
+
+/// The other end of `NOTIFY_SOCKET`.
+struct Manager {
+    socket: UnixDatagram,
+    path: PathBuf,
+}
+
+impl Manager {
+    fn new(folder: &Folder) -> Manager {
+        let path = folder.0.join("notify.sock");
+        let socket = UnixDatagram::bind(&path).expect("a socket");
+        socket.set_read_timeout(Some(DEADLINE)).expect("sockets have timeouts");
+        Manager { socket, path }
+    }
+
+    /// The next message that is no sign of life.
+    #[track_caller]
+    fn hears(&self) -> String {
+        loop {
+            let said = self.hears_any();
+            if said != "WATCHDOG=1" {
+                return said;
+            }
+        }
+    }
+
+    #[track_caller]
+    fn hears_any(&self) -> String {
+        let mut bytes = [0; 4096];
+        let n = self.socket.recv(&mut bytes).expect("a message");
+        String::from_utf8_lossy(&bytes[..n]).into_owned()
+    }
+}
+
+#[test]
+fn the_service_manager_hears_of_every_change() {
+    let (endpoint, folder, listen) = (Endpoint::start("a"), Folder::new("notify"), address());
+    let manager = Manager::new(&folder);
+    let text = format!("[listener.web]\nbind = ['{listen}']\n[pool.web]\nendpoints = ['{}']\n", endpoint.addr);
+    let file = folder.file("evenkeel.toml", &text);
+    let socket = manager.path.display().to_string();
+    let environment = [("NOTIFY_SOCKET", socket.as_str()), ("WATCHDOG_USEC", "600000")];
+    let mut running = Running::start_in(&environment, &["run", "-c", &file]);
+    assert_eq!(manager.hears(), "READY=1\nSTATUS=serving");
+    assert_eq!(get(&listen, "/").expect("an answer").0, 200);
+    (0..3).for_each(|_| assert_eq!(manager.hears_any(), "WATCHDOG=1"));
+
+    running.signal(Signal::HUP);
+    assert!(manager.hears().starts_with("RELOADING=1\nMONOTONIC_USEC="));
+    assert_eq!(manager.hears(), "READY=1\nSTATUS=serving; generation 1; nothing is different");
+    folder.file("evenkeel.toml", "nonsense");
+    running.signal(Signal::HUP);
+    assert!(manager.hears().starts_with("RELOADING=1\n"));
+    let said = manager.hears();
+    assert!(said.starts_with("READY=1\nSTATUS=serving; the configuration stays as it was: error[EK"), "{said}");
+
+    folder.file("evenkeel.toml", &text);
+    running.signal(Signal::USR2);
+    // One word from each of the two processes, in either order.
+    let mut said = [manager.hears(), manager.hears()];
+    said.sort();
+    assert_eq!(said[1], "READY=1\nSTATUS=serving");
+    let pid = said[0].strip_prefix("MAINPID=").and_then(|pid| Pid::from_raw(pid.parse().ok()?)).expect("its number");
+    let _ended = Adopted(pid);
+    assert_eq!(running.ends(), Some(0), "{}", running.said());
+    kill_process(pid, Signal::TERM).expect("it runs");
+    assert_eq!(manager.hears(), "STOPPING=1\nSTATUS=draining");
+}
+
+#[test]
+fn sockets_of_the_service_manager_are_used() {
+    let (endpoint, folder, listen) = (Endpoint::start("a"), Folder::new("activated"), address());
+    let socket = std::net::TcpListener::bind(&listen).expect("nobody else uses it");
+    // Who came before anything served is answered too.
+    let early = std::thread::spawn({
+        let listen = listen.clone();
+        move || get(&listen, "/")
+    });
+    let text = format!(
+        "[runtime]\nworkers = 2\n[listener.web]\nbind = ['{listen}']\n[pool.web]\nendpoints = ['{}']\n",
+        endpoint.addr
+    );
+    let file = folder.file("evenkeel.toml", &text);
+    // A shell passes the socket as number 3 and names itself, then becomes evenkeel.
+    let fd: OwnedFd = socket.into();
+    let mut shell = Command::new("sh");
+    let run = format!(
+        "exec 3<&0; export LISTEN_PID=$$; exec '{}' run -c '{file}' 0</dev/null",
+        env!("CARGO_BIN_EXE_evenkeel")
+    );
+    shell.args(["-c", &run]).env("LISTEN_FDS", "1").env("LISTEN_FDNAMES", "web").stdin(fd);
+    let mut running = Running::from(shell);
+    assert_eq!(early.join().expect("no panic").expect("an answer"), (200, "a".to_string()));
+    assert!(!running.said().contains("listens nowhere there"), "{}", running.said());
+    for _ in 0..20 {
+        assert_eq!(get(&listen, "/").expect("an answer"), (200, "a".to_string()));
+    }
+    running.signal(Signal::TERM);
+    assert_eq!(running.code(), Some(0), "{}", running.said());
+}
