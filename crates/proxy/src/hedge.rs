@@ -142,7 +142,6 @@ async fn first_to_speak(
 }
 
 /// Asks the second endpoint, and waits until it says something. An idle connection that it has just closed is replaced.
-#[expect(clippy::disallowed_methods, reason = "the client's timer is busy with the race")]
 async fn ask(
     client: &Client<'_>,
     record: &Record<'_>,
@@ -160,6 +159,7 @@ async fn ask(
     }
 }
 
+#[expect(clippy::disallowed_methods, reason = "the client's timer is busy with the race")]
 async fn ask_on(
     client: &Client<'_>,
     record: &Record<'_>,
