@@ -106,10 +106,10 @@ fn a_body_that_trickles_is_cut() {
 #[test]
 fn a_slow_body_that_keeps_the_pace_comes_through() {
     let endpoint = Endpoint::saying("fine");
-    let proxy = Proxy::with(&[endpoint.addr], "timeouts = { client_body = \"400ms\" }", "", "");
+    let proxy = Proxy::with(&[endpoint.addr], "timeouts = { client_body = \"1s\" }", "", "");
     let mut client = proxy.client();
-    client.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 6400\r\n\r\n");
-    for _ in 0..64 {
+    client.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 10000\r\n\r\n");
+    for _ in 0..100 {
         client.send([b'x'; 100]);
         std::thread::sleep(Duration::from_millis(20));
     }
@@ -122,13 +122,13 @@ fn an_endpoint_that_reads_slowly_does_not_make_its_client_slow() {
     let endpoint = Endpoint::start(|conn| {
         conn.head();
         let body = (0..20).fold(0, |n, _| {
-            std::thread::sleep(Duration::from_millis(30));
+            std::thread::sleep(Duration::from_millis(100));
             n + conn.bytes(1_000_000).len()
         });
         assert_eq!(body, 20_000_000);
         conn.send(ok("fine"));
     });
-    let proxy = Proxy::with(&[endpoint.addr], "timeouts = { client_body = \"100ms\" }", "", "");
+    let proxy = Proxy::with(&[endpoint.addr], "timeouts = { client_body = \"1s\" }", "", "");
     let mut client = proxy.client();
     client.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 20000000\r\n\r\n");
     let sending = client.send_aside(noise(20_000_000));
@@ -150,7 +150,8 @@ fn readers_that_never_read_hold_nobody_up_and_are_cut() {
     wait_until("all are under way", || proxy.in_flight() == 20);
     others_are_served(&proxy);
     wait_until("all are cut", || proxy.in_flight() == 0);
-    assert_eq!((ended(&proxy, Cause::ClientSlow), errors(&proxy)), (20, 0));
+    wait_until("all are counted", || ended(&proxy, Cause::ClientSlow) == 20);
+    assert_eq!(errors(&proxy), 0, "not the endpoint's fault");
     drop(slow);
     nothing_is_left(&proxy);
 }
