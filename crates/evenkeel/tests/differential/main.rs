@@ -232,8 +232,10 @@ fn judge(
     }
     let statuses: Vec<String> = answers.iter().map(|answer| answer.status.to_string()).collect();
     let number = format!("/{n:04}/");
-    let requests: Vec<String> =
+    // Sorted, as requests on two connections may be written down in either order.
+    let mut requests: Vec<String> =
         seen.0[n].iter().filter(|request| !request.ends_with("/innocent")).map(|r| r.replace(&number, "/")).collect();
+    requests.sort();
     format!("{} | {}", statuses.join(" "), requests.join(", "))
 }
 
