@@ -70,9 +70,9 @@ fn no_endpoint_sees_a_request_that_was_not_counted() {
 /// connection after it.
 fn send_all(payloads: &[Payload], to: &str) -> Vec<Vec<Answer>> {
     let sent = payloads.iter().enumerate().map(|(n, payload)| {
-        let answers = send(to, client(n), payload.bytes.as_bytes());
+        let answers = send(to, Some(client(n)), payload.bytes.as_bytes());
         let innocent = format!("GET /{n:04}/innocent HTTP/1.1\r\nHost: a\r\n\r\n");
-        let innocent = send(to, Ipv4Addr::LOCALHOST, innocent.as_bytes());
+        let innocent = send(to, None, innocent.as_bytes());
         let got: Vec<(u16, &str)> = innocent.iter().map(|answer| (answer.status, &*answer.body)).collect();
         assert_eq!(got, [(200, &*format!("GET /{n:04}/innocent"))], "after {}", payload.name);
         answers
@@ -85,13 +85,19 @@ fn client(n: usize) -> Ipv4Addr {
     Ipv4Addr::new(127, 99, (n / 250) as u8, (n % 250 + 1) as u8)
 }
 
-/// All answers to what is sent on one connection.
-fn send(to: &str, from: Ipv4Addr, bytes: &[u8]) -> Vec<Answer> {
-    let socket = rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None).expect("sockets can be had");
-    rustix::net::bind(&socket, &SocketAddrV4::new(from, 0)).expect("loopback is a network");
-    let to: SocketAddrV4 = to.parse().expect("an address of ours");
-    rustix::net::connect(&socket, &to).expect("evenkeel accepts");
-    let mut stream = TcpStream::from(socket);
+/// All answers to what is sent on one connection, from an address that is chosen or any.
+fn send(to: &str, from: Option<Ipv4Addr>, bytes: &[u8]) -> Vec<Answer> {
+    let mut stream = match from {
+        None => TcpStream::connect(to).expect("it accepts"),
+        Some(from) => {
+            let socket =
+                rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None).expect("sockets can be had");
+            rustix::net::bind(&socket, &SocketAddrV4::new(from, 0)).expect("loopback is a network");
+            let to: SocketAddrV4 = to.parse().expect("an address of ours");
+            rustix::net::connect(&socket, &to).expect("it accepts");
+            TcpStream::from(socket)
+        }
+    };
     stream.set_read_timeout(Some(DEADLINE)).expect("sockets have timeouts");
     // It may have refused before the end, and closed.
     let _ = stream.write_all(bytes);
@@ -177,7 +183,7 @@ struct Seen(Vec<Vec<String>>);
 impl Seen {
     fn read(endpoint: &Endpoint, payloads: usize) -> Seen {
         // It has dealt with all that came before this.
-        let _ = send(&endpoint.addr, Ipv4Addr::LOCALHOST, b"GET /end HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+        let _ = send(&endpoint.addr, None, b"GET /end HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
         eventually("the last request", || {
             endpoint.seen().iter().any(|line| line.starts_with("GET /end")).then_some(())
         });
@@ -226,8 +232,10 @@ fn judge(
     }
     let statuses: Vec<String> = answers.iter().map(|answer| answer.status.to_string()).collect();
     let number = format!("/{n:04}/");
-    let requests: Vec<String> =
+    // Sorted, as requests on two connections may be written down in either order.
+    let mut requests: Vec<String> =
         seen.0[n].iter().filter(|request| !request.ends_with("/innocent")).map(|r| r.replace(&number, "/")).collect();
+    requests.sort();
     format!("{} | {}", statuses.join(" "), requests.join(", "))
 }
 
