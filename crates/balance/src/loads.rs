@@ -346,6 +346,24 @@ mod tests {
     }
 
     #[test]
+    fn a_factor_on_all_weights_leaves_everybody_in_turn() {
+        let specs = |factor| ["a", "b", "c"].map(|n| EndpointSpec::new(n).weight(factor));
+        let set = |factor| EndpointSet::new(&(0..).map(Slot).zip(specs(factor)).collect::<Vec<_>>());
+        let counts = Counts::new(1).grown_to(3);
+        let mut mine = Loads::new(counts.clone(), 0);
+        for (step, factor) in [1, 256, 1, 100, 7].into_iter().enumerate() {
+            mine.on_set(&set(factor), &counts);
+            let mut turns = [0; 3];
+            for _ in 0..30 + step {
+                let due = (0..3).map(Slot).min_by_key(|&s| mine.ahead(s)).unwrap();
+                turns[due.index()] += 1;
+                mine.on_start(due, true);
+            }
+            assert!(turns.iter().all(|n| (10..=12).contains(n)), "factor {factor}: {turns:?}");
+        }
+    }
+
+    #[test]
     fn turns_come_by_weight_and_nobody_falls_more_than_four_behind() {
         let specs = [(Slot(0), EndpointSpec::new("a").weight(3)), (Slot(1), EndpointSpec::new("b"))];
         let counts = Counts::new(1).grown_to(2);

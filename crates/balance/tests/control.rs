@@ -331,9 +331,10 @@ fn a_trial_holds_between_threads() {
     let broken = pool.slot_of(EndpointId::of("a")).expect("it is configured");
     let (trying, trials, done) = (AtomicU32::new(0), AtomicU32::new(0), AtomicBool::new(false));
     std::thread::scope(|scope| {
+        let mut threads = Vec::new();
         for mut worker in workers {
             let (trying, trials, done) = (&trying, &trials, &done);
-            scope.spawn(move || {
+            threads.push(scope.spawn(move || {
                 while !done.load(SeqCst) {
                     let ticket = worker.start(&Request::default(), at(1)).expect("two are well");
                     if ticket.slot() != broken {
@@ -349,15 +350,19 @@ fn a_trial_holds_between_threads() {
                     }
                     worker.end(ticket, fail(FailureKind::Connect), at(1));
                 }
-            });
+            }));
         }
-        // Time goes only as fast as trials fail, so that there are many.
+        // Time goes only as fast as trials fail, so that there are many; and not for ever where there are none.
         let mut now = at(1);
-        while trials.load(SeqCst) < 200 {
+        for _ in 0..2_000_000 {
             now = pool.poll(now).unwrap_or(now);
             std::thread::yield_now();
+            if trials.load(SeqCst) >= 200 || threads.iter().any(|t| t.is_finished()) {
+                break;
+            }
         }
         done.store(true, SeqCst);
     });
+    assert!(trials.load(SeqCst) >= 200, "{trials:?} trials");
     assert_eq!(pool.view().counts.in_flight_total(), 0);
 }

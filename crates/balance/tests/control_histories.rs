@@ -79,9 +79,10 @@ impl World {
         match self.rng.below(20) {
             0..8 => {
                 let Ok(ticket) = self.balancers[worker].start(&Request::default(), self.now) else { return };
-                let member = self.balancers[worker].set().get(ticket.slot()).copied();
+                let set = self.balancers[worker].set();
                 // In panic nothing is held back, trials neither.
-                let trial = member.filter(|m| m.trial != 0 && m.in_flight_max == 1).map(|m| (m.id, m.trial));
+                let member = set.get(ticket.slot()).filter(|m| m.trial != 0 && !set.in_panic());
+                let trial = member.map(|m| (m.id, m.trial));
                 self.running.push((worker, ticket, trial));
             }
             8..15 if !self.running.is_empty() => {
