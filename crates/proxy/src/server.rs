@@ -9,6 +9,7 @@ use crate::inherit::Inherited;
 use crate::parts::{ListenFd, ListenerParts, Parts, PoolParts};
 use crate::pools::SharedPool;
 use crate::route::Router;
+use crate::share::Peers;
 use crate::stats::{Counter, WorkerStats};
 use crate::worker::{self, Command, Orders};
 use evenkeel_balance::Balancer;
@@ -121,10 +122,13 @@ impl Server {
         };
         let prepared = server.prepare(&first.plan, None, inherited)?;
         let base = std::time::Instant::now();
-        for index in 0..workers {
+        let (doors, handed): (Vec<_>, Vec<_>) = (0..workers).map(|_| mpsc::unbounded_channel()).unzip();
+        let peers = Arc::new(Peers::new(doors));
+        for (index, handed) in handed.into_iter().enumerate() {
             let (sender, plans) = mpsc::unbounded_channel();
             let beats = Arc::<Counter>::default();
-            let orders = Orders { plans, commands: server.commands.subscribe(), beats: beats.clone() };
+            let (peers, commands) = (peers.clone(), server.commands.subscribe());
+            let orders = Orders { plans, peers, handed, commands, beats: beats.clone() };
             let thread = std::thread::Builder::new().name(format!("worker-{index}"));
             let thread = thread.spawn(move || worker::run(index, base, orders)).map_err(StartError::Thread)?;
             server.threads.push(thread);
@@ -228,6 +232,7 @@ impl Server {
             let mine =
                 addresses.map(|(i, addr)| (addr, i, sockets.get_mut(&addr).and_then(Vec::pop).unwrap_or_default()));
             let parts = Parts {
+                number: next.number,
                 plan: plan.clone(),
                 listeners,
                 pools,
