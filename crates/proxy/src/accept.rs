@@ -4,6 +4,7 @@
 use crate::connection;
 use crate::parts::ListenFd;
 use crate::rules::Listener;
+use crate::share::Handed;
 use crate::stats::Rejected;
 use crate::worker::Worker;
 use rustix::fd::{AsFd, AsRawFd, OwnedFd};
@@ -124,7 +125,7 @@ impl Accepting {
     /// Accepts no more, but for those that wait: closing the socket would reset them.
     pub fn close(&self, worker: &Rc<Worker>) {
         self.task.abort();
-        while let Accepted::One = accept(worker, &self.listener.borrow(), &self.socket) {}
+        while let Accepted::One = accept(worker, &self.listener.borrow(), &self.socket, false) {}
     }
 }
 
@@ -132,7 +133,7 @@ async fn run(worker: Rc<Worker>, listener: Rc<RefCell<Rc<Listener>>>, socket: As
     loop {
         let Ok(mut ready) = socket.readable().await else { return };
         for _ in 0..AT_ONCE {
-            let accepted = accept(&worker, &listener.borrow(), socket.get_ref());
+            let accepted = accept(&worker, &listener.borrow(), socket.get_ref(), true);
             match accepted {
                 Accepted::One => {}
                 Accepted::NoMore => {
@@ -160,11 +161,12 @@ enum Accepted {
     Failed(Errno),
 }
 
-fn accept(worker: &Rc<Worker>, listener: &Rc<Listener>, socket: &ListenFd) -> Accepted {
+/// Accepts one. `share`: another worker may serve it.
+fn accept(worker: &Rc<Worker>, listener: &Rc<Listener>, socket: &ListenFd, share: bool) -> Accepted {
     match rustix::net::acceptfrom_with(socket, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC) {
         Ok((fd, peer)) => {
             if let Some(peer) = peer.and_then(|p| SocketAddr::try_from(p).ok()) {
-                take(worker, listener, fd, peer);
+                take(worker, listener, fd, peer, share);
             }
             Accepted::One
         }
@@ -175,13 +177,41 @@ fn accept(worker: &Rc<Worker>, listener: &Rc<Listener>, socket: &ListenFd) -> Ac
     }
 }
 
-fn take(worker: &Rc<Worker>, listener: &Rc<Listener>, fd: OwnedFd, peer: SocketAddr) {
+fn take(worker: &Rc<Worker>, listener: &Rc<Listener>, fd: OwnedFd, peer: SocketAddr, share: bool) {
     if listener.open.fetch_add(1, Relaxed) >= listener.connections_max() {
         listener.open.fetch_sub(1, Relaxed);
         listener.stats.rejected[Rejected::Connections as usize].add(1);
         return;
     }
     listener.stats.accepted.add(1);
+    let fd = match worker.rather().filter(|_| share) {
+        None => fd,
+        Some(other) => {
+            let generation = worker.installed.borrow().number;
+            match worker.peers.hand(other, Handed { fd, peer, listener: listener.name.clone(), generation }) {
+                Ok(()) => return,
+                Err(Handed { fd, .. }) => fd,
+            }
+        }
+    };
     worker.connection_opened();
     tokio::task::spawn_local(connection::serve(worker.clone(), listener.clone(), fd, peer));
+}
+
+/// Serves a connection that another worker accepted, which has counted it; `Err` with it if its listener is still to come.
+pub fn take_over(worker: &Rc<Worker>, handed: Handed) -> Result<(), Handed> {
+    let installed = worker.installed.borrow();
+    match installed.listeners.iter().find(|listener| listener.name == handed.listener) {
+        Some(listener) => {
+            let serve = connection::serve(worker.clone(), listener.clone(), handed.fd, handed.peer);
+            tokio::task::spawn_local(serve);
+            Ok(())
+        }
+        None if handed.generation > installed.number => Err(handed),
+        None => {
+            // The listener has just left the plan: this client came as late as one that is refused.
+            worker.connection_closed();
+            Ok(())
+        }
+    }
 }

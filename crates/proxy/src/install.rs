@@ -19,11 +19,13 @@ pub struct Installed {
     pub pools: Vec<Rc<WorkerPool>>,
     pub retries: Vec<Rc<Retries>>,
     pub accepting: Vec<accept::Accepting>,
+    /// Which plan it is.
+    pub number: u64,
 }
 
 /// Takes up a plan. Everything in one go, so that no request sees half of it.
 pub fn install(worker: &Rc<Worker>, parts: Parts) {
-    let Parts { plan, workers, listeners, pools, pool_of_route, sockets, log, generation, done } = parts;
+    let Parts { number, plan, workers, listeners, pools, pool_of_route, sockets, log, generation, done } = parts;
     let mut installed = worker.installed.borrow_mut();
     let before = std::mem::take(&mut *installed);
     if let Some(log) = log {
@@ -79,7 +81,7 @@ pub fn install(worker: &Rc<Worker>, parts: Parts) {
     if !gone.is_empty() {
         drain(worker, gone, plan.runtime.drain_timeout);
     }
-    *installed = Installed { listeners, pools, retries, accepting };
+    *installed = Installed { listeners, pools, retries, accepting, number };
     drop(done);
 }
 

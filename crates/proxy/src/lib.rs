@@ -1,7 +1,8 @@
 //! How do bytes get there and back? evenkeel's data plane. Read the files in this order:
 //!
-//! 1. [`server`] starts the [`worker`]s and owns the [`pools`]; a plan, the first or the next one ([`generation`]), goes to
-//!    each worker as [`parts`], of which it [`install`]s what its thread alone uses: [`rules`] and sockets to [`accept`] at.
+//! 1. [`server`] starts the [`worker`]s and owns the [`pools`]; sockets may come with the process ([`inherit`]). A plan, the
+//!    first or the next one ([`generation`]), goes to each worker as [`parts`], of which it [`install`]s what its thread
+//!    alone uses: [`rules`], and sockets to [`accept`] at, sometimes for another worker ([`share`]).
 //! 2. [`connection`] serves a [`client`]: request after request, each in an [`exchange`].
 //! 3. An exchange reads the head with [`http1`] (sans-io), finds its pool by [`route`], an endpoint by [`pick`], a
 //!    connection by [`upstream`], and relays both ways in [`talk`]; [`fault`] says what went wrong and whose fault it
@@ -48,6 +49,7 @@ mod route;
 mod rules;
 pub mod server;
 mod session;
+mod share;
 mod splice;
 mod stage;
 pub mod stats;

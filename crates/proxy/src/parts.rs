@@ -23,6 +23,8 @@ pub type ListenFd = Arc<OwnedFd>;
 
 /// Everything of a plan for one worker.
 pub struct Parts {
+    /// The number of its generation.
+    pub number: u64,
     /// The plan itself.
     pub plan: Arc<Plan>,
     /// How many there are.

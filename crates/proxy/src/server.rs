@@ -13,6 +13,7 @@ use crate::per_address::PerAddress;
 use crate::pools::{Pools, SharedPool};
 use crate::route::Router;
 use crate::session::Sticky;
+use crate::share::Peers;
 use crate::stats::{Counter, WorkerStats};
 use crate::worker::{self, Command, Orders};
 use evenkeel_balance::Balancer;
@@ -132,10 +133,13 @@ impl Server {
             log: None,
         };
         let prepared = server.prepare(&first.plan, None, inherited)?;
-        for index in 0..workers {
+        let (doors, handed): (Vec<_>, Vec<_>) = (0..workers).map(|_| mpsc::unbounded_channel()).unzip();
+        let peers = Arc::new(Peers::new(doors));
+        for (index, handed) in handed.into_iter().enumerate() {
             let (sender, plans) = mpsc::unbounded_channel();
             let beats = Arc::<Counter>::default();
-            let orders = Orders { plans, commands: server.commands.subscribe(), beats: beats.clone() };
+            let (peers, commands) = (peers.clone(), server.commands.subscribe());
+            let orders = Orders { plans, peers, handed, commands, beats: beats.clone() };
             let thread = std::thread::Builder::new().name(format!("worker-{index}"));
             let thread = thread.spawn(move || worker::run(index, base, orders)).map_err(StartError::Thread)?;
             server.threads.push(thread);
@@ -251,6 +255,7 @@ impl Server {
             let mine =
                 addresses.map(|(i, addr)| (addr, i, sockets.get_mut(&addr).and_then(Vec::pop).unwrap_or_default()));
             let parts = Parts {
+                number: next.number,
                 plan: plan.clone(),
                 workers: next.workers.len(),
                 listeners,

@@ -1,11 +1,13 @@
 //! What runs on one core? A worker: its event loop, its share of every listener, its balancers, its idle connections.
 //! Nothing in it is shared with another worker but counters that others read, so nothing is locked.
 
+use crate::accept;
 use crate::access_log::Batch;
 use crate::clock::{self, CachedClock};
 use crate::deadline::{TICK, Wheel};
 use crate::install::{Installed, install};
 use crate::parts::Parts;
+use crate::share::{Handed, Peers};
 use crate::stats::Counter;
 use evenkeel_balance::rng::mix;
 use std::cell::{Cell, RefCell};
@@ -47,7 +49,8 @@ pub struct Worker {
     pub command: Cell<Command>,
     scratch: RefCell<Vec<Vec<u8>>>,
     request_id: Cell<u64>,
-    open: Cell<usize>,
+    index: usize,
+    pub peers: Arc<Peers>,
     closed: Notify,
 }
 
@@ -55,6 +58,9 @@ pub struct Worker {
 pub struct Orders {
     /// Plans to take up.
     pub plans: mpsc::UnboundedReceiver<Parts>,
+    /// The other workers, and what they hand over.
+    pub peers: Arc<Peers>,
+    pub handed: mpsc::UnboundedReceiver<Handed>,
     /// Whether to serve at all.
     pub commands: watch::Receiver<Command>,
     /// Counted up while the event loop turns.
@@ -86,18 +92,30 @@ async fn serve(index: usize, base: std::time::Instant, mut orders: Orders) {
         command: Cell::new(Command::Run),
         scratch: RefCell::default(),
         request_id: Cell::new(mix(std::process::id() as u64) ^ mix(!(index as u64)).rotate_left(20)),
-        open: Cell::new(0),
+        index,
+        peers: orders.peers,
         closed: Notify::new(),
     });
     let ticking = tokio::task::spawn_local(tick(worker.clone(), orders.beats));
+    // From listeners of a plan that has not come here yet.
+    let mut early: Vec<Handed> = Vec::new();
     while *orders.commands.borrow_and_update() == Command::Run {
         tokio::select! {
             changed = orders.commands.changed() => if changed.is_err() { break },
-            Some(parts) = orders.plans.recv() => install(&worker, parts),
+            Some(parts) = orders.plans.recv() => {
+                install(&worker, parts);
+                early = early.into_iter().filter_map(|handed| accept::take_over(&worker, handed).err()).collect();
+            }
+            Some(handed) = orders.handed.recv() => early.extend(accept::take_over(&worker, handed).err()),
         }
     }
     // Whoever waits for a plan to be in use must not wait for a worker that ends.
     drop(orders.plans);
+    orders.handed.close();
+    while let Ok(handed) = orders.handed.try_recv() {
+        early.extend(accept::take_over(&worker, handed).err());
+    }
+    early.iter().for_each(|_| worker.connection_closed());
     worker.stop_accepting();
     loop {
         let command = *orders.commands.borrow_and_update();
@@ -107,7 +125,7 @@ async fn serve(index: usize, base: std::time::Instant, mut orders: Orders) {
             Command::Drain => worker.close_idle(),
             Command::Retire | Command::Run => {}
         }
-        if worker.open.get() == 0 {
+        if worker.peers.open(index) == 0 {
             break;
         }
         tokio::select! {
@@ -162,17 +180,21 @@ impl Worker {
         id
     }
 
-    /// A connection was accepted.
+    /// A connection was accepted here.
     pub fn connection_opened(&self) {
-        self.open.set(self.open.get() + 1);
+        self.peers.opened(self.index);
     }
 
     /// A connection was closed.
     pub fn connection_closed(&self) {
-        self.open.set(self.open.get() - 1);
-        if self.command.get() != Command::Run && self.open.get() == 0 {
+        if self.peers.closed(self.index) && self.command.get() != Command::Run {
             self.closed.notify_one();
         }
+    }
+
+    /// The worker that should rather serve another connection.
+    pub fn rather(&self) -> Option<usize> {
+        self.peers.rather(self.index)
     }
 
     /// Accepts no more, but for those that wait.
