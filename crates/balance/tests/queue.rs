@@ -102,12 +102,8 @@ impl World {
         waiter.bell.0.store(false, SeqCst);
         let request = Request { key, tried: &waiter.tried };
         let Ok(ticket) = self.balancers[waiter.worker].start_waited(&request, &mut waiter.waiting, NOW) else { return };
-        let passed = self.prompt
-            && (0..index).any(|i| {
-                let before = &self.waiters[i];
-                let taken = |slot: Slot| slot == ticket.slot() && !before.tried.contains(&slot);
-                !before.bell.0.load(SeqCst) && taken(ticket.slot())
-            });
+        let could = |w: &Waiter| !w.bell.0.load(SeqCst) && !w.tried.contains(&ticket.slot());
+        let passed = self.prompt && self.waiters[..index].iter().any(could);
         self.running.push((ticket, self.waiters[index].worker));
         drop(self.waiters.remove(index));
         self.ensure(!passed, "got a place before one who waited longer and could have used it");
