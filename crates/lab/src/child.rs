@@ -195,9 +195,9 @@ impl Adopted {
 impl Drop for Adopted {
     fn drop(&mut self) {
         if let Some(pid) = i32::try_from(self.0).ok().and_then(Pid::from_raw) {
-            // It may have ended already; while its old parent lives it is not ours to wait for.
+            // It may have ended already. Once its old parent has ended it is ours to wait for, and dies at once.
             let _ = kill_process(pid, Signal::KILL);
-            let _ = rustix::process::waitpid(Some(pid), rustix::process::WaitOptions::NOHANG);
+            let _ = rustix::process::waitpid(Some(pid), rustix::process::WaitOptions::empty());
         }
     }
 }

@@ -69,8 +69,9 @@ pub fn conduct(balancer: &Balancer, reloads: u32) -> Result<Went> {
         child::pause(SETTLE)?;
     }
     let whole = clients.stop();
-    let zip = whole.iter().zip(&counted).map(|(whole, counted)| whole.since(counted)).collect::<Vec<_>>();
-    let upgrade = successor.map(|_| std::array::from_fn(|row| zip[row].clone()));
+    // The old process first: its successor is ours to wait for only then.
+    drop(running);
+    let upgrade = successor.map(|_| std::array::from_fn(|row| whole[row].since(&counted[row])));
     took.sort_unstable();
     Ok(Went { reloads: counted, took, lost, upgrade, left, before })
 }
