@@ -49,7 +49,6 @@ pub struct Worker {
     pub command: Cell<Command>,
     scratch: RefCell<Vec<Vec<u8>>>,
     request_id: Cell<u64>,
-    index: usize,
     pub peers: Arc<Peers>,
     closed: Notify,
 }
@@ -92,7 +91,6 @@ async fn serve(index: usize, base: std::time::Instant, mut orders: Orders) {
         command: Cell::new(Command::Run),
         scratch: RefCell::default(),
         request_id: Cell::new(mix(std::process::id() as u64) ^ mix(!(index as u64)).rotate_left(20)),
-        index,
         peers: orders.peers,
         closed: Notify::new(),
     });
