@@ -216,14 +216,15 @@ async fn at_endpoint(
     mut ticket: InFlight<'_>,
 ) -> Tried {
     let worker = client.worker;
-    let (pool, endpoint) = (opened.pool, ticket.endpoint.clone());
-    let mut idle = pool.take_idle(&endpoint, worker.clock.now());
+    let pool = opened.pool;
+    let endpoint = record.endpoint.as_deref().expect("it is recorded before it is asked");
+    let mut idle = pool.take_idle(endpoint, worker.clock.now());
     loop {
         record.phase.set(Phase::Connect);
         let reused = idle.is_some();
         let connect_by = client.timer.tick_after(opened.timeouts.connect).min(opened.deadline);
         client.timer.set(connect_by);
-        let (stream, n) = match client.timer.limit(pin!(reach(client, record, &endpoint, idle.take(), out))).await {
+        let (stream, n) = match client.timer.limit(pin!(reach(client, record, endpoint, idle.take(), out))).await {
             Ok(Ok(reached)) => reached,
             // It had closed the idle connection, and took nothing: a new one will do.
             Ok(Err(_)) if reused => continue,
@@ -258,7 +259,7 @@ async fn at_endpoint(
                 ticket.end(answered.outcome);
                 endpoint.stats.requests[stats::class(record.status.get())].add(1);
                 if answered.reusable && opened.body.is_done() {
-                    pool.keep_idle(&endpoint, stream, worker.clock.now());
+                    pool.keep_idle(endpoint, stream, worker.clock.now());
                 }
                 return Tried::Answered(answered);
             }
