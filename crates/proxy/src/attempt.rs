@@ -77,6 +77,7 @@ pub async fn run<'r>(
         let repeatable = opened.body.is_done() && out.is_small() && (opened.idempotent || tries.may_repeat());
         let mut lane = Lane { ticket, stream };
         if repeatable
+            && opened.idempotent
             && out.unsent().is_empty()
             && let Some(delay_ns) = tries.hedge_after(client.timer.left_ns(opened.deadline))
         {

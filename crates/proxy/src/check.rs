@@ -56,7 +56,7 @@ impl Display for Failure {
 ///
 /// # Errors
 /// Why it did not pass.
-#[expect(clippy::disallowed_methods, reason = "runs on the control thread, which has no wheel")]
+#[expect(clippy::disallowed_methods, reason = "no worker runs checks, so there is no wheel")]
 pub async fn run(checkup: &Checkup) -> Result<(), Failure> {
     let Checkup { check, addr, announce } = checkup;
     // Who listens at a port of its own knows nothing of the clients of the other one.

@@ -1,6 +1,6 @@
 //! What goes on beside the requests? Health checks, ejections and their ends, ramps, limits: one thread looks after the
 //! pools. Workers hear of it by new sets, and poke it when a request has decided something.
-#![expect(clippy::disallowed_types, reason = "shared with reloads and whoever asks for metrics, never with workers")]
+#![expect(clippy::disallowed_types, reason = "workers hear of the pools by new sets, and never take the lock")]
 
 use crate::check;
 use crate::pools::{Checked, Checkup, Pools};

@@ -1,4 +1,8 @@
 //! Whose answer comes first? A second endpoint is asked as well when the first takes longer than the pool mostly does.
+#![expect(
+    clippy::disallowed_methods,
+    reason = "a tick of the wheel is longer than most waits for a second copy; only routes that hedge pay for timers"
+)]
 
 use crate::attempt::{Lane, give_up, reach, unreachable};
 use crate::attempts::Opened;

@@ -7,7 +7,7 @@ mod support;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Mutex;
 use std::sync::mpsc::channel;
-use support::endpoint::ok;
+use support::endpoint::{ok, refusing};
 use support::{Endpoint, Proxy, SOON, text, wait_until};
 
 /// For a pool: what an endpoint did shows, and is not mended.
@@ -21,11 +21,6 @@ const CONNECT: usize = 0;
 const RESET: usize = 1;
 const TIMEOUT: usize = 2;
 const PROTOCOL: usize = 3;
-
-/// An address that refuses connections.
-fn refusing() -> SocketAddr {
-    TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a free port")
-}
 
 /// Errors of the first endpoint, by kind.
 fn errors(proxy: &Proxy, endpoint: usize) -> [u64; 4] {

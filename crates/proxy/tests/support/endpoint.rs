@@ -72,6 +72,22 @@ impl Endpoint {
         })
     }
 
+    /// Reads one request on each connection, and resets it.
+    pub fn resetting() -> Endpoint {
+        Endpoint::start(|conn| {
+            conn.request();
+            conn.reset_at_end();
+        })
+    }
+
+    /// Reads one request on each connection, and says nothing until the proxy closes.
+    pub fn silent() -> Endpoint {
+        Endpoint::start(|conn| {
+            conn.request();
+            conn.rest();
+        })
+    }
+
     /// Answers `200` with `body`.
     pub fn saying(body: &'static str) -> Endpoint {
         Endpoint::answering(move |_| ok(body))
@@ -181,5 +197,15 @@ impl Conn {
 
 /// `200` with a length.
 pub fn ok(body: &str) -> Vec<u8> {
-    format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{body}", body.len()).into_bytes()
+    status("200 OK", body)
+}
+
+/// A response with this status, reason included, and a length.
+pub fn status(status: &str, body: &str) -> Vec<u8> {
+    format!("HTTP/1.1 {status}\r\nContent-Length: {}\r\n\r\n{body}", body.len()).into_bytes()
+}
+
+/// An address that refuses connections.
+pub fn refusing() -> SocketAddr {
+    TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a free port")
 }

@@ -8,6 +8,7 @@
 pub mod client;
 pub mod endpoint;
 pub mod haproxy;
+pub mod log;
 pub mod message;
 pub mod nginx;
 pub mod proxy;

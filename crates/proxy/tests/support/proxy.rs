@@ -98,6 +98,17 @@ impl Proxy {
         self.server().stats().iter().map(|w| what(&w.endpoints[0][index])).sum()
     }
 
+    /// What an endpoint of the pool "web" is, in a word of the metrics.
+    pub fn state(&self, endpoint: impl ToString) -> &'static str {
+        let pools = self.server().control().pools();
+        pools["web"].state_of(&endpoint.to_string()).expect("an endpoint of the pool").name()
+    }
+
+    /// Requests that wait for a place in the pool "web".
+    pub fn waiting(&self) -> u32 {
+        self.server().control().pools()["web"].pool.queue().depth()
+    }
+
     /// Requests in flight, over all workers, pools and endpoints.
     pub fn in_flight(&self) -> u64 {
         let in_flight = |w: &Arc<WorkerStats>| w.endpoints.iter().flatten().map(|e| e.active.get()).sum::<u64>();
