@@ -37,8 +37,11 @@ fn without_descriptors_accepting_pauses_and_goes_on() {
     clients.iter_mut().for_each(ask);
     eventually("a warning", || running.said().contains("cannot accept a connection; pausing").then_some(()));
     drop(clients);
-    let mut last = connect();
-    ask(&mut last);
-    assert_eq!(status(&mut last), "200", "{}", running.said());
+    // While those who left are let go of, there may be a descriptor for a client and none for its endpoint: 503.
+    eventually("room again", || {
+        let mut late = connect();
+        ask(&mut late);
+        (status(&mut late) == "200").then_some(())
+    });
     assert!(running.said().lines().count() < CLIENTS, "a line for each pause at most: {}", running.said());
 }

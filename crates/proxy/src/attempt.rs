@@ -19,6 +19,7 @@ use crate::upstream::{self, Endpoint, WorkerPool};
 use evenkeel_balance::retry::Failure;
 use evenkeel_balance::{Clock, FailureKind, Outcome};
 use evenkeel_config::plan::ProxyVersion;
+use rustix::io::Errno;
 use std::cell::Cell;
 use std::io;
 use std::net::SocketAddr;
@@ -135,15 +136,29 @@ pub async fn run<'r>(
 /// An endpoint that could not be connected to; without an error, not in time.
 #[cold]
 pub fn unreachable(pool: &WorkerPool, ticket: InFlight<'_>, error: Option<io::Error>) -> Failed {
-    let (kind, status, why) = match error {
-        Some(error) => (ErrorKind::Connect, 502, error.to_string()),
-        None => (ErrorKind::Timeout, 504, "no connection in time".to_string()),
-    };
     let endpoint = ticket.endpoint.clone();
-    endpoint.stats.errors[kind as usize].add(1);
-    ticket.end(Outcome::failed(FailureKind::Connect));
+    let why = error.as_ref().map_or("no connection in time".to_string(), io::Error::to_string);
+    let (cause, status) = match error {
+        // No connection was even tried: to hold it against the endpoint would eject it for our lack.
+        Some(error) if is_ours(&error) => {
+            ticket.end(Outcome::Cancelled);
+            (Cause::Proxy, 503)
+        }
+        error => {
+            let (kind, status) = if error.is_some() { (ErrorKind::Connect, 502) } else { (ErrorKind::Timeout, 504) };
+            endpoint.stats.errors[kind as usize].add(1);
+            ticket.end(Outcome::failed(FailureKind::Connect));
+            (Cause::Endpoint, status)
+        }
+    };
     let why = format!("pool \"{}\": cannot connect to endpoint {}: {why}", pool.name, endpoint.name);
-    Failed { cause: Cause::Endpoint, failure: Some(Failure::Connect), reply: Some(Reply::new(status, why)) }
+    Failed { cause, failure: Some(Failure::Connect), reply: Some(Reply::new(status, why)) }
+}
+
+/// Whether this process or its machine has run out of something: descriptors, memory, local ports.
+fn is_ours(error: &io::Error) -> bool {
+    let lack = [Errno::MFILE, Errno::NFILE, Errno::NOMEM, Errno::NOBUFS, Errno::ADDRNOTAVAIL];
+    Errno::from_io_error(error).is_some_and(|errno| lack.contains(&errno))
 }
 
 /// An endpoint that took the request and failed, or whose client did.

@@ -24,7 +24,6 @@ use std::time::Duration;
 ///
 /// # Errors
 /// Neither spoke in time, or the client went away: then with the first lane.
-#[expect(clippy::disallowed_methods, reason = "finer than a tick of the wheel, and only where hedging is on")]
 pub async fn race<'r>(
     client: &'r Client<'_>,
     record: &mut Record<'_>,
@@ -163,7 +162,6 @@ async fn ask(
     }
 }
 
-#[expect(clippy::disallowed_methods, reason = "the client's timer is busy with the race")]
 async fn ask_on(
     client: &Client<'_>,
     record: &Record<'_>,
