@@ -7,6 +7,7 @@ use crate::reload::Reloads;
 use crate::serve::{registry, render};
 use evenkeel_config::Plan;
 use evenkeel_proxy::Generation;
+use evenkeel_proxy::control::Control;
 use std::fmt::Write;
 use std::sync::Arc;
 use tokio::sync::watch;
@@ -23,7 +24,9 @@ pub fn config(arguments: &Config) -> Result<(), Failure> {
 pub fn metrics() -> Result<(), Failure> {
     let sample = Plan::for_addresses("127.0.0.1:1", &["127.0.0.1:2"], None).plan;
     let sample = Generation::first(Arc::new(sample.expect("a plan of two good addresses")), 1);
-    print(&page(&families(&render(&registry(watch::channel(Arc::new(sample)).1, Arc::new(Reloads::new()))))))
+    let control = Control::unattended(&sample.plan, 1);
+    let registry = registry(watch::channel(Arc::new(sample)).1, control, Arc::new(Reloads::new()));
+    print(&page(&families(&render(&registry))))
 }
 
 /// One metric as it is served.

@@ -11,6 +11,7 @@ use crate::watch::Watch;
 use crate::watchdog::Watchdog;
 use evenkeel_admin::{Admin, Changed, Pages, Process, Ready, socket};
 use evenkeel_config::{Plan, plan};
+use evenkeel_proxy::control::Control;
 use evenkeel_proxy::inherit::Inherited;
 use evenkeel_proxy::metrics::Metrics;
 use evenkeel_proxy::{Command, Generation, Server};
@@ -42,12 +43,25 @@ pub struct Serving {
 struct Shown {
     /// Empty until the workers run.
     registry: OnceLock<Registry>,
+    control: OnceLock<Control>,
+    /// Whether every endpoint was checked once. One that a reload brings is no reason to be taken out of service.
+    checked: AtomicBool,
     draining: AtomicBool,
 }
 
 impl Shown {
     fn ready(&self) -> Ready {
-        let reasons = [(self.registry.get().is_none(), "starting"), (self.draining.load(Relaxed), "draining")];
+        let is_checking = |control: &Control| {
+            let checking = !self.checked.load(Relaxed) && control.is_checking_first();
+            self.checked.store(!checking, Relaxed);
+            checking
+        };
+        let checking = self.control.get().is_some_and(is_checking);
+        let reasons = [
+            (self.control.get().is_none(), "starting"),
+            (checking, "checking endpoints"),
+            (self.draining.load(Relaxed), "draining"),
+        ];
         Ready { reasons: reasons.into_iter().filter(|(holds, _)| *holds).map(|(_, text)| text.to_string()).collect() }
     }
 
@@ -57,11 +71,11 @@ impl Shown {
 }
 
 /// Every metric there is: those of the proxy, of its configuration, of the process, and which build it is.
-pub fn registry(running: watch::Receiver<Arc<Generation>>, reloads: Arc<Reloads>) -> Registry {
+pub fn registry(running: watch::Receiver<Arc<Generation>>, control: Control, reloads: Arc<Reloads>) -> Registry {
     let mut registry = Registry::default();
     let build = Info::new(vec![("version", env!("CARGO_PKG_VERSION"))]);
     registry.register("evenkeel_build", "Which evenkeel this is", build);
-    registry.register_collector(Box::new(Metrics::new(running)));
+    registry.register_collector(Box::new(Metrics::new(running, control)));
     registry.register_collector(Box::new(Numbers(reloads)));
     registry.register_collector(Box::new(Process));
     registry
@@ -92,7 +106,8 @@ impl Serving {
         let (admin, admin_sockets) = admin.unzip();
         let server = Server::start_with(plan, &mut inherited)?;
         // Set once, here.
-        let _ = shown.registry.set(registry(server.running(), reloads.clone()));
+        let _ = shown.control.set(server.control().clone());
+        let _ = shown.registry.set(registry(server.running(), server.control().clone(), reloads.clone()));
         for addr in inherited.left() {
             tracing::warn!(addr, "a socket came with the process, but the configuration listens nowhere there");
         }
@@ -302,5 +317,37 @@ async fn serves(upgrade: Option<&mut Upgrade>) -> Result<u32, String> {
     match upgrade {
         Some(upgrade) => upgrade.serves().await,
         None => std::future::pending().await,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use evenkeel_balance::{EndpointId, Instant};
+
+    #[test]
+    fn is_ready_once_every_endpoint_was_checked_and_stays_so() {
+        let text = "[listener.web]\nbind = ['127.0.0.1:1']\n[pool.web]\nendpoints = ['127.0.0.1:2', '127.0.0.1:3']\n\
+                    health = { tcp = {} }";
+        let plan = evenkeel_config::parse_str("test.toml", text, &|_| None).plan.expect("a good plan");
+        let shown = Shown::default();
+        assert_eq!(shown.ready().reasons, ["starting"]);
+        let control = Control::unattended(&plan, 1);
+        let _ = shown.control.set(control.clone());
+        let check = |endpoint: &str, passed| {
+            let mut pools = control.pools();
+            let pool = pools.get_mut("web").expect("the pool of the plan");
+            pool.pool.on_check(EndpointId::of(endpoint), passed, Instant(0));
+        };
+        assert_eq!(shown.ready().reasons, ["checking endpoints"]);
+        check("127.0.0.1:2", true);
+        assert_eq!(shown.ready().reasons, ["checking endpoints"]);
+        check("127.0.0.1:3", false);
+        assert_eq!(shown.ready(), Ready::default());
+        // As a reload does that brings new endpoints.
+        *control.pools() = std::mem::take(&mut *Control::unattended(&plan, 1).pools());
+        assert_eq!(shown.ready(), Ready::default());
+        shown.draining.store(true, Relaxed);
+        assert_eq!(shown.ready().reasons, ["draining"]);
     }
 }

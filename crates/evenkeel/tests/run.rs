@@ -55,6 +55,44 @@ fn balances_between_two_endpoints_and_counts_them() {
 }
 
 #[test]
+fn what_checks_and_requests_say_of_endpoints_is_in_the_metrics() {
+    let (well, dead, folder) = (Endpoint::start("well"), address(), Folder::new("watched"));
+    let (listen, admin) = (address(), address());
+    let text = format!(
+        "[admin]\nhttp = {{ bind = '{admin}' }}\n[listener.web]\nbind = ['{listen}']\n[pool.web]\n\
+         endpoints = [{{ addr = '{}', weight = 3 }}, '{dead}']\nhealth = {{ http = {{}}, interval = '100ms' }}\n\
+         panic = {{ healthy_below = 0.9 }}\n",
+        well.addr
+    );
+    let _running = Running::start(&["run", "-c", &folder.file("evenkeel.toml", &text)]);
+    eventually("the first checks", || (get(&admin, "/readyz").ok()?.0 == 200).then_some(()));
+    assert_eq!(get(&listen, "/").expect("an answer"), (200, "well".to_string()));
+    let of = |name: &str, endpoint: &str, more: &str| {
+        format!("evenkeel_{name}{{pool=\"web\",endpoint=\"{endpoint}\"{more}}}")
+    };
+    let metrics = eventually("both were checked", || {
+        let metrics = get(&admin, "/metrics").ok()?.1;
+        let passed = of("health_checks_total", &well.addr, ",result=\"passed\"");
+        let checked = metrics.lines().any(|line| line.starts_with(&passed) && !line.ends_with(" 0"));
+        (checked && metrics.contains("evenkeel_pool_panic{pool=\"web\"} 1\n")).then_some(metrics)
+    });
+    for line in [
+        of("endpoint_state", &well.addr, ",state=\"up\"") + " 1",
+        of("endpoint_state", &dead, ",state=\"up\"") + " 0",
+        of("endpoint_state", &dead, ",state=\"down\"") + " 1",
+        of("endpoint_weight", &well.addr, ",kind=\"configured\"") + " 3.0",
+        of("endpoint_weight", &well.addr, ",kind=\"effective\"") + " 3.0",
+        of("health_checks_total", &dead, ",result=\"passed\"") + " 0",
+        of("endpoint_transitions_total", &dead, "") + " 1",
+        of("outlier_ejections_total", &dead, "") + " 0",
+    ] {
+        assert!(metrics.lines().any(|l| l == line), "no line {line} in\n{metrics}");
+    }
+    let failed = of("health_checks_total", &dead, ",result=\"failed\"") + " 0";
+    assert!(!metrics.contains(&failed), "{metrics}");
+}
+
+#[test]
 fn the_printed_configuration_checks_clean_and_runs() {
     let (endpoint, folder, listen) = (Endpoint::start("a"), Folder::new("printed"), address());
     let printed = evenkeel(&["run", &endpoint.addr, "--listen", &listen, "--balance", "rr", "--print-config"]);

@@ -3,9 +3,11 @@
 #![expect(clippy::disallowed_types, reason = "workers hear of the pools by new sets, and never take the lock")]
 
 use crate::check;
-use crate::pools::{Checked, Checkup, Pools};
+use crate::pools::{Checked, Checkup, Pools, SharedPool};
+use evenkeel_balance::control::State;
 use evenkeel_balance::rng::Rng;
 use evenkeel_balance::{EndpointId, Instant};
+use evenkeel_config::Plan;
 use std::collections::HashMap;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -57,10 +59,27 @@ impl Control {
         Ok(Thread { control, thread: Some(thread) })
     }
 
+    /// The pools of a plan and nobody who looks after them: what is known before anything has happened.
+    pub fn unattended(plan: &Plan, workers: usize) -> Control {
+        let control = Control { pools: Arc::default(), events: unbounded_channel().0, base: std::time::Instant::now() };
+        for pool in &plan.pools {
+            let mut shared = SharedPool::new(workers);
+            shared.reserve(pool);
+            shared.publish(control.now());
+            control.pools().insert(pool.name.clone(), shared);
+        }
+        control
+    }
+
     /// The pools by name. To be held shortly: all of them are looked after under this lock.
     pub fn pools(&self) -> MutexGuard<'_, Pools> {
         // What a panic left half done is at worst an old set.
         self.pools.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether an endpoint waits for the first result of its checks.
+    pub fn is_checking_first(&self) -> bool {
+        self.pools().values().any(|pool| pool.pool.states().any(|(_, state)| state == State::Unchecked))
     }
 
     /// The time, as workers count it.
@@ -157,7 +176,7 @@ impl Watching {
     fn check_what_there_is(&mut self) {
         let wanted: HashMap<_, _> = {
             let pools = self.control.pools();
-            let of = |(name, pool): (&Arc<str>, &crate::pools::SharedPool)| {
+            let of = |(name, pool): (&Arc<str>, &SharedPool)| {
                 let name = name.clone();
                 pool.checkups().map(move |(id, checkup)| ((name.clone(), id), checkup)).collect::<Vec<_>>()
             };

@@ -23,6 +23,15 @@ pub struct Endpoint {
     pub name: Arc<str>,
     /// Where it is, as configured.
     pub addr: Address,
+    /// In numbers.
+    pub counts: Counts,
+    /// Why the latest check failed, if it did.
+    failure: Option<String>,
+}
+
+/// How often what happened to an endpoint.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Counts {
     /// Checks that passed.
     pub passed: u64,
     /// Checks that failed.
@@ -33,8 +42,6 @@ pub struct Endpoint {
     pub changes: u64,
     /// How often it was ejected.
     pub ejections: u64,
-    /// Why the latest check failed, if it did.
-    failure: Option<String>,
 }
 
 impl Watched {
@@ -44,8 +51,9 @@ impl Watched {
         let mut before = std::mem::take(&mut self.endpoints);
         let endpoints = plan.endpoints.iter().map(|e| {
             let id = EndpointId::of(&e.name);
-            let seen = before.remove(&id).unwrap_or_else(|| Endpoint::new(e.name.clone(), e.addr.clone()));
-            (id, Endpoint { addr: e.addr.clone(), ..seen })
+            let seen = before.remove(&id);
+            let (counts, failure) = seen.map(|seen| (seen.counts, seen.failure)).unwrap_or_default();
+            (id, Endpoint { name: e.name.clone(), addr: e.addr.clone(), counts, failure })
         });
         self.endpoints = endpoints.collect();
     }
@@ -53,6 +61,11 @@ impl Watched {
     /// Each endpoint, in no order.
     pub fn endpoints(&self) -> impl Iterator<Item = &Endpoint> {
         self.endpoints.values()
+    }
+
+    /// One endpoint.
+    pub fn endpoint(&self, id: EndpointId) -> Option<&Endpoint> {
+        self.endpoints.get(&id)
     }
 
     /// Whether so few endpoints are healthy that health is not asked for.
@@ -64,10 +77,10 @@ impl Watched {
     pub fn on_check(&mut self, id: EndpointId, checked: &Checked) {
         let Some(endpoint) = self.endpoints.get_mut(&id) else { return };
         match &checked.result {
-            Ok(()) => endpoint.passed += 1,
-            Err(_) => endpoint.failed += 1,
+            Ok(()) => endpoint.counts.passed += 1,
+            Err(_) => endpoint.counts.failed += 1,
         }
-        endpoint.checking += checked.took;
+        endpoint.counts.checking += checked.took;
         endpoint.failure = checked.result.clone().err();
     }
 
@@ -76,7 +89,7 @@ impl Watched {
         let pool = &*self.name;
         for change in changes {
             let Some(endpoint) = self.endpoints.get_mut(&change.id) else { continue };
-            endpoint.changes += 1;
+            endpoint.counts.changes += 1;
             let (name, from, to) = (&*endpoint.name, change.from, change.to);
             match to {
                 State::Down => {
@@ -84,7 +97,7 @@ impl Watched {
                     tracing::warn!(pool, endpoint = name, why, "endpoint is down: its health check fails");
                 }
                 State::Ejected(cause) => {
-                    endpoint.ejections += 1;
+                    endpoint.counts.ejections += 1;
                     tracing::warn!(pool, endpoint = name, %cause, "endpoint is ejected");
                 }
                 _ => tracing::info!(pool, endpoint = name, %from, %to, "endpoint has changed"),
@@ -99,12 +112,5 @@ impl Watched {
                 false => tracing::warn!(pool, "panic is over: enough endpoints are healthy"),
             }
         }
-    }
-}
-
-impl Endpoint {
-    fn new(name: Arc<str>, addr: Address) -> Endpoint {
-        let (passed, failed, changes, ejections) = (0, 0, 0, 0);
-        Endpoint { name, addr, passed, failed, checking: Duration::ZERO, changes, ejections, failure: None }
     }
 }

@@ -3,8 +3,10 @@
 
 mod support;
 
-use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::mpsc::{Sender, channel};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
 use support::endpoint::ok;
 use support::log::Log;
 use support::{Client, Endpoint, Proxy, SOON, wait_until};
@@ -171,4 +173,38 @@ fn a_retry_waits_for_another_endpoint_only() {
     for client in &mut clients {
         assert_eq!(client.response().status(), 200);
     }
+}
+
+#[test]
+fn a_limit_that_follows_latency_falls_when_the_endpoint_gets_slower() {
+    let slow = Arc::new(AtomicBool::new(false));
+    let is_slow = slow.clone();
+    let endpoint = Endpoint::answering(move |_| {
+        if is_slow.load(SeqCst) {
+            // The work that it has to do.
+            std::thread::sleep(Duration::from_millis(40));
+        }
+        ok("done")
+    });
+    let limits = "limits = { concurrency = { min = 3, start = 20, max = 20, interval = '100ms' } }";
+    let proxy = Proxy::with(&[endpoint.addr], "", limits, "");
+    let limit = || proxy.server().control().pools()["web"].pool.view().set.members()[0].in_flight_max;
+    assert_eq!(limit(), 20);
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for _ in 0..20 {
+            let mut client = proxy.client();
+            let stop = &stop;
+            scope.spawn(move || {
+                while !stop.load(SeqCst) {
+                    assert_eq!(client.get("/").status(), 200);
+                }
+            });
+        }
+        wait_until("it knows how fast it can be", || proxy.ended(200) > 2000);
+        slow.store(true, SeqCst);
+        let falls = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| wait_until("it falls", || limit() <= 10)));
+        stop.store(true, SeqCst);
+        falls.expect("it falls");
+    });
 }

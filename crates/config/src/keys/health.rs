@@ -27,7 +27,7 @@ pub(super) static HEALTH: Table = Table {
             name: "port",
             kind: Kind::Int { min: 1, max: 65_535 },
             absent: Absent::Means("the port of each endpoint"),
-            help: "The port that is asked.",
+            help: "The port that is asked. Another than that of the endpoint gets no PROXY protocol header.",
             why: "",
         },
         Key {

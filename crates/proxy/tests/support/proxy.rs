@@ -104,6 +104,21 @@ impl Proxy {
         pools["web"].state_of(&endpoint.to_string()).expect("an endpoint of the pool").name()
     }
 
+    /// Waits until an endpoint of the pool "web" is this, in a word of the metrics.
+    #[track_caller]
+    pub fn becomes(&self, endpoint: impl ToString, state: &str) {
+        let endpoint = endpoint.to_string();
+        wait_until(&format!("{endpoint} is {state}"), || self.state(&endpoint) == state);
+    }
+
+    /// What so many requests, each on a connection of its own, are answered: sorted, and each once.
+    pub fn answers(&self, n: usize) -> Vec<String> {
+        let mut answers: Vec<String> = (0..n).map(|_| self.client().get("/").body_text()).collect();
+        answers.sort();
+        answers.dedup();
+        answers
+    }
+
     /// Requests that wait for a place in the pool "web".
     pub fn waiting(&self) -> u32 {
         self.server().control().pools()["web"].pool.queue().depth()

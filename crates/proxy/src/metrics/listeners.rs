@@ -1,0 +1,121 @@
+//! What do clients do? By listener and route.
+
+use super::{CLASS_LABELS, Family, Labels, Shown};
+use crate::end::Cause;
+use crate::stats::{Counter, ListenerStats, METHODS, REJECTED};
+use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::metrics::counter::ConstCounter;
+use prometheus_client::metrics::gauge::ConstGauge;
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// The route of requests that no route took.
+const NO_ROUTE: &str = "none";
+
+impl Shown<'_> {
+    /// Each listener with each of the routes that take its requests, `None` for no route: their indices and names.
+    fn routes(&self) -> impl Iterator<Item = (usize, usize, &str, &str)> {
+        let plan = self.plan;
+        plan.listeners.iter().enumerate().flat_map(move |(at, listener)| {
+            let takes =
+                |r: &evenkeel_config::plan::Route| r.listeners.is_empty() || r.listeners.contains(&listener.name);
+            let routes = plan.routes.iter().enumerate().filter(move |(_, r)| takes(r)).map(|(i, r)| (i, &*r.name));
+            routes.chain([(plan.routes.len(), NO_ROUTE)]).map(move |(i, name)| (at, i, &*listener.name, name))
+        })
+    }
+
+    pub(super) fn listeners(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let mut requests = encoder.encode_descriptor(
+            "evenkeel_http_requests",
+            "Requests by method (OTHER: none of the usual) and status (none: no response was sent)",
+            None,
+            MetricType::Counter,
+        )?;
+        for (listener, route, listener_name, route_name) in self.routes() {
+            let mut counts: BTreeMap<(&str, u16), u64> = BTreeMap::new();
+            counts.insert(("GET", if route_name == NO_ROUTE { 404 } else { 200 }), 0);
+            for worker in self.workers {
+                for (method, by_status) in METHODS.iter().zip(&worker.routes[listener][route].requests) {
+                    for (status, n) in by_status.iter() {
+                        *counts.entry((method, status)).or_default() += n;
+                    }
+                }
+            }
+            for ((method, status), n) in counts {
+                let code = if status == 0 { "none".to_string() } else { status.to_string() };
+                let labels: Labels<'_> =
+                    vec![("listener", listener_name), ("route", route_name), ("method", method), ("code", &code)];
+                ConstCounter::new(n).encode(requests.encode_family(&labels)?)?;
+            }
+        }
+
+        let mut durations = encoder.encode_descriptor(
+            "evenkeel_http_request_duration_seconds",
+            "From the head of a request to the last byte of its response; code_class \"none\" if there was no response",
+            None,
+            MetricType::Histogram,
+        )?;
+        for (listener, route, listener_name, route_name) in self.routes() {
+            for (class, label) in CLASS_LABELS.iter().enumerate() {
+                let labels: Labels<'_> =
+                    vec![("listener", listener_name), ("route", route_name), ("code_class", label)];
+                self.histogram(&mut durations, &labels, |w| &w.routes[listener][route].duration[class])?;
+            }
+        }
+
+        let counters: [Family<ListenerStats, Counter>; 6] = [
+            ("evenkeel_http_malformed_requests", "Requests refused since they break the rules of HTTP", |l| {
+                &l.malformed
+            }),
+            ("evenkeel_http_rate_limited_requests", "Requests answered 429 at limits.requests_per_address", |l| {
+                &l.rate_limited
+            }),
+            (
+                "evenkeel_http_forwarded_malformed",
+                "Values of X-Forwarded-* and Forwarded from trusted proxies that made no sense",
+                |l| &l.forwarded_malformed,
+            ),
+            ("evenkeel_http_received_bytes", "Bytes of requests, heads included", |l| &l.bytes_in),
+            ("evenkeel_http_sent_bytes", "Bytes of responses, heads included", |l| &l.bytes_out),
+            ("evenkeel_connections", "Client connections accepted", |l| &l.accepted),
+        ];
+        for (name, help, counter) in counters {
+            let mut family = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
+            for (i, listener) in self.plan.listeners.iter().enumerate() {
+                let n = self.sum(|w| counter(&w.listeners[i]));
+                ConstCounter::new(n).encode(family.encode_family(&[("listener", &*listener.name)])?)?;
+            }
+        }
+        let help = "Requests by who ended them; \"normal\" if nobody did";
+        self.by_listener(encoder, ("evenkeel_http_ends", help), ("cause", &Cause::LABELS), |l| &l.ends)?;
+        let help = "Client connections closed at once: at a limit, or without the PROXY protocol header that was due";
+        self.by_listener(encoder, ("evenkeel_connections_rejected", help), ("reason", &REJECTED), |l| &l.rejected)?;
+        let help = "Client connections open now";
+        let mut active = encoder.encode_descriptor("evenkeel_connections_active", help, None, MetricType::Gauge)?;
+        for (i, listener) in self.plan.listeners.iter().enumerate() {
+            let n = self.sum(|w| &w.listeners[i].active);
+            ConstGauge::new(n).encode(active.encode_family(&[("listener", &*listener.name)])?)?;
+        }
+        Ok(())
+    }
+
+    /// One counter for each listener and each value of a label.
+    fn by_listener(
+        &self,
+        encoder: &mut DescriptorEncoder<'_>,
+        (name, help): (&str, &str),
+        (label, values): (&'static str, &[&'static str]),
+        counters: fn(&ListenerStats) -> &[Counter],
+    ) -> fmt::Result {
+        let mut family = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
+        for (i, listener) in self.plan.listeners.iter().enumerate() {
+            for (at, value) in values.iter().enumerate() {
+                let n = self.sum(|w| &counters(&w.listeners[i])[at]);
+                let labels = [("listener", &*listener.name), (label, value)];
+                ConstCounter::new(n).encode(family.encode_family(&labels)?)?;
+            }
+        }
+        Ok(())
+    }
+}

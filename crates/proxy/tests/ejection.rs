@@ -1,0 +1,134 @@
+//! Who gets requests when requests fail at an endpoint? Ejection, and the way back.
+#![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "a test is no worker: it may lock and wait")]
+
+mod support;
+
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::mpsc::{Sender, channel};
+use std::sync::{Arc, Mutex};
+use support::endpoint::{ok, refusing, status};
+use support::{Client, Endpoint, Proxy, SOON, wait_until};
+
+/// An endpoint that answers whatever it is told to, and counts.
+fn told() -> (Endpoint, Arc<Mutex<&'static str>>) {
+    let what = Arc::new(Mutex::new("200 OK"));
+    let says = what.clone();
+    let endpoint = Endpoint::start(move |conn| {
+        while conn.request().is_some() {
+            match *says.lock().expect("no panic") {
+                "reset" => return conn.reset_at_end(),
+                line => conn.send(status(line, "told")),
+            }
+        }
+    });
+    (endpoint, what)
+}
+
+fn proxy(endpoints: &[SocketAddr], more: &str) -> Proxy {
+    Proxy::with(endpoints, "", &format!("retry = {{ attempts = 0 }}\n{more}"), "")
+}
+
+/// Sends until it is ejected, then checks that nothing more comes to it.
+fn until_ejected(proxy: &Proxy, endpoint: SocketAddr) {
+    wait_until("it is ejected", || {
+        proxy.client().send("GET / HTTP/1.1\r\nHost: a\r\n\r\n").response();
+        proxy.state(endpoint) == "ejected"
+    });
+}
+
+/// Has sent a request.
+fn asking(proxy: &Proxy) -> Client {
+    let mut client = proxy.client();
+    client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+    client
+}
+
+#[test]
+fn an_endpoint_that_fails_requests_is_ejected() {
+    for (answer, rule) in [
+        ("reset", "consecutive_gateway = 2, consecutive_5xx = 0"),
+        ("503 No", "consecutive_gateway = 2, consecutive_5xx = 0"),
+        ("500 No", "consecutive_5xx = 2"),
+    ] {
+        let ((bad, what), good) = (told(), Endpoint::saying("good"));
+        *what.lock().expect("no panic") = answer;
+        let proxy = proxy(&[bad.addr, good.addr], &format!("outlier = {{ {rule}, eject = '1h', eject_max = '1h' }}"));
+        until_ejected(&proxy, bad.addr);
+        assert_eq!(bad.seen().len(), 2, "{answer}");
+        assert_eq!(proxy.answers(6), ["good"]);
+        assert_eq!(bad.seen().len(), 2);
+    }
+    let (dead, good) = (refusing(), Endpoint::saying("good"));
+    let proxy = proxy(&[dead, good.addr], "outlier = { consecutive_connect = 2, eject = '1h', eject_max = '1h' }");
+    until_ejected(&proxy, dead);
+    assert_eq!(proxy.answers(6), ["good"]);
+    assert_eq!(proxy.endpoint(0, |e| e.connects.get()), 2);
+}
+
+#[test]
+fn an_ejected_endpoint_is_back_after_one_request_that_goes_well() {
+    let ((bad, what), good) = (told(), Endpoint::saying("good"));
+    *what.lock().expect("no panic") = "500 No";
+    let proxy = proxy(&[bad.addr, good.addr], "outlier = { consecutive_5xx = 1, eject = '300ms' }");
+    until_ejected(&proxy, bad.addr);
+    proxy.becomes(bad.addr, "probation");
+    until_ejected(&proxy, bad.addr);
+    assert_eq!(bad.seen().len(), 2, "a single request was enough to see");
+    *what.lock().expect("no panic") = "200 OK";
+    proxy.becomes(bad.addr, "probation");
+    wait_until("it is back", || {
+        proxy.client().get("/");
+        proxy.state(bad.addr) == "up"
+    });
+    assert_eq!(proxy.answers(4), ["good", "told"]);
+}
+
+#[test]
+fn in_probation_there_is_one_request_at_a_time() {
+    let (go_on, may_go_on): (Sender<()>, _) = channel();
+    let (may_go_on, failed) = (Mutex::new(may_go_on), AtomicBool::new(false));
+    let bad = Endpoint::start(move |conn| {
+        while conn.request().is_some() {
+            if !failed.swap(true, SeqCst) {
+                conn.send(status("500 No", "first"));
+                continue;
+            }
+            may_go_on.lock().expect("no panic").recv_timeout(SOON).expect("the test goes on");
+            conn.send(ok("told"));
+        }
+    });
+    let good = Endpoint::saying("good");
+    let proxy = proxy(&[bad.addr, good.addr], "outlier = { consecutive_5xx = 1, eject = '100ms' }");
+    until_ejected(&proxy, bad.addr);
+    proxy.becomes(bad.addr, "probation");
+    // While its one request runs, all others go elsewhere.
+    let mut clients = [asking(&proxy), asking(&proxy)];
+    wait_until("one is there", || bad.seen().len() == 2);
+    assert_eq!(proxy.answers(6), ["good"]);
+    assert_eq!((bad.seen().len(), proxy.state(bad.addr)), (2, "probation"));
+    go_on.send(()).expect("it waits");
+    proxy.becomes(bad.addr, "up");
+    let mut said: Vec<String> = clients.iter_mut().map(|client| client.response().body_text()).collect();
+    said.sort();
+    assert_eq!(said, ["good", "told"]);
+    // It may be asked again on its way out.
+    (0..10).for_each(|_| go_on.send(()).expect("it waits"));
+}
+
+#[test]
+fn no_more_are_ejected_than_the_pool_can_spare() {
+    let bad: Vec<Endpoint> = (0..4).map(|_| Endpoint::answering(|_| status("500 No", "bad"))).collect();
+    let addrs: Vec<SocketAddr> = bad.iter().map(|e| e.addr).collect();
+    let outlier = "outlier = { consecutive_5xx = 2, eject = '1h', eject_max = '1h', eject_at_most = 0.5 }";
+    let proxy = proxy(&addrs, &format!("{outlier}\npanic = {{ healthy_below = 0 }}"));
+    let ejected = || addrs.iter().filter(|addr| proxy.state(addr) == "ejected").count();
+    wait_until("two are out", || {
+        assert_eq!(proxy.client().get("/").status(), 500);
+        ejected() == 2
+    });
+    let before: usize = bad.iter().map(|e| e.seen().len()).sum();
+    (0..20).for_each(|_| assert_eq!(proxy.client().get("/").status(), 500));
+    let seen: usize = bad.iter().map(|e| e.seen().len()).sum();
+    assert_eq!((ejected(), seen), (2, before + 20));
+}
