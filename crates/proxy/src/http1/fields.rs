@@ -28,27 +28,43 @@ pub enum Kind {
     Lookalike,
 }
 
-/// Classifies a field by its name.
+/// Classifies a field by its name, which is a token. Its length and its first letter leave one name that it could be.
 #[inline]
 pub fn kind(name: &str) -> Kind {
-    let is = |other: &str| name.eq_ignore_ascii_case(other);
-    match name.len() {
-        2 if is("te") => Kind::HopByHop,
-        4 if is("host") => Kind::Host,
-        6 if is("expect") => Kind::Expect,
-        7 if is("upgrade") => Kind::Upgrade,
-        9 if is("forwarded") => Kind::Forwarded,
-        10 if is("connection") => Kind::Connection,
-        10 if is("keep-alive") => Kind::HopByHop,
-        14 if is("content-length") => Kind::ContentLength,
-        15 if is("x-forwarded-for") => Kind::Forwarded,
-        16 if is("proxy-connection") => Kind::HopByHop,
-        16 if is("x-forwarded-host") => Kind::Forwarded,
-        17 if is("transfer-encoding") => Kind::TransferEncoding,
-        17 if is("x-forwarded-proto") => Kind::Forwarded,
-        10..=17 if name.as_bytes().contains(&b'_') && kind(&name.replace('_', "-")) != Kind::Other => Kind::Lookalike,
+    match (name.len(), name.as_bytes().first().map_or(0, |b| b | LOWER)) {
+        (2, b't') => named(name, b"te", Kind::HopByHop),
+        (4, b'h') => named(name, b"host", Kind::Host),
+        (6, b'e') => named(name, b"expect", Kind::Expect),
+        (7, b'u') => named(name, b"upgrade", Kind::Upgrade),
+        (9, b'f') => named(name, b"forwarded", Kind::Forwarded),
+        (10, b'c') => named(name, b"connection", Kind::Connection),
+        (10, b'k') => named(name, b"keep-alive", Kind::HopByHop),
+        (14, b'c') => named(name, b"content-length", Kind::ContentLength),
+        (15, b'x') => named(name, b"x-forwarded-for", Kind::Forwarded),
+        (16, b'p') => named(name, b"proxy-connection", Kind::HopByHop),
+        (16, b'x') => named(name, b"x-forwarded-host", Kind::Forwarded),
+        (17, b't') => named(name, b"transfer-encoding", Kind::TransferEncoding),
+        (17, b'x') => named(name, b"x-forwarded-proto", Kind::Forwarded),
         _ => Kind::Other,
     }
+}
+
+/// The bit that makes a letter lower case. It leaves a hyphen as it is, and no other byte of a token becomes one of these.
+const LOWER: u8 = 0x20;
+
+/// `kind` for a field with this name. Compares all of it before it decides, so that it does so in a few steps.
+#[inline]
+fn named<const N: usize>(name: &str, this: &[u8; N], kind: Kind) -> Kind {
+    let differ = name.bytes().zip(this).fold(0, |differ, (a, b)| differ | ((a | LOWER) ^ b));
+    match differ {
+        0 => kind,
+        _ if is_lookalike(name, this) => Kind::Lookalike,
+        _ => Kind::Other,
+    }
+}
+
+fn is_lookalike(name: &str, this: &[u8]) -> bool {
+    name.bytes().zip(this).all(|(a, b)| a | LOWER == *b || (a, *b) == (b'_', b'-'))
 }
 
 /// Which of a head's fields do not go on.
@@ -98,6 +114,11 @@ impl Options {
     /// Reads one `Connection` value.
     #[inline]
     pub fn read(&mut self, value: &[u8]) {
+        // What nearly all senders say that say anything.
+        if value == b"keep-alive" {
+            self.keep_alive = true;
+            return;
+        }
         for token in list(value) {
             if token.eq_ignore_ascii_case(b"close") {
                 self.close = true;
@@ -276,6 +297,28 @@ pub fn copy_kept(head: &[u8], fields: &[Header<'_>], dropped: &Dropped, out: &mu
 mod tests {
     use super::*;
     use crate::http1::Version;
+
+    #[test]
+    fn a_name_counts_in_any_case_one_with_underscores_as_a_lookalike_and_none_that_differs() {
+        let names = "te host expect upgrade forwarded connection keep-alive content-length x-forwarded-for \
+                     proxy-connection x-forwarded-host transfer-encoding x-forwarded-proto";
+        for name in names.split_whitespace() {
+            assert_ne!(kind(name), Kind::Other, "{name}");
+            assert_eq!(kind(&name.to_ascii_uppercase()), kind(name), "{name}");
+            let lookalike = if name.contains('-') { Kind::Lookalike } else { kind(name) };
+            assert_eq!(kind(&name.to_ascii_uppercase().replace('-', "_")), lookalike, "{name}");
+            assert_eq!(kind(&name.replacen('-', "_", 1)), lookalike, "{name}");
+            // Each bit of each byte counts, but for the one that makes a letter lower case.
+            for (at, bit) in (0..name.len()).flat_map(|at| (0..7).map(move |bit| (at, 1 << bit))) {
+                let mut other = name.as_bytes().to_vec();
+                other[at] ^= bit;
+                let other = String::from_utf8(other).expect("seven bits");
+                let same = bit == LOWER && name.as_bytes()[at] != b'-';
+                assert!(same == (kind(&other) == kind(name)) || other.contains('\r'), "{other:?}");
+            }
+        }
+        assert_eq!([kind(""), kind("-"), kind("x_requested_with"), kind("host_")], [Kind::Other; 4]);
+    }
 
     #[test]
     fn every_length_that_two_readers_could_take_differently_is_refused() {
