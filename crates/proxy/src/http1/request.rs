@@ -331,8 +331,8 @@ const fn table(others: &[u8]) -> [bool; 256] {
 pub fn valid_host(value: &[u8]) -> Option<&str> {
     let (fits, port) = match value.strip_prefix(b"[") {
         None => {
-            let end = memchr::memchr(b':', value).unwrap_or(value.len());
-            (made_of(&value[..end], &IN_NAME), &value[end..])
+            let end = value.iter().position(|&b| !IN_NAME[usize::from(b)]).unwrap_or(value.len());
+            (end > 0, &value[end..])
         }
         Some(rest) => {
             let end = memchr::memchr(b']', rest)?;
