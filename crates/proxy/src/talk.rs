@@ -57,6 +57,7 @@ pub struct Talk<'t, 'c> {
 }
 
 /// How an endpoint's answer leaves both connections.
+#[derive(Clone, Copy)]
 pub struct Answered {
     /// The endpoint's can carry another request.
     pub reusable: bool,
@@ -243,9 +244,9 @@ impl Talk<'_, '_> {
                     },
                 }
             };
-            let ready = self.respond(&mut buf, head_len)?;
+            let mut ready = self.respond(&mut buf, head_len)?;
             if !ready.interim {
-                return self.relay(ticket, buf, ready).await;
+                return self.relay(ticket, buf, &mut ready).await;
             }
             interim += 1;
             if interim > INTERIM_MAX {
@@ -317,8 +318,8 @@ impl Talk<'_, '_> {
     }
 
     /// Sends the final response.
-    async fn relay(&self, ticket: &mut InFlight<'_>, mut buf: Buf, ready: Ready) -> Result<Ended, Fault> {
-        let Ready { mut body, mut answered, switch, keep, send, .. } = ready;
+    async fn relay(&self, ticket: &mut InFlight<'_>, mut buf: Buf, ready: &mut Ready) -> Result<Ended, Fault> {
+        let &mut Ready { ref mut body, ref mut answered, switch, keep, send, .. } = ready;
         let now = self.client.worker.clock.now();
         ticket.answered(now);
         self.record.ttfb_ns.set(Some(now.since(self.record.began)));
@@ -330,7 +331,7 @@ impl Talk<'_, '_> {
         answered.reusable &= send == buf.len();
         buf.truncate(send);
         // Where only the close tells the client of the end, a cut must not look like one.
-        let by_close = (keep == Keep::Content || body == Body::UntilClose) && !body.is_done();
+        let by_close = (keep == Keep::Content || *body == Body::UntilClose) && !body.is_done();
         if by_close {
             self.client.stream.reset_on_close(true);
         }
@@ -344,7 +345,7 @@ impl Talk<'_, '_> {
                 break;
             }
             self.allow(Some(self.timeouts.idle));
-            if let Body::Length(left) = &mut body
+            if let Body::Length(left) = body
                 && *left >= SPLICE_MIN
                 && let Some(pipe) = Pipe::take()
             {
@@ -366,14 +367,14 @@ impl Talk<'_, '_> {
             if buf.is_empty() {
                 return Err(Fault::CutShort);
             }
-            let Taken { kept, .. } = take_body(&mut buf, 0, &mut body, keep).map_err(Fault::Response)?;
+            let Taken { kept, .. } = take_body(&mut buf, 0, body, keep).map_err(Fault::Response)?;
             answered.reusable &= kept == buf.len();
             buf.truncate(kept);
         }
         if by_close {
             self.client.stream.reset_on_close(false);
         }
-        Ok(Ended::Answered(answered))
+        Ok(Ended::Answered(*answered))
     }
 
     /// After a switch of protocols: bytes both ways, each way until its sender closes. `early` is what the client sent
