@@ -9,7 +9,7 @@ use crate::fault::Fault;
 use crate::http1::chunked::{Keep, Taken};
 use crate::http1::request::Room;
 use crate::http1::response::{Asked, Towards};
-use crate::http1::{self, Body, FIELDS_MAX, Limits, Reject, Response, Version};
+use crate::http1::{Body, FIELDS_MAX, Limits, Reject, Response, Version};
 use crate::outgoing::Outgoing;
 use crate::pace::Pace;
 use crate::pick::InFlight;
@@ -235,16 +235,15 @@ impl Talk<'_, '_> {
             return Err(Fault::NoResponse);
         }
         loop {
-            let head_len = loop {
-                match http1::head_len(buf.filled(), &RESPONSE_LIMITS).map_err(Fault::Response)? {
-                    Some(len) => break len,
+            let mut ready = loop {
+                match self.respond(&mut buf)? {
+                    Some(ready) => break ready,
                     None => match self.upstream.read(&mut buf).await {
                         Ok(n) if n > 0 => {}
                         _ => return Err(Fault::CutShort),
                     },
                 }
             };
-            let mut ready = self.respond(&mut buf, head_len)?;
             if !ready.interim {
                 return self.relay(ticket, buf, &mut ready).await;
             }
@@ -259,12 +258,13 @@ impl Talk<'_, '_> {
         }
     }
 
-    /// Reads a response's head and puts the one for the client in its place.
-    fn respond(&self, buf: &mut Buf, head_len: usize) -> Result<Ready, Fault> {
+    /// Reads a response's head and puts the one for the client in its place; `None` while not all of it is there.
+    fn respond(&self, buf: &mut Buf) -> Result<Option<Ready>, Fault> {
         let worker = self.client.worker;
         let mut room: Room<'_> = [MaybeUninit::uninit(); FIELDS_MAX];
-        let response = Response::parse(&buf.filled()[..head_len], &mut room, self.asked, &RESPONSE_LIMITS)
-            .map_err(Fault::Response)?;
+        let read = Response::read(buf.filled(), &mut room, self.asked, &RESPONSE_LIMITS);
+        let Some(response) = read.map_err(Fault::Response)? else { return Ok(None) };
+        let head_len = response.head_len();
         let until_close = response.body == Body::UntilClose;
         let strip = self.towards.version == Version::V10 && matches!(response.body, Body::Chunked(_));
         let keep = if strip { Keep::Content } else { Keep::Framed };
@@ -285,7 +285,7 @@ impl Talk<'_, '_> {
         let mut new_len = head_len;
         if interim && self.towards.version == Version::V10 {
             buf.consume(head_len);
-            return Ok(Ready { body, answered, interim, switch, keep, send: 0 });
+            return Ok(Some(Ready { body, answered, interim, switch, keep, send: 0 }));
         }
         if !response.is_as_sent(towards) || self.cookie.is_some() && !interim {
             let mut head = worker.scratch();
@@ -301,7 +301,7 @@ impl Talk<'_, '_> {
         if !interim && !switch {
             send += take_body(buf, new_len, &mut body, keep).map_err(Fault::Response)?.kept;
         }
-        Ok(Ready { body, answered, interim, switch, keep, send })
+        Ok(Some(Ready { body, answered, interim, switch, keep, send }))
     }
 
     /// Whether a response with this status is thrown away for another try.
