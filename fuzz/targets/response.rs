@@ -28,7 +28,7 @@ fuzz_target!(|bytes: &[u8]| {
         }
         let Ok(Some(len)) = head_len(bytes, &LIMITS) else { return };
         let mut room: Room<'_> = [MaybeUninit::uninit(); FIELDS_MAX];
-        if let Ok(response) = Response::parse(&bytes[..len], &mut room, asked, &LIMITS) {
+        if let Ok(Some(response)) = Response::read(bytes, &mut room, asked, &LIMITS) {
             check(&response, asked, &bytes[..len]);
         }
     }
@@ -98,7 +98,7 @@ fn check_back(response: &Response<'_, '_>, asked: Asked, head: &Head, towards: T
 
     let mut room: Room<'_> = [MaybeUninit::uninit(); FIELDS_MAX];
     assert_eq!(head_len(&written, &AFTER), Ok(Some(written.len())));
-    let again = Response::parse(&written, &mut room, asked, &AFTER).expect("what goes back is good");
+    let again = Response::read(&written, &mut room, asked, &AFTER).expect("what goes back is good").expect("it is whole");
     assert_eq!((again.status, again.is_interim()), (response.status, response.is_interim()));
     let stripped = towards.version == Version::V10 && matches!(response.body, Body::Chunked(_));
     assert_eq!(again.body, if stripped { Body::UntilClose } else { response.body.clone() });

@@ -3,6 +3,7 @@
 use crate::attempts::{Opened, Reply};
 use crate::buffer::Buf;
 use crate::client::Client;
+use crate::deadline::Elapsed;
 use crate::end::{Cause, Phase};
 use crate::fault::Fault;
 use crate::hedge;
@@ -67,11 +68,11 @@ pub async fn run<'r>(
         client.timer.set(connect_by);
         let idle = idle.take();
         let reached = client.timer.limit(pin!(reach(client, record, pool, &ticket.endpoint, idle, out.unsent()))).await;
-        let (stream, n) = match reached {
-            Ok(Ok(reached)) => reached,
+        let (stream, n) = match reached.map_err(|Elapsed| None).and_then(|reached| reached.map_err(Some)) {
+            Ok(reached) => reached,
             // It had closed the idle connection, and took nothing: a new one will do.
-            Ok(Err(_)) if reused => continue,
-            result => return Err(unreachable(pool, ticket, result.ok().and_then(Result::err))),
+            Err(Some(_)) if reused => continue,
+            Err(error) => return Err(unreachable(pool, ticket, error)),
         };
         out.advance(n);
         record.phase.set(Phase::Head);

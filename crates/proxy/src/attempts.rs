@@ -138,9 +138,8 @@ async fn place<'r>(
     {
         return Ok(ticket);
     }
-    let tried = tries.tried.borrow().clone();
     let request = |tried: &[Slot]| InFlight::start(clock, pool, opened.key, tried);
-    let picked = match request(&tried) {
+    let picked = match request(&tries.tried.borrow()) {
         // After a pause one that failed may be well again, and is better than none.
         Err(NoPick::AllTried) if tries.same_will_do() => request(&[]),
         picked => picked,
@@ -148,6 +147,7 @@ async fn place<'r>(
     match picked {
         Err(why) if why.may_wait() => {
             record.phase.set(Phase::Queue);
+            let tried = tries.tried.borrow().clone();
             let request = Request { key: opened.key, tried: &tried };
             let began = clock.now();
             let got = pick::wait(client, pool, &request, why, opened.deadline).await;

@@ -3,7 +3,7 @@
 
 use crate::http1::chunked::Keep;
 use crate::http1::response::Asked;
-use crate::http1::{self, Body, FIELDS_MAX, Limits, Reject, Response};
+use crate::http1::{Body, FIELDS_MAX, Limits, Reject, Response};
 use crate::pools::Checkup;
 use crate::proxy_protocol;
 use crate::talk::INTERIM_MAX;
@@ -107,24 +107,27 @@ impl Answer {
 
     /// Status and framing of the final response.
     async fn head(&mut self, asked: Asked) -> Result<(u16, Body), Failure> {
-        for _ in 0..=INTERIM_MAX {
-            let len = loop {
-                match http1::head_len(&self.bytes, &LIMITS).map_err(Failure::Malformed)? {
-                    Some(len) => break len,
-                    None if self.read().await? == 0 => return Err(Failure::Closed),
-                    None => {}
-                }
-            };
-            let mut room = [MaybeUninit::uninit(); FIELDS_MAX];
-            let response =
-                Response::parse(&self.bytes[..len], &mut room, asked, &LIMITS).map_err(Failure::Malformed)?;
-            let (interim, status, body) = (response.is_interim(), response.status, response.body.clone());
-            self.bytes.drain(..len);
-            if !interim {
-                return Ok((status, body));
+        let mut interim = 0;
+        loop {
+            match self.next_head(asked)? {
+                Some((true, ..)) if interim == INTERIM_MAX => return Err(Failure::Malformed(Reject::Malformed)),
+                Some((true, ..)) => interim += 1,
+                Some((false, status, body)) => return Ok((status, body)),
+                None if self.read().await? == 0 => return Err(Failure::Closed),
+                None => {}
             }
         }
-        Err(Failure::Malformed(Reject::Malformed))
+    }
+
+    /// Takes a head, if all of it came: whether it is interim, its status, its framing.
+    fn next_head(&mut self, asked: Asked) -> Result<Option<(bool, u16, Body)>, Failure> {
+        let mut room = [MaybeUninit::uninit(); FIELDS_MAX];
+        let read = Response::read(&self.bytes, &mut room, asked, &LIMITS).map_err(Failure::Malformed)?;
+        let Some(response) = read else { return Ok(None) };
+        let head = (response.is_interim(), response.status, response.body.clone());
+        let len = response.head_len();
+        self.bytes.drain(..len);
+        Ok(Some(head))
     }
 
     /// Whether the body has `text` in its first [`BODY_MAX`] bytes.

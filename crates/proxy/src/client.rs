@@ -123,18 +123,17 @@ impl<'w> Client<'w> {
         self.worker.command.get() != Command::Run || self.listener.gone.get()
     }
 
-    /// Waits for the next request's head. `held` is what came with the request before.
-    pub async fn next_head(&self, held: Option<Buf>, first: bool) -> Next {
-        let (limits, timeouts) = self.listener.limits();
-        let limits = &limits;
+    /// Waits for the next request's head. Takes `held`, which came with the request before.
+    pub async fn next_head(&self, held: &mut Option<Buf>, first: bool) -> Next {
         let mut partial: Vec<u8> = Vec::new();
-        if let Some(held) = held {
-            match http1::head_len(held.filled(), limits) {
+        if let Some(held) = held.take() {
+            match self.head_len(&held) {
                 Ok(Some(len)) => return Next::Head(held, len),
                 Ok(None) => partial = held.filled().to_vec(),
                 Err(reject) => return Next::Refused(reject),
             }
         }
+        let timeouts = self.listener.limits().1;
         let wait = if first || !partial.is_empty() { timeouts.client_header } else { timeouts.client_idle };
         self.timer.set(self.timer.tick_after(wait));
         loop {
@@ -148,18 +147,23 @@ impl<'w> Client<'w> {
             if n == 0 {
                 return Next::End;
             }
-            match http1::head_len(buf.filled(), limits) {
+            match self.head_len(&buf) {
                 Ok(Some(len)) => return Next::Head(buf, len),
                 Ok(None) => {}
                 Err(reject) => return Next::Refused(reject),
             }
             if partial.is_empty() && !first {
-                self.timer.set(self.timer.tick_after(timeouts.client_header));
+                self.timer.set(self.timer.tick_after(self.listener.limits().1.client_header));
             }
             // A connection that waits keeps just its bytes, not the buffer.
             partial.clear();
             partial.extend_from_slice(buf.filled());
         }
+    }
+
+    #[inline]
+    fn head_len(&self, buf: &Buf) -> Result<Option<usize>, Reject> {
+        http1::head_len(buf.filled(), &self.listener.limits().0)
     }
 
     /// Reads more behind the bytes that came before. `None` when there is no point in waiting.

@@ -21,50 +21,57 @@ use std::task::Poll;
 /// Serves a client from its accept to its end; at the latest until the time of its listener is over.
 pub async fn serve(worker: Rc<Worker>, listener: Rc<Listener>, fd: OwnedFd, peer: SocketAddr) {
     let mut open = Open::new(&worker, &listener);
-    let mut served = pin!(requests(&worker, &listener, fd, peer, &mut open.place));
+    let mut client = Client::new(&worker, &listener, fd, peer);
+    let mut served = pin!(requests(&mut client, &mut open.place));
     poll_fn(|cx| if listener.cut.get() { Poll::Ready(()) } else { served.as_mut().poll(cx) }).await;
 }
 
-async fn requests(worker: &Worker, listener: &Listener, fd: OwnedFd, peer: SocketAddr, place: &mut Option<Place>) {
-    let mut client = Client::new(worker, listener, fd, peer);
+async fn requests(client: &mut Client<'_>, place: &mut Option<Place>) {
+    let listener = client.listener;
     let mut held = None;
     if listener.rules().edge.is_announcing(client.ip) {
         // Boxed: it is over before the first request.
         match Box::pin(client.announced()).await {
             Ok(rest) => held = rest,
-            Err(Unannounced) => return reject(&client, Rejected::ProxyProtocol),
+            Err(Unannounced) => return reject(client, Rejected::ProxyProtocol),
         }
     }
     match listener.rules().edge.open(client.ip) {
         Ok(opened) => *place = opened,
-        Err(TooMany) => return reject(&client, Rejected::PerAddress),
+        Err(TooMany) => return reject(client, Rejected::PerAddress),
     }
     let mut served = 0u64;
     loop {
-        let next = client.next_head(held.take(), served == 0).await;
-        let rules = listener.rules();
-        let (buf, head_len) = match next {
-            Next::Head(buf, head_len) => (buf, head_len),
-            Next::End => return,
-            Next::Late => {
-                refuse(&client, &Record::new(&client, &rules), Cause::ClientSlow, 408, &"no whole request in time")
-                    .await;
-                return client.linger().await;
-            }
-            Next::Refused(reject) => {
-                refuse_malformed(&client, &Record::new(&client, &rules), reject).await;
-                return client.linger().await;
-            }
-        };
+        let next = client.next_head(&mut held, served == 0).await;
         served += 1;
-        let last = served >= rules.requests_max;
         // Boxed: while a connection is idle, which most are most of the time, it needs none of this memory.
-        match Box::pin(exchange::run(&client, &rules, buf, head_len, last)).await {
+        let after = match next {
+            Next::Head(buf, head_len) => {
+                let rules = listener.rules();
+                let last = served >= rules.requests_max;
+                Box::pin(exchange::run(client, &rules, buf, head_len, last)).await
+            }
+            Next::End => return,
+            Next::Late => Box::pin(give_up(client, None)).await,
+            Next::Refused(reject) => Box::pin(give_up(client, Some(reject))).await,
+        };
+        match after {
             After::Next(rest) => held = rest,
             After::Close => return,
             After::Linger => return client.linger().await,
         }
     }
+}
+
+/// Answers a client that sent no whole head in time, or something else.
+async fn give_up(client: &Client<'_>, malformed: Option<Reject>) -> After {
+    let rules = client.listener.rules();
+    let record = Record::new(client, &rules);
+    match malformed {
+        Some(reject) => refuse_malformed(client, &record, reject).await,
+        None => refuse(client, &record, Cause::ClientSlow, 408, &"no whole request in time").await,
+    }
+    After::Linger
 }
 
 /// Closes without a word: whoever comes with too much is not worth more work.

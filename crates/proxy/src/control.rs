@@ -4,8 +4,8 @@
 
 use crate::check;
 use crate::pools::{Checked, Checkup, Pools, SharedPool};
-use evenkeel_balance::control::State;
 use evenkeel_balance::rng::Rng;
+use evenkeel_balance::state::State;
 use evenkeel_balance::{EndpointId, Instant};
 use evenkeel_config::Plan;
 use std::collections::HashMap;

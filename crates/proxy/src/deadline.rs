@@ -121,9 +121,9 @@ impl Timer {
     /// The tick that is `after` from now.
     #[inline]
     pub fn tick_after(&self, after: Duration) -> u64 {
-        let ticks = after.as_nanos().div_ceil(TICK.as_nanos());
+        let after_ns = u64::try_from(after.as_nanos()).unwrap_or(u64::MAX);
         // One more: the current tick is partly over, and a deadline must not pass early.
-        self.wheel.tick.get().saturating_add(u64::try_from(ticks).unwrap_or(NEVER / 2)).saturating_add(1)
+        self.wheel.tick.get() + after_ns.div_ceil(TICK.as_nanos() as u64) + 1
     }
 
     /// Nanoseconds from now to a tick; `None` for one that never comes.

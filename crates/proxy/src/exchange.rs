@@ -37,15 +37,9 @@ pub enum After {
 pub async fn run(client: &Client<'_>, rules: &Rules, mut buf: Buf, head_len: usize, last: bool) -> After {
     let mut record = Record::new(client, rules);
     let mut opened = match open(client, &mut record, &mut buf, head_len, last) {
-        Ok(Ok(opened)) => opened,
-        Ok(Err(Refused { reply, keep_alive, head_only })) => {
-            record.blame(Cause::Proxy);
-            return answer(client, &record, &reply, keep_alive, head_only, (!buf.is_empty()).then_some(buf)).await;
-        }
-        Err(reject) => {
-            connection::refuse_malformed(client, &record, reject).await;
-            return After::Linger;
-        }
+        Ok(opened) => opened,
+        // Boxed, as most requests need no room for this.
+        Err(refused) => return Box::pin(refuse(client, &record, refused, buf)).await,
     };
     let mut out = Outgoing::new(client.worker, buf, opened.send);
     match attempts::send(client, &mut record, &mut opened, &mut out).await {
@@ -61,17 +55,38 @@ pub async fn run(client: &Client<'_>, rules: &Rules, mut buf: Buf, head_len: usi
         }
         Err(Some(reply)) => {
             let keep_alive = opened.towards.keep_alive && opened.body.is_done();
-            answer(client, &record, &reply, keep_alive, opened.asked.head, out.into_rest()).await
+            Box::pin(answer(client, &record, &reply, keep_alive, opened.asked.head, out.into_rest())).await
         }
         Err(None) => After::Close,
     }
 }
 
-/// A request that goes no further, though there is nothing wrong with its bytes.
-struct Refused {
-    reply: Reply,
-    keep_alive: bool,
-    head_only: bool,
+/// A request that goes no further.
+enum Refused {
+    /// For its bytes.
+    Malformed(Reject),
+    /// Though there is nothing wrong with them.
+    Answered { reply: Reply, keep_alive: bool, head_only: bool },
+}
+
+impl From<Reject> for Refused {
+    fn from(reject: Reject) -> Refused {
+        Refused::Malformed(reject)
+    }
+}
+
+/// Tells the client that its request goes no further. `buf`: what came behind it.
+async fn refuse(client: &Client<'_>, record: &Record<'_>, refused: Refused, buf: Buf) -> After {
+    match refused {
+        Refused::Malformed(reject) => {
+            connection::refuse_malformed(client, record, reject).await;
+            After::Linger
+        }
+        Refused::Answered { reply, keep_alive, head_only } => {
+            record.blame(Cause::Proxy);
+            answer(client, record, &reply, keep_alive, head_only, (!buf.is_empty()).then_some(buf)).await
+        }
+    }
 }
 
 /// Reads and routes: everything that needs the head's bytes, in one go, so that nothing of it is kept. If the request is
@@ -82,7 +97,7 @@ fn open<'r>(
     buf: &mut Buf,
     head_len: usize,
     last: bool,
-) -> Result<Result<Opened<'r>, Refused>, Reject> {
+) -> Result<Opened<'r>, Refused> {
     let (worker, rules) = (client.worker, record.rules);
     let mut room: Room<'_> = [MaybeUninit::uninit(); FIELDS_MAX];
     let request = Request::parse(&buf.filled()[..head_len], &mut room, &rules.limits)?;
@@ -115,7 +130,7 @@ fn open<'r>(
             let used = head_len + body.advance(&mut buf.filled_mut()[head_len..], Keep::Content)?.used;
             buf.consume(used);
             record.count_in(used);
-            return Ok(Err(Refused { reply, keep_alive: keep_alive && body.is_done(), head_only }));
+            return Err(Refused::Answered { reply, keep_alive: keep_alive && body.is_done(), head_only });
         }
     };
     let pool = &*rules.pools[route];
@@ -144,14 +159,14 @@ fn open<'r>(
     let (fits, new_len) = (buf.replace_front(head_len, &head), head.len());
     worker.give_back(head);
     if !fits {
-        return Err(Reject::HeadTooLarge);
+        return Err(Reject::HeadTooLarge.into());
     }
     let Taken { used, kept } = take_body(buf, new_len, &mut body, Keep::Framed)?;
     record.count_in(head_len + used);
     let timeouts = rules.plan.routes[route].timeouts;
     let deadline = timeouts.request.map_or(u64::MAX, |limit| client.timer.tick_after(limit));
     let send = new_len + kept;
-    Ok(Ok(Opened {
+    Ok(Opened {
         pool,
         retries,
         key,
@@ -165,7 +180,7 @@ fn open<'r>(
         deadline,
         body,
         send,
-    }))
+    })
 }
 
 #[cold]

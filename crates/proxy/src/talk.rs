@@ -9,7 +9,7 @@ use crate::fault::Fault;
 use crate::http1::chunked::{Keep, Taken};
 use crate::http1::request::Room;
 use crate::http1::response::{Asked, Towards};
-use crate::http1::{self, Body, FIELDS_MAX, Limits, Reject, Response, Version};
+use crate::http1::{Body, FIELDS_MAX, Limits, Reject, Response, Version};
 use crate::outgoing::Outgoing;
 use crate::pace::Pace;
 use crate::pick::InFlight;
@@ -58,6 +58,7 @@ pub struct Talk<'t, 'c> {
 }
 
 /// How an endpoint's answer leaves both connections.
+#[derive(Clone, Copy)]
 pub struct Answered {
     /// The endpoint's can carry another request.
     pub reusable: bool,
@@ -235,18 +236,17 @@ impl Talk<'_, '_> {
             return Err(Fault::NoResponse);
         }
         loop {
-            let head_len = loop {
-                match http1::head_len(buf.filled(), &RESPONSE_LIMITS).map_err(Fault::Response)? {
-                    Some(len) => break len,
+            let mut ready = loop {
+                match self.respond(&mut buf, ticket.slot())? {
+                    Some(ready) => break ready,
                     None => match self.upstream.read(&mut buf).await {
                         Ok(n) if n > 0 => {}
                         _ => return Err(Fault::CutShort),
                     },
                 }
             };
-            let ready = self.respond(&mut buf, head_len, ticket.slot())?;
             if !ready.interim {
-                return self.relay(ticket, buf, ready).await;
+                return self.relay(ticket, buf, &mut ready).await;
             }
             interim += 1;
             if interim > INTERIM_MAX {
@@ -259,12 +259,14 @@ impl Talk<'_, '_> {
         }
     }
 
-    /// Reads a response's head and puts the one for the client in its place.
-    fn respond(&self, buf: &mut Buf, head_len: usize, here: Slot) -> Result<Ready, Fault> {
+    /// Reads a response's head and puts the one for the client in its place; `None` while not all of it is there. `here`:
+    /// the endpoint's slot.
+    fn respond(&self, buf: &mut Buf, here: Slot) -> Result<Option<Ready>, Fault> {
         let worker = self.client.worker;
         let mut room: Room<'_> = [MaybeUninit::uninit(); FIELDS_MAX];
-        let response = Response::parse(&buf.filled()[..head_len], &mut room, self.asked, &RESPONSE_LIMITS)
-            .map_err(Fault::Response)?;
+        let read = Response::read(buf.filled(), &mut room, self.asked, &RESPONSE_LIMITS);
+        let Some(response) = read.map_err(Fault::Response)? else { return Ok(None) };
+        let head_len = response.head_len();
         let until_close = response.body == Body::UntilClose;
         let strip = self.towards.version == Version::V10 && matches!(response.body, Body::Chunked(_));
         let keep = if strip { Keep::Content } else { Keep::Framed };
@@ -285,7 +287,7 @@ impl Talk<'_, '_> {
         let mut new_len = head_len;
         if interim && self.towards.version == Version::V10 {
             buf.consume(head_len);
-            return Ok(Ready { body, answered, interim, switch, keep, send: 0 });
+            return Ok(Some(Ready { body, answered, interim, switch, keep, send: 0 }));
         }
         if !response.is_as_sent(towards) || self.cookie.is_some() && !interim {
             let mut head = worker.scratch();
@@ -301,7 +303,7 @@ impl Talk<'_, '_> {
         if !interim && !switch {
             send += take_body(buf, new_len, &mut body, keep).map_err(Fault::Response)?.kept;
         }
-        Ok(Ready { body, answered, interim, switch, keep, send })
+        Ok(Some(Ready { body, answered, interim, switch, keep, send }))
     }
 
     /// Whether a response with this status is thrown away for another try. Only if another endpoint has room: what is
@@ -331,8 +333,8 @@ impl Talk<'_, '_> {
     }
 
     /// Sends the final response.
-    async fn relay(&self, ticket: &mut InFlight<'_>, mut buf: Buf, ready: Ready) -> Result<Ended, Fault> {
-        let Ready { mut body, mut answered, switch, keep, send, .. } = ready;
+    async fn relay(&self, ticket: &mut InFlight<'_>, mut buf: Buf, ready: &mut Ready) -> Result<Ended, Fault> {
+        let &mut Ready { ref mut body, ref mut answered, switch, keep, send, .. } = ready;
         let now = self.client.worker.clock.now();
         ticket.answered(now);
         self.record.ttfb_ns.set(Some(now.since(self.record.began)));
@@ -344,7 +346,7 @@ impl Talk<'_, '_> {
         answered.reusable &= send == buf.len();
         buf.truncate(send);
         // Where only the close tells the client of the end, a cut must not look like one.
-        let by_close = (keep == Keep::Content || body == Body::UntilClose) && !body.is_done();
+        let by_close = (keep == Keep::Content || *body == Body::UntilClose) && !body.is_done();
         if by_close {
             self.client.stream.reset_on_close(true);
         }
@@ -358,7 +360,7 @@ impl Talk<'_, '_> {
                 break;
             }
             self.allow(Some(self.timeouts.idle));
-            if let Body::Length(left) = &mut body
+            if let Body::Length(left) = body
                 && *left >= SPLICE_MIN
                 && let Some(pipe) = Pipe::take()
             {
@@ -380,14 +382,14 @@ impl Talk<'_, '_> {
             if buf.is_empty() {
                 return Err(Fault::CutShort);
             }
-            let Taken { kept, .. } = take_body(&mut buf, 0, &mut body, keep).map_err(Fault::Response)?;
+            let Taken { kept, .. } = take_body(&mut buf, 0, body, keep).map_err(Fault::Response)?;
             answered.reusable &= kept == buf.len();
             buf.truncate(kept);
         }
         if by_close {
             self.client.stream.reset_on_close(false);
         }
-        Ok(Ended::Answered(answered))
+        Ok(Ended::Answered(*answered))
     }
 
     /// After a switch of protocols: bytes both ways, each way until its sender closes. `early` is what the client sent

@@ -116,6 +116,11 @@ impl Options {
     /// Reads one `Connection` value.
     #[inline]
     pub fn read(&mut self, value: &[u8]) {
+        // What nearly all senders say that say anything.
+        if value == b"keep-alive" {
+            self.keep_alive = true;
+            return;
+        }
         for token in list(value) {
             if token.eq_ignore_ascii_case(b"close") {
                 self.close = true;
@@ -298,6 +303,28 @@ pub fn copy_kept(head: &[u8], fields: &[Header<'_>], dropped: &Dropped, out: &mu
 mod tests {
     use super::*;
     use crate::http1::Version;
+
+    #[test]
+    fn a_name_counts_in_any_case_one_with_underscores_as_a_lookalike_and_none_that_differs() {
+        let names = "te host expect upgrade forwarded connection keep-alive content-length x-forwarded-for \
+                     proxy-connection x-forwarded-host transfer-encoding x-forwarded-proto";
+        for name in names.split_whitespace() {
+            assert_ne!(kind(name), Kind::Other, "{name}");
+            assert_eq!(kind(&name.to_ascii_uppercase()), kind(name), "{name}");
+            let lookalike = if name.contains('-') { Kind::Lookalike } else { kind(name) };
+            assert_eq!(kind(&name.to_ascii_uppercase().replace('-', "_")), lookalike, "{name}");
+            assert_eq!(kind(&name.replacen('-', "_", 1)), lookalike, "{name}");
+            // Each bit of each byte counts, but for the one that makes a letter lower case.
+            for (at, bit) in (0..name.len()).flat_map(|at| (0..7).map(move |bit| (at, 1 << bit))) {
+                let mut other = name.as_bytes().to_vec();
+                other[at] ^= bit;
+                let other = String::from_utf8(other).expect("seven bits");
+                let same = bit == 0x20 && name.as_bytes()[at] != b'-';
+                assert!(same == (kind(&other) == kind(name)) || other.contains('\r'), "{other:?}");
+            }
+        }
+        assert_eq!([kind(""), kind("-"), kind("x_requested_with"), kind("host_")], [Kind::Other; 4]);
+    }
 
     #[test]
     fn every_length_that_two_readers_could_take_differently_is_refused() {

@@ -81,7 +81,7 @@ fn every_row_is_the_answer_to_some_message() {
         assert_eq!(refusal(message.as_bytes()), Some(*reject), "{message:?}");
     }
     let mut room: Room<'_> = [MaybeUninit::uninit(); FIELDS_MAX];
-    let switch = Response::parse(b"HTTP/1.1 101 Switch\r\n\r\n", &mut room, Asked::default(), &LIMITS);
+    let switch = Response::read(b"HTTP/1.1 101 Switch\r\n\r\n", &mut room, Asked::default(), &LIMITS);
     assert_eq!(switch.err(), Some(Reject::SwitchNotAsked));
     let shown = |r: &Reject| *r == Reject::SwitchNotAsked || rows.iter().any(|(row, _)| row == r);
     assert!(Reject::ALL.iter().all(shown), "a row of reject.rs that this test does not know");

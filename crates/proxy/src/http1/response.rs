@@ -2,7 +2,7 @@
 
 use super::fields::{self, Dropped, Framing, Kind, Options, Stated};
 use super::request::Room;
-use super::{Body, FIELDS_MAX, Limits, Reject, Version, chunked::Chunked};
+use super::{Body, FIELDS_MAX, Limits, Reject, Version, chunked::Chunked, head_len};
 use httparse::Header;
 
 /// The head of a response. Borrows from the bytes it was read from.
@@ -42,33 +42,44 @@ pub struct Towards {
 }
 
 impl<'h, 'b> Response<'h, 'b> {
-    /// Reads a whole head: `head` is what [`super::head_len`] measured.
+    /// Reads the head at the front of `bytes`, if all of it is there. Looks at no more bytes than the limit.
     ///
     /// # Errors
     /// Anything malformed, ambiguous or over a limit.
     #[inline]
-    pub fn parse(
-        head: &'b [u8],
+    pub fn read(
+        bytes: &'b [u8],
+        room: &'h mut Room<'b>,
+        asked: Asked,
+        limits: &Limits,
+    ) -> Result<Option<Response<'h, 'b>>, Reject> {
+        match Response::parse(&bytes[..bytes.len().min(limits.head)], room, asked, limits) {
+            // Nearly all come whole and are good: then the parser has found the end.
+            Ok(response) if !has_bare_lf(response.head) => Ok(Some(response)),
+            parsed => head_len(bytes, limits)?.map(|_| parsed).transpose(),
+        }
+    }
+
+    #[inline]
+    fn parse(
+        bytes: &'b [u8],
         room: &'h mut Room<'b>,
         asked: Asked,
         limits: &Limits,
     ) -> Result<Response<'h, 'b>, Reject> {
-        if head.len() > limits.head {
-            return Err(Reject::HeadTooLarge);
-        }
         // Only a request may come behind empty lines.
-        if head.first() != Some(&b'H') {
+        if bytes.first() != Some(&b'H') {
             return Err(Reject::Malformed);
         }
         let mut parsed = httparse::Response::new(&mut []);
         let config = httparse::ParserConfig::default();
         let room = &mut room[..limits.fields.min(FIELDS_MAX)];
-        match config.parse_response_with_uninit_headers(&mut parsed, head, room) {
-            Ok(httparse::Status::Complete(len)) if len == head.len() => {}
+        let head = match config.parse_response_with_uninit_headers(&mut parsed, bytes, room) {
+            Ok(httparse::Status::Complete(len)) => &bytes[..len],
             Err(httparse::Error::TooManyHeaders) => return Err(Reject::TooManyFields),
             Err(httparse::Error::Version) => return Err(Reject::Version),
             _ => return Err(Reject::Malformed),
-        }
+        };
         let httparse::Response { version: Some(version), code: Some(status), reason, headers } = parsed else {
             return Err(Reject::Malformed);
         };
@@ -152,6 +163,12 @@ impl<'h, 'b> Response<'h, 'b> {
         }
     }
 
+    /// The length of the head in the bytes it was read from.
+    #[inline]
+    pub fn head_len(&self) -> usize {
+        self.head.len()
+    }
+
     /// Whether this is interim: another response follows (RFC 9110 section 15.2).
     #[inline]
     pub fn is_interim(&self) -> bool {
@@ -207,6 +224,12 @@ impl<'h, 'b> Response<'h, 'b> {
         };
         out.extend_from_slice(connection);
     }
+}
+
+/// Whether a line ends in a bare LF, for bytes that do not begin with one. Without a jump, for many bytes at a time.
+#[inline]
+fn has_bare_lf(head: &[u8]) -> bool {
+    head.iter().zip(&head[1..]).fold(false, |bare, (&a, &b)| bare | ((b == b'\n') & (a != b'\r')))
 }
 
 #[cfg(test)]

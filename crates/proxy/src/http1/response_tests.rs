@@ -1,7 +1,6 @@
 //! Which responses are refused, where do the others end, and what of them goes back?
 
 use super::*;
-use crate::http1::head_len;
 use std::mem::MaybeUninit;
 
 const LIMITS: Limits = Limits { head: 1024, fields: 8 };
@@ -14,10 +13,9 @@ const OLD_KEPT: Towards = Towards { version: Version::V10, keep_alive: true };
 const OLD: Towards = Towards { version: Version::V10, keep_alive: false };
 
 fn read<T>(message: &str, asked: Asked, look: impl FnOnce(&Response<'_, '_>) -> T) -> Result<T, Reject> {
-    let len = head_len(message.as_bytes(), &LIMITS)?.expect("a test's message has a whole head");
     let mut room: Room<'_> = [MaybeUninit::uninit(); FIELDS_MAX];
-    let head = &message.as_bytes()[..len];
-    Response::parse(head, &mut room, asked, &LIMITS).map(|response| look(&response))
+    let response = Response::read(message.as_bytes(), &mut room, asked, &LIMITS)?;
+    Ok(look(&response.expect("a test's message has a whole head")))
 }
 
 fn body(message: &str, asked: Asked) -> Result<Body, Reject> {

@@ -109,7 +109,9 @@ impl Connection {
         loop {
             match self.relayed.stands {
                 Stands::Head => {
-                    let Some(len) = head_len(&self.held, &self.limits).map_err(Stands::RefusedHead)? else {
+                    let len = head_len(&self.held, &self.limits);
+                    self.check_reading(len);
+                    let Some(len) = len.map_err(Stands::RefusedHead)? else {
                         return Ok(());
                     };
                     self.relayed.stands = self.head(len).map_err(Stands::RefusedHead)?;
@@ -133,6 +135,17 @@ impl Connection {
         }
     }
 
+    /// A response's head is measured while it is read, and that must come to the same.
+    fn check_reading(&self, len: Result<Option<usize>, Reject>) {
+        let Side::Responses(..) = self.side else { return };
+        let mut room: Room<'_> = [MaybeUninit::uninit(); FIELDS_MAX];
+        let read = Response::read(&self.held, &mut room, Asked::default(), &self.limits);
+        match (len, read.map(|response| response.map(|response| response.head_len()))) {
+            (Ok(Some(_)), Err(_)) => {}
+            (len, read) => assert_eq!(len, read),
+        }
+    }
+
     fn take(&mut self, n: usize) {
         self.held.drain(..n);
         self.used += n;
@@ -149,7 +162,7 @@ impl Connection {
             }
             Side::Responses(all, now) => {
                 let asked = now.take().or_else(|| all.next()).unwrap_or_default();
-                let response = Response::parse(head, &mut room, asked, &self.limits)?;
+                let response = Response::read(head, &mut room, asked, &self.limits)?.expect("its end was found");
                 match response.is_as_sent(KEPT) {
                     true => out.extend_from_slice(head),
                     false => response.write(KEPT, None, out),
