@@ -1,7 +1,6 @@
 //! What is refused, what is passed on, and as what? Every row of two tables goes over real sockets through a worker, to
 //! an endpoint that records each byte it gets; docs/reference/strictness.md is written from the same rows.
 #![allow(clippy::disallowed_types, reason = "a test is no worker: it may lock")]
-#![allow(clippy::disallowed_types, reason = "a test is no worker: it may lock")]
 
 mod page;
 #[rustfmt::skip] // a row is a line
