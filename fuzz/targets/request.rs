@@ -7,7 +7,7 @@ mod naive;
 mod wire;
 
 use evenkeel_proxy::http1::request::Room;
-use evenkeel_proxy::http1::{Body, FIELDS_MAX, Limits, Request, Version, head_len};
+use evenkeel_proxy::http1::{Body, FIELDS_MAX, Limits, Request, Version, head_len, leading_empty_lines};
 use libfuzzer_sys::fuzz_target;
 use naive::Head;
 use std::mem::MaybeUninit;
@@ -26,8 +26,8 @@ fuzz_target!(|bytes: &[u8]| {
     }
     let Ok(Some(len)) = head_len(bytes, &LIMITS) else { return };
     let mut room: Room<'_> = [MaybeUninit::uninit(); FIELDS_MAX];
-    if let Ok(request) = Request::parse(&bytes[..len], &mut room, &LIMITS) {
-        let head = Head::split(&bytes[len - request.head_len()..len]);
+    if let Ok(Some(request)) = Request::read(bytes, &mut room, &LIMITS) {
+        let head = Head::split(&bytes[leading_empty_lines(bytes)..len]);
         check(&request, &head);
     }
 });
@@ -68,7 +68,7 @@ fn check(request: &Request<'_, '_>, head: &Head) {
 
     let mut room: Room<'_> = [MaybeUninit::uninit(); FIELDS_MAX];
     assert_eq!(head_len(&written, &AFTER), Ok(Some(written.len())));
-    let again = Request::parse(&written, &mut room, &AFTER).expect("what goes on is good");
+    let again = Request::read(&written, &mut room, &AFTER).expect("what goes on is good").expect("it is whole");
     assert_eq!((again.method, again.target, &again.body), (request.method, request.target, &request.body));
     assert_eq!((again.upgrade, again.version, again.keep_alive), (request.upgrade, Version::V11, true));
     assert_eq!(again.host.as_bytes(), host.unwrap_or(FORWARD.host_if_none.as_bytes()));

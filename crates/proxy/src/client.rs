@@ -3,7 +3,7 @@
 use crate::address_text::AddressText;
 use crate::buffer::Buf;
 use crate::deadline::{Elapsed, Timer};
-use crate::http1::{self, Reject, reject};
+use crate::http1::{self, reject};
 use crate::proxy_protocol::{self, Addresses};
 use crate::rules::Listener;
 use crate::stream::Stream;
@@ -51,14 +51,12 @@ pub struct Unannounced;
 
 /// What came next from a client.
 pub enum Next {
-    /// A whole head of so many bytes, at the front of the buffer.
-    Head(Buf, usize),
+    /// A head at the front of the buffer: a whole one, or as much as it takes to refuse it.
+    Head(Buf),
     /// Nothing: it closed, or was idle for too long, or its worker or listener ends.
     End,
     /// Part of a head, and then no more in time.
     Late,
-    /// Bytes that are no head.
-    Refused(Reject),
 }
 
 impl<'w> Client<'w> {
@@ -127,11 +125,10 @@ impl<'w> Client<'w> {
     pub async fn next_head(&self, held: &mut Option<Buf>, first: bool) -> Next {
         let mut partial: Vec<u8> = Vec::new();
         if let Some(held) = held.take() {
-            match self.head_len(&held) {
-                Ok(Some(len)) => return Next::Head(held, len),
-                Ok(None) => partial = held.filled().to_vec(),
-                Err(reject) => return Next::Refused(reject),
+            if self.has_head(&held) {
+                return Next::Head(held);
             }
+            partial = held.filled().to_vec();
         }
         let timeouts = self.listener.limits().1;
         let wait = if first || !partial.is_empty() { timeouts.client_header } else { timeouts.client_idle };
@@ -147,10 +144,8 @@ impl<'w> Client<'w> {
             if n == 0 {
                 return Next::End;
             }
-            match self.head_len(&buf) {
-                Ok(Some(len)) => return Next::Head(buf, len),
-                Ok(None) => {}
-                Err(reject) => return Next::Refused(reject),
+            if self.has_head(&buf) {
+                return Next::Head(buf);
             }
             if partial.is_empty() && !first {
                 self.timer.set(self.timer.tick_after(self.listener.limits().1.client_header));
@@ -162,8 +157,8 @@ impl<'w> Client<'w> {
     }
 
     #[inline]
-    fn head_len(&self, buf: &Buf) -> Result<Option<usize>, Reject> {
-        http1::head_len(buf.filled(), &self.listener.limits().0)
+    fn has_head(&self, buf: &Buf) -> bool {
+        http1::has_head(buf.filled(), &self.listener.limits().0)
     }
 
     /// Reads more behind the bytes that came before. `None` when there is no point in waiting.

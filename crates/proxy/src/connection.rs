@@ -46,14 +46,13 @@ async fn requests(client: &mut Client<'_>, place: &mut Option<Place>) {
         served += 1;
         // Boxed: while a connection is idle, which most are most of the time, it needs none of this memory.
         let after = match next {
-            Next::Head(buf, head_len) => {
+            Next::Head(buf) => {
                 let rules = listener.rules();
                 let last = served >= rules.requests_max;
-                Box::pin(exchange::run(client, &rules, buf, head_len, last)).await
+                Box::pin(exchange::run(client, &rules, buf, last)).await
             }
             Next::End => return,
-            Next::Late => Box::pin(give_up(client, None)).await,
-            Next::Refused(reject) => Box::pin(give_up(client, Some(reject))).await,
+            Next::Late => Box::pin(give_up(client)).await,
         };
         match after {
             After::Next(rest) => held = rest,
@@ -63,14 +62,11 @@ async fn requests(client: &mut Client<'_>, place: &mut Option<Place>) {
     }
 }
 
-/// Answers a client that sent no whole head in time, or something else.
-async fn give_up(client: &Client<'_>, malformed: Option<Reject>) -> After {
+/// Answers a client that sent no whole head in time.
+async fn give_up(client: &Client<'_>) -> After {
     let rules = client.listener.rules();
     let record = Record::new(client, &rules);
-    match malformed {
-        Some(reject) => refuse_malformed(client, &record, reject).await,
-        None => refuse(client, &record, Cause::ClientSlow, 408, &"no whole request in time").await,
-    }
+    refuse(client, &record, Cause::ClientSlow, 408, &"no whole request in time").await;
     After::Linger
 }
 

@@ -33,10 +33,10 @@ pub enum After {
     Linger,
 }
 
-/// Serves the request whose head is the first `head_len` bytes of `buf`. `last`: the connection closes afterwards.
-pub async fn run(client: &Client<'_>, rules: &Rules, mut buf: Buf, head_len: usize, last: bool) -> After {
+/// Serves the request whose head is at the front of `buf`. `last`: the connection closes afterwards.
+pub async fn run(client: &Client<'_>, rules: &Rules, mut buf: Buf, last: bool) -> After {
     let mut record = Record::new(client, rules);
-    let mut opened = match open(client, &mut record, &mut buf, head_len, last) {
+    let mut opened = match open(client, &mut record, &mut buf, last) {
         Ok(opened) => opened,
         // Boxed, as most requests need no room for this.
         Err(refused) => return Box::pin(refuse(client, &record, refused, buf)).await,
@@ -91,16 +91,12 @@ async fn refuse(client: &Client<'_>, record: &Record<'_>, refused: Refused, buf:
 
 /// Reads and routes: everything that needs the head's bytes, in one go, so that nothing of it is kept. If the request is
 /// refused the buffer keeps what came behind it.
-fn open<'r>(
-    client: &Client<'_>,
-    record: &mut Record<'r>,
-    buf: &mut Buf,
-    head_len: usize,
-    last: bool,
-) -> Result<Opened<'r>, Refused> {
+fn open<'r>(client: &Client<'_>, record: &mut Record<'r>, buf: &mut Buf, last: bool) -> Result<Opened<'r>, Refused> {
     let (worker, rules) = (client.worker, record.rules);
     let mut room: Room<'_> = [MaybeUninit::uninit(); FIELDS_MAX];
-    let request = Request::parse(&buf.filled()[..head_len], &mut room, &rules.limits)?;
+    // The client was waited for until there is something to be said of its head.
+    let request = Request::read(buf.filled(), &mut room, &rules.limits)?.ok_or(Reject::Malformed)?;
+    let head_len = request.head_len;
     record.version = request.version;
     record.method = stats::method_index(request.method);
     if worker.log.borrow().is_some() {

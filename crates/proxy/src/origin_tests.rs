@@ -9,7 +9,8 @@ use std::mem::MaybeUninit;
 fn believed(fields: &str) -> (String, String, Option<String>, Option<String>, Option<String>, u64) {
     let head = format!("GET / HTTP/1.1\r\nHost: h:80\r\n{fields}\r\n");
     let mut room = [MaybeUninit::uninit(); FIELDS_MAX];
-    let request = Request::parse(head.as_bytes(), &mut room, &Limits::default()).expect("a good head");
+    let request =
+        Request::read(head.as_bytes(), &mut room, &Limits::default()).expect("a good head").expect("a whole one");
     let network = |ip: &str, prefix| Cidr::around(ip.parse().expect(ip), prefix).expect("it fits");
     let trusted = [network("10.0.0.0", 8), network("fd00::", 8)];
     let origin = believe(&request, &trusted, "10.0.0.1".parse().expect("an address"), "http");

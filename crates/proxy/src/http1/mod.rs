@@ -71,6 +71,20 @@ pub fn head_len(bytes: &[u8], limits: &Limits) -> Result<Option<usize>, Reject> 
     if bytes.len() == limits.head { Err(Reject::HeadTooLarge) } else { Ok(None) }
 }
 
+/// Whether a request's head is whole, or can be told to be refused: then [`Request::read`] has something to say.
+#[inline]
+pub fn has_head(bytes: &[u8], limits: &Limits) -> bool {
+    // Nearly all come alone and without a body. Behind empty lines there may be nothing.
+    (bytes.ends_with(b"\r\n\r\n") && bytes[0] != b'\r') || head_len(bytes, limits) != Ok(None)
+}
+
+/// Whether a line ends in a bare LF. Without a jump, for many bytes at a time.
+#[inline]
+fn has_bare_lf(head: &[u8]) -> bool {
+    let bare = |a: u8, b: u8| (b == b'\n') & (a != b'\r');
+    head.iter().zip(&head[1..]).fold(bare(0, head[0]), |found, (&a, &b)| found | bare(a, b))
+}
+
 /// The bytes of the empty lines that some clients send after a body, before the next request.
 #[inline]
 pub fn leading_empty_lines(bytes: &[u8]) -> usize {

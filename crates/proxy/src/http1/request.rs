@@ -1,7 +1,8 @@
 //! What does the client ask for? A request's head, checked, and the head that goes on to the endpoint.
 
 use super::fields::{self, Dropped, Framing, Kind, Options, Stated};
-use super::{Body, FIELDS_MAX, Limits, Reject, Version, chunked::Chunked, leading_empty_lines};
+use super::{Body, FIELDS_MAX, Limits, Reject, Version, chunked::Chunked};
+use super::{has_bare_lf, head_len, leading_empty_lines};
 use httparse::Header;
 use std::mem::MaybeUninit;
 use std::net::Ipv6Addr;
@@ -26,6 +27,8 @@ pub struct Request<'h, 'b> {
     pub upgrade: bool,
     /// What follows the head.
     pub body: Body,
+    /// The length of the head in the bytes it was read from, with the empty lines before it.
+    pub head_len: usize,
     /// Whether a `Host` field goes on that names it.
     host_kept: bool,
     /// The framing to be written, if its field does not go on as it came.
@@ -53,24 +56,31 @@ pub struct Forward<'a> {
 }
 
 impl<'h, 'b> Request<'h, 'b> {
-    /// Reads a whole head: `head` is what [`super::head_len`] measured.
+    /// Reads the head at the front of `bytes`, if all of it is there. Looks at no more bytes than the limit.
     ///
     /// # Errors
     /// Anything malformed, ambiguous or over a limit.
     #[inline]
-    pub fn parse(head: &'b [u8], room: &'h mut Room<'b>, limits: &Limits) -> Result<Request<'h, 'b>, Reject> {
-        if head.len() > limits.head {
-            return Err(Reject::HeadTooLarge);
+    pub fn read(bytes: &'b [u8], room: &'h mut Room<'b>, limits: &Limits) -> Result<Option<Request<'h, 'b>>, Reject> {
+        match Request::parse(&bytes[..bytes.len().min(limits.head)], room, limits) {
+            // Nearly all come whole and are good: then the parser has found the end.
+            Ok(request) if !has_bare_lf(&bytes[..request.head_len]) => Ok(Some(request)),
+            parsed => head_len(bytes, limits)?.map(|_| parsed).transpose(),
         }
-        let head = &head[leading_empty_lines(head)..];
+    }
+
+    #[inline]
+    fn parse(bytes: &'b [u8], room: &'h mut Room<'b>, limits: &Limits) -> Result<Request<'h, 'b>, Reject> {
+        let before = leading_empty_lines(bytes);
+        let bytes = &bytes[before..];
         let mut parsed = httparse::Request::new(&mut []);
-        let status = parsed.parse_with_uninit_headers(head, &mut room[..limits.fields.min(FIELDS_MAX)]);
-        match status {
-            Ok(httparse::Status::Complete(len)) if len == head.len() => {}
+        let status = parsed.parse_with_uninit_headers(bytes, &mut room[..limits.fields.min(FIELDS_MAX)]);
+        let head = match status {
+            Ok(httparse::Status::Complete(len)) => &bytes[..len],
             Err(httparse::Error::TooManyHeaders) => return Err(Reject::TooManyFields),
-            Err(httparse::Error::Version) if names_version(head) => return Err(Reject::Version),
+            Err(httparse::Error::Version) if names_version(bytes) => return Err(Reject::Version),
             _ => return Err(Reject::Malformed),
-        }
+        };
         let httparse::Request { method: Some(method), path: Some(path), version: Some(version), headers } = parsed
         else {
             return Err(Reject::Malformed);
@@ -86,6 +96,7 @@ impl<'h, 'b> Request<'h, 'b> {
             body: Body::EMPTY,
             host_kept: false,
             framing: Stated::Nothing,
+            head_len: before + head.len(),
             head,
             fields: headers,
             dropped: Dropped::default(),
@@ -209,11 +220,6 @@ impl<'h, 'b> Request<'h, 'b> {
             _ => return Err(Reject::Target),
         };
         Ok(())
-    }
-
-    /// The length of the head in the bytes it was read from, without leading empty lines.
-    pub fn head_len(&self) -> usize {
-        self.head.len()
     }
 
     /// The path without the query.

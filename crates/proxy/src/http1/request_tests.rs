@@ -1,24 +1,22 @@
 //! Which requests are refused, what do the others mean, and what of them goes on?
 
 use super::*;
+use crate::http1::Limits;
 use crate::http1::chunked::Keep;
 use crate::http1::response::{Asked, Response};
-use crate::http1::{Limits, head_len};
 
 const LIMITS: Limits = Limits { head: 1024, fields: 8 };
 
 /// The head at the front of `message`, read and handed to `look`.
 pub(super) fn read<T>(message: &[u8], look: impl FnOnce(&Request<'_, '_>) -> T) -> Result<T, Reject> {
-    let len = head_len(message, &LIMITS)?.expect("a test's message has a whole head");
     let mut room: Room<'_> = [MaybeUninit::uninit(); FIELDS_MAX];
-    Request::parse(&message[..len], &mut room, &LIMITS).map(|request| look(&request))
+    Request::read(message, &mut room, &LIMITS).map(|request| look(&request.expect("it has a whole head")))
 }
 
 /// Why a message, body included, is refused.
 pub(super) fn refusal(message: &[u8]) -> Option<Reject> {
     let behind = |at: usize| message[at..].to_vec();
-    let empty = leading_empty_lines(message);
-    match read(message, |request| (empty + request.head_len(), request.body.clone())) {
+    match read(message, |request| (request.head_len, request.body.clone())) {
         Ok((len, mut body)) => body.advance(&mut behind(len), Keep::Framed).err(),
         Err(reject) => Some(reject),
     }
@@ -257,11 +255,11 @@ fn as_many_fields_as_there_is_room_for_are_read() {
     let mut room: Room<'_> = [MaybeUninit::uninit(); FIELDS_MAX];
     let full = message(FIELDS_MAX);
     let mut out = Vec::new();
-    Request::parse(full.as_bytes(), &mut room, &limits).unwrap().write(&FORWARD, &mut out);
+    Request::read(full.as_bytes(), &mut room, &limits).unwrap().unwrap().write(&FORWARD, &mut out);
     assert_eq!(String::from_utf8(out), Ok(format!("GET / HTTP/1.1\r\nHost: a\r\n{ADDED}")));
     let over = message(FIELDS_MAX + 1);
     let mut room: Room<'_> = [MaybeUninit::uninit(); FIELDS_MAX];
-    assert_eq!(Request::parse(over.as_bytes(), &mut room, &limits).err(), Some(Reject::TooManyFields));
+    assert_eq!(Request::read(over.as_bytes(), &mut room, &limits).err(), Some(Reject::TooManyFields));
 }
 
 #[test]
@@ -481,7 +479,7 @@ fn empty_lines_before_a_request_do_not_count() {
         forwarded(b"\r\n\r\nGET / HTTP/1.1\r\nHost: a\r\n\r\n"),
         format!("GET / HTTP/1.1\r\nHost: a\r\n{ADDED}")
     );
-    assert_eq!(read(b"\r\nGET / HTTP/1.1\r\nHost: a\r\n\r\n", |r| r.head_len()), Ok(27));
+    assert_eq!(read(b"\r\nGET / HTTP/1.1\r\nHost: a\r\n\r\n", |r| r.head_len), Ok(29));
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use super::fields::{self, Dropped, Framing, Kind, Options, Stated};
 use super::request::Room;
-use super::{Body, FIELDS_MAX, Limits, Reject, Version, chunked::Chunked, head_len};
+use super::{Body, FIELDS_MAX, Limits, Reject, Version, chunked::Chunked, has_bare_lf, head_len};
 use httparse::Header;
 
 /// The head of a response. Borrows from the bytes it was read from.
@@ -224,12 +224,6 @@ impl<'h, 'b> Response<'h, 'b> {
         };
         out.extend_from_slice(connection);
     }
-}
-
-/// Whether a line ends in a bare LF, for bytes that do not begin with one. Without a jump, for many bytes at a time.
-#[inline]
-fn has_bare_lf(head: &[u8]) -> bool {
-    head.iter().zip(&head[1..]).fold(false, |bare, (&a, &b)| bare | ((b == b'\n') & (a != b'\r')))
 }
 
 #[cfg(test)]

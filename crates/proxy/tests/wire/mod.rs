@@ -6,7 +6,8 @@
 use evenkeel_proxy::http1::chunked::{Keep, Taken};
 use evenkeel_proxy::http1::request::{Forward, Room};
 use evenkeel_proxy::http1::response::{Asked, Towards};
-use evenkeel_proxy::http1::{Body, FIELDS_MAX, Limits, Reject, Request, Response, Version, head_len};
+use evenkeel_proxy::http1::{Body, FIELDS_MAX, Limits, Reject, Request, Response, Version};
+use evenkeel_proxy::http1::{has_head, head_len};
 use std::mem::MaybeUninit;
 
 /// What the proxy adds to each request.
@@ -135,15 +136,21 @@ impl Connection {
         }
     }
 
-    /// A response's head is measured while it is read, and that must come to the same.
+    /// A head is measured while it is read, and that must come to the same.
     fn check_reading(&self, len: Result<Option<usize>, Reject>) {
-        let Side::Responses(..) = self.side else { return };
+        let (held, limits) = (&self.held, &self.limits);
         let mut room: Room<'_> = [MaybeUninit::uninit(); FIELDS_MAX];
-        let read = Response::read(&self.held, &mut room, Asked::default(), &self.limits);
-        match (len, read.map(|response| response.map(|response| response.head_len()))) {
+        let read = match self.side {
+            Side::Requests => Request::read(held, &mut room, limits).map(|r| r.map(|r| r.head_len)),
+            Side::Responses(..) => {
+                Response::read(held, &mut room, Asked::default(), limits).map(|r| r.map(|r| r.head_len()))
+            }
+        };
+        match (len, read) {
             (Ok(Some(_)), Err(_)) => {}
             (len, read) => assert_eq!(len, read),
         }
+        assert_eq!(has_head(held, limits), len != Ok(None));
     }
 
     fn take(&mut self, n: usize) {
@@ -156,7 +163,7 @@ impl Connection {
         let mut room: Room<'_> = [MaybeUninit::uninit(); FIELDS_MAX];
         match &mut self.side {
             Side::Requests => {
-                let request = Request::parse(head, &mut room, &self.limits)?;
+                let request = Request::read(head, &mut room, &self.limits)?.expect("its end was found");
                 request.write(&FORWARD, out);
                 self.body = request.body.clone();
             }
