@@ -120,7 +120,7 @@ impl Shown<'_> {
     }
 }
 
-/// For [`Shown::by_endpoint`]: no label but those of the endpoint.
+/// No label but those of the pool or the endpoint.
 const NO_LABEL: (&str, &[&str]) = ("", &[""]);
 
 impl Collector for Metrics {

@@ -1,6 +1,6 @@
 //! How do requests of each pool fare? Times, further tries, copies, and whoever waits.
 
-use super::{Family, Shown};
+use super::{Family, NO_LABEL, Shown};
 use crate::stats::{Counter, Histogram, PoolStats, QUEUE_REJECTED};
 use evenkeel_balance::retry::Stop;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
@@ -38,7 +38,7 @@ impl Shown<'_> {
             &p.queue_rejected[i]
         })?;
         let help = "Further tries after one that failed";
-        self.by_pool(encoder, ("evenkeel_retries", help), ("", &[""]), |p, _| &p.retries)?;
+        self.by_pool(encoder, ("evenkeel_retries", help), NO_LABEL, |p, _| &p.retries)?;
         let help = "Failed tries that no other followed, and why";
         let reasons = Stop::ALL.map(Stop::name);
         self.by_pool(encoder, ("evenkeel_retries_refused", help), ("reason", &reasons), |p, i| &p.retries_refused[i])?;
