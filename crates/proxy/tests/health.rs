@@ -272,7 +272,7 @@ fn the_standby_takes_over_and_gives_back() {
     let (active, standby) = (Site::start("active", true), Site::start("standby", true));
     let endpoints = format!("'{}', {{ addr = '{}', priority = 1 }}", active.addr(), standby.addr());
     let proxy = Proxy::start(&config(&endpoints, QUICK, ""));
-    [&active, &standby].map(|site| proxy.becomes(site.addr(), "up"));
+    [&active, &standby].iter().for_each(|site| proxy.becomes(site.addr(), "up"));
     assert_eq!(proxy.answers(4), ["active"]);
     active.is(false);
     proxy.becomes(active.addr(), "down");
