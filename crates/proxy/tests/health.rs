@@ -80,6 +80,8 @@ fn results(proxy: &Proxy, endpoint: SocketAddr) -> (u64, u64) {
 fn whoever_fails_its_checks_gets_no_requests_until_it_passes_again() {
     let (a, b) = (Site::start("a", true), Site::start("b", true));
     let proxy = Proxy::start(&config(&list(&[a.addr(), b.addr()]), QUICK, ""));
+    proxy.becomes(a.addr(), "up");
+    proxy.becomes(b.addr(), "up");
     assert_eq!(proxy.answers(4), ["a", "b"]);
     a.is(false);
     proxy.becomes(a.addr(), "down");
@@ -272,7 +274,8 @@ fn the_standby_takes_over_and_gives_back() {
     let (active, standby) = (Site::start("active", true), Site::start("standby", true));
     let endpoints = format!("'{}', {{ addr = '{}', priority = 1 }}", active.addr(), standby.addr());
     let proxy = Proxy::start(&config(&endpoints, QUICK, ""));
-    [&active, &standby].iter().for_each(|site| proxy.becomes(site.addr(), "up"));
+    proxy.becomes(active.addr(), "up");
+    proxy.becomes(standby.addr(), "up");
     assert_eq!(proxy.answers(4), ["active"]);
     active.is(false);
     proxy.becomes(active.addr(), "down");
