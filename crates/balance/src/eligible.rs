@@ -119,7 +119,8 @@ impl Candidate<'_> {
 /// Folds what is known of the endpoints into the set that workers pick from. Keeps the order given.
 ///
 /// Tiers: the first that has fit endpoints, and enough of them not to panic, is used, together with what is left of those
-/// above. Where none has enough the pool panics, unless first checks that are out may still change that. What could
+/// above. One of which nothing is known yet is waited for: a standby must not serve because its check was the first to
+/// come back. Where none has enough the pool panics, unless first checks that are out may still change that. What could
 /// be used but is not, other zones and lower tiers, is tried when all limits of the set are reached.
 pub fn fold(candidates: &[Candidate<'_>], rules: &Rules) -> EndpointSet {
     let slots = candidates.iter().map(|c| c.slot.index() + 1).max().unwrap_or(0);
@@ -127,7 +128,7 @@ pub fn fold(candidates: &[Candidate<'_>], rules: &Rules) -> EndpointSet {
     tiers.sort_unstable();
     tiers.dedup();
     let counted: Vec<Tier> = tiers.iter().map(|&t| Tier::count(candidates, t)).collect();
-    let holds = counted.iter().position(|t| t.fit > 0 && t.is_enough(&rules.panic));
+    let holds = counted.iter().position(|t| (t.fit > 0 || t.is_unknown()) && t.is_enough(&rules.panic));
     let may_hold = counted.iter().any(|t| t.unchecked > 0 && t.is_enough(&rules.panic));
     if holds.is_none() && !may_hold && !tiers.is_empty() && rules.panic.healthy_below > 0.0 {
         return panicking(candidates, rules.panic.mode, slots);
@@ -170,6 +171,11 @@ impl Tier {
         };
         let unchecked = of(|c| c.standing == Standing::Unchecked);
         Tier { counts: of(|_| true), fit: of(|c| c.is_fit()), unchecked }
+    }
+
+    /// Whether every first check of it is out.
+    fn is_unknown(&self) -> bool {
+        self.unchecked == self.counts
     }
 
     /// Whether it has, or may have once first checks are in, the share of fit endpoints below which there is panic.

@@ -204,6 +204,20 @@ fn requests_wait_for_first_checks_at_most_a_second() {
 }
 
 #[test]
+fn a_standby_waits_for_the_first_check_of_the_active_one() {
+    let specs = [EndpointSpec::new("active"), EndpointSpec::new("standby").priority(1)];
+    let (mut pool, mut workers) = pool(checking(Initial::CheckFirst), 1, &specs);
+    pool.on_check(EndpointId::of("standby"), true, at(0));
+    assert_eq!(workers[0].start(&Request::default(), at(0)).unwrap_err(), NoPick::Unchecked);
+    pool.on_check(EndpointId::of("active"), false, at(0));
+    assert_eq!(reached(&mut workers[0], &pool, &["active", "standby"], at(0)), ["standby"]);
+    // It serves: a newcomer above it is not waited for.
+    let more = [specs[0].clone(), EndpointSpec::new("new"), specs[1].clone()];
+    pool.update(&more, at(5));
+    assert_eq!(reached(&mut workers[0], &pool, &["active", "new", "standby"], at(5)), ["standby"]);
+}
+
+#[test]
 fn endpoints_that_serve_go_on_when_checks_are_configured_and_what_is_known_survives_a_reload() {
     let (mut pool, mut workers) = pool(ejecting(), 1, &names(["a", "b", "c"]));
     fails(3, FailureKind::Connect, &mut workers[0], &pool, "c", at(0));
