@@ -15,7 +15,8 @@ pub const KIND: Kind = Kind {
     upgrades: true,
     generation: |site, _| told(site, "evenkeel_config_generation"),
     settings: "Two random draws; checks of /health each 500 ms with 300 ms of patience, 2 to fall and 2 to rise; ejected for \
-5 s after 3 failed connects, 5 gateway errors or 5 answers of 500 and above in a row; up to 2 retries, elsewhere, after a \
+5 s after 3 failed connects, 5 gateway errors or 5 answers of 500 and above in a row, or 2 s of three times the pool's latency, which neither \
+of the others can be told to look at; up to 2 retries, elsewhere, after a \
 failed connect, a reset, 1 s without an answer, or a 503, but of a POST only if nothing of it has left; full share 3 s \
 after a return.",
     retries: |site| told(site, "evenkeel_retries_total"),
@@ -56,6 +57,8 @@ consecutive_connect = 3
 consecutive_gateway = 5
 consecutive_5xx = 5
 eject = "5s"
+interval = "2s"
+latency = {{ factor = 3.0, min_requests = 20 }}
 [pool.app.retry]
 attempts = 2
 on = ["connect", "reset", "timeout", "503"]
