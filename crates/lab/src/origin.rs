@@ -136,7 +136,7 @@ pub fn nginx_preamble(folder: &Path) -> String {
     let temporary: String = temporary.iter().map(|kind| format!("  {kind}_temp_path {folder}/{kind};\n")).collect();
     format!(
         "{user}daemon off;\nworker_processes 1;\npid {folder}/nginx.pid;\nerror_log stderr error;\n\
-         events {{ worker_connections 8192; multi_accept on; }}\nhttp {{\n{temporary}"
+         events {{ worker_connections 24000; multi_accept on; }}\nhttp {{\n{temporary}"
     )
 }
 

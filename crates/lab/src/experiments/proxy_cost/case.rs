@@ -106,7 +106,7 @@ pub static ALL: &[Case] = &[
     },
     Case {
         name: "idle-memory",
-        about: "5,000 clients that asked for 1 kB once and stay connected; resident memory beside that before the first",
+        about: "10,000 clients that asked for 1 kB once and stay connected; resident memory beside that before the first",
         measure: Measure::IdleMemory,
         load: KEEP_ALIVE,
         path: "/1k",

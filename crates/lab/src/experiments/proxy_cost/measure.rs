@@ -136,7 +136,7 @@ fn syscalls(case: &Case, proxy: &Running, effort: Effort, cell: &mut Cell) -> Re
     Ok(answered)
 }
 
-const IDLE_CONNECTIONS: u64 = 5_000;
+const IDLE_CONNECTIONS: u64 = 10_000;
 
 fn idle_memory(case: &Case, proxy: &Proxy, origin: &Origin, effort: Effort, cell: &mut Cell) -> Result<()> {
     // Ours and the proxy's side of each connection are files of two processes; some more are open anyway.

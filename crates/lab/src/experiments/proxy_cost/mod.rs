@@ -69,7 +69,7 @@ fn run(arguments: Arguments) -> Result<()> {
     }
     let cases = choose(&arguments.only)?;
     let cores = Cores::divide()?;
-    machine::allow_files(20_000);
+    machine::allow_files(50_000);
     let proxies = Proxy::find(&arguments.proxies, arguments.evenkeel.as_deref())?;
     let effort = Effort { rounds: arguments.rounds.into(), seconds: arguments.seconds, core: cores.proxy };
     let command = std::env::args().collect::<Vec<_>>().join(" ");
