@@ -41,6 +41,8 @@ pub struct Tries<'r> {
     /// Made while the response that it is about was at hand.
     decided: Cell<Option<Decision>>,
     same: Cell<bool>,
+    /// Whether its hedge was counted: a replaced idle connection begins the try anew, but not the request.
+    hedged: Cell<bool>,
     /// Where it was sent to, or tried to be.
     pub tried: RefCell<Vec<Slot>>,
     began: Instant,
@@ -51,8 +53,8 @@ impl<'r> Tries<'r> {
     #[inline]
     pub fn begin(retries: &'r Retries, now: Instant) -> Tries<'r> {
         retries.budget.borrow_mut().earn(now);
-        let (retry, decided, same, tried) = Default::default();
-        Tries { retries, retry, decided, same, tried, began: now }
+        let (retry, decided, same, hedged, tried) = Default::default();
+        Tries { retries, retry, decided, same, hedged, tried, began: now }
     }
 
     /// Whether one that is not idempotent may be sent twice.
@@ -116,7 +118,8 @@ impl<'r> Tries<'r> {
     /// not hedged.
     #[inline]
     pub fn hedge_after(&self, left_ns: Option<u64>) -> Option<u64> {
-        let hedge = self.retries.hedge.as_ref().filter(|_| self.tried.borrow().is_empty())?;
+        let first = |_: &&RefCell<Hedge>| self.tried.borrow().is_empty() && !self.hedged.replace(true);
+        let hedge = self.retries.hedge.as_ref().filter(first)?;
         hedge.borrow_mut().begin(true, left_ns, self.began)
     }
 
