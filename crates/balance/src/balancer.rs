@@ -11,6 +11,7 @@ use crate::picker::{Algorithm, NoPick, PickContext, Picker, Seat};
 use crate::pool::View;
 use crate::published::Reader;
 use crate::queue::{Queue, Waiting};
+use crate::report::{LoadReport, Refused};
 use crate::rng::{Rng, mix};
 use crate::set::{EndpointSet, Member, Slot};
 use crate::time::Instant;
@@ -136,15 +137,6 @@ pub struct End {
     pub latency_ns: u64,
     /// When it ended.
     pub now: Instant,
-}
-
-/// What an endpoint says of itself.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LoadReport {
-    /// Requests in flight there, from all balancers.
-    pub in_flight: u32,
-    /// What a request would take at about this load, nanoseconds.
-    pub latency_ns: u64,
 }
 
 /// One worker x one pool.
@@ -361,9 +353,14 @@ impl Balancer {
         self.picker.poll_probe(&mut cx)
     }
 
-    /// Passes on what an endpoint said of itself.
-    pub fn report(&mut self, slot: Slot, report: &LoadReport, now: Instant) {
+    /// Takes what an endpoint said of itself: a probe's answer, or what came with a response.
+    ///
+    /// # Errors
+    /// Why it is not gone by. To be counted, and nothing else: the request that brought it is well.
+    pub fn report(&mut self, slot: Slot, report: &LoadReport, now: Instant) -> Result<(), Refused> {
+        report.is_plausible()?;
         self.picker.on_report(slot, report, now);
+        Ok(())
     }
 
     /// What is known of the endpoints.

@@ -15,7 +15,8 @@
 //! 8. [`queue`], [`retry`], [`hedge`]: may a request wait, try again, or go twice? Under a [`budget`], after a
 //!    [`percentile`].
 //! 9. [`sticky`]: which endpoint does a session belong to?
-//! 10. [`explain`]: why this pick.
+//! 10. [`report`], [`load_estimate`]: what an endpoint says of its own load, and how it knows.
+//! 11. [`explain`]: why this pick.
 //!
 //! ```
 //! use evenkeel_balance::{algorithms, EndpointSpec, Instant, Outcome, Params, Pool, Request, Seat};
@@ -48,6 +49,7 @@ pub mod health;
 pub(crate) mod heap;
 pub mod hedge;
 pub mod latency;
+pub mod load_estimate;
 pub(crate) mod load_order;
 pub mod loads;
 pub(crate) mod maglev_table;
@@ -60,6 +62,7 @@ pub mod pool;
 pub(crate) mod probe_pool;
 pub mod published;
 pub mod queue;
+pub mod report;
 pub mod retry;
 pub mod rng;
 pub mod set;
@@ -68,13 +71,15 @@ pub mod state;
 pub mod sticky;
 pub mod time;
 
-pub use balancer::{Balancer, End, FailureKind, LoadReport, Outcome, Request, Ticket};
+pub use balancer::{Balancer, End, FailureKind, Outcome, Request, Ticket};
 pub use endpoint::{EndpointId, EndpointSpec};
 pub use explain::Explanation;
+pub use load_estimate::LoadEstimate;
 pub use loads::Loads;
 pub use params::{Param, Params};
 pub use picker::{Algorithm, Needs, NoPick, PickContext, Picker, Promises, Seat};
 pub use pool::Pool;
+pub use report::{LoadReport, Refused};
 pub use rng::Rng;
 pub use set::{EndpointSet, Exclusion, Member, Slot};
 pub use time::{Clock, Instant};

@@ -2,7 +2,7 @@
 //! Source: Wydrowski et al., Load is not what you should balance: Introducing Prequal (NSDI 2024).
 //! Use when many balancers share endpoints that can answer probes. Not without probes: then `random`.
 
-use crate::balancer::{End, LoadReport, Outcome};
+use crate::balancer::{End, Outcome};
 use crate::draw;
 use crate::endpoint::EndpointId;
 use crate::latency::RETRY_AFTER_MAX_NS;
@@ -10,6 +10,7 @@ use crate::loads::Loads;
 use crate::params::{Kind, Param, Params, Value};
 use crate::picker::{Algorithm, Needs, NoPick, PickContext, Picker, Promises};
 use crate::probe_pool::{Entry, ProbePool};
+use crate::report::LoadReport;
 use crate::set::{EndpointSet, Member, Slot};
 use crate::time::{Instant, MILLISECOND_NS, SECOND_NS};
 
@@ -369,7 +370,7 @@ mod tests {
     /// Answers of (in flight, latency in ms), by slot.
     fn answer(b: &mut Balancer, answers: &[(u32, u64)], now: Instant) {
         for (slot, &(in_flight, ms)) in answers.iter().enumerate() {
-            b.report(Slot(slot as u32), &LoadReport { in_flight, latency_ns: ms * MILLISECOND_NS }, now);
+            b.report(Slot(slot as u32), &LoadReport::new(in_flight, ms * MILLISECOND_NS), now).unwrap();
         }
     }
 
@@ -433,7 +434,7 @@ mod tests {
             let t = b.start(&Request::default(), now).unwrap();
             while let Some(slot) = b.poll_probe(now) {
                 sent += 1;
-                b.report(slot, &LoadReport { in_flight: 1, latency_ns: 1 }, now);
+                b.report(slot, &LoadReport::new(1, 1), now).unwrap();
             }
             b.end(t, Outcome::Success, now);
         }

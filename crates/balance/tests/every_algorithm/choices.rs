@@ -17,7 +17,7 @@ fn a_choice_that_is_thrown_away_changes_nothing() {
             let now = Instant(1_000_000);
             picker.on_set(&view.set, &loads, now);
             for (i, m) in view.set.members().iter().enumerate() {
-                let load = LoadReport { in_flight: i as u32 % 3, latency_ns: 1_000_000 * (i as u64 + 1) };
+                let load = LoadReport::new(i as u32 % 3, 1_000_000 * (i as u64 + 1));
                 picker.on_report(m.slot, &load, now);
             }
             let mut choose = |explain: bool| {

@@ -185,8 +185,8 @@ impl Loop<'_> {
                     self.now = at;
                     let server = &self.servers[self.server_at[balancer][slot.index()]];
                     let latency_ns = server.pace_ns * u64::from(server.in_flight + 1);
-                    let report = LoadReport { in_flight: server.in_flight, latency_ns };
-                    self.balancers[balancer].report(slot, &report, Instant(at));
+                    let report = LoadReport::new(server.in_flight, latency_ns);
+                    self.balancers[balancer].report(slot, &report, Instant(at)).unwrap();
                 }
                 Event::Arrive => {
                     self.now = at;

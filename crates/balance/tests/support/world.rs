@@ -139,8 +139,8 @@ impl<'r> World<'r> {
         while let Some(&(due, worker, slot)) = self.probes.front().filter(|p| p.0 <= self.now) {
             self.probes.pop_front();
             let in_flight = self.owner.get(&slot.index()).map_or(0, |&id| self.in_flight(id));
-            let report = LoadReport { in_flight, latency_ns: 1_000_000 * u64::from(in_flight + 1) };
-            self.balancers[worker].report(slot, &report, due);
+            let report = LoadReport::new(in_flight, 1_000_000 * u64::from(in_flight + 1));
+            self.balancers[worker].report(slot, &report, due).ok();
         }
     }
 
