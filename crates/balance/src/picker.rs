@@ -180,3 +180,9 @@ pub struct Algorithm {
     /// Makes a picker. Checks what ranges alone cannot say.
     pub new: MakePicker,
 }
+
+impl fmt::Debug for Algorithm {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name)
+    }
+}

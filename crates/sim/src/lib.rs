@@ -1,0 +1,16 @@
+//! What would happen? The balancing code that serves live traffic, in virtual time: servers, load and delays are
+//! simulated, decisions are not. Read the files in this order:
+//!
+//! 1. [`scenario`]: what is simulated, plain data; [`work`]: how long things take.
+//! 2. [`engine`]: the loop of events around production [`Balancer`](evenkeel_balance::Balancer)s.
+//! 3. [`run`]: what came of it.
+#![forbid(unsafe_code)]
+
+pub mod engine;
+pub mod run;
+pub mod scenario;
+pub mod work;
+
+pub use engine::simulate;
+pub use run::Run;
+pub use scenario::{Policy, Scenario};

@@ -1,0 +1,157 @@
+//! How long does it take? Distributions of work and of pauses, in nanoseconds.
+
+use evenkeel_balance::Rng;
+
+/// A distribution of lengths of time, nanoseconds.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Work {
+    /// Always this.
+    Constant(u64),
+    /// Uniform over whole multiples of `step_ns`, from `min` to `max`, both included.
+    Uniform {
+        /// The smallest, in steps.
+        min: u64,
+        /// The largest, in steps.
+        max: u64,
+        /// The length of a step.
+        step_ns: u64,
+        /// How late a timer wakes at most; uniform from 0 to this is added.
+        late_ns: u64,
+    },
+    /// Exponential.
+    Exponential {
+        /// Its mean.
+        mean_ns: f64,
+    },
+    /// Normal, drawn again until it is not below 0.
+    TruncatedNormal {
+        /// The mean before it is truncated.
+        mean_ns: f64,
+        /// The standard deviation before it is truncated.
+        sd_ns: f64,
+    },
+    /// The exponential of a normal distribution.
+    Lognormal {
+        /// The mean of the whole.
+        mean_ns: f64,
+        /// The standard deviation of its logarithm.
+        sigma: f64,
+    },
+    /// Pareto between two bounds.
+    BoundedPareto {
+        /// The exponent; the smaller, the heavier the tail.
+        alpha: f64,
+        /// The smallest.
+        min_ns: f64,
+        /// The largest.
+        max_ns: f64,
+    },
+}
+
+impl Work {
+    /// One draw, nanoseconds.
+    pub fn draw(&self, rng: &mut Rng) -> u64 {
+        match *self {
+            Work::Constant(ns) => ns,
+            Work::Uniform { min, max, step_ns, late_ns } => {
+                (min + rng.below_u64(max - min + 1)) * step_ns + rng.below_u64(late_ns)
+            }
+            Work::Exponential { mean_ns } => exponential(mean_ns, rng) as u64,
+            Work::TruncatedNormal { mean_ns, sd_ns } => loop {
+                let x = mean_ns + sd_ns * normal(rng);
+                if x >= 0.0 {
+                    return x as u64;
+                }
+            },
+            Work::Lognormal { mean_ns, sigma } => (mean_ns * (sigma * normal(rng) - sigma * sigma / 2.0).exp()) as u64,
+            Work::BoundedPareto { alpha, min_ns, max_ns } => {
+                let (low, u) = ((min_ns / max_ns).powf(alpha), rng.unit());
+                (min_ns / (1.0 - u * (1.0 - low)).powf(1.0 / alpha)) as u64
+            }
+        }
+    }
+
+    /// Its mean, nanoseconds.
+    pub fn mean_ns(&self) -> f64 {
+        match *self {
+            Work::Constant(ns) => ns as f64,
+            Work::Uniform { min, max, step_ns, late_ns } => {
+                (min + max) as f64 / 2.0 * step_ns as f64 + late_ns as f64 / 2.0
+            }
+            Work::Exponential { mean_ns } | Work::Lognormal { mean_ns, .. } => mean_ns,
+            Work::TruncatedNormal { mean_ns, sd_ns } => {
+                let z = mean_ns / sd_ns;
+                let density = (-z * z / 2.0).exp() / (2.0 * std::f64::consts::PI).sqrt();
+                mean_ns + sd_ns * density / normal_share_below(z)
+            }
+            Work::BoundedPareto { alpha, min_ns, max_ns } => {
+                let low = (min_ns / max_ns).powf(alpha);
+                if (alpha - 1.0).abs() < 1e-9 {
+                    return min_ns / (1.0 - low) * (max_ns / min_ns).ln();
+                }
+                min_ns.powf(alpha) / (1.0 - low) * alpha / (alpha - 1.0)
+                    * (min_ns.powf(1.0 - alpha) - max_ns.powf(1.0 - alpha))
+            }
+        }
+    }
+}
+
+/// Exponentially distributed with this mean.
+pub(crate) fn exponential(mean: f64, rng: &mut Rng) -> f64 {
+    -(1.0 - rng.unit()).ln() * mean
+}
+
+/// Of the standard normal distribution: Box and Muller 1958, the first of the pair, so that each draw takes two numbers
+/// and streams stay in step.
+fn normal(rng: &mut Rng) -> f64 {
+    let (radius, angle) = ((-2.0 * (1.0 - rng.unit()).ln()).sqrt(), std::f64::consts::TAU * rng.unit());
+    radius * angle.cos()
+}
+
+/// The standard normal distribution function, by Simpson's rule: exact to 1e-9, and only means need it.
+fn normal_share_below(z: f64) -> f64 {
+    const STEPS: u32 = 2000;
+    let density = |x: f64| (-x * x / 2.0).exp() / (2.0 * std::f64::consts::PI).sqrt();
+    let (from, to) = (-10.0f64, z.clamp(-10.0, 10.0));
+    let h = (to - from) / f64::from(STEPS);
+    let weight = |i: u32| {
+        if i == 0 || i == STEPS {
+            1.0
+        } else if i % 2 == 1 {
+            4.0
+        } else {
+            2.0
+        }
+    };
+    (0..=STEPS).map(|i| weight(i) * density(from + h * f64::from(i))).sum::<f64>() * h / 3.0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: f64 = 1e6;
+
+    #[test]
+    fn draws_have_the_mean_they_claim() {
+        let works = [
+            Work::Constant(5_000_000),
+            Work::Uniform { min: 0, max: 9, step_ns: 1_000_000, late_ns: 1_000_000 },
+            Work::Exponential { mean_ns: 10.0 * MS },
+            Work::TruncatedNormal { mean_ns: 10.0 * MS, sd_ns: 10.0 * MS },
+            Work::TruncatedNormal { mean_ns: 10.0 * MS, sd_ns: 2.0 * MS },
+            Work::Lognormal { mean_ns: 10.0 * MS, sigma: 1.0 },
+            Work::BoundedPareto { alpha: 1.5, min_ns: MS, max_ns: 100.0 * MS },
+            Work::BoundedPareto { alpha: 1.0, min_ns: MS, max_ns: 100.0 * MS },
+        ];
+        for work in works {
+            let (mut rng, draws) = (Rng::new(5), 400_000);
+            let all: Vec<f64> = (0..draws).map(|_| work.draw(&mut rng) as f64).collect();
+            let mean = all.iter().sum::<f64>() / f64::from(draws);
+            let variance = all.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / f64::from(draws);
+            // 5 standard errors, and the nanosecond that rounding down loses.
+            let slack = 5.0 * (variance / f64::from(draws)).sqrt() + 1.0;
+            assert!((mean - work.mean_ns()).abs() <= slack, "{work:?}: {mean}, not {}", work.mean_ns());
+        }
+    }
+}
