@@ -38,7 +38,15 @@ fn processor_ns() -> u64 {
 fn scenario(servers: Vec<Server>, work: Work, balancing: Balancing, load: Load, requests: u64) -> Scenario {
     let steps = vec![Step::Work];
     let service = Service { name: "farm".to_string(), servers, steps, work, response_bytes: 0, balancing };
-    Scenario { services: vec![service], load, link_ns: 100_000, requests, warm_up: 0, until_ns: u64::MAX }
+    Scenario {
+        services: vec![service],
+        machines: Vec::new(),
+        load,
+        link_ns: 100_000,
+        requests,
+        warm_up: 0,
+        until_ns: u64::MAX,
+    }
 }
 
 /// The loop of tower's demonstration: ten servers that serve any number at once, 50 users.
