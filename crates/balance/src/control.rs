@@ -117,6 +117,8 @@ impl Control {
     fn newcomer(&self, slot: Slot, spec: EndpointSpec, counts: &Counts, now: Instant) -> Known {
         let (observed, at) = counts.observed(slot);
         observed.clear_streaks(at); // of whoever had the slot before
+        let (reported, row) = counts.reported(slot);
+        reported.clear(row);
         let (sums, settings) = (observed.tallied(at), &self.settings);
         let mut known = Known {
             slot,

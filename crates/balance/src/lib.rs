@@ -15,7 +15,8 @@
 //! 8. [`queue`], [`retry`], [`hedge`]: may a request wait, try again, or go twice? Under a [`budget`], after a
 //!    [`percentile`].
 //! 9. [`sticky`]: which endpoint does a session belong to?
-//! 10. [`report`], [`load_estimate`]: what an endpoint says of its own load, and how it knows.
+//! 10. [`report`], [`reported`], [`load_estimate`]: what an endpoint says of its own load, whether that is believed, and
+//!     how it knows.
 //! 11. [`explain`]: why this pick.
 //!
 //! ```
@@ -63,8 +64,10 @@ pub(crate) mod probe_pool;
 pub mod published;
 pub mod queue;
 pub mod report;
+pub mod reported;
 pub mod retry;
 pub mod rng;
+pub(crate) mod row;
 pub mod set;
 pub mod slow_start;
 pub mod state;
