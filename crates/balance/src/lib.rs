@@ -60,6 +60,7 @@ pub mod params;
 pub mod percentile;
 pub mod picker;
 pub mod pool;
+pub(crate) mod probe_budget;
 pub(crate) mod probe_pool;
 pub mod published;
 pub mod queue;
