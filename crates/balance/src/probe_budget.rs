@@ -1,4 +1,4 @@
-//! Who is asked for its load now? So many endpoints for each request, drawn without replacement, under a rate.
+//! Who is asked for its load now? So many endpoints for each request, each of them once, under a rate.
 
 use crate::params::{Kind, Param, Value};
 use crate::picker::PickContext;
@@ -43,8 +43,8 @@ impl ProbeBudget {
         self.starts = self.starts.saturating_add(1);
     }
 
-    /// Whose load is to be known next, if anybody's.
-    pub(crate) fn due(&mut self, cx: &mut PickContext<'_>) -> Option<Slot> {
+    /// Whether one more endpoint is to be asked; then it counts as asked.
+    pub(crate) fn is_due(&mut self, cx: &PickContext<'_>) -> bool {
         if self.starts > 0 {
             // What could not be asked for two requests is forgotten: answers are wanted now, not many later.
             let owed = self.owed + self.per_request * f64::from(self.starts);
@@ -52,17 +52,30 @@ impl ProbeBudget {
             self.starts = 0;
             self.asked.clear();
         }
-        let members = cx.set.members();
         // One endpoint alone gets all requests whatever it answers.
-        if self.owed < 1.0 || members.len() < 2 || self.asked.len() >= members.len() {
-            return None;
-        }
-        self.owed -= 1.0;
+        let due = self.owed >= 1.0 && cx.set.len() > 1 && self.asked.len() < cx.set.len();
+        self.owed -= f64::from(u8::from(due));
+        due
+    }
+
+    /// Whether nobody was asked since the latest start.
+    pub(crate) fn is_first(&self) -> bool {
+        self.asked.is_empty()
+    }
+
+    /// Asks this one.
+    pub(crate) fn ask(&mut self, slot: Slot) -> Option<Slot> {
+        self.asked.push(slot);
+        Some(slot)
+    }
+
+    /// Asks any that was not asked since the latest start.
+    pub(crate) fn ask_any(&mut self, cx: &mut PickContext<'_>) -> Option<Slot> {
+        let members = cx.set.members();
         // From a random place on: at most as many steps as were asked since the latest start, eight or so.
         let (before, from) = members.split_at(cx.rng.below(members.len() as u32) as usize);
         let slot = from.iter().chain(before).map(|m| m.slot).find(|s| !self.asked.contains(s))?;
-        self.asked.push(slot);
-        Some(slot)
+        self.ask(slot)
     }
 
     /// Whether one more probe may be sent; then it counts as sent.

@@ -340,13 +340,14 @@ impl Picker for Prequal {
     }
 
     fn poll_probe(&mut self, cx: &mut PickContext<'_>) -> Option<Slot> {
-        loop {
-            let slot = self.budget.due(cx)?;
+        while self.budget.is_due(cx) {
+            let slot = self.budget.ask_any(cx)?;
             if self.budget.may_send(cx.now) {
                 return Some(slot);
             }
             self.recall(slot, cx);
         }
+        None
     }
 }
 
