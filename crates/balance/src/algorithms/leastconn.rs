@@ -73,6 +73,9 @@ const EXPLAINED_MAX: usize = 16;
 /// In no class: not in the set.
 const NO_CLASS: u32 = u32::MAX;
 
+/// More than any endpoint has in flight.
+const UNTOLD: u32 = u32::MAX;
+
 struct LeastConn {
     seat: Seat,
     /// Siblings read for each pick: in turn, and about to be picked.
@@ -105,8 +108,8 @@ struct Known {
     class: u32,
     /// What all but this worker had in flight there when we last looked.
     elsewhere: u32,
-    /// What balancers other than this process have of that, if the endpoint said so lately.
-    told: Option<u32>,
+    /// What balancers other than this process have of that; [`UNTOLD`] if the endpoint did not say lately.
+    told: u32,
     /// The number of its latest start here; 0 for none.
     latest: u64,
 }
@@ -120,10 +123,15 @@ struct Told {
 }
 
 impl Told {
-    fn replace(&mut self, before: Option<u32>, now: Option<u32>, weight: u32) {
-        let known = |told: Option<u32>| if told.is_some() { u64::from(weight) } else { 0 };
-        self.in_flight = self.in_flight + u64::from(now.unwrap_or(0)) - u64::from(before.unwrap_or(0));
-        self.weight = self.weight + known(now) - known(before);
+    fn replace(&mut self, before: u32, now: u32, weight: u32) {
+        if before != UNTOLD {
+            self.in_flight -= u64::from(before);
+            self.weight -= u64::from(weight);
+        }
+        if now != UNTOLD {
+            self.in_flight += u64::from(now);
+            self.weight += u64::from(weight);
+        }
     }
 
     /// What an endpoint has that says nothing: as much as the others by its weight. As idle, one that cannot say would
@@ -180,7 +188,7 @@ impl Picker for LeastConn {
     }
 
     fn on_set(&mut self, set: &EndpointSet, loads: &Loads, now: Instant) {
-        let absent = Known { id: EndpointId(0), weight: 0, class: NO_CLASS, elsewhere: 0, told: None, latest: 0 };
+        let absent = Known { id: EndpointId(0), weight: 0, class: NO_CLASS, elsewhere: 0, told: UNTOLD, latest: 0 };
         let old = std::mem::replace(&mut self.known, vec![absent; set.slots()]);
         self.order = LoadOrder::new(set, loads.clock());
         // Workers start at different places, or all would hit the same endpoint first.
@@ -341,10 +349,10 @@ impl LeastConn {
     fn others_at(&mut self, slot: Slot, loads: &Loads, now: Instant) -> u32 {
         let known = &mut self.known[slot.index()];
         let told = loads.others(slot, now).filter(|others| others.age_ns <= self.report_age_max_ns);
-        let told = told.map(|others| others.in_flight);
+        let told = told.map_or(UNTOLD, |others| others.in_flight);
         self.told.replace(known.told, told, known.weight);
         known.told = told;
-        told.unwrap_or_else(|| self.told.usual(known.weight))
+        if told == UNTOLD { self.told.usual(known.weight) } else { told }
     }
 
     /// The first in order that may be picked.
