@@ -11,6 +11,7 @@ use crate::outlier::{self, Cause, Ejection, Phase};
 use crate::set::{EndpointSet, Slot};
 use crate::slow_start::{self, FULL};
 use crate::state::{Change, State};
+use crate::subset::Subset;
 use crate::time::Instant;
 use std::collections::BTreeMap;
 
@@ -29,6 +30,8 @@ pub struct Settings {
     pub locality: Option<Locality>,
     /// Limits that follow latency.
     pub concurrency: Option<concurrency::Settings>,
+    /// Only a part of the endpoints; from the next [`Pool::update`](crate::Pool::update) on.
+    pub subset: Option<Subset>,
 }
 
 impl Settings {
@@ -93,6 +96,11 @@ impl Control {
             let (observed, at) = counts.observed(known.slot);
             (known.judged, known.limited) = (observed.tallied(at), observed.tallied(at));
         }
+    }
+
+    /// Those of the endpoints that are to be used, if not all.
+    pub(crate) fn part(&self, specs: &[EndpointSpec]) -> Option<Vec<EndpointSpec>> {
+        self.settings.subset.map(|subset| subset.of(specs))
     }
 
     /// What workers are to note of requests.

@@ -8,7 +8,7 @@
 //! 3. [`loads`], [`latency`]: what is known of each endpoint. Measurement is apart from choice.
 //! 4. [`picker`]: what an algorithm is; [`algorithms`]: all of them, in one registry; [`params`]: what can be set.
 //! 5. [`balancer`]: one worker and one pool, the seam that shells call: `start` gives a [`Ticket`], `end` takes it.
-//! 6. [`pool`] and [`published`]: from the configured endpoints to the set that every worker sees.
+//! 6. [`pool`], [`subset`] and [`published`]: from the configured endpoints to the set that every worker sees.
 //! 7. [`health`], [`outlier`], [`slow_start`], [`concurrency`]: state machines of one endpoint. [`control`] keeps them and
 //!    says when to look again, by what checks say and requests see; [`eligible`] folds them into the set, and [`state`]
 //!    names them for whoever watches.
@@ -73,6 +73,7 @@ pub mod set;
 pub mod slow_start;
 pub mod state;
 pub mod sticky;
+pub mod subset;
 pub mod time;
 
 pub use balancer::{Balancer, End, FailureKind, Outcome, Request, Ticket};
