@@ -317,7 +317,7 @@ impl Balancer {
     pub fn end(&mut self, ticket: Ticket, outcome: Outcome, now: Instant) -> bool {
         let Ticket { slot, place, began, answered } = ticket;
         // Counted down before the place is free, so that a limit is never refused by a count that is about to fall.
-        self.loads.on_end(slot);
+        self.loads.on_end(slot, outcome, now);
         if place.is_held() {
             self.loads.release(slot);
         }
@@ -357,9 +357,17 @@ impl Balancer {
     ///
     /// # Errors
     /// Why it is not gone by. To be counted, and nothing else: the request that brought it is well.
+    /// [`Refused::Gone`] is not found where another endpoint has the slot by now: probes are to end with their endpoint.
     pub fn report(&mut self, slot: Slot, report: &LoadReport, now: Instant) -> Result<(), Refused> {
         report.is_plausible()?;
+        self.refresh(now);
+        let set = &self.reader.get().set;
+        if !std::iter::once(set).chain(set.later()).any(|set| set.get(slot).is_some()) {
+            return Err(Refused::Gone);
+        }
+        self.loads.report(slot, report, now)?;
         self.picker.on_report(slot, report, now);
+        self.later.iter_mut().for_each(|picker| picker.on_report(slot, report, now));
         Ok(())
     }
 

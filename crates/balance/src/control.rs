@@ -11,6 +11,7 @@ use crate::outlier::{self, Cause, Ejection, Phase};
 use crate::set::{EndpointSet, Slot};
 use crate::slow_start::{self, FULL};
 use crate::state::{Change, State};
+use crate::subset::Subset;
 use crate::time::Instant;
 use std::collections::BTreeMap;
 
@@ -29,6 +30,8 @@ pub struct Settings {
     pub locality: Option<Locality>,
     /// Limits that follow latency.
     pub concurrency: Option<concurrency::Settings>,
+    /// Only a part of the endpoints; from the next [`Pool::update`](crate::Pool::update) on.
+    pub subset: Option<Subset>,
 }
 
 impl Settings {
@@ -95,6 +98,11 @@ impl Control {
         }
     }
 
+    /// Those of the endpoints that are to be used, if not all.
+    pub(crate) fn part(&self, specs: &[EndpointSpec]) -> Option<Vec<EndpointSpec>> {
+        self.settings.subset.map(|subset| subset.of(specs))
+    }
+
     /// What workers are to note of requests.
     pub(crate) fn watch(&self) -> Watch {
         self.settings.watch()
@@ -117,6 +125,8 @@ impl Control {
     fn newcomer(&self, slot: Slot, spec: EndpointSpec, counts: &Counts, now: Instant) -> Known {
         let (observed, at) = counts.observed(slot);
         observed.clear_streaks(at); // of whoever had the slot before
+        let (reported, row) = counts.reported(slot);
+        reported.clear(row);
         let (sums, settings) = (observed.tallied(at), &self.settings);
         let mut known = Known {
             slot,

@@ -8,14 +8,15 @@
 //! 3. [`loads`], [`latency`]: what is known of each endpoint. Measurement is apart from choice.
 //! 4. [`picker`]: what an algorithm is; [`algorithms`]: all of them, in one registry; [`params`]: what can be set.
 //! 5. [`balancer`]: one worker and one pool, the seam that shells call: `start` gives a [`Ticket`], `end` takes it.
-//! 6. [`pool`] and [`published`]: from the configured endpoints to the set that every worker sees.
+//! 6. [`pool`], [`subset`] and [`published`]: from the configured endpoints to the set that every worker sees.
 //! 7. [`health`], [`outlier`], [`slow_start`], [`concurrency`]: state machines of one endpoint. [`control`] keeps them and
 //!    says when to look again, by what checks say and requests see; [`eligible`] folds them into the set, and [`state`]
 //!    names them for whoever watches.
 //! 8. [`queue`], [`retry`], [`hedge`]: may a request wait, try again, or go twice? Under a [`budget`], after a
 //!    [`percentile`].
 //! 9. [`sticky`]: which endpoint does a session belong to?
-//! 10. [`report`], [`load_estimate`]: what an endpoint says of its own load, and how it knows.
+//! 10. [`report`], [`reported`], [`load_estimate`]: what an endpoint says of its own load, whether that is believed, and
+//!     how it knows.
 //! 11. [`explain`]: why this pick.
 //!
 //! ```
@@ -59,16 +60,20 @@ pub mod params;
 pub mod percentile;
 pub mod picker;
 pub mod pool;
+pub(crate) mod probe_budget;
 pub(crate) mod probe_pool;
 pub mod published;
 pub mod queue;
 pub mod report;
+pub mod reported;
 pub mod retry;
 pub mod rng;
+pub(crate) mod row;
 pub mod set;
 pub mod slow_start;
 pub mod state;
 pub mod sticky;
+pub mod subset;
 pub mod time;
 
 pub use balancer::{Balancer, End, FailureKind, Outcome, Request, Ticket};

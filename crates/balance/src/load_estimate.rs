@@ -2,25 +2,157 @@
 //! take at the load of now, from what recent requests took at about that load.
 //!
 //! Source: Wydrowski et al., Load is not what you should balance: Introducing Prequal (NSDI 2024), section 4: the median
-//! of recent latencies of requests that came at about the present number in flight.
+//! of recent latencies of requests that came at about the present number in flight. Where none came at about that number
+//! of late, those that came at the next one are scaled to it. Without that an endpoint that was overrun would tell of that
+//! time as long as nobody asks it for anything, and so nobody would: idle for ever.
 
-use crate::time::Instant;
+use crate::time::{Instant, SECOND_NS};
 
-/// What recent requests took, by how many were in flight when they came. One per worker of the endpoint's side.
+/// Requests remembered at each level of load. The median of 16 exponential times has a sd of 36 %.
+const SAMPLES: usize = 16;
+
+/// So many recent requests are enough to go by; fewer, and those of the next level are taken too.
+const ENOUGH: usize = 8;
+
+/// What ended longer ago is not recent: an endpoint may have become another since.
+const AGE_MAX_NS: u64 = 5 * SECOND_NS;
+
+/// What recent requests took, by how many were in flight when they came. One per worker of the endpoint's side; 50 kB at
+/// most, at loads in the thousands a fifth of it.
 #[derive(Clone, Debug, Default)]
 pub struct LoadEstimate {
-    latest: Option<(u32, u64, Instant)>,
+    /// Grows to the highest level seen, of 124.
+    levels: Vec<Level>,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Level {
+    /// As a ring.
+    samples: [Sample; SAMPLES],
+    next: u8,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Sample {
+    /// Of the request, when it came, itself among them; 0: no sample.
+    in_flight: u32,
+    latency_ns: u64,
+    at: Instant,
+}
+
+/// The level of so many others in flight: up to 7 each number is one, above that a quarter of an octave.
+fn level(in_flight: u32) -> usize {
+    match in_flight.checked_ilog2() {
+        Some(octave @ 3..) => (4 * octave + (in_flight >> (octave - 2)) % 4 - 4) as usize,
+        _ => in_flight as usize,
+    }
 }
 
 impl LoadEstimate {
     /// Notes a request that ended well after `latency_ns`, and that found `in_flight` others when it came.
+    #[inline]
     pub fn ended(&mut self, in_flight: u32, latency_ns: u64, now: Instant) {
-        self.latest = Some((in_flight, latency_ns, now));
+        let level = level(in_flight);
+        if level >= self.levels.len() {
+            self.levels.resize(level + 1, Level::default());
+        }
+        let level = &mut self.levels[level];
+        let next = level.next as usize % SAMPLES;
+        level.samples[next] = Sample { in_flight: in_flight.saturating_add(1), latency_ns, at: now };
+        level.next = level.next.wrapping_add(1);
     }
 
     /// What a request would take that finds `in_flight` others, nanoseconds; 0 when not known.
-    pub fn latency_ns(&self, in_flight: u32, _now: Instant) -> u64 {
-        let Some((at, latency_ns, _)) = self.latest else { return 0 };
-        (latency_ns as f64 * (f64::from(in_flight) + 1.0) / (f64::from(at) + 1.0)) as u64
+    pub fn latency_ns(&self, in_flight: u32, now: Instant) -> u64 {
+        let at = level(in_flight);
+        let mut found = [0; ENOUGH - 1 + 2 * SAMPLES];
+        let mut count = self.recent(Some(at), None, now, &mut found);
+        // Levels within an octave say much the same of this one. Further ones are better than nothing, and no more.
+        let mut apart = 1;
+        while count < ENOUGH && (count == 0 || apart < 4) && apart < at.max(self.levels.len()) + 1 {
+            let (below, above) = (at.checked_sub(apart), Some(at + apart));
+            for level in [below, above] {
+                count += self.recent(level, Some(in_flight), now, &mut found[count..]);
+            }
+            apart += 1;
+        }
+        if count == 0 { 0 } else { *found[..count].select_nth_unstable(count / 2).1 }
+    }
+
+    /// Collects what is recent of a level, scaled to `in_flight` others if that is another's.
+    fn recent(&self, level: Option<usize>, scaled_to: Option<u32>, now: Instant, out: &mut [u64]) -> usize {
+        let Some(level) = level.and_then(|l| self.levels.get(l)) else { return 0 };
+        let recent = |s: &&Sample| s.in_flight != 0 && now.since(s.at) <= AGE_MAX_NS;
+        let scale = |s: &Sample| match scaled_to {
+            Some(others) => (s.latency_ns as f64 * (f64::from(others) + 1.0) / f64::from(s.in_flight)) as u64,
+            None => s.latency_ns,
+        };
+        let mut count = 0;
+        for (out, sample) in out.iter_mut().zip(level.samples.iter().filter(recent)) {
+            *out = scale(sample);
+            count += 1;
+        }
+        count
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rng::Rng;
+    use crate::time::MILLISECOND_NS as MS;
+
+    fn at(ms: u64) -> Instant {
+        Instant(ms * MS)
+    }
+
+    #[test]
+    fn levels_follow_each_other_without_gap() {
+        let mut last = level(0);
+        for n in 1..100_000 {
+            let l = level(n);
+            assert!(l == last || l == last + 1, "{n} is in level {l}, {} in {last}", n - 1);
+            last = l;
+        }
+        assert_eq!([0, 7, 8, 9, 10, 15, 16, 19, 20].map(level), [0, 7, 8, 8, 9, 11, 12, 12, 13]);
+    }
+
+    #[test]
+    fn says_what_requests_took_that_came_at_that_load() {
+        let mut e = LoadEstimate::default();
+        assert_eq!(e.latency_ns(0, at(0)), 0);
+        // Four at once without waiting, then each waits for a quarter of those ahead.
+        let takes = |others: u32| 10 * MS * u64::from(others.max(3) + 1) / 4;
+        let mut rng = Rng::new(1);
+        for i in 0..2000 {
+            let others = rng.below(12);
+            e.ended(others, takes(others) * u64::from(90 + rng.below(20)) / 100, at(i));
+        }
+        for others in 0..12 {
+            let (got, want) = (e.latency_ns(others, at(2000)) as f64, takes(others) as f64);
+            // Levels above 7 take in two numbers: 6 % of 8 or 9; the median of 16 of +-10 % is within half of that.
+            assert!((got / want - 1.0).abs() < 0.12, "{others}: {got} for {want}");
+        }
+        assert_eq!(e.latency_ns(3, at(8000)), 0, "long ago");
+    }
+
+    /// The trap: who goes by the requests that came at other loads as if they had come at this one, or by those of long
+    /// ago, tells of a rush for as long as nobody comes, and so nobody does.
+    #[test]
+    fn who_was_overrun_and_is_idle_does_not_look_slow() {
+        let mut e = LoadEstimate::default();
+        (0..100).for_each(|i| e.ended(99, 1000 * MS, at(i)));
+        let idle = e.latency_ns(0, at(200));
+        assert!((9 * MS..=11 * MS).contains(&idle), "{idle}");
+        assert_eq!(e.latency_ns(0, at(60_000)), 0, "nobody came for a minute: not known is not slow");
+    }
+
+    #[test]
+    fn a_few_of_this_load_come_before_many_of_another() {
+        let mut e = LoadEstimate::default();
+        (0..16).for_each(|i| e.ended(40, 400 * MS, at(i)));
+        e.ended(1, 30 * MS, at(20));
+        assert_eq!(e.latency_ns(1, at(20)), 30 * MS);
+        assert_eq!(e.latency_ns(u32::MAX, at(20)) / (1 << 32), 400 * MS / 41);
     }
 }

@@ -10,7 +10,11 @@ use crate::atomics::atomic::{AtomicU32, Ordering::Relaxed};
 use crate::balancer::Outcome;
 use crate::endpoint::EndpointId;
 use crate::observed::{Observed, Watch, Writer};
+use crate::report::{LoadReport, Refused};
+use crate::reported::{Heard, Others, Reported};
+use crate::row::{CHUNK, Row};
 use crate::set::{EndpointSet, Member, Slot};
+use crate::time::Instant;
 use std::sync::Arc;
 
 /// More shards would make every read longer, for machines where the sharing costs little per worker.
@@ -20,49 +24,37 @@ pub const SHARDS_MAX: usize = 8;
 /// 2^-16 of a share for weights up to 65,535. Virtual time wraps after 2^32 rounds; only differences are ever used.
 const ROUND: u64 = 1 << 32;
 
-/// Few for the model checker, which keeps a history of each.
-const CHUNK: usize = if cfg!(loom) { 2 } else { 64 };
-
 /// The counts of a pool that all workers of the process share. Cloning shares them.
 #[derive(Clone, Debug)]
 pub struct Counts {
     chunks: Vec<Arc<Chunk>>,
     totals: Arc<[Padded]>,
+    heard: Arc<Heard>,
     workers: u32,
     /// What is noted of requests besides.
     watch: Watch,
 }
 
-/// The counts of 64 slots. Chunks never move, so a pool grows by adding some, and old and new sets share the rest.
+/// What is known of the slots of a row.
 #[derive(Debug)]
 struct Chunk {
-    shards: Box<[Row]>,
+    shards: Box<[Row<AtomicU32>]>,
     /// Requests holding a place under a limit; only written for endpoints that have one.
-    held: Row,
+    held: Row<AtomicU32>,
     observed: Observed,
+    reported: Reported,
 }
-
-/// On lines of its own, and 128 bytes apart as processors fetch lines in pairs.
-#[derive(Debug)]
-#[repr(align(128))]
-struct Row([AtomicU32; CHUNK]);
 
 #[derive(Debug)]
 #[repr(align(128))]
 struct Padded(AtomicU32);
-
-impl Row {
-    fn new() -> Row {
-        Row(std::array::from_fn(|_| AtomicU32::new(0)))
-    }
-}
 
 impl Counts {
     /// Counts for `workers` workers and no slots yet.
     pub fn new(workers: u32) -> Counts {
         let shards = (workers.max(1) as usize).min(SHARDS_MAX);
         let totals = (0..shards).map(|_| Padded(AtomicU32::new(0))).collect();
-        Counts { chunks: Vec::new(), totals, workers, watch: Watch::default() }
+        Counts { chunks: Vec::new(), totals, heard: Arc::default(), workers, watch: Watch::default() }
     }
 
     /// The same counts, with this noted of requests besides.
@@ -76,7 +68,8 @@ impl Counts {
         while grown.chunks.len() * CHUNK < slots {
             let shards = self.totals.iter().map(|_| Row::new()).collect();
             let observed = Observed::new(self.totals.len());
-            grown.chunks.push(Arc::new(Chunk { shards, held: Row::new(), observed }));
+            let reported = Reported::new();
+            grown.chunks.push(Arc::new(Chunk { shards, held: Row::new(), observed, reported }));
         }
         grown
     }
@@ -103,6 +96,12 @@ impl Counts {
         (&self.chunks[slot.index() / CHUNK].observed, slot.index() % CHUNK)
     }
 
+    /// What `slot` says of itself, and its place there. The slot must be one of the pool's.
+    #[inline]
+    pub(crate) fn reported(&self, slot: Slot) -> (&Reported, usize) {
+        (&self.chunks[slot.index() / CHUNK].reported, slot.index() % CHUNK)
+    }
+
     fn held(&self, slot: Slot) -> &AtomicU32 {
         &self.chunks[slot.index() / CHUNK].held.0[slot.index() % CHUNK]
     }
@@ -127,6 +126,8 @@ pub struct Loads {
 struct Mine {
     id: EndpointId,
     in_flight: u32,
+    /// Whether its latest outcome here was a failure.
+    failed: bool,
     /// Virtual time from one turn to the next.
     stride: u64,
     /// The virtual time of its next turn.
@@ -148,7 +149,7 @@ impl Loads {
         let members = || set.members().iter().chain(set.later().iter().flat_map(EndpointSet::members));
         let lightest = members().map(|m| m.weight).min().unwrap_or(1);
         self.slack = 4 * (ROUND / u64::from(lightest));
-        let blank = |id| Mine { id, in_flight: 0, stride: 0, due: self.clock };
+        let blank = |id| Mine { id, in_flight: 0, failed: false, stride: 0, due: self.clock };
         if self.mine.len() < set.slots() {
             self.mine.resize(set.slots(), blank(EndpointId(0)));
         }
@@ -186,6 +187,27 @@ impl Loads {
     #[inline]
     pub fn in_flight_here(&self, slot: Slot) -> u32 {
         self.mine.get(slot.index()).map_or(0, |m| m.in_flight)
+    }
+
+    /// What others than this process had in flight at `slot` when it last said so, to any worker. `None` before.
+    #[inline]
+    pub fn others(&self, slot: Slot, now: Instant) -> Option<Others> {
+        let chunk = self.counts.chunks.get(slot.index() / CHUNK)?;
+        chunk.reported.others(slot.index() % CHUNK, now)
+    }
+
+    /// How long ago any endpoint of the pool said what it has in flight, nanoseconds, in whole milliseconds.
+    #[inline]
+    pub fn heard_ns_ago(&self, now: Instant) -> Option<u64> {
+        self.counts.heard.age_ns(now)
+    }
+
+    /// Takes what an endpoint of the pool says of itself.
+    pub(crate) fn report(&self, slot: Slot, report: &LoadReport, now: Instant) -> Result<(), Refused> {
+        let (reported, at) = self.counts.reported(slot);
+        reported.accept(at, report, self.in_flight(slot), now)?;
+        self.counts.heard.note(now);
+        Ok(())
     }
 
     /// How far this worker's picks of `slot` are ahead of its share by weight, in virtual time: of two, the one with
@@ -269,9 +291,21 @@ impl Loads {
     }
 
     #[inline]
-    pub(crate) fn on_end(&mut self, slot: Slot) {
+    pub(crate) fn on_end(&mut self, slot: Slot, outcome: Outcome, now: Instant) {
         self.count(slot, u32::MAX); // wraps: minus one
-        self.mine[slot.index()].in_flight -= 1;
+        let mine = &mut self.mine[slot.index()];
+        mine.in_flight -= 1;
+        let failed = match outcome {
+            Outcome::Success => false,
+            Outcome::Failure { .. } => true,
+            Outcome::Cancelled => return,
+        };
+        // One bit of our own, so that success after success touches nothing that is shared.
+        if failed | mine.failed {
+            mine.failed = failed;
+            let (reported, at) = self.counts.reported(slot);
+            reported.on_outcome(at, failed, now);
+        }
     }
 
     #[inline]
@@ -317,7 +351,7 @@ mod tests {
                     for i in 0..3000u64 {
                         mine.on_start(Slot((i % 3) as u32), true);
                         if i % 2 == 0 {
-                            mine.on_end(Slot((i % 3) as u32));
+                            mine.on_end(Slot((i % 3) as u32), Outcome::Success, Instant(0));
                         }
                     }
                 });

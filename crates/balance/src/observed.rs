@@ -7,10 +7,8 @@
 
 use crate::balancer::{FailureKind, Outcome};
 use crate::outlier::{self, Cause};
+use crate::row::Row;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
-
-/// Slots in a chunk, as in [`crate::loads`].
-const CHUNK: usize = 64;
 
 /// What workers are to note; all off by default.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -120,11 +118,6 @@ pub(crate) struct Observed {
     tallies: Box<[Row<Sums>]>,
 }
 
-/// On lines of its own, as in [`crate::loads`].
-#[derive(Debug)]
-#[repr(align(128))]
-struct Row<T>([T; CHUNK]);
-
 #[derive(Debug, Default)]
 struct Sums {
     answered: AtomicU32,
@@ -135,12 +128,6 @@ struct Sums {
 
 const PASSED: u64 = 1;
 const FAILED: u64 = 2;
-
-impl<T: Default> Row<T> {
-    fn new() -> Row<T> {
-        Row(std::array::from_fn(|_| T::default()))
-    }
-}
 
 /// Who writes: which shard, and whether nobody else does.
 #[derive(Clone, Copy)]

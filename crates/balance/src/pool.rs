@@ -70,6 +70,8 @@ impl Pool {
     /// back while their tickets are out, or a discovery that flaps would lose counts and double limits. Of specs with
     /// the same identity the first counts. Returns as [`poll`](Self::poll).
     pub fn update(&mut self, specs: &[EndpointSpec], now: Instant) -> Option<Instant> {
+        let part = self.control.part(specs);
+        let specs = part.as_deref().unwrap_or(specs);
         let mut placed: Vec<(Slot, EndpointSpec)> = Vec::with_capacity(specs.len());
         let mut slots = BTreeMap::new();
         self.reserve(specs);
@@ -193,6 +195,7 @@ mod tests {
     use super::*;
     use crate::algorithms;
     use crate::balancer::{Outcome, Request};
+    use crate::subset::Subset;
     use crate::time::Instant;
 
     fn balancer(pool: &Pool) -> Balancer {
@@ -216,6 +219,20 @@ mod tests {
         b.end(ticket, Outcome::Success, Instant(3));
         pool.update(&[EndpointSpec::new("b"), EndpointSpec::new("c"), EndpointSpec::new("d")], Instant(0));
         assert_eq!(pool.slot_of(EndpointId::of("d")), Some(old));
+    }
+
+    #[test]
+    fn a_pool_of_which_a_part_is_used_knows_nothing_of_the_rest() {
+        let specs: Vec<_> = (0..50).map(|i| EndpointSpec::new(&i.to_string())).collect();
+        let mut pool = Pool::new(1);
+        pool.configure(Settings { subset: Some(Subset { size: 8, instance: 5 }), ..Settings::default() }, Instant(0));
+        pool.update(&specs, Instant(0));
+        let used: Vec<_> = pool.view().set.members().iter().map(|m| m.id).collect();
+        assert_eq!((used.len(), pool.states().count(), pool.view().set.excluded().len()), (8, 8, 0));
+        assert!(specs.iter().all(|s| pool.slot_of(s.id).is_some() == used.contains(&s.id)));
+        pool.configure(Settings::default(), Instant(0));
+        pool.update(&specs, Instant(0));
+        assert_eq!(pool.view().set.len(), 50);
     }
 
     #[test]

@@ -14,7 +14,8 @@ const RECENT_MAX: usize = 64;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Entry {
     pub(crate) slot: Slot,
-    /// Requests in flight there per weight: as answered, and one for each that was sent there since.
+    /// Requests in flight there per weight: as answered, one more for each that this worker sent there since, and one less
+    /// for each of its own that ended.
     pub(crate) in_flight: f32,
     /// One request of that.
     pub(crate) one: f32,
@@ -87,6 +88,13 @@ impl ProbePool {
         entry.uses = entry.uses.saturating_sub(1);
         if entry.uses == 0 {
             self.entries.remove(at);
+        }
+    }
+
+    /// A request ended at `slot`.
+    pub(crate) fn ended(&mut self, slot: Slot) {
+        if let Some(entry) = self.entries.iter_mut().find(|e| e.slot == slot) {
+            entry.in_flight = (entry.in_flight - entry.one).max(0.0);
         }
     }
 

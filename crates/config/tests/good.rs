@@ -3,7 +3,7 @@
 use evenkeel_balance::endpoint::stable_hash;
 use evenkeel_balance::{concurrency, eligible, health, hedge, outlier, queue, retry, slow_start};
 use evenkeel_config::plan::{
-    Address, Admin, Check, HostPattern, LogTarget, PathPattern, Plan, Pool, Retry, Secret, Workers,
+    Address, Admin, Check, HostPattern, LogTarget, PathPattern, Plan, Pool, Retry, Secret, Subset, Workers,
 };
 use evenkeel_config::{Files, Outcome, load, load_from, parse_str, render_text};
 use std::collections::BTreeMap;
@@ -165,6 +165,14 @@ fn a_zone_is_known_by_its_name_and_its_hash() {
     assert_eq!((pool.zone.as_deref(), zones), (Some("a"), vec![Some("a"), Some("b"), None]));
     let locality = eligible::Locality { zone: stable_hash(b"a"), spill_at: 0.8 };
     assert_eq!(pool.locality, Some(locality));
+}
+
+#[test]
+fn a_part_of_the_endpoints_is_of_an_instance_that_may_have_a_name() {
+    let subset = |keys: &str| in_pool(&format!("subset = {{ {keys} }}")).subset.expect("it is set");
+    assert_eq!(subset("size = 20"), Subset { size: 20, instance: None });
+    let named = subset("size = 5, instance = '${HOSTNAME:-edge-7}'");
+    assert_eq!(named, Subset { size: 5, instance: Some("edge-7".into()) });
 }
 
 #[test]

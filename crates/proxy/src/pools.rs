@@ -7,9 +7,10 @@ use crate::watched::Watched;
 use evenkeel_balance::control::Settings;
 use evenkeel_balance::params::ParamError;
 use evenkeel_balance::state::State;
+use evenkeel_balance::subset::Subset;
 use evenkeel_balance::{Balancer, EndpointId, EndpointSpec, Instant, Pool, Seat, Slot};
 use evenkeel_config::plan::{self, Address, HealthCheck, ProxyVersion};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::sync::Arc;
 use std::time::Duration;
@@ -137,8 +138,9 @@ impl SharedPool {
 
     /// Whom to check, and how.
     pub fn checkups(&self) -> impl Iterator<Item = (EndpointId, Checkup)> + '_ {
+        let used: HashSet<EndpointId> = self.pool.states().map(|(id, _)| id).collect();
         let endpoints = self.check.iter().flat_map(|check| self.watched.endpoints().map(move |e| (check, e)));
-        endpoints.filter_map(|(check, endpoint)| {
+        endpoints.filter(move |(_, e)| used.contains(&EndpointId::of(&e.name))).filter_map(|(check, endpoint)| {
             let addr = *self.resolved.get(&endpoint.addr)?;
             Some((EndpointId::of(&endpoint.name), Checkup { check: check.clone(), addr, announce: self.announce }))
         })
@@ -188,7 +190,15 @@ fn settings(plan: &plan::Pool) -> Settings {
         panic: plan.panic,
         locality: plan.locality,
         concurrency: plan.limits.concurrency,
+        subset: plan.subset.as_ref().map(subset),
     }
+}
+
+/// The part of this instance: by the name in its plan, or that of the host.
+fn subset(plan: &plan::Subset) -> Subset {
+    let host = || std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    let instance = plan.instance.as_deref().map_or_else(host, str::to_string);
+    Subset::named(plan.size, instance.trim())
 }
 
 /// A name that does not resolve is no reason not to start: the other endpoints can serve.

@@ -1,17 +1,22 @@
 //! Least connections: the endpoint with the fewest requests in flight per weight.
 //! Source: HAProxy `leastconn` in its aim; LSQ (Vargaftik, Keslassy and Orda 2020) for what other workers do.
-//! Use when few balancers see long or uneven requests. Not when many independent balancers share endpoints: they herd.
+//! Use for long or uneven requests. Many independent balancers need endpoints that say what they have in flight: each
+//! knows only its own requests, and all choose the same idle endpoint at once.
 //!
 //! Counts requests at L7 and connections at L4. This worker's own requests are exact. Those of sibling workers are read
-//! at two endpoints a pick, the next one in turn and the one about to be picked: no lock, and no scan of all.
+//! at a few endpoints a pick, the next one in turn and those about to be picked, and so is what endpoints say others
+//! have there: no lock, and no scan of all.
 
 use crate::balancer::End;
 use crate::endpoint::EndpointId;
 use crate::load_order::{LoadOrder, Standing};
 use crate::loads::Loads;
+use crate::params::{Kind, Param, Params, Value};
 use crate::picker::{Algorithm, Needs, NoPick, PickContext, Picker, Promises, Seat};
+use crate::probe_budget::{PROBE_RATE_MAX, ProbeBudget};
+use crate::report::LoadReport;
 use crate::set::{EndpointSet, Member, Slot};
-use crate::time::Instant;
+use crate::time::{Instant, MILLISECOND_NS, SECOND_NS};
 
 /// The row of the registry.
 pub static ALGORITHM: Algorithm = Algorithm {
@@ -28,10 +33,39 @@ pub static ALGORITHM: Algorithm = Algorithm {
         shares_whatever_the_load: false,
         affinity: false,
     },
-    params: &[],
+    params: PARAMS,
     table: None,
-    new: |_, seat| Ok(Box::new(LeastConn { seat, ..LeastConn::default() })),
+    new: |params, seat| Ok(Box::new(LeastConn::new(params, seat))),
 };
+
+static PARAMS: &[Param] = &[
+    Param {
+        name: "samples",
+        kind: Kind::Float { min: 0.0, max: 8.0 },
+        default: Value::Float(2.0),
+        help: "Endpoints asked what they have in flight for each request, on average, where they can be asked.",
+        why: "2 in Vargaftik et al. Simulated with 100 balancers in front of 100 servers whose capacity changes, at 90 % \
+              load: p99 1074 ms without, 109 with 1, 100 with 2, 99 with 4; the shortest queue of all 78.",
+    },
+    PROBE_RATE_MAX,
+    Param {
+        name: "report_age_max",
+        kind: Kind::Duration { min: MILLISECOND_NS, max: 60 * SECOND_NS },
+        default: Value::Duration(SECOND_NS),
+        help: "How long an endpoint is believed what it said it has in flight.",
+        why: "Simulated as above an endpoint is asked some seven times a second. When none says anything for so long, only \
+              what this process knows counts, at once.",
+    },
+    Param {
+        name: "sibling_reads",
+        kind: Kind::Int { min: 0, max: 8 },
+        default: Value::Int(4),
+        help: "Endpoints whose requests in flight from other workers of this process are read for each pick; 0 goes by a \
+               worker's own.",
+        why: "Simulated with 64 workers in front of 100 servers at 90 % load: p99 715 ms with 0, 98 with 2, 90 with 4, 87 \
+              with 8, and 81 if each knew all.",
+    },
+];
 
 /// Most candidates that an explanation lists.
 const EXPLAINED_MAX: usize = 16;
@@ -39,9 +73,20 @@ const EXPLAINED_MAX: usize = 16;
 /// In no class: not in the set.
 const NO_CLASS: u32 = u32::MAX;
 
-#[derive(Default)]
+/// More than any endpoint has in flight.
+const UNTOLD: u32 = u32::MAX;
+
 struct LeastConn {
     seat: Seat,
+    /// Siblings read for each pick: in turn, and about to be picked.
+    reads: (u64, u64),
+    report_age_max_ns: u64,
+    budget: ProbeBudget,
+    /// Whether an endpoint of the pool said lately what it has in flight. What follows is of use only then.
+    shared: bool,
+    told: Told,
+    /// Endpoints that this worker heard of since its latest pick.
+    news: Vec<Slot>,
     /// Endpoints by load, in classes of like weight; of equal ones the one picked longest ago first. Those found full are
     /// taken out until they are seen to have room.
     order: LoadOrder,
@@ -61,10 +106,39 @@ struct Known {
     weight: u32,
     /// Its class in `order`.
     class: u32,
-    /// What sibling workers had in flight there when we last looked.
-    siblings: u32,
+    /// What all but this worker had in flight there when we last looked.
+    elsewhere: u32,
+    /// What balancers other than this process have of that; [`UNTOLD`] if the endpoint did not say lately.
+    told: u32,
     /// The number of its latest start here; 0 for none.
     latest: u64,
+}
+
+/// What others have in flight, over all endpoints that said so lately.
+#[derive(Default)]
+struct Told {
+    in_flight: u64,
+    /// The weights of those endpoints.
+    weight: u64,
+}
+
+impl Told {
+    fn replace(&mut self, before: u32, now: u32, weight: u32) {
+        if before != UNTOLD {
+            self.in_flight -= u64::from(before);
+            self.weight -= u64::from(weight);
+        }
+        if now != UNTOLD {
+            self.in_flight += u64::from(now);
+            self.weight += u64::from(weight);
+        }
+    }
+
+    /// What an endpoint has that says nothing: as much as the others by its weight. As idle, one that cannot say would
+    /// get everything.
+    fn usual(&self, weight: u32) -> u32 {
+        (self.in_flight * u64::from(weight) + self.weight / 2).checked_div(self.weight).unwrap_or(0) as u32
+    }
 }
 
 #[derive(Clone, Copy)]
@@ -87,14 +161,24 @@ impl Ranked {
 impl Picker for LeastConn {
     #[inline]
     fn choose(&mut self, cx: &mut PickContext<'_>) -> Result<Slot, NoPick> {
-        let watches = self.seat.workers > 1;
-        if watches {
+        let shared = cx.loads.heard_ns_ago(cx.now).is_some_and(|ago| ago <= self.report_age_max_ns);
+        if shared != self.shared {
+            self.share(shared, cx);
+        }
+        let (in_turn, again) = if self.seat.workers > 1 || shared { self.reads } else { (0, 0) };
+        while let Some(slot) = self.news.pop() {
+            self.read(slot, cx.loads, cx.now);
+        }
+        for _ in 0..in_turn {
             self.read_one_more(cx);
         }
         let mut slot = self.least(cx)?;
         // If more is in flight there than we thought, the next one gets the request; unseen load of that one shows
         // when it comes up itself.
-        if watches && self.read(slot, cx.loads) {
+        for _ in 0..again {
+            if !self.read(slot, cx.loads, cx.now) {
+                break;
+            }
             slot = self.least(cx)?;
         }
         if cx.trace.is_some() {
@@ -103,8 +187,8 @@ impl Picker for LeastConn {
         Ok(slot)
     }
 
-    fn on_set(&mut self, set: &EndpointSet, loads: &Loads, _now: Instant) {
-        let absent = Known { id: EndpointId(0), weight: 0, class: NO_CLASS, siblings: 0, latest: 0 };
+    fn on_set(&mut self, set: &EndpointSet, loads: &Loads, now: Instant) {
+        let absent = Known { id: EndpointId(0), weight: 0, class: NO_CLASS, elsewhere: 0, told: UNTOLD, latest: 0 };
         let old = std::mem::replace(&mut self.known, vec![absent; set.slots()]);
         self.order = LoadOrder::new(set, loads.clock());
         // Workers start at different places, or all would hit the same endpoint first.
@@ -115,16 +199,22 @@ impl Picker for LeastConn {
             let before = old.get(m.slot.index()).filter(|k| k.id == m.id);
             let latest = before.map_or(0, |k| k.latest);
             let class = self.order.class(m.weight);
-            let siblings = siblings_at(m.slot, loads);
-            self.known[m.slot.index()] = Known { id: m.id, weight: m.weight, class, siblings, latest };
+            self.known[m.slot.index()] = Known { id: m.id, weight: m.weight, class, latest, ..absent };
         }
+        self.told = Told::default();
+        self.news.clear(); // all are read now
         slots.sort_by_key(|m| self.known[m.slot.index()].latest);
+        // Twice, as the first time it is not known yet what is usual.
+        for _ in 0..2 {
+            slots.iter().for_each(|m| _ = self.read(m.slot, loads, now));
+        }
         slots.iter().for_each(|m| self.put(m.slot, loads));
     }
 
     #[inline]
     fn on_start(&mut self, slot: Slot, loads: &Loads, _now: Instant) {
         self.starts += 1;
+        self.budget.on_start();
         if self.order.is_past(loads.clock()) {
             self.begin_epoch(loads);
         }
@@ -138,12 +228,68 @@ impl Picker for LeastConn {
     fn on_end(&mut self, slot: Slot, _end: &End, loads: &Loads) {
         self.put(slot, loads);
     }
+
+    fn on_report(&mut self, slot: Slot, _report: &LoadReport, _now: Instant) {
+        // Where reports come and nobody is picked, those left out are read in turn.
+        if self.is_in_set(slot) && self.news.len() < self.known.len() {
+            self.news.push(slot);
+        }
+    }
+
+    fn poll_probe(&mut self, cx: &mut PickContext<'_>) -> Option<Slot> {
+        if !self.budget.is_due(cx) || !self.budget.may_send(cx.now) {
+            return None;
+        }
+        // Of the one that is next the truth is worth most: the next request goes by it. Of any, so that one which is less
+        // busy than it was is found. Simulated with 100 balancers at 90 % load, two a request: p99 113 ms for any two, 128
+        // in turn, 104 for the next two, 100 for the next one and any.
+        let next = if self.budget.is_first() { self.least(cx).ok() } else { None };
+        match next {
+            Some(slot) => self.budget.ask(slot),
+            None => self.budget.ask_any(cx),
+        }
+    }
 }
 
 impl LeastConn {
+    fn new(params: &Params, seat: Seat) -> LeastConn {
+        let reads = params.int("sibling_reads");
+        // Mostly of those about to be picked: simulated with 64 workers, four reads, p99 91 ms with half in turn, 90 with one,
+        // 101 with three.
+        let in_turn = reads.div_ceil(4);
+        LeastConn {
+            seat,
+            reads: (in_turn, reads - in_turn),
+            report_age_max_ns: params.duration_ns("report_age_max"),
+            budget: ProbeBudget::new(params.float("samples"), params.int("probe_rate_max")),
+            shared: false,
+            told: Told::default(),
+            news: Vec::new(),
+            order: LoadOrder::default(),
+            known: Vec::new(),
+            firsts: Vec::new(),
+            starts: 0,
+            read_next: 0,
+        }
+    }
+
+    fn is_in_set(&self, slot: Slot) -> bool {
+        self.known.get(slot.index()).is_some_and(|k| k.class != NO_CLASS)
+    }
+
+    /// Endpoints begin to say what they have in flight, or none does any more: then at once only what this process knows
+    /// counts. O(n).
+    #[cold]
+    fn share(&mut self, shared: bool, cx: &PickContext<'_>) {
+        self.shared = shared;
+        for _ in 0..2 {
+            cx.set.members().iter().for_each(|m| _ = self.read(m.slot, cx.loads, cx.now));
+        }
+    }
+
     #[inline]
     fn load(&self, slot: Slot, loads: &Loads) -> u32 {
-        loads.in_flight_here(slot).saturating_add(self.known[slot.index()].siblings)
+        loads.in_flight_here(slot).saturating_add(self.known[slot.index()].elsewhere)
     }
 
     /// Every 2^15 rounds of turns.
@@ -161,7 +307,7 @@ impl LeastConn {
     #[inline]
     fn put(&mut self, slot: Slot, loads: &Loads) {
         let Some(known) = self.known.get(slot.index()).filter(|k| k.class != NO_CLASS) else { return };
-        let load = loads.in_flight_here(slot).saturating_add(known.siblings);
+        let load = loads.in_flight_here(slot).saturating_add(known.elsewhere);
         let at = Standing { load, weight: known.weight, latest: known.latest, turn: loads.turn(slot) };
         self.order.put(slot.0, known.class, &at);
     }
@@ -178,22 +324,35 @@ impl LeastConn {
         }
         let Some(m) = cx.set.members().get(self.read_next) else { return };
         self.read_next += 1;
-        if !self.read(m.slot, cx.loads) && !self.is_in_order(m.slot) && !cx.loads.is_full(m) {
+        if !self.read(m.slot, cx.loads, cx.now) && !self.is_in_order(m.slot) && !cx.loads.is_full(m) {
             self.put(m.slot, cx.loads);
         }
     }
 
-    /// Reads what sibling workers have in flight at one endpoint; whether that is news.
+    /// Reads what others have in flight at one endpoint; whether that is news.
     #[inline]
-    fn read(&mut self, slot: Slot, loads: &Loads) -> bool {
-        let siblings = siblings_at(slot, loads);
+    fn read(&mut self, slot: Slot, loads: &Loads, now: Instant) -> bool {
+        let mut elsewhere = if self.reads.0 > 0 { siblings_at(slot, loads) } else { 0 };
+        if self.shared {
+            elsewhere = elsewhere.saturating_add(self.others_at(slot, loads, now));
+        }
         let known = &mut self.known[slot.index()];
-        let news = siblings != known.siblings;
+        let news = elsewhere != known.elsewhere;
         if news {
-            known.siblings = siblings;
+            known.elsewhere = elsewhere;
             self.put(slot, loads);
         }
         news
+    }
+
+    /// What balancers other than this process have in flight at an endpoint, as it says itself or as is usual.
+    fn others_at(&mut self, slot: Slot, loads: &Loads, now: Instant) -> u32 {
+        let known = &mut self.known[slot.index()];
+        let told = loads.others(slot, now).filter(|others| others.age_ns <= self.report_age_max_ns);
+        let told = told.map_or(UNTOLD, |others| others.in_flight);
+        self.told.replace(known.told, told, known.weight);
+        known.told = told;
+        if told == UNTOLD { self.told.usual(known.weight) } else { told }
     }
 
     /// The first in order that may be picked.
@@ -269,7 +428,7 @@ impl LeastConn {
             };
             for m in cx.set.get(picked).into_iter().chain(others) {
                 let load =
-                    f64::from(cx.loads.in_flight_here(m.slot).saturating_add(self.known[m.slot.index()].siblings));
+                    f64::from(cx.loads.in_flight_here(m.slot).saturating_add(self.known[m.slot.index()].elsewhere));
                 trace.candidate(m, cx.loads, Some(load / f64::from(m.weight)));
             }
         }
@@ -296,7 +455,7 @@ mod tests {
     }
 
     fn balancer(pool: &Pool, worker: u32, workers: u32) -> Balancer {
-        pool.balancer(&ALGORITHM, &Params::defaults(&[]), Seat { worker, workers }, 1).unwrap()
+        pool.balancer(&ALGORITHM, &Params::defaults(PARAMS), Seat { worker, workers }, 1).unwrap()
     }
 
     fn start(b: &mut Balancer) -> Ticket {

@@ -9,6 +9,7 @@ use crate::latency::RETRY_AFTER_MAX_NS;
 use crate::loads::Loads;
 use crate::params::{Kind, Param, Params, Value};
 use crate::picker::{Algorithm, Needs, NoPick, PickContext, Picker, Promises};
+use crate::probe_budget::{PROBE_RATE_MAX, ProbeBudget};
 use crate::probe_pool::{Entry, ProbePool};
 use crate::report::LoadReport;
 use crate::set::{EndpointSet, Member, Slot};
@@ -41,14 +42,7 @@ static PARAMS: &[Param] = &[
         help: "Probes sent for each request, on average; the answers serve later requests.",
         why: "3 in the paper, which found little gain above and loss only below 1.",
     },
-    Param {
-        name: "probe_rate_max",
-        kind: Kind::Int { min: 0, max: 1_000_000 },
-        default: Value::Int(10_000),
-        help: "Most probes a second from each worker, whatever the rate of requests.",
-        why: "At some 10 us of processor time for a probe and its answer this is a tenth of a core, and it shows only \
-              above 3,300 requests a second in a worker; answers are then used more often.",
-    },
+    PROBE_RATE_MAX,
     Param {
         name: "pool",
         kind: Kind::Int { min: 2, max: 64 },
@@ -107,12 +101,11 @@ static PARAMS: &[Param] = &[
 /// An answer that is used more often than this says little about now: each use changes what it told of.
 const USES_MAX: f64 = 16.0;
 
-/// Requests over which the probes actually sent are averaged.
-const SENT_WINDOW: f64 = 64.0;
+/// Requests over which answers are averaged.
+const ANSWERS_WINDOW: f64 = 64.0;
 
 struct Prequal {
     probes: f64,
-    probe_rate_max: f64,
     pool_most: usize,
     age_max_ns: u64,
     hot_quantile: f64,
@@ -125,15 +118,12 @@ struct Prequal {
     /// By slot.
     known: Vec<Known>,
     endpoints: usize,
-    /// Probes to be sent for the requests so far.
-    owed: f64,
-    /// Probes that the rate allows now, as of `allowed_at`.
-    allowed: f64,
-    allowed_at: Instant,
-    /// Whom we asked since the latest start: distinct, as the paper draws without replacement.
-    asked: Vec<Slot>,
-    /// Probes sent for each request of late: less than `probes` where the rate is limited.
-    sent: f64,
+    budget: ProbeBudget,
+    /// Answers since the latest start, and for each request of late.
+    answered: f64,
+    answers: f64,
+    /// What others had in flight per weight at endpoints that were told of lately, on average.
+    others: f64,
     /// Fractions of removals and of uses that wait for the next.
     remove_owed: f64,
     uses_owed: f64,
@@ -145,14 +135,15 @@ struct Known {
     /// 0 when it is not in the set.
     weight: u32,
     avoid_until: Instant,
+    /// What its latest answer said.
+    told: LoadReport,
 }
 
 impl Prequal {
     fn new(params: &Params) -> Prequal {
-        let probe_rate_max = params.int("probe_rate_max") as f64;
+        let probes = params.float("probes");
         Prequal {
-            probes: params.float("probes"),
-            probe_rate_max,
+            probes,
             pool_most: params.int("pool") as usize,
             age_max_ns: params.duration_ns("age_max"),
             hot_quantile: params.float("hot_quantile"),
@@ -163,11 +154,10 @@ impl Prequal {
             pool: ProbePool::default(),
             known: Vec::new(),
             endpoints: 0,
-            owed: 0.0,
-            allowed: probe_burst(probe_rate_max),
-            allowed_at: Instant(0),
-            asked: Vec::new(),
-            sent: params.float("probes"),
+            budget: ProbeBudget::new(probes, params.int("probe_rate_max")),
+            answered: 0.0,
+            answers: probes,
+            others: 0.0,
             remove_owed: 0.0,
             uses_owed: 0.0,
         }
@@ -180,7 +170,7 @@ impl Prequal {
 
     /// Removals for each request, fewer where fewer answers come in.
     fn removals(&self) -> f64 {
-        if self.probes > 0.0 { self.remove * (self.sent / self.probes).min(1.0) } else { 0.0 }
+        if self.probes > 0.0 { self.remove * (self.answers / self.probes).min(1.0) } else { 0.0 }
     }
 
     /// How many requests may go by the next answer. The paper's b = (1 + reuse) / ((1 - pool / n) x probes - remove):
@@ -188,12 +178,40 @@ impl Prequal {
     /// fraction has the same mean with less spread.
     fn uses(&mut self) -> u32 {
         let renewed = 1.0 - self.pool_max() as f64 / self.endpoints.max(1) as f64;
-        let net = renewed * self.sent - self.removals();
+        let net = renewed * self.answers - self.removals();
         let uses = if net > 0.0 { ((1.0 + self.reuse) / net).clamp(1.0, USES_MAX) } else { USES_MAX };
         self.uses_owed += uses;
         let whole = self.uses_owed as u32;
         self.uses_owed -= f64::from(whole);
         whole
+    }
+
+    /// Takes in that an endpoint had so many in flight at the moment `at`.
+    fn answer(&mut self, slot: Slot, in_flight: u32, at: Instant, now: Instant) {
+        let Some(known) = self.known.get(slot.index()).filter(|k| k.weight > 0 && now >= k.avoid_until) else { return };
+        let one = 1.0 / known.weight as f32;
+        let scale = (f64::from(in_flight) + 1.0) / (f64::from(known.told.in_flight) + 1.0);
+        let latency_ns = (known.told.latency_ns as f64 * scale) as u64;
+        self.answered += 1.0;
+        let entry = Entry { slot, in_flight: in_flight as f32 * one, one, latency_ns, at, uses: self.uses() };
+        let most = self.pool_max();
+        self.pool.add(entry, most);
+    }
+
+    /// Takes in what others had in flight when any worker last heard of it, and what this process has there now. Who was
+    /// not heard of for long counts like the others, or it would get nothing where probes are few.
+    fn recall(&mut self, slot: Slot, cx: &PickContext<'_>) {
+        let Some(known) = self.known.get(slot.index()).filter(|k| k.weight > 0) else { return };
+        let weight = f64::from(known.weight);
+        let (others, age_ns) = match cx.loads.others(slot, cx.now).filter(|others| others.age_ns <= self.age_max_ns) {
+            Some(others) => {
+                self.others += (f64::from(others.in_flight) / weight - self.others) / ANSWERS_WINDOW;
+                (others.in_flight, others.age_ns)
+            }
+            None => ((self.others * weight) as u32, 0),
+        };
+        let in_flight = others.saturating_add(cx.loads.in_flight(slot));
+        self.answer(slot, in_flight, Instant(cx.now.0.saturating_sub(age_ns)), cx.now);
     }
 
     fn avoids(&self, slot: Slot, now: Instant) -> bool {
@@ -211,26 +229,29 @@ impl Prequal {
             if coolest.is_none_or(|c| e.in_flight < c.in_flight) {
                 coolest = Some(e);
             }
-            if e.in_flight <= hot_above && fastest.is_none_or(|f| e.latency_ns < f.latency_ns) {
+            let timed = e.in_flight <= hot_above && e.latency_ns > 0;
+            if timed && fastest.is_none_or(|f| e.latency_ns < f.latency_ns) {
                 fastest = Some(e);
             }
         }
         if count < 2 {
             return None;
         }
-        let Some(fastest) = fastest else { return coolest.map(|&e| (e, "fewest in flight, as all are hot")) };
-        // Among those whose latencies are equal but for noise: where all are, in flight alone decides.
-        let equal_below = fastest.latency_ns as f64 * self.latency_noise;
+        // Among those whose latencies are equal but for noise: where all are, or are not known, in flight alone decides.
+        let equal_below = fastest.map_or(0.0, |f| f.latency_ns as f64 * self.latency_noise);
         let equal = |e: &&Entry| usable(e) && e.in_flight <= hot_above && e.latency_ns as f64 <= equal_below;
         let mut best = fastest;
         for e in self.pool.entries().iter().filter(equal) {
-            if e.in_flight < best.in_flight {
-                best = e;
+            if best.is_none_or(|best| e.in_flight < best.in_flight) {
+                best = Some(e);
             }
         }
-        let rule =
-            if best.slot == fastest.slot { "the fastest that is not hot" } else { "fewest in flight of the fastest" };
-        Some((*best, rule))
+        let rule = match (best, fastest) {
+            (None, _) => "fewest in flight, as all are hot",
+            (Some(best), Some(fastest)) if best.slot == fastest.slot => "the fastest that is not hot",
+            _ => "fewest in flight of the fastest",
+        };
+        best.or(coolest).map(|&e| (e, rule))
     }
 
     /// Without enough answers: of two draws the one with fewer in flight here. The paper draws one at random; the own
@@ -243,11 +264,6 @@ impl Prequal {
             cx.loads.in_flight(m.slot) as f32 / m.weight as f32 + avoided(m.slot, cx.now)
         })
     }
-}
-
-/// Probes that may be sent at once after a pause: those of 10 ms, and those of a few requests.
-fn probe_burst(rate: f64) -> f64 {
-    if rate > 0.0 { (rate / 100.0).max(16.0) } else { 0.0 }
 }
 
 impl Picker for Prequal {
@@ -271,13 +287,13 @@ impl Picker for Prequal {
     }
 
     fn on_set(&mut self, set: &EndpointSet, _loads: &Loads, _now: Instant) {
-        let blank = Known { id: EndpointId(0), weight: 0, avoid_until: Instant(0) };
+        let (avoid_until, told) = (Instant(0), LoadReport::default());
+        let blank = Known { id: EndpointId(0), weight: 0, avoid_until, told };
         let old = std::mem::replace(&mut self.known, vec![blank; set.slots()]);
         self.endpoints = set.len();
         for &Member { slot, id, weight, .. } in set.members() {
-            let before = old.get(slot.index()).filter(|k| k.id == id);
-            let avoid_until = before.map_or(Instant(0), |k| k.avoid_until);
-            self.known[slot.index()] = Known { id, weight, avoid_until };
+            let before = old.get(slot.index()).filter(|k| k.id == id).unwrap_or(&blank);
+            self.known[slot.index()] = Known { id, weight, ..*before };
         }
         let known = &self.known;
         let same = |slot: Slot| {
@@ -289,10 +305,8 @@ impl Picker for Prequal {
 
     fn on_start(&mut self, slot: Slot, _loads: &Loads, _now: Instant) {
         self.pool.sent(slot);
-        self.sent += (self.asked.len() as f64 - self.sent) / SENT_WINDOW;
-        self.asked.clear();
-        // What could not be sent for two requests is forgotten: answers are wanted now, not many later.
-        self.owed = (self.owed + self.probes).min(2.0 * self.probes.max(1.0));
+        self.answers += (std::mem::take(&mut self.answered) - self.answers) / ANSWERS_WINDOW;
+        self.budget.on_start();
         self.remove_owed += self.removals();
         while self.remove_owed >= 1.0 {
             self.remove_owed -= 1.0;
@@ -305,6 +319,7 @@ impl Picker for Prequal {
     }
 
     fn on_end(&mut self, slot: Slot, end: &End, _loads: &Loads) {
+        self.pool.ended(slot);
         let Some(known) = self.known.get_mut(slot.index()) else { return };
         match end.outcome {
             Outcome::Success => known.avoid_until = Instant(0),
@@ -318,33 +333,21 @@ impl Picker for Prequal {
     }
 
     fn on_report(&mut self, slot: Slot, report: &LoadReport, now: Instant) {
-        let Some(known) = self.known.get(slot.index()).filter(|k| k.weight > 0 && now >= k.avoid_until) else { return };
-        let one = 1.0 / known.weight as f32;
-        let in_flight = report.in_flight as f32 * one;
-        let uses = self.uses();
-        let entry = Entry { slot, in_flight, one, latency_ns: report.latency_ns, at: now, uses };
-        let most = self.pool_max();
-        self.pool.add(entry, most);
+        if let Some(known) = self.known.get_mut(slot.index()) {
+            known.told = *report;
+            self.answer(slot, report.in_flight, now, now);
+        }
     }
 
     fn poll_probe(&mut self, cx: &mut PickContext<'_>) -> Option<Slot> {
-        let passed = cx.now.since(self.allowed_at) as f64 / SECOND_NS as f64;
-        let burst = probe_burst(self.probe_rate_max);
-        self.allowed = (self.allowed + passed * self.probe_rate_max).min(burst);
-        self.allowed_at = self.allowed_at.max(cx.now);
-        let members = cx.set.members();
-        // One endpoint alone gets all requests whatever it answers.
-        if self.owed < 1.0 || self.allowed < 1.0 || members.len() < 2 || self.asked.len() >= members.len() {
-            return None;
+        while self.budget.is_due(cx) {
+            let slot = self.budget.ask_any(cx)?;
+            if self.budget.may_send(cx.now) {
+                return Some(slot);
+            }
+            self.recall(slot, cx);
         }
-        self.owed -= 1.0;
-        self.allowed -= 1.0;
-        let start = cx.rng.below(members.len() as u32) as usize;
-        // From a random place on: at most as many steps as were asked since the latest start, eight or so.
-        let around = members[start..].iter().chain(&members[..start]);
-        let slot = around.map(|m| m.slot).find(|s| !self.asked.contains(s))?;
-        self.asked.push(slot);
-        Some(slot)
+        None
     }
 }
 
@@ -367,10 +370,10 @@ mod tests {
         pool.balancer(&ALGORITHM, &params, Seat::default(), 1).unwrap()
     }
 
-    /// Answers of (in flight, latency in ms), by slot.
+    /// Answers of (in flight, latency in ms), by slot. One that fails is not believed.
     fn answer(b: &mut Balancer, answers: &[(u32, u64)], now: Instant) {
         for (slot, &(in_flight, ms)) in answers.iter().enumerate() {
-            b.report(Slot(slot as u32), &LoadReport::new(in_flight, ms * MILLISECOND_NS), now).unwrap();
+            b.report(Slot(slot as u32), &LoadReport::new(in_flight, ms * MILLISECOND_NS), now).ok();
         }
     }
 

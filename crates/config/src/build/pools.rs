@@ -4,7 +4,7 @@ use super::{always, check_name, check_order, contradiction, health, retry, stick
 use crate::code::Code;
 use crate::diagnostic::Findings;
 use crate::form::Formed;
-use crate::plan::{Balance, Endpoint, Pool, PoolLimits, PoolTimeouts, ProxyVersion};
+use crate::plan::{Balance, Endpoint, Pool, PoolLimits, PoolTimeouts, ProxyVersion, Subset};
 use crate::quantity::duration_text;
 use crate::read::{Named, Section};
 use crate::source::Place;
@@ -53,6 +53,10 @@ fn one(Named { name, place, section }: &Named, defaults: &Section, findings: &mu
         panic: health::panic(section),
         locality,
         zone,
+        subset: section.set("subset").map(|_| {
+            let subset = section.section("subset");
+            Subset { size: subset.number("size"), instance: subset.text("instance").map(Into::into) }
+        }),
         queue: queue(section, request, findings),
         retry,
         sticky: sticky::sticky(section, name, balance.algorithm, findings),

@@ -74,6 +74,13 @@ pub(super) static POOL: Table = Table {
             why: "",
         },
         Key {
+            name: "subset",
+            kind: Kind::Table(&SUBSET),
+            absent: Absent::Means("all of them"),
+            help: "Uses, and checks, a part of the endpoints: for many instances in front of many endpoints.",
+            why: "",
+        },
+        Key {
             name: "queue",
             kind: Kind::Table(&QUEUE),
             absent: Absent::Means("its defaults"),
@@ -101,6 +108,30 @@ pub(super) static POOL: Table = Table {
             help: "The PROXY protocol header that endpoints get at the start of each connection, to know the client. A \
                    connection is then never shared between clients.",
             why: "An endpoint that does not expect it refuses every request.",
+        },
+    ],
+};
+
+static SUBSET: Table = Table {
+    path: "subset of [pool.NAME]",
+    help: "The endpoints of a tier on a ring, of which each instance takes some from its own place on. Instances numbered \
+           from 0 use each endpoint equally often, but for a few; one that comes or goes changes nothing for the others, and \
+           an endpoint that does changes at most two of an instance's.",
+    inherits: false,
+    keys: &[
+        Key {
+            name: "size",
+            kind: Kind::Int { min: 1, max: 65_535 },
+            absent: Absent::Required("20"),
+            help: "Endpoints to use of each tier.",
+            why: "",
+        },
+        Key {
+            name: "instance",
+            kind: Kind::Text(Form::Label),
+            absent: Absent::Means("the host's name"),
+            help: "Which instance this is: a name with a number at its end counts as that number, any other by its hash.",
+            why: "",
         },
     ],
 };

@@ -36,6 +36,8 @@ pub struct Pool {
     pub locality: Option<Locality>,
     /// The name whose hash [`Locality::zone`] is; there if, and only if, `locality` is.
     pub zone: Option<Arc<str>>,
+    /// The part of the endpoints that is used; `None` = all.
+    pub subset: Option<Subset>,
     /// Who waits when every endpoint is full.
     pub queue: queue::Settings,
     /// What is tried again. Requests use their [`super::Route::retry`], which started from this.
@@ -44,6 +46,15 @@ pub struct Pool {
     pub sticky: Option<Sticky>,
     /// The header that endpoints get at the start of each connection, if any.
     pub proxy_protocol: Option<ProxyVersion>,
+}
+
+/// `subset` of a pool.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Subset {
+    /// Endpoints to use of each tier.
+    pub size: u32,
+    /// Which instance this is; `None` = the one of this host.
+    pub instance: Option<Arc<str>>,
 }
 
 /// A version of the PROXY protocol.

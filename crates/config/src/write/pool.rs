@@ -33,6 +33,12 @@ pub(super) fn write(pool: &Pool, unset: &Pool, out: &mut String) {
     if let (Some(zone), Some(set)) = (&pool.zone, &pool.locality) {
         table.add(true, "locality", format!("{{ zone = {}, spill_at = {:?} }}", quote(zone), set.spill_at));
     }
+    if let Some(subset) = &pool.subset {
+        let mut lines = Lines::default();
+        lines.add(true, "size", subset.size.to_string());
+        lines.maybe("instance", subset.instance.as_deref().map(quote));
+        table.inline("subset", lines);
+    }
     let mut queue = Lines::default();
     queue.number(pool.queue.max, unset.queue.max, "max");
     queue.ns(pool.queue.timeout_ns, unset.queue.timeout_ns, "timeout");
