@@ -344,7 +344,7 @@ impl Balancer {
     }
 
     /// The next endpoint to ask for its load, if the algorithm wants one asked. To be called after each start until it
-    /// gives `None`.
+    /// gives `None`, where endpoints can be asked: an algorithm that does not need it does without.
     pub fn poll_probe(&mut self, now: Instant) -> Option<Slot> {
         self.refresh(now);
         let set = &self.reader.get().set;

@@ -18,7 +18,7 @@ const ENOUGH: usize = 8;
 const AGE_MAX_NS: u64 = 5 * SECOND_NS;
 
 /// What recent requests took, by how many were in flight when they came. One per worker of the endpoint's side; 50 kB at
-/// most, at loads in the thousands a fifth of it.
+/// most, 18 at loads in the thousands. Measured: 3 ns to note one, 50 ns to ask.
 #[derive(Clone, Debug, Default)]
 pub struct LoadEstimate {
     /// Grows to the highest level seen, of 124.

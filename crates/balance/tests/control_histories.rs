@@ -55,6 +55,7 @@ fn settings(rng: &mut Rng) -> (Settings, outlier::Settings) {
         panic: Panic { healthy_below: rng.unit(), mode: [PanicMode::UseAll, PanicMode::Refuse][rng.below(2) as usize] },
         locality: None,
         concurrency: with_limits.then_some(concurrency::Settings { start: 4, ..concurrency::Settings::default() }),
+        subset: None,
     };
     (settings, outlier)
 }

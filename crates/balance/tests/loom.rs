@@ -5,7 +5,8 @@
 #![cfg(loom)]
 
 use evenkeel_balance::{
-    Balancer, EndpointId, EndpointSpec, Instant, NoPick, Outcome, Params, Pool, Request, Seat, Ticket, algorithms,
+    Balancer, EndpointId, EndpointSpec, Instant, LoadReport, NoPick, Outcome, Params, Pool, Request, Seat, Ticket,
+    algorithms,
 };
 use loom::future::block_on;
 use loom::sync::atomic::{AtomicU32, Ordering::Relaxed};
@@ -146,6 +147,26 @@ fn a_limit_is_never_passed() {
         });
         threads.into_iter().for_each(|t| t.join().unwrap());
         ensure_empty(&pool);
+    });
+}
+
+#[test]
+fn a_report_is_known_as_a_whole_or_not_at_all() {
+    model(3, || {
+        let (pool, workers) = pool::<3>(&[spec("a", 0)]);
+        let slot = pool.slot_of(EndpointId::of("a")).expect("configured");
+        let [a, b, reader] = workers;
+        // The same one at two workers, one of whom hears it later.
+        let threads = [(a, Instant(0)), (b, Instant(1_000_000))].map(|(mut balancer, at)| {
+            let report = LoadReport { in_flight: 7, latency_ns: 0, stamp: 5 };
+            thread::spawn(move || balancer.report(slot, &report, at))
+        });
+        let now = Instant(1_000_000);
+        let seen = reader.loads().others(slot, now);
+        assert!(seen.is_none_or(|others| others.in_flight == 7 && others.age_ns <= 1_000_000), "{seen:?}");
+        let taken = threads.map(|t| t.join().unwrap());
+        // Both may take it, if neither saw the other do so: it says the same.
+        assert!(taken.contains(&Ok(())) && reader.loads().others(slot, now).is_some());
     });
 }
 

@@ -1,9 +1,10 @@
-//! Are probes worth it, and does their seam work? Twenty servers whose speed changes under them, ten balancers that
-//! know nothing of each other, 90 % load: each balancer sees a tenth of what is in flight, and only probes tell the
+//! Are probes worth it, and does their seam work? Twenty servers whose speed changes under them, ten or more balancers that
+//! know nothing of each other, 90 % load: each balancer sees a small part of what is in flight, and only probes tell the
 //! rest.
 
 mod support;
 
+use evenkeel_balance::params::Value;
 use evenkeel_balance::{Instant, Rng, algorithms, rng::mix};
 use support::rows::Row;
 use support::virtual_time::{Arrivals, Farm, MS, Queueing, exponential};
@@ -44,5 +45,22 @@ fn probes_beat_what_each_balancer_sees_alone() {
             // Measured 0.51 to 0.56 over these seeds, sd 0.02: seven of them to the bound.
             assert!(with < 0.7 * without, "row {row}, seed {seed}: p99 {with:.0} ms, random {without:.0} ms");
         }
+    }
+}
+
+#[test]
+fn leastconn_of_many_balancers_does_not_herd_where_endpoints_say_their_load() {
+    let row = Row::named("leastconn");
+    let alone = row.with("samples", Value::Float(0.0)).expect("it may ask nobody");
+    let p99_ms =
+        |row: &Row, balancers, seed| Farm { balancers, ..farm() }.run(row, seed).quantile(0.99) as f64 / MS as f64;
+    for seed in 1..=3 {
+        let [with, without] = [&row, &alone].map(|row| p99_ms(row, 40, seed));
+        let [one, one_alone] = [&row, &alone].map(|row| p99_ms(row, 1, seed));
+        println!(
+            "seed {seed}: p99 {with:.0} ms, alone {without:.0} ms; of one balancer {one:.0} and {one_alone:.0} ms"
+        );
+        assert!(with < 0.5 * without, "seed {seed}: p99 {with:.0} ms, alone {without:.0} ms");
+        assert_eq!(one, one_alone, "seed {seed}: one balancer knows all by itself");
     }
 }

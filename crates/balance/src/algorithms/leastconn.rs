@@ -137,7 +137,8 @@ impl Told {
     /// What an endpoint has that says nothing: as much as the others by its weight. As idle, one that cannot say would
     /// get everything.
     fn usual(&self, weight: u32) -> u32 {
-        (self.in_flight * u64::from(weight) + self.weight / 2).checked_div(self.weight).unwrap_or(0) as u32
+        let usual = (self.in_flight * u64::from(weight) + self.weight / 2).checked_div(self.weight).unwrap_or(0);
+        usual.min(u64::from(u32::MAX)) as u32
     }
 }
 

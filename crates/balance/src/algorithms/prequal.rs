@@ -40,7 +40,8 @@ static PARAMS: &[Param] = &[
         kind: Kind::Float { min: 0.0, max: 8.0 },
         default: Value::Float(3.0),
         help: "Probes sent for each request, on average; the answers serve later requests.",
-        why: "3 in the paper, which found little gain above and loss only below 1.",
+        why: "3 in the paper, which found little gain above and loss only below 1. Simulated with 100 balancers at 90 % \
+              load: p99 116 ms with 1, 98 with 2, 84 with 3, 80 with 4, 78 with 6.",
     },
     PROBE_RATE_MAX,
     Param {
@@ -63,8 +64,9 @@ static PARAMS: &[Param] = &[
         kind: Kind::Float { min: 0.0, max: 1.0 },
         default: Value::Float(0.5),
         help: "An endpoint is hot when it has more in flight than this share of recent answers; 0 goes by in flight alone.",
-        why: "The paper runs at 0.84 and finds 0.6 to 0.9 good. Simulated at 90 % load with capacities that change, \
-              0.84 herds onto fast endpoints (p99 829 ms) where 0.5 holds (82 ms).",
+        why: "The paper runs at 0.84 and finds 0.6 to 0.9 good. Simulated with 100 balancers at 90 % load and capacities \
+              that change: p99 112 ms at 0, 98 at 0.25, 84 at 0.5, 83 at 0.6, 89 at 0.84. The worse endpoints know how \
+              long they take, the more the higher ones herd onto those that look fast.",
     },
     Param {
         name: "remove",

@@ -1,0 +1,117 @@
+//! What does `leastconn` make of what endpoints say of their own load?
+
+mod support;
+
+use evenkeel_balance::time::SECOND_NS;
+use evenkeel_balance::{Balancer, EndpointSpec, Instant, LoadReport, Outcome, Pool, Request, Seat, Ticket};
+use support::rows::Row;
+use support::virtual_time::MS;
+
+/// A pool of endpoints with these weights, and its workers.
+fn pool<const WORKERS: usize>(weights: &[u32]) -> (Pool, [Balancer; WORKERS]) {
+    let workers = WORKERS as u32;
+    let mut pool = Pool::new(workers);
+    let spec = |(i, &w): (usize, &u32)| EndpointSpec::new(&i.to_string()).weight(w);
+    pool.update(&weights.iter().enumerate().map(spec).collect::<Vec<_>>(), Instant(0));
+    let seat = |worker: usize| Seat { worker: worker as u32, workers };
+    let balancers = std::array::from_fn(|worker| Row::named("leastconn").balancer(&pool, seat(worker), 1));
+    (pool, balancers)
+}
+
+fn end(b: &mut Balancer, t: Ticket) {
+    b.end(t, Outcome::Success, Instant(0));
+}
+
+/// Says at `now` that each of these endpoints, by index, has so many in flight.
+fn tell(b: &mut Balancer, in_flight: &[(usize, u32)], now: Instant) {
+    b.refresh(now);
+    for &(index, in_flight) in in_flight {
+        let slot = b.set().members()[index].slot;
+        b.report(slot, &LoadReport::new(in_flight, 0), now).unwrap();
+    }
+}
+
+/// The slots of `count` requests at `now` that all stay; they end afterwards.
+fn together(b: &mut Balancer, count: usize, now: Instant) -> Vec<usize> {
+    let tickets: Vec<_> = (0..count).map(|_| b.start(&Request::default(), now).unwrap()).collect();
+    let slots = tickets.iter().map(|t| t.slot().index()).collect();
+    tickets.into_iter().for_each(|t| end(b, t));
+    slots
+}
+
+fn count(slots: &[usize], slot: usize) -> usize {
+    slots.iter().filter(|&&s| s == slot).count()
+}
+
+#[test]
+fn what_others_have_in_flight_counts_at_every_worker() {
+    let (_pool, [mut us, mut them]) = pool(&[1; 4]);
+    tell(&mut us, &[(0, 9), (1, 5), (2, 0), (3, 9)], Instant(0));
+    for b in [&mut us, &mut them] {
+        let got = together(b, 9, Instant(MS));
+        assert_eq!([0, 1, 2, 3].map(|slot| count(&got, slot)), [0, 2, 7, 0], "up to seven each");
+    }
+}
+
+#[test]
+fn who_says_nothing_counts_like_the_others() {
+    let (_pool, [mut b]) = pool(&[1, 1, 1, 2]);
+    tell(&mut b, &[(0, 6), (1, 10)], Instant(0));
+    let got = together(&mut b, 2, Instant(MS));
+    assert_eq!(count(&got, 0), 2, "6 and 7; the third counts as 8, the fourth as 16: {got:?}");
+    let got = together(&mut b, 5 + 1 + 3 + 6, Instant(2 * MS));
+    assert_eq!([0, 1, 2, 3].map(|slot| count(&got, slot)), [5, 1, 3, 6], "11 for each weight");
+}
+
+#[test]
+fn a_second_after_the_last_report_only_what_is_known_here_counts() {
+    let (_pool, [mut b]) = pool(&[1; 100]);
+    tell(&mut b, &(0..100).map(|slot| (slot, if slot < 50 { 0 } else { 1000 })).collect::<Vec<_>>(), Instant(0));
+    let believed = together(&mut b, 100, Instant(SECOND_NS));
+    assert!(believed.iter().all(|&slot| slot < 50));
+    let alone = together(&mut b, 100, Instant(SECOND_NS + 2 * MS));
+    assert!((0..100).all(|slot| count(&alone, slot) == 1), "one each at once: {alone:?}");
+}
+
+/// Whoever was busy when asked, and is never next, is asked again by chance, or else counts as usual after a second.
+#[test]
+fn an_endpoint_that_was_overrun_does_not_starve() {
+    for answers in [true, false] {
+        let (_pool, [mut b]) = pool(&[1; 10]);
+        tell(&mut b, &[(0, 500)], Instant(0));
+        let mut first = None;
+        for i in 0..3000 {
+            let now = Instant(i * MS);
+            let ticket = b.start(&Request::default(), now).unwrap();
+            if ticket.slot().index() == 0 {
+                first.get_or_insert(i);
+            }
+            while let Some(slot) = b.poll_probe(now) {
+                if answers || slot.index() != 0 {
+                    let in_flight = 3 + b.loads().in_flight(slot);
+                    tell(&mut b, &[(slot.index(), in_flight)], now);
+                }
+            }
+            end(&mut b, ticket);
+        }
+        // Asked by chance, one in nine each time: 100 times not in 8 of a million cases.
+        let bound = if answers { 110 } else { 1100 };
+        assert!(first.is_some_and(|first| first <= bound), "answers: {answers}, first at {first:?} ms");
+    }
+}
+
+#[test]
+fn the_next_one_is_asked_and_another() {
+    let (_pool, [mut b]) = pool(&[1; 10]);
+    for i in 0..100 {
+        let now = Instant(i * 10 * MS);
+        let ticket = b.start(&Request::default(), now).unwrap();
+        let asked = [b.poll_probe(now), b.poll_probe(now)].map(Option::unwrap);
+        assert_eq!((asked[0] == asked[1], b.poll_probe(now)), (false, None));
+        let next = b.start(&Request::default(), now).unwrap();
+        assert_eq!(asked[0], next.slot());
+        while b.poll_probe(now).is_some() {}
+        end(&mut b, ticket);
+        end(&mut b, next);
+    }
+}
