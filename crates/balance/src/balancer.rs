@@ -343,8 +343,14 @@ impl Balancer {
         &self.queue
     }
 
-    /// The next endpoint to ask for its load, if the algorithm wants one asked. To be called after each start until it
-    /// gives `None`, where endpoints can be asked: an algorithm that does not need it does without.
+    /// When [`poll_probe`](Self::poll_probe) is to be called though no request starts; `None` = not before one does. To be
+    /// read after each round of `poll_probe`.
+    pub fn probe_at(&self) -> Option<Instant> {
+        self.picker.probe_at()
+    }
+
+    /// The next endpoint to ask for its load, if the algorithm wants one asked. To be called after each start, and at
+    /// [`probe_at`](Self::probe_at), until it gives `None`, where endpoints can be asked: an algorithm that does not need it does without.
     pub fn poll_probe(&mut self, now: Instant) -> Option<Slot> {
         self.refresh(now);
         let set = &self.reader.get().set;

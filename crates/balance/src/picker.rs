@@ -103,6 +103,11 @@ pub trait Picker: Send {
     /// An endpoint said how loaded it is (a probe's answer, or a header on a response).
     fn on_report(&mut self, _slot: Slot, _report: &LoadReport, _now: Instant) {}
 
+    /// When to call [`poll_probe`](Self::poll_probe) though no request starts; `None` = not before one does.
+    fn probe_at(&self) -> Option<Instant> {
+        None
+    }
+
     /// The next endpoint to ask for its load, if any. Shells call it after each start until it gives `None`.
     fn poll_probe(&mut self, _cx: &mut PickContext<'_>) -> Option<Slot> {
         None

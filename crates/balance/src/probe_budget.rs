@@ -1,4 +1,5 @@
-//! Who is asked for its load now? So many endpoints for each request, each of them once, under a rate.
+//! Who is asked for its load now? So many endpoints for each request, each of them once, under a rate; and where requests
+//! are rare but not absent, so many a second.
 
 use crate::params::{Kind, Param, Value};
 use crate::picker::PickContext;
@@ -15,11 +16,19 @@ pub(crate) const PROBE_RATE_MAX: Param = Param {
           what it was told before, and by its own requests since.",
 };
 
+/// Without a request for so long nobody is asked, nanoseconds: the next one finds answers too old to believe, and asks anew.
+const IDLE_NS: u64 = SECOND_NS;
+
 /// What may be asked.
 #[derive(Debug)]
 pub(crate) struct ProbeBudget {
     per_request: f64,
     rate_max: f64,
+    /// Between two probes at most while requests come, nanoseconds; `u64::MAX` = as long as it takes.
+    pause_max_ns: u64,
+    /// When a request started last, and when somebody was asked last.
+    started_at: Instant,
+    asked_at: Instant,
     /// Starts since anybody was last asked.
     starts: u32,
     /// Questions for the requests so far.
@@ -34,13 +43,36 @@ pub(crate) struct ProbeBudget {
 impl ProbeBudget {
     pub(crate) fn new(per_request: f64, rate_max: u64) -> ProbeBudget {
         let rate_max = rate_max as f64;
-        let (allowed, allowed_at) = (burst(rate_max), Instant(0));
-        ProbeBudget { per_request, rate_max, starts: 0, owed: 0.0, allowed, allowed_at, asked: Vec::new() }
+        ProbeBudget {
+            per_request,
+            rate_max,
+            pause_max_ns: u64::MAX,
+            started_at: Instant(0),
+            asked_at: Instant(0),
+            starts: 0,
+            owed: 0.0,
+            allowed: burst(rate_max),
+            allowed_at: Instant(0),
+            asked: Vec::new(),
+        }
+    }
+
+    /// With at least so many probes a second while requests come; 0 = none but for requests.
+    pub(crate) fn at_least(self, rate: f64) -> ProbeBudget {
+        let pause_max_ns = if rate > 0.0 { (SECOND_NS as f64 / rate) as u64 } else { u64::MAX };
+        ProbeBudget { pause_max_ns, ..self }
     }
 
     #[inline]
-    pub(crate) fn on_start(&mut self) {
+    pub(crate) fn on_start(&mut self, now: Instant) {
         self.starts = self.starts.saturating_add(1);
+        self.started_at = now;
+    }
+
+    /// When somebody is to be asked though no request starts; `None` while none comes.
+    pub(crate) fn due_at(&self) -> Option<Instant> {
+        let at = self.asked_at.after(self.pause_max_ns);
+        (self.pause_max_ns != u64::MAX && at.since(self.started_at) <= IDLE_NS).then_some(at)
     }
 
     /// Whether one more endpoint is to be asked; then it counts as asked.
@@ -53,8 +85,20 @@ impl ProbeBudget {
             self.asked.clear();
         }
         // One endpoint alone gets all requests whatever it answers.
-        let due = self.owed >= 1.0 && cx.set.len() > 1 && self.asked.len() < cx.set.len();
+        let several = cx.set.len() > 1;
+        let due = self.owed >= 1.0 && several && self.asked.len() < cx.set.len();
         self.owed -= f64::from(u8::from(due));
+        if !due && several && self.due_at().is_some_and(|at| at <= cx.now) {
+            // Round after round, each endpoint once in each.
+            if self.asked.len() >= cx.set.len() {
+                self.asked.clear();
+            }
+            self.asked_at = cx.now;
+            return true;
+        }
+        if due {
+            self.asked_at = cx.now;
+        }
         due
     }
 

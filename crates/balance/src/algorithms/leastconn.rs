@@ -49,6 +49,16 @@ static PARAMS: &[Param] = &[
     },
     PROBE_RATE_MAX,
     Param {
+        name: "probe_rate_min",
+        kind: Kind::Int { min: 0, max: 10_000 },
+        default: Value::Int(500),
+        help: "Fewest probes a second from this process while requests come, where endpoints can be asked; 0 = none but for \
+               requests.",
+        why: "Balancers with few requests each, as sidecars are, would go by old answers: with 40 requests a second each and \
+              processes that stall, 2 for each request alone gave 5 % less throughput than one balancer for all, 500 a second \
+              2 % less. At some 10 us they are half a percent of a core.",
+    },
+    Param {
         name: "report_age_max",
         kind: Kind::Duration { min: MILLISECOND_NS, max: 60 * SECOND_NS },
         default: Value::Duration(SECOND_NS),
@@ -213,9 +223,9 @@ impl Picker for LeastConn {
     }
 
     #[inline]
-    fn on_start(&mut self, slot: Slot, loads: &Loads, _now: Instant) {
+    fn on_start(&mut self, slot: Slot, loads: &Loads, now: Instant) {
         self.starts += 1;
-        self.budget.on_start();
+        self.budget.on_start(now);
         if self.order.is_past(loads.clock()) {
             self.begin_epoch(loads);
         }
@@ -235,6 +245,10 @@ impl Picker for LeastConn {
         if self.is_in_set(slot) && self.news.len() < self.known.len() {
             self.news.push(slot);
         }
+    }
+
+    fn probe_at(&self) -> Option<Instant> {
+        self.budget.due_at()
     }
 
     fn poll_probe(&mut self, cx: &mut PickContext<'_>) -> Option<Slot> {
@@ -262,7 +276,8 @@ impl LeastConn {
             seat,
             reads: (in_turn, reads - in_turn),
             report_age_max_ns: params.duration_ns("report_age_max"),
-            budget: ProbeBudget::new(params.float("samples"), params.int("probe_rate_max")),
+            budget: ProbeBudget::new(params.float("samples"), params.int("probe_rate_max"))
+                .at_least(params.int("probe_rate_min") as f64 / f64::from(seat.workers)),
             shared: false,
             told: Told::default(),
             news: Vec::new(),

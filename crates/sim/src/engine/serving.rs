@@ -207,6 +207,20 @@ impl World<'_> {
             self.probes[number as usize] = probe;
             self.calendar.send(self.now + self.scenario.link_ns, Event::Probe(number));
         }
+        let next = door.balancers[worker as usize].probe_at().map(|at| at.0.max(self.now + 1));
+        // Once it is in the calendar it stays there: what was asked meanwhile only makes it late.
+        if let (Some(next), u64::MAX) = (next, door.ask_at[worker as usize]) {
+            door.ask_at[worker as usize] = next;
+            self.calendar.at(next, Event::Ask(at, worker as u16));
+        }
+    }
+
+    /// Lets a balancer ask though no request starts.
+    pub fn ask(&mut self, at: u32, worker: u16) {
+        let door = &mut self.doors[at as usize];
+        door.ask_at[usize::from(worker)] = u64::MAX;
+        let service = usize::from(door.service);
+        self.send_probes(at, u32::from(worker), service);
     }
 
     /// A probe reaches its server, or its answer the balancer.

@@ -202,6 +202,7 @@ impl<'s> World<'s> {
             Event::TimedOut(job, attempt) => self.timed_out(job, attempt),
             Event::Again(job) => self.pick(job),
             Event::WaitedLong(job, attempt) => self.waited_long(job, attempt),
+            Event::Ask(door, worker) => self.ask(door, worker),
             Event::Probe(probe) => self.on_probe(probe),
             Event::Capacity(server, process) => self.change_capacity(server, process),
             Event::Board(service) => self.post_board(service),
