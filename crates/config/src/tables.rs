@@ -14,7 +14,7 @@ pub use crate::tree::{Entry, Node, TableNode, Tree};
 
 use crate::build::{health, pools, retry};
 use crate::diagnostic::Diagnostic;
-use crate::nearest;
+use crate::{nearest, quantity};
 use crate::read::Reader;
 use crate::source::Sources;
 use crate::tree;
@@ -68,6 +68,11 @@ impl Document {
         }
         all
     }
+}
+
+/// Nanoseconds of `"1m30s"`; `None` if it is no duration.
+pub fn duration_ns(text: &str) -> Option<u64> {
+    quantity::duration_ns(text).ok()
 }
 
 /// `did you mean "x"? allowed: x, y`, or only the second part.

@@ -7,6 +7,9 @@
 #![forbid(unsafe_code)]
 
 pub mod engine;
+pub mod experiment;
+pub mod file;
+pub mod metric;
 pub mod run;
 pub mod scenario;
 pub mod work;

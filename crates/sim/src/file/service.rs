@@ -1,0 +1,212 @@
+//! Who answers? Services, their servers, and the balancers before them.
+
+use super::work::work;
+use crate::scenario::{
+    Balancing, Capacity, Cold, Fault, Information, Mode, Place, Policy, Server, Service, Serving, Step,
+};
+use evenkeel_balance::control;
+use evenkeel_config::Code;
+use evenkeel_config::tables::{self, Findings, Named, Section};
+use std::ops::Range;
+
+/// Servers that are alike, by name.
+pub(super) type Groups = Vec<(String, Range<usize>)>;
+
+/// All services, and the groups of the first.
+pub(super) fn services(root: &Section, findings: &mut Findings) -> (Vec<Service>, Groups) {
+    let named = root.named("service");
+    let names: Vec<&str> = named.iter().map(|n| n.name.as_str()).collect();
+    let mut first = None;
+    let services = named.iter().map(|service| {
+        let (service, groups) = one(service, &names, findings);
+        first.get_or_insert(groups);
+        service
+    });
+    let services: Vec<Service> = services.collect();
+    if services.is_empty() && !root.is_broken() && root.has("service") {
+        findings.add(Code::NothingToDo, root.place_of("service"), "there is no service").help("add [service.web]");
+    }
+    if let Some(name) = circle(&services) {
+        let place = named.iter().find(|n| n.name == name).map_or(root.place, |n| n.section.place_of("steps"));
+        findings
+            .add(Code::Contradiction, place, format!("\"{name}\" calls itself, over others or directly"))
+            .help("a request would never end: let it call services that do not call it");
+    }
+    (services, first.unwrap_or_default())
+}
+
+fn one(Named { name, section, .. }: &Named, names: &[&str], findings: &mut Findings) -> (Service, Groups) {
+    let (mut servers, mut groups) = (Vec::new(), Groups::new());
+    for (index, table) in section.sections("server").iter().enumerate() {
+        let group = table.text("name").unwrap_or_else(|| format!("s{index}"));
+        if groups.iter().any(|(name, _)| *name == group) {
+            findings
+                .add(Code::SameName, table.place_of("name"), format!("two groups of servers are named \"{group}\""))
+                .help("give each a name of its own");
+        }
+        let count: usize = table.number("count");
+        let server = server(table, &group, findings);
+        let from = servers.len();
+        servers.extend((1..=count).map(|i| match count {
+            1 => server.clone(),
+            _ => Server { name: format!("{group}-{i}"), ..server.clone() },
+        }));
+        groups.push((group, from..servers.len()));
+    }
+    let service = Service {
+        name: name.clone(),
+        servers,
+        steps: steps(section, names, findings),
+        work: work(&section.section("work"), findings),
+        response_bytes: section.int("response"),
+        balancing: balancing(section, findings),
+    };
+    (service, groups)
+}
+
+fn steps(section: &Section, names: &[&str], findings: &mut Findings) -> Vec<Step> {
+    let step = |(name, place): (String, tables::Place)| {
+        if name == "work" {
+            return Some(Step::Work);
+        }
+        let found = names.iter().position(|known| *known == name);
+        if found.is_none() {
+            let known: Vec<&str> = ["work"].into_iter().chain(names.iter().copied()).collect();
+            findings
+                .add(Code::NotAllowed, place, format!("\"{name}\" is neither \"work\" nor a service"))
+                .help(tables::suggest(&name, &known));
+        }
+        found.map(Step::Call)
+    };
+    section.texts("steps").into_iter().filter_map(step).collect()
+}
+
+/// The name of a service that calls itself.
+fn circle(services: &[Service]) -> Option<&str> {
+    let calls = |service: &Service| {
+        let call = |step: &Step| if let Step::Call(to) = step { Some(*to) } else { None };
+        service.steps.iter().filter_map(call).collect::<Vec<_>>()
+    };
+    // Reachable in any number of steps.
+    (0..services.len())
+        .find(|&from| {
+            let (mut reached, mut next) = (vec![false; services.len()], calls(&services[from]));
+            while let Some(service) = next.pop() {
+                if !std::mem::replace(&mut reached[service], true) {
+                    next.extend(calls(&services[service]));
+                }
+            }
+            reached[from]
+        })
+        .map(|at| services[at].name.as_str())
+}
+
+fn balancing(section: &Section, findings: &mut Findings) -> Balancing {
+    let queue = section.section("queue");
+    let timeout = |name: &str| section.duration(name).map(|_| section.ns(name));
+    Balancing {
+        policy: section.balance("balance").map(|(balance, _)| Policy::algorithm(balance)),
+        place: match section.word("balancers") {
+            "callers" => Place::Caller,
+            _ => Place::Door { balancers: section.number("balancers") },
+        },
+        workers: section.number("workers"),
+        information: Information {
+            probes: section.flag("probes"),
+            probe_loss: section.float("probe_loss"),
+            probe_work_ns: section.ns("probe_work"),
+            with_answers: section.flag("reports"),
+            board_ns: timeout("board").unwrap_or(0),
+        },
+        lag_ns: section.ns("lag"),
+        control: control::Settings {
+            outlier: section.has("outlier").then(|| tables::outlier(section, findings)).flatten(),
+            slow_start: section.has("slow_start").then(|| tables::slow_start(&section.section("slow_start"))),
+            panic: tables::panic(section),
+            concurrency: section
+                .has("concurrency")
+                .then(|| tables::concurrency(&section.section("concurrency"), findings)),
+            ..control::Settings::default()
+        },
+        queue: (queue.number("max"), queue.ns("timeout")),
+        retry: section.has("retry").then(|| tables::tries(&section.section("retry"))),
+        timeout_ns: timeout("timeout").unwrap_or(u64::MAX),
+    }
+}
+
+fn server(table: &Section, name: &str, findings: &mut Findings) -> Server {
+    let serving = match (table.has("fifo"), table.has("sharing")) {
+        (false, false) => Serving::Unlimited,
+        (true, false) => Serving::Fifo { cores: table.number("fifo") },
+        (false, true) => Serving::Sharing { cores: table.float("sharing") },
+        (true, true) => {
+            findings
+                .add(Code::Contradiction, table.place_of("sharing"), "\"fifo\" and \"sharing\" exclude each other")
+                .help("leave one of the two out");
+            Serving::Unlimited
+        }
+    };
+    let ns_or = |name: &str, absent: u64| if table.has(name) { table.ns(name) } else { absent };
+    let (joins_ns, leaves_ns) = (table.ns("joins"), ns_or("leaves", u64::MAX));
+    if leaves_ns <= joins_ns {
+        findings
+            .add(Code::Contradiction, table.place_of("leaves"), "it leaves before it joins")
+            .help("make \"leaves\" later than \"joins\"");
+    }
+    let cold = table.section("cold");
+    Server {
+        name: name.to_string(),
+        weight: table.number("weight"),
+        in_flight_max: table.number("in_flight_max"),
+        serving,
+        work: table.has("work").then(|| work(&table.section("work"), findings)),
+        threads: table.number("threads"),
+        backlog: table.number("backlog"),
+        capacity: capacity(table, findings),
+        bandwidth: table.int("bandwidth") as f64,
+        faults: table.sections("faults").iter().map(|fault| self::fault(fault, findings)).collect(),
+        joins_ns,
+        leaves_ns,
+        cold: table.has("cold").then(|| Cold { speed: cold.float("speed"), window_ns: cold.ns("window") }),
+    }
+}
+
+fn capacity(table: &Section, findings: &mut Findings) -> Vec<Capacity> {
+    let mut all = Vec::new();
+    for one in table.sections("antagonists") {
+        let states: Vec<(f64, f64)> =
+            one.sections("states").iter().map(|state| (state.float("speed"), state.float("share"))).collect();
+        let sum: f64 = states.iter().map(|(_, share)| share).sum();
+        if (sum - 1.0).abs() > 1e-6 && !one.is_broken() {
+            findings
+                .add(Code::OutOfRange, one.place_of("states"), format!("the shares sum to {sum}, but must sum to 1"))
+                .help("each is the probability of its speed");
+        }
+        all.push(Capacity::Antagonist { states, mean_ns: one.ns("mean") });
+    }
+    for one in table.sections("stalls") {
+        let (every, length) = (work(&one.section("every"), findings), work(&one.section("length"), findings));
+        if every.mean_ns() <= 0.0 && !one.is_broken() {
+            findings
+                .add(Code::OutOfRange, one.place_of("every"), "\"every\" is 0: it would always stall")
+                .help("write { exponential = \"400ms\" }");
+        }
+        all.push(Capacity::Stalls { every, length, speed: one.float("speed") });
+    }
+    all
+}
+
+fn fault(table: &Section, findings: &mut Findings) -> Fault {
+    let (from_ns, until_ns) =
+        (table.ns("from"), if table.has("until") { table.ns("until") } else { u64::MAX });
+    if until_ns <= from_ns {
+        findings
+            .add(Code::Contradiction, table.place_of("until"), "the fault ends before it begins")
+            .help("make \"until\" later than \"from\"");
+    }
+    let mode = match table.word("mode") {
+        "fail-fast" => Mode::FailFast { after_ns: table.ns("after") },
+        _ => Mode::BlackHole,
+    };
+    Fault { from_ns, until_ns, mode }
+}
