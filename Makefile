@@ -6,7 +6,7 @@ LAB ?=
 # Seconds for each target of `make fuzz`.
 FUZZ_SECONDS ?= 600
 
-.PHONY: help setup demo test loom bench failure reload lint fuzz
+.PHONY: help setup demo test theory loom bench failure reload lint fuzz
 
 help: ## Lists what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-7s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -20,6 +20,9 @@ demo: setup ## Starts evenkeel in front of a few endpoints, to look at
 test: setup ## Runs every test, the rules of the house included
 	cargo test --workspace
 	$(MAKE) loom
+
+theory: ## Checks the simulator against queueing theory at full length: minutes on every core
+	cargo test --release -p evenkeel-sim --test theory -- --include-ignored --nocapture
 
 loom: setup ## Checks what threads share in every order that the memory model allows
 	RUSTFLAGS="--cfg loom" cargo test --release --target-dir target/loom -p evenkeel-balance --test loom

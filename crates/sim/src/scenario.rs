@@ -193,6 +193,8 @@ pub struct Balancing {
     pub lag_ns: u64,
     /// Health checks, ejection, slow start and the rest of the production control.
     pub control: control::Settings,
+    /// From one health check of a server to the next, for each balancer; 0 = none are sent.
+    pub check_every_ns: u64,
     /// Requests that may wait when every server is at its limit, and for how long, nanoseconds.
     pub queue: (u32, u64),
     /// Further tries.
@@ -257,4 +259,63 @@ pub enum Reference {
     DrawsWithReplacement(u32),
     /// All servers of a service are one with all their cores: no balancing can do better on average.
     CentralQueue,
+}
+
+impl Server {
+    /// One core, weight 1, nothing wrong with it.
+    pub fn new(name: &str) -> Server {
+        Server {
+            name: name.to_string(),
+            weight: 1,
+            in_flight_max: 0,
+            serving: Serving::Fifo { cores: 1 },
+            work: None,
+            threads: 0,
+            backlog: u32::MAX,
+            capacity: Vec::new(),
+            bandwidth: 0.0,
+            faults: Vec::new(),
+            joins_ns: 0,
+            leaves_ns: u64::MAX,
+            cold: None,
+        }
+    }
+}
+
+impl Default for Balancing {
+    /// One balancer with one worker, which knows what it sent and nothing else.
+    fn default() -> Balancing {
+        Balancing {
+            policy: None,
+            place: Place::Door { balancers: 1 },
+            workers: 1,
+            information: Information::default(),
+            lag_ns: 0,
+            control: control::Settings::default(),
+            check_every_ns: 0,
+            queue: (0, 0),
+            retry: None,
+            timeout_ns: u64::MAX,
+        }
+    }
+}
+
+impl Policy {
+    /// An algorithm at its defaults; `None` if the registry has no such name.
+    pub fn named(name: &str) -> Option<Policy> {
+        let algorithm = evenkeel_balance::algorithms::find(name)?;
+        let chooser = Chooser::Algorithm(algorithm, Params::defaults(algorithm.params));
+        Some(Policy { label: algorithm.name.to_string(), chooser })
+    }
+
+    /// A yardstick.
+    pub fn reference(reference: Reference) -> Policy {
+        let label = match reference {
+            Reference::ShortestQueue => "jsq".to_string(),
+            Reference::Draws(d) => format!("jsq({d})"),
+            Reference::DrawsWithReplacement(d) => format!("draws-with-replacement({d})"),
+            Reference::CentralQueue => "central-queue".to_string(),
+        };
+        Policy { label, chooser: Chooser::Reference(reference) }
+    }
 }

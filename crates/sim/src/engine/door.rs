@@ -1,0 +1,78 @@
+//! Where do requests enter a service? A [`Door`]: one balancer, that is one pool and its workers, as a process of
+//! production has them; or a yardstick that needs neither.
+
+use crate::scenario::{Balancing, Chooser, Policy, Service};
+use evenkeel_balance::budget::Budget;
+use evenkeel_balance::rng::mix;
+use evenkeel_balance::{Balancer, EndpointSpec, Instant, Pool, Rng, Seat};
+
+/// One balancer.
+pub(super) struct Door {
+    pub service: u16,
+    pub pool: Pool,
+    pub balancers: Vec<Balancer>,
+    /// The server in its service, by slot.
+    pub server_at: Vec<u32>,
+    /// When the pool is to be polled next; `u64::MAX` if not.
+    pub poll_at: u64,
+    pub budget: Option<Budget>,
+    pub rng: Rng,
+    /// The share of requests, probes lost and the like: one for each kind of chance.
+    pub losses: Rng,
+    /// How late it learns of changes.
+    pub lag_ns: u64,
+}
+
+impl Door {
+    pub fn new(number: u32, index: u16, service: &Service, policy: &Policy, seed: u64) -> Door {
+        let own = mix(seed ^ mix(u64::from(number) + 1));
+        let Balancing { workers, lag_ns, control, queue, retry, .. } = &service.balancing;
+        let mut pool = Pool::new(*workers);
+        pool.configure(*control, Instant(0));
+        pool.queue().set_max(queue.0);
+        let mut rng = Rng::new(own);
+        let lag_ns = rng.below_u64(*lag_ns);
+        let budget = retry.as_ref().map(|r| Budget::new(r.budget, r.budget_floor, 1, Instant(0)));
+        let mut door = Door {
+            service: index,
+            pool,
+            balancers: Vec::new(),
+            server_at: Vec::new(),
+            poll_at: u64::MAX,
+            budget,
+            losses: Rng::new(mix(own)),
+            rng,
+            lag_ns,
+        };
+        door.learn(service, 0);
+        if let Chooser::Algorithm(algorithm, params) = &policy.chooser {
+            let balancer = |worker| {
+                let seat = Seat { worker, workers: *workers };
+                let balancer = door.pool.balancer(algorithm, params, seat, mix(own ^ 1));
+                balancer.expect("parameters were checked when the scenario was read")
+            };
+            door.balancers = (0..*workers).map(balancer).collect();
+        }
+        door
+    }
+
+    /// Takes up the servers as they are at `now`; when to poll next.
+    pub fn learn(&mut self, service: &Service, now: u64) -> Option<u64> {
+        let mut specs = Vec::new();
+        for server in service.servers.iter().filter(|s| s.joins_ns <= now && now < s.leaves_ns) {
+            let spec = EndpointSpec::new(&server.name).weight(server.weight).in_flight_max(server.in_flight_max);
+            specs.push(spec);
+        }
+        let next = self.pool.update(&specs, Instant(now));
+        for (i, server) in service.servers.iter().enumerate() {
+            let id = EndpointSpec::new(&server.name).id;
+            if let Some(slot) = self.pool.slot_of(id) {
+                if self.server_at.len() <= slot.index() {
+                    self.server_at.resize(slot.index() + 1, 0);
+                }
+                self.server_at[slot.index()] = i as u32;
+            }
+        }
+        next.map(|at| at.0)
+    }
+}

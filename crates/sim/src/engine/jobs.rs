@@ -1,0 +1,123 @@
+//! Which requests are under way? One [`Job`] each, in places that are used again: no allocation per request.
+
+use evenkeel_balance::retry::{self, Retry};
+use evenkeel_balance::{FailureKind, LoadReport, Slot, Ticket};
+
+/// No job: a client asked.
+pub(super) const CLIENT: u32 = u32::MAX;
+
+/// What came of a try.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Answer {
+    Well,
+    Bad(crate::run::Failure),
+}
+
+impl Answer {
+    /// As balancers and retries see a failure.
+    pub fn as_failure(self) -> Option<(FailureKind, retry::Failure)> {
+        use crate::run::Failure;
+        match self {
+            Answer::Well => None,
+            Answer::Bad(Failure::Refused) => Some((FailureKind::Connect, retry::Failure::Connect)),
+            Answer::Bad(Failure::Failed) => Some((FailureKind::Gateway, retry::Failure::Status(503))),
+            Answer::Bad(Failure::TimedOut) => Some((FailureKind::Gateway, retry::Failure::Timeout)),
+            // Nothing was sent, so there is nothing to be told.
+            Answer::Bad(Failure::NoPick) => None,
+        }
+    }
+}
+
+/// One request, of a client or of a server to another service.
+pub(super) struct Job {
+    /// Who waits for it; [`CLIENT`], or another job.
+    pub parent: u32,
+    pub service: u16,
+    /// What its server does next.
+    pub step: u16,
+    /// Which balancer has it.
+    pub door: u32,
+    pub worker: u32,
+    /// Who serves it.
+    pub server: u32,
+    pub ticket: Option<Ticket>,
+    /// When it was made; when it reached its server, and how many others it found there.
+    pub began: u64,
+    pub arrived: u64,
+    pub found: u32,
+    /// What is random about it.
+    pub seed: u64,
+    /// The number of its try; goes on when the place is used again.
+    pub attempt: u16,
+    pub retry: Retry,
+    pub tried: Vec<Slot>,
+    pub answer: Answer,
+    /// What its server said of itself with the answer.
+    pub report: Option<LoadReport>,
+    /// Nobody waits for it any more.
+    pub orphan: bool,
+    pub measured: bool,
+}
+
+/// All of them.
+#[derive(Default)]
+pub(super) struct Jobs {
+    all: Vec<Job>,
+    free: Vec<u32>,
+}
+
+impl Jobs {
+    pub fn add(&mut self, parent: u32, service: u16, seed: u64, began: u64, measured: bool) -> u32 {
+        if let Some(index) = self.free.pop() {
+            let job = &mut self.all[index as usize];
+            (job.parent, job.service, job.seed, job.began, job.measured) = (parent, service, seed, began, measured);
+            (job.step, job.answer, job.orphan, job.retry) = (0, Answer::Well, false, Retry::default());
+            job.attempt = job.attempt.wrapping_add(1);
+            job.report = None;
+            job.tried.clear();
+            return index;
+        }
+        self.all.push(Job {
+            parent,
+            service,
+            step: 0,
+            door: 0,
+            worker: 0,
+            server: 0,
+            ticket: None,
+            began,
+            arrived: 0,
+            found: 0,
+            seed,
+            attempt: 0,
+            retry: Retry::default(),
+            tried: Vec::new(),
+            answer: Answer::Well,
+            report: None,
+            orphan: false,
+            measured,
+        });
+        (self.all.len() - 1) as u32
+    }
+
+    pub fn free(&mut self, index: u32) {
+        debug_assert!(self.all[index as usize].ticket.is_none(), "a ticket would be lost");
+        self.free.push(index);
+    }
+
+    #[inline]
+    pub fn get(&mut self, index: u32) -> &mut Job {
+        &mut self.all[index as usize]
+    }
+}
+
+impl Jobs {
+    /// When each request of a client began that has not ended.
+    pub fn open_of_clients(&self) -> impl Iterator<Item = u64> + '_ {
+        let free: std::collections::BTreeSet<u32> = self.free.iter().copied().collect();
+        let open = move |(i, job): (usize, &Job)| {
+            (!free.contains(&(i as u32)) && job.parent == CLIENT && !job.orphan).then_some(job.began)
+        };
+        self.all.iter().enumerate().filter_map(open)
+    }
+}

@@ -1,0 +1,93 @@
+//! What came of it? From the state of a world at its end to a [`Run`].
+
+use super::arrivals;
+use super::world::World;
+use crate::run::{Run, ServerRun, ServiceRun};
+use crate::scenario::{self, Capacity, Scenario, Serving, Step};
+
+impl World<'_> {
+    pub fn outcome(mut self) -> Run {
+        let now = self.now;
+        let open_ns = self.jobs.open_of_clients().map(|began| u128::from(now - began)).sum();
+        let little = self.tally.little(now, open_ns);
+        let offered = offered(self.scenario);
+        let steady = offered < 1.0 && (offered == 0.0 || self.tally.settled(self.servers.len()));
+        let mut servers = self.servers.iter();
+        let mut services = Vec::new();
+        for (group, spec) in self.groups.into_iter().zip(&self.scenario.services) {
+            let server = |s: &scenario::Server| {
+                let server = servers.next().expect("each service has its servers");
+                let (requests, in_flight_max) = (server.requests, server.in_flight_max);
+                ServerRun { name: s.name.clone(), requests, in_flight_max, capacity: capacity(s) }
+            };
+            services.push(ServiceRun {
+                name: spec.name.clone(),
+                servers: spec.servers.iter().map(server).collect(),
+                requests: group.requests,
+                probes: group.probes,
+                retries: group.retries,
+                series: group.recorder.series,
+            });
+        }
+        let tally = self.tally;
+        Run {
+            latency_sum_ns: tally.latency_sum_ns,
+            failed: tally.failed,
+            span_ns: tally.last_end.saturating_sub(tally.measured_from.unwrap_or(0)),
+            wall_ns: tally.last_end,
+            services,
+            in_system_max: tally.in_system_max,
+            little,
+            offered,
+            steady,
+            events: self.events,
+            latency: tally.latency,
+        }
+    }
+}
+
+/// The mean of what a server can do: seconds of work in a second. 0 when there is no bound.
+fn capacity(server: &scenario::Server) -> f64 {
+    let cores = match server.serving {
+        Serving::Unlimited => return 0.0,
+        Serving::Fifo { cores } => f64::from(cores),
+        Serving::Sharing { cores } => cores,
+    };
+    let factor = |c: &Capacity| match c {
+        Capacity::Antagonist { states, .. } => states.iter().map(|(factor, p)| factor * p).sum(),
+        Capacity::Stalls { every, length, speed } => {
+            let (well, ill) = (every.mean_ns(), length.mean_ns());
+            (well + ill * speed) / (well + ill)
+        }
+    };
+    cores * server.capacity.iter().map(factor).product::<f64>()
+}
+
+/// How often a request of a client leads to one of each service.
+fn visits(scenario: &Scenario) -> Vec<f64> {
+    let mut visits = vec![0.0; scenario.services.len()];
+    let mut open = vec![0usize];
+    // Call graphs are trees of a few services: their reader refuses circles.
+    while let Some(at) = open.pop() {
+        visits[at] += 1.0;
+        open.extend(
+            scenario.services[at].steps.iter().filter_map(|s| if let Step::Call(i) = s { Some(*i) } else { None }),
+        );
+    }
+    visits
+}
+
+/// Work that clients ask for over what the servers can do, of the busiest service; 0 for closed loops, and where nothing
+/// is bounded.
+fn offered(scenario: &Scenario) -> f64 {
+    let Some(rate) = arrivals::rate(&scenario.load) else { return 0.0 };
+    let of = |(service, visits): (&scenario::Service, f64)| {
+        let works = service.steps.iter().filter(|s| **s == Step::Work).count() as f64;
+        // Requests a second that a server can do by its work, not by its name.
+        let can = |s: &scenario::Server| capacity(s) / (s.work.unwrap_or(service.work).mean_ns() / 1e9 * works);
+        let all: f64 = service.servers.iter().map(can).sum();
+        let bounded = service.servers.iter().all(|s| s.serving != Serving::Unlimited);
+        if bounded && all > 0.0 { rate * visits / all } else { 0.0 }
+    };
+    scenario.services.iter().zip(visits(scenario)).map(of).fold(0.0, f64::max)
+}

@@ -1,0 +1,292 @@
+//! What becomes of a request? From a client or a server, by a balancer's pick to a server and back, and again if it failed.
+
+use super::calendar::Event;
+use super::jobs::{Answer, CLIENT};
+use super::world::World;
+use super::yardstick;
+use crate::run::Failure;
+use crate::scenario::{Place, Reference};
+use evenkeel_balance::retry::{Decision, Failed};
+use evenkeel_balance::rng::mix;
+use evenkeel_balance::{Instant, Outcome, Request};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Wake, Waker};
+
+/// Wakes a request that waits in the queue of a pool.
+struct Bell {
+    woken: Arc<Mutex<Vec<u32>>>,
+    job: u32,
+}
+
+impl Wake for Bell {
+    fn wake(self: Arc<Self>) {
+        self.woken.lock().unwrap_or_else(PoisonError::into_inner).push(self.job);
+    }
+}
+
+/// Uniform over `0..n`, from one number.
+fn among(seed: u64, n: usize) -> usize {
+    ((u128::from(mix(seed)) * n as u128) >> 64) as usize
+}
+
+impl World<'_> {
+    /// A client asks.
+    pub fn arrive(&mut self) {
+        if self.made >= self.scenario.requests {
+            return;
+        }
+        if let Some(at) = self.arrivals.after(self.now) {
+            self.calendar.at(at, Event::Arrive);
+        }
+        let seed = mix(self.requests_seed ^ self.made.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        let measured = self.made >= self.scenario.warm_up;
+        self.made += 1;
+        self.tally.began(self.now, measured);
+        let job = self.jobs.add(CLIENT, 0, seed, self.now, measured);
+        self.call(job);
+    }
+
+    /// Enters a service.
+    pub fn call(&mut self, index: u32) {
+        let job = self.jobs.get(index);
+        let (service, seed, parent) = (usize::from(job.service), job.seed, job.parent);
+        let balancing = &self.scenario.services[service].balancing;
+        let doors = self.groups[service].doors.len();
+        let at = match balancing.place {
+            Place::Door { .. } => among(seed ^ 1, doors),
+            Place::Caller if parent == CLIENT => doors - 1,
+            Place::Caller => self.jobs.get(parent).server as usize,
+        };
+        let door = self.groups[service].doors[at];
+        let job = self.jobs.get(index);
+        job.door = door;
+        job.worker = if balancing.workers == 1 { 0 } else { among(seed ^ 2, balancing.workers as usize) as u32 };
+        if let Some(budget) = &mut self.doors[door as usize].budget {
+            budget.earn(Instant(self.now));
+        }
+        self.pick(index);
+    }
+
+    /// Picks a server for a try, and sends it there.
+    pub fn pick(&mut self, index: u32) {
+        let job = self.jobs.get(index);
+        let service = usize::from(job.service);
+        if let Some(reference) = self.groups[service].reference {
+            return self.pick_by_truth(index, service, reference);
+        }
+        let (at, worker, key) = (job.door, job.worker, Some(job.seed));
+        let door = &mut self.doors[at as usize];
+        let balancer = &mut door.balancers[worker as usize];
+        match balancer.start(&Request { key, tried: &job.tried }, Instant(self.now)) {
+            Ok(ticket) => {
+                let slot = ticket.slot();
+                job.ticket = Some(ticket);
+                let server = self.groups[service].first + door.server_at[slot.index()];
+                self.go(index, server);
+                self.send_probes(at, worker, service);
+            }
+            Err(why) if why.may_wait() && self.scenario.services[service].balancing.queue.0 > 0 => self.wait(index),
+            Err(_) => self.ended(index, Answer::Bad(Failure::NoPick)),
+        }
+    }
+
+    fn pick_by_truth(&mut self, index: u32, service: usize, reference: Reference) {
+        let spec = &self.scenario.services[service];
+        let group = &mut self.groups[service];
+        self.open.clear();
+        let is_open = |s: &crate::scenario::Server| s.joins_ns <= self.now && self.now < s.leaves_ns;
+        self.open.extend((0..group.count).filter(|&i| is_open(&spec.servers[i as usize])));
+        if reference == Reference::CentralQueue {
+            let servers = &self.servers[group.first as usize..];
+            let assigned = &group.assigned;
+            self.open.retain(|&i| servers[i as usize].has_idle_core(assigned[i as usize]));
+            if self.open.is_empty() {
+                return group.central.push_back(index);
+            }
+        }
+        let board = spec.balancing.information.board_ns > 0;
+        let loads = if board { &group.board } else { &group.assigned };
+        let chosen = yardstick::choose(reference, &mut self.open, |i| loads[i as usize], &mut group.rng);
+        match chosen {
+            Some(i) => {
+                group.assigned[i as usize] += 1;
+                let server = group.first + i;
+                self.go(index, server);
+            }
+            None => self.ended(index, Answer::Bad(Failure::NoPick)),
+        }
+    }
+
+    /// Sends a try to its server.
+    fn go(&mut self, index: u32, server: u32) {
+        let job = self.jobs.get(index);
+        job.server = server;
+        let (service, attempt) = (usize::from(job.service), job.attempt);
+        let group = &mut self.groups[service];
+        group.requests += 1;
+        group.recorder.request((server - group.first) as usize);
+        let timeout_ns = self.scenario.services[service].balancing.timeout_ns;
+        if timeout_ns != u64::MAX {
+            self.calendar.at(self.now + timeout_ns, Event::TimedOut(index, attempt));
+        }
+        if self.scenario.link_ns == 0 {
+            self.at_server(index);
+        } else {
+            self.calendar.send(self.now + self.scenario.link_ns, Event::AtServer(index));
+        }
+    }
+
+    /// An answer is there.
+    pub fn answered(&mut self, index: u32) {
+        let job = self.jobs.get(index);
+        if job.orphan {
+            return self.jobs.free(index);
+        }
+        let answer = job.answer;
+        self.end_try(index, answer);
+    }
+
+    /// Nobody waits any longer for an answer to this try: the request goes on as another job, and this one is only what
+    /// is left of it at its server.
+    pub fn timed_out(&mut self, index: u32, attempt: u16) {
+        let job = self.jobs.get(index);
+        if job.attempt != attempt || job.orphan || job.ticket.is_none() {
+            return;
+        }
+        let (parent, service, seed, began, measured) = (job.parent, job.service, job.seed, job.began, job.measured);
+        let (door, worker, retry, server) = (job.door, job.worker, job.retry, job.server);
+        let (ticket, tried) = (job.ticket.take(), std::mem::take(&mut job.tried));
+        job.orphan = true;
+        let other = self.jobs.add(parent, service, seed, began, measured);
+        let job = self.jobs.get(other);
+        (job.door, job.worker, job.retry, job.server) = (door, worker, retry, server);
+        (job.ticket, job.tried) = (ticket, tried);
+        self.end_try(other, Answer::Bad(Failure::TimedOut));
+    }
+
+    /// A try has ended: the balancer is told, and perhaps asked for another.
+    fn end_try(&mut self, index: u32, answer: Answer) {
+        let now = Instant(self.now);
+        let job = self.jobs.get(index);
+        let (service, at, report) = (usize::from(job.service), job.door as usize, job.report.take());
+        let failure = answer.as_failure();
+        let Some(ticket) = job.ticket.take() else {
+            let group = &mut self.groups[service];
+            group.assigned[(job.server - group.first) as usize] -= 1;
+            return self.ended(index, answer);
+        };
+        let slot = ticket.slot();
+        let outcome = failure.map_or(Outcome::Success, |(kind, _)| Outcome::failed(kind));
+        let door = &mut self.doors[at];
+        let balancer = &mut door.balancers[job.worker as usize];
+        if balancer.end(ticket, outcome, now) {
+            self.poll(at as u32);
+        }
+        if let Some(report) = report {
+            let door = &mut self.doors[at];
+            // What is refused is dropped, as in production.
+            let _ = door.balancers[self.jobs.get(index).worker as usize].report(slot, &report, now);
+        }
+        self.wake();
+        let job = self.jobs.get(index);
+        let door = &mut self.doors[at];
+        let settings = self.scenario.services[service].balancing.retry.as_ref();
+        if let (Some((_, failure)), Some(settings), Some(budget)) = (failure, settings, &mut door.budget) {
+            job.tried.push(slot);
+            let failed = Failed { failure, idempotent: true, replayable: true, left_ns: None };
+            if let Decision::Again { after_ns, .. } = job.retry.decide(settings, &failed, budget, &mut door.rng, now) {
+                job.attempt = job.attempt.wrapping_add(1);
+                (job.step, job.answer) = (0, Answer::Well);
+                self.groups[service].retries += 1;
+                return self.calendar.at(self.now + after_ns, Event::Again(index));
+            }
+        }
+        self.ended(index, answer);
+    }
+
+    /// A request has ended, well or not: whoever waits for it goes on.
+    fn ended(&mut self, index: u32, answer: Answer) {
+        let job = self.jobs.get(index);
+        let (parent, began, measured) = (job.parent, job.began, job.measured);
+        self.jobs.free(index);
+        if parent == CLIENT {
+            let failure = if let Answer::Bad(failure) = answer { Some(failure) } else { None };
+            self.tally.ended(began, self.now, measured, failure);
+            if let Some(at) = self.arrivals.after_answer(self.now) {
+                self.calendar.at(at, Event::Arrive);
+            }
+            return;
+        }
+        if let Answer::Bad(_) = answer {
+            self.jobs.get(parent).answer = answer;
+        }
+        self.next_step(parent);
+    }
+
+    /// Waits in the queue of the pool.
+    fn wait(&mut self, index: u32) {
+        let job = self.jobs.get(index);
+        let (at, attempt, service) = (job.door as usize, job.attempt, usize::from(job.service));
+        let waker = Waker::from(Arc::new(Bell { woken: self.woken.clone(), job: index }));
+        match self.doors[at].pool.queue().enter(waker) {
+            Ok(waiting) => {
+                self.waits.insert(index, waiting);
+                let timeout_ns = self.scenario.services[service].balancing.queue.1;
+                self.calendar.at(self.now.saturating_add(timeout_ns), Event::WaitedLong(index, attempt));
+                self.try_waited(index);
+                self.wake();
+            }
+            Err(_) => self.ended(index, Answer::Bad(Failure::NoPick)),
+        }
+    }
+
+    fn try_waited(&mut self, index: u32) {
+        let Some(mut waiting) = self.waits.remove(&index) else { return };
+        let job = self.jobs.get(index);
+        let (at, worker, service) = (job.door, job.worker, usize::from(job.service));
+        let door = &mut self.doors[at as usize];
+        let request = Request { key: Some(job.seed), tried: &job.tried };
+        match door.balancers[worker as usize].start_waited(&request, &mut waiting, Instant(self.now)) {
+            Ok(ticket) => {
+                let server = self.groups[service].first + door.server_at[ticket.slot().index()];
+                job.ticket = Some(ticket);
+                job.attempt = job.attempt.wrapping_add(1);
+                self.go(index, server);
+                self.send_probes(at, worker, service);
+            }
+            Err(_) => {
+                self.waits.insert(index, waiting);
+            }
+        }
+    }
+
+    /// Lets those try that were woken.
+    pub fn wake(&mut self) {
+        while !self.waits.is_empty() {
+            let Some(index) = self.woken.lock().unwrap_or_else(PoisonError::into_inner).pop() else { return };
+            self.try_waited(index);
+        }
+    }
+
+    /// A request has waited too long in the queue.
+    pub fn waited_long(&mut self, index: u32, attempt: u16) {
+        if self.jobs.get(index).attempt == attempt && self.waits.remove(&index).is_some() {
+            self.ended(index, Answer::Bad(Failure::NoPick));
+            self.wake();
+        }
+    }
+
+    /// Lets those go that wait in the central queue, as far as there are idle cores.
+    pub fn serve_central(&mut self, service: usize) {
+        while self.groups[service].reference == Some(Reference::CentralQueue) {
+            let Some(index) = self.groups[service].central.pop_front() else { return };
+            let before = self.groups[service].central.len();
+            self.pick_by_truth(index, service, Reference::CentralQueue);
+            if self.groups[service].central.len() > before {
+                // None is idle: it is the first again.
+                self.groups[service].central.rotate_right(1);
+                return;
+            }
+        }
+    }
+}

@@ -1,0 +1,218 @@
+//! When is a request's work done? One server in virtual time of its own: all requests that are served get work done at
+//! the same rate, so that each is done when the server's own clock reaches the moment it was given at its start
+//! (processor sharing by virtual work, and first come first served as its case of few at a time).
+
+use crate::scenario::{self, Serving};
+use evenkeel_balance::LoadEstimate;
+use std::cmp::Ordering;
+use std::collections::{BinaryHeap, VecDeque};
+
+/// Work that nobody waits for: a probe's.
+pub(super) const NOBODY: u32 = u32::MAX;
+
+/// Done when the server's clock shows `due`.
+#[derive(Clone, Copy, PartialEq)]
+struct Served {
+    due: f64,
+    sequence: u32,
+    job: u32,
+}
+
+impl Eq for Served {}
+
+impl PartialOrd for Served {
+    fn partial_cmp(&self, other: &Served) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Served {
+    /// The first to be done is the greatest.
+    #[inline]
+    fn cmp(&self, other: &Served) -> Ordering {
+        other.due.total_cmp(&self.due).then(other.sequence.cmp(&self.sequence))
+    }
+}
+
+/// A server while it runs.
+pub(super) struct Server {
+    serving: Serving,
+    /// Its own clock: work that each served request got, nanoseconds.
+    clock: f64,
+    /// When the clock was last set.
+    at: u64,
+    /// Work that each served request gets in a nanosecond.
+    rate: f64,
+    served: BinaryHeap<Served>,
+    sequence: u32,
+    /// Work that waits for a core.
+    waiting: VecDeque<(u32, f64)>,
+    /// When the calendar looks at it again; `u64::MAX` if it does not.
+    pub next_at: u64,
+    /// By process of its capacity: the factor of its cores, and that of its speed.
+    pub factors: Vec<(f64, f64)>,
+    /// Warm-up.
+    pub warmth: f64,
+    /// Requests that have come and are not done.
+    pub in_flight: u32,
+    /// Those of them that hold a thread, and those that wait for one.
+    pub threads_used: u32,
+    pub backlog: VecDeque<u32>,
+    /// When its link is free again.
+    pub link_free_at: u64,
+    /// What it says of itself.
+    pub estimate: LoadEstimate,
+    /// Requests that got to it; most in flight.
+    pub requests: u64,
+    pub in_flight_max: u32,
+}
+
+impl Server {
+    pub fn new(of: &scenario::Server) -> Server {
+        let mut server = Server {
+            serving: of.serving,
+            clock: 0.0,
+            at: 0,
+            rate: 0.0,
+            served: BinaryHeap::new(),
+            sequence: 0,
+            waiting: VecDeque::new(),
+            next_at: u64::MAX,
+            factors: vec![(1.0, 1.0); of.capacity.len()],
+            warmth: 1.0,
+            in_flight: 0,
+            threads_used: 0,
+            backlog: VecDeque::new(),
+            link_free_at: 0,
+            estimate: LoadEstimate::default(),
+            requests: 0,
+            in_flight_max: 0,
+        };
+        server.set_rate();
+        server
+    }
+
+    /// Whether each request is served as if alone, at full speed, always.
+    pub fn is_unlimited(&self) -> bool {
+        self.serving == Serving::Unlimited && self.factors.is_empty() && self.warmth == 1.0
+    }
+
+    fn cores_factor(&self) -> f64 {
+        self.factors.iter().map(|(cores, _)| cores).product()
+    }
+
+    fn set_rate(&mut self) {
+        let speed = self.factors.iter().map(|(_, speed)| speed).product::<f64>() * self.warmth;
+        self.rate = match self.serving {
+            Serving::Unlimited => speed,
+            Serving::Fifo { .. } => speed * self.cores_factor(),
+            Serving::Sharing { cores } => {
+                let cores = cores * self.cores_factor();
+                speed * if self.served.len() as f64 <= cores { 1.0 } else { cores / self.served.len() as f64 }
+            }
+        };
+    }
+
+    /// Sets the clock to `now`.
+    fn advance(&mut self, now: u64) {
+        self.clock += self.rate * (now - self.at) as f64;
+        self.at = now;
+    }
+
+    /// Begins `work_ns` of work, or lets it wait for a core.
+    pub fn add(&mut self, job: u32, work_ns: f64, now: u64) {
+        self.advance(now);
+        match self.serving {
+            Serving::Fifo { cores } if self.served.len() >= cores as usize => self.waiting.push_back((job, work_ns)),
+            _ => self.serve(job, work_ns),
+        }
+        self.set_rate();
+    }
+
+    fn serve(&mut self, job: u32, work_ns: f64) {
+        self.sequence = self.sequence.wrapping_add(1);
+        self.served.push(Served { due: self.clock + work_ns, sequence: self.sequence, job });
+    }
+
+    /// The next job whose work is done by `now`, until none is.
+    pub fn take_done(&mut self, now: u64) -> Option<u32> {
+        self.advance(now);
+        // A tenth of a nanosecond: the calendar has whole ones, the clock has rounding.
+        let done = self.served.peek().is_some_and(|s| s.due <= self.clock + 0.1);
+        let job = if done { self.served.pop().map(|s| s.job) } else { None };
+        if job.is_some() {
+            if let Some((job, work_ns)) = self.waiting.pop_front() {
+                self.serve(job, work_ns);
+            }
+            self.set_rate();
+        }
+        job
+    }
+
+    /// When the next work is done if nothing changes.
+    pub fn done_at(&self) -> Option<u64> {
+        let next = self.served.peek()?;
+        let left = (next.due - self.clock).max(0.0);
+        (self.rate > 0.0).then(|| self.at.saturating_add((left / self.rate).ceil() as u64))
+    }
+
+    /// Takes a change of its capacity.
+    pub fn on_capacity(&mut self, now: u64, change: impl FnOnce(&mut Server)) {
+        self.advance(now);
+        change(self);
+        self.set_rate();
+    }
+
+    /// Whether another request would be served at once and at full speed.
+    pub fn has_idle_core(&self, coming: u32) -> bool {
+        let busy = f64::from(self.in_flight.max(coming));
+        match self.serving {
+            Serving::Unlimited => true,
+            Serving::Fifo { cores } => busy < f64::from(cores) && self.rate > 0.0,
+            Serving::Sharing { cores } => busy + 1.0 <= (cores * self.cores_factor()).max(1.0) && self.rate > 0.0,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn server(serving: Serving) -> Server {
+        let of = scenario::Server { serving, ..scenario::Server::new("s") };
+        Server::new(&of)
+    }
+
+    /// Runs until all is done; (job, when).
+    fn run(mut s: Server, work: &[(u64, f64)]) -> Vec<(u32, u64)> {
+        let (mut out, mut coming) = (Vec::new(), work.iter().enumerate().peekable());
+        loop {
+            let done = s.done_at().unwrap_or(u64::MAX);
+            match coming.peek() {
+                Some(&(i, &(at, work_ns))) if at < done => {
+                    coming.next();
+                    s.add(i as u32, work_ns, at);
+                }
+                _ if done == u64::MAX => return out,
+                _ => out.extend(std::iter::from_fn(|| s.take_done(done)).map(|job| (job, done)).collect::<Vec<_>>()),
+            }
+        }
+    }
+
+    #[test]
+    fn first_come_first_served() {
+        let got = run(server(Serving::Fifo { cores: 1 }), &[(0, 10.0), (1, 10.0), (30, 5.0)]);
+        assert_eq!(got, [(0, 10), (1, 20), (2, 35)]);
+        let got = run(server(Serving::Fifo { cores: 2 }), &[(0, 10.0), (1, 10.0), (2, 1.0)]);
+        assert_eq!(got, [(0, 10), (1, 11), (2, 11)]);
+    }
+
+    #[test]
+    fn shared_equally_but_never_more_than_a_core_each() {
+        // Two on one core: each at half speed from 10 on. The first has 10 left then and is done at 30.
+        let got = run(server(Serving::Sharing { cores: 1.0 }), &[(0, 20.0), (10, 20.0)]);
+        assert_eq!(got, [(0, 30), (1, 40)]);
+        let got = run(server(Serving::Sharing { cores: 2.0 }), &[(0, 20.0), (10, 20.0)]);
+        assert_eq!(got, [(0, 20), (1, 30)]);
+    }
+}

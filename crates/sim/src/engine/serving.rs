@@ -1,0 +1,215 @@
+//! What do servers do with requests? They take them in, work, call others, answer, and say how loaded they are.
+
+use super::calendar::Event;
+use super::jobs::Answer;
+use super::server::NOBODY;
+use super::world::{Probe, World};
+use crate::run::Failure;
+use crate::scenario::{Mode, Step};
+use evenkeel_balance::rng::mix;
+use evenkeel_balance::{Instant, LoadReport, Rng};
+
+impl World<'_> {
+    fn spec(&self, server: u32) -> &crate::scenario::Server {
+        let (service, i) = self.places[server as usize];
+        &self.scenario.services[usize::from(service)].servers[usize::from(i)]
+    }
+
+    /// What is wrong with a server now.
+    pub fn fault(&self, server: u32) -> Option<Mode> {
+        let now = self.now;
+        self.spec(server).faults.iter().find(|f| f.from_ns <= now && now < f.until_ns).map(|f| f.mode)
+    }
+
+    /// A request reaches its server.
+    pub fn at_server(&mut self, index: u32) {
+        let (now, at) = (self.now, self.jobs.get(index).server);
+        let fault = if self.spec(at).faults.is_empty() { None } else { self.fault(at) };
+        let (threads, backlog) = (self.spec(at).threads, self.spec(at).backlog);
+        let server = &mut self.servers[at as usize];
+        let job = self.jobs.get(index);
+        (job.arrived, job.found) = (now, server.in_flight);
+        server.requests += 1;
+        match fault {
+            Some(Mode::FailFast { after_ns }) => {
+                job.answer = Answer::Bad(Failure::Failed);
+                return self.answer_at(index, now + after_ns);
+            }
+            Some(Mode::BlackHole) => return,
+            None => {}
+        }
+        if threads > 0 && server.threads_used >= threads {
+            if server.backlog.len() >= backlog as usize {
+                job.answer = Answer::Bad(Failure::Refused);
+                return self.answer_at(index, now);
+            }
+            server.backlog.push_back(index);
+            server.in_flight += 1;
+            server.in_flight_max = server.in_flight_max.max(server.in_flight);
+            return;
+        }
+        server.threads_used += 1;
+        server.in_flight += 1;
+        server.in_flight_max = server.in_flight_max.max(server.in_flight);
+        self.take_step(index);
+    }
+
+    /// A step is done.
+    pub fn next_step(&mut self, index: u32) {
+        self.jobs.get(index).step += 1;
+        self.take_step(index);
+    }
+
+    /// Does the next step, or answers.
+    fn take_step(&mut self, index: u32) {
+        let job = self.jobs.get(index);
+        let (service, seed, began, measured) =
+            (&self.scenario.services[usize::from(job.service)], job.seed, self.now, job.measured);
+        let step = service.steps.get(usize::from(job.step)).filter(|_| job.answer == Answer::Well);
+        let (at, own) = (job.server, mix(seed ^ mix(u64::from(job.step) + 8)));
+        match step {
+            Some(Step::Work) => {
+                let work = self.spec(at).work.unwrap_or(service.work);
+                let work_ns = work.draw(&mut Rng::new(own));
+                let server = &mut self.servers[at as usize];
+                if server.is_unlimited() {
+                    self.calendar.at(self.now + work_ns, Event::Done(index));
+                } else {
+                    server.add(index, work_ns as f64, self.now);
+                    self.look_again(at);
+                }
+            }
+            Some(&Step::Call(other)) => {
+                let call = self.jobs.add(index, other as u16, own, began, measured);
+                self.call(call);
+            }
+            None => self.finish(index),
+        }
+    }
+
+    /// Makes sure that the calendar looks at a server when its next work is done.
+    pub fn look_again(&mut self, at: u32) {
+        let server = &mut self.servers[at as usize];
+        // If it is done later than the calendar looks, then it looks twice: cheaper than to take the first out.
+        if let Some(done_at) = server.done_at().filter(|&done_at| done_at < server.next_at) {
+            server.next_at = done_at;
+            self.calendar.at(done_at, Event::Depart(at));
+        }
+    }
+
+    /// Some work may be done at a server.
+    pub fn depart(&mut self, at: u32) {
+        if self.servers[at as usize].next_at != self.now {
+            return; // it was to be done earlier by then
+        }
+        self.servers[at as usize].next_at = u64::MAX;
+        while let Some(index) = self.servers[at as usize].take_done(self.now) {
+            if index != NOBODY {
+                self.next_step(index);
+            }
+        }
+        self.look_again(at);
+    }
+
+    /// All steps are done, or one failed: a thread is free, and the answer leaves.
+    fn finish(&mut self, index: u32) {
+        let now = self.now;
+        let job = self.jobs.get(index);
+        let (at, found, arrived, well) = (job.server, job.found, job.arrived, job.answer == Answer::Well);
+        let bandwidth = self.spec(at).bandwidth;
+        let server = &mut self.servers[at as usize];
+        let mut leaves_at = now;
+        if bandwidth > 0.0 {
+            let (service, _) = self.places[at as usize];
+            let bytes = self.scenario.services[usize::from(service)].response_bytes;
+            leaves_at = server.link_free_at.max(now) + (bytes as f64 / bandwidth * 1e9) as u64;
+            server.link_free_at = leaves_at;
+        }
+        server.in_flight -= 1;
+        server.threads_used -= 1;
+        if well {
+            server.estimate.ended(found, leaves_at - arrived, Instant(now));
+        }
+        let next = server.backlog.pop_front();
+        let (service, _) = self.places[at as usize];
+        if self.scenario.services[usize::from(service)].balancing.information.with_answers {
+            self.jobs.get(index).report = Some(self.load_of(at));
+        }
+        self.answer_at(index, leaves_at);
+        if let Some(next) = next {
+            self.servers[at as usize].threads_used += 1;
+            self.take_step(next);
+        }
+        self.serve_central(usize::from(service));
+    }
+
+    /// An answer leaves at `at`.
+    fn answer_at(&mut self, index: u32, at: u64) {
+        let link_ns = self.scenario.link_ns;
+        if at > self.now {
+            self.calendar.at(at + link_ns, Event::Answered(index));
+        } else if link_ns > 0 {
+            self.calendar.send(at + link_ns, Event::Answered(index));
+        } else {
+            self.answered(index);
+        }
+    }
+
+    /// What a server says of itself.
+    pub fn load_of(&mut self, at: u32) -> LoadReport {
+        let (now, server) = (Instant(self.now), &mut self.servers[at as usize]);
+        let latency_ns = server.estimate.latency_ns(server.in_flight, now);
+        // A clock that starts at 1, as 0 means none; two reports of one moment are not news to each other.
+        LoadReport { in_flight: server.in_flight, latency_ns, stamp: 0 }
+    }
+
+    /// Asks as many servers for their load as the algorithm wants.
+    pub fn send_probes(&mut self, at: u32, worker: u32, service: usize) {
+        let information = self.scenario.services[service].balancing.information;
+        if !information.probes {
+            return;
+        }
+        let door = &mut self.doors[at as usize];
+        while let Some(slot) = door.balancers[worker as usize].poll_probe(Instant(self.now)) {
+            self.groups[service].probes += 1;
+            if information.probe_loss > 0.0 && door.losses.unit() < information.probe_loss {
+                continue;
+            }
+            let server = self.groups[service].first + door.server_at[slot.index()];
+            let probe = Probe { door: at, worker, server, said: None };
+            let number = self.probes_free.pop().unwrap_or_else(|| {
+                self.probes.push(probe);
+                (self.probes.len() - 1) as u32
+            });
+            self.probes[number as usize] = probe;
+            self.calendar.send(self.now + self.scenario.link_ns, Event::Probe(number));
+        }
+    }
+
+    /// A probe reaches its server, or its answer the balancer.
+    pub fn on_probe(&mut self, number: u32) {
+        let Probe { door, worker, server, said } = self.probes[number as usize];
+        let (service, i) = self.places[server as usize];
+        if let Some(report) = said {
+            self.probes_free.push(number);
+            let name = &self.scenario.services[usize::from(service)].servers[usize::from(i)].name;
+            let door = &mut self.doors[door as usize];
+            let id = evenkeel_balance::EndpointId::of(name);
+            if let Some(slot) = door.pool.slot_of(id) {
+                // What is refused is dropped, as in production.
+                let _ = door.balancers[worker as usize].report(slot, &report, Instant(self.now));
+            }
+            return;
+        }
+        if self.fault(server) == Some(Mode::BlackHole) {
+            return self.probes_free.push(number);
+        }
+        let work_ns = self.scenario.services[usize::from(service)].balancing.information.probe_work_ns;
+        if work_ns > 0 && !self.servers[server as usize].is_unlimited() {
+            self.servers[server as usize].add(NOBODY, work_ns as f64, self.now);
+            self.look_again(server);
+        }
+        self.probes[number as usize].said = Some(self.load_of(server));
+        self.calendar.send(self.now + self.scenario.link_ns, Event::Probe(number));
+    }
+}

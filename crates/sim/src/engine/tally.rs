@@ -1,0 +1,135 @@
+//! What is counted while a run goes on?
+
+use crate::run::{Failure, Series};
+use hdrhistogram::Histogram;
+
+/// Intervals of a series; when there are twice as many, pairs become one.
+const INTERVALS: usize = 128;
+
+/// What clients saw.
+pub(super) struct Tally {
+    pub latency: Histogram<u64>,
+    pub latency_sum_ns: u128,
+    pub failed: [u64; 4],
+    /// When the first measured request came.
+    pub measured_from: Option<u64>,
+    pub last_end: u64,
+    pub in_system: u64,
+    pub in_system_max: u64,
+    /// The integral of requests under way over time, and the sum of their times, over the whole run.
+    area: u128,
+    area_at: u64,
+    times_ns: u128,
+    /// Requests under way at each sample.
+    pub samples: Vec<u64>,
+}
+
+impl Tally {
+    pub fn new() -> Tally {
+        // Three digits up to eleven days; beyond that a server never answers.
+        let latency = Histogram::new_with_bounds(1, 1_000_000_000_000_000, 3).expect("these bounds are allowed");
+        Tally {
+            latency,
+            latency_sum_ns: 0,
+            failed: [0; 4],
+            measured_from: None,
+            last_end: 0,
+            in_system: 0,
+            in_system_max: 0,
+            area: 0,
+            area_at: 0,
+            times_ns: 0,
+            samples: Vec::new(),
+        }
+    }
+
+    fn integrate(&mut self, now: u64) {
+        self.area += u128::from(self.in_system) * u128::from(now - self.area_at);
+        self.area_at = now;
+    }
+
+    pub fn began(&mut self, now: u64, measured: bool) {
+        self.integrate(now);
+        self.in_system += 1;
+        self.in_system_max = self.in_system_max.max(self.in_system);
+        if measured {
+            self.measured_from.get_or_insert(now);
+        }
+    }
+
+    pub fn ended(&mut self, began: u64, now: u64, measured: bool, failure: Option<Failure>) {
+        self.integrate(now);
+        self.in_system -= 1;
+        self.times_ns += u128::from(now - began);
+        self.last_end = now;
+        match failure {
+            _ if !measured => {}
+            Some(failure) => self.failed[failure as usize] += 1,
+            None => {
+                self.latency.saturating_record(now - began);
+                self.latency_sum_ns += u128::from(now - began);
+            }
+        }
+    }
+
+    /// The time average of requests under way, over rate times mean time; `open_ns` is the time of those that have not
+    /// ended by `now`. Both sides are counted apart: by moments of change, and by request.
+    pub fn little(&mut self, now: u64, open_ns: u128) -> f64 {
+        self.integrate(now);
+        let times = self.times_ns + open_ns;
+        if times == 0 { 1.0 } else { self.area as f64 / times as f64 }
+    }
+
+    /// Whether requests under way settled: their number did not go on growing. In the last quarter of the run not three
+    /// times as many as in the second, and 10 for each of `servers`: runs just below capacity swing that much.
+    pub fn settled(&self, servers: usize) -> bool {
+        let quarter = self.samples.len() / 4;
+        let mean = |samples: &[u64]| samples.iter().sum::<u64>() as f64 / samples.len().max(1) as f64;
+        let (second, last) = (mean(&self.samples[quarter..2 * quarter]), mean(&self.samples[3 * quarter..]));
+        quarter == 0 || last <= 3.0 * second + 10.0 * servers as f64
+    }
+}
+
+/// Figures of one service over time.
+pub(super) struct Recorder {
+    pub series: Series,
+    /// Requests by server since the last sample.
+    since: Vec<u32>,
+}
+
+impl Recorder {
+    pub fn new(servers: usize, step_ns: u64) -> Recorder {
+        let rows = |_| Vec::with_capacity(2 * INTERVALS);
+        let series = Series {
+            step_ns,
+            requests: (0..servers).map(rows).collect(),
+            in_flight: (0..servers).map(|_| Vec::with_capacity(2 * INTERVALS)).collect(),
+        };
+        Recorder { series, since: vec![0; servers] }
+    }
+
+    #[inline]
+    pub fn request(&mut self, server: usize) {
+        self.since[server] += 1;
+    }
+
+    /// Ends an interval.
+    pub fn sample(&mut self, in_flight: impl Iterator<Item = u32>) {
+        for (i, in_flight) in in_flight.enumerate() {
+            self.series.requests[i].push(std::mem::take(&mut self.since[i]));
+            self.series.in_flight[i].push(in_flight as f32);
+        }
+    }
+
+    /// Makes one interval of two when there are many; whether it did.
+    pub fn coarsen(&mut self) -> bool {
+        if self.series.requests.first().is_none_or(|row| row.len() < 2 * INTERVALS) {
+            return false;
+        }
+        self.series.requests.iter_mut().for_each(|row| *row = row.chunks(2).map(|c| c.iter().sum()).collect());
+        let mean = |c: &[f32]| c.iter().sum::<f32>() / c.len() as f32;
+        self.series.in_flight.iter_mut().for_each(|row| *row = row.chunks(2).map(mean).collect());
+        self.series.step_ns *= 2;
+        true
+    }
+}

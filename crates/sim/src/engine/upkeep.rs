@@ -1,0 +1,185 @@
+//! What goes on besides requests? Capacities that change, servers that come and go, health checks, boards and samples.
+
+use super::calendar::Event;
+use super::world::World;
+use crate::scenario::{Capacity, Mode};
+use crate::work::exponential;
+use evenkeel_balance::{EndpointId, Instant};
+
+/// The process that warms a server up, besides those of its capacity.
+const WARM_UP: u16 = u16::MAX;
+
+/// Steps in which a server warms up.
+const WARM_UP_STEPS: u64 = 50;
+
+impl World<'_> {
+    pub fn begin_upkeep(&mut self) {
+        let scenario = self.scenario;
+        let all = scenario.services.iter().flat_map(|s| &s.servers);
+        for (at, server) in all.enumerate() {
+            for (process, capacity) in server.capacity.iter().enumerate() {
+                self.begin_capacity(at, process, capacity);
+            }
+            if server.cold.is_some() {
+                self.calendar.at(server.joins_ns, Event::Capacity(at as u32, WARM_UP));
+            }
+        }
+        for (index, service) in scenario.services.iter().enumerate() {
+            if service.balancing.information.board_ns > 0 {
+                self.calendar.at(0, Event::Board(index as u16));
+            }
+        }
+        for at in 0..self.doors.len() as u32 {
+            let (door, service) =
+                (&self.doors[at as usize], &scenario.services[usize::from(self.doors[at as usize].service)]);
+            let changes = service.servers.iter().flat_map(|s| [s.joins_ns, s.leaves_ns]);
+            for change in changes.filter(|&change| change > 0 && change != u64::MAX) {
+                self.calendar.at(change + door.lag_ns, Event::Members(at));
+            }
+            if service.balancing.check_every_ns > 0 {
+                // Balancers do not check in step.
+                let first = self.doors[at as usize].rng.below_u64(service.balancing.check_every_ns);
+                self.calendar.at(first, Event::Check(at));
+            }
+            self.poll(at);
+        }
+        self.calendar.at(self.sample_ns, Event::Sample);
+    }
+
+    fn begin_capacity(&mut self, at: usize, process: usize, capacity: &Capacity) {
+        let rng = &mut self.capacity[at];
+        let first = match capacity {
+            Capacity::Antagonist { .. } => 0,
+            // Somewhere within the first interval, or all servers would stall together.
+            Capacity::Stalls { every, .. } => {
+                let length = every.draw(rng);
+                rng.below_u64(length)
+            }
+        };
+        self.calendar.at(first, Event::Capacity(at as u32, process as u16));
+    }
+
+    pub fn change_capacity(&mut self, at: u32, process: u16) {
+        let (service, i) = self.places[at as usize];
+        let spec = &self.scenario.services[usize::from(service)].servers[usize::from(i)];
+        let (server, rng, now) = (&mut self.servers[at as usize], &mut self.capacity[at as usize], self.now);
+        let next = if let (WARM_UP, Some(cold)) = (process, spec.cold) {
+            let since = now.saturating_sub(spec.joins_ns);
+            let warmth = cold.speed + (1.0 - cold.speed) * since as f64 / cold.window_ns.max(1) as f64;
+            server.on_capacity(now, |s| s.warmth = warmth.min(1.0));
+            (since < cold.window_ns).then(|| now + (cold.window_ns / WARM_UP_STEPS).max(1))
+        } else {
+            let process = usize::from(process);
+            match &spec.capacity[process] {
+                Capacity::Antagonist { states, mean_ns } => {
+                    let mut u = rng.unit();
+                    let state = states.iter().find(|(_, p)| {
+                        u -= p;
+                        u < 0.0
+                    });
+                    let factor = state.or(states.last()).map_or(1.0, |s| s.0);
+                    server.on_capacity(now, |s| s.factors[process].0 = factor);
+                    Some(now + exponential(*mean_ns as f64, rng) as u64 + 1)
+                }
+                Capacity::Stalls { every, length, speed } => {
+                    let stalls = server.factors[process].1 == 1.0;
+                    let (factor, lasts) = if stalls { (*speed, length) } else { (1.0, every) };
+                    server.on_capacity(now, |s| s.factors[process].1 = factor);
+                    Some(now + lasts.draw(rng) + 1)
+                }
+            }
+        };
+        if let Some(next) = next {
+            self.calendar.at(
+                next,
+                Event::Capacity(at, if spec.cold.is_some() && process == WARM_UP { WARM_UP } else { process }),
+            );
+        }
+        self.look_again(at);
+        self.serve_central(usize::from(service));
+    }
+
+    /// Tells every balancer of a service the load of its servers.
+    pub fn post_board(&mut self, index: u16) {
+        let service = usize::from(index);
+        let group = &mut self.groups[service];
+        group.board.copy_from_slice(&group.assigned);
+        let (first, doors) = (group.first, self.groups[service].doors.clone());
+        let servers = &self.scenario.services[service].servers;
+        for (i, server) in servers.iter().enumerate() {
+            let report = self.load_of(first + i as u32);
+            for &at in doors.iter().filter(|&&at| at != super::world::NOWHERE) {
+                let door = &mut self.doors[at as usize];
+                let Some(slot) = door.pool.slot_of(EndpointId::of(&server.name)) else { continue };
+                for balancer in &mut door.balancers {
+                    // What is refused is dropped, as in production.
+                    let _ = balancer.report(slot, &report, Instant(self.now));
+                }
+            }
+        }
+        let board_ns = self.scenario.services[service].balancing.information.board_ns;
+        self.calendar.at(self.now + board_ns, Event::Board(index));
+    }
+
+    /// Lets a pool do what is due.
+    pub fn poll(&mut self, at: u32) {
+        let next = self.doors[at as usize].pool.poll(Instant(self.now));
+        self.poll_later(at, next.map(|at| at.0));
+        self.wake();
+    }
+
+    fn poll_later(&mut self, at: u32, next: Option<u64>) {
+        let door = &mut self.doors[at as usize];
+        let Some(next) = next.map(|next| next.max(self.now + 1)) else { return };
+        if next < door.poll_at || door.poll_at <= self.now {
+            door.poll_at = next;
+            self.calendar.at(next, Event::Poll(at));
+        }
+    }
+
+    /// A pool learns which servers there are.
+    pub fn learn_members(&mut self, at: u32) {
+        let (now, scenario) = (self.now, self.scenario);
+        let door = &mut self.doors[at as usize];
+        let next = door.learn(&scenario.services[usize::from(door.service)], now - door.lag_ns);
+        self.poll_later(at, next);
+        self.wake();
+    }
+
+    /// Sends a check to each server.
+    pub fn check(&mut self, at: u32) {
+        let service = usize::from(self.doors[at as usize].service);
+        let (way, balancing) = (2 * self.scenario.link_ns, &self.scenario.services[service].balancing);
+        for i in 0..self.groups[service].count {
+            self.calendar.at(self.now + way, Event::Checked(at, i as u16));
+        }
+        self.calendar.at(self.now + balancing.check_every_ns, Event::Check(at));
+    }
+
+    /// The result of a check is there.
+    pub fn checked(&mut self, at: u32, i: u16) {
+        let service = usize::from(self.doors[at as usize].service);
+        let server = self.groups[service].first + u32::from(i);
+        let passed = !matches!(self.fault(server), Some(Mode::BlackHole));
+        let id = EndpointId::of(&self.scenario.services[service].servers[usize::from(i)].name);
+        let next = self.doors[at as usize].pool.on_check(id, passed, Instant(self.now));
+        self.poll_later(at, next.map(|at| at.0));
+        self.wake();
+    }
+
+    /// Notes figures over time.
+    pub fn sample(&mut self) {
+        self.tally.samples.push(self.tally.in_system);
+        let mut coarser = false;
+        for group in &mut self.groups {
+            let servers = &self.servers[group.first as usize..(group.first + group.count) as usize];
+            group.recorder.sample(servers.iter().map(|s| s.in_flight));
+            coarser |= group.recorder.coarsen();
+        }
+        if coarser {
+            self.sample_ns *= 2;
+            self.tally.samples = self.tally.samples.chunks(2).map(|pair| pair.iter().sum::<u64>() / 2).collect();
+        }
+        self.calendar.at(self.now + self.sample_ns, Event::Sample);
+    }
+}

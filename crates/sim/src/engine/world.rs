@@ -1,0 +1,206 @@
+//! What is there? All state of a run, and the loop.
+
+use super::arrivals::Arrivals;
+use super::calendar::{Calendar, Event};
+use super::door::Door;
+use super::jobs::Jobs;
+use super::server::Server;
+use super::tally::{Recorder, Tally};
+use crate::run::Run;
+use crate::scenario::{Chooser, Place, Policy, Reference, Scenario, Step};
+use evenkeel_balance::queue::Waiting;
+use evenkeel_balance::rng::mix;
+use evenkeel_balance::{LoadReport, Rng};
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Arc, Mutex};
+
+/// How long a run goes on for requests that nobody will answer, nanoseconds of virtual time.
+const PATIENCE_NS: u64 = 3_600_000_000_000;
+
+/// No door.
+pub(super) const NOWHERE: u32 = u32::MAX;
+
+/// One service while it runs.
+pub(super) struct Group {
+    /// Its first server among all, and how many it has.
+    pub first: u32,
+    pub count: u32,
+    /// Its doors: the first of so many for anybody, or by the server that calls, the last for clients.
+    pub doors: Vec<u32>,
+    /// The yardstick that chooses here.
+    pub reference: Option<Reference>,
+    /// Requests on their way to a server or there, as a yardstick counts them; the same as on the board.
+    pub assigned: Vec<u32>,
+    pub board: Vec<u32>,
+    /// Requests that wait in the central queue.
+    pub central: VecDeque<u32>,
+    pub rng: Rng,
+    pub recorder: Recorder,
+    pub requests: u64,
+    pub probes: u64,
+    pub retries: u64,
+}
+
+/// A probe on its way: to the server, or back with what it said.
+#[derive(Clone, Copy)]
+pub(super) struct Probe {
+    pub door: u32,
+    pub worker: u32,
+    pub server: u32,
+    pub said: Option<LoadReport>,
+}
+
+pub(super) struct World<'s> {
+    pub scenario: &'s Scenario,
+    pub now: u64,
+    pub calendar: Calendar,
+    pub jobs: Jobs,
+    pub servers: Vec<Server>,
+    /// The service of each server, and its place there.
+    pub places: Vec<(u16, u16)>,
+    /// What is random about the capacity of each.
+    pub capacity: Vec<Rng>,
+    pub groups: Vec<Group>,
+    pub doors: Vec<Door>,
+    pub arrivals: Arrivals,
+    /// Requests of clients so far.
+    pub made: u64,
+    pub requests_seed: u64,
+    pub probes: Vec<Probe>,
+    pub probes_free: Vec<u32>,
+    /// Those in the queue of a pool, and those of them that were woken.
+    pub waits: BTreeMap<u32, Waiting>,
+    pub woken: Arc<Mutex<Vec<u32>>>,
+    /// Room for a yardstick's choice.
+    pub open: Vec<u32>,
+    pub tally: Tally,
+    pub sample_ns: u64,
+    pub events: u64,
+}
+
+impl<'s> World<'s> {
+    pub fn new(scenario: &'s Scenario, policy: &'s Policy, seed: u64) -> World<'s> {
+        let stream = |kind: u64| mix(mix(seed) ^ mix(kind));
+        let mut world = World {
+            scenario,
+            now: 0,
+            calendar: Calendar::default(),
+            jobs: Jobs::default(),
+            servers: Vec::new(),
+            places: Vec::new(),
+            capacity: Vec::new(),
+            groups: Vec::new(),
+            doors: Vec::new(),
+            arrivals: Arrivals::new(&scenario.load, stream(1)),
+            made: 0,
+            requests_seed: stream(2),
+            probes: Vec::new(),
+            probes_free: Vec::new(),
+            waits: BTreeMap::new(),
+            woken: Arc::default(),
+            open: Vec::new(),
+            tally: Tally::new(),
+            sample_ns: 1_000_000,
+            events: 0,
+        };
+        for (index, service) in scenario.services.iter().enumerate() {
+            let first = world.servers.len() as u32;
+            for (i, server) in service.servers.iter().enumerate() {
+                world.capacity.push(Rng::new(stream(3) ^ mix(world.servers.len() as u64)));
+                world.servers.push(Server::new(server));
+                world.places.push((index as u16, i as u16));
+            }
+            let policy = service.balancing.policy.as_ref().unwrap_or(policy);
+            let reference = match policy.chooser {
+                Chooser::Reference(reference) => Some(reference),
+                Chooser::Algorithm(..) => None,
+            };
+            let count = service.servers.len();
+            world.groups.push(Group {
+                first,
+                count: count as u32,
+                doors: Vec::new(),
+                reference,
+                assigned: vec![0; count],
+                board: vec![0; count],
+                central: VecDeque::new(),
+                rng: Rng::new(stream(5) ^ mix(index as u64)),
+                recorder: Recorder::new(count, world.sample_ns),
+                requests: 0,
+                probes: 0,
+                retries: 0,
+            });
+        }
+        for (index, service) in scenario.services.iter().enumerate() {
+            let policy = service.balancing.policy.as_ref().unwrap_or(policy);
+            let add = |world: &mut World<'_>| {
+                let number = world.doors.len() as u32;
+                world.doors.push(Door::new(number, index as u16, service, policy, stream(4)));
+                number
+            };
+            let doors = match service.balancing.place {
+                Place::Door { balancers } => (0..balancers).map(|_| add(&mut world)).collect(),
+                Place::Caller => {
+                    let mut doors = vec![NOWHERE; world.servers.len() + 1];
+                    for (server, door) in doors.iter_mut().enumerate() {
+                        let calls = match world.places.get(server) {
+                            Some((caller, _)) => {
+                                scenario.services[usize::from(*caller)].steps.contains(&Step::Call(index))
+                            }
+                            None => index == 0,
+                        };
+                        if calls {
+                            *door = add(&mut world);
+                        }
+                    }
+                    doors
+                }
+            };
+            world.groups[index].doors = doors;
+        }
+        world.begin_upkeep();
+        let mut first = Vec::new();
+        world.arrivals.first(&mut first);
+        first.into_iter().for_each(|at| world.calendar.at(at, Event::Arrive));
+        world
+    }
+
+    pub fn run(mut self) -> Run {
+        let mut patience = u64::MAX;
+        while let Some((at, event)) = self.calendar.next() {
+            let all_made = self.made >= self.scenario.requests;
+            if all_made && patience == u64::MAX {
+                patience = self.now.saturating_add(PATIENCE_NS);
+            }
+            if at > self.scenario.until_ns || (all_made && (self.tally.in_system == 0 || at > patience)) {
+                break;
+            }
+            self.now = at;
+            self.events += 1;
+            self.handle(event);
+        }
+        self.outcome()
+    }
+
+    #[inline]
+    fn handle(&mut self, event: Event) {
+        match event {
+            Event::Arrive => self.arrive(),
+            Event::AtServer(job) => self.at_server(job),
+            Event::Done(job) => self.next_step(job),
+            Event::Depart(server) => self.depart(server),
+            Event::Answered(job) => self.answered(job),
+            Event::TimedOut(job, attempt) => self.timed_out(job, attempt),
+            Event::Again(job) => self.pick(job),
+            Event::WaitedLong(job, attempt) => self.waited_long(job, attempt),
+            Event::Probe(probe) => self.on_probe(probe),
+            Event::Capacity(server, process) => self.change_capacity(server, process),
+            Event::Board(service) => self.post_board(service),
+            Event::Poll(door) => self.poll(door),
+            Event::Members(door) => self.learn_members(door),
+            Event::Check(door) => self.check(door),
+            Event::Checked(door, server) => self.checked(door, server),
+            Event::Sample => self.sample(),
+        }
+    }
+}
