@@ -14,10 +14,10 @@ pub use crate::tree::{Entry, Node, TableNode, Tree};
 
 use crate::build::{health, pools, retry};
 use crate::diagnostic::Diagnostic;
-use crate::{nearest, quantity};
 use crate::read::Reader;
 use crate::source::Sources;
 use crate::tree;
+use crate::{nearest, quantity};
 use evenkeel_balance::eligible::Panic;
 use evenkeel_balance::{concurrency, outlier, retry as tries, slow_start};
 

@@ -11,9 +11,11 @@ pub(super) fn published(root: &Section, points: &[Point], findings: &mut Finding
     for row in root.sections("published") {
         let Some((at, policy)) = named(&row, "algorithm", points, findings) else { continue };
         let cells = row.section("cells");
-        let cells = CELLS.keys.iter().filter(|key| cells.has(key.name)).filter_map(|key| {
-            Some(cell(metric::find(key.name)?, &cells.section(key.name), &row, findings))
-        });
+        let cells = CELLS
+            .keys
+            .iter()
+            .filter(|key| cells.has(key.name))
+            .filter_map(|key| Some(cell(metric::find(key.name)?, &cells.section(key.name), &row, findings)));
         all.push(Published { at, policy, title: row.text("title"), cells: cells.collect() });
     }
     all
@@ -52,9 +54,10 @@ fn named(table: &Section, key: &str, points: &[Point], findings: &mut Findings) 
         let labels: Vec<&str> = points.iter().map(|p| p.label.as_str()).take(12).collect();
         let (message, help) = match &at {
             Some(at) => (format!("no point is named \"{at}\""), suggest(at, &labels)),
-            None => {
-                (format!("there are {} points, and it does not say which", points.len()), format!("add at = {:?}", labels[0]))
-            }
+            None => (
+                format!("there are {} points, and it does not say which", points.len()),
+                format!("add at = {:?}", labels[0]),
+            ),
         };
         findings.add(Code::NotAllowed, table.place_of("at"), message).help(help);
         return None;
@@ -85,14 +88,7 @@ fn claim(table: &Section, points: &[Point], findings: &mut Findings) -> Option<C
             .add(Code::Contradiction, table.place_of("by"), "\"within\" is about the ratio")
             .help("leave \"by\" out");
     }
-    Some(Claim {
-        says: table.text("says")?,
-        figure: figure?,
-        of: of?,
-        to: to?,
-        difference,
-        bound: bound?,
-    })
+    Some(Claim { says: table.text("says")?, figure: figure?, of: of?, to: to?, difference, bound: bound? })
 }
 
 fn figure(table: &Section, points: &[Point], findings: &mut Findings) -> Option<Figure> {
@@ -108,7 +104,11 @@ fn figure(table: &Section, points: &[Point], findings: &mut Findings) -> Option<
             let groups: Vec<&str> = points[0].groups.iter().map(|(name, _)| name.as_str()).collect();
             if !groups.contains(&group.as_str()) {
                 findings
-                    .add(Code::NotAllowed, table.place_of("server"), format!("no group of servers is named \"{group}\""))
+                    .add(
+                        Code::NotAllowed,
+                        table.place_of("server"),
+                        format!("no group of servers is named \"{group}\""),
+                    )
                     .help(suggest(&group, &groups));
                 return None;
             }
@@ -125,9 +125,7 @@ fn figure(table: &Section, points: &[Point], findings: &mut Findings) -> Option<
 
 fn side(table: &Section, points: &[Point], findings: &mut Findings) -> Option<Side> {
     match (table.has("algorithm"), table.has("constant")) {
-        (true, false) => {
-            named(table, "algorithm", points, findings).map(|(at, policy)| Side::Measured { at, policy })
-        }
+        (true, false) => named(table, "algorithm", points, findings).map(|(at, policy)| Side::Measured { at, policy }),
         (false, true) => Some(Side::Constant(table.float("constant"))),
         _ => {
             findings

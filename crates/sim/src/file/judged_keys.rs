@@ -67,7 +67,12 @@ static TIME_CELL: Table = Table {
     keys: &[
         required("value", Kind::Duration { min: 0, max: DAY, off: false }, "\"5ms\"", "What was published."),
         key("relative", Kind::Number { min: 0.0, max: 10.0 }, "that of the row", "How far off it may be, as a share."),
-        key("absolute", Kind::Duration { min: 0, max: DAY, off: false }, "that of the row", "How far off it may be anyway."),
+        key(
+            "absolute",
+            Kind::Duration { min: 0, max: DAY, off: false },
+            "that of the row",
+            "How far off it may be anyway.",
+        ),
         key("from", Kind::Duration { min: 0, max: DAY, off: false }, "by `relative`", "The least that is allowed."),
         key("to", Kind::Duration { min: 0, max: DAY, off: false }, "by `relative`", "The most that is allowed."),
         key("note", Kind::Text(Form::Content), "none", NOTE_HELP),
@@ -95,7 +100,12 @@ pub(super) static CLAIM: Table = Table {
     keys: &[
         required("says", Kind::Text(Form::Content), "\"A is faster than B\"", "The sentence."),
         required("metric", Kind::Choice(metric::NAMES_AND_SHARE), "\"p99\"", "What is compared."),
-        key("server", Kind::Text(Form::Name), "none", "With the metric `share`: the group of servers whose share it is."),
+        key(
+            "server",
+            Kind::Text(Form::Name),
+            "none",
+            "With the metric `share`: the group of servers whose share it is.",
+        ),
         required("of", Kind::TableOr { table: &SIDE, key: "algorithm" }, "\"leastconn\"", "What it is about."),
         required("to", Kind::TableOr { table: &SIDE, key: "algorithm" }, "\"random\"", "What that is compared to."),
         with_default(
@@ -106,8 +116,18 @@ pub(super) static CLAIM: Table = Table {
         ),
         key("at_most", Kind::Number { min: -1e12, max: 1e12 }, "none", "It is this or less. Times are in seconds."),
         key("at_least", Kind::Number { min: -1e12, max: 1e12 }, "none", "It is this or more."),
-        key("not_above", Kind::Number { min: -1e12, max: 1e12 }, "none", "It is not more than this beyond the interval."),
-        key("not_below", Kind::Number { min: -1e12, max: 1e12 }, "none", "It is not less than this beyond the interval."),
+        key(
+            "not_above",
+            Kind::Number { min: -1e12, max: 1e12 },
+            "none",
+            "It is not more than this beyond the interval.",
+        ),
+        key(
+            "not_below",
+            Kind::Number { min: -1e12, max: 1e12 },
+            "none",
+            "It is not less than this beyond the interval.",
+        ),
         key(
             "within",
             Kind::Number { min: 0.0, max: 1.0 },

@@ -73,7 +73,12 @@ pub(super) static ROOT: Table = Table {
             "when all `requests` are answered",
             "When a run ends, in virtual time.",
         ),
-        with_default("link", Kind::Duration { min: 0, max: H, off: false }, "\"0s\"", "One way between any two machines."),
+        with_default(
+            "link",
+            Kind::Duration { min: 0, max: H, off: false },
+            "\"0s\"",
+            "One way between any two machines.",
+        ),
         with_default(
             "rank",
             Kind::Choice(metric::NAMES),
@@ -114,13 +119,13 @@ static REFERENCE: Table = Table {
     keys: &[
         key(
             "name",
-            Kind::Choice(&["shortest-queue", "central-queue"]),
+            Kind::Choice(&["jsq", "central-queue"]),
             "none",
-            "`shortest-queue`: the server with the fewest requests in flight. `central-queue`: all servers are one, with all \
+            "`jsq`: joins the shortest queue, that of the server with the fewest requests in flight. `central-queue`: all servers are one, with all \
              their cores; no balancing is better on average.",
         ),
         key(
-            "draws",
+            "jsq",
             Kind::Int { min: 1, max: 100_000 },
             "none",
             "Of so many distinct servers the one with the fewest in flight.",
@@ -129,7 +134,7 @@ static REFERENCE: Table = Table {
             "draws_with_replacement",
             Kind::Int { min: 1, max: 100_000 },
             "none",
-            "As `draws`, but the same server may be drawn again.",
+            "As `jsq`, but the same server may be drawn again.",
         ),
     ],
 };
@@ -143,10 +148,16 @@ static LOAD: Table = Table {
             "share",
             Kind::Number { min: 0.001, max: 10.0 },
             "none",
-            "At random, at this share of what the servers of the first service can do. At 1 or more there is no steady state.",
+            "At random, at this share of what the servers can do, those of the busiest service. At 1 or more there is no steady \
+             state.",
         ),
         key("rate", Kind::Number { min: 0.001, max: 1e9 }, "none", "At random, so many a second."),
-        key("users", Kind::Int { min: 1, max: 10_000_000 }, "none", "From so many users, each with one request at a time."),
+        key(
+            "users",
+            Kind::Int { min: 1, max: 10_000_000 },
+            "none",
+            "From so many users, each with one request at a time.",
+        ),
         with_default(
             "think",
             Kind::TableOr { table: &WORK, key: "constant" },
@@ -221,7 +232,12 @@ static NORMAL: Table = Table {
     inherits: false,
     keys: &[
         required("mean", Kind::Duration { min: 1, max: DAY, off: false }, "\"10ms\"", "The mean before that."),
-        required("deviation", Kind::Duration { min: 1, max: DAY, off: false }, "\"10ms\"", "The deviation before that."),
+        required(
+            "deviation",
+            Kind::Duration { min: 1, max: DAY, off: false },
+            "\"10ms\"",
+            "The deviation before that.",
+        ),
     ],
 };
 
@@ -240,7 +256,12 @@ static PARETO: Table = Table {
     help: "Most are short, few are very long.",
     inherits: false,
     keys: &[
-        required("alpha", Kind::Number { min: 0.01, max: 100.0 }, "1.5", "The exponent; the smaller, the heavier the tail."),
+        required(
+            "alpha",
+            Kind::Number { min: 0.01, max: 100.0 },
+            "1.5",
+            "The exponent; the smaller, the heavier the tail.",
+        ),
         required("min", Kind::Duration { min: 1, max: DAY, off: false }, "\"1ms\"", "The smallest."),
         required("max", Kind::Duration { min: 2, max: DAY, off: false }, "\"1s\"", "The largest."),
     ],

@@ -13,17 +13,6 @@ impl Policy {
         Policy { label: balance.to_string(), chooser: Chooser::Algorithm(balance.algorithm, balance.params) }
     }
 
-    /// A yardstick.
-    pub fn reference(reference: Reference) -> Policy {
-        let label = match reference {
-            Reference::ShortestQueue => "shortest-queue".to_string(),
-            Reference::CentralQueue => "central-queue".to_string(),
-            Reference::Draws(d) => format!("draws({d})"),
-            Reference::DrawsWithReplacement(d) => format!("draws-with-replacement({d})"),
-        };
-        Policy { label, chooser: Chooser::Reference(reference) }
-    }
-
     /// Whether it is a yardstick, which nobody can choose.
     pub fn is_reference(&self) -> bool {
         matches!(self.chooser, Chooser::Reference(_))
@@ -60,23 +49,22 @@ pub(super) fn reference(table: &Section, findings: &mut Findings) -> Option<Refe
     if table.is_broken() {
         return None;
     }
-    let set: Vec<&str> =
-        ["name", "draws", "draws_with_replacement"].into_iter().filter(|key| table.has(key)).collect();
+    let set: Vec<&str> = ["name", "jsq", "draws_with_replacement"].into_iter().filter(|key| table.has(key)).collect();
     match set[..] {
         ["name"] if table.word("name") == "central-queue" => Some(Reference::CentralQueue),
         ["name"] => Some(Reference::ShortestQueue),
-        ["draws"] => Some(Reference::Draws(table.number("draws"))),
+        ["jsq"] => Some(Reference::Draws(table.number("jsq"))),
         ["draws_with_replacement"] => Some(Reference::DrawsWithReplacement(table.number("draws_with_replacement"))),
         _ => {
             findings
                 .add(Code::Contradiction, table.place, "a reference needs exactly one key")
-                .help("write \"shortest-queue\", \"central-queue\", { draws = 2 } or { draws_with_replacement = 2 }");
+                .help("write \"jsq\", \"central-queue\", { jsq = 2 } or { draws_with_replacement = 2 }");
             None
         }
     }
 }
 
-/// Policies as results name them, parted by commas: `leastconn,random{draws=3},draws(2),central-queue`.
+/// Policies as results name them, parted by commas: `leastconn,random{draws=3},jsq(2),central-queue`.
 ///
 /// # Errors
 /// What is wrong with one of them, as for a file.
@@ -102,16 +90,16 @@ fn split(text: &str) -> Vec<&str> {
 fn one(name: &str) -> Result<Policy, Diagnostic> {
     let call = name.strip_suffix(')').and_then(|name| name.split_once('('));
     let value = match call {
-        Some((key, count)) => format!("references = [{{ {} = {} }}]", bare(&key.replace('-', "_")), scalar(count)),
-        None if ["shortest-queue", "central-queue"].contains(&name) => format!("references = [{}]", quote(name)),
+        Some((key, count)) => format!("references = [{{ {} = {} }}]", quote(&key.replace('-', "_")), scalar(count)),
+        None if ["jsq", "central-queue"].contains(&name) => format!("references = [{}]", quote(name)),
         None => match name.strip_suffix('}').and_then(|name| name.split_once('{')) {
             Some((algorithm, params)) => {
                 let param = |p: &str| match p.split_once('=') {
-                    Some((key, value)) => format!("{} = {}", bare(key.trim()), scalar(value.trim())),
-                    None => format!("{} = \"\"", bare(p.trim())),
+                    Some((key, value)) => format!("{} = {}", quote(key.trim()), scalar(value.trim())),
+                    None => format!("{} = \"\"", quote(p.trim())),
                 };
                 let params: Vec<String> = params.split(',').filter(|p| !p.trim().is_empty()).map(param).collect();
-                format!("algorithms = [{{ {} = {{ {} }} }}]", bare(algorithm.trim()), params.join(", "))
+                format!("algorithms = [{{ {} = {{ {} }} }}]", quote(algorithm.trim()), params.join(", "))
             }
             None => format!("algorithms = [{}]", quote(name)),
         },
@@ -135,10 +123,6 @@ const REST: &str = "summary = \"x\"\nload.users = 1\nservice.x.server = [{}]\n";
 fn scalar(text: &str) -> String {
     let plain = text.parse::<f64>().is_ok_and(f64::is_finite) || ["true", "false"].contains(&text);
     if plain { text.to_string() } else { quote(text) }
-}
-
-fn bare(key: &str) -> String {
-    quote(key)
 }
 
 fn quote(text: &str) -> String {

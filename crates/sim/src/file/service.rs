@@ -4,7 +4,7 @@ use super::work::work;
 use crate::scenario::{
     Balancing, Capacity, Cold, Fault, Information, Mode, Place, Policy, Server, Service, Serving, Step,
 };
-use evenkeel_balance::control;
+use evenkeel_balance::{control, health};
 use evenkeel_config::Code;
 use evenkeel_config::tables::{self, Findings, Named, Section};
 use std::ops::Range;
@@ -12,8 +12,12 @@ use std::ops::Range;
 /// Servers that are alike, by name.
 pub(super) type Groups = Vec<(String, Range<usize>)>;
 
-/// All services, and the groups of the first.
-pub(super) fn services(root: &Section, findings: &mut Findings) -> (Vec<Service>, Groups) {
+/// What a call graph may have: each execution is an event or two.
+const SERVICES_MAX: usize = 100;
+const EXECUTIONS_MAX: u64 = 1000;
+
+/// All services, and the groups of the first. None if they cannot be simulated, which was reported.
+pub(super) fn services(root: &Section, findings: &mut Findings) -> (Option<Vec<Service>>, Groups) {
     let named = root.named("service");
     let names: Vec<&str> = named.iter().map(|n| n.name.as_str()).collect();
     let mut first = None;
@@ -25,14 +29,20 @@ pub(super) fn services(root: &Section, findings: &mut Findings) -> (Vec<Service>
     let services: Vec<Service> = services.collect();
     if services.is_empty() && !root.is_broken() && root.has("service") {
         findings.add(Code::NothingToDo, root.place_of("service"), "there is no service").help("add [service.web]");
+        return (None, Groups::new());
     }
-    if let Some(name) = circle(&services) {
-        let place = named.iter().find(|n| n.name == name).map_or(root.place, |n| n.section.place_of("steps"));
-        findings
-            .add(Code::Contradiction, place, format!("\"{name}\" calls itself, over others or directly"))
-            .help("a request would never end: let it call services that do not call it");
-    }
-    (services, first.unwrap_or_default())
+    let problem = match executions(&services) {
+        _ if services.len() > SERVICES_MAX => format!("there are more than {SERVICES_MAX} services"),
+        None => "a service calls itself, directly or over others: a request would never end".to_string(),
+        Some(all) if all > EXECUTIONS_MAX => {
+            format!("one request leads to {all} executions, which is more than {EXECUTIONS_MAX}")
+        }
+        Some(_) => return (Some(services), first.unwrap_or_default()),
+    };
+    findings
+        .add(Code::Contradiction, root.place_of("service"), problem)
+        .help("let services call fewer others, and none that calls them");
+    (None, first.unwrap_or_default())
 }
 
 fn one(Named { name, section, .. }: &Named, names: &[&str], findings: &mut Findings) -> (Service, Groups) {
@@ -81,28 +91,24 @@ fn steps(section: &Section, names: &[&str], findings: &mut Findings) -> Vec<Step
     section.texts("steps").into_iter().filter_map(step).collect()
 }
 
-/// The name of a service that calls itself.
-fn circle(services: &[Service]) -> Option<&str> {
-    let calls = |service: &Service| {
-        let call = |step: &Step| if let Step::Call(to) = step { Some(*to) } else { None };
-        service.steps.iter().filter_map(call).collect::<Vec<_>>()
-    };
-    // Reachable in any number of steps.
-    (0..services.len())
-        .find(|&from| {
-            let (mut reached, mut next) = (vec![false; services.len()], calls(&services[from]));
-            while let Some(service) = next.pop() {
-                if !std::mem::replace(&mut reached[service], true) {
-                    next.extend(calls(&services[service]));
-                }
-            }
-            reached[from]
-        })
-        .map(|at| services[at].name.as_str())
+/// How many executions of services one request of a client leads to; `None` if there is no end to it.
+fn executions(services: &[Service]) -> Option<u64> {
+    let mut counts = vec![1u64; services.len()];
+    // Whatever is not in a circle has its count after as many rounds as there are services.
+    for _ in 0..=services.len() {
+        let count = |step: &Step| if let Step::Call(to) = step { counts[*to] } else { 0 };
+        let next: Vec<u64> = services.iter().map(|s| s.steps.iter().map(count).fold(1, u64::saturating_add)).collect();
+        if next == counts {
+            return Some(counts.first().copied().unwrap_or(0));
+        }
+        counts = next;
+    }
+    // Only services that the first one does not reach may still be in a circle; that is an error as well.
+    None
 }
 
 fn balancing(section: &Section, findings: &mut Findings) -> Balancing {
-    let queue = section.section("queue");
+    let (queue, health) = (section.section("queue"), section.section("health"));
     let timeout = |name: &str| section.duration(name).map(|_| section.ns(name));
     Balancing {
         policy: section.balance("balance").map(|(balance, _)| Policy::algorithm(balance)),
@@ -119,7 +125,13 @@ fn balancing(section: &Section, findings: &mut Findings) -> Balancing {
             board_ns: timeout("board").unwrap_or(0),
         },
         lag_ns: section.ns("lag"),
+        check_every_ns: section.has("health").then(|| health.ns("interval")).unwrap_or(0),
         control: control::Settings {
+            health: section.has("health").then(|| health::Settings {
+                fall: health.number("fall"),
+                rise: health.number("rise"),
+                ..health::Settings::default()
+            }),
             outlier: section.has("outlier").then(|| tables::outlier(section, findings)).flatten(),
             slow_start: section.has("slow_start").then(|| tables::slow_start(&section.section("slow_start"))),
             panic: tables::panic(section),
@@ -197,8 +209,7 @@ fn capacity(table: &Section, findings: &mut Findings) -> Vec<Capacity> {
 }
 
 fn fault(table: &Section, findings: &mut Findings) -> Fault {
-    let (from_ns, until_ns) =
-        (table.ns("from"), if table.has("until") { table.ns("until") } else { u64::MAX });
+    let (from_ns, until_ns) = (table.ns("from"), if table.has("until") { table.ns("until") } else { u64::MAX });
     if until_ns <= from_ns {
         findings
             .add(Code::Contradiction, table.place_of("until"), "the fault ends before it begins")

@@ -33,12 +33,7 @@ pub(super) static SERVICE: Table = Table {
             "\"0B\"",
             "The size of an answer, for servers whose bandwidth is limited.",
         ),
-        key(
-            "balance",
-            Kind::Balance,
-            "what is tried",
-            "The algorithm here, whatever is tried elsewhere.",
-        ),
+        key("balance", Kind::Balance, "what is tried", "The algorithm here, whatever is tried elsewhere."),
         with_default(
             "balancers",
             Kind::IntOr { min: 1, max: 10_000, word: "callers" },
@@ -52,12 +47,7 @@ pub(super) static SERVICE: Table = Table {
             "1",
             "Workers of each balancer; each request comes to one of them at random.",
         ),
-        with_default(
-            "probes",
-            Kind::Bool,
-            "true",
-            "Whether servers answer probes, of algorithms that send some.",
-        ),
+        with_default("probes", Kind::Bool, "true", "Whether servers answer probes, of algorithms that send some."),
         with_default("probe_loss", Kind::Number { min: 0.0, max: 1.0 }, "0", "The share of probes that get lost."),
         with_default(
             "probe_work",
@@ -86,6 +76,7 @@ pub(super) static SERVICE: Table = Table {
         ),
         key("queue", Kind::Table(&QUEUE), "its defaults", "Who waits when every server is at its limit."),
         key("retry", Kind::Table(&RETRY), "nothing", "What is tried again."),
+        key("health", Kind::Table(&HEALTH), "no checks", "Asks servers whether they are well."),
         key("outlier", Kind::TableOrWord { table: &OUTLIER, word: "off" }, "off", "Ejects servers that fail requests."),
         key(
             "slow_start",
@@ -104,11 +95,23 @@ pub(super) static SERVICE: Table = Table {
 };
 
 // As in a pool; only the path says where.
-static QUEUE: Table = Table {
-    path: "queue of [service.NAME]",
-    help: tables::QUEUE.help,
+static QUEUE: Table =
+    Table { path: "queue of [service.NAME]", help: tables::QUEUE.help, inherits: false, keys: tables::QUEUE.keys };
+
+static HEALTH: Table = Table {
+    path: "health of [service.NAME]",
+    help: "Each balancer asks each server, again and again. A black hole fails the check.",
     inherits: false,
-    keys: tables::QUEUE.keys,
+    keys: &[
+        required(
+            "interval",
+            Kind::Duration { min: 10 * super::keys::MS, max: DAY, off: false },
+            "\"2s\"",
+            "From one check of a server to the next.",
+        ),
+        with_default("fall", Kind::Int { min: 1, max: 1000 }, "3", "Failed checks in a row that take a server down."),
+        with_default("rise", Kind::Int { min: 1, max: 1000 }, "2", "Passed checks in a row that bring it back."),
+    ],
 };
 
 static RETRY: Table = Table {
@@ -132,12 +135,8 @@ static SLOW_START: Table = Table {
     keys: tables::SLOW_START.keys,
 };
 
-static PANIC: Table = Table {
-    path: "panic of [service.NAME]",
-    help: tables::PANIC.help,
-    inherits: false,
-    keys: tables::PANIC.keys,
-};
+static PANIC: Table =
+    Table { path: "panic of [service.NAME]", help: tables::PANIC.help, inherits: false, keys: tables::PANIC.keys };
 
 static CONCURRENCY: Table = Table {
     path: "concurrency of [service.NAME]",
@@ -165,7 +164,12 @@ static SERVER: Table = Table {
             "0",
             "The limit that balancers hold; 0 = none.",
         ),
-        key("fifo", Kind::Int { min: 1, max: 10_000 }, "see above", "So many requests at once; the others wait in order."),
+        key(
+            "fifo",
+            Kind::Int { min: 1, max: 10_000 },
+            "see above",
+            "So many requests at once; the others wait in order.",
+        ),
         key(
             "sharing",
             Kind::Number { min: 0.01, max: 10_000.0 },
@@ -195,7 +199,12 @@ static SERVER: Table = Table {
         ),
         key("faults", Kind::Tables(&FAULT), "none", "What is wrong with it, and when."),
         with_default("joins", Kind::Duration { min: 0, max: DAY, off: false }, "\"0s\"", "When it joins."),
-        key("leaves", Kind::Duration { min: 0, max: DAY, off: false }, "never", "From when on it gets no new requests."),
+        key(
+            "leaves",
+            Kind::Duration { min: 0, max: DAY, off: false },
+            "never",
+            "From when on it gets no new requests.",
+        ),
         key("cold", Kind::Table(&COLD), "warm at once", "How it warms up after it joined."),
     ],
 };
@@ -211,7 +220,12 @@ static ANTAGONIST: Table = Table {
             "[{ speed = 0.4, share = 0.25 }, { speed = 1, share = 0.75 }]",
             "What is drawn. The shares sum to 1.",
         ),
-        required("mean", Kind::Duration { min: US, max: DAY, off: false }, "\"2s\"", "From one draw to the next, on average."),
+        required(
+            "mean",
+            Kind::Duration { min: US, max: DAY, off: false },
+            "\"2s\"",
+            "From one draw to the next, on average.",
+        ),
     ],
 };
 
@@ -273,7 +287,12 @@ static COLD: Table = Table {
     help: "Its speed rises in a straight line.",
     inherits: false,
     keys: &[
-        with_default("speed", Kind::Number { min: 0.001, max: 1.0 }, "0.1", "At the start, as a share of its full speed."),
+        with_default(
+            "speed",
+            Kind::Number { min: 0.001, max: 1.0 },
+            "0.1",
+            "At the start, as a share of its full speed.",
+        ),
         required("window", Kind::Duration { min: 1, max: DAY, off: false }, "\"30s\"", "Until it is warm."),
     ],
 };

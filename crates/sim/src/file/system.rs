@@ -2,7 +2,8 @@
 
 use super::service::{self, Groups};
 use super::work::work;
-use crate::scenario::{Capacity, Load, Scenario, Server, Service, Serving};
+use crate::engine;
+use crate::scenario::{Load, Scenario};
 use evenkeel_config::Code;
 use evenkeel_config::tables::{Findings, Section};
 
@@ -18,13 +19,16 @@ pub(super) fn scenario(root: &Section, findings: &mut Findings) -> Option<(Scena
             .add(Code::Missing, root.place, "nothing ends a run: there is neither \"requests\" nor \"until\"")
             .help("add requests = 100000");
     }
-    let load = load(&root.section("load"), services.first()?, findings)?;
     // Without a number of requests there is nothing to take a share of.
     let warm_up = if requests == u64::MAX { 0 } else { (requests as f64 * root.float("warm_up")) as u64 };
-    Some((Scenario { services, load, link_ns, requests, warm_up, until_ns }, groups))
+    let load = Load::Poisson { per_second: 1.0 };
+    let mut scenario = Scenario { services: services?, load, link_ns, requests, warm_up, until_ns };
+    scenario.load = self::load(&root.section("load"), &scenario, findings)?;
+    Some((scenario, groups))
 }
 
-fn load(table: &Section, first: &Service, findings: &mut Findings) -> Option<Load> {
+/// `once`: one request a second.
+fn load(table: &Section, once: &Scenario, findings: &mut Findings) -> Option<Load> {
     if table.is_broken() {
         return None;
     }
@@ -36,7 +40,9 @@ fn load(table: &Section, first: &Service, findings: &mut Findings) -> Option<Loa
         return None;
     };
     if table.has("think") && kind != "users" {
-        findings.add(Code::Contradiction, table.place_of("think"), "\"think\" goes with \"users\"").help("leave it out");
+        findings
+            .add(Code::Contradiction, table.place_of("think"), "\"think\" goes with \"users\"")
+            .help("leave it out");
     }
     Some(match kind {
         "rate" => Load::Poisson { per_second: table.float("rate") },
@@ -44,7 +50,9 @@ fn load(table: &Section, first: &Service, findings: &mut Findings) -> Option<Loa
         "phases" => {
             let states = table.sections("phases").iter().map(|p| (p.float("rate"), p.ns("mean"))).collect::<Vec<_>>();
             if states.iter().all(|(rate, _)| *rate <= 0.0) {
-                findings.add(Code::OutOfRange, table.place_of("phases"), "no phase has a rate above 0").help("raise one");
+                findings
+                    .add(Code::OutOfRange, table.place_of("phases"), "no phase has a rate above 0")
+                    .help("raise one");
                 return None;
             }
             Load::Mmpp { states }
@@ -56,9 +64,9 @@ fn load(table: &Section, first: &Service, findings: &mut Findings) -> Option<Loa
             }
             Load::Trace { at_ns: at_ns.into() }
         }
-        _ => match capacity(first) {
-            Some(per_second) => Load::Poisson { per_second: per_second * table.float("share") },
-            None => {
+        _ => match engine::offered(once) {
+            offered if offered > 0.0 => Load::Poisson { per_second: table.float("share") / offered },
+            _ => {
                 let message = "\"share\" needs servers that have a limit, and work that is not 0";
                 findings
                     .add(Code::Contradiction, table.place_of("share"), message)
@@ -67,28 +75,4 @@ fn load(table: &Section, first: &Service, findings: &mut Findings) -> Option<Loa
             }
         },
     })
-}
-
-/// Requests a second that the servers of a service can do on average; `None` if there is no limit.
-fn capacity(service: &Service) -> Option<f64> {
-    let of = |server: &Server| {
-        let cores = match server.serving {
-            Serving::Unlimited => return None,
-            Serving::Fifo { cores } => f64::from(cores),
-            Serving::Sharing { cores } => cores,
-        };
-        let mean_ns = server.work.unwrap_or(service.work).mean_ns();
-        (mean_ns > 0.0).then(|| cores * server.capacity.iter().map(mean_speed).product::<f64>() * 1e9 / mean_ns)
-    };
-    service.servers.iter().map(of).sum::<Option<f64>>().filter(|all| *all > 0.0)
-}
-
-fn mean_speed(capacity: &Capacity) -> f64 {
-    match capacity {
-        Capacity::Antagonist { states, .. } => states.iter().map(|(speed, share)| speed * share).sum(),
-        Capacity::Stalls { every, length, speed } => {
-            let (runs, stalls) = (every.mean_ns(), length.mean_ns());
-            if runs + stalls > 0.0 { (runs + stalls * speed) / (runs + stalls) } else { 1.0 }
-        }
-    }
 }
