@@ -72,7 +72,7 @@ pub struct ServerRun {
     pub capacity: f64,
 }
 
-/// Figures over time: equal intervals from the start.
+/// Figures over time: equal intervals from the start. Without rows for a service of more than 1,024 servers.
 #[derive(Clone, Debug, Default)]
 pub struct Series {
     /// The length of an interval.

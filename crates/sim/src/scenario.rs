@@ -12,6 +12,8 @@ use std::sync::Arc;
 pub struct Scenario {
     /// Clients call the first; steps of a service may call others.
     pub services: Vec<Service>,
+    /// Cores of each machine that servers share; empty when each server has a machine of its own.
+    pub machines: Vec<f64>,
     /// When requests of clients come.
     pub load: Load,
     /// One way between any two machines.
@@ -88,6 +90,9 @@ pub struct Server {
     pub in_flight_max: u32,
     /// How requests that overlap share it.
     pub serving: Serving,
+    /// The machine (its index) whose cores it shares with other servers, of any service: what all want of them beyond what
+    /// there is, each gets less of, in proportion.
+    pub machine: Option<usize>,
     /// Instead of the service's.
     pub work: Option<Work>,
     /// Requests that it takes in at once, working or waiting for calls; 0 = any number.
@@ -269,6 +274,7 @@ impl Server {
             weight: 1,
             in_flight_max: 0,
             serving: Serving::Fifo { cores: 1 },
+            machine: None,
             work: None,
             threads: 0,
             backlog: u32::MAX,

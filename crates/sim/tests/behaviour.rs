@@ -30,7 +30,15 @@ fn servers(n: usize) -> Vec<Server> {
 /// One request every 10 ms, unless changed.
 fn scenario(services: Vec<Service>, requests: u64) -> Scenario {
     let at_ns = (0..requests).map(|i| i * 10 * MS).collect();
-    Scenario { services, load: Load::Trace { at_ns }, link_ns: 0, requests, warm_up: 0, until_ns: u64::MAX }
+    Scenario {
+        services,
+        machines: Vec::new(),
+        load: Load::Trace { at_ns },
+        link_ns: 0,
+        requests,
+        warm_up: 0,
+        until_ns: u64::MAX,
+    }
 }
 
 fn poisson(mut s: Scenario, per_second: f64) -> Scenario {
@@ -190,6 +198,21 @@ fn stalls_and_antagonists_take_the_share_they_are_said_to_take() {
         assert!((done / share - 1.0).abs() < 0.03, "{capacity:?}: {done} of its cores, not {share}");
         assert!((run.services[0].servers[0].capacity - share).abs() < 1e-9);
     }
+}
+
+#[test]
+fn servers_of_one_machine_share_its_cores() {
+    // Two services on one core: each request works 10 ms in each, and four users keep it busy.
+    let on = |name: &str| vec![Server { machine: Some(0), ..Server::new(name) }];
+    let mut front = service("front", on("f"));
+    front.steps = vec![Step::Work, Step::Call(1)];
+    let mut s = scenario(vec![front, service("back", on("b"))], 1000);
+    s.load = Load::Closed { users: 4, think: Work::Constant(0) };
+    let of = |s: &Scenario| run(s).throughput();
+    s.machines = vec![1.0];
+    assert!((of(&s) - 50.0).abs() < 1.0, "{}", of(&s));
+    s.machines = vec![2.0];
+    assert!((of(&s) - 100.0).abs() < 1.0, "{}", of(&s));
 }
 
 #[test]

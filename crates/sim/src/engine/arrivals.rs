@@ -10,50 +10,53 @@ pub(super) struct Arrivals {
     load: Load,
     rng: Rng,
     made: u64,
+    /// The moment of the latest arrival of an open stream, with the part of a nanosecond that events drop: at a million a
+    /// second the half that is lost on average would be a rate 0.05 % too high.
+    latest: f64,
     /// The state of an MMPP, and until when it lasts.
     phase: usize,
-    phase_ends: u64,
+    phase_ends: f64,
 }
 
 impl Arrivals {
     pub fn new(load: &Load, seed: u64) -> Arrivals {
-        let mut arrivals = Arrivals { load: load.clone(), rng: Rng::new(seed), made: 0, phase: 0, phase_ends: 0 };
+        let mut arrivals =
+            Arrivals { load: load.clone(), rng: Rng::new(seed), made: 0, latest: 0.0, phase: 0, phase_ends: 0.0 };
         if let Load::Mmpp { states } = load {
-            arrivals.phase_ends = exponential(states[0].1 as f64, &mut arrivals.rng) as u64;
+            arrivals.phase_ends = exponential(states[0].1 as f64, &mut arrivals.rng);
         }
         arrivals
     }
 
     /// The moments at which requests come first.
-    pub fn first(&mut self, link: &mut Vec<u64>) {
+    pub fn first(&mut self, at: &mut Vec<u64>) {
         match &self.load {
-            Load::Closed { users, .. } => link.extend((0..*users).map(|_| 0)),
-            _ => link.extend(self.after(0)),
+            Load::Closed { users, .. } => at.extend((0..*users).map(|_| 0)),
+            _ => at.extend(self.next()),
         }
     }
 
-    /// After an arrival at `now`: the next one of an open stream.
-    pub fn after(&mut self, now: u64) -> Option<u64> {
+    /// After an arrival: the next one of an open stream.
+    pub fn next(&mut self) -> Option<u64> {
         self.made += 1;
         match &self.load {
-            Load::Closed { .. } => None,
-            Load::Poisson { per_second } => Some(now + exponential(1e9 / per_second, &mut self.rng) as u64),
-            Load::Trace { at_ns } => at_ns.get(self.made as usize - 1).copied(),
-            Load::Mmpp { states } => {
+            Load::Closed { .. } => return None,
+            Load::Trace { at_ns } => return at_ns.get(self.made as usize - 1).copied(),
+            Load::Poisson { per_second } => self.latest += exponential(1e9 / per_second, &mut self.rng),
+            Load::Mmpp { states } => loop {
                 // Memoryless: what is left of a gap when the state changes is drawn anew at the new rate.
-                let mut from = now;
-                loop {
-                    let (rate, _) = states[self.phase];
-                    let gap = if rate > 0.0 { exponential(1e9 / rate, &mut self.rng) } else { f64::INFINITY };
-                    if from as f64 + gap < self.phase_ends as f64 {
-                        return Some(from + gap as u64);
-                    }
-                    from = self.phase_ends;
-                    self.phase = (self.phase + 1) % states.len();
-                    self.phase_ends = from + exponential(states[self.phase].1 as f64, &mut self.rng) as u64;
+                let (rate, _) = states[self.phase];
+                let gap = if rate > 0.0 { exponential(1e9 / rate, &mut self.rng) } else { f64::INFINITY };
+                if self.latest + gap < self.phase_ends {
+                    self.latest += gap;
+                    break;
                 }
-            }
+                self.latest = self.phase_ends;
+                self.phase = (self.phase + 1) % states.len();
+                self.phase_ends += exponential(states[self.phase].1 as f64, &mut self.rng);
+            },
         }
+        Some(self.latest as u64)
     }
 
     /// After an answer at `now`: the next request of the user who got it.

@@ -89,5 +89,15 @@ pub fn offered(scenario: &Scenario) -> f64 {
         let bounded = service.servers.iter().all(|s| s.serving != Serving::Unlimited);
         if bounded && all > 0.0 { rate * visits / all } else { 0.0 }
     };
-    scenario.services.iter().zip(visits(scenario)).map(of).fold(0.0, f64::max)
+    let visits = visits(scenario);
+    let by_service = scenario.services.iter().zip(visits.iter().copied()).map(of).fold(0.0, f64::max);
+    // Machines are shared by all services: what they are asked for in all, if requests are spread evenly.
+    let cores: f64 = scenario.machines.iter().sum();
+    let asked = |(service, visits): (&scenario::Service, &f64)| {
+        let works = service.steps.iter().filter(|s| **s == Step::Work).count() as f64;
+        let on_machines = service.servers.iter().filter(|s| s.machine.is_some()).count() as f64;
+        rate * visits * works * service.work.mean_ns() / 1e9 * on_machines / service.servers.len() as f64
+    };
+    let all: f64 = scenario.services.iter().zip(&visits).map(asked).sum();
+    if cores > 0.0 { by_service.max(all / cores) } else { by_service }
 }

@@ -35,7 +35,7 @@ impl World<'_> {
         if self.made >= self.scenario.requests {
             return;
         }
-        if let Some(at) = self.arrivals.after(self.now) {
+        if let Some(at) = self.arrivals.next() {
             self.calendar.at(at, Event::Arrive);
         }
         let seed = mix(self.requests_seed ^ self.made.wrapping_mul(0x9e37_79b9_7f4a_7c15));

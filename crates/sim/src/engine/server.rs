@@ -37,6 +37,7 @@ impl Ord for Served {
 /// A server while it runs.
 pub(super) struct Server {
     serving: Serving,
+    shares_nothing: bool,
     /// Its own clock: work that each served request got, nanoseconds.
     clock: f64,
     /// When the clock was last set.
@@ -53,6 +54,8 @@ pub(super) struct Server {
     pub factors: Vec<(f64, f64)>,
     /// Warm-up.
     pub warmth: f64,
+    /// The share of what it wants that its machine gives it.
+    pub given: f64,
     /// Requests that have come and are not done.
     pub in_flight: u32,
     /// Those of them that hold a thread, and those that wait for one.
@@ -71,6 +74,10 @@ impl Server {
     pub fn new(of: &scenario::Server) -> Server {
         let mut server = Server {
             serving: of.serving,
+            shares_nothing: of.serving == Serving::Unlimited
+                && of.capacity.is_empty()
+                && of.cold.is_none()
+                && of.machine.is_none(),
             clock: 0.0,
             at: 0,
             rate: 0.0,
@@ -80,6 +87,7 @@ impl Server {
             next_at: u64::MAX,
             factors: vec![(1.0, 1.0); of.capacity.len()],
             warmth: 1.0,
+            given: 1.0,
             in_flight: 0,
             threads_used: 0,
             backlog: VecDeque::new(),
@@ -94,15 +102,19 @@ impl Server {
 
     /// Whether each request is served as if alone, at full speed, always.
     pub fn is_unlimited(&self) -> bool {
-        self.serving == Serving::Unlimited && self.factors.is_empty() && self.warmth == 1.0
+        self.shares_nothing
     }
 
     fn cores_factor(&self) -> f64 {
         self.factors.iter().map(|(cores, _)| cores).product()
     }
 
+    fn speed(&self) -> f64 {
+        self.factors.iter().map(|(_, speed)| speed).product::<f64>() * self.warmth
+    }
+
     fn set_rate(&mut self) {
-        let speed = self.factors.iter().map(|(_, speed)| speed).product::<f64>() * self.warmth;
+        let speed = self.speed() * self.given;
         self.rate = match self.serving {
             Serving::Unlimited => speed,
             Serving::Fifo { .. } => speed * self.cores_factor(),
@@ -111,6 +123,16 @@ impl Server {
                 speed * if self.served.len() as f64 <= cores { 1.0 } else { cores / self.served.len() as f64 }
             }
         };
+    }
+
+    /// Cores that it would use if it had its machine for itself.
+    pub fn wants(&self) -> f64 {
+        let busy = self.served.len() as f64;
+        let cores = match self.serving {
+            Serving::Unlimited | Serving::Fifo { .. } => busy,
+            Serving::Sharing { cores } => busy.min(cores),
+        };
+        cores * self.cores_factor() * self.speed()
     }
 
     /// Sets the clock to `now`.

@@ -87,13 +87,36 @@ impl World<'_> {
         }
     }
 
-    /// Makes sure that the calendar looks at a server when its next work is done.
+    /// What a server works on has changed: makes sure that the calendar looks at it when its next work is done, and at those
+    /// that share its machine.
     pub fn look_again(&mut self, at: u32) {
+        if let Some(machine) = self.machine_of[at as usize] {
+            return self.share_machine(machine);
+        }
+        self.look_at(at);
+    }
+
+    fn look_at(&mut self, at: u32) {
         let server = &mut self.servers[at as usize];
         // If it is done later than the calendar looks, then it looks twice: cheaper than to take the first out.
         if let Some(done_at) = server.done_at().filter(|&done_at| done_at < server.next_at) {
             server.next_at = done_at;
             self.calendar.at(done_at, Event::Depart(at));
+        }
+    }
+
+    /// Shares the cores of a machine anew.
+    fn share_machine(&mut self, machine: usize) {
+        let cores = self.scenario.machines[machine];
+        let wanted: f64 = self.machines[machine].iter().map(|&at| self.servers[at as usize].wants()).sum();
+        let given = if wanted > cores { cores / wanted } else { 1.0 };
+        for i in 0..self.machines[machine].len() {
+            let at = self.machines[machine][i];
+            let server = &mut self.servers[at as usize];
+            if server.given != given {
+                server.on_capacity(self.now, |s| s.given = given);
+            }
+            self.look_at(at);
         }
     }
 

@@ -6,6 +6,9 @@ use hdrhistogram::Histogram;
 /// Intervals of a series; when there are twice as many, pairs become one.
 const INTERVALS: usize = 128;
 
+/// A picture of more servers shows nothing, and would take gigabytes.
+const SERVERS_MAX: usize = 1024;
+
 /// What clients saw.
 pub(super) struct Tally {
     pub latency: Histogram<u64>,
@@ -99,23 +102,25 @@ pub(super) struct Recorder {
 
 impl Recorder {
     pub fn new(servers: usize, step_ns: u64) -> Recorder {
-        let rows = |_| Vec::with_capacity(2 * INTERVALS);
+        let rows = if servers <= SERVERS_MAX { servers } else { 0 };
         let series = Series {
             step_ns,
-            requests: (0..servers).map(rows).collect(),
-            in_flight: (0..servers).map(|_| Vec::with_capacity(2 * INTERVALS)).collect(),
+            requests: (0..rows).map(|_| Vec::with_capacity(2 * INTERVALS)).collect(),
+            in_flight: (0..rows).map(|_| Vec::with_capacity(2 * INTERVALS)).collect(),
         };
-        Recorder { series, since: vec![0; servers] }
+        Recorder { series, since: vec![0; rows] }
     }
 
     #[inline]
     pub fn request(&mut self, server: usize) {
-        self.since[server] += 1;
+        if let Some(since) = self.since.get_mut(server) {
+            *since += 1;
+        }
     }
 
     /// Ends an interval.
     pub fn sample(&mut self, in_flight: impl Iterator<Item = u32>) {
-        for (i, in_flight) in in_flight.enumerate() {
+        for (i, in_flight) in in_flight.enumerate().take(self.since.len()) {
             self.series.requests[i].push(std::mem::take(&mut self.since[i]));
             self.series.in_flight[i].push(in_flight as f32);
         }

@@ -58,6 +58,9 @@ pub(super) struct World<'s> {
     pub servers: Vec<Server>,
     /// The service of each server, and its place there.
     pub places: Vec<(u16, u16)>,
+    /// The machine of each, and the servers of each machine.
+    pub machine_of: Vec<Option<usize>>,
+    pub machines: Vec<Vec<u32>>,
     /// What is random about the capacity of each.
     pub capacity: Vec<Rng>,
     pub groups: Vec<Group>,
@@ -88,6 +91,8 @@ impl<'s> World<'s> {
             jobs: Jobs::default(),
             servers: Vec::new(),
             places: Vec::new(),
+            machine_of: Vec::new(),
+            machines: vec![Vec::new(); scenario.machines.len()],
             capacity: Vec::new(),
             groups: Vec::new(),
             doors: Vec::new(),
@@ -107,6 +112,10 @@ impl<'s> World<'s> {
             let first = world.servers.len() as u32;
             for (i, server) in service.servers.iter().enumerate() {
                 world.capacity.push(Rng::new(stream(3) ^ mix(world.servers.len() as u64)));
+                if let Some(machine) = server.machine {
+                    world.machines[machine].push(world.servers.len() as u32);
+                }
+                world.machine_of.push(server.machine);
                 world.servers.push(Server::new(server));
                 world.places.push((index as u16, i as u16));
             }

@@ -29,6 +29,7 @@ pub fn farm(servers: usize, serving: Serving, work: Work, load: f64, requests: u
     let per_second = load * servers as f64 * 1e9 / work.mean_ns();
     Scenario {
         services: vec![service],
+        machines: Vec::new(),
         load: Load::Poisson { per_second },
         link_ns: 0,
         requests,

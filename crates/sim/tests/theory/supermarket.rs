@@ -49,7 +49,12 @@ fn the_whole_table_of_means() {
             }
             let percent = if d == 1 && load > 0.9 { 3.0 } else { percent };
             // Near capacity the start is remembered for longer, and a thousand are further from the limit.
-            let (servers, requests) = if load > 0.95 { (2000, 16_000_000) } else { (1000, 5_000_000) };
+            // And single queues swing: 5 M requests give their mean at 0.9 a standard error of 0.6 %, 40 M 0.2 %.
+            let (servers, requests) = match (d, load) {
+                (_, load) if load > 0.95 => (2000, 16_000_000),
+                (1, load) if load > 0.85 => (1000, 40_000_000),
+                _ => (1000, 5_000_000),
+            };
             let got = mean_time(&queues(servers, load, requests), &draws(d), 3);
             assert_near(&format!("n = {servers}, d = {d}, load {load}"), got, limit(load, d as i32), percent);
         }
