@@ -9,9 +9,12 @@
 pub mod engine;
 pub mod experiment;
 pub mod file;
+pub mod interval;
 pub mod metric;
+pub mod results;
 pub mod run;
 pub mod scenario;
+pub mod verdict;
 pub mod work;
 
 pub use engine::simulate;

@@ -92,6 +92,7 @@ pub(super) static ROOT: Table = Table {
             "[service.web]",
             "Who answers, by name. Clients call the first; its steps may call others.",
         ),
+        key("machine", Kind::Named(&MACHINE), "each server has its own", "Machines that servers share, by name."),
         key(
             "vary",
             Kind::Open,
@@ -109,6 +110,13 @@ pub(super) static ROOT: Table = Table {
         key("published", Kind::Tables(&PUBLISHED), "none", "Figures from elsewhere that should come out."),
         key("claim", Kind::Tables(&CLAIM), "none", "Sentences that are judged by what comes out."),
     ],
+};
+
+static MACHINE: Table = Table {
+    path: "[machine.NAME]",
+    help: "What servers on it want beyond its cores, each gets less of, in proportion.",
+    inherits: false,
+    keys: &[required("cores", Kind::Number { min: 0.01, max: 10_000.0 }, "2", "How many, also fractions.")],
 };
 
 static REFERENCE: Table = Table {

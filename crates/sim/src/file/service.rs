@@ -19,10 +19,12 @@ const EXECUTIONS_MAX: u64 = 1000;
 /// All services, and the groups of the first. None if they cannot be simulated, which was reported.
 pub(super) fn services(root: &Section, findings: &mut Findings) -> (Option<Vec<Service>>, Groups) {
     let named = root.named("service");
+    let machines = root.named("machine");
+    let machines: Vec<&str> = machines.iter().map(|n| n.name.as_str()).collect();
     let names: Vec<&str> = named.iter().map(|n| n.name.as_str()).collect();
     let mut first = None;
     let services = named.iter().map(|service| {
-        let (service, groups) = one(service, &names, findings);
+        let (service, groups) = one(service, &names, &machines, findings);
         first.get_or_insert(groups);
         service
     });
@@ -45,7 +47,12 @@ pub(super) fn services(root: &Section, findings: &mut Findings) -> (Option<Vec<S
     (None, first.unwrap_or_default())
 }
 
-fn one(Named { name, section, .. }: &Named, names: &[&str], findings: &mut Findings) -> (Service, Groups) {
+fn one(
+    Named { name, section, .. }: &Named,
+    names: &[&str],
+    machines: &[&str],
+    findings: &mut Findings,
+) -> (Service, Groups) {
     let (mut servers, mut groups) = (Vec::new(), Groups::new());
     for (index, table) in section.sections("server").iter().enumerate() {
         let group = table.text("name").unwrap_or_else(|| format!("s{index}"));
@@ -55,7 +62,7 @@ fn one(Named { name, section, .. }: &Named, names: &[&str], findings: &mut Findi
                 .help("give each a name of its own");
         }
         let count: usize = table.number("count");
-        let server = server(table, &group, findings);
+        let server = Server { machine: machine(table, machines, findings), ..server(table, &group, findings) };
         let from = servers.len();
         servers.extend((1..=count).map(|i| match count {
             1 => server.clone(),
@@ -171,6 +178,7 @@ fn server(table: &Section, name: &str, findings: &mut Findings) -> Server {
         weight: table.number("weight"),
         in_flight_max: table.number("in_flight_max"),
         serving,
+        machine: None,
         work: table.has("work").then(|| work(&table.section("work"), findings)),
         threads: table.number("threads"),
         backlog: table.number("backlog"),
@@ -181,6 +189,21 @@ fn server(table: &Section, name: &str, findings: &mut Findings) -> Server {
         leaves_ns,
         cold: table.has("cold").then(|| Cold { speed: cold.float("speed"), window_ns: cold.ns("window") }),
     }
+}
+
+/// The index of the machine that a group of servers is on.
+fn machine(table: &Section, machines: &[&str], findings: &mut Findings) -> Option<usize> {
+    let name = table.text("machine")?;
+    let found = machines.iter().position(|machine| *machine == name);
+    if found.is_none() {
+        findings.add(Code::NotAllowed, table.place_of("machine"), format!("no machine is named \"{name}\"")).help(
+            match machines {
+                [] => format!("add [machine.{name}]"),
+                _ => tables::suggest(&name, machines),
+            },
+        );
+    }
+    found
 }
 
 fn capacity(table: &Section, findings: &mut Findings) -> Vec<Capacity> {

@@ -177,6 +177,7 @@ static SERVER: Table = Table {
             "So many cores, which all requests share alike; none gets more than one.",
         ),
         key("work", Kind::TableOr { table: &WORK, key: "constant" }, "the service's", "What a request takes here."),
+        key("machine", Kind::Text(Form::Name), "one of its own", "The machine that it is on, by name."),
         with_default(
             "threads",
             Kind::Int { min: 0, max: 1_000_000 },

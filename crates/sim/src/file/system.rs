@@ -21,8 +21,9 @@ pub(super) fn scenario(root: &Section, findings: &mut Findings) -> Option<(Scena
     }
     // Without a number of requests there is nothing to take a share of.
     let warm_up = if requests == u64::MAX { 0 } else { (requests as f64 * root.float("warm_up")) as u64 };
+    let machines = root.named("machine").iter().map(|m| m.section.float("cores")).collect();
     let load = Load::Poisson { per_second: 1.0 };
-    let mut scenario = Scenario { services: services?, load, link_ns, requests, warm_up, until_ns };
+    let mut scenario = Scenario { services: services?, machines, load, link_ns, requests, warm_up, until_ns };
     scenario.load = self::load(&root.section("load"), &scenario, findings)?;
     Some((scenario, groups))
 }
