@@ -6,14 +6,18 @@
 //! 3. [`run`]: what came of it.
 #![forbid(unsafe_code)]
 
+pub mod builtin;
 pub mod engine;
 pub mod experiment;
 pub mod file;
 pub mod interval;
+pub mod json;
 pub mod metric;
+pub mod report;
 pub mod results;
 pub mod run;
 pub mod scenario;
+pub mod text;
 pub mod verdict;
 pub mod work;
 
