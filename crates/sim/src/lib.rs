@@ -4,6 +4,9 @@
 //! 1. [`scenario`]: what is simulated, plain data; [`work`]: how long things take.
 //! 2. [`engine`]: the loop of events around production [`Balancer`](evenkeel_balance::Balancer)s.
 //! 3. [`run`]: what came of it.
+//! 4. [`file`](mod@file): scenarios as files, and [`experiment`]: what one asks for; [`builtin`] ones come along.
+//! 5. [`results`]: an experiment over seeds and cores; [`metric`], [`interval`] and [`verdict`]: what may be said of it.
+//! 6. [`text`], [`json`](mod@json) and [`report`]: how it is shown.
 #![forbid(unsafe_code)]
 
 pub mod builtin;

@@ -180,8 +180,89 @@ fn scale(value: f64, unit: Unit) -> (f64, &'static str) {
 pub fn digits(x: f64) -> String {
     match x.abs() {
         0.0 => "0".to_string(),
+        a if a < 0.0995 => format!("{x:.4}"),
         a if a < 9.995 => format!("{x:.2}"),
         a if a < 99.95 => format!("{x:.1}"),
         _ => format!("{x:.0}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::experiment::Figure;
+    use crate::file;
+    use crate::metric;
+
+    /// An experiment of two algorithms whose mean latencies, by seed, are these.
+    fn measured(first: &[f64], second: &[f64]) -> (Experiment, Results) {
+        let text = "summary = 'x'\nalgorithms = ['random', 'leastconn']\nrequests = 10\nrank = 'mean'\nload.users = 1\n\
+                    service.web.server = [{}]\n";
+        let experiment = file::read("x.toml", text).experiment.expect("it is clean");
+        let seeds: Vec<u64> = (1..=first.len() as u64).collect();
+        let mut results = experiment.run(&seeds, 1, &|_, _| {}).expect("nothing contradicts itself");
+        let mean = metric::index(metric::find("mean").expect("a row"));
+        results.points[0][0].figures[mean] = first.to_vec();
+        results.points[0][1].figures[mean] = second.to_vec();
+        (experiment, results)
+    }
+
+    fn verdict_of((experiment, results): &(Experiment, Results), bound: Bound) -> Verdict {
+        let side = |policy: &str| Side::Measured { at: String::new(), policy: policy.to_string() };
+        let figure = Figure::Metric(metric::find("mean").expect("a row"));
+        let (of, to) = (side("random"), side("leastconn"));
+        let one = Claim { says: String::new(), figure, of, to, difference: false, bound };
+        claim(&one, experiment, results).verdict
+    }
+
+    #[test]
+    fn claims_are_judged_by_the_whole_interval() {
+        // Ratios 2.0, 2.1 and 1.9: a mean of 2 with 0.25 to either side at 95 %, 0.17 at 90 %.
+        let apart = measured(&[2.0, 4.2, 3.8], &[1.0, 2.0, 2.0]);
+        for (bound, verdict) in [
+            (Bound::AtMost(2.3), Verdict::Holds),
+            (Bound::AtMost(2.0), Verdict::Open),
+            (Bound::AtMost(1.7), Verdict::Fails),
+            (Bound::AtLeast(1.7), Verdict::Holds),
+            (Bound::AtLeast(2.3), Verdict::Fails),
+            (Bound::NotAbove(1.8), Verdict::Holds),
+            (Bound::NotAbove(1.7), Verdict::Fails),
+            (Bound::NotBelow(2.2), Verdict::Holds),
+            (Bound::Within(0.5), Verdict::Fails),
+        ] {
+            assert_eq!(verdict_of(&apart, bound), verdict, "{bound:?}");
+        }
+        let alike = measured(&[1.0, 2.02, 1.98], &[1.0, 2.0, 2.0]);
+        assert_eq!(verdict_of(&alike, Bound::Within(0.03)), Verdict::Holds);
+        assert_eq!(verdict_of(&alike, Bound::Within(0.005)), Verdict::Open);
+    }
+
+    #[test]
+    fn one_seed_tells_nothing_apart() {
+        assert_eq!(verdict_of(&measured(&[2.0], &[1.0]), Bound::AtLeast(1.0)), Verdict::Open);
+    }
+
+    #[test]
+    fn the_best_is_named_with_whom_it_cannot_be_told_from() {
+        let sentence =
+            |(experiment, results): (Experiment, Results)| best(&experiment, &experiment.points[0], &results.points[0]);
+        let apart = sentence(measured(&[0.2, 0.21, 0.19], &[0.1, 0.11, 0.09]));
+        assert_eq!(apart, "best is leastconn at mean: 100 ms [75.2, 125]");
+        let alike = sentence(measured(&[0.1, 0.12, 0.09], &[0.1, 0.11, 0.09]));
+        assert!(alike.ends_with("random is not distinguishable from it"), "{alike}");
+    }
+
+    #[test]
+    fn values_have_three_digits_and_a_unit() {
+        for (value, unit, text) in [
+            (0.0123, Unit::Time, "12.3 ms"),
+            (1.234, Unit::Time, "1.23 s"),
+            (0.000_002, Unit::Time, "2.00 us"),
+            (0.1234, Unit::Share, "12.3 %"),
+            (13_000.0, Unit::Rate, "13.0 k/s"),
+            (0.0012, Unit::Number, "0.0012"),
+        ] {
+            assert_eq!(shown(value, unit), text);
+        }
     }
 }
