@@ -46,6 +46,7 @@ impl Located {
             Value::Broken => true,
             Value::List(list) => list.iter().any(Located::is_broken),
             Value::Section(section) => section.is_broken(),
+            Value::Named(named) => named.iter().any(|n| n.section.is_broken()),
             _ => false,
         }
     }

@@ -137,7 +137,8 @@ fn side(table: &Section, points: &[Point], findings: &mut Findings) -> Option<Si
 }
 
 fn bound(table: &Section, findings: &mut Findings) -> Option<Bound> {
-    const BOUNDS: [(&str, fn(f64) -> Bound); 5] = [
+    type Row = (&'static str, fn(f64) -> Bound);
+    const BOUNDS: [Row; 5] = [
         ("at_most", Bound::AtMost),
         ("at_least", Bound::AtLeast),
         ("not_above", Bound::NotAbove),

@@ -68,7 +68,7 @@ pub(super) fn reference(table: &Section, findings: &mut Findings) -> Option<Refe
 ///
 /// # Errors
 /// What is wrong with one of them, as for a file.
-pub fn policies(text: &str) -> Result<Vec<Policy>, Diagnostic> {
+pub fn policies(text: &str) -> Result<Vec<Policy>, Box<Diagnostic>> {
     split(text).into_iter().map(|name| one(name.trim())).collect()
 }
 
@@ -87,7 +87,7 @@ fn split(text: &str) -> Vec<&str> {
 }
 
 /// Written as it would be in a file, and read as that.
-fn one(name: &str) -> Result<Policy, Diagnostic> {
+fn one(name: &str) -> Result<Policy, Box<Diagnostic>> {
     let call = name.strip_suffix(')').and_then(|name| name.split_once('('));
     let value = match call {
         Some((key, count)) => format!("references = [{{ {} = {} }}]", quote(&key.replace('-', "_")), scalar(count)),
@@ -112,7 +112,7 @@ fn one(name: &str) -> Result<Policy, Diagnostic> {
     let policy = policies.into_iter().rfind(|p| p.is_reference() == value.starts_with("references"));
     match (document.finish().into_iter().next(), policy) {
         (None, Some(policy)) => Ok(policy),
-        (Some(wrong), _) => Err(wrong),
+        (Some(wrong), _) => Err(Box::new(wrong)),
         (None, None) => unreachable!("what is not read was reported"),
     }
 }

@@ -132,7 +132,7 @@ fn balancing(section: &Section, findings: &mut Findings) -> Balancing {
             board_ns: timeout("board").unwrap_or(0),
         },
         lag_ns: section.ns("lag"),
-        check_every_ns: section.has("health").then(|| health.ns("interval")).unwrap_or(0),
+        check_every_ns: if section.has("health") { health.ns("interval") } else { 0 },
         control: control::Settings {
             health: section.has("health").then(|| health::Settings {
                 fall: health.number("fall"),

@@ -24,12 +24,13 @@ pub(super) fn scenario(root: &Section, findings: &mut Findings) -> Option<(Scena
     let machines = root.named("machine").iter().map(|m| m.section.float("cores")).collect();
     let load = Load::Poisson { per_second: 1.0 };
     let mut scenario = Scenario { services: services?, machines, load, link_ns, requests, warm_up, until_ns };
-    scenario.load = self::load(&root.section("load"), &scenario, findings)?;
+    scenario.load = self::load(root, &scenario, findings)?;
     Some((scenario, groups))
 }
 
 /// `once`: one request a second.
-fn load(table: &Section, once: &Scenario, findings: &mut Findings) -> Option<Load> {
+fn load(root: &Section, once: &Scenario, findings: &mut Findings) -> Option<Load> {
+    let table = &root.section("load");
     if table.is_broken() {
         return None;
     }
@@ -67,6 +68,8 @@ fn load(table: &Section, once: &Scenario, findings: &mut Findings) -> Option<Loa
         }
         _ => match engine::offered(once) {
             offered if offered > 0.0 => Load::Poisson { per_second: table.float("share") / offered },
+            // What was wrong with them was said.
+            _ if root.is_broken() => return None,
             _ => {
                 let message = "\"share\" needs servers that have a limit, and work that is not 0";
                 findings

@@ -87,6 +87,7 @@ th:first-child, td:first-child { text-align: left; } th { color: var(--dim); fon
 figure { margin: 1rem 0; } figcaption { font-weight: 600; }
 details summary { cursor: pointer; color: var(--dim); margin-top: 1rem; }
 svg { width: 100%; height: auto; } svg text { fill: var(--dim); font-size: 12px; }
+@media (max-width: 600px) { svg text { font-size: 19px; } }
 svg .end { text-anchor: end; } svg .middle { text-anchor: middle; }
 .grid { stroke: var(--line); } .line { fill: none; stroke-width: 2; stroke-linejoin: round; }
 .legend { display: flex; flex-wrap: wrap; gap: .1rem 1rem; font-size: 13px; }
