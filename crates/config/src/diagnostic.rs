@@ -48,12 +48,12 @@ pub struct Range {
 
 /// A diagnostic before its place is looked up.
 #[derive(Debug)]
-pub(crate) struct Finding {
-    pub code: Code,
-    pub message: String,
-    pub at: At,
-    pub help: Option<String>,
-    pub related: Vec<(String, Place)>,
+pub struct Finding {
+    pub(crate) code: Code,
+    pub(crate) message: String,
+    pub(crate) at: At,
+    pub(crate) help: Option<String>,
+    pub(crate) related: Vec<(String, Place)>,
 }
 
 #[derive(Debug)]
@@ -64,7 +64,7 @@ pub(crate) enum At {
 
 /// All that was found so far.
 #[derive(Debug, Default)]
-pub(crate) struct Findings {
+pub struct Findings {
     all: Vec<Finding>,
     /// Values that are not shown, whatever else is wrong on their lines.
     hidden: Vec<Place>,
@@ -77,7 +77,7 @@ impl Findings {
     }
 
     /// Adds a finding about a file as a whole.
-    pub fn add_file(&mut self, code: Code, name: &str, message: impl Into<String>) -> &mut Finding {
+    pub(crate) fn add_file(&mut self, code: Code, name: &str, message: impl Into<String>) -> &mut Finding {
         self.push(code, At::File(name.to_string()), message.into())
     }
 
@@ -88,7 +88,7 @@ impl Findings {
     }
 
     /// Shows asterisks instead of a value: diagnostics go to logs.
-    pub fn hide(&mut self, value: Place) {
+    pub(crate) fn hide(&mut self, value: Place) {
         self.hidden.push(value);
     }
 
@@ -98,7 +98,7 @@ impl Findings {
     }
 
     /// Errors before warnings, each in the order of the files and lines.
-    pub fn resolve(mut self, sources: &Sources) -> Vec<Diagnostic> {
+    pub(crate) fn resolve(mut self, sources: &Sources) -> Vec<Diagnostic> {
         self.all.sort_by_key(|f| {
             let place = match &f.at {
                 At::Place(place) => (1, place.file, place.start),

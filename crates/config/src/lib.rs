@@ -10,6 +10,7 @@
 //! 5. `build`: references, names, routes that collide.
 //! 6. `diagnostic`, `code`, [`render_text`]: what is said, and how it looks.
 //! 7. `write`: back from a plan to a file.
+//! 8. [`tables`]: other files by tables of their own.
 //!
 //! ```
 //! let text = "[listener.web]\nbind = ['127.0.0.1:8080']\n[pool.web]\nbalance = 'rondom'\nendpoints = ['127.0.0.1:8081']";
@@ -37,6 +38,7 @@ mod reference;
 mod render;
 mod schema;
 mod source;
+pub mod tables;
 mod tree;
 mod write;
 

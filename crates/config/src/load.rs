@@ -81,7 +81,7 @@ impl<'a> Loader<'a> {
                 .help("write [include] and files = [\"conf.d/*.toml\"] below it");
             return;
         };
-        let section = Reader::new(&mut self.findings, true).table(&INCLUDE, inner, include.key_place);
+        let section = Reader::new(&ROOT, &mut self.findings, true).table(&INCLUDE, inner, include.key_place);
         let mut included: Vec<PathBuf> = Vec::new();
         for (pattern, place) in section.formed_list("files") {
             let crate::form::Formed::Text(pattern) = pattern else { continue };
@@ -174,7 +174,7 @@ impl<'a> Loader<'a> {
     }
 
     fn finish(mut self) -> Outcome {
-        let root = Reader::new(&mut self.findings, self.complete).table(&ROOT, &self.joined, Place::whole(0));
+        let root = Reader::new(&ROOT, &mut self.findings, self.complete).table(&ROOT, &self.joined, Place::whole(0));
         // What refers to something in a file that could not be read is not wrong.
         let plan = self.complete.then(|| build(&root, &mut self.findings));
         let plan = plan.filter(|_| !self.findings.has_errors());

@@ -20,13 +20,18 @@ pub fn reference() -> String {
          `\"16KiB\"`, `\"32KB\"` (B, KB, MB, GB for thousands, KiB, MiB, GiB for 1024s).\n\n\
          Editors that know JSON Schema for TOML complete and check with [evenkeel.schema.json](evenkeel.schema.json)."
     );
-    for table in ROOT.walk() {
-        one_table(table, &mut out);
-    }
+    out += &tables_reference(&ROOT);
     let _ = writeln!(out, "\n## Codes of errors and warnings\n\n| Code | | Meaning |\n|---|---|---|");
     for code in Code::ALL {
         let _ = writeln!(out, "| {} | {} | {} |", code.as_str(), code.severity().as_str(), code.meaning());
     }
+    out
+}
+
+/// A section for each table of a file whose top level is `root`.
+pub fn tables_reference(root: &'static Table) -> String {
+    let mut out = String::new();
+    root.walk().into_iter().for_each(|table| one_table(table, &mut out));
     out
 }
 
@@ -76,8 +81,12 @@ fn type_of(kind: &Kind) -> String {
         Kind::Text(form) => form.describe().to_string(),
         Kind::List(of) => format!("array of: {}", type_of(of)),
         Kind::Table(table) | Kind::Named(table) | Kind::Tables(table) => format!("table: {}", code_part(table.path)),
-        Kind::TableOr { table, key } => format!("{}, or its `{key}` as a string", code_part(table.path)),
+        Kind::TableOr { table, key } => {
+            let what = if table.is_number(key) { "number" } else { "string" };
+            format!("{}, or its `{key}` as a {what}", code_part(table.path))
+        }
         Kind::TableOrWord { table, word } => format!("`\"{word}\"`, or table: {}", code_part(table.path)),
+        Kind::Open => "table".to_string(),
         Kind::Balance => "[algorithm](algorithms.md)".to_string(),
     }
 }

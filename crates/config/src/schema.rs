@@ -10,9 +10,14 @@ use serde_json::{Map, Value, json};
 
 /// The JSON Schema of a configuration file.
 pub fn schema() -> Value {
-    let mut schema = of_table(&ROOT);
+    schema_of(&ROOT, "evenkeel configuration")
+}
+
+/// The JSON Schema of a file whose top level is `root`.
+pub fn schema_of(root: &Table, title: &str) -> Value {
+    let mut schema = of_table(root);
     schema["$schema"] = json!("https://json-schema.org/draft/2020-12/schema");
-    schema["title"] = json!("evenkeel configuration");
+    schema["title"] = json!(title);
     schema
 }
 
@@ -63,6 +68,7 @@ fn of_kind(kind: &Kind) -> Value {
             "additionalProperties": of_table(table),
         }),
         Kind::Tables(table) => json!({ "type": "array", "minItems": 1, "items": of_table(table) }),
+        Kind::Open => json!({ "type": "object" }),
         Kind::Balance => balance(),
     }
 }

@@ -2,21 +2,21 @@
 
 /// A range of bytes in one file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Place {
+pub struct Place {
     /// Index into [`Sources`].
-    pub file: usize,
-    pub start: usize,
-    pub end: usize,
+    pub(crate) file: usize,
+    pub(crate) start: usize,
+    pub(crate) end: usize,
 }
 
 impl Place {
     /// The whole of a file.
-    pub fn whole(file: usize) -> Place {
+    pub(crate) fn whole(file: usize) -> Place {
         Place { file, start: 0, end: 0 }
     }
 
     /// Whether the whole file is meant: an empty range at its start.
-    pub fn is_whole(self) -> bool {
+    pub(crate) fn is_whole(self) -> bool {
         self.end == 0
     }
 }

@@ -9,21 +9,29 @@ use toml::de::{DeTable, DeValue};
 
 /// A value and where it is.
 #[derive(Clone, Debug)]
-pub(crate) struct Node {
+pub struct Node {
+    /// Where it is.
     pub place: Place,
+    /// The value.
     pub tree: Tree,
 }
 
 /// A TOML value. Numbers keep their text for messages.
 #[derive(Clone, Debug)]
-pub(crate) enum Tree {
+pub enum Tree {
+    /// A string.
     Text(String),
-    /// `None` if it does not fit.
+    /// A whole number; `None` if it does not fit.
     Int(Option<i128>, String),
+    /// Any other number.
     Number(f64, String),
+    /// `true` or `false`.
     Bool(bool),
+    /// A date or time, as text.
     Date(String),
+    /// An array.
     List(Vec<Node>),
+    /// A table.
     Table(TableNode),
     /// An error was reported already: readers say nothing more and go on.
     Broken,
@@ -31,19 +39,24 @@ pub(crate) enum Tree {
 
 /// A table.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct TableNode {
+pub struct TableNode {
+    /// In the order of the file.
     pub entries: Vec<Entry>,
 }
 
 /// A key and its value.
 #[derive(Clone, Debug)]
-pub(crate) struct Entry {
+pub struct Entry {
+    /// The key.
     pub key: String,
+    /// Where the key is.
     pub key_place: Place,
+    /// The value.
     pub node: Node,
 }
 
 impl TableNode {
+    /// The entry of a key.
     pub fn get(&self, key: &str) -> Option<&Entry> {
         self.entries.iter().find(|e| e.key == key)
     }

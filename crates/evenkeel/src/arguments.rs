@@ -25,6 +25,7 @@ pub enum Command {
     Check(Check),
     Reload(Reload),
     Demo(Demo),
+    Sim(Sim),
     Algorithms(Algorithms),
     /// Prints what a configuration file can say
     Config(Config),
@@ -122,6 +123,58 @@ pub struct Demo {
     pub requests: u64,
 }
 
+/// Runs a scenario in virtual time and says which algorithm is best
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Exit codes: 0 done; 10 a published figure or a claim of the scenario does not hold; 78 a wrong scenario file.\n\
+                        Try: evenkeel sim tower-a, or: evenkeel sim tower-a --print > mine.toml"
+)]
+pub struct Sim {
+    /// A built-in scenario, or a file of your own
+    #[arg(value_name = "NAME|FILE.toml", required_unless_present = "list")]
+    pub scenario: Option<String>,
+
+    /// Lists the built-in scenarios
+    #[arg(long, conflicts_with_all = ["scenario", "print", "json", "report"])]
+    pub list: bool,
+
+    /// Tries these instead, as results name them: leastconn,random{draws=3},jsq(2),central-queue
+    #[arg(short, long, value_name = "NAMES", value_parser = policies)]
+    pub algorithms: Option<Policies>,
+
+    /// Runs of each algorithm; more tell closer ones apart
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub seeds: Option<u32>,
+
+    /// The first seed; the others follow
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(0..=1 << 53))]
+    pub seed: u64,
+
+    /// Requests of each run, where the scenario counts them
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
+    pub requests: Option<u64>,
+
+    /// Threads [default: one for each core]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub threads: Option<u16>,
+
+    /// Prints everything as JSON, also by seed
+    #[arg(long)]
+    pub json: bool,
+
+    /// Writes a page with plots, which needs no other file
+    #[arg(long, value_name = "FILE.html")]
+    pub report: Option<PathBuf>,
+
+    /// Prints the scenario's file and ends
+    #[arg(long, conflicts_with_all = ["json", "report"])]
+    pub print: bool,
+}
+
+/// What is tried.
+#[derive(Clone, Debug)]
+pub struct Policies(pub Vec<evenkeel_sim::Policy>);
+
 /// Lists the balancing algorithms, or explains one
 #[derive(Debug, Args)]
 pub struct Algorithms {
@@ -146,6 +199,11 @@ pub enum ConfigPage {
     Reference,
     /// The JSON Schema, for editors
     Schema,
+}
+
+/// Names as results show them, by the rules of scenario files.
+fn policies(text: &str) -> Result<Policies, String> {
+    evenkeel_sim::file::policies(text).map(Policies).map_err(|problem| said(&problem))
 }
 
 /// Names of the registry, so that help, completion and did-you-mean know them.

@@ -14,6 +14,8 @@ const RUNNING: u8 = 1;
 const USAGE: u8 = 2;
 /// `EX_CONFIG` of sysexits.h, which systemd prints by name.
 const CONFIG: u8 = 78;
+/// What should have come out did not.
+const OTHERWISE: u8 = 10;
 
 /// Why a command failed.
 #[derive(Debug)]
@@ -33,6 +35,11 @@ impl Failure {
     /// The configuration is wrong, and what about it was said.
     pub fn config() -> Failure {
         Failure { code: CONFIG, problem: String::new(), help: None }
+    }
+
+    /// What was expected did not come out, and what did was said.
+    pub fn otherwise() -> Failure {
+        Failure { code: OTHERWISE, problem: String::new(), help: None }
     }
 
     /// The arguments are wrong, and what about them was said.

@@ -17,6 +17,7 @@ mod reload;
 mod run;
 mod serve;
 mod signals;
+mod sim;
 mod source;
 mod upgrade;
 mod watch;
@@ -36,6 +37,7 @@ fn main() -> ExitCode {
         Command::Reload(reload) => ask::reload(&reload),
         Command::Check(check) => check::check(&check),
         Command::Demo(demo) => demo::demo(&demo),
+        Command::Sim(sim) => sim::sim(&sim),
         Command::Algorithms(list) => algorithms::list(&list),
         Command::Config(page) => reference::config(&page),
         Command::Metrics => reference::metrics(),

@@ -4,11 +4,24 @@
 //! 1. [`scenario`]: what is simulated, plain data; [`work`]: how long things take.
 //! 2. [`engine`]: the loop of events around production [`Balancer`](evenkeel_balance::Balancer)s.
 //! 3. [`run`]: what came of it.
+//! 4. [`file`](mod@file): scenarios as files, and [`experiment`]: what one asks for; [`builtin`] ones come along.
+//! 5. [`results`]: an experiment over seeds and cores; [`metric`], [`interval`] and [`verdict`]: what may be said of it.
+//! 6. [`text`], [`json`](mod@json) and [`report`]: how it is shown.
 #![forbid(unsafe_code)]
 
+pub mod builtin;
 pub mod engine;
+pub mod experiment;
+pub mod file;
+pub mod interval;
+pub mod json;
+pub mod metric;
+pub mod report;
+pub mod results;
 pub mod run;
 pub mod scenario;
+pub mod text;
+pub mod verdict;
 pub mod work;
 
 pub use engine::simulate;

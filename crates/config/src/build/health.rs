@@ -90,7 +90,7 @@ fn http_check(http: &Section, findings: &mut Findings) -> Check {
     }
 }
 
-pub(super) fn outlier(pool: &Section, findings: &mut Findings) -> Option<outlier::Settings> {
+pub(crate) fn outlier(pool: &Section, findings: &mut Findings) -> Option<outlier::Settings> {
     if pool.word("outlier") == "off" {
         return None;
     }
@@ -151,15 +151,19 @@ pub(super) fn slow_start(
             "leave it out, or choose another algorithm, as \"leastconn\"",
         );
     }
-    let ramp = pool.section("slow_start");
-    Some(slow_start::Settings {
-        window_ns: ramp.ns("window"),
-        aggression: ramp.float("aggression"),
-        min_weight: ramp.float("min_weight"),
-    })
+    Some(ramp(&pool.section("slow_start")))
 }
 
-pub(super) fn panic(pool: &Section) -> Panic {
+/// What a table `slow_start` says.
+pub(crate) fn ramp(table: &Section) -> slow_start::Settings {
+    slow_start::Settings {
+        window_ns: table.ns("window"),
+        aggression: table.float("aggression"),
+        min_weight: table.float("min_weight"),
+    }
+}
+
+pub(crate) fn panic(pool: &Section) -> Panic {
     let panic = pool.section("panic");
     Panic {
         healthy_below: panic.float("healthy_below"),

@@ -1,11 +1,11 @@
 //! Is it possible as a whole? From what each table says to the [`Plan`]: references, names given twice, routes that
 //! collide, and what is allowed but hardly meant.
 
-mod health;
+pub(crate) mod health;
 mod listeners;
-mod pools;
+pub(crate) mod pools;
 mod process;
-mod retry;
+pub(crate) mod retry;
 mod routes;
 mod sticky;
 

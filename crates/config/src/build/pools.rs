@@ -82,7 +82,7 @@ fn one(Named { name, place, section }: &Named, defaults: &Section, findings: &mu
     }
 }
 
-fn concurrency(limit: &Section, findings: &mut Findings) -> concurrency::Settings {
+pub(crate) fn concurrency(limit: &Section, findings: &mut Findings) -> concurrency::Settings {
     let (min, max): (u32, u32) = (limit.number("min"), limit.number("max"));
     let start = match limit.set("start") {
         Some(_) => limit.number("start"),

@@ -12,31 +12,37 @@ use std::time::Duration;
 /// `over`: the table itself, then the one it inherits from.
 pub(super) fn retry(over: &[&Section], defaults: &Section) -> Retry {
     let from = |name: &str| Section::setter(over, defaults, name);
-    let (backoff_ns, backoff_max_ns) = match from("backoff").formed("backoff") {
-        Some(Formed::Backoff(first, longest)) => (first, longest),
-        _ => (0, 0),
-    };
     let percentile = match from("hedge_after").formed("hedge_after") {
         Some(Formed::Percentile(percentile)) => percentile,
         _ => None,
     };
-    let try_timeout = from("try_timeout");
     Retry {
-        settings: retry::Settings {
-            attempts: from("attempts").number("attempts"),
-            on: conditions(from("on")),
-            non_idempotent: from("non_idempotent").flag("non_idempotent"),
-            budget: from("budget").float("budget"),
-            budget_floor: from("budget_floor").float("budget_floor"),
-            backoff_ns,
-            backoff_max_ns,
-            try_timeout_ns: try_timeout.duration("try_timeout").map(|_| try_timeout.ns("try_timeout")),
-        },
+        settings: settings(over, defaults),
         hedge: percentile.map(|percentile| hedge::Settings {
             percentile,
             budget: from("hedge_budget").float("hedge_budget"),
             ..hedge::Settings::default()
         }),
+    }
+}
+
+/// What the rows of [`TRIES`](crate::keys::TRIES) say.
+pub(crate) fn settings(over: &[&Section], defaults: &Section) -> retry::Settings {
+    let from = |name: &str| Section::setter(over, defaults, name);
+    let (backoff_ns, backoff_max_ns) = match from("backoff").formed("backoff") {
+        Some(Formed::Backoff(first, longest)) => (first, longest),
+        _ => (0, 0),
+    };
+    let try_timeout = from("try_timeout");
+    retry::Settings {
+        attempts: from("attempts").number("attempts"),
+        on: conditions(from("on")),
+        non_idempotent: from("non_idempotent").flag("non_idempotent"),
+        budget: from("budget").float("budget"),
+        budget_floor: from("budget_floor").float("budget_floor"),
+        backoff_ns,
+        backoff_max_ns,
+        try_timeout_ns: try_timeout.duration("try_timeout").map(|_| try_timeout.ns("try_timeout")),
     }
 }
 

@@ -126,7 +126,8 @@ static TCP: Table = Table {
     keys: &[],
 };
 
-pub(super) static OUTLIER: Table = Table {
+/// When failures take an endpoint out.
+pub static OUTLIER: Table = Table {
     path: "outlier of [pool.NAME]",
     help: "Ejection: an endpoint that fails requests, or does so far more than its pool, gets none for a while. Then it \
            gets one, and the outcome of that one decides.",
@@ -250,7 +251,8 @@ static LATENCY: Table = Table {
     ],
 };
 
-pub(super) static SLOW_START: Table = Table {
+/// How an endpoint that comes gets its share.
+pub static SLOW_START: Table = Table {
     path: "slow_start of [pool.NAME]",
     help: "An endpoint that comes, or comes back, starts with part of its weight: \
            weight x max(`min_weight`, (age / `window`)^(1 / `aggression`)).",
@@ -280,7 +282,8 @@ pub(super) static SLOW_START: Table = Table {
     ],
 };
 
-pub(super) static PANIC: Table = Table {
+/// What happens when few are healthy.
+pub static PANIC: Table = Table {
     path: "panic of [pool.NAME]",
     help: "What happens when few endpoints of a pool are healthy.",
     inherits: false,

@@ -13,7 +13,11 @@ mod timeouts;
 pub(crate) use planned::is_planned;
 pub(crate) use process::{INCLUDE, ROOT};
 
-use health::{HEALTH, LOCALITY, OUTLIER, PANIC, SLOW_START};
+pub use health::{OUTLIER, PANIC, SLOW_START};
+pub use pool::{CONCURRENCY, QUEUE};
+pub use retry::TRIES;
+
+use health::{HEALTH, LOCALITY};
 use http::{LISTENER, ROUTE};
 use pool::POOL;
 use retry::{DEFAULT_RETRY, POOL_RETRY, ROUTE_RETRY};
@@ -125,11 +129,11 @@ pub enum Kind {
     List(&'static Kind),
     /// A table.
     Table(&'static Table),
-    /// A table, or a string that stands for `{ KEY = string }`.
+    /// A table, or a string or number that stands for `{ KEY = it }`.
     TableOr {
         /// The table.
         table: &'static Table,
-        /// The key that a plain string stands for.
+        /// The key that a plain value stands for.
         key: &'static str,
     },
     /// A table, or one word.
@@ -143,6 +147,8 @@ pub enum Kind {
     Named(&'static Table),
     /// An array of tables.
     Tables(&'static Table),
+    /// A table that is looked at as it is, without rows.
+    Open,
     /// An algorithm: its name, or a table with its name as the only key and its parameters as value.
     Balance,
 }
@@ -172,9 +178,13 @@ impl fmt::Display for Kind {
             Kind::Text(form) => f.write_str(form.describe()),
             Kind::List(of) => write!(f, "an array, each element {of}"),
             Kind::Table(table) => write!(f, "a table of {}", names(table)),
+            Kind::TableOr { table, key } if table.is_number(key) => {
+                write!(f, "a number (its {key}), or a table of {}", names(table))
+            }
             Kind::TableOr { table, key } => write!(f, "a string (its {key}), or a table of {}", names(table)),
             Kind::TableOrWord { table, word } => write!(f, "\"{word}\", or a table of {}", names(table)),
             Kind::Named(_) => f.write_str("a table for each name"),
+            Kind::Open => f.write_str("a table"),
             Kind::Tables(table) => write!(f, "an array of tables, each of {}", names(table)),
             Kind::Balance => f.write_str("the name of an algorithm, or { NAME = { its parameters } }"),
         }
@@ -194,8 +204,9 @@ impl Kind {
             Kind::Size { .. } => "a size",
             Kind::Choice(_) | Kind::Text(_) => "a string",
             Kind::List(_) => "an array",
-            Kind::Table(_) | Kind::Named(_) => "a table",
+            Kind::Table(_) | Kind::Named(_) | Kind::Open => "a table",
             Kind::Tables(_) => "an array of tables",
+            Kind::TableOr { table, key } if table.is_number(key) => "a number or a table",
             Kind::TableOr { .. } | Kind::Balance => "a string or a table",
             Kind::TableOrWord { .. } => "a table or a word",
         }
@@ -206,6 +217,11 @@ impl Table {
     /// The row of a key.
     pub fn key(&self, name: &str) -> Option<&'static Key> {
         self.keys.iter().find(|k| k.name == name)
+    }
+
+    /// Whether a key takes a number: what stands for a table with this key alone is a number then, and not a string.
+    pub(crate) fn is_number(&self, key: &str) -> bool {
+        self.key(key).is_some_and(|row| matches!(row.kind, Kind::Int { .. } | Kind::Number { .. }))
     }
 
     /// This table and all below it, each once, in the order of the docs.

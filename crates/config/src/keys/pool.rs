@@ -217,7 +217,8 @@ static POOL_LIMITS: Table = Table {
     ],
 };
 
-static CONCURRENCY: Table = Table {
+/// The limit that follows latency.
+pub static CONCURRENCY: Table = Table {
     path: "limits.concurrency of [pool.NAME]",
     help: "The bounds of the limit that follows the latency of an endpoint: it falls while answers take longer than they \
            do when nobody waits, and rises while they do not.",
@@ -261,7 +262,8 @@ static CONCURRENCY: Table = Table {
     ],
 };
 
-static QUEUE: Table = Table {
+/// Who waits.
+pub static QUEUE: Table = Table {
     path: "queue of [pool.NAME]",
     help: "When every endpoint is at its limit, requests wait, first in first out. The rest get a 503 at once.",
     inherits: false,

@@ -25,6 +25,9 @@ pub(super) static ROUTE_RETRY: Table = Table {
     keys: KEYS,
 };
 
+/// The rows that are about one try after another, and not about two at once.
+pub static TRIES: &[Key] = KEYS.split_at(7).0;
+
 static KEYS: &[Key] = &[
     Key {
         name: "attempts",
@@ -96,3 +99,14 @@ static KEYS: &[Key] = &[
         why: "What the 95th percentile leaves (Dean and Barroso, The Tail at Scale, 2013).",
     },
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hedges_come_last() {
+        assert!(TRIES.iter().all(|key| !key.name.starts_with("hedge")));
+        assert!(KEYS[TRIES.len()..].iter().all(|key| key.name.starts_with("hedge")));
+    }
+}

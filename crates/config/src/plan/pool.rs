@@ -177,6 +177,18 @@ impl Balance {
     }
 }
 
+impl fmt::Display for Balance {
+    /// `leastconn`, or with what is not at its default: `random{draws=3}`, `peak_ewma{decay=5s}`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let unset = Balance::of(self.algorithm);
+        let written = |balance: &Balance, p: &evenkeel_balance::params::Param| balance.written(p.name, p.kind);
+        let set = self.algorithm.params.iter().filter(|p| written(self, p) != written(&unset, p));
+        let set: Vec<String> = set.map(|p| format!("{}={}", p.name, written(self, p).replace('"', ""))).collect();
+        f.write_str(self.algorithm.name)?;
+        if set.is_empty() { Ok(()) } else { write!(f, "{{{}}}", set.join(",")) }
+    }
+}
+
 impl PartialEq for Balance {
     fn eq(&self, other: &Balance) -> bool {
         let same = |p: &evenkeel_balance::params::Param| self.written(p.name, p.kind) == other.written(p.name, p.kind);

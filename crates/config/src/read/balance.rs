@@ -16,7 +16,7 @@ use evenkeel_balance::picker::{Algorithm, Seat};
 
 impl Balance {
     /// An algorithm with its defaults.
-    pub(crate) fn of(algorithm: &'static Algorithm) -> Balance {
+    pub fn of(algorithm: &'static Algorithm) -> Balance {
         let keys = algorithm.params.iter().filter_map(|p| Some((p.name, default_key(p)?))).collect();
         Balance { algorithm, params: Params::defaults(algorithm.params), keys }
     }

@@ -2,7 +2,7 @@
 
 use crate::diagnostic::Findings;
 use crate::form::Formed;
-use crate::keys::{Absent, Key, Kind, Table};
+use crate::keys::{Absent, Key, Kind, ROOT, Table};
 use crate::plan::Balance;
 use crate::read::Reader;
 use crate::source::Place;
@@ -24,6 +24,8 @@ pub(crate) enum Value {
     List(Vec<Located>),
     Section(Section),
     Named(Vec<Named>),
+    /// A table without rows, which is looked at in the tree.
+    Open,
     /// An algorithm, and where its name is.
     Balance(Box<Balance>, Place),
     /// It did not fit, which was reported.
@@ -44,6 +46,7 @@ impl Located {
             Value::Broken => true,
             Value::List(list) => list.iter().any(Located::is_broken),
             Value::Section(section) => section.is_broken(),
+            Value::Named(named) => named.iter().any(|n| n.section.is_broken()),
             _ => false,
         }
     }
@@ -51,15 +54,18 @@ impl Located {
 
 /// A table with a name of the user's.
 #[derive(Clone, Debug)]
-pub(crate) struct Named {
+pub struct Named {
+    /// The name.
     pub name: String,
+    /// Where it is.
     pub place: Place,
+    /// The table.
     pub section: Section,
 }
 
 /// The values of one table of the file.
 #[derive(Clone, Debug)]
-pub(crate) struct Section {
+pub struct Section {
     table: &'static Table,
     /// Where to point if the table as a whole is meant.
     pub place: Place,
@@ -67,16 +73,21 @@ pub(crate) struct Section {
 }
 
 impl Section {
-    pub fn new(table: &'static Table, place: Place) -> Section {
+    pub(crate) fn new(table: &'static Table, place: Place) -> Section {
         Section { table, place, fields: Vec::new() }
     }
 
-    pub fn push(&mut self, key: &'static Key, value: Located) {
+    pub(crate) fn push(&mut self, key: &'static Key, value: Located) {
         self.fields.push((key, value));
     }
 
+    /// Whether the file sets it.
+    pub fn has(&self, name: &str) -> bool {
+        self.set(name).is_some()
+    }
+
     /// What the file sets.
-    pub fn set(&self, name: &str) -> Option<&Located> {
+    pub(crate) fn set(&self, name: &str) -> Option<&Located> {
         debug_assert!(self.table.key(name).is_some(), "{} has no row for {name}", self.table.path);
         self.fields.iter().find(|(key, _)| key.name == name).map(|(_, value)| value)
     }
@@ -99,6 +110,7 @@ impl Section {
         }
     }
 
+    /// True or false.
     pub fn flag(&self, name: &str) -> bool {
         matches!(self.value(name), Value::Bool(true))
     }
@@ -128,30 +140,51 @@ impl Section {
         if let Value::Duration(ns) = self.value(name) { ns.map(Duration::from_nanos) } else { None }
     }
 
+    /// One of the words of its row; empty if it is none.
     pub fn word(&self, name: &str) -> &'static str {
         if let Value::Word(word) = self.value(name) { word } else { "" }
     }
 
-    pub fn formed(&self, name: &str) -> Option<Formed> {
+    pub(crate) fn formed(&self, name: &str) -> Option<Formed> {
         if let Value::Formed(formed) = self.value(name) { Some(formed) } else { None }
     }
 
+    /// A text of a form that stays text.
     pub fn text(&self, name: &str) -> Option<String> {
         if let Some(Formed::Text(text)) = self.formed(name) { Some(text) } else { None }
     }
 
-    pub fn list(&self, name: &str) -> Vec<Located> {
+    pub(crate) fn list(&self, name: &str) -> Vec<Located> {
         if let Value::List(list) = self.value(name) { list } else { Vec::new() }
     }
 
     /// The elements of a list of formed strings.
-    pub fn formed_list(&self, name: &str) -> Vec<(Formed, Place)> {
+    pub(crate) fn formed_list(&self, name: &str) -> Vec<(Formed, Place)> {
         let formed = |l: Located| if let Value::Formed(f) = l.value { Some((f, l.place)) } else { None };
         self.list(name).into_iter().filter_map(formed).collect()
     }
 
+    /// An algorithm with its parameters, and where its name is.
     pub fn balance(&self, name: &str) -> Option<(Balance, Place)> {
         if let Value::Balance(balance, place) = self.value(name) { Some((*balance, place)) } else { None }
+    }
+
+    /// The texts of a list, each with its place.
+    pub fn texts(&self, name: &str) -> Vec<(String, Place)> {
+        let text = |(formed, place)| if let Formed::Text(text) = formed { Some((text, place)) } else { None };
+        self.formed_list(name).into_iter().filter_map(text).collect()
+    }
+
+    /// The durations of a list, nanoseconds.
+    pub fn durations(&self, name: &str) -> Vec<u64> {
+        let ns = |l: Located| if let Value::Duration(ns) = l.value { ns } else { None };
+        self.list(name).into_iter().filter_map(ns).collect()
+    }
+
+    /// The algorithms of a list, each with the place of its name.
+    pub fn balances(&self, name: &str) -> Vec<(Balance, Place)> {
+        let one = |l: Located| if let Value::Balance(b, place) = l.value { Some((*b, place)) } else { None };
+        self.list(name).into_iter().filter_map(one).collect()
     }
 
     /// A table below; an empty one if the file has none.
@@ -171,18 +204,19 @@ impl Section {
         self.list(name).into_iter().filter_map(section).collect()
     }
 
+    /// Tables with names of the user's, in the order of the file.
     pub fn named(&self, name: &str) -> Vec<Named> {
         if let Value::Named(named) = self.value(name) { named } else { Vec::new() }
     }
 
     /// The first table of `over` that sets a key, or else `base`, whose row has the default.
-    pub fn setter<'s>(over: &[&'s Section], base: &'s Section, name: &str) -> &'s Section {
+    pub(crate) fn setter<'s>(over: &[&'s Section], base: &'s Section, name: &str) -> &'s Section {
         let setter = over.iter().find(|s| s.table.key(name).is_some() && s.set(name).is_some());
         setter.copied().unwrap_or(base)
     }
 
     /// A duration from the first of `chain` that sets it, or else the default of the last one's row.
-    pub fn inherited(chain: &[&Section], name: &str) -> Option<Duration> {
+    pub(crate) fn inherited(chain: &[&Section], name: &str) -> Option<Duration> {
         let (base, over) = chain.split_last()?;
         Section::setter(over, base, name).duration(name)
     }
@@ -193,7 +227,7 @@ pub(crate) fn default_of(key: &Key) -> Option<Value> {
     let Absent::Default(text) = key.absent else { return None };
     let mut findings = Findings::default();
     let node = tree::parse_value(text)?;
-    let value = Reader::new(&mut findings, true).value(key.name, &key.kind, &node);
+    let value = Reader::new(&ROOT, &mut findings, true).value(key.name, &key.kind, &node);
     debug_assert!(!findings.has_errors(), "the default of {} does not fit its row: {text}", key.name);
     Some(value)
 }

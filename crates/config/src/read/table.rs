@@ -4,7 +4,7 @@ use super::section::{Located, Named, Section};
 use crate::code::Code;
 use crate::diagnostic::Findings;
 use crate::form::Form;
-use crate::keys::{Absent, ROOT, Table, is_planned};
+use crate::keys::{Absent, Table, is_planned};
 use crate::nearest::{nearest, suggest};
 use crate::source::Place;
 use crate::tree::{Entry, TableNode, Tree, quoted};
@@ -12,6 +12,8 @@ use crate::tree::{Entry, TableNode, Tree, quoted};
 /// Reads trees and reports what does not fit.
 pub(crate) struct Reader<'f> {
     pub(super) findings: &'f mut Findings,
+    /// The table of the whole file: where a key may belong instead.
+    root: &'static Table,
     /// Whether every file could be read: if not, what seems missing may be in the file that could not.
     complete: bool,
     /// The name for which NAME stands in the paths of tables, if any.
@@ -19,8 +21,8 @@ pub(crate) struct Reader<'f> {
 }
 
 impl<'f> Reader<'f> {
-    pub fn new(findings: &'f mut Findings, complete: bool) -> Reader<'f> {
-        Reader { findings, complete, name: None }
+    pub fn new(root: &'static Table, findings: &'f mut Findings, complete: bool) -> Reader<'f> {
+        Reader { findings, root, complete, name: None }
     }
 
     /// Reads one table. `place` is where to point if something is missing from it.
@@ -89,7 +91,7 @@ impl<'f> Reader<'f> {
         }
         // A key in the wrong table is more likely than a slip that makes it equal to another table's key.
         let elsewhere: Vec<&str> =
-            ROOT.walk().into_iter().filter(|t| t.key(key).is_some()).map(|t| t.path).take(4).collect();
+            self.root.walk().into_iter().filter(|t| t.key(key).is_some()).map(|t| t.path).take(4).collect();
         let help = match nearest(key, known.iter().copied()) {
             None if !elsewhere.is_empty() => {
                 format!("\"{key}\" belongs to {}; allowed here: {}", elsewhere.join(", or to "), known.join(", "))

@@ -72,7 +72,11 @@ impl Reader<'_> {
                 Value::Section(self.table(table, inner, node.place))
             }
             (Kind::TableOrWord { word, .. }, Tree::Text(text)) if text == word => Value::Word(word),
-            (Kind::TableOr { table, key }, Tree::Text(_)) => self.short(table, key, node),
+            (Kind::TableOr { table, key }, Tree::Text(_)) if !table.is_number(key) => self.short(table, key, node),
+            (Kind::TableOr { table, key }, Tree::Int(..) | Tree::Number(..)) if table.is_number(key) => {
+                self.short(table, key, node)
+            }
+            (Kind::Open, Tree::Table(_)) => Value::Open,
             (Kind::Named(table), Tree::Table(inner)) => Value::Named(self.named(table, inner)),
             (Kind::Tables(table), Tree::List(nodes)) => self.list(key, &Kind::Table(table), nodes, node),
             (Kind::Balance, Tree::Text(_) | Tree::Table(_)) => self.balance(node),
@@ -100,7 +104,7 @@ impl Reader<'_> {
         Value::List(nodes.iter().map(read).collect())
     }
 
-    /// A string that stands for a table with one key.
+    /// A string or number that stands for a table with one key.
     fn short(&mut self, table: &'static Table, key: &str, node: &Node) -> Value {
         let mut section = Section::new(table, node.place);
         if let Some(row) = table.key(key) {

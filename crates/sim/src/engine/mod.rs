@@ -18,6 +18,8 @@ mod upkeep;
 mod world;
 mod yardstick;
 
+pub use outcome::offered;
+
 use crate::run::Run;
 use crate::scenario::{Policy, Scenario};
 

@@ -79,7 +79,7 @@ fn visits(scenario: &Scenario) -> Vec<f64> {
 
 /// Work that clients ask for over what the servers can do, of the busiest service; 0 for closed loops, and where nothing
 /// is bounded.
-fn offered(scenario: &Scenario) -> f64 {
+pub fn offered(scenario: &Scenario) -> f64 {
     let Some(rate) = arrivals::rate(&scenario.load) else { return 0.0 };
     let of = |(service, visits): (&scenario::Service, f64)| {
         let works = service.steps.iter().filter(|s| **s == Step::Work).count() as f64;

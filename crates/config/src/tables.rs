@@ -1,0 +1,106 @@
+//! How are other files read by tables of keys, with the same errors? A [`Document`] holds a text as a tree; [`Document::read`]
+//! holds the tree, or a changed one, against tables of the caller's; [`reference_of`] and [`schema_of`] describe them.
+//!
+//! Tables of the configuration that mean the same elsewhere are here too, each with what makes settings of it.
+
+pub use crate::diagnostic::{Finding, Findings};
+pub use crate::form::Form;
+pub use crate::keys::{Absent, CONCURRENCY, Key, Kind, OUTLIER, PANIC, QUEUE, SLOW_START, TRIES, Table};
+pub use crate::read::{Named, Section};
+pub use crate::reference::tables_reference as reference_of;
+pub use crate::schema::schema_of;
+pub use crate::source::Place;
+pub use crate::tree::{Entry, Node, TableNode, Tree};
+
+use crate::build::{health, pools, retry};
+use crate::diagnostic::Diagnostic;
+use crate::read::Reader;
+use crate::source::Sources;
+use crate::tree;
+use crate::{nearest, quantity};
+use evenkeel_balance::eligible::Panic;
+use evenkeel_balance::{concurrency, outlier, retry as tries, slow_start};
+
+/// A TOML text and what was found wrong with it so far.
+#[derive(Debug)]
+pub struct Document {
+    sources: Sources,
+    /// What the text says.
+    pub tree: TableNode,
+    /// What is wrong with it.
+    pub findings: Findings,
+    clean: bool,
+}
+
+impl Document {
+    /// Parses a text; `name` is shown in findings. If it is not TOML, the tree is what could be read.
+    pub fn parse(name: &str, text: &str) -> Document {
+        let (mut sources, mut findings) = (Sources::default(), Findings::default());
+        let file = sources.add(name, text.strip_prefix('\u{feff}').unwrap_or(text));
+        let (node, clean) = tree::parse(&sources, file, &mut findings);
+        let tree = if let Tree::Table(table) = node.tree { table } else { TableNode::default() };
+        Document { sources, tree, findings, clean }
+    }
+
+    /// Whether it is TOML.
+    pub fn is_clean(&self) -> bool {
+        self.clean
+    }
+
+    /// Holds a tree against a table, which is the top level of the file.
+    pub fn read(&mut self, root: &'static Table, tree: &TableNode) -> Section {
+        Reader::new(root, &mut self.findings, self.clean).table(root, tree, Place::whole(0))
+    }
+
+    /// Whether nothing was found that is an error.
+    pub fn is_good(&self) -> bool {
+        !self.findings.has_errors()
+    }
+
+    /// Everything found, errors first, each once.
+    pub fn finish(self) -> Vec<Diagnostic> {
+        let mut all: Vec<Diagnostic> = Vec::new();
+        for one in self.findings.resolve(&self.sources) {
+            // The same value may have been read more than once.
+            if !all.contains(&one) {
+                all.push(one);
+            }
+        }
+        all
+    }
+}
+
+/// Nanoseconds of `"1m30s"`; `None` if it is no duration.
+pub fn duration_ns(text: &str) -> Option<u64> {
+    quantity::duration_ns(text).ok()
+}
+
+/// `did you mean "x"? allowed: x, y`, or only the second part.
+pub fn suggest(seen: &str, known: &[&str]) -> String {
+    nearest::suggest(seen, known)
+}
+
+/// The key `outlier` of `table`, with the rows of [`OUTLIER`]; `None` for `"off"`.
+pub fn outlier(table: &Section, findings: &mut Findings) -> Option<outlier::Settings> {
+    health::outlier(table, findings)
+}
+
+/// The key `panic` of `table`, with the rows of [`PANIC`].
+pub fn panic(table: &Section) -> Panic {
+    health::panic(table)
+}
+
+/// A table with the rows of [`SLOW_START`].
+pub fn slow_start(table: &Section) -> slow_start::Settings {
+    health::ramp(table)
+}
+
+/// A table with the rows of [`CONCURRENCY`].
+pub fn concurrency(table: &Section, findings: &mut Findings) -> concurrency::Settings {
+    pools::concurrency(table, findings)
+}
+
+/// A table with the rows of [`TRIES`].
+pub fn tries(table: &Section) -> tries::Settings {
+    retry::settings(&[], table)
+}

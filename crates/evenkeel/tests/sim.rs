@@ -1,0 +1,111 @@
+//! Does `evenkeel sim` say what would happen, the same each time, and end with the right code?
+
+mod support;
+
+use support::{Folder, evenkeel, text};
+
+const SMALL: &str = "summary = 'two servers'\nalgorithms = ['leastconn', 'round_robin']\nseeds = 2\nrequests = 2000\n\
+                     load.share = 0.5\n[service.web]\nwork.exponential = '10ms'\nserver = [{ count = 2, fifo = 1 }]\n";
+
+#[track_caller]
+fn ends(arguments: &[&str], code: i32, says: &[&str]) -> String {
+    let output = evenkeel(arguments);
+    let (out, err) = (text(&output.stdout), text(&output.stderr));
+    assert_eq!(output.status.code(), Some(code), "{arguments:?}\n{out}\n{err}");
+    for part in says {
+        assert!(out.contains(part) || err.contains(part), "{arguments:?} does not say {part:?}\n{out}\n{err}");
+    }
+    out
+}
+
+#[test]
+fn a_published_table_comes_out() {
+    let out = ends(&["sim", "tower-a"], 0, &["published, and ours", "best is peak_ewma at p99"]);
+    assert!(!out.contains("does not hold"), "{out}");
+}
+
+#[test]
+fn the_list_and_the_files_are_there_to_start_from() {
+    let list = ends(&["sim", "--list"], 0, &["tower-a ", "dispatchers ", "mytime "]);
+    assert_eq!(list.lines().count(), evenkeel_sim::builtin::ALL.len());
+    let printed = ends(&["sim", "join", "--print"], 0, &[]);
+    let folder = Folder::new("sim-print");
+    let file = folder.file("mine.toml", &printed);
+    ends(&["sim", &file, "--seeds", "1", "--algorithms", "leastconn"], 0, &["mine: An eleventh server", "(one seed)"]);
+}
+
+#[test]
+fn json_is_the_same_on_any_number_of_threads() {
+    let folder = Folder::new("sim-json");
+    let file = folder.file("small.toml", SMALL);
+    let one = ends(&["sim", &file, "--json", "--threads", "1"], 0, &[]);
+    let many = ends(&["sim", &file, "--json", "--threads", "3"], 0, &[]);
+    assert_eq!(one, many);
+    let found: serde_json::Value = serde_json::from_str(&one).expect("JSON");
+    let p99 = &found["points"][0]["algorithms"][0]["figures"]["p99"];
+    assert_eq!(p99["seeds"].as_array().map(Vec::len), Some(2), "{one}");
+    assert_ne!(one, ends(&["sim", &file, "--json", "--seed", "7"], 0, &[]), "another seed is another run");
+}
+
+#[test]
+fn algorithms_are_named_as_results_name_them() {
+    let folder = Folder::new("sim-algorithms");
+    let file = folder.file("small.toml", SMALL);
+    let names = "random{draws=1},jsq(2),central-queue,peak_ewma{decay=5s}";
+    ends(
+        &["sim", &file, "--algorithms", names],
+        0,
+        &["random{draws=1}", "jsq(2)", "p99 over central-queue", "{decay=5s}"],
+    );
+    ends(
+        &["sim", &file, "--algorithms", "lestconn"],
+        2,
+        &["unknown algorithm \"lestconn\"", "did you mean \"leastconn\"?"],
+    );
+    ends(&["sim", &file, "--algorithms", "random{draws=x}"], 2, &["\"draws\" is \"x\", but must be a whole number"]);
+    ends(&["sim", &file, "--algorithms", "jsq(0)"], 2, &["out of range"]);
+    ends(&["sim", &file, "--algorithms", "random{draws}'"], 2, &["unknown algorithm"]);
+}
+
+#[test]
+fn more_load_than_servers_can_take_has_no_mean() {
+    let folder = Folder::new("sim-overload");
+    let file = folder.file("over.toml", &SMALL.replace("share = 0.5", "share = 1.2"));
+    let out = ends(&["sim", &file], 0, &["no steady state"]);
+    assert!(out.contains("no algorithm settles"), "{out}");
+}
+
+#[test]
+fn what_does_not_hold_is_said_by_the_code_too() {
+    let folder = Folder::new("sim-claim");
+    let wrong =
+        "[[claim]]\nsays = 'turns are faster'\nmetric = 'mean'\nof = 'round_robin'\nto = 'leastconn'\nat_most = 0.5\n";
+    let file = folder.file("claim.toml", &format!("{SMALL}{wrong}"));
+    ends(&["sim", &file], 10, &["does not hold: turns are faster"]);
+    let off = "[[published]]\nalgorithm = 'leastconn'\ncells.mean = '1s'\n";
+    let file = folder.file("published.toml", &format!("{SMALL}{off}"));
+    ends(&["sim", &file], 10, &["980 ms to 1.02 s  does not hold"]);
+}
+
+#[test]
+fn wrong_files_say_everything_at_once() {
+    let folder = Folder::new("sim-wrong");
+    let text = SMALL.replace("leastconn", "lestconn").replace("fifo = 1", "fifo = 0, cors = 1");
+    let file = folder.file("wrong.toml", &text);
+    ends(&["sim", &file], 78, &["unknown algorithm \"lestconn\"", "\"fifo\" is 0", "unknown key \"cors\"", "3 errors"]);
+    ends(&["sim", "nowhere.toml"], 78, &["cannot read nowhere.toml: there is no such file"]);
+    ends(&["sim", "tower"], 2, &["no scenario is named \"tower\"", "tower-a"]);
+    ends(&["sim"], 2, &["NAME|FILE.toml"]);
+    ends(&["sim", "tower-a", "--seeds", "0"], 2, &["0 is not in 1..=1000"]);
+}
+
+#[test]
+fn the_report_is_one_file() {
+    let folder = Folder::new("sim-report");
+    let file = folder.file("small.toml", SMALL);
+    let report = folder.file("report.html", "");
+    ends(&["sim", &file, "--report", &report], 0, &[]);
+    let page = std::fs::read_to_string(&report).expect("it was written");
+    assert!(page.starts_with("<!doctype html>") && page.contains("<svg") && page.contains("leastconn"), "{page}");
+    ends(&["sim", &file, "--report", "/nowhere/at/all.html"], 1, &["cannot write /nowhere/at/all.html"]);
+}

@@ -1,0 +1,276 @@
+//! Which keys does a scenario file have? The top level, the load, the cases and what work is drawn from; services and
+//! what is judged have files of their own.
+
+use super::judged_keys::{CLAIM, PUBLISHED};
+use super::service_keys::SERVICE;
+use crate::metric;
+use evenkeel_config::tables::{Absent, Form, Key, Kind, Table};
+
+pub(super) const US: u64 = 1_000;
+pub(super) const MS: u64 = 1_000 * US;
+pub(super) const S: u64 = 1_000 * MS;
+pub(super) const H: u64 = 3_600 * S;
+pub(super) const DAY: u64 = 24 * H;
+
+/// A key without a default that would be worth a reason.
+pub(super) const fn key(name: &'static str, kind: Kind, absent: &'static str, help: &'static str) -> Key {
+    Key { name, kind, absent: Absent::Means(absent), help, why: "" }
+}
+
+/// A key with a default.
+pub(super) const fn with_default(name: &'static str, kind: Kind, default: &'static str, help: &'static str) -> Key {
+    Key { name, kind, absent: Absent::Default(default), help, why: "" }
+}
+
+/// A key that must be set.
+pub(super) const fn required(name: &'static str, kind: Kind, example: &'static str, help: &'static str) -> Key {
+    Key { name, kind, absent: Absent::Required(example), help, why: "" }
+}
+
+/// The top level of a scenario file.
+pub(super) static ROOT: Table = Table {
+    path: "the top level",
+    help: "What is simulated, what is tried in it, and what should come out.",
+    inherits: false,
+    keys: &[
+        required("summary", Kind::Text(Form::Content), "\"Ten servers, one slow\"", "One line for lists."),
+        key("source", Kind::Text(Form::Content), "nothing", "Where it is from, and what it leaves out."),
+        key(
+            "algorithms",
+            Kind::List(&Kind::Balance),
+            "every algorithm that needs no hash key",
+            "What is tried, each `\"NAME\"` or `{ NAME = { PARAMETER = VALUE } }` as `balance` of a pool.",
+        ),
+        key(
+            "references",
+            Kind::List(&Kind::TableOr { table: &REFERENCE, key: "name" }),
+            "none",
+            "Yardsticks to try along.",
+        ),
+        Key {
+            name: "seeds",
+            kind: Kind::Int { min: 1, max: 1000 },
+            absent: Absent::Default("5"),
+            help: "Runs of each algorithm. Algorithms meet the same arrivals and work with the same seed.",
+            why: "The fewest from which an interval says something; one run is an anecdote.",
+        },
+        Key {
+            name: "requests",
+            kind: Kind::Int { min: 1, max: 1_000_000_000 },
+            absent: Absent::Means("as many as come until `until`"),
+            help: "Requests that clients make in each run.",
+            why: "",
+        },
+        with_default(
+            "warm_up",
+            Kind::Number { min: 0.0, max: 0.9 },
+            "0.1",
+            "The share of `requests`, from the start, that is not measured.",
+        ),
+        key(
+            "until",
+            Kind::Duration { min: MS, max: DAY, off: false },
+            "when all `requests` are answered",
+            "When a run ends, in virtual time.",
+        ),
+        with_default(
+            "link",
+            Kind::Duration { min: 0, max: H, off: false },
+            "\"0s\"",
+            "One way between any two machines.",
+        ),
+        with_default(
+            "rank",
+            Kind::Choice(metric::NAMES),
+            "\"p99\"",
+            "The figure by which the verdict says which algorithm is best.",
+        ),
+        required("load", Kind::Table(&LOAD), "{ users = 50 }", "When requests come."),
+        required(
+            "service",
+            Kind::Named(&SERVICE),
+            "[service.web]",
+            "Who answers, by name. Clients call the first; its steps may call others.",
+        ),
+        key("machine", Kind::Named(&MACHINE), "each server has its own", "Machines that servers share, by name."),
+        key(
+            "vary",
+            Kind::Open,
+            "one point",
+            "Keys of this file, each with an array of values: `load.share = [0.5, 0.9]`, `service.web.server.0.count = [6, 10]` \
+             (arrays are indexed from 0). Every combination is a point, named after its values. A value that says nothing \
+             by itself may be `{ label = \"high\", value = ... }`.",
+        ),
+        key(
+            "case",
+            Kind::Tables(&CASE),
+            "one",
+            "Points that differ in more than one key; each is combined with what `vary` says.",
+        ),
+        key("published", Kind::Tables(&PUBLISHED), "none", "Figures from elsewhere that should come out."),
+        key("claim", Kind::Tables(&CLAIM), "none", "Sentences that are judged by what comes out."),
+    ],
+};
+
+static MACHINE: Table = Table {
+    path: "[machine.NAME]",
+    help: "What servers on it want beyond its cores, each gets less of, in proportion.",
+    inherits: false,
+    keys: &[required("cores", Kind::Number { min: 0.01, max: 10_000.0 }, "2", "How many, also fractions.")],
+};
+
+static REFERENCE: Table = Table {
+    path: "references",
+    help: "A yardstick that sees the truth about all servers without delay (or the `board`), or a fault found elsewhere. One \
+           key each.",
+    inherits: false,
+    keys: &[
+        key(
+            "name",
+            Kind::Choice(&["jsq", "central-queue"]),
+            "none",
+            "`jsq`: joins the shortest queue, that of the server with the fewest requests in flight. `central-queue`: all servers are one, with all \
+             their cores; no balancing is better on average.",
+        ),
+        key(
+            "jsq",
+            Kind::Int { min: 1, max: 100_000 },
+            "none",
+            "Of so many distinct servers the one with the fewest in flight.",
+        ),
+        key(
+            "draws_with_replacement",
+            Kind::Int { min: 1, max: 100_000 },
+            "none",
+            "As `jsq`, but the same server may be drawn again.",
+        ),
+    ],
+};
+
+static LOAD: Table = Table {
+    path: "[load]",
+    help: "When requests come: exactly one of `share`, `rate`, `users`, `phases` and `moments`.",
+    inherits: false,
+    keys: &[
+        key(
+            "share",
+            Kind::Number { min: 0.001, max: 10.0 },
+            "none",
+            "At random, at this share of what the servers can do, those of the busiest service. At 1 or more there is no steady \
+             state.",
+        ),
+        key("rate", Kind::Number { min: 0.001, max: 1e9 }, "none", "At random, so many a second."),
+        key(
+            "users",
+            Kind::Int { min: 1, max: 10_000_000 },
+            "none",
+            "From so many users, each with one request at a time.",
+        ),
+        with_default(
+            "think",
+            Kind::TableOr { table: &WORK, key: "constant" },
+            "\"0s\"",
+            "With `users`: from an answer to the next request.",
+        ),
+        key("phases", Kind::Tables(&PHASE), "none", "At random at a rate that changes: phases by turns."),
+        key(
+            "moments",
+            Kind::List(&Kind::Duration { min: 0, max: DAY, off: false }),
+            "none",
+            "At these moments from the start, ascending.",
+        ),
+    ],
+};
+
+static PHASE: Table = Table {
+    path: "phases of [load]",
+    help: "A rate, held for an exponential time.",
+    inherits: false,
+    keys: &[
+        required("rate", Kind::Number { min: 0.0, max: 1e9 }, "1000", "Requests a second."),
+        required("mean", Kind::Duration { min: US, max: DAY, off: false }, "\"10s\"", "How long it lasts on average."),
+    ],
+};
+
+static CASE: Table = Table {
+    path: "[[case]]",
+    help: "One point with a name.",
+    inherits: false,
+    keys: &[
+        required("name", Kind::Text(Form::Label), "\"high\"", "What it is called."),
+        required("set", Kind::Open, "{ load.users = 50 }", "Keys of this file, each with its value here."),
+    ],
+};
+
+/// What lengths of time are drawn from.
+pub(super) static WORK: Table = Table {
+    path: "work",
+    help: "A length of time, or what it is drawn from: exactly one key. A plain duration is `constant`.",
+    inherits: false,
+    keys: &[
+        key("constant", Kind::Duration { min: 0, max: DAY, off: false }, "none", "Always this."),
+        key("exponential", Kind::Duration { min: 1, max: DAY, off: false }, "none", "Exponential, with this mean."),
+        key("uniform", Kind::Table(&UNIFORM), "none", "Uniform over whole steps."),
+        key("normal", Kind::Table(&NORMAL), "none", "Normal, drawn again until it is not below 0."),
+        key("lognormal", Kind::Table(&LOGNORMAL), "none", "The exponential of a normal distribution."),
+        key("pareto", Kind::Table(&PARETO), "none", "Pareto between two bounds."),
+    ],
+};
+
+static UNIFORM: Table = Table {
+    path: "work.uniform",
+    help: "Every whole multiple of `step` from `min` to `max` is as likely.",
+    inherits: false,
+    keys: &[
+        with_default("min", Kind::Int { min: 0, max: 1_000_000 }, "0", "The smallest, in steps."),
+        required("max", Kind::Int { min: 0, max: 1_000_000 }, "99", "The largest, in steps."),
+        with_default("step", Kind::Duration { min: 1, max: H, off: false }, "\"1ms\"", "The length of a step."),
+        with_default(
+            "late",
+            Kind::Duration { min: 0, max: S, off: false },
+            "\"0s\"",
+            "How late a timer wakes at most; uniform from 0 to this is added.",
+        ),
+    ],
+};
+
+static NORMAL: Table = Table {
+    path: "work.normal",
+    help: "Normal, drawn again until it is not below 0: its mean is above `mean` if `deviation` is large.",
+    inherits: false,
+    keys: &[
+        required("mean", Kind::Duration { min: 1, max: DAY, off: false }, "\"10ms\"", "The mean before that."),
+        required(
+            "deviation",
+            Kind::Duration { min: 1, max: DAY, off: false },
+            "\"10ms\"",
+            "The deviation before that.",
+        ),
+    ],
+};
+
+static LOGNORMAL: Table = Table {
+    path: "work.lognormal",
+    help: "Most are short, some are very long.",
+    inherits: false,
+    keys: &[
+        required("mean", Kind::Duration { min: 1, max: DAY, off: false }, "\"10ms\"", "The mean of the whole."),
+        required("sigma", Kind::Number { min: 0.0, max: 5.0 }, "1.5", "The deviation of its logarithm."),
+    ],
+};
+
+static PARETO: Table = Table {
+    path: "work.pareto",
+    help: "Most are short, few are very long.",
+    inherits: false,
+    keys: &[
+        required(
+            "alpha",
+            Kind::Number { min: 0.01, max: 100.0 },
+            "1.5",
+            "The exponent; the smaller, the heavier the tail.",
+        ),
+        required("min", Kind::Duration { min: 1, max: DAY, off: false }, "\"1ms\"", "The smallest."),
+        required("max", Kind::Duration { min: 2, max: DAY, off: false }, "\"1s\"", "The largest."),
+    ],
+};

@@ -1,0 +1,104 @@
+//! What does a scenario file say? TOML, read by tables as the configuration is, with the same errors: all at once, each
+//! with its place and what would be right.
+//!
+//! [`points`] multiplies the tree of the file, [`system`] and [`service`] make a scenario of each tree, [`judged`] reads
+//! what should come out; the `keys` files have a row for each key.
+
+mod judged;
+mod judged_keys;
+mod keys;
+mod points;
+mod policies;
+mod service;
+mod service_keys;
+mod system;
+mod work;
+
+pub use policies::policies;
+
+use crate::experiment::{Experiment, Point};
+use crate::metric;
+use evenkeel_config::tables::{Document, Section};
+use evenkeel_config::{Code, Diagnostic};
+use keys::ROOT;
+
+/// Servers of all points together: what a laptop holds.
+const SERVERS_MAX: usize = 1_000_000;
+
+/// What came of reading a file.
+#[derive(Clone, Debug)]
+#[must_use]
+pub struct Outcome {
+    /// There is one if, and only if, no diagnostic is an error.
+    pub experiment: Option<Experiment>,
+    /// Errors, then warnings.
+    pub diagnostics: Vec<Diagnostic>,
+}
+
+/// Reads a scenario; `name` is shown in diagnostics, and without its extension in reports. Pure, and no text makes it
+/// panic.
+pub fn read(name: &str, text: &str) -> Outcome {
+    let mut document = Document::parse(name, text);
+    let experiment = if document.is_clean() { experiment(name, &mut document) } else { None };
+    let experiment = experiment.filter(|_| document.is_good());
+    Outcome { experiment, diagnostics: document.finish() }
+}
+
+fn experiment(name: &str, document: &mut Document) -> Option<Experiment> {
+    let tree = document.tree.clone();
+    let variants = points::points(&tree, &mut document.findings);
+    let mut points: Vec<Point> = Vec::new();
+    let mut servers = 0;
+    let mut first: Option<Section> = None;
+    for variant in variants {
+        let root = document.read(&ROOT, &variant.tree);
+        let policies = policies::of(&root, &mut document.findings);
+        if let Some((scenario, groups)) = system::scenario(&root, &mut document.findings) {
+            servers += scenario.services.iter().map(|s| s.servers.len()).sum::<usize>();
+            points.push(Point { label: variant.label, x: variant.x, scenario, groups, policies });
+        }
+        let root = first.get_or_insert(root);
+        if servers > SERVERS_MAX {
+            let message = format!("there are more than {SERVERS_MAX} servers, all points together");
+            document
+                .findings
+                .add(Code::OutOfRange, root.place_of("service"), message)
+                .help("vary less, or count fewer");
+            return None;
+        }
+    }
+    // What is not varied is the same in every tree.
+    let root = first?;
+    if !document.is_good() {
+        return None;
+    }
+    let published = judged::published(&root, &points, &mut document.findings);
+    let claims = judged::claims(&root, &points, &mut document.findings);
+    let file = name.rsplit('/').next().unwrap_or(name);
+    Some(Experiment {
+        name: file.strip_suffix(".toml").unwrap_or(file).to_string(),
+        summary: root.text("summary").unwrap_or_default(),
+        source: root.text("source"),
+        seeds: root.number("seeds"),
+        rank: metric::find(root.word("rank"))?,
+        points,
+        published,
+        claims,
+    })
+}
+
+/// The JSON Schema of a scenario file.
+pub fn schema() -> serde_json::Value {
+    evenkeel_config::tables::schema_of(&ROOT, "evenkeel scenario")
+}
+
+/// The reference page of scenario files, Markdown.
+pub fn reference() -> String {
+    format!(
+        "# Scenario files\n\n<!-- Generated from the tables in crates/sim. EVENKEEL_BLESS=1 cargo test -p evenkeel-sim writes \
+         it anew. -->\n\nWhat `evenkeel sim FILE.toml` reads; [the guide](../guide/simulator.md) explains by examples, and \
+         `evenkeel sim NAME --print` prints a built-in file to start from.\n\nDurations and sizes are strings with a unit: \
+         `\"250ms\"`, `\"1m30s\"`, `\"16KiB\"`.\n{}",
+        evenkeel_config::tables::reference_of(&ROOT)
+    )
+}

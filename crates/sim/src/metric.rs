@@ -1,0 +1,128 @@
+//! Which figures are there? One row for each, from which tables, JSON, claims and published cells are made.
+
+use crate::run::{Failure, Run, ServiceRun};
+
+/// One figure of a run.
+#[derive(Debug)]
+pub struct Metric {
+    /// In files and JSON.
+    pub name: &'static str,
+    /// What it is counted in.
+    pub unit: Unit,
+    /// Whether less is better; of the others more is.
+    pub less_is_better: bool,
+    /// Whether it means nothing without a steady state.
+    pub settled: bool,
+    /// Its value of a run: seconds for times.
+    pub of: fn(&Run) -> f64,
+}
+
+/// What a figure is counted in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unit {
+    /// Seconds.
+    Time,
+    /// A second.
+    Rate,
+    /// A number.
+    Number,
+    /// 0 to 1.
+    Share,
+}
+
+macro_rules! metrics {
+    ($($name:literal $unit:ident $less:literal $settled:literal $of:expr;)*) => {
+        /// Every figure, in the order of tables.
+        pub static ALL: &[Metric] = &[$(Metric {
+            name: $name, unit: Unit::$unit, less_is_better: $less, settled: $settled, of: $of,
+        },)*];
+
+        /// Their names.
+        pub const NAMES: &[&str] = &[$($name),*];
+
+        /// Their names, and that of the share of a group of servers.
+        pub const NAMES_AND_SHARE: &[&str] = &[$($name,)* "share"];
+    };
+}
+
+// Name, unit, whether less is better, whether it needs a steady state, value.
+metrics! {
+    "wall"       Time   true  false |r| r.wall_ns as f64 / 1e9;
+    "mean"       Time   true  true  |r| r.mean_ns() / 1e9;
+    "p50"        Time   true  true  |r| seconds(r, 0.5);
+    "p90"        Time   true  true  |r| seconds(r, 0.9);
+    "p95"        Time   true  true  |r| seconds(r, 0.95);
+    "p99"        Time   true  true  |r| seconds(r, 0.99);
+    "p999"       Time   true  true  |r| seconds(r, 0.999);
+    "p9999"      Time   true  true  |r| seconds(r, 0.9999);
+    "throughput" Rate   false false |r| r.throughput();
+    "failed"     Share  true  false |r| failed(r, &[0, 1, 2, 3]);
+    "refused"    Share  true  false |r| failed(r, &[Failure::Refused as usize]);
+    "errors"     Share  true  false |r| failed(r, &[Failure::Failed as usize]);
+    "timed_out"  Share  true  false |r| failed(r, &[Failure::TimedOut as usize]);
+    "no_pick"    Share  true  false |r| failed(r, &[Failure::NoPick as usize]);
+    "peak"       Number true  false |r| peaks(r).max().unwrap_or(0).into();
+    "peak_mean"  Number true  false |r| peaks(r).map(f64::from).sum::<f64>() / peaks(r).count().max(1) as f64;
+    "in_system"  Number true  false |r| r.in_system_max as f64;
+    "jain"       Number false false |r| r.services.first().map_or(1.0, jain);
+    "probes"     Number true  false |r| per_request(r, |s| s.probes);
+    "retries"    Number true  false |r| per_request(r, |s| s.retries);
+}
+
+/// The row of a name.
+pub fn find(name: &str) -> Option<&'static Metric> {
+    ALL.iter().find(|m| m.name == name)
+}
+
+/// Where a row is in [`ALL`].
+pub fn index(metric: &Metric) -> usize {
+    NAMES.iter().position(|name| *name == metric.name).unwrap_or(0)
+}
+
+fn seconds(run: &Run, q: f64) -> f64 {
+    run.quantile(q) as f64 / 1e9
+}
+
+/// The share of requests that failed, of these kinds.
+fn failed(run: &Run, kinds: &[usize]) -> f64 {
+    let all = run.latency.len() + run.failed.iter().sum::<u64>();
+    kinds.iter().map(|kind| run.failed[*kind]).sum::<u64>() as f64 / all.max(1) as f64
+}
+
+fn peaks(run: &Run) -> impl Iterator<Item = u32> {
+    run.services.iter().flat_map(|s| &s.servers).map(|s| s.in_flight_max)
+}
+
+/// Jain, Chiu and Hawe 1984, of requests by capacity: 1 if each server has its due, 1 / n if one has all.
+fn jain(service: &ServiceRun) -> f64 {
+    let unlimited = service.servers.iter().any(|s| s.capacity <= 0.0);
+    let due = |s: &crate::run::ServerRun| s.requests as f64 / if unlimited { 1.0 } else { s.capacity };
+    let (sum, squares) = service.servers.iter().map(due).fold((0.0, 0.0), |(a, b), x| (a + x, b + x * x));
+    if squares > 0.0 { sum * sum / (service.servers.len() as f64 * squares) } else { 1.0 }
+}
+
+fn per_request(run: &Run, count: fn(&ServiceRun) -> u64) -> f64 {
+    let all: u64 = run.services.iter().map(count).sum();
+    all as f64 / run.services.first().map_or(1, |s| s.requests).max(1) as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::run::ServerRun;
+
+    #[test]
+    fn fairness_goes_by_capacity() {
+        let server = |requests, capacity| ServerRun { requests, capacity, ..ServerRun::default() };
+        let service = |servers| ServiceRun {
+            name: String::new(),
+            servers,
+            requests: 0,
+            probes: 0,
+            retries: 0,
+            series: crate::run::Series::default(),
+        };
+        assert!((jain(&service(vec![server(30, 3.0), server(10, 1.0)])) - 1.0).abs() < 1e-12);
+        assert!((jain(&service(vec![server(40, 0.0), server(0, 0.0)])) - 0.5).abs() < 1e-12);
+    }
+}

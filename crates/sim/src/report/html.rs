@@ -1,0 +1,99 @@
+//! How does the page look? One file, by day and by night, on a phone and on a desk.
+
+use crate::verdict::Verdict;
+
+/// A page of these parts, which are HTML already.
+pub fn page(title: &str, parts: &[String]) -> String {
+    let title = escape(title);
+    format!(
+        "<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n<meta name=\"viewport\" \
+         content=\"width=device-width, initial-scale=1\">\n<title>{title}</title>\n<style>{STYLE}</style>\n<body>\n<h1>{title}</h1>\n{}</body>\n",
+        parts.concat()
+    )
+}
+
+/// A heading.
+pub fn heading(text: &str) -> String {
+    format!("<h2>{}</h2>\n", escape(text))
+}
+
+/// A paragraph.
+pub fn paragraph(text: &str) -> String {
+    format!("<p>{}</p>\n", escape(text))
+}
+
+/// What came out, one sentence each.
+pub fn verdicts(sentences: &[String]) -> String {
+    let lines: String = sentences.iter().map(|line| paragraph(line)).collect();
+    format!("<div class=\"verdict\">\n{lines}</div>\n")
+}
+
+/// Claims with what became of them.
+pub fn claims(claims: &[(Verdict, &str)]) -> String {
+    let line = |(verdict, says): &(Verdict, &str)| {
+        let class = match verdict {
+            Verdict::Holds => "holds",
+            Verdict::Fails => "fails",
+            _ => "open",
+        };
+        format!("<li><b class=\"{class}\">{}</b> {}</li>\n", verdict.as_str(), escape(says))
+    };
+    format!("<ul>\n{}</ul>\n", claims.iter().map(line).collect::<String>())
+}
+
+/// A table, the first row of which is its header; all columns but the first lean right.
+pub fn table(rows: &[Vec<String>]) -> String {
+    let line = |tag: &str, row: &Vec<String>| {
+        let cells: String = row.iter().map(|cell| format!("<{tag}>{}</{tag}>", escape(cell))).collect();
+        format!("<tr>{cells}</tr>\n")
+    };
+    let Some((header, rows)) = rows.split_first() else { return String::new() };
+    let rows: String = rows.iter().map(|row| line("td", row)).collect();
+    format!("<div class=\"wide\"><table>\n{}{rows}</table></div>\n", line("th", header))
+}
+
+/// Two plots, beside each other where there is room.
+pub fn pair(left: &str, right: &str) -> String {
+    format!("<div class=\"pair\">{left}{right}</div>\n")
+}
+
+/// What is shown when somebody opens it.
+pub fn folded(title: &str, inner: &str) -> String {
+    format!("<details open><summary>{}</summary>\n{inner}</details>\n", escape(title))
+}
+
+/// Text as HTML.
+pub fn escape(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+}
+
+/// Hues that stay apart for most kinds of colour blindness (Okabe and Ito, 2008), a little darker by day.
+const STYLE: &str = "
+:root { color-scheme: light dark; --back: #fff; --text: #1b1f24; --dim: #59636e; --line: #d5dae0; --card: #f4f6f8;
+  --good: #1a7f37; --bad: #c0392b;
+  --s0: #0072b2; --s1: #d55e00; --s2: #009e73; --s3: #a3478a; --s4: #b88600; --s5: #3a9bd0; --s6: #6b6b6b; --s7: #8a4b1f; }
+@media (prefers-color-scheme: dark) { :root { --back: #14171b; --text: #e6e9ed; --dim: #9aa4b0; --line: #343b44;
+  --card: #1d2228; --good: #4ac26b; --bad: #ff7b6b;
+  --s0: #4aa8e0; --s1: #ff8a4c; --s2: #2fc79a; --s3: #d88cc0; --s4: #e6b422; --s5: #8fd0f5; --s6: #a8a8a8; --s7: #c98a5a; } }
+body { background: var(--back); color: var(--text); font: 15px/1.5 system-ui, sans-serif; max-width: 1100px;
+  margin: 2rem auto; padding: 0 1rem; }
+h1 { font-size: 1.5rem; } h2 { font-size: 1.15rem; margin-top: 2.4rem; } p { margin: .4rem 0; } ul { padding-left: 1.2rem; }
+.verdict { background: var(--card); border-left: 4px solid var(--s0); padding: .5rem 1rem; margin: 1rem 0; font-weight: 600; }
+.holds { color: var(--good); } .fails { color: var(--bad); } .open { color: var(--dim); }
+.wide { overflow-x: auto; } .pair { display: flex; flex-wrap: wrap; gap: 1rem; } .pair figure { flex: 1 1 320px; }
+table { border-collapse: collapse; font-variant-numeric: tabular-nums; font-size: 14px; }
+th, td { padding: .25rem .7rem; border-bottom: 1px solid var(--line); text-align: right; white-space: nowrap; }
+th:first-child, td:first-child { text-align: left; } th { color: var(--dim); font-weight: 600; }
+figure { margin: 1rem 0; } figcaption { font-weight: 600; }
+details summary { cursor: pointer; color: var(--dim); margin-top: 1rem; }
+svg { width: 100%; height: auto; } svg text { fill: var(--dim); font-size: 12px; }
+@media (max-width: 600px) { svg text { font-size: 19px; } }
+svg .end { text-anchor: end; } svg .middle { text-anchor: middle; }
+.grid { stroke: var(--line); } .line { fill: none; stroke-width: 2; stroke-linejoin: round; }
+.legend { display: flex; flex-wrap: wrap; gap: .1rem 1rem; font-size: 13px; }
+.legend i { display: inline-block; width: 1.1em; height: .25em; margin-right: .4em; vertical-align: middle; }
+.s0 { stroke: var(--s0); background: var(--s0); } .s1 { stroke: var(--s1); background: var(--s1); }
+.s2 { stroke: var(--s2); background: var(--s2); } .s3 { stroke: var(--s3); background: var(--s3); }
+.s4 { stroke: var(--s4); background: var(--s4); } .s5 { stroke: var(--s5); background: var(--s5); }
+.s6 { stroke: var(--s6); background: var(--s6); } .s7 { stroke: var(--s7); background: var(--s7); }
+";

@@ -1,0 +1,268 @@
+//! Did it come out? Published figures, claims, and which algorithm is best, each by what the seeds can tell apart.
+
+use crate::experiment::{Bound, Cell, Claim, Experiment, Point, Side};
+use crate::interval::Interval;
+use crate::metric::{Metric, Unit};
+use crate::results::{CONFIDENCE, Results, Row};
+
+/// What was judged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// It came out.
+    Holds,
+    /// It did not.
+    Fails,
+    /// The seeds do not tell.
+    Open,
+    /// There is a note instead.
+    Noted,
+    /// It was not run.
+    NotRun,
+}
+
+impl Verdict {
+    /// In words.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Verdict::Holds => "holds",
+            Verdict::Fails => "does not hold",
+            Verdict::Open => "not distinguishable",
+            Verdict::Noted => "not judged",
+            Verdict::NotRun => "not run",
+        }
+    }
+}
+
+/// A claim, judged.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Judged {
+    /// Whether it came out.
+    pub verdict: Verdict,
+    /// The ratio or difference.
+    pub interval: Option<Interval>,
+}
+
+/// Judges a published figure by the mean over seeds.
+pub fn cell(cell: &Cell, row: Option<&Row>) -> Verdict {
+    let Some(row) = row else { return Verdict::NotRun };
+    if cell.note.is_some() {
+        return Verdict::Noted;
+    }
+    let (low, high) = cell.allowed;
+    match row.interval(cell.metric) {
+        Some(ours) if (low..=high).contains(&ours.mean) => Verdict::Holds,
+        _ => Verdict::Fails,
+    }
+}
+
+/// Judges a claim.
+pub fn claim(claim: &Claim, experiment: &Experiment, results: &Results) -> Judged {
+    let values = |side: &Side| match side {
+        Side::Constant(x) => Some(Some(vec![*x; results.seeds.len()])),
+        Side::Measured { at, policy } => {
+            let (point, row) = experiment.row(results, at, policy)?;
+            Some(row.figure(point, &claim.figure).map(<[f64]>::to_vec))
+        }
+    };
+    let (Some(of), Some(to)) = (values(&claim.of), values(&claim.to)) else {
+        return Judged { verdict: Verdict::NotRun, interval: None };
+    };
+    // Without a steady state there is nothing that could hold.
+    let (Some(of), Some(to)) = (of, to) else { return Judged { verdict: Verdict::Fails, interval: None } };
+    let confidence = if matches!(claim.bound, Bound::Within(_)) { 0.9 } else { CONFIDENCE };
+    // Seed by seed, since both sides met the same load.
+    let compared: Vec<f64> =
+        of.iter().zip(&to).map(|(of, to)| if claim.difference { of - to } else { of / to }).collect();
+    let interval = Interval::of(&compared, confidence);
+    let (low, high) = (interval.low(), interval.high());
+    let told = |holds: bool, fails: bool| match (holds, fails) {
+        (true, _) => Verdict::Holds,
+        (false, true) => Verdict::Fails,
+        (false, false) => Verdict::Open,
+    };
+    let verdict = match claim.bound {
+        Bound::AtMost(bound) => told(high <= bound, low > bound),
+        Bound::AtLeast(bound) => told(low >= bound, high < bound),
+        Bound::NotAbove(bound) => told(low <= bound, low > bound),
+        Bound::NotBelow(bound) => told(high >= bound, high < bound),
+        Bound::Within(off) => told(low >= 1.0 - off && high <= 1.0 + off, low > 1.0 + off || high < 1.0 - off),
+    };
+    Judged { verdict, interval: Some(interval) }
+}
+
+/// Whether nothing that was judged fails.
+pub fn all_well(experiment: &Experiment, results: &Results) -> bool {
+    let cells = experiment.published.iter().flat_map(|published| {
+        let row = experiment.row(results, &published.at, &published.policy).map(|(_, row)| row);
+        published.cells.iter().map(move |c| cell(c, row))
+    });
+    let claims = experiment.claims.iter().map(|c| claim(c, experiment, results).verdict);
+    cells.chain(claims).all(|verdict| verdict != Verdict::Fails)
+}
+
+/// Which algorithm is best at a point, in one sentence.
+pub fn best(experiment: &Experiment, point: &Point, rows: &[Row]) -> String {
+    let metric = experiment.rank;
+    let mut ranked: Vec<(&str, &[f64], Interval)> = Vec::new();
+    for (policy, row) in point.policies.iter().zip(rows).filter(|(policy, _)| !policy.is_reference()) {
+        if let (Some(values), Some(interval)) = (row.values(metric), row.interval(metric)) {
+            ranked.push((&policy.label, values, interval));
+        }
+    }
+    let order = |a: &f64, b: &f64| if metric.less_is_better { a.total_cmp(b) } else { b.total_cmp(a) };
+    ranked.sort_by(|a, b| order(&a.2.mean, &b.2.mean));
+    let Some(((name, values, interval), others)) = ranked.split_first() else {
+        return match point.policies.iter().all(crate::scenario::Policy::is_reference) {
+            true => "only yardsticks were tried".to_string(),
+            false => "no steady state: no algorithm settles at this load".to_string(),
+        };
+    };
+    let shown = format!("{} at {}: {}", name, metric.name, with_interval(*interval, metric));
+    if others.is_empty() {
+        return shown;
+    }
+    // The same seeds met the same load: what differs is the algorithm.
+    let close = others.iter().filter(|(_, theirs, _)| {
+        let differences: Vec<f64> = theirs.iter().zip(*values).map(|(a, b)| a - b).collect();
+        let difference = Interval::of(&differences, CONFIDENCE);
+        difference.low() <= 0.0 && difference.high() >= 0.0
+    });
+    let close: Vec<&str> = close.map(|(name, ..)| *name).collect();
+    match close.len() {
+        0 => format!("best is {shown}"),
+        1 => format!("best is {shown}; {} is not distinguishable from it", close[0]),
+        _ => format!("best is {shown}; {} are not distinguishable from it", close.join(", ")),
+    }
+}
+
+/// How much worse than a yardstick at the same point, as a share of that: of the mean and of the 99th percentile.
+pub fn regret(point: &Point, rows: &[Row], policy: usize, yardstick: &str) -> Option<[f64; 2]> {
+    let other = &rows[point.policies.iter().position(|p| p.label == yardstick)?];
+    let over = |name: &str| {
+        let metric = crate::metric::find(name)?;
+        Some(rows[policy].interval(metric)?.mean / other.interval(metric)?.mean - 1.0)
+    };
+    Some([over("mean")?, over("p99")?])
+}
+
+/// `106 ms [101, 111]`.
+pub fn with_interval(interval: Interval, metric: &Metric) -> String {
+    let mean = shown(interval.mean, metric.unit);
+    if !interval.half.is_finite() {
+        return format!("{mean} (one seed)");
+    }
+    // The ends in the unit of the mean.
+    let (scale, _) = scale(interval.mean, metric.unit);
+    format!("{mean} [{}, {}]", digits(interval.low() * scale), digits(interval.high() * scale))
+}
+
+/// A value with its unit, three digits.
+pub fn shown(value: f64, unit: Unit) -> String {
+    let (scale, name) = scale(value, unit);
+    format!("{}{name}", digits(value * scale))
+}
+
+fn scale(value: f64, unit: Unit) -> (f64, &'static str) {
+    match (unit, value.abs()) {
+        (Unit::Time, x) if x >= 1.0 => (1.0, " s"),
+        (Unit::Time, x) if x >= 1e-3 || x == 0.0 => (1e3, " ms"),
+        (Unit::Time, x) if x >= 1e-6 => (1e6, " us"),
+        (Unit::Time, _) => (1e9, " ns"),
+        (Unit::Rate, x) if x >= 1e6 => (1e-6, " M/s"),
+        (Unit::Rate, x) if x >= 1e4 => (1e-3, " k/s"),
+        (Unit::Rate, _) => (1.0, " /s"),
+        (Unit::Share, _) => (100.0, " %"),
+        (Unit::Number, _) => (1.0, ""),
+    }
+}
+
+/// Three digits, or all before the point.
+pub fn digits(x: f64) -> String {
+    match x.abs() {
+        0.0 => "0".to_string(),
+        a if a < 0.0995 => format!("{x:.4}"),
+        a if a < 9.995 => format!("{x:.2}"),
+        a if a < 99.95 => format!("{x:.1}"),
+        _ => format!("{x:.0}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::experiment::Figure;
+    use crate::file;
+    use crate::metric;
+
+    /// An experiment of two algorithms whose mean latencies, by seed, are these.
+    fn measured(first: &[f64], second: &[f64]) -> (Experiment, Results) {
+        let text = "summary = 'x'\nalgorithms = ['random', 'leastconn']\nrequests = 10\nrank = 'mean'\nload.users = 1\n\
+                    service.web.server = [{}]\n";
+        let experiment = file::read("x.toml", text).experiment.expect("it is clean");
+        let seeds: Vec<u64> = (1..=first.len() as u64).collect();
+        let mut results = experiment.run(&seeds, 1, &|_, _| {}).expect("nothing contradicts itself");
+        let mean = metric::index(metric::find("mean").expect("a row"));
+        results.points[0][0].figures[mean] = first.to_vec();
+        results.points[0][1].figures[mean] = second.to_vec();
+        (experiment, results)
+    }
+
+    fn verdict_of((experiment, results): &(Experiment, Results), bound: Bound) -> Verdict {
+        let side = |policy: &str| Side::Measured { at: String::new(), policy: policy.to_string() };
+        let figure = Figure::Metric(metric::find("mean").expect("a row"));
+        let (of, to) = (side("random"), side("leastconn"));
+        let one = Claim { says: String::new(), figure, of, to, difference: false, bound };
+        claim(&one, experiment, results).verdict
+    }
+
+    #[test]
+    fn claims_are_judged_by_the_whole_interval() {
+        // Ratios 2.0, 2.1 and 1.9: a mean of 2 with 0.25 to either side at 95 %, 0.17 at 90 %.
+        let apart = measured(&[2.0, 4.2, 3.8], &[1.0, 2.0, 2.0]);
+        for (bound, verdict) in [
+            (Bound::AtMost(2.3), Verdict::Holds),
+            (Bound::AtMost(2.0), Verdict::Open),
+            (Bound::AtMost(1.7), Verdict::Fails),
+            (Bound::AtLeast(1.7), Verdict::Holds),
+            (Bound::AtLeast(2.3), Verdict::Fails),
+            (Bound::NotAbove(1.8), Verdict::Holds),
+            (Bound::NotAbove(1.7), Verdict::Fails),
+            (Bound::NotBelow(2.2), Verdict::Holds),
+            (Bound::Within(0.5), Verdict::Fails),
+        ] {
+            assert_eq!(verdict_of(&apart, bound), verdict, "{bound:?}");
+        }
+        let alike = measured(&[1.0, 2.02, 1.98], &[1.0, 2.0, 2.0]);
+        assert_eq!(verdict_of(&alike, Bound::Within(0.03)), Verdict::Holds);
+        assert_eq!(verdict_of(&alike, Bound::Within(0.005)), Verdict::Open);
+    }
+
+    #[test]
+    fn one_seed_tells_nothing_apart() {
+        assert_eq!(verdict_of(&measured(&[2.0], &[1.0]), Bound::AtLeast(1.0)), Verdict::Open);
+    }
+
+    #[test]
+    fn the_best_is_named_with_whom_it_cannot_be_told_from() {
+        let sentence =
+            |(experiment, results): (Experiment, Results)| best(&experiment, &experiment.points[0], &results.points[0]);
+        let apart = sentence(measured(&[0.2, 0.21, 0.19], &[0.1, 0.11, 0.09]));
+        assert_eq!(apart, "best is leastconn at mean: 100 ms [75.2, 125]");
+        let alike = sentence(measured(&[0.1, 0.12, 0.09], &[0.1, 0.11, 0.09]));
+        assert!(alike.ends_with("random is not distinguishable from it"), "{alike}");
+    }
+
+    #[test]
+    fn values_have_three_digits_and_a_unit() {
+        for (value, unit, text) in [
+            (0.0123, Unit::Time, "12.3 ms"),
+            (1.234, Unit::Time, "1.23 s"),
+            (0.000_002, Unit::Time, "2.00 us"),
+            (0.1234, Unit::Share, "12.3 %"),
+            (13_000.0, Unit::Rate, "13.0 k/s"),
+            (0.0012, Unit::Number, "0.0012"),
+        ] {
+            assert_eq!(shown(value, unit), text);
+        }
+    }
+}
