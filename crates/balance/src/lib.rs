@@ -16,7 +16,7 @@
 //!    [`percentile`].
 //! 9. [`sticky`]: which endpoint does a session belong to?
 //! 10. [`report`], [`load_estimate`]: what an endpoint says of its own load, and how it knows.
-//! 11. [`explain`]: why this pick.
+//! 11. [`explain`]: why this pick. [`journal`]: all that picks depended on, and [`replay`]: would they be the same?
 //!
 //! ```
 //! use evenkeel_balance::{algorithms, EndpointSpec, Instant, Outcome, Params, Pool, Request, Seat};
@@ -48,6 +48,7 @@ pub mod explain;
 pub mod health;
 pub(crate) mod heap;
 pub mod hedge;
+pub mod journal;
 pub mod latency;
 pub mod load_estimate;
 pub(crate) mod load_order;
@@ -62,6 +63,7 @@ pub mod pool;
 pub(crate) mod probe_pool;
 pub mod published;
 pub mod queue;
+pub mod replay;
 pub mod report;
 pub mod retry;
 pub mod rng;
