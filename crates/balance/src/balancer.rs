@@ -493,7 +493,7 @@ fn is_behind(queue: &Queue, waited: bool) -> bool {
 fn way(queue: &Queue, waited: bool) -> Way {
     match waited {
         true => Way::Waited,
-        false if is_behind(queue, waited) => Way::Behind,
+        false if is_behind(queue, false) => Way::Behind,
         false => Way::Free,
     }
 }

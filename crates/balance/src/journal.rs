@@ -39,7 +39,7 @@ pub trait Sink: Send {
     fn flush(&mut self) {}
 }
 
-/// The journal of one balancer.
+/// The journal of one balancer. What writes is cold: a balancer without one pays a branch.
 pub(crate) struct Journal {
     to: Box<dyn Sink>,
     /// What is not in `to` yet: between two events only the header, so that a balancer that is never used leaves none.
@@ -87,6 +87,7 @@ impl Journal {
     }
 
     /// A set was taken up.
+    #[cold]
     pub(crate) fn set(&mut self, set: &EndpointSet, now: Instant) {
         put(&mut self.text, format_args!("set {} {} {}", now.0, set.slots(), u32::from(set.in_panic())));
         self.members(set);
@@ -110,6 +111,7 @@ impl Journal {
     }
 
     /// A pick; `total` requests were in flight in the pool before.
+    #[cold]
     pub(crate) fn pick(
         &mut self,
         request: &Request<'_>,
@@ -133,11 +135,13 @@ impl Journal {
     }
 
     /// Something else chose.
+    #[cold]
     pub(crate) fn at(&mut self, slot: Slot, way: Way, picked: Result<Slot, NoPick>, now: Instant) {
         self.write(format_args!("at {} {way} {} {}", now.0, slot.0, Picked(picked)));
     }
 
     /// A request ended; `held` a place under a limit.
+    #[cold]
     pub(crate) fn end(&mut self, slot: Slot, held: bool, end: &End) {
         let (outcome, retry_after) = match end.outcome {
             Outcome::Success => ("success", None),
@@ -153,12 +157,14 @@ impl Journal {
     }
 
     /// An endpoint said how loaded it is.
+    #[cold]
     pub(crate) fn report(&mut self, slot: Slot, report: &LoadReport, now: Instant) {
         let LoadReport { in_flight, latency_ns, stamp } = report;
         self.write(format_args!("report {} {} {in_flight} {latency_ns} {stamp}", now.0, slot.0));
     }
 
     /// Somebody is to be asked, or nobody.
+    #[cold]
     pub(crate) fn probe(&mut self, slot: Option<Slot>, now: Instant) {
         match slot {
             Some(slot) => self.write(format_args!("probe {} {}", now.0, slot.0)),
