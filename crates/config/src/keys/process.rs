@@ -208,7 +208,7 @@ static ACCESS_LOG: Table = Table {
 static JOURNAL: Table = Table {
     path: "journal of [telemetry]",
     help: "All that the picks of one pool depend on, in order: `evenkeel replay` makes the same picks of it. Needs \
-           `runtime.workers = 1`, as the picks of several depend on each other. Some three lines for each request.",
+           `runtime.workers = 1`, as the picks of several depend on each other. Two lines for each try of a request.",
     inherits: false,
     keys: &[
         Key {
