@@ -5,6 +5,7 @@
 //! needs no reference counting on the hot path.
 
 use crate::explain::Explanation;
+use crate::journal::{Journal, Way};
 use crate::loads::Loads;
 use crate::params::{ParamError, Params};
 use crate::picker::{Algorithm, NoPick, PickContext, Picker, Seat};
@@ -60,6 +61,11 @@ impl Place {
 }
 
 impl Ticket {
+    /// Of a request in a journal, which decides no trial.
+    pub(crate) fn replayed(slot: Slot, held: bool, latency_ns: u64) -> Ticket {
+        Ticket { slot, place: Place(u32::from(held)), began: Instant(0), answered: Some(Instant(latency_ns)) }
+    }
+
     /// The endpoint's slot.
     #[inline]
     pub fn slot(&self) -> Slot {
@@ -117,6 +123,20 @@ pub enum FailureKind {
 }
 
 impl FailureKind {
+    /// All of them.
+    pub const ALL: [FailureKind; 4] =
+        [FailureKind::Connect, FailureKind::Gateway, FailureKind::Server, FailureKind::Busy];
+
+    /// One word for logs.
+    pub fn name(self) -> &'static str {
+        match self {
+            FailureKind::Connect => "connect",
+            FailureKind::Gateway => "gateway",
+            FailureKind::Server => "server",
+            FailureKind::Busy => "busy",
+        }
+    }
+
     /// The kind of a response's status; `None` if that is no failure.
     pub fn of_status(status: u16) -> Option<FailureKind> {
         match status {
@@ -153,6 +173,8 @@ pub struct Balancer {
     told: bool,
     /// Whether a member of the set has a limit.
     limited: bool,
+    /// Where all is written down that a pick depends on, if anybody wants it.
+    journal: Option<Box<Journal>>,
 }
 
 impl Balancer {
@@ -169,7 +191,13 @@ impl Balancer {
         let (picker, later) = (new_picker()?, Vec::new());
         let loads = Loads::new(reader.get().counts.clone(), seat.worker);
         let rng = Rng::new(seed ^ mix(u64::from(seat.worker)));
-        Ok(Balancer { reader, queue, loads, picker, later, new_picker, rng, told: false, limited: false })
+        let (told, limited, journal) = (false, false, None);
+        Ok(Balancer { reader, queue, loads, picker, later, new_picker, rng, told, limited, journal })
+    }
+
+    /// With a journal from its birth on.
+    pub(crate) fn recorded(self, journal: Journal) -> Balancer {
+        Balancer { journal: Some(Box::new(journal)), ..self }
     }
 
     /// Picks an endpoint for a request and counts the request there.
@@ -213,15 +241,42 @@ impl Balancer {
         now: Instant,
         explanation: &mut Explanation,
     ) -> Result<Ticket, NoPick> {
+        self.pick_explained(request, false, now, explanation)
+    }
+
+    pub(crate) fn pick_explained(
+        &mut self,
+        request: &Request<'_>,
+        waited: bool,
+        now: Instant,
+        explanation: &mut Explanation,
+    ) -> Result<Ticket, NoPick> {
         self.refresh(now);
         explanation.begin(&self.reader.get().set, &self.loads, request.tried);
-        let picked = self.pick(request, false, now, Some(explanation));
+        let picked = self.pick(request, waited, now, Some(explanation));
         explanation.picked = picked.as_ref().ok().map(Ticket::slot);
         picked
     }
 
     #[inline]
     fn pick(
+        &mut self,
+        request: &Request<'_>,
+        waited: bool,
+        now: Instant,
+        trace: Option<&mut Explanation>,
+    ) -> Result<Ticket, NoPick> {
+        let picked = self.choose(request, waited, now, trace);
+        if let Some(journal) = &mut self.journal {
+            let total = self.loads.in_flight_total().wrapping_sub(u32::from(picked.is_ok()));
+            let slot = picked.as_ref().map(Ticket::slot).map_err(|why| *why);
+            journal.pick(request, way(&self.queue, waited), total, slot, now);
+        }
+        picked
+    }
+
+    #[inline]
+    fn choose(
         &mut self,
         request: &Request<'_>,
         waited: bool,
@@ -293,12 +348,15 @@ impl Balancer {
     /// The endpoint has left, or is at its limit, or has one while others wait.
     pub fn start_at(&mut self, slot: Slot, now: Instant) -> Result<Ticket, NoPick> {
         self.refresh(now);
-        if self.reader.get().set.get(slot).is_none() {
-            return Err(NoPick::Empty);
-        }
         let set = &self.reader.get().set;
-        let place = hold(set, &self.loads, &self.queue, false, slot).ok_or(NoPick::AllFull)?;
-        Ok(self.count(slot, place, false, now))
+        let place = match set.get(slot) {
+            None => Err(NoPick::Empty),
+            Some(_) => hold(set, &self.loads, &self.queue, false, slot).ok_or(NoPick::AllFull),
+        };
+        if let Some(journal) = &mut self.journal {
+            journal.at(slot, way(&self.queue, false), place.map(|_| slot), now);
+        }
+        Ok(self.count(slot, place?, false, now))
     }
 
     #[inline]
@@ -322,6 +380,9 @@ impl Balancer {
             self.loads.release(slot);
         }
         let end = End { outcome, latency_ns: answered.unwrap_or(now).since(began), now };
+        if let Some(journal) = &mut self.journal {
+            journal.end(slot, place.is_held(), &end);
+        }
         self.picker.on_end(slot, &end, &self.loads);
         if !self.later.is_empty() {
             self.tell_later(|picker, loads| picker.on_end(slot, &end, loads));
@@ -356,7 +417,11 @@ impl Balancer {
         let set = &self.reader.get().set;
         let mut cx =
             PickContext { set, loads: &self.loads, now, rng: &mut self.rng, key: None, tried: &[], trace: None };
-        self.picker.poll_probe(&mut cx)
+        let asks = self.picker.poll_probe(&mut cx);
+        if let Some(journal) = &mut self.journal {
+            journal.probe(asks, now);
+        }
+        asks
     }
 
     /// Takes what an endpoint said of itself: a probe's answer, or what came with a response.
@@ -365,6 +430,9 @@ impl Balancer {
     /// Why it is not gone by. To be counted, and nothing else: the request that brought it is well.
     /// [`Refused::Gone`] is not found where another endpoint has the slot by now: probes are to end with their endpoint.
     pub fn report(&mut self, slot: Slot, report: &LoadReport, now: Instant) -> Result<(), Refused> {
+        if let Some(journal) = &mut self.journal {
+            journal.report(slot, report, now);
+        }
         report.is_plausible()?;
         self.refresh(now);
         let set = &self.reader.get().set;
@@ -375,6 +443,18 @@ impl Balancer {
         self.picker.on_report(slot, report, now);
         self.later.iter_mut().for_each(|picker| picker.on_report(slot, report, now));
         Ok(())
+    }
+
+    /// Passes on what the journal's sink still holds.
+    pub fn flush_journal(&mut self) {
+        if let Some(journal) = &mut self.journal {
+            journal.flush();
+        }
+    }
+
+    /// Writes no journal from now on, as another balancer of the pool begins one.
+    pub fn end_journal(&mut self) {
+        self.journal = None;
     }
 
     /// What is known of the endpoints.
@@ -400,6 +480,9 @@ impl Balancer {
     fn take_set(&mut self, now: Instant) {
         self.told = true;
         let view = self.reader.get();
+        if let Some(journal) = &mut self.journal {
+            journal.set(&view.set, now);
+        }
         self.limited = view.set.members().iter().any(|m| m.in_flight_max != 0);
         self.loads.on_set(&view.set, &view.counts);
         self.picker.on_set(&view.set, &self.loads, now);
@@ -418,6 +501,15 @@ impl Balancer {
 #[inline]
 fn is_behind(queue: &Queue, waited: bool) -> bool {
     !waited && queue.depth() != 0
+}
+
+#[inline]
+fn way(queue: &Queue, waited: bool) -> Way {
+    match waited {
+        true => Way::Waited,
+        false if is_behind(queue, false) => Way::Behind,
+        false => Way::Free,
+    }
 }
 
 /// Takes a place at `slot` if it has a limit; `None` when it is full, or when others wait for such places.

@@ -17,7 +17,7 @@
 //! 9. [`sticky`]: which endpoint does a session belong to?
 //! 10. [`report`], [`reported`], [`load_estimate`]: what an endpoint says of its own load, whether that is believed, and
 //!     how it knows.
-//! 11. [`explain`]: why this pick.
+//! 11. [`explain`]: why this pick. [`journal`]: all that picks depended on, and [`replay`]: would they be the same?
 //!
 //! ```
 //! use evenkeel_balance::{algorithms, EndpointSpec, Instant, Outcome, Params, Pool, Request, Seat};
@@ -49,6 +49,7 @@ pub mod explain;
 pub mod health;
 pub(crate) mod heap;
 pub mod hedge;
+pub mod journal;
 pub mod latency;
 pub mod load_estimate;
 pub(crate) mod load_order;
@@ -64,6 +65,7 @@ pub(crate) mod probe_budget;
 pub(crate) mod probe_pool;
 pub mod published;
 pub mod queue;
+pub mod replay;
 pub mod report;
 pub mod reported;
 pub mod retry;

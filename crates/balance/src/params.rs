@@ -105,6 +105,11 @@ impl Params {
         Ok(())
     }
 
+    /// Every parameter with its value.
+    pub fn values(&self) -> impl Iterator<Item = (&'static str, Value)> + '_ {
+        self.table.iter().map(|p| (p.name, self.value(p.name)))
+    }
+
     fn value(&self, name: &str) -> Value {
         let set = self.set.iter().find(|(n, _)| *n == name).map(|(_, v)| *v);
         let default = || self.table.iter().find(|p| p.name == name).map(|p| p.default);

@@ -5,6 +5,7 @@
 use crate::balancer::Balancer;
 use crate::control::{Control, Settings};
 use crate::endpoint::{EndpointId, EndpointSpec};
+use crate::journal::{Journal, Sink};
 use crate::loads::Counts;
 use crate::params::{ParamError, Params};
 use crate::picker::{Algorithm, Seat};
@@ -187,6 +188,22 @@ impl Pool {
         seed: u64,
     ) -> Result<Balancer, ParamError> {
         Balancer::new(algorithm, params, self.published.reader(), self.queue.clone(), seat, seed)
+    }
+
+    /// As [`balancer`](Self::balancer), with a [`journal`](crate::journal) of all that it sees and does.
+    ///
+    /// # Errors
+    /// Parameters that the algorithm refuses.
+    pub fn recorded_balancer(
+        &self,
+        algorithm: &Algorithm,
+        params: &Params,
+        seat: Seat,
+        seed: u64,
+        to: Box<dyn Sink>,
+    ) -> Result<Balancer, ParamError> {
+        let journal = Journal::new(to, algorithm, params, seat, seed);
+        Ok(self.balancer(algorithm, params, seat, seed)?.recorded(journal))
     }
 }
 

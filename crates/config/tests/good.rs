@@ -357,7 +357,7 @@ fn a_byte_order_mark_and_windows_lines_mean_nothing() {
 fn everything_that_can_be_set_survives_being_written() {
     let text = r#"
         [runtime]
-        workers = 3
+        workers = 1
         drain_timeout = "1m30s"
         watch = true
         log = { level = "trace", format = "json" }
@@ -367,6 +367,7 @@ fn everything_that_can_be_set_survives_being_written() {
         [telemetry]
         metrics = { path = "/m", per_endpoint = false, buckets = [0.5, 1, 2.25] }
         access_log = { path = "stdout", format = "json" }
+        journal = { path = "/var/log/p.journal", pool = "p" }
         [listener."a.b"]
         bind = ["127.0.0.1:8080", "[::1]:8080"]
         accept_proxy_protocol = ["::ffff:10.0.0.0/104", "fd00::/8"]
@@ -429,5 +430,6 @@ fn everything_that_can_be_set_survives_being_written() {
     let first = plan(text);
     assert_eq!(first.pools[0].balance.params.int("draws"), 5);
     assert_eq!(first.telemetry.access_log.as_ref().map(|l| l.to.clone()), Some(LogTarget::Stdout));
+    assert_eq!(first.telemetry.journal.as_ref().map(|journal| &*journal.pool), Some("p"));
     assert_eq!(plan(&first.to_toml()), first, "{}", first.to_toml());
 }

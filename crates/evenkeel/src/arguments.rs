@@ -11,7 +11,8 @@ use std::path::PathBuf;
     name = "evenkeel",
     version,
     about = "A load balancer that measures its own balance",
-    after_help = "Exit codes: 0 done; 1 failed while running; 2 wrong arguments; 78 wrong configuration.\n\
+    after_help = "Exit codes: 0 done; 1 failed while running; 2 wrong arguments; 10 a replay differs;\n\
+                  78 wrong configuration.\n\
                   Try: evenkeel demo, or: evenkeel run 127.0.0.1:8081 127.0.0.1:8082"
 )]
 pub struct Arguments {
@@ -24,6 +25,7 @@ pub enum Command {
     Run(Run),
     Check(Check),
     Reload(Reload),
+    Replay(Replay),
     Demo(Demo),
     Sim(Sim),
     Algorithms(Algorithms),
@@ -100,6 +102,18 @@ pub struct Check {
     /// Prints an array of objects {code, severity, message, file, line, col, end, help, related}
     #[arg(long)]
     pub json: bool,
+}
+
+/// Makes the picks of a running evenkeel again, from the journal that telemetry.journal wrote
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Exit codes: 0 every pick was the same; 10 one was not; 1 the files are no journal, or cannot be \
+                        compared."
+)]
+pub struct Replay {
+    /// The file; after it was moved away and opened again, its parts in order
+    #[arg(value_name = "FILE", required = true)]
+    pub files: Vec<PathBuf>,
 }
 
 /// Runs each algorithm in front of ten uneven endpoints and compares them, in under a minute

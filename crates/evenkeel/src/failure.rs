@@ -12,6 +12,8 @@ use std::process::ExitCode;
 const RUNNING: u8 = 1;
 /// As clap's own.
 const USAGE: u8 = 2;
+/// What was to be shown does not hold.
+const DIFFERS: u8 = 10;
 /// `EX_CONFIG` of sysexits.h, which systemd prints by name.
 const CONFIG: u8 = 78;
 /// What should have come out did not.
@@ -30,6 +32,11 @@ impl Failure {
     /// Something failed while running.
     pub fn running(problem: impl Into<String>) -> Failure {
         Failure { code: RUNNING, problem: problem.into(), help: None }
+    }
+
+    /// What was to be shown does not hold.
+    pub fn differs(problem: impl Into<String>) -> Failure {
+        Failure { code: DIFFERS, problem: problem.into(), help: None }
     }
 
     /// The configuration is wrong, and what about it was said.

@@ -14,6 +14,7 @@ mod output;
 mod reach;
 mod reference;
 mod reload;
+mod replay;
 mod run;
 mod serve;
 mod signals;
@@ -36,6 +37,7 @@ fn main() -> ExitCode {
         Command::Run(run) => run::run(&run),
         Command::Reload(reload) => ask::reload(&reload),
         Command::Check(check) => check::check(&check),
+        Command::Replay(replay) => replay::replay(&replay),
         Command::Demo(demo) => demo::demo(&demo),
         Command::Sim(sim) => sim::sim(&sim),
         Command::Algorithms(list) => algorithms::list(&list),

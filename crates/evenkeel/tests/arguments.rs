@@ -104,6 +104,23 @@ fn algorithms_come_from_the_registry() {
 }
 
 #[test]
+fn a_replay_says_what_agrees_and_what_does_not() {
+    let folder = Folder::new("replay");
+    let header = "evenkeel-journal 1 leastconn 0 1 5eed\nset 0 2 0 0:a:1:0:256:0 1:b:1:0:256:0\n";
+    let picks = "pick 1 free - - 0 0\npick 2 free - - 1 1\nend 3 0 0 2 success -\n";
+    let (first, second) = (folder.file("first", header), folder.file("second", picks));
+    assert_eq!(ends(&["replay", &first, &second], 0, &[]), "ok: all 2 picks of one journal are the same\n");
+    let other = folder.file("other", &picks.replace("- - 1 1", "- - 1 0"));
+    let says = ["line 2: another pick, at 2 ns", "recorded: slot 0 (endpoint a): 1 in flight", "replayed: slot 1"];
+    ends(&["replay", &first, &other], 10, &says);
+    ends(&["replay", &second], 1, &["line 1: not a line of a journal: it does not begin with evenkeel-journal"]);
+    let several = folder.file("several", &header.replace(" 0 1 ", " 0 4 "));
+    ends(&["replay", &several], 1, &["cannot be compared: recorded with 4 workers"]);
+    ends(&["replay", "nowhere"], 1, &["cannot read nowhere: no such file"]);
+    ends(&["replay"], 2, &["FILE"]);
+}
+
+#[test]
 fn the_committed_page_of_metrics_is_the_generated_one() {
     let page = ends(&["metrics"], 0, &["`evenkeel_http_requests_total` | counter |"]);
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/metrics.md");

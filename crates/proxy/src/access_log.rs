@@ -31,11 +31,11 @@ enum Task {
 }
 
 impl Writer {
-    /// Opens the target.
+    /// Opens the target, of the log of that name.
     ///
     /// # Errors
     /// The file cannot be opened for appending.
-    pub fn open(target: &LogTarget) -> io::Result<Writer> {
+    pub fn open(target: &LogTarget, what: &'static str) -> io::Result<Writer> {
         let mut out = open(target)?;
         let (sender, tasks): (_, Receiver<Task>) = sync_channel(BATCHES_WAITING_MAX);
         let write = move || {
@@ -48,11 +48,11 @@ impl Writer {
                     }
                 };
                 if let Err(error) = out.write_all(&batch).and_then(|()| out.flush()) {
-                    tracing::error!(%error, "access log: cannot write; lines are lost");
+                    tracing::error!(%error, log = what, "cannot write; lines are lost");
                 }
             }
         };
-        let thread = std::thread::Builder::new().name("access-log".into()).spawn(write)?;
+        let thread = std::thread::Builder::new().name(what.into()).spawn(write)?;
         Ok(Writer { sender, thread })
     }
 
@@ -167,9 +167,26 @@ impl Batch {
         out.extend_from_slice(b",\"term\":\"");
         out.extend_from_slice(&line.term);
         out.extend_from_slice(b"\"}\n");
-        if out.len() >= BATCH {
+        self.hand_over_if_full();
+    }
+
+    /// Adds what is text already, with the ends of its lines.
+    #[inline]
+    pub fn add_text(&mut self, lines: &str) {
+        self.lines.extend_from_slice(lines.as_bytes());
+        self.hand_over_if_full();
+    }
+
+    #[inline]
+    fn hand_over_if_full(&mut self) {
+        if self.lines.len() >= BATCH {
             self.hand_over();
         }
+    }
+
+    /// Lines so far that the disk could not take.
+    pub fn dropped(&self) -> u64 {
+        self.dropped.get()
     }
 
     /// Gives the lines to the writer.

@@ -101,19 +101,24 @@ fn pool(parts: PoolParts, before: &[Rc<WorkerPool>]) -> Rc<WorkerPool> {
             stays.sticky.replace(sticky);
             stays.clone()
         }
-        (Some(balancer), _) => Rc::new(WorkerPool {
-            name,
-            balancer: RefCell::new(balancer),
-            key,
-            endpoints: table,
-            limits: Cell::new(limits),
-            idle_time: Cell::new(idle_time),
-            announce: Cell::new(announce),
-            queue_time: Cell::new(queue_time),
-            sticky: RefCell::new(sticky),
-            control,
-            stats,
-        }),
+        (Some(balancer), before) => {
+            if let Some(before) = before {
+                before.balancer.borrow_mut().end_journal();
+            }
+            Rc::new(WorkerPool {
+                name,
+                balancer: RefCell::new(balancer),
+                key,
+                endpoints: table,
+                limits: Cell::new(limits),
+                idle_time: Cell::new(idle_time),
+                announce: Cell::new(announce),
+                queue_time: Cell::new(queue_time),
+                sticky: RefCell::new(sticky),
+                control,
+                stats,
+            })
+        }
         (None, None) => unreachable!("a new pool comes with a balancer"),
     }
 }

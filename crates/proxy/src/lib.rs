@@ -6,7 +6,7 @@
 //! 2. [`connection`] serves a [`client`]: request after request, each in an [`exchange`].
 //! 3. An exchange reads the head with [`http1`] (sans-io), finds its pool by [`route`], an endpoint by [`pick`], a
 //!    connection by [`upstream`], and relays both ways in [`talk`]; [`fault`] says what went wrong and whose fault it
-//!    was, [`record`] what is counted ([`stats`]) and logged ([`access_log`]).
+//!    was, [`record`] what is counted ([`stats`]) and logged ([`access_log`]); a pool may keep a [`journal`].
 //! 4. Who a client is and what it may use up: [`edge`], [`proxy_protocol`], [`origin`], [`per_address`], [`pace`].
 //! 5. Underneath: [`stream`] (sockets that meet the event loop only when they would block), [`splice`],
 //!    [`stage`], [`buffer`], [`outgoing`],
@@ -34,6 +34,7 @@ mod hedge;
 pub mod http1;
 pub mod inherit;
 mod install;
+mod journal;
 pub mod metrics;
 mod origin;
 mod outgoing;

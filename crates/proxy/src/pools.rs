@@ -1,6 +1,8 @@
 //! Who owns the pools? The control side: it turns configured endpoints into sets, and gives each worker a balancer and
 //! what it keeps by slot. What checks and requests say of endpoints comes together here.
 
+use crate::access_log::Writer;
+use crate::journal::Journal;
 use crate::parts::EndpointParts;
 use crate::stats::WorkerStats;
 use crate::watched::Watched;
@@ -75,14 +77,19 @@ impl SharedPool {
         }
     }
 
-    /// A balancer for each worker.
+    /// A balancer for each worker, with a journal if `writer` is there to write it.
     ///
     /// # Errors
     /// The algorithm refuses its parameters.
-    pub fn balancers(&self, plan: &plan::Pool) -> Result<Vec<Balancer>, ParamError> {
+    pub fn balancers(&self, plan: &plan::Pool, writer: Option<&Writer>) -> Result<Vec<Balancer>, ParamError> {
         let seed = EndpointId::of(&plan.name).0 ^ u64::from(std::process::id());
         let seats = (0..self.workers).map(|worker| Seat { worker, workers: self.workers });
-        seats.map(|seat| self.pool.balancer(plan.balance.algorithm, &plan.balance.params, seat, seed)).collect()
+        let (algorithm, params) = (plan.balance.algorithm, &plan.balance.params);
+        let balancer = |seat| match writer {
+            Some(writer) => self.pool.recorded_balancer(algorithm, params, seat, seed, Box::new(Journal::new(writer))),
+            None => self.pool.balancer(algorithm, params, seat, seed),
+        };
+        seats.map(balancer).collect()
     }
 
     /// Gives the endpoints of a plan their slots: no worker may pick a new one before it knows what is in its slot.

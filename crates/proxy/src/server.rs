@@ -37,6 +37,8 @@ pub enum StartError {
     Listen(Arc<str>, SocketAddr, io::Error),
     /// The access log cannot be opened.
     AccessLog(LogTarget, io::Error),
+    /// The journal of a pool cannot be opened.
+    Journal(LogTarget, io::Error),
     /// A pool's algorithm refuses its parameters.
     Balance(Arc<str>, evenkeel_balance::params::ParamError),
     /// The key of a pool's sticky sessions cannot be had.
@@ -55,6 +57,10 @@ impl fmt::Display for StartError {
                 write!(f, "access log: cannot open {}: {error}", path.display())
             }
             StartError::AccessLog(LogTarget::Stdout, error) => write!(f, "access log: {error}"),
+            StartError::Journal(LogTarget::File(path), error) => {
+                write!(f, "journal: cannot open {}: {error}", path.display())
+            }
+            StartError::Journal(LogTarget::Stdout, error) => write!(f, "journal: {error}"),
             StartError::Sticky(pool, error) => write!(f, "pool \"{pool}\": the key of its sticky sessions: {error}"),
             StartError::Balance(pool, error) => write!(f, "pool \"{pool}\": {error}"),
             StartError::Thread(error) => write!(f, "cannot start a worker: {error}"),
@@ -65,7 +71,7 @@ impl fmt::Display for StartError {
 impl std::error::Error for StartError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
-            StartError::Listen(_, _, e) | StartError::AccessLog(_, e) => Some(e),
+            StartError::Listen(_, _, e) | StartError::AccessLog(_, e) | StartError::Journal(_, e) => Some(e),
             StartError::Sticky(_, e) | StartError::Thread(e) => Some(e),
             StartError::Balance(_, e) => Some(e),
         }
@@ -85,6 +91,8 @@ pub struct Server {
     commands: watch::Sender<Command>,
     threads: Vec<JoinHandle<io::Result<()>>>,
     log: Option<Writer>,
+    /// Writes the journal of the pool that the plan names.
+    journal: Option<Writer>,
 }
 
 /// What of a plan can fail, before anything is changed.
@@ -119,6 +127,10 @@ impl Server {
             Workers::Auto => std::thread::available_parallelism().map_or(1, usize::from),
             Workers::Count(n) => usize::from(n),
         };
+        let open = |journal: &plan::Journal| {
+            Writer::open(&journal.to, "journal").map_err(|error| StartError::Journal(journal.to.clone(), error))
+        };
+        let journal = plan.telemetry.journal.as_ref().map(open).transpose()?;
         let first = Arc::new(Generation::first(Arc::new(plan), workers));
         let base = std::time::Instant::now();
         let mut server = Server {
@@ -131,6 +143,7 @@ impl Server {
             commands: watch::channel(Command::Run).0,
             threads: Vec::new(),
             log: None,
+            journal,
         };
         let prepared = server.prepare(&first.plan, None, inherited)?;
         let (doors, handed): (Vec<_>, Vec<_>) = (0..workers).map(|_| mpsc::unbounded_channel()).unzip();
@@ -181,7 +194,7 @@ impl Server {
         let log = match (before.and_then(target), target(plan)) {
             (before, to) if before == to => None,
             (_, to) => {
-                let open = |to| Writer::open(&to).map_err(|error| StartError::AccessLog(to, error));
+                let open = |to| Writer::open(&to, "access-log").map_err(|error| StartError::AccessLog(to, error));
                 Some(to.map(open).transpose()?)
             }
         };
@@ -194,7 +207,9 @@ impl Server {
                 None => pools.entry(pool.name.clone()).or_insert_with(new),
             };
             let same = before.and_then(|plan| plan.pool(&pool.name)).is_some_and(|old| old.balance == pool.balance);
-            let made = (!same).then(|| shared.balancers(pool)).transpose();
+            let recorded = plan.telemetry.journal.as_ref().is_some_and(|journal| *journal.pool == *pool.name);
+            let journal = self.journal.as_ref().filter(|_| recorded);
+            let made = (!same).then(|| shared.balancers(pool, journal)).transpose();
             balancers.push(made.map_err(|e| StartError::Balance(pool.name.clone(), e))?);
         }
         drop(there);
@@ -290,17 +305,20 @@ impl Server {
         self.running.send_replace(next);
     }
 
-    /// Opens the file of the access log again, as it was moved away: lines go to a new one of its name.
+    /// Opens the files of the access log and of the journal again, as they were moved away: lines go to new ones of their
+    /// names.
     ///
     /// # Errors
-    /// It cannot be opened; then lines go on to where they went.
+    /// One cannot be opened; then its lines go on to where they went.
     pub fn reopen_log(&self) -> Result<(), StartError> {
-        match (&self.log, self.plan().telemetry.access_log.as_ref()) {
-            (Some(log), Some(plan)) => {
-                log.reopen(&plan.to).map_err(|error| StartError::AccessLog(plan.to.clone(), error))
-            }
-            _ => Ok(()),
+        let telemetry = &self.plan().telemetry;
+        if let (Some(log), Some(plan)) = (&self.log, &telemetry.access_log) {
+            log.reopen(&plan.to).map_err(|error| StartError::AccessLog(plan.to.clone(), error))?;
         }
+        if let (Some(journal), Some(plan)) = (&self.journal, &telemetry.journal) {
+            journal.reopen(&plan.to).map_err(|error| StartError::Journal(plan.to.clone(), error))?;
+        }
+        Ok(())
     }
 
     /// Every listening socket with the name of its listener, for a process that takes over.
@@ -372,9 +390,7 @@ impl Server {
                 Err(_) => tracing::error!("a worker panicked"),
             }
         }
-        if let Some(log) = self.log {
-            log.finish();
-        }
+        [self.log, self.journal].into_iter().flatten().for_each(Writer::finish);
     }
 }
 
@@ -417,6 +433,8 @@ fn keep_until_restart(now: &Plan, next: &mut Plan) -> Vec<&'static str> {
     // Counts are sharded by worker, and histograms go on counting in the buckets that they have.
     keep("runtime.workers", next.runtime.workers != now.runtime.workers);
     keep("telemetry.metrics.buckets", next.telemetry.metrics.buckets != now.telemetry.metrics.buckets);
+    // It starts with the balancer that it tells of: what that has learned before could not be told.
+    keep("telemetry.journal", next.telemetry.journal != now.telemetry.journal);
     // These belong to the process around the proxy, which sets them up once.
     keep("telemetry.metrics.path", next.telemetry.metrics.path != now.telemetry.metrics.path);
     keep("runtime.log", next.runtime.log != now.runtime.log);
@@ -425,6 +443,7 @@ fn keep_until_restart(now: &Plan, next: &mut Plan) -> Vec<&'static str> {
     next.runtime.log = now.runtime.log;
     next.telemetry.metrics.buckets.clone_from(&now.telemetry.metrics.buckets);
     next.telemetry.metrics.path.clone_from(&now.telemetry.metrics.path);
+    next.telemetry.journal.clone_from(&now.telemetry.journal);
     next.admin.clone_from(&now.admin);
     kept
 }

@@ -153,7 +153,10 @@ impl WorkerPool {
     /// Closes connections that were idle for too long or that the endpoint has closed, and lets go of the set before the
     /// newest: a pool that gets no requests would hold it for ever.
     pub fn sweep(&self, now: Instant) {
-        self.balancer.borrow_mut().refresh(now);
+        let mut balancer = self.balancer.borrow_mut();
+        balancer.refresh(now);
+        balancer.flush_journal();
+        drop(balancer);
         let idle_time = self.idle_time.get().as_nanos() as u64;
         self.endpoints.each(|endpoint| {
             let mut idle = endpoint.idle.borrow_mut();

@@ -9,21 +9,26 @@ use evenkeel_balance::{EndpointId, EndpointSpec, FailureKind, NoPick, Outcome, R
 const STEPS: u32 = 500;
 
 /// What a history is made of: each step's picks.
-type Picks = Vec<Result<EndpointId, NoPick>>;
+pub type Picks = Vec<Result<EndpointId, NoPick>>;
 
 /// Runs one random history. `seed` decides the balancers' draws, `script` what happens.
 fn history(row: &Row, workers: u32, seed: u64, script: u64, explain: bool) -> Picks {
     let mut w = World::new(row, workers, weighted(&[1, 2, 1]), seed, format!("history {script}, {workers} workers"));
-    w.rng = Rng::new(script);
     w.explain = explain;
+    run(&mut w, script)
+}
+
+/// Lets happen what `script` decides.
+pub fn run(w: &mut World<'_>, script: u64) -> Picks {
+    w.rng = Rng::new(script);
     w.answers = script % 4 != 3;
     let mut picks = Vec::new();
     for _ in 0..STEPS {
-        let worker = w.rng.below(workers) as usize;
+        let worker = w.rng.below(w.balancers.len() as u32) as usize;
         match w.rng.below(20) {
             0..9 => {
                 let key = (w.rng.below(4) > 0).then(|| u64::from(w.rng.below(50)));
-                let tried = some_slots(&mut w);
+                let tried = some_slots(w);
                 picks.push(w.start(worker, key, &tried));
             }
             9..16 if !w.running.is_empty() => {
@@ -34,7 +39,7 @@ fn history(row: &Row, workers: u32, seed: u64, script: u64, explain: bool) -> Pi
                 let id = w.specs[w.rng.below(w.specs.len() as u32) as usize].id;
                 let _refused_or_not_is_checked_there = w.start_at(worker, id);
             }
-            17 => change(&mut w),
+            17 => change(w),
             _ => {
                 let ns = 1u64 << w.rng.below(34);
                 w.advance(ns);
@@ -96,7 +101,7 @@ fn change(w: &mut World<'_>) {
 }
 
 /// Fewer for rows that make a table of every change, some of which take a millisecond.
-fn seeds(row: &Row, most: u64) -> u64 {
+pub fn seeds(row: &Row, most: u64) -> u64 {
     if row.algorithm.table.is_some() { 2 } else { most }
 }
 

@@ -10,4 +10,5 @@ mod hangs;
 mod histories;
 mod refusals;
 mod registry;
+mod replays;
 mod shares;

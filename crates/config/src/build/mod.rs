@@ -28,7 +28,7 @@ pub(crate) fn build(root: &Section, findings: &mut Findings) -> Plan {
     Plan {
         runtime: process::runtime(root),
         admin,
-        telemetry: process::telemetry(root, findings),
+        telemetry: process::telemetry(root, &pools, findings),
         listeners,
         routes,
         pools,

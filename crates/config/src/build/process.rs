@@ -3,7 +3,10 @@
 use crate::code::Code;
 use crate::diagnostic::Findings;
 use crate::form::Formed;
-use crate::plan::{AccessLog, Admin, Level, Log, LogFormat, LogTarget, Metrics, Runtime, Telemetry, Workers};
+use crate::nearest::suggest;
+use crate::plan::{
+    AccessLog, Admin, Journal, Level, Log, LogFormat, LogTarget, Metrics, Pool, Runtime, Telemetry, Workers,
+};
 use crate::read::{Section, Value};
 use std::path::PathBuf;
 
@@ -48,7 +51,7 @@ pub(super) fn admin(root: &Section) -> Option<Admin> {
     (bind.is_some() || socket.is_some()).then_some(Admin { bind, socket })
 }
 
-pub(super) fn telemetry(root: &Section, findings: &mut Findings) -> Telemetry {
+pub(super) fn telemetry(root: &Section, pools: &[Pool], findings: &mut Findings) -> Telemetry {
     let telemetry = root.section("telemetry");
     let metrics = telemetry.section("metrics");
     let buckets = metrics.list("buckets").into_iter();
@@ -65,12 +68,9 @@ pub(super) fn telemetry(root: &Section, findings: &mut Findings) -> Telemetry {
     }
     let access_log = telemetry.set("access_log").and_then(|_| {
         let log = telemetry.section("access_log");
-        let to = match log.text("path")?.as_str() {
-            "-" | "stdout" => LogTarget::Stdout,
-            path => LogTarget::File(PathBuf::from(path)),
-        };
-        Some(AccessLog { to, format: format(log.word("format")) })
+        Some(AccessLog { to: target(&log)?, format: format(log.word("format")) })
     });
+    let journal = telemetry.set("journal").and_then(|_| journal(root, &telemetry.section("journal"), pools, findings));
     Telemetry {
         metrics: Metrics {
             path: metrics.text("path").unwrap_or_default(),
@@ -78,5 +78,30 @@ pub(super) fn telemetry(root: &Section, findings: &mut Findings) -> Telemetry {
             buckets: buckets.into_iter().map(|(x, _)| x).collect(),
         },
         access_log,
+        journal,
     }
+}
+
+fn target(log: &Section) -> Option<LogTarget> {
+    Some(match log.text("path")?.as_str() {
+        "-" | "stdout" => LogTarget::Stdout,
+        path => LogTarget::File(PathBuf::from(path)),
+    })
+}
+
+fn journal(root: &Section, section: &Section, pools: &[Pool], findings: &mut Findings) -> Option<Journal> {
+    let (to, pool) = (target(section)?, section.text("pool")?);
+    let names: Vec<&str> = pools.iter().map(|p| &*p.name).collect();
+    if !names.contains(&&*pool) {
+        findings
+            .add(Code::UnknownPool, section.place_of("pool"), format!("there is no pool \"{pool}\""))
+            .help(if names.is_empty() { "add the pool".to_string() } else { suggest(&pool, &names) });
+    }
+    if runtime(root).workers != Workers::Count(1) {
+        let message = "\"journal\" needs one worker: the picks of several depend on each other";
+        findings
+            .add(Code::Contradiction, section.place_of("path"), message)
+            .help("set runtime.workers = 1, or leave out \"journal\"");
+    }
+    Some(Journal { to, pool })
 }

@@ -144,6 +144,13 @@ static TELEMETRY: Table = Table {
             help: "One line for each request.",
             why: "",
         },
+        Key {
+            name: "journal",
+            kind: Kind::Table(&JOURNAL),
+            absent: Absent::Means("off"),
+            help: "All that the picks of one pool depend on, for `evenkeel replay`.",
+            why: "",
+        },
     ],
 };
 
@@ -194,6 +201,29 @@ static ACCESS_LOG: Table = Table {
             absent: Absent::Default("\"json\""),
             help: "How a line looks.",
             why: "A field can be added without breaking a reader.",
+        },
+    ],
+};
+
+static JOURNAL: Table = Table {
+    path: "journal of [telemetry]",
+    help: "All that the picks of one pool depend on, in order: `evenkeel replay` makes the same picks of it. Needs \
+           `runtime.workers = 1`, as the picks of several depend on each other. Two lines for each try of a request.",
+    inherits: false,
+    keys: &[
+        Key {
+            name: "path",
+            kind: Kind::Text(Form::File),
+            absent: Absent::Required(r#""/var/log/evenkeel/web.journal""#),
+            help: "The file that lines are appended to; `\"-\"` or `\"stdout\"` is standard output.",
+            why: "",
+        },
+        Key {
+            name: "pool",
+            kind: Kind::Text(Form::Name),
+            absent: Absent::Required(r#""web""#),
+            help: "The pool's name.",
+            why: "",
         },
     ],
 };

@@ -14,7 +14,7 @@ pub use cidr::Cidr;
 pub use health::{Check, HealthCheck};
 pub use http::{HostPattern, Listener, ListenerLimits, ListenerTimeouts, PathPattern, Route, RouteTimeouts};
 pub use pool::{Address, Balance, Endpoint, HashKey, Pool, PoolLimits, PoolTimeouts, ProxyVersion, Subset};
-pub use process::{AccessLog, Admin, Level, Log, LogFormat, LogTarget, Metrics, Runtime, Telemetry, Workers};
+pub use process::{AccessLog, Admin, Journal, Level, Log, LogFormat, LogTarget, Metrics, Runtime, Telemetry, Workers};
 pub use retry::Retry;
 pub use sticky::{SameSite, Secret, Sticky};
 

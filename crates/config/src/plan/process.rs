@@ -72,6 +72,8 @@ pub struct Telemetry {
     pub metrics: Metrics,
     /// One line for each request; `None` = off.
     pub access_log: Option<AccessLog>,
+    /// All that the picks of one pool depend on; `None` = off. Only with one worker.
+    pub journal: Option<Journal>,
 }
 
 /// `telemetry.metrics`.
@@ -92,6 +94,15 @@ pub struct AccessLog {
     pub to: LogTarget,
     /// How a line looks. Only JSON exists so far.
     pub format: LogFormat,
+}
+
+/// `telemetry.journal`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Journal {
+    /// Where the lines go.
+    pub to: LogTarget,
+    /// The name of the pool.
+    pub pool: String,
 }
 
 /// Where log lines go.

@@ -79,12 +79,16 @@ impl Plan {
         inner.add(metrics.per_endpoint != unset.per_endpoint, "per_endpoint", metrics.per_endpoint.to_string());
         inner.add(metrics.buckets != unset.buckets, "buckets", format!("{:?}", metrics.buckets));
         table.inline("metrics", inner);
+        let path = |to: &LogTarget| match to {
+            LogTarget::Stdout => quote("-"),
+            LogTarget::File(path) => quote(&path.display().to_string()),
+        };
         if let Some(log) = &self.telemetry.access_log {
-            let path = match &log.to {
-                LogTarget::Stdout => "-".to_string(),
-                LogTarget::File(path) => path.display().to_string(),
-            };
-            table.add(true, "access_log", format!("{{ path = {} }}", quote(&path)));
+            table.add(true, "access_log", format!("{{ path = {} }}", path(&log.to)));
+        }
+        if let Some(journal) = &self.telemetry.journal {
+            let pool = quote(&journal.pool);
+            table.add(true, "journal", format!("{{ path = {}, pool = {pool} }}", path(&journal.to)));
         }
         table.section("[telemetry]", out);
     }
