@@ -78,6 +78,7 @@ fn type_of(kind: &Kind) -> String {
         Kind::Table(table) | Kind::Named(table) | Kind::Tables(table) => format!("table: {}", code_part(table.path)),
         Kind::TableOr { table, key } => format!("{}, or its `{key}` as a string", code_part(table.path)),
         Kind::TableOrWord { table, word } => format!("`\"{word}\"`, or table: {}", code_part(table.path)),
+        Kind::TableOrBool(table) => format!("boolean, or table: {}", code_part(table.path)),
         Kind::Balance => "[algorithm](algorithms.md)".to_string(),
     }
 }

@@ -5,6 +5,7 @@ mod health;
 mod listeners;
 mod pools;
 mod process;
+mod reports;
 mod retry;
 mod routes;
 mod sticky;

@@ -7,5 +7,5 @@ mod table;
 mod value;
 
 pub(crate) use balance::kind_of;
-pub(crate) use section::{Named, Section, Value};
+pub(crate) use section::{Located, Named, Section, Value};
 pub(crate) use table::Reader;
