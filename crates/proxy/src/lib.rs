@@ -35,6 +35,7 @@ pub mod http1;
 pub mod inherit;
 mod install;
 pub mod metrics;
+pub mod orca;
 mod origin;
 mod outgoing;
 mod pace;
