@@ -5,6 +5,7 @@ use crate::accept;
 use crate::parts::{ListenerParts, Parts, PoolParts};
 use crate::retries::Retries;
 use crate::rules::{Listener, Rules};
+use crate::sidecar::Reporter;
 use crate::upstream::{Endpoint, Endpoints, WorkerPool};
 use crate::worker::Worker;
 use evenkeel_balance::Clock;
@@ -40,8 +41,24 @@ pub fn install(worker: &Rc<Worker>, parts: Parts) {
     });
     let retries: Vec<_> = retries.collect();
     let listener = |parts: ListenerParts| {
-        let ListenerParts { name, router, limits, timeouts, edge, requests_max, connections_max, open, stats, routes } =
-            parts;
+        let ListenerParts {
+            name,
+            router,
+            limits,
+            timeouts,
+            edge,
+            requests_max,
+            connections_max,
+            open,
+            report_load,
+            stats,
+            routes,
+        } = parts;
+        let before = before.listeners.iter().find(|l| l.name == name);
+        let reporter = report_load.map(|(plan, shared)| {
+            let reported = before.map(|listener| listener.rules());
+            Reporter::new(plan, shared, reported.as_ref().and_then(|rules| rules.reporter.as_ref()))
+        });
         let (plan, generation, pools) = (plan.clone(), generation.clone(), of_route.clone());
         let rules = Rules {
             plan,
@@ -51,12 +68,13 @@ pub fn install(worker: &Rc<Worker>, parts: Parts) {
             edge,
             requests_max,
             connections_max,
+            reporter,
             pools,
             retries: retries.clone(),
             stats: routes,
             _generation: generation,
         };
-        match before.listeners.iter().find(|l| l.name == name) {
+        match before {
             Some(stays) => {
                 stays.change(rules);
                 stays.clone()
@@ -86,8 +104,21 @@ pub fn install(worker: &Rc<Worker>, parts: Parts) {
 }
 
 fn pool(parts: PoolParts, before: &[Rc<WorkerPool>]) -> Rc<WorkerPool> {
-    let PoolParts { name, balancer, endpoints, key, limits, idle_time, announce, queue_time, sticky, stats, control } =
-        parts;
+    let PoolParts {
+        name,
+        balancer,
+        endpoints,
+        key,
+        limits,
+        idle_time,
+        announce,
+        queue_time,
+        sticky,
+        reports,
+        stats,
+        control,
+    } = parts;
+    let reports = reports.map(Rc::new);
     let before = before.iter().find(|old| old.name == name);
     let table = before.map_or_else(|| Rc::new(Endpoints::default()), |old| old.endpoints.clone());
     let endpoints = endpoints.into_iter().map(|(slot, e)| (slot, Endpoint::new(e.name, e.addr, e.stats)));
@@ -99,6 +130,7 @@ fn pool(parts: PoolParts, before: &[Rc<WorkerPool>]) -> Rc<WorkerPool> {
             stays.announce.set(announce);
             stays.queue_time.set(queue_time);
             stays.sticky.replace(sticky);
+            stays.reports.replace(reports);
             stays.clone()
         }
         (Some(balancer), _) => Rc::new(WorkerPool {
@@ -111,6 +143,7 @@ fn pool(parts: PoolParts, before: &[Rc<WorkerPool>]) -> Rc<WorkerPool> {
             announce: Cell::new(announce),
             queue_time: Cell::new(queue_time),
             sticky: RefCell::new(sticky),
+            reports: RefCell::new(reports),
             control,
             stats,
         }),

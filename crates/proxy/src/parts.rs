@@ -7,10 +7,11 @@ use crate::edge::Edge;
 use crate::http1::Limits;
 use crate::route::Router;
 use crate::session::Sticky;
+use crate::sidecar::SharedLoad;
 use crate::stats::{EndpointStats, ListenerStats, PoolStats, RouteStats};
 use evenkeel_balance::{Balancer, Slot};
 use evenkeel_config::Plan;
-use evenkeel_config::plan::{HashKey, ListenerTimeouts, PoolLimits, ProxyVersion};
+use evenkeel_config::plan::{HashKey, ListenerTimeouts, LoadReports, PoolLimits, ProxyVersion, ReportLoad};
 use rustix::fd::OwnedFd;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -59,6 +60,8 @@ pub struct ListenerParts {
     pub connections_max: usize,
     /// How many there are.
     pub open: Arc<AtomicUsize>,
+    /// How its load is told, and what workers share of it.
+    pub report_load: Option<(ReportLoad, Arc<SharedLoad>)>,
     pub stats: Arc<ListenerStats>,
     /// By route, and one more for requests without.
     pub routes: Vec<Arc<RouteStats>>,
@@ -79,6 +82,8 @@ pub struct PoolParts {
     /// How long a request may wait for a place.
     pub queue_time: Duration,
     pub sticky: Option<Arc<Sticky>>,
+    /// What is done about what endpoints say of their load.
+    pub reports: Option<LoadReports>,
     pub stats: Arc<PoolStats>,
     /// Whom to tell when requests decide something about an endpoint.
     pub control: Control,

@@ -14,6 +14,7 @@ use crate::pools::{Pools, SharedPool};
 use crate::route::Router;
 use crate::session::Sticky;
 use crate::share::Peers;
+use crate::sidecar::SharedLoad;
 use crate::stats::{Counter, WorkerStats};
 use crate::worker::{self, Command, Orders};
 use evenkeel_balance::Balancer;
@@ -246,6 +247,7 @@ impl Server {
                 announce: pool.proxy_protocol,
                 queue_time: Duration::from_nanos(pool.queue.timeout_ns),
                 sticky: sticky[index].clone(),
+                reports: pool.load_reports.clone(),
                 stats: stats.pools[index].clone(),
                 control: (*self.control).clone(),
             });
@@ -384,6 +386,7 @@ struct Shared {
     /// Open connections.
     open: Arc<AtomicUsize>,
     per_address: Arc<PerAddress>,
+    load: Arc<SharedLoad>,
 }
 
 fn listener_parts(
@@ -405,6 +408,7 @@ fn listener_parts(
         },
         connections_max: listener.limits.connections,
         open: shared.open,
+        report_load: listener.report_load.clone().map(|plan| (plan, shared.load)),
         stats: stats.listeners[index].clone(),
         routes: stats.routes[index].clone(),
     }
