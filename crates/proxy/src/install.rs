@@ -3,6 +3,8 @@
 
 use crate::accept;
 use crate::parts::{ListenerParts, Parts, PoolParts};
+use crate::probe::Allowance;
+use crate::probe::answer::{self, Answering};
 use crate::retries::Retries;
 use crate::rules::{Listener, Rules};
 use crate::sidecar::Reporter;
@@ -20,13 +22,15 @@ pub struct Installed {
     pub pools: Vec<Rc<WorkerPool>>,
     pub retries: Vec<Rc<Retries>>,
     pub accepting: Vec<accept::Accepting>,
+    pub answering: Vec<Answering>,
     /// Which plan it is.
     pub number: u64,
 }
 
 /// Takes up a plan. Everything in one go, so that no request sees half of it.
 pub fn install(worker: &Rc<Worker>, parts: Parts) {
-    let Parts { number, plan, workers, listeners, pools, pool_of_route, sockets, log, generation, done } = parts;
+    let Parts { number, plan, workers, listeners, pools, pool_of_route, sockets, probed, log, generation, done } =
+        parts;
     let mut installed = worker.installed.borrow_mut();
     let before = std::mem::take(&mut *installed);
     if let Some(log) = log {
@@ -96,10 +100,21 @@ pub fn install(worker: &Rc<Worker>, parts: Parts) {
         accepting.extend(new.into_iter().filter_map(|socket| accept::start(worker, addr, listener.clone(), socket)));
     }
     left.iter().for_each(|accepting| accepting.close(worker));
+    let mut answering_before = before.answering;
+    let answering = probed.into_iter().filter_map(|(addr, listener, new)| {
+        let listener = &listeners[listener];
+        if let Some(socket) = new {
+            return answer::start(worker, addr, listener.clone(), socket);
+        }
+        let stays = answering_before.extract_if(.., |answering| answering.addr == addr).next()?;
+        stays.listener.replace(listener.clone());
+        Some(stays)
+    });
+    let answering = answering.collect();
     if !gone.is_empty() {
         drain(worker, gone, plan.runtime.drain_timeout);
     }
-    *installed = Installed { listeners, pools, retries, accepting, number };
+    *installed = Installed { listeners, pools, retries, accepting, answering, number };
     drop(done);
 }
 
@@ -144,6 +159,7 @@ fn pool(parts: PoolParts, before: &[Rc<WorkerPool>]) -> Rc<WorkerPool> {
             queue_time: Cell::new(queue_time),
             sticky: RefCell::new(sticky),
             reports: RefCell::new(reports),
+            probes: Allowance::default(),
             control,
             stats,
         }),

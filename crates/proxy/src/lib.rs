@@ -43,6 +43,7 @@ mod parts;
 mod per_address;
 mod pick;
 pub mod pools;
+mod probe;
 pub mod proxy_protocol;
 mod record;
 mod reports;

@@ -13,7 +13,7 @@ use evenkeel_balance::{Balancer, Slot};
 use evenkeel_config::Plan;
 use evenkeel_config::plan::{HashKey, ListenerTimeouts, LoadReports, PoolLimits, ProxyVersion, ReportLoad};
 use rustix::fd::OwnedFd;
-use std::net::SocketAddr;
+use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 use std::sync::mpsc::Sender;
@@ -38,6 +38,8 @@ pub struct Parts {
     pub pool_of_route: Arc<[usize]>,
     /// Each address that the worker listens on, whose listener's it is, and the sockets that it has not yet.
     pub sockets: Vec<(SocketAddr, usize, Vec<ListenFd>)>,
+    /// Each address at which the worker answers probes, whose listener's it is, and its socket if it has none there yet.
+    pub probed: Vec<(SocketAddr, usize, Option<UdpSocket>)>,
     /// Where lines of the access log go from now on; `None` if that stays as it is.
     pub log: Option<Option<Batch>>,
     /// Held by whatever still uses this generation.

@@ -144,6 +144,11 @@ impl WorkerPool {
         }
     }
 
+    /// Counts an answer to a probe that cannot be read.
+    pub fn drop_malformed(&self, why: Malformed) {
+        self.drop_report(Dropped::Malformed(why));
+    }
+
     #[cold]
     fn drop_report(&self, why: Dropped) {
         self.stats.reports_dropped[why.index()].add(1);

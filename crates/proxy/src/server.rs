@@ -11,6 +11,7 @@ use crate::inherit::Inherited;
 use crate::parts::{ListenFd, ListenerParts, Parts, PoolParts};
 use crate::per_address::PerAddress;
 use crate::pools::{Pools, SharedPool};
+use crate::probe::answer;
 use crate::route::Router;
 use crate::session::Sticky;
 use crate::share::Peers;
@@ -24,7 +25,7 @@ use rustix::fd::OwnedFd;
 use std::collections::HashMap;
 use std::fmt;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{SocketAddr, UdpSocket};
 use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Weak};
 use std::thread::JoinHandle;
@@ -36,6 +37,8 @@ use tokio::sync::{mpsc, watch};
 pub enum StartError {
     /// A listener's address cannot be listened on.
     Listen(Arc<str>, SocketAddr, io::Error),
+    /// Probes cannot be taken at a listener's address.
+    Probes(SocketAddr, io::Error),
     /// The access log cannot be opened.
     AccessLog(LogTarget, io::Error),
     /// A pool's algorithm refuses its parameters.
@@ -52,6 +55,7 @@ impl fmt::Display for StartError {
             StartError::Listen(name, addr, error) => {
                 write!(f, "listener \"{name}\": cannot listen on {addr}: {error}")
             }
+            StartError::Probes(addr, error) => write!(f, "cannot take probes by datagram at {addr}: {error}"),
             StartError::AccessLog(LogTarget::File(path), error) => {
                 write!(f, "access log: cannot open {}: {error}", path.display())
             }
@@ -66,7 +70,7 @@ impl fmt::Display for StartError {
 impl std::error::Error for StartError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
-            StartError::Listen(_, _, e) | StartError::AccessLog(_, e) => Some(e),
+            StartError::Listen(_, _, e) | StartError::Probes(_, e) | StartError::AccessLog(_, e) => Some(e),
             StartError::Sticky(_, e) | StartError::Thread(e) => Some(e),
             StartError::Balance(_, e) => Some(e),
         }
@@ -81,6 +85,8 @@ pub struct Server {
     shared: HashMap<Arc<str>, Shared>,
     /// The sockets at each address, by worker, for as long as the worker has them.
     sockets: HashMap<SocketAddr, Vec<Weak<OwnedFd>>>,
+    /// Where probes are answered.
+    probed: Vec<SocketAddr>,
     plans: Vec<mpsc::UnboundedSender<Parts>>,
     beats: Vec<Arc<Counter>>,
     commands: watch::Sender<Command>,
@@ -92,6 +98,8 @@ pub struct Server {
 struct Prepared {
     /// New sockets by address and by worker.
     sockets: HashMap<SocketAddr, Vec<Vec<ListenFd>>>,
+    /// New sockets for probes, by address and by worker.
+    probed: HashMap<SocketAddr, Vec<UdpSocket>>,
     /// Pools that there were not.
     pools: Pools,
     /// By pool: new balancers by worker, if it needs any.
@@ -127,6 +135,7 @@ impl Server {
             control: Control::start(base).map_err(StartError::Thread)?,
             shared: HashMap::new(),
             sockets: HashMap::new(),
+            probed: Vec::new(),
             plans: Vec::new(),
             beats: Vec::new(),
             commands: watch::channel(Command::Run).0,
@@ -139,8 +148,9 @@ impl Server {
         for (index, handed) in handed.into_iter().enumerate() {
             let (sender, plans) = mpsc::unbounded_channel();
             let beats = Arc::<Counter>::default();
+            let probing = first.workers[index].probing.clone();
             let (peers, commands) = (peers.clone(), server.commands.subscribe());
-            let orders = Orders { plans, peers, handed, commands, beats: beats.clone() };
+            let orders = Orders { plans, peers, handed, commands, beats: beats.clone(), probing };
             let thread = std::thread::Builder::new().name(format!("worker-{index}"));
             let thread = thread.spawn(move || worker::run(index, base, orders)).map_err(StartError::Thread)?;
             server.threads.push(thread);
@@ -178,6 +188,10 @@ impl Server {
                 sockets.insert(addr, accept::listen(addr, workers, inherited.tcp(addr)).map_err(fail)?);
             }
         }
+        let mut probed = HashMap::new();
+        for (_, addr) in probed_at(plan).filter(|(_, addr)| !self.probed.contains(addr)) {
+            probed.insert(addr, answer::open(addr, workers).map_err(|error| StartError::Probes(addr, error))?);
+        }
         let target = |plan: &Plan| plan.telemetry.access_log.as_ref().map(|log| log.to.clone());
         let log = match (before.and_then(target), target(plan)) {
             (before, to) if before == to => None,
@@ -204,12 +218,12 @@ impl Server {
             made.map_err(|error| StartError::Sticky(pool.name.clone(), error))
         });
         let sticky = sticky.collect::<Result<_, _>>()?;
-        Ok(Prepared { sockets, pools, balancers, sticky, log })
+        Ok(Prepared { sockets, probed, pools, balancers, sticky, log })
     }
 
     /// Does the rest: gives every worker its part, waits until all of them use it, and lets go of what was before.
     fn apply(&mut self, next: Arc<Generation>, prepared: Prepared) {
-        let Prepared { mut sockets, pools: new_pools, mut balancers, sticky, log } = prepared;
+        let Prepared { mut sockets, mut probed, pools: new_pools, mut balancers, sticky, log } = prepared;
         let plan = &next.plan;
         let new: Vec<_> = new_pools.keys().cloned().collect();
         let mut shared_pools = self.control.pools();
@@ -256,6 +270,7 @@ impl Server {
                 plan.listeners.iter().enumerate().flat_map(|(i, l)| l.bind.iter().map(move |addr| (i, *addr)));
             let mine =
                 addresses.map(|(i, addr)| (addr, i, sockets.get_mut(&addr).and_then(Vec::pop).unwrap_or_default()));
+            let probed = probed_at(plan).map(|(i, addr)| (addr, i, probed.get_mut(&addr).and_then(Vec::pop)));
             let parts = Parts {
                 number: next.number,
                 plan: plan.clone(),
@@ -264,6 +279,7 @@ impl Server {
                 pools,
                 pool_of_route: pool_of_route.clone(),
                 sockets: mine.collect(),
+                probed: probed.collect(),
                 log: log.as_ref().map(|log| log.as_ref().map(|log| log.batch(stats.log_lines_dropped.clone()))),
                 generation: next.in_use.clone(),
                 done: done.clone(),
@@ -283,6 +299,7 @@ impl Server {
         drop(shared_pools);
         self.control.changed();
         self.shared.retain(|name, _| plan.listener(name).is_some());
+        self.probed = probed_at(plan).map(|(_, addr)| addr).collect();
         self.sockets.retain(|addr, _| plan.listeners.iter().any(|l| l.bind.contains(addr)));
         if let Some(log) = log
             && let Some(before) = std::mem::replace(&mut self.log, log)
@@ -412,6 +429,13 @@ fn listener_parts(
         stats: stats.listeners[index].clone(),
         routes: stats.routes[index].clone(),
     }
+}
+
+/// Where probes are answered, each with the index of the listener.
+fn probed_at(plan: &Plan) -> impl Iterator<Item = (usize, SocketAddr)> + '_ {
+    let answers = |l: &plan::Listener| l.report_load.as_ref().is_some_and(|report| report.udp);
+    let listeners = plan.listeners.iter().enumerate().filter(move |(_, l)| answers(l));
+    listeners.flat_map(|(i, l)| l.bind.iter().map(move |addr| (i, *addr)))
 }
 
 /// Puts back what cannot change while it runs; says what that was.

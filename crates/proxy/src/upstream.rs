@@ -1,6 +1,7 @@
 //! How does a request reach an endpoint? Over a connection that is idle, or a new one.
 
 use crate::control::Control;
+use crate::probe::Allowance;
 use crate::session::Sticky;
 use crate::stats::{EndpointStats, PoolStats};
 use crate::stream::Stream;
@@ -36,6 +37,8 @@ pub struct WorkerPool {
     pub queue_time: Cell<Duration>,
     /// What is done about what endpoints say of their load.
     pub reports: RefCell<Option<Rc<LoadReports>>>,
+    /// How many probes it may send.
+    pub probes: Allowance,
     /// How clients find their endpoint again.
     pub sticky: RefCell<Option<Arc<Sticky>>>,
     /// Its numbers.
