@@ -8,9 +8,6 @@ use evenkeel_balance::{Instant, LoadReport, Refused, Slot};
 use evenkeel_config::plan::LoadReports;
 use std::rc::Rc;
 
-/// How reports come, in the order of the counters.
-pub const CAME: [&str; 5] = ["bin", "text", "json", "udp", "http"];
-
 /// How a report came: with a response, or as the answer to a probe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Came {
@@ -172,6 +169,7 @@ pub fn strip(trailers: &[u8], out: &mut Vec<u8>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::stats::CAME;
 
     #[test]
     fn each_reason_has_a_counter_and_a_name_of_its_own() {

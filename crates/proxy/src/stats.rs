@@ -3,7 +3,7 @@
 
 use crate::end::Cause;
 use crate::orca::Report;
-use crate::reports::{CAME, Dropped};
+use crate::reports::Dropped;
 use evenkeel_balance::Instant;
 use evenkeel_config::Plan;
 use std::collections::HashMap;
@@ -237,6 +237,9 @@ pub struct PoolStats {
     /// Probes that the algorithm wanted, by what became of them: [`PROBES`].
     pub probes: [Counter; PROBES.len()],
 }
+
+/// How load reports come, in the order of the counters.
+pub const CAME: [&str; 5] = ["bin", "text", "json", "udp", "http"];
 
 /// What became of probes, in the order of the counters. Those under way are in none yet.
 pub const PROBES: [&str; 6] = ["answered", "timeout", "unsent", "rate", "busy", "no_report"];

@@ -1,8 +1,8 @@
 //! What do endpoints say of their load, what does it cost to ask them, and what do we tell of our own?
 
 use super::{NO_LABEL, Shown};
-use crate::reports::{CAME, Dropped};
-use crate::stats::{ANSWERS_DROPPED, Counter, GIVEN, PROBES, Reported};
+use crate::reports::Dropped;
+use crate::stats::{ANSWERS_DROPPED, CAME, Counter, GIVEN, PROBES, Reported};
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::ConstCounter;
