@@ -60,7 +60,7 @@ impl<Q> Outstanding<Q> {
             return Err(question);
         }
         // A keyed hash of a counter: whoever does not see the question cannot answer it.
-        place.nonce = self.random.hash_one(self.asked) / PLACES as u64 * PLACES as u64 | at;
+        place.nonce = (self.random.hash_one(self.asked) & !(PLACES as u64 - 1)) | at;
         place.state = State::Waiting(question);
         self.asked += 1;
         Ok(place.nonce)
