@@ -29,17 +29,17 @@ pub static EXPERIMENT: Experiment = Experiment {
     name: "shared-load",
     summary: "Two balancers in front of six endpoints, one four times slower, with and without shared load",
     docs: "Starts six applications, each with an evenkeel beside it that reports its load, and two evenkeels in front of \
-all of them that balance by leastconn. An application works on one request at a time, first come first served: 8 to 12 ms \
-each, the slow one four times that. So five take 100 requests a second each and one 25: 525 in all, and the offered load is \
-given as a share of that. At 60 % there is mostly a free endpoint for whoever knows which, and a request that meets another \
-waits for all of it, so what is measured is whether balancers find the free ones. Requests are sent at moments drawn \
-beforehand (Poisson), half of them to each balancer, whatever becomes of the ones before; latency counts from the moment \
-meant.
+all of them that balance by leastconn. An application works on one request at a time unless --at-once says more, first come \
+first served: 8 to 12 ms each, the slow one four times that. So five take 100 requests a second each and one 25: 525 in \
+all, and the offered load is given as a share of that. At 60 % there is mostly a free endpoint for whoever knows which, and \
+a request that meets another waits for all of it, so what is measured is whether balancers find the free ones. Requests are \
+sent at moments drawn beforehand (Poisson), half of them to each balancer, whatever becomes of the ones before; latency \
+counts from the moment meant.
 
-Rounds alternate: in one the balancers go by their own requests alone, in the next they ask two endpoints for each request \
-and read reports in responses. The evenkeels beside the applications are the same processes in both, and the moments and \
-the work of the requests are the same too. Balancers and sidecars are processes; applications and clients are this program. \
-Timers are exact to a millisecond.",
+Rounds alternate: in one the balancers go by their own requests alone, in the next they ask endpoints and read reports in \
+responses. The evenkeels beside the applications are the same processes in both, and the moments and the work of the \
+requests are the same too. Balancers and sidecars are processes; applications and clients are this program. Timers are \
+exact to a millisecond.",
     args: Arguments::augment_args,
     run: |matches| Arguments::from_arg_matches(matches).map_err(|e| Error::Wrong(e.to_string())).and_then(run),
 };
@@ -48,7 +48,7 @@ const ENDPOINTS: usize = 6;
 const BALANCERS: usize = 2;
 /// How much longer the first endpoint takes.
 const SLOWED: f64 = 4.0;
-/// Requests that an endpoint takes a second, and the slow one a part of that.
+/// Requests a second that an endpoint takes for each that it works on at once, and the slow one a part of that.
 const CAPACITY: f64 = 100.0;
 /// Of each round, so much is not counted: connections are opened, and queues fill.
 const WARM_UP: Duration = Duration::from_secs(1);
@@ -64,6 +64,12 @@ struct Arguments {
     /// Offered load, as a share of what the endpoints can take together.
     #[arg(long, value_name = "X", default_value_t = 0.6)]
     load: f64,
+    /// Requests that an endpoint works on at once.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=64))]
+    at_once: u8,
+    /// How the balancers balance, as in a configuration; it must do without reports too.
+    #[arg(long, value_name = "TOML", default_value = "\"leastconn\"")]
+    balance: String,
     /// What moments and work are drawn from.
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
@@ -82,10 +88,11 @@ struct Planned {
     work_us: u32,
 }
 
-/// An application: one request at a time, and the share of requests that came to it.
+/// An application: a few requests at a time, and the share of requests that came to it.
 struct Application {
     slowed: f64,
-    free_at: Cell<Instant>,
+    /// When each of its places is free.
+    free_at: RefCell<Vec<Instant>>,
     served: Rc<[Cell<u64>; ENDPOINTS]>,
     index: usize,
 }
@@ -104,13 +111,13 @@ fn run(arguments: Arguments) -> Result<()> {
     let program = child::find_evenkeel(arguments.evenkeel.as_deref())?;
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_all().build().or_say(|| "no event loop".into())?;
-    let capacity = CAPACITY * (ENDPOINTS as f64 - 1.0 + 1.0 / SLOWED);
+    let capacity = CAPACITY * f64::from(arguments.at_once) * (ENDPOINTS as f64 - 1.0 + 1.0 / SLOWED);
     let rate = capacity * arguments.load;
     println!("{:?}", Machine::this());
     println!("{rate:.0} requests/s of {capacity:.0}, {} rounds of {} s each way", arguments.rounds, arguments.seconds);
     let served: Rc<[Cell<u64>; ENDPOINTS]> = Rc::default();
     let local = LocalSet::new();
-    let applications = runtime.block_on(local.run_until(applications(&served)))?;
+    let applications = runtime.block_on(local.run_until(applications(&served, arguments.at_once)))?;
     let sidecars = applications.iter().map(|addr| evenkeel::start(&program, &beside(*addr), None));
     let sidecars = sidecars.collect::<Result<Vec<Running>>>()?;
     let mut rounds: [Vec<Round>; 2] = [Vec::new(), Vec::new()];
@@ -119,7 +126,7 @@ fn run(arguments: Arguments) -> Result<()> {
         // The order turns, so that neither is always first.
         for shared in if round % 2 == 0 { [false, true] } else { [true, false] } {
             child::go_on()?;
-            let start = |_| evenkeel::start(&program, &in_front(&sidecars, shared), None);
+            let start = |_| evenkeel::start(&program, &in_front(&sidecars, &arguments.balance, shared), None);
             let balancers = (0..BALANCERS).map(start).collect::<Result<Vec<_>>>()?;
             let ports: Vec<u16> = balancers.iter().map(|balancer| balancer.port).collect();
             served.iter().for_each(|n| n.set(0));
@@ -153,18 +160,18 @@ fn beside(application: SocketAddr) -> String {
     )
 }
 
-fn in_front(sidecars: &[Running], shared: bool) -> String {
+fn in_front(sidecars: &[Running], balance: &str, shared: bool) -> String {
     let endpoints: Vec<String> = sidecars.iter().map(|sidecar| format!("\"127.0.0.1:{}\"", sidecar.port)).collect();
     let reports = if shared { "load_reports = { probe = \"udp\" }\n" } else { "" };
     format!(
         "[runtime]\nworkers = 1\n[listener.web]\nbind = [\"127.0.0.1:$PORT\"]\n\
-         [pool.app]\nbalance = \"leastconn\"\n{reports}endpoints = [{}]\n",
+         [pool.app]\nbalance = {balance}\n{reports}endpoints = [{}]\n",
         endpoints.join(", ")
     )
 }
 
 /// Starts the applications; where they listen.
-async fn applications(served: &Rc<[Cell<u64>; ENDPOINTS]>) -> Result<Vec<SocketAddr>> {
+async fn applications(served: &Rc<[Cell<u64>; ENDPOINTS]>, at_once: u8) -> Result<Vec<SocketAddr>> {
     let mut addresses = Vec::new();
     for index in 0..ENDPOINTS {
         let (listener, address) = origin::listen_anywhere(Ipv4Addr::LOCALHOST)?;
@@ -172,7 +179,7 @@ async fn applications(served: &Rc<[Cell<u64>; ENDPOINTS]>) -> Result<Vec<SocketA
         listener.set_nonblocking(true).or_say(doing)?;
         let listener = TcpListener::from_std(listener).or_say(doing)?;
         let slowed = if index == 0 { SLOWED } else { 1.0 };
-        let free_at = Cell::new(Instant::now());
+        let free_at = RefCell::new(vec![Instant::now(); usize::from(at_once)]);
         let application = Rc::new(Application { slowed, free_at, served: served.clone(), index });
         spawn_local(async move {
             loop {
@@ -192,15 +199,21 @@ impl Application {
         let mut wire = Wire::new(stream)?;
         while let Some(head) = wire.head().await? {
             let work_us = head.words().nth(1).and_then(|path| path[1..].parse::<u64>().ok()).unwrap_or(0);
-            // Its turn is when those before it are done: one at a time, in the order in which they came.
-            let work = Duration::from_micros(work_us).mul_f64(self.slowed);
-            let done = self.free_at.get().max(Instant::now()) + work;
-            self.free_at.set(done);
-            sleep_until(done).await;
+            sleep_until(self.take_turn(Duration::from_micros(work_us).mul_f64(self.slowed))).await;
             self.served[self.index].update(|n| n + 1);
             wire.send(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok").await?;
         }
         Ok(())
+    }
+}
+
+impl Application {
+    /// When work that comes now is done: in the order in which it came, at the first place that is free.
+    fn take_turn(&self, work: Duration) -> Instant {
+        let mut free_at = self.free_at.borrow_mut();
+        let first = free_at.iter_mut().min().expect("there is a place");
+        *first = Instant::now().max(*first) + work;
+        *first
     }
 }
 
