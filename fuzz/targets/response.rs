@@ -69,7 +69,7 @@ fn check(response: &Response<'_, '_>, asked: Asked, bytes: &[u8]) {
 
 fn check_back(response: &Response<'_, '_>, asked: Asked, head: &Head, towards: Towards) {
     let mut written = Vec::new();
-    response.write(towards, None, &mut written);
+    response.write(towards, b"", &mut written);
     let back = Head::split(&written);
     let mut dropped: Vec<String> = "connection keep-alive te proxy-connection".split(' ').map(String::from).collect();
     let others = ["upgrade", "x-forwarded-for", "x-forwarded-proto", "x-forwarded-host"];

@@ -81,7 +81,7 @@ codes! {
     Error   SameEndpoint      "EK0205" "an endpoint is in its pool twice"
     Error   SameAddress       "EK0206" "an address is bound twice"
     Error   NothingToDo       "EK0207" "no listener, no pool, no endpoint or no route"
-    Error   PlaneLacks        "EK0208" "the algorithm needs what HTTP does not provide"
+    Error   PlaneLacks        "EK0208" "the algorithm needs what the pool does not provide"
     Error   Refused           "EK0209" "the algorithm refuses these parameters"
     Error   SameName          "EK0210" "a name is given twice"
     Error   Contradiction     "EK0211" "settings that exclude each other"

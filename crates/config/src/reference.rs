@@ -87,6 +87,7 @@ fn type_of(kind: &Kind) -> String {
         }
         Kind::TableOrWord { table, word } => format!("`\"{word}\"`, or table: {}", code_part(table.path)),
         Kind::Open => "table".to_string(),
+        Kind::TableOrBool(table) => format!("boolean, or table: {}", code_part(table.path)),
         Kind::Balance => "[algorithm](algorithms.md)".to_string(),
     }
 }

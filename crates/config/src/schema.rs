@@ -63,6 +63,7 @@ fn of_kind(kind: &Kind) -> Value {
             json!({ "anyOf": [short, of_table(table)] })
         }
         Kind::TableOrWord { table, word } => json!({ "anyOf": [words(&[word]), of_table(table)] }),
+        Kind::TableOrBool(table) => json!({ "anyOf": [of_kind(&Kind::Bool), of_table(table)] }),
         Kind::Named(table) => json!({
             "type": "object", "propertyNames": { "pattern": Form::Name.regex() },
             "additionalProperties": of_table(table),

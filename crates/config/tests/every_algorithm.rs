@@ -6,8 +6,13 @@ use evenkeel_config::plan::HashKey;
 use evenkeel_config::{Outcome, Plan, parse_str, render_text};
 
 fn with(balance: &str) -> Outcome {
+    with_reports(balance, "{ probe = 'udp' }")
+}
+
+fn with_reports(balance: &str, reports: &str) -> Outcome {
     let text = format!(
-        "[listener.web]\nbind = ['127.0.0.1:8080']\n[pool.web]\nbalance = {balance}\nendpoints = ['127.0.0.1:1']\n"
+        "[listener.web]\nbind = ['127.0.0.1:8080']\n\
+         [pool.web]\nbalance = {balance}\nload_reports = {reports}\nendpoints = ['127.0.0.1:1']\n"
     );
     parse_str("test.toml", &text, &|_| None)
 }
@@ -24,17 +29,25 @@ fn plan(balance: &str) -> Plan {
 }
 
 #[test]
-fn each_is_found_by_its_name_and_aliases_unless_it_needs_probes() {
+fn each_is_found_by_its_name_and_aliases() {
     for algorithm in algorithms::ALL {
         for name in [algorithm.name].iter().chain(algorithm.aliases) {
             let balance = format!("\"{name}\"");
-            if algorithm.needs.probes {
-                assert_eq!(codes(&with(&balance)), ["EK0208"], "{name}");
-            } else {
-                assert_eq!(plan(&balance).pools[0].balance.algorithm.name, algorithm.name);
-                assert_eq!(plan(&format!("{{ {name} = {{}} }}")), plan(&balance));
-            }
+            assert_eq!(plan(&balance).pools[0].balance.algorithm.name, algorithm.name);
+            assert_eq!(plan(&format!("{{ {name} = {{}} }}")), plan(&balance));
         }
+    }
+}
+
+#[test]
+fn those_that_need_probes_need_a_pool_that_sends_them() {
+    for algorithm in algorithms::ALL {
+        let balance = format!("\"{}\"", algorithm.name);
+        let wanted: &[&str] = if algorithm.needs.probes { &["EK0208"] } else { &[] };
+        for reports in ["true", "false", "{ in_band = true, probe = 'off' }"] {
+            assert_eq!(codes(&with_reports(&balance, reports)), wanted, "{balance} with {reports}");
+        }
+        assert!(codes(&with_reports(&balance, "{ probe = 'http' }")).is_empty(), "{balance}");
     }
 }
 
@@ -48,7 +61,7 @@ fn written(value: Value) -> String {
 
 #[test]
 fn each_parameter_takes_its_default_and_refuses_what_is_out_of_range() {
-    for algorithm in algorithms::ALL.iter().filter(|a| !a.needs.probes) {
+    for algorithm in algorithms::ALL {
         for param in algorithm.params {
             let set = |value: &str| format!("{{ {} = {{ {} = {value} }} }}", algorithm.name, param.name);
             let default = plan(&set(&written(param.default)));
@@ -66,7 +79,7 @@ fn each_parameter_takes_its_default_and_refuses_what_is_out_of_range() {
 
 #[test]
 fn hash_keys_are_typed_and_survive_being_written() {
-    for algorithm in algorithms::ALL.iter().filter(|a| !a.needs.probes) {
+    for algorithm in algorithms::ALL {
         for param in algorithm.params.iter().filter(|p| p.kind == Kind::HashKey) {
             let first = plan(&format!("{{ {} = {{ {} = \"header:X-Tenant\" }} }}", algorithm.name, param.name));
             let key = first.pools[0].balance.keys.get(param.name);

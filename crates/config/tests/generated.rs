@@ -67,6 +67,8 @@ fn the_schema_refuses_what_one_table_alone_shows_to_be_wrong() {
         "[pool.p]\nendpoints = ['a:1']\nsticky = { secret = 'abc' }",
         "[pool.p]\nendpoints = ['a:1']\nsticky = { secret_file = 'k', cookie = 'a b' }",
         "[listener.a]\nbind = ['127.0.0.1:1']\ntrusted_proxies = ['proxy']",
+        "[listener.a]\nbind = ['127.0.0.1:1']\nreport_load = 'on'",
+        "[pool.p]\nendpoints = ['a:1']\nload_reports = { probe = 'tcp' }",
         "[admin]\nbind = '127.0.0.1:9900'",
         "version = 2",
         "wersion = 1",

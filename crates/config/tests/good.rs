@@ -3,7 +3,8 @@
 use evenkeel_balance::endpoint::stable_hash;
 use evenkeel_balance::{concurrency, eligible, health, hedge, outlier, queue, retry, slow_start};
 use evenkeel_config::plan::{
-    Address, Admin, Check, HostPattern, LogTarget, PathPattern, Plan, Pool, Retry, Secret, Subset, Workers,
+    Address, Admin, Check, HostPattern, LogTarget, PathPattern, Plan, Pool, Probe, ReportLoad, Retry, Secret, Subset,
+    Workers,
 };
 use evenkeel_config::{Files, Outcome, load, load_from, parse_str, render_text};
 use std::collections::BTreeMap;
@@ -11,6 +12,7 @@ use std::io;
 use std::path::Path;
 use std::time::Duration;
 
+const MS: Duration = Duration::from_millis(1);
 const EXAMPLES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples");
 
 fn nothing(_: &str) -> Option<String> {
@@ -432,4 +434,26 @@ fn everything_that_can_be_set_survives_being_written() {
     assert_eq!(first.telemetry.access_log.as_ref().map(|l| l.to.clone()), Some(LogTarget::Stdout));
     assert_eq!(first.telemetry.journal.as_ref().map(|journal| &*journal.pool), Some("p"));
     assert_eq!(plan(&first.to_toml()), first, "{}", first.to_toml());
+}
+
+#[test]
+fn reports_may_be_switched_on_with_a_word() {
+    assert_eq!(in_pool("load_reports = false").load_reports, None);
+    let all = in_pool("load_reports = true").load_reports;
+    assert_eq!(all, in_pool("load_reports = {}").load_reports);
+    let all = all.expect("it is on");
+    assert_eq!((all.in_band, all.probe, all.pass), (true, Probe::Off, false));
+    assert_eq!((&all.in_flight[..], all.timeout), (&["in_flight".to_string(), "rif".to_string()][..], MS * 100));
+    let told = |keys: &str| {
+        let text =
+            format!("[listener.web]\nbind = ['127.0.0.1:8080']\nreport_load = {keys}\n[pool.web]\nendpoints = ['h:1']");
+        let first = plan(&text);
+        assert_eq!(plan(&first.to_toml()), first);
+        first.listeners[0].report_load.clone()
+    };
+    assert_eq!(told("false"), None);
+    let path = "/.well-known/evenkeel/load".to_string();
+    assert_eq!(told("true"), Some(ReportLoad { header: true, udp: true, path }));
+    let path = "/load".to_string();
+    assert_eq!(told("{ udp = false, path = '/load' }"), Some(ReportLoad { header: true, udp: false, path }));
 }

@@ -16,17 +16,17 @@ pub struct Running {
     _folder: Scratch,
 }
 
-/// Starts `program` on a core, with a configuration in which `$PORT` stands for a free port.
+/// Starts `program`, on a core if given, with a configuration in which `$PORT` stands for a free port.
 ///
 /// # Errors
 /// If it does not come up: with its last words.
-pub fn start(program: &str, config: &str, core: usize) -> Result<Running> {
+pub fn start(program: &str, config: &str, core: Option<usize>) -> Result<Running> {
     let folder = Scratch::new()?;
     let port = origin::free_ports()?[0];
     let config = folder.write("evenkeel.toml", config.replace("$PORT", &port.to_string()))?;
     let said = folder.path().join("said");
     let command = [program, "run", "-c", &config.display().to_string()].map(str::to_owned);
-    let process = Child::spawn("evenkeel", &command, Some(core), &said)?;
+    let process = Child::spawn("evenkeel", &command, core, &said)?;
     origin::await_listening("evenkeel", &process, SocketAddr::from(([127, 0, 0, 1], port)), &said)?;
     Ok(Running { port, pid: process.pid(), _process: process, _folder: folder })
 }

@@ -18,7 +18,7 @@ use crate::stream::Stream;
 use crate::talk::{Answered, Talk, write_some};
 use crate::upstream::{self, Endpoint, WorkerPool};
 use evenkeel_balance::retry::Failure;
-use evenkeel_balance::{Clock, FailureKind, Outcome};
+use evenkeel_balance::{Clock, FailureKind, Instant, Outcome, Slot};
 use evenkeel_config::plan::ProxyVersion;
 use rustix::io::Errno;
 use std::cell::Cell;
@@ -125,12 +125,22 @@ pub async fn run<'r>(
         if !second {
             tries.on_answer(used.latency_ns(), worker.clock.now());
         }
+        let slot = used.slot();
         used.end(answered.outcome);
+        take_received(record, pool, slot, &endpoint, worker.clock.now());
         endpoint.stats.requests[stats::class(record.status.get())].add(1);
         if answered.reusable && opened.body.is_done() && !opened.close {
             pool.keep_idle(&endpoint, stream, worker.clock.now());
         }
         return Ok(answered);
+    }
+}
+
+/// Gives the balancer what came with a response about the endpoint's load, now that the request is over.
+#[inline]
+fn take_received(record: &Record<'_>, pool: &WorkerPool, slot: Slot, endpoint: &Rc<Endpoint>, now: Instant) {
+    if let Some(received) = record.received.take() {
+        pool.take_received(slot, endpoint, received, now);
     }
 }
 
@@ -167,7 +177,9 @@ fn is_ours(error: &io::Error) -> bool {
 fn failed(record: &Record<'_>, pool: &WorkerPool, ticket: InFlight<'_>, fault: Fault) -> Failed {
     // A response that has begun cannot be taken back: closing tells the client that it is not whole.
     let begun = record.status.get() != 0 && record.phase.get() == Phase::Data;
+    let (slot, now) = (ticket.slot(), ticket.now());
     let endpoint = give_up(ticket, fault);
+    take_received(record, pool, slot, &endpoint, now);
     let reply = fault.reply().filter(|_| !begun);
     let reply = reply.map(|(status, why)| match fault.is_of_endpoint() {
         true => Reply::new(status, format!("pool \"{}\": endpoint {}: {why}", pool.name, endpoint.name)),

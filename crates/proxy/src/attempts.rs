@@ -80,6 +80,9 @@ pub async fn send<'r>(
                 return Err(reply.map(|reply| last.unwrap_or(reply)));
             }
         };
+        if let Some(pool) = record.rules.pools.get(record.route) {
+            client.worker.prober.after_start(pool, client.worker.clock.now());
+        }
         let slot = ticket.slot();
         record.endpoint = Some(ticket.endpoint.clone());
         record.tries += 1;

@@ -176,18 +176,22 @@ impl<'w> Client<'w> {
         .await
     }
 
-    /// Sends a response of the proxy's own; whether that went through.
+    /// Sends a response of the proxy's own that says why; how many bytes of it went through.
     pub async fn reply(
         &self,
         status: u16,
         why: &dyn std::fmt::Display,
         close: bool,
         head_only: bool,
-        retry_after: Option<u64>,
+        fields: &str,
     ) -> u64 {
-        let reply = reject::reply(status, why, close, head_only, retry_after);
+        self.say(&reject::reply(status, why, close, head_only, fields)).await
+    }
+
+    /// Sends a whole response of the proxy's own; how many bytes of it went through.
+    pub async fn say(&self, reply: &[u8]) -> u64 {
         let mut buf = Buf::take();
-        if !buf.extend(&reply) {
+        if !buf.extend(reply) {
             return 0;
         }
         self.timer.set(self.timer.tick_after(LINGER));

@@ -85,7 +85,7 @@ pub async fn refuse_malformed(client: &Client<'_>, record: &Record<'_>, reject: 
 async fn refuse(client: &Client<'_>, record: &Record<'_>, cause: Cause, status: u16, why: &dyn Display) {
     record.blame(cause);
     record.status.set(status);
-    let sent = client.reply(status, why, true, false, None).await;
+    let sent = client.reply(status, why, true, false, "").await;
     record.count_out(sent as usize);
 }
 

@@ -15,6 +15,7 @@ use crate::origin;
 use crate::outgoing::Outgoing;
 use crate::record::Record;
 use crate::rules::Rules;
+use crate::sidecar::{self, Reporter};
 use crate::stats;
 use crate::talk::take_body;
 use evenkeel_balance::Clock;
@@ -67,6 +68,8 @@ enum Refused {
     Malformed(Reject),
     /// Though there is nothing wrong with them.
     Answered { reply: Reply, keep_alive: bool, head_only: bool },
+    /// As it asks how busy we are.
+    Load { keep_alive: bool, head_only: bool },
 }
 
 impl From<Reject> for Refused {
@@ -85,6 +88,9 @@ async fn refuse(client: &Client<'_>, record: &Record<'_>, refused: Refused, buf:
         Refused::Answered { reply, keep_alive, head_only } => {
             record.blame(Cause::Proxy);
             answer(client, record, &reply, keep_alive, head_only, (!buf.is_empty()).then_some(buf)).await
+        }
+        Refused::Load { keep_alive, head_only } => {
+            tell_load(client, record, keep_alive, head_only, (!buf.is_empty()).then_some(buf)).await
         }
     }
 }
@@ -113,20 +119,29 @@ fn open<'r>(client: &Client<'_>, record: &mut Record<'r>, buf: &mut Buf, last: b
         record.origin = (ip != client.ip).then_some(ip);
         client.listener.stats.forwarded_malformed.add(origin.malformed);
     }
+    let asks_load = rules.reporter.as_ref().is_some_and(|reporter| reporter.plan.path == request.path());
     let route = rules.edge.request(ip, || worker.clock.now()).map_err(|seconds| too_many(client, seconds));
     let route = route.and_then(|()| {
         let (host, path) = (request.host, request.path());
+        // Who asks for the load needs no route, but may not ask more often than others.
+        if asks_load {
+            return Ok(rules.unrouted());
+        }
         let no_route = || Reply::new(404, format!("no route for host \"{host}\" and path \"{path}\""));
         rules.router.find(host, path).ok_or_else(no_route)
     });
     let route = match route {
-        Ok(route) => route,
-        Err(reply) => {
+        Ok(route) if !asks_load => route,
+        refused => {
             let head_only = request.is_head();
             let used = head_len + body.advance(&mut buf.filled_mut()[head_len..], Keep::Content)?.used;
             buf.consume(used);
             record.count_in(used);
-            return Err(Refused::Answered { reply, keep_alive: keep_alive && body.is_done(), head_only });
+            let keep_alive = keep_alive && body.is_done();
+            return Err(match refused {
+                Err(reply) => Refused::Answered { reply, keep_alive, head_only },
+                Ok(_) => Refused::Load { keep_alive, head_only },
+            });
         }
     };
     let pool = &*rules.pools[route];
@@ -134,6 +149,7 @@ fn open<'r>(client: &Client<'_>, record: &mut Record<'r>, buf: &mut Buf, last: b
     let (retries, session) = (&*rules.retries[route], pool.session(&request, worker));
     record.route = route;
     record.pool = Some(pool);
+    record.working = rules.reporter.as_ref().map(Reporter::begin);
 
     let mut head = worker.scratch();
     let single = pool.limits.get().idle_per_endpoint == 0 || pool.announce.get().is_some();
@@ -198,7 +214,31 @@ async fn answer(
     record.status.set(reply.status);
     // Our own replies do not say `keep-alive`, without which HTTP/1.0 means close.
     let keep_alive = keep_alive && record.version == Version::V11;
-    let sent = client.reply(reply.status, &reply.why, !keep_alive, head_only, reply.retry_after).await;
+    let mut fields = Vec::new();
+    if let Some(seconds) = reply.retry_after {
+        fields.extend_from_slice(format!("Retry-After: {seconds}\r\n").as_bytes());
+    }
+    record.write_load(&mut fields);
+    let fields = String::from_utf8_lossy(&fields);
+    let sent = client.reply(reply.status, &reply.why, !keep_alive, head_only, &fields).await;
     record.count_out(sent as usize);
+    if keep_alive && sent > 0 { After::Next(rest) } else { After::Linger }
+}
+
+/// Answers whoever asks how busy we are.
+async fn tell_load(
+    client: &Client<'_>,
+    record: &Record<'_>,
+    keep_alive: bool,
+    head_only: bool,
+    rest: Option<Buf>,
+) -> After {
+    let Some(reporter) = &record.rules.reporter else { return After::Close };
+    record.status.set(200);
+    let keep_alive = keep_alive && record.version == Version::V11;
+    let page = sidecar::page(&reporter.load(client.worker.clock.now()), !keep_alive, head_only);
+    let sent = client.say(&page).await;
+    record.count_out(sent as usize);
+    client.listener.stats.reports_given[2].add(1);
     if keep_alive && sent > 0 { After::Next(rest) } else { After::Linger }
 }

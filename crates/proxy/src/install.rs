@@ -3,8 +3,11 @@
 
 use crate::accept;
 use crate::parts::{ListenerParts, Parts, PoolParts};
+use crate::probe::Allowance;
+use crate::probe::answer::{self, Answering};
 use crate::retries::Retries;
 use crate::rules::{Listener, Rules};
+use crate::sidecar::Reporter;
 use crate::upstream::{Endpoint, Endpoints, WorkerPool};
 use crate::worker::Worker;
 use evenkeel_balance::Clock;
@@ -19,13 +22,15 @@ pub struct Installed {
     pub pools: Vec<Rc<WorkerPool>>,
     pub retries: Vec<Rc<Retries>>,
     pub accepting: Vec<accept::Accepting>,
+    pub answering: Vec<Answering>,
     /// Which plan it is.
     pub number: u64,
 }
 
 /// Takes up a plan. Everything in one go, so that no request sees half of it.
 pub fn install(worker: &Rc<Worker>, parts: Parts) {
-    let Parts { number, plan, workers, listeners, pools, pool_of_route, sockets, log, generation, done } = parts;
+    let Parts { number, plan, workers, listeners, pools, pool_of_route, sockets, probed, log, generation, done } =
+        parts;
     let mut installed = worker.installed.borrow_mut();
     let before = std::mem::take(&mut *installed);
     if let Some(log) = log {
@@ -40,8 +45,24 @@ pub fn install(worker: &Rc<Worker>, parts: Parts) {
     });
     let retries: Vec<_> = retries.collect();
     let listener = |parts: ListenerParts| {
-        let ListenerParts { name, router, limits, timeouts, edge, requests_max, connections_max, open, stats, routes } =
-            parts;
+        let ListenerParts {
+            name,
+            router,
+            limits,
+            timeouts,
+            edge,
+            requests_max,
+            connections_max,
+            open,
+            report_load,
+            stats,
+            routes,
+        } = parts;
+        let before = before.listeners.iter().find(|l| l.name == name);
+        let reporter = report_load.map(|(plan, shared)| {
+            let reported = before.map(|listener| listener.rules());
+            Reporter::new(plan, shared, reported.as_ref().and_then(|rules| rules.reporter.as_ref()))
+        });
         let (plan, generation, pools) = (plan.clone(), generation.clone(), of_route.clone());
         let rules = Rules {
             plan,
@@ -51,12 +72,13 @@ pub fn install(worker: &Rc<Worker>, parts: Parts) {
             edge,
             requests_max,
             connections_max,
+            reporter,
             pools,
             retries: retries.clone(),
             stats: routes,
             _generation: generation,
         };
-        match before.listeners.iter().find(|l| l.name == name) {
+        match before {
             Some(stays) => {
                 stays.change(rules);
                 stays.clone()
@@ -78,16 +100,40 @@ pub fn install(worker: &Rc<Worker>, parts: Parts) {
         accepting.extend(new.into_iter().filter_map(|socket| accept::start(worker, addr, listener.clone(), socket)));
     }
     left.iter().for_each(|accepting| accepting.close(worker));
+    let mut answering_before = before.answering;
+    let answering = probed.into_iter().filter_map(|(addr, listener, new)| {
+        let listener = &listeners[listener];
+        if let Some(socket) = new {
+            return answer::start(worker, addr, listener.clone(), socket);
+        }
+        let stays = answering_before.extract_if(.., |answering| answering.addr == addr).next()?;
+        stays.listener.replace(listener.clone());
+        Some(stays)
+    });
+    let answering = answering.collect();
     if !gone.is_empty() {
         drain(worker, gone, plan.runtime.drain_timeout);
     }
-    *installed = Installed { listeners, pools, retries, accepting, number };
+    *installed = Installed { listeners, pools, retries, accepting, answering, number };
     drop(done);
 }
 
 fn pool(parts: PoolParts, before: &[Rc<WorkerPool>]) -> Rc<WorkerPool> {
-    let PoolParts { name, balancer, endpoints, key, limits, idle_time, announce, queue_time, sticky, stats, control } =
-        parts;
+    let PoolParts {
+        name,
+        balancer,
+        endpoints,
+        key,
+        limits,
+        idle_time,
+        announce,
+        queue_time,
+        sticky,
+        reports,
+        stats,
+        control,
+    } = parts;
+    let reports = reports.map(Rc::new);
     let before = before.iter().find(|old| old.name == name);
     let table = before.map_or_else(|| Rc::new(Endpoints::default()), |old| old.endpoints.clone());
     let endpoints = endpoints.into_iter().map(|(slot, e)| (slot, Endpoint::new(e.name, e.addr, e.stats)));
@@ -99,6 +145,7 @@ fn pool(parts: PoolParts, before: &[Rc<WorkerPool>]) -> Rc<WorkerPool> {
             stays.announce.set(announce);
             stays.queue_time.set(queue_time);
             stays.sticky.replace(sticky);
+            stays.reports.replace(reports);
             stays.clone()
         }
         (Some(balancer), before) => {
@@ -115,6 +162,8 @@ fn pool(parts: PoolParts, before: &[Rc<WorkerPool>]) -> Rc<WorkerPool> {
                 announce: Cell::new(announce),
                 queue_time: Cell::new(queue_time),
                 sticky: RefCell::new(sticky),
+                reports: RefCell::new(reports),
+                probes: Allowance::default(),
                 control,
                 stats,
             })

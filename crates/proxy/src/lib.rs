@@ -7,8 +7,10 @@
 //! 3. An exchange reads the head with [`http1`] (sans-io), finds its pool by [`route`], an endpoint by [`pick`], a
 //!    connection by [`upstream`], and relays both ways in [`talk`]; [`fault`] says what went wrong and whose fault it
 //!    was, [`record`] what is counted ([`stats`]) and logged ([`access_log`]); a pool may keep a [`journal`].
-//! 4. Who a client is and what it may use up: [`edge`], [`proxy_protocol`], [`origin`], [`per_address`], [`pace`].
-//! 5. Underneath: [`stream`] (sockets that meet the event loop only when they would block), [`splice`],
+//! 4. How busy endpoints are: [`orca`] reads what they say, [`reports`] passes it on, [`probe`] asks them; and what a
+//!    listener says of itself, [`sidecar`].
+//! 5. Who a client is and what it may use up: [`edge`], [`proxy_protocol`], [`origin`], [`per_address`], [`pace`].
+//! 6. Underneath: [`stream`] (sockets that meet the event loop only when they would block), [`splice`],
 //!    [`stage`], [`buffer`], [`outgoing`],
 //!    [`deadline`], [`clock`].
 
@@ -36,6 +38,7 @@ pub mod inherit;
 mod install;
 mod journal;
 pub mod metrics;
+pub mod orca;
 mod origin;
 mod outgoing;
 mod pace;
@@ -43,14 +46,17 @@ mod parts;
 mod per_address;
 mod pick;
 pub mod pools;
+mod probe;
 pub mod proxy_protocol;
 mod record;
+mod reports;
 mod retries;
 mod route;
 mod rules;
 pub mod server;
 mod session;
 mod share;
+mod sidecar;
 mod splice;
 mod stage;
 pub mod stats;

@@ -7,12 +7,13 @@ use crate::edge::Edge;
 use crate::http1::Limits;
 use crate::route::Router;
 use crate::session::Sticky;
+use crate::sidecar::SharedLoad;
 use crate::stats::{EndpointStats, ListenerStats, PoolStats, RouteStats};
 use evenkeel_balance::{Balancer, Slot};
 use evenkeel_config::Plan;
-use evenkeel_config::plan::{HashKey, ListenerTimeouts, PoolLimits, ProxyVersion};
+use evenkeel_config::plan::{HashKey, ListenerTimeouts, LoadReports, PoolLimits, ProxyVersion, ReportLoad};
 use rustix::fd::OwnedFd;
-use std::net::SocketAddr;
+use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 use std::sync::mpsc::Sender;
@@ -37,6 +38,8 @@ pub struct Parts {
     pub pool_of_route: Arc<[usize]>,
     /// Each address that the worker listens on, whose listener's it is, and the sockets that it has not yet.
     pub sockets: Vec<(SocketAddr, usize, Vec<ListenFd>)>,
+    /// Each address at which the worker answers probes, whose listener's it is, and its socket if it has none there yet.
+    pub probed: Vec<(SocketAddr, usize, Option<UdpSocket>)>,
     /// Where lines of the access log go from now on; `None` if that stays as it is.
     pub log: Option<Option<Batch>>,
     /// Held by whatever still uses this generation.
@@ -59,6 +62,8 @@ pub struct ListenerParts {
     pub connections_max: usize,
     /// How many there are.
     pub open: Arc<AtomicUsize>,
+    /// How its load is told, and what workers share of it.
+    pub report_load: Option<(ReportLoad, Arc<SharedLoad>)>,
     pub stats: Arc<ListenerStats>,
     /// By route, and one more for requests without.
     pub routes: Vec<Arc<RouteStats>>,
@@ -79,6 +84,8 @@ pub struct PoolParts {
     /// How long a request may wait for a place.
     pub queue_time: Duration,
     pub sticky: Option<Arc<Sticky>>,
+    /// What is done about what endpoints say of their load.
+    pub reports: Option<LoadReports>,
     pub stats: Arc<PoolStats>,
     /// Whom to tell when requests decide something about an endpoint.
     pub control: Control,

@@ -77,6 +77,11 @@ impl<'r> InFlight<'r> {
         self.ticket.as_ref().expect("as above").began()
     }
 
+    /// The time of now.
+    pub fn now(&self) -> Instant {
+        self.clock.now()
+    }
+
     /// Until the first byte of the response, or until now where there is none yet.
     pub fn latency_ns(&self) -> u64 {
         self.answered.unwrap_or_else(|| self.clock.now()).since(self.began())

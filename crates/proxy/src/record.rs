@@ -5,7 +5,9 @@ use crate::address_text::AddressText;
 use crate::client::Client;
 use crate::end::{Cause, Phase};
 use crate::http1::Version;
+use crate::reports::Received;
 use crate::rules::Rules;
+use crate::sidecar::{self, Working};
 use crate::upstream::{Endpoint, WorkerPool};
 use evenkeel_balance::{Clock, Instant};
 use std::cell::Cell;
@@ -33,6 +35,10 @@ pub struct Record<'c> {
     pub endpoint: Option<Rc<Endpoint>>,
     /// Endpoints it was sent to, or tried to be.
     pub tries: u32,
+    /// Counts it in flight through its listener, where that is told.
+    pub working: Option<Working<'c>>,
+    /// What came with its response about the endpoint's load.
+    pub received: Cell<Option<Received>>,
     /// Of the response; 0 if none was sent.
     pub status: Cell<u16>,
     /// From the client.
@@ -67,6 +73,8 @@ impl<'c> Record<'c> {
             pool: None,
             endpoint: None,
             tries: 0,
+            working: None,
+            received: Cell::new(None),
             status: Cell::new(0),
             bytes_in: Cell::new(0),
             bytes_out: Cell::new(0),
@@ -83,6 +91,14 @@ impl<'c> Record<'c> {
     pub fn blame(&self, cause: Cause) {
         if self.cause.get() == Cause::Normal {
             self.cause.set(cause);
+        }
+    }
+
+    /// Appends a field with the load of its listener beside this request, where that is told.
+    pub fn write_load(&self, out: &mut Vec<u8>) {
+        if let Some(working) = self.working.as_ref().filter(|working| working.reporter().plan.header) {
+            sidecar::write_field(&working.load(self.client.worker.clock.now()), out);
+            self.client.listener.stats.reports_given[0].add(1);
         }
     }
 

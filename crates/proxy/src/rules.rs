@@ -5,6 +5,7 @@ use crate::edge::Edge;
 use crate::http1::Limits;
 use crate::retries::Retries;
 use crate::route::{RouteId, Router};
+use crate::sidecar::Reporter;
 use crate::stats::{ListenerStats, RouteStats};
 use crate::upstream::WorkerPool;
 use evenkeel_config::Plan;
@@ -45,6 +46,8 @@ pub struct Rules {
     pub requests_max: u64,
     /// Open connections over all workers.
     pub connections_max: usize,
+    /// Tells balancers in front how busy the listener is.
+    pub reporter: Option<Reporter>,
     /// By route: the pool that its requests go to.
     pub pools: Vec<Rc<WorkerPool>>,
     /// By route: what its requests may try again.

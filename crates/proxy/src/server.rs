@@ -11,9 +11,11 @@ use crate::inherit::Inherited;
 use crate::parts::{ListenFd, ListenerParts, Parts, PoolParts};
 use crate::per_address::PerAddress;
 use crate::pools::{Pools, SharedPool};
+use crate::probe::answer;
 use crate::route::Router;
 use crate::session::Sticky;
 use crate::share::Peers;
+use crate::sidecar::SharedLoad;
 use crate::stats::{Counter, WorkerStats};
 use crate::worker::{self, Command, Orders};
 use evenkeel_balance::Balancer;
@@ -23,7 +25,7 @@ use rustix::fd::OwnedFd;
 use std::collections::HashMap;
 use std::fmt;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{SocketAddr, UdpSocket};
 use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Weak};
 use std::thread::JoinHandle;
@@ -35,6 +37,8 @@ use tokio::sync::{mpsc, watch};
 pub enum StartError {
     /// A listener's address cannot be listened on.
     Listen(Arc<str>, SocketAddr, io::Error),
+    /// Probes cannot be taken at a listener's address.
+    Probes(SocketAddr, io::Error),
     /// The access log cannot be opened.
     AccessLog(LogTarget, io::Error),
     /// The journal of a pool cannot be opened.
@@ -53,6 +57,7 @@ impl fmt::Display for StartError {
             StartError::Listen(name, addr, error) => {
                 write!(f, "listener \"{name}\": cannot listen on {addr}: {error}")
             }
+            StartError::Probes(addr, error) => write!(f, "cannot take probes by datagram at {addr}: {error}"),
             StartError::AccessLog(LogTarget::File(path), error) => {
                 write!(f, "access log: cannot open {}: {error}", path.display())
             }
@@ -71,7 +76,8 @@ impl fmt::Display for StartError {
 impl std::error::Error for StartError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
-            StartError::Listen(_, _, e) | StartError::AccessLog(_, e) | StartError::Journal(_, e) => Some(e),
+            StartError::Listen(_, _, e) | StartError::Probes(_, e) => Some(e),
+            StartError::AccessLog(_, e) | StartError::Journal(_, e) => Some(e),
             StartError::Sticky(_, e) | StartError::Thread(e) => Some(e),
             StartError::Balance(_, e) => Some(e),
         }
@@ -86,6 +92,8 @@ pub struct Server {
     shared: HashMap<Arc<str>, Shared>,
     /// The sockets at each address, by worker, for as long as the worker has them.
     sockets: HashMap<SocketAddr, Vec<Weak<OwnedFd>>>,
+    /// Where probes are answered.
+    probed: Vec<SocketAddr>,
     plans: Vec<mpsc::UnboundedSender<Parts>>,
     beats: Vec<Arc<Counter>>,
     commands: watch::Sender<Command>,
@@ -99,6 +107,8 @@ pub struct Server {
 struct Prepared {
     /// New sockets by address and by worker.
     sockets: HashMap<SocketAddr, Vec<Vec<ListenFd>>>,
+    /// New sockets for probes, by address and by worker.
+    probed: HashMap<SocketAddr, Vec<UdpSocket>>,
     /// Pools that there were not.
     pools: Pools,
     /// By pool: new balancers by worker, if it needs any.
@@ -138,6 +148,7 @@ impl Server {
             control: Control::start(base).map_err(StartError::Thread)?,
             shared: HashMap::new(),
             sockets: HashMap::new(),
+            probed: Vec::new(),
             plans: Vec::new(),
             beats: Vec::new(),
             commands: watch::channel(Command::Run).0,
@@ -151,8 +162,9 @@ impl Server {
         for (index, handed) in handed.into_iter().enumerate() {
             let (sender, plans) = mpsc::unbounded_channel();
             let beats = Arc::<Counter>::default();
+            let probing = first.workers[index].probing.clone();
             let (peers, commands) = (peers.clone(), server.commands.subscribe());
-            let orders = Orders { plans, peers, handed, commands, beats: beats.clone() };
+            let orders = Orders { plans, peers, handed, commands, beats: beats.clone(), probing };
             let thread = std::thread::Builder::new().name(format!("worker-{index}"));
             let thread = thread.spawn(move || worker::run(index, base, orders)).map_err(StartError::Thread)?;
             server.threads.push(thread);
@@ -190,6 +202,10 @@ impl Server {
                 sockets.insert(addr, accept::listen(addr, workers, inherited.tcp(addr)).map_err(fail)?);
             }
         }
+        let mut probed = HashMap::new();
+        for (_, addr) in probed_at(plan).filter(|(_, addr)| !self.probed.contains(addr)) {
+            probed.insert(addr, answer::open(addr, workers).map_err(|error| StartError::Probes(addr, error))?);
+        }
         let target = |plan: &Plan| plan.telemetry.access_log.as_ref().map(|log| log.to.clone());
         let log = match (before.and_then(target), target(plan)) {
             (before, to) if before == to => None,
@@ -218,12 +234,12 @@ impl Server {
             made.map_err(|error| StartError::Sticky(pool.name.clone(), error))
         });
         let sticky = sticky.collect::<Result<_, _>>()?;
-        Ok(Prepared { sockets, pools, balancers, sticky, log })
+        Ok(Prepared { sockets, probed, pools, balancers, sticky, log })
     }
 
     /// Does the rest: gives every worker its part, waits until all of them use it, and lets go of what was before.
     fn apply(&mut self, next: Arc<Generation>, prepared: Prepared) {
-        let Prepared { mut sockets, pools: new_pools, mut balancers, sticky, log } = prepared;
+        let Prepared { mut sockets, mut probed, pools: new_pools, mut balancers, sticky, log } = prepared;
         let plan = &next.plan;
         let new: Vec<_> = new_pools.keys().cloned().collect();
         let mut shared_pools = self.control.pools();
@@ -261,6 +277,7 @@ impl Server {
                 announce: pool.proxy_protocol,
                 queue_time: Duration::from_nanos(pool.queue.timeout_ns),
                 sticky: sticky[index].clone(),
+                reports: pool.load_reports.clone(),
                 stats: stats.pools[index].clone(),
                 control: (*self.control).clone(),
             });
@@ -269,6 +286,7 @@ impl Server {
                 plan.listeners.iter().enumerate().flat_map(|(i, l)| l.bind.iter().map(move |addr| (i, *addr)));
             let mine =
                 addresses.map(|(i, addr)| (addr, i, sockets.get_mut(&addr).and_then(Vec::pop).unwrap_or_default()));
+            let probed = probed_at(plan).map(|(i, addr)| (addr, i, probed.get_mut(&addr).and_then(Vec::pop)));
             let parts = Parts {
                 number: next.number,
                 plan: plan.clone(),
@@ -277,6 +295,7 @@ impl Server {
                 pools,
                 pool_of_route: pool_of_route.clone(),
                 sockets: mine.collect(),
+                probed: probed.collect(),
                 log: log.as_ref().map(|log| log.as_ref().map(|log| log.batch(stats.log_lines_dropped.clone()))),
                 generation: next.in_use.clone(),
                 done: done.clone(),
@@ -296,6 +315,7 @@ impl Server {
         drop(shared_pools);
         self.control.changed();
         self.shared.retain(|name, _| plan.listener(name).is_some());
+        self.probed = probed_at(plan).map(|(_, addr)| addr).collect();
         self.sockets.retain(|addr, _| plan.listeners.iter().any(|l| l.bind.contains(addr)));
         if let Some(log) = log
             && let Some(before) = std::mem::replace(&mut self.log, log)
@@ -400,6 +420,7 @@ struct Shared {
     /// Open connections.
     open: Arc<AtomicUsize>,
     per_address: Arc<PerAddress>,
+    load: Arc<SharedLoad>,
 }
 
 fn listener_parts(
@@ -421,9 +442,17 @@ fn listener_parts(
         },
         connections_max: listener.limits.connections,
         open: shared.open,
+        report_load: listener.report_load.clone().map(|plan| (plan, shared.load)),
         stats: stats.listeners[index].clone(),
         routes: stats.routes[index].clone(),
     }
+}
+
+/// Where probes are answered, each with the index of the listener.
+fn probed_at(plan: &Plan) -> impl Iterator<Item = (usize, SocketAddr)> + '_ {
+    let answers = |l: &plan::Listener| l.report_load.as_ref().is_some_and(|report| report.udp);
+    let listeners = plan.listeners.iter().enumerate().filter(move |(_, l)| answers(l));
+    listeners.flat_map(|(i, l)| l.bind.iter().map(move |addr| (i, *addr)))
 }
 
 /// Puts back what cannot change while it runs; says what that was.

@@ -2,6 +2,9 @@
 //! memory that no other worker writes.
 
 use crate::end::Cause;
+use crate::orca::Report;
+use crate::reports::Dropped;
+use evenkeel_balance::Instant;
 use evenkeel_config::Plan;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -22,6 +25,11 @@ impl Counter {
     #[inline]
     pub fn sub(&self, n: u64) {
         self.add(n.wrapping_neg());
+    }
+
+    /// Puts another number in its place, for what was seen last.
+    pub fn set(&self, n: u64) {
+        self.0.store(n, Relaxed);
     }
 
     /// The number.
@@ -138,6 +146,8 @@ pub struct WorkerStats {
     pub pools: Vec<Arc<PoolStats>>,
     /// By pool, then by endpoint.
     pub endpoints: Vec<Vec<Arc<EndpointStats>>>,
+    /// What asking endpoints for their load costs.
+    pub probing: Arc<ProbingStats>,
     /// Access-log lines that were dropped since the disk did not keep up.
     pub log_lines_dropped: Arc<Counter>,
 }
@@ -163,7 +173,14 @@ pub struct ListenerStats {
     pub bytes_in: Counter,
     /// Bytes to clients.
     pub bytes_out: Counter,
+    /// Reports of the listener's own load, by [`GIVEN`].
+    pub reports_given: [Counter; GIVEN.len()],
+    /// Datagrams that came to it and are no probes.
+    pub no_probes: Counter,
 }
+
+/// How load is reported, in the order of the counters.
+pub const GIVEN: [&str; 3] = ["header", "udp", "http"];
 
 /// The numbers of one route at one listener.
 #[derive(Debug)]
@@ -213,6 +230,30 @@ pub struct PoolStats {
     pub hedges: Counter,
     /// Those that the second one answered first.
     pub hedges_won: Counter,
+    /// Load reports that could be read, by [`CAME`].
+    pub reports: [Counter; CAME.len()],
+    /// Load reports that were not gone by, by [`Dropped`].
+    pub reports_dropped: [Counter; Dropped::COUNT],
+    /// Probes that the algorithm wanted, by what became of them: [`PROBES`].
+    pub probes: [Counter; PROBES.len()],
+}
+
+/// How load reports come, in the order of the counters.
+pub const CAME: [&str; 5] = ["bin", "text", "json", "udp", "http"];
+
+/// What became of probes, in the order of the counters. Those under way are in none yet.
+pub const PROBES: [&str; 6] = ["answered", "timeout", "unsent", "rate", "busy", "no_report"];
+
+/// Why answers to probes by datagram were dropped, in the order of the counters.
+pub const ANSWERS_DROPPED: [&str; 5] = ["malformed", "unknown", "late", "repeated", "sender"];
+
+/// What asking for load costs a worker, over all pools.
+#[derive(Debug, Default)]
+pub struct ProbingStats {
+    /// Nanoseconds spent on it.
+    pub spent_ns: Counter,
+    /// Answers dropped, by [`ANSWERS_DROPPED`].
+    pub answers_dropped: [Counter; ANSWERS_DROPPED.len()],
 }
 
 /// Why requests waited in vain, in the order of the counters.
@@ -232,6 +273,9 @@ impl PoolStats {
             retries_refused: Default::default(),
             hedges: Counter::default(),
             hedges_won: Counter::default(),
+            reports: Default::default(),
+            reports_dropped: Default::default(),
+            probes: Default::default(),
         }
     }
 }
@@ -249,6 +293,36 @@ pub struct EndpointStats {
     pub connects: Counter,
     /// Idle connections kept.
     pub idle: Counter,
+    /// What it said of its load.
+    pub reported: Reported,
+}
+
+/// What an endpoint said last of its load, to one worker.
+#[derive(Debug, Default)]
+pub struct Reported {
+    /// When, nanoseconds on the workers' clock; 0 = never.
+    pub at_ns: Counter,
+    /// Requests in flight.
+    pub in_flight: Counter,
+    /// What a request takes, nanoseconds.
+    pub latency_ns: Counter,
+    /// How busy, in millionths.
+    pub utilization_ppm: Counter,
+}
+
+impl Reported {
+    /// Takes what was said last; what was not said stays.
+    pub fn show(&self, report: &Report, now: Instant) {
+        let set = |shown: &Counter, said: Option<f64>, scale: f64| {
+            if let Some(said) = said {
+                shown.set((said * scale) as u64);
+            }
+        };
+        set(&self.in_flight, report.in_flight, 1.0);
+        set(&self.latency_ns, report.latency_ns, 1.0);
+        set(&self.utilization_ppm, report.utilization(), 1e6);
+        self.at_ns.set(now.0.max(1));
+    }
 }
 
 impl WorkerStats {
@@ -261,6 +335,7 @@ impl WorkerStats {
             routes: Vec::new(),
             pools: Vec::new(),
             endpoints: Vec::new(),
+            probing: before.map(|(_, old)| old.probing.clone()).unwrap_or_default(),
             log_lines_dropped: before.map(|(_, old)| old.log_lines_dropped.clone()).unwrap_or_default(),
         };
         let old_routes = by_name(before.map_or(&[], |(plan, _)| &plan.routes[..]), |r| &r.name);

@@ -10,10 +10,12 @@ use crate::http1::chunked::{Keep, Taken};
 use crate::http1::request::Room;
 use crate::http1::response::{Asked, Towards};
 use crate::http1::{Body, FIELDS_MAX, Limits, Reject, Response, Version};
+use crate::orca;
 use crate::outgoing::Outgoing;
 use crate::pace::Pace;
 use crate::pick::InFlight;
 use crate::record::Record;
+use crate::reports;
 use crate::retries::Tries;
 use crate::splice::{self, Pipe, SPLICE_MIN, Side};
 use crate::stage;
@@ -265,7 +267,7 @@ impl Talk<'_, '_> {
         let worker = self.client.worker;
         let mut room: Room<'_> = [MaybeUninit::uninit(); FIELDS_MAX];
         let read = Response::read(buf.filled(), &mut room, self.asked, &RESPONSE_LIMITS);
-        let Some(response) = read.map_err(Fault::Response)? else { return Ok(None) };
+        let Some(mut response) = read.map_err(Fault::Response)? else { return Ok(None) };
         let head_len = response.head_len();
         let until_close = response.body == Body::UntilClose;
         let strip = self.towards.version == Version::V10 && matches!(response.body, Body::Chunked(_));
@@ -275,7 +277,9 @@ impl Talk<'_, '_> {
         let (interim, switch) = (response.is_interim(), response.status == 101);
         let mut body = response.body.clone();
         let answered = Answered { reusable: response.keep_alive && !strip, keep_alive, outcome: outcome(&response) };
+        let mut added = None;
         if !interim {
+            self.on_load(&mut response, &mut body);
             if response.status >= 400 && self.refuses(response.status, here) {
                 let (status, outcome) = (response.status, answered.outcome);
                 let rest = take_body(buf, head_len, &mut body, Keep::Framed).map_err(Fault::Response)?;
@@ -283,18 +287,20 @@ impl Talk<'_, '_> {
                 return Err(Fault::Refused { status, outcome, reusable: answered.reusable && whole });
             }
             self.record.status.set(response.status);
+            added = self.added(&response, answered.outcome);
         }
         let mut new_len = head_len;
         if interim && self.towards.version == Version::V10 {
             buf.consume(head_len);
             return Ok(Some(Ready { body, answered, interim, switch, keep, send: 0 }));
         }
-        if !response.is_as_sent(towards) || self.cookie.is_some() && !interim {
+        if !response.is_as_sent(towards) || added.is_some() {
             let mut head = worker.scratch();
-            response.write(towards, self.cookie.filter(|_| !interim), &mut head);
+            response.write(towards, added.as_deref().unwrap_or_default(), &mut head);
             new_len = head.len();
             let fits = buf.replace_front(head_len, &head);
             worker.give_back(head);
+            added.into_iter().for_each(|added| worker.give_back(added));
             if !fits {
                 return Err(Fault::Response(Reject::HeadTooLarge));
             }
@@ -304,6 +310,66 @@ impl Talk<'_, '_> {
             send += take_body(buf, new_len, &mut body, keep).map_err(Fault::Response)?.kept;
         }
         Ok(Some(Ready { body, answered, interim, switch, keep, send }))
+    }
+
+    /// Takes the report of the endpoint's load out of a final response, if anybody minds it.
+    fn on_load(&self, response: &mut Response<'_, '_>, body: &mut Body) {
+        let Some(pool) = self.record.pool else { return };
+        let reports = pool.hears();
+        if let Some(reports) = &reports {
+            let received = pool.hear(reports, response, self.client.worker.clock.now());
+            self.record.received.set(received);
+            if let Body::Chunked(chunked) = body {
+                chunked.hold_trailers();
+            }
+        }
+        // Where this side tells its load, that is the one word: two reports would contradict each other.
+        let told = self.record.working.as_ref().is_some_and(|working| working.reporter().plan.header);
+        if told || reports.is_some_and(|reports| !reports.pass) {
+            response.drop_field(orca::FIELD_BIN);
+            response.drop_field(orca::FIELD);
+        }
+    }
+
+    /// The fields that are added to a final response: where its session is, and how busy this side is.
+    fn added(&self, response: &Response<'_, '_>, outcome: Outcome) -> Option<Vec<u8>> {
+        let (worker, working) = (self.client.worker, &self.record.working);
+        if self.cookie.is_none() && working.is_none() {
+            return None;
+        }
+        let mut added = worker.scratch();
+        added.extend_from_slice(self.cookie.unwrap_or_default().as_bytes());
+        if let Some(working) = working {
+            // A protocol that takes over has no latency.
+            if outcome == Outcome::Success && response.status != 101 {
+                let now = worker.clock.now();
+                working.answered(now.since(self.record.began), now);
+            }
+            self.record.write_load(&mut added);
+        }
+        Some(added)
+    }
+
+    /// Looks for a report in the trailers of a body that has just ended; what of them goes to the client.
+    fn trailers(&self, body: &mut Body, keep: Keep) -> Option<Vec<u8>> {
+        let Body::Chunked(chunked) = body else { return None };
+        let trailers = chunked.take_trailers()?;
+        let pool = self.record.pool?;
+        let mut passes = false;
+        if let Some(reports) = pool.hears() {
+            passes = reports.pass;
+            if self.record.received.get().is_none() {
+                let received = pool.hear_trailers(&reports, &trailers, self.client.worker.clock.now());
+                self.record.received.set(received);
+            }
+        }
+        let mut kept = self.client.worker.scratch();
+        match keep {
+            Keep::Content => {}
+            Keep::Framed if passes => kept.extend_from_slice(&trailers),
+            Keep::Framed => reports::strip(&trailers, &mut kept),
+        }
+        Some(kept)
     }
 
     /// Whether a response with this status is thrown away for another try. Only if another endpoint has room: what is
@@ -352,6 +418,16 @@ impl Talk<'_, '_> {
         }
         stage::after_others().await;
         loop {
+            if let Some(trailers) = self.trailers(body, keep) {
+                if !buf.extend(&trailers) {
+                    self.record.count_out(buf.len());
+                    self.on_client(pin!(self.client.stream.write_all(&mut buf)))
+                        .await
+                        .map_err(|_| Fault::ClientGone)?;
+                    buf.extend(&trailers);
+                }
+                self.client.worker.give_back(trailers);
+            }
             self.record.count_out(buf.len());
             let last = body.is_done() && !answered.keep_alive;
             self.on_client(pin!(self.client.stream.write(&mut buf, last))).await.map_err(|_| Fault::ClientGone)?;

@@ -1,11 +1,12 @@
 //! How does a request reach an endpoint? Over a connection that is idle, or a new one.
 
 use crate::control::Control;
+use crate::probe::Allowance;
 use crate::session::Sticky;
 use crate::stats::{EndpointStats, PoolStats};
 use crate::stream::Stream;
 use evenkeel_balance::{Balancer, Instant, Slot};
-use evenkeel_config::plan::{HashKey, PoolLimits, ProxyVersion};
+use evenkeel_config::plan::{HashKey, LoadReports, PoolLimits, ProxyVersion};
 use rustix::io::Errno;
 use std::cell::{Cell, RefCell};
 use std::io;
@@ -34,6 +35,10 @@ pub struct WorkerPool {
     pub announce: Cell<Option<ProxyVersion>>,
     /// How long a request may wait for a place.
     pub queue_time: Cell<Duration>,
+    /// What is done about what endpoints say of their load.
+    pub reports: RefCell<Option<Rc<LoadReports>>>,
+    /// How many probes it may send.
+    pub probes: Allowance,
     /// How clients find their endpoint again.
     pub sticky: RefCell<Option<Arc<Sticky>>>,
     /// Its numbers.
@@ -90,6 +95,11 @@ impl Endpoints {
     #[inline]
     pub fn at(&self, slot: Slot) -> Rc<Endpoint> {
         self.0.borrow()[slot.index()].clone().expect("a slot is filled before it is given")
+    }
+
+    /// Whether this endpoint has the slot.
+    pub fn has(&self, slot: Slot, endpoint: &Rc<Endpoint>) -> bool {
+        self.0.borrow().get(slot.index()).and_then(Option::as_ref).is_some_and(|here| Rc::ptr_eq(here, endpoint))
     }
 
     /// Takes up the endpoints of a new plan, each with its slot. One that has stayed, at its address, stays as it is.

@@ -7,8 +7,9 @@ use crate::clock::{self, CachedClock};
 use crate::deadline::{TICK, Wheel};
 use crate::install::{Installed, install};
 use crate::parts::Parts;
+use crate::probe::{self, Prober};
 use crate::share::{Handed, Peers};
-use crate::stats::Counter;
+use crate::stats::{Counter, ProbingStats};
 use evenkeel_balance::rng::mix;
 use std::cell::{Cell, RefCell};
 use std::io;
@@ -50,6 +51,8 @@ pub struct Worker {
     scratch: RefCell<Vec<Vec<u8>>>,
     request_id: Cell<u64>,
     pub peers: Arc<Peers>,
+    /// Asks endpoints for their load.
+    pub prober: Prober,
     closed: Notify,
 }
 
@@ -64,6 +67,8 @@ pub struct Orders {
     pub commands: watch::Receiver<Command>,
     /// Counted up while the event loop turns.
     pub beats: Arc<Counter>,
+    /// What asking endpoints for their load costs.
+    pub probing: Arc<ProbingStats>,
 }
 
 /// Runs worker number `index` on this thread until it is told to end. It serves nothing until it gets a plan. `base`:
@@ -92,9 +97,11 @@ async fn serve(index: usize, base: std::time::Instant, mut orders: Orders) {
         scratch: RefCell::default(),
         request_id: Cell::new(mix(std::process::id() as u64) ^ mix(!(index as u64)).rotate_left(20)),
         peers: orders.peers,
+        prober: Prober::new(orders.probing),
         closed: Notify::new(),
     });
     let ticking = tokio::task::spawn_local(tick(worker.clone(), orders.beats));
+    let probing = tokio::task::spawn_local(probe::run(worker.clone()));
     // From listeners of a plan that has not come here yet.
     let mut early: Vec<Handed> = Vec::new();
     while *orders.commands.borrow_and_update() == Command::Run {
@@ -132,6 +139,7 @@ async fn serve(index: usize, base: std::time::Instant, mut orders: Orders) {
         }
     }
     ticking.abort();
+    probing.abort();
 }
 
 /// Moves the worker's deadlines on, and looks after what is idle.
@@ -143,6 +151,7 @@ async fn tick(worker: Rc<Worker>, beats: Arc<Counter>) {
         beats.add(1);
         let now = worker.clock.read();
         worker.wheel.advance(Duration::from_nanos(now.0));
+        worker.prober.sweep(now);
         until_sweep -= 1;
         if until_sweep == 0 {
             until_sweep = TICKS_PER_SWEEP;
@@ -199,6 +208,8 @@ impl Worker {
     fn stop_accepting(self: &Rc<Worker>) {
         let accepting = std::mem::take(&mut self.installed.borrow_mut().accepting);
         accepting.iter().for_each(|accepting| accepting.close(self));
+        // Whoever asks how busy we are is about to send something.
+        self.installed.borrow_mut().answering.clear();
     }
 
     /// Has idle connections end, to clients and to endpoints.

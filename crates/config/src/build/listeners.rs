@@ -1,6 +1,6 @@
 //! `[listener.NAME]`.
 
-use super::always;
+use super::{always, reports};
 use crate::code::Code;
 use crate::diagnostic::Findings;
 use crate::form::Formed;
@@ -74,6 +74,7 @@ fn one(
             client_idle: always(&chain, "client_idle"),
             client_body: always(&chain, "client_body"),
         },
+        report_load: reports::report_load(section),
     }
 }
 

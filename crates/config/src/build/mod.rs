@@ -5,6 +5,7 @@ pub(crate) mod health;
 mod listeners;
 pub(crate) mod pools;
 mod process;
+mod reports;
 pub(crate) mod retry;
 mod routes;
 mod sticky;

@@ -1,12 +1,12 @@
 //! `[pool.NAME]`.
 
-use super::{always, check_name, check_order, contradiction, health, retry, sticky};
+use super::{always, check_name, check_order, contradiction, health, reports, retry, sticky};
 use crate::code::Code;
 use crate::diagnostic::Findings;
 use crate::form::Formed;
-use crate::plan::{Balance, Endpoint, Pool, PoolLimits, PoolTimeouts, ProxyVersion, Subset};
+use crate::plan::{Balance, Endpoint, LoadReports, Pool, PoolLimits, PoolTimeouts, Probe, ProxyVersion, Subset};
 use crate::quantity::duration_text;
-use crate::read::{Named, Section};
+use crate::read::{Located, Named, Section};
 use crate::source::Place;
 use evenkeel_balance::{algorithms, concurrency, queue};
 use std::collections::BTreeMap;
@@ -43,7 +43,8 @@ fn one(Named { name, place, section }: &Named, defaults: &Section, findings: &mu
     let (own_retry, default_retry) = (section.section("retry"), defaults.section("retry"));
     let retry = retry::retry(&[&own_retry], &default_retry);
     retry::check(&own_retry, &timeouts, &retry, request, findings);
-    let balance = balance(section, findings);
+    let load_reports = reports::load_reports(section);
+    let balance = balance(section, load_reports.as_ref(), findings);
     let (zone, locality) = health::locality(section, &endpoints, findings).unzip();
     Pool {
         name: name.as_str().into(),
@@ -60,6 +61,7 @@ fn one(Named { name, place, section }: &Named, defaults: &Section, findings: &mu
         queue: queue(section, request, findings),
         retry,
         sticky: sticky::sticky(section, name, balance.algorithm, findings),
+        load_reports,
         proxy_protocol: match section.word("proxy_protocol") {
             "v1" => Some(ProxyVersion::V1),
             "v2" => Some(ProxyVersion::V2),
@@ -116,16 +118,23 @@ fn queue(section: &Section, request: Option<Duration>, findings: &mut Findings) 
     queue::Settings { max: queue.number("max"), timeout_ns: queue.ns("timeout") }
 }
 
-fn balance(section: &Section, findings: &mut Findings) -> Balance {
+fn balance(section: &Section, reports: Option<&LoadReports>, findings: &mut Findings) -> Balance {
     let Some((balance, place)) = section.balance("balance") else {
         return Balance::of(algorithms::default());
     };
     let name = balance.algorithm.name;
-    if balance.algorithm.needs.probes {
+    let is_broken = section.set("load_reports").is_some_and(Located::is_broken);
+    if balance.algorithm.needs.probes && !is_broken && reports.is_none_or(|reports| reports.probe == Probe::Off) {
         let fit: Vec<_> = algorithms::ALL.iter().filter(|a| !a.needs.probes).map(|a| a.name).collect();
-        findings
-            .add(Code::PlaneLacks, place, format!("\"{name}\" needs probes, which the HTTP plane does not provide"))
-            .help(format!("allowed: {}", fit.join(", ")));
+        let finding =
+            findings.add(Code::PlaneLacks, place, format!("\"{name}\" needs probes, and the pool sends none"));
+        if let Some(set) = section.set("load_reports") {
+            finding.see("what it does about reports is here", set.place);
+        }
+        finding.help(format!(
+            "add load_reports = {{ probe = \"udp\" }} if its endpoints answer probes; without probes: {}",
+            fit.join(", ")
+        ));
     }
     balance
 }

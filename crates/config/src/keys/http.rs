@@ -1,6 +1,6 @@
 //! The keys of `[listener.NAME]` and `[[route]]`.
 
-use super::{Absent, Key, Kind, LISTENER_TIMEOUTS, ROUTE_RETRY, ROUTE_TIMEOUTS, Table};
+use super::{Absent, Key, Kind, LISTENER_TIMEOUTS, REPORT_LOAD, ROUTE_RETRY, ROUTE_TIMEOUTS, Table};
 use crate::form::Form;
 
 pub(super) static LISTENER: Table = Table {
@@ -43,6 +43,14 @@ pub(super) static LISTENER: Table = Table {
             kind: Kind::Table(&LISTENER_TIMEOUTS),
             absent: Absent::Means("those of `[defaults.timeouts]`"),
             help: "How long clients may take.",
+            why: "",
+        },
+        Key {
+            name: "report_load",
+            kind: Kind::TableOrBool(&REPORT_LOAD),
+            absent: Absent::Means("off"),
+            help: "Tells balancers in front how much there is to do: for an evenkeel that stands beside the application. \
+                   `true`: with its defaults.",
             why: "",
         },
     ],

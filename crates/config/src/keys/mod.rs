@@ -6,6 +6,7 @@ mod http;
 mod planned;
 mod pool;
 mod process;
+mod reports;
 mod retry;
 mod sticky;
 mod timeouts;
@@ -20,6 +21,7 @@ pub use retry::TRIES;
 use health::{HEALTH, LOCALITY};
 use http::{LISTENER, ROUTE};
 use pool::POOL;
+use reports::{LOAD_REPORTS, REPORT_LOAD};
 use retry::{DEFAULT_RETRY, POOL_RETRY, ROUTE_RETRY};
 use sticky::STICKY;
 use timeouts::{DEFAULT_TIMEOUTS, LISTENER_TIMEOUTS, POOL_TIMEOUTS, ROUTE_TIMEOUTS};
@@ -143,6 +145,8 @@ pub enum Kind {
         /// The word.
         word: &'static str,
     },
+    /// A table, or `true` for one that sets nothing, or `false` for none.
+    TableOrBool(&'static Table),
     /// A table for each name.
     Named(&'static Table),
     /// An array of tables.
@@ -183,6 +187,7 @@ impl fmt::Display for Kind {
             }
             Kind::TableOr { table, key } => write!(f, "a string (its {key}), or a table of {}", names(table)),
             Kind::TableOrWord { table, word } => write!(f, "\"{word}\", or a table of {}", names(table)),
+            Kind::TableOrBool(table) => write!(f, "true or false, or a table of {}", names(table)),
             Kind::Named(_) => f.write_str("a table for each name"),
             Kind::Open => f.write_str("a table"),
             Kind::Tables(table) => write!(f, "an array of tables, each of {}", names(table)),
@@ -209,6 +214,7 @@ impl Kind {
             Kind::TableOr { table, key } if table.is_number(key) => "a number or a table",
             Kind::TableOr { .. } | Kind::Balance => "a string or a table",
             Kind::TableOrWord { .. } => "a table or a word",
+            Kind::TableOrBool(_) => "true, false or a table",
         }
     }
 }
@@ -229,7 +235,7 @@ impl Table {
         let mut all = vec![self];
         for key in self.keys {
             let below = match key.kind {
-                Kind::Table(t) | Kind::Named(t) | Kind::Tables(t) => t.walk(),
+                Kind::Table(t) | Kind::TableOrBool(t) | Kind::Named(t) | Kind::Tables(t) => t.walk(),
                 Kind::TableOr { table, .. } | Kind::TableOrWord { table, .. } => table.walk(),
                 Kind::List(Kind::TableOr { table, .. }) => table.walk(),
                 _ => continue,

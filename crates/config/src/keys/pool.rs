@@ -1,7 +1,8 @@
 //! The keys of `[pool.NAME]`.
 
 use super::{
-    Absent, H, HEALTH, Key, Kind, LOCALITY, MS, OUTLIER, PANIC, POOL_RETRY, POOL_TIMEOUTS, S, SLOW_START, STICKY, Table,
+    Absent, H, HEALTH, Key, Kind, LOAD_REPORTS, LOCALITY, MS, OUTLIER, PANIC, POOL_RETRY, POOL_TIMEOUTS, S, SLOW_START,
+    STICKY, Table,
 };
 use crate::form::Form;
 
@@ -99,6 +100,13 @@ pub(super) static POOL: Table = Table {
             kind: Kind::Table(&STICKY),
             absent: Absent::Means("off"),
             help: "Lets clients meet their endpoint again.",
+            why: "",
+        },
+        Key {
+            name: "load_reports",
+            kind: Kind::TableOrBool(&LOAD_REPORTS),
+            absent: Absent::Means("off"),
+            help: "Learns from endpoints how much they have to do, all balancers together. `true`: with its defaults.",
             why: "",
         },
         Key {

@@ -1,6 +1,6 @@
 //! Where do requests come in, and which pool gets them? [`Listener`] and [`Route`].
 
-use super::{Cidr, Retry};
+use super::{Cidr, ReportLoad, Retry};
 use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -21,6 +21,8 @@ pub struct Listener {
     pub limits: ListenerLimits,
     /// How long a client may take.
     pub timeouts: ListenerTimeouts,
+    /// How balancers in front are told of its load; `None` = not at all.
+    pub report_load: Option<ReportLoad>,
 }
 
 /// `limits` of a listener.

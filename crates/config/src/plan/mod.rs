@@ -7,6 +7,7 @@ mod health;
 mod http;
 mod pool;
 mod process;
+mod reports;
 mod retry;
 mod sticky;
 
@@ -15,6 +16,7 @@ pub use health::{Check, HealthCheck};
 pub use http::{HostPattern, Listener, ListenerLimits, ListenerTimeouts, PathPattern, Route, RouteTimeouts};
 pub use pool::{Address, Balance, Endpoint, HashKey, Pool, PoolLimits, PoolTimeouts, ProxyVersion, Subset};
 pub use process::{AccessLog, Admin, Journal, Level, Log, LogFormat, LogTarget, Metrics, Runtime, Telemetry, Workers};
+pub use reports::{LoadReports, Probe, ReportLoad};
 pub use retry::Retry;
 pub use sticky::{SameSite, Secret, Sticky};
 

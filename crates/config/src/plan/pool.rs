@@ -1,6 +1,6 @@
 //! Which endpoints are there, and how is one chosen? [`Pool`], [`Endpoint`] and [`Balance`].
 
-use super::{HealthCheck, Retry, Sticky};
+use super::{HealthCheck, LoadReports, Retry, Sticky};
 use evenkeel_balance::eligible::{Locality, Panic};
 use evenkeel_balance::params::{Kind, Params};
 use evenkeel_balance::picker::Algorithm;
@@ -44,6 +44,8 @@ pub struct Pool {
     pub retry: Retry,
     /// How a client finds its endpoint again; `None` = it does not.
     pub sticky: Option<Sticky>,
+    /// What endpoints say of their load; `None` = nobody listens.
+    pub load_reports: Option<LoadReports>,
     /// The header that endpoints get at the start of each connection, if any.
     pub proxy_protocol: Option<ProxyVersion>,
 }

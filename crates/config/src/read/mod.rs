@@ -7,6 +7,6 @@ mod table;
 mod value;
 
 pub(crate) use balance::kind_of;
-pub(crate) use section::Value;
+pub(crate) use section::{Located, Value};
 pub use section::{Named, Section};
 pub(crate) use table::Reader;

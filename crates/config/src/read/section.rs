@@ -191,10 +191,24 @@ impl Section {
     pub fn section(&self, name: &str) -> Section {
         match (self.value(name), self.table.key(name).map(|k| k.kind)) {
             (Value::Section(section), _) => section,
-            (_, Some(Kind::Table(table) | Kind::TableOr { table, .. } | Kind::TableOrWord { table, .. })) => {
-                Section::new(table, self.place)
-            }
+            (
+                _,
+                Some(
+                    Kind::Table(table)
+                    | Kind::TableOr { table, .. }
+                    | Kind::TableOrWord { table, .. }
+                    | Kind::TableOrBool(table),
+                ),
+            ) => Section::new(table, self.place),
             _ => Section::new(self.table, self.place),
+        }
+    }
+
+    /// A table below that may be switched off: `None` if it is, or if the file has none.
+    pub fn switched(&self, name: &str) -> Option<Section> {
+        match self.set(name)?.value {
+            Value::Bool(false) => None,
+            _ => Some(self.section(name)),
         }
     }
 

@@ -71,6 +71,9 @@ impl Reader<'_> {
             (Kind::TableOr { table, .. } | Kind::TableOrWord { table, .. }, Tree::Table(inner)) => {
                 Value::Section(self.table(table, inner, node.place))
             }
+            (Kind::TableOrBool(table), Tree::Table(inner)) => Value::Section(self.table(table, inner, node.place)),
+            (Kind::TableOrBool(table), Tree::Bool(true)) => Value::Section(Section::new(table, node.place)),
+            (Kind::TableOrBool(_), Tree::Bool(false)) => Value::Bool(false),
             (Kind::TableOrWord { word, .. }, Tree::Text(text)) if text == word => Value::Word(word),
             (Kind::TableOr { table, key }, Tree::Text(_)) if !table.is_number(key) => self.short(table, key, node),
             (Kind::TableOr { table, key }, Tree::Int(..) | Tree::Number(..)) if table.is_number(key) => {
@@ -135,7 +138,7 @@ impl Reader<'_> {
             {
                 format!("write it without quotes: {text}")
             }
-            (Kind::Bool, Tree::Text(text)) if text == "true" || text == "false" => {
+            (Kind::Bool | Kind::TableOrBool(_), Tree::Text(text)) if text == "true" || text == "false" => {
                 format!("write it without quotes: {text}")
             }
             (Kind::Text(_) | Kind::Choice(_), Tree::Int(..) | Tree::Number(..) | Tree::Bool(_)) => {

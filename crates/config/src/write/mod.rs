@@ -119,6 +119,16 @@ fn write_listener(listener: &Listener, unset: &Listener, out: &mut String) {
     timeouts.time(set.client_idle, unset.client_idle, "client_idle");
     timeouts.time(set.client_body, unset.client_body, "client_body");
     table.inline("timeouts", timeouts);
+    table.maybe(
+        "report_load",
+        listener.report_load.as_ref().map(|set| {
+            let mut reports = Lines::default();
+            reports.add(true, "header", set.header.to_string());
+            reports.add(true, "udp", set.udp.to_string());
+            reports.add(true, "path", quote(&set.path));
+            reports.braces()
+        }),
+    );
     table.section(&format!("[listener.{}]", key(&listener.name)), out);
 }
 

@@ -3,7 +3,8 @@
 use super::{Lines, key, list, quote};
 use crate::form::{percentile_text, status_text};
 use crate::plan::{
-    Balance, Check, Endpoint, HealthCheck, Pool, PoolLimits, ProxyVersion, Retry, Route, RouteTimeouts, Secret, Sticky,
+    Balance, Check, Endpoint, HealthCheck, LoadReports, Pool, PoolLimits, ProxyVersion, Retry, Route, RouteTimeouts,
+    Secret, Sticky,
 };
 use evenkeel_balance::eligible::PanicMode;
 use evenkeel_balance::{concurrency, health, outlier, slow_start};
@@ -46,6 +47,9 @@ pub(super) fn write(pool: &Pool, unset: &Pool, out: &mut String) {
     table.inline("retry", retry(&pool.retry, &unset.retry));
     if let Some(cookie) = &pool.sticky {
         table.inline("sticky", sticky(cookie));
+    }
+    if let Some(set) = &pool.load_reports {
+        table.add(true, "load_reports", load_reports(set).braces());
     }
     let version = pool.proxy_protocol.map(|version| match version {
         ProxyVersion::V1 => quote("v1"),
@@ -203,6 +207,18 @@ fn sticky(set: &Sticky) -> Lines {
     lines.add(set.path != "/", "path", quote(&set.path));
     lines.add(set.secure, "secure", set.secure.to_string());
     lines.add(true, "same_site", quote(set.same_site.as_str()));
+    lines
+}
+
+fn load_reports(set: &LoadReports) -> Lines {
+    let mut lines = Lines::default();
+    lines.add(true, "in_band", set.in_band.to_string());
+    lines.add(true, "probe", quote(set.probe.as_str()));
+    lines.add(true, "timeout", time(set.timeout));
+    lines.add(true, "rate_max", set.rate_max.to_string());
+    lines.add(true, "path", quote(&set.path));
+    lines.add(true, "in_flight", list(set.in_flight.iter().map(|name| quote(name))));
+    lines.add(true, "pass", set.pass.to_string());
     lines
 }
 

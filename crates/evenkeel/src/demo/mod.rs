@@ -48,7 +48,7 @@ pub fn demo(arguments: &Demo) -> Result<(), Failure> {
     stay(&endpoints)
 }
 
-/// What the HTTP plane can run: it has no probes.
+/// What the demo can run: its endpoints answer no probes.
 fn runnable() -> impl Iterator<Item = &'static Algorithm> {
     algorithms::ALL.iter().copied().filter(|a| !a.needs.probes)
 }
@@ -60,7 +60,7 @@ fn compare(endpoints: &Endpoints, requests: u64) -> Result<Vec<Trial>, Failure> 
         "evenkeel demo: {requests} requests from {CLIENTS} clients for each algorithm, ten endpoints, all on this machine"
     );
     if !left_out.is_empty() {
-        eprintln!("left out, as HTTP endpoints answer no probes: {}", left_out.join(", "));
+        eprintln!("left out, as the endpoints here answer no probes: {}", left_out.join(", "));
     }
     let mut trials = Vec::new();
     for algorithm in runnable() {

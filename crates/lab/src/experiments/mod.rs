@@ -4,6 +4,7 @@
 mod failure;
 mod proxy_cost;
 mod reload;
+mod shared_load;
 mod slow_clients;
 
 use crate::error::Result;
@@ -24,8 +25,13 @@ pub struct Experiment {
 }
 
 /// Every experiment.
-pub static ALL: &[&Experiment] =
-    &[&proxy_cost::EXPERIMENT, &failure::EXPERIMENT, &reload::EXPERIMENT, &slow_clients::EXPERIMENT];
+pub static ALL: &[&Experiment] = &[
+    &proxy_cost::EXPERIMENT,
+    &failure::EXPERIMENT,
+    &reload::EXPERIMENT,
+    &slow_clients::EXPERIMENT,
+    &shared_load::EXPERIMENT,
+];
 
 #[cfg(test)]
 mod tests {

@@ -96,7 +96,7 @@ fn run(arguments: Arguments) -> Result<()> {
     for state in STATES {
         let mut rounds = Vec::new();
         for _ in 0..arguments.rounds {
-            let evenkeel = evenkeel::start(&program, &config(&origin, silent), cores.proxy)?;
+            let evenkeel = evenkeel::start(&program, &config(&origin, silent), Some(cores.proxy))?;
             rounds.push(round(state, &evenkeel, &arguments)?);
         }
         let figure = |of: fn(&Round) -> f64, digits: usize| {

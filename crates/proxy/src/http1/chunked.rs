@@ -41,6 +41,8 @@ pub struct Chunked {
     /// The start of the current trailer's name, lower case.
     name: [u8; NAME_KEPT],
     name_len: u8,
+    /// Trailers, to their empty line, if somebody looks at them before they go on.
+    held: Option<Vec<u8>>,
 }
 
 /// Which bytes of a body are to be kept.
@@ -60,7 +62,8 @@ pub struct Taken {
     pub kept: usize,
 }
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// In the order in which they come: from `TrailerStart` on, bytes are trailers or the empty line behind them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 enum State {
     #[default]
     Size,
@@ -84,6 +87,16 @@ impl Chunked {
         self.state == State::Done
     }
 
+    /// Keeps trailers back, for [`take_trailers`](Self::take_trailers).
+    pub fn hold_trailers(&mut self) {
+        self.held = Some(Vec::new());
+    }
+
+    /// The trailers of a body that is done, with the empty line behind them, if they were held; once.
+    pub fn take_trailers(&mut self) -> Option<Vec<u8>> {
+        self.held.take_if(|_| self.state == State::Done)
+    }
+
     /// Takes as many of `bytes` as belong to the body and moves those to be kept to the front.
     ///
     /// # Errors
@@ -102,9 +115,11 @@ impl Chunked {
                 }
                 true
             } else {
+                let held = self.held.as_mut().filter(|_| self.state >= State::TrailerStart);
+                let is_held = held.map(|held| held.push(bytes[used])).is_some();
                 self.byte(bytes[used])?;
                 used += 1;
-                keep == Keep::Framed && self.state != State::Extension
+                keep == Keep::Framed && self.state != State::Extension && !is_held
             };
             if keeps {
                 if kept < from {
@@ -218,6 +233,28 @@ mod tests {
         let wire = b"5;a=\"b;c\" ; d\r\nhello\r\n1;\r\n;\r\n0;last\r\nEtag: 1;x\r\n\r\nGET";
         let want = b"5\r\nhello\r\n1\r\n;\r\n0\r\nEtag: 1;x\r\n\r\n";
         assert_eq!(take(wire, Keep::Framed), Ok((want.to_vec(), wire.len() - 3, true)));
+    }
+
+    #[test]
+    fn trailers_that_are_held_come_in_one_piece_however_the_body_was_split() {
+        let wire = b"5\r\nhello\r\n0\r\nEtag: 1\r\nEndpoint-Load-Metrics: TEXT eps=1\r\n\r\nGET";
+        for (at, keep) in (0..wire.len()).flat_map(|at| [(at, Keep::Framed), (at, Keep::Content)]) {
+            let (mut body, mut kept) = (Chunked::default(), Vec::new());
+            body.hold_trailers();
+            for part in [&wire[..at], &wire[at..]] {
+                let mut bytes = part.to_vec();
+                let taken = body.advance(&mut bytes, keep).expect("it is good");
+                kept.extend_from_slice(&bytes[..taken.kept]);
+                assert_eq!(body.take_trailers().is_some(), body.is_done() && taken.used > 0, "{at}");
+            }
+            let want: &[u8] = if keep == Keep::Framed { b"5\r\nhello\r\n0\r\n" } else { b"hello" };
+            assert_eq!(kept, want, "{at}");
+        }
+        let mut body = Chunked::default();
+        body.hold_trailers();
+        body.advance(&mut wire.to_vec(), Keep::Framed).expect("it is good");
+        let trailers = body.take_trailers().expect("it is done");
+        assert_eq!(trailers, b"Etag: 1\r\nEndpoint-Load-Metrics: TEXT eps=1\r\n\r\n");
     }
 
     #[test]

@@ -72,14 +72,13 @@ pub fn reason(status: u16) -> &'static str {
     }
 }
 
-/// A whole response with a line of text that says why, `close` or not; `retry_after` in seconds.
-pub fn reply(status: u16, why: &dyn fmt::Display, close: bool, head_only: bool, retry_after: Option<u64>) -> Vec<u8> {
+/// A whole response with a line of text that says why, `close` or not; `fields`: more of them, each with its line's end.
+pub fn reply(status: u16, why: &dyn fmt::Display, close: bool, head_only: bool, fields: &str) -> Vec<u8> {
     let phrase = reason(status);
     let body = format!("{status} {phrase}: {why}\n");
     let connection = if close { "Connection: close\r\n" } else { "" };
-    let retry_after = retry_after.map_or_else(String::new, |seconds| format!("Retry-After: {seconds}\r\n"));
     let mut reply = format!(
-        "HTTP/1.1 {status} {phrase}\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: {}\r\n{retry_after}{connection}\r\n",
+        "HTTP/1.1 {status} {phrase}\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: {}\r\n{fields}{connection}\r\n",
         body.len()
     );
     if !head_only {

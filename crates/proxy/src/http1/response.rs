@@ -180,6 +180,15 @@ impl<'h, 'b> Response<'h, 'b> {
         self.fields.iter().find(|f| f.name.eq_ignore_ascii_case(name)).map(|f| f.value)
     }
 
+    /// Leaves out every field of this name.
+    pub fn drop_field(&mut self, name: &str) {
+        for (i, field) in self.fields.iter().enumerate() {
+            if field.name.eq_ignore_ascii_case(name) {
+                self.dropped.set(i);
+            }
+        }
+    }
+
     /// Whether the head can go back as it came.
     #[inline]
     pub fn is_as_sent(&self, towards: Towards) -> bool {
@@ -192,9 +201,9 @@ impl<'h, 'b> Response<'h, 'b> {
     }
 
     /// Appends the head that goes back to the client. Towards an HTTP/1.0 client, who knows
-    /// no transfer codings, a body in chunks loses its framing. `added`: a field of ours, with its line's end.
+    /// no transfer codings, a body in chunks loses its framing. `added`: fields of ours, each with its line's end.
     #[inline]
-    pub fn write(&self, towards: Towards, added: Option<&str>, out: &mut Vec<u8>) {
+    pub fn write(&self, towards: Towards, added: &[u8], out: &mut Vec<u8>) {
         let status = [self.status / 100, self.status / 10 % 10, self.status % 10].map(|d| b'0' + d as u8);
         out.extend_from_slice(b"HTTP/1.1 ");
         out.extend_from_slice(&status);
@@ -213,9 +222,7 @@ impl<'h, 'b> Response<'h, 'b> {
         if self.framing != Stated::Chunked || towards.version == Version::V11 {
             self.framing.write(out);
         }
-        if let Some(added) = added {
-            out.extend_from_slice(added.as_bytes());
-        }
+        out.extend_from_slice(added);
         let connection: &[u8] = match (self.status, towards.version, towards.keep_alive) {
             (101, ..) => b"Connection: upgrade\r\n\r\n",
             (100..200, ..) | (_, Version::V11, true) => b"\r\n",

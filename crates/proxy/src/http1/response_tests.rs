@@ -29,7 +29,7 @@ fn back(message: &str, asked: Asked, towards: Towards) -> String {
             return message.to_string();
         }
         let mut out = Vec::new();
-        response.write(towards, None, &mut out);
+        response.write(towards, b"", &mut out);
         String::from_utf8(out).expect("the test sends text")
     };
     read(message, asked, write).expect("the response is good")

@@ -100,8 +100,8 @@ impl Shown<'_> {
         Ok(())
     }
 
-    /// One counter for each listener and each value of a label.
-    fn by_listener(
+    /// One counter for each listener and each value of a label, which there is not without a name.
+    pub(super) fn by_listener(
         &self,
         encoder: &mut DescriptorEncoder<'_>,
         (name, help): (&str, &str),
@@ -112,7 +112,8 @@ impl Shown<'_> {
         for (i, listener) in self.plan.listeners.iter().enumerate() {
             for (at, value) in values.iter().enumerate() {
                 let n = self.sum(|w| &counters(&w.listeners[i])[at]);
-                let labels = [("listener", &*listener.name), (label, value)];
+                let mut labels = vec![("listener", &*listener.name)];
+                labels.extend((!label.is_empty()).then_some((label, *value)));
                 ConstCounter::new(n).encode(family.encode_family(&labels)?)?;
             }
         }

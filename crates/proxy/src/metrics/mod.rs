@@ -7,6 +7,7 @@
 mod endpoints;
 mod listeners;
 mod pools;
+mod reports;
 #[cfg(test)]
 mod tests;
 mod watched;
@@ -131,6 +132,7 @@ impl Collector for Metrics {
         shown.endpoints(&mut encoder)?;
         shown.pools(&mut encoder)?;
         shown.watched(&mut encoder, &self.control)?;
+        shown.reports(&mut encoder)?;
         let name = "evenkeel_access_log_lines_dropped";
         let help = "Lines of the access log that were dropped as its disk did not keep up";
         let family = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;

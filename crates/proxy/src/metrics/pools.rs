@@ -51,7 +51,7 @@ impl Shown<'_> {
     }
 
     /// One counter for each pool and each value of a label, which there is not without a name.
-    fn by_pool(
+    pub(super) fn by_pool(
         &self,
         encoder: &mut DescriptorEncoder<'_>,
         (name, help): (&str, &str),

@@ -172,7 +172,7 @@ impl Connection {
                 let response = Response::read(head, &mut room, asked, &self.limits)?.expect("its end was found");
                 match response.is_as_sent(KEPT) {
                     true => out.extend_from_slice(head),
-                    false => response.write(KEPT, None, out),
+                    false => response.write(KEPT, b"", out),
                 }
                 self.body = response.body.clone();
                 if response.is_interim() {

@@ -1,0 +1,40 @@
+//! What does a report say in JSON? As protobuf maps its messages: names in either spelling, numbers that may be texts, and
+//! nothing that is not of the message.
+
+use super::{Malformed, Place, Taking};
+use serde_json::{Map, Value};
+
+/// Reads an object.
+pub fn read(text: &[u8], taking: &mut Taking<'_>) -> Result<(), Malformed> {
+    let object: Map<String, Value> = serde_json::from_slice(text).map_err(|_| Malformed::Json)?;
+    for (name, value) in &object {
+        // What is null is left out.
+        if value.is_null() {
+            continue;
+        }
+        match name.as_str() {
+            "cpu_utilization" | "cpuUtilization" => taking.take(Place::Cpu, number(value)?)?,
+            "mem_utilization" | "memUtilization" => taking.take(Place::Memory, number(value)?)?,
+            "application_utilization" | "applicationUtilization" => taking.take(Place::Application, number(value)?)?,
+            "rps" | "rps_fractional" | "rpsFractional" | "eps" => taking.take(Place::Rate, number(value)?)?,
+            "request_cost" | "requestCost" => each(value, |_, n| taking.take(Place::Cost, n))?,
+            "utilization" => each(value, |_, n| taking.take(Place::Share, n))?,
+            "named_metrics" | "namedMetrics" => each(value, |name, n| taking.take(Place::Named(name), n))?,
+            _ => return Err(Malformed::Name),
+        }
+    }
+    Ok(())
+}
+
+fn each(value: &Value, mut take: impl FnMut(&[u8], f64) -> Result<(), Malformed>) -> Result<(), Malformed> {
+    let object = value.as_object().ok_or(Malformed::Json)?;
+    object.iter().try_for_each(|(name, value)| take(name.as_bytes(), number(value)?))
+}
+
+fn number(value: &Value) -> Result<f64, Malformed> {
+    match value {
+        Value::Number(n) => n.as_f64().ok_or(Malformed::Json),
+        Value::String(text) => text.parse().map_err(|_| Malformed::Json),
+        _ => Err(Malformed::Json),
+    }
+}

@@ -1,0 +1,44 @@
+//! What does a report say as text? `cpu_utilization=0.3, named_metrics.in_flight=4`: Envoy takes `=` and `:`, older
+//! releases `:` alone.
+
+use super::{Malformed, Place, Taking};
+
+/// Metrics of one report: more than that is no report about one endpoint's load.
+const METRICS_MAX: usize = 64;
+
+/// Reads a list of metrics.
+pub fn read(value: &[u8], taking: &mut Taking<'_>) -> Result<(), Malformed> {
+    let mut names: [&[u8]; METRICS_MAX] = [&[]; METRICS_MAX];
+    for (i, metric) in value.split(|b| *b == b',').enumerate() {
+        let at = metric.iter().position(|b| matches!(b, b'=' | b':')).ok_or(Malformed::Text)?;
+        let (name, value) = (metric[..at].trim_ascii(), metric[at + 1..].trim_ascii());
+        if names[..i.min(METRICS_MAX)].contains(&name) {
+            return Err(Malformed::Twice);
+        }
+        *names.get_mut(i).ok_or(Malformed::TooLong)? = name;
+        taking.take(place(name)?, number(value).ok_or(Malformed::Text)?)?;
+    }
+    Ok(())
+}
+
+/// What a name stands for.
+pub fn place(name: &[u8]) -> Result<Place<'_>, Malformed> {
+    let below = |prefix: &[u8]| name.strip_prefix(prefix).filter(|rest| !rest.is_empty());
+    if let Some(name) = below(b"named_metrics.") {
+        return Ok(Place::Named(name));
+    }
+    match name {
+        b"" => Err(Malformed::Text),
+        b"cpu_utilization" => Ok(Place::Cpu),
+        b"mem_utilization" => Ok(Place::Memory),
+        b"application_utilization" => Ok(Place::Application),
+        b"rps_fractional" | b"eps" => Ok(Place::Rate),
+        _ if below(b"utilization.").is_some() => Ok(Place::Share),
+        _ => Err(Malformed::Name),
+    }
+}
+
+/// A decimal number. `inf` and `NaN`, which Rust reads too, are for [`Taking::take`] to refuse.
+fn number(text: &[u8]) -> Option<f64> {
+    std::str::from_utf8(text).ok()?.parse().ok()
+}

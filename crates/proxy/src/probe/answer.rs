@@ -1,0 +1,101 @@
+//! How does a listener answer probes by datagram? At its own addresses and ports, each worker by a socket of its own.
+
+use super::datagram::{self, Datagram};
+use crate::rules::Listener;
+use crate::worker::Worker;
+use evenkeel_balance::Clock;
+use socket2::{Domain, Protocol, Socket, Type};
+use std::cell::RefCell;
+use std::io;
+use std::net::SocketAddr;
+use std::rc::Rc;
+use tokio::net::UdpSocket;
+use tokio::task::JoinHandle;
+
+/// Datagrams answered before others get their turn.
+const AT_ONCE: usize = 64;
+
+/// Opens a socket for each worker.
+///
+/// # Errors
+/// As `bind(2)`.
+pub fn open(addr: SocketAddr, workers: usize) -> io::Result<Vec<std::net::UdpSocket>> {
+    let socket = |_| -> io::Result<std::net::UdpSocket> {
+        let kind = Type::DGRAM.nonblocking().cloexec();
+        let socket = Socket::new(Domain::for_address(addr), kind, Some(Protocol::UDP))?;
+        // The kernel spreads those who ask over the workers, and a process that takes over binds beside this one.
+        socket.set_reuse_port(true)?;
+        socket.bind(&addr.into())?;
+        Ok(socket.into())
+    };
+    (0..workers).map(socket).collect()
+}
+
+/// A socket at which a worker answers probes, until dropped.
+pub struct Answering {
+    /// Its address.
+    pub addr: SocketAddr,
+    /// Whose load is asked for there.
+    pub listener: Rc<RefCell<Rc<Listener>>>,
+    task: JoinHandle<()>,
+}
+
+impl Drop for Answering {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+/// Answers from now on. `None` if the kernel cannot watch the socket.
+pub fn start(
+    worker: &Rc<Worker>,
+    addr: SocketAddr,
+    listener: Rc<Listener>,
+    socket: std::net::UdpSocket,
+) -> Option<Answering> {
+    let socket = match UdpSocket::from_std(socket) {
+        Ok(socket) => socket,
+        Err(error) => {
+            tracing::warn!(%error, %addr, "cannot watch a socket for probes; none are answered there");
+            return None;
+        }
+    };
+    let listener = Rc::new(RefCell::new(listener));
+    let task = tokio::task::spawn_local(run(worker.clone(), listener.clone(), socket));
+    Some(Answering { addr, listener, task })
+}
+
+async fn run(worker: Rc<Worker>, listener: Rc<RefCell<Rc<Listener>>>, socket: UdpSocket) {
+    // One byte more, so that a longer one does not look right.
+    let mut bytes = [0; datagram::LEN + 1];
+    while socket.readable().await.is_ok() {
+        for _ in 0..AT_ONCE {
+            match socket.try_recv_from(&mut bytes) {
+                Ok((n, from)) => {
+                    if let Some(answer) = answer(&worker, &listener.borrow(), &bytes[..n]) {
+                        // One that cannot be sent is as good as lost on its way.
+                        let _ = socket.try_send_to(&answer, from);
+                    }
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                // What became of an answer; the next read says something else.
+                Err(_) => {}
+            }
+        }
+        tokio::task::yield_now().await;
+    }
+}
+
+fn answer(worker: &Worker, listener: &Listener, bytes: &[u8]) -> Option<[u8; datagram::LEN]> {
+    let rules = listener.rules();
+    match (datagram::read(bytes), &rules.reporter) {
+        (Some(Datagram::Question(nonce)), Some(reporter)) => {
+            listener.stats.reports_given[1].add(1);
+            Some(datagram::write(&Datagram::Answer(nonce, reporter.load(worker.clock.now()))))
+        }
+        _ => {
+            listener.stats.no_probes.add(1);
+            None
+        }
+    }
+}

@@ -1,0 +1,18 @@
+//! Can an endpoint's report do harm? Whatever bytes: it is read or refused, what is read is finite and not negative, and
+//! white space around it changes nothing.
+#![no_main]
+
+use evenkeel_proxy::orca::{FIELD, FIELD_BIN, read};
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|bytes: &[u8]| {
+    let names = ["in_flight".to_string(), "rif".to_string()];
+    for field in [FIELD, FIELD_BIN] {
+        let of = |value: &[u8]| read(|name| (name == field).then_some(value), &names).expect("there is one");
+        let report = of(bytes);
+        assert_eq!(of(&[b" ", bytes, b"\t"].concat()), report);
+        let Ok((_, report)) = report else { continue };
+        let all = [report.in_flight, report.latency_ns, report.stamp, report.cpu, report.memory, report.application];
+        assert!(all.into_iter().flatten().all(|x| x.is_finite() && x >= 0.0), "{report:?}");
+    }
+});
