@@ -88,18 +88,14 @@ impl ProbeBudget {
         let several = cx.set.len() > 1;
         let due = self.owed >= 1.0 && several && self.asked.len() < cx.set.len();
         self.owed -= f64::from(u8::from(due));
-        if !due && several && self.due_at().is_some_and(|at| at <= cx.now) {
-            // Round after round, each endpoint once in each.
-            if self.asked.len() >= cx.set.len() {
-                self.asked.clear();
-            }
-            self.asked_at = cx.now;
-            return true;
-        }
-        if due {
+        let overdue = self.due_at().is_some_and(|at| at <= cx.now);
+        if due || overdue {
             self.asked_at = cx.now;
         }
-        due
+        if overdue && !due && several && self.asked.len() >= cx.set.len() {
+            self.asked.clear(); // another round: each endpoint once in each
+        }
+        due || (overdue && several)
     }
 
     /// Whether nobody was asked since the latest start.

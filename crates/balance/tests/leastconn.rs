@@ -115,3 +115,20 @@ fn the_next_one_is_asked_and_another() {
         end(&mut b, next);
     }
 }
+
+#[test]
+fn where_requests_are_rare_endpoints_are_asked_in_between_and_where_none_come_nobody_is() {
+    let (_pool, [mut b]) = pool(&[1; 3]);
+    let ticket = b.start(&Request::default(), Instant(0)).unwrap();
+    let at_start = std::iter::from_fn(|| b.poll_probe(Instant(0))).count();
+    assert_eq!(at_start, 2, "samples for one request");
+    let (mut now, mut asked) = (Instant(0), [0; 3]);
+    while let Some(at) = b.probe_at() {
+        assert!(at > now, "or a shell would turn round and round");
+        now = at;
+        std::iter::from_fn(|| b.poll_probe(now)).for_each(|slot| asked[slot.index()] += 1);
+    }
+    assert_eq!((now.0 / 1_000_000, asked.iter().sum::<u32>()), (1000, 1000));
+    assert!(asked.iter().all(|n| (330..=337).contains(n)), "each once in each round: {asked:?}");
+    b.end(ticket, Outcome::Success, now);
+}

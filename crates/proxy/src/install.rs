@@ -164,6 +164,7 @@ fn pool(parts: PoolParts, before: &[Rc<WorkerPool>]) -> Rc<WorkerPool> {
                 sticky: RefCell::new(sticky),
                 reports: RefCell::new(reports),
                 probes: Allowance::default(),
+                asked_again: Cell::new(false),
                 control,
                 stats,
             })

@@ -39,6 +39,8 @@ pub struct WorkerPool {
     pub reports: RefCell<Option<Rc<LoadReports>>>,
     /// How many probes it may send.
     pub probes: Allowance,
+    /// Whether the prober comes back to it though no request starts.
+    pub asked_again: Cell<bool>,
     /// How clients find their endpoint again.
     pub sticky: RefCell<Option<Arc<Sticky>>>,
     /// Its numbers.
@@ -133,6 +135,11 @@ impl Endpoints {
 }
 
 impl WorkerPool {
+    /// When its algorithm wants to ask though no request starts.
+    pub fn probe_at(&self) -> Option<Instant> {
+        self.balancer.borrow().probe_at()
+    }
+
     /// The connection that became idle last, if one is still good: the one whose buffers are warm, and the least
     /// likely to be closed by the endpoint just now.
     #[inline]

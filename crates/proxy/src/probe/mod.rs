@@ -21,6 +21,7 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::net::UdpSocket;
 use tokio::sync::Notify;
 
@@ -91,6 +92,8 @@ impl Allowance {
 /// A worker's prober.
 pub struct Prober {
     due: RefCell<VecDeque<Question>>,
+    /// Pools whose algorithm wants to ask between requests too.
+    again: RefCell<Vec<Rc<WorkerPool>>>,
     woken: Notify,
     outstanding: RefCell<Outstanding<(Question, SocketAddr)>>,
     /// For IPv4 and for IPv6, each opened when it is needed first.
@@ -104,6 +107,7 @@ impl Prober {
     pub fn new(stats: Arc<ProbingStats>) -> Prober {
         Prober {
             due: RefCell::default(),
+            again: RefCell::default(),
             woken: Notify::new(),
             outstanding: RefCell::default(),
             sockets: [const { OnceCell::new() }; 2],
@@ -118,7 +122,31 @@ impl Prober {
         let reports = pool.reports.borrow();
         if let Some(reports) = reports.as_ref().filter(|reports| reports.probe != Probe::Off) {
             self.note(pool, reports, now);
+            if pool.balancer.borrow().probe_at().is_some() && !pool.asked_again.replace(true) {
+                self.again.borrow_mut().push(pool.clone());
+                self.woken.notify_one();
+            }
         }
+    }
+
+    /// Notes what is due between requests.
+    fn note_again(&self, now: Instant) {
+        self.again.borrow_mut().retain(|pool| {
+            let reports = pool.reports.borrow().clone().filter(|reports| reports.probe != Probe::Off);
+            if let (Some(reports), Some(_)) = (&reports, pool.probe_at().filter(|&at| at <= now)) {
+                self.note(pool, reports, now);
+            }
+            let stays = reports.is_some() && pool.probe_at().is_some();
+            pool.asked_again.set(stays);
+            stays
+        });
+    }
+
+    /// When something is due between requests, and how long that is from now.
+    fn again_in(&self, now: Instant) -> Option<Duration> {
+        let next = self.again.borrow().iter().filter_map(|pool| pool.probe_at()).min()?;
+        // Not sooner than timers tick.
+        Some(Duration::from_nanos(next.since(now)).max(Duration::from_millis(1)))
     }
 
     fn note(&self, pool: &Rc<WorkerPool>, reports: &Rc<LoadReports>, now: Instant) {
@@ -152,8 +180,12 @@ impl Prober {
 pub async fn run(worker: Rc<Worker>) {
     let prober = &worker.prober;
     loop {
-        prober.woken.notified().await;
+        match prober.again_in(worker.clock.read()) {
+            Some(pause) => _ = tokio::time::timeout(pause, prober.woken.notified()).await,
+            None => prober.woken.notified().await,
+        }
         let began = worker.clock.read();
+        prober.note_again(began);
         loop {
             let next = prober.due.borrow_mut().pop_front();
             let Some(question) = next else { break };
