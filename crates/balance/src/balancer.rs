@@ -430,11 +430,11 @@ impl Balancer {
     /// Why it is not gone by. To be counted, and nothing else: the request that brought it is well.
     /// [`Refused::Gone`] is not found where another endpoint has the slot by now: probes are to end with their endpoint.
     pub fn report(&mut self, slot: Slot, report: &LoadReport, now: Instant) -> Result<(), Refused> {
+        self.refresh(now); // first, as a journal has sets before what happens by them
         if let Some(journal) = &mut self.journal {
             journal.report(slot, report, now);
         }
         report.is_plausible()?;
-        self.refresh(now);
         let set = &self.reader.get().set;
         if !std::iter::once(set).chain(set.later()).any(|set| set.get(slot).is_some()) {
             return Err(Refused::Gone);

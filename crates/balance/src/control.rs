@@ -126,7 +126,7 @@ impl Control {
         let (observed, at) = counts.observed(slot);
         observed.clear_streaks(at); // of whoever had the slot before
         let (reported, row) = counts.reported(slot);
-        reported.clear(row);
+        reported.now_of(row, spec.id);
         let (sums, settings) = (observed.tallied(at), &self.settings);
         let mut known = Known {
             slot,

@@ -180,6 +180,10 @@ impl Run {
         let now = words.now()?;
         let set = read_set(words)?;
         self.counts = self.counts.grown_to(set.slots());
+        for member in std::iter::once(&set).chain(set.later()).flat_map(EndpointSet::members) {
+            let (reported, at) = self.counts.reported(member.slot);
+            reported.now_of(at, member.id);
+        }
         self.published.publish(View { set, counts: self.counts.clone() });
         self.balancer.refresh(now);
         Ok(())

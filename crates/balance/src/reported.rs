@@ -4,6 +4,7 @@
 //! Relaxed is enough: each number stands for itself, and nobody finds other memory through it.
 
 use crate::atomics::atomic::{AtomicU64, Ordering::Relaxed};
+use crate::endpoint::EndpointId;
 use crate::report::{LoadReport, Refused};
 use crate::row::Row;
 use crate::time::{Instant, MILLISECOND_NS, SECOND_NS};
@@ -33,11 +34,13 @@ pub(crate) struct Reported {
     stamps: Row<AtomicU64>,
     /// When a request failed, unless one went well since.
     failed: Row<AtomicU64>,
+    /// The endpoints that all this is of.
+    of: Row<AtomicU64>,
 }
 
 impl Reported {
     pub(crate) fn new() -> Reported {
-        Reported { latest: Row::new(), stamps: Row::new(), failed: Row::new() }
+        Reported { latest: Row::new(), stamps: Row::new(), failed: Row::new(), of: Row::new() }
     }
 
     /// Takes a plausible report in, of an endpoint where this process has `here` in flight.
@@ -75,9 +78,13 @@ impl Reported {
         self.failed.0[at].store(if failed { moment(now) } else { 0 }, Relaxed);
     }
 
-    /// Forgets all, for another endpoint.
-    pub(crate) fn clear(&self, at: usize) {
-        [&self.latest, &self.stamps, &self.failed].iter().for_each(|row| row.0[at].store(0, Relaxed));
+    /// Forgets all of another endpoint that had the slot. One that comes back is still believed, or it would depend on
+    /// when workers look whether they know anything of it.
+    pub(crate) fn now_of(&self, at: usize, id: EndpointId) {
+        // Relaxed: no worker picks the slot before it takes up the set that has this endpoint.
+        if self.of.0[at].swap(id.0, Relaxed) != id.0 {
+            [&self.latest, &self.stamps, &self.failed].iter().for_each(|row| row.0[at].store(0, Relaxed));
+        }
     }
 }
 

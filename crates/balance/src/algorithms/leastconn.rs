@@ -52,7 +52,7 @@ static PARAMS: &[Param] = &[
         name: "probe_rate_min",
         kind: Kind::Int { min: 0, max: 10_000 },
         default: Value::Int(1000),
-        help: "Fewest probes a second from this process while requests come, where endpoints can be asked; 0 = none but for \
+        help: "Fewest probes a second from this process while requests come, where there are `samples`; 0 = none but for \
                requests.",
         why: "Balancers with few requests each, as sidecars are, would go by old answers: with 40 requests a second each and \
               processes that stall, 2 for each request alone gave 5 % less throughput than one balancer for all, 1,000 a \
@@ -272,12 +272,14 @@ impl LeastConn {
         // Mostly of those about to be picked: simulated with 64 workers, four reads, p99 91 ms with half in turn, 90 with one,
         // 101 with three.
         let in_turn = reads.div_ceil(4);
+        let samples = params.float("samples");
+        let rate_min = if samples > 0.0 { params.int("probe_rate_min") as f64 } else { 0.0 };
         LeastConn {
             seat,
             reads: (in_turn, reads - in_turn),
             report_age_max_ns: params.duration_ns("report_age_max"),
-            budget: ProbeBudget::new(params.float("samples"), params.int("probe_rate_max"))
-                .at_least(params.int("probe_rate_min") as f64 / f64::from(seat.workers)),
+            budget: ProbeBudget::new(samples, params.int("probe_rate_max"))
+                .at_least(rate_min / f64::from(seat.workers)),
             shared: false,
             told: Told::default(),
             news: Vec::new(),
