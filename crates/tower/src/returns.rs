@@ -1,0 +1,218 @@
+//! How does a request's end get back to the balancer? Responses are polled and dropped by any task on any thread, while
+//! the balancer is one task's own: whoever ends writes what happened into the request's place and puts that on a stack,
+//! and the balancer takes the whole stack before its next pick.
+//!
+//! No lock: the stack is a list of places linked by number, of which only the balancer takes any, and always all, so that
+//! a number on top means the same place as before. No allocation per request: places are used again, and are as many as
+//! requests were ever in flight at once.
+
+use evenkeel_balance::{Clock, FailureKind, Instant, LoadReport, Outcome};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+/// What became of a request.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Ended {
+    pub(crate) outcome: Outcome,
+    /// When the head of the response came, if it did.
+    pub(crate) answered: Option<Instant>,
+    pub(crate) at: Instant,
+    /// What the response said of the endpoint's load.
+    pub(crate) report: Option<LoadReport>,
+}
+
+/// Where ends are written, and what they are timed with.
+pub(crate) struct Returns {
+    top: Top,
+    /// Each twice as long as the one before, so that places never move.
+    chunks: [OnceLock<Box<[Place]>>; CHUNKS],
+    /// `None` when no time is needed.
+    clock: Option<Box<dyn Clock + Send + Sync>>,
+}
+
+/// On a line of its own: every end writes it.
+#[repr(align(128))]
+struct Top(AtomicU32);
+
+/// One request's. Written by whoever ends it, read by the balancer once it is on the stack.
+#[derive(Default)]
+#[repr(align(64))]
+struct Place {
+    below: AtomicU32,
+    outcome: AtomicU32,
+    retry_after_ns: AtomicU64,
+    answered: AtomicU64,
+    at: AtomicU64,
+    in_flight: AtomicU32,
+    latency_ns: AtomicU64,
+    stamp: AtomicU64,
+}
+
+const CHUNKS: usize = 26;
+const FIRST: u32 = 64;
+/// Below the last place; also a time, a number of requests and a Retry-After that is not there.
+const NONE: u32 = u32::MAX;
+const NEVER: u64 = u64::MAX;
+
+impl Returns {
+    /// Empty. Without a clock, every moment is 0.
+    pub(crate) fn new(clock: Option<Box<dyn Clock + Send + Sync>>) -> Returns {
+        Returns { top: Top(AtomicU32::new(NONE)), chunks: [const { OnceLock::new() }; CHUNKS], clock }
+    }
+
+    #[inline]
+    pub(crate) fn now(&self) -> Instant {
+        self.clock.as_ref().map_or(Instant(0), |clock| clock.now())
+    }
+
+    /// Writes how the request of this place ended. To be called once for each time the place is given out.
+    #[inline]
+    pub(crate) fn give_back(&self, number: u32, ended: &Ended) {
+        let place = self.place(number);
+        place.write(ended);
+        // Release: whoever takes the stack sees what was written.
+        let push = |top| {
+            place.below.store(top, Ordering::Relaxed);
+            Some(number)
+        };
+        self.top.0.fetch_update(Ordering::Release, Ordering::Relaxed, push).expect("it always has a next value");
+    }
+
+    /// Calls `each` with every place that was given back since the last time.
+    #[inline]
+    pub(crate) fn take(&self, mut each: impl FnMut(u32, Ended)) {
+        if self.top.0.load(Ordering::Relaxed) == NONE {
+            return;
+        }
+        let mut number = self.top.0.swap(NONE, Ordering::Acquire);
+        while number != NONE {
+            let place = self.place(number);
+            let below = place.below.load(Ordering::Relaxed);
+            each(number, place.read());
+            number = below;
+        }
+    }
+
+    #[inline]
+    fn place(&self, number: u32) -> &Place {
+        let at = u64::from(number) + u64::from(FIRST);
+        let chunk = (at.ilog2() - FIRST.ilog2()) as usize;
+        let length = (FIRST as usize) << chunk;
+        let places = self.chunks[chunk].get_or_init(|| (0..length).map(|_| Place::default()).collect());
+        &places[at as usize - length]
+    }
+}
+
+// Relaxed throughout: the stack hands a place over as a whole.
+impl Place {
+    #[inline]
+    fn write(&self, ended: &Ended) {
+        let (code, retry_after_ns) = match ended.outcome {
+            Outcome::Cancelled => (0, None),
+            Outcome::Success => (1, None),
+            Outcome::Failure { kind: FailureKind::Connect, retry_after_ns } => (2, retry_after_ns),
+            Outcome::Failure { kind: FailureKind::Gateway, retry_after_ns } => (3, retry_after_ns),
+            Outcome::Failure { kind: FailureKind::Server, retry_after_ns } => (4, retry_after_ns),
+            Outcome::Failure { kind: FailureKind::Busy, retry_after_ns } => (5, retry_after_ns),
+        };
+        self.outcome.store(code, Ordering::Relaxed);
+        self.retry_after_ns.store(retry_after_ns.unwrap_or(NEVER), Ordering::Relaxed);
+        self.answered.store(ended.answered.map_or(NEVER, |at| at.0), Ordering::Relaxed);
+        self.at.store(ended.at.0, Ordering::Relaxed);
+        self.in_flight.store(ended.report.map_or(NONE, |report| report.in_flight), Ordering::Relaxed);
+        if let Some(report) = ended.report {
+            self.latency_ns.store(report.latency_ns, Ordering::Relaxed);
+            self.stamp.store(report.stamp, Ordering::Relaxed);
+        }
+    }
+
+    #[inline]
+    fn read(&self) -> Ended {
+        let some = |ns: u64| (ns != NEVER).then_some(ns);
+        let retry_after_ns = some(self.retry_after_ns.load(Ordering::Relaxed));
+        let failed = |kind| Outcome::Failure { kind, retry_after_ns };
+        let outcome = match self.outcome.load(Ordering::Relaxed) {
+            0 => Outcome::Cancelled,
+            1 => Outcome::Success,
+            2 => failed(FailureKind::Connect),
+            3 => failed(FailureKind::Gateway),
+            4 => failed(FailureKind::Server),
+            _ => failed(FailureKind::Busy),
+        };
+        let in_flight = self.in_flight.load(Ordering::Relaxed);
+        let report = (in_flight != NONE).then(|| LoadReport {
+            in_flight,
+            latency_ns: self.latency_ns.load(Ordering::Relaxed),
+            stamp: self.stamp.load(Ordering::Relaxed),
+        });
+        let answered = some(self.answered.load(Ordering::Relaxed)).map(Instant);
+        Ended { outcome, answered, at: Instant(self.at.load(Ordering::Relaxed)), report }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeMap;
+
+    fn ended(outcome: Outcome, at: u64) -> Ended {
+        Ended { outcome, answered: None, at: Instant(at), report: None }
+    }
+
+    #[test]
+    fn what_is_given_back_is_what_is_taken() {
+        let returns = Returns::new(None);
+        let report = LoadReport { in_flight: 3, latency_ns: 4, stamp: 5 };
+        let busy = Outcome::Failure { kind: FailureKind::Busy, retry_after_ns: Some(9) };
+        let kinds = [FailureKind::Connect, FailureKind::Gateway, FailureKind::Server, FailureKind::Busy];
+        let mut all: Vec<Ended> = kinds.iter().map(|&kind| ended(Outcome::failed(kind), 1)).collect();
+        all.extend([ended(Outcome::Cancelled, 2), ended(Outcome::Success, 3)]);
+        all.push(Ended { outcome: busy, answered: Some(Instant(7)), at: Instant(8), report: Some(report) });
+        // Each place twice, so that nothing of the first use is left in the second.
+        for turn in 0..2 {
+            let given = |number: usize| all[(number + turn * 3) % all.len()];
+            (0..all.len()).for_each(|number| returns.give_back(number as u32, &given(number)));
+            let mut taken = BTreeMap::new();
+            returns.take(|number, ended| assert_eq!(taken.insert(number as usize, ended), None));
+            assert_eq!(taken, (0..all.len()).map(|number| (number, given(number))).collect());
+        }
+        returns.take(|number, _| panic!("{number} was taken twice"));
+    }
+
+    #[test]
+    fn places_of_all_chunks_are_distinct() {
+        let returns = Returns::new(None);
+        (0..1000).for_each(|number| returns.give_back(number, &ended(Outcome::Success, u64::from(number))));
+        let mut taken = Vec::new();
+        returns.take(|number, ended| taken.push((number, ended.at.0)));
+        taken.sort_unstable();
+        assert_eq!(taken, (0..1000).map(|number| (number, u64::from(number))).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn threads_that_give_back_at_once_lose_nothing() {
+        const EACH: u32 = 20_000;
+        let returns = Returns::new(None);
+        let mut seen = vec![0u32; 3 * EACH as usize];
+        std::thread::scope(|scope| {
+            let give = |thread: u32| {
+                let returns = &returns;
+                scope.spawn(move || {
+                    for number in thread * EACH..(thread + 1) * EACH {
+                        returns.give_back(number, &ended(Outcome::Success, u64::from(number)));
+                    }
+                })
+            };
+            let threads: Vec<_> = (0..3).map(give).collect();
+            let mut check = |number: u32, ended: Ended| {
+                assert_eq!(ended.at.0, u64::from(number));
+                seen[number as usize] += 1;
+            };
+            while threads.iter().any(|thread| !thread.is_finished()) {
+                returns.take(&mut check);
+            }
+            returns.take(&mut check);
+        });
+        assert!(seen.iter().all(|&times| times == 1));
+    }
+}
