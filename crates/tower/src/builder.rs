@@ -36,10 +36,13 @@ pub struct Builder<K, Req, C = AtHead> {
 
 /// What endpoints and requests are.
 pub(crate) struct Closures<K, Req> {
-    id: Box<dyn Fn(&K) -> EndpointId + Send + Sync>,
-    weight: Option<Box<dyn Fn(&K) -> u32 + Send + Sync>>,
-    pub(crate) key: Option<Box<dyn Fn(&Req) -> u64 + Send + Sync>>,
+    id: Ask<K, EndpointId>,
+    weight: Option<Ask<K, u32>>,
+    pub(crate) key: Option<Ask<Req, u64>>,
 }
+
+/// A question about something.
+type Ask<Of, Answer> = Box<dyn Fn(&Of) -> Answer + Send + Sync>;
 
 impl<K, Req> Closures<K, Req> {
     pub(crate) fn spec(&self, key: &K) -> EndpointSpec {

@@ -1,5 +1,6 @@
 //! What time is it in a tower stack? The system's monotonic clock, unless another is given.
 
+use evenkeel_balance::time::SECOND_NS;
 use evenkeel_balance::{Clock, Instant};
 
 /// The system's monotonic clock, from the moment this was made.
@@ -25,6 +26,8 @@ impl Default for SystemClock {
 impl Clock for SystemClock {
     #[inline]
     fn now(&self) -> Instant {
-        Instant(u64::try_from(self.start.elapsed().as_nanos()).unwrap_or(u64::MAX))
+        let elapsed = self.start.elapsed();
+        // In 64 bits, which last for 584 years: cheaper than the 128 of `as_nanos`, at each request.
+        Instant(elapsed.as_secs() * SECOND_NS + u64::from(elapsed.subsec_nanos()))
     }
 }

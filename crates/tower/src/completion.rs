@@ -2,7 +2,7 @@
 //! which ends when it is dropped.
 
 use crate::returns::{Ended, Returns};
-use evenkeel_balance::{FailureKind, Instant, LoadReport, Outcome};
+use evenkeel_balance::{FailureKind, LoadReport, Outcome};
 use std::sync::Arc;
 
 /// Decides how and when a request ends, by what its service gave: `Result<T, E>`.
@@ -84,47 +84,63 @@ impl<T, E, F: Fn(&Result<T, E>) -> Outcome + Clone> Completion<T, E> for F {
 pub struct InFlight {
     returns: Arc<Returns>,
     place: u32,
-    ended: Ended,
-    /// Whether `ended.at` is known already.
-    is_over: bool,
+    stage: Stage,
+}
+
+/// How far a request has come.
+#[derive(Clone, Copy, Debug)]
+enum Stage {
+    /// Its service has not answered.
+    Waiting,
+    /// Its outcome is noted, its end is to come.
+    Answered,
+    /// All is noted.
+    Over,
 }
 
 impl InFlight {
+    #[inline]
     pub(crate) fn new(returns: Arc<Returns>, place: u32) -> InFlight {
-        let ended = Ended { outcome: Outcome::Cancelled, answered: None, at: Instant(0), report: None };
-        InFlight { returns, place, ended, is_over: false }
+        InFlight { returns, place, stage: Stage::Waiting }
     }
 
     /// Notes that the service answered just now. The latency that algorithms see ends here.
+    #[inline]
     pub(crate) fn answered(&mut self, outcome: Outcome, report: Option<LoadReport>) {
         let now = self.returns.now();
-        self.ended = Ended { outcome, answered: Some(now), at: now, report };
+        self.returns.note(self.place, &Ended { outcome, answered: Some(now), at: now, report });
+        self.stage = Stage::Answered;
     }
 
     /// Replaces how it went: a body that breaks off is a failure, or cancelled, whatever the head said.
     pub fn set_outcome(&mut self, outcome: Outcome) {
-        self.ended.outcome = outcome;
+        self.returns.note_outcome(self.place, outcome);
     }
 
     /// Ends the request as of when its service answered. Cheaper than a drop, which asks the clock again.
     #[inline]
     pub fn end_with_head(mut self) {
-        self.is_over = self.ended.answered.is_some();
+        self.stage = Stage::Over;
     }
 }
 
 impl Drop for InFlight {
     #[inline]
     fn drop(&mut self) {
-        if !self.is_over {
-            self.ended.at = self.returns.now();
+        match self.stage {
+            Stage::Waiting => {
+                let at = self.returns.now();
+                self.returns.note(self.place, &Ended { outcome: Outcome::Cancelled, answered: None, at, report: None });
+            }
+            Stage::Answered => self.returns.note_end(self.place, self.returns.now()),
+            Stage::Over => {}
         }
-        self.returns.give_back(self.place, &self.ended);
+        self.returns.give_back(self.place);
     }
 }
 
 impl std::fmt::Debug for InFlight {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("InFlight").field("outcome", &self.ended.outcome).finish_non_exhaustive()
+        f.debug_struct("InFlight").field("stage", &self.stage).finish_non_exhaustive()
     }
 }

@@ -65,11 +65,26 @@ impl Returns {
         self.clock.as_ref().map_or(Instant(0), |clock| clock.now())
     }
 
-    /// Writes how the request of this place ended. To be called once for each time the place is given out.
+    /// Writes what became of the request of this place, as far as it is known.
     #[inline]
-    pub(crate) fn give_back(&self, number: u32, ended: &Ended) {
+    pub(crate) fn note(&self, number: u32, ended: &Ended) {
+        self.place(number).write(ended);
+    }
+
+    /// Replaces the outcome that was noted.
+    pub(crate) fn note_outcome(&self, number: u32, outcome: Outcome) {
+        self.place(number).write_outcome(outcome);
+    }
+
+    /// Replaces the end that was noted.
+    pub(crate) fn note_end(&self, number: u32, at: Instant) {
+        self.place(number).at.store(at.0, Ordering::Relaxed);
+    }
+
+    /// Gives a place back with what was noted. To be called once for each time it is given out.
+    #[inline]
+    pub(crate) fn give_back(&self, number: u32) {
         let place = self.place(number);
-        place.write(ended);
         // Release: whoever takes the stack sees what was written.
         let push = |top| {
             place.below.store(top, Ordering::Relaxed);
@@ -107,7 +122,19 @@ impl Returns {
 impl Place {
     #[inline]
     fn write(&self, ended: &Ended) {
-        let (code, retry_after_ns) = match ended.outcome {
+        self.write_outcome(ended.outcome);
+        self.answered.store(ended.answered.map_or(NEVER, |at| at.0), Ordering::Relaxed);
+        self.at.store(ended.at.0, Ordering::Relaxed);
+        self.in_flight.store(ended.report.map_or(NONE, |report| report.in_flight), Ordering::Relaxed);
+        if let Some(report) = ended.report {
+            self.latency_ns.store(report.latency_ns, Ordering::Relaxed);
+            self.stamp.store(report.stamp, Ordering::Relaxed);
+        }
+    }
+
+    #[inline]
+    fn write_outcome(&self, outcome: Outcome) {
+        let (code, retry_after_ns) = match outcome {
             Outcome::Cancelled => (0, None),
             Outcome::Success => (1, None),
             Outcome::Failure { kind: FailureKind::Connect, retry_after_ns } => (2, retry_after_ns),
@@ -117,13 +144,6 @@ impl Place {
         };
         self.outcome.store(code, Ordering::Relaxed);
         self.retry_after_ns.store(retry_after_ns.unwrap_or(NEVER), Ordering::Relaxed);
-        self.answered.store(ended.answered.map_or(NEVER, |at| at.0), Ordering::Relaxed);
-        self.at.store(ended.at.0, Ordering::Relaxed);
-        self.in_flight.store(ended.report.map_or(NONE, |report| report.in_flight), Ordering::Relaxed);
-        if let Some(report) = ended.report {
-            self.latency_ns.store(report.latency_ns, Ordering::Relaxed);
-            self.stamp.store(report.stamp, Ordering::Relaxed);
-        }
     }
 
     #[inline]
@@ -159,6 +179,11 @@ mod tests {
         Ended { outcome, answered: None, at: Instant(at), report: None }
     }
 
+    fn give_back(returns: &Returns, number: u32, ended: &Ended) {
+        returns.note(number, ended);
+        returns.give_back(number);
+    }
+
     #[test]
     fn what_is_given_back_is_what_is_taken() {
         let returns = Returns::new(None);
@@ -171,7 +196,7 @@ mod tests {
         // Each place twice, so that nothing of the first use is left in the second.
         for turn in 0..2 {
             let given = |number: usize| all[(number + turn * 3) % all.len()];
-            (0..all.len()).for_each(|number| returns.give_back(number as u32, &given(number)));
+            (0..all.len()).for_each(|number| give_back(&returns, number as u32, &given(number)));
             let mut taken = BTreeMap::new();
             returns.take(|number, ended| assert_eq!(taken.insert(number as usize, ended), None));
             assert_eq!(taken, (0..all.len()).map(|number| (number, given(number))).collect());
@@ -182,7 +207,7 @@ mod tests {
     #[test]
     fn places_of_all_chunks_are_distinct() {
         let returns = Returns::new(None);
-        (0..1000).for_each(|number| returns.give_back(number, &ended(Outcome::Success, u64::from(number))));
+        (0..1000).for_each(|number| give_back(&returns, number, &ended(Outcome::Success, u64::from(number))));
         let mut taken = Vec::new();
         returns.take(|number, ended| taken.push((number, ended.at.0)));
         taken.sort_unstable();
@@ -199,7 +224,7 @@ mod tests {
                 let returns = &returns;
                 scope.spawn(move || {
                     for number in thread * EACH..(thread + 1) * EACH {
-                        returns.give_back(number, &ended(Outcome::Success, u64::from(number)));
+                        give_back(returns, number, &ended(Outcome::Success, u64::from(number)));
                     }
                 })
             };
