@@ -6,7 +6,7 @@ use crate::completion::{AtHead, Completion, InFlight};
 use crate::endpoints::Endpoints;
 use crate::error::DiscoverError;
 use crate::future::ResponseFuture;
-use crate::returns::Returns;
+use crate::returns::{HEAD, Returns};
 use evenkeel_balance::{Balancer, EndpointId, EndpointSpec, Instant, Outcome, Pool, Request, Slot, Ticket, algorithms};
 use std::collections::BTreeMap;
 use std::hash::Hash;
@@ -39,6 +39,8 @@ pub struct Balance<D: Discover, Req, C = AtHead> {
     /// By place in `returns`, the ticket of the request that has it.
     tickets: Vec<Option<Ticket>>,
     free: Vec<u32>,
+    /// The last place that was taken.
+    head: u32,
 }
 
 impl<D, Req> Balance<D, Req>
@@ -76,8 +78,9 @@ impl<D: Discover, Req, C> Balance<D, Req, C> {
             endpoints: Endpoints::new(),
             vouched: None,
             returns: Arc::new(returns),
-            tickets: Vec::new(),
+            tickets: Vec::from([None]),
             free: Vec::new(),
+            head: HEAD,
         }
     }
 
@@ -106,9 +109,9 @@ impl<D: Discover, Req, C> Balance<D, Req, C> {
     #[inline]
     fn settle(&mut self) {
         let (balancer, tickets, free) = (&mut self.balancer, &mut self.tickets, &mut self.free);
-        self.returns.take(|place, ended| {
+        self.returns.take(&mut self.head, |place, freed, ended| {
             let mut ticket = tickets[place as usize].take().expect("a place is given back once");
-            free.push(place);
+            free.push(freed);
             if let Some(at) = ended.answered {
                 ticket.answered(at);
             }
@@ -256,7 +259,9 @@ where
     type Future = ResponseFuture<<D::Service as Service<Req>>::Future, C>;
 
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
-        self.follow(cx)?;
+        if !self.complete {
+            self.follow(cx)?;
+        }
         if self.vouch() {
             return Poll::Ready(Ok(()));
         }

@@ -81,6 +81,7 @@ impl<S> Endpoints<S> {
         Some(removed.id)
     }
 
+    #[inline]
     fn withhold(&mut self, slot: Slot) {
         let Some(endpoint) = &mut self.by_slot[slot.index()] else { return };
         if endpoint.unready_at.is_none() {
@@ -89,6 +90,7 @@ impl<S> Endpoints<S> {
         }
     }
 
+    #[inline]
     fn admit(&mut self, slot: Slot) {
         let Some(Some(endpoint)) = self.by_slot.get_mut(slot.index()) else { return };
         let Some(at) = endpoint.unready_at.take() else { return };
@@ -130,21 +132,18 @@ impl<S> Endpoints<S> {
             match successor.poll_ready(&mut cx) {
                 Poll::Ready(Ok(())) => {
                     endpoint.service = endpoint.successor.take().expect("it was just polled");
+                    self.admit(slot); // the old one may not have been ready any more
                     return Ok(true);
                 }
                 Poll::Ready(Err(_)) => endpoint.successor = None, // the old one is as good as before
                 Poll::Pending => {}
             }
         }
-        match endpoint.service.poll_ready(&mut cx)? {
-            Poll::Ready(()) => self.admit(slot),
-            Poll::Pending => self.withhold(slot),
+        let ready = endpoint.service.poll_ready(&mut cx)?.is_ready();
+        if ready != endpoint.unready_at.is_none() {
+            if ready { self.admit(slot) } else { self.withhold(slot) }
         }
-        Ok(self.is_ready(slot))
-    }
-
-    fn is_ready(&self, slot: Slot) -> bool {
-        matches!(self.by_slot.get(slot.index()), Some(Some(endpoint)) if endpoint.unready_at.is_none())
+        Ok(ready)
     }
 
     /// The next endpoint to poll.

@@ -1,10 +1,10 @@
 //! How does a request's end get back to the balancer? Responses are polled and dropped by any task on any thread, while
-//! the balancer is one task's own: whoever ends writes what happened into the request's place and puts that on a stack,
-//! and the balancer takes the whole stack before its next pick.
+//! the balancer is one task's own: whoever ends writes what happened into the request's place and puts that at the end of a
+//! list, and the balancer takes what is there before its next pick.
 //!
-//! No lock: the stack is a list of places linked by number, of which only the balancer takes any, and always all, so that
-//! a number on top means the same place as before. No allocation per request: places are used again, and are as many as
-//! requests were ever in flight at once.
+//! No lock: the list is Vyukov's queue of many producers and one consumer, linked by number. Who puts in swaps one number;
+//! who takes out only reads, and leaves the last place behind as the head of the list. No allocation per request: places
+//! are used again, and are as many as requests were ever in flight at once, and one.
 
 use evenkeel_balance::{Clock, FailureKind, Instant, LoadReport, Outcome};
 use std::sync::OnceLock;
@@ -23,22 +23,22 @@ pub(crate) struct Ended {
 
 /// Where ends are written, and what they are timed with.
 pub(crate) struct Returns {
-    top: Top,
+    newest: Newest,
     /// Each twice as long as the one before, so that places never move.
     chunks: [OnceLock<Box<[Place]>>; CHUNKS],
     /// `None` when no time is needed.
     clock: Option<Box<dyn Clock + Send + Sync>>,
 }
 
-/// On a line of its own: every end writes it.
+/// The place at the end of the list, on a line of its own: every end writes it.
 #[repr(align(128))]
-struct Top(AtomicU32);
+struct Newest(AtomicU32);
 
-/// One request's. Written by whoever ends it, read by the balancer once it is on the stack.
+/// One request's. Written by whoever ends it, read by the balancer once it is in the list.
 #[derive(Default)]
 #[repr(align(64))]
 struct Place {
-    below: AtomicU32,
+    next: AtomicU32,
     outcome: AtomicU32,
     retry_after_ns: AtomicU64,
     answered: AtomicU64,
@@ -48,16 +48,22 @@ struct Place {
     stamp: AtomicU64,
 }
 
+/// The head of a new list, which no request has.
+pub(crate) const HEAD: u32 = 0;
+
 const CHUNKS: usize = 26;
 const FIRST: u32 = 64;
-/// Below the last place; also a time, a number of requests and a Retry-After that is not there.
+/// After the last place; also a time, a number of requests and a Retry-After that is not there.
 const NONE: u32 = u32::MAX;
 const NEVER: u64 = u64::MAX;
 
 impl Returns {
     /// Empty. Without a clock, every moment is 0.
     pub(crate) fn new(clock: Option<Box<dyn Clock + Send + Sync>>) -> Returns {
-        Returns { top: Top(AtomicU32::new(NONE)), chunks: [const { OnceLock::new() }; CHUNKS], clock }
+        let chunks = [const { OnceLock::new() }; CHUNKS];
+        let returns = Returns { newest: Newest(AtomicU32::new(HEAD)), chunks, clock };
+        returns.place(HEAD).next.store(NONE, Ordering::Relaxed);
+        returns
     }
 
     #[inline]
@@ -84,27 +90,24 @@ impl Returns {
     /// Gives a place back with what was noted. To be called once for each time it is given out.
     #[inline]
     pub(crate) fn give_back(&self, number: u32) {
-        let place = self.place(number);
-        // Release: whoever takes the stack sees what was written.
-        let push = |top| {
-            place.below.store(top, Ordering::Relaxed);
-            Some(number)
-        };
-        self.top.0.fetch_update(Ordering::Release, Ordering::Relaxed, push).expect("it always has a next value");
+        self.place(number).next.store(NONE, Ordering::Relaxed);
+        // Release: whoever comes after us writes `next` after we did. Acquire: and we after whoever came before us.
+        let before = self.newest.0.swap(number, Ordering::AcqRel);
+        // Release: whoever finds us here finds what was noted.
+        self.place(before).next.store(number, Ordering::Release);
     }
 
-    /// Calls `each` with every place that was given back since the last time.
+    /// Calls `each` with every place that was given back since the last time, in that order. `head` is the last one that was
+    /// taken, at first [`HEAD`]; each time `each` is called, the one that was head before is free again, its second argument.
     #[inline]
-    pub(crate) fn take(&self, mut each: impl FnMut(u32, Ended)) {
-        if self.top.0.load(Ordering::Relaxed) == NONE {
-            return;
-        }
-        let mut number = self.top.0.swap(NONE, Ordering::Acquire);
-        while number != NONE {
-            let place = self.place(number);
-            let below = place.below.load(Ordering::Relaxed);
-            each(number, place.read());
-            number = below;
+    pub(crate) fn take(&self, head: &mut u32, mut each: impl FnMut(u32, u32, Ended)) {
+        loop {
+            let next = self.place(*head).next.load(Ordering::Acquire);
+            if next == NONE {
+                return;
+            }
+            let free = std::mem::replace(head, next);
+            each(next, free, self.place(next).read());
         }
     }
 
@@ -118,7 +121,7 @@ impl Returns {
     }
 }
 
-// Relaxed throughout: the stack hands a place over as a whole.
+// Relaxed throughout: the list hands a place over as a whole.
 impl Place {
     #[inline]
     fn write(&self, ended: &Ended) {
@@ -184,59 +187,68 @@ mod tests {
         returns.give_back(number);
     }
 
+    /// All that there is, by place, and the places that are free after that.
+    fn taken(returns: &Returns, head: &mut u32) -> (BTreeMap<u32, Ended>, Vec<u32>) {
+        let (mut all, mut free) = (BTreeMap::new(), Vec::new());
+        returns.take(head, |number, freed, ended| {
+            assert_eq!(all.insert(number, ended), None, "{number} was taken twice");
+            free.push(freed);
+        });
+        (all, free)
+    }
+
     #[test]
     fn what_is_given_back_is_what_is_taken() {
-        let returns = Returns::new(None);
+        let (returns, mut head, mut free) = (Returns::new(None), HEAD, Vec::from_iter(1..8));
         let report = LoadReport { in_flight: 3, latency_ns: 4, stamp: 5 };
         let busy = Outcome::Failure { kind: FailureKind::Busy, retry_after_ns: Some(9) };
         let kinds = [FailureKind::Connect, FailureKind::Gateway, FailureKind::Server, FailureKind::Busy];
         let mut all: Vec<Ended> = kinds.iter().map(|&kind| ended(Outcome::failed(kind), 1)).collect();
         all.extend([ended(Outcome::Cancelled, 2), ended(Outcome::Success, 3)]);
         all.push(Ended { outcome: busy, answered: Some(Instant(7)), at: Instant(8), report: Some(report) });
-        // Each place twice, so that nothing of the first use is left in the second.
-        for turn in 0..2 {
-            let given = |number: usize| all[(number + turn * 3) % all.len()];
-            (0..all.len()).for_each(|number| give_back(&returns, number as u32, &given(number)));
-            let mut taken = BTreeMap::new();
-            returns.take(|number, ended| assert_eq!(taken.insert(number as usize, ended), None));
-            assert_eq!(taken, (0..all.len()).map(|number| (number, given(number))).collect());
+        // Each place several times with something else, so that nothing of one use is left in the next.
+        for _ in 0..5 {
+            let given: BTreeMap<u32, Ended> = free.iter().copied().zip(all.iter().copied()).collect();
+            free.iter().for_each(|number| give_back(&returns, *number, &given[number]));
+            let (got, freed) = taken(&returns, &mut head);
+            assert_eq!(got, given);
+            free = freed;
         }
-        returns.take(|number, _| panic!("{number} was taken twice"));
+        assert!(taken(&returns, &mut head).0.is_empty());
     }
 
     #[test]
     fn places_of_all_chunks_are_distinct() {
-        let returns = Returns::new(None);
-        (0..1000).for_each(|number| give_back(&returns, number, &ended(Outcome::Success, u64::from(number))));
-        let mut taken = Vec::new();
-        returns.take(|number, ended| taken.push((number, ended.at.0)));
-        taken.sort_unstable();
-        assert_eq!(taken, (0..1000).map(|number| (number, u64::from(number))).collect::<Vec<_>>());
+        let (returns, mut head) = (Returns::new(None), HEAD);
+        (1..1000).for_each(|number| give_back(&returns, number, &ended(Outcome::Success, u64::from(number))));
+        let (got, free) = taken(&returns, &mut head);
+        assert!(got.iter().all(|(&number, ended)| ended.at.0 == u64::from(number)));
+        assert_eq!((got.len(), head, free), (999, 999, (0..999).collect()));
     }
 
     #[test]
     fn threads_that_give_back_at_once_lose_nothing() {
         const EACH: u32 = 20_000;
-        let returns = Returns::new(None);
+        let (returns, mut head) = (Returns::new(None), HEAD);
         let mut seen = vec![0u32; 3 * EACH as usize];
         std::thread::scope(|scope| {
             let give = |thread: u32| {
                 let returns = &returns;
                 scope.spawn(move || {
-                    for number in thread * EACH..(thread + 1) * EACH {
+                    for number in thread * EACH + 1..=(thread + 1) * EACH {
                         give_back(returns, number, &ended(Outcome::Success, u64::from(number)));
                     }
                 })
             };
             let threads: Vec<_> = (0..3).map(give).collect();
-            let mut check = |number: u32, ended: Ended| {
+            let mut check = |number: u32, _: u32, ended: Ended| {
                 assert_eq!(ended.at.0, u64::from(number));
-                seen[number as usize] += 1;
+                seen[number as usize - 1] += 1;
             };
             while threads.iter().any(|thread| !thread.is_finished()) {
-                returns.take(&mut check);
+                returns.take(&mut head, &mut check);
             }
-            returns.take(&mut check);
+            returns.take(&mut head, &mut check);
         });
         assert!(seen.iter().all(|&times| times == 1));
     }
