@@ -1,8 +1,9 @@
-//! tower's power of two choices, by requests in flight and by peak EWMA. It is one task's own, so one thread; and it
-//! knows no weights.
+//! Balancers inside a tower stack: tower's power of two choices, by requests in flight and by peak EWMA, and ours over the
+//! same services. Each is one task's own, so one thread; and tower's knows no weights.
 
 use crate::harness::{self, Case, Measured};
 use crate::{IN_FLIGHT, Subject};
+use evenkeel_tower::Builder;
 use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::future::{Future, Ready, ready};
@@ -11,7 +12,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 use tower::balance::p2c::Balance;
 use tower::discover::ServiceList;
-use tower::load::{CompleteOnResponse, Load, PeakEwma, PendingRequests};
+use tower::load::{CompleteOnResponse, PeakEwma, PendingRequests};
 use tower::{BoxError, Service};
 
 /// Finagle's defaults, which tower's documentation repeats.
@@ -35,29 +36,48 @@ impl Service<()> for Endpoint {
     }
 }
 
-/// Both of tower's loads.
+/// Both of tower's loads, and those of our algorithms that need nothing of a request.
 pub fn subjects() -> Vec<Subject> {
-    let subject = |name: &str, run: fn(Case) -> Measured| Subject {
-        name: format!("tower {name}"),
+    let subject = |name: &str, run: Box<dyn Fn(Case) -> Measured>| Subject {
+        name: name.to_string(),
         operation: "ready, call and complete",
         weighs: false,
         shares: false,
-        run: Box::new(run),
+        run,
     };
-    let pending = |case| run(case, || PendingRequests::new(Endpoint, CompleteOnResponse::default()));
-    let ewma = |case| run(case, || PeakEwma::new(Endpoint, FIRST_GUESS, MEMORY_NS, CompleteOnResponse::default()));
-    vec![subject("p2c pending-requests", pending), subject("p2c peak-ewma", ewma)]
+    let pending = |case| run(case, || Balance::new(list(case, pending_requests)));
+    let ewma = |case| run(case, || Balance::new(list(case, peak_ewma)));
+    let mut subjects =
+        vec![subject("tower p2c pending-requests", Box::new(pending)), subject("tower p2c peak-ewma", Box::new(ewma))];
+    subjects.extend(["random", "leastconn", "round_robin", "peak_ewma"].map(|name| {
+        let balance = move |case| {
+            let builder = Builder::new(name).expect("it is in the registry").seed(1);
+            builder.build(list(case, || Endpoint)).expect("it needs nothing")
+        };
+        subject(&format!("evenkeel-tower {name}"), Box::new(move |case| run(case, || balance(case))))
+    }));
+    subjects
 }
 
-fn run<S>(case: Case, endpoint: impl Fn() -> S + Sync) -> Measured
+fn list<S: Service<()>>(case: Case, endpoint: impl Fn() -> S) -> ServiceList<Vec<S>> {
+    ServiceList::new::<()>((0..case.endpoints).map(|_| endpoint()).collect())
+}
+
+fn pending_requests() -> PendingRequests<Endpoint> {
+    PendingRequests::new(Endpoint, CompleteOnResponse::default())
+}
+
+fn peak_ewma() -> PeakEwma<Endpoint> {
+    PeakEwma::new(Endpoint, FIRST_GUESS, MEMORY_NS, CompleteOnResponse::default())
+}
+
+fn run<B>(case: Case, balance: impl Fn() -> B + Sync) -> Measured
 where
-    S: Service<(), Response = (), Error = Infallible> + Load,
-    S::Metric: std::fmt::Debug,
-    S::Future: Unpin,
+    B: Service<(), Response = (), Error = BoxError>,
+    B::Future: Unpin,
 {
     harness::measure(case, |_| {
-        let endpoints: Vec<S> = (0..case.endpoints).map(|_| endpoint()).collect();
-        let mut balance = Balance::new(ServiceList::new::<()>(endpoints));
+        let mut balance = balance();
         let mut flying = VecDeque::with_capacity(IN_FLIGHT);
         let mut cx = Context::from_waker(Waker::noop());
         move |_| {

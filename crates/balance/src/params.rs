@@ -2,6 +2,7 @@
 //! reference pages and `--help` are all made; [`Params`] is one resolved set of values.
 
 use std::fmt;
+use std::time::Duration;
 
 /// One parameter of an algorithm.
 #[derive(Debug)]
@@ -57,6 +58,25 @@ pub enum Value {
     Duration(u64),
     /// For [`Kind::HashKey`]: pickers get the key already hashed, so only planes read this text.
     Text(&'static str),
+}
+
+impl From<u64> for Value {
+    fn from(number: u64) -> Value {
+        Value::Int(number)
+    }
+}
+
+impl From<f64> for Value {
+    fn from(number: f64) -> Value {
+        Value::Float(number)
+    }
+}
+
+impl From<Duration> for Value {
+    /// Spans above 584 years become the longest that fits.
+    fn from(span: Duration) -> Value {
+        Value::Duration(u64::try_from(span.as_nanos()).unwrap_or(u64::MAX))
+    }
 }
 
 /// A parameter that an algorithm refuses.

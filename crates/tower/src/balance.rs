@@ -1,0 +1,294 @@
+//! Which service gets this request? [`Balance`]: discovers endpoints, keeps the ready ones, and asks a
+//! [`Balancer`](evenkeel_balance::Balancer) among them.
+
+use crate::builder::{Builder, Closures};
+use crate::completion::{AtHead, Completion, InFlight};
+use crate::endpoints::Endpoints;
+use crate::error::DiscoverError;
+use crate::future::ResponseFuture;
+use crate::returns::{HEAD, Returns};
+use evenkeel_balance::{Balancer, EndpointId, EndpointSpec, Instant, Outcome, Pool, Request, Slot, Ticket, algorithms};
+use std::collections::BTreeMap;
+use std::hash::Hash;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use tower::discover::{Change, Discover};
+use tower::{BoxError, Service};
+
+/// Balances requests over the services that `D` discovers, in the place of `tower::balance::p2c::Balance`.
+///
+/// See the [crate's page](crate) for when it is ready, when it chooses, and what it counts.
+pub struct Balance<D: Discover, Req, C = AtHead> {
+    discover: D,
+    /// Whether nothing more is discovered.
+    complete: bool,
+    closures: Closures<D::Key, Req>,
+    completion: C,
+
+    /// In the order in which they were discovered, by its number.
+    listed: BTreeMap<EndpointId, (u64, EndpointSpec)>,
+    discovered: u64,
+    pool: Pool,
+    balancer: Balancer,
+    endpoints: Endpoints<D::Service>,
+    /// One that was seen to be ready since the last call, and so need not be asked again at the next.
+    vouched: Option<Slot>,
+
+    returns: Arc<Returns>,
+    /// By place in `returns`, the ticket of the request that has it.
+    tickets: Vec<Option<Ticket>>,
+    free: Vec<u32>,
+    /// The last place that was taken.
+    head: u32,
+}
+
+impl<D, Req> Balance<D, Req>
+where
+    D: Discover,
+    D::Key: Hash + 'static,
+    D::Service: Service<Req>,
+    Req: 'static,
+{
+    /// With the default algorithm: two endpoints drawn at random, of which the one with fewer requests in flight gets the
+    /// request. [`Builder`] has the others.
+    pub fn new(discover: D) -> Balance<D, Req> {
+        let builder = Builder::of(algorithms::default());
+        builder.build(discover).expect("the default algorithm needs nothing that is not there")
+    }
+}
+
+impl<D: Discover, Req, C> Balance<D, Req, C> {
+    pub(crate) fn assemble(
+        discover: D,
+        closures: Closures<D::Key, Req>,
+        completion: C,
+        (pool, balancer): (Pool, Balancer),
+        returns: Returns,
+    ) -> Balance<D, Req, C> {
+        Balance {
+            discover,
+            complete: false,
+            closures,
+            completion,
+            listed: BTreeMap::new(),
+            discovered: 0,
+            pool,
+            balancer,
+            endpoints: Endpoints::new(),
+            vouched: None,
+            returns: Arc::new(returns),
+            tickets: Vec::from([None]),
+            free: Vec::new(),
+            head: HEAD,
+        }
+    }
+
+    /// How many endpoints there are, ready or not.
+    pub fn len(&self) -> usize {
+        self.endpoints.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// How many were ready when they were last asked.
+    pub fn ready_len(&self) -> usize {
+        self.endpoints.ready_len()
+    }
+
+    /// How many requests are in flight, at all endpoints.
+    pub fn in_flight(&mut self) -> u32 {
+        self.settle();
+        self.balancer.loads().in_flight_total()
+    }
+
+    /// Tells the balancer of the requests that ended.
+    #[inline]
+    fn settle(&mut self) {
+        let (balancer, tickets, free) = (&mut self.balancer, &mut self.tickets, &mut self.free);
+        self.returns.take(&mut self.head, |place, freed, ended| {
+            let mut ticket = tickets[place as usize].take().expect("a place is given back once");
+            free.push(freed);
+            if let Some(at) = ended.answered {
+                ticket.answered(at);
+            }
+            if let Some(report) = ended.report {
+                // What the balancer drops is its matter: the request is well.
+                let _dropped = balancer.report(ticket.slot(), &report, ended.at);
+            }
+            balancer.end(ticket, ended.outcome, ended.at);
+        });
+    }
+
+    /// Notes a request as in flight, until what this gives is dropped.
+    #[inline]
+    fn hold(&mut self, ticket: Ticket) -> InFlight {
+        let place = self.free.pop().unwrap_or_else(|| {
+            self.tickets.push(None);
+            self.tickets.len() as u32 - 1
+        });
+        self.tickets[place as usize] = Some(ticket);
+        InFlight::new(self.returns.clone(), place)
+    }
+
+    /// Tells the balancer who there is now.
+    fn publish(&mut self) {
+        let mut listed: Vec<_> = self.listed.values().collect();
+        listed.sort_unstable_by_key(|(number, _)| *number);
+        let specs: Vec<_> = listed.into_iter().map(|(_, spec)| spec.clone()).collect();
+        let now = self.returns.now();
+        // What ended first, so that the slots of those who left are free again.
+        self.settle();
+        self.pool.update(&specs, now);
+        self.balancer.refresh(now);
+    }
+
+    /// Drops an endpoint that failed.
+    fn drop_failed(&mut self, slot: Slot) {
+        if let Some(id) = self.endpoints.remove(slot) {
+            self.listed.remove(&id);
+            self.publish();
+        }
+    }
+}
+
+impl<D, Req, C> Balance<D, Req, C>
+where
+    D: Discover + Unpin,
+    D::Error: Into<BoxError>,
+    D::Service: Service<Req>,
+{
+    /// Takes up all that was discovered, in one go: a pool of thousands is listed once.
+    fn follow(&mut self, cx: &mut Context<'_>) -> Result<(), DiscoverError> {
+        let (mut changed, mut failed) = (false, None);
+        let mut arrivals: BTreeMap<EndpointId, D::Service> = BTreeMap::new();
+        while !self.complete {
+            match Pin::new(&mut self.discover).poll_discover(cx) {
+                Poll::Ready(Some(Ok(Change::Insert(key, service)))) => {
+                    let spec = self.closures.spec(&key);
+                    let id = spec.id;
+                    self.discovered += 1;
+                    let number = self.listed.get(&id).map_or(self.discovered, |(number, _)| *number);
+                    self.listed.insert(id, (number, spec));
+                    arrivals.insert(id, service);
+                    changed = true;
+                }
+                Poll::Ready(Some(Ok(Change::Remove(key)))) => {
+                    let id = self.closures.spec(&key).id;
+                    arrivals.remove(&id);
+                    self.pool.slot_of(id).and_then(|slot| self.endpoints.remove(slot));
+                    changed |= self.listed.remove(&id).is_some();
+                }
+                Poll::Ready(Some(Err(error))) => {
+                    failed = Some(DiscoverError(error.into()));
+                    break;
+                }
+                Poll::Ready(None) => self.complete = true,
+                Poll::Pending => break,
+            }
+        }
+        if changed {
+            self.publish();
+        }
+        for (id, service) in arrivals {
+            let slot = self.pool.slot_of(id).expect("it was just listed");
+            self.endpoints.insert(id, slot, service);
+        }
+        failed.map_or(Ok(()), Err)
+    }
+
+    /// Whether this endpoint is ready. If it failed, it is dropped.
+    #[inline]
+    fn check(&mut self, slot: Slot) -> bool {
+        match self.endpoints.poll(slot) {
+            Ok(ready) => ready,
+            Err(_) => {
+                self.drop_failed(slot);
+                false
+            }
+        }
+    }
+
+    /// Whether an endpoint is ready as of now. All that are new, called or woken are asked; if none of them is ready, one
+    /// of the others after the other until one is: it may have failed since.
+    #[inline]
+    fn vouch(&mut self) -> bool {
+        self.vouched = None;
+        while let Some(slot) = self.endpoints.next_due() {
+            if self.check(slot) {
+                self.vouched = Some(slot);
+            }
+        }
+        while self.vouched.is_none() {
+            let Some(slot) = self.endpoints.next_ready() else { return false };
+            self.vouched = self.check(slot).then_some(slot);
+        }
+        true
+    }
+
+    /// The endpoint for a request, counted there; `None` if nobody is ready.
+    #[inline]
+    fn pick(&mut self, request: &Req, now: Instant) -> Option<Ticket> {
+        let key = self.closures.key.as_ref().map(|key| key(request));
+        let vouched = self.vouched.take();
+        loop {
+            let ticket = self.balancer.start(&Request { key, tried: self.endpoints.unready() }, now).ok()?;
+            let slot = ticket.slot();
+            // Each round that does not end has one endpoint less to choose from.
+            if vouched == Some(slot) || self.check(slot) {
+                return Some(ticket);
+            }
+            self.balancer.end(ticket, Outcome::Cancelled, now);
+        }
+    }
+}
+
+impl<D, Req, C> Service<Req> for Balance<D, Req, C>
+where
+    D: Discover + Unpin,
+    D::Error: Into<BoxError>,
+    D::Service: Service<Req>,
+    <D::Service as Service<Req>>::Error: Into<BoxError>,
+    C: Completion<<D::Service as Service<Req>>::Response, <D::Service as Service<Req>>::Error>,
+{
+    type Response = C::Output;
+    type Error = BoxError;
+    type Future = ResponseFuture<<D::Service as Service<Req>>::Future, C>;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        if !self.complete {
+            self.follow(cx)?;
+        }
+        if self.vouch() {
+            return Poll::Ready(Ok(()));
+        }
+        if !self.endpoints.wait(cx.waker()) {
+            // Somebody woke meanwhile. Not asked at once: it may wake itself each time, to let others run.
+            cx.waker().wake_by_ref();
+        }
+        Poll::Pending
+    }
+
+    /// Sends the request to the endpoint that the algorithm chooses of those that are ready. Without one, as before
+    /// `poll_ready` was asked, the response is the error [`Unready`](crate::Unready).
+    fn call(&mut self, request: Req) -> Self::Future {
+        let now = self.returns.now();
+        self.settle();
+        let Some(ticket) = self.pick(&request, now) else { return ResponseFuture::unready(self.completion.clone()) };
+        let slot = ticket.slot();
+        let in_flight = self.hold(ticket);
+        ResponseFuture::new(self.endpoints.call(slot, request), in_flight, self.completion.clone())
+    }
+}
+
+impl<D: Discover + std::fmt::Debug, Req, C> std::fmt::Debug for Balance<D, Req, C> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (endpoints, ready) = (self.len(), self.ready_len());
+        let shown = &mut f.debug_struct("Balance");
+        shown.field("discover", &self.discover).field("endpoints", &endpoints).field("ready", &ready);
+        shown.finish_non_exhaustive()
+    }
+}

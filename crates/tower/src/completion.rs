@@ -1,0 +1,146 @@
+//! When is a request over, and did it go well? [`Completion`] decides; [`InFlight`] is the request's count at its endpoint,
+//! which ends when it is dropped.
+
+use crate::returns::{Ended, Returns};
+use evenkeel_balance::{FailureKind, LoadReport, Outcome};
+use std::sync::Arc;
+
+/// Decides how and when a request ends, by what its service gave: `Result<T, E>`.
+///
+/// A closure `Fn(&Result<T, E>) -> Outcome` is one, for requests that are over when the service has answered. Write an
+/// implementation where the response goes on after that, as a stream of bytes does:
+///
+/// ```
+/// use evenkeel_tower::{Completion, InFlight, Outcome};
+///
+/// /// A body that is in flight until it is dropped.
+/// struct Counted<B> {
+///     body: B,
+///     in_flight: InFlight,
+/// }
+///
+/// #[derive(Clone)]
+/// struct AtLastByte;
+///
+/// impl<B, E> Completion<B, E> for AtLastByte {
+///     type Output = Counted<B>;
+///
+///     fn complete(&self, in_flight: InFlight, body: B) -> Counted<B> {
+///         Counted { body, in_flight }
+///     }
+/// }
+/// ```
+pub trait Completion<T, E>: Clone {
+    /// What the balancer's caller gets.
+    type Output;
+
+    /// Whether [`report`](Self::report) may give something. Algorithms that need reports are refused without.
+    const REPORTS: bool = false;
+
+    /// How it went. By default an error is a failure, and a response is not.
+    fn outcome(&self, result: &Result<T, E>) -> Outcome {
+        if result.is_ok() { Outcome::Success } else { Outcome::failed(FailureKind::Gateway) }
+    }
+
+    /// What the response says of its endpoint's load.
+    fn report(&self, _response: &T) -> Option<LoadReport> {
+        None
+    }
+
+    /// Attaches the request's count to the response, or ends it by [`InFlight::end_with_head`].
+    fn complete(&self, in_flight: InFlight, response: T) -> Self::Output;
+}
+
+/// A request is over when its service has answered; an error is a failure, and a response is not.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct AtHead;
+
+impl<T, E> Completion<T, E> for AtHead {
+    type Output = T;
+
+    #[inline]
+    fn complete(&self, in_flight: InFlight, response: T) -> T {
+        in_flight.end_with_head();
+        response
+    }
+}
+
+impl<T, E, F: Fn(&Result<T, E>) -> Outcome + Clone> Completion<T, E> for F {
+    type Output = T;
+
+    fn outcome(&self, result: &Result<T, E>) -> Outcome {
+        self(result)
+    }
+
+    fn complete(&self, in_flight: InFlight, response: T) -> T {
+        in_flight.end_with_head();
+        response
+    }
+}
+
+/// A request in flight: counted at its endpoint until this is dropped. Before its service has answered that counts as
+/// cancelled. May be dropped on any thread, also after its balancer.
+#[must_use = "a request counts as ended when this is dropped"]
+pub struct InFlight {
+    returns: Arc<Returns>,
+    place: u32,
+    stage: Stage,
+}
+
+/// How far a request has come.
+#[derive(Clone, Copy, Debug)]
+enum Stage {
+    /// Its service has not answered.
+    Waiting,
+    /// Its outcome is noted, its end is to come.
+    Answered,
+    /// All is noted.
+    Over,
+}
+
+impl InFlight {
+    #[inline]
+    pub(crate) fn new(returns: Arc<Returns>, place: u32) -> InFlight {
+        InFlight { returns, place, stage: Stage::Waiting }
+    }
+
+    /// Notes that the service answered just now. The latency that algorithms see ends here.
+    #[inline]
+    pub(crate) fn answered(&mut self, outcome: Outcome, report: Option<LoadReport>) {
+        let now = self.returns.now();
+        self.returns.note(self.place, &Ended { outcome, answered: Some(now), at: now, report });
+        self.stage = Stage::Answered;
+    }
+
+    /// Replaces how it went: a body that breaks off is a failure, or cancelled, whatever the head said.
+    pub fn set_outcome(&mut self, outcome: Outcome) {
+        self.returns.note_outcome(self.place, outcome);
+    }
+
+    /// Ends the request as of when its service answered. Cheaper than a drop, which asks the clock again.
+    #[inline]
+    pub fn end_with_head(mut self) {
+        self.stage = Stage::Over;
+    }
+}
+
+impl Drop for InFlight {
+    #[inline]
+    fn drop(&mut self) {
+        match self.stage {
+            Stage::Waiting => {
+                let at = self.returns.now();
+                self.returns.note(self.place, &Ended { outcome: Outcome::Cancelled, answered: None, at, report: None });
+            }
+            Stage::Answered => self.returns.note_end(self.place, self.returns.now()),
+            Stage::Over => {}
+        }
+        self.returns.give_back(self.place);
+    }
+}
+
+impl std::fmt::Debug for InFlight {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("InFlight").field("stage", &self.stage).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,168 @@
+//! Which endpoints can take a request now? Their services by slot, each polled until it is ready, and again after each
+//! request. One that fails is gone.
+
+use crate::wakes::Wakes;
+use evenkeel_balance::{EndpointId, Slot};
+use std::task::{Context, Poll, Waker};
+use tower::Service;
+
+/// The services of a pool.
+pub(crate) struct Endpoints<S> {
+    by_slot: Vec<Option<Endpoint<S>>>,
+    len: usize,
+    /// In no order.
+    unready: Vec<Slot>,
+    /// To be polled at the next chance: new, called, or woken.
+    due: Vec<Slot>,
+    wakes: Wakes,
+    /// The index in `by_slot` from which one is looked for that is ready still.
+    from: usize,
+}
+
+struct Endpoint<S> {
+    id: EndpointId,
+    slot: Slot,
+    service: S,
+    /// Takes the place of `service` once it is ready.
+    successor: Option<S>,
+    waker: Waker,
+    /// Its place in `unready`; `None` when it is ready.
+    unready_at: Option<u32>,
+}
+
+impl<S> Endpoints<S> {
+    pub(crate) fn new() -> Endpoints<S> {
+        let (by_slot, unready, due) = (Vec::new(), Vec::new(), Vec::new());
+        Endpoints { by_slot, len: 0, unready, due, wakes: Wakes::default(), from: 0 }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Those that may get no request now.
+    #[inline]
+    pub(crate) fn unready(&self) -> &[Slot] {
+        &self.unready
+    }
+
+    pub(crate) fn ready_len(&self) -> usize {
+        self.len - self.unready.len()
+    }
+
+    /// Has `waker` woken when there is something to poll; `false` if there is already.
+    pub(crate) fn wait(&self, waker: &Waker) -> bool {
+        self.wakes.wait(waker)
+    }
+
+    /// Adds an endpoint. One that is there already, and ready, serves on until the new service is.
+    pub(crate) fn insert(&mut self, id: EndpointId, slot: Slot, service: S) {
+        if self.by_slot.len() <= slot.index() {
+            self.by_slot.resize_with(slot.index() + 1, || None);
+        }
+        self.due.push(slot);
+        match &mut self.by_slot[slot.index()] {
+            Some(endpoint) if endpoint.unready_at.is_none() => endpoint.successor = Some(service),
+            Some(endpoint) => endpoint.service = service,
+            empty => {
+                let waker = self.wakes.waker(slot.index());
+                *empty = Some(Endpoint { id, slot, service, successor: None, waker, unready_at: None });
+                self.len += 1;
+                self.withhold(slot);
+            }
+        }
+    }
+
+    /// Takes an endpoint out, if it is there; gives its identity.
+    pub(crate) fn remove(&mut self, slot: Slot) -> Option<EndpointId> {
+        self.admit(slot);
+        let removed = self.by_slot.get_mut(slot.index())?.take()?;
+        self.len -= 1;
+        Some(removed.id)
+    }
+
+    #[inline]
+    fn withhold(&mut self, slot: Slot) {
+        let Some(endpoint) = &mut self.by_slot[slot.index()] else { return };
+        if endpoint.unready_at.is_none() {
+            endpoint.unready_at = Some(self.unready.len() as u32);
+            self.unready.push(slot);
+        }
+    }
+
+    #[inline]
+    fn admit(&mut self, slot: Slot) {
+        let Some(Some(endpoint)) = self.by_slot.get_mut(slot.index()) else { return };
+        let Some(at) = endpoint.unready_at.take() else { return };
+        self.unready.swap_remove(at as usize);
+        if let Some(&moved) = self.unready.get(at as usize) {
+            let moved = self.by_slot[moved.index()].as_mut().expect("who leaves is taken off the list");
+            moved.unready_at = Some(at);
+        }
+    }
+
+    /// Sends a request to an endpoint, which is not ready after that until it was polled.
+    #[inline]
+    pub(crate) fn call<Req>(&mut self, slot: Slot, request: Req) -> S::Future
+    where
+        S: Service<Req>,
+    {
+        let endpoint = self.by_slot[slot.index()].as_mut().expect("only who is there is picked");
+        let future = endpoint.service.call(request);
+        if let Some(successor) = endpoint.successor.take() {
+            endpoint.service = successor;
+        }
+        self.withhold(slot);
+        self.due.push(slot);
+        future
+    }
+
+    /// Polls an endpoint: whether it is ready.
+    ///
+    /// # Errors
+    /// It failed, and is of no more use.
+    #[inline]
+    pub(crate) fn poll<Req>(&mut self, slot: Slot) -> Result<bool, S::Error>
+    where
+        S: Service<Req>,
+    {
+        let Some(Some(endpoint)) = self.by_slot.get_mut(slot.index()) else { return Ok(false) };
+        let mut cx = Context::from_waker(&endpoint.waker);
+        if let Some(successor) = &mut endpoint.successor {
+            match successor.poll_ready(&mut cx) {
+                Poll::Ready(Ok(())) => {
+                    endpoint.service = endpoint.successor.take().expect("it was just polled");
+                    self.admit(slot); // the old one may not have been ready any more
+                    return Ok(true);
+                }
+                Poll::Ready(Err(_)) => endpoint.successor = None, // the old one is as good as before
+                Poll::Pending => {}
+            }
+        }
+        let ready = endpoint.service.poll_ready(&mut cx)?.is_ready();
+        if ready != endpoint.unready_at.is_none() {
+            if ready { self.admit(slot) } else { self.withhold(slot) }
+        }
+        Ok(ready)
+    }
+
+    /// The next endpoint to poll.
+    #[inline]
+    pub(crate) fn next_due(&mut self) -> Option<Slot> {
+        let (by_slot, due) = (&self.by_slot, &mut self.due);
+        self.wakes.take(|index| due.extend(by_slot[index].as_ref().map(|endpoint| endpoint.slot)));
+        self.due.pop()
+    }
+
+    /// One that was ready when it was last polled, another one each time.
+    pub(crate) fn next_ready(&mut self) -> Option<Slot> {
+        if self.ready_len() == 0 {
+            return None;
+        }
+        let (before, after) = self.by_slot.split_at(self.from.min(self.by_slot.len()));
+        let mut ready = after.iter().chain(before).flatten().filter(|endpoint| endpoint.unready_at.is_none());
+        let slot = ready.next()?.slot;
+        self.from = slot.index() + 1;
+        Some(slot)
+    }
+}

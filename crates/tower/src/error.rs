@@ -1,0 +1,77 @@
+//! What can go wrong, other than in a service? A balancer that cannot be built, and a call that finds nobody ready.
+
+use evenkeel_balance::algorithms;
+use evenkeel_balance::params::ParamError;
+use std::fmt;
+use tower::BoxError;
+
+/// Why a [`Builder`](crate::Builder) builds nothing.
+#[derive(Clone, Debug, PartialEq)]
+pub enum BuildError {
+    /// No algorithm has this name.
+    UnknownAlgorithm(String),
+    /// A parameter that the algorithm does not have, or not with this value.
+    Param(ParamError),
+    /// The algorithm of this name goes by a key of each request.
+    NeedsKey(&'static str),
+    /// The algorithm of this name goes by what endpoints report of their load.
+    NeedsReports(&'static str),
+}
+
+impl fmt::Display for BuildError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            BuildError::UnknownAlgorithm(name) => {
+                let names: Vec<_> = algorithms::ALL.iter().map(|algorithm| algorithm.name).collect();
+                write!(f, "unknown algorithm \"{name}\"; there are: {}", names.join(", "))
+            }
+            BuildError::Param(error) => write!(f, "{error}"),
+            BuildError::NeedsKey(name) => {
+                write!(f, "\"{name}\" goes by a key of each request; give one with Builder::key")
+            }
+            BuildError::NeedsReports(name) => write!(
+                f,
+                "\"{name}\" goes by the load that endpoints report; give a Completion whose REPORTS is true, or take \
+                 \"leastconn\", which counts by itself"
+            ),
+        }
+    }
+}
+
+impl std::error::Error for BuildError {}
+
+impl From<ParamError> for BuildError {
+    fn from(error: ParamError) -> BuildError {
+        BuildError::Param(error)
+    }
+}
+
+/// The source of endpoints failed.
+#[derive(Debug)]
+pub struct DiscoverError(pub(crate) BoxError);
+
+impl fmt::Display for DiscoverError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the source of endpoints failed: {}", self.0)
+    }
+}
+
+impl std::error::Error for DiscoverError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        Some(&*self.0)
+    }
+}
+
+/// A call found no endpoint that is ready.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Unready;
+
+impl fmt::Display for Unready {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(
+            "no endpoint is ready: poll_ready was not asked before the call, or the last ready one failed since",
+        )
+    }
+}
+
+impl std::error::Error for Unready {}

@@ -1,0 +1,255 @@
+//! How does a request's end get back to the balancer? Responses are polled and dropped by any task on any thread, while
+//! the balancer is one task's own: whoever ends writes what happened into the request's place and puts that at the end of a
+//! list, and the balancer takes what is there before its next pick.
+//!
+//! No lock: the list is Vyukov's queue of many producers and one consumer, linked by number. Who puts in swaps one number;
+//! who takes out only reads, and leaves the last place behind as the head of the list. No allocation per request: places
+//! are used again, and are as many as requests were ever in flight at once, and one.
+
+use evenkeel_balance::{Clock, FailureKind, Instant, LoadReport, Outcome};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+/// What became of a request.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Ended {
+    pub(crate) outcome: Outcome,
+    /// When the head of the response came, if it did.
+    pub(crate) answered: Option<Instant>,
+    pub(crate) at: Instant,
+    /// What the response said of the endpoint's load.
+    pub(crate) report: Option<LoadReport>,
+}
+
+/// Where ends are written, and what they are timed with.
+pub(crate) struct Returns {
+    newest: Newest,
+    /// Each twice as long as the one before, so that places never move.
+    chunks: [OnceLock<Box<[Place]>>; CHUNKS],
+    /// `None` when no time is needed.
+    clock: Option<Box<dyn Clock + Send + Sync>>,
+}
+
+/// The place at the end of the list, on a line of its own: every end writes it.
+#[repr(align(128))]
+struct Newest(AtomicU32);
+
+/// One request's. Written by whoever ends it, read by the balancer once it is in the list.
+#[derive(Default)]
+#[repr(align(64))]
+struct Place {
+    next: AtomicU32,
+    outcome: AtomicU32,
+    retry_after_ns: AtomicU64,
+    answered: AtomicU64,
+    at: AtomicU64,
+    in_flight: AtomicU32,
+    latency_ns: AtomicU64,
+    stamp: AtomicU64,
+}
+
+/// The head of a new list, which no request has.
+pub(crate) const HEAD: u32 = 0;
+
+const CHUNKS: usize = 26;
+const FIRST: u32 = 64;
+/// After the last place; also a time, a number of requests and a Retry-After that is not there.
+const NONE: u32 = u32::MAX;
+const NEVER: u64 = u64::MAX;
+
+impl Returns {
+    /// Empty. Without a clock, every moment is 0.
+    pub(crate) fn new(clock: Option<Box<dyn Clock + Send + Sync>>) -> Returns {
+        let chunks = [const { OnceLock::new() }; CHUNKS];
+        let returns = Returns { newest: Newest(AtomicU32::new(HEAD)), chunks, clock };
+        returns.place(HEAD).next.store(NONE, Ordering::Relaxed);
+        returns
+    }
+
+    #[inline]
+    pub(crate) fn now(&self) -> Instant {
+        self.clock.as_ref().map_or(Instant(0), |clock| clock.now())
+    }
+
+    /// Writes what became of the request of this place, as far as it is known.
+    #[inline]
+    pub(crate) fn note(&self, number: u32, ended: &Ended) {
+        self.place(number).write(ended);
+    }
+
+    /// Replaces the outcome that was noted.
+    pub(crate) fn note_outcome(&self, number: u32, outcome: Outcome) {
+        self.place(number).write_outcome(outcome);
+    }
+
+    /// Replaces the end that was noted.
+    pub(crate) fn note_end(&self, number: u32, at: Instant) {
+        self.place(number).at.store(at.0, Ordering::Relaxed);
+    }
+
+    /// Gives a place back with what was noted. To be called once for each time it is given out.
+    #[inline]
+    pub(crate) fn give_back(&self, number: u32) {
+        self.place(number).next.store(NONE, Ordering::Relaxed);
+        // Release: whoever comes after us writes `next` after we did. Acquire: and we after whoever came before us.
+        let before = self.newest.0.swap(number, Ordering::AcqRel);
+        // Release: whoever finds us here finds what was noted.
+        self.place(before).next.store(number, Ordering::Release);
+    }
+
+    /// Calls `each` with every place that was given back since the last time, in that order. `head` is the last one that was
+    /// taken, at first [`HEAD`]; each time `each` is called, the one that was head before is free again, its second argument.
+    #[inline]
+    pub(crate) fn take(&self, head: &mut u32, mut each: impl FnMut(u32, u32, Ended)) {
+        loop {
+            let next = self.place(*head).next.load(Ordering::Acquire);
+            if next == NONE {
+                return;
+            }
+            let free = std::mem::replace(head, next);
+            each(next, free, self.place(next).read());
+        }
+    }
+
+    #[inline]
+    fn place(&self, number: u32) -> &Place {
+        let at = u64::from(number) + u64::from(FIRST);
+        let chunk = (at.ilog2() - FIRST.ilog2()) as usize;
+        let length = (FIRST as usize) << chunk;
+        let places = self.chunks[chunk].get_or_init(|| (0..length).map(|_| Place::default()).collect());
+        &places[at as usize - length]
+    }
+}
+
+// Relaxed throughout: the list hands a place over as a whole.
+impl Place {
+    #[inline]
+    fn write(&self, ended: &Ended) {
+        self.write_outcome(ended.outcome);
+        self.answered.store(ended.answered.map_or(NEVER, |at| at.0), Ordering::Relaxed);
+        self.at.store(ended.at.0, Ordering::Relaxed);
+        self.in_flight.store(ended.report.map_or(NONE, |report| report.in_flight), Ordering::Relaxed);
+        if let Some(report) = ended.report {
+            self.latency_ns.store(report.latency_ns, Ordering::Relaxed);
+            self.stamp.store(report.stamp, Ordering::Relaxed);
+        }
+    }
+
+    #[inline]
+    fn write_outcome(&self, outcome: Outcome) {
+        let (code, retry_after_ns) = match outcome {
+            Outcome::Cancelled => (0, None),
+            Outcome::Success => (1, None),
+            Outcome::Failure { kind: FailureKind::Connect, retry_after_ns } => (2, retry_after_ns),
+            Outcome::Failure { kind: FailureKind::Gateway, retry_after_ns } => (3, retry_after_ns),
+            Outcome::Failure { kind: FailureKind::Server, retry_after_ns } => (4, retry_after_ns),
+            Outcome::Failure { kind: FailureKind::Busy, retry_after_ns } => (5, retry_after_ns),
+        };
+        self.outcome.store(code, Ordering::Relaxed);
+        self.retry_after_ns.store(retry_after_ns.unwrap_or(NEVER), Ordering::Relaxed);
+    }
+
+    #[inline]
+    fn read(&self) -> Ended {
+        let some = |ns: u64| (ns != NEVER).then_some(ns);
+        let retry_after_ns = some(self.retry_after_ns.load(Ordering::Relaxed));
+        let failed = |kind| Outcome::Failure { kind, retry_after_ns };
+        let outcome = match self.outcome.load(Ordering::Relaxed) {
+            0 => Outcome::Cancelled,
+            1 => Outcome::Success,
+            2 => failed(FailureKind::Connect),
+            3 => failed(FailureKind::Gateway),
+            4 => failed(FailureKind::Server),
+            _ => failed(FailureKind::Busy),
+        };
+        let in_flight = self.in_flight.load(Ordering::Relaxed);
+        let report = (in_flight != NONE).then(|| LoadReport {
+            in_flight,
+            latency_ns: self.latency_ns.load(Ordering::Relaxed),
+            stamp: self.stamp.load(Ordering::Relaxed),
+        });
+        let answered = some(self.answered.load(Ordering::Relaxed)).map(Instant);
+        Ended { outcome, answered, at: Instant(self.at.load(Ordering::Relaxed)), report }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeMap;
+
+    fn ended(outcome: Outcome, at: u64) -> Ended {
+        Ended { outcome, answered: None, at: Instant(at), report: None }
+    }
+
+    fn give_back(returns: &Returns, number: u32, ended: &Ended) {
+        returns.note(number, ended);
+        returns.give_back(number);
+    }
+
+    /// All that there is, by place, and the places that are free after that.
+    fn taken(returns: &Returns, head: &mut u32) -> (BTreeMap<u32, Ended>, Vec<u32>) {
+        let (mut all, mut free) = (BTreeMap::new(), Vec::new());
+        returns.take(head, |number, freed, ended| {
+            assert_eq!(all.insert(number, ended), None, "{number} was taken twice");
+            free.push(freed);
+        });
+        (all, free)
+    }
+
+    #[test]
+    fn what_is_given_back_is_what_is_taken() {
+        let (returns, mut head, mut free) = (Returns::new(None), HEAD, Vec::from_iter(1..8));
+        let report = LoadReport { in_flight: 3, latency_ns: 4, stamp: 5 };
+        let busy = Outcome::Failure { kind: FailureKind::Busy, retry_after_ns: Some(9) };
+        let kinds = [FailureKind::Connect, FailureKind::Gateway, FailureKind::Server, FailureKind::Busy];
+        let mut all: Vec<Ended> = kinds.iter().map(|&kind| ended(Outcome::failed(kind), 1)).collect();
+        all.extend([ended(Outcome::Cancelled, 2), ended(Outcome::Success, 3)]);
+        all.push(Ended { outcome: busy, answered: Some(Instant(7)), at: Instant(8), report: Some(report) });
+        // Each place several times with something else, so that nothing of one use is left in the next.
+        for _ in 0..5 {
+            let given: BTreeMap<u32, Ended> = free.iter().copied().zip(all.iter().copied()).collect();
+            free.iter().for_each(|number| give_back(&returns, *number, &given[number]));
+            let (got, freed) = taken(&returns, &mut head);
+            assert_eq!(got, given);
+            free = freed;
+        }
+        assert!(taken(&returns, &mut head).0.is_empty());
+    }
+
+    #[test]
+    fn places_of_all_chunks_are_distinct() {
+        let (returns, mut head) = (Returns::new(None), HEAD);
+        (1..1000).for_each(|number| give_back(&returns, number, &ended(Outcome::Success, u64::from(number))));
+        let (got, free) = taken(&returns, &mut head);
+        assert!(got.iter().all(|(&number, ended)| ended.at.0 == u64::from(number)));
+        assert_eq!((got.len(), head, free), (999, 999, (0..999).collect()));
+    }
+
+    #[test]
+    fn threads_that_give_back_at_once_lose_nothing() {
+        const EACH: u32 = 20_000;
+        let (returns, mut head) = (Returns::new(None), HEAD);
+        let mut seen = vec![0u32; 3 * EACH as usize];
+        std::thread::scope(|scope| {
+            let give = |thread: u32| {
+                let returns = &returns;
+                scope.spawn(move || {
+                    for number in thread * EACH + 1..=(thread + 1) * EACH {
+                        give_back(returns, number, &ended(Outcome::Success, u64::from(number)));
+                    }
+                })
+            };
+            let threads: Vec<_> = (0..3).map(give).collect();
+            let mut check = |number: u32, _: u32, ended: Ended| {
+                assert_eq!(ended.at.0, u64::from(number));
+                seen[number as usize - 1] += 1;
+            };
+            while threads.iter().any(|thread| !thread.is_finished()) {
+                returns.take(&mut head, &mut check);
+            }
+            returns.take(&mut head, &mut check);
+        });
+        assert!(seen.iter().all(|&times| times == 1));
+    }
+}

@@ -1,0 +1,86 @@
+//! A balancer for each row of the registry, over services that a test steers.
+
+use evenkeel_balance::algorithms;
+use evenkeel_tower::{Balance, Builder, Completion, InFlight, LoadReport};
+use tokio::sync::mpsc;
+use tower::discover::Change;
+use tower_test::mock::{Handle, Mock};
+
+pub type Request = u64;
+pub type Response = &'static str;
+pub type Service = Mock<Request, Response>;
+
+type Event = Result<Change<u32, Service>, std::convert::Infallible>;
+
+/// Endpoints that come and go through a channel.
+pub struct Discovered(mpsc::UnboundedReceiver<Event>);
+
+impl tokio_stream::Stream for Discovered {
+    type Item = Event;
+
+    fn poll_next(
+        mut self: std::pin::Pin<&mut Self>,
+        cx: &mut std::task::Context<'_>,
+    ) -> std::task::Poll<Option<Event>> {
+        self.0.poll_recv(cx)
+    }
+}
+
+/// Ends with the head, and reports what is never wrong: so that the algorithms that need reports have some.
+#[derive(Clone)]
+pub struct Reporting;
+
+impl<E> Completion<Response, E> for Reporting {
+    type Output = Response;
+    const REPORTS: bool = true;
+
+    fn report(&self, _: &Response) -> Option<LoadReport> {
+        Some(LoadReport::new(1, 1_000_000))
+    }
+
+    fn complete(&self, in_flight: InFlight, response: Response) -> Response {
+        in_flight.end_with_head();
+        response
+    }
+}
+
+pub type Balanced = Balance<Discovered, Request, Reporting>;
+
+/// A balancer whose picks can be repeated, and how to change its endpoints. Requests are keyed by themselves.
+pub fn balancer(algorithm: &str, seed: u64) -> (Balanced, Endpoints) {
+    let (sender, receiver) = mpsc::unbounded_channel();
+    let builder = Builder::new(algorithm).expect("it is in the registry");
+    let builder = builder.completion(Reporting).key(|request: &Request| *request).seed(seed);
+    (builder.build(Discovered(receiver)).expect("it has all that any needs"), Endpoints(sender))
+}
+
+/// Runs a test without tokio's budget: with it, mocks pretend after 128 polls that they have nothing.
+pub fn steer(test: impl Future<Output = ()>) {
+    tokio_test::block_on(tokio::task::unconstrained(test));
+}
+
+/// The names of all algorithms.
+pub fn all() -> impl Iterator<Item = &'static str> {
+    algorithms::ALL.iter().map(|algorithm| algorithm.name)
+}
+
+/// What is discovered.
+pub struct Endpoints(mpsc::UnboundedSender<Event>);
+
+impl Endpoints {
+    /// Adds an endpoint that is not ready yet.
+    pub fn insert(&self, key: u32) -> Handle<Request, Response> {
+        let (service, mut handle) = tower_test::mock::pair();
+        handle.allow(0);
+        self.send(Change::Insert(key, service));
+        handle
+    }
+
+    pub fn remove(&self, key: u32) {
+        self.send(Change::Remove(key));
+    }
+
+    fn send(&self, change: Change<u32, Service>) {
+        self.0.send(Ok(change)).unwrap_or_else(|_| panic!("the balancer listens"));
+    }
+}
