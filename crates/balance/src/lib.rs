@@ -77,6 +77,7 @@ pub mod state;
 pub mod sticky;
 pub mod subset;
 pub mod time;
+pub(crate) mod told;
 
 pub use balancer::{Balancer, End, FailureKind, Outcome, Request, Ticket};
 pub use endpoint::{EndpointId, EndpointSpec};

@@ -29,6 +29,8 @@ pub(crate) struct ProbeBudget {
     /// When a request started last, and when somebody was asked last.
     started_at: Instant,
     asked_at: Instant,
+    /// Whether anybody was ever asked.
+    asks: bool,
     /// Starts since anybody was last asked.
     starts: u32,
     /// Questions for the requests so far.
@@ -49,6 +51,7 @@ impl ProbeBudget {
             pause_max_ns: u64::MAX,
             started_at: Instant(0),
             asked_at: Instant(0),
+            asks: false,
             starts: 0,
             owed: 0.0,
             allowed: burst(rate_max),
@@ -98,6 +101,11 @@ impl ProbeBudget {
         due || (overdue && several)
     }
 
+    /// Whether somebody was asked within so many nanoseconds.
+    pub(crate) fn asked_within(&self, ns: u64, now: Instant) -> bool {
+        self.asks && now.since(self.asked_at) <= ns
+    }
+
     /// Whether nobody was asked since the latest start.
     pub(crate) fn is_first(&self) -> bool {
         self.asked.is_empty()
@@ -105,6 +113,7 @@ impl ProbeBudget {
 
     /// Asks this one.
     pub(crate) fn ask(&mut self, slot: Slot) -> Option<Slot> {
+        self.asks = true;
         self.asked.push(slot);
         Some(slot)
     }

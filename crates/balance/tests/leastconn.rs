@@ -14,8 +14,16 @@ fn pool<const WORKERS: usize>(weights: &[u32]) -> (Pool, [Balancer; WORKERS]) {
     let spec = |(i, &w): (usize, &u32)| EndpointSpec::new(&i.to_string()).weight(w);
     pool.update(&weights.iter().enumerate().map(spec).collect::<Vec<_>>(), Instant(0));
     let seat = |worker: usize| Seat { worker: worker as u32, workers };
-    let balancers = std::array::from_fn(|worker| Row::named("leastconn").balancer(&pool, seat(worker), 1));
+    let mut balancers = std::array::from_fn(|worker| Row::named("leastconn").balancer(&pool, seat(worker), 1));
+    balancers.iter_mut().for_each(|b| ask(b, Instant(0)));
     (pool, balancers)
+}
+
+/// Makes a request, and asks whom it wants asked: reports count where endpoints are asked.
+fn ask(b: &mut Balancer, now: Instant) {
+    let ticket = b.start(&Request::default(), now).unwrap();
+    while b.poll_probe(now).is_some() {}
+    b.end(ticket, Outcome::Success, now);
 }
 
 fn end(b: &mut Balancer, t: Ticket) {
@@ -131,4 +139,14 @@ fn where_requests_are_rare_endpoints_are_asked_in_between_and_where_none_come_no
     assert_eq!((now.0 / 1_000_000, asked.iter().sum::<u32>()), (1000, 1000));
     assert!(asked.iter().all(|n| (330..=337).contains(n)), "each once in each round: {asked:?}");
     b.end(ticket, Outcome::Success, now);
+}
+
+/// Reports that come with answers alone tell of whoever answers fast, and of the others how it was long ago.
+#[test]
+fn where_nobody_can_be_asked_reports_do_not_count() {
+    let mut pool = Pool::new(1);
+    pool.update(&[EndpointSpec::new("a"), EndpointSpec::new("b")], Instant(0));
+    let mut b = Row::named("leastconn").balancer(&pool, Seat { worker: 0, workers: 1 }, 1);
+    tell(&mut b, &[(0, 9), (1, 0)], Instant(0));
+    assert_eq!(count(&together(&mut b, 8, Instant(MS)), 0), 4);
 }

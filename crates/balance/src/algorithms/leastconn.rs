@@ -17,6 +17,7 @@ use crate::probe_budget::{PROBE_RATE_MAX, ProbeBudget};
 use crate::report::LoadReport;
 use crate::set::{EndpointSet, Member, Slot};
 use crate::time::{Instant, MILLISECOND_NS, SECOND_NS};
+use crate::told::{Told, UNTOLD};
 
 /// The row of the registry.
 pub static ALGORITHM: Algorithm = Algorithm {
@@ -83,9 +84,6 @@ const EXPLAINED_MAX: usize = 16;
 /// In no class: not in the set.
 const NO_CLASS: u32 = u32::MAX;
 
-/// More than any endpoint has in flight.
-const UNTOLD: u32 = u32::MAX;
-
 struct LeastConn {
     seat: Seat,
     /// Siblings read for each pick: in turn, and about to be picked.
@@ -124,34 +122,6 @@ struct Known {
     latest: u64,
 }
 
-/// What others have in flight, over all endpoints that said so lately.
-#[derive(Default)]
-struct Told {
-    in_flight: u64,
-    /// The weights of those endpoints.
-    weight: u64,
-}
-
-impl Told {
-    fn replace(&mut self, before: u32, now: u32, weight: u32) {
-        if before != UNTOLD {
-            self.in_flight -= u64::from(before);
-            self.weight -= u64::from(weight);
-        }
-        if now != UNTOLD {
-            self.in_flight += u64::from(now);
-            self.weight += u64::from(weight);
-        }
-    }
-
-    /// What an endpoint has that says nothing: as much as the others by its weight. As idle, one that cannot say would
-    /// get everything.
-    fn usual(&self, weight: u32) -> u32 {
-        let usual = (self.in_flight * u64::from(weight) + self.weight / 2).checked_div(self.weight).unwrap_or(0);
-        usual.min(u64::from(u32::MAX)) as u32
-    }
-}
-
 #[derive(Clone, Copy)]
 struct Ranked {
     slot: Slot,
@@ -172,7 +142,11 @@ impl Ranked {
 impl Picker for LeastConn {
     #[inline]
     fn choose(&mut self, cx: &mut PickContext<'_>) -> Result<Slot, NoPick> {
-        let shared = cx.loads.heard_ns_ago(cx.now).is_some_and(|ago| ago <= self.report_age_max_ns);
+        // Answers alone tell of whoever answers fast, and of the others how it was long ago: simulated with sidecars they
+        // are worse than no reports at all. So only where endpoints are asked.
+        let fresh = self.report_age_max_ns;
+        let shared =
+            self.budget.asked_within(fresh, cx.now) && cx.loads.heard_ns_ago(cx.now).is_some_and(|ago| ago <= fresh);
         if shared != self.shared {
             self.share(shared, cx);
         }
