@@ -16,6 +16,22 @@ pub(super) static LISTENER: Table = Table {
             why: "",
         },
         Key {
+            name: "mode",
+            kind: Kind::Choice(&["http", "tcp", "udp"]),
+            absent: Absent::Default("\"http\""),
+            help: "What is spoken here: HTTP, whose requests are balanced; anything over TCP, whose connections are balanced; or \
+                   anything over UDP, whose flows are.",
+            why: "",
+        },
+        Key {
+            name: "pool",
+            kind: Kind::Text(Form::Name),
+            absent: Absent::Means("none: routes say where to"),
+            help: "The pool for everything that no route of this listener takes. For modes other than `http`, whose routes are \
+                   for all its listeners alike.",
+            why: "",
+        },
+        Key {
             name: "accept_proxy_protocol",
             kind: Kind::List(&Kind::Text(Form::Network)),
             absent: Absent::Means("nobody"),

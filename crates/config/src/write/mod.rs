@@ -38,7 +38,10 @@ impl Plan {
             write_listener(listener, &defaults.listeners[0], &mut out);
         }
         let implied = self.pools.len() == 1 && self.routes == [Route::catch_all(&self.pools[0])];
-        for route in self.routes.iter().filter(|_| !implied) {
+        let own = |r: &&Route| {
+            self.listeners.iter().any(|l| l.pool.is_some() && r.listeners == [l.name.clone()] && r.name == l.name)
+        };
+        for route in self.routes.iter().filter(|r| !implied && !own(r)) {
             write_route(route, self.pool(&route.pool), &mut out);
         }
         for pool in &self.pools {
@@ -94,6 +97,8 @@ fn write_listener(listener: &Listener, unset: &Listener, out: &mut String) {
     let mut table = Lines::default();
     table.add(true, "bind", list(listener.bind.iter().map(|b| quote(&b.to_string()))));
 
+    table.add(listener.mode != unset.mode, "mode", quote(listener.mode.name()));
+    table.maybe("pool", listener.pool.as_ref().map(|pool| quote(pool)));
     table.networks("accept_proxy_protocol", &listener.accept_proxy_protocol);
     table.networks("trusted_proxies", &listener.trusted_proxies);
 
