@@ -4,6 +4,7 @@
 use crate::accept;
 use crate::access_log::Writer;
 use crate::control::{self, Control};
+use crate::dial::check_transparent;
 use crate::edge::Edge;
 use crate::generation::{Generation, Summary};
 use crate::http1::{FIELDS_MAX, Limits};
@@ -16,10 +17,11 @@ use crate::session::Sticky;
 use crate::share::Peers;
 use crate::sidecar::SharedLoad;
 use crate::stats::{Counter, WorkerStats};
+use crate::tcp::route::Routes;
 use crate::worker::{self, Command, Orders};
 use evenkeel_balance::Balancer;
 use evenkeel_config::Plan;
-use evenkeel_config::plan::{self, LogTarget, Workers};
+use evenkeel_config::plan::{self, LogTarget, Mode, Source, Workers};
 use rustix::fd::OwnedFd;
 use std::collections::HashMap;
 use std::fmt;
@@ -42,6 +44,8 @@ pub enum StartError {
     Balance(Arc<str>, evenkeel_balance::params::ParamError),
     /// The key of a pool's sticky sessions cannot be had.
     Sticky(Arc<str>, io::Error),
+    /// A pool's connections shall come from clients' addresses, and the process may not do that.
+    Source(Arc<str>, io::Error),
     /// A thread cannot be made.
     Thread(io::Error),
 }
@@ -57,6 +61,10 @@ impl fmt::Display for StartError {
             }
             StartError::AccessLog(LogTarget::Stdout, error) => write!(f, "access log: {error}"),
             StartError::Sticky(pool, error) => write!(f, "pool \"{pool}\": the key of its sticky sessions: {error}"),
+            StartError::Source(pool, error) => write!(
+                f,
+                "pool \"{pool}\": source = \"client\" takes CAP_NET_ADMIN or CAP_NET_RAW, which this process lacks: {error}"
+            ),
             StartError::Balance(pool, error) => write!(f, "pool \"{pool}\": {error}"),
             StartError::Thread(error) => write!(f, "cannot start a worker: {error}"),
         }
@@ -67,7 +75,7 @@ impl std::error::Error for StartError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             StartError::Listen(_, _, e) | StartError::AccessLog(_, e) => Some(e),
-            StartError::Sticky(_, e) | StartError::Thread(e) => Some(e),
+            StartError::Sticky(_, e) | StartError::Source(_, e) | StartError::Thread(e) => Some(e),
             StartError::Balance(_, e) => Some(e),
         }
     }
@@ -178,6 +186,9 @@ impl Server {
                 sockets.insert(addr, accept::listen(addr, workers, inherited.tcp(addr)).map_err(fail)?);
             }
         }
+        if let Some(pool) = plan.pools.iter().find(|pool| pool.source == Source::Client) {
+            check_transparent().map_err(|error| StartError::Source(pool.name.clone(), error))?;
+        }
         let target = |plan: &Plan| plan.telemetry.access_log.as_ref().map(|log| log.to.clone());
         let log = match (before.and_then(target), target(plan)) {
             (before, to) if before == to => None,
@@ -229,12 +240,14 @@ impl Server {
         let pool_of_route = plan.routes.iter().map(|r| pool_index(&r.pool).expect("a plan's routes name its pools"));
         let pool_of_route: Arc<[usize]> = pool_of_route.collect();
         let routers: Vec<_> = plan.listeners.iter().map(|l| Arc::new(Router::new(plan, &l.name))).collect();
+        let tcp = plan.listeners.iter().map(|l| (l.mode == Mode::Tcp).then(|| Arc::new(Routes::new(plan, &l.name))));
+        let tcp: Vec<_> = tcp.collect();
         let (done, waiting) = std::sync::mpsc::channel();
         // From the last worker to the first, as that is the order in which sockets and balancers can be taken.
         for (worker, stats) in next.workers.iter().enumerate().rev() {
             let listeners = plan.listeners.iter().enumerate().map(|(index, listener)| {
                 let shared = self.shared.entry(listener.name.clone()).or_default().clone();
-                listener_parts(listener, routers[index].clone(), shared, stats, index)
+                listener_parts(listener, (routers[index].clone(), tcp[index].clone()), shared, stats, index)
             });
             let listeners = listeners.collect();
             let pools = plan.pools.iter().enumerate().map(|(index, pool)| PoolParts {
@@ -245,6 +258,8 @@ impl Server {
                 limits: pool.limits,
                 idle_time: pool.timeouts.upstream_idle,
                 announce: pool.proxy_protocol,
+                source: pool.source,
+                keepalive: pool.keepalive,
                 queue_time: Duration::from_nanos(pool.queue.timeout_ns),
                 sticky: sticky[index].clone(),
                 reports: pool.load_reports.clone(),
@@ -391,7 +406,7 @@ struct Shared {
 
 fn listener_parts(
     listener: &plan::Listener,
-    router: Arc<Router>,
+    (router, tcp): (Arc<Router>, Option<Arc<Routes>>),
     shared: Shared,
     stats: &WorkerStats,
     index: usize,
@@ -399,6 +414,7 @@ fn listener_parts(
     ListenerParts {
         name: listener.name.clone(),
         router,
+        tcp,
         limits: Limits { head: listener.limits.headers, fields: listener.limits.header_count.min(FIELDS_MAX) },
         timeouts: listener.timeouts,
         edge: Edge::new(listener, &shared.per_address),

@@ -1,6 +1,6 @@
 //! `[[route]]`: references, and no two routes of which neither is more specific.
 
-use super::{always, check_name, check_order, contradiction, retry};
+use super::{always, check_name, check_order, contradiction, retry, tcp};
 use crate::code::Code;
 use crate::diagnostic::Findings;
 use crate::form::{Formed, path_shape};
@@ -57,6 +57,10 @@ pub(super) fn routes(
         placed.push(Placed { route, place: section.section("match").place, whole });
     }
     check_collisions(&placed, listeners, findings);
+    for listener in listeners.iter().filter(|l| l.mode == Mode::Tcp) {
+        let named = placed.iter().zip(&sections).filter(|(p, _)| p.whole && p.route.listeners.contains(&listener.name));
+        tcp::check_routes(listener, &named.map(|(p, s)| (&p.route, s)).collect::<Vec<_>>(), findings);
+    }
     let routes: Vec<Route> = placed.into_iter().map(|p| p.route).chain(own).collect();
     // An error may be why something seems unused.
     if !findings.has_errors() {
@@ -120,6 +124,7 @@ impl Route {
             listeners: Vec::new(),
             hosts: Vec::new(),
             path: PathPattern::Any,
+            alpn: Vec::new(),
             pool: pool.name.clone(),
             timeouts: RouteTimeouts { connect: t.connect, response: t.response, request: t.request, idle: t.idle },
             retry: pool.retry.clone(),
@@ -180,6 +185,7 @@ fn one<'p>(
         listeners: matches.formed_list("listener").into_iter().filter_map(text).collect(),
         hosts,
         path,
+        alpn: matches.formed_list("alpn").into_iter().filter_map(text).collect(),
         pool: pool.into(),
         timeouts: RouteTimeouts {
             connect: always(&chain, "connect"),
@@ -223,10 +229,11 @@ fn check_collisions(placed: &[Placed], listeners: &[Listener], findings: &mut Fi
         }
     }
     let mut told = BTreeSet::new();
-    for listener in listeners {
+    // Sessions have no path: their routes are looked at elsewhere.
+    for listener in listeners.iter().filter(|l| l.mode == Mode::Http) {
         for indices in by_host.values() {
             let names = |index: &usize| placed[*index].route.listeners.contains(&listener.name);
-            let any = |index: &usize| listener.mode == Mode::Http && placed[*index].route.listeners.is_empty();
+            let any = |index: &usize| placed[*index].route.listeners.is_empty();
             let naming = indices.iter().copied().filter(names).map(|index| (index, true));
             let order = naming.chain(indices.iter().copied().filter(any).map(|index| (index, false)));
             one_router(placed, order, &mut told, findings);

@@ -207,5 +207,13 @@ static MATCH: Table = Table {
                    `{{` and `}}` are literal braces.",
             why: "",
         },
+        Key {
+            name: "alpn",
+            kind: Kind::List(&Kind::Text(Form::Label)),
+            absent: Absent::Means("every protocol"),
+            help: "Protocols of TLS clients, as \"h2\": what is offered must be one of them. Only for listeners with \
+                   `mode = \"tcp\"`, which pass TLS through; there `host` is the server's name in the ClientHello.",
+            why: "",
+        },
     ],
 };

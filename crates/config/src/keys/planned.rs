@@ -10,7 +10,7 @@ const PLANNED: &[(&str, &[&str])] = &[
     ("limits of [listener.NAME]", &["h2_streams"]),
     ("[[route]]", &["split", "headers"]),
     ("match of [[route]]", &["method", "header"]),
-    ("[pool.NAME]", &["discover", "protocol", "tls", "tcp"]),
+    ("[pool.NAME]", &["discover", "protocol", "tls"]),
     ("endpoints of [pool.NAME]", &["resolve"]),
     ("limits of [pool.NAME]", &["connections_per_endpoint"]),
     ("health of [pool.NAME]", &["grpc"]),

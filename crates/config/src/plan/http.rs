@@ -95,7 +95,8 @@ pub struct ListenerTimeouts {
     pub client_body: Duration,
 }
 
-/// `[[route]]`. A request matches if its listener, host and path do.
+/// `[[route]]`. A request matches if its listener, host and path do. A session of a listener for TCP matches if its
+/// listener does, and what its client asks for by TLS: the server's name as the host, and `alpn`.
 ///
 /// Of several routes that match, the most specific wins: exact host before the longest wildcard before any host;
 /// then the path (fixed text before a parameter before a rest, segment by segment from the left; any path last);
@@ -110,6 +111,8 @@ pub struct Route {
     pub hosts: Vec<HostPattern>,
     /// Which paths.
     pub path: PathPattern,
+    /// Protocols of which a TLS client must offer one, for sessions whose TLS is passed through; empty = any.
+    pub alpn: Vec<Arc<str>>,
     /// Name of the pool, which exists.
     pub pool: Arc<str>,
     /// What the route sets, over its pool's, over the defaults.

@@ -14,7 +14,7 @@ mod sticky;
 pub use cidr::Cidr;
 pub use health::{Check, HealthCheck};
 pub use http::{HostPattern, Listener, ListenerLimits, ListenerTimeouts, Mode, PathPattern, Route, RouteTimeouts};
-pub use pool::{Address, Balance, Endpoint, HashKey, Pool, PoolLimits, PoolTimeouts, ProxyVersion};
+pub use pool::{Address, Balance, Endpoint, HashKey, Pool, PoolLimits, PoolTimeouts, ProxyVersion, Source};
 pub use process::{AccessLog, Admin, Level, Log, LogFormat, LogTarget, Metrics, Runtime, Telemetry, Workers};
 pub use reports::{LoadReports, Probe, ReportLoad};
 pub use retry::Retry;

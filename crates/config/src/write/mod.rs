@@ -142,6 +142,7 @@ fn write_route(route: &Route, pool: Option<&Pool>, out: &mut String) {
     let hosts = route.hosts.iter().map(|h| quote(&h.to_string()));
     matches.add(!route.hosts.is_empty(), "host", list(hosts));
     matches.add(route.path != PathPattern::Any, "path", quote(&route.path.to_string()));
+    matches.add(!route.alpn.is_empty(), "alpn", list(route.alpn.iter().map(|p| quote(p))));
     table.inline("match", matches);
     table.add(true, "pool", quote(&route.pool));
     if let Some(pool) = pool {
