@@ -24,8 +24,13 @@ pub struct Experiment {
 }
 
 /// Every experiment.
-pub static ALL: &[&Experiment] =
-    &[&proxy_cost::EXPERIMENT, &failure::EXPERIMENT, &reload::EXPERIMENT, &slow_clients::EXPERIMENT];
+pub static ALL: &[&Experiment] = &[
+    &proxy_cost::EXPERIMENT,
+    &proxy_cost::SESSIONS,
+    &failure::EXPERIMENT,
+    &reload::EXPERIMENT,
+    &slow_clients::EXPERIMENT,
+];
 
 #[cfg(test)]
 mod tests {

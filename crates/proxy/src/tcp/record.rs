@@ -64,6 +64,8 @@ impl<'c> Record<'c> {
     #[inline]
     pub fn count_in(&self, n: usize) {
         self.bytes_in.set(self.bytes_in.get() + n as u64);
+        // At once: a session may last for months.
+        self.client.listener.stats.bytes_in.add(n as u64);
     }
 
     /// Adds bytes to the client.
@@ -73,6 +75,7 @@ impl<'c> Record<'c> {
             self.ttfb_ns.set(Some(self.client.worker.clock.now().since(self.began)));
         }
         self.bytes_out.set(self.bytes_out.get() + n as u64);
+        self.client.listener.stats.bytes_out.add(n as u64);
     }
 
     /// Notes who ended it; the first cause counts.
@@ -113,8 +116,6 @@ impl Drop for Record<'_> {
         let worker = self.client.worker;
         let total_ns = worker.clock.now().since(self.began);
         let listener = &self.client.listener.stats;
-        listener.bytes_in.add(self.bytes_in.get());
-        listener.bytes_out.add(self.bytes_out.get());
         listener.ends[self.cause.get() as usize].add(1);
         self.rules.stats[self.route].session.record(total_ns);
         if let (Some(pool), Some(_)) = (self.pool, &self.endpoint) {

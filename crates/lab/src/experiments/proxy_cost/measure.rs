@@ -110,8 +110,14 @@ fn check_reuse(setup: Setup, connections: f64) -> Result<()> {
         Setup::CloseUpstream => connections > 0.99,
         // A few are opened as concurrency peaks, or replaced when they stood idle.
         Setup::Plain | Setup::Logged => connections < 0.05,
+        // Each session has one, and how many there are is the client's choice.
+        Setup::Session => connections < 1.1,
     };
-    let wanted = if setup == Setup::CloseUpstream { "one" } else { "almost none" };
+    let wanted = match setup {
+        Setup::CloseUpstream => "one",
+        Setup::Plain | Setup::Logged => "almost none",
+        Setup::Session => "at most one",
+    };
     let text = || format!("it opened {connections:.3} connections to endpoints per request; this case means {wanted}");
     if meant { Ok(()) } else { Err(Error::Refused(text())) }
 }
