@@ -105,6 +105,21 @@ impl Stream {
         self.poll_send(cx, bytes, SendFlags::NOSIGNAL)
     }
 
+    /// The same. `last`: as for [`write`](Self::write).
+    ///
+    /// # Errors
+    /// As `send(2)`.
+    #[inline]
+    pub fn poll_write_before(&self, cx: &mut Context<'_>, bytes: &[u8], last: bool) -> Poll<io::Result<usize>> {
+        self.poll_send(cx, bytes, if last { SendFlags::NOSIGNAL | SendFlags::MORE } else { SendFlags::NOSIGNAL })
+    }
+
+    /// Whether the event loop knows that the peer sends no more than what waits to be read.
+    pub fn is_read_closed(&self, cx: &mut Context<'_>) -> bool {
+        let Some(registered) = self.registered.get() else { return false };
+        matches!(registered.poll_read_ready(cx), Poll::Ready(Ok(guard)) if guard.ready().is_read_closed())
+    }
+
     #[inline]
     fn poll_send(&self, cx: &mut Context<'_>, bytes: &[u8], flags: SendFlags) -> Poll<io::Result<usize>> {
         self.poll_io_write(cx, |fd| rustix::net::send(fd, bytes, flags))

@@ -35,10 +35,23 @@ struct Way {
     held: Held,
     /// Whether the last read brought so much that the next takes a pipe.
     bulk: bool,
+    /// What follows what is held.
+    next: Next,
     /// Whether its end was passed on, or it cannot go on.
     done: bool,
     /// Whether whom it leads to has reset the connection.
     refused: bool,
+}
+
+/// How one way goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Next {
+    /// It is to be read.
+    Read,
+    /// Nothing: its sender is done.
+    End,
+    /// A reset.
+    Reset,
 }
 
 /// What was read and not written yet.
@@ -57,7 +70,7 @@ enum Broken {
 impl<'s> Relay<'s> {
     /// From an open connection to another. `early`: what the client has sent and the endpoint does not have yet.
     pub fn new(client: &'s Stream, endpoint: &'s Stream, early: Option<Buf>) -> Relay<'s> {
-        let way = |held| Way { held, bulk: false, done: false, refused: false };
+        let way = |held| Way { held, bulk: false, next: Next::Read, done: false, refused: false };
         Relay { client, endpoint, up: way(early.map_or(Held::Nothing, Held::Bytes)), down: way(Held::Nothing) }
     }
 
@@ -118,21 +131,41 @@ impl Way {
                 Poll::Pending if back && from.poll_reset(cx).is_ready() => return Poll::Ready(Err(Broken::From)),
                 Poll::Pending => return Poll::Pending,
             }
+            match self.next {
+                Next::Read => {}
+                Next::End => return Poll::Ready(self.finish(to, back)),
+                Next::Reset => return Poll::Ready(Err(Broken::From)),
+            }
             match ready!(self.poll_read(cx, from)) {
-                Ok(0) => {
-                    (self.done, self.held) = (true, Held::Nothing);
-                    // Both ends together are told by closing.
-                    if back {
-                        to.shutdown_write();
-                    }
-                    return Poll::Ready(Ok(()));
-                }
+                Ok(0) => return Poll::Ready(self.finish(to, back)),
                 Ok(n) => came(n),
                 Err(_) => return Poll::Ready(Err(Broken::From)),
+            }
+            // An end that came with the last bytes goes on with them, in one packet.
+            if let Held::Bytes(buf) = &mut self.held
+                && !self.bulk
+                && from.is_read_closed(cx)
+            {
+                match from.poll_read(cx, buf) {
+                    Poll::Ready(Ok(0)) => self.next = Next::End,
+                    Poll::Ready(Ok(n)) => came(n),
+                    Poll::Ready(Err(_)) => self.next = Next::Reset,
+                    Poll::Pending => {}
+                }
             }
         }
         cx.waker().wake_by_ref();
         Poll::Pending
+    }
+
+    /// Passes the end on.
+    fn finish(&mut self, to: &Stream, back: bool) -> Result<(), Broken> {
+        (self.done, self.held) = (true, Held::Nothing);
+        // Both ends together are told by closing.
+        if back {
+            to.shutdown_write();
+        }
+        Ok(())
     }
 
     fn poll_read(&mut self, cx: &mut Context<'_>, from: &Stream) -> Poll<io::Result<usize>> {
@@ -156,7 +189,7 @@ impl Way {
             Held::Nothing => return Poll::Ready(Ok(())),
             Held::Bytes(buf) => {
                 while !buf.is_empty() {
-                    let n = ready!(to.poll_write(cx, buf.filled()))?;
+                    let n = ready!(to.poll_write_before(cx, buf.filled(), self.next == Next::End))?;
                     buf.consume(n);
                 }
             }

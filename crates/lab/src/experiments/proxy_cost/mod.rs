@@ -41,7 +41,7 @@ pub static SESSIONS: Experiment = Experiment {
     name: "l4-cost",
     summary: "CPU time, syscalls and idle memory of TCP sessions, beside HAProxy and NGINX",
     docs: "As proxy-cost, but the proxies pass connections on without reading what is in them: evenkeel with mode = \
-\"tcp\", HAProxy with mode tcp (haproxy-splice: with splice-auto, which is its best for large transfers), NGINX with its \
+\"tcp\", HAProxy with mode tcp (haproxy-splice: with splice-response), NGINX with its \
 stream module. The clients and the endpoints still speak HTTP, so that the same load generators count exchanges.",
     args: Arguments::augment_args,
     run: |matches| parsed(matches).and_then(|arguments| run(arguments, case::SESSIONS)),

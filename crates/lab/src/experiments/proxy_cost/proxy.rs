@@ -245,7 +245,7 @@ endpoints = [ {{ addr = "127.0.0.1:{first}" }}, {{ addr = "127.0.0.1:{second}" }
 
 fn haproxy(site: &Site, splice: &str) -> String {
     if site.setup == Setup::Session {
-        return haproxy_sessions(site, if splice.is_empty() { "" } else { "  option splice-auto\n" });
+        return haproxy_sessions(site, if splice.is_empty() { "" } else { "  option splice-response\n" });
     }
     // A ring sent over TCP is its cheapest log here, and loses no line: +3 us, against +8 over UDP, while a datagram
     // socket of the file system lost half of the lines.
