@@ -39,7 +39,7 @@ pub(super) fn check(root: &Section, listeners: &[Listener], routes: &[Route], po
                 .add(Code::Contradiction, alpn.place, "\"alpn\" is about sessions over TCP, and this route is for more")
                 .help("name listeners with mode = \"tcp\" in \"listener\", and only those");
         }
-        if !modes.iter().any(|mode| *mode == Mode::Tcp) {
+        if !modes.contains(&Mode::Tcp) {
             continue;
         }
         if let Some(path) = matches.set("path") {
