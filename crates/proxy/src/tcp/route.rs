@@ -66,9 +66,9 @@ impl Routes {
 
     fn asked(&self, hello: &Hello) -> Option<RouteId> {
         let at = |rows: &Vec<ByAlpn>| {
-            let speaks = |p: &Box<[u8]>| rows.iter().find(|row| row.alpn.contains(p));
+            let spoken = || hello.alpn.iter().find_map(|p| rows.iter().find(|row| row.alpn.contains(p)));
             let any = || rows.iter().find(|row| row.alpn.is_empty());
-            hello.alpn.iter().find_map(speaks).or_else(any).map(|row| row.route)
+            spoken().or_else(any).map(|row| row.route)
         };
         let named = hello.server_name.as_deref().and_then(|name| {
             let fits = |s: &&(String, Vec<ByAlpn>)| name.len() > s.0.len() && name.ends_with(&s.0);

@@ -146,7 +146,8 @@ const IDLE_CONNECTIONS: u64 = 10_000;
 
 fn idle_memory(case: &Case, proxy: &Proxy, origin: &Origin, effort: Effort, cell: &mut Cell) -> Result<()> {
     // Ours and the proxy's side of each connection are files of two processes; some more are open anyway.
-    let count = IDLE_CONNECTIONS.min(machine::allow_files(0).saturating_sub(200));
+    let per_client = if case.setup == Setup::Session { 2 } else { 1 };
+    let count = IDLE_CONNECTIONS.min(machine::allow_files(0).saturating_sub(400) / per_client);
     if count < IDLE_CONNECTIONS {
         let note = format!("{count} connections instead of {IDLE_CONNECTIONS}: the limit of open files allows no more");
         cell.notes = vec![note];
