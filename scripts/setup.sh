@@ -18,6 +18,13 @@ programs=(
     nginx:nginx-light
     node:nodejs          # endpoints that read requests in their own way
     go:golang-go
+    openssl:openssl      # peers of sessions over TCP
+    psql:postgresql
+    redis-server:redis-server
+    iperf3:iperf3
+    nc:netcat-openbsd
+    socat:socat
+    ip:iproute2
 )
 
 # Debian keeps servers where a user's path does not look.
@@ -54,7 +61,7 @@ install_packages() {
     as_root env DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends "$@"
     # Nor at the next boot, unless they were there before.
     local service
-    for service in haproxy nginx; do
+    for service in haproxy nginx postgresql redis-server; do
         case " $* " in *" $service"*) [ ! -d /run/systemd/system ] || as_root systemctl disable --quiet "$service" ;; esac
     done
 }
@@ -62,6 +69,8 @@ install_packages() {
 base() {
     command -v cargo >/dev/null || fail "no cargo; install Rust from https://rustup.rs"
     local missing=() program
+    # A module has no program to look for.
+    [ -e /usr/lib/nginx/modules/ngx_stream_module.so ] || missing+=(libnginx-mod-stream)
     for program in "${programs[@]}"; do
         command -v "${program%%:*}" >/dev/null || missing+=("${program##*:}")
     done

@@ -129,14 +129,20 @@ pub fn nginx_command(nginx: String, folder: &Path, config: &Path) -> Vec<String>
 
 /// The lines that any NGINX of the lab needs: in the foreground, one worker, every file in `folder`.
 pub fn nginx_preamble(folder: &Path) -> String {
+    let temporary = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"];
+    let named = |kind: &&str| format!("  {kind}_temp_path {}/{kind};\n", folder.display());
+    let temporary: String = temporary.iter().map(named).collect();
+    format!("{}http {{\n{temporary}", nginx_process(folder))
+}
+
+/// What an NGINX is as a process: one worker in the foreground that writes only to its folder.
+pub fn nginx_process(folder: &Path) -> String {
     let folder = folder.display();
     // Root's NGINX would give its workers to a user who may not read the folder; others may not name a user at all.
     let user = if rustix::process::geteuid().is_root() { "user root;\n" } else { "" };
-    let temporary = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"];
-    let temporary: String = temporary.iter().map(|kind| format!("  {kind}_temp_path {folder}/{kind};\n")).collect();
     format!(
         "{user}daemon off;\nworker_processes 1;\npid {folder}/nginx.pid;\nerror_log stderr error;\n\
-         events {{ worker_connections 24000; multi_accept on; }}\nhttp {{\n{temporary}"
+         events {{ worker_connections 24000; multi_accept on; }}\n"
     )
 }
 

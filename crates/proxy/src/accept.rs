@@ -52,7 +52,6 @@ pub fn listen(addr: SocketAddr, workers: usize, given: Vec<OwnedFd>) -> io::Resu
     let ready = |socket: &Socket| {
         // Accepted sockets inherit it: small responses must not wait for the acknowledgement of the one before.
         socket.set_tcp_nodelay(true)?;
-        defer_accept(socket);
         socket.listen(BACKLOG)
     };
     let another = || -> io::Result<ListenFd> {
@@ -81,8 +80,9 @@ pub fn listen(addr: SocketAddr, workers: usize, given: Vec<OwnedFd>) -> io::Resu
 }
 
 /// With it the first read of an accepted connection finds its bytes there. An optimisation: a kernel without it is fine.
-fn defer_accept(socket: &impl AsFd) {
-    let seconds = DEFER_ACCEPT_S;
+/// Not where the server may be the one to speak first.
+fn defer_accept(socket: &impl AsFd, listener: &Listener) {
+    let seconds = if listener.rules().clients_speak_first() { DEFER_ACCEPT_S } else { 0 };
     let len = size_of_val(&seconds) as libc::socklen_t;
     // SAFETY: the descriptor is open for the call, and the pointer and length describe `seconds`, which outlives it.
     unsafe {
@@ -101,7 +101,7 @@ pub struct Accepting {
     /// Its address.
     pub addr: SocketAddr,
     /// Whose clients come in there.
-    pub listener: Rc<RefCell<Rc<Listener>>>,
+    listener: Rc<RefCell<Rc<Listener>>>,
     socket: ListenFd,
     task: JoinHandle<()>,
 }
@@ -116,12 +116,19 @@ pub fn start(worker: &Rc<Worker>, addr: SocketAddr, listener: Rc<Listener>, sock
             return None;
         }
     };
+    defer_accept(&*socket, &listener);
     let listener = Rc::new(RefCell::new(listener));
     let task = tokio::task::spawn_local(run(worker.clone(), listener.clone(), watched));
     Some(Accepting { addr, listener, socket, task })
 }
 
 impl Accepting {
+    /// Clients that come from now on are this listener's.
+    pub fn serve(&self, listener: Rc<Listener>) {
+        defer_accept(&*self.socket, &listener);
+        self.listener.replace(listener);
+    }
+
     /// Accepts no more, but for those that wait: closing the socket would reset them.
     pub fn close(&self, worker: &Rc<Worker>) {
         self.task.abort();
@@ -195,7 +202,7 @@ fn take(worker: &Rc<Worker>, listener: &Rc<Listener>, fd: OwnedFd, peer: SocketA
         }
     };
     worker.connection_opened();
-    tokio::task::spawn_local(connection::serve(worker.clone(), listener.clone(), fd, peer));
+    connection::start(worker, listener, fd, peer);
 }
 
 /// Serves a connection that another worker accepted, which has counted it; `Err` with it if its listener is still to come.
@@ -203,8 +210,7 @@ pub fn take_over(worker: &Rc<Worker>, handed: Handed) -> Result<(), Handed> {
     let installed = worker.installed.borrow();
     match installed.listeners.iter().find(|listener| listener.name == handed.listener) {
         Some(listener) => {
-            let serve = connection::serve(worker.clone(), listener.clone(), handed.fd, handed.peer);
-            tokio::task::spawn_local(serve);
+            connection::start(worker, listener, handed.fd, handed.peer);
             Ok(())
         }
         None if handed.generation > installed.number => Err(handed),

@@ -229,6 +229,13 @@ pub fn asked(out: &mut Vec<u8>, method: &str, host: &str, target: &str, tracepar
     }
 }
 
+/// The same of a session, of which only the server that it asked for may be known.
+pub fn asked_by_name(out: &mut Vec<u8>, host: Option<&str>) {
+    let Some(host) = host else { return };
+    text(out, b",\"method\":null,\"host\":\"", host.as_bytes());
+    out.extend_from_slice(b"\",\"path\":null,\"trace_id\":null");
+}
+
 /// The trace id of a W3C `traceparent`: `00-<32 hex>-<16 hex>-<2 hex>`.
 fn trace_id(value: &[u8]) -> Option<&[u8]> {
     let id = value.get(3..35)?;

@@ -4,6 +4,7 @@ use crate::attempts::{Opened, Reply};
 use crate::buffer::Buf;
 use crate::client::Client;
 use crate::deadline::Elapsed;
+use crate::dial::dial;
 use crate::end::{Cause, Phase};
 use crate::fault::Fault;
 use crate::hedge;
@@ -16,14 +17,14 @@ use crate::stage;
 use crate::stats::{self, ErrorKind};
 use crate::stream::Stream;
 use crate::talk::{Answered, Talk, write_some};
-use crate::upstream::{self, Endpoint, WorkerPool};
+use crate::upstream::{Endpoint, WorkerPool};
 use evenkeel_balance::retry::Failure;
 use evenkeel_balance::{Clock, FailureKind, Instant, Outcome, Slot};
-use evenkeel_config::plan::ProxyVersion;
+use evenkeel_config::plan::{ProxyVersion, Source};
 use rustix::io::Errno;
 use std::cell::Cell;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::pin::pin;
 use std::rc::Rc;
 
@@ -216,27 +217,44 @@ pub async fn reach(
         let n = write_some(&stream, bytes).await?;
         return Ok((stream, n));
     }
-    let worker = client.worker;
+    let clock = &client.worker.clock;
+    let began = clock.now();
+    let connected = connect(client, record.origin, pool, endpoint, bytes).await?;
+    record.connect_ns.set(Some(clock.read().since(began)));
+    Ok(connected)
+}
+
+/// A new connection to the endpoint that has taken so many of `bytes`; without any, one that is open.
+///
+/// # Errors
+/// It cannot be opened, or takes nothing.
+pub async fn connect(
+    client: &Client<'_>,
+    origin: Option<IpAddr>,
+    pool: &WorkerPool,
+    endpoint: &Endpoint,
+    bytes: &[u8],
+) -> io::Result<(Stream, usize)> {
     let addr = endpoint.addr.ok_or_else(|| io::Error::other("its name does not resolve"))?;
     endpoint.stats.connects.add(1);
-    let began = worker.clock.now();
-    let stream = upstream::dial(addr)?;
-    if let Some(version) = pool.announce.get() {
-        stream.write(&mut header(client, record, version), true).await?;
+    let announce = pool.announce.get();
+    let source = (pool.source.get() == Source::Client).then_some(client.ip);
+    let stream = dial(addr, source, announce.is_some() || !bytes.is_empty())?;
+    if let Some(version) = announce {
+        stream.write(&mut header(client, origin, version), !bytes.is_empty()).await?;
     }
     let n = write_some(&stream, bytes).await?;
     // The request has left: a failure here must not count as unreachable, or it would be sent to another endpoint too. The
     // read that follows meets it again, and knows that.
     let _ = stream.watch();
-    record.connect_ns.set(Some(worker.clock.read().since(began)));
     Ok((stream, n))
 }
 
 /// The PROXY protocol header that tells an endpoint who the client is. Of a client behind a trusted proxy only the address
 /// is known: port 0.
-fn header(client: &Client<'_>, record: &Record<'_>, version: ProxyVersion) -> Buf {
+fn header(client: &Client<'_>, origin: Option<IpAddr>, version: ProxyVersion) -> Buf {
     let mut addresses = client.addresses();
-    if let (Some(ip), Some(addresses)) = (record.origin, &mut addresses) {
+    if let (Some(ip), Some(addresses)) = (origin, &mut addresses) {
         addresses.source = SocketAddr::new(ip, 0);
     }
     let mut header = client.worker.scratch();

@@ -2,7 +2,7 @@
 
 use crate::attempt::{self, Failed};
 use crate::client::Client;
-use crate::end::{Cause, Phase};
+use crate::end::Cause;
 use crate::http1::Body;
 use crate::http1::response::{Asked, Towards};
 use crate::outgoing::Outgoing;
@@ -12,8 +12,8 @@ use crate::retries::{Retries, Tries};
 use crate::session::Session;
 use crate::talk::Answered;
 use crate::upstream::WorkerPool;
+use evenkeel_balance::Clock;
 use evenkeel_balance::retry::Decision;
-use evenkeel_balance::{Clock, NoPick, Request, Slot};
 use evenkeel_config::plan::RouteTimeouts;
 use std::time::Duration;
 
@@ -128,37 +128,18 @@ fn decide(
     Some(tries.decide(failure, opened.idempotent, replayable, left_ns, client.worker.clock.now()))
 }
 
-/// A place at an endpoint: where the session was, or where the algorithm says, or the first that becomes free.
+/// A place at an endpoint: where the session was, or a picked one.
 async fn place<'r>(
     client: &'r Client<'_>,
     record: &Record<'_>,
     opened: &Opened<'r>,
     tries: &Tries<'_>,
 ) -> Result<InFlight<'r>, NoPlace> {
-    let (pool, clock) = (opened.pool, &client.worker.clock);
+    let pool = opened.pool;
     if let Some(session) = opened.session.as_ref().filter(|_| record.tries == 0)
-        && let Some(ticket) = session.at(clock, pool)
+        && let Some(ticket) = session.at(&client.worker.clock, pool)
     {
         return Ok(ticket);
     }
-    let request = |tried: &[Slot]| InFlight::start(clock, pool, opened.key, tried);
-    let picked = match request(&tries.tried.borrow()) {
-        // After a pause one that failed may be well again, and is better than none.
-        Err(NoPick::AllTried) if tries.same_will_do() => request(&[]),
-        picked => picked,
-    };
-    match picked {
-        Err(why) if why.may_wait() => {
-            record.phase.set(Phase::Queue);
-            let tried = tries.tried.borrow().clone();
-            let request = Request { key: opened.key, tried: &tried };
-            let began = clock.now();
-            let got = pick::wait(client, pool, &request, why, opened.deadline).await;
-            let waited = clock.now().since(began);
-            record.queue_ns.set(record.queue_ns.get() + waited);
-            pool.stats.queue_wait.record(waited);
-            got
-        }
-        picked => picked.map_err(NoPlace::Pick),
-    }
+    pick::place(client, pool, opened.key, tries, opened.deadline, &record.phase, &record.queue_ns).await
 }

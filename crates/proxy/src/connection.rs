@@ -1,5 +1,7 @@
-//! What happens on one client connection? Request after request, until one side has enough.
+//! What happens on one client connection? Request after request, until one side has enough; or, where requests are not
+//! read, a session ([`tcp`]).
 
+use crate::buffer::Buf;
 use crate::client::{Client, Next, Unannounced};
 use crate::edge::TooMany;
 use crate::end::Cause;
@@ -9,37 +11,65 @@ use crate::per_address::Place;
 use crate::record::Record;
 use crate::rules::Listener;
 use crate::stats::Rejected;
+use crate::tcp;
 use crate::worker::Worker;
 use rustix::fd::OwnedFd;
 use std::fmt::Display;
 use std::future::{Future, poll_fn};
 use std::net::SocketAddr;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::task::Poll;
 
 /// Serves a client from its accept to its end; at the latest until the time of its listener is over.
-pub async fn serve(worker: Rc<Worker>, listener: Rc<Listener>, fd: OwnedFd, peer: SocketAddr) {
-    let mut open = Open::new(&worker, &listener);
-    let mut client = Client::new(&worker, &listener, fd, peer);
-    let mut served = pin!(requests(&mut client, &mut open.place));
+pub fn start(worker: &Rc<Worker>, listener: &Rc<Listener>, fd: OwnedFd, peer: SocketAddr) {
+    let (is_tcp, worker, listener) = (listener.rules().tcp.is_some(), worker.clone(), listener.clone());
+    if is_tcp {
+        tokio::task::spawn_local(async move {
+            let mut open = Open::new(&worker, &listener);
+            let mut client = Client::new(&worker, &listener, fd, peer);
+            until_cut(&listener, pin!(tcp::serve(&mut client, &mut open.place))).await;
+        });
+    } else {
+        tokio::task::spawn_local(async move {
+            let mut open = Open::new(&worker, &listener);
+            let mut client = Client::new(&worker, &listener, fd, peer);
+            until_cut(&listener, pin!(requests(&mut client, &mut open.place))).await;
+        });
+    }
+}
+
+async fn until_cut<F: Future<Output = ()>>(listener: &Listener, mut served: Pin<&mut F>) {
     poll_fn(|cx| if listener.cut.get() { Poll::Ready(()) } else { served.as_mut().poll(cx) }).await;
 }
 
-async fn requests(client: &mut Client<'_>, place: &mut Option<Place>) {
+/// Finds out who a client is, and whether it may come in: with what it sent behind a header that says so.
+///
+/// # Errors
+/// It may not.
+pub async fn admit(client: &mut Client<'_>, place: &mut Option<Place>) -> Result<Option<Buf>, Refused> {
     let listener = client.listener;
     let mut held = None;
     if listener.rules().edge.is_announcing(client.ip) {
         // Boxed: it is over before the first request.
         match Box::pin(client.announced()).await {
             Ok(rest) => held = rest,
-            Err(Unannounced) => return reject(client, Rejected::ProxyProtocol),
+            Err(Unannounced) => return Err(reject(client, Rejected::ProxyProtocol)),
         }
     }
     match listener.rules().edge.open(client.ip) {
         Ok(opened) => *place = opened,
-        Err(TooMany) => return reject(client, Rejected::PerAddress),
+        Err(TooMany) => return Err(reject(client, Rejected::PerAddress)),
     }
+    Ok(held)
+}
+
+/// A client that may not come in, which was counted.
+pub struct Refused;
+
+async fn requests(client: &mut Client<'_>, place: &mut Option<Place>) {
+    let Ok(mut held) = admit(client, place).await else { return };
+    let listener = client.listener;
     let mut served = 0u64;
     loop {
         let next = client.next_head(&mut held, served == 0).await;
@@ -71,8 +101,9 @@ async fn give_up(client: &Client<'_>) -> After {
 }
 
 /// Closes without a word: whoever comes with too much is not worth more work.
-fn reject(client: &Client<'_>, why: Rejected) {
+fn reject(client: &Client<'_>, why: Rejected) -> Refused {
     client.listener.stats.rejected[why as usize].add(1);
+    Refused
 }
 
 /// Tells the client why its bytes are no request.

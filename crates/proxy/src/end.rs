@@ -28,24 +28,24 @@ macro_rules! answers {
 }
 
 answers! {
-    /// Who ended a request; the first letter of its end, as in HAProxy's log.
+    /// Who ended a request or a session; the first letter of its end, as in HAProxy's log.
     Cause:
     Normal b'-' "normal" "nobody: it came to its normal end",
-    Client b'C' "client" "the client went away",
+    Client b'C' "client" "the client went away, or reset its session",
     ClientSlow b'c' "client_slow" "the client was too slow",
     Endpoint b'S' "endpoint" "the endpoint refused, reset or broke the rules",
     EndpointSlow b's' "endpoint_slow" "the endpoint was too slow",
-    Proxy b'P' "proxy" "evenkeel refused",
+    Proxy b'P' "proxy" "evenkeel refused, or the time to drain was over",
 }
 
 answers! {
     /// Where in its life a request is; the second letter of its end.
     Phase:
-    Request b'R' "request" "the request was read",
+    Request b'R' "request" "the request was read, or the ClientHello of a session",
     Queue b'Q' "queue" "it waited for a place at an endpoint",
     Connect b'C' "connect" "a connection to the endpoint was opened",
     Head b'H' "head" "the head of the response was due",
-    Data b'D' "data" "the body of the response, or an upgraded connection, was relayed",
+    Data b'D' "data" "the body of the response, an upgraded connection or a session was relayed",
     Done b'-' "done" "all was done",
 }
 

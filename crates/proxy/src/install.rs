@@ -36,7 +36,11 @@ pub fn install(worker: &Rc<Worker>, parts: Parts) {
     if let Some(log) = log {
         worker.log.replace(log);
     }
-    let pools: Vec<_> = pools.into_iter().map(|parts| pool(parts, &before.pools)).collect();
+    let mut left = Vec::new();
+    let pools: Vec<_> = pools.into_iter().map(|parts| pool(parts, &before.pools, &mut left)).collect();
+    // One with another algorithm goes on with the same endpoints.
+    let stays = |old: &WorkerPool| pools.iter().any(|pool| Rc::ptr_eq(&pool.endpoints, &old.endpoints));
+    left.extend(before.pools.iter().filter(|old| !stays(old)).flat_map(|old| old.endpoints.leave()));
     let of_route: Vec<_> = pool_of_route.iter().map(|&pool| pools[pool].clone()).collect();
     let now = worker.clock.now();
     let retries = plan.routes.iter().map(|route| match before.retries.iter().find(|old| old.is_of(route)) {
@@ -48,6 +52,7 @@ pub fn install(worker: &Rc<Worker>, parts: Parts) {
         let ListenerParts {
             name,
             router,
+            tcp,
             limits,
             timeouts,
             edge,
@@ -67,6 +72,7 @@ pub fn install(worker: &Rc<Worker>, parts: Parts) {
         let rules = Rules {
             plan,
             router,
+            tcp,
             limits,
             timeouts,
             edge,
@@ -90,16 +96,16 @@ pub fn install(worker: &Rc<Worker>, parts: Parts) {
     let gone = before.listeners.iter().filter(|old| !listeners.iter().any(|l| Rc::ptr_eq(l, old)));
     let gone: Vec<_> = gone.cloned().collect();
 
-    let (mut accepting, mut left) = (Vec::new(), before.accepting);
+    let (mut accepting, mut closing) = (Vec::new(), before.accepting);
     for (addr, listener, new) in sockets {
         let listener = &listeners[listener];
-        for stays in left.extract_if(.., |accepting| accepting.addr == addr) {
-            stays.listener.replace(listener.clone());
+        for stays in closing.extract_if(.., |accepting| accepting.addr == addr) {
+            stays.serve(listener.clone());
             accepting.push(stays);
         }
         accepting.extend(new.into_iter().filter_map(|socket| accept::start(worker, addr, listener.clone(), socket)));
     }
-    left.iter().for_each(|accepting| accepting.close(worker));
+    closing.iter().for_each(|accepting| accepting.close(worker));
     let mut answering_before = before.answering;
     let answering = probed.into_iter().filter_map(|(addr, listener, new)| {
         let listener = &listeners[listener];
@@ -111,14 +117,15 @@ pub fn install(worker: &Rc<Worker>, parts: Parts) {
         Some(stays)
     });
     let answering = answering.collect();
-    if !gone.is_empty() {
-        drain(worker, gone, plan.runtime.drain_timeout);
+    if !gone.is_empty() || !left.is_empty() {
+        drain(worker, &gone, &left, plan.runtime.drain_timeout);
     }
     *installed = Installed { listeners, pools, retries, accepting, answering, number };
     drop(done);
 }
 
-fn pool(parts: PoolParts, before: &[Rc<WorkerPool>]) -> Rc<WorkerPool> {
+/// `left`: takes the endpoints that are in it no more.
+fn pool(parts: PoolParts, before: &[Rc<WorkerPool>], left: &mut Vec<Rc<Endpoint>>) -> Rc<WorkerPool> {
     let PoolParts {
         name,
         balancer,
@@ -127,6 +134,8 @@ fn pool(parts: PoolParts, before: &[Rc<WorkerPool>]) -> Rc<WorkerPool> {
         limits,
         idle_time,
         announce,
+        source,
+        keepalive,
         queue_time,
         sticky,
         reports,
@@ -137,12 +146,14 @@ fn pool(parts: PoolParts, before: &[Rc<WorkerPool>]) -> Rc<WorkerPool> {
     let before = before.iter().find(|old| old.name == name);
     let table = before.map_or_else(|| Rc::new(Endpoints::default()), |old| old.endpoints.clone());
     let endpoints = endpoints.into_iter().map(|(slot, e)| (slot, Endpoint::new(e.name, e.addr, e.stats)));
-    table.change(endpoints.collect());
+    left.extend(table.change(endpoints.collect()));
     match (balancer, before) {
         (None, Some(stays)) => {
             stays.limits.set(limits);
             stays.idle_time.set(idle_time);
             stays.announce.set(announce);
+            stays.source.set(source);
+            stays.keepalive.set(keepalive);
             stays.queue_time.set(queue_time);
             stays.sticky.replace(sticky);
             stays.reports.replace(reports);
@@ -160,6 +171,8 @@ fn pool(parts: PoolParts, before: &[Rc<WorkerPool>]) -> Rc<WorkerPool> {
                 limits: Cell::new(limits),
                 idle_time: Cell::new(idle_time),
                 announce: Cell::new(announce),
+                source: Cell::new(source),
+                keepalive: Cell::new(keepalive),
                 queue_time: Cell::new(queue_time),
                 sticky: RefCell::new(sticky),
                 reports: RefCell::new(reports),
@@ -173,16 +186,19 @@ fn pool(parts: PoolParts, before: &[Rc<WorkerPool>]) -> Rc<WorkerPool> {
     }
 }
 
-/// Ends the connections of listeners that left: idle ones now, others after their request, all of them in `limit`.
-fn drain(worker: &Rc<Worker>, gone: Vec<Rc<Listener>>, limit: Duration) {
+/// Ends the connections of listeners that left: idle ones now, others after their request, all of them in `limit`; and in
+/// the same time the sessions with endpoints that left.
+fn drain(worker: &Rc<Worker>, gone: &[Rc<Listener>], left: &[Rc<Endpoint>], limit: Duration) {
     gone.iter().for_each(|listener| listener.gone.set(true));
     worker.wheel.wake_all();
     // Not held, so that it is known when the last of their connections has ended.
     let gone: Vec<_> = gone.iter().map(Rc::downgrade).collect();
+    let left: Vec<_> = left.iter().map(Rc::downgrade).collect();
     let worker = Rc::downgrade(worker);
     tokio::task::spawn_local(async move {
         tokio::time::sleep(limit).await;
         gone.iter().filter_map(Weak::upgrade).for_each(|listener| listener.cut.set(true));
+        left.iter().filter_map(Weak::upgrade).for_each(|endpoint| endpoint.cut.set(true));
         if let Some(worker) = worker.upgrade() {
             worker.wheel.wake_all();
         }

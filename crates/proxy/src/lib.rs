@@ -5,8 +5,9 @@
 //!    alone uses: [`rules`], and sockets to [`accept`] at, sometimes for another worker ([`share`]).
 //! 2. [`connection`] serves a [`client`]: request after request, each in an [`exchange`].
 //! 3. An exchange reads the head with [`http1`] (sans-io), finds its pool by [`route`], an endpoint by [`pick`], a
-//!    connection by [`upstream`], and relays both ways in [`talk`]; [`fault`] says what went wrong and whose fault it
-//!    was, [`record`] what is counted ([`stats`]) and logged ([`access_log`]); a pool may keep a [`journal`].
+//!    connection by [`upstream`] or [`dial`], and relays both ways in [`talk`]; [`fault`] says what went wrong and whose fault
+//!    it was, [`record`] what is counted ([`stats`]) and logged ([`access_log`]); a pool may keep a [`journal`].
+//!    Where requests are not read, the whole connection is one session: [`tcp`].
 //! 4. How busy endpoints are: [`orca`] reads what they say, [`reports`] passes it on, [`probe`] asks them; and what a
 //!    listener says of itself, [`sidecar`].
 //! 5. Who a client is and what it may use up: [`edge`], [`proxy_protocol`], [`origin`], [`per_address`], [`pace`].
@@ -26,6 +27,7 @@ mod clock;
 mod connection;
 pub mod control;
 mod deadline;
+mod dial;
 mod edge;
 pub mod end;
 mod exchange;
@@ -62,6 +64,7 @@ mod stage;
 pub mod stats;
 mod stream;
 mod talk;
+pub mod tcp;
 mod upstream;
 pub mod watched;
 mod worker;

@@ -9,9 +9,10 @@ use crate::route::Router;
 use crate::session::Sticky;
 use crate::sidecar::SharedLoad;
 use crate::stats::{EndpointStats, ListenerStats, PoolStats, RouteStats};
+use crate::tcp::route::Routes;
 use evenkeel_balance::{Balancer, Slot};
 use evenkeel_config::Plan;
-use evenkeel_config::plan::{HashKey, ListenerTimeouts, LoadReports, PoolLimits, ProxyVersion, ReportLoad};
+use evenkeel_config::plan::{HashKey, ListenerTimeouts, LoadReports, PoolLimits, ProxyVersion, ReportLoad, Source};
 use rustix::fd::OwnedFd;
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
@@ -52,6 +53,8 @@ pub struct Parts {
 pub struct ListenerParts {
     pub name: Arc<str>,
     pub router: Arc<Router>,
+    /// For sessions.
+    pub tcp: Option<Arc<Routes>>,
     pub limits: Limits,
     pub timeouts: ListenerTimeouts,
     /// Who comes in as whom, and how much may come.
@@ -81,6 +84,10 @@ pub struct PoolParts {
     pub idle_time: Duration,
     /// The header that endpoints get first on each connection.
     pub announce: Option<ProxyVersion>,
+    /// Whether endpoints see the client's address as that of the peer.
+    pub source: Source,
+    /// After how much silence of a session's peer the kernel asks for a sign of life.
+    pub keepalive: Option<Duration>,
     /// How long a request may wait for a place.
     pub queue_time: Duration,
     pub sticky: Option<Arc<Sticky>>,

@@ -4,9 +4,12 @@ use crate::attempts::Reply;
 use crate::client::Client;
 use crate::clock::CachedClock;
 use crate::deadline::Elapsed;
+use crate::end::Phase;
+use crate::retries::Tries;
 use crate::upstream::{Endpoint, WorkerPool};
 use evenkeel_balance::queue::{Full, Waiting};
 use evenkeel_balance::{Clock, Exclusion, Instant, NoPick, Outcome, Request, Slot, Ticket};
+use std::cell::Cell;
 use std::fmt::Write;
 use std::future::poll_fn;
 use std::pin::pin;
@@ -143,11 +146,47 @@ impl NoPlace {
     }
 }
 
+/// A place at an endpoint: where the algorithm says, or the first that becomes free. Says so in `phase` while it waits,
+/// and adds to `queue_ns` how long.
+///
+/// # Errors
+/// Why there is none.
+pub async fn place<'r>(
+    client: &'r Client<'_>,
+    pool: &'r WorkerPool,
+    key: Option<u64>,
+    tries: &Tries<'_>,
+    deadline: u64,
+    phase: &Cell<Phase>,
+    queue_ns: &Cell<u64>,
+) -> Result<InFlight<'r>, NoPlace> {
+    let clock = &client.worker.clock;
+    let request = |tried: &[Slot]| InFlight::start(clock, pool, key, tried);
+    let picked = match request(&tries.tried.borrow()) {
+        // After a pause one that failed may be well again, and is better than none.
+        Err(NoPick::AllTried) if tries.same_will_do() => request(&[]),
+        picked => picked,
+    };
+    match picked {
+        Err(why) if why.may_wait() => {
+            phase.set(Phase::Queue);
+            let tried = tries.tried.borrow().clone();
+            let began = clock.now();
+            let got = wait(client, pool, &Request { key, tried: &tried }, why, deadline).await;
+            let waited = clock.now().since(began);
+            queue_ns.set(queue_ns.get() + waited);
+            pool.stats.queue_wait.record(waited);
+            got
+        }
+        picked => picked.map_err(NoPlace::Pick),
+    }
+}
+
 /// Waits in the pool's queue until there is a place. `why` there was none.
 ///
 /// # Errors
 /// It may not wait, or not for so long; or its client went away.
-pub async fn wait<'r>(
+async fn wait<'r>(
     client: &'r Client<'_>,
     pool: &'r WorkerPool,
     request: &Request<'_>,

@@ -7,6 +7,7 @@ use crate::retries::Retries;
 use crate::route::{RouteId, Router};
 use crate::sidecar::Reporter;
 use crate::stats::{ListenerStats, RouteStats};
+use crate::tcp;
 use crate::upstream::WorkerPool;
 use evenkeel_config::Plan;
 use evenkeel_config::plan::ListenerTimeouts;
@@ -36,6 +37,8 @@ pub struct Rules {
     pub plan: Arc<Plan>,
     /// Finds a request's route.
     pub router: Arc<Router>,
+    /// Finds a session's route, where requests are not read.
+    pub tcp: Option<Arc<tcp::route::Routes>>,
     /// Of a request's head.
     pub limits: Limits,
     /// The client's side.
@@ -52,7 +55,7 @@ pub struct Rules {
     pub pools: Vec<Rc<WorkerPool>>,
     /// By route: what its requests may try again.
     pub retries: Vec<Rc<Retries>>,
-    /// By route; the last is for requests that no route took.
+    /// By route; the last is for requests and sessions that no route took.
     pub stats: Vec<Arc<RouteStats>>,
     /// Tells whoever counts generations that this one is still in use.
     pub _generation: Arc<()>,
@@ -89,6 +92,11 @@ impl Listener {
 }
 
 impl Rules {
+    /// Whether nothing happens before clients have sent something.
+    pub fn clients_speak_first(&self) -> bool {
+        self.tcp.as_ref().is_none_or(|routes| routes.by_hello())
+    }
+
     /// The index of the numbers of requests that no route took.
     #[inline]
     pub fn unrouted(&self) -> RouteId {

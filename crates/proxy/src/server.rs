@@ -4,6 +4,7 @@
 use crate::accept;
 use crate::access_log::Writer;
 use crate::control::{self, Control};
+use crate::dial::check_transparent;
 use crate::edge::Edge;
 use crate::generation::{Generation, Summary};
 use crate::http1::{FIELDS_MAX, Limits};
@@ -17,10 +18,11 @@ use crate::session::Sticky;
 use crate::share::Peers;
 use crate::sidecar::SharedLoad;
 use crate::stats::{Counter, WorkerStats};
+use crate::tcp::route::Routes;
 use crate::worker::{self, Command, Orders};
 use evenkeel_balance::Balancer;
 use evenkeel_config::Plan;
-use evenkeel_config::plan::{self, LogTarget, Workers};
+use evenkeel_config::plan::{self, LogTarget, Mode, Source, Workers};
 use rustix::fd::OwnedFd;
 use std::collections::HashMap;
 use std::fmt;
@@ -47,6 +49,8 @@ pub enum StartError {
     Balance(Arc<str>, evenkeel_balance::params::ParamError),
     /// The key of a pool's sticky sessions cannot be had.
     Sticky(Arc<str>, io::Error),
+    /// A pool's connections shall come from clients' addresses, and the process may not do that.
+    Source(Arc<str>, io::Error),
     /// A thread cannot be made.
     Thread(io::Error),
 }
@@ -67,6 +71,10 @@ impl fmt::Display for StartError {
             }
             StartError::Journal(LogTarget::Stdout, error) => write!(f, "journal: {error}"),
             StartError::Sticky(pool, error) => write!(f, "pool \"{pool}\": the key of its sticky sessions: {error}"),
+            StartError::Source(pool, error) => write!(
+                f,
+                "pool \"{pool}\": source = \"client\" takes CAP_NET_ADMIN or CAP_NET_RAW, which this process lacks: {error}"
+            ),
             StartError::Balance(pool, error) => write!(f, "pool \"{pool}\": {error}"),
             StartError::Thread(error) => write!(f, "cannot start a worker: {error}"),
         }
@@ -78,7 +86,7 @@ impl std::error::Error for StartError {
         match self {
             StartError::Listen(_, _, e) | StartError::Probes(_, e) => Some(e),
             StartError::AccessLog(_, e) | StartError::Journal(_, e) => Some(e),
-            StartError::Sticky(_, e) | StartError::Thread(e) => Some(e),
+            StartError::Sticky(_, e) | StartError::Source(_, e) | StartError::Thread(e) => Some(e),
             StartError::Balance(_, e) => Some(e),
         }
     }
@@ -202,6 +210,9 @@ impl Server {
                 sockets.insert(addr, accept::listen(addr, workers, inherited.tcp(addr)).map_err(fail)?);
             }
         }
+        if let Some(pool) = plan.pools.iter().find(|pool| pool.source == Source::Client) {
+            check_transparent().map_err(|error| StartError::Source(pool.name.clone(), error))?;
+        }
         let mut probed = HashMap::new();
         for (_, addr) in probed_at(plan).filter(|(_, addr)| !self.probed.contains(addr)) {
             probed.insert(addr, answer::open(addr, workers).map_err(|error| StartError::Probes(addr, error))?);
@@ -259,12 +270,14 @@ impl Server {
         let pool_of_route = plan.routes.iter().map(|r| pool_index(&r.pool).expect("a plan's routes name its pools"));
         let pool_of_route: Arc<[usize]> = pool_of_route.collect();
         let routers: Vec<_> = plan.listeners.iter().map(|l| Arc::new(Router::new(plan, &l.name))).collect();
+        let tcp = plan.listeners.iter().map(|l| (l.mode == Mode::Tcp).then(|| Arc::new(Routes::new(plan, &l.name))));
+        let tcp: Vec<_> = tcp.collect();
         let (done, waiting) = std::sync::mpsc::channel();
         // From the last worker to the first, as that is the order in which sockets and balancers can be taken.
         for (worker, stats) in next.workers.iter().enumerate().rev() {
             let listeners = plan.listeners.iter().enumerate().map(|(index, listener)| {
                 let shared = self.shared.entry(listener.name.clone()).or_default().clone();
-                listener_parts(listener, routers[index].clone(), shared, stats, index)
+                listener_parts(listener, (routers[index].clone(), tcp[index].clone()), shared, stats, index)
             });
             let listeners = listeners.collect();
             let pools = plan.pools.iter().enumerate().map(|(index, pool)| PoolParts {
@@ -275,6 +288,8 @@ impl Server {
                 limits: pool.limits,
                 idle_time: pool.timeouts.upstream_idle,
                 announce: pool.proxy_protocol,
+                source: pool.source,
+                keepalive: pool.keepalive,
                 queue_time: Duration::from_nanos(pool.queue.timeout_ns),
                 sticky: sticky[index].clone(),
                 reports: pool.load_reports.clone(),
@@ -425,7 +440,7 @@ struct Shared {
 
 fn listener_parts(
     listener: &plan::Listener,
-    router: Arc<Router>,
+    (router, tcp): (Arc<Router>, Option<Arc<Routes>>),
     shared: Shared,
     stats: &WorkerStats,
     index: usize,
@@ -433,6 +448,7 @@ fn listener_parts(
     ListenerParts {
         name: listener.name.clone(),
         router,
+        tcp,
         limits: Limits { head: listener.limits.headers, fields: listener.limits.header_count.min(FIELDS_MAX) },
         timeouts: listener.timeouts,
         edge: Edge::new(listener, &shared.per_address),

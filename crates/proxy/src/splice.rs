@@ -3,7 +3,7 @@
 //!
 //! Measured on a busy machine, interleaved, medians of five: 501 us of processor time for 1 MB, copied 579.
 //!
-//! Only for what is left of a body whose length is known: chunks must be read to know where they end. Small bodies come
+//! Of HTTP only what is left of a body whose length is known: chunks must be read to know where they end. Small bodies come
 //! with their head in one read, and a copy of a few kilobytes costs less than the detour.
 
 use crate::stream::Stream;
@@ -13,7 +13,7 @@ use rustix::pipe::{PipeFlags, SpliceFlags, fcntl_setpipe_size, pipe_with, splice
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
 use std::io;
-use std::task::{Poll, ready};
+use std::task::{Context, Poll, ready};
 
 /// Bytes left of a body from which on it is spliced.
 pub const SPLICE_MIN: u64 = 16 * 1024;
@@ -54,6 +54,29 @@ impl Pipe {
         };
         Some(Pipe { ends: Some(ends), held: 0 })
     }
+
+    /// Moves up to `most` bytes into it, which must be empty: how many, 0 at the end of `from`.
+    ///
+    /// # Errors
+    /// As `splice(2)`.
+    pub fn poll_fill(&mut self, cx: &mut Context<'_>, from: &Stream, most: u64) -> Poll<io::Result<usize>> {
+        let Pipe { ends: Some((_, write, size)), held } = self else { return Poll::Ready(Ok(0)) };
+        let most = usize::try_from(most).unwrap_or(usize::MAX).min(*size);
+        *held = ready!(from.poll_io_read(cx, |fd| transfer(fd, write, most)))?;
+        Poll::Ready(Ok(*held))
+    }
+
+    /// Moves all out of it.
+    ///
+    /// # Errors
+    /// As `splice(2)`.
+    pub fn poll_drain(&mut self, cx: &mut Context<'_>, to: &Stream) -> Poll<io::Result<()>> {
+        let Pipe { ends: Some((read, ..)), held } = self else { return Poll::Ready(Ok(())) };
+        while *held > 0 {
+            *held -= ready!(to.poll_io_write(cx, |fd| transfer(read, fd, *held)))?;
+        }
+        Poll::Ready(Ok(()))
+    }
 }
 
 impl Drop for Pipe {
@@ -89,24 +112,14 @@ pub async fn relay(
     to_due: &Cell<u8>,
     moved: impl Fn(usize),
 ) -> Result<(), Side> {
-    let Pipe { ends: Some((read, write, size)), held } = &mut pipe else { return Err(Side::From) };
     while *left > 0 {
-        let want = usize::try_from(*left).unwrap_or(usize::MAX).min(*size);
-        let all = match poll_fn(|cx| from.poll_io_read(cx, |fd| transfer(fd, write, want))).await {
+        let all = match poll_fn(|cx| pipe.poll_fill(cx, from, *left)).await {
             Ok(n) if n > 0 => n,
             _ => return Err(Side::From),
         };
         *left -= all as u64;
-        *held = all;
         to_due.update(|n| n + 1);
-        poll_fn(|cx| {
-            while *held > 0 {
-                *held -= ready!(to.poll_io_write(cx, |fd| transfer(read, fd, *held)))?;
-            }
-            Poll::Ready(io::Result::Ok(()))
-        })
-        .await
-        .map_err(|_| Side::To)?;
+        poll_fn(|cx| pipe.poll_drain(cx, to)).await.map_err(|_| Side::To)?;
         to_due.update(|n| n - 1);
         moved(all);
     }

@@ -106,10 +106,12 @@ pub enum Rejected {
     PerAddress,
     /// It should have begun with a PROXY protocol header, and did not.
     ProxyProtocol,
+    /// No route takes what its ClientHello asks for, or it sent none.
+    NoRoute,
 }
 
 /// Labels of [`Rejected`], in its order.
-pub const REJECTED: [&str; 3] = ["connections", "connections_per_address", "proxy_protocol"];
+pub const REJECTED: [&str; 4] = ["connections", "connections_per_address", "proxy_protocol", "no_route"];
 
 /// The statuses with a counter of their own. One more counter is for all others: 0, where no response was sent, and what
 /// an endpoint may have made up.
@@ -167,8 +169,10 @@ pub struct ListenerStats {
     pub rate_limited: Counter,
     /// Values of `X-Forwarded-*` and `Forwarded` from trusted proxies that were malformed.
     pub forwarded_malformed: Counter,
-    /// Requests by who ended them ([`Cause`]).
+    /// Requests or sessions by who ended them ([`Cause`]).
     pub ends: [Counter; Cause::LABELS.len()],
+    /// Sessions that a side has reset, by [`RESET_BY`].
+    pub resets: [Counter; RESET_BY.len()],
     /// Bytes from clients.
     pub bytes_in: Counter,
     /// Bytes to clients.
@@ -178,6 +182,9 @@ pub struct ListenerStats {
     /// Datagrams that came to it and are no probes.
     pub no_probes: Counter,
 }
+
+/// Who resets a session, in the order of the counters.
+pub const RESET_BY: [&str; 2] = ["client", "endpoint"];
 
 /// How load is reported, in the order of the counters.
 pub const GIVEN: [&str; 3] = ["header", "udp", "http"];
@@ -189,6 +196,8 @@ pub struct RouteStats {
     pub requests: [ByStatus; METHODS.len()],
     /// From the head of the request to the last byte of the response, by class.
     pub duration: [Histogram; CLASSES],
+    /// Of sessions, from the accept to the end, where requests are not read.
+    pub session: Histogram,
 }
 
 impl RouteStats {
@@ -196,6 +205,7 @@ impl RouteStats {
         RouteStats {
             requests: std::array::from_fn(|_| ByStatus::default()),
             duration: std::array::from_fn(|_| Histogram::new(bounds_ns)),
+            session: Histogram::new(bounds_ns),
         }
     }
 

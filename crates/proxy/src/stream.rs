@@ -9,10 +9,12 @@ use crate::proxy_protocol::Addresses;
 use rustix::fd::{AsRawFd, OwnedFd, RawFd};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, Shutdown};
+use socket2::{SockRef, TcpKeepalive};
 use std::cell::{Cell, OnceCell};
 use std::future::poll_fn;
 use std::io;
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 use tokio::io::unix::AsyncFd;
 
 /// A non-blocking TCP socket.
@@ -101,6 +103,21 @@ impl Stream {
     #[inline]
     pub fn poll_write(&self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         self.poll_send(cx, bytes, SendFlags::NOSIGNAL)
+    }
+
+    /// The same. `last`: as for [`write`](Self::write).
+    ///
+    /// # Errors
+    /// As `send(2)`.
+    #[inline]
+    pub fn poll_write_before(&self, cx: &mut Context<'_>, bytes: &[u8], last: bool) -> Poll<io::Result<usize>> {
+        self.poll_send(cx, bytes, if last { SendFlags::NOSIGNAL | SendFlags::MORE } else { SendFlags::NOSIGNAL })
+    }
+
+    /// Whether the event loop knows that the peer sends no more than what waits to be read.
+    pub fn is_read_closed(&self, cx: &mut Context<'_>) -> bool {
+        let Some(registered) = self.registered.get() else { return false };
+        matches!(registered.poll_read_ready(cx), Poll::Ready(Ok(guard)) if guard.ready().is_read_closed())
     }
 
     #[inline]
@@ -245,8 +262,15 @@ impl Stream {
 
     /// Whether closing tells the peer that something went wrong. An error does not matter: then it is not told.
     pub fn reset_on_close(&self, resets: bool) {
-        let linger = resets.then_some(std::time::Duration::ZERO);
+        let linger = resets.then_some(Duration::ZERO);
         let _ = rustix::net::sockopt::set_socket_linger(&self.fd, linger);
+    }
+
+    /// Has the kernel ask the peer for a sign of life after each `after` of silence. An error does not matter: then silence
+    /// ends by a timeout.
+    pub fn keep_alive(&self, after: Duration) {
+        let every = TcpKeepalive::new().with_time(after).with_interval(after);
+        let _ = SockRef::from(&self.fd).set_tcp_keepalive(&every);
     }
 
     /// Says that no more bytes will be written. Errors do not matter: the peer may be gone.

@@ -6,10 +6,8 @@ use crate::session::Sticky;
 use crate::stats::{EndpointStats, PoolStats};
 use crate::stream::Stream;
 use evenkeel_balance::{Balancer, Instant, Slot};
-use evenkeel_config::plan::{HashKey, LoadReports, PoolLimits, ProxyVersion};
-use rustix::io::Errno;
+use evenkeel_config::plan::{HashKey, LoadReports, PoolLimits, ProxyVersion, Source};
 use std::cell::{Cell, RefCell};
-use std::io;
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -33,6 +31,10 @@ pub struct WorkerPool {
     pub idle_time: Cell<Duration>,
     /// The header that tells endpoints, first on each connection, who the client is. Such connections serve one request.
     pub announce: Cell<Option<ProxyVersion>>,
+    /// Whether endpoints see the client's address as that of the peer.
+    pub source: Cell<Source>,
+    /// After how much silence of a session's peer the kernel asks for a sign of life.
+    pub keepalive: Cell<Option<Duration>>,
     /// How long a request may wait for a place.
     pub queue_time: Cell<Duration>,
     /// What is done about what endpoints say of their load.
@@ -65,6 +67,8 @@ pub struct Endpoint {
     idle: RefCell<Vec<Idle>>,
     /// Whether it is in its pool no more: its connections are not kept.
     gone: Cell<bool>,
+    /// Whether the time of the sessions that it still has is over.
+    pub cut: Cell<bool>,
 }
 
 /// A connection that waits for its next request.
@@ -76,7 +80,7 @@ struct Idle {
 impl Endpoint {
     /// An endpoint without connections.
     pub fn new(name: Arc<str>, addr: Option<SocketAddr>, stats: Arc<EndpointStats>) -> Endpoint {
-        Endpoint { name, addr, stats, idle: RefCell::default(), gone: Cell::new(false) }
+        Endpoint { name, addr, stats, idle: RefCell::default(), gone: Cell::new(false), cut: Cell::new(false) }
     }
 
     /// Closes its idle connections.
@@ -104,8 +108,9 @@ impl Endpoints {
         self.0.borrow().get(slot.index()).and_then(Option::as_ref).is_some_and(|here| Rc::ptr_eq(here, endpoint))
     }
 
-    /// Takes up the endpoints of a new plan, each with its slot. One that has stayed, at its address, stays as it is.
-    pub fn change(&self, new: Vec<(Slot, Endpoint)>) {
+    /// Takes up the endpoints of a new plan, each with its slot. One that has stayed, at its address, stays as it is; those
+    /// that have left are returned.
+    pub fn change(&self, new: Vec<(Slot, Endpoint)>) -> Vec<Rc<Endpoint>> {
         let mut slots = self.0.borrow_mut();
         let before = slots.clone();
         let mut stays = vec![false; before.len()];
@@ -120,12 +125,16 @@ impl Endpoints {
                 _ => slots[at] = Some(Rc::new(endpoint)),
             }
         }
-        for (old, _) in before.iter().zip(stays).filter(|(_, stays)| !stays) {
-            if let Some(old) = old {
-                old.gone.set(true);
-                old.close_idle();
-            }
-        }
+        let left = before.into_iter().zip(stays).filter(|(_, stays)| !stays).filter_map(|(old, _)| old);
+        // A slot that nobody needed yet keeps who left before.
+        let left: Vec<_> = left.filter(|old| !old.gone.replace(true)).collect();
+        left.iter().for_each(|old| old.close_idle());
+        left
+    }
+
+    /// Lets go of all.
+    pub fn leave(&self) -> Vec<Rc<Endpoint>> {
+        self.change(Vec::new())
     }
 
     /// Each endpoint.
@@ -189,23 +198,4 @@ impl WorkerPool {
     pub fn close_idle(&self) {
         self.endpoints.each(|endpoint| endpoint.close_idle());
     }
-}
-
-/// Starts a connection. It may be under way when this returns; a write then says so.
-///
-/// # Errors
-/// Why it could not even start.
-pub fn dial(addr: SocketAddr) -> io::Result<Stream> {
-    use socket2::{Domain, Protocol, Socket, Type};
-    let kind = Type::STREAM.nonblocking().cloexec();
-    let socket = Socket::new(Domain::for_address(addr), kind, Some(Protocol::TCP))?;
-    // The request follows at once and carries the last acknowledgement of the handshake: a packet less. Only a saving, so a
-    // kernel that does not know it is fine.
-    let _ = rustix::net::sockopt::set_tcp_quickack(&socket, false);
-    match socket.connect(&addr.into()) {
-        Ok(()) => {}
-        Err(e) if e.raw_os_error() == Some(Errno::INPROGRESS.raw_os_error()) => {}
-        Err(e) => return Err(e),
-    }
-    Ok(Stream::new(socket.into()))
 }

@@ -4,10 +4,11 @@ use super::{always, reports};
 use crate::code::Code;
 use crate::diagnostic::Findings;
 use crate::form::Formed;
-use crate::plan::{Admin, Cidr, Listener, ListenerLimits, ListenerTimeouts};
+use crate::plan::{Admin, Cidr, Listener, ListenerLimits, ListenerTimeouts, Mode};
 use crate::read::{Named, Section};
 use crate::source::Place;
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 pub(super) fn listeners(
     root: &Section,
@@ -21,9 +22,9 @@ pub(super) fn listeners(
             .add(Code::NothingToDo, root.place, "there is no listener: no request could come in")
             .help("add [listener.web] with bind = [\"127.0.0.1:8080\"]");
     }
-    let mut bound: Vec<(SocketAddr, Place)> = Vec::new();
+    let mut bound: Vec<(SocketAddr, Mode, Place)> = Vec::new();
     if let Some(bind) = admin.and_then(|admin| admin.bind) {
-        bound.push((bind, root.section("admin").section("http").place_of("bind")));
+        bound.push((bind, Mode::Http, root.section("admin").section("http").place_of("bind")));
     }
     named.iter().map(|listener| one(listener, defaults, &mut bound, findings)).collect()
 }
@@ -31,19 +32,21 @@ pub(super) fn listeners(
 fn one(
     Named { name, section, .. }: &Named,
     defaults: &Section,
-    bound: &mut Vec<(SocketAddr, Place)>,
+    bound: &mut Vec<(SocketAddr, Mode, Place)>,
     findings: &mut Findings,
 ) -> Listener {
+    let mode = mode(section);
+    let shares = |other: Mode| (mode.is_on_tcp() && other.is_on_tcp()) || (mode.is_on_udp() && other.is_on_udp());
     let mut bind = Vec::new();
     for (formed, place) in section.formed_list("bind") {
         let Formed::Bind(addr) = formed else { continue };
-        if let Some((_, first)) = bound.iter().find(|(b, _)| *b == addr) {
+        if let Some((.., first)) = bound.iter().find(|(b, other, _)| *b == addr && shares(*other)) {
             findings
                 .add(Code::SameAddress, place, format!("{addr} is bound twice"))
                 .see("it is bound here first", *first)
                 .help("give each listener its own address or port");
         }
-        bound.push((addr, place));
+        bound.push((addr, mode, place));
         bind.push(addr);
     }
     let limits = section.section("limits");
@@ -57,7 +60,9 @@ fn one(
     let chain = [&timeouts, &from_defaults];
     Listener {
         name: name.as_str().into(),
+        mode,
         bind,
+        pool: section.text("pool").map(Arc::from),
         accept_proxy_protocol: networks(section, "accept_proxy_protocol", findings),
         trusted_proxies: networks(section, "trusted_proxies", findings),
         limits: ListenerLimits {
@@ -76,6 +81,12 @@ fn one(
         },
         report_load: reports::report_load(section),
     }
+}
+
+/// What a listener speaks.
+fn mode(section: &Section) -> Mode {
+    let modes = [Mode::Http, Mode::Tcp, Mode::Udp, Mode::Dns];
+    modes.into_iter().find(|mode| mode.name() == section.word("mode")).unwrap_or_default()
 }
 
 impl ListenerLimits {

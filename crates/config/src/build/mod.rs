@@ -9,6 +9,7 @@ mod reports;
 pub(crate) mod retry;
 mod routes;
 mod sticky;
+mod tcp;
 
 use crate::code::Code;
 use crate::diagnostic::{Finding, Findings};
@@ -26,6 +27,7 @@ pub(crate) fn build(root: &Section, findings: &mut Findings) -> Plan {
     check_defaults(&defaults, findings);
     let pools = pools::pools(root, &defaults, findings);
     let routes = routes::routes(root, &defaults, &listeners, &pools, findings);
+    tcp::check(root, &listeners, &routes, &pools, findings);
     Plan {
         runtime: process::runtime(root),
         admin,

@@ -4,7 +4,7 @@ use super::{always, check_name, check_order, contradiction, health, reports, ret
 use crate::code::Code;
 use crate::diagnostic::Findings;
 use crate::form::Formed;
-use crate::plan::{Balance, Endpoint, LoadReports, Pool, PoolLimits, PoolTimeouts, Probe, ProxyVersion, Subset};
+use crate::plan::{Balance, Endpoint, LoadReports, Pool, PoolLimits, PoolTimeouts, Probe, ProxyVersion, Source, Subset};
 use crate::quantity::duration_text;
 use crate::read::{Located, Named, Section};
 use crate::source::Place;
@@ -67,6 +67,8 @@ fn one(Named { name, place, section }: &Named, defaults: &Section, findings: &mu
             "v2" => Some(ProxyVersion::V2),
             _ => None,
         },
+        source: if section.word("source") == "client" { Source::Client } else { Source::Own },
+        keepalive: section.section("tcp").duration("keepalive"),
         balance,
         endpoints,
         limits: PoolLimits {

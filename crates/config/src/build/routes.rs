@@ -1,11 +1,11 @@
 //! `[[route]]`: references, and no two routes of which neither is more specific.
 
-use super::{always, check_name, check_order, retry};
+use super::{always, check_name, check_order, contradiction, retry, tcp};
 use crate::code::Code;
 use crate::diagnostic::Findings;
 use crate::form::{Formed, path_shape};
 use crate::nearest::suggest;
-use crate::plan::{HostPattern, Listener, PathPattern, Pool, Route, RouteTimeouts};
+use crate::plan::{HostPattern, Listener, Mode, PathPattern, Pool, Route, RouteTimeouts};
 use crate::read::Section;
 use crate::source::Place;
 use std::collections::{BTreeMap, BTreeSet};
@@ -27,13 +27,24 @@ pub(super) fn routes(
     findings: &mut Findings,
 ) -> Vec<Route> {
     let sections = root.sections("route");
+    let mut own = own_routes(root, pools, findings);
     if root.set("route").is_none() {
-        return catch_all(root, pools, findings);
+        let rest: Vec<&Pool> = pools.iter().filter(|p| !own.iter().any(|r| r.pool == p.name)).collect();
+        let http = listeners.is_empty() || listeners.iter().any(|l| l.mode == Mode::Http);
+        let mut routes = if http { catch_all(root, &rest, findings) } else { Vec::new() };
+        routes.append(&mut own);
+        if !findings.has_errors() {
+            check_unused(root, &routes, listeners, findings);
+        }
+        return routes;
     }
     let mut names = BTreeMap::new();
     for section in sections.iter().filter(|s| s.set("name").is_some()) {
         let name = section.text("name").unwrap_or_default();
         check_name(&name, section.place_of("name"), "routes", &mut names, findings);
+    }
+    for route in &own {
+        check_name(&route.name, root.place_of("listener"), "routes", &mut names, findings);
     }
     let mut taken: BTreeSet<String> = names.into_keys().collect();
     let pool_sections = root.named("pool");
@@ -46,16 +57,47 @@ pub(super) fn routes(
         placed.push(Placed { route, place: section.section("match").place, whole });
     }
     check_collisions(&placed, listeners, findings);
-    let routes: Vec<Route> = placed.into_iter().map(|p| p.route).collect();
+    for listener in listeners.iter().filter(|l| l.mode == Mode::Tcp) {
+        let named = placed.iter().zip(&sections).filter(|(p, _)| p.whole && p.route.listeners.contains(&listener.name));
+        tcp::check_routes(listener, &named.map(|(p, s)| (&p.route, s)).collect::<Vec<_>>(), findings);
+    }
+    let routes: Vec<Route> = placed.into_iter().map(|p| p.route).chain(own).collect();
     // An error may be why something seems unused.
     if !findings.has_errors() {
-        check_unused(root, &routes, findings);
+        check_unused(root, &routes, listeners, findings);
+    }
+    routes
+}
+
+/// The routes that listeners' own pools stand for: they take what no other route of that listener takes.
+fn own_routes(root: &Section, pools: &[Pool], findings: &mut Findings) -> Vec<Route> {
+    let mut routes = Vec::new();
+    for named in root.named("listener") {
+        let Some(name) = named.section.text("pool") else { continue };
+        let place = named.section.place_of("pool");
+        if named.section.word("mode") == Mode::Http.name() {
+            let message = format!("listener \"{}\" has a pool of its own, but speaks HTTP", named.name);
+            let finding = contradiction(&named.section, place, message, "mode", findings);
+            finding.help(format!(
+                "add [[route]] with pool = \"{name}\" and match = {{ listener = [\"{}\"] }}, or set mode = \"tcp\"",
+                named.name
+            ));
+            continue;
+        }
+        match pools.iter().find(|p| *p.name == *name) {
+            Some(pool) => routes.push(Route {
+                name: named.name.as_str().into(),
+                listeners: vec![named.name.as_str().into()],
+                ..Route::catch_all(pool)
+            }),
+            None => unknown_pool(&name, place, pools, findings),
+        }
     }
     routes
 }
 
 /// Without routes, a file with one pool sends everything to it.
-fn catch_all(root: &Section, pools: &[Pool], findings: &mut Findings) -> Vec<Route> {
+fn catch_all(root: &Section, pools: &[&Pool], findings: &mut Findings) -> Vec<Route> {
     match pools {
         [] => Vec::new(),
         [pool] => vec![Route::catch_all(pool)],
@@ -82,6 +124,7 @@ impl Route {
             listeners: Vec::new(),
             hosts: Vec::new(),
             path: PathPattern::Any,
+            alpn: Vec::new(),
             pool: pool.name.clone(),
             timeouts: RouteTimeouts { connect: t.connect, response: t.response, request: t.request, idle: t.idle },
             retry: pool.retry.clone(),
@@ -142,6 +185,7 @@ fn one<'p>(
         listeners: matches.formed_list("listener").into_iter().filter_map(text).collect(),
         hosts,
         path,
+        alpn: matches.formed_list("alpn").into_iter().filter_map(text).collect(),
         pool: pool.into(),
         timeouts: RouteTimeouts {
             connect: always(&chain, "connect"),
@@ -154,11 +198,8 @@ fn one<'p>(
 }
 
 fn check_references(section: &Section, route: &Route, listeners: &[Listener], pools: &[Pool], findings: &mut Findings) {
-    let pool_names: Vec<&str> = pools.iter().map(|p| &*p.name).collect();
-    if section.text("pool").is_some() && !pool_names.contains(&&*route.pool) {
-        findings
-            .add(Code::UnknownPool, section.place_of("pool"), format!("there is no pool \"{}\"", route.pool))
-            .help(if pool_names.is_empty() { "add the pool".to_string() } else { suggest(&route.pool, &pool_names) });
+    if section.text("pool").is_some() && !pools.iter().any(|p| p.name == route.pool) {
+        unknown_pool(&route.pool, section.place_of("pool"), pools, findings);
     }
     let names: Vec<&str> = listeners.iter().map(|l| &*l.name).collect();
     for (formed, place) in section.section("match").formed_list("listener") {
@@ -169,6 +210,12 @@ fn check_references(section: &Section, route: &Route, listeners: &[Listener], po
                 .help(if names.is_empty() { "add the listener".to_string() } else { suggest(&name, &names) });
         }
     }
+}
+
+fn unknown_pool(name: &str, place: Place, pools: &[Pool], findings: &mut Findings) {
+    let names: Vec<&str> = pools.iter().map(|p| &*p.name).collect();
+    let help = if names.is_empty() { "add the pool".to_string() } else { suggest(name, &names) };
+    findings.add(Code::UnknownPool, place, format!("there is no pool \"{name}\"")).help(help);
 }
 
 /// For each listener and host: every path in one router, as the proxy will do it. A route that names the listener is
@@ -182,7 +229,8 @@ fn check_collisions(placed: &[Placed], listeners: &[Listener], findings: &mut Fi
         }
     }
     let mut told = BTreeSet::new();
-    for listener in listeners {
+    // Sessions have no path: their routes are looked at elsewhere.
+    for listener in listeners.iter().filter(|l| l.mode == Mode::Http) {
         for indices in by_host.values() {
             let names = |index: &usize| placed[*index].route.listeners.contains(&listener.name);
             let any = |index: &usize| placed[*index].route.listeners.is_empty();
@@ -242,7 +290,7 @@ fn path_conflict(first: Option<&Placed>, second: &Placed, with: &str, findings: 
     }
 }
 
-fn check_unused(root: &Section, routes: &[Route], findings: &mut Findings) {
+fn check_unused(root: &Section, routes: &[Route], listeners: &[Listener], findings: &mut Findings) {
     for named in root.named("pool") {
         if !routes.iter().any(|r| *r.pool == *named.name) {
             findings
@@ -251,8 +299,13 @@ fn check_unused(root: &Section, routes: &[Route], findings: &mut Findings) {
         }
     }
     for named in root.named("listener") {
-        let serves = |r: &Route| r.listeners.is_empty() || r.listeners.iter().any(|l| **l == *named.name);
-        if !routes.iter().any(serves) {
+        let is_http = listeners.iter().any(|l| *l.name == *named.name && l.mode == Mode::Http);
+        let serves = |r: &Route| (is_http && r.listeners.is_empty()) || r.listeners.iter().any(|l| **l == *named.name);
+        if !is_http && !routes.iter().any(serves) {
+            findings
+                .add(Code::NothingToDo, named.place, format!("listener \"{}\" has no pool", named.name))
+                .help("set pool = \"NAME\", the pool that its clients get to");
+        } else if !routes.iter().any(serves) {
             findings
                 .add(
                     Code::UnusedListener,

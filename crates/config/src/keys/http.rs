@@ -16,6 +16,22 @@ pub(super) static LISTENER: Table = Table {
             why: "",
         },
         Key {
+            name: "mode",
+            kind: Kind::Choice(&["http", "tcp", "udp"]),
+            absent: Absent::Default("\"http\""),
+            help: "What is spoken here: HTTP, whose requests are balanced; anything over TCP, whose connections are balanced; or \
+                   anything over UDP, whose flows are.",
+            why: "",
+        },
+        Key {
+            name: "pool",
+            kind: Kind::Text(Form::Name),
+            absent: Absent::Means("none: routes say where to"),
+            help: "The pool for everything that no route of this listener takes. For modes other than `http`, whose routes are \
+                   for all its listeners alike.",
+            why: "",
+        },
+        Key {
             name: "accept_proxy_protocol",
             kind: Kind::List(&Kind::Text(Form::Network)),
             absent: Absent::Means("nobody"),
@@ -189,6 +205,14 @@ static MATCH: Table = Table {
             help: "A path without query: fixed (`/x`), with parameters that stand for one segment (`/users/{id}/posts`), \
                    or with a rest at its end (`/v1/{*rest}`: everything below `/v1/`, and `/v1/` itself). \
                    `{{` and `}}` are literal braces.",
+            why: "",
+        },
+        Key {
+            name: "alpn",
+            kind: Kind::List(&Kind::Text(Form::Label)),
+            absent: Absent::Means("every protocol"),
+            help: "Protocols of TLS clients, as \"h2\": what is offered must be one of them. Only for listeners with \
+                   `mode = \"tcp\"`, which pass TLS through; there `host` is the server's name in the ClientHello.",
             why: "",
         },
     ],

@@ -117,6 +117,21 @@ pub(super) static POOL: Table = Table {
                    connection is then never shared between clients.",
             why: "An endpoint that does not expect it refuses every request.",
         },
+        Key {
+            name: "source",
+            kind: Kind::Choice(&["own", "client"]),
+            absent: Absent::Default("\"own\""),
+            help: "The address that endpoints see: one of this machine, or the client's, which takes CAP_NET_ADMIN or \
+                   CAP_NET_RAW and a route back through this machine. Only for listeners with `mode = \"tcp\"`.",
+            why: "It works everywhere.",
+        },
+        Key {
+            name: "tcp",
+            kind: Kind::Table(&TCP),
+            absent: Absent::Means("its defaults"),
+            help: "Of sessions, where the listener has `mode = \"tcp\"`.",
+            why: "",
+        },
     ],
 };
 
@@ -142,6 +157,20 @@ static SUBSET: Table = Table {
             why: "",
         },
     ],
+};
+
+static TCP: Table = Table {
+    path: "tcp of [pool.NAME]",
+    help: "Of sessions, where the listener has `mode = \"tcp\"`.",
+    inherits: false,
+    keys: &[Key {
+        name: "keepalive",
+        kind: Kind::Duration { min: S, max: H, off: true },
+        absent: Absent::Default("\"30s\""),
+        help: "After how much silence the kernel asks both peers of a session for a sign of life. Who gives none for nine \
+               times is gone.",
+        why: "Below the minutes after which firewalls and address translators forget a silent connection.",
+    }],
 };
 
 static ENDPOINT: Table = Table {

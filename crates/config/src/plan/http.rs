@@ -11,8 +11,12 @@ use std::time::Duration;
 pub struct Listener {
     /// Unique among listeners.
     pub name: Arc<str>,
-    /// At least one; no address is bound twice in a plan. No port is 0.
+    /// What is spoken here.
+    pub mode: Mode,
+    /// At least one; no address is bound twice in a plan for the same transport. No port is 0.
     pub bind: Vec<SocketAddr>,
+    /// Where everything goes that no route takes, for modes other than HTTP: there is a route of the listener's name to it.
+    pub pool: Option<Arc<str>>,
     /// Peers that must start each connection with a PROXY protocol header; all others must not. Empty = none.
     pub accept_proxy_protocol: Vec<Cidr>,
     /// Peers whose `X-Forwarded-For` and its like are believed. Empty = none.
@@ -23,6 +27,42 @@ pub struct Listener {
     pub timeouts: ListenerTimeouts,
     /// How balancers in front are told of its load; `None` = not at all.
     pub report_load: Option<ReportLoad>,
+}
+
+/// What is spoken on a listener.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Mode {
+    /// HTTP.
+    #[default]
+    Http,
+    /// Anything over TCP: connections are balanced.
+    Tcp,
+    /// Anything over UDP: flows are balanced.
+    Udp,
+    /// DNS: queries are answered, over UDP and TCP.
+    Dns,
+}
+
+impl Mode {
+    /// As the configuration calls it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Mode::Http => "http",
+            Mode::Tcp => "tcp",
+            Mode::Udp => "udp",
+            Mode::Dns => "dns",
+        }
+    }
+
+    /// Whether TCP connections come in.
+    pub fn is_on_tcp(self) -> bool {
+        self != Mode::Udp
+    }
+
+    /// Whether UDP datagrams come in.
+    pub fn is_on_udp(self) -> bool {
+        matches!(self, Mode::Udp | Mode::Dns)
+    }
 }
 
 /// `limits` of a listener.
@@ -55,7 +95,8 @@ pub struct ListenerTimeouts {
     pub client_body: Duration,
 }
 
-/// `[[route]]`. A request matches if its listener, host and path do.
+/// `[[route]]`. A request matches if its listener, host and path do. A session of a listener for TCP matches if its
+/// listener does, and what its client asks for by TLS: the server's name as the host, and `alpn`.
 ///
 /// Of several routes that match, the most specific wins: exact host before the longest wildcard before any host;
 /// then the path (fixed text before a parameter before a rest, segment by segment from the left; any path last);
@@ -64,12 +105,14 @@ pub struct ListenerTimeouts {
 pub struct Route {
     /// Unique among routes. Made of host and path if the file gives none.
     pub name: Arc<str>,
-    /// Names of listeners, each of which exists; empty = all.
+    /// Names of listeners, each of which exists; empty = all that speak HTTP.
     pub listeners: Vec<Arc<str>>,
     /// Empty = any host.
     pub hosts: Vec<HostPattern>,
     /// Which paths.
     pub path: PathPattern,
+    /// Protocols of which a TLS client must offer one, for sessions whose TLS is passed through; empty = any.
+    pub alpn: Vec<Arc<str>>,
     /// Name of the pool, which exists.
     pub pool: Arc<str>,
     /// What the route sets, over its pool's, over the defaults.

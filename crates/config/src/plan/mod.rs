@@ -13,8 +13,8 @@ mod sticky;
 
 pub use cidr::Cidr;
 pub use health::{Check, HealthCheck};
-pub use http::{HostPattern, Listener, ListenerLimits, ListenerTimeouts, PathPattern, Route, RouteTimeouts};
-pub use pool::{Address, Balance, Endpoint, HashKey, Pool, PoolLimits, PoolTimeouts, ProxyVersion, Subset};
+pub use http::{HostPattern, Listener, ListenerLimits, ListenerTimeouts, Mode, PathPattern, Route, RouteTimeouts};
+pub use pool::{Address, Balance, Endpoint, HashKey, Pool, PoolLimits, PoolTimeouts, ProxyVersion, Source, Subset};
 pub use process::{AccessLog, Admin, Journal, Level, Log, LogFormat, LogTarget, Metrics, Runtime, Telemetry, Workers};
 pub use reports::{LoadReports, Probe, ReportLoad};
 pub use retry::Retry;
@@ -31,7 +31,8 @@ pub struct Plan {
     pub telemetry: Telemetry,
     /// In the order of the file. At least one.
     pub listeners: Vec<Listener>,
-    /// In the order of the file, which means nothing: the most specific match wins. At least one.
+    /// In the order of the file, which means nothing: the most specific match wins; then those that listeners' own pools
+    /// stand for.
     pub routes: Vec<Route>,
     /// In the order of the file. At least one.
     pub pools: Vec<Pool>,
@@ -52,6 +53,7 @@ impl Plan {
     /// first one given here is the more specific.
     pub fn routes_on<'a>(&'a self, listener: &'a str) -> impl Iterator<Item = &'a Route> {
         let naming = self.routes.iter().filter(move |r| r.listeners.iter().any(|l| &**l == listener));
-        naming.chain(self.routes.iter().filter(|r| r.listeners.is_empty()))
+        let is_http = self.listener(listener).is_none_or(|l| l.mode == Mode::Http);
+        naming.chain(self.routes.iter().filter(move |r| is_http && r.listeners.is_empty()))
     }
 }

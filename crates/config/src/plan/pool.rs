@@ -48,6 +48,20 @@ pub struct Pool {
     pub load_reports: Option<LoadReports>,
     /// The header that endpoints get at the start of each connection, if any.
     pub proxy_protocol: Option<ProxyVersion>,
+    /// As whom endpoints are connected to. [`Source::Client`] only where no route of a listener for HTTP leads.
+    pub source: Source,
+    /// After how much silence of a session's peer the kernel asks it for a sign of life; `None` = never.
+    pub keepalive: Option<Duration>,
+}
+
+/// The address that connections to endpoints come from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Source {
+    /// One of this machine.
+    #[default]
+    Own,
+    /// The client's, by a transparent socket.
+    Client,
 }
 
 /// `subset` of a pool.

@@ -38,7 +38,10 @@ impl Plan {
             write_listener(listener, &defaults.listeners[0], &mut out);
         }
         let implied = self.pools.len() == 1 && self.routes == [Route::catch_all(&self.pools[0])];
-        for route in self.routes.iter().filter(|_| !implied) {
+        let own = |r: &&Route| {
+            self.listeners.iter().any(|l| l.pool.is_some() && r.listeners == [l.name.clone()] && r.name == l.name)
+        };
+        for route in self.routes.iter().filter(|r| !implied && !own(r)) {
             write_route(route, self.pool(&route.pool), &mut out);
         }
         for pool in &self.pools {
@@ -98,6 +101,8 @@ fn write_listener(listener: &Listener, unset: &Listener, out: &mut String) {
     let mut table = Lines::default();
     table.add(true, "bind", list(listener.bind.iter().map(|b| quote(&b.to_string()))));
 
+    table.add(listener.mode != unset.mode, "mode", quote(listener.mode.name()));
+    table.maybe("pool", listener.pool.as_ref().map(|pool| quote(pool)));
     table.networks("accept_proxy_protocol", &listener.accept_proxy_protocol);
     table.networks("trusted_proxies", &listener.trusted_proxies);
 
@@ -141,6 +146,7 @@ fn write_route(route: &Route, pool: Option<&Pool>, out: &mut String) {
     let hosts = route.hosts.iter().map(|h| quote(&h.to_string()));
     matches.add(!route.hosts.is_empty(), "host", list(hosts));
     matches.add(route.path != PathPattern::Any, "path", quote(&route.path.to_string()));
+    matches.add(!route.alpn.is_empty(), "alpn", list(route.alpn.iter().map(|p| quote(p))));
     table.inline("match", matches);
     table.add(true, "pool", quote(&route.pool));
     if let Some(pool) = pool {

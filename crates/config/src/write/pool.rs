@@ -4,7 +4,7 @@ use super::{Lines, key, list, quote};
 use crate::form::{percentile_text, status_text};
 use crate::plan::{
     Balance, Check, Endpoint, HealthCheck, LoadReports, Pool, PoolLimits, ProxyVersion, Retry, Route, RouteTimeouts,
-    Secret, Sticky,
+    Secret, Source, Sticky,
 };
 use evenkeel_balance::eligible::PanicMode;
 use evenkeel_balance::{concurrency, health, outlier, slow_start};
@@ -56,6 +56,10 @@ pub(super) fn write(pool: &Pool, unset: &Pool, out: &mut String) {
         ProxyVersion::V2 => quote("v2"),
     });
     table.maybe("proxy_protocol", version);
+    table.add(pool.source == Source::Client, "source", quote("client"));
+    let mut tcp = Lines::default();
+    tcp.maybe_time(pool.keepalive, unset.keepalive, "keepalive");
+    table.inline("tcp", tcp);
     let endpoints: String = pool.endpoints.iter().map(|e| format!("  {},\n", endpoint(e))).collect();
     table.add(true, "endpoints", format!("[\n{endpoints}]"));
     table.section(&format!("[pool.{}]", key(&pool.name)), out);

@@ -27,6 +27,7 @@ pub struct Experiment {
 /// Every experiment.
 pub static ALL: &[&Experiment] = &[
     &proxy_cost::EXPERIMENT,
+    &proxy_cost::SESSIONS,
     &failure::EXPERIMENT,
     &reload::EXPERIMENT,
     &slow_clients::EXPERIMENT,

@@ -2,7 +2,8 @@
 
 use super::{CLASS_LABELS, Family, Labels, Shown};
 use crate::end::Cause;
-use crate::stats::{Counter, ListenerStats, METHODS, REJECTED};
+use crate::stats::{Counter, ListenerStats, METHODS, REJECTED, RESET_BY};
+use evenkeel_config::plan::{Listener, Mode, Route};
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::ConstCounter;
@@ -13,16 +14,73 @@ use std::fmt;
 /// The route of requests that no route took.
 const NO_ROUTE: &str = "none";
 
+/// Which listeners are meant.
+type Speaks = fn(Mode) -> bool;
+
+fn is_http(mode: Mode) -> bool {
+    mode == Mode::Http
+}
+
+fn is_tcp(mode: Mode) -> bool {
+    mode == Mode::Tcp
+}
+
 impl Shown<'_> {
-    /// Each listener with each of the routes that take its requests, `None` for no route: their indices and names.
-    fn routes(&self) -> impl Iterator<Item = (usize, usize, &str, &str)> {
+    /// Each listener that speaks this, with each of the routes that take its requests or sessions, `None` for no route: their indices and names.
+    fn routes(&self, speaks: Speaks) -> impl Iterator<Item = (usize, usize, &str, &str)> {
         let plan = self.plan;
-        plan.listeners.iter().enumerate().flat_map(move |(at, listener)| {
-            let takes =
-                |r: &evenkeel_config::plan::Route| r.listeners.is_empty() || r.listeners.contains(&listener.name);
+        self.speaking(speaks).flat_map(move |(at, listener)| {
+            let takes = |r: &Route| {
+                (r.listeners.is_empty() && listener.mode == Mode::Http) || r.listeners.contains(&listener.name)
+            };
             let routes = plan.routes.iter().enumerate().filter(move |(_, r)| takes(r)).map(|(i, r)| (i, &*r.name));
             routes.chain([(plan.routes.len(), NO_ROUTE)]).map(move |(i, name)| (at, i, &*listener.name, name))
         })
+    }
+
+    /// Each listener that is meant, with its index.
+    fn speaking(&self, speaks: Speaks) -> impl Iterator<Item = (usize, &Listener)> {
+        self.plan.listeners.iter().enumerate().filter(move |(_, listener)| speaks(listener.mode))
+    }
+
+    /// Families with one counter for each listener that speaks this.
+    fn counters(
+        &self,
+        encoder: &mut DescriptorEncoder<'_>,
+        speaks: Speaks,
+        families: &[Family<ListenerStats, Counter>],
+    ) -> fmt::Result {
+        for (name, help, counter) in families {
+            let mut family = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
+            for (i, listener) in self.speaking(speaks) {
+                let n = self.sum(|w| counter(&w.listeners[i]));
+                ConstCounter::new(n).encode(family.encode_family(&[("listener", &*listener.name)])?)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// What is counted of sessions over TCP.
+    pub(super) fn sessions(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let name = "evenkeel_tcp_session_duration_seconds";
+        let help = "Sessions that ended, from the accept to the end; route \"none\" if no route took one";
+        let mut durations = encoder.encode_descriptor(name, help, None, MetricType::Histogram)?;
+        for (listener, route, listener_name, route_name) in self.routes(is_tcp) {
+            let labels = vec![("listener", listener_name), ("route", route_name)];
+            self.histogram(&mut durations, &labels, |w| &w.routes[listener][route].session)?;
+        }
+        self.counters(
+            encoder,
+            is_tcp,
+            &[
+                ("evenkeel_tcp_received_bytes", "Bytes from clients", |l| &l.bytes_in),
+                ("evenkeel_tcp_sent_bytes", "Bytes to clients", |l| &l.bytes_out),
+            ],
+        )?;
+        let help = "Sessions by who ended them; \"normal\" if both sides said that they were done";
+        self.by_listener(encoder, ("evenkeel_tcp_ends", help), is_tcp, ("cause", &Cause::LABELS), |l| &l.ends)?;
+        let help = "Sessions that ended in a reset, by who sent it; the other side got one too";
+        self.by_listener(encoder, ("evenkeel_tcp_resets", help), is_tcp, ("side", &RESET_BY), |l| &l.resets)
     }
 
     pub(super) fn listeners(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
@@ -32,7 +90,7 @@ impl Shown<'_> {
             None,
             MetricType::Counter,
         )?;
-        for (listener, route, listener_name, route_name) in self.routes() {
+        for (listener, route, listener_name, route_name) in self.routes(is_http) {
             let mut counts: BTreeMap<(&str, u16), u64> = BTreeMap::new();
             counts.insert(("GET", if route_name == NO_ROUTE { 404 } else { 200 }), 0);
             for worker in self.workers {
@@ -56,7 +114,7 @@ impl Shown<'_> {
             None,
             MetricType::Histogram,
         )?;
-        for (listener, route, listener_name, route_name) in self.routes() {
+        for (listener, route, listener_name, route_name) in self.routes(is_http) {
             for (class, label) in CLASS_LABELS.iter().enumerate() {
                 let labels: Labels<'_> =
                     vec![("listener", listener_name), ("route", route_name), ("code_class", label)];
@@ -64,7 +122,7 @@ impl Shown<'_> {
             }
         }
 
-        let counters: [Family<ListenerStats, Counter>; 6] = [
+        let counters: [Family<ListenerStats, Counter>; 5] = [
             ("evenkeel_http_malformed_requests", "Requests refused since they break the rules of HTTP", |l| {
                 &l.malformed
             }),
@@ -78,22 +136,26 @@ impl Shown<'_> {
             ),
             ("evenkeel_http_received_bytes", "Bytes of requests, heads included", |l| &l.bytes_in),
             ("evenkeel_http_sent_bytes", "Bytes of responses, heads included", |l| &l.bytes_out),
-            ("evenkeel_connections", "Client connections accepted", |l| &l.accepted),
         ];
-        for (name, help, counter) in counters {
-            let mut family = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
-            for (i, listener) in self.plan.listeners.iter().enumerate() {
-                let n = self.sum(|w| counter(&w.listeners[i]));
-                ConstCounter::new(n).encode(family.encode_family(&[("listener", &*listener.name)])?)?;
-            }
-        }
+        self.counters(encoder, is_http, &counters)?;
         let help = "Requests by who ended them; \"normal\" if nobody did";
-        self.by_listener(encoder, ("evenkeel_http_ends", help), ("cause", &Cause::LABELS), |l| &l.ends)?;
-        let help = "Client connections closed at once: at a limit, or without the PROXY protocol header that was due";
-        self.by_listener(encoder, ("evenkeel_connections_rejected", help), ("reason", &REJECTED), |l| &l.rejected)?;
+        self.by_listener(encoder, ("evenkeel_http_ends", help), is_http, ("cause", &Cause::LABELS), |l| &l.ends)
+    }
+
+    /// What is counted of connections, whatever is spoken on them.
+    pub(super) fn connections(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        self.counters(
+            encoder,
+            Mode::is_on_tcp,
+            &[("evenkeel_connections", "Client connections accepted", |l| &l.accepted)],
+        )?;
+        let help = "Client connections closed at once: at a limit, without the PROXY protocol header that was due, or as no \
+                    route takes what is asked for by TLS";
+        let family = ("evenkeel_connections_rejected", help);
+        self.by_listener(encoder, family, Mode::is_on_tcp, ("reason", &REJECTED), |l| &l.rejected)?;
         let help = "Client connections open now";
         let mut active = encoder.encode_descriptor("evenkeel_connections_active", help, None, MetricType::Gauge)?;
-        for (i, listener) in self.plan.listeners.iter().enumerate() {
+        for (i, listener) in self.speaking(Mode::is_on_tcp) {
             let n = self.sum(|w| &w.listeners[i].active);
             ConstGauge::new(n).encode(active.encode_family(&[("listener", &*listener.name)])?)?;
         }
@@ -105,11 +167,12 @@ impl Shown<'_> {
         &self,
         encoder: &mut DescriptorEncoder<'_>,
         (name, help): (&str, &str),
+        speaks: Speaks,
         (label, values): (&'static str, &[&'static str]),
         counters: fn(&ListenerStats) -> &[Counter],
     ) -> fmt::Result {
         let mut family = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
-        for (i, listener) in self.plan.listeners.iter().enumerate() {
+        for (i, listener) in self.speaking(speaks) {
             for (at, value) in values.iter().enumerate() {
                 let n = self.sum(|w| &counters(&w.listeners[i])[at]);
                 let mut labels = vec![("listener", &*listener.name)];

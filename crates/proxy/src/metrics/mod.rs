@@ -129,6 +129,8 @@ impl Collector for Metrics {
         let running = self.running.borrow().clone();
         let shown = Shown { plan: &running.plan, workers: &running.workers };
         shown.listeners(&mut encoder)?;
+        shown.sessions(&mut encoder)?;
+        shown.connections(&mut encoder)?;
         shown.endpoints(&mut encoder)?;
         shown.pools(&mut encoder)?;
         shown.watched(&mut encoder, &self.control)?;

@@ -2,7 +2,7 @@
 
 use super::SOON;
 use super::message::{Message, read_head, read_message};
-use std::io::{self, BufReader, Read, Write};
+use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
@@ -148,6 +148,13 @@ impl Conn {
     #[track_caller]
     pub fn head(&mut self) -> String {
         self.next_head().expect("a request, not the end")
+    }
+
+    /// A line with its end.
+    pub fn next_line(&mut self) -> String {
+        let mut line = String::new();
+        self.reader.read_line(&mut line).expect("a line");
+        line
     }
 
     /// So many bytes.

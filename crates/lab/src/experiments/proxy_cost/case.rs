@@ -49,6 +49,8 @@ pub enum Setup {
     CloseUpstream,
     /// As `Plain`, with a line in the access log for each request.
     Logged,
+    /// Bytes are passed on without reading them: what is asked for is HTTP, but the proxies do not know.
+    Session,
 }
 
 const KEEP_ALIVE: Load = Load::KeepAlive(64);
@@ -130,15 +132,67 @@ pub static ALL: &[Case] = &[
     },
 ];
 
+/// Those of sessions over TCP, likewise.
+pub static SESSIONS: &[Case] = &[
+    Case {
+        name: "exchange",
+        about: "1 kB, 64 clients that keep their session (wrk)",
+        measure: Measure::Cpu,
+        load: KEEP_ALIVE,
+        path: "/1k",
+        setup: Setup::Session,
+    },
+    Case {
+        name: "connect-exchange-close",
+        about: "1 kB, 200 clients with a session per exchange (ab)",
+        measure: Measure::Cpu,
+        load: CLOSE,
+        path: "/1k",
+        setup: Setup::Session,
+    },
+    Case {
+        name: "bulk",
+        about: "1 MB, 16 clients that keep their session (wrk)",
+        measure: Measure::Cpu,
+        load: Load::KeepAlive(16),
+        path: "/1m",
+        setup: Setup::Session,
+    },
+    Case {
+        name: "idle-sessions",
+        about: "10,000 clients that asked for 1 kB once and stay connected; resident memory beside that before the first",
+        measure: Measure::IdleMemory,
+        load: KEEP_ALIVE,
+        path: "/1k",
+        setup: Setup::Session,
+    },
+    Case {
+        name: "exchange-syscalls",
+        about: "as exchange, under strace -c",
+        measure: Measure::Syscalls,
+        load: KEEP_ALIVE,
+        path: "/1k",
+        setup: Setup::Session,
+    },
+    Case {
+        name: "connect-exchange-close-syscalls",
+        about: "as connect-exchange-close, under strace -c",
+        measure: Measure::Syscalls,
+        load: CLOSE,
+        path: "/1k",
+        setup: Setup::Session,
+    },
+];
+
 #[cfg(test)]
 mod tests {
-    use super::ALL;
+    use super::{ALL, SESSIONS};
     use crate::origin::FILES;
 
     #[test]
     fn every_case_has_its_own_name_and_asks_for_a_file_there_is() {
-        for case in ALL {
-            assert_eq!(ALL.iter().filter(|c| c.name == case.name).count(), 1, "{}", case.name);
+        for (table, case) in [ALL, SESSIONS].iter().flat_map(|table| table.iter().map(move |case| (table, case))) {
+            assert_eq!(table.iter().filter(|c| c.name == case.name).count(), 1, "{}", case.name);
             assert!(FILES.iter().any(|(path, _)| *path == case.path), "{}", case.name);
         }
     }

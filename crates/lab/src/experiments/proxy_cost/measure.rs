@@ -110,8 +110,14 @@ fn check_reuse(setup: Setup, connections: f64) -> Result<()> {
         Setup::CloseUpstream => connections > 0.99,
         // A few are opened as concurrency peaks, or replaced when they stood idle.
         Setup::Plain | Setup::Logged => connections < 0.05,
+        // Each session has one, and how many there are is the client's choice.
+        Setup::Session => connections < 1.1,
     };
-    let wanted = if setup == Setup::CloseUpstream { "one" } else { "almost none" };
+    let wanted = match setup {
+        Setup::CloseUpstream => "one",
+        Setup::Plain | Setup::Logged => "almost none",
+        Setup::Session => "at most one",
+    };
     let text = || format!("it opened {connections:.3} connections to endpoints per request; this case means {wanted}");
     if meant { Ok(()) } else { Err(Error::Refused(text())) }
 }
@@ -140,7 +146,8 @@ const IDLE_CONNECTIONS: u64 = 10_000;
 
 fn idle_memory(case: &Case, proxy: &Proxy, origin: &Origin, effort: Effort, cell: &mut Cell) -> Result<()> {
     // Ours and the proxy's side of each connection are files of two processes; some more are open anyway.
-    let count = IDLE_CONNECTIONS.min(machine::allow_files(0).saturating_sub(200));
+    let per_client = if case.setup == Setup::Session { 2 } else { 1 };
+    let count = IDLE_CONNECTIONS.min(machine::allow_files(0).saturating_sub(400) / per_client);
     if count < IDLE_CONNECTIONS {
         let note = format!("{count} connections instead of {IDLE_CONNECTIONS}: the limit of open files allows no more");
         cell.notes = vec![note];

@@ -15,7 +15,7 @@ use super::Experiment;
 use crate::error::{Error, Result, While};
 use crate::machine::{self, Cores, Machine};
 use crate::origin::Origin;
-use clap::{Args, FromArgMatches};
+use clap::{ArgMatches, Args, FromArgMatches};
 use std::path::PathBuf;
 
 /// The row of the registry.
@@ -33,8 +33,23 @@ has that loses no line. NGINX and evenkeel write a file through a buffer.
 
 HAPROXY_BIN, a command of several words if need be, measures another HAProxy beside the installed one.",
     args: Arguments::augment_args,
-    run: |matches| Arguments::from_arg_matches(matches).map_err(|e| Error::Wrong(e.to_string())).and_then(run),
+    run: |matches| parsed(matches).and_then(|arguments| run(arguments, case::ALL)),
 };
+
+/// The row of the registry for sessions over TCP.
+pub static SESSIONS: Experiment = Experiment {
+    name: "l4-cost",
+    summary: "CPU time, syscalls and idle memory of TCP sessions, beside HAProxy and NGINX",
+    docs: "As proxy-cost, but the proxies pass connections on without reading what is in them: evenkeel with mode = \
+\"tcp\", HAProxy with mode tcp (haproxy-splice: with splice-response), NGINX with its \
+stream module. The clients and the endpoints still speak HTTP, so that the same load generators count exchanges.",
+    args: Arguments::augment_args,
+    run: |matches| parsed(matches).and_then(|arguments| run(arguments, case::SESSIONS)),
+};
+
+fn parsed(matches: &ArgMatches) -> Result<Arguments> {
+    Arguments::from_arg_matches(matches).map_err(|e| Error::Wrong(e.to_string()))
+}
 
 #[derive(Args, Debug)]
 struct Arguments {
@@ -61,13 +76,13 @@ struct Arguments {
     list: bool,
 }
 
-fn run(arguments: Arguments) -> Result<()> {
+fn run(arguments: Arguments, all: &'static [Case]) -> Result<()> {
     if arguments.list {
-        let rows: Vec<Vec<String>> = case::ALL.iter().map(|case| vec![case.name.into(), case.about.into()]).collect();
+        let rows: Vec<Vec<String>> = all.iter().map(|case| vec![case.name.into(), case.about.into()]).collect();
         print!("{}", crate::table::draw(&["case", "what happens"], &rows));
         return Ok(());
     }
-    let cases = choose(&arguments.only)?;
+    let cases = choose(all, &arguments.only)?;
     let cores = Cores::divide()?;
     machine::allow_files(50_000);
     let proxies = Proxy::find(&arguments.proxies, arguments.evenkeel.as_deref())?;
@@ -87,26 +102,27 @@ fn run(arguments: Arguments) -> Result<()> {
     Ok(())
 }
 
-fn choose(only: &[String]) -> Result<Vec<&'static Case>> {
-    if let Some(unknown) = only.iter().find(|name| case::ALL.iter().all(|case| case.name != **name)) {
-        let known: Vec<&str> = case::ALL.iter().map(|case| case.name).collect();
+fn choose(all: &'static [Case], only: &[String]) -> Result<Vec<&'static Case>> {
+    if let Some(unknown) = only.iter().find(|name| all.iter().all(|case| case.name != **name)) {
+        let known: Vec<&str> = all.iter().map(|case| case.name).collect();
         return Err(Error::Wrong(format!("unknown case `{unknown}`; there are {}", known.join(", "))));
     }
-    Ok(case::ALL.iter().filter(|case| only.is_empty() || only.iter().any(|name| name == case.name)).collect())
+    Ok(all.iter().filter(|case| only.is_empty() || only.iter().any(|name| name == case.name)).collect())
 }
 
 #[cfg(test)]
 mod tests {
+    use super::case::ALL;
     use super::choose;
 
     #[test]
     fn only_the_cases_named_run_in_the_order_of_the_table() {
         let names = |only: &[&str]| {
             let only: Vec<String> = only.iter().map(|&name| name.to_owned()).collect();
-            choose(&only).map(|cases| cases.iter().map(|case| case.name).collect::<Vec<_>>())
+            choose(ALL, &only).map(|cases| cases.iter().map(|case| case.name).collect::<Vec<_>>())
         };
         assert_eq!(names(&["1m", "keep-alive"]).expect("both are there"), ["keep-alive", "1m"]);
         assert!(names(&["1mb"]).expect_err("there is none").to_string().contains("1mb"));
-        assert_eq!(names(&[]).expect("all are there").len(), super::case::ALL.len());
+        assert_eq!(names(&[]).expect("all are there").len(), ALL.len());
     }
 }

@@ -1,0 +1,269 @@
+//! What happens on a client connection whose bytes are not read? It becomes a session with one endpoint: routed, picked
+//! for, connected, relayed, counted. Read this file, then [`hello`] and [`route`] (where to, if the client says it by TLS),
+//! [`relay`] (the bytes) and [`record`] (what is counted and logged).
+
+pub mod hello;
+mod record;
+mod relay;
+pub mod route;
+
+use crate::attempt::{self, Failed};
+use crate::buffer::Buf;
+use crate::client::Client;
+use crate::connection;
+use crate::deadline::Elapsed;
+use crate::end::{Cause, Phase};
+use crate::hash_key;
+use crate::per_address::Place;
+use crate::pick::{self, InFlight, NoPlace};
+use crate::retries::Tries;
+use crate::rules::Rules;
+use crate::stats::{ErrorKind, Rejected};
+use crate::stream::Stream;
+use crate::upstream::WorkerPool;
+use evenkeel_balance::retry::{Decision, Failure};
+use evenkeel_balance::{Clock, FailureKind, Outcome};
+use hello::Hello;
+use record::Record;
+use relay::{Relay, Side};
+use route::Routes;
+use std::cell::Cell;
+use std::future::poll_fn;
+use std::pin::pin;
+use std::task::Poll;
+use std::time::Duration;
+
+/// Serves a client from its accept to the end of its session.
+pub async fn serve(client: &mut Client<'_>, place: &mut Option<Place>) {
+    let Ok(held) = Box::pin(connection::admit(client, place)).await else { return };
+    let rules = client.listener.rules();
+    let Some(routes) = &rules.tcp else { return };
+    let mut record = Record::new(client, &rules);
+    // Boxed: while a session runs it needs none of this memory.
+    let Some(session) = Box::pin(open(client, &rules, routes, &mut record, held)).await else { return };
+    session.run(client, &record).await;
+}
+
+/// A session whose endpoint is connected.
+struct Session<'r> {
+    pool: &'r WorkerPool,
+    ticket: InFlight<'r>,
+    endpoint: Stream,
+    /// Of the client's bytes, what the endpoint did not take at once.
+    early: Option<Buf>,
+    idle: Duration,
+}
+
+/// Finds the route and connects to an endpoint. `None` if that is not possible, which is noted.
+async fn open<'r>(
+    client: &'r Client<'_>,
+    rules: &'r Rules,
+    routes: &Routes,
+    record: &mut Record<'r>,
+    held: Option<Buf>,
+) -> Option<Session<'r>> {
+    let (first, hello) = if routes.by_hello() {
+        let (first, hello) = read_hello(client, record, held).await?;
+        (Some(first), hello)
+    } else {
+        (first_bytes(client, record, held).await?, None)
+    };
+    let Some(route) = routes.find(hello.as_ref()) else {
+        client.listener.stats.rejected[Rejected::NoRoute as usize].add(1);
+        record.blame(Cause::Proxy);
+        return None;
+    };
+    record.host = hello.and_then(|hello| hello.server_name).map(String::into_boxed_str);
+    let pool = &*rules.pools[route];
+    (record.route, record.pool) = (route, Some(pool));
+    let mut early = first.unwrap_or_else(Buf::none);
+    record.count_in(early.len());
+    let timeouts = rules.plan.routes[route].timeouts;
+    let key = pool.key.as_ref().map(|_| hash_key::of_client(client.ip));
+    let tries = Tries::begin(&rules.retries[route], client.worker.clock.now());
+    loop {
+        let placed = pick::place(client, pool, key, &tries, u64::MAX, &record.phase, &record.queue_ns).await;
+        let mut ticket = match placed {
+            Ok(ticket) => ticket,
+            Err(none) => {
+                record.blame(match none {
+                    NoPlace::ClientGone => Cause::Client,
+                    _ if record.tries > 0 => Cause::Endpoint,
+                    _ => Cause::Proxy,
+                });
+                // There is nobody to read the reply, but it is counted.
+                none.reply(pool);
+                return None;
+            }
+        };
+        record.endpoint = Some(ticket.endpoint.clone());
+        record.tries += 1;
+        record.phase.set(Phase::Connect);
+        let (timer, clock, began) = (&client.timer, &client.worker.clock, client.worker.clock.now());
+        timer.set(timer.tick_after(tries.timeouts(timeouts).connect));
+        let connected = timer.limit(pin!(attempt::connect(client, None, pool, &ticket.endpoint, early.filled()))).await;
+        let error = match connected {
+            Ok(Ok((endpoint, n))) => {
+                let now = clock.read();
+                record.connect_ns = Some(now.since(began));
+                record.phase.set(Phase::Data);
+                ticket.answered(now);
+                early.consume(n);
+                let early = (!early.is_empty()).then_some(early);
+                return Some(Session { pool, ticket, endpoint, early, idle: timeouts.idle });
+            }
+            Ok(Err(error)) => Some(error),
+            Err(Elapsed) => None,
+        };
+        let slot = ticket.slot();
+        let Failed { cause, .. } = attempt::unreachable(pool, ticket, error);
+        match decide(client, pool, &tries) {
+            Decision::Again { after_ns, .. } => {
+                tries.tried.borrow_mut().push(slot);
+                if after_ns > 0 {
+                    tokio::time::sleep(Duration::from_nanos(after_ns)).await;
+                }
+            }
+            Decision::Stop(_) => {
+                record.blame(cause);
+                return None;
+            }
+        }
+    }
+}
+
+/// What the client has sent up to now, without waiting for more. `None`: it has reset its connection.
+async fn first_bytes(client: &Client<'_>, record: &Record<'_>, held: Option<Buf>) -> Option<Option<Buf>> {
+    if held.is_some() {
+        return Some(held);
+    }
+    let mut buf = Buf::take();
+    let read = poll_fn(|cx| match client.stream.poll_read(cx, &mut buf) {
+        Poll::Ready(read) => Poll::Ready(Some(read)),
+        Poll::Pending => Poll::Ready(None),
+    });
+    match read.await {
+        // An end is found again when it is read for the second time.
+        Some(Ok(n)) => Some((n > 0).then_some(buf)),
+        None => Some(None),
+        Some(Err(_)) => {
+            record.reset_by(Side::Client);
+            None
+        }
+    }
+}
+
+/// Reads until it is clear what the client asks for by TLS: all that came, and what it says if that is a ClientHello.
+/// `None`: it said too little in time.
+async fn read_hello(client: &Client<'_>, record: &Record<'_>, held: Option<Buf>) -> Option<(Buf, Option<Hello>)> {
+    client.timer.set(client.timer.tick_after(client.listener.limits().1.client_header));
+    let mut buf = held.unwrap_or_else(Buf::take);
+    loop {
+        match hello::read(buf.filled()) {
+            Ok(Some(hello)) => return Some((buf, Some(hello))),
+            Ok(None) => {}
+            Err(_) => return Some((buf, None)),
+        }
+        let read = client.timer.limit(pin!(client.stream.read(&mut buf))).await;
+        match read {
+            Ok(Ok(0)) => return Some((buf, None)),
+            Ok(Ok(_)) => {}
+            Ok(Err(_)) => {
+                record.reset_by(Side::Client);
+                return None;
+            }
+            Err(Elapsed) => {
+                record.blame(Cause::ClientSlow);
+                return None;
+            }
+        }
+    }
+}
+
+/// How a session ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ended {
+    /// Both sides have said that they are done.
+    Whole,
+    /// This side has reset its connection.
+    Reset(Side),
+    /// Nobody sent anything for too long.
+    Idle,
+    /// Its endpoint has left, and the time to end is over.
+    Cut,
+}
+
+impl Session<'_> {
+    /// Relays until both sides are done, one resets, or nothing comes for too long.
+    async fn run(self, client: &Client<'_>, record: &Record<'_>) {
+        let Session { pool, ticket, endpoint, early, idle } = self;
+        let endpoint = Whole { stream: endpoint, record };
+        // What the client sent first was read: more is mostly not there yet.
+        let _ = client.stream.watch();
+        let mut relay = Relay::new(&client.stream, &endpoint.stream, early);
+        let timer = &client.timer;
+        // The kernel is asked to look after a peer once it has been silent, so that short sessions pay nothing for it.
+        let mut unwatched = pool.keepalive.get().filter(|after| *after < idle);
+        let quiet = Cell::new(unwatched.unwrap_or(idle));
+        let allow = || timer.set(timer.tick_after(quiet.get()));
+        allow();
+        let ended = loop {
+            let relaying = pin!(poll_fn(|cx| {
+                if ticket.endpoint.cut.get() {
+                    return Poll::Ready(Ended::Cut);
+                }
+                relay.poll(cx, record, allow).map(|ended| ended.map_or_else(Ended::Reset, |()| Ended::Whole))
+            }));
+            match (timer.limit(relaying).await, unwatched.take()) {
+                (Ok(ended), _) => break ended,
+                (Err(Elapsed), None) => break Ended::Idle,
+                (Err(Elapsed), Some(after)) => {
+                    client.stream.keep_alive(after);
+                    endpoint.stream.keep_alive(after);
+                    quiet.set(idle);
+                    timer.set(timer.tick_after(idle - after));
+                }
+            }
+        };
+        ticket.endpoint.stats.errors[ErrorKind::Reset as usize].add(u64::from(ended == Ended::Reset(Side::Endpoint)));
+        let outcome = match ended {
+            Ended::Reset(Side::Endpoint) if !record.is_answered() => Outcome::failed(FailureKind::Gateway),
+            Ended::Reset(Side::Client) | Ended::Cut => Outcome::Cancelled,
+            _ => Outcome::Success,
+        };
+        match ended {
+            Ended::Whole => record.done(),
+            Ended::Reset(side) => record.reset_by(side),
+            Ended::Idle if relay.awaits_endpoint() => record.blame(Cause::EndpointSlow),
+            Ended::Idle => record.blame(Cause::ClientSlow),
+            Ended::Cut => record.blame(Cause::Proxy),
+        }
+        ticket.end(outcome);
+    }
+}
+
+/// A connection to an endpoint that is closed by a reset unless its session came to its normal end: an end that came
+/// otherwise must not look like the end of the data.
+struct Whole<'s> {
+    stream: Stream,
+    record: &'s Record<'s>,
+}
+
+impl Drop for Whole<'_> {
+    fn drop(&mut self) {
+        if self.record.phase.get() != Phase::Done {
+            self.stream.reset_on_close(true);
+        }
+    }
+}
+
+/// Whether there is another try after a connection that could not be opened.
+fn decide(client: &Client<'_>, pool: &WorkerPool, tries: &Tries<'_>) -> Decision {
+    // Nothing was sent, so nothing can be done twice.
+    let decision = tries.decide(Failure::Connect, true, true, None, client.worker.clock.now());
+    match decision {
+        Decision::Again { .. } => pool.stats.retries.add(1),
+        Decision::Stop(why) => pool.stats.retries_refused[why as usize].add(1),
+    }
+    decision
+}

@@ -1,0 +1,159 @@
+//! How did a session go? Filled in while it runs, and written to counters and the access log at its end.
+
+use super::relay::Side;
+use crate::access_log::{self, Line};
+use crate::address_text::AddressText;
+use crate::client::Client;
+use crate::end::{Cause, Phase};
+use crate::rules::Rules;
+use crate::upstream::{Endpoint, WorkerPool};
+use evenkeel_balance::{Clock, Instant};
+use std::cell::Cell;
+use std::rc::Rc;
+
+/// One session.
+pub struct Record<'c> {
+    client: &'c Client<'c>,
+    rules: &'c Rules,
+    began: Instant,
+    /// Index in the plan; one more than the last if no route took it.
+    pub route: usize,
+    /// Its pool.
+    pub pool: Option<&'c WorkerPool>,
+    /// The endpoint that was picked.
+    pub endpoint: Option<Rc<Endpoint>>,
+    /// Endpoints that were tried.
+    pub tries: u32,
+    /// The server that it asked for, if that was read.
+    pub host: Option<Box<str>>,
+    /// Waiting for a place at an endpoint.
+    pub queue_ns: Cell<u64>,
+    /// Until the connection to the endpoint was open.
+    pub connect_ns: Option<u64>,
+    /// Where it is.
+    pub phase: Cell<Phase>,
+    bytes_in: Cell<u64>,
+    bytes_out: Cell<u64>,
+    ttfb_ns: Cell<Option<u64>>,
+    cause: Cell<Cause>,
+}
+
+impl<'c> Record<'c> {
+    /// A session that begins.
+    pub fn new(client: &'c Client<'c>, rules: &'c Rules) -> Record<'c> {
+        Record {
+            client,
+            rules,
+            began: client.worker.clock.now(),
+            route: rules.unrouted(),
+            pool: None,
+            endpoint: None,
+            tries: 0,
+            host: None,
+            queue_ns: Cell::new(0),
+            connect_ns: None,
+            phase: Cell::new(Phase::Request),
+            bytes_in: Cell::new(0),
+            bytes_out: Cell::new(0),
+            ttfb_ns: Cell::new(None),
+            cause: Cell::new(Cause::Normal),
+        }
+    }
+
+    /// Adds bytes from the client.
+    #[inline]
+    pub fn count_in(&self, n: usize) {
+        self.bytes_in.set(self.bytes_in.get() + n as u64);
+        // At once: a session may last for months.
+        self.client.listener.stats.bytes_in.add(n as u64);
+    }
+
+    /// Adds bytes to the client.
+    #[inline]
+    pub fn count_out(&self, n: usize) {
+        if self.ttfb_ns.get().is_none() {
+            self.ttfb_ns.set(Some(self.client.worker.clock.now().since(self.began)));
+        }
+        self.bytes_out.set(self.bytes_out.get() + n as u64);
+        self.client.listener.stats.bytes_out.add(n as u64);
+    }
+
+    /// Notes who ended it; the first cause counts.
+    pub fn blame(&self, cause: Cause) {
+        if self.cause.get() == Cause::Normal {
+            self.cause.set(cause);
+        }
+    }
+
+    /// Notes who has reset it.
+    pub fn reset_by(&self, side: Side) {
+        self.client.listener.stats.resets[side as usize].add(1);
+        self.blame(match side {
+            Side::Client => Cause::Client,
+            Side::Endpoint => Cause::Endpoint,
+        });
+    }
+
+    /// Whether the endpoint has sent anything.
+    pub fn is_answered(&self) -> bool {
+        self.ttfb_ns.get().is_some()
+    }
+
+    /// It came to its normal end.
+    pub fn done(&self) {
+        self.phase.set(Phase::Done);
+    }
+}
+
+/// A session dropped half-way, as its time or that of the process is over, is counted and logged like any other. A client
+/// whose session had no normal end is told so by a reset.
+impl Drop for Record<'_> {
+    fn drop(&mut self) {
+        if self.phase.get() != Phase::Done {
+            self.blame(Cause::Proxy);
+            self.client.stream.reset_on_close(true);
+        }
+        let worker = self.client.worker;
+        let total_ns = worker.clock.now().since(self.began);
+        let listener = &self.client.listener.stats;
+        listener.ends[self.cause.get() as usize].add(1);
+        self.rules.stats[self.route].session.record(total_ns);
+        if let (Some(pool), Some(_)) = (self.pool, &self.endpoint) {
+            pool.stats.duration.record(total_ns);
+            if let Some(ns) = self.ttfb_ns.get() {
+                pool.stats.ttfb.record(ns);
+            }
+            if let Some(ns) = self.connect_ns {
+                pool.stats.connect.record(ns);
+            }
+        }
+        let mut log = worker.log.borrow_mut();
+        let Some(log) = log.as_mut() else { return };
+        let mut asked = worker.scratch();
+        access_log::asked_by_name(&mut asked, self.host.as_deref());
+        let peer = self.client.peer().map(AddressText::of);
+        let line = Line {
+            began: self.began,
+            request_id: worker.next_request_id(),
+            client: self.client.ip_text(),
+            peer: peer.as_ref().map(AddressText::as_str),
+            listener: &self.client.listener.name,
+            route: self.rules.plan.routes.get(self.route).map(|r| &*r.name),
+            pool: self.pool.map(|p| &*p.name),
+            endpoint: self.endpoint.as_ref().map(|e| &*e.name),
+            tries: self.tries,
+            proto: "TCP",
+            asked: &asked,
+            status: 0,
+            bytes_in: self.bytes_in.get(),
+            bytes_out: self.bytes_out.get(),
+            queue_ns: self.queue_ns.get(),
+            connect_ns: self.connect_ns,
+            ttfb_ns: self.ttfb_ns.get(),
+            total_ns,
+            term: [self.cause.get().letter(), self.phase.get().letter()],
+        };
+        log.add(&line, &worker.clock);
+        worker.give_back(asked);
+    }
+}

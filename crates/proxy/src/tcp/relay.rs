@@ -1,0 +1,201 @@
+//! How do bytes pass between a client and an endpoint? Each way by itself: read, written, read again, until its sender says
+//! that it is done, which is passed on; the other way goes on until its own end.
+//!
+//! A read takes the worker's shared buffer. One that fills it is the sign of a large transfer: then pages go through a pipe
+//! and are not copied (`splice.rs`), until so little comes at a time that a copy is cheaper. A way that waits for its
+//! sender holds neither, so that an idle session is small.
+
+use super::record::Record;
+use crate::buffer::Buf;
+use crate::splice::{Pipe, SPLICE_MIN};
+use crate::stream::Stream;
+use std::io;
+use std::task::{Context, Poll, ready};
+
+/// Reads of one way before the worker's other sessions get their turn.
+const AT_ONCE: u32 = 16;
+
+/// One side of a session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Side {
+    Client,
+    Endpoint,
+}
+
+/// Both ways of a session.
+pub struct Relay<'s> {
+    client: &'s Stream,
+    endpoint: &'s Stream,
+    up: Way,
+    down: Way,
+}
+
+/// One way.
+struct Way {
+    held: Held,
+    /// Whether the last read brought so much that the next takes a pipe.
+    bulk: bool,
+    /// What follows what is held.
+    next: Next,
+    /// Whether its end was passed on, or it cannot go on.
+    done: bool,
+    /// Whether whom it leads to has reset the connection.
+    refused: bool,
+}
+
+/// How one way goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Next {
+    /// It is to be read.
+    Read,
+    /// Nothing: its sender is done.
+    End,
+    /// A reset.
+    Reset,
+}
+
+/// What was read and not written yet.
+enum Held {
+    Nothing,
+    Bytes(Buf),
+    Pages(Pipe),
+}
+
+/// Which end of a way failed.
+enum Broken {
+    From,
+    To,
+}
+
+impl<'s> Relay<'s> {
+    /// From an open connection to another. `early`: what the client has sent and the endpoint does not have yet.
+    pub fn new(client: &'s Stream, endpoint: &'s Stream, early: Option<Buf>) -> Relay<'s> {
+        let way = |held| Way { held, bulk: false, next: Next::Read, done: false, refused: false };
+        Relay { client, endpoint, up: way(early.map_or(Held::Nothing, Held::Bytes)), down: way(Held::Nothing) }
+    }
+
+    /// Moves what can be moved: ready when both ways have ended, or with the side that has reset its connection. `moved`
+    /// is called after each read, with the side that it was from and the number of bytes.
+    pub fn poll(&mut self, cx: &mut Context<'_>, record: &Record<'_>, moved: impl Fn()) -> Poll<Result<(), Side>> {
+        let up = self.up.poll(cx, self.client, self.endpoint, !self.down.done, |n| {
+            // The first bytes went with the connection; from now on each may follow one that is under way.
+            self.endpoint.send_at_once();
+            record.count_in(n);
+            moved();
+        });
+        let down = self.down.poll(cx, self.endpoint, self.client, !self.up.done, |n| {
+            record.count_out(n);
+            moved();
+        });
+        match (up, down) {
+            (Poll::Ready(Err(Broken::From)), _) => Poll::Ready(Err(Side::Client)),
+            (_, Poll::Ready(Err(Broken::From))) => Poll::Ready(Err(Side::Endpoint)),
+            (Poll::Ready(_), Poll::Ready(_)) => Poll::Ready(match (self.up.refused, self.down.refused) {
+                (true, _) => Err(Side::Endpoint),
+                (_, true) => Err(Side::Client),
+                _ => Ok(()),
+            }),
+            _ => Poll::Pending,
+        }
+    }
+
+    /// Whether it is only the endpoint that something waits for.
+    pub fn awaits_endpoint(&self) -> bool {
+        let waits = |way: &Way| !matches!(way.held, Held::Nothing);
+        waits(&self.up) && !waits(&self.down)
+    }
+}
+
+impl Way {
+    /// `back`: whether the other way is still open.
+    fn poll(
+        &mut self,
+        cx: &mut Context<'_>,
+        from: &Stream,
+        to: &Stream,
+        back: bool,
+        came: impl Fn(usize),
+    ) -> Poll<Result<(), Broken>> {
+        if self.done {
+            return Poll::Ready(Ok(()));
+        }
+        for _ in 0..AT_ONCE {
+            match self.poll_write(cx, to) {
+                Poll::Ready(Ok(())) => {}
+                // What was read of the other way may still arrive.
+                Poll::Ready(Err(_)) => {
+                    (self.done, self.refused, self.held) = (true, true, Held::Nothing);
+                    return Poll::Ready(Err(Broken::To));
+                }
+                // Nobody reads here meanwhile. (After our own end, the mark of a reset is also that of an end.)
+                Poll::Pending if back && from.poll_reset(cx).is_ready() => return Poll::Ready(Err(Broken::From)),
+                Poll::Pending => return Poll::Pending,
+            }
+            match self.next {
+                Next::Read => {}
+                Next::End => return Poll::Ready(self.finish(to, back)),
+                Next::Reset => return Poll::Ready(Err(Broken::From)),
+            }
+            match ready!(self.poll_read(cx, from)) {
+                Ok(0) => return Poll::Ready(self.finish(to, back)),
+                Ok(n) => came(n),
+                Err(_) => return Poll::Ready(Err(Broken::From)),
+            }
+            // An end that came with the last bytes goes on with them, in one packet.
+            if let Held::Bytes(buf) = &mut self.held
+                && !self.bulk
+                && from.is_read_closed(cx)
+            {
+                match from.poll_read(cx, buf) {
+                    Poll::Ready(Ok(0)) => self.next = Next::End,
+                    Poll::Ready(Ok(n)) => came(n),
+                    Poll::Ready(Err(_)) => self.next = Next::Reset,
+                    Poll::Pending => {}
+                }
+            }
+        }
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    }
+
+    /// Passes the end on.
+    fn finish(&mut self, to: &Stream, back: bool) -> Result<(), Broken> {
+        (self.done, self.held) = (true, Held::Nothing);
+        // Both ends together are told by closing.
+        if back {
+            to.shutdown_write();
+        }
+        Ok(())
+    }
+
+    fn poll_read(&mut self, cx: &mut Context<'_>, from: &Stream) -> Poll<io::Result<usize>> {
+        if self.bulk
+            && let Some(mut pipe) = Pipe::take()
+        {
+            let n = ready!(pipe.poll_fill(cx, from, u64::MAX))?;
+            self.bulk = n as u64 >= SPLICE_MIN;
+            self.held = Held::Pages(pipe);
+            return Poll::Ready(Ok(n));
+        }
+        let mut buf = Buf::take();
+        let n = ready!(from.poll_read(cx, &mut buf))?;
+        self.bulk = buf.spare().is_empty();
+        self.held = Held::Bytes(buf);
+        Poll::Ready(Ok(n))
+    }
+
+    fn poll_write(&mut self, cx: &mut Context<'_>, to: &Stream) -> Poll<io::Result<()>> {
+        match &mut self.held {
+            Held::Nothing => return Poll::Ready(Ok(())),
+            Held::Bytes(buf) => {
+                while !buf.is_empty() {
+                    let n = ready!(to.poll_write_before(cx, buf.filled(), self.next == Next::End))?;
+                    buf.consume(n);
+                }
+            }
+            Held::Pages(pipe) => ready!(pipe.poll_drain(cx, to))?,
+        }
+        self.held = Held::Nothing;
+        Poll::Ready(Ok(()))
+    }
+}

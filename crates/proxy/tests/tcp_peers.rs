@@ -1,0 +1,181 @@
+//! Do real clients and servers notice that something is between them? PostgreSQL, Redis, iperf3, nc and socat, each started
+//! here on a port of its own. What is not installed is skipped, loudly: `make setup` installs it.
+
+mod support;
+
+use std::io::Write;
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use support::{Proxy, noise, wait_until};
+
+/// A program of that name, where Debian keeps programs; `None`, and said so, if it is not installed.
+fn installed(program: &str, folders: &[&str]) -> Option<PathBuf> {
+    let found = folders.iter().map(|folder| PathBuf::from(folder).join(program)).find(|path| path.exists());
+    if found.is_none() {
+        eprintln!("SKIPPED: {program} is not installed; `make setup` installs it");
+    }
+    found
+}
+
+const USUAL: &[&str] = &["/usr/bin", "/bin"];
+
+/// A server, until dropped.
+struct Server {
+    addr: SocketAddr,
+    process: Child,
+    folder: PathBuf,
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // Not at once: PostgreSQL has children that it ends.
+        let _ = Command::new("kill").arg(self.process.id().to_string()).status();
+        let _ = self.process.wait();
+        let _ = std::fs::remove_dir_all(&self.folder);
+    }
+}
+
+/// Starts what `command` makes for a free port and a folder of its own, and waits until it listens.
+fn serve(command: impl Fn(&SocketAddr, &PathBuf) -> Command) -> Server {
+    let addr = TcpListener::bind("127.0.0.1:0").and_then(|l| l.local_addr()).expect("a free port");
+    let folder = std::env::temp_dir().join(format!("evenkeel-peer-{}-{}", std::process::id(), addr.port()));
+    std::fs::create_dir_all(&folder).expect("a folder of its own");
+    let mut command = command(&addr, &folder);
+    let process = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it runs");
+    wait_until("the server listens", || TcpStream::connect(addr).is_ok());
+    Server { addr, process, folder }
+}
+
+fn before(server: &Server) -> Proxy {
+    Proxy::start(&format!(
+        "[runtime]\nworkers = 1\n[listener.web]\nbind = [\"$BIND\"]\nmode = \"tcp\"\npool = \"web\"\n\
+         [pool.web]\nendpoints = [\"{}\"]",
+        server.addr
+    ))
+}
+
+#[track_caller]
+fn says(command: &mut Command) -> String {
+    let out = command.output().expect("it runs");
+    assert!(out.status.success(), "{command:?}: {}", String::from_utf8_lossy(&out.stderr));
+    String::from_utf8_lossy(&out.stdout).into_owned()
+}
+
+fn is_root() -> bool {
+    // SAFETY: the call takes nothing and cannot fail.
+    unsafe { libc::geteuid() == 0 }
+}
+
+/// As a user who may do little: PostgreSQL does not run as root.
+fn as_nobody(program: &PathBuf) -> Command {
+    let root = is_root();
+    let mut command = Command::new(if root { "runuser".into() } else { program.clone() });
+    if root {
+        command.args(["-u", "nobody", "--"]).arg(program);
+    }
+    command
+}
+
+#[test]
+fn postgresql_serves_its_clients() {
+    let Some(psql) = installed("psql", USUAL) else { return };
+    let versions = std::fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
+    let folders: Vec<String> = versions.map(|v| v.path().join("bin").display().to_string()).collect();
+    let folders: Vec<&str> = folders.iter().map(String::as_str).collect();
+    let (Some(initdb), Some(postgres)) = (installed("initdb", &folders), installed("postgres", &folders)) else {
+        return;
+    };
+    let server = serve(|addr, folder| {
+        if is_root() {
+            says(Command::new("chown").arg("nobody").arg(folder));
+        }
+        let data = folder.join("data");
+        says(as_nobody(&initdb).args(["-A", "trust", "-U", "tester", "-N", "-D"]).arg(&data).current_dir(folder));
+        let mut command = as_nobody(&postgres);
+        command.arg("-D").arg(&data).args(["-p", &addr.port().to_string(), "-h", "127.0.0.1", "-k", ""]);
+        command.current_dir(folder);
+        command
+    });
+    let proxy = before(&server);
+    let mut client = Command::new(psql);
+    client.args(["-X", "-A", "-t", "-h", "127.0.0.1", "-p", &proxy.addr().port().to_string(), "-U", "tester"]);
+    client.args(["-d", "postgres", "-v", "ON_ERROR_STOP=1"]);
+    client.args(["-c", "create table t as select n, repeat('x', 1000) as text from generate_series(1, 5000) n"]);
+    client.args(["-c", "select count(*), sum(length(text)) from t", "-c", "select * from t"]);
+    // The server may listen some time before it serves.
+    let mut answer = String::new();
+    wait_until("it answers", || {
+        let out = client.output().expect("psql runs");
+        answer = String::from_utf8_lossy(&out.stdout).into_owned();
+        out.status.success()
+    });
+    assert!(answer.contains("5000|5000000"));
+    assert_eq!(answer.lines().filter(|line| line.ends_with("xxx")).count(), 5000);
+}
+
+#[test]
+fn redis_serves_its_clients() {
+    let (Some(server), Some(client)) = (installed("redis-server", USUAL), installed("redis-cli", USUAL)) else {
+        return;
+    };
+    let server = serve(|addr, folder| {
+        let mut command = Command::new(&server);
+        command.args(["--port", &addr.port().to_string(), "--bind", "127.0.0.1", "--save", "", "--dir"]).arg(folder);
+        command
+    });
+    let proxy = before(&server);
+    let ask = |arguments: &[&str]| {
+        says(Command::new(&client).args(["-h", "127.0.0.1", "-p", &proxy.addr().port().to_string()]).args(arguments))
+    };
+    assert_eq!(ask(&["set", "key", "value"]).trim(), "OK");
+    assert_eq!(ask(&["get", "key"]).trim(), "value");
+    // Many small writes one behind the other.
+    let bench = installed("redis-benchmark", USUAL).expect("it comes with the server");
+    let port = proxy.addr().port().to_string();
+    let told =
+        says(Command::new(bench).args(["-p", &port, "-n", "2000", "-c", "20", "-P", "4", "-t", "set,get", "-q"]));
+    assert!(told.contains("requests per second"), "{told}");
+}
+
+#[test]
+fn iperf3_measures_both_directions() {
+    let Some(iperf) = installed("iperf3", USUAL) else { return };
+    let server = serve(|addr, _| {
+        let mut command = Command::new(&iperf);
+        command.args(["-s", "-B", "127.0.0.1", "-p", &addr.port().to_string()]);
+        command
+    });
+    let proxy = before(&server);
+    let port = proxy.addr().port().to_string();
+    for direction in [&[][..], &["-R"]] {
+        let mut client = Command::new(&iperf);
+        client.args(["-c", "127.0.0.1", "-p", &port, "-n", "64M", "-P", "2"]).args(direction);
+        // It serves one test at a time, and for a moment more than that.
+        wait_until("it is served", || client.output().expect("iperf3 runs").status.success());
+    }
+}
+
+#[test]
+fn nc_and_socat_pass_a_file_and_its_end() {
+    let (Some(nc), Some(socat)) = (installed("nc", USUAL), installed("socat", USUAL)) else { return };
+    let server = serve(|addr, _| {
+        let mut command = Command::new(&socat);
+        command.args([&format!("TCP-LISTEN:{},bind=127.0.0.1,fork,reuseaddr", addr.port()), "EXEC:cksum"]);
+        command
+    });
+    let proxy = before(&server);
+    let bytes = noise(300_000);
+    let sum = |mut command: Command| {
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("it runs");
+        child.stdin.take().expect("it is piped").write_all(&bytes).expect("it reads");
+        String::from_utf8_lossy(&child.wait_with_output().expect("it ends").stdout).into_owned()
+    };
+    let wanted = sum(Command::new("cksum"));
+    let mut by_nc = Command::new(nc);
+    by_nc.args(["-N", "127.0.0.1", &proxy.addr().port().to_string()]);
+    assert_eq!(sum(by_nc), wanted);
+    let mut by_socat = Command::new(socat);
+    by_socat.args(["-t", "20", "-", &format!("TCP:127.0.0.1:{}", proxy.addr().port())]);
+    assert_eq!(sum(by_socat), wanted);
+}

@@ -1,0 +1,55 @@
+//! Does an endpoint see the client's address, where that is asked for? In a network of its own, with a client, a proxy and
+//! an endpoint that route through the proxy. Needs root, as making networks does.
+
+mod support;
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use support::{Proxy, SOON};
+
+/// Leaves the machine's network for an empty one, as far as this thread and those that it starts go; `false` if this
+/// process may not.
+fn enter_network_of_its_own() -> bool {
+    // SAFETY: the call takes no pointer; it changes the network of this thread alone.
+    unsafe { libc::unshare(libc::CLONE_NEWNET) == 0 }
+}
+
+fn ip(arguments: &str) {
+    let done = std::process::Command::new("ip").args(arguments.split(' ')).status();
+    assert!(done.is_ok_and(|status| status.success()), "ip {arguments}");
+}
+
+#[test]
+fn the_endpoint_sees_the_clients_address() {
+    if !enter_network_of_its_own() {
+        eprintln!("SKIPPED: this process may not make a network of its own; run the test as root");
+        return;
+    }
+    ip("link set lo up");
+    // A client with this address is routed here, and answers to it come back to the proxy.
+    ip("addr add 192.0.2.7/32 dev lo");
+    ip("rule add fwmark 1 lookup 100");
+    ip("route add local 0.0.0.0/0 dev lo table 100");
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let endpoint = listener.local_addr().unwrap();
+    let proxy = Proxy::start(&format!(
+        "[runtime]\nworkers = 1\n[listener.web]\nbind = [\"$BIND\"]\nmode = \"tcp\"\npool = \"web\"\n\
+         [pool.web]\nendpoints = [\"{endpoint}\"]\nsource = \"client\""
+    ));
+    let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
+    socket.bind(&SocketAddr::from(([192, 0, 2, 7], 0)).into()).unwrap();
+    socket.connect(&proxy.addr().into()).unwrap();
+    let mut client = TcpStream::from(socket);
+    client.set_read_timeout(Some(SOON)).unwrap();
+    client.write_all(b"who am I?").unwrap();
+    let (mut seen, from) = listener.accept().unwrap();
+    assert_eq!(from.ip().to_string(), "192.0.2.7");
+    assert_ne!(from.port(), client.local_addr().unwrap().port());
+    let mut asked = [0; 9];
+    seen.read_exact(&mut asked).unwrap();
+    seen.write_all(from.ip().to_string().as_bytes()).unwrap();
+    drop(seen);
+    let mut told = String::new();
+    client.read_to_string(&mut told).unwrap();
+    assert_eq!(told, "192.0.2.7");
+}

@@ -1,0 +1,150 @@
+//! Does TLS that is passed through get to where its client asks for? With the clients and servers of OpenSSL and curl.
+
+mod support;
+
+use std::fmt::Write as _;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::PathBuf;
+use std::process::{Child, Stdio};
+use support::{Endpoint, Proxy, SOON, tool, wait_until};
+
+/// `openssl s_server` that answers with its own page, until dropped.
+struct TlsServer {
+    addr: SocketAddr,
+    process: Child,
+    folder: PathBuf,
+}
+
+impl TlsServer {
+    /// With a certificate for `name`, which speaks `alpn`.
+    fn start(name: &str, alpn: &str) -> TlsServer {
+        let addr = TcpListener::bind("127.0.0.1:0").and_then(|l| l.local_addr()).expect("a free port");
+        let folder = std::env::temp_dir().join(format!("evenkeel-tls-{}-{}", std::process::id(), addr.port()));
+        std::fs::create_dir_all(&folder).expect("a folder of its own");
+        let (key, cert) = (folder.join("key.pem"), folder.join("cert.pem"));
+        let made = tool("openssl")
+            .args(["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2"])
+            .args(["-subj", &format!("/CN={name}"), "-addext", &format!("subjectAltName=DNS:{name}")])
+            .args(["-keyout".as_ref(), key.as_os_str(), "-out".as_ref(), cert.as_os_str()])
+            .stderr(Stdio::null())
+            .status();
+        assert!(made.is_ok_and(|status| status.success()), "openssl makes a certificate");
+        let process = tool("openssl")
+            .args(["s_server", "-accept", &addr.to_string(), "-www", "-alpn", alpn, "-quiet"])
+            .args(["-key".as_ref(), key.as_os_str(), "-cert".as_ref(), cert.as_os_str()])
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("openssl runs");
+        wait_until("the server listens", || TcpStream::connect(addr).is_ok());
+        TlsServer { addr, process, folder }
+    }
+
+    fn cert(&self) -> PathBuf {
+        self.folder.join("cert.pem")
+    }
+}
+
+impl Drop for TlsServer {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+        let _ = std::fs::remove_dir_all(&self.folder);
+    }
+}
+
+/// A proxy with these pools, of which the first is the listener's own if `own`, and routes by what their matches say.
+fn passing(own: bool, pools: &[(&str, SocketAddr)], routes: &[(&str, &str)]) -> Proxy {
+    let mut config = String::from("[runtime]\nworkers = 1\n[listener.tls]\nbind = [\"$BIND\"]\nmode = \"tcp\"\n");
+    if own {
+        writeln!(config, "pool = \"{}\"", pools[0].0).unwrap();
+    }
+    for (what, pool) in routes {
+        writeln!(config, "[[route]]\nmatch = {{ listener = [\"tls\"], {what} }}\npool = \"{pool}\"").unwrap();
+    }
+    for (name, addr) in pools {
+        writeln!(config, "[pool.{name}]\nendpoints = [\"{addr}\"]").unwrap();
+    }
+    Proxy::start(&config)
+}
+
+fn subject(proxy: &Proxy, arguments: &[&str]) -> String {
+    let mut client = tool("openssl");
+    client.args(["s_client", "-connect", &proxy.addr().to_string()]).args(arguments);
+    let out = client.stdin(Stdio::null()).output().expect("openssl runs");
+    let text = String::from_utf8_lossy(&out.stdout).into_owned();
+    let line = text.lines().find(|line| line.starts_with("subject=")).unwrap_or("no certificate");
+    line.replace(' ', "")
+}
+
+#[test]
+fn openssl_gets_the_server_that_it_names_and_the_protocol_that_it_speaks() {
+    let (db, other, h2) = (
+        TlsServer::start("db.example.com", "http/1.1"),
+        TlsServer::start("other.example.com", "http/1.1"),
+        TlsServer::start("h2.example.com", "h2"),
+    );
+    let proxy = passing(
+        true,
+        &[("other", other.addr), ("db", db.addr), ("h2", h2.addr)],
+        &[
+            ("host = [\"db.example.com\"]", "db"),
+            ("host = [\"*.x.example.com\"]", "db"),
+            ("host = [\"*.example.com\"], alpn = [\"h2\"]", "h2"),
+        ],
+    );
+    for (arguments, wanted) in [
+        (&["-servername", "DB.example.com"][..], "subject=CN=db.example.com"),
+        (&["-servername", "a.b.x.example.com"], "subject=CN=db.example.com"),
+        (&["-servername", "any.example.com", "-alpn", "http/1.1,h2"], "subject=CN=h2.example.com"),
+        (&["-servername", "any.example.com", "-alpn", "http/1.1"], "subject=CN=other.example.com"),
+        (&["-servername", "elsewhere.org"], "subject=CN=other.example.com"),
+        (&["-noservername"], "subject=CN=other.example.com"),
+        (&["-tls1_2", "-servername", "db.example.com"], "subject=CN=db.example.com"),
+    ] {
+        assert_eq!(subject(&proxy, arguments), wanted, "{arguments:?}");
+    }
+}
+
+#[test]
+fn curl_verifies_the_server_at_the_other_end() {
+    let server = TlsServer::start("db.example.com", "http/1.1");
+    let proxy = passing(false, &[("db", server.addr)], &[("host = [\"db.example.com\"]", "db")]);
+    let at = |name: &str| {
+        let to = format!("{name}:{}:127.0.0.1", proxy.addr().port());
+        let url = format!("https://{name}:{}/", proxy.addr().port());
+        let mut curl = tool("curl");
+        curl.args(["-sS", "--noproxy", "*", "--max-time", "20", "--resolve", &to, &url, "--cacert"]).arg(server.cert());
+        curl.output().expect("curl runs")
+    };
+    let page = at("db.example.com");
+    assert!(page.status.success(), "{}", String::from_utf8_lossy(&page.stderr));
+    assert!(String::from_utf8_lossy(&page.stdout).contains("s_server"));
+    // No route and no pool of the listener's own: closed.
+    assert!(!at("elsewhere.example.com").status.success());
+    assert_eq!(proxy.listener(|l| l.rejected[3].get()), 1);
+}
+
+#[test]
+fn bytes_that_are_no_tls_get_to_the_listeners_own_pool_as_they_came() {
+    let endpoint = Endpoint::start(|conn| {
+        let came = conn.bytes(11);
+        conn.send(came);
+    });
+    let other = Endpoint::start(|_| {});
+    let proxy = passing(true, &[("own", endpoint.addr), ("db", other.addr)], &[("host = [\"db.example.com\"]", "db")]);
+    // Whole, cut short by the client's end, and a ClientHello that is broken only at its end.
+    for bytes in [&b"not TLS: hm"[..], b"\x16\x03\x01\x00\x06\x01\0\0\x02\x03\x03"] {
+        let mut client = TcpStream::connect(proxy.addr()).unwrap();
+        client.set_read_timeout(Some(SOON)).unwrap();
+        for byte in bytes {
+            client.write_all(&[*byte]).unwrap();
+        }
+        let mut back = Vec::new();
+        client.read_to_end(&mut back).unwrap();
+        assert_eq!(back, bytes);
+    }
+    assert_eq!(other.accepted(), 0);
+}
