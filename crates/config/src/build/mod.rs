@@ -9,6 +9,7 @@ mod reports;
 mod retry;
 mod routes;
 mod sticky;
+mod zone;
 
 use crate::code::Code;
 use crate::diagnostic::{Finding, Findings};
@@ -25,6 +26,7 @@ pub(crate) fn build(root: &Section, findings: &mut Findings) -> Plan {
     let listeners = listeners::listeners(root, &defaults, admin.as_ref(), findings);
     check_defaults(&defaults, findings);
     let pools = pools::pools(root, &defaults, findings);
+    zone::check(root, &pools, findings);
     let routes = routes::routes(root, &defaults, &listeners, &pools, findings);
     Plan {
         runtime: process::runtime(root),
