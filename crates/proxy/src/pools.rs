@@ -79,9 +79,8 @@ impl SharedPool {
     /// # Errors
     /// The algorithm refuses its parameters.
     pub fn balancers(&self, plan: &plan::Pool) -> Result<Vec<Balancer>, ParamError> {
-        let seed = EndpointId::of(&plan.name).0 ^ u64::from(std::process::id());
         let seats = (0..self.workers).map(|worker| Seat { worker, workers: self.workers });
-        seats.map(|seat| self.pool.balancer(plan.balance.algorithm, &plan.balance.params, seat, seed)).collect()
+        seats.map(|seat| self.pool.balancer(plan.balance.algorithm, &plan.balance.params, seat, seed(plan))).collect()
     }
 
     /// Gives the endpoints of a plan their slots: no worker may pick a new one before it knows what is in its slot.
@@ -168,6 +167,26 @@ impl SharedPool {
         }
     }
 
+    /// A balancer for a worker that picks for another plane and counts nothing, and the slots and addresses of the
+    /// endpoints of a plan; those without an address are left out.
+    ///
+    /// # Errors
+    /// The algorithm refuses its parameters.
+    pub fn for_answers<'p>(
+        &self,
+        plan: &'p plan::Pool,
+        worker: u32,
+    ) -> Result<(Balancer, Vec<(Slot, SocketAddr, &'p plan::Endpoint)>), ParamError> {
+        // Never alone: what the workers here count, nobody tells it.
+        let seat = Seat { worker: worker % self.workers, workers: self.workers + 1 };
+        let balancer = self.pool.balancer(plan.balance.algorithm, &plan.balance.params, seat, seed(plan) ^ !0)?;
+        let known = plan.endpoints.iter().filter_map(|endpoint| {
+            let slot = self.pool.slot_of(EndpointId::of(&endpoint.name))?;
+            Some((slot, *self.resolved.get(&endpoint.addr)?, endpoint))
+        });
+        Ok((balancer, known.collect()))
+    }
+
     /// What a worker keeps of the endpoints of a plan, the pool number `index` of it, for which slots are reserved.
     pub fn endpoints(&self, plan: &plan::Pool, index: usize, stats: &WorkerStats) -> Vec<(Slot, EndpointParts)> {
         let one = |(endpoint, stats): (&plan::Endpoint, &_)| {
@@ -177,6 +196,11 @@ impl SharedPool {
         };
         plan.endpoints.iter().zip(&stats.endpoints[index]).filter_map(one).collect()
     }
+}
+
+/// Where the chance of a pool's balancers begins.
+fn seed(plan: &plan::Pool) -> u64 {
+    EndpointId::of(&plan.name).0 ^ u64::from(std::process::id())
 }
 
 /// How a pool looks after its endpoints, of all that a plan says of it.

@@ -19,7 +19,7 @@ use crate::stats::{Counter, WorkerStats};
 use crate::worker::{self, Command, Orders};
 use evenkeel_balance::Balancer;
 use evenkeel_config::Plan;
-use evenkeel_config::plan::{self, LogTarget, Workers};
+use evenkeel_config::plan::{self, LogTarget, Mode, Workers};
 use rustix::fd::OwnedFd;
 use std::collections::HashMap;
 use std::fmt;
@@ -172,7 +172,7 @@ impl Server {
     fn prepare(&self, plan: &Plan, before: Option<&Plan>, inherited: &mut Inherited) -> Result<Prepared, StartError> {
         let workers = self.now().workers.len();
         let mut sockets = HashMap::new();
-        for listener in &plan.listeners {
+        for listener in plan.listeners.iter().filter(|l| is_ours(l)) {
             for &addr in listener.bind.iter().filter(|addr| !self.sockets.contains_key(addr)) {
                 let fail = |error| StartError::Listen(listener.name.clone(), addr, error);
                 sockets.insert(addr, accept::listen(addr, workers, inherited.tcp(addr)).map_err(fail)?);
@@ -252,8 +252,8 @@ impl Server {
                 control: (*self.control).clone(),
             });
             let pools = pools.collect();
-            let addresses =
-                plan.listeners.iter().enumerate().flat_map(|(i, l)| l.bind.iter().map(move |addr| (i, *addr)));
+            let ours = plan.listeners.iter().enumerate().filter(|(_, l)| is_ours(l));
+            let addresses = ours.flat_map(|(i, l)| l.bind.iter().map(move |addr| (i, *addr)));
             let mine =
                 addresses.map(|(i, addr)| (addr, i, sockets.get_mut(&addr).and_then(Vec::pop).unwrap_or_default()));
             let parts = Parts {
@@ -283,7 +283,7 @@ impl Server {
         drop(shared_pools);
         self.control.changed();
         self.shared.retain(|name, _| plan.listener(name).is_some());
-        self.sockets.retain(|addr, _| plan.listeners.iter().any(|l| l.bind.contains(addr)));
+        self.sockets.retain(|addr, _| plan.listeners.iter().any(|l| is_ours(l) && l.bind.contains(addr)));
         if let Some(log) = log
             && let Some(before) = std::mem::replace(&mut self.log, log)
         {
@@ -378,6 +378,11 @@ impl Server {
             log.finish();
         }
     }
+}
+
+/// Whether its clients are served here: DNS is a plane of its own.
+fn is_ours(listener: &plan::Listener) -> bool {
+    listener.mode != Mode::Dns
 }
 
 /// What the workers share of one listener.
