@@ -18,6 +18,12 @@ programs=(
     nginx:nginx-light
     node:nodejs          # endpoints that read requests in their own way
     go:golang-go
+    dig:bind9-dnsutils   # clients of DNS
+    kdig:knot-dnsutils
+    dnsperf:dnsperf
+    unbound:unbound      # a resolver
+    knotd:knot           # rivals in DNS
+    nsd:nsd
 )
 
 # Debian keeps servers where a user's path does not look.
@@ -54,7 +60,7 @@ install_packages() {
     as_root env DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends "$@"
     # Nor at the next boot, unless they were there before.
     local service
-    for service in haproxy nginx; do
+    for service in haproxy nginx unbound knot nsd; do
         case " $* " in *" $service"*) [ ! -d /run/systemd/system ] || as_root systemctl disable --quiet "$service" ;; esac
     done
 }

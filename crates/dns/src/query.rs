@@ -4,7 +4,7 @@
 //! Sources: RFC 1035 section 4, RFC 6891 (EDNS), RFC 7871 (client subnet), RFC 7873 (cookies), RFC 9619 (one question).
 
 use domain::base::iana::{Class, Opcode, OptionCode, Rcode, Rtype};
-use domain::base::name::ParsedName;
+use domain::base::name::{ParsedName, ToLabelIter};
 use domain::base::opt::{Cookie, Opt};
 use domain::base::{Message, ParsedRecord};
 use domain::dep::octseq::Parser;
@@ -106,10 +106,6 @@ impl<'m> Query<'m> {
         let mut questions = message.question();
         let question = questions.next().and_then(Result::ok).ok_or(MALFORMED)?;
         let (name, end) = (question.qname(), questions.pos());
-        // There is nothing before it that it could point to but the header.
-        if name.is_compressed() {
-            return Err(MALFORMED);
-        }
         let mut edns = None;
         for record in message.iter() {
             let (record, _) = record.map_err(|_| MALFORMED)?;
@@ -121,6 +117,10 @@ impl<'m> Query<'m> {
             }
         }
         let question_bytes = bytes.get(HEADER..end).ok_or(MALFORMED)?;
+        // There is nothing before it that a pointer could point to but the header. A pointer has two bytes, and no name has.
+        if question_bytes.len() != usize::from(name.compose_len()) + 4 {
+            return Err(MALFORMED);
+        }
         let name = lower(&question_bytes[..question_bytes.len() - 4]);
         let (qtype, class) = (question.qtype(), question.qclass());
         Ok(Query { header: &bytes[..HEADER], question: question_bytes, name, qtype, class, edns })

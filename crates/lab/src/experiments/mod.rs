@@ -1,6 +1,7 @@
 //! Which experiments are there? The registry: one row each, from which the subcommands are made. A new experiment is its
 //! file, a `mod` line and a row.
 
+mod dns_cost;
 mod failure;
 mod proxy_cost;
 mod reload;
@@ -24,8 +25,13 @@ pub struct Experiment {
 }
 
 /// Every experiment.
-pub static ALL: &[&Experiment] =
-    &[&proxy_cost::EXPERIMENT, &failure::EXPERIMENT, &reload::EXPERIMENT, &slow_clients::EXPERIMENT];
+pub static ALL: &[&Experiment] = &[
+    &proxy_cost::EXPERIMENT,
+    &failure::EXPERIMENT,
+    &reload::EXPERIMENT,
+    &slow_clients::EXPERIMENT,
+    &dns_cost::EXPERIMENT,
+];
 
 #[cfg(test)]
 mod tests {
