@@ -70,7 +70,7 @@ impl Rate {
             None => {
                 bucket.left = left as u32;
                 bucket.over = bucket.over.wrapping_add(1);
-                if bucket.over % 2 == 0 { Allowed::Short } else { Allowed::No }
+                if bucket.over.is_multiple_of(2) { Allowed::Short } else { Allowed::No }
             }
         }
     }

@@ -30,17 +30,14 @@ fn give<'a>(control: &'a Control, plan: &'a Plan) -> impl Fn(&str, u32) -> PoolP
     move |name, worker| {
         let pools = control.pools();
         let (pool, plan) = (&pools[name], plan.pool(name).expect("a record's pool is in its plan"));
-        let (balancer, known) = pool.for_answers(plan, worker).expect("the proxy's own balancers took them");
-        let endpoint = |addr, endpoint: &evenkeel_config::plan::Endpoint| Endpoint {
-            addr,
-            weight: endpoint.weight,
-            priority: endpoint.priority,
-            zone: endpoint.zone.clone(),
-        };
+        let balancer = pool.balancer_for_answers(plan, worker);
+        let endpoints = pool.addresses(plan).map(|(slot, addr, of)| {
+            (slot, Endpoint { addr, weight: of.weight, priority: of.priority, zone: of.zone.clone() })
+        });
         PoolParts {
-            balancer,
+            balancer: balancer.expect("the proxy's own balancers took the parameters"),
             goes_by_key: plan.balance.algorithm.needs.key,
-            endpoints: known.into_iter().map(|(slot, addr, of)| (slot, endpoint(addr, of))).collect(),
+            endpoints: endpoints.collect(),
         }
     }
 }

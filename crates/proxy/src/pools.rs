@@ -167,24 +167,22 @@ impl SharedPool {
         }
     }
 
-    /// A balancer for a worker that picks for another plane and counts nothing, and the slots and addresses of the
-    /// endpoints of a plan; those without an address are left out.
+    /// A balancer for a worker of another plane, which picks and counts nothing.
     ///
     /// # Errors
     /// The algorithm refuses its parameters.
-    pub fn for_answers<'p>(
-        &self,
-        plan: &'p plan::Pool,
-        worker: u32,
-    ) -> Result<(Balancer, Vec<(Slot, SocketAddr, &'p plan::Endpoint)>), ParamError> {
+    pub fn balancer_for_answers(&self, plan: &plan::Pool, worker: u32) -> Result<Balancer, ParamError> {
         // Never alone: what the workers here count, nobody tells it.
         let seat = Seat { worker: worker % self.workers, workers: self.workers + 1 };
-        let balancer = self.pool.balancer(plan.balance.algorithm, &plan.balance.params, seat, seed(plan) ^ !0)?;
-        let known = plan.endpoints.iter().filter_map(|endpoint| {
+        self.pool.balancer(plan.balance.algorithm, &plan.balance.params, seat, seed(plan) ^ !0)
+    }
+
+    /// The endpoints of a plan that have an address, with their slots.
+    pub fn addresses<'p>(&self, plan: &'p plan::Pool) -> impl Iterator<Item = (Slot, SocketAddr, &'p plan::Endpoint)> {
+        plan.endpoints.iter().filter_map(|endpoint| {
             let slot = self.pool.slot_of(EndpointId::of(&endpoint.name))?;
             Some((slot, *self.resolved.get(&endpoint.addr)?, endpoint))
-        });
-        Ok((balancer, known.collect()))
+        })
     }
 
     /// What a worker keeps of the endpoints of a plan, the pool number `index` of it, for which slots are reserved.
