@@ -25,6 +25,12 @@ programs=(
     nc:netcat-openbsd
     socat:socat
     ip:iproute2
+    dig:bind9-dnsutils   # clients of DNS
+    kdig:knot-dnsutils
+    dnsperf:dnsperf
+    unbound:unbound      # a resolver
+    knotd:knot           # rivals in DNS
+    nsd:nsd
 )
 
 # Debian keeps servers where a user's path does not look.
@@ -61,7 +67,7 @@ install_packages() {
     as_root env DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends "$@"
     # Nor at the next boot, unless they were there before.
     local service
-    for service in haproxy nginx postgresql redis-server; do
+    for service in haproxy nginx postgresql redis-server unbound knot nsd; do
         case " $* " in *" $service"*) [ ! -d /run/systemd/system ] || as_root systemctl disable --quiet "$service" ;; esac
     done
 }

@@ -4,6 +4,8 @@
 //! A ticket has no `Drop`: shells own cancellation, by a guard whose drop calls `end(Cancelled)`, so that this crate
 //! needs no reference counting on the hot path.
 
+mod choose_k;
+
 use crate::explain::Explanation;
 use crate::journal::{Journal, Way};
 use crate::loads::Loads;

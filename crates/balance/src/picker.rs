@@ -121,6 +121,9 @@ pub struct Needs {
     pub key: bool,
     /// Starts and ends of requests, so that in flight is known.
     pub in_flight: bool,
+    /// Ends of requests: without them it would be left with blind chance. One that merely does better for knowing how
+    /// many are in flight does not need them, and serves planes that hand out addresses.
+    pub ends: bool,
     /// Latencies at the end of requests.
     pub latency: bool,
     /// Answers to probes.

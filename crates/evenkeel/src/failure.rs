@@ -147,6 +147,17 @@ impl From<StartError> for Failure {
     }
 }
 
+impl From<evenkeel_dns::StartError> for Failure {
+    fn from(error: evenkeel_dns::StartError) -> Failure {
+        match error {
+            evenkeel_dns::StartError::Listen(name, addr, error) => {
+                Failure::listen(&format!("listener \"{name}\""), addr, &error)
+            }
+            error => Failure::running(error.to_string()),
+        }
+    }
+}
+
 /// The reason without the number that the standard library puts behind it.
 pub fn reason(error: &io::Error) -> String {
     let text = error.to_string();

@@ -26,7 +26,10 @@ fn block(plan: &Plan, workers: usize, silent: &[Silent], config: &str) -> String
     };
     for listener in &plan.listeners {
         for &addr in &listener.bind {
-            row("listening", &format!("{} (listener {})", url(addr), listener.name));
+            match &listener.zone {
+                Some(zone) => row("answering", &format!("{addr} for {} (listener {})", zone.name, listener.name)),
+                None => row("listening", &format!("{} (listener {})", url(addr), listener.name)),
+            }
         }
     }
     for (index, pool) in plan.pools.iter().enumerate() {

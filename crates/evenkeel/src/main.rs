@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod algorithms;
+mod answers;
 mod arguments;
 mod ask;
 mod check;

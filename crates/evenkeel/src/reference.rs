@@ -6,6 +6,7 @@ use crate::output::print;
 use crate::reload::Reloads;
 use crate::serve::{registry, render};
 use evenkeel_config::Plan;
+use evenkeel_dns::metrics::Numbers;
 use evenkeel_proxy::Generation;
 use evenkeel_proxy::control::Control;
 use std::fmt::Write;
@@ -25,8 +26,18 @@ pub fn metrics() -> Result<(), Failure> {
     let sample = Plan::for_addresses("127.0.0.1:1", &["127.0.0.1:2"], None).plan;
     let sample = Generation::first(Arc::new(sample.expect("a plan of two good addresses")), 1);
     let control = Control::unattended(&sample.plan, 1);
-    let registry = registry(watch::channel(Arc::new(sample)).1, control, Arc::new(Reloads::new()));
+    let answers = watch::channel(Arc::new(answers())).1;
+    let registry = registry(watch::channel(Arc::new(sample)).1, control, answers, Arc::new(Reloads::new()));
     print(&page(&families(&render(&registry))))
+}
+
+/// What a listener that speaks DNS counts.
+fn answers() -> Numbers {
+    let text = "[listener.dns]\nbind = ['127.0.0.1:1']\nmode = 'dns'\n\
+                zone = { name = 'a.example', records = { www = { pool = 'web' } } }\n\
+                [pool.web]\nendpoints = ['127.0.0.1:2']";
+    let plan = evenkeel_config::parse_str("sample", text, &|_| None).plan.expect("a good plan");
+    Numbers::next(&plan, 1, &Numbers::default())
 }
 
 /// One metric as it is served.

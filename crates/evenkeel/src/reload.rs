@@ -1,7 +1,7 @@
 //! How does a running evenkeel change its configuration, and what does it say about that? All of it or nothing: whatever
 //! is wrong, it goes on with what it has.
 
-use crate::failure::Failure;
+use crate::answers;
 use crate::source::Source;
 use evenkeel_admin::Changed;
 use evenkeel_config::{Diagnostic, Outcome, render_text, to_json};
@@ -54,17 +54,17 @@ pub struct Report {
 }
 
 /// Reads the configuration again and changes to it.
-pub fn reload(source: &mut Source, server: &mut Server) -> Report {
+pub fn reload(source: &mut Source, server: &mut Server, dns: &mut evenkeel_dns::Server) -> Report {
     let Outcome { plan, diagnostics } = source.read();
     let mut text = render_text(&diagnostics, false);
-    let (result, summary) = match plan.map(|plan| server.reload(plan)) {
+    let (result, summary) = match plan.map(|plan| answers::reload(server, dns, plan)) {
         None => (Result::Refused, None),
         Some(Ok(summary)) => {
             let _ = writeln!(text, "{summary}");
             (Result::Applied, Some(summary))
         }
         Some(Err(error)) => {
-            text += &Failure::from(error).text(false);
+            text += &error.text(false);
             (Result::Failed, None)
         }
     };

@@ -1,9 +1,10 @@
 //! What runs while evenkeel serves? The proxy and, if configured, the admin listeners beside it; what is asked of them
 //! meanwhile; and how all of it ends.
 
+use crate::answers;
 use crate::failure::Failure;
 use crate::notify::Notify;
-use crate::reload::{self, Numbers, Reloads};
+use crate::reload::{self, Reloads};
 use crate::signals::{Asked, Signals};
 use crate::source::Source;
 use crate::upgrade::Upgrade;
@@ -11,6 +12,7 @@ use crate::watch::Watch;
 use crate::watchdog::Watchdog;
 use evenkeel_admin::{Admin, Changed, Pages, Process, Ready, socket};
 use evenkeel_config::{Plan, plan};
+use evenkeel_dns::metrics::Numbers;
 use evenkeel_proxy::control::Control;
 use evenkeel_proxy::inherit::Inherited;
 use evenkeel_proxy::metrics::Metrics;
@@ -28,6 +30,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 /// A running proxy, and whoever watches it.
 pub struct Serving {
     server: Server,
+    dns: evenkeel_dns::Server,
     admin: Option<Admin>,
     shown: Arc<Shown>,
     reloads: Arc<Reloads>,
@@ -70,13 +73,19 @@ impl Shown {
     }
 }
 
-/// Every metric there is: those of the proxy, of its configuration, of the process, and which build it is.
-pub fn registry(running: watch::Receiver<Arc<Generation>>, control: Control, reloads: Arc<Reloads>) -> Registry {
+/// Every metric there is: those of the proxy, of the DNS plane, of its configuration, of the process, and which build it is.
+pub fn registry(
+    running: watch::Receiver<Arc<Generation>>,
+    control: Control,
+    dns: watch::Receiver<Arc<Numbers>>,
+    reloads: Arc<Reloads>,
+) -> Registry {
     let mut registry = Registry::default();
     let build = Info::new(vec![("version", env!("CARGO_PKG_VERSION"))]);
     registry.register("evenkeel_build", "Which evenkeel this is", build);
     registry.register_collector(Box::new(Metrics::new(running, control)));
-    registry.register_collector(Box::new(Numbers(reloads)));
+    registry.register_collector(Box::new(evenkeel_dns::metrics::Metrics::new(dns)));
+    registry.register_collector(Box::new(reload::Numbers(reloads)));
     registry.register_collector(Box::new(Process));
     registry
 }
@@ -105,9 +114,11 @@ impl Serving {
         let admin = plan.admin.as_ref().map(|plan| admin(plan, pages, &mut inherited)).transpose()?;
         let (admin, admin_sockets) = admin.unzip();
         let server = Server::start_with(plan, &mut inherited)?;
+        let dns = answers::start(&server)?;
         // Set once, here.
         let _ = shown.control.set(server.control().clone());
-        let _ = shown.registry.set(registry(server.running(), server.control().clone(), reloads.clone()));
+        let _ =
+            shown.registry.set(registry(server.running(), server.control().clone(), dns.numbers(), reloads.clone()));
         for addr in inherited.left() {
             tracing::warn!(addr, "a socket came with the process, but the configuration listens nowhere there");
         }
@@ -116,7 +127,16 @@ impl Serving {
         }
         let notify = Notify::from_environment();
         notify.ready("serving");
-        Ok(Serving { server, admin, shown, reloads, asked, admin_sockets: admin_sockets.unwrap_or_default(), notify })
+        Ok(Serving {
+            server,
+            dns,
+            admin,
+            shown,
+            reloads,
+            asked,
+            admin_sockets: admin_sockets.unwrap_or_default(),
+            notify,
+        })
     }
 
     /// The proxy.
@@ -178,7 +198,7 @@ impl Serving {
             // Without a file, the question is answered by dropping it.
             let Some(source) = &mut source else { continue };
             self.notify.reloading();
-            let report = reload::reload(source, &mut self.server);
+            let report = reload::reload(source, &mut self.server, &mut self.dns);
             self.notify.ready(&report.status());
             report.log(why);
             self.reloads.count(report.result);
@@ -225,9 +245,10 @@ impl Serving {
             "draining: accepting no more, finishing what runs; a second signal ends it at once"
         );
         self.server.command(how);
+        self.dns.drain();
         let told_again = async { while signals.next().await != Asked::End {} };
         tokio::select! {
-            () = ended(&self.server, Duration::from_millis(10)) => tracing::info!("drained"),
+            () = both_ended(&self.server, &self.dns) => tracing::info!("drained"),
             () = tokio::time::sleep(limit) => tracing::warn!(open = self.open(), "the time to drain is over: closing the rest"),
             () = told_again => tracing::warn!(open = self.open(), "told again: closing the rest"),
         }
@@ -268,6 +289,15 @@ impl Serving {
 /// Waits until every worker has ended.
 async fn ended(server: &Server, look_every: Duration) {
     while !server.has_ended() {
+        tokio::time::sleep(look_every).await;
+    }
+}
+
+/// Waits until every worker of every plane has ended.
+async fn both_ended(server: &Server, dns: &evenkeel_dns::Server) {
+    let look_every = Duration::from_millis(10);
+    ended(server, look_every).await;
+    while !dns.has_ended() {
         tokio::time::sleep(look_every).await;
     }
 }

@@ -82,9 +82,8 @@ impl SharedPool {
     /// # Errors
     /// The algorithm refuses its parameters.
     pub fn balancers(&self, plan: &plan::Pool, writer: Option<&Writer>) -> Result<Vec<Balancer>, ParamError> {
-        let seed = EndpointId::of(&plan.name).0 ^ u64::from(std::process::id());
         let seats = (0..self.workers).map(|worker| Seat { worker, workers: self.workers });
-        let (algorithm, params) = (plan.balance.algorithm, &plan.balance.params);
+        let (algorithm, params, seed) = (plan.balance.algorithm, &plan.balance.params, seed(plan));
         let balancer = |seat| match writer {
             Some(writer) => self.pool.recorded_balancer(algorithm, params, seat, seed, Box::new(Journal::new(writer))),
             None => self.pool.balancer(algorithm, params, seat, seed),
@@ -177,6 +176,24 @@ impl SharedPool {
         }
     }
 
+    /// A balancer for a worker of another plane, which picks and counts nothing.
+    ///
+    /// # Errors
+    /// The algorithm refuses its parameters.
+    pub fn balancer_for_answers(&self, plan: &plan::Pool, worker: u32) -> Result<Balancer, ParamError> {
+        // Never alone: what the workers here count, nobody tells it.
+        let seat = Seat { worker: worker % self.workers, workers: self.workers + 1 };
+        self.pool.balancer(plan.balance.algorithm, &plan.balance.params, seat, seed(plan) ^ !0)
+    }
+
+    /// The endpoints of a plan that have an address, with their slots.
+    pub fn addresses<'p>(&self, plan: &'p plan::Pool) -> impl Iterator<Item = (Slot, SocketAddr, &'p plan::Endpoint)> {
+        plan.endpoints.iter().filter_map(|endpoint| {
+            let slot = self.pool.slot_of(EndpointId::of(&endpoint.name))?;
+            Some((slot, *self.resolved.get(&endpoint.addr)?, endpoint))
+        })
+    }
+
     /// What a worker keeps of the endpoints of a plan, the pool number `index` of it, for which slots are reserved.
     pub fn endpoints(&self, plan: &plan::Pool, index: usize, stats: &WorkerStats) -> Vec<(Slot, EndpointParts)> {
         let one = |(endpoint, stats): (&plan::Endpoint, &_)| {
@@ -186,6 +203,11 @@ impl SharedPool {
         };
         plan.endpoints.iter().zip(&stats.endpoints[index]).filter_map(one).collect()
     }
+}
+
+/// Where the chance of a pool's balancers begins.
+fn seed(plan: &plan::Pool) -> u64 {
+    EndpointId::of(&plan.name).0 ^ u64::from(std::process::id())
 }
 
 /// How a pool looks after its endpoints, of all that a plan says of it.

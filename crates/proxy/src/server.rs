@@ -204,7 +204,7 @@ impl Server {
     fn prepare(&self, plan: &Plan, before: Option<&Plan>, inherited: &mut Inherited) -> Result<Prepared, StartError> {
         let workers = self.now().workers.len();
         let mut sockets = HashMap::new();
-        for listener in &plan.listeners {
+        for listener in plan.listeners.iter().filter(|l| is_ours(l)) {
             for &addr in listener.bind.iter().filter(|addr| !self.sockets.contains_key(addr)) {
                 let fail = |error| StartError::Listen(listener.name.clone(), addr, error);
                 sockets.insert(addr, accept::listen(addr, workers, inherited.tcp(addr)).map_err(fail)?);
@@ -297,8 +297,8 @@ impl Server {
                 control: (*self.control).clone(),
             });
             let pools = pools.collect();
-            let addresses =
-                plan.listeners.iter().enumerate().flat_map(|(i, l)| l.bind.iter().map(move |addr| (i, *addr)));
+            let ours = plan.listeners.iter().enumerate().filter(|(_, l)| is_ours(l));
+            let addresses = ours.flat_map(|(i, l)| l.bind.iter().map(move |addr| (i, *addr)));
             let mine =
                 addresses.map(|(i, addr)| (addr, i, sockets.get_mut(&addr).and_then(Vec::pop).unwrap_or_default()));
             let probed = probed_at(plan).map(|(i, addr)| (addr, i, probed.get_mut(&addr).and_then(Vec::pop)));
@@ -331,7 +331,7 @@ impl Server {
         self.control.changed();
         self.shared.retain(|name, _| plan.listener(name).is_some());
         self.probed = probed_at(plan).map(|(_, addr)| addr).collect();
-        self.sockets.retain(|addr, _| plan.listeners.iter().any(|l| l.bind.contains(addr)));
+        self.sockets.retain(|addr, _| plan.listeners.iter().any(|l| is_ours(l) && l.bind.contains(addr)));
         if let Some(log) = log
             && let Some(before) = std::mem::replace(&mut self.log, log)
         {
@@ -427,6 +427,11 @@ impl Server {
         }
         [self.log, self.journal].into_iter().flatten().for_each(Writer::finish);
     }
+}
+
+/// Whether its clients are served here: DNS is a plane of its own.
+fn is_ours(listener: &plan::Listener) -> bool {
+    listener.mode != Mode::Dns
 }
 
 /// What the workers share of one listener.

@@ -15,7 +15,7 @@ pub static ALGORITHM: Algorithm = Algorithm {
     summary: "the earliest listed endpoint that is up and below its limit gets the request",
     docs: include_str!("docs/first.md"),
     source: "HAProxy, balance first",
-    needs: Needs { key: false, in_flight: true, latency: false, probes: false },
+    needs: Needs { key: false, in_flight: true, ends: false, latency: false, probes: false },
     promises: Promises {
         shares_when_idle: false,
         shares_when_busy: false,

@@ -27,7 +27,7 @@ pub static ALGORITHM: Algorithm = Algorithm {
     docs: include_str!("docs/leastconn.md"),
     source: "HAProxy, balance leastconn; Vargaftik, Keslassy and Orda, LSQ: Load Balancing in Large-Scale \
              Heterogeneous Systems with Multiple Dispatchers (2020)",
-    needs: Needs { key: false, in_flight: true, latency: false, probes: false },
+    needs: Needs { key: false, in_flight: true, ends: true, latency: false, probes: false },
     promises: Promises {
         shares_when_idle: true,
         shares_when_busy: true,

@@ -19,7 +19,7 @@ pub static ALGORITHM: Algorithm = Algorithm {
     summary: "the same key goes to the same endpoint, unless that has more than its bounded share in flight",
     docs: include_str!("docs/maglev.md"),
     source: "Eisenbud et al., Maglev (NSDI 2016); Mirrokni et al., Consistent Hashing with Bounded Loads (2017)",
-    needs: Needs { key: true, in_flight: true, latency: false, probes: false },
+    needs: Needs { key: true, in_flight: true, ends: false, latency: false, probes: false },
     promises: Promises {
         shares_when_idle: true,
         // What goes over a bound goes elsewhere, and few requests in flight are often over it.

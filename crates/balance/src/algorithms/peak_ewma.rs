@@ -20,7 +20,7 @@ pub static ALGORITHM: Algorithm = Algorithm {
     summary: "of two endpoints drawn by weight, the one with less latency times requests in flight gets the request",
     docs: include_str!("docs/peak_ewma.md"),
     source: "Finagle, PeakEwma.scala; tower, load/peak_ewma.rs; linkerd2-proxy's penalty for failures",
-    needs: Needs { key: false, in_flight: true, latency: true, probes: false },
+    needs: Needs { key: false, in_flight: true, ends: true, latency: true, probes: false },
     promises: Promises {
         shares_when_idle: false,
         shares_when_busy: false,

@@ -22,7 +22,7 @@ pub static ALGORITHM: Algorithm = Algorithm {
     summary: "probes a few endpoints for each request; of those not busy, the fastest gets a later request",
     docs: include_str!("docs/prequal.md"),
     source: "Wydrowski et al., Load is not what you should balance: Introducing Prequal (NSDI 2024)",
-    needs: Needs { key: false, in_flight: true, latency: false, probes: true },
+    needs: Needs { key: false, in_flight: true, ends: true, latency: false, probes: true },
     promises: Promises {
         shares_when_idle: false,
         shares_when_busy: false,

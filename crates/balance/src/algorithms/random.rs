@@ -14,7 +14,7 @@ pub static ALGORITHM: Algorithm = Algorithm {
     summary: "draws distinct endpoints by weight, the one with fewer requests in flight per weight gets the request",
     docs: include_str!("docs/random.md"),
     source: "Mitzenmacher, The Power of Two Choices in Randomized Load Balancing (2001); HAProxy random(N)",
-    needs: Needs { key: false, in_flight: true, latency: false, probes: false },
+    needs: Needs { key: false, in_flight: true, ends: false, latency: false, probes: false },
     promises: Promises {
         shares_when_idle: true,
         shares_when_busy: true,

@@ -5,6 +5,7 @@
 mod support;
 
 mod affinity;
+mod answers;
 mod choices;
 mod hangs;
 mod histories;

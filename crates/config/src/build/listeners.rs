@@ -1,6 +1,6 @@
 //! `[listener.NAME]`.
 
-use super::{always, reports};
+use super::{always, reports, zone};
 use crate::code::Code;
 use crate::diagnostic::Findings;
 use crate::form::Formed;
@@ -63,6 +63,7 @@ fn one(
         mode,
         bind,
         pool: section.text("pool").map(Arc::from),
+        zone: zone::zone(section, mode, findings),
         accept_proxy_protocol: networks(section, "accept_proxy_protocol", findings),
         trusted_proxies: networks(section, "trusted_proxies", findings),
         limits: ListenerLimits {

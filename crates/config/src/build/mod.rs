@@ -10,6 +10,7 @@ pub(crate) mod retry;
 mod routes;
 mod sticky;
 mod tcp;
+mod zone;
 
 use crate::code::Code;
 use crate::diagnostic::{Finding, Findings};
@@ -26,6 +27,7 @@ pub(crate) fn build(root: &Section, findings: &mut Findings) -> Plan {
     let listeners = listeners::listeners(root, &defaults, admin.as_ref(), findings);
     check_defaults(&defaults, findings);
     let pools = pools::pools(root, &defaults, findings);
+    zone::check(root, &pools, findings);
     let routes = routes::routes(root, &defaults, &listeners, &pools, findings);
     tcp::check(root, &listeners, &routes, &pools, findings);
     Plan {

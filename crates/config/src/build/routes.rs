@@ -29,12 +29,13 @@ pub(super) fn routes(
     let sections = root.sections("route");
     let mut own = own_routes(root, pools, findings);
     if root.set("route").is_none() {
-        let rest: Vec<&Pool> = pools.iter().filter(|p| !own.iter().any(|r| r.pool == p.name)).collect();
+        let rest: Vec<&Pool> =
+            pools.iter().filter(|p| !own.iter().any(|r| r.pool == p.name) && !is_answered(p, listeners)).collect();
         let http = listeners.is_empty() || listeners.iter().any(|l| l.mode == Mode::Http);
         let mut routes = if http { catch_all(root, &rest, findings) } else { Vec::new() };
         routes.append(&mut own);
         if !findings.has_errors() {
-            check_unused(root, &routes, listeners, findings);
+            check_unused(root, &routes, listeners, pools, findings);
         }
         return routes;
     }
@@ -64,7 +65,7 @@ pub(super) fn routes(
     let routes: Vec<Route> = placed.into_iter().map(|p| p.route).chain(own).collect();
     // An error may be why something seems unused.
     if !findings.has_errors() {
-        check_unused(root, &routes, listeners, findings);
+        check_unused(root, &routes, listeners, pools, findings);
     }
     routes
 }
@@ -75,6 +76,9 @@ fn own_routes(root: &Section, pools: &[Pool], findings: &mut Findings) -> Vec<Ro
     for named in root.named("listener") {
         let Some(name) = named.section.text("pool") else { continue };
         let place = named.section.place_of("pool");
+        if named.section.word("mode") == Mode::Dns.name() {
+            continue;
+        }
         if named.section.word("mode") == Mode::Http.name() {
             let message = format!("listener \"{}\" has a pool of its own, but speaks HTTP", named.name);
             let finding = contradiction(&named.section, place, message, "mode", findings);
@@ -94,6 +98,12 @@ fn own_routes(root: &Section, pools: &[Pool], findings: &mut Findings) -> Vec<Ro
         }
     }
     routes
+}
+
+/// Whether a pool's endpoints are told to resolvers.
+fn is_answered(pool: &Pool, listeners: &[Listener]) -> bool {
+    let mut zones = listeners.iter().filter_map(|l| l.zone.as_ref());
+    zones.any(|zone| zone.records.iter().any(|r| r.pool == pool.name))
 }
 
 /// Without routes, a file with one pool sends everything to it.
@@ -290,9 +300,10 @@ fn path_conflict(first: Option<&Placed>, second: &Placed, with: &str, findings: 
     }
 }
 
-fn check_unused(root: &Section, routes: &[Route], listeners: &[Listener], findings: &mut Findings) {
+fn check_unused(root: &Section, routes: &[Route], listeners: &[Listener], pools: &[Pool], findings: &mut Findings) {
     for named in root.named("pool") {
-        if !routes.iter().any(|r| *r.pool == *named.name) {
+        let answered = |p: &Pool| *p.name == *named.name && is_answered(p, listeners);
+        if !routes.iter().any(|r| *r.pool == *named.name) && !pools.iter().any(answered) {
             findings
                 .add(Code::UnusedPool, named.place, format!("no route leads to pool \"{}\"", named.name))
                 .help("add a [[route]] to it, or remove it");
@@ -301,6 +312,9 @@ fn check_unused(root: &Section, routes: &[Route], listeners: &[Listener], findin
     for named in root.named("listener") {
         let is_http = listeners.iter().any(|l| *l.name == *named.name && l.mode == Mode::Http);
         let serves = |r: &Route| (is_http && r.listeners.is_empty()) || r.listeners.iter().any(|l| **l == *named.name);
+        if listeners.iter().any(|l| *l.name == *named.name && l.mode == Mode::Dns) {
+            continue;
+        }
         if !is_http && !routes.iter().any(serves) {
             findings
                 .add(Code::NothingToDo, named.place, format!("listener \"{}\" has no pool", named.name))

@@ -17,7 +17,7 @@ pub(crate) use status::written as status_text;
 use crate::code::Code;
 use crate::plan::{Address, Cidr, HashKey, HostPattern, PathPattern};
 use crate::tree::quoted;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
@@ -38,6 +38,10 @@ pub enum Form {
     Path,
     /// A path without parameters.
     PlainPath,
+    /// The name of a DNS zone or of a host in one.
+    Domain,
+    /// An IP address.
+    Ip,
     /// A path with or without a query.
     Target,
     /// The `Path` of a cookie.
@@ -78,6 +82,7 @@ pub(crate) enum Formed {
     Network(Cidr),
     Socket(PathBuf),
     Host(HostPattern),
+    Ip(IpAddr),
     Path(PathPattern),
     HashKey(HashKey),
     Statuses(RangeInclusive<u16>),
@@ -114,6 +119,8 @@ impl Form {
             Form::Host => "a host, as \"api.example.com\" or \"*.example.com\"",
             Form::Path => "a path, as \"/x\", \"/users/{id}\" or \"/v1/{*rest}\"",
             Form::PlainPath => "a path, as \"/metrics\"",
+            Form::Domain => "a domain name, as \"gslb.example.com\"",
+            Form::Ip => "an IP address, as \"192.0.2.1\" or \"2001:db8::1\"",
             Form::Target => "a path with or without a query, as \"/healthz\"",
             Form::CookiePath => "a path without \";\", as \"/\"",
             Form::Authority => "a host with or without a port, as \"web.internal\"",
@@ -140,6 +147,8 @@ impl Form {
             Form::Socket => "^unix:/.+$",
             Form::Host => "^(\\*\\.)?[^\\s/*]+$",
             Form::Path | Form::PlainPath => "^/[^\\s?#]*$",
+            Form::Domain => "^[A-Za-z0-9_.-]{1,254}$",
+            Form::Ip => "^[0-9A-Fa-f:.]+$",
             Form::Target => "^/[^\\s#]*$",
             Form::CookiePath => "^/[^\\s?#;]*$",
             Form::Authority => "^[^\\s/*]+$",
@@ -172,6 +181,14 @@ impl Form {
             Form::Percentile => retry::percentile(text).map(Formed::Percentile),
             Form::Secret => secret::read(text).map(Formed::Text),
             Form::PlainPath => path::plain(text).map(|()| Formed::Text(text.to_string())),
+            Form::Domain => domain(text).map(Formed::Text),
+            Form::Ip => match text.parse() {
+                Ok(ip) => Ok(Formed::Ip(ip)),
+                Err(_) => {
+                    let message = format!("{} is not an IP address", quoted(text));
+                    Err(Misfit::new(Code::BadAddress, message, "write \"192.0.2.1\" or \"2001:db8::1\""))
+                }
+            },
             Form::Target => path::target(text).map(|()| Formed::Text(text.to_string())),
             Form::CookiePath => path::of_cookie(text).map(|()| Formed::Text(text.to_string())),
             Form::Authority => host::authority(text).map(Formed::Text),
@@ -208,11 +225,28 @@ fn is_token_char(c: char) -> bool {
     c.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(c)
 }
 
+/// A domain name, in lower case and without a final dot.
+fn domain(text: &str) -> Result<String, Misfit> {
+    let name = text.strip_suffix('.').unwrap_or(text).to_ascii_lowercase();
+    if is_domain(&name) {
+        return Ok(name);
+    }
+    let message = format!("{} is not a domain name", quoted(text));
+    Err(Misfit::new(Code::BadName, message, "labels are 1 to 63 letters, digits, - and _, parted by dots"))
+}
+
+/// Whether a text is one or more labels, parted by dots, that fit into a domain name.
+pub(crate) fn is_domain(text: &str) -> bool {
+    text.len() <= 253 && text.split('.').all(is_label)
+}
+
+fn is_label(l: &str) -> bool {
+    (1..=63).contains(&l.len()) && l.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_')
+}
+
 /// Whether a text is the name of a host: labels of letters, digits, - and _, parted by dots, and not all digits at
 /// the end (which would be a broken IPv4 address).
 fn is_host_name(text: &str) -> bool {
-    let label =
-        |l: &str| (1..=63).contains(&l.len()) && l.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_');
     let last = text.rsplit('.').next().unwrap_or_default();
-    text.len() <= 253 && text.split('.').all(label) && !last.bytes().all(|b| b.is_ascii_digit())
+    is_domain(text) && !last.bytes().all(|b| b.is_ascii_digit())
 }

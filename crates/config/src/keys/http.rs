@@ -1,6 +1,6 @@
 //! The keys of `[listener.NAME]` and `[[route]]`.
 
-use super::{Absent, Key, Kind, LISTENER_TIMEOUTS, REPORT_LOAD, ROUTE_RETRY, ROUTE_TIMEOUTS, Table};
+use super::{Absent, Key, Kind, LISTENER_TIMEOUTS, REPORT_LOAD, ROUTE_RETRY, ROUTE_TIMEOUTS, Table, ZONE};
 use crate::form::Form;
 
 pub(super) static LISTENER: Table = Table {
@@ -17,10 +17,10 @@ pub(super) static LISTENER: Table = Table {
         },
         Key {
             name: "mode",
-            kind: Kind::Choice(&["http", "tcp", "udp"]),
+            kind: Kind::Choice(&["http", "tcp", "udp", "dns"]),
             absent: Absent::Default("\"http\""),
-            help: "What is spoken here: HTTP, whose requests are balanced; anything over TCP, whose connections are balanced; or \
-                   anything over UDP, whose flows are.",
+            help: "What is spoken here: HTTP, whose requests are balanced; anything over TCP, whose connections are balanced; \
+                   anything over UDP, whose flows are; or DNS, over UDP and TCP, whose answers are.",
             why: "",
         },
         Key {
@@ -29,6 +29,13 @@ pub(super) static LISTENER: Table = Table {
             absent: Absent::Means("none: routes say where to"),
             help: "The pool for everything that no route of this listener takes. For modes other than `http`, whose routes are \
                    for all its listeners alike.",
+            why: "",
+        },
+        Key {
+            name: "zone",
+            kind: Kind::Table(&ZONE),
+            absent: Absent::Means("none"),
+            help: "What is answered, with `mode = \"dns\"`.",
             why: "",
         },
         Key {

@@ -1,6 +1,6 @@
 //! Where do requests come in, and which pool gets them? [`Listener`] and [`Route`].
 
-use super::{Cidr, ReportLoad, Retry};
+use super::{Cidr, ReportLoad, Retry, Zone};
 use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -17,6 +17,8 @@ pub struct Listener {
     pub bind: Vec<SocketAddr>,
     /// Where everything goes that no route takes, for modes other than HTTP: there is a route of the listener's name to it.
     pub pool: Option<Arc<str>>,
+    /// What is answered to resolvers; there if, and only if, DNS is spoken.
+    pub zone: Option<Zone>,
     /// Peers that must start each connection with a PROXY protocol header; all others must not. Empty = none.
     pub accept_proxy_protocol: Vec<Cidr>,
     /// Peers whose `X-Forwarded-For` and its like are believed. Empty = none.

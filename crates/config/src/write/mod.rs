@@ -1,6 +1,7 @@
 //! How is a plan written? [`Plan::to_toml`]: what differs from the defaults, in the order of the reference page.
 
 mod pool;
+mod zone;
 
 use crate::load::{Outcome, parse_str};
 use crate::plan::{
@@ -103,6 +104,7 @@ fn write_listener(listener: &Listener, unset: &Listener, out: &mut String) {
 
     table.add(listener.mode != unset.mode, "mode", quote(listener.mode.name()));
     table.maybe("pool", listener.pool.as_ref().map(|pool| quote(pool)));
+    table.maybe("zone", listener.zone.as_ref().map(|zone| zone::zone(zone).braces()));
     table.networks("accept_proxy_protocol", &listener.accept_proxy_protocol);
     table.networks("trusted_proxies", &listener.trusted_proxies);
 

@@ -1,6 +1,7 @@
 //! Which experiments are there? The registry: one row each, from which the subcommands are made. A new experiment is its
 //! file, a `mod` line and a row.
 
+mod dns_cost;
 mod failure;
 mod proxy_cost;
 mod reload;
@@ -32,6 +33,7 @@ pub static ALL: &[&Experiment] = &[
     &reload::EXPERIMENT,
     &slow_clients::EXPERIMENT,
     &shared_load::EXPERIMENT,
+    &dns_cost::EXPERIMENT,
 ];
 
 #[cfg(test)]

@@ -1,0 +1,397 @@
+//! What is answered? Everything that one worker says for one listener: a message in, a message out, and no I/O.
+//!
+//! Sources: RFC 1035 and 2308 (negative answers), RFC 2782 (SRV), RFC 6891 (EDNS), RFC 7766 (truncation and TCP), RFC 7871
+//! (client subnet), RFC 7873 and 9018 (cookies), RFC 8482 (ANY), RFC 8906 (what is not known gets an answer all the same).
+
+use crate::client::Localities;
+use crate::cookie::Secret;
+use crate::pools::{Choice, Family, WorkerPool};
+use crate::query::{Edns, Query, Reject, Subnet};
+use crate::rate::{Allowed, Rate};
+use crate::reply::{self, OptRecord, Owner, Reply, Section};
+use crate::stats::ListenerStats;
+use crate::zone::{Node, Zone};
+use domain::base::iana::{Class, OptRcode, OptionCode, Rtype};
+use evenkeel_balance::{Instant, Rng};
+use evenkeel_config::plan::{Record, RecordKind};
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+
+/// The largest datagram that is sent and asked for (DNS Flag Day 2020): it is not cut into fragments on any usual path.
+pub const PAYLOAD: u16 = 1232;
+/// What a client without EDNS takes (RFC 1035 section 4.2.1).
+const PAYLOAD_MIN: u16 = 512;
+/// Code for "what the type stands for is not given" (RFC 8482 section 4.2).
+const HINFO: Rtype = Rtype::HINFO;
+
+/// How a message came, and how its answer goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Transport {
+    /// A datagram each.
+    Udp,
+    /// Whole, one after the other.
+    Tcp,
+}
+
+/// When it came.
+#[derive(Clone, Copy, Debug)]
+pub struct Moment {
+    /// As balancers count time.
+    pub now: Instant,
+    /// Seconds since 1970.
+    pub unix: u32,
+}
+
+/// One worker's answers for one listener.
+pub struct Answerer {
+    zone: Arc<Zone>,
+    pools: Vec<WorkerPool>,
+    /// By record of the zone: the index of its pool.
+    pool_of: Vec<usize>,
+    localities: Localities,
+    rate: Rate,
+    secret: Secret,
+    stats: Arc<ListenerStats>,
+    rng: Rng,
+    options: Vec<u8>,
+}
+
+impl Answerer {
+    /// Of a zone, and its [`Zone::pools`] in their order.
+    pub fn new(
+        zone: Arc<Zone>,
+        pools: Vec<WorkerPool>,
+        secret: Secret,
+        stats: Arc<ListenerStats>,
+        seed: u64,
+    ) -> Answerer {
+        let names = zone.pools();
+        let index =
+            |r: &Record| names.iter().position(|name| *name == r.pool).expect("pools() has that of each record");
+        let pool_of = zone.plan.records.iter().map(index).collect();
+        let mut rng = Rng::new(seed);
+        Answerer {
+            pools,
+            pool_of,
+            localities: Localities::new(&zone.plan.localities),
+            rate: Rate::new(zone.plan.responses_per_subnet, rng.next_u64()),
+            secret,
+            stats,
+            rng,
+            options: Vec::new(),
+            zone,
+        }
+    }
+
+    /// The numbers.
+    pub fn stats(&self) -> &ListenerStats {
+        &self.stats
+    }
+
+    /// Takes up the newest sets, for pools that nobody asks for.
+    pub fn refresh(&mut self, now: Instant) {
+        self.pools.iter_mut().for_each(|pool| pool.refresh(now));
+    }
+
+    /// Writes the answer to a message into `out`. Whether there is one.
+    pub fn answer(
+        &mut self,
+        message: &[u8],
+        client: SocketAddr,
+        transport: Transport,
+        at: Moment,
+        out: &mut Vec<u8>,
+    ) -> bool {
+        out.clear();
+        let client = client.ip().to_canonical();
+        let parsed = Query::parse(message);
+        let edns = parsed.as_ref().ok().and_then(|query| query.edns.as_ref());
+        let is_proven = transport == Transport::Tcp
+            || edns.and_then(|e| e.cookie.as_ref()).is_some_and(|cookie| self.secret.proves(cookie, client, at.unix));
+        match parsed {
+            Err(Reject::Drop) => {
+                self.stats.dropped.add(1);
+                return false;
+            }
+            Err(Reject::Code(code)) => {
+                if !is_proven && self.rate.take(client, at.now) != Allowed::Yes {
+                    self.stats.limited[0].add(1);
+                    return false;
+                }
+                reply::reject(message, code.into(), out);
+                self.stats.response(code.into());
+                return true;
+            }
+            Ok(query) => {
+                self.stats.query(query.qtype);
+                let allowed = if is_proven { Allowed::Yes } else { self.rate.take(client, at.now) };
+                if allowed == Allowed::No {
+                    self.stats.limited[0].add(1);
+                    return false;
+                }
+                self.reply(&query, client, transport, at, allowed == Allowed::Short, out);
+            }
+        }
+        true
+    }
+
+    fn reply(
+        &mut self,
+        query: &Query<'_>,
+        client: IpAddr,
+        transport: Transport,
+        at: Moment,
+        short: bool,
+        out: &mut Vec<u8>,
+    ) {
+        let edns = query.edns.as_ref();
+        let mut options = std::mem::take(&mut self.options);
+        options.clear();
+        if let Some(cookie) = edns.and_then(|e| e.cookie.as_ref()) {
+            let cookie = self.secret.answer(cookie, client, at.unix);
+            let server = cookie.server().map_or(&[][..], AsRef::as_ref);
+            let head = [OptionCode::COOKIE.to_int(), (8 + server.len()) as u16].map(u16::to_be_bytes);
+            options.extend_from_slice(head.as_flattened());
+            options.extend_from_slice(&cookie.client().into_octets());
+            options.extend_from_slice(server);
+        }
+        let told = edns.and_then(|e| e.subnet).filter(|_| self.zone.plan.client_subnet);
+        let scope_at = told.map(|subnet| push_subnet(subnet, &mut options));
+        let most = match (transport, edns) {
+            (Transport::Tcp, _) => usize::from(u16::MAX),
+            (Transport::Udp, None) => PAYLOAD_MIN.into(),
+            (Transport::Udp, Some(edns)) => edns.payload.clamp(PAYLOAD_MIN, PAYLOAD).into(),
+        };
+        let limit = most - edns.map_or(0, |_| OptRecord::HEAD + options.len());
+        let mut reply = Reply::to(query, limit, out);
+        let mut answering = Answering { fits: true, used_subnet: false };
+        let code = if short {
+            self.stats.limited[1].add(1);
+            reply.truncate();
+            OptRcode::NOERROR
+        } else {
+            let network = told.map_or_else(|| Subnet::around(client), Subnet::told_apart);
+            let code = self.fill(query, edns, network, at.now, &mut reply, &mut answering);
+            if !answering.fits {
+                reply.truncate();
+                self.stats.truncated.add(1);
+            }
+            code
+        };
+        reply.code(code);
+        // Written once it is known whether the network made a difference.
+        if let (Some(at), Some(subnet), true) = (scope_at, told, answering.used_subnet) {
+            options[at] = subnet.told_apart().prefix;
+        }
+        let dnssec_ok = edns.map(|e| e.dnssec_ok);
+        reply.finish(dnssec_ok.map(|dnssec_ok| OptRecord { payload: PAYLOAD, code, dnssec_ok, options: &options }));
+        self.stats.response(code);
+        self.log(query, client, transport, code, out.len());
+        self.options = options;
+    }
+
+    /// Writes the records; the code of the response.
+    fn fill(
+        &mut self,
+        query: &Query<'_>,
+        edns: Option<&Edns>,
+        network: Subnet,
+        now: Instant,
+        reply: &mut Reply<'_>,
+        answering: &mut Answering,
+    ) -> OptRcode {
+        if edns.is_some_and(|e| e.version != 0) {
+            return OptRcode::BADVERS;
+        }
+        match query.qtype {
+            Rtype::OPT => return OptRcode::FORMERR,
+            Rtype::AXFR | Rtype::IXFR | Rtype::MAILA | Rtype::MAILB => return OptRcode::NOTIMP,
+            _ => {}
+        }
+        let zone = self.zone.clone();
+        let name = query.name.as_slice();
+        if query.class != Class::IN || !zone.has(name) {
+            return OptRcode::REFUSED;
+        }
+        reply.authoritative();
+        let address = [Rtype::A, Rtype::AAAA].contains(&query.qtype);
+        let Some(node) = zone.find(name) else {
+            // The name of an endpoint, as an SRV record told it.
+            let ip = zone.address_in(name).filter(|ip| self.names(*ip));
+            return match ip {
+                Some(ip) if address && (query.qtype == Rtype::A) == ip.is_ipv4() => {
+                    reply.push_address(Section::Answer, Owner::Asked, zone.plan.ttl, ip);
+                    OptRcode::NOERROR
+                }
+                Some(_) if query.qtype == Rtype::ANY => minimal(&zone, reply),
+                Some(_) => negative(&zone, reply, OptRcode::NOERROR, answering),
+                None => negative(&zone, reply, OptRcode::NXDOMAIN, answering),
+            };
+        };
+        match query.qtype {
+            Rtype::ANY => minimal(&zone, reply),
+            Rtype::SOA if name == &*zone.apex => {
+                answering.fits = push_soa(&zone, Section::Answer, zone.plan.ttl, reply);
+                OptRcode::NOERROR
+            }
+            Rtype::NS if name == &*zone.apex => {
+                for (server, _) in &zone.name_servers {
+                    answering.fits &= reply.push(Section::Answer, Owner::Asked, Rtype::NS, zone.plan.ttl, |out| {
+                        out.extend_from_slice(server);
+                    });
+                }
+                // What does not fit can be asked for.
+                for (server, addresses) in zone.name_servers.iter().filter(|_| answering.fits) {
+                    for ip in addresses {
+                        reply.push_address(Section::Additional, Owner::Other(server), zone.plan.ttl, *ip);
+                    }
+                }
+                OptRcode::NOERROR
+            }
+            _ => self.records(query.qtype, node, network, now, reply, answering),
+        }
+    }
+
+    /// The addresses or services that a name stands for.
+    fn records(
+        &mut self,
+        qtype: Rtype,
+        node: &Node,
+        network: Subnet,
+        now: Instant,
+        reply: &mut Reply<'_>,
+        answering: &mut Answering,
+    ) -> OptRcode {
+        let zone = &self.zone;
+        let family = if qtype == Rtype::A { Family::V4 } else { Family::V6 };
+        let (record, family) = match node.record.map(|index| (index, &zone.plan.records[index])) {
+            Some((index, record)) if record.kind == RecordKind::Service && qtype == Rtype::SRV => {
+                ((index, record), Family::Both)
+            }
+            Some((index, record))
+                if record.kind == RecordKind::Address
+                    && [Rtype::A, Rtype::AAAA].contains(&qtype)
+                    && self.pools[self.pool_of[index]].has(family) =>
+            {
+                ((index, record), family)
+            }
+            _ => {
+                let fixed = node
+                    .fixed
+                    .iter()
+                    .filter(|ip| matches!((qtype, ip), (Rtype::A, IpAddr::V4(_)) | (Rtype::AAAA, IpAddr::V6(_))));
+                let mut any = false;
+                for ip in fixed {
+                    any = true;
+                    answering.fits &= reply.push_address(Section::Answer, Owner::Asked, zone.plan.ttl, *ip);
+                }
+                return if any { OptRcode::NOERROR } else { negative(zone, reply, OptRcode::NOERROR, answering) };
+            }
+        };
+        let (index, record) = record;
+        let near = if record.prefers_near { self.localities.of(network) } else { None };
+        answering.used_subnet = record.prefers_near || self.pools[self.pool_of[index]].goes_by_key();
+        let choice = Choice {
+            family,
+            answers: record.answers,
+            key: network.key(),
+            near: near.map(|zone| &**zone),
+            fail_open: zone.plan.fail_open,
+        };
+        let ttl = record.ttl.unwrap_or(zone.plan.ttl);
+        let pool = &mut self.pools[self.pool_of[index]];
+        let mut named: [Option<IpAddr>; NAMED_MAX] = [None; NAMED_MAX];
+        let mut count = 0;
+        for endpoint in pool.choose(&choice, now) {
+            let ip = endpoint.addr.ip();
+            if family != Family::Both {
+                // Two endpoints may differ in their port only, which an address does not tell.
+                if named[..count].contains(&Some(ip)) {
+                    continue;
+                }
+                answering.fits &= reply.push_address(Section::Answer, Owner::Asked, ttl, ip);
+            } else {
+                answering.fits &= reply.push(Section::Answer, Owner::Asked, Rtype::SRV, ttl, |out| {
+                    let head = [u16::from(endpoint.priority), endpoint.weight, endpoint.addr.port()];
+                    out.extend_from_slice(head.map(u16::to_be_bytes).as_flattened());
+                    zone.write_endpoint(ip, out);
+                });
+            }
+            if !answering.fits {
+                return OptRcode::NOERROR;
+            }
+            named[count] = Some(ip);
+            count += 1;
+        }
+        if count == 0 {
+            return OptRcode::SERVFAIL;
+        }
+        if family == Family::Both {
+            let mut name = Vec::new();
+            for (i, ip) in named[..count].iter().enumerate() {
+                if let Some(ip) = ip.filter(|_| !named[..i].contains(ip)) {
+                    name.clear();
+                    zone.write_endpoint(ip, &mut name);
+                    reply.push_address(Section::Additional, Owner::Other(&name), ttl, ip);
+                }
+            }
+        }
+        OptRcode::NOERROR
+    }
+
+    /// Whether an SRV record may name this address.
+    fn names(&self, ip: IpAddr) -> bool {
+        let mut records = self.zone.plan.records.iter().zip(&self.pool_of);
+        records.any(|(record, pool)| record.kind == RecordKind::Service && self.pools[*pool].has_address(ip))
+    }
+
+    fn log(&mut self, query: &Query<'_>, client: IpAddr, transport: Transport, code: OptRcode, bytes: usize) {
+        let part = self.zone.plan.query_log;
+        if part > 0.0 && self.rng.unit() < part {
+            let (name, qtype) = (&query.name, query.qtype);
+            tracing::info!(%client, ?name, %qtype, ?transport, %code, bytes, "query");
+        }
+    }
+}
+
+/// The most endpoints that one answer names, as the configuration allows.
+const NAMED_MAX: usize = 64;
+
+/// What was learned while records were written.
+struct Answering {
+    /// Whether all that was asked for is in.
+    fits: bool,
+    /// Whether another network might have got another answer.
+    used_subnet: bool,
+}
+
+/// What is not there, and for how long that may be believed.
+fn negative(zone: &Zone, reply: &mut Reply<'_>, code: OptRcode, answering: &mut Answering) -> OptRcode {
+    answering.fits &= push_soa(zone, Section::Authority, zone.negative_ttl(), reply);
+    code
+}
+
+fn push_soa(zone: &Zone, section: Section, ttl: u32, reply: &mut Reply<'_>) -> bool {
+    reply.push(section, Owner::End(zone.apex.len()), Rtype::SOA, ttl, |out| out.extend_from_slice(&zone.soa))
+}
+
+/// Something, but not everything (RFC 8482): what everything is, nobody needs to know but those who flood others with it.
+fn minimal(zone: &Zone, reply: &mut Reply<'_>) -> OptRcode {
+    reply.push(Section::Answer, Owner::Asked, HINFO, zone.plan.ttl, |out| out.extend_from_slice(b"\x07RFC8482\x00"));
+    OptRcode::NOERROR
+}
+
+/// Writes the option that gives a network back, with a scope of 0; where its scope is.
+fn push_subnet(subnet: Subnet, options: &mut Vec<u8>) -> usize {
+    let (family, bytes) = match subnet.address {
+        IpAddr::V4(ip) => (1u16, ip.to_ipv6_mapped().octets()),
+        IpAddr::V6(ip) => (2, ip.octets()),
+    };
+    let address = if family == 1 { &bytes[12..] } else { &bytes[..] };
+    let address = &address[..usize::from(subnet.prefix).div_ceil(8)];
+    let head = [OptionCode::CLIENT_SUBNET.to_int(), (4 + address.len()) as u16, family].map(u16::to_be_bytes);
+    options.extend_from_slice(head.as_flattened());
+    options.extend_from_slice(&[subnet.prefix, 0]);
+    options.extend_from_slice(address);
+    options.len() - address.len() - 1
+}

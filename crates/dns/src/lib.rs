@@ -1,0 +1,25 @@
+//! What do we answer to a resolver? evenkeel's DNS plane. Read the files in this order:
+//!
+//! 1. [`query`] reads what is asked, [`zone`] knows which names there are, [`reply`] writes an answer: bytes in, bytes out.
+//! 2. [`answer`] puts them together for one worker and one listener: endpoints are picked by the balancers of [`pools`], for
+//!    a client that [`client`] knows the network of, if [`rate`] allows it; [`cookie`] proves where a client is.
+//! 3. [`server`] starts the [`worker`]s, each with sockets of its own ([`udp`], [`tcp`]), and replaces zones as a whole.
+//! 4. [`stats`] are counted by workers, and [`metrics`] shows them.
+
+pub mod answer;
+pub mod client;
+pub mod cookie;
+pub mod metrics;
+pub mod pools;
+pub mod query;
+pub mod rate;
+pub mod reply;
+pub mod server;
+pub mod stats;
+mod tcp;
+mod udp;
+mod worker;
+pub mod zone;
+
+pub use pools::{Endpoint, PoolParts};
+pub use server::{Server, StartError};

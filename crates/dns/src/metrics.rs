@@ -1,0 +1,142 @@
+//! How do the numbers of the workers look to Prometheus? Sums over the workers, written when somebody asks.
+
+use crate::stats::{CODES, Counter, ListenerStats, PoolStats, TYPES};
+use evenkeel_config::Plan;
+use evenkeel_config::plan::Mode;
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::metrics::counter::ConstCounter;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+use tokio::sync::watch;
+
+/// The numbers of a plan: by name, then by worker.
+#[derive(Clone, Debug, Default)]
+pub struct Numbers {
+    listeners: BTreeMap<Arc<str>, Vec<Arc<ListenerStats>>>,
+    pools: BTreeMap<Arc<str>, Vec<Arc<PoolStats>>>,
+}
+
+impl Numbers {
+    /// Those of a plan for so many workers: what is there by name goes on counting.
+    pub fn next(plan: &Plan, workers: usize, before: &Numbers) -> Numbers {
+        let mut numbers = Numbers::default();
+        for listener in plan.listeners.iter().filter(|l| l.mode == Mode::Dns) {
+            numbers.listeners.insert(listener.name.clone(), stays(&before.listeners, &listener.name, workers));
+            for record in listener.zone.iter().flat_map(|zone| &zone.records) {
+                numbers.pools.insert(record.pool.clone(), stays(&before.pools, &record.pool, workers));
+            }
+        }
+        numbers
+    }
+
+    /// Of a listener of the plan and a worker.
+    pub(crate) fn listener(&self, name: &str, worker: usize) -> Arc<ListenerStats> {
+        self.listeners[name][worker].clone()
+    }
+
+    /// Of a pool of the plan and a worker.
+    pub(crate) fn pool(&self, name: &str, worker: usize) -> Arc<PoolStats> {
+        self.pools[name][worker].clone()
+    }
+}
+
+fn stays<T: Default>(before: &BTreeMap<Arc<str>, Vec<Arc<T>>>, name: &Arc<str>, workers: usize) -> Vec<Arc<T>> {
+    before.get(name).cloned().unwrap_or_else(|| (0..workers).map(|_| Arc::default()).collect())
+}
+
+/// The metrics of the DNS plane, to be registered without a prefix.
+#[derive(Debug)]
+pub struct Metrics(watch::Receiver<Arc<Numbers>>);
+
+impl Metrics {
+    /// Metrics of whatever runs when they are asked for.
+    pub fn new(numbers: watch::Receiver<Arc<Numbers>>) -> Metrics {
+        Metrics(numbers)
+    }
+}
+
+/// One counter of `S`, with the values of its labels besides the name of whose it is.
+type Row<S> = (&'static [(&'static str, &'static str)], fn(&S) -> &Counter);
+
+/// The counters of a listener that have no label but its name: name, help, and where it is.
+const OF_LISTENER: &[(&str, &str, &[Row<ListenerStats>])] = &[
+    ("evenkeel_dns_tcp_queries", "DNS queries that came by TCP", &[(&[], |s| &s.over_tcp)]),
+    ("evenkeel_dns_truncated", "DNS responses that did not fit, and ask to come by TCP", &[(&[], |s| &s.truncated)]),
+    (
+        "evenkeel_dns_rate_limited",
+        "DNS responses over the limit of their network; \"short\": sent empty, to come by TCP",
+        &[(&[("how", "dropped")], |s| &s.limited[0]), (&[("how", "short")], |s| &s.limited[1])],
+    ),
+    ("evenkeel_dns_dropped", "Messages that are no DNS query, and got no answer", &[(&[], |s| &s.dropped)]),
+    ("evenkeel_dns_unsent", "DNS responses that the kernel did not take", &[(&[], |s| &s.unsent)]),
+    ("evenkeel_dns_connections", "TCP connections of DNS clients", &[(&[], |s| &s.connections)]),
+    (
+        "evenkeel_dns_connections_refused",
+        "TCP connections of DNS clients that were closed at once, as there were too many",
+        &[(&[], |s| &s.refused_connections)],
+    ),
+];
+
+/// The counters of a pool.
+const OF_POOL: &[(&str, &str, &[Row<PoolStats>])] = &[
+    ("evenkeel_dns_answers", "DNS answers that name endpoints of the pool", &[(&[], |s| &s.answers)]),
+    (
+        "evenkeel_dns_failed_open",
+        "DNS answers that name endpoints of the pool although too few are well",
+        &[(&[], |s| &s.failed_open)],
+    ),
+];
+
+impl Collector for Metrics {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let numbers = self.0.borrow().clone();
+        let listeners = &numbers.listeners;
+        let labels = TYPES.iter().map(|(_, label)| *label).chain(["other"]);
+        by_label(&mut encoder, ("evenkeel_dns_queries", "DNS queries by type"), "type", labels, listeners, |s| {
+            &s.queries
+        })?;
+        let labels = CODES.iter().map(|(_, label)| *label);
+        let family = ("evenkeel_dns_responses", "DNS responses by code");
+        by_label(&mut encoder, family, "code", labels, listeners, |s| &s.responses)?;
+        OF_LISTENER.iter().try_for_each(|family| one(&mut encoder, *family, "listener", listeners))?;
+        OF_POOL.iter().try_for_each(|family| one(&mut encoder, *family, "pool", &numbers.pools))
+    }
+}
+
+fn by_label(
+    encoder: &mut DescriptorEncoder<'_>,
+    (name, help): (&str, &str),
+    label: &'static str,
+    values: impl Iterator<Item = &'static str> + Clone,
+    listeners: &BTreeMap<Arc<str>, Vec<Arc<ListenerStats>>>,
+    counters: fn(&ListenerStats) -> &[Counter],
+) -> fmt::Result {
+    let mut family = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
+    for (listener, workers) in listeners {
+        for (index, value) in values.clone().enumerate() {
+            let n: u64 = workers.iter().map(|stats| counters(stats)[index].get()).sum();
+            ConstCounter::new(n).encode(family.encode_family(&[("listener", &**listener), (label, value)])?)?;
+        }
+    }
+    Ok(())
+}
+
+fn one<S>(
+    encoder: &mut DescriptorEncoder<'_>,
+    (name, help, rows): (&str, &str, &[Row<S>]),
+    of: &'static str,
+    all: &BTreeMap<Arc<str>, Vec<Arc<S>>>,
+) -> fmt::Result {
+    let mut family = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
+    for (whose, workers) in all {
+        for (labels, counter) in rows {
+            let labels: Vec<_> = [(of, &**whose)].into_iter().chain(labels.iter().copied()).collect();
+            let n: u64 = workers.iter().map(|stats| counter(stats).get()).sum();
+            ConstCounter::new(n).encode(family.encode_family(&labels)?)?;
+        }
+    }
+    Ok(())
+}

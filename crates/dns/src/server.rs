@@ -1,0 +1,173 @@
+//! How does a plan become answers, and how does the next plan take its place? What can fail comes first (sockets), so that
+//! an error changes nothing; then every worker is given its part.
+
+use crate::answer::Answerer;
+use crate::cookie::Secret;
+use crate::metrics::Numbers;
+use crate::pools::{PoolParts, WorkerPool};
+use crate::worker::{self, Command, ListenerParts, Parts, Sockets};
+use crate::zone::Zone;
+use crate::{tcp, udp};
+use evenkeel_balance::rng::mix;
+use evenkeel_config::Plan;
+use evenkeel_config::plan::{Listener, Mode};
+use std::collections::HashMap;
+use std::fmt;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use tokio::sync::{mpsc, watch};
+
+/// Why a plan could not be started.
+#[derive(Debug)]
+pub enum StartError {
+    /// A listener's address cannot be listened on.
+    Listen(Arc<str>, SocketAddr, io::Error),
+    /// There is no chance to be had for cookies.
+    Secret(io::Error),
+    /// A thread cannot be made.
+    Thread(io::Error),
+}
+
+impl fmt::Display for StartError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            StartError::Listen(name, addr, error) => {
+                write!(f, "listener \"{name}\": cannot listen on {addr}: {error}")
+            }
+            StartError::Secret(error) => write!(f, "DNS: no random bytes for the secret of cookies: {error}"),
+            StartError::Thread(error) => write!(f, "cannot start a DNS worker: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for StartError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            StartError::Listen(_, _, e) | StartError::Secret(e) | StartError::Thread(e) => Some(e),
+        }
+    }
+}
+
+/// Gives a pool of the plan, by its name, to a worker, by its number. Whoever owns the pools knows those of the plan.
+pub type GivePool<'a> = &'a dyn Fn(&str, u32) -> PoolParts;
+
+/// The control side of the workers. No threads until a plan has a listener that speaks DNS.
+pub struct Server {
+    count: usize,
+    base: std::time::Instant,
+    secret: Secret,
+    workers: Vec<Worker>,
+    commands: watch::Sender<Command>,
+    /// Where it listens.
+    bound: Vec<SocketAddr>,
+    numbers: watch::Sender<Arc<Numbers>>,
+}
+
+struct Worker {
+    plans: mpsc::UnboundedSender<Parts>,
+    thread: JoinHandle<io::Result<()>>,
+}
+
+/// What of a plan can fail, done.
+pub struct Prepared {
+    /// By address and worker, where there were none.
+    sockets: HashMap<SocketAddr, Vec<Sockets>>,
+    workers: Vec<Worker>,
+}
+
+impl Server {
+    /// One of so many workers, which serves nothing yet.
+    ///
+    /// # Errors
+    /// The kernel has no random bytes.
+    pub fn new(workers: usize) -> Result<Server, StartError> {
+        Ok(Server {
+            count: workers,
+            base: std::time::Instant::now(),
+            secret: Secret::random().map_err(StartError::Secret)?,
+            workers: Vec::new(),
+            commands: watch::channel(Command::Run).0,
+            bound: Vec::new(),
+            numbers: watch::channel(Arc::default()).0,
+        })
+    }
+
+    /// Does what can fail for a plan: to be called before the pools change to it.
+    ///
+    /// # Errors
+    /// Why it cannot be served; then nothing has changed.
+    pub fn prepare(&self, plan: &Plan) -> Result<Prepared, StartError> {
+        let mut sockets = HashMap::new();
+        for listener in listeners(plan) {
+            for &addr in listener.bind.iter().filter(|addr| !self.bound.contains(addr)) {
+                let fail = |error| StartError::Listen(listener.name.clone(), addr, error);
+                let one = |_| Ok(Sockets { udp: udp::bind(addr)?, tcp: tcp::bind(addr)? });
+                sockets.insert(addr, (0..self.count).map(one).collect::<io::Result<Vec<_>>>().map_err(fail)?);
+            }
+        }
+        let missing = if listeners(plan).next().is_some() { self.count - self.workers.len() } else { 0 };
+        let workers = (0..missing).map(|index| self.spawn(index)).collect::<io::Result<_>>();
+        Ok(Prepared { sockets, workers: workers.map_err(StartError::Thread)? })
+    }
+
+    fn spawn(&self, index: usize) -> io::Result<Worker> {
+        let (plans, receiver) = mpsc::unbounded_channel();
+        let (base, commands) = (self.base, self.commands.subscribe());
+        let thread = std::thread::Builder::new().name(format!("dns-{index}"));
+        let thread = thread.spawn(move || worker::run(base, receiver, commands))?;
+        Ok(Worker { plans, thread })
+    }
+
+    /// Does the rest, once the pools have changed to the plan. Zones are replaced as a whole; sockets of addresses that stay
+    /// go on, with all that waits there. When this returns, every worker answers by the plan.
+    pub fn apply(&mut self, plan: &Plan, prepared: Prepared, give: GivePool<'_>) {
+        let Prepared { mut sockets, workers } = prepared;
+        self.workers.extend(workers);
+        let numbers = Arc::new(Numbers::next(plan, self.count, &self.numbers.borrow()));
+        let zones: Vec<_> = listeners(plan).filter_map(|l| Some((l, Arc::new(Zone::new(l.zone.as_ref()?))))).collect();
+        let (done, waiting) = std::sync::mpsc::channel();
+        for (index, worker) in self.workers.iter().enumerate() {
+            let parts = zones.iter().map(|(listener, zone)| {
+                let pool = |name: &Arc<str>| WorkerPool::new(give(name, index as u32), numbers.pool(name, index));
+                let pools = zone.pools().iter().map(pool).collect();
+                let seed = mix(u64::from(std::process::id())) ^ mix(index as u64 + 1);
+                let stats = numbers.listener(&listener.name, index);
+                ListenerParts {
+                    answerer: Answerer::new(zone.clone(), pools, self.secret, stats, seed),
+                    binds: listener.bind.iter().map(|&a| (a, sockets.get_mut(&a).and_then(Vec::pop))).collect(),
+                    idle: listener.timeouts.client_idle,
+                    connections_max: listener.limits.connections.div_ceil(self.count),
+                }
+            });
+            // A worker that has ended needs none.
+            let _ = worker.plans.send(Parts { listeners: parts.collect(), done: done.clone() });
+        }
+        drop(done);
+        // Nothing is ever sent: it ends when the last worker has let go.
+        let _ = waiting.recv();
+        self.bound = listeners(plan).flat_map(|l| l.bind.clone()).collect();
+        self.numbers.send_replace(numbers);
+    }
+
+    /// The numbers, now and later.
+    pub fn numbers(&self) -> watch::Receiver<Arc<Numbers>> {
+        self.numbers.subscribe()
+    }
+
+    /// Has the workers answer what has come, and end.
+    pub fn drain(&self) {
+        self.commands.send_replace(Command::Drain);
+    }
+
+    /// Whether every worker has ended.
+    pub fn has_ended(&self) -> bool {
+        self.workers.iter().all(|worker| worker.thread.is_finished())
+    }
+}
+
+/// The listeners that speak DNS.
+fn listeners(plan: &Plan) -> impl Iterator<Item = &Listener> {
+    plan.listeners.iter().filter(|l| l.mode == Mode::Dns)
+}

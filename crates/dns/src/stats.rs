@@ -1,0 +1,90 @@
+//! What happened, in numbers? Counters that one worker writes and anybody may read.
+
+use domain::base::iana::{OptRcode, Rtype};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// A number that one thread adds to.
+#[derive(Debug, Default)]
+pub struct Counter(AtomicU64);
+
+impl Counter {
+    /// Adds. Only the worker that owns the counter may call it; Relaxed, as the number stands for itself.
+    #[inline]
+    pub fn add(&self, n: u64) {
+        self.0.store(self.0.load(Relaxed).wrapping_add(n), Relaxed);
+    }
+
+    /// The number.
+    pub fn get(&self) -> u64 {
+        self.0.load(Relaxed)
+    }
+}
+
+/// Types that are counted apart, with their label; all others are `other`.
+pub const TYPES: [(Rtype, &str); 7] = [
+    (Rtype::A, "A"),
+    (Rtype::AAAA, "AAAA"),
+    (Rtype::SRV, "SRV"),
+    (Rtype::SOA, "SOA"),
+    (Rtype::NS, "NS"),
+    (Rtype::ANY, "ANY"),
+    (Rtype::HTTPS, "HTTPS"),
+];
+
+/// Codes of responses, with their label.
+pub const CODES: [(OptRcode, &str); 7] = [
+    (OptRcode::NOERROR, "NOERROR"),
+    (OptRcode::NXDOMAIN, "NXDOMAIN"),
+    (OptRcode::REFUSED, "REFUSED"),
+    (OptRcode::FORMERR, "FORMERR"),
+    (OptRcode::SERVFAIL, "SERVFAIL"),
+    (OptRcode::NOTIMP, "NOTIMP"),
+    (OptRcode::BADVERS, "BADVERS"),
+];
+
+/// Of one listener and worker.
+#[derive(Debug, Default)]
+pub struct ListenerStats {
+    /// Queries by type, the last for all others.
+    pub queries: [Counter; TYPES.len() + 1],
+    /// Responses by code.
+    pub responses: [Counter; CODES.len()],
+    /// Queries that came by TCP.
+    pub over_tcp: Counter,
+    /// Responses that ask to come by TCP as they did not fit.
+    pub truncated: Counter,
+    /// Responses over the limit of their network: not sent, and sent empty.
+    pub limited: [Counter; 2],
+    /// Messages that are no query, and get no answer.
+    pub dropped: Counter,
+    /// Responses that the kernel did not take.
+    pub unsent: Counter,
+    /// TCP connections.
+    pub connections: Counter,
+    /// TCP connections closed at once, as there were too many.
+    pub refused_connections: Counter,
+}
+
+impl ListenerStats {
+    /// Counts a query of this type.
+    pub fn query(&self, qtype: Rtype) {
+        let index = TYPES.iter().position(|(of, _)| *of == qtype).unwrap_or(TYPES.len());
+        self.queries[index].add(1);
+    }
+
+    /// Counts a response with this code.
+    pub fn response(&self, code: OptRcode) {
+        if let Some(index) = CODES.iter().position(|(of, _)| *of == code) {
+            self.responses[index].add(1);
+        }
+    }
+}
+
+/// Of one pool and worker.
+#[derive(Debug, Default)]
+pub struct PoolStats {
+    /// Answers that named its endpoints.
+    pub answers: Counter,
+    /// Answers that did so although none, or too few, are well.
+    pub failed_open: Counter,
+}

@@ -1,0 +1,206 @@
+//! How do datagrams come and go? Up to [`BATCH`] for one system call each way, which is most of what an answer costs.
+
+use crate::answer::{Answerer, Moment, Transport};
+use crate::worker::Place;
+use socket2::{Domain, Protocol, SockAddr, SockAddrStorage, Socket, Type};
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::AsRawFd;
+use std::rc::Rc;
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
+
+/// Datagrams that are read and sent at once: with more the first of them would wait longer than the system call costs.
+const BATCH: usize = 32;
+/// The largest query: names have 255 bytes at most, and options some hundred.
+const QUERY_MAX: usize = 2048;
+/// Room for the address that a datagram was sent to.
+const CONTROL: usize = 64;
+/// Bytes that wait in the kernel: some thousand queries, for a moment in which the worker does something else.
+const RECEIVE_BUFFER: usize = 4 << 20;
+
+/// A socket for one worker, beside those of the others.
+///
+/// # Errors
+/// As socket(2) and bind(2).
+pub fn bind(addr: SocketAddr) -> io::Result<Socket> {
+    let socket = Socket::new(Domain::for_address(addr), Type::DGRAM.nonblocking().cloexec(), Some(Protocol::UDP))?;
+    socket.set_reuse_port(true)?;
+    // Where the kernel allows only less, it takes that.
+    socket.set_recv_buffer_size(RECEIVE_BUFFER)?;
+    if addr.ip().is_unspecified() {
+        tell_destination(&socket, addr)?;
+    }
+    socket.bind(&addr.into())?;
+    Ok(socket)
+}
+
+/// Has each datagram tell which of our addresses it was sent to, as the answer must come from there.
+fn tell_destination(socket: &Socket, addr: SocketAddr) -> io::Result<()> {
+    let (level, option) = match addr {
+        SocketAddr::V4(_) => (libc::IPPROTO_IP, libc::IP_PKTINFO),
+        SocketAddr::V6(_) => (libc::IPPROTO_IPV6, libc::IPV6_RECVPKTINFO),
+    };
+    let on: libc::c_int = 1;
+    let size = size_of::<libc::c_int>() as libc::socklen_t;
+    // SAFETY: the descriptor is open, and the value is an int of the size that is said.
+    let done = unsafe { libc::setsockopt(socket.as_raw_fd(), level, option, (&raw const on).cast(), size) };
+    if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Answers what comes at a socket, until its place is closed.
+pub async fn serve(place: Rc<Place>, socket: Socket) {
+    // SAFETY: the socket stays open and the same one as long as the AsyncFd that owns it.
+    let socket = match unsafe { AsyncFd::register_with_interest(socket, Interest::READABLE) } {
+        Ok(socket) => socket,
+        Err(error) => return tracing::error!(%error, "a DNS worker cannot use its socket"),
+    };
+    let mut batch = Batch::new();
+    loop {
+        tokio::select! {
+            ready = socket.readable() => {
+                let Ok(mut ready) = ready else { return };
+                // Fewer than there is room for: there are no more.
+                if batch.exchange(socket.get_ref(), &place) < BATCH {
+                    ready.clear_ready();
+                } else {
+                    tokio::task::yield_now().await;
+                }
+            }
+            () = place.closed() => {
+                // What waits was sent to us; whoever comes next finds another socket, or none.
+                while batch.exchange(socket.get_ref(), &place) == BATCH {}
+                return;
+            }
+        }
+    }
+}
+
+/// Room for one batch.
+struct Batch {
+    queries: Box<[[u8; QUERY_MAX]; BATCH]>,
+    controls: Box<[[u64; CONTROL / 8]; BATCH]>,
+    clients: Box<[libc::sockaddr_storage; BATCH]>,
+    answers: [Vec<u8>; BATCH],
+    headers: Box<[libc::mmsghdr; BATCH]>,
+    parts: Box<[libc::iovec; BATCH]>,
+}
+
+impl Batch {
+    fn new() -> Batch {
+        Batch {
+            queries: Box::new([[0; QUERY_MAX]; BATCH]),
+            controls: Box::new([[0; CONTROL / 8]; BATCH]),
+            answers: std::array::from_fn(|_| Vec::with_capacity(512)),
+            // SAFETY: structs of integers and pointers, for which all zeros are a value; they are written before use.
+            headers: Box::new(unsafe { std::mem::zeroed() }),
+            // SAFETY: as above.
+            clients: Box::new(unsafe { std::mem::zeroed() }),
+            // SAFETY: as above.
+            parts: Box::new(unsafe { std::mem::zeroed() }),
+        }
+    }
+
+    /// Reads what is there, answers it and sends the answers. How many messages there were.
+    fn exchange(&mut self, socket: &Socket, place: &Place) -> usize {
+        let came = self.receive(socket);
+        if came == 0 {
+            return 0;
+        }
+        let answerer = place.answerer();
+        let mut answerer = answerer.borrow_mut();
+        let at = place.moment();
+        let mut to_send = 0;
+        for i in 0..came {
+            if self.answer(i, &mut answerer, at) {
+                self.prepare_to_send(to_send, i);
+                to_send += 1;
+            }
+        }
+        let sent = self.send(socket, to_send);
+        answerer.stats().unsent.add((to_send - sent) as u64);
+        came
+    }
+
+    fn receive(&mut self, socket: &Socket) -> usize {
+        for i in 0..BATCH {
+            self.parts[i] = libc::iovec { iov_base: self.queries[i].as_mut_ptr().cast(), iov_len: QUERY_MAX };
+            let header = &mut self.headers[i].msg_hdr;
+            header.msg_name = (&raw mut self.clients[i]).cast();
+            header.msg_namelen = size_of::<libc::sockaddr_storage>() as _;
+            header.msg_iov = &raw mut self.parts[i];
+            header.msg_iovlen = 1;
+            header.msg_control = self.controls[i].as_mut_ptr().cast();
+            header.msg_controllen = CONTROL as _;
+            header.msg_flags = 0;
+        }
+        let flags = libc::MSG_DONTWAIT as _;
+        // SAFETY: each header points to a name, a part and a control buffer of `self` with the sizes that are said, all of
+        // which live in boxes that are not touched during the call.
+        let came = unsafe {
+            libc::recvmmsg(socket.as_raw_fd(), self.headers.as_mut_ptr(), BATCH as _, flags, std::ptr::null_mut())
+        };
+        usize::try_from(came).unwrap_or(0)
+    }
+
+    /// Answers the message number `i`. Whether there is an answer.
+    fn answer(&mut self, i: usize, answerer: &mut Answerer, at: Moment) -> bool {
+        let header = &self.headers[i];
+        let copy = |storage: *mut SockAddrStorage, length: *mut libc::socklen_t| {
+            // SAFETY: both are of socket2, which has the storage as the kernel does, and may be written.
+            unsafe {
+                storage.cast::<libc::sockaddr_storage>().write(self.clients[i]);
+                length.write(header.msg_hdr.msg_namelen);
+            }
+            Ok(())
+        };
+        // SAFETY: the kernel wrote an address of this length.
+        let client = unsafe { SockAddr::try_init(copy) }.ok().and_then(|((), client)| client.as_socket());
+        let (Some(client), 0) = (client, header.msg_hdr.msg_flags & libc::MSG_TRUNC) else {
+            answerer.stats().dropped.add(1);
+            return false;
+        };
+        let query = &self.queries[i][..header.msg_len as usize];
+        answerer.answer(query, client, Transport::Udp, at, &mut self.answers[i])
+    }
+
+    /// Puts the answer number `i` in place `at` of those to send, from the address that the query was sent to.
+    fn prepare_to_send(&mut self, at: usize, i: usize) {
+        let mut header = self.headers[i];
+        self.parts[i] = libc::iovec { iov_base: self.answers[i].as_mut_ptr().cast(), iov_len: self.answers[i].len() };
+        header.msg_hdr.msg_flags = 0;
+        if header.msg_hdr.msg_controllen == 0 {
+            header.msg_hdr.msg_control = std::ptr::null_mut();
+        } else {
+            free_interface(&mut self.controls[i]);
+        }
+        self.headers[at] = header;
+    }
+
+    /// Sends the first so many. How many the kernel took: a socket whose buffer is full loses the rest, as a network would.
+    fn send(&mut self, socket: &Socket, count: usize) -> usize {
+        let mut sent = 0;
+        while sent < count {
+            let (rest, flags) = (&mut self.headers[sent..count], libc::MSG_DONTWAIT as _);
+            // SAFETY: as for receiving; parts point to answers, which are not touched during the call.
+            let now = unsafe { libc::sendmmsg(socket.as_raw_fd(), rest.as_mut_ptr(), rest.len() as _, flags) };
+            match usize::try_from(now) {
+                Ok(now) if now > 0 => sent += now,
+                _ => break,
+            }
+        }
+        sent
+    }
+}
+
+/// The answer goes by the routes, and not back through the interface that the query came by: of a struct in_pktinfo, which
+/// is behind a struct cmsghdr, the first number. That of IPv6 has the interface behind the address and may keep it.
+fn free_interface(control: &mut [u64; CONTROL / 8]) {
+    const HEAD: usize = size_of::<libc::cmsghdr>() / 8;
+    let kind = control[1];
+    if kind.to_ne_bytes()[..4] == libc::IPPROTO_IP.to_ne_bytes() {
+        let mut bytes = control[HEAD].to_ne_bytes();
+        bytes[..4].fill(0);
+        control[HEAD] = u64::from_ne_bytes(bytes);
+    }
+}

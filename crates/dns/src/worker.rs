@@ -1,0 +1,208 @@
+//! What runs on one core? A worker: its event loop, its sockets at each address, its answers. Nothing in it is shared with
+//! another worker but counters that others read, so nothing is locked.
+
+use crate::answer::{Answerer, Moment};
+use crate::{tcp, udp};
+use evenkeel_balance::Instant;
+use socket2::Socket;
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::sync::mpsc::Sender;
+use std::time::{Duration, SystemTime};
+use tokio::sync::{Notify, mpsc, watch};
+
+/// Between two looks at the sets of pools that nobody asks for.
+const REFRESH: Duration = Duration::from_secs(1);
+
+/// What workers are to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Command {
+    /// Serve.
+    Run,
+    /// Answer what has come, and end.
+    Drain,
+}
+
+/// Everything of a plan for one worker.
+pub struct Parts {
+    /// Every address, with what is answered there.
+    pub listeners: Vec<ListenerParts>,
+    /// Told, by being dropped, that all this is in use.
+    pub done: Sender<()>,
+}
+
+/// A listener.
+pub struct ListenerParts {
+    pub answerer: Answerer,
+    /// Its addresses; sockets where there were none yet.
+    pub binds: Vec<(SocketAddr, Option<Sockets>)>,
+    /// How long a client may be idle on a connection.
+    pub idle: Duration,
+    /// Open connections of this worker.
+    pub connections_max: usize,
+}
+
+/// Sockets at one address.
+#[derive(Debug)]
+pub struct Sockets {
+    pub udp: Socket,
+    pub tcp: Socket,
+}
+
+/// One address of a worker: what is answered there now, whatever plan its tasks began with.
+pub struct Place {
+    listener: RefCell<Listener>,
+    open: Rc<Cell<usize>>,
+    base: std::time::Instant,
+    closing: Cell<bool>,
+    close: Notify,
+}
+
+#[derive(Clone)]
+struct Listener {
+    answerer: Rc<RefCell<Answerer>>,
+    idle: Duration,
+    connections_max: usize,
+}
+
+/// A connection that is counted as long as this is held.
+pub struct Open(Rc<Place>);
+
+impl std::ops::Deref for Open {
+    type Target = Place;
+
+    fn deref(&self) -> &Place {
+        &self.0
+    }
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        self.0.open.set(self.0.open.get() - 1);
+    }
+}
+
+impl Place {
+    /// Who answers now.
+    pub fn answerer(&self) -> Rc<RefCell<Answerer>> {
+        self.listener.borrow().answerer.clone()
+    }
+
+    /// How long a client may be idle.
+    pub fn idle(&self) -> Duration {
+        self.listener.borrow().idle
+    }
+
+    /// What time it is.
+    pub fn moment(&self) -> Moment {
+        let unix = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs();
+        Moment { now: Instant(self.base.elapsed().as_nanos() as u64), unix: unix as u32 }
+    }
+
+    /// One more connection, if there is room.
+    pub fn connect(self: &Rc<Place>) -> Option<Open> {
+        let room = self.open.get() < self.listener.borrow().connections_max;
+        room.then(|| {
+            self.open.set(self.open.get() + 1);
+            Open(self.clone())
+        })
+    }
+
+    /// Waits until it is closed.
+    pub async fn closed(&self) {
+        while !self.closing.get() {
+            self.close.notified().await;
+        }
+    }
+
+    fn close(&self) {
+        self.closing.set(true);
+        self.close.notify_waiters();
+    }
+}
+
+/// Runs a worker on this thread until it is told to end, or nobody can tell it any more.
+///
+/// # Errors
+/// The event loop cannot be made.
+pub fn run(
+    base: std::time::Instant,
+    plans: mpsc::UnboundedReceiver<Parts>,
+    commands: watch::Receiver<Command>,
+) -> std::io::Result<()> {
+    let builder = &mut tokio::runtime::Builder::new_current_thread();
+    let runtime = builder.enable_all().build_local(tokio::runtime::LocalOptions::default())?;
+    runtime.block_on(serve(base, plans, commands));
+    Ok(())
+}
+
+async fn serve(
+    base: std::time::Instant,
+    mut plans: mpsc::UnboundedReceiver<Parts>,
+    mut commands: watch::Receiver<Command>,
+) {
+    let mut places: HashMap<SocketAddr, Rc<Place>> = HashMap::new();
+    let mut tasks = tokio::task::JoinSet::new();
+    let mut refresh = tokio::time::interval(REFRESH);
+    let open = Rc::new(Cell::new(0));
+    loop {
+        tokio::select! {
+            parts = plans.recv() => match parts {
+                Some(parts) => install(parts, base, &open, &mut places, &mut tasks),
+                None => break,
+            },
+            drained = commands.wait_for(|command| *command == Command::Drain) => {
+                _ = drained;
+                break;
+            }
+            _ = refresh.tick() => places.values().for_each(|place| {
+                place.answerer().borrow_mut().refresh(place.moment().now);
+            }),
+            Some(_) = tasks.join_next() => {}
+        }
+    }
+    drop(plans);
+    places.values().for_each(|place| place.close());
+    while tasks.join_next().await.is_some() {}
+}
+
+/// Takes up a plan: what is answered changes between two messages; sockets of addresses that stay go on.
+fn install(
+    parts: Parts,
+    base: std::time::Instant,
+    open: &Rc<Cell<usize>>,
+    places: &mut HashMap<SocketAddr, Rc<Place>>,
+    tasks: &mut tokio::task::JoinSet<()>,
+) {
+    let mut before = std::mem::take(places);
+    for ListenerParts { answerer, binds, idle, connections_max } in parts.listeners {
+        let listener = Listener { answerer: Rc::new(RefCell::new(answerer)), idle, connections_max };
+        for (addr, sockets) in binds {
+            let stays = before.remove(&addr);
+            let place = match (sockets, stays) {
+                (None, Some(place)) => {
+                    place.listener.replace(listener.clone());
+                    place
+                }
+                (Some(Sockets { udp, tcp }), _) => {
+                    let place = Rc::new(Place {
+                        listener: RefCell::new(listener.clone()),
+                        open: open.clone(),
+                        base,
+                        closing: Cell::new(false),
+                        close: Notify::new(),
+                    });
+                    tasks.spawn_local(udp::serve(place.clone(), udp));
+                    tasks.spawn_local(tcp::serve(place.clone(), tcp));
+                    place
+                }
+                (None, None) => unreachable!("a new address comes with sockets"),
+            };
+            places.insert(addr, place);
+        }
+    }
+    before.values().for_each(|place| place.close());
+    drop(parts.done);
+}

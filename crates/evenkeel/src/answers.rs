@@ -1,0 +1,43 @@
+//! How do the planes share pools? The proxy owns them and looks after them; DNS is given balancers of its own over the same
+//! sets, and changes its plan around the proxy's: what can fail before, the rest after.
+
+use crate::failure::Failure;
+use evenkeel_config::Plan;
+use evenkeel_dns::{Endpoint, PoolParts, StartError};
+use evenkeel_proxy::control::Control;
+use evenkeel_proxy::{Server, Summary};
+
+/// Changes both planes to a plan, or neither.
+pub fn reload(proxy: &mut Server, dns: &mut evenkeel_dns::Server, plan: Plan) -> Result<Summary, Failure> {
+    let prepared = dns.prepare(&plan)?;
+    let summary = proxy.reload(plan)?;
+    let plan = proxy.plan();
+    dns.apply(&plan, prepared, &give(proxy.control(), &plan));
+    Ok(summary)
+}
+
+/// Starts answering by the plan of the proxy.
+pub fn start(proxy: &Server) -> Result<evenkeel_dns::Server, StartError> {
+    let mut dns = evenkeel_dns::Server::new(proxy.stats().len())?;
+    let plan = proxy.plan();
+    let prepared = dns.prepare(&plan)?;
+    dns.apply(&plan, prepared, &give(proxy.control(), &plan));
+    Ok(dns)
+}
+
+/// A pool for a worker that answers.
+fn give<'a>(control: &'a Control, plan: &'a Plan) -> impl Fn(&str, u32) -> PoolParts + 'a {
+    move |name, worker| {
+        let pools = control.pools();
+        let (pool, plan) = (&pools[name], plan.pool(name).expect("a record's pool is in its plan"));
+        let balancer = pool.balancer_for_answers(plan, worker);
+        let endpoints = pool.addresses(plan).map(|(slot, addr, of)| {
+            (slot, Endpoint { addr, weight: of.weight, priority: of.priority, zone: of.zone.clone() })
+        });
+        PoolParts {
+            balancer: balancer.expect("the proxy's own balancers took the parameters"),
+            goes_by_key: plan.balance.algorithm.needs.key,
+            endpoints: endpoints.collect(),
+        }
+    }
+}
