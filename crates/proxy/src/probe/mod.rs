@@ -181,7 +181,11 @@ pub async fn run(worker: Rc<Worker>) {
     let prober = &worker.prober;
     loop {
         match prober.again_in(worker.clock.read()) {
-            Some(pause) => _ = tokio::time::timeout(pause, prober.woken.notified()).await,
+            // Milliseconds: the wheel of the worker turns too slowly for them.
+            Some(pause) => tokio::select! {
+                () = prober.woken.notified() => {}
+                () = tokio::time::sleep(pause) => {}
+            },
             None => prober.woken.notified().await,
         }
         let began = worker.clock.read();
