@@ -9,18 +9,22 @@ use std::net::IpAddr;
 #[inline]
 pub fn hash(key: &HashKey, request: &Request<'_, '_>, client: IpAddr) -> Option<u64> {
     let bytes = match key {
-        HashKey::ClientIp => {
-            return Some(match client {
-                IpAddr::V4(ip) => stable_hash(&ip.octets()),
-                IpAddr::V6(ip) => stable_hash(&ip.octets()),
-            });
-        }
+        HashKey::ClientIp => return Some(of_ip(client)),
         HashKey::Path => request.path().as_bytes(),
         HashKey::Header(name) => request.field(name)?,
         HashKey::Cookie(name) => cookie(request.field("cookie")?, name.as_bytes())?,
         HashKey::Query(name) => parameter(request.query()?, name)?.as_bytes(),
     };
     Some(stable_hash(bytes))
+}
+
+/// The hash of an address.
+#[inline]
+pub fn of_ip(client: IpAddr) -> u64 {
+    match client {
+        IpAddr::V4(ip) => stable_hash(&ip.octets()),
+        IpAddr::V6(ip) => stable_hash(&ip.octets()),
+    }
 }
 
 /// The value of a cookie (RFC 6265 section 4.2).

@@ -2,10 +2,11 @@
 //! that run keep the rules they began with.
 
 use crate::accept;
-use crate::parts::{ListenerParts, Parts, PoolParts};
+use crate::parts::{ListenerParts, Parts, PoolParts, Transport};
 use crate::retries::Retries;
 use crate::rules::{Listener, Rules};
 use crate::sidecar::Reporter;
+use crate::udp;
 use crate::upstream::{Endpoint, Endpoints, WorkerPool};
 use crate::worker::Worker;
 use evenkeel_balance::Clock;
@@ -20,6 +21,7 @@ pub struct Installed {
     pub pools: Vec<Rc<WorkerPool>>,
     pub retries: Vec<Rc<Retries>>,
     pub accepting: Vec<accept::Accepting>,
+    pub datagrams: Vec<udp::Serving>,
     /// Which plan it is.
     pub number: u64,
 }
@@ -46,6 +48,7 @@ pub fn install(worker: &Rc<Worker>, parts: Parts) {
             router,
             limits,
             timeouts,
+            flows,
             edge,
             requests_max,
             connections_max,
@@ -65,6 +68,7 @@ pub fn install(worker: &Rc<Worker>, parts: Parts) {
             router,
             limits,
             timeouts,
+            flows,
             edge,
             requests_max,
             connections_max,
@@ -87,8 +91,18 @@ pub fn install(worker: &Rc<Worker>, parts: Parts) {
     let gone: Vec<_> = gone.cloned().collect();
 
     let (mut accepting, mut left) = (Vec::new(), before.accepting);
-    for (addr, listener, new) in sockets {
+    let (mut datagrams, mut left_datagrams) = (Vec::new(), before.datagrams);
+    for ((transport, addr), listener, new) in sockets {
         let listener = &listeners[listener];
+        if transport == Transport::Udp {
+            for stays in left_datagrams.extract_if(.., |serving| serving.addr() == addr) {
+                stays.change(listener.clone());
+                datagrams.push(stays);
+            }
+            let start = |socket| udp::start(worker, addr, listener.clone(), socket);
+            datagrams.extend(new.into_iter().filter_map(start));
+            continue;
+        }
         for stays in left.extract_if(.., |accepting| accepting.addr == addr) {
             stays.listener.replace(listener.clone());
             accepting.push(stays);
@@ -96,10 +110,11 @@ pub fn install(worker: &Rc<Worker>, parts: Parts) {
         accepting.extend(new.into_iter().filter_map(|socket| accept::start(worker, addr, listener.clone(), socket)));
     }
     left.iter().for_each(|accepting| accepting.close(worker));
+    left_datagrams.iter().for_each(|serving| serving.close(worker));
     if !gone.is_empty() {
         drain(worker, gone, plan.runtime.drain_timeout);
     }
-    *installed = Installed { listeners, pools, retries, accepting, number };
+    *installed = Installed { listeners, pools, retries, accepting, datagrams, number };
     drop(done);
 }
 

@@ -7,8 +7,9 @@
 //! 3. An exchange reads the head with [`http1`] (sans-io), finds its pool by [`route`], an endpoint by [`pick`], a
 //!    connection by [`upstream`], and relays both ways in [`talk`]; [`fault`] says what went wrong and whose fault it
 //!    was, [`record`] what is counted ([`stats`]) and logged ([`access_log`]).
-//! 4. Who a client is and what it may use up: [`edge`], [`proxy_protocol`], [`origin`], [`per_address`], [`pace`].
-//! 5. Underneath: [`stream`] (sockets that meet the event loop only when they would block), [`splice`],
+//! 4. [`udp`] relays datagrams instead, by flows.
+//! 5. Who a client is and what it may use up: [`edge`], [`proxy_protocol`], [`origin`], [`per_address`], [`pace`].
+//! 6. Underneath: [`stream`] (sockets that meet the event loop only when they would block), [`splice`],
 //!    [`stage`], [`buffer`], [`outgoing`],
 //!    [`deadline`], [`clock`].
 
@@ -58,6 +59,7 @@ mod stage;
 pub mod stats;
 mod stream;
 mod talk;
+mod udp;
 mod upstream;
 pub mod watched;
 mod worker;

@@ -11,7 +11,9 @@ use crate::sidecar::SharedLoad;
 use crate::stats::{EndpointStats, ListenerStats, PoolStats, RouteStats};
 use evenkeel_balance::{Balancer, Slot};
 use evenkeel_config::Plan;
-use evenkeel_config::plan::{HashKey, ListenerTimeouts, LoadReports, PoolLimits, ProxyVersion, ReportLoad};
+use evenkeel_config::plan::{
+    HashKey, ListenerTimeouts, LoadReports, Mode, PoolLimits, ProxyVersion, ReportLoad, UdpFlows,
+};
 use rustix::fd::OwnedFd;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -21,6 +23,20 @@ use std::time::Duration;
 
 /// A listening socket. It is closed when its workers, mostly one, have let go of it.
 pub type ListenFd = Arc<OwnedFd>;
+
+/// By which of them a socket is reached: each has ports of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Transport {
+    Tcp,
+    Udp,
+}
+
+impl Transport {
+    /// Of what a listener speaks.
+    pub fn of(mode: Mode) -> Transport {
+        if mode == Mode::Udp { Transport::Udp } else { Transport::Tcp }
+    }
+}
 
 /// Everything of a plan for one worker.
 pub struct Parts {
@@ -37,7 +53,7 @@ pub struct Parts {
     /// By route: the index of its pool.
     pub pool_of_route: Arc<[usize]>,
     /// Each address that the worker listens on, whose listener's it is, and the sockets that it has not yet.
-    pub sockets: Vec<(SocketAddr, usize, Vec<ListenFd>)>,
+    pub sockets: Vec<((Transport, SocketAddr), usize, Vec<ListenFd>)>,
     /// Where lines of the access log go from now on; `None` if that stays as it is.
     pub log: Option<Option<Batch>>,
     /// Held by whatever still uses this generation.
@@ -52,6 +68,8 @@ pub struct ListenerParts {
     pub router: Arc<Router>,
     pub limits: Limits,
     pub timeouts: ListenerTimeouts,
+    /// When flows end.
+    pub flows: UdpFlows,
     /// Who comes in as whom, and how much may come.
     pub edge: Edge,
     /// Requests on one connection; `u64::MAX` for no limit.

@@ -9,6 +9,7 @@ use crate::install::{Installed, install};
 use crate::parts::Parts;
 use crate::share::{Handed, Peers};
 use crate::stats::Counter;
+use crate::udp::Serving;
 use evenkeel_balance::rng::mix;
 use std::cell::{Cell, RefCell};
 use std::io;
@@ -51,6 +52,8 @@ pub struct Worker {
     request_id: Cell<u64>,
     pub peers: Arc<Peers>,
     closed: Notify,
+    /// Flows of datagrams that have not ended.
+    flows: Cell<usize>,
 }
 
 /// How a worker thread is told what to do.
@@ -93,6 +96,7 @@ async fn serve(index: usize, base: std::time::Instant, mut orders: Orders) {
         request_id: Cell::new(mix(std::process::id() as u64) ^ mix(!(index as u64)).rotate_left(20)),
         peers: orders.peers,
         closed: Notify::new(),
+        flows: Cell::new(0),
     });
     let ticking = tokio::task::spawn_local(tick(worker.clone(), orders.beats));
     // From listeners of a plan that has not come here yet.
@@ -121,9 +125,10 @@ async fn serve(index: usize, base: std::time::Instant, mut orders: Orders) {
         match command {
             Command::Stop => break,
             Command::Drain => worker.close_idle(),
-            Command::Retire | Command::Run => {}
+            Command::Retire => worker.installed.borrow().datagrams.iter().for_each(Serving::retire),
+            Command::Run => {}
         }
-        if worker.peers.open(index) == 0 {
+        if worker.peers.open(index) == 0 && worker.flows.get() == 0 {
             break;
         }
         tokio::select! {
@@ -131,6 +136,7 @@ async fn serve(index: usize, base: std::time::Instant, mut orders: Orders) {
             changed = orders.commands.changed() => if changed.is_err() { break },
         }
     }
+    worker.installed.borrow().datagrams.iter().for_each(|serving| serving.close(&worker));
     ticking.abort();
 }
 
@@ -143,10 +149,12 @@ async fn tick(worker: Rc<Worker>, beats: Arc<Counter>) {
         beats.add(1);
         let now = worker.clock.read();
         worker.wheel.advance(Duration::from_nanos(now.0));
+        worker.installed.borrow().datagrams.iter().for_each(|serving| serving.expire(&worker, now));
         until_sweep -= 1;
         if until_sweep == 0 {
             until_sweep = TICKS_PER_SWEEP;
             worker.installed.borrow().pools.iter().for_each(|pool| pool.sweep(now));
+            worker.installed.borrow().datagrams.iter().for_each(|serving| serving.look(now));
             worker.flush_log();
         }
     }
@@ -190,6 +198,19 @@ impl Worker {
         }
     }
 
+    /// A flow of datagrams has begun here.
+    pub fn flow_opened(&self) {
+        self.flows.set(self.flows.get() + 1);
+    }
+
+    /// A flow has ended.
+    pub fn flow_closed(&self) {
+        self.flows.set(self.flows.get() - 1);
+        if self.flows.get() == 0 && self.command.get() != Command::Run {
+            self.closed.notify_one();
+        }
+    }
+
     /// The worker that should rather serve another connection.
     pub fn rather(&self) -> Option<usize> {
         self.peers.rather(self.index)
@@ -199,6 +220,7 @@ impl Worker {
     fn stop_accepting(self: &Rc<Worker>) {
         let accepting = std::mem::take(&mut self.installed.borrow_mut().accepting);
         accepting.iter().for_each(|accepting| accepting.close(self));
+        self.installed.borrow().datagrams.iter().for_each(Serving::take_no_more);
     }
 
     /// Has idle connections end, to clients and to endpoints.

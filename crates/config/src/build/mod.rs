@@ -9,6 +9,7 @@ mod reports;
 mod retry;
 mod routes;
 mod sticky;
+mod udp;
 
 use crate::code::Code;
 use crate::diagnostic::{Finding, Findings};
@@ -26,6 +27,7 @@ pub(crate) fn build(root: &Section, findings: &mut Findings) -> Plan {
     check_defaults(&defaults, findings);
     let pools = pools::pools(root, &defaults, findings);
     let routes = routes::routes(root, &defaults, &listeners, &pools, findings);
+    udp::check(root, &listeners, &routes, &pools, findings);
     Plan {
         runtime: process::runtime(root),
         admin,

@@ -10,6 +10,7 @@ mod process;
 mod reports;
 mod retry;
 mod sticky;
+mod udp;
 
 pub use cidr::Cidr;
 pub use health::{Check, HealthCheck};
@@ -19,6 +20,7 @@ pub use process::{AccessLog, Admin, Level, Log, LogFormat, LogTarget, Metrics, R
 pub use reports::{LoadReports, Probe, ReportLoad};
 pub use retry::Retry;
 pub use sticky::{SameSite, Secret, Sticky};
+pub use udp::UdpFlows;
 
 /// A whole configuration that was found possible. A plan exists only if there was no error.
 #[derive(Clone, Debug, PartialEq)]

@@ -9,6 +9,7 @@ mod listeners;
 mod pools;
 #[cfg(test)]
 mod tests;
+mod udp;
 mod watched;
 
 use crate::control::Control;
@@ -128,6 +129,7 @@ impl Collector for Metrics {
         let running = self.running.borrow().clone();
         let shown = Shown { plan: &running.plan, workers: &running.workers };
         shown.listeners(&mut encoder)?;
+        shown.udp(&mut encoder)?;
         shown.endpoints(&mut encoder)?;
         shown.pools(&mut encoder)?;
         shown.watched(&mut encoder, &self.control)?;
