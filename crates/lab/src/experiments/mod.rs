@@ -5,6 +5,7 @@ mod failure;
 mod proxy_cost;
 mod reload;
 mod slow_clients;
+mod udp_cost;
 
 use crate::error::Result;
 use clap::{ArgMatches, Command};
@@ -24,8 +25,13 @@ pub struct Experiment {
 }
 
 /// Every experiment.
-pub static ALL: &[&Experiment] =
-    &[&proxy_cost::EXPERIMENT, &failure::EXPERIMENT, &reload::EXPERIMENT, &slow_clients::EXPERIMENT];
+pub static ALL: &[&Experiment] = &[
+    &proxy_cost::EXPERIMENT,
+    &failure::EXPERIMENT,
+    &reload::EXPERIMENT,
+    &slow_clients::EXPERIMENT,
+    &udp_cost::EXPERIMENT,
+];
 
 #[cfg(test)]
 mod tests {
