@@ -18,6 +18,10 @@ programs=(
     nginx:nginx-light
     node:nodejs          # endpoints that read requests in their own way
     go:golang-go
+    dig:bind9-dnsutils   # what datagrams are for
+    kdig:knot-dnsutils
+    nsd:nsd
+    iperf3:iperf3
 )
 
 # Debian keeps servers where a user's path does not look.
@@ -54,7 +58,7 @@ install_packages() {
     as_root env DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends "$@"
     # Nor at the next boot, unless they were there before.
     local service
-    for service in haproxy nginx; do
+    for service in haproxy nginx nsd; do
         case " $* " in *" $service"*) [ ! -d /run/systemd/system ] || as_root systemctl disable --quiet "$service" ;; esac
     done
 }

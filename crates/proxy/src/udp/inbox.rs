@@ -75,8 +75,7 @@ impl Inbox {
         with_sender: bool,
     ) -> Result<usize, Errno> {
         let most = most.min(SLOTS - first);
-        // SAFETY: all zeros are an address of no family.
-        let mut names: [libc::sockaddr_in6; SLOTS] = unsafe { std::mem::zeroed() };
+        let mut names: [MaybeUninit<libc::sockaddr_in6>; SLOTS] = [const { MaybeUninit::uninit() }; SLOTS];
         let mut controls: [MaybeUninit<[u64; CONTROL / 8]>; SLOTS] = [const { MaybeUninit::uninit() }; SLOTS];
         let mut parts: [MaybeUninit<libc::iovec>; SLOTS] = [const { MaybeUninit::uninit() }; SLOTS];
         let mut heads: [MaybeUninit<libc::mmsghdr>; SLOTS] = [const { MaybeUninit::uninit() }; SLOTS];
@@ -85,7 +84,9 @@ impl Inbox {
             // SAFETY: all zeros are a message without a name, parts and control.
             let head = heads[at].write(unsafe { std::mem::zeroed() });
             if with_sender {
-                head.msg_hdr.msg_name = (&raw mut names[at]).cast();
+                // All zeros are an address of no family, whatever the kernel leaves as it is.
+                names[at] = MaybeUninit::zeroed();
+                head.msg_hdr.msg_name = names[at].as_mut_ptr().cast();
                 head.msg_hdr.msg_namelen = size_of::<libc::sockaddr_in6>() as libc::socklen_t;
             }
             head.msg_hdr.msg_iov = parts[at].as_mut_ptr();
@@ -105,7 +106,8 @@ impl Inbox {
         for at in 0..n as usize {
             // SAFETY: it was written above, and filled in by the kernel.
             let head = unsafe { heads[at].assume_init_ref() };
-            let from = if with_sender { sender(&names[at]) } else { None };
+            // SAFETY: with a sender, it was written above.
+            let from = if with_sender { sender(unsafe { names[at].assume_init_ref() }) } else { None };
             let len = (head.msg_len as usize).min(STRIDE);
             let mut came = Came { len, segment: len, from, to: None };
             read_control(&head.msg_hdr, &mut came);

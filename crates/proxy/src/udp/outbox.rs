@@ -24,6 +24,7 @@ const CONTROL: usize = 64;
 pub struct Outbox {
     messages: Vec<Message>,
     // Built for each call, and kept for their memory.
+    addresses: Vec<SockAddr>,
     parts: Vec<libc::iovec>,
     controls: Vec<Control>,
     heads: Vec<libc::mmsghdr>,
@@ -140,22 +141,23 @@ impl Outbox {
     /// Sends the messages from `first` on, in one call: how many went.
     fn send(&mut self, socket: BorrowedFd<'_>, inbox: &Inbox, first: usize) -> Result<usize, Errno> {
         let messages = &self.messages[first..];
-        if let [Message { to: None, count: 1, slots, .. }] = messages {
-            return rustix::net::send(socket, inbox.bytes(slots.start), SendFlags::DONTWAIT).map(|_| 1);
+        if let [Message { to, count: 1, slots, .. }] = messages {
+            return send_one(socket, inbox.bytes(slots.start), *to).map(|_| 1);
         }
+        self.addresses.clear();
+        self.addresses.extend(messages.iter().filter_map(|message| Some(message.to?.client.into())));
+        let mut addresses = self.addresses.iter();
         self.parts.clear();
         self.controls.clear();
         self.heads.clear();
         // Nothing moves while others point to it: as many as there can be.
         self.parts.reserve(SLOTS);
         self.controls.reserve(SLOTS);
-        let addresses: [Option<SockAddr>; SLOTS] =
-            std::array::from_fn(|at| messages.get(at)?.to.map(|to| to.client.into()));
-        for (message, address) in messages.iter().zip(&addresses) {
+        for message in messages {
             // SAFETY: all zeros are a message without a name, parts and control.
             let mut head: libc::mmsghdr = unsafe { std::mem::zeroed() };
             let header = &mut head.msg_hdr;
-            if let Some(address) = address {
+            if let Some(address) = message.to.and_then(|_| addresses.next()) {
                 header.msg_name = address.as_ptr().cast_mut().cast();
                 header.msg_namelen = address.len();
             }
@@ -190,11 +192,7 @@ impl Outbox {
 fn send_each(socket: BorrowedFd<'_>, inbox: &Inbox, message: &Message, flushed: &mut Flushed) {
     let datagrams = message.slots.clone().flat_map(|slot| inbox.bytes(slot).chunks(message.segment));
     for datagram in datagrams {
-        let sent = match message.to {
-            None => rustix::net::send(socket, datagram, SendFlags::DONTWAIT),
-            Some(to) => send_to(socket, datagram, to),
-        };
-        match sent {
+        match send_one(socket, datagram, message.to) {
             Ok(_) => {
                 flushed.datagrams += 1;
                 flushed.bytes += datagram.len() as u64;
@@ -204,8 +202,17 @@ fn send_each(socket: BorrowedFd<'_>, inbox: &Inbox, message: &Message, flushed: 
     }
 }
 
-fn send_to(socket: BorrowedFd<'_>, datagram: &[u8], to: To) -> Result<usize, Errno> {
-    let address = SockAddr::from(to.client);
+/// Sends one datagram, by the shortest call that can.
+fn send_one(socket: BorrowedFd<'_>, datagram: &[u8], to: Option<To>) -> Result<usize, Errno> {
+    match to {
+        None => rustix::net::send(socket, datagram, SendFlags::DONTWAIT),
+        Some(To { client, ours: None }) => rustix::net::sendto(socket, datagram, SendFlags::DONTWAIT, &client),
+        Some(To { client, ours: Some(ours) }) => send_from(socket, datagram, client, ours),
+    }
+}
+
+fn send_from(socket: BorrowedFd<'_>, datagram: &[u8], client: SocketAddr, ours: IpAddr) -> Result<usize, Errno> {
+    let address = SockAddr::from(client);
     let mut part = libc::iovec { iov_base: datagram.as_ptr().cast_mut().cast(), iov_len: datagram.len() };
     let mut control = [0; CONTROL / 8];
     // SAFETY: all zeros are a message without a name, parts and control.
@@ -214,11 +221,9 @@ fn send_to(socket: BorrowedFd<'_>, datagram: &[u8], to: To) -> Result<usize, Err
     header.msg_namelen = address.len();
     header.msg_iov = &raw mut part;
     header.msg_iovlen = 1;
-    if to.ours.is_some() {
-        header.msg_control = control.as_mut_ptr().cast();
-        header.msg_controllen = CONTROL as _;
-        write_control(&mut header, to.ours, None);
-    }
+    header.msg_control = control.as_mut_ptr().cast();
+    header.msg_controllen = CONTROL as _;
+    write_control(&mut header, Some(ours), None);
     // SAFETY: the header points to a name, a part and a control with their lengths, which outlive the call.
     let n = unsafe { libc::sendmsg(socket.as_raw_fd(), &raw const header, libc::MSG_DONTWAIT) };
     usize::try_from(n).map_err(|_| last_errno())
