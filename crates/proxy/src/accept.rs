@@ -54,6 +54,17 @@ pub fn listen(addr: SocketAddr, workers: usize, given: Vec<OwnedFd>) -> io::Resu
         socket.set_tcp_nodelay(true)?;
         socket.listen(BACKLOG)
     };
+    share_out(workers, given, socket, ready)
+}
+
+/// For each worker its sockets, as [`listen`] says. `socket` binds one, alone or as one of several; `ready` makes of it
+/// what a worker can use.
+pub fn share_out(
+    workers: usize,
+    given: Vec<OwnedFd>,
+    socket: impl Fn(bool) -> io::Result<Socket>,
+    ready: impl Fn(&Socket) -> io::Result<()>,
+) -> io::Result<Vec<Vec<ListenFd>>> {
     let another = || -> io::Result<ListenFd> {
         let socket = socket(true)?;
         ready(&socket)?;
@@ -63,7 +74,7 @@ pub fn listen(addr: SocketAddr, workers: usize, given: Vec<OwnedFd>) -> io::Resu
         socket(false)?;
     }
     let given: Vec<Socket> = given.into_iter().map(Socket::from).collect();
-    given.iter().try_for_each(ready)?;
+    given.iter().try_for_each(&ready)?;
     let given: Vec<ListenFd> = given.into_iter().map(|socket| ListenFd::new(socket.into())).collect();
     let mut by_worker: Vec<Vec<ListenFd>> = (0..workers).map(|_| Vec::new()).collect();
     for (index, socket) in given.iter().enumerate() {

@@ -1,5 +1,5 @@
 //! Does an endpoint pass its check? A connection of its own for each check, opened and asked as a client would, so that
-//! what a check sees is what a request would see.
+//! what a check sees is what a request would see; or a datagram and its answer.
 
 use crate::http1::chunked::Keep;
 use crate::http1::response::Asked;
@@ -11,10 +11,10 @@ use evenkeel_config::plan::{Check, ProxyVersion};
 use std::fmt::{self, Display, Formatter};
 use std::io;
 use std::mem::MaybeUninit;
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::ops::RangeInclusive;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
+use tokio::net::{TcpStream, UdpSocket};
 
 /// How far into a body the expected text is looked for.
 const BODY_MAX: usize = 64 * 1024;
@@ -37,6 +37,8 @@ pub enum Failure {
     Status(u16),
     /// A body without the text that is expected.
     Body,
+    /// A datagram without the bytes that are expected.
+    Answer,
 }
 
 impl Display for Failure {
@@ -48,6 +50,7 @@ impl Display for Failure {
             Failure::Malformed(reject) => write!(f, "malformed answer: {reject}"),
             Failure::Status(status) => write!(f, "answered {status}"),
             Failure::Body => f.write_str("the expected text is not in the body"),
+            Failure::Answer => f.write_str("the expected bytes are not in the answer"),
         }
     }
 }
@@ -66,6 +69,9 @@ pub async fn run(checkup: &Checkup) -> Result<(), Failure> {
 }
 
 async fn once(check: &Check, addr: SocketAddr, announce: Option<ProxyVersion>) -> Result<(), Failure> {
+    if let Check::Udp { send, expect } = check {
+        return ask(addr, send, expect.as_deref()).await;
+    }
     let mut stream = TcpStream::connect(addr).await.map_err(Failure::Connect)?;
     if let Some(version) = announce {
         let mut header = Vec::new();
@@ -85,6 +91,20 @@ async fn once(check: &Check, addr: SocketAddr, announce: Option<ProxyVersion>) -
     }
     match body {
         Some(text) if !answer.body_has(framing, text.as_bytes()).await? => Err(Failure::Body),
+        _ => Ok(()),
+    }
+}
+
+/// Sends a datagram, and looks at the first answer. That nothing listens there is heard at once.
+async fn ask(addr: SocketAddr, send: &[u8], expect: Option<&[u8]>) -> Result<(), Failure> {
+    let any: IpAddr = if addr.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
+    let socket = UdpSocket::bind((any, 0)).await.map_err(Failure::Connect)?;
+    socket.connect(addr).await.map_err(Failure::Connect)?;
+    socket.send(send).await.map_err(Failure::Connect)?;
+    let mut answer = vec![0; BODY_MAX];
+    let len = socket.recv(&mut answer).await.map_err(Failure::Connect)?;
+    match expect {
+        Some(bytes) if memchr::memmem::find(&answer[..len], bytes).is_none() => Err(Failure::Answer),
         _ => Ok(()),
     }
 }

@@ -4,9 +4,10 @@
 //! A socket that goes on takes along the connections that wait to be accepted there. One that was closed and opened again
 //! would reset them.
 
+use crate::parts::Transport;
 use rustix::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use rustix::io::{FdFlags, fcntl_dupfd_cloexec, fcntl_getfd, fcntl_setfd, ioctl_fionbio};
-use rustix::net::{SocketAddrAny, getsockname, sockopt};
+use rustix::net::{SocketAddrAny, SocketType, getsockname, sockopt};
 use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::fs::File;
@@ -32,7 +33,7 @@ const READY: &str = "EVENKEEL_READY_FD";
 /// What came with the process and was not taken yet. The rest is closed when this is dropped.
 #[derive(Debug, Default)]
 pub struct Inherited {
-    tcp: HashMap<SocketAddr, Vec<OwnedFd>>,
+    bound: HashMap<(Transport, SocketAddr), Vec<OwnedFd>>,
     unix: HashMap<PathBuf, OwnedFd>,
     ready: Option<File>,
 }
@@ -50,13 +51,15 @@ impl Inherited {
         let count = number(COUNT).unwrap_or(0).max(0);
         let last = FIRST.saturating_add(count);
         for fd in (FIRST..last).filter_map(adopt) {
-            // Whatever is no listening socket is not for us.
-            if !sockopt::socket_acceptconn(&fd).unwrap_or(false) {
-                continue;
-            }
-            match getsockname(&fd).map(|addr| (SocketAddr::try_from(addr.clone()), unix_path(&addr))) {
-                Ok((Ok(addr), _)) => inherited.tcp.entry(addr).or_default().push(fd),
-                Ok((_, Some(path))) => _ = inherited.unix.insert(path, fd),
+            let transport = match sockopt::socket_type(&fd) {
+                Ok(SocketType::DGRAM) => Transport::Udp,
+                Ok(SocketType::STREAM) if sockopt::socket_acceptconn(&fd).unwrap_or(false) => Transport::Tcp,
+                // Whatever is no listening socket is not for us.
+                _ => continue,
+            };
+            match (transport, getsockname(&fd).map(|addr| (SocketAddr::try_from(addr.clone()), unix_path(&addr)))) {
+                (_, Ok((Ok(addr), _))) => inherited.bound.entry((transport, addr)).or_default().push(fd),
+                (Transport::Tcp, Ok((_, Some(path)))) => _ = inherited.unix.insert(path, fd),
                 _ => {}
             }
         }
@@ -64,9 +67,14 @@ impl Inherited {
         inherited
     }
 
-    /// The listening sockets at an address.
+    /// The listening sockets for TCP at an address.
     pub fn tcp(&mut self, addr: SocketAddr) -> Vec<OwnedFd> {
-        self.tcp.remove(&addr).unwrap_or_default()
+        self.at((Transport::Tcp, addr))
+    }
+
+    /// The sockets at an address.
+    pub(crate) fn at(&mut self, at: (Transport, SocketAddr)) -> Vec<OwnedFd> {
+        self.bound.remove(&at).unwrap_or_default()
     }
 
     /// The listening socket at a path.
@@ -76,15 +84,15 @@ impl Inherited {
 
     /// Addresses of sockets that nobody took.
     pub fn left(&self) -> Vec<String> {
-        let tcp = self.tcp.keys().map(ToString::to_string);
-        tcp.chain(self.unix.keys().map(|path| path.display().to_string())).collect()
+        let bound = self.bound.keys().map(|(_, addr)| addr.to_string());
+        bound.chain(self.unix.keys().map(|path| path.display().to_string())).collect()
     }
 
     /// Lets the process that is to be replaced know that this one serves; closes what was not taken. Whether there is one.
     pub fn serves(self) -> bool {
-        let Inherited { tcp, unix, ready } = self;
+        let Inherited { bound, unix, ready } = self;
         // First, so that the other one is the last to hold these, and can empty them.
-        drop((tcp, unix));
+        drop((bound, unix));
         match ready {
             // If it is gone, it needs no word.
             Some(mut ready) => ready.write_all(b"1").is_ok(),

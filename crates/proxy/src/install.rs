@@ -2,12 +2,13 @@
 //! that run keep the rules they began with.
 
 use crate::accept;
-use crate::parts::{ListenerParts, Parts, PoolParts};
+use crate::parts::{ListenerParts, Parts, PoolParts, Transport};
 use crate::probe::Allowance;
 use crate::probe::answer::{self, Answering};
 use crate::retries::Retries;
 use crate::rules::{Listener, Rules};
 use crate::sidecar::Reporter;
+use crate::udp;
 use crate::upstream::{Endpoint, Endpoints, WorkerPool};
 use crate::worker::Worker;
 use evenkeel_balance::Clock;
@@ -23,6 +24,7 @@ pub struct Installed {
     pub retries: Vec<Rc<Retries>>,
     pub accepting: Vec<accept::Accepting>,
     pub answering: Vec<Answering>,
+    pub datagrams: Vec<udp::Serving>,
     /// Which plan it is.
     pub number: u64,
 }
@@ -55,6 +57,7 @@ pub fn install(worker: &Rc<Worker>, parts: Parts) {
             tcp,
             limits,
             timeouts,
+            flows,
             edge,
             requests_max,
             connections_max,
@@ -75,6 +78,7 @@ pub fn install(worker: &Rc<Worker>, parts: Parts) {
             tcp,
             limits,
             timeouts,
+            flows,
             edge,
             requests_max,
             connections_max,
@@ -97,8 +101,18 @@ pub fn install(worker: &Rc<Worker>, parts: Parts) {
     let gone: Vec<_> = gone.cloned().collect();
 
     let (mut accepting, mut closing) = (Vec::new(), before.accepting);
-    for (addr, listener, new) in sockets {
+    let (mut datagrams, mut left_datagrams) = (Vec::new(), before.datagrams);
+    for ((transport, addr), listener, new) in sockets {
         let listener = &listeners[listener];
+        if transport == Transport::Udp {
+            for stays in left_datagrams.extract_if(.., |serving| serving.addr() == addr) {
+                stays.change(listener.clone());
+                datagrams.push(stays);
+            }
+            let start = |socket| udp::start(worker, addr, listener.clone(), socket);
+            datagrams.extend(new.into_iter().filter_map(start));
+            continue;
+        }
         for stays in closing.extract_if(.., |accepting| accepting.addr == addr) {
             stays.serve(listener.clone());
             accepting.push(stays);
@@ -106,6 +120,7 @@ pub fn install(worker: &Rc<Worker>, parts: Parts) {
         accepting.extend(new.into_iter().filter_map(|socket| accept::start(worker, addr, listener.clone(), socket)));
     }
     closing.iter().for_each(|accepting| accepting.close(worker));
+    left_datagrams.iter().for_each(|serving| serving.close(worker));
     let mut answering_before = before.answering;
     let answering = probed.into_iter().filter_map(|(addr, listener, new)| {
         let listener = &listeners[listener];
@@ -120,7 +135,7 @@ pub fn install(worker: &Rc<Worker>, parts: Parts) {
     if !gone.is_empty() || !left.is_empty() {
         drain(worker, &gone, &left, plan.runtime.drain_timeout);
     }
-    *installed = Installed { listeners, pools, retries, accepting, answering, number };
+    *installed = Installed { listeners, pools, retries, accepting, answering, datagrams, number };
     drop(done);
 }
 

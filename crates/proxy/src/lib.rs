@@ -7,7 +7,7 @@
 //! 3. An exchange reads the head with [`http1`] (sans-io), finds its pool by [`route`], an endpoint by [`pick`], a
 //!    connection by [`upstream`] or [`dial`], and relays both ways in [`talk`]; [`fault`] says what went wrong and whose fault
 //!    it was, [`record`] what is counted ([`stats`]) and logged ([`access_log`]); a pool may keep a [`journal`].
-//!    Where requests are not read, the whole connection is one session: [`tcp`].
+//!    Where requests are not read, the whole connection is one session ([`tcp`]); datagrams are relayed by flows ([`udp`]).
 //! 4. How busy endpoints are: [`orca`] reads what they say, [`reports`] passes it on, [`probe`] asks them; and what a
 //!    listener says of itself, [`sidecar`].
 //! 5. Who a client is and what it may use up: [`edge`], [`proxy_protocol`], [`origin`], [`per_address`], [`pace`].
@@ -65,6 +65,7 @@ pub mod stats;
 mod stream;
 mod talk;
 pub mod tcp;
+mod udp;
 mod upstream;
 pub mod watched;
 mod worker;

@@ -12,7 +12,9 @@ use crate::stats::{EndpointStats, ListenerStats, PoolStats, RouteStats};
 use crate::tcp::route::Routes;
 use evenkeel_balance::{Balancer, Slot};
 use evenkeel_config::Plan;
-use evenkeel_config::plan::{HashKey, ListenerTimeouts, LoadReports, PoolLimits, ProxyVersion, ReportLoad, Source};
+use evenkeel_config::plan::{
+    HashKey, ListenerTimeouts, LoadReports, Mode, PoolLimits, ProxyVersion, ReportLoad, Source, UdpFlows,
+};
 use rustix::fd::OwnedFd;
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
@@ -22,6 +24,20 @@ use std::time::Duration;
 
 /// A listening socket. It is closed when its workers, mostly one, have let go of it.
 pub type ListenFd = Arc<OwnedFd>;
+
+/// By which of them a socket is reached: each has ports of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Transport {
+    Tcp,
+    Udp,
+}
+
+impl Transport {
+    /// Of what a listener speaks.
+    pub fn of(mode: Mode) -> Transport {
+        if mode == Mode::Udp { Transport::Udp } else { Transport::Tcp }
+    }
+}
 
 /// Everything of a plan for one worker.
 pub struct Parts {
@@ -38,7 +54,7 @@ pub struct Parts {
     /// By route: the index of its pool.
     pub pool_of_route: Arc<[usize]>,
     /// Each address that the worker listens on, whose listener's it is, and the sockets that it has not yet.
-    pub sockets: Vec<(SocketAddr, usize, Vec<ListenFd>)>,
+    pub sockets: Vec<((Transport, SocketAddr), usize, Vec<ListenFd>)>,
     /// Each address at which the worker answers probes, whose listener's it is, and its socket if it has none there yet.
     pub probed: Vec<(SocketAddr, usize, Option<UdpSocket>)>,
     /// Where lines of the access log go from now on; `None` if that stays as it is.
@@ -57,6 +73,8 @@ pub struct ListenerParts {
     pub tcp: Option<Arc<Routes>>,
     pub limits: Limits,
     pub timeouts: ListenerTimeouts,
+    /// When flows end.
+    pub flows: UdpFlows,
     /// Who comes in as whom, and how much may come.
     pub edge: Edge,
     /// Requests on one connection; `u64::MAX` for no limit.

@@ -98,11 +98,19 @@ impl<'r> InFlight<'r> {
 
     #[inline]
     fn give_back(&mut self, outcome: Outcome) {
-        let Some(ticket) = self.ticket.take() else { return };
-        self.endpoint.stats.active.sub(1);
-        let decided = self.pool.balancer.borrow_mut().end(ticket, outcome, self.clock.now());
-        if decided {
-            self.pool.control.poke(&self.pool.name);
+        if let Some(ticket) = self.ticket.take() {
+            self.pool.take_back(ticket, &self.endpoint, outcome, self.clock.now());
+        }
+    }
+}
+
+impl WorkerPool {
+    /// Takes back the ticket of a request at this endpoint, which was counted there.
+    #[inline]
+    pub fn take_back(&self, ticket: Ticket, endpoint: &Endpoint, outcome: Outcome, now: Instant) {
+        endpoint.stats.active.sub(1);
+        if self.balancer.borrow_mut().end(ticket, outcome, now) {
+            self.control.poke(&self.name);
         }
     }
 }

@@ -10,7 +10,7 @@ use crate::stats::{ListenerStats, RouteStats};
 use crate::tcp;
 use crate::upstream::WorkerPool;
 use evenkeel_config::Plan;
-use evenkeel_config::plan::ListenerTimeouts;
+use evenkeel_config::plan::{ListenerTimeouts, UdpFlows};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -43,6 +43,8 @@ pub struct Rules {
     pub limits: Limits,
     /// The client's side.
     pub timeouts: ListenerTimeouts,
+    /// When flows end.
+    pub flows: UdpFlows,
     /// Who comes in as whom, and how much may come.
     pub edge: Edge,
     /// Requests on one connection; `u64::MAX` for no limit.
@@ -83,6 +85,11 @@ impl Listener {
     /// Open connections over all workers that there may be.
     pub fn connections_max(&self) -> usize {
         self.rules.borrow().connections_max
+    }
+
+    /// When flows end.
+    pub fn flows(&self) -> UdpFlows {
+        self.rules.borrow().flows
     }
 
     /// Requests that begin from now on follow these.

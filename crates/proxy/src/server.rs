@@ -9,7 +9,7 @@ use crate::edge::Edge;
 use crate::generation::{Generation, Summary};
 use crate::http1::{FIELDS_MAX, Limits};
 use crate::inherit::Inherited;
-use crate::parts::{ListenFd, ListenerParts, Parts, PoolParts};
+use crate::parts::{ListenFd, ListenerParts, Parts, PoolParts, Transport};
 use crate::per_address::PerAddress;
 use crate::pools::{Pools, SharedPool};
 use crate::probe::answer;
@@ -19,6 +19,7 @@ use crate::share::Peers;
 use crate::sidecar::SharedLoad;
 use crate::stats::{Counter, WorkerStats};
 use crate::tcp::route::Routes;
+use crate::udp;
 use crate::worker::{self, Command, Orders};
 use evenkeel_balance::Balancer;
 use evenkeel_config::Plan;
@@ -99,7 +100,7 @@ pub struct Server {
     /// By listener.
     shared: HashMap<Arc<str>, Shared>,
     /// The sockets at each address, by worker, for as long as the worker has them.
-    sockets: HashMap<SocketAddr, Vec<Weak<OwnedFd>>>,
+    sockets: HashMap<(Transport, SocketAddr), Vec<Weak<OwnedFd>>>,
     /// Where probes are answered.
     probed: Vec<SocketAddr>,
     plans: Vec<mpsc::UnboundedSender<Parts>>,
@@ -114,7 +115,7 @@ pub struct Server {
 /// What of a plan can fail, before anything is changed.
 struct Prepared {
     /// New sockets by address and by worker.
-    sockets: HashMap<SocketAddr, Vec<Vec<ListenFd>>>,
+    sockets: HashMap<(Transport, SocketAddr), Vec<Vec<ListenFd>>>,
     /// New sockets for probes, by address and by worker.
     probed: HashMap<SocketAddr, Vec<UdpSocket>>,
     /// Pools that there were not.
@@ -204,10 +205,15 @@ impl Server {
     fn prepare(&self, plan: &Plan, before: Option<&Plan>, inherited: &mut Inherited) -> Result<Prepared, StartError> {
         let workers = self.now().workers.len();
         let mut sockets = HashMap::new();
-        for listener in plan.listeners.iter().filter(|l| is_ours(l)) {
-            for &addr in listener.bind.iter().filter(|addr| !self.sockets.contains_key(addr)) {
+        for listener in &plan.listeners {
+            for at in addresses(listener).filter(|at| !self.sockets.contains_key(at)) {
+                let (given, addr) = (inherited.at(at), at.1);
+                let opened = match at.0 {
+                    Transport::Tcp => accept::listen(addr, workers, given),
+                    Transport::Udp => udp::listen(addr, workers, given),
+                };
                 let fail = |error| StartError::Listen(listener.name.clone(), addr, error);
-                sockets.insert(addr, accept::listen(addr, workers, inherited.tcp(addr)).map_err(fail)?);
+                sockets.insert(at, opened.map_err(fail)?);
             }
         }
         if let Some(pool) = plan.pools.iter().find(|pool| pool.source == Source::Client) {
@@ -263,8 +269,8 @@ impl Server {
                 shared.publish(self.control.now());
             }
         }
-        for (&addr, sockets) in &sockets {
-            self.sockets.insert(addr, sockets.iter().flatten().map(Arc::downgrade).collect());
+        for (&at, sockets) in &sockets {
+            self.sockets.insert(at, sockets.iter().flatten().map(Arc::downgrade).collect());
         }
         let pool_index = |name: &str| plan.pools.iter().position(|p| &*p.name == name);
         let pool_of_route = plan.routes.iter().map(|r| pool_index(&r.pool).expect("a plan's routes name its pools"));
@@ -297,10 +303,8 @@ impl Server {
                 control: (*self.control).clone(),
             });
             let pools = pools.collect();
-            let ours = plan.listeners.iter().enumerate().filter(|(_, l)| is_ours(l));
-            let addresses = ours.flat_map(|(i, l)| l.bind.iter().map(move |addr| (i, *addr)));
-            let mine =
-                addresses.map(|(i, addr)| (addr, i, sockets.get_mut(&addr).and_then(Vec::pop).unwrap_or_default()));
+            let all = plan.listeners.iter().enumerate().flat_map(|(i, l)| addresses(l).map(move |at| (i, at)));
+            let mine = all.map(|(i, at)| (at, i, sockets.get_mut(&at).and_then(Vec::pop).unwrap_or_default()));
             let probed = probed_at(plan).map(|(i, addr)| (addr, i, probed.get_mut(&addr).and_then(Vec::pop)));
             let parts = Parts {
                 number: next.number,
@@ -331,7 +335,7 @@ impl Server {
         self.control.changed();
         self.shared.retain(|name, _| plan.listener(name).is_some());
         self.probed = probed_at(plan).map(|(_, addr)| addr).collect();
-        self.sockets.retain(|addr, _| plan.listeners.iter().any(|l| is_ours(l) && l.bind.contains(addr)));
+        self.sockets.retain(|at, _| plan.listeners.iter().flat_map(addresses).any(|other| other == *at));
         if let Some(log) = log
             && let Some(before) = std::mem::replace(&mut self.log, log)
         {
@@ -360,7 +364,7 @@ impl Server {
     pub fn sockets(&self) -> Vec<(String, ListenFd)> {
         let mut all: Vec<(String, ListenFd)> = Vec::new();
         for listener in &self.plan().listeners {
-            let here = listener.bind.iter().filter_map(|addr| self.sockets.get(addr)).flatten();
+            let here = addresses(listener).filter_map(|at| self.sockets.get(&at)).flatten();
             for socket in here.filter_map(Weak::upgrade) {
                 // Workers may share one.
                 if !all.iter().any(|(_, other)| Arc::ptr_eq(other, &socket)) {
@@ -429,9 +433,11 @@ impl Server {
     }
 }
 
-/// Whether its clients are served here: DNS is a plane of its own.
-fn is_ours(listener: &plan::Listener) -> bool {
-    listener.mode != Mode::Dns
+/// Where a listener is reached that is served here: DNS is a plane of its own.
+fn addresses(listener: &plan::Listener) -> impl Iterator<Item = (Transport, SocketAddr)> {
+    let transport = Transport::of(listener.mode);
+    let ours = listener.mode != Mode::Dns;
+    listener.bind.iter().filter(move |_| ours).map(move |addr| (transport, *addr))
 }
 
 /// What the workers share of one listener.
@@ -456,6 +462,7 @@ fn listener_parts(
         tcp,
         limits: Limits { head: listener.limits.headers, fields: listener.limits.header_count.min(FIELDS_MAX) },
         timeouts: listener.timeouts,
+        flows: listener.udp,
         edge: Edge::new(listener, &shared.per_address),
         requests_max: match listener.limits.requests_per_connection {
             0 => u64::MAX,

@@ -3,7 +3,8 @@
 
 use crate::end::Cause;
 use crate::orca::Report;
-use crate::reports::Dropped;
+use crate::reports::{CAME, Dropped};
+use crate::udp::{Ended, Lost};
 use evenkeel_balance::Instant;
 use evenkeel_config::Plan;
 use std::collections::HashMap;
@@ -181,6 +182,31 @@ pub struct ListenerStats {
     pub reports_given: [Counter; GIVEN.len()],
     /// Datagrams that came to it and are no probes.
     pub no_probes: Counter,
+    /// With `mode = "udp"`.
+    pub udp: UdpStats,
+}
+
+/// The numbers of a listener that balances flows of datagrams.
+#[derive(Debug, Default)]
+pub struct UdpStats {
+    /// Flows that began.
+    pub flows: Counter,
+    /// Flows that have not ended.
+    pub active: Counter,
+    /// Flows that ended, by [`Ended`].
+    pub ended: [Counter; Ended::LABELS.len()],
+    /// How often a flow lost its endpoint and went on at another with its next datagram.
+    pub moved: Counter,
+    /// Datagrams from clients.
+    pub datagrams_in: Counter,
+    /// Datagrams to clients.
+    pub datagrams_out: Counter,
+    /// Bytes from clients.
+    pub bytes_in: Counter,
+    /// Bytes to clients.
+    pub bytes_out: Counter,
+    /// Datagrams of either side that went nowhere, by [`Lost`].
+    pub lost: [Counter; Lost::LABELS.len()],
 }
 
 /// Who resets a session, in the order of the counters.

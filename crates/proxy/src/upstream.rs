@@ -83,6 +83,11 @@ impl Endpoint {
         Endpoint { name, addr, stats, idle: RefCell::default(), gone: Cell::new(false), cut: Cell::new(false) }
     }
 
+    /// Whether it is in its pool no more.
+    pub fn is_gone(&self) -> bool {
+        self.gone.get()
+    }
+
     /// Closes its idle connections.
     fn close_idle(&self) {
         let closed = std::mem::take(&mut *self.idle.borrow_mut()).len();

@@ -10,6 +10,7 @@ use crate::parts::Parts;
 use crate::probe::{self, Prober};
 use crate::share::{Handed, Peers};
 use crate::stats::{Counter, ProbingStats};
+use crate::udp::Serving;
 use evenkeel_balance::rng::mix;
 use std::cell::{Cell, RefCell};
 use std::io;
@@ -54,6 +55,8 @@ pub struct Worker {
     /// Asks endpoints for their load.
     pub prober: Prober,
     closed: Notify,
+    /// Flows of datagrams that have not ended.
+    flows: Cell<usize>,
 }
 
 /// How a worker thread is told what to do.
@@ -99,6 +102,7 @@ async fn serve(index: usize, base: std::time::Instant, mut orders: Orders) {
         peers: orders.peers,
         prober: Prober::new(orders.probing),
         closed: Notify::new(),
+        flows: Cell::new(0),
     });
     let ticking = tokio::task::spawn_local(tick(worker.clone(), orders.beats));
     let probing = tokio::task::spawn_local(probe::run(worker.clone()));
@@ -128,9 +132,10 @@ async fn serve(index: usize, base: std::time::Instant, mut orders: Orders) {
         match command {
             Command::Stop => break,
             Command::Drain => worker.close_idle(),
-            Command::Retire | Command::Run => {}
+            Command::Retire => worker.installed.borrow().datagrams.iter().for_each(Serving::retire),
+            Command::Run => {}
         }
-        if worker.peers.open(index) == 0 {
+        if worker.peers.open(index) == 0 && worker.flows.get() == 0 {
             break;
         }
         tokio::select! {
@@ -138,6 +143,7 @@ async fn serve(index: usize, base: std::time::Instant, mut orders: Orders) {
             changed = orders.commands.changed() => if changed.is_err() { break },
         }
     }
+    worker.installed.borrow().datagrams.iter().for_each(|serving| serving.close(&worker));
     ticking.abort();
     probing.abort();
 }
@@ -152,10 +158,12 @@ async fn tick(worker: Rc<Worker>, beats: Arc<Counter>) {
         let now = worker.clock.read();
         worker.wheel.advance(Duration::from_nanos(now.0));
         worker.prober.sweep(now);
+        worker.installed.borrow().datagrams.iter().for_each(|serving| serving.expire(&worker, now));
         until_sweep -= 1;
         if until_sweep == 0 {
             until_sweep = TICKS_PER_SWEEP;
             worker.installed.borrow().pools.iter().for_each(|pool| pool.sweep(now));
+            worker.installed.borrow().datagrams.iter().for_each(|serving| serving.look(now));
             worker.flush_log();
         }
     }
@@ -199,6 +207,19 @@ impl Worker {
         }
     }
 
+    /// A flow of datagrams has begun here.
+    pub fn flow_opened(&self) {
+        self.flows.set(self.flows.get() + 1);
+    }
+
+    /// A flow has ended.
+    pub fn flow_closed(&self) {
+        self.flows.set(self.flows.get() - 1);
+        if self.flows.get() == 0 && self.command.get() != Command::Run {
+            self.closed.notify_one();
+        }
+    }
+
     /// The worker that should rather serve another connection.
     pub fn rather(&self) -> Option<usize> {
         self.peers.rather(self.index)
@@ -210,6 +231,7 @@ impl Worker {
         accepting.iter().for_each(|accepting| accepting.close(self));
         // Whoever asks how busy we are is about to send something.
         self.installed.borrow_mut().answering.clear();
+        self.installed.borrow().datagrams.iter().for_each(Serving::take_no_more);
     }
 
     /// Has idle connections end, to clients and to endpoints.

@@ -19,20 +19,26 @@ use std::time::Duration;
 pub(super) fn health(pool: &Section, name: &str, findings: &mut Findings) -> Option<HealthCheck> {
     pool.set("health")?;
     let health = pool.section("health");
-    let check = match (health.set("http"), health.set("tcp")) {
-        (None, None) => {
+    let kinds = ["http", "tcp", "udp"];
+    let mut set = kinds.into_iter().filter_map(|kind| health.set(kind).map(|set| (kind, set)));
+    let check = match (set.next(), set.next()) {
+        (None, _) => {
             findings
                 .add(Code::Missing, health.place, format!("health of [pool.{name}] does not say how to check"))
-                .help("add http = { path = \"/\" } or tcp = {}");
+                .help("add http = { path = \"/\" }, tcp = {} or udp = { send = \"ping\" }");
             None
         }
-        (Some(_), Some(tcp)) => {
-            let message = "\"health\" has both \"http\" and \"tcp\"";
-            contradiction(&health, tcp.place, message, "http", findings).help("keep one of them; http says more");
+        (Some((first, _)), Some((second, set))) => {
+            let message = format!("\"health\" has both \"{first}\" and \"{second}\"");
+            contradiction(&health, set.place, message, first, findings).help("keep the one that says more");
             None
         }
-        (Some(_), None) => Some(http_check(&health.section("http"), findings)),
-        (None, Some(_)) => Some(Check::Tcp),
+        (Some(("http", _)), None) => Some(http_check(&health.section("http"), findings)),
+        (Some(("udp", _)), None) => {
+            let udp = health.section("udp");
+            payload(&udp, "send").map(|send| Check::Udp { send, expect: payload(&udp, "expect") })
+        }
+        (Some(_), None) => Some(Check::Tcp),
     };
     let interval = health.duration("interval").unwrap_or_default();
     let timeout = health.duration("timeout").unwrap_or(HealthCheck::usual_timeout(interval));
@@ -65,6 +71,10 @@ impl HealthCheck {
     pub(crate) fn usual_timeout(interval: Duration) -> Duration {
         interval.min(Duration::from_secs(1))
     }
+}
+
+fn payload(udp: &Section, key: &str) -> Option<Vec<u8>> {
+    if let Some(Formed::Payload(bytes)) = udp.formed(key) { Some(bytes) } else { None }
 }
 
 fn http_check(http: &Section, findings: &mut Findings) -> Check {

@@ -1,6 +1,6 @@
 //! `[listener.NAME]`.
 
-use super::{always, reports, zone};
+use super::{always, reports, udp, zone};
 use crate::code::Code;
 use crate::diagnostic::Findings;
 use crate::form::Formed;
@@ -81,6 +81,7 @@ fn one(
             client_body: always(&chain, "client_body"),
         },
         report_load: reports::report_load(section),
+        udp: udp::flows(section, mode, findings),
     }
 }
 

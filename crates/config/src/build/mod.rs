@@ -10,6 +10,7 @@ pub(crate) mod retry;
 mod routes;
 mod sticky;
 mod tcp;
+mod udp;
 mod zone;
 
 use crate::code::Code;
@@ -30,6 +31,7 @@ pub(crate) fn build(root: &Section, findings: &mut Findings) -> Plan {
     zone::check(root, &pools, findings);
     let routes = routes::routes(root, &defaults, &listeners, &pools, findings);
     tcp::check(root, &listeners, &routes, &pools, findings);
+    udp::check(root, &listeners, &routes, &pools, findings);
     Plan {
         runtime: process::runtime(root),
         admin,

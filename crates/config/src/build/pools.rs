@@ -4,7 +4,9 @@ use super::{always, check_name, check_order, contradiction, health, reports, ret
 use crate::code::Code;
 use crate::diagnostic::Findings;
 use crate::form::Formed;
-use crate::plan::{Balance, Endpoint, LoadReports, Pool, PoolLimits, PoolTimeouts, Probe, ProxyVersion, Source, Subset};
+use crate::plan::{
+    Balance, Endpoint, LoadReports, Pool, PoolLimits, PoolTimeouts, Probe, ProxyVersion, Source, Subset,
+};
 use crate::quantity::duration_text;
 use crate::read::{Located, Named, Section};
 use crate::source::Place;

@@ -5,12 +5,14 @@ mod hash_key;
 mod host;
 mod network;
 mod path;
+mod payload;
 mod retry;
 mod secret;
 mod socket;
 mod status;
 
 pub(crate) use path::shape as path_shape;
+pub(crate) use payload::written as payload_text;
 pub(crate) use retry::{RetryOn, percentile_text};
 pub(crate) use status::written as status_text;
 
@@ -56,6 +58,8 @@ pub enum Form {
     Token,
     /// Any text, not too long.
     Content,
+    /// Bytes of a datagram.
+    Payload,
     /// A key to sign with.
     Secret,
     /// A path of the file system.
@@ -91,6 +95,7 @@ pub(crate) enum Formed {
     Backoff(u64, u64),
     /// Above 0 and below 1; `None` for `off`.
     Percentile(Option<f64>),
+    Payload(Vec<u8>),
     Text(String),
 }
 
@@ -128,6 +133,7 @@ impl Form {
             Form::Label => "a name of up to 128 characters, none of them a control character",
             Form::Token => "a name of up to 128 letters, digits and !#$%&'*+-.^_`|~",
             Form::Content => "a text of 1 to 1024 characters",
+            Form::Payload => "a text, or bytes in hex, as \"hex:00ff\"",
             Form::Secret => "a text of 16 to 1024 bytes",
             Form::File => "the path of a file",
             Form::Include => "the path of a file, which may contain * in its last part",
@@ -156,6 +162,7 @@ impl Form {
             Form::Label | Form::File | Form::Include => "^.+$",
             Form::Token => "^[A-Za-z0-9!#$%&'*+.^_`|~-]{1,128}$",
             Form::Content => "^[\\s\\S]{1,1024}$",
+            Form::Payload => "^[\\s\\S]+$",
             Form::Secret => "^[\\s\\S]{4,1024}$",
             Form::Status => "^([2-5]xx|[2-5][0-9][0-9](\\.\\.=[2-5][0-9][0-9])?)$",
             Form::RetryOn => "^(connect|reset|timeout|[45]xx|[45][0-9][0-9](\\.\\.=[45][0-9][0-9])?)$",
@@ -179,6 +186,7 @@ impl Form {
             Form::RetryOn => retry::failure(text).map(Formed::RetryOn),
             Form::Backoff => retry::backoff(text).map(|(first, last)| Formed::Backoff(first, last)),
             Form::Percentile => retry::percentile(text).map(Formed::Percentile),
+            Form::Payload => payload::read(text).map(Formed::Payload),
             Form::Secret => secret::read(text).map(Formed::Text),
             Form::PlainPath => path::plain(text).map(|()| Formed::Text(text.to_string())),
             Form::Domain => domain(text).map(Formed::Text),

@@ -1,12 +1,12 @@
 //! The keys of who may be used: health checks, ejection, slow start, panic and zones of `[pool.NAME]`.
 
-use super::{Absent, DAY, H, Key, Kind, MS, Table};
+use super::{Absent, DAY, H, Key, Kind, MS, Table, UDP_CHECK};
 use crate::form::Form;
 
 pub(super) static HEALTH: Table = Table {
     path: "health of [pool.NAME]",
-    help: "Active checks: each endpoint is asked, again and again, whether it is well. Exactly one of `http` and `tcp` \
-           says how.",
+    help: "Active checks: each endpoint is asked, again and again, whether it is well. Exactly one of `http`, `tcp` and \
+           `udp` says how.",
     inherits: false,
     keys: &[
         Key {
@@ -21,6 +21,13 @@ pub(super) static HEALTH: Table = Table {
             kind: Kind::Table(&TCP),
             absent: Absent::Means("no TCP check"),
             help: "By a connection: `{}`. Passed if it opens.",
+            why: "",
+        },
+        Key {
+            name: "udp",
+            kind: Kind::Table(&UDP_CHECK),
+            absent: Absent::Means("no UDP check"),
+            help: "By a datagram. Passed if an answer comes that is as expected.",
             why: "",
         },
         Key {

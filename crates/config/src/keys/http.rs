@@ -1,6 +1,6 @@
 //! The keys of `[listener.NAME]` and `[[route]]`.
 
-use super::{Absent, Key, Kind, LISTENER_TIMEOUTS, REPORT_LOAD, ROUTE_RETRY, ROUTE_TIMEOUTS, Table, ZONE};
+use super::{Absent, Key, Kind, LISTENER_TIMEOUTS, REPORT_LOAD, ROUTE_RETRY, ROUTE_TIMEOUTS, Table, UDP, ZONE};
 use crate::form::Form;
 
 pub(super) static LISTENER: Table = Table {
@@ -69,6 +69,13 @@ pub(super) static LISTENER: Table = Table {
             why: "",
         },
         Key {
+            name: "udp",
+            kind: Kind::Table(&UDP),
+            absent: Absent::Means("its defaults"),
+            help: "When flows end, with `mode = \"udp\"`.",
+            why: "",
+        },
+        Key {
             name: "report_load",
             kind: Kind::TableOrBool(&REPORT_LOAD),
             absent: Absent::Means("off"),
@@ -88,15 +95,16 @@ static LISTENER_LIMITS: Table = Table {
             name: "connections",
             kind: Kind::Int { min: 1, max: 10_000_000 },
             absent: Absent::Default("50_000"),
-            help: "Open connections of clients, all workers together.",
+            help: "Open connections of clients, all workers together. With `mode = \"udp\"` flows, of which the one that is \
+                   idle longest ends when there are so many.",
             why: "Each may need a second descriptor upstream: 100 000 of the 1 048 576 that the service unit allows.",
         },
         Key {
             name: "connections_per_address",
             kind: Kind::Int { min: 0, max: 10_000_000 },
             absent: Absent::Default("0"),
-            help: "Open connections of one client address (of IPv6 one /64), all workers together; 0 = no limit. Proxies \
-                   in front have none.",
+            help: "Open connections, or flows, of one client address (of IPv6 one /64), all workers together; 0 = no \
+                   limit. Proxies in front have none.",
             why: "Behind one address there may be a whole company or a proxy; only whoever knows the clients knows the \
                   number.",
         },
@@ -105,7 +113,7 @@ static LISTENER_LIMITS: Table = Table {
             kind: Kind::Number { min: 0.0, max: 1e6 },
             absent: Absent::Default("0"),
             help: "Requests a second of one client address (of IPv6 one /64), all workers together; the rest get a 429. \
-                   0 = no limit. Proxies in front have none.",
+                   With `mode = \"udp\"` new flows, the rest of which are dropped. 0 = no limit. Proxies in front have none.",
             why: "As for `connections_per_address`.",
         },
         Key {

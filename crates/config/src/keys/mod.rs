@@ -10,6 +10,7 @@ mod reports;
 mod retry;
 mod sticky;
 mod timeouts;
+mod udp;
 mod zone;
 
 pub(crate) use planned::is_planned;
@@ -26,6 +27,7 @@ use reports::{LOAD_REPORTS, REPORT_LOAD};
 use retry::{DEFAULT_RETRY, POOL_RETRY, ROUTE_RETRY};
 use sticky::STICKY;
 use timeouts::{DEFAULT_TIMEOUTS, LISTENER_TIMEOUTS, POOL_TIMEOUTS, ROUTE_TIMEOUTS};
+use udp::{UDP, UDP_CHECK};
 use zone::ZONE;
 
 use crate::form::Form;

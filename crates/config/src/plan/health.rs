@@ -39,4 +39,11 @@ pub enum Check {
     },
     /// A connection: passed if it opens.
     Tcp,
+    /// A datagram: passed if an answer comes that is as expected.
+    Udp {
+        /// What is sent. Not empty.
+        send: Vec<u8>,
+        /// What an answer must contain; `None` = any answer.
+        expect: Option<Vec<u8>>,
+    },
 }

@@ -1,6 +1,6 @@
 //! Where do requests come in, and which pool gets them? [`Listener`] and [`Route`].
 
-use super::{Cidr, ReportLoad, Retry, Zone};
+use super::{Cidr, ReportLoad, Retry, UdpFlows, Zone};
 use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -29,6 +29,8 @@ pub struct Listener {
     pub timeouts: ListenerTimeouts,
     /// How balancers in front are told of its load; `None` = not at all.
     pub report_load: Option<ReportLoad>,
+    /// When flows end, with [`Mode::Udp`].
+    pub udp: UdpFlows,
 }
 
 /// What is spoken on a listener.

@@ -10,6 +10,7 @@ mod process;
 mod reports;
 mod retry;
 mod sticky;
+mod udp;
 mod zone;
 
 pub use cidr::Cidr;
@@ -20,6 +21,7 @@ pub use process::{AccessLog, Admin, Journal, Level, Log, LogFormat, LogTarget, M
 pub use reports::{LoadReports, Probe, ReportLoad};
 pub use retry::Retry;
 pub use sticky::{SameSite, Secret, Sticky};
+pub use udp::UdpFlows;
 pub use zone::{ClientLocality, NameServer, Record, RecordKind, Zone};
 
 /// A whole configuration that was found possible. A plan exists only if there was no error.

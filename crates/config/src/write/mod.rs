@@ -120,7 +120,7 @@ fn write_listener(listener: &Listener, unset: &Listener, out: &mut String) {
     limits.number(set.requests_per_connection, unset_limits.requests_per_connection, "requests_per_connection");
     table.inline("limits", limits);
 
-    let (set, unset) = (listener.timeouts, unset.timeouts);
+    let (set, unset, unset_udp) = (listener.timeouts, unset.timeouts, unset.udp);
     let mut timeouts = Lines::default();
     timeouts.time(set.client_header, unset.client_header, "client_header");
     timeouts.time(set.client_idle, unset.client_idle, "client_idle");
@@ -136,6 +136,10 @@ fn write_listener(listener: &Listener, unset: &Listener, out: &mut String) {
             reports.braces()
         }),
     );
+    let mut udp = Lines::default();
+    udp.time(listener.udp.idle, unset_udp.idle, "idle");
+    udp.number(listener.udp.answers, unset_udp.answers, "answers");
+    table.inline("udp", udp);
     table.section(&format!("[listener.{}]", key(&listener.name)), out);
 }
 

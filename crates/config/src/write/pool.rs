@@ -1,7 +1,7 @@
 //! How is a pool written, and what of it a route may set for itself?
 
 use super::{Lines, key, list, quote};
-use crate::form::{percentile_text, status_text};
+use crate::form::{payload_text, percentile_text, status_text};
 use crate::plan::{
     Balance, Check, Endpoint, HealthCheck, LoadReports, Pool, PoolLimits, ProxyVersion, Retry, Route, RouteTimeouts,
     Secret, Source, Sticky,
@@ -108,6 +108,12 @@ fn health_check(set: &HealthCheck) -> Lines {
     let mut lines = Lines::default();
     match &set.check {
         Check::Tcp => lines.add(true, "tcp", "{}".to_string()),
+        Check::Udp { send, expect } => {
+            let mut udp = Lines::default();
+            udp.add(true, "send", quote(&payload_text(send)));
+            udp.maybe("expect", expect.as_deref().map(|bytes| quote(&payload_text(bytes))));
+            lines.inline("udp", udp);
+        }
         Check::Http { method, path, host, expect, body } => {
             let mut http = Lines::default();
             http.add(true, "path", quote(path));

@@ -7,6 +7,7 @@ mod proxy_cost;
 mod reload;
 mod shared_load;
 mod slow_clients;
+mod udp_cost;
 
 use crate::error::Result;
 use clap::{ArgMatches, Command};
@@ -34,6 +35,7 @@ pub static ALL: &[&Experiment] = &[
     &slow_clients::EXPERIMENT,
     &shared_load::EXPERIMENT,
     &dns_cost::EXPERIMENT,
+    &udp_cost::EXPERIMENT,
 ];
 
 #[cfg(test)]

@@ -10,6 +10,7 @@ mod pools;
 mod reports;
 #[cfg(test)]
 mod tests;
+mod udp;
 mod watched;
 
 use crate::control::Control;
@@ -131,6 +132,7 @@ impl Collector for Metrics {
         shown.listeners(&mut encoder)?;
         shown.sessions(&mut encoder)?;
         shown.connections(&mut encoder)?;
+        shown.udp(&mut encoder)?;
         shown.endpoints(&mut encoder)?;
         shown.pools(&mut encoder)?;
         shown.watched(&mut encoder, &self.control)?;

@@ -6,6 +6,7 @@
 #![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "a test is no worker: it may lock and wait")]
 
 pub mod client;
+pub mod datagrams;
 pub mod endpoint;
 pub mod haproxy;
 pub mod log;

@@ -1,0 +1,148 @@
+//! What is a flow? What one client address and port sends to one address of ours, and what comes back: at one endpoint at a
+//! time, whose ticket it holds until it ends.
+
+use super::Ended;
+use crate::access_log::Line;
+use crate::address_text::AddressText;
+use crate::end::{Cause, Phase};
+use crate::per_address::Place;
+use crate::rules::Listener;
+use crate::upstream::{Endpoint, WorkerPool};
+use crate::worker::Worker;
+use evenkeel_balance::{Instant, Outcome, Slot, Ticket};
+use rustix::fd::OwnedFd;
+use std::net::{IpAddr, SocketAddr};
+use std::rc::Rc;
+
+/// What makes two datagrams of the same flow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Key {
+    /// Who sends, as the socket says it.
+    pub client: SocketAddr,
+    /// The address of ours that it sends to, where the socket has several.
+    pub ours: Option<IpAddr>,
+}
+
+/// One flow.
+pub struct Flow {
+    /// When its first datagram came.
+    pub began: Instant,
+    /// Where its datagrams go; `None` until the next one finds a place.
+    pub link: Option<Link>,
+    /// The endpoint that failed it last: the next is another one, if there is another.
+    pub failed: Option<Slot>,
+    /// Endpoints it was at, or tried to be.
+    pub tries: u32,
+    /// Datagrams from its client.
+    pub asked: u64,
+    /// Datagrams to its client.
+    pub answered: u64,
+    /// Bytes from its client.
+    pub bytes_in: u64,
+    /// Bytes to its client.
+    pub bytes_out: u64,
+    /// Until the first answer.
+    pub first_answer_ns: Option<u64>,
+    /// Where it was last, for its line in the log.
+    pub was_at: Option<(Rc<WorkerPool>, Rc<Endpoint>)>,
+    /// Counts it for its client's address, where that is limited.
+    pub _place: Option<Place>,
+}
+
+/// A flow's way to its endpoint.
+pub struct Link {
+    /// Connected to the endpoint.
+    pub socket: OwnedFd,
+    /// Whose ticket it is.
+    pub pool: Rc<WorkerPool>,
+    /// Held, as its pool may let go of it meanwhile.
+    pub endpoint: Rc<Endpoint>,
+    /// To be given back.
+    pub ticket: Ticket,
+}
+
+impl Link {
+    /// Gives the place back, and closes the socket.
+    pub fn end(self, outcome: Outcome, now: Instant) {
+        self.pool.take_back(self.ticket, &self.endpoint, outcome, now);
+    }
+}
+
+impl Flow {
+    /// A flow whose first datagram has just come.
+    pub fn new(place: Option<Place>, now: Instant) -> Flow {
+        Flow {
+            began: now,
+            link: None,
+            failed: None,
+            tries: 0,
+            asked: 0,
+            answered: 0,
+            bytes_in: 0,
+            bytes_out: 0,
+            first_answer_ns: None,
+            was_at: None,
+            _place: place,
+        }
+    }
+
+    /// Counts answers.
+    #[inline]
+    pub fn on_answer(&mut self, datagrams: usize, bytes: usize, now: Instant) {
+        if self.first_answer_ns.is_none() {
+            self.first_answer_ns = Some(now.since(self.began));
+        }
+        if let Some(link) = self.link.as_mut().filter(|_| self.answered == 0) {
+            link.ticket.answered(now);
+        }
+        self.answered += datagrams as u64;
+        self.bytes_out += bytes as u64;
+    }
+
+    /// Ends what it has at its endpoint. One that never answered may be of those that never do: it says nothing.
+    pub fn leave(&mut self, now: Instant) {
+        let outcome = if self.answered > 0 { Outcome::Success } else { Outcome::Cancelled };
+        if let Some(link) = self.link.take() {
+            link.end(outcome, now);
+        }
+    }
+
+    /// Writes its line, if there is a log.
+    pub fn log(&self, key: &Key, why: Ended, worker: &Worker, listener: &Listener, now: Instant) {
+        let mut log = worker.log.borrow_mut();
+        let Some(log) = log.as_mut() else { return };
+        let client = AddressText::of(key.client.ip());
+        let cause = match why {
+            Ended::Idle if self.failed.is_some() => Cause::Endpoint,
+            Ended::Idle | Ended::Answered => Cause::Normal,
+            Ended::Evicted | Ended::Closed => Cause::Proxy,
+        };
+        let phase = match (cause, self.answered) {
+            (Cause::Normal, _) => Phase::Done,
+            (_, 0) => Phase::Head,
+            _ => Phase::Data,
+        };
+        let line = Line {
+            began: self.began,
+            request_id: worker.next_request_id(),
+            client: client.as_str(),
+            peer: None,
+            listener: &listener.name,
+            route: None,
+            pool: self.was_at.as_ref().map(|(pool, _)| &*pool.name),
+            endpoint: self.was_at.as_ref().map(|(_, endpoint)| &*endpoint.name),
+            tries: self.tries,
+            proto: "UDP",
+            asked: &[],
+            status: 0,
+            bytes_in: self.bytes_in,
+            bytes_out: self.bytes_out,
+            queue_ns: 0,
+            connect_ns: None,
+            ttfb_ns: self.first_answer_ns,
+            total_ns: now.since(self.began),
+            term: [cause.letter(), phase.letter()],
+        };
+        log.add(&line, &worker.clock);
+    }
+}

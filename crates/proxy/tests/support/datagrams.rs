@@ -1,0 +1,116 @@
+//! Endpoints and clients that speak datagrams.
+
+use super::SOON;
+use std::net::{SocketAddr, UdpSocket};
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// An endpoint that answers each datagram with its name and what it got. Dropped, its port is closed.
+pub struct Echo {
+    pub addr: SocketAddr,
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+}
+
+#[derive(Default)]
+struct Shared {
+    is_closing: AtomicBool,
+    hangs: AtomicBool,
+    seen: Mutex<Vec<SocketAddr>>,
+}
+
+impl Echo {
+    pub fn new(name: &'static str) -> Echo {
+        Echo::at("127.0.0.1:0".parse().expect("an address"), name)
+    }
+
+    pub fn at(addr: SocketAddr, name: &'static str) -> Echo {
+        let socket = UdpSocket::bind(addr).expect("a free port");
+        let (addr, shared) = (socket.local_addr().expect("it is bound"), Arc::<Shared>::default());
+        let for_thread = shared.clone();
+        let thread = std::thread::spawn(move || {
+            let mut bytes = vec![0; 65_536];
+            loop {
+                let (len, from) = socket.recv_from(&mut bytes).expect("receiving works");
+                if for_thread.is_closing.load(SeqCst) {
+                    return;
+                }
+                for_thread.seen.lock().expect("no panic").push(from);
+                if !for_thread.hangs.load(SeqCst) {
+                    let answer = [name.as_bytes(), &bytes[..len]].concat();
+                    // What is too long with the name before it goes back as it came.
+                    let sent = socket.send_to(&answer, from).or_else(|_| socket.send_to(&bytes[..len], from));
+                    sent.expect("sending works");
+                }
+            }
+        });
+        Echo { addr, shared, thread: Some(thread) }
+    }
+
+    /// Whether it takes datagrams and says nothing.
+    pub fn hang(&self, hangs: bool) {
+        self.shared.hangs.store(hangs, SeqCst);
+    }
+
+    /// From where each datagram came.
+    pub fn seen(&self) -> Vec<SocketAddr> {
+        self.shared.seen.lock().expect("no panic").clone()
+    }
+}
+
+impl Drop for Echo {
+    fn drop(&mut self) {
+        self.shared.is_closing.store(true, SeqCst);
+        let waker = UdpSocket::bind("127.0.0.1:0").expect("a free port");
+        waker.send_to(b"", self.addr).expect("sending works");
+        let failed = self.thread.take().is_some_and(|thread| thread.join().is_err());
+        assert!(!failed || std::thread::panicking(), "an endpoint failed");
+    }
+}
+
+/// A client with an address and port of its own, which hears from nobody but `to`.
+pub fn client(to: SocketAddr) -> UdpSocket {
+    client_at("127.0.0.1:0", to)
+}
+
+pub fn client_at(from: &str, to: SocketAddr) -> UdpSocket {
+    let socket = UdpSocket::bind(from).expect("a free port");
+    socket.connect(to).expect("an address");
+    socket.set_read_timeout(Some(SOON)).expect("sockets have timeouts");
+    socket
+}
+
+/// What a datagram is answered.
+#[track_caller]
+pub fn ask(client: &UdpSocket, datagram: &[u8]) -> Vec<u8> {
+    client.send(datagram).expect("sending works");
+    hear(client)
+}
+
+/// The next datagram.
+#[track_caller]
+pub fn hear(client: &UdpSocket) -> Vec<u8> {
+    let mut answer = vec![0; 65_536];
+    let len = client.recv(&mut answer).expect("an answer");
+    answer.truncate(len);
+    answer
+}
+
+/// Sends again and again until an answer comes: for when the first datagrams may be lost.
+#[track_caller]
+pub fn ask_until_answered(client: &UdpSocket, datagram: &[u8]) -> Vec<u8> {
+    let deadline = std::time::Instant::now() + SOON;
+    client.set_read_timeout(Some(Duration::from_millis(50))).expect("sockets have timeouts");
+    let mut answer = vec![0; 65_536];
+    loop {
+        client.send(datagram).expect("sending works");
+        if let Ok(len) = client.recv(&mut answer) {
+            client.set_read_timeout(Some(SOON)).expect("sockets have timeouts");
+            answer.truncate(len);
+            return answer;
+        }
+        assert!(std::time::Instant::now() < deadline, "no answer in time");
+    }
+}

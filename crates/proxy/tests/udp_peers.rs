@@ -1,0 +1,155 @@
+//! Do real programs get through? dig and kdig to NSD, iperf3, and DNS servers that die under their resolver.
+#![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "a test is no worker: it may lock and wait")]
+
+mod support;
+
+use std::net::{SocketAddr, TcpStream, UdpSocket};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use support::{Proxy, wait_until};
+
+/// An NSD with a zone, until dropped.
+struct Nsd {
+    addr: SocketAddr,
+    process: Child,
+    folder: PathBuf,
+}
+
+impl Nsd {
+    fn start() -> Nsd {
+        let free = UdpSocket::bind("127.0.0.1:0").and_then(|s| s.local_addr()).expect("a free port");
+        let folder = std::env::temp_dir().join(format!("evenkeel-nsd-{}-{}", std::process::id(), free.port()));
+        std::fs::create_dir(&folder).expect("it can be made");
+        let zone =
+            "$ORIGIN example.test.\n$TTL 60\n@ SOA ns h 1 60 60 60 60\n@ NS ns\nns A 192.0.2.1\nwww A 192.0.2.2\n";
+        // Longer than one packet, and than one datagram that some clients ask for.
+        let long: String = (0..14).map(|i| format!("long TXT \"{}{i:02}\"\n", "x".repeat(200))).collect();
+        std::fs::write(folder.join("zone"), format!("{zone}{long}")).expect("it can be written");
+        let dir = folder.display();
+        let config = format!(
+            "server:\n  ip-address: 127.0.0.1@{port}\n  username: \"\"\n  zonesdir: {dir}\n  database: \"\"\n  \
+             pidfile: {dir}/pid\n  xfrdfile: {dir}/xfrd\n  zonelistfile: {dir}/list\n  xfrdir: {dir}\n  ipv4-edns-size: 4096\n\
+             remote-control:\n  control-enable: no\nzone:\n  name: example.test\n  zonefile: zone\n",
+            port = free.port()
+        );
+        std::fs::write(folder.join("conf"), config).expect("it can be written");
+        let mut command = Command::new(sbin("nsd"));
+        command.arg("-d").arg("-c").arg(folder.join("conf")).stdout(Stdio::null()).stderr(Stdio::null());
+        let process = command.spawn().expect("NSD starts");
+        let nsd = Nsd { addr: free, process, folder };
+        wait_until("NSD listens", || TcpStream::connect(free).is_ok());
+        nsd
+    }
+}
+
+impl Drop for Nsd {
+    fn drop(&mut self) {
+        // Its children end with it only if it is told to end.
+        let _ = Command::new("kill").arg(self.process.id().to_string()).status();
+        let _ = self.process.wait();
+        let _ = std::fs::remove_dir_all(&self.folder);
+    }
+}
+
+/// Debian keeps servers where a user's path does not look.
+fn sbin(program: &str) -> String {
+    let path = format!("/usr/sbin/{program}");
+    assert!(std::path::Path::new(&path).exists(), "{program} is not installed; `make setup` installs it");
+    path
+}
+
+fn config(endpoints: &[SocketAddr], more: &str) -> String {
+    let endpoints: Vec<String> = endpoints.iter().map(|addr| format!("\"{addr}\"")).collect();
+    format!(
+        "[runtime]\nworkers = 2\n[listener.dns]\nbind = [\"$BIND\"]\nmode = \"udp\"\npool = \"web\"\n\
+         udp = {{ idle = \"2s\", answers = 1 }}\n[pool.web]\nendpoints = [{}]\n{more}\n",
+        endpoints.join(", ")
+    )
+}
+
+fn asked(program: &str, proxy: &Proxy, arguments: &[&str]) -> String {
+    let mut command = support::tool(program);
+    let port = proxy.addr().port().to_string();
+    let output = command.args(["@127.0.0.1", "-p", &port]).args(arguments).output().expect("it runs");
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+#[test]
+fn dig_and_kdig_are_answered_by_nsd() {
+    let servers = [Nsd::start(), Nsd::start()];
+    let proxy = Proxy::start(&config(&[servers[0].addr, servers[1].addr], "balance = \"round_robin\""));
+    for program in ["dig", "kdig"] {
+        for _ in 0..4 {
+            assert_eq!(asked(program, &proxy, &["+short", "www.example.test"]), "192.0.2.2\n", "{program}");
+        }
+        let none = asked(program, &proxy, &["none.example.test"]);
+        assert!(none.contains("NXDOMAIN"), "{none}");
+        let long = asked(program, &proxy, &["+bufsize=4096", "+notcp", "+short", "long.example.test", "TXT"]);
+        assert_eq!(long.lines().count(), 14, "{program}: more than one packet\n{long}");
+        let cut =
+            asked(program, &proxy, &["+bufsize=512", "+ignore", "+noall", "+comments", "long.example.test", "TXT"]);
+        assert!(cut.to_lowercase().contains(" tc"), "{program}: cut short\n{cut}");
+    }
+    wait_until("each query was a flow that ended", || proxy.in_flight() == 0);
+    assert!(proxy.listener(|l| l.udp.ended[1].get()) >= 14);
+}
+
+#[test]
+fn a_check_asks_a_question_of_dns_and_a_server_that_dies_is_left() {
+    let (stays, dies) = (Nsd::start(), Nsd::start());
+    // SOA of example.test, id 0; what is expected is its first name and type, and an answer.
+    let health = "balance = \"round_robin\"\nhealth = { udp = { send = \"hex:0000 0000 0001 0000 0000 0000 07 6578616d706c65 \
+                  04 74657374 00 0006 0001\", expect = \"hex:07 6578616d706c65 04 74657374 00 0006 0001 c00c\" }, \
+                  interval = \"50ms\", fall = 1 }";
+    let proxy = Proxy::start(&config(&[stays.addr, dies.addr], health));
+    let gone = dies.addr;
+    [stays.addr, gone].iter().for_each(|addr| proxy.becomes(addr, "up"));
+    drop(dies);
+    proxy.becomes(gone, "down");
+    for _ in 0..4 {
+        assert_eq!(asked("dig", &proxy, &["+short", "+tries=1", "+time=2", "www.example.test"]), "192.0.2.2\n");
+    }
+}
+
+#[test]
+fn iperf3_sends_both_ways() {
+    let free = UdpSocket::bind("127.0.0.1:0").and_then(|s| s.local_addr()).expect("a free port");
+    let mut server = support::tool("iperf3");
+    let server = server.args(["-s", "-1", "-p", &free.port().to_string()]).stdout(Stdio::null());
+    let mut server = server.spawn().expect("iperf3 starts");
+    wait_until("it listens", || std::fs::read_to_string("/proc/net/tcp6").is_ok_and(|all| listens(&all, free.port())));
+    let proxy = Proxy::start(&config(&[free], "").replace(", answers = 1", ""));
+    // Its control connection is TCP at the same port, and its datagrams go where that does.
+    let relay = std::net::TcpListener::bind(proxy.addr()).expect("the port is free for TCP");
+    let relaying = std::thread::spawn(move || {
+        let (client, _) = relay.accept().expect("iperf3 comes");
+        let server = TcpStream::connect(("127.0.0.1", free.port())).expect("it listens");
+        let copy = |mut from: TcpStream, mut to: TcpStream| {
+            std::thread::spawn(move || {
+                let _ = std::io::copy(&mut from, &mut to);
+                let _ = to.shutdown(std::net::Shutdown::Write);
+            })
+        };
+        let clone = |stream: &TcpStream| stream.try_clone().expect("descriptors can be had");
+        let ways = [copy(clone(&client), clone(&server)), copy(server, client)];
+        ways.into_iter().for_each(|way| way.join().expect("copying works"));
+    });
+    let port = proxy.addr().port().to_string();
+    let load = ["-c", "127.0.0.1", "-u", "-b", "20M", "-l", "200", "-t", "1", "--bidir", "-J", "-p", &port];
+    let output = support::tool("iperf3").args(load).output().expect("iperf3 runs");
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    relaying.join().expect("the relay works");
+    assert!(server.wait().expect("it ends").success(), "{report}");
+    for sum in ["sum", "sum_bidir_reverse"] {
+        let sum = &report["end"][sum];
+        let [packets, lost] = ["packets", "lost_packets"].map(|key| sum[key].as_f64().expect("a number"));
+        // 20 Mbit/s of 200 bytes are 12,500 a second. A busy machine may lose some.
+        assert!(packets > 6_000.0 && lost < packets / 10.0, "{report}");
+    }
+}
+
+/// Whether a table of the kernel has a socket that listens at this port.
+fn listens(table: &str, port: u16) -> bool {
+    let at = format!(":{port:04X} ");
+    table.lines().any(|line| line.contains(&at) && line.contains(" 0A "))
+}
