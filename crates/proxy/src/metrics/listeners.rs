@@ -17,7 +17,7 @@ const NO_ROUTE: &str = "none";
 /// Which listeners are meant.
 type Speaks = fn(Mode) -> bool;
 
-fn is_http(mode: Mode) -> bool {
+pub(super) fn is_http(mode: Mode) -> bool {
     mode == Mode::Http
 }
 

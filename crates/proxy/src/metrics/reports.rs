@@ -1,5 +1,6 @@
 //! What do endpoints say of their load, what does it cost to ask them, and what do we tell of our own?
 
+use super::listeners::is_http;
 use super::{NO_LABEL, Shown};
 use crate::reports::Dropped;
 use crate::stats::{ANSWERS_DROPPED, CAME, Counter, GIVEN, PROBES, Reported};
@@ -31,9 +32,11 @@ impl Shown<'_> {
         let family = encoder.encode_descriptor("evenkeel_load_probing_seconds", help, None, MetricType::Counter)?;
         ConstCounter::new(self.sum(|w| &w.probing.spent_ns) as f64 / 1e9).encode(family)?;
         let help = "Reports of a listener's own load, by how they were given";
-        self.by_listener(encoder, ("evenkeel_load_reports_given", help), ("form", &GIVEN), |l| &l.reports_given)?;
+        self.by_listener(encoder, ("evenkeel_load_reports_given", help), is_http, ("form", &GIVEN), |l| {
+            &l.reports_given
+        })?;
         let help = "Datagrams that came to a listener and are no probes";
-        self.by_listener(encoder, ("evenkeel_load_probes_malformed", help), NO_LABEL, |l| {
+        self.by_listener(encoder, ("evenkeel_load_probes_malformed", help), is_http, NO_LABEL, |l| {
             std::slice::from_ref(&l.no_probes)
         })?;
         let help = "Requests in flight that an endpoint reported last, from all balancers";

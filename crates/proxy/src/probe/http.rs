@@ -4,6 +4,7 @@
 use super::{End, HTTP_MAX, Question};
 use crate::buffer::Buf;
 use crate::deadline::Elapsed;
+use crate::dial::dial;
 use crate::http1::chunked::Keep;
 use crate::http1::request::Room;
 use crate::http1::response::Asked;
@@ -13,7 +14,7 @@ use crate::proxy_protocol;
 use crate::reports::Came;
 use crate::stream::Stream;
 use crate::talk::take_body;
-use crate::upstream;
+
 use crate::worker::Worker;
 use evenkeel_balance::Clock;
 use std::io;
@@ -55,7 +56,7 @@ async fn ask(worker: &Worker, question: &Question) -> io::Result<End> {
         }
     }
     endpoint.stats.connects.add(1);
-    let stream = upstream::dial(addr)?;
+    let stream = dial(addr, None, true)?;
     let mut first = Vec::new();
     if let Some(version) = pool.announce.get() {
         proxy_protocol::write_local(version, &mut first);
