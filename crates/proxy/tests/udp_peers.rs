@@ -6,6 +6,7 @@ mod support;
 use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
+use support::datagrams::{ask_until_answered, client};
 use support::{Proxy, wait_until};
 
 /// An NSD with a zone, until dropped.
@@ -38,6 +39,8 @@ impl Nsd {
         let process = command.spawn().expect("NSD starts");
         let nsd = Nsd { addr: free, process, folder };
         wait_until("NSD listens", || TcpStream::connect(free).is_ok());
+        // The process that answers comes later than the socket.
+        ask_until_answered(&client(free), b"\0\0\0\0\0\x01\0\0\0\0\0\0\0\0\x02\0\x01");
         nsd
     }
 }
