@@ -6,6 +6,7 @@ mod support;
 use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
+use support::datagrams::{ask_until_answered, client};
 use support::{Proxy, wait_until};
 
 /// An NSD with a zone, until dropped.
@@ -38,6 +39,8 @@ impl Nsd {
         let process = command.spawn().expect("NSD starts");
         let nsd = Nsd { addr: free, process, folder };
         wait_until("NSD listens", || TcpStream::connect(free).is_ok());
+        // The process that answers comes later than the socket.
+        ask_until_answered(&client(free), b"\0\0\0\0\0\x01\0\0\0\0\0\0\0\0\x02\0\x01");
         nsd
     }
 }
@@ -86,9 +89,8 @@ fn dig_and_kdig_are_answered_by_nsd() {
         assert!(none.contains("NXDOMAIN"), "{none}");
         let long = asked(program, &proxy, &["+bufsize=4096", "+notcp", "+short", "long.example.test", "TXT"]);
         assert_eq!(long.lines().count(), 14, "{program}: more than one packet\n{long}");
-        let cut =
-            asked(program, &proxy, &["+bufsize=512", "+ignore", "+noall", "+comments", "long.example.test", "TXT"]);
-        assert!(cut.to_lowercase().contains(" tc"), "{program}: cut short\n{cut}");
+        let cut = asked(program, &proxy, &["+bufsize=512", "+ignore", "long.example.test", "TXT"]);
+        assert!(cut.to_lowercase().contains(" aa tc"), "{program}: cut short\n{cut}");
     }
     wait_until("each query was a flow that ended", || proxy.in_flight() == 0);
     assert!(proxy.listener(|l| l.udp.ended[1].get()) >= 14);

@@ -102,10 +102,12 @@ fn watch(fd: Arc<OwnedFd>) -> std::io::Result<AsyncFd<Arc<OwnedFd>>> {
 async fn run(worker: Rc<Worker>, door: Rc<Door>, fd: AsyncFd<Arc<OwnedFd>>, batch: fn(&Door, &Worker) -> bool) {
     loop {
         let Ok(mut ready) = fd.readable().await else { return };
-        if !batch(&door, &worker) {
+        if batch(&door, &worker) {
+            tokio::task::yield_now().await;
+        } else {
+            // Without a turn for others, which would ask the kernel once more for what has come: nothing is left to do.
             ready.clear_ready();
         }
-        tokio::task::yield_now().await;
     }
 }
 

@@ -214,7 +214,7 @@ fn send_one(socket: BorrowedFd<'_>, datagram: &[u8], to: Option<To>) -> Result<u
 fn send_from(socket: BorrowedFd<'_>, datagram: &[u8], client: SocketAddr, ours: IpAddr) -> Result<usize, Errno> {
     let address = SockAddr::from(client);
     let mut part = libc::iovec { iov_base: datagram.as_ptr().cast_mut().cast(), iov_len: datagram.len() };
-    let mut control = [0; CONTROL / 8];
+    let mut control: Control = [0; CONTROL / 8];
     // SAFETY: all zeros are a message without a name, parts and control.
     let mut header: libc::msghdr = unsafe { std::mem::zeroed() };
     header.msg_name = address.as_ptr().cast_mut().cast();
