@@ -3,9 +3,10 @@
 
 mod support;
 
-use std::net::{SocketAddr, TcpStream, UdpSocket};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream, UdpSocket};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 use support::datagrams::{ask_until_answered, client};
 use support::{Proxy, wait_until};
 
@@ -18,7 +19,10 @@ struct Nsd {
 
 impl Nsd {
     fn start() -> Nsd {
-        let free = UdpSocket::bind("127.0.0.1:0").and_then(|s| s.local_addr()).expect("a free port");
+        // An address of its own: of a port that is free and let go again another test may make its own.
+        static STARTED: AtomicU8 = AtomicU8::new(1);
+        let ip = Ipv4Addr::new(127, 53, (std::process::id() % 251) as u8, STARTED.fetch_add(1, Relaxed));
+        let free = UdpSocket::bind((ip, 0)).and_then(|s| s.local_addr()).expect("a free port");
         let folder = std::env::temp_dir().join(format!("evenkeel-nsd-{}-{}", std::process::id(), free.port()));
         std::fs::create_dir(&folder).expect("it can be made");
         let zone =
@@ -28,7 +32,7 @@ impl Nsd {
         std::fs::write(folder.join("zone"), format!("{zone}{long}")).expect("it can be written");
         let dir = folder.display();
         let config = format!(
-            "server:\n  ip-address: 127.0.0.1@{port}\n  username: \"\"\n  zonesdir: {dir}\n  database: \"\"\n  \
+            "server:\n  ip-address: {ip}@{port}\n  username: \"\"\n  zonesdir: {dir}\n  database: \"\"\n  \
              pidfile: {dir}/pid\n  xfrdfile: {dir}/xfrd\n  zonelistfile: {dir}/list\n  xfrdir: {dir}\n  ipv4-edns-size: 4096\n\
              remote-control:\n  control-enable: no\nzone:\n  name: example.test\n  zonefile: zone\n",
             port = free.port()
