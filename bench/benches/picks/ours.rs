@@ -2,36 +2,40 @@
 
 use crate::harness::{self, Case, Measured};
 use crate::{IN_FLIGHT, Subject};
+use evenkeel_balance::params::Value;
 use evenkeel_balance::rng::mix;
 use evenkeel_balance::{
     Algorithm, EndpointSpec, Instant, LoadReport, Outcome, Params, Pool, Request, Seat, Ticket, algorithms,
 };
 use std::collections::VecDeque;
 
-/// A row of the registry each.
+/// A row of the registry each; and leastconn by how many of its siblings' counts a worker reads for each pick.
 pub fn subjects() -> Vec<Subject> {
-    let subject = |algorithm: &&'static Algorithm| {
-        let algorithm = *algorithm;
-        Subject {
-            name: format!("evenkeel {}", algorithm.name),
-            operation: "start and end",
-            weighs: true,
-            shares: true,
-            run: Box::new(move |case| run(algorithm, case)),
-        }
+    let subject = |name: String, algorithm: &'static Algorithm, params: Params| Subject {
+        name,
+        operation: "start and end",
+        weighs: true,
+        shares: true,
+        run: Box::new(move |case| run(algorithm, &params, case)),
     };
-    algorithms::ALL.iter().map(subject).collect()
+    let row = |a: &&'static Algorithm| subject(format!("evenkeel {}", a.name), a, Params::defaults(a.params));
+    let leastconn = algorithms::find("leastconn").expect("it is in the registry");
+    let reads = |reads: u64| {
+        let mut params = Params::defaults(leastconn.params);
+        params.set("sibling_reads", Value::Int(reads)).expect("it is in range");
+        subject(format!("evenkeel leastconn, {reads} reads"), leastconn, params)
+    };
+    algorithms::ALL.iter().map(row).chain([0, 1, 2, 4, 8].map(reads)).collect()
 }
 
-fn run(algorithm: &'static Algorithm, case: Case) -> Measured {
+fn run(algorithm: &'static Algorithm, params: &Params, case: Case) -> Measured {
     let mut pool = Pool::new(case.threads as u32);
     let spec = |endpoint| EndpointSpec::new(&Case::address(endpoint)).weight(case.weight(endpoint));
     pool.update(&(0..case.endpoints).map(spec).collect::<Vec<_>>(), Instant(0));
     let pool = &pool;
     harness::measure(case, |thread| {
         let seat = Seat { worker: thread as u32, workers: case.threads as u32 };
-        let params = Params::defaults(algorithm.params);
-        let mut balancer = pool.balancer(algorithm, &params, seat, 1).expect("defaults are valid");
+        let mut balancer = pool.balancer(algorithm, params, seat, 1).expect("they are valid");
         let mut flying: VecDeque<Ticket> = VecDeque::with_capacity(IN_FLIGHT);
         move |number| {
             // A microsecond passes between starts, so that latencies are 64 us and estimates decay.
