@@ -1,6 +1,7 @@
 //! Is it possible as a whole? From what each table says to the [`Plan`]: references, names given twice, routes that
 //! collide, and what is allowed but hardly meant.
 
+mod discover;
 mod health;
 mod listeners;
 mod pools;
@@ -9,6 +10,8 @@ mod reports;
 mod retry;
 mod routes;
 mod sticky;
+
+pub(crate) use pools::endpoints as listed_endpoints;
 
 use crate::code::Code;
 use crate::diagnostic::{Finding, Findings};
@@ -24,12 +27,14 @@ pub(crate) fn build(root: &Section, findings: &mut Findings) -> Plan {
     let admin = process::admin(root);
     let listeners = listeners::listeners(root, &defaults, admin.as_ref(), findings);
     check_defaults(&defaults, findings);
-    let pools = pools::pools(root, &defaults, findings);
+    let resolver = discover::resolver(root, findings);
+    let pools = pools::pools(root, &defaults, &resolver, findings);
     let routes = routes::routes(root, &defaults, &listeners, &pools, findings);
     Plan {
         runtime: process::runtime(root),
         admin,
         telemetry: process::telemetry(root, findings),
+        resolver,
         listeners,
         routes,
         pools,

@@ -1,6 +1,7 @@
 //! Which keys are there? One row for each, and from these tables come the reader, its ranges and defaults, the JSON
 //! Schema and the reference page. A new key is a row here and the line that reads it.
 
+mod discover;
 mod health;
 mod http;
 mod planned;
@@ -11,9 +12,11 @@ mod retry;
 mod sticky;
 mod timeouts;
 
+pub(crate) use discover::ENDPOINT_LIST;
 pub(crate) use planned::is_planned;
 pub(crate) use process::{INCLUDE, ROOT};
 
+use discover::{DISCOVER, RESOLVER};
 use health::{HEALTH, LOCALITY, OUTLIER, PANIC, SLOW_START};
 use http::{LISTENER, ROUTE};
 use pool::POOL;
