@@ -6,6 +6,8 @@ use crate::output::print;
 use crate::reload::Reloads;
 use crate::serve::{registry, render};
 use evenkeel_config::Plan;
+use evenkeel_config::plan::{Discover, Source};
+use evenkeel_discovery::Discovery;
 use evenkeel_proxy::Generation;
 use evenkeel_proxy::control::Control;
 use std::fmt::Write;
@@ -25,8 +27,20 @@ pub fn metrics() -> Result<(), Failure> {
     let sample = Plan::for_addresses("127.0.0.1:1", &["127.0.0.1:2"], None).plan;
     let sample = Generation::first(Arc::new(sample.expect("a plan of two good addresses")), 1);
     let control = Control::unattended(&sample.plan, 1);
-    let registry = registry(watch::channel(Arc::new(sample)).1, control, Arc::new(Reloads::new()));
+    let discovery = discovery(&sample.plan)?;
+    let registry = registry(watch::channel(Arc::new(sample)).1, control, Arc::new(Reloads::new()), &discovery);
     print(&page(&families(&render(&registry))))
+}
+
+/// One that follows a source: sources that there are not have no labels.
+fn discovery(sample: &Plan) -> Result<Discovery, Failure> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(|e| Failure::running(format!("cannot make an event loop: {e}")))?;
+    let (mut plan, discovery) = (sample.clone(), Discovery::default());
+    let source = Source::File("endpoints.toml".into());
+    plan.pools[0].discover = Some(Discover { source, allow_empty: false });
+    discovery.keep(runtime.block_on(discovery.follow(&mut plan)));
+    Ok(discovery)
 }
 
 /// One metric as it is served.

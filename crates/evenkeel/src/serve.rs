@@ -11,6 +11,7 @@ use crate::watch::Watch;
 use crate::watchdog::Watchdog;
 use evenkeel_admin::{Admin, Changed, Pages, Process, Ready, socket};
 use evenkeel_config::{Plan, plan};
+use evenkeel_discovery::{Discovery, Numbers as Found};
 use evenkeel_proxy::control::Control;
 use evenkeel_proxy::inherit::Inherited;
 use evenkeel_proxy::metrics::Metrics;
@@ -28,6 +29,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 /// A running proxy, and whoever watches it.
 pub struct Serving {
     server: Server,
+    discovery: Discovery,
     admin: Option<Admin>,
     shown: Arc<Shown>,
     reloads: Arc<Reloads>,
@@ -71,11 +73,17 @@ impl Shown {
 }
 
 /// Every metric there is: those of the proxy, of its configuration, of the process, and which build it is.
-pub fn registry(running: watch::Receiver<Arc<Generation>>, control: Control, reloads: Arc<Reloads>) -> Registry {
+pub fn registry(
+    running: watch::Receiver<Arc<Generation>>,
+    control: Control,
+    reloads: Arc<Reloads>,
+    discovery: &Discovery,
+) -> Registry {
     let mut registry = Registry::default();
     let build = Info::new(vec![("version", env!("CARGO_PKG_VERSION"))]);
     registry.register("evenkeel_build", "Which evenkeel this is", build);
     registry.register_collector(Box::new(Metrics::new(running, control)));
+    registry.register_collector(Box::new(Found::new(discovery)));
     registry.register_collector(Box::new(Numbers(reloads)));
     registry.register_collector(Box::new(Process));
     registry
@@ -92,7 +100,7 @@ pub fn render(registry: &Registry) -> String {
 impl Serving {
     /// Starts all of it; the admin first, so that it can say "starting", and nothing serves if its address is in use.
     /// `inherited`: sockets that came with the process.
-    pub fn start(plan: Plan, mut inherited: Inherited) -> Result<Serving, Failure> {
+    pub async fn start(mut plan: Plan, mut inherited: Inherited) -> Result<Serving, Failure> {
         let (shown, reloads) = (Arc::<Shown>::default(), Arc::new(Reloads::new()));
         let (asking, asked) = mpsc::unbounded_channel();
         let (for_metrics, for_ready) = (shown.clone(), shown.clone());
@@ -104,10 +112,12 @@ impl Serving {
         };
         let admin = plan.admin.as_ref().map(|plan| admin(plan, pages, &mut inherited)).transpose()?;
         let (admin, admin_sockets) = admin.unzip();
+        let discovery = Discovery::default();
+        discovery.keep(discovery.follow(&mut plan).await);
         let server = Server::start_with(plan, &mut inherited)?;
         // Set once, here.
         let _ = shown.control.set(server.control().clone());
-        let _ = shown.registry.set(registry(server.running(), server.control().clone(), reloads.clone()));
+        let _ = shown.registry.set(registry(server.running(), server.control().clone(), reloads.clone(), &discovery));
         for addr in inherited.left() {
             tracing::warn!(addr, "a socket came with the process, but the configuration listens nowhere there");
         }
@@ -116,7 +126,8 @@ impl Serving {
         }
         let notify = Notify::from_environment();
         notify.ready("serving");
-        Ok(Serving { server, admin, shown, reloads, asked, admin_sockets: admin_sockets.unwrap_or_default(), notify })
+        let admin_sockets = admin_sockets.unwrap_or_default();
+        Ok(Serving { server, discovery, admin, shown, reloads, asked, admin_sockets, notify })
     }
 
     /// The proxy.
@@ -167,6 +178,10 @@ impl Serving {
                         continue;
                     }
                 },
+                () = self.discovery.changed() => {
+                    self.server.take_up(self.discovery.lists());
+                    continue;
+                }
                 () = watchdog.due() => {
                     watchdog.look(&self.notify, self.server.beats());
                     continue;
@@ -178,7 +193,7 @@ impl Serving {
             // Without a file, the question is answered by dropping it.
             let Some(source) = &mut source else { continue };
             self.notify.reloading();
-            let report = reload::reload(source, &mut self.server);
+            let report = reload::reload(source, &mut self.server, &self.discovery).await;
             self.notify.ready(&report.status());
             report.log(why);
             self.reloads.count(report.result);

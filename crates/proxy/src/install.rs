@@ -2,13 +2,13 @@
 //! that run keep the rules they began with.
 
 use crate::accept;
-use crate::parts::{ListenerParts, Parts, PoolParts};
+use crate::parts::{EndpointParts, ListenerParts, News, Parts, PoolParts};
 use crate::retries::Retries;
 use crate::rules::{Listener, Rules};
 use crate::sidecar::Reporter;
 use crate::upstream::{Endpoint, Endpoints, WorkerPool};
 use crate::worker::Worker;
-use evenkeel_balance::Clock;
+use evenkeel_balance::{Clock, Slot};
 use std::cell::{Cell, RefCell};
 use std::rc::{Rc, Weak};
 use std::time::Duration;
@@ -24,8 +24,25 @@ pub struct Installed {
     pub number: u64,
 }
 
+/// Takes up what is new.
+pub fn take_up(worker: &Rc<Worker>, news: News) {
+    match news {
+        News::Plan(parts) => install(worker, *parts),
+        // Requests that wait or run see it too: they hold pools, and pools these tables.
+        News::Endpoints(pools, done) => {
+            let installed = worker.installed.borrow();
+            for (name, endpoints) in pools {
+                if let Some(pool) = installed.pools.iter().find(|pool| pool.name == name) {
+                    pool.endpoints.change(table(endpoints));
+                }
+            }
+            drop(done);
+        }
+    }
+}
+
 /// Takes up a plan. Everything in one go, so that no request sees half of it.
-pub fn install(worker: &Rc<Worker>, parts: Parts) {
+fn install(worker: &Rc<Worker>, parts: Parts) {
     let Parts { number, plan, workers, listeners, pools, pool_of_route, sockets, log, generation, done } = parts;
     let mut installed = worker.installed.borrow_mut();
     let before = std::mem::take(&mut *installed);
@@ -120,9 +137,8 @@ fn pool(parts: PoolParts, before: &[Rc<WorkerPool>]) -> Rc<WorkerPool> {
     } = parts;
     let reports = reports.map(Rc::new);
     let before = before.iter().find(|old| old.name == name);
-    let table = before.map_or_else(|| Rc::new(Endpoints::default()), |old| old.endpoints.clone());
-    let endpoints = endpoints.into_iter().map(|(slot, e)| (slot, Endpoint::new(e.name, e.addr, e.stats)));
-    table.change(endpoints.collect());
+    let endpoints_by_slot = before.map_or_else(|| Rc::new(Endpoints::default()), |old| old.endpoints.clone());
+    endpoints_by_slot.change(table(endpoints));
     match (balancer, before) {
         (None, Some(stays)) => {
             stays.limits.set(limits);
@@ -137,7 +153,7 @@ fn pool(parts: PoolParts, before: &[Rc<WorkerPool>]) -> Rc<WorkerPool> {
             name,
             balancer: RefCell::new(balancer),
             key,
-            endpoints: table,
+            endpoints: endpoints_by_slot,
             limits: Cell::new(limits),
             idle_time: Cell::new(idle_time),
             announce: Cell::new(announce),
@@ -149,6 +165,11 @@ fn pool(parts: PoolParts, before: &[Rc<WorkerPool>]) -> Rc<WorkerPool> {
         }),
         (None, None) => unreachable!("a new pool comes with a balancer"),
     }
+}
+
+/// Endpoints as a worker has them.
+fn table(endpoints: Vec<(Slot, EndpointParts)>) -> Vec<(Slot, Endpoint)> {
+    endpoints.into_iter().map(|(slot, e)| (slot, Endpoint::new(e.name, e.addr, e.stats))).collect()
 }
 
 /// Ends the connections of listeners that left: idle ones now, others after their request, all of them in `limit`.

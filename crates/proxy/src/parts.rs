@@ -22,6 +22,14 @@ use std::time::Duration;
 /// A listening socket. It is closed when its workers, mostly one, have let go of it.
 pub type ListenFd = Arc<OwnedFd>;
 
+/// What a worker hears of.
+pub enum News {
+    /// Another plan.
+    Plan(Box<Parts>),
+    /// Other endpoints of some pools, by name; all else stays as it is.
+    Endpoints(Vec<(Arc<str>, Vec<(Slot, EndpointParts)>)>, Sender<()>),
+}
+
 /// Everything of a plan for one worker.
 pub struct Parts {
     /// The number of its generation.

@@ -10,7 +10,7 @@ use evenkeel_balance::state::State;
 use evenkeel_balance::{Balancer, EndpointId, EndpointSpec, Instant, Pool, Seat, Slot};
 use evenkeel_config::plan::{self, Address, HealthCheck, ProxyVersion};
 use std::collections::HashMap;
-use std::net::{SocketAddr, ToSocketAddrs};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -28,8 +28,6 @@ pub struct SharedPool {
     check: Option<Arc<HealthCheck>>,
     announce: Option<ProxyVersion>,
     specs: Vec<EndpointSpec>,
-    /// Names that were resolved.
-    resolved: HashMap<Address, SocketAddr>,
     /// What was seen of the pool and its endpoints.
     watched: Watched,
     /// When it is to be looked after next.
@@ -68,7 +66,6 @@ impl SharedPool {
             check: None,
             announce: None,
             specs: Vec::new(),
-            resolved: HashMap::new(),
             watched: Watched::default(),
             due: None,
         }
@@ -86,12 +83,7 @@ impl SharedPool {
 
     /// Gives the endpoints of a plan their slots: no worker may pick a new one before it knows what is in its slot.
     pub fn reserve(&mut self, plan: &plan::Pool) {
-        let before = std::mem::take(&mut self.resolved);
-        for endpoint in &plan.endpoints {
-            let addr = before.get(&endpoint.addr).copied().or_else(|| resolve(&plan.name, &endpoint.addr));
-            self.resolved.extend(addr.map(|addr| (endpoint.addr.clone(), addr)));
-        }
-        self.specs = plan.endpoints.iter().map(|e| self.spec(e, plan)).collect();
+        self.specs = plan.endpoints.iter().map(|e| spec(e, plan)).collect();
         self.pool.reserve(&self.specs);
         self.settings = settings(plan);
         self.queue_max = plan.queue.max;
@@ -139,7 +131,7 @@ impl SharedPool {
     pub fn checkups(&self) -> impl Iterator<Item = (EndpointId, Checkup)> + '_ {
         let endpoints = self.check.iter().flat_map(|check| self.watched.endpoints().map(move |e| (check, e)));
         endpoints.filter_map(|(check, endpoint)| {
-            let addr = *self.resolved.get(&endpoint.addr)?;
+            let addr = address(&endpoint.addr)?;
             Some((EndpointId::of(&endpoint.name), Checkup { check: check.clone(), addr, announce: self.announce }))
         })
     }
@@ -155,24 +147,11 @@ impl SharedPool {
         self.pool.states().find(|(id, _)| *id == wanted).map(|(_, state)| state)
     }
 
-    fn spec(&self, endpoint: &plan::Endpoint, plan: &plan::Pool) -> EndpointSpec {
-        let spec = EndpointSpec::new(&endpoint.name)
-            // Without an address it would fail each request that it got.
-            .weight(if self.resolved.contains_key(&endpoint.addr) { endpoint.weight.into() } else { 0 })
-            .priority(endpoint.priority)
-            .drain(endpoint.drain)
-            .in_flight_max(plan.limits.requests_per_endpoint);
-        match &endpoint.zone {
-            Some(zone) => spec.zone(zone),
-            None => spec,
-        }
-    }
-
     /// What a worker keeps of the endpoints of a plan, the pool number `index` of it, for which slots are reserved.
     pub fn endpoints(&self, plan: &plan::Pool, index: usize, stats: &WorkerStats) -> Vec<(Slot, EndpointParts)> {
         let one = |(endpoint, stats): (&plan::Endpoint, &_)| {
             let slot = self.pool.slot_of(EndpointId::of(&endpoint.name))?;
-            let addr = self.resolved.get(&endpoint.addr).copied();
+            let addr = address(&endpoint.addr);
             Some((slot, EndpointParts { name: endpoint.name.clone(), addr, stats: Arc::clone(stats) }))
         };
         plan.endpoints.iter().zip(&stats.endpoints[index]).filter_map(one).collect()
@@ -191,22 +170,24 @@ fn settings(plan: &plan::Pool) -> Settings {
     }
 }
 
-/// A name that does not resolve is no reason not to start: the other endpoints can serve.
-fn resolve(pool: &str, addr: &Address) -> Option<SocketAddr> {
-    let (host, port) = match addr {
-        Address::Ip(addr) => return Some(*addr),
-        Address::Name { host, port } => (host.as_str(), *port),
-    };
-    let found = (host, port).to_socket_addrs().map(|mut found| found.next());
-    match found {
-        Ok(Some(addr)) => Some(addr),
-        Ok(None) => {
-            tracing::warn!(pool, host, "the name of an endpoint has no address; it gets no requests");
-            None
-        }
-        Err(error) => {
-            tracing::warn!(pool, host, %error, "the name of an endpoint does not resolve; it gets no requests");
-            None
-        }
+/// What is decided of one endpoint of a plan.
+fn spec(endpoint: &plan::Endpoint, plan: &plan::Pool) -> EndpointSpec {
+    let spec = EndpointSpec::new(&endpoint.name)
+        // Without an address it would fail each request that it got.
+        .weight(if address(&endpoint.addr).is_some() { endpoint.weight.into() } else { 0 })
+        .priority(endpoint.priority)
+        .drain(endpoint.drain)
+        .in_flight_max(plan.limits.requests_per_endpoint);
+    match &endpoint.zone {
+        Some(zone) => spec.zone(zone),
+        None => spec,
+    }
+}
+
+/// Where to connect to; `None` for a name that nobody has resolved yet, as whoever makes the plan does.
+fn address(addr: &Address) -> Option<SocketAddr> {
+    match addr {
+        Address::Ip(addr) => Some(*addr),
+        Address::Name { .. } => None,
     }
 }

@@ -8,7 +8,7 @@ use crate::edge::Edge;
 use crate::generation::{Generation, Summary};
 use crate::http1::{FIELDS_MAX, Limits};
 use crate::inherit::Inherited;
-use crate::parts::{ListenFd, ListenerParts, Parts, PoolParts};
+use crate::parts::{ListenFd, ListenerParts, News, Parts, PoolParts};
 use crate::per_address::PerAddress;
 use crate::pools::{Pools, SharedPool};
 use crate::route::Router;
@@ -81,7 +81,7 @@ pub struct Server {
     shared: HashMap<Arc<str>, Shared>,
     /// The sockets at each address, by worker, for as long as the worker has them.
     sockets: HashMap<SocketAddr, Vec<Weak<OwnedFd>>>,
-    plans: Vec<mpsc::UnboundedSender<Parts>>,
+    plans: Vec<mpsc::UnboundedSender<News>>,
     beats: Vec<Arc<Counter>>,
     commands: watch::Sender<Command>,
     threads: Vec<JoinHandle<io::Result<()>>>,
@@ -166,6 +166,46 @@ impl Server {
         let prepared = self.prepare(&next.plan, Some(&now.plan), &mut Inherited::default())?;
         self.apply(next.clone(), prepared);
         Ok(Summary::new(&now.plan, &next.plan, next.number, at_restart))
+    }
+
+    /// Takes up other endpoints of some pools, by name, while everything else stays as it is: those that stay keep what
+    /// they have, those that left end with the requests that they have. When this returns, every worker knows them. Pools
+    /// that are not there, or have these endpoints already, cost nothing.
+    pub fn take_up(&mut self, found: Vec<(Arc<str>, Vec<plan::Endpoint>)>) {
+        let now = self.now();
+        let pool_of = |name: &str| now.plan.pools.iter().position(|pool| &*pool.name == name);
+        let other = found.into_iter().filter_map(|(name, endpoints)| Some((pool_of(&name)?, endpoints)));
+        let other: Vec<_> = other.filter(|(at, endpoints)| now.plan.pools[*at].endpoints != *endpoints).collect();
+        if other.is_empty() {
+            return;
+        }
+        let changed: Vec<usize> = other.iter().map(|(at, _)| *at).collect();
+        let mut plan = Plan::clone(&now.plan);
+        other.into_iter().for_each(|(at, endpoints)| plan.pools[at].endpoints = endpoints);
+        let next = Arc::new(now.with_endpoints(Arc::new(plan)));
+
+        let mut shared = self.control.pools();
+        for pool in changed.iter().map(|&at| &next.plan.pools[at]) {
+            shared.get_mut(&pool.name).expect("every pool of the plan is there").reserve(pool);
+        }
+        let (done, waiting) = std::sync::mpsc::channel();
+        for (worker, stats) in next.workers.iter().enumerate() {
+            let pools = changed.iter().map(|&at| {
+                let pool = &next.plan.pools[at];
+                (pool.name.clone(), shared[&pool.name].endpoints(pool, at, stats))
+            });
+            // A worker that has ended needs none.
+            let _ = self.plans[worker].send(News::Endpoints(pools.collect(), done.clone()));
+        }
+        drop(done);
+        // Nothing is ever sent: it ends when the last worker knows them.
+        let _ = waiting.recv();
+        for pool in changed.iter().map(|&at| &next.plan.pools[at]) {
+            shared.get_mut(&pool.name).expect("every pool of the plan is there").publish(self.control.now());
+        }
+        drop(shared);
+        self.control.changed();
+        self.running.send_replace(next);
     }
 
     /// Does what can fail.
@@ -269,7 +309,7 @@ impl Server {
                 done: done.clone(),
             };
             // A worker that has ended needs none; that it has is told elsewhere.
-            let _ = self.plans[worker].send(parts);
+            let _ = self.plans[worker].send(News::Plan(Box::new(parts)));
         }
         drop(done);
         // Nothing is ever sent: it ends when the last worker has let go.
