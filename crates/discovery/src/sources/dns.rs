@@ -30,7 +30,7 @@ pub(super) fn start(source: &Source, resolver: &Resolver) -> Option<(Box<dyn Loo
     let pace = Pace {
         min: dns.min_ttl,
         max: resolver.max_ttl,
-        retry: dns.min_ttl.max(Duration::from_secs(1)),
+        retry: dns.min_ttl,
         retry_max: Duration::from_secs(30).max(dns.min_ttl),
         spread: 0.1,
     };
