@@ -16,6 +16,7 @@ programs=(
     strace:strace        # counts syscalls
     haproxy:haproxy      # rivals, and NGINX serves as endpoint too
     nginx:nginx-light
+    nsd:nsd              # a name server, to follow
     node:nodejs          # endpoints that read requests in their own way
     go:golang-go
 )
@@ -54,7 +55,7 @@ install_packages() {
     as_root env DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends "$@"
     # Nor at the next boot, unless they were there before.
     local service
-    for service in haproxy nginx; do
+    for service in haproxy nginx nsd; do
         case " $* " in *" $service"*) [ ! -d /run/systemd/system ] || as_root systemctl disable --quiet "$service" ;; esac
     done
 }

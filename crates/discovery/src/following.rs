@@ -60,6 +60,8 @@ pub(crate) struct Source {
     pub(crate) source: plan::Source,
     allow_empty: bool,
     resolver: Resolver,
+    /// Since when it has been asked, since 1970.
+    pub(crate) began: Duration,
     kept: Arc<Mutex<Kept>>,
     /// Whether it was asked once.
     asked: watch::Receiver<bool>,
@@ -77,6 +79,11 @@ impl Source {
     pub(crate) fn kept(&self) -> MutexGuard<'_, Kept> {
         lock(&self.kept)
     }
+}
+
+/// The time since 1970.
+pub(crate) fn unix_time() -> Duration {
+    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default()
 }
 
 /// What a panic left half done is at worst an old list.
@@ -165,7 +172,8 @@ impl Discovery {
             news: self.news.clone(),
         };
         let task = tokio::spawn(follow.again_and_again(look)).abort_handle();
-        Source { pool: pool.clone(), source, allow_empty, resolver: resolver.clone(), kept, asked: first, task }.into()
+        let (pool, resolver, began) = (pool.clone(), resolver.clone(), unix_time());
+        Source { pool, source, allow_empty, resolver, began, kept, asked: first, task }.into()
     }
 }
 
@@ -192,9 +200,8 @@ impl Follow {
     }
 
     fn take(&mut self, answer: Answer) -> Duration {
-        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         let mut kept = lock(&self.kept);
-        let (wait, news) = kept.take(answer, now, self.allow_empty, &self.pace, self.rng.unit());
+        let (wait, news) = kept.take(answer, unix_time(), self.allow_empty, &self.pace, self.rng.unit());
         let endpoints = kept.endpoints().len();
         drop(kept);
         let (pool, source) = (&*self.pool, &*self.source);

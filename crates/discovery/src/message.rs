@@ -97,7 +97,7 @@ impl Question {
         let mut ttl = Duration::MAX;
         let mut name = self.name.clone();
         for _ in 0..CNAMES_MAX {
-            let mut aliases = answer.clone().limit_to::<Cname<ParsedName<_>>>().flatten();
+            let mut aliases = answer.limit_to::<Cname<ParsedName<_>>>().flatten();
             let Some(alias) = aliases.find(|alias| *alias.owner() == name) else { break };
             ttl = ttl.min(lasts(alias.ttl()));
             name = alias.data().cname().to_name();
@@ -135,7 +135,7 @@ impl Question {
 /// Addresses that came along with services.
 fn beside(message: &Message<[u8]>) -> Vec<(Name<Vec<u8>>, IpAddr)> {
     let Ok(additional) = message.additional() else { return Vec::new() };
-    let v4 = additional.clone().limit_to::<A>().flatten();
+    let v4 = additional.limit_to::<A>().flatten();
     let v4: Vec<_> = v4.map(|r| (r.owner().to_name(), IpAddr::from(r.data().addr()))).collect();
     let v6 = additional.limit_to::<Aaaa>().flatten();
     v4.into_iter().chain(v6.map(|r| (r.owner().to_name(), IpAddr::from(r.data().addr())))).collect()

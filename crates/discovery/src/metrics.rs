@@ -1,7 +1,7 @@
 //! How do the sources fare? How often they changed what there is, when they last held, and what they have now.
 
-use crate::following::{Discovery, Following, Source};
-use crate::kept::{Kept, RESULTS};
+use crate::following::{Discovery, Following, Source, unix_time};
+use crate::kept::RESULTS;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::MetricType;
@@ -9,11 +9,13 @@ use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::SystemTime;
 
 /// The numbers of whatever is followed when they are asked for, to be registered without a prefix.
 #[derive(Debug)]
 pub struct Numbers(Arc<Mutex<Following>>);
+
+/// Name, help, and what it says of a source.
+type Gauge<'a> = (&'static str, &'static str, &'a dyn Fn(&Source) -> f64);
 
 impl Numbers {
     /// Those of the sources that `discovery` follows, now and later.
@@ -40,27 +42,27 @@ impl Collector for Numbers {
                 ConstCounter::new(n).encode(family.encode_family(&labels)?)?;
             }
         }
-        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-        let gauges: [(&str, &str, &dyn Fn(&Kept) -> f64); 3] = [
+        let now = unix_time();
+        let gauges: [Gauge<'_>; 3] = [
             (
                 "evenkeel_discovery_last_success_timestamp_seconds",
                 "When the list of a source was last known to hold, seconds since 1970; 0: never",
-                &|kept| kept.held_at.map_or(0.0, |at| at.as_secs_f64()),
+                &|source| source.kept().held_at.map_or(0.0, |at| at.as_secs_f64()),
             ),
             (
                 "evenkeel_discovery_list_age_seconds",
-                "For how long nothing has confirmed the list of a source; infinite: it has none yet",
-                &|kept| kept.held_at.map_or(f64::INFINITY, |at| now.saturating_sub(at).as_secs_f64()),
+                "For how long nothing has confirmed the list of a source, or for how long it has none",
+                &|source| now.saturating_sub(source.kept().held_at.unwrap_or(source.began)).as_secs_f64(),
             ),
-            ("evenkeel_discovery_endpoints", "Endpoints that a source has found", &|kept| {
-                kept.endpoints().len() as f64
+            ("evenkeel_discovery_endpoints", "Endpoints that a source has found", &|source| {
+                source.kept().endpoints().len() as f64
             }),
         ];
         for (name, help, value) in gauges {
             let mut family = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
             for (label, source) in &sources {
                 let labels = [("pool", &*source.pool), ("source", label)];
-                ConstGauge::new(value(&source.kept())).encode(family.encode_family(&labels)?)?;
+                ConstGauge::new(value(source)).encode(family.encode_family(&labels)?)?;
             }
         }
         Ok(())

@@ -2,7 +2,7 @@
 //! that run keep the rules they began with.
 
 use crate::accept;
-use crate::parts::{EndpointParts, ListenerParts, News, Parts, PoolParts};
+use crate::parts::{ListenerParts, News, Parts, PoolParts, Slots};
 use crate::retries::Retries;
 use crate::rules::{Listener, Rules};
 use crate::sidecar::Reporter;
@@ -168,7 +168,7 @@ fn pool(parts: PoolParts, before: &[Rc<WorkerPool>]) -> Rc<WorkerPool> {
 }
 
 /// Endpoints as a worker has them.
-fn table(endpoints: Vec<(Slot, EndpointParts)>) -> Vec<(Slot, Endpoint)> {
+fn table(endpoints: Slots) -> Vec<(Slot, Endpoint)> {
     endpoints.into_iter().map(|(slot, e)| (slot, Endpoint::new(e.name, e.addr, e.stats))).collect()
 }
 

@@ -26,8 +26,8 @@ pub type ListenFd = Arc<OwnedFd>;
 pub enum News {
     /// Another plan.
     Plan(Box<Parts>),
-    /// Other endpoints of some pools, by name; all else stays as it is.
-    Endpoints(Vec<(Arc<str>, Vec<(Slot, EndpointParts)>)>, Sender<()>),
+    /// Other endpoints of some pools, by name; all else stays as it is. It is told, by being dropped, that they are in use.
+    Endpoints(Vec<(Arc<str>, Slots)>, Sender<()>),
 }
 
 /// Everything of a plan for one worker.
@@ -80,7 +80,7 @@ pub struct PoolParts {
     pub name: Arc<str>,
     /// One to use from now on; `None` if that stays as it is.
     pub balancer: Option<Balancer>,
-    pub endpoints: Vec<(Slot, EndpointParts)>,
+    pub endpoints: Slots,
     pub key: Option<HashKey>,
     pub limits: PoolLimits,
     /// How long an idle connection is kept.
@@ -96,6 +96,9 @@ pub struct PoolParts {
     /// Whom to tell when requests decide something about an endpoint.
     pub control: Control,
 }
+
+/// Endpoints, each with its slot.
+pub type Slots = Vec<(Slot, EndpointParts)>;
 
 /// An endpoint.
 pub struct EndpointParts {

@@ -1,13 +1,13 @@
 //! Who owns the pools? The control side: it turns configured endpoints into sets, and gives each worker a balancer and
 //! what it keeps by slot. What checks and requests say of endpoints comes together here.
 
-use crate::parts::EndpointParts;
+use crate::parts::{EndpointParts, Slots};
 use crate::stats::WorkerStats;
 use crate::watched::Watched;
 use evenkeel_balance::control::Settings;
 use evenkeel_balance::params::ParamError;
 use evenkeel_balance::state::State;
-use evenkeel_balance::{Balancer, EndpointId, EndpointSpec, Instant, Pool, Seat, Slot};
+use evenkeel_balance::{Balancer, EndpointId, EndpointSpec, Instant, Pool, Seat};
 use evenkeel_config::plan::{self, Address, HealthCheck, ProxyVersion};
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -148,7 +148,7 @@ impl SharedPool {
     }
 
     /// What a worker keeps of the endpoints of a plan, the pool number `index` of it, for which slots are reserved.
-    pub fn endpoints(&self, plan: &plan::Pool, index: usize, stats: &WorkerStats) -> Vec<(Slot, EndpointParts)> {
+    pub fn endpoints(&self, plan: &plan::Pool, index: usize, stats: &WorkerStats) -> Slots {
         let one = |(endpoint, stats): (&plan::Endpoint, &_)| {
             let slot = self.pool.slot_of(EndpointId::of(&endpoint.name))?;
             let addr = address(&endpoint.addr);
