@@ -210,7 +210,7 @@ impl Follow {
             Some(News::Changed(came, left)) => {
                 self.news.notify_one();
                 let (came, left) = (listed(&came), listed(&left));
-                tracing::info!(pool, source, endpoints, came, left, "other endpoints were found");
+                tracing::info!(pool, source, endpoints, came, left, "endpoints have changed");
             }
             Some(News::Emptied) if endpoints == 0 => {
                 tracing::warn!(pool, source, "no endpoints were found");
