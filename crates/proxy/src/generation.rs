@@ -72,6 +72,9 @@ impl Summary {
         if old.runtime != new.runtime {
             summary.changed.push("runtime".into());
         }
+        if old.resolver != new.resolver {
+            summary.changed.push("resolver".into());
+        }
         if old.telemetry != new.telemetry {
             summary.changed.push("telemetry".into());
         }
