@@ -6,6 +6,8 @@ use crate::output::print;
 use crate::reload::Reloads;
 use crate::serve::{registry, render};
 use evenkeel_config::Plan;
+use evenkeel_config::plan::{Discover, Source};
+use evenkeel_discovery::Discovery;
 use evenkeel_dns::metrics::Numbers;
 use evenkeel_proxy::Generation;
 use evenkeel_proxy::control::Control;
@@ -27,7 +29,9 @@ pub fn metrics() -> Result<(), Failure> {
     let sample = Generation::first(Arc::new(sample.expect("a plan of two good addresses")), 1);
     let control = Control::unattended(&sample.plan, 1);
     let answers = watch::channel(Arc::new(answers())).1;
-    let registry = registry(watch::channel(Arc::new(sample)).1, control, answers, Arc::new(Reloads::new()));
+    let discovery = discovery(&sample.plan)?;
+    let reloads = Arc::new(Reloads::new());
+    let registry = registry(watch::channel(Arc::new(sample)).1, control, answers, reloads, &discovery);
     print(&page(&families(&render(&registry))))
 }
 
@@ -38,6 +42,17 @@ fn answers() -> Numbers {
                 [pool.web]\nendpoints = ['127.0.0.1:2']";
     let plan = evenkeel_config::parse_str("sample", text, &|_| None).plan.expect("a good plan");
     Numbers::next(&plan, 1, &Numbers::default())
+}
+
+/// One that follows a source: sources that there are not have no labels.
+fn discovery(sample: &Plan) -> Result<Discovery, Failure> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(|e| Failure::running(format!("cannot make an event loop: {e}")))?;
+    let (mut plan, discovery) = (sample.clone(), Discovery::default());
+    let source = Source::File("endpoints.toml".into());
+    plan.pools[0].discover = Some(Discover { source, allow_empty: false });
+    discovery.keep(runtime.block_on(discovery.follow(&mut plan)));
+    Ok(discovery)
 }
 
 /// One metric as it is served.
