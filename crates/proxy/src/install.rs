@@ -230,7 +230,10 @@ fn table(endpoints: Slots) -> Vec<(Slot, Endpoint)> {
 /// the same time the sessions with endpoints that left.
 fn drain(worker: &Rc<Worker>, gone: &[Rc<Listener>], left: &[Rc<Endpoint>], limit: Duration) {
     gone.iter().for_each(|listener| listener.gone.set(true));
-    worker.wheel.wake_all();
+    // Sessions need not hear of it before their time is over, and endpoints may come and go often.
+    if !gone.is_empty() {
+        worker.wheel.wake_all();
+    }
     // Not held, so that it is known when the last of their connections has ended.
     let gone: Vec<_> = gone.iter().map(Rc::downgrade).collect();
     let left: Vec<_> = left.iter().map(Rc::downgrade).collect();
