@@ -1,5 +1,6 @@
 //! Do sessions pass through as if nobody was between? Both ways, each to its own end, resets included; and they go
 //! elsewhere when an endpoint cannot be connected to.
+#![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "a test is no worker: it may lock and wait")]
 
 mod support;
 

@@ -3,7 +3,7 @@
 
 mod support;
 
-use std::net::{SocketAddr, TcpStream, UdpSocket};
+use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use support::datagrams::{ask_until_answered, client};
@@ -18,7 +18,7 @@ struct Nsd {
 
 impl Nsd {
     fn start() -> Nsd {
-        let free = UdpSocket::bind("127.0.0.1:0").and_then(|s| s.local_addr()).expect("a free port");
+        let free = free();
         let folder = std::env::temp_dir().join(format!("evenkeel-nsd-{}-{}", std::process::id(), free.port()));
         std::fs::create_dir(&folder).expect("it can be made");
         let zone =
@@ -52,6 +52,18 @@ impl Drop for Nsd {
         let _ = self.process.wait();
         let _ = std::fs::remove_dir_all(&self.folder);
     }
+}
+
+/// A port that is free for datagrams and for TCP, at every address: these servers take both.
+fn free() -> SocketAddr {
+    let port = || {
+        let udp = UdpSocket::bind("[::]:0").ok()?;
+        let port = udp.local_addr().ok()?.port();
+        TcpListener::bind(("::", port)).ok()?;
+        Some(port)
+    };
+    let port = (0..100).find_map(|_| port()).expect("a free port");
+    SocketAddr::from(([127, 0, 0, 1], port))
 }
 
 /// Debian keeps servers where a user's path does not look.
@@ -115,14 +127,14 @@ fn a_check_asks_a_question_of_dns_and_a_server_that_dies_is_left() {
 
 #[test]
 fn iperf3_sends_both_ways() {
-    let free = UdpSocket::bind("127.0.0.1:0").and_then(|s| s.local_addr()).expect("a free port");
+    let free = free();
     let mut server = support::tool("iperf3");
     let server = server.args(["-s", "-1", "-p", &free.port().to_string()]).stdout(Stdio::null());
     let mut server = server.spawn().expect("iperf3 starts");
     wait_until("it listens", || std::fs::read_to_string("/proc/net/tcp6").is_ok_and(|all| listens(&all, free.port())));
     let proxy = Proxy::start(&config(&[free], "").replace(", answers = 1", ""));
     // Its control connection is TCP at the same port, and its datagrams go where that does.
-    let relay = std::net::TcpListener::bind(proxy.addr()).expect("the port is free for TCP");
+    let relay = TcpListener::bind(proxy.addr()).expect("the port is free for TCP");
     let relaying = std::thread::spawn(move || {
         let (client, _) = relay.accept().expect("iperf3 comes");
         let server = TcpStream::connect(("127.0.0.1", free.port())).expect("it listens");
