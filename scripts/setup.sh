@@ -16,6 +16,7 @@ programs=(
     strace:strace        # counts syscalls
     haproxy:haproxy      # rivals, and NGINX serves as endpoint too
     nginx:nginx-light
+    nsd:nsd              # a name server, to follow
     node:nodejs          # endpoints that read requests in their own way
     go:golang-go
     openssl:openssl      # peers of sessions over TCP
@@ -30,7 +31,6 @@ programs=(
     dnsperf:dnsperf
     unbound:unbound      # a resolver
     knotd:knot           # rivals in DNS
-    nsd:nsd
 )
 
 # Debian keeps servers where a user's path does not look.

@@ -19,7 +19,7 @@ fuzz_target!(|text: &str| {
     for route in &plan.routes {
         assert!(plan.pools.iter().any(|pool| pool.name == route.pool), "a route to no pool");
     }
-    assert!(plan.pools.iter().all(|pool| !pool.endpoints.is_empty()));
+    assert!(plan.pools.iter().all(|pool| pool.discover.is_some() || !pool.endpoints.is_empty()));
     let again = parse_str("again.toml", &plan.to_toml(), &|_| None);
     assert_eq!(again.plan, Some(plan), "{:?}", again.diagnostics);
 });

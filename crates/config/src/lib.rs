@@ -10,7 +10,8 @@
 //! 5. `build`: references, names, routes that collide.
 //! 6. `diagnostic`, `code`, [`render_text`]: what is said, and how it looks.
 //! 7. `write`: back from a plan to a file.
-//! 8. [`tables`]: other files by tables of their own.
+//! 8. `list`: files beside it that list endpoints.
+//! 9. [`tables`]: other files by tables of their own.
 //!
 //! ```
 //! let text = "[listener.web]\nbind = ['127.0.0.1:8080']\n[pool.web]\nbalance = 'rondom'\nendpoints = ['127.0.0.1:8081']";
@@ -29,6 +30,7 @@ mod env;
 mod files;
 mod form;
 mod keys;
+mod list;
 mod load;
 mod nearest;
 pub mod plan;
@@ -46,6 +48,7 @@ pub use code::{Code, Severity};
 pub use diagnostic::{Diagnostic, Range, Spot};
 pub use env::Env;
 pub use files::{Disk, Files, NoFiles};
+pub use list::endpoint_list;
 pub use load::{Outcome, load, load_from, parse_str};
 pub use plan::Plan;
 pub use reference::{algorithm_reference, algorithms_reference, reference};

@@ -38,7 +38,8 @@ fn the_schema_refuses_what_one_table_alone_shows_to_be_wrong() {
     assert_eq!(misfit(&schema(), &json_of(good), ""), None);
     for wrong in [
         "[pool.p]\nendpoints = []",
-        "[pool.p]\nbalance = 'random'",
+        "[pool.p]\ndiscover = { dns = { port = 80 } }",
+        "[pool.p]\ndiscover = { dns = { name = 'a', type = 'MX', port = 80 } }",
         "[pool.p]\nendpoints = ['127.0.0.1']",
         "[pool.p]\nendpoints = [{ addr = 'a:1', weight = 65536 }]",
         "[pool.p]\nendpoints = ['a:1']\nbalance = 'rondom'",

@@ -156,6 +156,11 @@ proptest! {
     }
 
     #[test]
+    fn a_nearly_good_file_about_discovery_is_read(text in nearly_good(include_str!("../../../examples/discovery.toml"))) {
+        check(&text);
+    }
+
+    #[test]
     fn a_nearly_good_file_about_failures_is_read(text in nearly_good(include_str!("../../../examples/resilient.toml"))) {
         check(&text);
     }

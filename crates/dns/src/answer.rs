@@ -5,7 +5,7 @@
 
 use crate::client::Localities;
 use crate::cookie::Secret;
-use crate::pools::{Choice, Family, WorkerPool};
+use crate::pools::{Choice, Family, Found, WorkerPool};
 use crate::query::{Edns, Query, Reject, Subnet};
 use crate::rate::{Allowed, Rate};
 use crate::reply::{self, OptRecord, Owner, Reply, Section};
@@ -86,6 +86,15 @@ impl Answerer {
     /// The numbers.
     pub fn stats(&self) -> &ListenerStats {
         &self.stats
+    }
+
+    /// Takes up other endpoints of pools, by name.
+    pub fn take_up(&mut self, found: &Found) {
+        for (name, pool) in self.zone.pools().iter().zip(&mut self.pools) {
+            if let Some(endpoints) = found.get(name) {
+                pool.change(endpoints);
+            }
+        }
     }
 
     /// Takes up the newest sets, for pools that nobody asks for.

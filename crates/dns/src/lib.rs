@@ -21,5 +21,5 @@ mod udp;
 mod worker;
 pub mod zone;
 
-pub use pools::{Endpoint, PoolParts};
+pub use pools::{Endpoint, Found, PoolParts};
 pub use server::{Server, StartError};

@@ -3,6 +3,7 @@
 
 use crate::stats::PoolStats;
 use evenkeel_balance::{Balancer, Exclusion, Instant, Request, Slot};
+use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
@@ -28,6 +29,9 @@ pub struct Endpoint {
     /// The zone it is in.
     pub zone: Option<Arc<str>>,
 }
+
+/// Other endpoints of pools, by name.
+pub type Found = HashMap<Arc<str>, Vec<(Slot, Endpoint)>>;
 
 /// Which addresses are asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,10 +72,12 @@ pub struct Choice<'c> {
 /// A pool as a worker has it.
 pub struct WorkerPool {
     balancer: Balancer,
-    /// By slot.
+    /// By slot. One that left stays until its slot is needed again: it may be picked for a moment more.
     endpoints: Vec<Option<Endpoint>>,
     /// By family: slots of the other one.
     others: [Vec<Slot>; 3],
+    /// By family: whether it has endpoints of that.
+    has: [bool; 3],
     goes_by_key: bool,
     stats: Arc<PoolStats>,
     picked: Vec<Slot>,
@@ -80,20 +86,35 @@ pub struct WorkerPool {
 impl WorkerPool {
     /// Of its parts.
     pub fn new(parts: PoolParts, stats: Arc<PoolStats>) -> WorkerPool {
-        let slots = parts.endpoints.iter().map(|(slot, _)| slot.index() + 1).max().unwrap_or(0);
-        let others = [Family::V4, Family::V6, Family::Both].map(|family| {
-            let other = parts.endpoints.iter().filter(|(_, e)| !family.has(e.addr.ip()));
-            other.map(|(slot, _)| *slot).collect()
-        });
-        let mut endpoints = vec![None; slots];
-        parts.endpoints.into_iter().for_each(|(slot, endpoint)| endpoints[slot.index()] = Some(endpoint));
-        WorkerPool {
+        let mut pool = WorkerPool {
             balancer: parts.balancer,
-            endpoints,
-            others,
+            endpoints: Vec::new(),
+            others: Default::default(),
+            has: Default::default(),
             goes_by_key: parts.goes_by_key,
             stats,
             picked: Vec::new(),
+        };
+        pool.change(&parts.endpoints);
+        pool
+    }
+
+    /// Takes up other endpoints, before any of them can be picked.
+    pub fn change(&mut self, new: &[(Slot, Endpoint)]) {
+        const FAMILIES: [Family; 3] = [Family::V4, Family::V6, Family::Both];
+        for (slot, endpoint) in new {
+            if self.endpoints.len() <= slot.index() {
+                self.endpoints.resize(slot.index() + 1, None);
+            }
+            self.endpoints[slot.index()] = Some(endpoint.clone());
+        }
+        // Of one without endpoints, nobody can say yet that it has none of a family.
+        self.has = FAMILIES.map(|family| new.is_empty() || new.iter().any(|(_, e)| family.has(e.addr.ip())));
+        for (family, others) in FAMILIES.into_iter().zip(&mut self.others) {
+            others.extend(new.iter().map(|(slot, _)| *slot));
+            others.sort_unstable();
+            others.dedup();
+            others.retain(|slot| self.endpoints[slot.index()].as_ref().is_some_and(|e| !family.has(e.addr.ip())));
         }
     }
 
@@ -102,12 +123,12 @@ impl WorkerPool {
         self.goes_by_key
     }
 
-    /// Whether it has endpoints of that family, well or not.
+    /// Whether it has endpoints of that family, well or not; or none at all, as long as none was found.
     pub fn has(&self, family: Family) -> bool {
-        self.endpoints.iter().flatten().any(|e| family.has(e.addr.ip()))
+        self.has[family as usize]
     }
 
-    /// Whether an endpoint has this address.
+    /// Whether an endpoint has this address, or had it until now: a client may just come for it.
     pub fn has_address(&self, ip: IpAddr) -> bool {
         self.endpoints.iter().flatten().any(|e| e.addr.ip() == ip)
     }

@@ -4,8 +4,8 @@
 use crate::answer::Answerer;
 use crate::cookie::Secret;
 use crate::metrics::Numbers;
-use crate::pools::{PoolParts, WorkerPool};
-use crate::worker::{self, Command, ListenerParts, Parts, Sockets};
+use crate::pools::{Found, PoolParts, WorkerPool};
+use crate::worker::{self, Command, ListenerParts, News, Parts, Sockets};
 use crate::zone::Zone;
 use crate::{tcp, udp};
 use evenkeel_balance::rng::mix;
@@ -66,7 +66,7 @@ pub struct Server {
 }
 
 struct Worker {
-    plans: mpsc::UnboundedSender<Parts>,
+    plans: mpsc::UnboundedSender<News>,
     thread: JoinHandle<io::Result<()>>,
 }
 
@@ -142,13 +142,26 @@ impl Server {
                 }
             });
             // A worker that has ended needs none.
-            let _ = worker.plans.send(Parts { listeners: parts.collect(), done: done.clone() });
+            let _ = worker.plans.send(News::Plan(Parts { listeners: parts.collect(), done: done.clone() }));
         }
         drop(done);
         // Nothing is ever sent: it ends when the last worker has let go.
         let _ = waiting.recv();
         self.bound = listeners(plan).flat_map(|l| l.bind.clone()).collect();
         self.numbers.send_replace(numbers);
+    }
+
+    /// Takes up other endpoints of some pools, before they can be picked. When this returns, every worker knows them. Pools
+    /// that no zone names cost nothing.
+    pub fn take_up(&self, found: Found) {
+        let found = Arc::new(found);
+        let (done, waiting) = std::sync::mpsc::channel();
+        for worker in &self.workers {
+            // A worker that has ended needs none.
+            let _ = worker.plans.send(News::Endpoints(found.clone(), done.clone()));
+        }
+        drop(done);
+        let _ = waiting.recv();
     }
 
     /// The numbers, now and later.

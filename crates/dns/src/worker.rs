@@ -2,6 +2,7 @@
 //! another worker but counters that others read, so nothing is locked.
 
 use crate::answer::{Answerer, Moment};
+use crate::pools::Found;
 use crate::{tcp, udp};
 use evenkeel_balance::Instant;
 use socket2::Socket;
@@ -9,6 +10,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::sync::mpsc::Sender;
 use std::time::{Duration, SystemTime};
 use tokio::sync::{Notify, mpsc, watch};
@@ -23,6 +25,14 @@ pub enum Command {
     Run,
     /// Answer what has come, and end.
     Drain,
+}
+
+/// What a worker hears of.
+pub enum News {
+    /// Another plan.
+    Plan(Parts),
+    /// Other endpoints of some pools; all else stays as it is. It is told, by being dropped, that they are known.
+    Endpoints(Arc<Found>, Sender<()>),
 }
 
 /// Everything of a plan for one worker.
@@ -129,7 +139,7 @@ impl Place {
 /// The event loop cannot be made.
 pub fn run(
     base: std::time::Instant,
-    plans: mpsc::UnboundedReceiver<Parts>,
+    plans: mpsc::UnboundedReceiver<News>,
     commands: watch::Receiver<Command>,
 ) -> std::io::Result<()> {
     let builder = &mut tokio::runtime::Builder::new_current_thread();
@@ -140,7 +150,7 @@ pub fn run(
 
 async fn serve(
     base: std::time::Instant,
-    mut plans: mpsc::UnboundedReceiver<Parts>,
+    mut plans: mpsc::UnboundedReceiver<News>,
     mut commands: watch::Receiver<Command>,
 ) {
     let mut places: HashMap<SocketAddr, Rc<Place>> = HashMap::new();
@@ -149,8 +159,12 @@ async fn serve(
     let open = Rc::new(Cell::new(0));
     loop {
         tokio::select! {
-            parts = plans.recv() => match parts {
-                Some(parts) => install(parts, base, &open, &mut places, &mut tasks),
+            news = plans.recv() => match news {
+                Some(News::Plan(parts)) => install(parts, base, &open, &mut places, &mut tasks),
+                Some(News::Endpoints(found, done)) => {
+                    places.values().for_each(|place| place.answerer().borrow_mut().take_up(&found));
+                    drop(done);
+                }
                 None => break,
             },
             drained = commands.wait_for(|command| *command == Command::Drain) => {

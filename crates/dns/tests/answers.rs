@@ -12,7 +12,7 @@ use evenkeel_dns::metrics::Numbers;
 use evenkeel_dns::pools::WorkerPool;
 use evenkeel_dns::stats::{ListenerStats, PoolStats};
 use evenkeel_dns::zone::Zone;
-use evenkeel_dns::{Endpoint, PoolParts};
+use evenkeel_dns::{Endpoint, Found, PoolParts};
 use proptest::prelude::*;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -126,6 +126,30 @@ fn endpoints_that_are_not_well_are_not_named_and_all_are_when_none_is() {
         setup.check(1, true);
         assert_eq!(setup.addresses("www.a.example", "192.0.2.1", &[]), [ip(2)]);
     }
+}
+
+#[test]
+fn other_endpoints_are_named_once_they_can_be_picked_and_those_before_until_then() {
+    let mut setup = Setup::new("round_robin", "");
+    let found = ["10.0.0.4:80", "[2001:db8::4]:80"];
+    let specs = found.map(EndpointSpec::new);
+    setup.pool.reserve(&specs);
+    let of = |name: &str| {
+        let slot = setup.pool.slot_of(EndpointId::of(name)).expect("it is in the pool");
+        (slot, Endpoint { addr: name.parse().expect("an address"), weight: 1, priority: 0, zone: None })
+    };
+    setup.answerer.take_up(&Found::from([("web".into(), found.map(of).to_vec())]));
+    assert_eq!(setup.addresses("www.a.example", "192.0.2.1", &[]).len(), 3, "those before");
+    setup.pool.update(&specs, Instant(1));
+    assert_eq!(setup.addresses("www.a.example", "192.0.2.1", &[]), [ip(4)]);
+    let aaaa = question("www.a.example", 28, &[]);
+    assert_eq!(setup.ask(&aaaa, "192.0.2.1", Transport::Udp).expect("an answer")[7], 1);
+
+    // None at all: that there are no addresses of a family is not for a resolver to keep.
+    setup.pool.update(&[], Instant(1));
+    setup.answerer.take_up(&Found::from([("web".into(), Vec::new())]));
+    let answer = setup.ask(&aaaa, "192.0.2.1", Transport::Udp).expect("an answer");
+    assert_eq!(answer[3] & 15, 2, "SERVFAIL");
 }
 
 #[test]

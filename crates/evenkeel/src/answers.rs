@@ -2,10 +2,13 @@
 //! sets, and changes its plan around the proxy's: what can fail before, the rest after.
 
 use crate::failure::Failure;
-use evenkeel_config::Plan;
+use evenkeel_balance::Slot;
+use evenkeel_config::{Plan, plan};
 use evenkeel_dns::{Endpoint, PoolParts, StartError};
 use evenkeel_proxy::control::Control;
+use evenkeel_proxy::pools::SharedPool;
 use evenkeel_proxy::{Server, Summary};
+use std::sync::Arc;
 
 /// Changes both planes to a plan, or neither.
 pub fn reload(proxy: &mut Server, dns: &mut evenkeel_dns::Server, plan: Plan) -> Result<Summary, Failure> {
@@ -14,6 +17,14 @@ pub fn reload(proxy: &mut Server, dns: &mut evenkeel_dns::Server, plan: Plan) ->
     let plan = proxy.plan();
     dns.apply(&plan, prepared, &give(proxy.control(), &plan));
     Ok(summary)
+}
+
+/// Has both planes take up endpoints that were found, each before it can pick them.
+pub fn take_up(proxy: &mut Server, dns: &evenkeel_dns::Server, found: Vec<(Arc<str>, Vec<plan::Endpoint>)>) {
+    proxy.take_up(found, |pools, changed| {
+        let of = |plan: &&plan::Pool| (plan.name.clone(), endpoints(&pools[&plan.name], plan));
+        dns.take_up(changed.iter().map(of).collect());
+    });
 }
 
 /// Starts answering by the plan of the proxy.
@@ -31,13 +42,18 @@ fn give<'a>(control: &'a Control, plan: &'a Plan) -> impl Fn(&str, u32) -> PoolP
         let pools = control.pools();
         let (pool, plan) = (&pools[name], plan.pool(name).expect("a record's pool is in its plan"));
         let balancer = pool.balancer_for_answers(plan, worker);
-        let endpoints = pool.addresses(plan).map(|(slot, addr, of)| {
-            (slot, Endpoint { addr, weight: of.weight, priority: of.priority, zone: of.zone.clone() })
-        });
         PoolParts {
             balancer: balancer.expect("the proxy's own balancers took the parameters"),
             goes_by_key: plan.balance.algorithm.needs.key,
-            endpoints: endpoints.collect(),
+            endpoints: endpoints(pool, plan),
         }
     }
+}
+
+/// What answers say of the endpoints of a pool.
+fn endpoints(pool: &SharedPool, plan: &plan::Pool) -> Vec<(Slot, Endpoint)> {
+    let all = pool.addresses(plan).map(|(slot, addr, of)| {
+        (slot, Endpoint { addr, weight: of.weight, priority: of.priority, zone: of.zone.clone() })
+    });
+    all.collect()
 }

@@ -71,6 +71,9 @@ pub fn url(addr: SocketAddr) -> String {
 }
 
 fn endpoints(pool: &Pool) -> String {
+    if pool.endpoints.is_empty() {
+        return "no endpoints found yet".into();
+    }
     let names: Vec<&str> = pool.endpoints.iter().take(LISTED).map(|e| &*e.name).collect();
     let more = pool.endpoints.len() - names.len();
     let rest = if more > 0 { format!(" and {more} more") } else { String::new() };

@@ -33,13 +33,10 @@ pub async fn silent(plan: &Plan) -> Vec<Silent> {
     let mut tries = JoinSet::new();
     for (pool, endpoint, addr) in all.take(TRIED_MAX) {
         tries.spawn(async move {
-            let connect = async {
-                match &addr {
-                    Address::Ip(addr) => TcpStream::connect(addr).await,
-                    Address::Name { host, port } => TcpStream::connect((host.as_str(), *port)).await,
-                }
+            let Address::Ip(addr) = addr else {
+                return Some(Silent { pool, endpoint, why: "its name does not resolve".into() });
             };
-            let why = match tokio::time::timeout(PATIENCE, connect).await {
+            let why = match tokio::time::timeout(PATIENCE, TcpStream::connect(addr)).await {
                 Ok(Ok(_)) => return None,
                 Ok(Err(error)) => reason(&error),
                 Err(_) => format!("no answer within {PATIENCE:?}"),

@@ -5,7 +5,8 @@ use crate::failure::Failure;
 use crate::output::print;
 use crate::reload::Reloads;
 use crate::serve::{registry, render};
-use evenkeel_config::Plan;
+use evenkeel_config::render_text;
+use evenkeel_discovery::Discovery;
 use evenkeel_dns::metrics::Numbers;
 use evenkeel_proxy::Generation;
 use evenkeel_proxy::control::Control;
@@ -21,23 +22,34 @@ pub fn config(arguments: &Config) -> Result<(), Failure> {
     }
 }
 
+/// With a listener of every kind, and a source to follow: what there is not has no labels.
+const SAMPLE: &str = "
+[listener]
+http = { bind = ['127.0.0.1:1'] }
+tcp = { bind = ['127.0.0.1:2'], mode = 'tcp', pool = 'web' }
+udp = { bind = ['127.0.0.1:3'], mode = 'udp', pool = 'web' }
+dns = { bind = ['127.0.0.1:4'], mode = 'dns', zone = { name = 'a.example', records = { www = { pool = 'web' } } } }
+[[route]]
+pool = 'web'
+match = { listener = ['http'] }
+[pool.web]
+endpoints = ['127.0.0.1:5']
+discover = { file = 'endpoints.toml' }
+";
+
 /// Runs `evenkeel metrics`.
 pub fn metrics() -> Result<(), Failure> {
-    let sample = Plan::for_addresses("127.0.0.1:1", &["127.0.0.1:2"], None).plan;
-    let sample = Generation::first(Arc::new(sample.expect("a plan of two good addresses")), 1);
-    let control = Control::unattended(&sample.plan, 1);
-    let answers = watch::channel(Arc::new(answers())).1;
-    let registry = registry(watch::channel(Arc::new(sample)).1, control, answers, Arc::new(Reloads::new()));
+    let outcome = evenkeel_config::parse_str("sample", SAMPLE, &|_| None);
+    let mut plan = outcome.plan.ok_or_else(|| Failure::running(render_text(&outcome.diagnostics, false)))?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(|e| Failure::running(format!("cannot make an event loop: {e}")))?;
+    let discovery = Discovery::default();
+    discovery.keep(runtime.block_on(discovery.follow(&mut plan)));
+    let control = Control::unattended(&plan, 1);
+    let answers = watch::channel(Arc::new(Numbers::next(&plan, 1, &Numbers::default()))).1;
+    let running = watch::channel(Arc::new(Generation::first(Arc::new(plan), 1))).1;
+    let registry = registry(running, control, answers, Arc::new(Reloads::new()), &discovery);
     print(&page(&families(&render(&registry))))
-}
-
-/// What a listener that speaks DNS counts.
-fn answers() -> Numbers {
-    let text = "[listener.dns]\nbind = ['127.0.0.1:1']\nmode = 'dns'\n\
-                zone = { name = 'a.example', records = { www = { pool = 'web' } } }\n\
-                [pool.web]\nendpoints = ['127.0.0.1:2']";
-    let plan = evenkeel_config::parse_str("sample", text, &|_| None).plan.expect("a good plan");
-    Numbers::next(&plan, 1, &Numbers::default())
 }
 
 /// One metric as it is served.

@@ -5,6 +5,7 @@ use crate::answers;
 use crate::source::Source;
 use evenkeel_admin::Changed;
 use evenkeel_config::{Diagnostic, Outcome, render_text, to_json};
+use evenkeel_discovery::Discovery;
 use evenkeel_proxy::{Server, Summary};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
@@ -53,11 +54,23 @@ pub struct Report {
     summary: Option<Summary>,
 }
 
-/// Reads the configuration again and changes to it.
-pub fn reload(source: &mut Source, server: &mut Server, dns: &mut evenkeel_dns::Server) -> Report {
+/// Reads the configuration again and changes to it. What was found by sources that it still has goes on.
+pub async fn reload(
+    source: &mut Source,
+    server: &mut Server,
+    dns: &mut evenkeel_dns::Server,
+    discovery: &Discovery,
+) -> Report {
     let Outcome { plan, diagnostics } = source.read();
     let mut text = render_text(&diagnostics, false);
-    let (result, summary) = match plan.map(|plan| answers::reload(server, dns, plan)) {
+    let reloaded = match plan {
+        Some(mut plan) => {
+            let following = discovery.follow(&mut plan).await;
+            Some(answers::reload(server, dns, plan).inspect(|_| discovery.keep(following)))
+        }
+        None => None,
+    };
+    let (result, summary) = match reloaded {
         None => (Result::Refused, None),
         Some(Ok(summary)) => {
             let _ = writeln!(text, "{summary}");

@@ -44,7 +44,7 @@ pub fn serve(
     runtime.block_on(async {
         // Before anything can be seen of it: whoever sees it may send one.
         let signals = Signals::catch().map_err(|e| Failure::running(format!("cannot catch signals: {e}")))?;
-        let serving = Serving::start(plan, inherited)?;
+        let serving = Serving::start(plan, inherited).await?;
         let (plan, workers) = (serving.server().plan().clone(), serving.server().stats().len());
         greeting::say(&plan, workers, &reach::silent(&plan).await, config);
         then(&serving);

@@ -12,7 +12,8 @@ use crate::watch::Watch;
 use crate::watchdog::Watchdog;
 use evenkeel_admin::{Admin, Changed, Pages, Process, Ready, socket};
 use evenkeel_config::{Plan, plan};
-use evenkeel_dns::metrics::Numbers;
+use evenkeel_discovery::{Discovery, Numbers as Found};
+use evenkeel_dns::metrics::{Metrics as Answers, Numbers};
 use evenkeel_proxy::control::Control;
 use evenkeel_proxy::inherit::Inherited;
 use evenkeel_proxy::metrics::Metrics;
@@ -31,6 +32,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 pub struct Serving {
     server: Server,
     dns: evenkeel_dns::Server,
+    discovery: Discovery,
     admin: Option<Admin>,
     shown: Arc<Shown>,
     reloads: Arc<Reloads>,
@@ -73,18 +75,21 @@ impl Shown {
     }
 }
 
-/// Every metric there is: those of the proxy, of the DNS plane, of its configuration, of the process, and which build it is.
+/// Every metric there is: those of the proxy, of the DNS plane, of what is discovered, of its configuration, of the process,
+/// and which build it is.
 pub fn registry(
     running: watch::Receiver<Arc<Generation>>,
     control: Control,
     dns: watch::Receiver<Arc<Numbers>>,
     reloads: Arc<Reloads>,
+    discovery: &Discovery,
 ) -> Registry {
     let mut registry = Registry::default();
     let build = Info::new(vec![("version", env!("CARGO_PKG_VERSION"))]);
     registry.register("evenkeel_build", "Which evenkeel this is", build);
     registry.register_collector(Box::new(Metrics::new(running, control)));
-    registry.register_collector(Box::new(evenkeel_dns::metrics::Metrics::new(dns)));
+    registry.register_collector(Box::new(Answers::new(dns)));
+    registry.register_collector(Box::new(Found::new(discovery)));
     registry.register_collector(Box::new(reload::Numbers(reloads)));
     registry.register_collector(Box::new(Process));
     registry
@@ -101,7 +106,7 @@ pub fn render(registry: &Registry) -> String {
 impl Serving {
     /// Starts all of it; the admin first, so that it can say "starting", and nothing serves if its address is in use.
     /// `inherited`: sockets that came with the process.
-    pub fn start(plan: Plan, mut inherited: Inherited) -> Result<Serving, Failure> {
+    pub async fn start(mut plan: Plan, mut inherited: Inherited) -> Result<Serving, Failure> {
         let (shown, reloads) = (Arc::<Shown>::default(), Arc::new(Reloads::new()));
         let (asking, asked) = mpsc::unbounded_channel();
         let (for_metrics, for_ready) = (shown.clone(), shown.clone());
@@ -113,12 +118,14 @@ impl Serving {
         };
         let admin = plan.admin.as_ref().map(|plan| admin(plan, pages, &mut inherited)).transpose()?;
         let (admin, admin_sockets) = admin.unzip();
+        let discovery = Discovery::default();
+        discovery.keep(discovery.follow(&mut plan).await);
         let server = Server::start_with(plan, &mut inherited)?;
         let dns = answers::start(&server)?;
         // Set once, here.
         let _ = shown.control.set(server.control().clone());
-        let _ =
-            shown.registry.set(registry(server.running(), server.control().clone(), dns.numbers(), reloads.clone()));
+        let numbers = registry(server.running(), server.control().clone(), dns.numbers(), reloads.clone(), &discovery);
+        let _ = shown.registry.set(numbers);
         for addr in inherited.left() {
             tracing::warn!(addr, "a socket came with the process, but the configuration listens nowhere there");
         }
@@ -127,16 +134,8 @@ impl Serving {
         }
         let notify = Notify::from_environment();
         notify.ready("serving");
-        Ok(Serving {
-            server,
-            dns,
-            admin,
-            shown,
-            reloads,
-            asked,
-            admin_sockets: admin_sockets.unwrap_or_default(),
-            notify,
-        })
+        let admin_sockets = admin_sockets.unwrap_or_default();
+        Ok(Serving { server, dns, discovery, admin, shown, reloads, asked, admin_sockets, notify })
     }
 
     /// The proxy.
@@ -187,6 +186,10 @@ impl Serving {
                         continue;
                     }
                 },
+                () = self.discovery.changed() => {
+                    answers::take_up(&mut self.server, &self.dns, self.discovery.lists());
+                    continue;
+                }
                 () = watchdog.due() => {
                     watchdog.look(&self.notify, self.server.beats());
                     continue;
@@ -198,7 +201,7 @@ impl Serving {
             // Without a file, the question is answered by dropping it.
             let Some(source) = &mut source else { continue };
             self.notify.reloading();
-            let report = reload::reload(source, &mut self.server, &mut self.dns);
+            let report = reload::reload(source, &mut self.server, &mut self.dns, &self.discovery).await;
             self.notify.ready(&report.status());
             report.log(why);
             self.reloads.count(report.result);

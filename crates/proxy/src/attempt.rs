@@ -20,7 +20,7 @@ use crate::talk::{Answered, Talk, write_some};
 use crate::upstream::{Endpoint, WorkerPool};
 use evenkeel_balance::retry::Failure;
 use evenkeel_balance::{Clock, FailureKind, Instant, Outcome, Slot};
-use evenkeel_config::plan::{ProxyVersion, Source};
+use evenkeel_config::plan::{ProxyVersion, SpeakAs};
 use rustix::io::Errno;
 use std::cell::Cell;
 use std::io;
@@ -238,7 +238,7 @@ pub async fn connect(
     let addr = endpoint.addr.ok_or_else(|| io::Error::other("its name does not resolve"))?;
     endpoint.stats.connects.add(1);
     let announce = pool.announce.get();
-    let source = (pool.source.get() == Source::Client).then_some(client.ip);
+    let source = (pool.source.get() == SpeakAs::Client).then_some(client.ip);
     let stream = dial(addr, source, announce.is_some() || !bytes.is_empty())?;
     if let Some(version) = announce {
         stream.write(&mut header(client, origin, version), !bytes.is_empty()).await?;

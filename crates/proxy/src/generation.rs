@@ -36,6 +36,12 @@ impl Generation {
         Generation { number: self.number + 1, plan: plan.clone(), workers, in_use: Arc::default(), older }
     }
 
+    /// The same one with other endpoints: requests go on by the rules that they have.
+    pub fn with_endpoints(&self, plan: Arc<Plan>) -> Generation {
+        let Generation { number, workers, .. } = self.next(plan.clone());
+        Generation { number: number - 1, plan, workers, in_use: self.in_use.clone(), older: self.older.clone() }
+    }
+
     /// How many earlier generations have requests, or connections of listeners that left.
     pub fn draining(&self) -> u64 {
         self.older.iter().filter(|g| g.strong_count() > 0).count() as u64
@@ -65,6 +71,9 @@ impl Summary {
         summary.compare("pool", &old.pools, &new.pools, |p| &p.name);
         if old.runtime != new.runtime {
             summary.changed.push("runtime".into());
+        }
+        if old.resolver != new.resolver {
+            summary.changed.push("resolver".into());
         }
         if old.telemetry != new.telemetry {
             summary.changed.push("telemetry".into());

@@ -2,7 +2,7 @@
 //! that run keep the rules they began with.
 
 use crate::accept;
-use crate::parts::{ListenerParts, Parts, PoolParts, Transport};
+use crate::parts::{ListenerParts, News, Parts, PoolParts, Slots, Transport};
 use crate::probe::Allowance;
 use crate::probe::answer::{self, Answering};
 use crate::retries::Retries;
@@ -11,7 +11,7 @@ use crate::sidecar::Reporter;
 use crate::udp;
 use crate::upstream::{Endpoint, Endpoints, WorkerPool};
 use crate::worker::Worker;
-use evenkeel_balance::Clock;
+use evenkeel_balance::{Clock, Slot};
 use std::cell::{Cell, RefCell};
 use std::rc::{Rc, Weak};
 use std::time::Duration;
@@ -29,8 +29,29 @@ pub struct Installed {
     pub number: u64,
 }
 
+/// Takes up what is new.
+pub fn take_up(worker: &Rc<Worker>, news: News) {
+    match news {
+        News::Plan(parts) => install(worker, *parts),
+        // Requests that wait or run see it too: they hold pools, and pools these tables.
+        News::Endpoints { pools, drain_timeout, done } => {
+            let installed = worker.installed.borrow();
+            let mut left = Vec::new();
+            for (name, endpoints) in pools {
+                if let Some(pool) = installed.pools.iter().find(|pool| pool.name == name) {
+                    left.extend(pool.endpoints.change(table(endpoints)));
+                }
+            }
+            if !left.is_empty() {
+                drain(worker, &[], &left, drain_timeout);
+            }
+            drop(done);
+        }
+    }
+}
+
 /// Takes up a plan. Everything in one go, so that no request sees half of it.
-pub fn install(worker: &Rc<Worker>, parts: Parts) {
+fn install(worker: &Rc<Worker>, parts: Parts) {
     let Parts { number, plan, workers, listeners, pools, pool_of_route, sockets, probed, log, generation, done } =
         parts;
     let mut installed = worker.installed.borrow_mut();
@@ -159,9 +180,8 @@ fn pool(parts: PoolParts, before: &[Rc<WorkerPool>], left: &mut Vec<Rc<Endpoint>
     } = parts;
     let reports = reports.map(Rc::new);
     let before = before.iter().find(|old| old.name == name);
-    let table = before.map_or_else(|| Rc::new(Endpoints::default()), |old| old.endpoints.clone());
-    let endpoints = endpoints.into_iter().map(|(slot, e)| (slot, Endpoint::new(e.name, e.addr, e.stats)));
-    left.extend(table.change(endpoints.collect()));
+    let endpoints_by_slot = before.map_or_else(|| Rc::new(Endpoints::default()), |old| old.endpoints.clone());
+    left.extend(endpoints_by_slot.change(table(endpoints)));
     match (balancer, before) {
         (None, Some(stays)) => {
             stays.limits.set(limits);
@@ -182,7 +202,7 @@ fn pool(parts: PoolParts, before: &[Rc<WorkerPool>], left: &mut Vec<Rc<Endpoint>
                 name,
                 balancer: RefCell::new(balancer),
                 key,
-                endpoints: table,
+                endpoints: endpoints_by_slot,
                 limits: Cell::new(limits),
                 idle_time: Cell::new(idle_time),
                 announce: Cell::new(announce),
@@ -201,11 +221,19 @@ fn pool(parts: PoolParts, before: &[Rc<WorkerPool>], left: &mut Vec<Rc<Endpoint>
     }
 }
 
+/// Endpoints as a worker has them.
+fn table(endpoints: Slots) -> Vec<(Slot, Endpoint)> {
+    endpoints.into_iter().map(|(slot, e)| (slot, Endpoint::new(e.name, e.addr, e.stats))).collect()
+}
+
 /// Ends the connections of listeners that left: idle ones now, others after their request, all of them in `limit`; and in
 /// the same time the sessions with endpoints that left.
 fn drain(worker: &Rc<Worker>, gone: &[Rc<Listener>], left: &[Rc<Endpoint>], limit: Duration) {
     gone.iter().for_each(|listener| listener.gone.set(true));
-    worker.wheel.wake_all();
+    // Sessions need not hear of it before their time is over, and endpoints may come and go often.
+    if !gone.is_empty() {
+        worker.wheel.wake_all();
+    }
     // Not held, so that it is known when the last of their connections has ended.
     let gone: Vec<_> = gone.iter().map(Rc::downgrade).collect();
     let left: Vec<_> = left.iter().map(Rc::downgrade).collect();

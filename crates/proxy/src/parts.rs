@@ -13,7 +13,7 @@ use crate::tcp::route::Routes;
 use evenkeel_balance::{Balancer, Slot};
 use evenkeel_config::Plan;
 use evenkeel_config::plan::{
-    HashKey, ListenerTimeouts, LoadReports, Mode, PoolLimits, ProxyVersion, ReportLoad, Source, UdpFlows,
+    HashKey, ListenerTimeouts, LoadReports, Mode, PoolLimits, ProxyVersion, ReportLoad, SpeakAs, UdpFlows,
 };
 use rustix::fd::OwnedFd;
 use std::net::{SocketAddr, UdpSocket};
@@ -37,6 +37,21 @@ impl Transport {
     pub fn of(mode: Mode) -> Transport {
         if mode == Mode::Udp { Transport::Udp } else { Transport::Tcp }
     }
+}
+
+/// What a worker hears of.
+pub enum News {
+    /// Another plan.
+    Plan(Box<Parts>),
+    /// Other endpoints of some pools; all else stays as it is.
+    Endpoints {
+        /// By name.
+        pools: Vec<(Arc<str>, Slots)>,
+        /// How long the sessions of those that left may go on.
+        drain_timeout: Duration,
+        /// Told, by being dropped, that they are in use.
+        done: Sender<()>,
+    },
 }
 
 /// Everything of a plan for one worker.
@@ -95,7 +110,7 @@ pub struct PoolParts {
     pub name: Arc<str>,
     /// One to use from now on; `None` if that stays as it is.
     pub balancer: Option<Balancer>,
-    pub endpoints: Vec<(Slot, EndpointParts)>,
+    pub endpoints: Slots,
     pub key: Option<HashKey>,
     pub limits: PoolLimits,
     /// How long an idle connection is kept.
@@ -103,7 +118,7 @@ pub struct PoolParts {
     /// The header that endpoints get first on each connection.
     pub announce: Option<ProxyVersion>,
     /// Whether endpoints see the client's address as that of the peer.
-    pub source: Source,
+    pub source: SpeakAs,
     /// After how much silence of a session's peer the kernel asks for a sign of life.
     pub keepalive: Option<Duration>,
     /// How long a request may wait for a place.
@@ -115,6 +130,9 @@ pub struct PoolParts {
     /// Whom to tell when requests decide something about an endpoint.
     pub control: Control,
 }
+
+/// Endpoints, each with its slot.
+pub type Slots = Vec<(Slot, EndpointParts)>;
 
 /// An endpoint.
 pub struct EndpointParts {

@@ -3,7 +3,7 @@
 
 use crate::access_log::Writer;
 use crate::journal::Journal;
-use crate::parts::EndpointParts;
+use crate::parts::{EndpointParts, Slots};
 use crate::stats::WorkerStats;
 use crate::watched::Watched;
 use evenkeel_balance::control::Settings;
@@ -13,7 +13,7 @@ use evenkeel_balance::subset::Subset;
 use evenkeel_balance::{Balancer, EndpointId, EndpointSpec, Instant, Pool, Seat, Slot};
 use evenkeel_config::plan::{self, Address, HealthCheck, ProxyVersion};
 use std::collections::{HashMap, HashSet};
-use std::net::{SocketAddr, ToSocketAddrs};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -31,8 +31,6 @@ pub struct SharedPool {
     check: Option<Arc<HealthCheck>>,
     announce: Option<ProxyVersion>,
     specs: Vec<EndpointSpec>,
-    /// Names that were resolved.
-    resolved: HashMap<Address, SocketAddr>,
     /// What was seen of the pool and its endpoints.
     watched: Watched,
     /// When it is to be looked after next.
@@ -71,7 +69,6 @@ impl SharedPool {
             check: None,
             announce: None,
             specs: Vec::new(),
-            resolved: HashMap::new(),
             watched: Watched::default(),
             due: None,
         }
@@ -93,12 +90,7 @@ impl SharedPool {
 
     /// Gives the endpoints of a plan their slots: no worker may pick a new one before it knows what is in its slot.
     pub fn reserve(&mut self, plan: &plan::Pool) {
-        let before = std::mem::take(&mut self.resolved);
-        for endpoint in &plan.endpoints {
-            let addr = before.get(&endpoint.addr).copied().or_else(|| resolve(&plan.name, &endpoint.addr));
-            self.resolved.extend(addr.map(|addr| (endpoint.addr.clone(), addr)));
-        }
-        self.specs = plan.endpoints.iter().map(|e| self.spec(e, plan)).collect();
+        self.specs = plan.endpoints.iter().map(|e| spec(e, plan)).collect();
         self.pool.reserve(&self.specs);
         self.settings = settings(plan);
         self.queue_max = plan.queue.max;
@@ -147,7 +139,7 @@ impl SharedPool {
         let used: HashSet<EndpointId> = self.pool.states().map(|(id, _)| id).collect();
         let endpoints = self.check.iter().flat_map(|check| self.watched.endpoints().map(move |e| (check, e)));
         endpoints.filter(move |(_, e)| used.contains(&EndpointId::of(&e.name))).filter_map(|(check, endpoint)| {
-            let addr = *self.resolved.get(&endpoint.addr)?;
+            let addr = address(&endpoint.addr)?;
             Some((EndpointId::of(&endpoint.name), Checkup { check: check.clone(), addr, announce: self.announce }))
         })
     }
@@ -161,19 +153,6 @@ impl SharedPool {
     pub fn state_of(&self, name: &str) -> Option<State> {
         let wanted = EndpointId::of(name);
         self.pool.states().find(|(id, _)| *id == wanted).map(|(_, state)| state)
-    }
-
-    fn spec(&self, endpoint: &plan::Endpoint, plan: &plan::Pool) -> EndpointSpec {
-        let spec = EndpointSpec::new(&endpoint.name)
-            // Without an address it would fail each request that it got.
-            .weight(if self.resolved.contains_key(&endpoint.addr) { endpoint.weight.into() } else { 0 })
-            .priority(endpoint.priority)
-            .drain(endpoint.drain)
-            .in_flight_max(plan.limits.requests_per_endpoint);
-        match &endpoint.zone {
-            Some(zone) => spec.zone(zone),
-            None => spec,
-        }
     }
 
     /// A balancer for a worker of another plane, which picks and counts nothing.
@@ -190,15 +169,15 @@ impl SharedPool {
     pub fn addresses<'p>(&self, plan: &'p plan::Pool) -> impl Iterator<Item = (Slot, SocketAddr, &'p plan::Endpoint)> {
         plan.endpoints.iter().filter_map(|endpoint| {
             let slot = self.pool.slot_of(EndpointId::of(&endpoint.name))?;
-            Some((slot, *self.resolved.get(&endpoint.addr)?, endpoint))
+            Some((slot, address(&endpoint.addr)?, endpoint))
         })
     }
 
     /// What a worker keeps of the endpoints of a plan, the pool number `index` of it, for which slots are reserved.
-    pub fn endpoints(&self, plan: &plan::Pool, index: usize, stats: &WorkerStats) -> Vec<(Slot, EndpointParts)> {
+    pub fn endpoints(&self, plan: &plan::Pool, index: usize, stats: &WorkerStats) -> Slots {
         let one = |(endpoint, stats): (&plan::Endpoint, &_)| {
             let slot = self.pool.slot_of(EndpointId::of(&endpoint.name))?;
-            let addr = self.resolved.get(&endpoint.addr).copied();
+            let addr = address(&endpoint.addr);
             Some((slot, EndpointParts { name: endpoint.name.clone(), addr, stats: Arc::clone(stats) }))
         };
         plan.endpoints.iter().zip(&stats.endpoints[index]).filter_map(one).collect()
@@ -230,22 +209,24 @@ fn subset(plan: &plan::Subset) -> Subset {
     Subset::named(plan.size, instance.trim())
 }
 
-/// A name that does not resolve is no reason not to start: the other endpoints can serve.
-fn resolve(pool: &str, addr: &Address) -> Option<SocketAddr> {
-    let (host, port) = match addr {
-        Address::Ip(addr) => return Some(*addr),
-        Address::Name { host, port } => (host.as_str(), *port),
-    };
-    let found = (host, port).to_socket_addrs().map(|mut found| found.next());
-    match found {
-        Ok(Some(addr)) => Some(addr),
-        Ok(None) => {
-            tracing::warn!(pool, host, "the name of an endpoint has no address; it gets no requests");
-            None
-        }
-        Err(error) => {
-            tracing::warn!(pool, host, %error, "the name of an endpoint does not resolve; it gets no requests");
-            None
-        }
+/// What is decided of one endpoint of a plan.
+fn spec(endpoint: &plan::Endpoint, plan: &plan::Pool) -> EndpointSpec {
+    let spec = EndpointSpec::new(&endpoint.name)
+        // Without an address it would fail each request that it got.
+        .weight(if address(&endpoint.addr).is_some() { endpoint.weight.into() } else { 0 })
+        .priority(endpoint.priority)
+        .drain(endpoint.drain)
+        .in_flight_max(plan.limits.requests_per_endpoint);
+    match &endpoint.zone {
+        Some(zone) => spec.zone(zone),
+        None => spec,
+    }
+}
+
+/// Where to connect to; `None` for a name that nobody has resolved yet, as whoever makes the plan does.
+fn address(addr: &Address) -> Option<SocketAddr> {
+    match addr {
+        Address::Ip(addr) => Some(*addr),
+        Address::Name { .. } => None,
     }
 }

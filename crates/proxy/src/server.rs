@@ -9,7 +9,7 @@ use crate::edge::Edge;
 use crate::generation::{Generation, Summary};
 use crate::http1::{FIELDS_MAX, Limits};
 use crate::inherit::Inherited;
-use crate::parts::{ListenFd, ListenerParts, Parts, PoolParts, Transport};
+use crate::parts::{ListenFd, ListenerParts, News, Parts, PoolParts, Transport};
 use crate::per_address::PerAddress;
 use crate::pools::{Pools, SharedPool};
 use crate::probe::answer;
@@ -23,7 +23,7 @@ use crate::udp;
 use crate::worker::{self, Command, Orders};
 use evenkeel_balance::Balancer;
 use evenkeel_config::Plan;
-use evenkeel_config::plan::{self, LogTarget, Mode, Source, Workers};
+use evenkeel_config::plan::{self, LogTarget, Mode, SpeakAs, Workers};
 use rustix::fd::OwnedFd;
 use std::collections::HashMap;
 use std::fmt;
@@ -103,7 +103,7 @@ pub struct Server {
     sockets: HashMap<(Transport, SocketAddr), Vec<Weak<OwnedFd>>>,
     /// Where probes are answered.
     probed: Vec<SocketAddr>,
-    plans: Vec<mpsc::UnboundedSender<Parts>>,
+    plans: Vec<mpsc::UnboundedSender<News>>,
     beats: Vec<Arc<Counter>>,
     commands: watch::Sender<Command>,
     threads: Vec<JoinHandle<io::Result<()>>>,
@@ -201,6 +201,52 @@ impl Server {
         Ok(Summary::new(&now.plan, &next.plan, next.number, at_restart))
     }
 
+    /// Takes up other endpoints of some pools, by name, while everything else stays as it is: those that stay keep what
+    /// they have, those that left end with the requests that they have. When this returns, every worker knows them. Pools
+    /// that are not there, or have these endpoints already, cost nothing.
+    ///
+    /// `tell` is given the pools with those of the plan that have others now, when these have their slots, but nobody can
+    /// pick them yet: for whoever else has balancers of these pools.
+    pub fn take_up(&mut self, found: Vec<(Arc<str>, Vec<plan::Endpoint>)>, tell: impl FnOnce(&Pools, &[&plan::Pool])) {
+        let now = self.now();
+        let pool_of = |name: &str| now.plan.pools.iter().position(|pool| &*pool.name == name);
+        let other = found.into_iter().filter_map(|(name, endpoints)| Some((pool_of(&name)?, endpoints)));
+        let other: Vec<_> = other.filter(|(at, endpoints)| now.plan.pools[*at].endpoints != *endpoints).collect();
+        if other.is_empty() {
+            return;
+        }
+        let at: Vec<usize> = other.iter().map(|(at, _)| *at).collect();
+        let mut plan = Plan::clone(&now.plan);
+        other.into_iter().for_each(|(at, endpoints)| plan.pools[at].endpoints = endpoints);
+        let next = Arc::new(now.with_endpoints(Arc::new(plan)));
+        let changed: Vec<_> = at.iter().map(|&at| &next.plan.pools[at]).collect();
+
+        let mut shared = self.control.pools();
+        for pool in &changed {
+            shared.get_mut(&pool.name).expect("every pool of the plan is there").reserve(pool);
+        }
+        let (done, waiting) = std::sync::mpsc::channel();
+        for (worker, stats) in next.workers.iter().enumerate() {
+            let pools = at
+                .iter()
+                .zip(&changed)
+                .map(|(&at, pool)| (pool.name.clone(), shared[&pool.name].endpoints(pool, at, stats)));
+            let (pools, drain_timeout) = (pools.collect(), next.plan.runtime.drain_timeout);
+            // A worker that has ended needs none.
+            let _ = self.plans[worker].send(News::Endpoints { pools, drain_timeout, done: done.clone() });
+        }
+        drop(done);
+        tell(&shared, &changed);
+        // Nothing is ever sent: it ends when the last worker knows them.
+        let _ = waiting.recv();
+        for pool in &changed {
+            shared.get_mut(&pool.name).expect("every pool of the plan is there").publish(self.control.now());
+        }
+        drop(shared);
+        self.control.changed();
+        self.running.send_replace(next);
+    }
+
     /// Does what can fail.
     fn prepare(&self, plan: &Plan, before: Option<&Plan>, inherited: &mut Inherited) -> Result<Prepared, StartError> {
         let workers = self.now().workers.len();
@@ -216,7 +262,7 @@ impl Server {
                 sockets.insert(at, opened.map_err(fail)?);
             }
         }
-        if let Some(pool) = plan.pools.iter().find(|pool| pool.source == Source::Client) {
+        if let Some(pool) = plan.pools.iter().find(|pool| pool.source == SpeakAs::Client) {
             check_transparent().map_err(|error| StartError::Source(pool.name.clone(), error))?;
         }
         let mut probed = HashMap::new();
@@ -320,7 +366,7 @@ impl Server {
                 done: done.clone(),
             };
             // A worker that has ended needs none; that it has is told elsewhere.
-            let _ = self.plans[worker].send(parts);
+            let _ = self.plans[worker].send(News::Plan(Box::new(parts)));
         }
         drop(done);
         // Nothing is ever sent: it ends when the last worker has let go.

@@ -6,7 +6,7 @@ use crate::session::Sticky;
 use crate::stats::{EndpointStats, PoolStats};
 use crate::stream::Stream;
 use evenkeel_balance::{Balancer, Instant, Slot};
-use evenkeel_config::plan::{HashKey, LoadReports, PoolLimits, ProxyVersion, Source};
+use evenkeel_config::plan::{HashKey, LoadReports, PoolLimits, ProxyVersion, SpeakAs};
 use std::cell::{Cell, RefCell};
 use std::net::SocketAddr;
 use std::rc::Rc;
@@ -32,7 +32,7 @@ pub struct WorkerPool {
     /// The header that tells endpoints, first on each connection, who the client is. Such connections serve one request.
     pub announce: Cell<Option<ProxyVersion>>,
     /// Whether endpoints see the client's address as that of the peer.
-    pub source: Cell<Source>,
+    pub source: Cell<SpeakAs>,
     /// After how much silence of a session's peer the kernel asks for a sign of life.
     pub keepalive: Cell<Option<Duration>>,
     /// How long a request may wait for a place.

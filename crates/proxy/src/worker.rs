@@ -5,8 +5,8 @@ use crate::accept;
 use crate::access_log::Batch;
 use crate::clock::{self, CachedClock};
 use crate::deadline::{TICK, Wheel};
-use crate::install::{Installed, install};
-use crate::parts::Parts;
+use crate::install::{Installed, take_up};
+use crate::parts::News;
 use crate::probe::{self, Prober};
 use crate::share::{Handed, Peers};
 use crate::stats::{Counter, ProbingStats};
@@ -61,8 +61,8 @@ pub struct Worker {
 
 /// How a worker thread is told what to do.
 pub struct Orders {
-    /// Plans to take up.
-    pub plans: mpsc::UnboundedReceiver<Parts>,
+    /// Plans to take up, and endpoints that are new in them.
+    pub plans: mpsc::UnboundedReceiver<News>,
     /// The other workers, and what they hand over.
     pub peers: Arc<Peers>,
     pub handed: mpsc::UnboundedReceiver<Handed>,
@@ -111,8 +111,8 @@ async fn serve(index: usize, base: std::time::Instant, mut orders: Orders) {
     while *orders.commands.borrow_and_update() == Command::Run {
         tokio::select! {
             changed = orders.commands.changed() => if changed.is_err() { break },
-            Some(parts) = orders.plans.recv() => {
-                install(&worker, parts);
+            Some(news) = orders.plans.recv() => {
+                take_up(&worker, news);
                 early = early.into_iter().filter_map(|handed| accept::take_over(&worker, handed).err()).collect();
             }
             Some(handed) = orders.handed.recv() => early.extend(accept::take_over(&worker, handed).err()),

@@ -77,6 +77,16 @@ fn a_session_whose_endpoint_or_listener_has_left_ends_when_the_time_to_drain_is_
     echoes(&mut session).unwrap();
     assert_eq!(session.read(&mut [0]).unwrap_err().kind(), ErrorKind::ConnectionReset);
 
+    // By discovery, as by a reload.
+    let (mut session, found) = (connect(proxy.addr()), echo());
+    echoes(&mut session).unwrap();
+    proxy.find(&[found.addr, other.addr]);
+    echoes(&mut session).unwrap();
+    proxy.find(&[found.addr]);
+    echoes(&mut session).unwrap();
+    assert_eq!(session.read(&mut [0]).unwrap_err().kind(), ErrorKind::ConnectionReset);
+    proxy.find(&[other.addr]);
+
     let mut session = connect(proxy.addr());
     echoes(&mut session).unwrap();
     proxy.reload(&config("renamed", &[other.addr], "")).unwrap();

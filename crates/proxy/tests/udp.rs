@@ -231,6 +231,8 @@ fn a_change_keeps_flows_that_it_does_not_touch_and_moves_the_others() {
     assert_eq!(udp(&proxy, |u| u.flows.get()), 8);
     proxy.reload(&config(&[b], "udp = { idle = \"2s\" }", "")).expect("nothing fails");
     wait_until("the others are at b", || clients.iter().all(|client| ask_until_answered(client, b"") == b"b"));
+    proxy.find(&[a]);
+    wait_until("all are at a", || clients.iter().all(|client| ask_until_answered(client, b"") == b"a"));
     assert_eq!(udp(&proxy, |u| u.flows.get()), 8, "they are still the same flows");
 }
 

@@ -185,13 +185,15 @@ pub(crate) fn panic(pool: &Section) -> Panic {
 pub(super) fn locality(
     pool: &Section,
     endpoints: &[Endpoint],
+    discovers: bool,
     findings: &mut Findings,
 ) -> Option<(Arc<str>, Locality)> {
     pool.set("locality")?;
     let locality = pool.section("locality");
     let zone = locality.text("zone")?;
     let mut zones: Vec<&str> = endpoints.iter().filter_map(|e| e.zone.as_deref()).collect();
-    if !zones.contains(&zone.as_str()) {
+    // What is found later may be there.
+    if !discovers && !zones.contains(&zone.as_str()) {
         zones.sort_unstable();
         zones.dedup();
         let help = match zones.is_empty() {

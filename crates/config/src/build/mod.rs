@@ -1,6 +1,7 @@
 //! Is it possible as a whole? From what each table says to the [`Plan`]: references, names given twice, routes that
 //! collide, and what is allowed but hardly meant.
 
+mod discover;
 pub(crate) mod health;
 mod listeners;
 pub(crate) mod pools;
@@ -12,6 +13,8 @@ mod sticky;
 mod tcp;
 mod udp;
 mod zone;
+
+pub(crate) use pools::endpoints as listed_endpoints;
 
 use crate::code::Code;
 use crate::diagnostic::{Finding, Findings};
@@ -27,7 +30,8 @@ pub(crate) fn build(root: &Section, findings: &mut Findings) -> Plan {
     let admin = process::admin(root);
     let listeners = listeners::listeners(root, &defaults, admin.as_ref(), findings);
     check_defaults(&defaults, findings);
-    let pools = pools::pools(root, &defaults, findings);
+    let resolver = discover::resolver(root, findings);
+    let pools = pools::pools(root, &defaults, &resolver, findings);
     zone::check(root, &pools, findings);
     let routes = routes::routes(root, &defaults, &listeners, &pools, findings);
     tcp::check(root, &listeners, &routes, &pools, findings);
@@ -36,6 +40,7 @@ pub(crate) fn build(root: &Section, findings: &mut Findings) -> Plan {
         runtime: process::runtime(root),
         admin,
         telemetry: process::telemetry(root, &pools, findings),
+        resolver,
         listeners,
         routes,
         pools,

@@ -1,11 +1,12 @@
 //! `[pool.NAME]`.
 
-use super::{always, check_name, check_order, contradiction, health, reports, retry, sticky};
+use super::{always, check_name, check_order, contradiction, discover, health, reports, retry, sticky};
 use crate::code::Code;
 use crate::diagnostic::Findings;
 use crate::form::Formed;
 use crate::plan::{
-    Balance, Endpoint, LoadReports, Pool, PoolLimits, PoolTimeouts, Probe, ProxyVersion, Source, Subset,
+    Address, Balance, Endpoint, LoadReports, Pool, PoolLimits, PoolTimeouts, Probe, ProxyVersion, Resolve, Resolver,
+    SpeakAs, Subset,
 };
 use crate::quantity::duration_text;
 use crate::read::{Located, Named, Section};
@@ -14,20 +15,31 @@ use evenkeel_balance::{algorithms, concurrency, queue};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-pub(super) fn pools(root: &Section, defaults: &Section, findings: &mut Findings) -> Vec<Pool> {
+pub(super) fn pools(root: &Section, defaults: &Section, resolver: &Resolver, findings: &mut Findings) -> Vec<Pool> {
     let named = root.named("pool");
     if named.is_empty() && root.set("pool").is_none_or(|p| !p.is_broken()) {
         findings
             .add(Code::NothingToDo, root.place, "there is no pool: no request could be answered")
             .help("add [pool.web] with endpoints = [\"127.0.0.1:8081\", \"127.0.0.1:8082\"]");
     }
-    named.iter().map(|pool| one(pool, defaults, findings)).collect()
+    named.iter().map(|pool| one(pool, defaults, resolver, findings)).collect()
 }
 
-fn one(Named { name, place, section }: &Named, defaults: &Section, findings: &mut Findings) -> Pool {
+fn one(
+    Named { name, place, section }: &Named,
+    defaults: &Section,
+    resolver: &Resolver,
+    findings: &mut Findings,
+) -> Pool {
     let endpoints = endpoints(section, findings);
+    let discover = discover::discover(section, resolver, findings);
+    if section.set("endpoints").is_none() && section.set("discover").is_none() {
+        findings
+            .add(Code::Missing, *place, format!("[pool.{name}] has no \"endpoints\""))
+            .help("add endpoints = [\"127.0.0.1:8081\", \"127.0.0.1:8082\"], or \"discover\" to find them");
+    }
     let usable = |e: &Endpoint| e.weight > 0 && !e.drain;
-    if !endpoints.is_empty() && !endpoints.iter().any(usable) {
+    if discover.is_none() && !endpoints.is_empty() && !endpoints.iter().any(usable) {
         findings
             .add(
                 Code::NoTraffic,
@@ -47,7 +59,7 @@ fn one(Named { name, place, section }: &Named, defaults: &Section, findings: &mu
     retry::check(&own_retry, &timeouts, &retry, request, findings);
     let load_reports = reports::load_reports(section);
     let balance = balance(section, load_reports.as_ref(), findings);
-    let (zone, locality) = health::locality(section, &endpoints, findings).unzip();
+    let (zone, locality) = health::locality(section, &endpoints, discover.is_some(), findings).unzip();
     Pool {
         name: name.as_str().into(),
         health: health::health(section, name, findings),
@@ -69,10 +81,11 @@ fn one(Named { name, place, section }: &Named, defaults: &Section, findings: &mu
             "v2" => Some(ProxyVersion::V2),
             _ => None,
         },
-        source: if section.word("source") == "client" { Source::Client } else { Source::Own },
+        source: if section.word("source") == "client" { SpeakAs::Client } else { SpeakAs::Own },
         keepalive: section.section("tcp").duration("keepalive"),
         balance,
         endpoints,
+        discover,
         limits: PoolLimits {
             requests_per_endpoint: limits.number("requests_per_endpoint"),
             idle_per_endpoint: limits.number("idle_per_endpoint"),
@@ -143,7 +156,8 @@ fn balance(section: &Section, reports: Option<&LoadReports>, findings: &mut Find
     balance
 }
 
-fn endpoints(section: &Section, findings: &mut Findings) -> Vec<Endpoint> {
+/// Those of a pool, or of a file that lists some.
+pub(crate) fn endpoints(section: &Section, findings: &mut Findings) -> Vec<Endpoint> {
     let mut names: BTreeMap<String, Place> = BTreeMap::new();
     let mut seen: BTreeMap<String, Place> = BTreeMap::new();
     let mut endpoints = Vec::new();
@@ -159,11 +173,17 @@ fn endpoints(section: &Section, findings: &mut Findings) -> Vec<Endpoint> {
             continue;
         }
         seen.insert(text.clone(), place);
+        let resolve = if endpoint.word("resolve") == "all" { Resolve::All } else { Resolve::First };
+        if let (Some(set), Address::Ip(_)) = (endpoint.set("resolve"), &addr) {
+            let message = format!("\"resolve\" is for names, and {text} is an address");
+            contradiction(&endpoint, set.place, message, "addr", findings).help("leave \"resolve\" out");
+        }
         let name = endpoint.text("name").unwrap_or(text);
         check_name(&name, endpoint.place_of("name"), "endpoints of a pool", &mut names, findings);
         endpoints.push(Endpoint {
             name: name.into(),
             addr,
+            resolve,
             weight: endpoint.number("weight"),
             priority: endpoint.number("priority"),
             drain: endpoint.flag("drain"),

@@ -4,7 +4,7 @@ use super::contradiction;
 use crate::code::Code;
 use crate::diagnostic::Findings;
 use crate::form::Formed;
-use crate::plan::{HashKey, HostPattern, Listener, Mode, Pool, Route, Source};
+use crate::plan::{HashKey, HostPattern, Listener, Mode, Pool, Route, SpeakAs};
 use crate::read::Section;
 
 /// Keys of a listener that only speak of requests.
@@ -59,7 +59,7 @@ pub(super) fn check(root: &Section, listeners: &[Listener], routes: &[Route], po
         if here(Mode::Tcp) {
             check_pool(pool, &named.section, findings);
         }
-        if pool.source == Source::Client && (here(Mode::Http) || here(Mode::Udp)) {
+        if pool.source == SpeakAs::Client && (here(Mode::Http) || here(Mode::Udp)) {
             let message =
                 format!("pool \"{}\" has the client's address as source, and serves more than TCP", pool.name);
             findings

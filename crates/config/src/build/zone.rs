@@ -5,7 +5,7 @@ use crate::code::Code;
 use crate::diagnostic::Findings;
 use crate::form::Formed;
 use crate::nearest::suggest;
-use crate::plan::{Address, ClientLocality, HashKey, Mode, NameServer, Pool, Record, RecordKind, Zone};
+use crate::plan::{ClientLocality, HashKey, Mode, NameServer, Pool, Record, RecordKind, Zone};
 use crate::read::Section;
 use crate::source::Place;
 use evenkeel_balance::algorithms;
@@ -149,9 +149,5 @@ fn check_pool(pool: &Pool, place: Place, findings: &mut Findings) {
                 format!("pool \"{name}\" is balanced by \"{key}\", which a DNS query has not"),
             )
             .help("set its key to \"client-ip\": the network of the resolver, or of its client");
-    }
-    for endpoint in pool.endpoints.iter().filter(|e| matches!(e.addr, Address::Name { .. })) {
-        let message = format!("endpoint {} of pool \"{name}\" is a name, but an answer holds addresses", endpoint.addr);
-        findings.add(Code::Contradiction, place, message).help("write the IP addresses that the name stands for");
     }
 }

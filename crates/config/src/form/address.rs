@@ -12,7 +12,7 @@ pub(super) fn bind(text: &str) -> Result<SocketAddr, Misfit> {
         Address::Ip(addr) => Ok(addr),
         Address::Name { port, .. } => Err(bad(
             text,
-            "a listener needs an IP address, not a name",
+            "it must be an IP address, not a name",
             format!("write \"127.0.0.1:{port}\" for this machine only, or \"[::]:{port}\" for every address"),
         )),
     }
@@ -28,6 +28,16 @@ pub(super) fn upstream(text: &str) -> Result<Address, Misfit> {
         )),
         address => Ok(address),
     }
+}
+
+/// A name that can be resolved: lower case, without a final dot.
+pub(super) fn dns_name(text: &str) -> Result<String, Misfit> {
+    let name = text.strip_suffix('.').unwrap_or(text).to_ascii_lowercase();
+    if is_host_name(&name) {
+        return Ok(name);
+    }
+    let message = format!("{} is not the name of a host", quoted(text));
+    Err(Misfit::new(Code::BadHost, message, "write it without scheme and port, as \"web.internal\""))
 }
 
 fn bad(text: &str, why: &str, help: impl Into<String>) -> Misfit {

@@ -48,6 +48,8 @@ pub enum Form {
     Target,
     /// The `Path` of a cookie.
     CookiePath,
+    /// A name to resolve.
+    DnsName,
     /// A host with or without a port.
     Authority,
     /// The name of a listener or pool.
@@ -128,6 +130,7 @@ impl Form {
             Form::Ip => "an IP address, as \"192.0.2.1\" or \"2001:db8::1\"",
             Form::Target => "a path with or without a query, as \"/healthz\"",
             Form::CookiePath => "a path without \";\", as \"/\"",
+            Form::DnsName => "a host name, as \"web.internal\" or \"_http._tcp.web.internal\"",
             Form::Authority => "a host with or without a port, as \"web.internal\"",
             Form::Name => "a name of up to 64 letters, digits, _, - and .",
             Form::Label => "a name of up to 128 characters, none of them a control character",
@@ -157,6 +160,7 @@ impl Form {
             Form::Ip => "^[0-9A-Fa-f:.]+$",
             Form::Target => "^/[^\\s#]*$",
             Form::CookiePath => "^/[^\\s?#;]*$",
+            Form::DnsName => "^[A-Za-z0-9_.-]{1,254}$",
             Form::Authority => "^[^\\s/*]+$",
             Form::Name => "^[A-Za-z0-9_.-]{1,64}$",
             Form::Label | Form::File | Form::Include => "^.+$",
@@ -199,6 +203,7 @@ impl Form {
             },
             Form::Target => path::target(text).map(|()| Formed::Text(text.to_string())),
             Form::CookiePath => path::of_cookie(text).map(|()| Formed::Text(text.to_string())),
+            Form::DnsName => address::dns_name(text).map(Formed::Text),
             Form::Authority => host::authority(text).map(Formed::Text),
             Form::Name | Form::Label | Form::Token | Form::Content | Form::File | Form::Include => {
                 if self.is_name(text) {

@@ -1,6 +1,7 @@
 //! Which keys are there? One row for each, and from these tables come the reader, its ranges and defaults, the JSON
 //! Schema and the reference page. A new key is a row here and the line that reads it.
 
+mod discover;
 mod health;
 mod http;
 mod planned;
@@ -13,6 +14,7 @@ mod timeouts;
 mod udp;
 mod zone;
 
+pub(crate) use discover::ENDPOINT_LIST;
 pub(crate) use planned::is_planned;
 pub(crate) use process::{INCLUDE, ROOT};
 
@@ -20,6 +22,7 @@ pub use health::{OUTLIER, PANIC, SLOW_START};
 pub use pool::{CONCURRENCY, QUEUE};
 pub use retry::TRIES;
 
+use discover::{DISCOVER, RESOLVER};
 use health::{HEALTH, LOCALITY};
 use http::{LISTENER, ROUTE};
 use pool::POOL;

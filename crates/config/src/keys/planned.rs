@@ -10,8 +10,7 @@ const PLANNED: &[(&str, &[&str])] = &[
     ("limits of [listener.NAME]", &["h2_streams"]),
     ("[[route]]", &["split", "headers"]),
     ("match of [[route]]", &["method", "header"]),
-    ("[pool.NAME]", &["discover", "protocol", "tls"]),
-    ("endpoints of [pool.NAME]", &["resolve"]),
+    ("[pool.NAME]", &["protocol", "tls"]),
     ("limits of [pool.NAME]", &["connections_per_endpoint"]),
     ("health of [pool.NAME]", &["grpc"]),
 ];

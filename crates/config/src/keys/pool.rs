@@ -1,8 +1,8 @@
 //! The keys of `[pool.NAME]`.
 
 use super::{
-    Absent, H, HEALTH, Key, Kind, LOAD_REPORTS, LOCALITY, MS, OUTLIER, PANIC, POOL_RETRY, POOL_TIMEOUTS, S, SLOW_START,
-    STICKY, Table,
+    Absent, DISCOVER, H, HEALTH, Key, Kind, LOAD_REPORTS, LOCALITY, MS, OUTLIER, PANIC, POOL_RETRY, POOL_TIMEOUTS, S,
+    SLOW_START, STICKY, Table,
 };
 use crate::form::Form;
 
@@ -21,8 +21,15 @@ pub(super) static POOL: Table = Table {
         Key {
             name: "endpoints",
             kind: Kind::List(&Kind::TableOr { table: &ENDPOINT, key: "addr" }),
-            absent: Absent::Required(r#"["127.0.0.1:8081", "127.0.0.1:8082"]"#),
+            absent: Absent::Means("none; then `discover` must find them"),
             help: "The endpoints. A plain string is an endpoint's `addr`.",
+            why: "",
+        },
+        Key {
+            name: "discover",
+            kind: Kind::Table(&DISCOVER),
+            absent: Absent::Means("only `endpoints`"),
+            help: "Finds endpoints while evenkeel runs, beside those of `endpoints`.",
             why: "",
         },
         Key {
@@ -173,7 +180,7 @@ static TCP: Table = Table {
     }],
 };
 
-static ENDPOINT: Table = Table {
+pub(super) static ENDPOINT: Table = Table {
     path: "endpoints of [pool.NAME]",
     help: "One endpoint.",
     inherits: false,
@@ -182,8 +189,17 @@ static ENDPOINT: Table = Table {
             name: "addr",
             kind: Kind::Text(Form::Address),
             absent: Absent::Required(r#""127.0.0.1:8081""#),
-            help: "Where it listens: IP address or host name, and port.",
+            help: "Where it listens: IP address or host name, and port. A name is resolved again and again while \
+                   evenkeel runs, as `[resolver]` says; until that succeeds, the endpoint gets no requests.",
             why: "",
+        },
+        Key {
+            name: "resolve",
+            kind: Kind::Choice(&["first", "all"]),
+            absent: Absent::Default("\"first\""),
+            help: "What is made of the addresses of a name. `first`: one endpoint, which keeps its address while the name \
+                   has it. `all`: an endpoint for each, with weight, priority and zone of this one.",
+            why: "An entry is an endpoint, with counts of its own, unless it says that it is many.",
         },
         Key {
             name: "name",

@@ -1,6 +1,6 @@
 //! The keys of the process: the root of the file, `[runtime]`, `[admin]`, `[telemetry]`, `[defaults]`, `[include]`.
 
-use super::{Absent, DAY, DEFAULT_RETRY, DEFAULT_TIMEOUTS, Key, Kind, LISTENER, POOL, ROUTE, Table};
+use super::{Absent, DAY, DEFAULT_RETRY, DEFAULT_TIMEOUTS, Key, Kind, LISTENER, POOL, RESOLVER, ROUTE, Table};
 use crate::form::Form;
 
 /// The root of every file.
@@ -20,6 +20,7 @@ pub(crate) static ROOT: Table = Table {
         table("runtime", Kind::Table(&RUNTIME), "The process.", "its defaults"),
         table("admin", Kind::Table(&ADMIN), "Metrics and health of the process.", "no admin listener"),
         table("telemetry", Kind::Table(&TELEMETRY), "Metrics and the access log.", "its defaults"),
+        table("resolver", Kind::Table(&RESOLVER), "How names of endpoints are resolved.", "its defaults"),
         table("defaults", Kind::Table(&DEFAULTS), "What others start from.", "its defaults"),
         table("listener", Kind::Named(&LISTENER), "Where requests come in, by name. At least one.", "none"),
         table("route", Kind::Tables(&ROUTE), "Which pool gets which requests.", "everything to the only pool"),

@@ -3,6 +3,7 @@
 //! Nothing in here is text to be parsed again, and nothing is optional unless absence means something.
 
 mod cidr;
+mod discover;
 mod health;
 mod http;
 mod pool;
@@ -14,9 +15,10 @@ mod udp;
 mod zone;
 
 pub use cidr::Cidr;
+pub use discover::{Discover, Dns, Records, Resolve, Resolver, Source};
 pub use health::{Check, HealthCheck};
 pub use http::{HostPattern, Listener, ListenerLimits, ListenerTimeouts, Mode, PathPattern, Route, RouteTimeouts};
-pub use pool::{Address, Balance, Endpoint, HashKey, Pool, PoolLimits, PoolTimeouts, ProxyVersion, Source, Subset};
+pub use pool::{Address, Balance, Endpoint, HashKey, Pool, PoolLimits, PoolTimeouts, ProxyVersion, SpeakAs, Subset};
 pub use process::{AccessLog, Admin, Journal, Level, Log, LogFormat, LogTarget, Metrics, Runtime, Telemetry, Workers};
 pub use reports::{LoadReports, Probe, ReportLoad};
 pub use retry::Retry;
@@ -33,6 +35,8 @@ pub struct Plan {
     pub admin: Option<Admin>,
     /// Metrics and the access log.
     pub telemetry: Telemetry,
+    /// How names of endpoints are resolved.
+    pub resolver: Resolver,
     /// In the order of the file. At least one.
     pub listeners: Vec<Listener>,
     /// In the order of the file, which means nothing: the most specific match wins; then those that listeners' own pools

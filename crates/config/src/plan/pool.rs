@@ -1,6 +1,6 @@
 //! Which endpoints are there, and how is one chosen? [`Pool`], [`Endpoint`] and [`Balance`].
 
-use super::{HealthCheck, LoadReports, Retry, Sticky};
+use super::{Discover, HealthCheck, LoadReports, Resolve, Retry, Sticky};
 use evenkeel_balance::eligible::{Locality, Panic};
 use evenkeel_balance::params::{Kind, Params};
 use evenkeel_balance::picker::Algorithm;
@@ -18,8 +18,10 @@ pub struct Pool {
     pub name: Arc<str>,
     /// How an endpoint is chosen.
     pub balance: Balance,
-    /// In the order of the file. At least one; no name and no address twice.
+    /// In the order of the file; no name and no address twice. At least one, unless `discover` finds them.
     pub endpoints: Vec<Endpoint>,
+    /// Where more of them are looked for; `None` = nowhere.
+    pub discover: Option<Discover>,
     /// What an endpoint may be given.
     pub limits: PoolLimits,
     /// How long an endpoint may take. Requests use their [`super::Route::timeouts`], which started from these.
@@ -48,15 +50,15 @@ pub struct Pool {
     pub load_reports: Option<LoadReports>,
     /// The header that endpoints get at the start of each connection, if any.
     pub proxy_protocol: Option<ProxyVersion>,
-    /// As whom endpoints are connected to. [`Source::Client`] only where no route of a listener for HTTP leads.
-    pub source: Source,
+    /// As whom endpoints are connected to. [`SpeakAs::Client`] only where no route of a listener for HTTP leads.
+    pub source: SpeakAs,
     /// After how much silence of a session's peer the kernel asks it for a sign of life; `None` = never.
     pub keepalive: Option<Duration>,
 }
 
 /// The address that connections to endpoints come from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Source {
+pub enum SpeakAs {
     /// One of this machine.
     #[default]
     Own,
@@ -89,6 +91,8 @@ pub struct Endpoint {
     pub name: Arc<str>,
     /// Where it listens.
     pub addr: Address,
+    /// If that is a name: what is made of its addresses.
+    pub resolve: Resolve,
     /// Its share against the other endpoints; 0 = no traffic.
     pub weight: u16,
     /// Its tier: 0 is used first, 1 when tier 0 has no room, and so on to 15.

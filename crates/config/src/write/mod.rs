@@ -95,6 +95,15 @@ impl Plan {
             table.add(true, "journal", format!("{{ path = {}, pool = {pool} }}", path(&journal.to)));
         }
         table.section("[telemetry]", out);
+
+        let (resolver, unset) = (&self.resolver, &defaults.resolver);
+        let mut table = Lines::default();
+        let nameservers = resolver.nameservers.iter().map(|addr| quote(&addr.to_string()));
+        table.add(resolver.nameservers != unset.nameservers, "nameservers", list(nameservers));
+        table.add(resolver.search != unset.search, "search", resolver.search.to_string());
+        table.time(resolver.min_ttl, unset.min_ttl, "min_ttl");
+        table.time(resolver.max_ttl, unset.max_ttl, "max_ttl");
+        table.section("[resolver]", out);
     }
 }
 

@@ -3,8 +3,8 @@
 use super::{Lines, key, list, quote};
 use crate::form::{payload_text, percentile_text, status_text};
 use crate::plan::{
-    Balance, Check, Endpoint, HealthCheck, LoadReports, Pool, PoolLimits, ProxyVersion, Retry, Route, RouteTimeouts,
-    Secret, Source, Sticky,
+    Balance, Check, Discover, Endpoint, HealthCheck, LoadReports, Pool, PoolLimits, ProxyVersion, Records, Resolve,
+    Retry, Route, RouteTimeouts, Secret, Source, SpeakAs, Sticky,
 };
 use evenkeel_balance::eligible::PanicMode;
 use evenkeel_balance::{concurrency, health, outlier, slow_start};
@@ -56,10 +56,14 @@ pub(super) fn write(pool: &Pool, unset: &Pool, out: &mut String) {
         ProxyVersion::V2 => quote("v2"),
     });
     table.maybe("proxy_protocol", version);
-    table.add(pool.source == Source::Client, "source", quote("client"));
+    table.add(pool.source == SpeakAs::Client, "source", quote("client"));
     let mut tcp = Lines::default();
     tcp.maybe_time(pool.keepalive, unset.keepalive, "keepalive");
     table.inline("tcp", tcp);
+    table.maybe("discover", pool.discover.as_ref().map(discover));
+    if pool.endpoints.is_empty() {
+        return table.section(&format!("[pool.{}]", key(&pool.name)), out);
+    }
     let endpoints: String = pool.endpoints.iter().map(|e| format!("  {},\n", endpoint(e))).collect();
     table.add(true, "endpoints", format!("[\n{endpoints}]"));
     table.section(&format!("[pool.{}]", key(&pool.name)), out);
@@ -232,11 +236,35 @@ fn load_reports(set: &LoadReports) -> Lines {
     lines
 }
 
+fn discover(set: &Discover) -> String {
+    let mut lines = Lines::default();
+    match &set.source {
+        Source::File(path) => lines.add(true, "file", quote(&path.display().to_string())),
+        Source::Dns(dns) => {
+            let mut table = Lines::default();
+            table.add(true, "name", quote(&dns.name));
+            let kind = match dns.records {
+                Records::Addresses => None,
+                Records::A => Some("A"),
+                Records::Aaaa => Some("AAAA"),
+                Records::Srv => Some("SRV"),
+            };
+            table.maybe("type", kind.map(quote));
+            table.add(dns.port != 0, "port", dns.port.to_string());
+            table.add(true, "min_ttl", time(dns.min_ttl));
+            lines.inline("dns", table);
+        }
+    }
+    lines.add(set.allow_empty, "allow_empty", "true".to_string());
+    lines.braces()
+}
+
 fn endpoint(endpoint: &Endpoint) -> String {
     let addr = endpoint.addr.to_string();
     let mut table = Lines::default();
     table.add(true, "addr", quote(&addr));
     table.add(*endpoint.name != *addr, "name", quote(&endpoint.name));
+    table.add(endpoint.resolve == Resolve::All, "resolve", quote("all"));
     table.add(endpoint.weight != 1, "weight", endpoint.weight.to_string());
     table.add(endpoint.priority != 0, "priority", endpoint.priority.to_string());
     table.add(endpoint.drain, "drain", endpoint.drain.to_string());

@@ -1,11 +1,14 @@
 //! Does a resolver get the addresses of endpoints that are well? A whole evenkeel, asked by the tools and the resolver that
 //! are in use everywhere, and by clients that send what they should not.
 
+#[path = "../../../discovery/tests/support/mod.rs"]
+mod names;
 #[path = "../support/mod.rs"]
 mod support;
 
 #[rustfmt::skip] // rows
 mod cases;
+mod found;
 mod resolver;
 mod strangers;
 mod wellness;

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 const INTERVAL: Duration = Duration::from_secs(1);
 
 /// The addresses of a name, in order; empty when there is no answer.
-fn ask(listen: &str, name: &str) -> Vec<String> {
+pub fn ask(listen: &str, name: &str) -> Vec<String> {
     let (ip, port) = listen.rsplit_once(':').expect("an address with a port");
     let mut dig = Command::new("dig");
     dig.args([&format!("@{ip}"), "-p", port, "+short", "+tries=1", "+time=5", name]);

@@ -64,6 +64,14 @@ impl Proxy {
         server.reload(outcome.plan.unwrap_or_else(|| panic!("{said}")))
     }
 
+    /// Has it take up other endpoints of the pool `web`, as discovery does.
+    pub fn find(&mut self, endpoints: &[SocketAddr]) {
+        let list: Vec<String> = endpoints.iter().map(|addr| format!("\"{addr}\"")).collect();
+        let list = evenkeel_config::endpoint_list("list.json", &format!("[{}]", list.join(", ")));
+        let found = vec![("web".into(), list.expect("a good list"))];
+        self.server.as_mut().expect("it runs until it is dropped").take_up(found, |_, _| {});
+    }
+
     pub fn server(&self) -> &Server {
         self.server.as_ref().expect("it runs until it is dropped")
     }

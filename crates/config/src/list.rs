@@ -1,0 +1,143 @@
+//! Which endpoints does a file list? The same keys as `endpoints` of a pool, in TOML or JSON, read by the same tables.
+
+use crate::build::listed_endpoints;
+use crate::code::Code;
+use crate::diagnostic::{Diagnostic, Findings};
+use crate::keys::ENDPOINT_LIST;
+use crate::plan::{Address, Endpoint};
+use crate::read::Reader;
+use crate::source::{Place, Sources};
+use crate::tree::{self, Entry, Node, TableNode, Tree};
+use serde_json::Value;
+
+/// Reads a list: `endpoints = [...]` in TOML; if `name` ends in `.json`, `{ "endpoints": [...] }` or the array alone. An
+/// empty list is one. Pure: nothing of the environment is put in.
+///
+/// # Errors
+/// All that is wrong with it. With JSON, places are of the file as a whole.
+pub fn endpoint_list(name: &str, text: &str) -> Result<Vec<Endpoint>, Vec<Diagnostic>> {
+    let (mut sources, mut findings) = (Sources::default(), Findings::default());
+    let file = sources.add(name, text.strip_prefix('\u{feff}').unwrap_or(text));
+    let endpoints = read(name, file, &sources, &mut findings);
+    match endpoints.filter(|_| !findings.has_errors()) {
+        Some(endpoints) => Ok(endpoints),
+        None => Err(findings.resolve(&sources)),
+    }
+}
+
+fn read(name: &str, file: usize, sources: &Sources, findings: &mut Findings) -> Option<Vec<Endpoint>> {
+    let whole = Place::whole(file);
+    let table = match name.to_ascii_lowercase().ends_with(".json") {
+        true => match serde_json::from_str(sources.text(file)) {
+            Ok(list @ Value::Array(_)) => TableNode { entries: vec![entry("endpoints".into(), list, whole)] },
+            Ok(Value::Object(map)) => table(map, whole),
+            Ok(_) => {
+                let message = "the list is neither an array nor an object";
+                findings.add(Code::WrongType, whole, message).help("write { \"endpoints\": [\"10.0.0.1:8080\"] }");
+                return None;
+            }
+            Err(error) => {
+                findings.add(Code::Syntax, whole, format!("not JSON: {error}"));
+                return None;
+            }
+        },
+        false => match tree::parse(sources, file, findings) {
+            (Node { tree: Tree::Table(table), .. }, true) => table,
+            _ => return None,
+        },
+    };
+    // Elsewhere an empty list is a mistake; here it may be all that there is.
+    let is_empty = |entry: &Entry| matches!(&entry.node.tree, Tree::List(nodes) if nodes.is_empty());
+    if let [only] = &table.entries[..]
+        && only.key == "endpoints"
+        && is_empty(only)
+    {
+        return Some(Vec::new());
+    }
+    let section = Reader::new(&ENDPOINT_LIST, findings, true).table(&ENDPOINT_LIST, &table, whole);
+    let endpoints = listed_endpoints(&section, findings);
+    for endpoint in section.sections("endpoints") {
+        if let Some(crate::form::Formed::Address(addr @ Address::Name { .. })) = endpoint.formed("addr") {
+            let message = format!("{addr} is a name, and a list has addresses");
+            let help = "write the IP address; names can be in \"endpoints\" of a pool, or in its discover.dns";
+            findings.add(Code::BadAddress, endpoint.place_of("addr"), message).help(help);
+        }
+    }
+    Some(endpoints)
+}
+
+fn table(map: serde_json::Map<String, Value>, place: Place) -> TableNode {
+    TableNode { entries: map.into_iter().map(|(key, value)| entry(key, value, place)).collect() }
+}
+
+fn entry(key: String, value: Value, place: Place) -> Entry {
+    Entry { key, key_place: place, node: node(value, place) }
+}
+
+/// Nested no deeper than the parser of JSON allows, which is 128.
+fn node(value: Value, place: Place) -> Node {
+    let tree = match value {
+        // What TOML has no word for; readers name it.
+        Value::Null => Tree::Date("null".into()),
+        Value::Bool(b) => Tree::Bool(b),
+        Value::Number(n) => match n.as_i64().map(i128::from).or_else(|| n.as_u64().map(i128::from)) {
+            Some(whole) => Tree::Int(Some(whole), n.to_string()),
+            None => Tree::Number(n.as_f64().unwrap_or(f64::NAN), n.to_string()),
+        },
+        Value::String(text) => Tree::Text(text),
+        Value::Array(values) => Tree::List(values.into_iter().map(|v| node(v, place)).collect()),
+        Value::Object(map) => Tree::Table(table(map, place)),
+    };
+    Node { place, tree }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn said(name: &str, text: &str) -> String {
+        match endpoint_list(name, text) {
+            Ok(endpoints) => panic!("{text}: {endpoints:?}"),
+            Err(diagnostics) => crate::render_text(&diagnostics, false),
+        }
+    }
+
+    #[test]
+    fn toml_and_json_say_the_same() {
+        let toml =
+            "endpoints = ['10.0.0.1:80', { addr = '10.0.0.2:80', name = 'b', weight = 3, priority = 1, zone = 'z' }]";
+        let json = r#"{"endpoints": ["10.0.0.1:80",
+            {"addr": "10.0.0.2:80", "name": "b", "weight": 3, "priority": 1, "zone": "z"}]}"#;
+        let array = r#"["10.0.0.1:80", {"addr": "10.0.0.2:80", "name": "b", "weight": 3, "priority": 1, "zone": "z"}]"#;
+        let read = endpoint_list("a.toml", toml).expect("a good list");
+        assert_eq!((read.len(), &*read[0].name, &*read[1].name, read[1].weight), (2, "10.0.0.1:80", "b", 3));
+        assert_eq!(endpoint_list("a.json", json).as_ref(), Ok(&read));
+        assert_eq!(endpoint_list("A.JSON", array), Ok(read));
+    }
+
+    #[test]
+    fn an_empty_list_is_a_list_and_an_empty_file_is_none() {
+        for (name, text) in [("a.toml", "endpoints = []"), ("a.json", "[]"), ("a.json", "{\"endpoints\":[]}")] {
+            assert_eq!(endpoint_list(name, text), Ok(Vec::new()), "{text}");
+        }
+        for (name, text) in [("a.toml", ""), ("a.json", ""), ("a.json", "{}"), ("a.json", "null")] {
+            assert!(!said(name, text).is_empty());
+        }
+    }
+
+    #[test]
+    fn what_is_wrong_is_said_all_at_once() {
+        let text =
+            "endpoints = [\n  'web:80',\n  { addr = '10.0.0.1:80', weight = -1 },\n  '10.0.0.2:80', '10.0.0.2:80',\n]";
+        let said_of_toml = said("a.toml", text);
+        for part in ["web:80 is a name", "a.toml:2:3", "\"weight\" is -1", "10.0.0.2:80 is in its pool twice"] {
+            assert!(said_of_toml.contains(part), "{part}: {said_of_toml}");
+        }
+        let json = "[\"10.0.0.1:80\", {\"addr\": null}, 7, {\"addres\": \"10.0.0.3:80\"}]";
+        let said_of_json = said("a.json", json);
+        for part in ["null", "7", "\"addres\"", "--> a.json"] {
+            assert!(said_of_json.contains(part), "{part}: {said_of_json}");
+        }
+        assert!(said("a.json", "[\"10.0.0.1:80\"").contains("not JSON"));
+    }
+}

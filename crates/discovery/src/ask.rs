@@ -1,0 +1,75 @@
+//! How is a name server asked? By UDP, by TCP for what is truncated; each server in turn, until one can say.
+
+use crate::message::{Question, Reply, name};
+use crate::system::Conf;
+use domain::base::Rtype;
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::io;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::time::Duration;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpStream, UdpSocket};
+
+/// What a datagram can hold without EDNS, and some more: a server that says too much is read all the same.
+const DATAGRAM: usize = 4096;
+
+/// Asks for records of a name. Never [`Reply::Truncated`] or [`Reply::Refused`].
+///
+/// # Errors
+/// Why no server could say, by the last one that was asked.
+pub async fn ask(conf: &Conf, host: &str, kind: Rtype) -> Result<Reply, String> {
+    let Some(name) = name(host) else { return Err(format!("{host} is too long for a name")) };
+    let mut why = String::new();
+    for _ in 0..conf.attempts {
+        for &server in &conf.nameservers {
+            // Fresh for each try: an answer to an earlier one may still come.
+            let question = Question { id: random_id(), name: name.clone(), kind };
+            why = match once(server, &question, conf.timeout).await {
+                Ok(Reply::Refused(code)) => format!("{server} answers {code}"),
+                Ok(Reply::Truncated) => format!("{server} has a truncated answer, by TCP too"),
+                Ok(reply) => return Ok(reply),
+                Err(error) => format!("{server}: {error}"),
+            };
+        }
+    }
+    Err(format!("{host}: {why}"))
+}
+
+/// Seeded by the system once for each call, as who can guess it can answer in the server's place. The port is the
+/// kernel's choice, and random too.
+fn random_id() -> u16 {
+    RandomState::new().build_hasher().finish() as u16
+}
+
+async fn once(server: SocketAddr, question: &Question, limit: Duration) -> io::Result<Reply> {
+    let late = || io::Error::new(io::ErrorKind::TimedOut, format!("no answer within {limit:?}"));
+    match tokio::time::timeout(limit, by_udp(server, question)).await.map_err(|_| late())?? {
+        Reply::Truncated => tokio::time::timeout(limit, by_tcp(server, question)).await.map_err(|_| late())?,
+        reply => Ok(reply),
+    }
+}
+
+async fn by_udp(server: SocketAddr, question: &Question) -> io::Result<Reply> {
+    let any = if server.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
+    let socket = UdpSocket::bind(SocketAddr::new(any, 0)).await?;
+    // Only datagrams from there come in, and a refusal of the port is heard of.
+    socket.connect(server).await?;
+    socket.send(&question.message()).await?;
+    let mut buffer = vec![0; DATAGRAM];
+    loop {
+        let length = socket.recv(&mut buffer).await?;
+        if let Some(reply) = question.read(&buffer[..length]) {
+            return Ok(reply);
+        }
+    }
+}
+
+async fn by_tcp(server: SocketAddr, question: &Question) -> io::Result<Reply> {
+    let mut stream = TcpStream::connect(server).await?;
+    let message = question.message();
+    let length = u16::try_from(message.len()).map_err(io::Error::other)?;
+    stream.write_all(&[&length.to_be_bytes(), &message[..]].concat()).await?;
+    let mut answer = vec![0; usize::from(stream.read_u16().await?)];
+    stream.read_exact(&mut answer).await?;
+    question.read(&answer).ok_or_else(|| io::Error::other("what came by TCP is no answer to the question"))
+}

@@ -1,0 +1,306 @@
+//! Which sources has a plan, and what do its pools have by them? Sources that the next plan has too are left alone: they
+//! go on with what they found.
+
+use crate::kept::{Answer, Kept, News, Pace};
+use crate::sources::{self, Look};
+use evenkeel_balance::EndpointId;
+use evenkeel_balance::rng::Rng;
+use evenkeel_config::Plan;
+use evenkeel_config::plan::{self, Address, Dns, Endpoint, Records, Resolve, Resolver};
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, SystemTime};
+use tokio::sync::{Notify, watch};
+use tokio::task::AbortHandle;
+use tokio::time::{Instant, sleep, sleep_until, timeout};
+
+/// How long sources that are new may take before pools begin without them.
+const FIRST: Duration = Duration::from_secs(2);
+
+/// Between two changes of pools: what flaps faster is taken up together.
+const APART: Duration = Duration::from_millis(100);
+
+/// Names of endpoints that one line of the log lists.
+const LISTED: usize = 8;
+
+/// The sources of the plan that runs. To be used inside an event loop, in which they are tasks.
+#[derive(Debug, Default)]
+pub struct Discovery {
+    following: Arc<Mutex<Following>>,
+    news: Arc<Notify>,
+    /// Whether there are changes that nobody has taken up.
+    pending: bool,
+    /// When changes were taken up last.
+    last: Option<Instant>,
+}
+
+/// The sources of one plan, by pool. They end with the last one that has them.
+#[derive(Clone, Debug, Default)]
+pub struct Following(Vec<Pool>);
+
+#[derive(Clone, Debug)]
+struct Pool {
+    name: Arc<str>,
+    entries: Vec<Entry>,
+}
+
+/// What the endpoints of a pool are made of, in its order.
+#[derive(Clone, Debug)]
+enum Entry {
+    Fixed(Endpoint),
+    /// An endpoint that is given as a name.
+    Named(Endpoint, Arc<Source>),
+    Found(Arc<Source>),
+}
+
+/// A source, and the task that asks it.
+#[derive(Debug)]
+pub(crate) struct Source {
+    pub(crate) pool: Arc<str>,
+    pub(crate) source: plan::Source,
+    allow_empty: bool,
+    resolver: Resolver,
+    /// Since when it has been asked, since 1970.
+    pub(crate) began: Duration,
+    kept: Arc<Mutex<Kept>>,
+    /// Whether it was asked once.
+    asked: watch::Receiver<bool>,
+    task: AbortHandle,
+}
+
+impl Drop for Source {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+impl Source {
+    /// What is known by it.
+    pub(crate) fn kept(&self) -> MutexGuard<'_, Kept> {
+        lock(&self.kept)
+    }
+}
+
+/// The time since 1970.
+pub(crate) fn unix_time() -> Duration {
+    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default()
+}
+
+/// What a panic left half done is at worst an old list.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Discovery {
+    /// Finds the sources of a plan that is about to run, and puts what they found into it. Waits for those that are new,
+    /// but not long. What is followed now goes on; see [`keep`](Self::keep).
+    pub async fn follow(&self, plan: &mut Plan) -> Following {
+        let before = lock(&self.following).clone();
+        let following = Following::of(plan, |pool, source, allow_empty| {
+            let same = |old: &&Arc<Source>| {
+                old.pool == *pool
+                    && old.source == source
+                    && old.allow_empty == allow_empty
+                    && old.resolver == plan.resolver
+            };
+            let stays = before.sources().find(same);
+            stays.cloned().unwrap_or_else(|| self.start(pool, source, allow_empty, &plan.resolver))
+        });
+        let asked = async {
+            for source in following.sources() {
+                // A task that panicked will say nothing; that is told.
+                let _ = source.asked.clone().wait_for(|asked| *asked).await;
+            }
+        };
+        if timeout(FIRST, asked).await.is_err() {
+            for source in following.sources().filter(|source| !*source.asked.borrow()) {
+                let (pool, source) = (&*source.pool, source.source.to_string());
+                tracing::warn!(pool, source, "no answer within {FIRST:?}; the pool begins without it");
+            }
+        }
+        for (name, endpoints) in following.lists() {
+            plan.pools
+                .iter_mut()
+                .filter(|pool| pool.name == name)
+                .for_each(|pool| pool.endpoints.clone_from(&endpoints));
+        }
+        following
+    }
+
+    /// Follows these from now on, and no others.
+    pub fn keep(&self, following: Following) {
+        *lock(&self.following) = following;
+    }
+
+    /// Waits until there is something new, but not sooner than [`APART`] after the last time. Nothing is lost if it is
+    /// not waited for to the end.
+    pub async fn changed(&mut self) {
+        if !self.pending {
+            self.news.notified().await;
+            self.pending = true;
+        }
+        if let Some(last) = self.last {
+            sleep_until(last + APART).await;
+        }
+        self.pending = false;
+        self.last = Some(Instant::now());
+    }
+
+    /// The endpoints that each pool with sources has now.
+    pub fn lists(&self) -> Vec<(Arc<str>, Vec<Endpoint>)> {
+        lock(&self.following).lists()
+    }
+
+    /// What is followed, now and later, for metrics.
+    pub(crate) fn shared(&self) -> Arc<Mutex<Following>> {
+        self.following.clone()
+    }
+
+    fn start(&self, pool: &Arc<str>, source: plan::Source, allow_empty: bool, resolver: &Resolver) -> Arc<Source> {
+        let (look, pace) = sources::start(&source, resolver);
+        let kept = Arc::<Mutex<Kept>>::default();
+        let (asked, first) = watch::channel(false);
+        let follow = Follow {
+            // Seeded by source and process, so that balancers that start together drift apart.
+            rng: Rng::new(EndpointId::of(&format!("{pool} {source}")).0 ^ u64::from(std::process::id())),
+            pool: pool.clone(),
+            source: source.to_string(),
+            allow_empty,
+            pace,
+            kept: kept.clone(),
+            asked,
+            news: self.news.clone(),
+        };
+        let task = tokio::spawn(follow.again_and_again(look)).abort_handle();
+        let (pool, resolver, began) = (pool.clone(), resolver.clone(), unix_time());
+        Source { pool, source, allow_empty, resolver, began, kept, asked: first, task }.into()
+    }
+}
+
+/// What asks one source.
+struct Follow {
+    pool: Arc<str>,
+    source: String,
+    allow_empty: bool,
+    pace: Pace,
+    rng: Rng,
+    kept: Arc<Mutex<Kept>>,
+    asked: watch::Sender<bool>,
+    news: Arc<Notify>,
+}
+
+impl Follow {
+    async fn again_and_again(mut self, mut look: Box<dyn Look>) {
+        loop {
+            let answer = look.look().await;
+            let wait = self.take(answer);
+            self.asked.send_replace(true);
+            sleep(wait).await;
+        }
+    }
+
+    fn take(&mut self, answer: Answer) -> Duration {
+        let mut kept = lock(&self.kept);
+        let (wait, news) = kept.take(answer, unix_time(), self.allow_empty, &self.pace, self.rng.unit());
+        let endpoints = kept.endpoints().len();
+        drop(kept);
+        let (pool, source) = (&*self.pool, &*self.source);
+        match news {
+            None => {}
+            Some(News::Changed(came, left)) => {
+                self.news.notify_one();
+                let (came, left) = (listed(&came), listed(&left));
+                tracing::info!(pool, source, endpoints, came, left, "endpoints have changed");
+            }
+            Some(News::Emptied) if endpoints == 0 => {
+                tracing::warn!(pool, source, "no endpoints were found");
+            }
+            Some(News::Emptied) => {
+                tracing::warn!(pool, source, endpoints, "no endpoints were found; the last ones go on (allow_empty)");
+            }
+            Some(News::Failing(why)) => {
+                tracing::warn!(pool, source, endpoints, why, "endpoints cannot be looked for; the last ones go on");
+            }
+            Some(News::Recovered) => tracing::info!(pool, source, endpoints, "endpoints are found again"),
+        }
+        wait
+    }
+}
+
+fn listed(names: &[Arc<str>]) -> String {
+    let shown: Vec<&str> = names.iter().take(LISTED).map(|name| &**name).collect();
+    match names.len().saturating_sub(LISTED) {
+        0 => shown.join(" "),
+        more => format!("{} and {more} more", shown.join(" ")),
+    }
+}
+
+impl Following {
+    /// The sources of a plan, each made by `source` of its pool, itself, and whether it may be empty.
+    fn of(plan: &Plan, mut source: impl FnMut(&Arc<str>, plan::Source, bool) -> Arc<Source>) -> Following {
+        let pools = plan.pools.iter().map(|pool| {
+            let mut entries = Vec::new();
+            for endpoint in &pool.endpoints {
+                entries.push(match &endpoint.addr {
+                    Address::Ip(_) => Entry::Fixed(endpoint.clone()),
+                    Address::Name { host, port } => {
+                        let (name, min_ttl) = (host.clone(), plan.resolver.min_ttl);
+                        let dns = Dns { name, records: Records::Addresses, port: *port, min_ttl };
+                        Entry::Named(endpoint.clone(), source(&pool.name, plan::Source::Dns(dns), false))
+                    }
+                });
+            }
+            if let Some(discover) = &pool.discover {
+                entries.push(Entry::Found(source(&pool.name, discover.source.clone(), discover.allow_empty)));
+            }
+            Pool { name: pool.name.clone(), entries }
+        });
+        Following(pools.collect())
+    }
+
+    /// Each source.
+    pub(crate) fn sources(&self) -> impl Iterator<Item = &Arc<Source>> {
+        self.0.iter().flat_map(|pool| &pool.entries).filter_map(|entry| match entry {
+            Entry::Fixed(_) => None,
+            Entry::Named(_, source) | Entry::Found(source) => Some(source),
+        })
+    }
+
+    fn lists(&self) -> Vec<(Arc<str>, Vec<Endpoint>)> {
+        let with_sources = self.0.iter().filter(|pool| pool.entries.iter().any(|e| !matches!(e, Entry::Fixed(_))));
+        with_sources.map(|pool| (pool.name.clone(), pool.endpoints())).collect()
+    }
+}
+
+impl Pool {
+    /// No name and no address twice: what the file lists comes first.
+    fn endpoints(&self) -> Vec<Endpoint> {
+        let (mut names, mut addrs) = (HashSet::new(), HashSet::new());
+        let all = self.entries.iter().flat_map(Entry::endpoints);
+        all.filter(|e| names.insert(e.name.clone()) && addrs.insert(e.addr.clone())).collect()
+    }
+}
+
+impl Entry {
+    fn endpoints(&self) -> Vec<Endpoint> {
+        match self {
+            Entry::Fixed(endpoint) => vec![endpoint.clone()],
+            Entry::Found(source) => source.kept().endpoints().to_vec(),
+            Entry::Named(entry, source) => match (entry.resolve, source.kept().endpoints()) {
+                (Resolve::All, found) => found.iter().map(|found| one_of_many(entry, found)).collect(),
+                // Known, but nowhere yet: it gets no requests.
+                (Resolve::First, []) => vec![entry.clone()],
+                (Resolve::First, [first, ..]) => vec![Endpoint { addr: first.addr.clone(), ..entry.clone() }],
+            },
+        }
+    }
+}
+
+/// An endpoint of an entry that stands for many: called by its address, after the name of the entry if that has one.
+fn one_of_many(entry: &Endpoint, found: &Endpoint) -> Endpoint {
+    let name = match *entry.name == *entry.addr.to_string() {
+        true => found.name.clone(),
+        false => format!("{}/{}", entry.name, found.name).into(),
+    };
+    Endpoint { name, addr: found.addr.clone(), ..entry.clone() }
+}

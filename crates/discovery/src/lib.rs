@@ -1,0 +1,21 @@
+//! Which endpoints exist now? Names and files that say so, followed while evenkeel runs. Read the files in this order:
+//!
+//! 1. [`following`]: the sources of a plan, and what its pools have by them. Everything runs as tasks of the event loop
+//!    that follows; nobody else is ever waited for.
+//! 2. [`kept`] decides (sans-io): what of an answer counts, and when to ask again.
+//! 3. [`sources`]: where answers come from, a file for each kind.
+//! 4. Underneath the names: [`ask`] asks servers what [`message`] writes and reads; [`system`] reads what the machine says
+//!    of names.
+//! 5. [`metrics`]: how the sources fare.
+#![forbid(unsafe_code)]
+
+mod ask;
+mod following;
+mod kept;
+mod message;
+mod metrics;
+mod sources;
+mod system;
+
+pub use following::{Discovery, Following};
+pub use metrics::Numbers;

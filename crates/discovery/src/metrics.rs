@@ -1,0 +1,70 @@
+//! How do the sources fare? How often they changed what there is, when they last held, and what they have now.
+
+use crate::following::{Discovery, Following, Source, unix_time};
+use crate::kept::RESULTS;
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::metrics::counter::ConstCounter;
+use prometheus_client::metrics::gauge::ConstGauge;
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// The numbers of whatever is followed when they are asked for, to be registered without a prefix.
+#[derive(Debug)]
+pub struct Numbers(Arc<Mutex<Following>>);
+
+/// Name, help, and what it says of a source.
+type Gauge<'a> = (&'static str, &'static str, &'a dyn Fn(&Source) -> f64);
+
+impl Numbers {
+    /// Those of the sources that `discovery` follows, now and later.
+    pub fn new(discovery: &Discovery) -> Numbers {
+        Numbers(discovery.shared())
+    }
+}
+
+impl Collector for Numbers {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let following = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        // Names of a pool may differ only in their port, and entries may share a source.
+        let mut sources: Vec<(String, &Arc<Source>)> =
+            following.sources().map(|source| (source.source.to_string(), source)).collect();
+        sources.sort_by(|(a, x), (b, y)| (&x.pool, a).cmp(&(&y.pool, b)));
+        sources.dedup_by(|(a, x), (b, y)| x.pool == y.pool && a == b);
+
+        let help = "Times that a source of endpoints was asked; \"empty\" and \"failed\" left the last list as it was";
+        let mut family = encoder.encode_descriptor("evenkeel_discovery_updates", help, None, MetricType::Counter)?;
+        for (label, source) in &sources {
+            let counts = source.kept().counts;
+            for (result, n) in RESULTS.iter().zip(counts) {
+                let labels = [("pool", &*source.pool), ("source", label), ("result", result)];
+                ConstCounter::new(n).encode(family.encode_family(&labels)?)?;
+            }
+        }
+        let now = unix_time();
+        let gauges: [Gauge<'_>; 3] = [
+            (
+                "evenkeel_discovery_last_success_timestamp_seconds",
+                "When the list of a source was last known to hold, seconds since 1970; 0: never",
+                &|source| source.kept().held_at.map_or(0.0, |at| at.as_secs_f64()),
+            ),
+            (
+                "evenkeel_discovery_list_age_seconds",
+                "For how long nothing has confirmed the list of a source, or for how long it has none",
+                &|source| now.saturating_sub(source.kept().held_at.unwrap_or(source.began)).as_secs_f64(),
+            ),
+            ("evenkeel_discovery_endpoints", "Endpoints that a source has found", &|source| {
+                source.kept().endpoints().len() as f64
+            }),
+        ];
+        for (name, help, value) in gauges {
+            let mut family = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
+            for (label, source) in &sources {
+                let labels = [("pool", &*source.pool), ("source", label)];
+                ConstGauge::new(value(source)).encode(family.encode_family(&labels)?)?;
+            }
+        }
+        Ok(())
+    }
+}

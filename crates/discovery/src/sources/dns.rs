@@ -1,0 +1,172 @@
+//! Which endpoints has a name? Its addresses, or the addresses of the services that it has.
+
+use super::Look;
+use crate::ask::ask;
+use crate::kept::{Answer, Pace};
+use crate::message::{Records, Reply, Service};
+use crate::system::{Conf, hosts};
+use domain::base::Rtype;
+use evenkeel_config::plan::{self, Address, Dns, Endpoint, Resolve, Resolver, Source};
+use std::net::{IpAddr, SocketAddr};
+use std::pin::Pin;
+use std::time::Duration;
+
+/// How long what `/etc/hosts` says counts: it has no time to live, and reading it costs nothing.
+const HOSTS_TTL: Duration = Duration::from_secs(5);
+
+/// How long it counts that there is nothing, where the server does not say.
+const NOTHING_TTL: Duration = Duration::from_secs(5);
+
+/// Tiers that a pool has.
+const TIERS: usize = 16;
+
+struct Name {
+    dns: Dns,
+    resolver: Resolver,
+}
+
+pub(super) fn start(source: &Source, resolver: &Resolver) -> Option<(Box<dyn Look>, Pace)> {
+    let Source::Dns(dns) = source else { return None };
+    let pace = Pace {
+        min: dns.min_ttl,
+        max: resolver.max_ttl,
+        retry: dns.min_ttl,
+        retry_max: Duration::from_secs(30).max(dns.min_ttl),
+        spread: 0.1,
+    };
+    Some((Box::new(Name { dns: dns.clone(), resolver: resolver.clone() }), pace))
+}
+
+impl Look for Name {
+    fn look(&mut self) -> Pin<Box<dyn Future<Output = Answer> + Send + '_>> {
+        Box::pin(async {
+            let mut conf = Conf::read();
+            if !self.resolver.nameservers.is_empty() {
+                conf.nameservers.clone_from(&self.resolver.nameservers);
+            }
+            if !self.resolver.search {
+                conf.search.clear();
+            }
+            let found = match self.dns.records {
+                plan::Records::Srv => self.services(&conf).await,
+                _ => self.addresses(&conf).await,
+            };
+            match found {
+                Ok((endpoints, ttl)) => Answer::List(endpoints, ttl),
+                Err(why) => Answer::Failed(why),
+            }
+        })
+    }
+}
+
+type Found<T> = Result<(Vec<T>, Duration), String>;
+
+impl Name {
+    async fn addresses(&self, conf: &Conf) -> Found<Endpoint> {
+        let (mut addrs, ttl) = addresses(conf, &self.dns.name, self.dns.records).await?;
+        // Servers rotate their answers, and machines should agree on which is the first.
+        addrs.sort_unstable();
+        Ok((addrs.into_iter().map(|ip| endpoint(SocketAddr::new(ip, self.dns.port), 1, 0)).collect(), ttl))
+    }
+
+    async fn services(&self, conf: &Conf) -> Found<Endpoint> {
+        for name in conf.candidates(&self.dns.name) {
+            let (services, beside, ttl) = match ask(conf, &name, Rtype::SRV).await? {
+                Reply::Records(Records::Services(services, beside), ttl) => (services, beside, ttl),
+                _ => continue,
+            };
+            let mut found = Vec::new();
+            let mut shortest = ttl;
+            // The root says that there is no such service (RFC 2782).
+            for service in services.iter().filter(|service| !service.target.is_root()) {
+                let mut addrs: Vec<IpAddr> =
+                    beside.iter().filter(|(name, _)| *name == service.target).map(|(_, addr)| *addr).collect();
+                // As elsewhere: one family, or a machine with two addresses would count twice.
+                if addrs.iter().any(IpAddr::is_ipv4) {
+                    addrs.retain(IpAddr::is_ipv4);
+                }
+                if addrs.is_empty() {
+                    // What cannot be resolved now fails all of it: it must not look as if it had left.
+                    let target = service.target.to_string();
+                    let resolved = addresses(conf, target.trim_end_matches('.'), plan::Records::Addresses).await?;
+                    (addrs, shortest) = (resolved.0, shortest.min(resolved.1));
+                }
+                found.extend(addrs.into_iter().map(|ip| (service, SocketAddr::new(ip, service.port))));
+            }
+            return Ok((by_priority(found), shortest));
+        }
+        Ok((Vec::new(), NOTHING_TTL))
+    }
+}
+
+/// Priorities are any numbers, tiers count from 0; weights as they are, but at least 1: in a record, 0 is no drain
+/// (RFC 2782: "a very small chance"; among zeros alone, all alike).
+fn by_priority(mut found: Vec<(&Service, SocketAddr)>) -> Vec<Endpoint> {
+    let mut priorities: Vec<u16> = found.iter().map(|(service, _)| service.priority).collect();
+    priorities.sort_unstable();
+    priorities.dedup();
+    found.retain(|(service, _)| service.port != 0);
+    found.sort_unstable_by_key(|(service, addr)| (service.priority, *addr));
+    let tier = |service: &Service| priorities.partition_point(|p| *p < service.priority).min(TIERS - 1);
+    found.into_iter().map(|(service, addr)| endpoint(addr, service.weight.max(1), tier(service) as u8)).collect()
+}
+
+fn endpoint(addr: SocketAddr, weight: u16, priority: u8) -> Endpoint {
+    let name = addr.to_string().into();
+    Endpoint { name, addr: Address::Ip(addr), resolve: Resolve::First, weight, priority, drain: false, zone: None }
+}
+
+/// The addresses of a name; none if it does not exist.
+async fn addresses(conf: &Conf, name: &str, records: plan::Records) -> Found<IpAddr> {
+    let kinds: &[Rtype] = match records {
+        plan::Records::A => &[Rtype::A],
+        plan::Records::Aaaa => &[Rtype::AAAA],
+        plan::Records::Addresses | plan::Records::Srv => &[Rtype::A, Rtype::AAAA],
+    };
+    let here = hosts(name);
+    for kind in kinds {
+        let of_kind = |addr: &&IpAddr| addr.is_ipv4() == (*kind == Rtype::A);
+        let of_kind: Vec<IpAddr> = here.iter().filter(of_kind).copied().collect();
+        if !of_kind.is_empty() {
+            return Ok((of_kind, HOSTS_TTL));
+        }
+    }
+    let mut nothing = None;
+    for name in conf.candidates(name) {
+        for kind in kinds {
+            match ask(conf, &name, *kind).await? {
+                Reply::Records(Records::Addresses(addrs), ttl) => return Ok((addrs, ttl)),
+                Reply::Nothing(ttl) => nothing = nothing.or(ttl),
+                _ => {}
+            }
+        }
+    }
+    Ok((Vec::new(), nothing.unwrap_or(NOTHING_TTL)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::message::name;
+
+    #[test]
+    fn priorities_become_tiers_and_no_weight_a_small_one() {
+        let service = |priority, weight, port| Service { priority, weight, port, target: name("t.example").unwrap() };
+        let services = [service(20, 0, 80), service(10, 65_535, 80), service(65_535, 5, 80), service(10, 7, 0)];
+        let found = services.iter().enumerate();
+        let found = found.map(|(i, s)| (s, SocketAddr::new([10, 0, 0, i as u8].into(), s.port))).collect();
+        let endpoints = by_priority(found);
+        let seen: Vec<_> = endpoints.iter().map(|e| (&*e.name, e.weight, e.priority)).collect();
+        assert_eq!(seen, [("10.0.0.1:80", 65_535, 0), ("10.0.0.0:80", 1, 1), ("10.0.0.2:80", 5, 2)]);
+    }
+
+    #[test]
+    fn more_priorities_than_tiers_share_the_last_one() {
+        let service = |priority| Service { priority, weight: 1, port: 80, target: name("t.example").unwrap() };
+        let services: Vec<Service> = (0..20).map(service).collect();
+        let found =
+            services.iter().map(|s| (s, SocketAddr::new([10, 0, 0, s.priority as u8].into(), s.port))).collect();
+        let tiers: Vec<u8> = by_priority(found).iter().map(|e| e.priority).collect();
+        assert_eq!((tiers[14], tiers[15], tiers[19]), (14, 15, 15));
+    }
+}

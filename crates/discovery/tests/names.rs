@@ -1,0 +1,247 @@
+//! Does a pool follow its names, whatever their servers do? A server of the test's own over real sockets.
+
+mod support;
+
+use evenkeel_config::Plan;
+use evenkeel_discovery::{Discovery, Numbers};
+use prometheus_client::registry::Registry;
+use std::net::UdpSocket;
+use std::time::{Duration, Instant};
+use support::{A, AAAA, Names, SRV, Says, srv, v4};
+
+/// A plan with one pool, whose server is asked ten times a second if its records last no longer.
+fn plan(servers: &[&Names], pool: &str) -> Plan {
+    let servers: Vec<String> = servers.iter().map(|names| names.addr.to_string()).collect();
+    let text = format!(
+        "[resolver]\nnameservers = {servers:?}\nmin_ttl = '100ms'\n[listener.web]\nbind = ['127.0.0.1:1']\n\
+         [pool.web]\n{pool}\n"
+    );
+    let outcome = evenkeel_config::parse_str("test.toml", &text, &|_| None);
+    outcome.plan.unwrap_or_else(|| panic!("{}", evenkeel_config::render_text(&outcome.diagnostics, false)))
+}
+
+const WEB: &str = "discover = { dns = { name = 'web.test', port = 80 } }";
+
+/// The endpoints of the pool.
+fn endpoints(plan: &Plan) -> Vec<String> {
+    plan.pools[0].endpoints.iter().map(|e| e.name.to_string()).collect()
+}
+
+fn found(discovery: &Discovery) -> Vec<String> {
+    discovery.lists()[0].1.iter().map(|e| e.name.to_string()).collect()
+}
+
+/// Follows the plan; its endpoints.
+async fn follow(discovery: &Discovery, mut plan: Plan) -> Vec<String> {
+    let following = discovery.follow(&mut plan).await;
+    discovery.keep(following);
+    endpoints(&plan)
+}
+
+/// Waits until these are the endpoints.
+async fn becomes(discovery: &mut Discovery, wanted: &[&str]) {
+    let until = Instant::now() + Duration::from_secs(30);
+    while found(discovery) != wanted {
+        assert!(Instant::now() < until, "{:?}, not {wanted:?}", found(discovery));
+        let _ = tokio::time::timeout(Duration::from_secs(5), discovery.changed()).await;
+    }
+}
+
+fn metric(discovery: &Discovery, line: &str) -> f64 {
+    let mut registry = Registry::default();
+    registry.register_collector(Box::new(Numbers::new(discovery)));
+    let mut text = String::new();
+    prometheus_client::encoding::text::encode(&mut text, &registry).expect("a String takes everything");
+    let line = text.lines().find_map(|l| l.strip_prefix(line)?.strip_prefix(' ')?.parse().ok());
+    line.unwrap_or_else(|| panic!("{text}"))
+}
+
+fn updates(discovery: &Discovery, result: &str) -> f64 {
+    let labels = format!("pool=\"web\",source=\"dns:web.test:80\",result=\"{result}\"");
+    metric(discovery, &format!("evenkeel_discovery_updates_total{{{labels}}}"))
+}
+
+#[tokio::test]
+async fn a_pool_follows_the_addresses_of_a_name() {
+    let (names, mut discovery) = (Names::start(), Discovery::default());
+    names.say("web.test", A, v4(0, &[[10, 0, 0, 2], [10, 0, 0, 1]]));
+    assert_eq!(follow(&discovery, plan(&[&names], WEB)).await, ["10.0.0.1:80", "10.0.0.2:80"]);
+    names.say("web.test", A, v4(0, &[[10, 0, 0, 3], [10, 0, 0, 2]]));
+    becomes(&mut discovery, &["10.0.0.2:80", "10.0.0.3:80"]).await;
+    assert_eq!(updates(&discovery, "changed"), 2.0);
+    let labels = "{pool=\"web\",source=\"dns:web.test:80\"}";
+    assert_eq!(metric(&discovery, &format!("evenkeel_discovery_endpoints{labels}")), 2.0);
+    assert!(metric(&discovery, &format!("evenkeel_discovery_list_age_seconds{labels}")) < 30.0);
+    // Only when there are no others: a machine with both would count twice.
+    names.say("web.test", AAAA, Says::Records(vec![(0, vec![0xfd, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 9])]));
+    names.say("web.test", A, v4(0, &[]));
+    becomes(&mut discovery, &["[fd00::9]:80"]).await;
+}
+
+#[tokio::test]
+async fn a_server_that_fails_takes_no_endpoint_away() {
+    let (names, mut discovery) = (Names::start(), Discovery::default());
+    names.say("web.test", A, v4(0, &[[10, 0, 0, 1]]));
+    follow(&discovery, plan(&[&names], WEB)).await;
+    let (servfail, refused) = (2, 5);
+    for says in [Says::Code(servfail), Says::Code(refused), Says::Silence] {
+        let failed = updates(&discovery, "failed");
+        names.say("web.test", A, says);
+        // Both tries of one look have ended when the next look begins.
+        names.asked_again("web.test", A, 5).await;
+        assert!(updates(&discovery, "failed") > failed);
+        assert_eq!(found(&discovery), ["10.0.0.1:80"]);
+        names.say("web.test", A, v4(0, &[[10, 0, 0, 1]]));
+        let unchanged = updates(&discovery, "unchanged");
+        while updates(&discovery, "unchanged") == unchanged {
+            names.asked_again("web.test", A, 1).await;
+        }
+    }
+    // Nor does a name that is gone.
+    names.forget("web.test");
+    names.asked_again("web.test", A, 1).await;
+    while updates(&discovery, "empty") == 0.0 {
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+    assert_eq!(found(&discovery), ["10.0.0.1:80"]);
+    names.say("web.test", A, v4(0, &[[10, 0, 0, 2]]));
+    becomes(&mut discovery, &["10.0.0.2:80"]).await;
+}
+
+#[tokio::test]
+async fn a_name_that_is_gone_empties_the_pool_where_it_may() {
+    let (names, mut discovery) = (Names::start(), Discovery::default());
+    names.say("web.test", A, v4(0, &[[10, 0, 0, 1]]));
+    let may = "discover = { dns = { name = 'web.test', port = 80 }, allow_empty = true }";
+    follow(&discovery, plan(&[&names], may)).await;
+    names.forget("web.test");
+    becomes(&mut discovery, &[]).await;
+}
+
+#[tokio::test]
+async fn what_is_truncated_comes_by_tcp() {
+    let (names, discovery) = (Names::start(), Discovery::default());
+    let many: Vec<_> = (0..1000u16).map(|n| (60, [[10, 1], n.to_be_bytes()].concat())).collect();
+    names.say("web.test", A, Says::Truncated(many));
+    assert_eq!(follow(&discovery, plan(&[&names], WEB)).await.len(), 1000);
+}
+
+#[tokio::test]
+async fn a_time_to_live_of_nothing_is_no_flood_and_a_long_one_is_kept() {
+    let (names, discovery) = (Names::start(), Discovery::default());
+    names.say("web.test", A, v4(0, &[[10, 0, 0, 1]]));
+    names.say("long.test", A, v4(3600, &[[10, 0, 0, 2]]));
+    let both = "endpoints = ['web.test:80', 'long.test:80']";
+    follow(&discovery, plan(&[&names], both)).await;
+    names.asked_again("web.test", A, 5).await;
+    let asked = names.asked("web.test", A);
+    for pair in asked.windows(2) {
+        // The server notes a question when it is handled, which may be a little late.
+        assert!(pair[1] - pair[0] > Duration::from_millis(80), "{:?}", pair[1] - pair[0]);
+    }
+    assert_eq!(names.asked("long.test", A).len(), 1);
+}
+
+#[tokio::test]
+async fn services_say_port_priority_and_weight() {
+    let (names, discovery) = (Names::start(), Discovery::default());
+    names.say("_http._tcp.web.test", SRV, srv(0, &[(20, 1, 81, "b.test"), (10, 7, 80, "a.test")]));
+    names.say("a.test", A, v4(0, &[[10, 0, 0, 1], [10, 0, 0, 2]]));
+    names.say("b.test", A, v4(0, &[[10, 0, 0, 3]]));
+    let pool = "discover = { dns = { name = '_http._tcp.web.test', type = 'SRV' } }";
+    follow(&discovery, plan(&[&names], pool)).await;
+    let (_, endpoints) = &discovery.lists()[0];
+    let seen: Vec<_> = endpoints.iter().map(|e| (&*e.name, e.weight, e.priority)).collect();
+    assert_eq!(seen, [("10.0.0.1:80", 7, 0), ("10.0.0.2:80", 7, 0), ("10.0.0.3:81", 1, 1)]);
+    // A target that cannot be resolved now has not left.
+    names.say("a.test", A, Says::Code(2));
+    names.asked_again("a.test", A, 3).await;
+    assert_eq!(found(&discovery).len(), 3);
+}
+
+#[tokio::test]
+async fn another_server_is_asked_when_the_first_cannot_say() {
+    let (refuses, names, discovery) = (Names::start(), Names::start(), Discovery::default());
+    refuses.say("web.test", A, Says::Code(5));
+    names.say("web.test", A, v4(60, &[[10, 0, 0, 1]]));
+    assert_eq!(follow(&discovery, plan(&[&refuses, &names], WEB)).await, ["10.0.0.1:80"]);
+    assert_eq!(refuses.asked("web.test", A).len(), 1);
+}
+
+#[tokio::test]
+async fn an_endpoint_with_a_name_keeps_its_address_while_the_name_has_it() {
+    let (names, mut discovery) = (Names::start(), Discovery::default());
+    names.say("web.test", A, v4(0, &[[10, 0, 0, 5]]));
+    let pool = "endpoints = [{ addr = 'web.test:80', weight = 3 }, '10.0.0.9:80']";
+    let mut plan = plan(&[&names], pool);
+    let following = discovery.follow(&mut plan).await;
+    discovery.keep(following);
+    let first = |discovery: &Discovery| discovery.lists()[0].1[0].clone();
+    assert_eq!((first(&discovery).addr.to_string(), first(&discovery).weight), ("10.0.0.5:80".into(), 3));
+    names.say("web.test", A, v4(0, &[[10, 0, 0, 1], [10, 0, 0, 5]]));
+    discovery.changed().await;
+    assert_eq!(first(&discovery).addr.to_string(), "10.0.0.5:80");
+    names.say("web.test", A, v4(0, &[[10, 0, 0, 1]]));
+    while first(&discovery).addr.to_string() != "10.0.0.1:80" {
+        discovery.changed().await;
+    }
+    assert_eq!(found(&discovery), ["web.test:80", "10.0.0.9:80"], "it is the same endpoint all the time");
+}
+
+#[tokio::test]
+async fn a_name_may_stand_for_many_endpoints() {
+    let (names, discovery) = (Names::start(), Discovery::default());
+    names.say("web.test", A, v4(0, &[[10, 0, 0, 1], [10, 0, 0, 2], [10, 0, 0, 9]]));
+    let pool = "endpoints = [{ addr = 'web.test:80', resolve = 'all', priority = 1 }, '10.0.0.9:80',\n\
+                { addr = 'web.test:81', name = 'b', resolve = 'all' }]";
+    let seen = follow(&discovery, plan(&[&names], pool)).await;
+    // Each address once.
+    let own = ["b/10.0.0.1:81", "b/10.0.0.2:81", "b/10.0.0.9:81"];
+    assert_eq!(seen, [&["10.0.0.1:80", "10.0.0.2:80", "10.0.0.9:80"][..], &own].concat());
+    let tiers: Vec<u8> = discovery.lists()[0].1.iter().map(|e| e.priority).collect();
+    assert_eq!(tiers, [1, 1, 1, 0, 0, 0]);
+}
+
+#[tokio::test]
+async fn another_plan_keeps_what_was_found_by_sources_that_stay() {
+    let (names, discovery) = (Names::start(), Discovery::default());
+    names.say("web.test", A, v4(3600, &[[10, 0, 0, 1]]));
+    names.say("new.test", A, v4(3600, &[[10, 0, 0, 2]]));
+    follow(&discovery, plan(&[&names], WEB)).await;
+    let more = format!("endpoints = ['new.test:80']\nbalance = 'first'\n{WEB}");
+    assert_eq!(follow(&discovery, plan(&[&names], &more)).await, ["new.test:80", "10.0.0.1:80"]);
+    assert_eq!((names.asked("web.test", A).len(), names.asked("new.test", A).len()), (1, 1));
+    // A plan that comes to nothing leaves all as it is.
+    drop(discovery.follow(&mut plan(&[&names], "endpoints = ['10.0.0.3:80']")).await);
+    assert_eq!(found(&discovery), ["new.test:80", "10.0.0.1:80"]);
+}
+
+#[tokio::test]
+async fn a_dead_server_stops_no_start() {
+    // Nobody answers there, and nobody else gets the port.
+    let socket = UdpSocket::bind("127.0.0.1:0").expect("a free port");
+    let mut dead = Names::start();
+    dead.addr = socket.local_addr().expect("it has one");
+    let (began, discovery) = (Instant::now(), Discovery::default());
+    assert!(follow(&discovery, plan(&[&dead], WEB)).await.is_empty());
+    assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
+    let listed = follow(&discovery, plan(&[&dead], "endpoints = ['web.test:80', '10.0.0.9:80']")).await;
+    assert_eq!(listed, ["web.test:80", "10.0.0.9:80"], "it is there, at no address yet");
+}
+
+#[tokio::test]
+async fn changes_are_taken_up_ten_times_a_second_at_most() {
+    let (names, mut discovery) = (Names::start(), Discovery::default());
+    let hosts: Vec<String> = (0..20).map(|n| format!("h{n}.test")).collect();
+    let say = |last: u8| hosts.iter().for_each(|host| names.say(host, A, v4(0, &[[10, 0, 0, last]])));
+    say(0);
+    let list: Vec<String> = hosts.iter().map(|host| format!("{host}:80")).collect();
+    follow(&discovery, plan(&[&names], &format!("endpoints = {list:?}"))).await;
+    discovery.changed().await;
+    for last in 1..6 {
+        let before = Instant::now();
+        say(last);
+        discovery.changed().await;
+        assert!(before.elapsed() > Duration::from_millis(90), "{:?}", before.elapsed());
+    }
+}

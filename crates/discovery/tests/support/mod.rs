@@ -1,0 +1,160 @@
+//! A name server whose answers change when a test says so, over UDP and TCP.
+// Each test uses a part of it.
+#![allow(dead_code)]
+
+use std::collections::HashMap;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, UdpSocket};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+pub const A: u16 = 1;
+pub const AAAA: u16 = 28;
+pub const SRV: u16 = 33;
+
+/// What it says to a question.
+#[derive(Clone)]
+pub enum Says {
+    /// These records: time to live and data of each.
+    Records(Vec<(u32, Vec<u8>)>),
+    /// The same, but by TCP only.
+    Truncated(Vec<(u32, Vec<u8>)>),
+    /// This code, and nothing else.
+    Code(u8),
+    /// Nothing at all.
+    Silence,
+}
+
+type Zone = Arc<Mutex<HashMap<(String, u16), Says>>>;
+
+pub struct Names {
+    pub addr: SocketAddr,
+    zone: Zone,
+    /// Each question by UDP, and when.
+    asked: Arc<Mutex<Vec<(String, u16, Instant)>>>,
+}
+
+/// Addresses as records.
+pub fn v4(ttl: u32, addrs: &[[u8; 4]]) -> Says {
+    Says::Records(addrs.iter().map(|addr| (ttl, addr.to_vec())).collect())
+}
+
+/// Services as records: priority, weight, port, target.
+pub fn srv(ttl: u32, services: &[(u16, u16, u16, &str)]) -> Says {
+    let record = |&(priority, weight, port, target): &(u16, u16, u16, &str)| {
+        let mut data = [priority, weight, port].map(u16::to_be_bytes).concat();
+        for label in target.split('.') {
+            data.push(label.len() as u8);
+            data.extend_from_slice(label.as_bytes());
+        }
+        data.push(0);
+        (ttl, data)
+    };
+    Says::Records(services.iter().map(record).collect())
+}
+
+impl Names {
+    pub fn start() -> Names {
+        let (udp, tcp) = loop {
+            let udp = UdpSocket::bind("127.0.0.1:0").expect("a free port");
+            // The same port may be taken there.
+            if let Ok(tcp) = TcpListener::bind(udp.local_addr().expect("it has one")) {
+                break (udp, tcp);
+            }
+        };
+        let addr = udp.local_addr().expect("it has one");
+        let names = Names { addr, zone: Arc::default(), asked: Arc::default() };
+        let (zone, asked) = (names.zone.clone(), names.asked.clone());
+        std::thread::spawn(move || {
+            let mut buffer = [0; 512];
+            while let Ok((length, from)) = udp.recv_from(&mut buffer) {
+                let (name, kind) = question(&buffer[..length]);
+                let answer = answer(&buffer[..length], &zone, true);
+                asked.lock().expect("no panic while held").push((name, kind, Instant::now()));
+                if let Some(answer) = answer {
+                    let _ = udp.send_to(&answer, from);
+                }
+            }
+        });
+        let zone = names.zone.clone();
+        std::thread::spawn(move || {
+            for mut stream in tcp.incoming().map_while(Result::ok) {
+                let mut length = [0; 2];
+                let mut message = Vec::new();
+                if stream.read_exact(&mut length).is_err() {
+                    continue;
+                }
+                message.resize(usize::from(u16::from_be_bytes(length)), 0);
+                if stream.read_exact(&mut message).is_ok()
+                    && let Some(answer) = answer(&message, &zone, false)
+                {
+                    let length = (answer.len() as u16).to_be_bytes();
+                    let _ = stream.write_all(&[&length, &answer[..]].concat());
+                }
+            }
+        });
+        names
+    }
+
+    /// From now on, this is what it says.
+    pub fn say(&self, name: &str, kind: u16, says: Says) {
+        self.zone.lock().expect("no panic while held").insert((name.to_string(), kind), says);
+    }
+
+    /// From now on, there is no such name.
+    pub fn forget(&self, name: &str) {
+        self.zone.lock().expect("no panic while held").retain(|(known, _), _| known != name);
+    }
+
+    /// When it was asked for this.
+    pub fn asked(&self, name: &str, kind: u16) -> Vec<Instant> {
+        let asked = self.asked.lock().expect("no panic while held");
+        asked.iter().filter(|(n, k, _)| n == name && *k == kind).map(|(_, _, at)| *at).collect()
+    }
+
+    /// Waits until it was asked for this so many more times.
+    pub async fn asked_again(&self, name: &str, kind: u16, times: usize) {
+        let (before, began) = (self.asked(name, kind).len(), Instant::now());
+        while self.asked(name, kind).len() < before + times {
+            assert!(began.elapsed() < Duration::from_secs(30), "nobody asks for {name}");
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+    }
+}
+
+fn question(message: &[u8]) -> (String, u16) {
+    let (mut at, mut labels) = (12, Vec::new());
+    while let Some(length) = message.get(at).map(|length| usize::from(*length)).filter(|length| *length > 0) {
+        labels.push(String::from_utf8_lossy(&message[at + 1..at + 1 + length]).into_owned());
+        at += 1 + length;
+    }
+    (labels.join("."), u16::from_be_bytes([message[at + 1], message[at + 2]]))
+}
+
+fn answer(asked: &[u8], zone: &Zone, udp: bool) -> Option<Vec<u8>> {
+    let (name, kind) = question(asked);
+    let zone = zone.lock().expect("no panic while held");
+    let exists = zone.keys().any(|(known, _)| *known == name);
+    let (code, truncated, records) = match zone.get(&(name, kind)) {
+        Some(Says::Silence) => return None,
+        Some(Says::Code(code)) => (*code, false, vec![]),
+        Some(Says::Truncated(_)) if udp => (0, true, vec![]),
+        Some(Says::Records(records) | Says::Truncated(records)) => (0, false, records.clone()),
+        None => (if exists { 0 } else { 3 }, false, vec![]),
+    };
+    let mut out = asked[..2].to_vec();
+    out.extend_from_slice(&[0x81 | u8::from(truncated) << 1, 0x80 | code, 0, 1]);
+    out.extend_from_slice(&(records.len() as u16).to_be_bytes());
+    out.extend_from_slice(&[0, 0, 0, 0]);
+    out.extend_from_slice(&asked[12..]);
+    for (ttl, data) in records {
+        // The name of the question, its class.
+        out.extend_from_slice(&[0xc0, 12]);
+        out.extend_from_slice(&kind.to_be_bytes());
+        out.extend_from_slice(&[0, 1]);
+        out.extend_from_slice(&ttl.to_be_bytes());
+        out.extend_from_slice(&(data.len() as u16).to_be_bytes());
+        out.extend_from_slice(&data);
+    }
+    Some(out)
+}

@@ -1,0 +1,192 @@
+//! Does evenkeel follow names and files while it serves, without a failed request? Real clients, endpoints and name
+//! servers.
+
+#[path = "../../discovery/tests/support/mod.rs"]
+mod names;
+mod support;
+
+use names::{A, Names, SRV, Says, srv, v4};
+use rustix::process::Signal;
+use std::fs;
+use support::streams::{Load, Streaming};
+use support::{Endpoint, Folder, Running, address, eventually, get};
+
+struct Setup {
+    folder: Folder,
+    names: Names,
+    listen: String,
+    admin: String,
+}
+
+impl Setup {
+    fn new(name: &str) -> Setup {
+        let names = Names::start();
+        Setup { folder: Folder::new(&format!("discovery-{name}")), names, listen: address(), admin: address() }
+    }
+
+    /// Writes a configuration with this pool.
+    fn write(&self, pool: &str) -> String {
+        let Setup { names, listen, admin, .. } = self;
+        self.folder.file(
+            "evenkeel.toml",
+            &format!(
+                "[runtime]\nworkers = 2\n[admin]\nhttp = {{ bind = '{admin}' }}\n\
+                 [resolver]\nnameservers = ['{}']\nmin_ttl = '100ms'\n[listener.web]\nbind = ['{listen}']\n\
+                 [pool.web]\nbalance = 'round_robin'\n{pool}\n",
+                names.addr
+            ),
+        )
+    }
+
+    /// The services that the name has from now on: these endpoints, all at one address.
+    fn serve(&self, addrs: &[&str]) {
+        let port = |addr: &&str| addr.rsplit(':').next().and_then(|port| port.parse().ok()).expect("a port");
+        let services: Vec<_> = addrs.iter().map(|addr| (0, 1, port(addr), "all.test")).collect();
+        let ip: Vec<u8> = addrs[0].split(['.', ':']).take(4).map(|part| part.parse().expect("a byte")).collect();
+        self.names.say("all.test", A, v4(0, &[[ip[0], ip[1], ip[2], ip[3]]]));
+        self.names.say("_http._tcp.web.test", SRV, srv(0, &services));
+    }
+
+    fn metrics(&self) -> String {
+        get(&self.admin, "/metrics").map(|(_, body)| body).unwrap_or_default()
+    }
+
+    /// The sum of all series whose lines begin so.
+    fn sum(&self, begin: &str) -> f64 {
+        let metrics = self.metrics();
+        let lines = metrics.lines().filter(|line| line.starts_with(begin));
+        lines.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok()).sum()
+    }
+
+    /// Waits until the pool has just these endpoints.
+    #[track_caller]
+    fn becomes(&self, addrs: &[&str]) {
+        eventually(&format!("just {addrs:?}"), || {
+            let metrics = self.metrics();
+            let weights = metrics
+                .lines()
+                .filter(|line| line.starts_with("evenkeel_endpoint_weight{") && line.contains("kind=\"configured\""));
+            let weights: Vec<&str> = weights.collect();
+            let has = |addr: &&&str| weights.iter().any(|line| line.contains(&format!("endpoint=\"{addr}\"")));
+            (weights.len() == addrs.len() && addrs.iter().filter(has).count() == addrs.len()).then_some(())
+        });
+    }
+}
+
+const SERVICES: &str = "discover = { dns = { name = '_http._tcp.web.test', type = 'SRV' } }";
+
+#[test]
+fn endpoints_come_and_go_by_name_under_load_and_nothing_fails() {
+    let [a, b, c] = [Streaming::start(), Streaming::start(), Streaming::start()];
+    let (a, b, c) = (a.addr.as_str(), b.addr.as_str(), c.addr.as_str());
+    let setup = Setup::new("load");
+    setup.serve(&[a]);
+    let file = setup.write(&format!("{SERVICES}\nhealth = {{ tcp = {{}}, interval = '100ms' }}"));
+    let running = Running::start(&["run", "-c", &file]);
+    setup.becomes(&[a]);
+    let load = Load::start(&setup.listen);
+    let many: &[&[&str]] = &[&[a, b], &[b], &[b, c, a], &[c], &[a, b, c], &[a]];
+    for addrs in [many, many].concat() {
+        setup.serve(addrs);
+        setup.becomes(addrs);
+        // Each of them is asked, and checked.
+        let asked = |what: &str, addr: &str| setup.sum(&format!("{what}{{pool=\"web\",endpoint=\"{addr}\""));
+        for addr in addrs {
+            let before = asked("evenkeel_upstream_requests_total", addr);
+            eventually("a request", || (asked("evenkeel_upstream_requests_total", addr) > before).then_some(()));
+            eventually("a check", || (asked("evenkeel_health_checks_total", addr) > 0.0).then_some(()));
+        }
+    }
+    // What cannot be right is not taken up.
+    for says in [srv(0, &[]), Says::Code(2)] {
+        setup.names.say("_http._tcp.web.test", SRV, says);
+        let bad = || {
+            setup.sum(
+                "evenkeel_discovery_updates_total{pool=\"web\",source=\"dns:_http._tcp.web.test\",result=\"failed\"",
+            ) + setup.sum(
+                "evenkeel_discovery_updates_total{pool=\"web\",source=\"dns:_http._tcp.web.test\",result=\"empty\"",
+            )
+        };
+        let before = bad();
+        eventually("an answer that does not count", || (bad() > before).then_some(()));
+        setup.becomes(&[a]);
+    }
+    let failed = load.end();
+    assert!(failed.is_empty(), "{failed:?}\n{}", running.said());
+    assert_eq!(setup.sum("evenkeel_config_generation "), 0.0, "it is no other configuration");
+    assert!(running.said().contains("endpoints have changed"), "{}", running.said());
+    eventually("nothing in flight", || (setup.sum("evenkeel_upstream_requests_active") == 0.0).then_some(()));
+}
+
+#[test]
+fn a_list_in_a_file_is_followed_through_renames_links_and_mistakes() {
+    let (a, b) = (Endpoint::start("a"), Endpoint::start("b"));
+    let setup = Setup::new("file");
+    let folder = &setup.folder.0;
+    fs::create_dir(folder.join("v1")).expect("it can be made");
+    fs::create_dir(folder.join("v2")).expect("it can be made");
+    fs::write(folder.join("v1/web.json"), format!("[\"{}\"]", a.addr)).expect("it can be written");
+    fs::write(folder.join("v2/web.json"), format!("[\"{}\", \"{}\"]", a.addr, b.addr)).expect("it can be written");
+    std::os::unix::fs::symlink("v1", folder.join("data")).expect("it can be made");
+    let list = folder.join("data/web.json").display().to_string();
+    let running = Running::start(&["run", "-c", &setup.write(&format!("discover = {{ file = '{list}' }}"))]);
+    assert_eq!(get(&setup.listen, "/").expect("an answer"), (200, "a".into()));
+    // As Kubernetes changes a mounted ConfigMap.
+    std::os::unix::fs::symlink("v2", folder.join("next")).expect("it can be made");
+    fs::rename(folder.join("next"), folder.join("data")).expect("it can be renamed");
+    setup.becomes(&[&a.addr, &b.addr]);
+    fs::write(folder.join("v2/web.json"), "[\"127.0.0.1\"]").expect("it can be written");
+    eventually("a line in the log", || running.said().contains("it has no port").then_some(()));
+    setup.becomes(&[&a.addr, &b.addr]);
+    let new =
+        setup.folder.file("new.json", &format!("{{ \"endpoints\": [{{ \"addr\": \"{}\", \"weight\": 2 }}] }}", b.addr));
+    fs::rename(new, folder.join("v2/web.json")).expect("it can be renamed");
+    setup.becomes(&[&b.addr]);
+    assert_eq!(get(&setup.listen, "/").expect("an answer"), (200, "b".into()));
+}
+
+#[test]
+fn a_name_that_does_not_resolve_stops_no_start_and_is_taken_up_when_it_does() {
+    let (a, b) = (Endpoint::start("a"), Endpoint::start("b"));
+    let (setup, port) = (Setup::new("late"), b.addr.rsplit(':').next().expect("a port"));
+    let file = setup.write(&format!("endpoints = ['{}', 'late.test:{port}']", a.addr));
+    let running = Running::start(&["run", "-c", &file]);
+    assert!(running.said().contains("its name does not resolve"), "{}", running.said());
+    for _ in 0..4 {
+        assert_eq!(get(&setup.listen, "/").expect("an answer"), (200, "a".into()));
+    }
+    let ip: Vec<u8> = b.addr.split(['.', ':']).take(4).map(|part| part.parse().expect("a byte")).collect();
+    setup.names.say("late.test", A, v4(0, &[[ip[0], ip[1], ip[2], ip[3]]]));
+    eventually("a request at b", || {
+        let _ = get(&setup.listen, "/");
+        (b.served() > 0).then_some(())
+    });
+}
+
+#[test]
+fn a_reload_keeps_what_was_found_and_takes_up_what_is_new() {
+    let [a, b] = [Streaming::start(), Streaming::start()];
+    let setup = Setup::new("reload");
+    setup.serve(&[&a.addr]);
+    let running = Running::start(&["run", "-c", &setup.write(SERVICES)]);
+    setup.becomes(&[&a.addr]);
+    let load = Load::start(&setup.listen);
+    // From now on its server says nothing, so that whoever forgets what it said has nothing.
+    setup.names.say("_http._tcp.web.test", SRV, Says::Silence);
+    let reloads = |result: &str| setup.sum(&format!("evenkeel_config_reloads_total{{result=\"{result}\"}}"));
+    setup.write(&format!("{SERVICES}\nendpoints = ['{}']", b.addr));
+    running.signal(Signal::HUP);
+    eventually("a reload", || (reloads("applied") == 1.0).then_some(()));
+    setup.becomes(&[&a.addr, &b.addr]);
+    setup.write("discover = { file = 'a', dns = {} }");
+    running.signal(Signal::HUP);
+    eventually("a refusal", || (reloads("refused") == 1.0).then_some(()));
+    setup.becomes(&[&a.addr, &b.addr]);
+    setup.write(&format!("endpoints = ['{}']", b.addr));
+    running.signal(Signal::HUP);
+    eventually("a reload", || (reloads("applied") == 2.0).then_some(()));
+    setup.becomes(&[&b.addr]);
+    assert_eq!(setup.sum("evenkeel_discovery_endpoints"), 0.0, "nobody follows it any more");
+    let failed = load.end();
+    assert!(failed.is_empty(), "{failed:?}\n{}", running.said());
+}
