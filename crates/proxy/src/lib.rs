@@ -50,6 +50,7 @@ mod pick;
 pub mod pools;
 mod probe;
 pub mod proxy_protocol;
+mod reactor;
 mod record;
 mod reports;
 mod retries;

@@ -9,7 +9,7 @@
 use crate::stream::Stream;
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
-use rustix::pipe::{PipeFlags, SpliceFlags, fcntl_setpipe_size, pipe_with, splice};
+use rustix::pipe::{PipeFlags, SpliceFlags, fcntl_getpipe_size, fcntl_setpipe_size, pipe_with, splice};
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
 use std::io;
@@ -18,8 +18,12 @@ use std::task::{Context, Poll, ready};
 /// Bytes left of a body from which on it is spliced.
 pub const SPLICE_MIN: u64 = 16 * 1024;
 
-/// What a pipe should hold. The kernel gives each process a budget for pipes above 64 KiB; one over it keeps that size.
-const PIPE_SIZE: usize = 256 * 1024;
+/// What a pipe should hold, at best: the more that passes at once, the fewer acknowledgements and wakeups. Measured for 1 MB
+/// over TCP, interleaved, of HAProxy's time: 0.97 with 64 KiB, 0.85 with 256 KiB, 0.82 with 1 MiB.
+const PIPE_SIZES: [usize; 2] = [1024 * 1024, 256 * 1024];
+
+/// The kernel gives each user a budget for pipes, and what is over it holds a page or two: then a copy is cheaper.
+const PIPE_SIZE_MIN: usize = 64 * 1024;
 
 /// Pipes of a worker. More transfers at a time are copied: a slow reader may leave its pipe full for long, and a pipe is
 /// memory of the kernel.
@@ -47,7 +51,11 @@ impl Pipe {
             None if MADE.get() >= PIPES_MAX => return None,
             None => {
                 let (read, write) = pipe_with(PipeFlags::NONBLOCK | PipeFlags::CLOEXEC).ok()?;
-                let size = fcntl_setpipe_size(&write, PIPE_SIZE).unwrap_or(64 * 1024);
+                let enlarged = PIPE_SIZES.iter().find_map(|&size| fcntl_setpipe_size(&write, size).ok());
+                let size = enlarged.or_else(|| fcntl_getpipe_size(&write).ok())?;
+                if size < PIPE_SIZE_MIN {
+                    return None;
+                }
                 MADE.set(MADE.get() + 1);
                 (read, write, size)
             }

@@ -6,7 +6,8 @@
 
 use crate::buffer::Buf;
 use crate::proxy_protocol::Addresses;
-use rustix::fd::{AsRawFd, OwnedFd, RawFd};
+use crate::reactor::Watched;
+use rustix::fd::OwnedFd;
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, Shutdown};
 use socket2::{SockRef, TcpKeepalive};
@@ -15,13 +16,12 @@ use std::future::poll_fn;
 use std::io;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
-use tokio::io::unix::AsyncFd;
 
 /// A non-blocking TCP socket.
 #[derive(Debug)]
 pub struct Stream {
-    /// Before `fd`: it must be deregistered while the descriptor is open.
-    registered: OnceCell<AsyncFd<RawFd>>,
+    /// Before `fd`: the descriptor is closed last, and that ends the watch.
+    watched: OnceCell<Watched>,
     fd: OwnedFd,
     /// Whether the kernel was told to send small writes at once.
     at_once: Cell<bool>,
@@ -30,7 +30,7 @@ pub struct Stream {
 impl Stream {
     /// Takes over a non-blocking socket.
     pub fn new(fd: OwnedFd) -> Stream {
-        Stream { registered: OnceCell::new(), fd, at_once: Cell::new(false) }
+        Stream { watched: OnceCell::new(), fd, at_once: Cell::new(false) }
     }
 
     /// From now on a small write does not wait for the acknowledgement of the one before (`TCP_NODELAY`). Not needed for
@@ -46,23 +46,18 @@ impl Stream {
     /// # Errors
     /// The event loop cannot take it.
     pub fn watch(&self) -> io::Result<()> {
-        self.registered().map(|_| ())
+        self.watched().map(|_| ())
     }
 
     #[inline]
-    fn registered(&self) -> io::Result<&AsyncFd<RawFd>> {
-        match self.registered.get() {
-            Some(registered) => Ok(registered),
-            None => self.register(),
+    fn watched(&self) -> io::Result<&Watched> {
+        match self.watched.get() {
+            Some(watched) => Ok(watched),
+            None => {
+                let watched = Watched::new(&self.fd)?;
+                Ok(self.watched.get_or_init(|| watched))
+            }
         }
-    }
-
-    #[cold]
-    fn register(&self) -> io::Result<&AsyncFd<RawFd>> {
-        // SAFETY: the descriptor is owned by this stream, and closed only after the registration is gone: fields drop in
-        // the order of their declaration.
-        let registered = unsafe { AsyncFd::register(self.fd.as_raw_fd()) }?;
-        Ok(self.registered.get_or_init(|| registered))
     }
 
     /// Reads into the buffer's room: the number of bytes, 0 at the end.
@@ -71,23 +66,22 @@ impl Stream {
     /// As `recv(2)`.
     #[inline]
     pub fn poll_read(&self, cx: &mut Context<'_>, buf: &mut Buf) -> Poll<io::Result<usize>> {
-        if self.registered.get().is_none() {
+        if self.watched.get().is_none() {
             match recv(&self.fd, buf) {
                 Err(Errno::AGAIN) => {}
                 result => return Poll::Ready(result.map_err(Into::into)),
             }
         }
-        let registered = self.registered()?;
+        let watched = self.watched()?;
         loop {
-            let mut guard = ready!(registered.poll_read_ready(cx))?;
+            ready!(watched.poll_readable(cx));
             let room = buf.spare().len();
             match recv(&self.fd, buf) {
-                Err(Errno::AGAIN) => guard.clear_ready(),
+                Err(Errno::AGAIN) => watched.note_empty(),
                 Ok(n) => {
-                    // A short read has emptied the socket: do not come back just to hear EAGAIN. The mark of a closed
-                    // peer survives this.
+                    // A short read has emptied the socket: do not come back just to hear EAGAIN.
                     if 0 < n && n < room {
-                        guard.clear_ready();
+                        watched.note_short();
                     }
                     return Poll::Ready(Ok(n));
                 }
@@ -115,9 +109,13 @@ impl Stream {
     }
 
     /// Whether the event loop knows that the peer sends no more than what waits to be read.
-    pub fn is_read_closed(&self, cx: &mut Context<'_>) -> bool {
-        let Some(registered) = self.registered.get() else { return false };
-        matches!(registered.poll_read_ready(cx), Poll::Ready(Ok(guard)) if guard.ready().is_read_closed())
+    pub fn is_read_closed(&self) -> bool {
+        self.watched.get().is_some_and(Watched::is_read_closed)
+    }
+
+    /// Whether a read that was short took the last that the peer sends: its end needs no read of its own.
+    pub fn is_at_end(&self) -> bool {
+        self.watched.get().is_some_and(Watched::is_at_end)
     }
 
     #[inline]
@@ -142,11 +140,11 @@ impl Stream {
         cx: &mut Context<'_>,
         mut io: impl FnMut(&OwnedFd) -> Result<usize, Errno>,
     ) -> Poll<io::Result<usize>> {
-        let registered = self.registered()?;
+        let watched = self.watched()?;
         loop {
-            let mut guard = ready!(registered.poll_read_ready(cx))?;
+            ready!(watched.poll_readable(cx));
             match io(&self.fd) {
-                Err(Errno::AGAIN) => guard.clear_ready(),
+                Err(Errno::AGAIN) => watched.note_empty(),
                 Err(Errno::INTR) => {}
                 result => return Poll::Ready(result.map_err(Into::into)),
             }
@@ -171,11 +169,11 @@ impl Stream {
                 result => return Poll::Ready(result.map_err(Into::into)),
             }
         }
-        let registered = self.registered()?;
+        let watched = self.watched()?;
         loop {
-            let mut guard = ready!(registered.poll_write_ready(cx))?;
+            ready!(watched.poll_writable(&self.fd, cx))?;
             match io(&self.fd) {
-                Err(Errno::AGAIN) => guard.clear_ready(),
+                Err(Errno::AGAIN) => watched.note_full(),
                 Err(Errno::INTR) => {}
                 result => return Poll::Ready(result.map_err(Into::into)),
             }
@@ -219,20 +217,16 @@ impl Stream {
 
     /// Whether nothing came on a connection that should be silent: no bytes, no end, no error. Asks the event loop's
     /// notes, and the socket only if those say that something is there, or if there are none.
-    pub fn is_quiet(&self, cx: &mut Context<'_>) -> bool {
-        if self.registered.get().is_none() {
-            return self.peek() == Err(Errno::AGAIN);
-        }
-        let Ok(registered) = self.registered() else { return false };
-        loop {
-            match registered.poll_read_ready(cx) {
-                Poll::Pending => return true,
-                Poll::Ready(Err(_)) => return false,
-                // A read that filled its buffer left the mark standing although nothing more was there.
-                Poll::Ready(Ok(mut guard)) if self.peek() == Err(Errno::AGAIN) => guard.clear_ready(),
-                Poll::Ready(Ok(_)) => return false,
+    pub fn is_quiet(&self) -> bool {
+        let Some(watched) = self.watched.get() else { return self.peek() == Err(Errno::AGAIN) };
+        if watched.is_readable() {
+            // A read that filled its buffer left the mark standing although nothing more was there.
+            if self.peek() != Err(Errno::AGAIN) {
+                return false;
             }
+            watched.note_empty();
         }
+        true
     }
 
     fn peek(&self) -> Result<usize, Errno> {
@@ -242,14 +236,9 @@ impl Stream {
     /// Whether the peer has reset the connection: it can neither send nor take anything more. A peer that only says that it
     /// will send no more may still wait for an answer.
     pub fn poll_reset(&self, cx: &mut Context<'_>) -> Poll<()> {
-        let Ok(registered) = self.registered() else { return Poll::Pending };
-        loop {
-            let Ok(mut guard) = ready!(registered.poll_write_ready(cx)) else { return Poll::Pending };
-            if guard.ready().is_write_closed() {
-                return Poll::Ready(());
-            }
-            // Whoever writes tries first and asks then, so nobody misses this mark.
-            guard.clear_ready();
+        match self.watched() {
+            Ok(watched) => watched.poll_write_closed(cx),
+            Err(_) => Poll::Pending,
         }
     }
 
@@ -297,26 +286,54 @@ fn recv(fd: &OwnedFd, buf: &mut Buf) -> Result<usize, Errno> {
 mod tests {
     use super::*;
     use std::io::Write;
+    use std::net::{TcpListener, TcpStream};
     use std::os::unix::net::UnixStream;
-    use std::task::Waker;
+    use tokio::runtime::{Builder, LocalOptions};
 
     /// A connection that was read without waiting was never registered, and the event loop has no notes of it.
     #[test]
     fn what_came_is_noticed_whether_the_event_loop_watches_or_not() {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build().unwrap();
-        let _in_it = runtime.enter();
-        let quiet = |stream: &Stream| stream.is_quiet(&mut Context::from_waker(Waker::noop()));
         for closes in [false, true] {
             let (mut peer, ours) = UnixStream::pair().unwrap();
             ours.set_nonblocking(true).unwrap();
             let stream = Stream::new(ours.into());
-            assert!(quiet(&stream));
+            assert!(stream.is_quiet());
             if closes {
                 drop(peer)
             } else {
                 peer.write_all(b"x").unwrap()
             }
-            assert!(!quiet(&stream));
+            assert!(!stream.is_quiet());
         }
+    }
+
+    /// The kernel ends a read before urgent data, however much there is behind it.
+    #[test]
+    fn a_read_that_urgent_data_cuts_short_is_not_taken_for_the_end() {
+        let runtime = Builder::new_current_thread().enable_io().build_local(LocalOptions::default()).unwrap();
+        runtime.block_on(async {
+            crate::reactor::start().unwrap();
+            let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+            let mut peer = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+            let ours = listener.accept().unwrap().0;
+            ours.set_nonblocking(true).unwrap();
+            let stream = Stream::new(ours.into());
+            stream.watch().unwrap();
+            peer.write_all(b"before").unwrap();
+            rustix::net::send(&peer, b"!", SendFlags::OOB).unwrap();
+            peer.write_all(b"after").unwrap();
+            drop(peer);
+            let mut came = Vec::new();
+            loop {
+                let mut buf = Buf::take();
+                let n = stream.read(&mut buf).await.unwrap();
+                came.extend_from_slice(buf.filled());
+                if n == 0 {
+                    break;
+                }
+                assert!(!stream.is_at_end() || came == b"beforeafter");
+            }
+            assert_eq!(came, b"beforeafter");
+        });
     }
 }

@@ -11,7 +11,6 @@ use std::cell::{Cell, RefCell};
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::task::{Context, Waker};
 use std::time::Duration;
 
 /// One pool as one worker sees it. Another algorithm makes another one, over the same endpoints: requests give their
@@ -164,7 +163,7 @@ impl WorkerPool {
             endpoint.stats.idle.sub(1);
             // Sweeps come too seldom to rely on: the endpoint may close as soon as the time is over. And no task is behind
             // this context: nobody is to be woken when something comes later.
-            if now.since(idle.since) < idle_time && idle.stream.is_quiet(&mut Context::from_waker(Waker::noop())) {
+            if now.since(idle.since) < idle_time && idle.stream.is_quiet() {
                 return Some(idle.stream);
             }
         }
@@ -192,9 +191,7 @@ impl WorkerPool {
         self.endpoints.each(|endpoint| {
             let mut idle = endpoint.idle.borrow_mut();
             let before = idle.len();
-            idle.retain(|c| {
-                now.since(c.since) < idle_time && c.stream.is_quiet(&mut Context::from_waker(Waker::noop()))
-            });
+            idle.retain(|c| now.since(c.since) < idle_time && c.stream.is_quiet());
             endpoint.stats.idle.sub((before - idle.len()) as u64);
         });
     }

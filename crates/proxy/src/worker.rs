@@ -8,6 +8,7 @@ use crate::deadline::{TICK, Wheel};
 use crate::install::{Installed, take_up};
 use crate::parts::News;
 use crate::probe::{self, Prober};
+use crate::reactor;
 use crate::share::{Handed, Peers};
 use crate::stats::{Counter, ProbingStats};
 use crate::udp::Serving;
@@ -85,8 +86,11 @@ pub fn run(index: usize, base: std::time::Instant, orders: Orders) -> io::Result
         .enable_time()
         .on_thread_unpark(clock::expire)
         .build_local(LocalOptions::default())?;
-    runtime.block_on(serve(index, base, orders));
-    Ok(())
+    runtime.block_on(async {
+        reactor::start()?;
+        serve(index, base, orders).await;
+        Ok(())
+    })
 }
 
 async fn serve(index: usize, base: std::time::Instant, mut orders: Orders) {

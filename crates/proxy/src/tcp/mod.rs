@@ -40,17 +40,34 @@ pub async fn serve(client: &mut Client<'_>, place: &mut Option<Place>) {
     let Some(routes) = &rules.tcp else { return };
     let mut record = Record::new(client, &rules);
     // Boxed: while a session runs it needs none of this memory.
-    let Some(session) = Box::pin(open(client, &rules, routes, &mut record, held)).await else { return };
-    session.run(client, &record).await;
+    let opened = Box::pin(open(client, &rules, routes, &mut record, held)).await;
+    let Some((session, early)) = opened.map(|opened| opened.begin(&record)) else { return };
+    let ended = session.run(client, early).await;
+    session.end(ended);
+}
+
+/// What it takes to begin a session.
+struct Opened<'r> {
+    pool: &'r WorkerPool,
+    ticket: InFlight<'r>,
+    endpoint: Stream,
+    /// Of the client's bytes, what the endpoint did not take at once.
+    early: Option<Buf>,
+    idle: Duration,
+}
+
+impl<'r> Opened<'r> {
+    fn begin(self, record: &'r Record<'r>) -> (Session<'r>, Option<Buf>) {
+        let Opened { pool, ticket, endpoint, early, idle } = self;
+        (Session { pool, ticket, endpoint: Whole { stream: endpoint, record }, idle }, early)
+    }
 }
 
 /// A session whose endpoint is connected.
 struct Session<'r> {
     pool: &'r WorkerPool,
     ticket: InFlight<'r>,
-    endpoint: Stream,
-    /// Of the client's bytes, what the endpoint did not take at once.
-    early: Option<Buf>,
+    endpoint: Whole<'r>,
     idle: Duration,
 }
 
@@ -61,7 +78,7 @@ async fn open<'r>(
     routes: &Routes,
     record: &mut Record<'r>,
     held: Option<Buf>,
-) -> Option<Session<'r>> {
+) -> Option<Opened<'r>> {
     let (first, hello) = if routes.by_hello() {
         let (first, hello) = read_hello(client, record, held).await?;
         (Some(first), hello)
@@ -110,7 +127,7 @@ async fn open<'r>(
                 ticket.answered(now);
                 early.consume(n);
                 let early = (!early.is_empty()).then_some(early);
-                return Some(Session { pool, ticket, endpoint, early, idle: timeouts.idle });
+                return Some(Opened { pool, ticket, endpoint, early, idle: timeouts.idle });
             }
             Ok(Err(error)) => Some(error),
             Err(Elapsed) => None,
@@ -187,44 +204,49 @@ enum Ended {
     Whole,
     /// This side has reset its connection.
     Reset(Side),
-    /// Nobody sent anything for too long.
-    Idle,
+    /// Nothing went on for too long, and it is this side that did nothing.
+    Idle(Side),
     /// Its endpoint has left, and the time to end is over.
     Cut,
 }
 
 impl Session<'_> {
-    /// Relays until both sides are done, one resets, or nothing comes for too long.
-    async fn run(self, client: &Client<'_>, record: &Record<'_>) {
-        let Session { pool, ticket, endpoint, early, idle } = self;
-        let endpoint = Whole { stream: endpoint, record };
+    /// Relays until both sides are done, one resets, or nothing comes for too long. `early`: what the client has sent and
+    /// the endpoint does not have yet. (Borrowed, as a future that owned the session would hold it twice.)
+    async fn run(&self, client: &Client<'_>, early: Option<Buf>) -> Ended {
+        let Whole { stream: endpoint, record } = &self.endpoint;
         // What the client sent first was read: more is mostly not there yet.
         let _ = client.stream.watch();
-        let mut relay = Relay::new(&client.stream, &endpoint.stream, early);
+        let mut relay = Relay::new(&client.stream, endpoint, early);
         let timer = &client.timer;
         // The kernel is asked to look after a peer once it has been silent, so that short sessions pay nothing for it.
-        let mut unwatched = pool.keepalive.get().filter(|after| *after < idle);
-        let quiet = Cell::new(unwatched.unwrap_or(idle));
+        let mut unwatched = self.pool.keepalive.get().filter(|after| *after < self.idle);
+        let quiet = Cell::new(unwatched.unwrap_or(self.idle));
         let allow = || timer.set(timer.tick_after(quiet.get()));
         allow();
-        let ended = loop {
+        loop {
             let relaying = pin!(poll_fn(|cx| {
-                if ticket.endpoint.cut.get() {
+                if self.ticket.endpoint.cut.get() {
                     return Poll::Ready(Ended::Cut);
                 }
                 relay.poll(cx, record, allow).map(|ended| ended.map_or_else(Ended::Reset, |()| Ended::Whole))
             }));
             match (timer.limit(relaying).await, unwatched.take()) {
-                (Ok(ended), _) => break ended,
-                (Err(Elapsed), None) => break Ended::Idle,
+                (Ok(ended), _) => return ended,
+                (Err(Elapsed), None) => return Ended::Idle(relay.awaits()),
                 (Err(Elapsed), Some(after)) => {
                     client.stream.keep_alive(after);
-                    endpoint.stream.keep_alive(after);
-                    quiet.set(idle);
-                    timer.set(timer.tick_after(idle - after));
+                    endpoint.keep_alive(after);
+                    quiet.set(self.idle);
+                    timer.set(timer.tick_after(self.idle - after));
                 }
             }
-        };
+        }
+    }
+
+    /// Notes how it ended.
+    fn end(self, ended: Ended) {
+        let Session { ticket, endpoint: Whole { record, .. }, .. } = &self;
         ticket.endpoint.stats.errors[ErrorKind::Reset as usize].add(u64::from(ended == Ended::Reset(Side::Endpoint)));
         let outcome = match ended {
             Ended::Reset(Side::Endpoint) if !record.is_answered() => Outcome::failed(FailureKind::Gateway),
@@ -234,11 +256,11 @@ impl Session<'_> {
         match ended {
             Ended::Whole => record.done(),
             Ended::Reset(side) => record.reset_by(side),
-            Ended::Idle if relay.awaits_endpoint() => record.blame(Cause::EndpointSlow),
-            Ended::Idle => record.blame(Cause::ClientSlow),
+            Ended::Idle(Side::Endpoint) => record.blame(Cause::EndpointSlow),
+            Ended::Idle(Side::Client) => record.blame(Cause::ClientSlow),
             Ended::Cut => record.blame(Cause::Proxy),
         }
-        ticket.end(outcome);
+        self.ticket.end(outcome);
     }
 }
 

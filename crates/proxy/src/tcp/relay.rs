@@ -15,6 +15,9 @@ use std::task::{Context, Poll, ready};
 /// Reads of one way before the worker's other sessions get their turn.
 const AT_ONCE: u32 = 16;
 
+/// Likewise bytes: what the largest pipe holds.
+const BYTES_AT_ONCE: usize = 1024 * 1024;
+
 /// One side of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
@@ -99,10 +102,10 @@ impl<'s> Relay<'s> {
         }
     }
 
-    /// Whether it is only the endpoint that something waits for.
-    pub fn awaits_endpoint(&self) -> bool {
+    /// Who has to do something next: the endpoint if only it has something to take, otherwise the client.
+    pub fn awaits(&self) -> Side {
         let waits = |way: &Way| !matches!(way.held, Held::Nothing);
-        waits(&self.up) && !waits(&self.down)
+        if waits(&self.up) && !waits(&self.down) { Side::Endpoint } else { Side::Client }
     }
 }
 
@@ -119,6 +122,7 @@ impl Way {
         if self.done {
             return Poll::Ready(Ok(()));
         }
+        let mut moved = 0;
         for _ in 0..AT_ONCE {
             match self.poll_write(cx, to) {
                 Poll::Ready(Ok(())) => {}
@@ -132,20 +136,28 @@ impl Way {
                 Poll::Pending => return Poll::Pending,
             }
             match self.next {
+                Next::Read if moved >= BYTES_AT_ONCE => break,
                 Next::Read => {}
                 Next::End => return Poll::Ready(self.finish(to, back)),
                 Next::Reset => return Poll::Ready(Err(Broken::From)),
             }
             match ready!(self.poll_read(cx, from)) {
                 Ok(0) => return Poll::Ready(self.finish(to, back)),
-                Ok(n) => came(n),
+                Ok(n) => {
+                    came(n);
+                    moved += n;
+                }
                 Err(_) => return Poll::Ready(Err(Broken::From)),
             }
             // An end that came with the last bytes goes on with them, in one packet.
             if let Held::Bytes(buf) = &mut self.held
                 && !self.bulk
-                && from.is_read_closed(cx)
+                && from.is_read_closed()
             {
+                if from.is_at_end() {
+                    self.next = Next::End;
+                    continue;
+                }
                 match from.poll_read(cx, buf) {
                     Poll::Ready(Ok(0)) => self.next = Next::End,
                     Poll::Ready(Ok(n)) => came(n),

@@ -1,0 +1,390 @@
+//! Which of a worker's connections can be read or written? An epoll of its own knows, inside the one of the event loop.
+//!
+//! The event loop's own registration costs 256 bytes a socket, two locks each time something came, and a syscall at the
+//! end that closing makes needless. Here a socket is a slot of 48 bytes in a table; closing it is the end of it. What it
+//! costs is an `epoll_wait` more each time something came, for all sockets that are ready by then together.
+
+use rustix::event::Timespec;
+use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
+use rustix::fd::OwnedFd;
+use rustix::io::Errno;
+use std::cell::{Cell, OnceCell, RefCell};
+use std::io;
+use std::marker::PhantomData;
+use std::task::{Context, Poll, Waker, ready};
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
+use tokio::task::coop;
+
+/// Events taken from the kernel at once.
+const EVENTS_MAX: usize = 256;
+
+const NOW: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
+
+// What is known of a socket, as bits.
+const READABLE: u8 = 1;
+const WRITABLE: u8 = 2;
+/// The peer sends no more than what waits to be read.
+const READ_CLOSED: u8 = 4;
+/// Nothing can be sent any more.
+const WRITE_CLOSED: u8 = 8;
+/// Urgent data has come once: the kernel ends a read there, so a short one does not say that nothing is left.
+const URGENT: u8 = 16;
+
+thread_local! {
+    static REACTOR: Reactor = const { Reactor { epoll: OnceCell::new(), slots: RefCell::new(Vec::new()), free: RefCell::new(Vec::new()) } };
+}
+
+/// The sockets of a thread.
+struct Reactor {
+    epoll: OnceCell<OwnedFd>,
+    slots: RefCell<Vec<Slot>>,
+    /// Slots of nobody.
+    free: RefCell<Vec<u32>>,
+}
+
+#[derive(Default)]
+struct Slot {
+    /// Counts the sockets that were here: an event of one that is gone says nothing about the next.
+    generation: u32,
+    known: u8,
+    reader: Option<Waker>,
+    writer: Option<Waker>,
+}
+
+/// A socket that is watched, of the thread that made this.
+#[derive(Debug)]
+pub struct Watched {
+    index: u32,
+    /// Whether the kernel was asked to tell when it can be written: mostly it always can.
+    tells_writable: Cell<bool>,
+    of_its_thread: PhantomData<*const ()>,
+}
+
+/// Has the tasks of this thread's event loop told when their sockets are ready, until the loop ends.
+///
+/// # Errors
+/// The kernel has no epoll to give, or the event loop cannot watch it.
+pub fn start() -> io::Result<()> {
+    let epoll = REACTOR.with(|reactor| reactor.epoll().and_then(OwnedFd::try_clone))?;
+    // SAFETY: the registration owns the descriptor.
+    let watched = unsafe { AsyncFd::register_with_interest(epoll, Interest::READABLE) }?;
+    tokio::task::spawn_local(async move {
+        while let Ok(mut guard) = watched.readable().await {
+            // First forgotten, then asked for: what comes after that is a new mark.
+            guard.clear_ready();
+            REACTOR.with(|reactor| while reactor.turn() {});
+        }
+    });
+    Ok(())
+}
+
+impl Reactor {
+    fn epoll(&self) -> io::Result<&OwnedFd> {
+        match self.epoll.get() {
+            Some(epoll) => Ok(epoll),
+            None => {
+                let epoll = epoll::create(CreateFlags::CLOEXEC)?;
+                Ok(self.epoll.get_or_init(|| epoll))
+            }
+        }
+    }
+
+    /// Takes what the kernel says, and wakes whoever waits for it: whether there may be more.
+    fn turn(&self) -> bool {
+        let Some(epoll) = self.epoll.get() else { return false };
+        let mut events = [Event { flags: EventFlags::empty(), data: EventData::new_u64(0) }; EVENTS_MAX];
+        let n = match epoll::wait(epoll, &mut events[..], Some(&NOW)) {
+            Ok(n) => n,
+            Err(Errno::INTR) => return true,
+            Err(_) => return false,
+        };
+        let mut slots = self.slots.borrow_mut();
+        for event in &events[..n] {
+            let (flags, data) = (event.flags, event.data);
+            let data = data.u64();
+            let Some(slot) = slots.get_mut(data as u32 as usize) else { continue };
+            if slot.generation != (data >> 32) as u32 {
+                continue;
+            }
+            let known = meaning(flags);
+            slot.known |= known;
+            // Waking only puts a task into its queue.
+            if known & (READABLE | READ_CLOSED) != 0
+                && let Some(reader) = slot.reader.take()
+            {
+                reader.wake();
+            }
+            if known & (WRITABLE | WRITE_CLOSED) != 0
+                && let Some(writer) = slot.writer.take()
+            {
+                writer.wake();
+            }
+        }
+        n == EVENTS_MAX
+    }
+}
+
+/// What the kernel's flags say. After an error, whoever reads or writes next is told which.
+fn meaning(flags: EventFlags) -> u8 {
+    let has = |flag| flags.intersects(flag);
+    let mut known = 0;
+    if has(EventFlags::IN | EventFlags::RDHUP | EventFlags::HUP | EventFlags::ERR) {
+        known |= READABLE;
+    }
+    if has(EventFlags::PRI) {
+        known |= URGENT;
+    }
+    if has(EventFlags::OUT | EventFlags::HUP | EventFlags::ERR) {
+        known |= WRITABLE;
+    }
+    if has(EventFlags::RDHUP | EventFlags::HUP) {
+        known |= READ_CLOSED;
+    }
+    if has(EventFlags::HUP | EventFlags::ERR) {
+        known |= WRITE_CLOSED;
+    }
+    known
+}
+
+fn read_flags() -> EventFlags {
+    EventFlags::IN | EventFlags::PRI | EventFlags::RDHUP | EventFlags::ET
+}
+
+impl Watched {
+    /// Watches a socket until it is closed, which must come after this is dropped.
+    ///
+    /// # Errors
+    /// As `epoll_ctl(2)`.
+    pub fn new(socket: &OwnedFd) -> io::Result<Watched> {
+        REACTOR.with(|reactor| {
+            let mut slots = reactor.slots.borrow_mut();
+            let index = reactor.free.borrow_mut().pop().unwrap_or_else(|| {
+                slots.push(Slot::default());
+                slots.len() as u32 - 1
+            });
+            // From here on dropping gives the slot back.
+            let watched = Watched { index, tells_writable: Cell::new(false), of_its_thread: PhantomData };
+            let data = watched.data(&slots[index as usize]);
+            drop(slots);
+            epoll::add(reactor.epoll()?, socket, data, read_flags())?;
+            Ok(watched)
+        })
+    }
+
+    fn data(&self, slot: &Slot) -> EventData {
+        EventData::new_u64(u64::from(slot.generation) << 32 | u64::from(self.index))
+    }
+
+    /// Waits until something may be read.
+    #[inline]
+    pub fn poll_readable(&self, cx: &mut Context<'_>) -> Poll<()> {
+        // So that a peer who is always faster than we are does not keep a task from ever giving way.
+        let turn = ready!(coop::poll_proceed(cx));
+        self.with(|slot| {
+            if slot.known & (READABLE | READ_CLOSED) != 0 {
+                turn.made_progress();
+                return Poll::Ready(());
+            }
+            wait(&mut slot.reader, cx);
+            Poll::Pending
+        })
+    }
+
+    /// Waits until something may be written to `socket`, which is the one that is watched.
+    ///
+    /// # Errors
+    /// As `epoll_ctl(2)`.
+    pub fn poll_writable(&self, socket: &OwnedFd, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let turn = ready!(coop::poll_proceed(cx));
+        let data = self.with(|slot| {
+            if slot.known & (WRITABLE | WRITE_CLOSED) != 0 {
+                turn.made_progress();
+                return Poll::Ready(Ok(()));
+            }
+            wait(&mut slot.writer, cx);
+            if self.tells_writable.replace(true) { Poll::Pending } else { Poll::Ready(Err(self.data(slot))) }
+        });
+        // The first to wait has the kernel tell; it does so at once if there is room by now.
+        match ready!(data) {
+            Ok(()) => Poll::Ready(Ok(())),
+            Err(data) => {
+                let asked = REACTOR.with(|reactor| {
+                    epoll::modify(reactor.epoll()?, socket, data, read_flags() | EventFlags::OUT)
+                        .map_err(io::Error::from)
+                });
+                asked.map_or_else(|e| Poll::Ready(Err(e)), |()| Poll::Pending)
+            }
+        }
+    }
+
+    /// Waits until nothing can be sent any more.
+    pub fn poll_write_closed(&self, cx: &mut Context<'_>) -> Poll<()> {
+        self.with(|slot| {
+            if slot.known & WRITE_CLOSED != 0 {
+                return Poll::Ready(());
+            }
+            wait(&mut slot.writer, cx);
+            Poll::Pending
+        })
+    }
+
+    /// A read has found nothing.
+    #[inline]
+    pub fn note_empty(&self) {
+        self.with(|slot| slot.known &= !READABLE);
+    }
+
+    /// A read has brought less than it had room for, so that was all. The mark of a closed peer survives this.
+    #[inline]
+    pub fn note_short(&self) {
+        self.with(|slot| {
+            if slot.known & URGENT == 0 {
+                slot.known &= !READABLE;
+            }
+        });
+    }
+
+    /// A write has found no room.
+    #[inline]
+    pub fn note_full(&self) {
+        self.with(|slot| slot.known &= !WRITABLE);
+    }
+
+    /// Whether something may be there to read.
+    #[inline]
+    pub fn is_readable(&self) -> bool {
+        self.with(|slot| slot.known & (READABLE | READ_CLOSED) != 0)
+    }
+
+    /// Whether the peer is known to send no more than what waits to be read.
+    pub fn is_read_closed(&self) -> bool {
+        self.with(|slot| slot.known & READ_CLOSED != 0)
+    }
+
+    /// Whether a short read took the last that the peer sends, whose end is not a reset.
+    pub fn is_at_end(&self) -> bool {
+        self.with(|slot| slot.known & (READ_CLOSED | WRITE_CLOSED | URGENT) == READ_CLOSED)
+    }
+
+    #[inline]
+    fn with<T>(&self, f: impl FnOnce(&mut Slot) -> T) -> T {
+        REACTOR.with(|reactor| f(&mut reactor.slots.borrow_mut()[self.index as usize]))
+    }
+}
+
+impl Drop for Watched {
+    fn drop(&mut self) {
+        // At the end of its thread the table may be gone first.
+        let _ = REACTOR.try_with(|reactor| {
+            let mut slots = reactor.slots.borrow_mut();
+            let slot = &mut slots[self.index as usize];
+            let wakers = (slot.reader.take(), slot.writer.take());
+            *slot = Slot { generation: slot.generation.wrapping_add(1), ..Slot::default() };
+            reactor.free.borrow_mut().push(self.index);
+            drop(slots);
+            // They may be the last to hold a task, and with it other sockets.
+            drop(wakers);
+        });
+    }
+}
+
+#[inline]
+fn wait(waiting: &mut Option<Waker>, cx: &Context<'_>) {
+    match waiting {
+        Some(waker) if waker.will_wake(cx.waker()) => {}
+        _ => *waiting = Some(cx.waker().clone()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::future::poll_fn;
+    use std::io::{Read, Write};
+    use std::os::unix::net::UnixStream;
+    use tokio::runtime::{Builder, LocalOptions};
+
+    fn run<F: Future<Output = ()>>(future: F) {
+        let runtime = Builder::new_current_thread().enable_io().build_local(LocalOptions::default()).unwrap();
+        runtime.block_on(async {
+            start().unwrap();
+            future.await;
+        });
+    }
+
+    fn pair() -> (UnixStream, OwnedFd) {
+        let (peer, ours) = UnixStream::pair().unwrap();
+        ours.set_nonblocking(true).unwrap();
+        (peer, ours.into())
+    }
+
+    async fn readable(watched: &Watched) {
+        poll_fn(|cx| watched.poll_readable(cx)).await;
+    }
+
+    #[test]
+    fn a_task_hears_what_comes_each_time_and_of_the_end() {
+        run(async {
+            let (mut peer, ours) = pair();
+            let watched = Watched::new(&ours).unwrap();
+            for _ in 0..3 {
+                peer.write_all(b"x").unwrap();
+                readable(&watched).await;
+                assert_eq!(rustix::io::read(&ours, &mut [0; 8]), Ok(1));
+                watched.note_short();
+                assert!(!watched.is_readable() && !watched.is_read_closed());
+            }
+            drop(peer);
+            readable(&watched).await;
+            assert!(watched.is_read_closed());
+            watched.note_empty();
+            assert!(watched.is_readable(), "an end stays to be read");
+        });
+    }
+
+    #[test]
+    fn a_task_hears_when_there_is_room_again() {
+        run(async {
+            let (mut peer, ours) = pair();
+            let watched = Watched::new(&ours).unwrap();
+            let mut written = 0;
+            while let Ok(n) = rustix::io::write(&ours, &[0; 4096]) {
+                written += n;
+            }
+            let emptied = tokio::task::spawn_local(async move {
+                let mut taken = vec![0; written];
+                peer.read_exact(&mut taken).unwrap();
+                peer
+            });
+            poll_fn(|cx| watched.poll_writable(&ours, cx)).await.unwrap();
+            let _peer = emptied.await.unwrap();
+            assert!(rustix::io::write(&ours, &[0; 4096]).is_ok());
+        });
+    }
+
+    /// A process that is being started holds every descriptor for a moment, so that closing ours does not end the watch.
+    #[test]
+    fn a_socket_hears_nothing_of_the_one_before_in_its_slot() {
+        run(async {
+            let (mut peer, ours) = pair();
+            let gone = Watched::new(&ours).unwrap();
+            let index = gone.index;
+            let held = ours.try_clone().unwrap();
+            drop(gone);
+            drop(ours);
+            let (mut next_peer, next) = pair();
+            let watched = Watched::new(&next).unwrap();
+            assert_eq!(watched.index, index);
+            peer.write_all(b"x").unwrap();
+            let (mut third_peer, third) = pair();
+            let sign = Watched::new(&third).unwrap();
+            third_peer.write_all(b"x").unwrap();
+            readable(&sign).await;
+            assert!(!watched.is_readable());
+            next_peer.write_all(b"x").unwrap();
+            readable(&watched).await;
+            drop(held);
+        });
+    }
+}
