@@ -23,8 +23,8 @@ fn replayed(journal: &str) -> Result<Summary, Stopped> {
     Ok(replay.summary())
 }
 
-/// Answers after so many milliseconds; each seventh request is refused, so that it goes elsewhere, and one for `/never`
-/// gets no answer.
+/// Answers after so many milliseconds, so that latencies tell endpoints apart; each seventh request is refused, so that it
+/// goes elsewhere, and one for `/never` gets no answer.
 fn endpoint(ms: u64) -> Endpoint {
     let count = AtomicUsize::new(0);
     Endpoint::start(move |conn| {
