@@ -289,14 +289,12 @@ impl Talk<'_, '_> {
         stage::after_others().await;
         loop {
             if let Some(trailers) = self.trailers(body, keep) {
-                if !buf.extend(&trailers) {
-                    self.record.count_out(buf.len());
-                    self.on_client(pin!(self.client.stream.write_all(&mut buf)))
-                        .await
-                        .map_err(|_| Fault::ClientGone)?;
-                    buf.extend(&trailers);
-                }
+                // They do: they were taken out of this buffer, or are all that is in it, and half of one holds them.
+                let fits = buf.extend(&trailers);
                 self.client.worker.give_back(trailers);
+                if !fits {
+                    return Err(Fault::Response(Reject::Trailer));
+                }
             }
             self.record.count_out(buf.len());
             let last = body.is_done() && !answered.keep_alive;
