@@ -144,7 +144,7 @@ fn iperf3_sends_both_ways() {
         ways.into_iter().for_each(|way| way.join().expect("copying works"));
     });
     let port = proxy.addr().port().to_string();
-    let load = ["-c", "127.0.0.1", "-u", "-b", "20M", "-l", "200", "-t", "1", "--bidir", "-J", "-p", &port];
+    let load = ["-c", "127.0.0.1", "-u", "-b", "4M", "-l", "200", "-t", "1", "--bidir", "-J", "-p", &port];
     let output = support::tool("iperf3").args(load).output().expect("iperf3 runs");
     let report: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
     relaying.join().expect("the relay works");
@@ -152,7 +152,8 @@ fn iperf3_sends_both_ways() {
     for sum in ["sum", "sum_bidir_reverse"] {
         let sum = &report["end"][sum];
         let [packets, lost] = ["packets", "lost_packets"].map(|key| sum[key].as_f64().expect("a number"));
-        // 20 Mbit/s of 200 bytes are 12,500 a second. A busy machine sends fewer, and loses some.
+        // 4 Mbit/s of 200 bytes are 2,500 a second: a tenth of a second fits the buffer of a socket whose reader has to wait
+        // for a busy machine. That sends fewer, and loses some all the same.
         assert!(packets > 500.0 && lost < packets / 2.0, "{report}");
     }
 }
