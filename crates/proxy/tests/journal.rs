@@ -94,7 +94,7 @@ fn recorded(algorithm: &str) -> String {
 
 #[test]
 fn the_picks_of_the_live_proxy_are_made_again_by_the_core() {
-    // Those that need probes serve no HTTP pool yet.
+    // Those that need probes would need endpoints that answer some.
     for algorithm in algorithms::ALL.iter().filter(|a| !a.needs.probes) {
         let (name, journal) = (algorithm.name, recorded(algorithm.name));
         let summary = replayed(&journal).unwrap_or_else(|stopped| panic!("{name}: {stopped}"));
