@@ -289,7 +289,7 @@ impl Talk<'_, '_> {
         stage::after_others().await;
         loop {
             if let Some(trailers) = self.trailers(body, keep) {
-                // They do: they were taken out of this buffer, or are all that is in it, and half of one holds them.
+                // They fit: they were taken out of this buffer, or are all that is in it, and half of one holds them.
                 let fits = buf.extend(&trailers);
                 self.client.worker.give_back(trailers);
                 if !fits {
