@@ -2,20 +2,13 @@
 //! what it names can be a name.
 #![no_main]
 
+mod pieces;
+
 use evenkeel_proxy::tcp::hello::{LEN_MAX, read};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {
-    let whole = read(bytes);
-    for len in 0..bytes.len() {
-        match read(&bytes[..len]) {
-            Ok(None) => {}
-            answer => {
-                assert_eq!(answer, whole, "after {len} bytes");
-                break;
-            }
-        }
-    }
+    let whole = pieces::whole(bytes, read);
     assert!(bytes.len() < LEN_MAX || whole != Ok(None), "it waits for more than it takes");
     let Ok(Some(hello)) = whole else { return };
     if let Some(name) = hello.server_name {

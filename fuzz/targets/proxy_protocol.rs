@@ -2,21 +2,14 @@
 //! answer, a header ends within its bytes, and what it says can be written and read back.
 #![no_main]
 
+mod pieces;
+
 use evenkeel_config::plan::ProxyVersion;
 use evenkeel_proxy::proxy_protocol::{Addresses, LEN_MAX, read, write};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {
-    let whole = read(bytes);
-    for len in 0..bytes.len() {
-        match read(&bytes[..len]) {
-            Ok(None) => {}
-            answer => {
-                assert_eq!(answer, whole, "after {len} bytes");
-                break;
-            }
-        }
-    }
+    let whole = pieces::whole(bytes, read);
     let Ok(Some(header)) = whole else { return };
     assert!(header.len <= bytes.len() && (15..=LEN_MAX).contains(&header.len));
     let canonical = |a: Addresses| [a.source, a.destination].map(|addr| (addr.ip().to_canonical(), addr.port()));

@@ -1,8 +1,5 @@
 //! Which endpoint gets this request? [`Balancer`], one worker's hold on one pool: `start` gives a [`Ticket`], `end`
 //! takes it back, exactly once.
-//!
-//! A ticket has no `Drop`: shells own cancellation, by a guard whose drop calls `end(Cancelled)`, so that this crate
-//! needs no reference counting on the hot path.
 
 mod choose_k;
 
@@ -15,151 +12,13 @@ use crate::pool::View;
 use crate::published::Reader;
 use crate::queue::{Queue, Waiting};
 use crate::report::{LoadReport, Refused};
+pub(crate) use crate::request::End;
+use crate::request::{Outcome, Request};
 use crate::rng::{Rng, mix};
-use crate::set::{EndpointSet, Member, Slot};
+use crate::set::{EndpointSet, Slot};
+use crate::ticket::{Place, Ticket};
 use crate::time::Instant;
 use std::sync::Arc;
-
-/// What a pick may depend on besides the loads.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Request<'a> {
-    /// The hash of what the request is keyed by, for algorithms that need one.
-    pub key: Option<u64>,
-    /// Endpoints that this request has tried already.
-    pub tried: &'a [Slot],
-}
-
-/// One request in flight. Must be given back to the [`Balancer`] that made it.
-#[derive(Debug)]
-#[must_use = "a ticket that is not ended counts as a request in flight for ever"]
-pub struct Ticket {
-    slot: Slot,
-    place: Place,
-    began: Instant,
-    answered: Option<Instant>,
-}
-
-/// What a request has at its endpoint, as of its start, as the set may change while it is out: in the lowest bit whether
-/// it holds a place under the limit, above it the number of the trial that its outcome decides. One number, as it is
-/// moved around with each ticket.
-#[derive(Clone, Copy, Debug)]
-struct Place(u32);
-
-impl Place {
-    #[inline]
-    fn at(member: &Member) -> Place {
-        Place(u32::from(member.in_flight_max != 0) | u32::from(member.trial) << 1)
-    }
-
-    #[inline]
-    fn is_held(self) -> bool {
-        self.0 & 1 != 0
-    }
-
-    #[inline]
-    fn trial(self) -> u16 {
-        (self.0 >> 1) as u16
-    }
-}
-
-impl Ticket {
-    /// Of a request in a journal, which decides no trial.
-    pub(crate) fn replayed(slot: Slot, held: bool, latency_ns: u64) -> Ticket {
-        Ticket { slot, place: Place(u32::from(held)), began: Instant(0), answered: Some(Instant(latency_ns)) }
-    }
-
-    /// The endpoint's slot.
-    #[inline]
-    pub fn slot(&self) -> Slot {
-        self.slot
-    }
-
-    /// When the request started.
-    #[inline]
-    pub fn began(&self) -> Instant {
-        self.began
-    }
-
-    /// Notes that the first byte of the response came at `now`. The latency that algorithms see ends there: the rest
-    /// of a large or streaming body says more about the client than about the endpoint.
-    #[inline]
-    pub fn answered(&mut self, now: Instant) {
-        self.answered = Some(now);
-    }
-}
-
-/// How a request ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
-    /// The endpoint answered.
-    Success,
-    /// It refused, reset, timed out or answered with a server error.
-    Failure {
-        /// In which way.
-        kind: FailureKind,
-        /// What its Retry-After asked for, nanoseconds.
-        retry_after_ns: Option<u64>,
-    },
-    /// Whoever asked went away.
-    Cancelled,
-}
-
-impl Outcome {
-    /// A failure that asked for nothing.
-    pub fn failed(kind: FailureKind) -> Outcome {
-        Outcome::Failure { kind, retry_after_ns: None }
-    }
-}
-
-/// In which way an endpoint failed: what passive health counts apart.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FailureKind {
-    /// No connection could be opened: refused, unreachable, or not in time.
-    Connect,
-    /// A connection, but no response to pass on: reset, timeout, malformed; or 502, 503, 504.
-    Gateway,
-    /// A response of 500 or above that is none of the gateway's.
-    Server,
-    /// 429: it is well and wants less. Part of no streak.
-    Busy,
-}
-
-impl FailureKind {
-    /// All of them.
-    pub const ALL: [FailureKind; 4] =
-        [FailureKind::Connect, FailureKind::Gateway, FailureKind::Server, FailureKind::Busy];
-
-    /// One word for logs.
-    pub fn name(self) -> &'static str {
-        match self {
-            FailureKind::Connect => "connect",
-            FailureKind::Gateway => "gateway",
-            FailureKind::Server => "server",
-            FailureKind::Busy => "busy",
-        }
-    }
-
-    /// The kind of a response's status; `None` if that is no failure.
-    pub fn of_status(status: u16) -> Option<FailureKind> {
-        match status {
-            429 => Some(FailureKind::Busy),
-            502..=504 => Some(FailureKind::Gateway),
-            500.. => Some(FailureKind::Server),
-            _ => None,
-        }
-    }
-}
-
-/// What a picker is told of an end.
-#[derive(Clone, Copy, Debug)]
-pub struct End {
-    /// How it ended.
-    pub outcome: Outcome,
-    /// From the start to the first byte of the response, or to the end where there was none; nanoseconds.
-    pub latency_ns: u64,
-    /// When it ended.
-    pub now: Instant,
-}
 
 /// One worker x one pool.
 pub struct Balancer {

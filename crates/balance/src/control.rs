@@ -6,12 +6,13 @@ use crate::eligible::{self, Candidate, Locality, Panic, Rules, Standing};
 use crate::endpoint::{EndpointId, EndpointSpec};
 use crate::health::{self, Health, Initial, Verdict};
 use crate::loads::Counts;
-use crate::observed::{Streaks, Tally, Watch};
+use crate::observed::{Streaks, Watch};
 use crate::outlier::{self, Cause, Ejection, Phase};
 use crate::set::{EndpointSet, Slot};
 use crate::slow_start::{self, FULL};
 use crate::state::{Change, State};
 use crate::subset::Subset;
+use crate::tally::Tally;
 use crate::time::Instant;
 use std::collections::BTreeMap;
 

@@ -17,10 +17,10 @@
 //! PICKED = a slot, or why there is none
 //! ```
 
-use crate::balancer::{End, Outcome, Request};
 use crate::params::{Params, Value};
 use crate::picker::{Algorithm, NoPick, Seat};
 use crate::report::LoadReport;
+use crate::request::{End, Outcome, Request};
 use crate::set::{EndpointSet, Member, Slot};
 use crate::time::Instant;
 use std::fmt::{self, Write};

@@ -7,7 +7,8 @@
 //! 2. [`endpoint`], [`set`]: who could get the request, folded once into an immutable [`EndpointSet`].
 //! 3. [`loads`], [`latency`]: what is known of each endpoint. Measurement is apart from choice.
 //! 4. [`picker`]: what an algorithm is; [`algorithms`]: all of them, in one registry; [`params`]: what can be set.
-//! 5. [`balancer`]: one worker and one pool, the seam that shells call: `start` gives a [`Ticket`], `end` takes it.
+//! 5. [`request`], [`ticket`] and [`balancer`]: one worker and one pool, the seam that shells call: `start` gives a
+//!    [`Ticket`], `end` takes it.
 //! 6. [`pool`], [`subset`] and [`published`]: from the configured endpoints to the set that every worker sees.
 //! 7. [`health`], [`outlier`], [`slow_start`], [`concurrency`]: state machines of one endpoint. [`control`] keeps them and
 //!    says when to look again, by what checks say and requests see; [`eligible`] folds them into the set, and [`state`]
@@ -68,6 +69,7 @@ pub mod queue;
 pub mod replay;
 pub mod report;
 pub mod reported;
+pub mod request;
 pub mod retry;
 pub mod rng;
 pub(crate) mod row;
@@ -76,10 +78,12 @@ pub mod slow_start;
 pub mod state;
 pub mod sticky;
 pub mod subset;
+pub(crate) mod tally;
+pub mod ticket;
 pub mod time;
 pub(crate) mod told;
 
-pub use balancer::{Balancer, End, FailureKind, Outcome, Request, Ticket};
+pub use balancer::Balancer;
 pub use endpoint::{EndpointId, EndpointSpec};
 pub use explain::Explanation;
 pub use load_estimate::LoadEstimate;
@@ -88,6 +92,8 @@ pub use params::{Param, Params};
 pub use picker::{Algorithm, Needs, NoPick, PickContext, Picker, Promises, Seat};
 pub use pool::Pool;
 pub use report::{LoadReport, Refused};
+pub use request::{End, FailureKind, Outcome, Request};
 pub use rng::Rng;
 pub use set::{EndpointSet, Exclusion, Member, Slot};
+pub use ticket::Ticket;
 pub use time::{Clock, Instant};

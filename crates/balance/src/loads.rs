@@ -7,11 +7,11 @@
 //! shared count 15-18 (30-51), an `Arc` guard 26-31 (49-108).
 
 use crate::atomics::atomic::{AtomicU32, Ordering::Relaxed};
-use crate::balancer::Outcome;
 use crate::endpoint::EndpointId;
 use crate::observed::{Observed, Watch, Writer};
 use crate::report::{LoadReport, Refused};
 use crate::reported::{Heard, Others, Reported};
+use crate::request::Outcome;
 use crate::row::{CHUNK, Row};
 use crate::set::{EndpointSet, Member, Slot};
 use crate::time::Instant;

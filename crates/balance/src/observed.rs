@@ -5,9 +5,10 @@
 //! through it. All changes of one number have one order, so streaks are exact over all workers. That a worker sees a new
 //! trial is the set's matter, which is published with order.
 
-use crate::balancer::{FailureKind, Outcome};
 use crate::outlier::{self, Cause};
+use crate::request::{FailureKind, Outcome};
 use crate::row::Row;
+use crate::tally::Tally;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
 /// What workers are to note; all off by default.
@@ -80,29 +81,6 @@ impl Streaks {
         crossed(self.connect, before.connect, thresholds.connect)
             || crossed(self.gateway, before.gateway, thresholds.gateway)
             || crossed(self.server, before.server, thresholds.server)
-    }
-}
-
-/// Outcomes and latencies of one endpoint, summed since the start of the process. Wraps: differences count.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Tally {
-    /// Requests that were answered well; those told to come less often among them.
-    pub(crate) answered: u32,
-    pub(crate) failed: u32,
-    /// Latencies of the successes, and their number.
-    pub(crate) latency_ns: u64,
-    pub(crate) timed: u32,
-}
-
-impl Tally {
-    /// What came since `earlier`.
-    pub(crate) fn since(self, earlier: Tally) -> Tally {
-        Tally {
-            answered: self.answered.wrapping_sub(earlier.answered),
-            failed: self.failed.wrapping_sub(earlier.failed),
-            latency_ns: self.latency_ns.wrapping_sub(earlier.latency_ns),
-            timed: self.timed.wrapping_sub(earlier.timed),
-        }
     }
 }
 

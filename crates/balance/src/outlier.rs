@@ -1,7 +1,7 @@
 //! Does an endpoint do worse than its pool? Ejection by what requests see: passive health.
 //! Source: Envoy's outlier detection, with a trial by one request before an endpoint is back.
 
-use crate::observed::Tally;
+use crate::tally::Tally;
 use crate::time::Instant;
 use std::fmt;
 

@@ -1,11 +1,11 @@
 //! What is an algorithm? A [`Picker`]: it chooses among the endpoints of a set by what is known of their loads,
 //! and is told of every start and end. [`Algorithm`] is its row in the registry.
 
-use crate::balancer::End;
 use crate::explain::Explanation;
 use crate::loads::Loads;
 use crate::params::{Param, ParamError, Params};
 use crate::report::LoadReport;
+use crate::request::End;
 use crate::rng::Rng;
 use crate::set::{EndpointSet, Member, Slot};
 use crate::time::Instant;

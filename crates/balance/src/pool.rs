@@ -211,7 +211,7 @@ impl Pool {
 mod tests {
     use super::*;
     use crate::algorithms;
-    use crate::balancer::{Outcome, Request};
+    use crate::request::{Outcome, Request};
     use crate::subset::Subset;
     use crate::time::Instant;
 

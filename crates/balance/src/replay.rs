@@ -4,7 +4,7 @@
 //! It never panics, whatever the lines are.
 
 use crate::algorithms;
-use crate::balancer::{Balancer, FailureKind, Outcome, Request, Ticket};
+use crate::balancer::Balancer;
 use crate::endpoint::EndpointId;
 use crate::explain::{Candidate, Explanation};
 use crate::journal::{HEADER, Picked, REFUSALS, VERSION, Way};
@@ -15,8 +15,10 @@ use crate::pool::View;
 use crate::published::Published;
 use crate::queue::{Queue, Waiting};
 use crate::report::LoadReport;
+use crate::request::{FailureKind, Outcome, Request};
 use crate::set::{EndpointSet, Exclusion, Member, Slot};
 use crate::slow_start::FULL;
+use crate::ticket::Ticket;
 use crate::time::Instant;
 use std::collections::BTreeSet;
 use std::fmt::{self, Write};

@@ -2,10 +2,9 @@
 
 mod support;
 
-use evenkeel_balance::time::SECOND_NS;
+use evenkeel_balance::time::{MILLISECOND_NS as MS, SECOND_NS};
 use evenkeel_balance::{Balancer, EndpointSpec, Instant, LoadReport, Outcome, Pool, Request, Seat, Ticket};
 use support::rows::Row;
-use support::virtual_time::MS;
 
 /// A pool of endpoints with these weights, and its workers.
 fn pool<const WORKERS: usize>(weights: &[u32]) -> (Pool, [Balancer; WORKERS]) {

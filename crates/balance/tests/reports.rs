@@ -2,11 +2,11 @@
 
 mod support;
 
+use evenkeel_balance::time::MILLISECOND_NS as MS;
 use evenkeel_balance::{
     Balancer, EndpointId, EndpointSpec, FailureKind, Instant, LoadReport, Outcome, Pool, Refused, Seat, Slot,
 };
 use support::rows::Row;
-use support::virtual_time::MS;
 
 fn specs(names: &[&str]) -> Vec<EndpointSpec> {
     names.iter().map(|name| EndpointSpec::new(name)).collect()

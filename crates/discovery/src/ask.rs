@@ -35,8 +35,8 @@ pub async fn ask(conf: &Conf, host: &str, kind: Rtype) -> Result<Reply, String> 
     Err(format!("{host}: {why}"))
 }
 
-/// Seeded by the system once for each call, as who can guess it can answer in the server's place. The port is the
-/// kernel's choice, and random too.
+/// By a keyed hash, with a key of its own each time of what the system drew for the thread: who could guess it could
+/// answer in the server's place. The port is the kernel's choice, and random too.
 fn random_id() -> u16 {
     RandomState::new().build_hasher().finish() as u16
 }

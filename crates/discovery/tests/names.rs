@@ -100,6 +100,7 @@ async fn a_server_that_fails_takes_no_endpoint_away() {
     // Nor does a name that is gone.
     names.forget("web.test");
     names.asked_again("web.test", A, 1).await;
+    // Nothing tells of a look that changes nothing, and the next one is seconds away.
     while updates(&discovery, "empty") == 0.0 {
         tokio::time::sleep(Duration::from_millis(2)).await;
     }

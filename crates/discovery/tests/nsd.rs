@@ -1,17 +1,20 @@
 //! Does a pool follow a zone of a name server that others wrote? NSD, whose zone changes, and which dies and comes back.
 
+mod support;
+
 use evenkeel_config::Plan;
 use evenkeel_discovery::Discovery;
 use std::fs;
-use std::net::UdpSocket;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
+use support::own_addr;
 
 /// A name server of the test's own, in a folder of its own. Both are gone when it is dropped.
 struct Nsd {
     folder: PathBuf,
-    port: u16,
+    addr: SocketAddr,
     child: Option<Child>,
 }
 
@@ -20,15 +23,16 @@ impl Nsd {
         let folder = std::env::temp_dir().join(format!("evenkeel-nsd-{}", std::process::id()));
         let _ = fs::remove_dir_all(&folder);
         fs::create_dir_all(&folder).expect("the temporary folder can be written");
-        let free = UdpSocket::bind("127.0.0.1:0").and_then(|socket| socket.local_addr()).expect("a free port");
-        let (at, port) = (folder.display(), free.port());
+        // It comes and goes, and nobody may take its place meanwhile.
+        let addr = own_addr();
+        let (at, ip, port) = (folder.display(), addr.ip(), addr.port());
         let conf = format!(
-            "server:\n ip-address: 127.0.0.1@{port}\n username: \"\"\n chroot: \"\"\n zonesdir: \"{at}\"\n database: \"\"\n \
+            "server:\n ip-address: {ip}@{port}\n username: \"\"\n chroot: \"\"\n zonesdir: \"{at}\"\n database: \"\"\n \
              pidfile: \"{at}/pid\"\n xfrdfile: \"{at}/xfrd\"\n zonelistfile: \"{at}/zones\"\n do-ip6: no\n\
              remote-control:\n control-enable: no\nzone:\n name: test\n zonefile: test.zone\n"
         );
         fs::write(folder.join("nsd.conf"), conf).expect("it can be written");
-        Nsd { folder, port, child: None }
+        Nsd { folder, addr, child: None }
     }
 
     /// Serves this zone from now on, in another process than before.
@@ -76,9 +80,9 @@ async fn becomes(discovery: &mut Discovery, wanted: &[&str]) {
 async fn a_zone_of_nsd_is_followed() {
     let (mut nsd, mut discovery) = (Nsd::new(), Discovery::default());
     let text = format!(
-        "[resolver]\nnameservers = ['127.0.0.1:{}']\nmin_ttl = '100ms'\n[listener.web]\nbind = ['127.0.0.1:1']\n\
+        "[resolver]\nnameservers = ['{}']\nmin_ttl = '100ms'\n[listener.web]\nbind = ['127.0.0.1:1']\n\
          [pool.web]\ndiscover = {{ dns = {{ name = '_http._tcp.web.test', type = 'SRV' }} }}",
-        nsd.port
+        nsd.addr
     );
     let mut plan: Plan = evenkeel_config::parse_str("test.toml", &text, &|_| None).plan.expect("a good plan");
     // Nobody is there yet.

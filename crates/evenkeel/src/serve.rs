@@ -194,7 +194,7 @@ impl Serving {
                     watchdog.look(&self.notify, self.server.beats());
                     continue;
                 }
-                () = ended(&self.server, Duration::from_secs(1)) => {
+                () = ended(|| self.server.has_ended(), Duration::from_secs(1)) => {
                     return Err(Failure::running("every worker has ended on its own; the log says why"));
                 }
             };
@@ -251,7 +251,7 @@ impl Serving {
         self.dns.drain();
         let told_again = async { while signals.next().await != Asked::End {} };
         tokio::select! {
-            () = both_ended(&self.server, &self.dns) => tracing::info!("drained"),
+            () = ended(|| self.server.has_ended() && self.dns.has_ended(), Duration::from_millis(10)) => tracing::info!("drained"),
             () = tokio::time::sleep(limit) => tracing::warn!(open = self.open(), "the time to drain is over: closing the rest"),
             () = told_again => tracing::warn!(open = self.open(), "told again: closing the rest"),
         }
@@ -289,18 +289,9 @@ impl Serving {
     }
 }
 
-/// Waits until every worker has ended.
-async fn ended(server: &Server, look_every: Duration) {
-    while !server.has_ended() {
-        tokio::time::sleep(look_every).await;
-    }
-}
-
-/// Waits until every worker of every plane has ended.
-async fn both_ended(server: &Server, dns: &evenkeel_dns::Server) {
-    let look_every = Duration::from_millis(10);
-    ended(server, look_every).await;
-    while !dns.has_ended() {
+/// Waits until all workers have ended. By looking, as threads can be joined but not awaited.
+async fn ended(all: impl Fn() -> bool, look_every: Duration) {
+    while !all() {
         tokio::time::sleep(look_every).await;
     }
 }

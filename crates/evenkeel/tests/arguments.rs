@@ -3,22 +3,11 @@
 mod support;
 
 use std::net::TcpListener;
-use support::{Folder, address, evenkeel, text};
+use support::{Folder, address, ends};
 
 const GOOD: &str = "[listener.web]\nbind = ['127.0.0.1:8080']\n[pool.web]\nendpoints = ['127.0.0.1:8081']\n";
 const BAD: &str =
     "[listener.web]\nbind = ['127.0.0.1:8080']\n[pool.web]\nbalance = 'rondom'\nendpoints = ['127.0.0.1']\n";
-
-#[track_caller]
-fn ends(arguments: &[&str], code: i32, says: &[&str]) -> String {
-    let output = evenkeel(arguments);
-    let (out, err) = (text(&output.stdout), text(&output.stderr));
-    assert_eq!(output.status.code(), Some(code), "{arguments:?}\n{out}\n{err}");
-    for part in says {
-        assert!(out.contains(part) || err.contains(part), "{arguments:?} does not say {part:?}\n{out}\n{err}");
-    }
-    out
-}
 
 #[test]
 fn check_accepts_a_good_file() {

@@ -2,21 +2,10 @@
 
 mod support;
 
-use support::{Folder, evenkeel, text};
+use support::{Folder, ends};
 
 const SMALL: &str = "summary = 'two servers'\nalgorithms = ['leastconn', 'round_robin']\nseeds = 2\nrequests = 2000\n\
                      load.share = 0.5\n[service.web]\nwork.exponential = '10ms'\nserver = [{ count = 2, fifo = 1 }]\n";
-
-#[track_caller]
-fn ends(arguments: &[&str], code: i32, says: &[&str]) -> String {
-    let output = evenkeel(arguments);
-    let (out, err) = (text(&output.stdout), text(&output.stderr));
-    assert_eq!(output.status.code(), Some(code), "{arguments:?}\n{out}\n{err}");
-    for part in says {
-        assert!(out.contains(part) || err.contains(part), "{arguments:?} does not say {part:?}\n{out}\n{err}");
-    }
-    out
-}
 
 #[test]
 fn a_published_table_comes_out() {

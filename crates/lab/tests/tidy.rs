@@ -147,7 +147,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("sim", &["balance", "config"]),
     ("tower", &["balance"]),
     ("evenkeel", &["balance", "config", "discovery", "proxy", "kernel", "dns", "admin", "sim", "tower"]),
-    ("lab", &["sim"]),
+    ("lab", &[]),
 ];
 
 fn import_directions(files: &[File]) -> Vec<Finding> {

@@ -72,49 +72,33 @@ fn install(worker: &Rc<Worker>, parts: Parts) {
     });
     let retries: Vec<_> = retries.collect();
     let listener = |parts: ListenerParts| {
-        let ListenerParts {
-            name,
-            router,
-            tcp,
-            limits,
-            timeouts,
-            flows,
-            edge,
-            requests_max,
-            connections_max,
-            open,
-            report_load,
-            stats,
-            routes,
-        } = parts;
-        let before = before.listeners.iter().find(|l| l.name == name);
-        let reporter = report_load.map(|(plan, shared)| {
+        let before = before.listeners.iter().find(|l| l.name == parts.name);
+        let reporter = parts.report_load.map(|(plan, shared)| {
             let reported = before.map(|listener| listener.rules());
             Reporter::new(plan, shared, reported.as_ref().and_then(|rules| rules.reporter.as_ref()))
         });
-        let (plan, generation, pools) = (plan.clone(), generation.clone(), of_route.clone());
         let rules = Rules {
-            plan,
-            router,
-            tcp,
-            limits,
-            timeouts,
-            flows,
-            edge,
-            requests_max,
-            connections_max,
+            plan: plan.clone(),
+            router: parts.router,
+            tcp: parts.tcp,
+            limits: parts.limits,
+            timeouts: parts.timeouts,
+            flows: parts.flows,
+            edge: parts.edge,
+            requests_max: parts.requests_max,
+            connections_max: parts.connections_max,
             reporter,
-            pools,
+            pools: of_route.clone(),
             retries: retries.clone(),
-            stats: routes,
-            _generation: generation,
+            stats: parts.routes,
+            _generation: generation.clone(),
         };
         match before {
             Some(stays) => {
                 stays.change(rules);
                 stays.clone()
             }
-            None => Rc::new(Listener::new(name, open, stats, rules)),
+            None => Rc::new(Listener::new(parts.name, parts.open, parts.stats, rules)),
         }
     };
     let listeners: Vec<_> = listeners.into_iter().map(listener).collect();

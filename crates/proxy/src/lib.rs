@@ -62,6 +62,7 @@ mod share;
 mod sidecar;
 mod splice;
 mod stage;
+mod start_error;
 pub mod stats;
 mod stream;
 mod talk;
@@ -72,5 +73,6 @@ pub mod watched;
 mod worker;
 
 pub use generation::{Generation, Summary};
-pub use server::{Server, StartError};
+pub use server::Server;
+pub use start_error::StartError;
 pub use worker::Command;

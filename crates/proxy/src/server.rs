@@ -1,97 +1,36 @@
 //! How does a plan become a running proxy, and how does the next plan take its place? What can fail comes first (sockets,
 //! the access log, balancers), so that an error changes nothing; then every worker is given its part.
 
-use crate::accept;
+mod prepare;
+
 use crate::access_log::Writer;
 use crate::control::{self, Control};
-use crate::dial::check_transparent;
 use crate::edge::Edge;
 use crate::generation::{Generation, Summary};
 use crate::http1::{FIELDS_MAX, Limits};
 use crate::inherit::Inherited;
 use crate::parts::{ListenFd, ListenerParts, News, Parts, PoolParts, Transport};
 use crate::per_address::PerAddress;
-use crate::pools::{Pools, SharedPool};
-use crate::probe::answer;
+use crate::pools::Pools;
 use crate::route::Router;
-use crate::session::Sticky;
 use crate::share::Peers;
 use crate::sidecar::SharedLoad;
+use crate::start_error::StartError;
 use crate::stats::{Counter, WorkerStats};
 use crate::tcp::route::Routes;
-use crate::udp;
 use crate::worker::{self, Command, Orders};
-use evenkeel_balance::Balancer;
 use evenkeel_config::Plan;
-use evenkeel_config::plan::{self, LogTarget, Mode, SpeakAs, Workers};
+use evenkeel_config::plan::{self, Mode, Workers};
+use prepare::Prepared;
 use rustix::fd::OwnedFd;
 use std::collections::HashMap;
-use std::fmt;
 use std::io;
-use std::net::{SocketAddr, UdpSocket};
+use std::net::SocketAddr;
 use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Weak};
 use std::thread::JoinHandle;
 use std::time::Duration;
 use tokio::sync::{mpsc, watch};
-
-/// Why a plan could not be started.
-#[derive(Debug)]
-pub enum StartError {
-    /// A listener's address cannot be listened on.
-    Listen(Arc<str>, SocketAddr, io::Error),
-    /// Probes cannot be taken at a listener's address.
-    Probes(SocketAddr, io::Error),
-    /// The access log cannot be opened.
-    AccessLog(LogTarget, io::Error),
-    /// The journal of a pool cannot be opened.
-    Journal(LogTarget, io::Error),
-    /// A pool's algorithm refuses its parameters.
-    Balance(Arc<str>, evenkeel_balance::params::ParamError),
-    /// The key of a pool's sticky sessions cannot be had.
-    Sticky(Arc<str>, io::Error),
-    /// A pool's connections shall come from clients' addresses, and the process may not do that.
-    Source(Arc<str>, io::Error),
-    /// A thread cannot be made.
-    Thread(io::Error),
-}
-
-impl fmt::Display for StartError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            StartError::Listen(name, addr, error) => {
-                write!(f, "listener \"{name}\": cannot listen on {addr}: {error}")
-            }
-            StartError::Probes(addr, error) => write!(f, "cannot take probes by datagram at {addr}: {error}"),
-            StartError::AccessLog(LogTarget::File(path), error) => {
-                write!(f, "access log: cannot open {}: {error}", path.display())
-            }
-            StartError::AccessLog(LogTarget::Stdout, error) => write!(f, "access log: {error}"),
-            StartError::Journal(LogTarget::File(path), error) => {
-                write!(f, "journal: cannot open {}: {error}", path.display())
-            }
-            StartError::Journal(LogTarget::Stdout, error) => write!(f, "journal: {error}"),
-            StartError::Sticky(pool, error) => write!(f, "pool \"{pool}\": the key of its sticky sessions: {error}"),
-            StartError::Source(pool, error) => write!(
-                f,
-                "pool \"{pool}\": source = \"client\" takes CAP_NET_ADMIN or CAP_NET_RAW, which this process lacks: {error}"
-            ),
-            StartError::Balance(pool, error) => write!(f, "pool \"{pool}\": {error}"),
-            StartError::Thread(error) => write!(f, "cannot start a worker: {error}"),
-        }
-    }
-}
-
-impl std::error::Error for StartError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            StartError::Listen(_, _, e) | StartError::Probes(_, e) => Some(e),
-            StartError::AccessLog(_, e) | StartError::Journal(_, e) => Some(e),
-            StartError::Sticky(_, e) | StartError::Source(_, e) | StartError::Thread(e) => Some(e),
-            StartError::Balance(_, e) => Some(e),
-        }
-    }
-}
 
 /// A running proxy: the control side of its workers.
 pub struct Server {
@@ -110,22 +49,6 @@ pub struct Server {
     log: Option<Writer>,
     /// Writes the journal of the pool that the plan names.
     journal: Option<Writer>,
-}
-
-/// What of a plan can fail, before anything is changed.
-struct Prepared {
-    /// New sockets by address and by worker.
-    sockets: HashMap<(Transport, SocketAddr), Vec<Vec<ListenFd>>>,
-    /// New sockets for probes, by address and by worker.
-    probed: HashMap<SocketAddr, Vec<UdpSocket>>,
-    /// Pools that there were not.
-    pools: Pools,
-    /// By pool: new balancers by worker, if it needs any.
-    balancers: Vec<Option<Vec<Balancer>>>,
-    /// By pool: how clients find their endpoint again.
-    sticky: Vec<Option<Arc<Sticky>>>,
-    /// The new access log, or none; `None` if that stays as it is.
-    log: Option<Option<Writer>>,
 }
 
 impl Server {
@@ -245,59 +168,6 @@ impl Server {
         drop(shared);
         self.control.changed();
         self.running.send_replace(next);
-    }
-
-    /// Does what can fail.
-    fn prepare(&self, plan: &Plan, before: Option<&Plan>, inherited: &mut Inherited) -> Result<Prepared, StartError> {
-        let workers = self.now().workers.len();
-        let mut sockets = HashMap::new();
-        for listener in &plan.listeners {
-            for at in addresses(listener).filter(|at| !self.sockets.contains_key(at)) {
-                let (given, addr) = (inherited.at(at), at.1);
-                let opened = match at.0 {
-                    Transport::Tcp => accept::listen(addr, workers, given),
-                    Transport::Udp => udp::listen(addr, workers, given),
-                };
-                let fail = |error| StartError::Listen(listener.name.clone(), addr, error);
-                sockets.insert(at, opened.map_err(fail)?);
-            }
-        }
-        if let Some(pool) = plan.pools.iter().find(|pool| pool.source == SpeakAs::Client) {
-            check_transparent().map_err(|error| StartError::Source(pool.name.clone(), error))?;
-        }
-        let mut probed = HashMap::new();
-        for (_, addr) in probed_at(plan).filter(|(_, addr)| !self.probed.contains(addr)) {
-            probed.insert(addr, answer::open(addr, workers).map_err(|error| StartError::Probes(addr, error))?);
-        }
-        let target = |plan: &Plan| plan.telemetry.access_log.as_ref().map(|log| log.to.clone());
-        let log = match (before.and_then(target), target(plan)) {
-            (before, to) if before == to => None,
-            (_, to) => {
-                let open = |to| Writer::open(&to, "access-log").map_err(|error| StartError::AccessLog(to, error));
-                Some(to.map(open).transpose()?)
-            }
-        };
-        let (mut pools, mut balancers) = (HashMap::new(), Vec::new());
-        let there = self.control.pools();
-        for pool in &plan.pools {
-            let new = || SharedPool::new(workers);
-            let shared = match there.get(&pool.name) {
-                Some(shared) => shared,
-                None => pools.entry(pool.name.clone()).or_insert_with(new),
-            };
-            let same = before.and_then(|plan| plan.pool(&pool.name)).is_some_and(|old| old.balance == pool.balance);
-            let recorded = plan.telemetry.journal.as_ref().is_some_and(|journal| *journal.pool == *pool.name);
-            let journal = self.journal.as_ref().filter(|_| recorded);
-            let made = (!same).then(|| shared.balancers(pool, journal)).transpose();
-            balancers.push(made.map_err(|e| StartError::Balance(pool.name.clone(), e))?);
-        }
-        drop(there);
-        let sticky = plan.pools.iter().map(|pool| {
-            let made = pool.sticky.as_ref().map(|sticky| Sticky::new(sticky, &pool.name).map(Arc::new)).transpose();
-            made.map_err(|error| StartError::Sticky(pool.name.clone(), error))
-        });
-        let sticky = sticky.collect::<Result<_, _>>()?;
-        Ok(Prepared { sockets, probed, pools, balancers, sticky, log })
     }
 
     /// Does the rest: gives every worker its part, waits until all of them use it, and lets go of what was before.

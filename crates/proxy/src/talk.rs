@@ -1,16 +1,17 @@
 //! What passes between a client and an endpoint for one request? Both directions at once, each with back-pressure: a
 //! byte is read only when the one before it was written.
 
+mod head;
+mod tunnel;
+
 use crate::buffer::Buf;
 use crate::client::Client;
 use crate::deadline::Elapsed;
 use crate::end::Phase;
 use crate::fault::Fault;
 use crate::http1::chunked::{Keep, Taken};
-use crate::http1::request::Room;
 use crate::http1::response::{Asked, Towards};
-use crate::http1::{Body, FIELDS_MAX, Limits, Reject, Response, Version};
-use crate::orca;
+use crate::http1::{Body, Reject};
 use crate::outgoing::Outgoing;
 use crate::pace::Pace;
 use crate::pick::InFlight;
@@ -20,12 +21,11 @@ use crate::retries::Tries;
 use crate::splice::{self, Pipe, SPLICE_MIN, Side};
 use crate::stage;
 use crate::stream::Stream;
-use evenkeel_balance::retry::{Decision, Failure};
-use evenkeel_balance::{Clock, FailureKind, Outcome, Slot};
+use evenkeel_balance::{Clock, Outcome};
 use evenkeel_config::plan::RouteTimeouts;
+use head::Ready;
 use std::cell::Cell;
 use std::future::{Future, poll_fn};
-use std::mem::MaybeUninit;
 use std::pin::{Pin, pin};
 use std::task::{Poll, ready};
 use std::time::Duration;
@@ -36,9 +36,6 @@ pub const INTERIM_MAX: u32 = 16;
 /// How long an endpoint may think before we look whether its client is still there. Looking costs the event loop a
 /// registration; most requests are long answered.
 const LOOK_AFTER: Duration = Duration::from_secs(1);
-
-/// A response's head may fill a buffer and have as many fields as fit our arrays.
-const RESPONSE_LIMITS: Limits = Limits { head: crate::buffer::CAPACITY, fields: FIELDS_MAX };
 
 /// One request at one endpoint.
 pub struct Talk<'t, 'c> {
@@ -75,18 +72,6 @@ enum Ended {
     Answered(Answered),
     /// It switches protocols; its head, and what came behind it, is not sent yet.
     Switched(Buf),
-}
-
-/// The head of a response that is ready to be sent.
-struct Ready {
-    body: Body,
-    answered: Answered,
-    interim: bool,
-    switch: bool,
-    /// The content alone for an HTTP/1.0 client, who knows no chunks.
-    keep: Keep,
-    /// Bytes at the front of the buffer that go to the client.
-    send: usize,
 }
 
 impl Talk<'_, '_> {
@@ -261,95 +246,6 @@ impl Talk<'_, '_> {
         }
     }
 
-    /// Reads a response's head and puts the one for the client in its place; `None` while not all of it is there. `here`:
-    /// the endpoint's slot.
-    fn respond(&self, buf: &mut Buf, here: Slot) -> Result<Option<Ready>, Fault> {
-        let worker = self.client.worker;
-        let mut room: Room<'_> = [MaybeUninit::uninit(); FIELDS_MAX];
-        let read = Response::read(buf.filled(), &mut room, self.asked, &RESPONSE_LIMITS);
-        let Some(mut response) = read.map_err(Fault::Response)? else { return Ok(None) };
-        let head_len = response.head_len();
-        let until_close = response.body == Body::UntilClose;
-        let strip = self.towards.version == Version::V10 && matches!(response.body, Body::Chunked(_));
-        let keep = if strip { Keep::Content } else { Keep::Framed };
-        let keep_alive = self.towards.keep_alive && !until_close && !strip && !self.client.is_ending();
-        let towards = Towards { keep_alive, ..self.towards };
-        let (interim, switch) = (response.is_interim(), response.status == 101);
-        let mut body = response.body.clone();
-        let answered = Answered { reusable: response.keep_alive && !strip, keep_alive, outcome: outcome(&response) };
-        let mut added = None;
-        if !interim {
-            self.on_load(&mut response, &mut body);
-            if response.status >= 400 && self.refuses(response.status, here) {
-                let (status, outcome) = (response.status, answered.outcome);
-                let rest = take_body(buf, head_len, &mut body, Keep::Framed).map_err(Fault::Response)?;
-                let whole = body.is_done() && head_len + rest.used == buf.len();
-                return Err(Fault::Refused { status, outcome, reusable: answered.reusable && whole });
-            }
-            self.record.status.set(response.status);
-            added = self.added(&response, answered.outcome);
-        }
-        let mut new_len = head_len;
-        if interim && self.towards.version == Version::V10 {
-            buf.consume(head_len);
-            return Ok(Some(Ready { body, answered, interim, switch, keep, send: 0 }));
-        }
-        if !response.is_as_sent(towards) || added.is_some() {
-            let mut head = worker.scratch();
-            response.write(towards, added.as_deref().unwrap_or_default(), &mut head);
-            new_len = head.len();
-            let fits = buf.replace_front(head_len, &head);
-            worker.give_back(head);
-            added.into_iter().for_each(|added| worker.give_back(added));
-            if !fits {
-                return Err(Fault::Response(Reject::HeadTooLarge));
-            }
-        }
-        let mut send = new_len;
-        if !interim && !switch {
-            send += take_body(buf, new_len, &mut body, keep).map_err(Fault::Response)?.kept;
-        }
-        Ok(Some(Ready { body, answered, interim, switch, keep, send }))
-    }
-
-    /// Takes the report of the endpoint's load out of a final response, if anybody minds it.
-    fn on_load(&self, response: &mut Response<'_, '_>, body: &mut Body) {
-        let Some(pool) = self.record.pool else { return };
-        let reports = pool.hears();
-        if let Some(reports) = &reports {
-            let received = pool.hear(reports, response, self.client.worker.clock.now());
-            self.record.received.set(received);
-            if let Body::Chunked(chunked) = body {
-                chunked.hold_trailers();
-            }
-        }
-        // Where this side tells its load, that is the one word: two reports would contradict each other.
-        let told = self.record.working.as_ref().is_some_and(|working| working.reporter().plan.header);
-        if told || reports.is_some_and(|reports| !reports.pass) {
-            response.drop_field(orca::FIELD_BIN);
-            response.drop_field(orca::FIELD);
-        }
-    }
-
-    /// The fields that are added to a final response: where its session is, and how busy this side is.
-    fn added(&self, response: &Response<'_, '_>, outcome: Outcome) -> Option<Vec<u8>> {
-        let (worker, working) = (self.client.worker, &self.record.working);
-        if self.cookie.is_none() && working.is_none() {
-            return None;
-        }
-        let mut added = worker.scratch();
-        added.extend_from_slice(self.cookie.unwrap_or_default().as_bytes());
-        if let Some(working) = working {
-            // A protocol that takes over has no latency.
-            if outcome == Outcome::Success && response.status != 101 {
-                let now = worker.clock.now();
-                working.answered(now.since(self.record.began), now);
-            }
-            self.record.write_load(&mut added);
-        }
-        Some(added)
-    }
-
     /// Looks for a report in the trailers of a body that has just ended; what of them goes to the client.
     fn trailers(&self, body: &mut Body, keep: Keep) -> Option<Vec<u8>> {
         let Body::Chunked(chunked) = body else { return None };
@@ -370,32 +266,6 @@ impl Talk<'_, '_> {
             Keep::Framed => reports::strip(&trailers, &mut kept),
         }
         Some(kept)
-    }
-
-    /// Whether a response with this status is thrown away for another try. Only if another endpoint has room: what is
-    /// thrown away cannot be passed on when there is no other try after all.
-    #[cold]
-    fn refuses(&self, status: u16, here: Slot) -> bool {
-        let (Some((tries, idempotent)), Some(pool)) = (self.tries, self.record.pool) else { return false };
-        let elsewhere = || {
-            let (balancer, tried) = (pool.balancer.borrow(), tries.tried.borrow());
-            let untried = |slot| slot != here && !tried.contains(&slot);
-            balancer.set().members().iter().any(|m| untried(m.slot) && !balancer.loads().is_full(m))
-        };
-        if !tries.minds(status) || !elsewhere() {
-            return false;
-        }
-        let left_ns = self.client.timer.left_ns(self.deadline);
-        match tries.decide(Failure::Status(status), idempotent, true, left_ns, self.client.worker.clock.now()) {
-            Decision::Stop(why) => {
-                pool.stats.retries_refused[why as usize].add(1);
-                false
-            }
-            again => {
-                tries.note(again);
-                true
-            }
-        }
     }
 
     /// Sends the final response.
@@ -419,14 +289,12 @@ impl Talk<'_, '_> {
         stage::after_others().await;
         loop {
             if let Some(trailers) = self.trailers(body, keep) {
-                if !buf.extend(&trailers) {
-                    self.record.count_out(buf.len());
-                    self.on_client(pin!(self.client.stream.write_all(&mut buf)))
-                        .await
-                        .map_err(|_| Fault::ClientGone)?;
-                    buf.extend(&trailers);
-                }
+                // They fit: they were taken out of this buffer, or are all that is in it, and half of one holds them.
+                let fits = buf.extend(&trailers);
                 self.client.worker.give_back(trailers);
+                if !fits {
+                    return Err(Fault::Response(Reject::Trailer));
+                }
             }
             self.record.count_out(buf.len());
             let last = body.is_done() && !answered.keep_alive;
@@ -467,56 +335,6 @@ impl Talk<'_, '_> {
         }
         Ok(Ended::Answered(*answered))
     }
-
-    /// After a switch of protocols: bytes both ways, each way until its sender closes. `early` is what the client sent
-    /// behind its request.
-    async fn tunnel(&self, early: Option<Buf>, mut buf: Buf) -> Result<Answered, Fault> {
-        self.upstream.send_at_once();
-        self.allow(Some(self.timeouts.idle));
-        self.record.count_out(buf.len());
-        self.on_client(pin!(self.client.stream.write_all(&mut buf))).await.map_err(|_| Fault::ClientGone)?;
-        drop(buf);
-        if let Some(mut early) = early {
-            self.record.count_in(early.len());
-            self.upstream.write_all(&mut early).await.map_err(|_| Fault::CutShort)?;
-        }
-        // Nobody knows who should speak in there.
-        self.client_due.set(1);
-        let (mut up_done, mut down_done) = (false, false);
-        let mut up = pin!(self.pipe(&self.client.stream, self.upstream, |n| self.record.count_in(n)));
-        let mut down = pin!(self.pipe(self.upstream, &self.client.stream, |n| self.record.count_out(n)));
-        poll_fn(|cx| {
-            up_done = up_done || up.as_mut().poll(cx).is_ready();
-            down_done = down_done || down.as_mut().poll(cx).is_ready();
-            if up_done && down_done { Poll::Ready(()) } else { Poll::Pending }
-        })
-        .await;
-        Ok(Answered { reusable: false, keep_alive: false, outcome: Outcome::Success })
-    }
-
-    /// Copies until the end and passes the end on; an error ends both ways, as each finds it.
-    async fn pipe(&self, from: &Stream, to: &Stream, count: impl Fn(usize)) {
-        loop {
-            self.allow(Some(self.timeouts.idle));
-            let Ok(mut buf) = read(from).await else { break };
-            if buf.is_empty() {
-                break;
-            }
-            count(buf.len());
-            if to.write_all(&mut buf).await.is_err() {
-                break;
-            }
-        }
-        to.shutdown_write();
-    }
-}
-
-/// What the balancer is told of a response: server errors and "too many requests" count as failures, or an endpoint
-/// that refuses fast would look like the fastest.
-fn outcome(response: &Response<'_, '_>) -> Outcome {
-    let Some(kind) = FailureKind::of_status(response.status) else { return Outcome::Success };
-    let seconds = response.field("retry-after").and_then(|v| std::str::from_utf8(v).ok()?.trim().parse::<u32>().ok());
-    Outcome::Failure { kind, retry_after_ns: seconds.map(|s| u64::from(s) * 1_000_000_000) }
 }
 
 /// Reads into a buffer that is taken only when something is there, so that waiting holds none.

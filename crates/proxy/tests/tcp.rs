@@ -185,7 +185,8 @@ fn a_client_that_resets_while_its_endpoint_does_not_read_is_noticed() {
     let client = connect(&proxy);
     client.set_nonblocking(true).unwrap();
     let block = noise(1 << 20);
-    // Until nobody takes any more.
+    // Until nobody takes any more. Nothing tells that: it is taken for granted when bytes have not moved for long. If
+    // that was too early, less is on its way and the test asks for the same.
     let (mut sent, mut stuck) = (0, 0);
     while stuck < 200 {
         match (&client).write(&block) {

@@ -1,13 +1,13 @@
 //! Do real clients and servers notice that something is between them? PostgreSQL, Redis, iperf3, nc and socat, each started
-//! here on a port of its own. What is not installed is skipped, loudly: `make setup` installs it.
+//! here at an address of its own. What is not installed is skipped, loudly: `make setup` installs it.
 
 mod support;
 
 use std::io::Write;
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
-use support::{Proxy, noise, wait_until};
+use support::{Proxy, noise, own_addr, wait_until};
 
 /// A program of that name, where Debian keeps programs; `None`, and said so, if it is not installed.
 fn installed(program: &str, folders: &[&str]) -> Option<PathBuf> {
@@ -36,9 +36,9 @@ impl Drop for Server {
     }
 }
 
-/// Starts what `command` makes for a free port and a folder of its own, and waits until it listens.
+/// Starts what `command` makes for an address and a folder of its own, and waits until it listens.
 fn serve(command: impl Fn(&SocketAddr, &PathBuf) -> Command) -> Server {
-    let addr = TcpListener::bind("127.0.0.1:0").and_then(|l| l.local_addr()).expect("a free port");
+    let addr = own_addr();
     let folder = std::env::temp_dir().join(format!("evenkeel-peer-{}-{}", std::process::id(), addr.port()));
     std::fs::create_dir_all(&folder).expect("a folder of its own");
     let mut command = command(&addr, &folder);
@@ -93,7 +93,7 @@ fn postgresql_serves_its_clients() {
         let data = folder.join("data");
         says(as_nobody(&initdb).args(["-A", "trust", "-U", "tester", "-N", "-D"]).arg(&data).current_dir(folder));
         let mut command = as_nobody(&postgres);
-        command.arg("-D").arg(&data).args(["-p", &addr.port().to_string(), "-h", "127.0.0.1", "-k", ""]);
+        command.arg("-D").arg(&data).args(["-p", &addr.port().to_string(), "-h", &addr.ip().to_string(), "-k", ""]);
         command.current_dir(folder);
         command
     });
@@ -121,7 +121,8 @@ fn redis_serves_its_clients() {
     };
     let server = serve(|addr, folder| {
         let mut command = Command::new(&server);
-        command.args(["--port", &addr.port().to_string(), "--bind", "127.0.0.1", "--save", "", "--dir"]).arg(folder);
+        let (ip, port) = (addr.ip().to_string(), addr.port().to_string());
+        command.args(["--port", &port, "--bind", &ip, "--save", "", "--dir"]).arg(folder);
         command
     });
     let proxy = before(&server);
@@ -143,7 +144,7 @@ fn iperf3_measures_both_directions() {
     let Some(iperf) = installed("iperf3", USUAL) else { return };
     let server = serve(|addr, _| {
         let mut command = Command::new(&iperf);
-        command.args(["-s", "-B", "127.0.0.1", "-p", &addr.port().to_string()]);
+        command.args(["-s", "-B", &addr.ip().to_string(), "-p", &addr.port().to_string()]);
         command
     });
     let proxy = before(&server);
@@ -161,7 +162,7 @@ fn nc_and_socat_pass_a_file_and_its_end() {
     let (Some(nc), Some(socat)) = (installed("nc", USUAL), installed("socat", USUAL)) else { return };
     let server = serve(|addr, _| {
         let mut command = Command::new(&socat);
-        command.args([&format!("TCP-LISTEN:{},bind=127.0.0.1,fork,reuseaddr", addr.port()), "EXEC:cksum"]);
+        command.args([&format!("TCP-LISTEN:{},bind={},fork,reuseaddr", addr.port(), addr.ip()), "EXEC:cksum"]);
         command
     });
     let proxy = before(&server);

@@ -98,6 +98,8 @@ fn wrong(text: &str, says: &[&str]) {
 #[test]
 fn what_cannot_be_is_said_with_its_place() {
     wrong("", &["the top level has no \"summary\"", "has no \"load\"", "has no \"service\""]);
+    // A share of nothing: found by fuzzing, where the only service was cut out.
+    wrong("summary = 'x'\nrequests = 10\nload.share = 0.5\n", &["has no \"service\""]);
     wrong(&VARIED.replace("requests = 10\n", ""), &["nothing ends a run"]);
     wrong(&VARIED.replace("users = 1", "share = 0.5"), &["\"share\" needs servers that have a limit"]);
     wrong(

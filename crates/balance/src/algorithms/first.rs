@@ -2,9 +2,9 @@
 //! Source: HAProxy `balance first`.
 //! Use with limits, so that the later endpoints can sleep, or for a standby. Not to spread load: it does the opposite.
 
-use crate::balancer::End;
 use crate::loads::Loads;
 use crate::picker::{Algorithm, Needs, NoPick, PickContext, Picker, Promises};
+use crate::request::End;
 use crate::set::{EndpointSet, Slot};
 use crate::time::Instant;
 

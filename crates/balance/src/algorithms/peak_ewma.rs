@@ -2,13 +2,13 @@
 //! Source: Finagle's PeakEwma, with distinct draws, readings that do not write, and failures that count as slow.
 //! Use when latencies differ between endpoints. Not for DNS: it learns nothing after answering.
 
-use crate::balancer::{End, Outcome};
 use crate::draw;
 use crate::endpoint::EndpointId;
 use crate::latency::{PeakEwma, RETRY_AFTER_MAX_NS};
 use crate::loads::Loads;
 use crate::params::{Kind, Param, Params, Value};
 use crate::picker::{Algorithm, Needs, NoPick, PickContext, Picker, Promises};
+use crate::request::{End, Outcome};
 use crate::set::{EndpointSet, Member, Slot};
 use crate::slow_start::FULL;
 use crate::time::{Instant, MILLISECOND_NS, SECOND_NS};
@@ -175,8 +175,8 @@ impl Picker for PeakEwmaPicker {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::balancer::FailureKind;
     use crate::picker::Seat;
+    use crate::request::FailureKind;
     use crate::{Balancer, EndpointSpec, Pool, Request, Rng, Ticket};
     use std::cmp::Reverse;
     use std::collections::BinaryHeap;

@@ -2,7 +2,6 @@
 //! Source: Wydrowski et al., Load is not what you should balance: Introducing Prequal (NSDI 2024).
 //! Use when many balancers share endpoints that can answer probes. Not without probes: then `random`.
 
-use crate::balancer::{End, Outcome};
 use crate::draw;
 use crate::endpoint::EndpointId;
 use crate::latency::RETRY_AFTER_MAX_NS;
@@ -12,6 +11,7 @@ use crate::picker::{Algorithm, Needs, NoPick, PickContext, Picker, Promises};
 use crate::probe_budget::{PROBE_RATE_MAX, ProbeBudget};
 use crate::probe_pool::{Entry, ProbePool};
 use crate::report::LoadReport;
+use crate::request::{End, Outcome};
 use crate::set::{EndpointSet, Member, Slot};
 use crate::time::{Instant, MILLISECOND_NS, SECOND_NS};
 
@@ -356,8 +356,8 @@ impl Picker for Prequal {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::balancer::FailureKind;
     use crate::picker::Seat;
+    use crate::request::FailureKind;
     use crate::{Balancer, EndpointSpec, Explanation, Pool, Request};
 
     fn pool(n: usize) -> Pool {

@@ -1,8 +1,9 @@
 //! Which endpoints does an answer name? Several at once, for planes that hand out addresses and see nothing of what
 //! becomes of them, such as DNS.
 
-use super::{Balancer, Request};
+use super::Balancer;
 use crate::picker::{NoPick, PickContext};
+use crate::request::Request;
 use crate::set::Slot;
 use crate::time::Instant;
 

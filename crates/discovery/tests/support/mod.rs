@@ -1,12 +1,14 @@
-//! A name server whose answers change when a test says so, over UDP and TCP.
+//! A name server whose answers change when a test says so, over UDP and TCP; and addresses that nobody else uses.
 // Each test uses a part of it.
 #![allow(dead_code)]
 
 use std::collections::HashMap;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, UdpSocket};
+use std::sync::atomic::{AtomicU16, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
+use tokio::sync::watch;
 
 pub const A: u16 = 1;
 pub const AAAA: u16 = 28;
@@ -25,13 +27,25 @@ pub enum Says {
     Silence,
 }
 
+/// An address that no other test has, nor will have: loopback is a network of 16 million addresses, and each test process
+/// takes one of its own. A port that is free and let go again may be another's a moment later, as the system gives those of
+/// 127.0.0.1 to whoever connects.
+pub fn own_addr() -> SocketAddr {
+    static NEXT: AtomicU16 = AtomicU16::new(20_000);
+    let [_, high, middle, low] = std::process::id().to_be_bytes();
+    SocketAddr::from(([127, 128 | (high & 63), middle, low], NEXT.fetch_add(1, Relaxed)))
+}
+
+/// A name, a type of records, and when.
+type Asked = (String, u16, Instant);
+
 type Zone = Arc<Mutex<HashMap<(String, u16), Says>>>;
 
 pub struct Names {
     pub addr: SocketAddr,
     zone: Zone,
-    /// Each question by UDP, and when.
-    asked: Arc<Mutex<Vec<(String, u16, Instant)>>>,
+    /// Each question by UDP.
+    asked: watch::Sender<Vec<Asked>>,
 }
 
 /// Addresses as records.
@@ -63,14 +77,14 @@ impl Names {
             }
         };
         let addr = udp.local_addr().expect("it has one");
-        let names = Names { addr, zone: Arc::default(), asked: Arc::default() };
+        let names = Names { addr, zone: Arc::default(), asked: watch::Sender::default() };
         let (zone, asked) = (names.zone.clone(), names.asked.clone());
         std::thread::spawn(move || {
             let mut buffer = [0; 512];
             while let Ok((length, from)) = udp.recv_from(&mut buffer) {
                 let (name, kind) = question(&buffer[..length]);
                 let answer = answer(&buffer[..length], &zone, true);
-                asked.lock().expect("no panic while held").push((name, kind, Instant::now()));
+                asked.send_modify(|asked| asked.push((name, kind, Instant::now())));
                 if let Some(answer) = answer {
                     let _ = udp.send_to(&answer, from);
                 }
@@ -108,17 +122,18 @@ impl Names {
 
     /// When it was asked for this.
     pub fn asked(&self, name: &str, kind: u16) -> Vec<Instant> {
-        let asked = self.asked.lock().expect("no panic while held");
+        let asked = self.asked.borrow();
         asked.iter().filter(|(n, k, _)| n == name && *k == kind).map(|(_, _, at)| *at).collect()
     }
 
     /// Waits until it was asked for this so many more times.
     pub async fn asked_again(&self, name: &str, kind: u16, times: usize) {
-        let (before, began) = (self.asked(name, kind).len(), Instant::now());
-        while self.asked(name, kind).len() < before + times {
-            assert!(began.elapsed() < Duration::from_secs(30), "nobody asks for {name}");
-            tokio::time::sleep(Duration::from_millis(2)).await;
-        }
+        let before = self.asked(name, kind).len();
+        let mut asked = self.asked.subscribe();
+        let enough =
+            asked.wait_for(|all| all.iter().filter(|(n, k, _)| n == name && *k == kind).count() >= before + times);
+        let came = tokio::time::timeout(Duration::from_secs(30), enough).await;
+        assert!(came.is_ok(), "nobody asks for {name}");
     }
 }
 

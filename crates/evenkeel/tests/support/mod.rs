@@ -44,6 +44,18 @@ pub fn evenkeel(arguments: &[&str]) -> Output {
     command(arguments).output().expect("evenkeel can be started")
 }
 
+/// The same; it ends with this code, and says these things. Its standard output.
+#[track_caller]
+pub fn ends(arguments: &[&str], code: i32, says: &[&str]) -> String {
+    let output = evenkeel(arguments);
+    let (out, err) = (text(&output.stdout), text(&output.stderr));
+    assert_eq!(output.status.code(), Some(code), "{arguments:?}\n{out}\n{err}");
+    for part in says {
+        assert!(out.contains(part) || err.contains(part), "{arguments:?} does not say {part:?}\n{out}\n{err}");
+    }
+    out
+}
+
 fn command(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_evenkeel"));
     command.args(arguments).env("NO_COLOR", "1").stdin(Stdio::null());

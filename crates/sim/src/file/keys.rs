@@ -54,13 +54,12 @@ pub(super) static ROOT: Table = Table {
             help: "Runs of each algorithm. Algorithms meet the same arrivals and work with the same seed.",
             why: "The fewest from which an interval says something; one run is an anecdote.",
         },
-        Key {
-            name: "requests",
-            kind: Kind::Int { min: 1, max: 1_000_000_000 },
-            absent: Absent::Means("as many as come until `until`"),
-            help: "Requests that clients make in each run.",
-            why: "",
-        },
+        key(
+            "requests",
+            Kind::Int { min: 1, max: 1_000_000_000 },
+            "as many as come until `until`",
+            "Requests that clients make in each run.",
+        ),
         with_default(
             "warm_up",
             Kind::Number { min: 0.0, max: 0.9 },

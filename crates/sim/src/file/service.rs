@@ -29,8 +29,11 @@ pub(super) fn services(root: &Section, findings: &mut Findings) -> (Option<Vec<S
         service
     });
     let services: Vec<Service> = services.collect();
-    if services.is_empty() && !root.is_broken() && root.has("service") {
-        findings.add(Code::NothingToDo, root.place_of("service"), "there is no service").help("add [service.web]");
+    if services.is_empty() {
+        // Otherwise what is missing was said.
+        if !root.is_broken() && root.has("service") {
+            findings.add(Code::NothingToDo, root.place_of("service"), "there is no service").help("add [service.web]");
+        }
         return (None, Groups::new());
     }
     let problem = match executions(&services) {

@@ -94,9 +94,12 @@ pub(super) static SERVICE: Table = Table {
     ],
 };
 
-// As in a pool; only the path says where.
-static QUEUE: Table =
-    Table { path: "queue of [service.NAME]", help: tables::QUEUE.help, inherits: false, keys: tables::QUEUE.keys };
+/// As in a pool; only the path says where.
+const fn as_in_a_pool(path: &'static str, of_pool: &'static Table) -> Table {
+    Table { path, help: of_pool.help, inherits: false, keys: of_pool.keys }
+}
+
+static QUEUE: Table = as_in_a_pool("queue of [service.NAME]", &tables::QUEUE);
 
 static HEALTH: Table = Table {
     path: "health of [service.NAME]",
@@ -121,29 +124,10 @@ static RETRY: Table = Table {
     keys: tables::TRIES,
 };
 
-static OUTLIER: Table = Table {
-    path: "outlier of [service.NAME]",
-    help: tables::OUTLIER.help,
-    inherits: false,
-    keys: tables::OUTLIER.keys,
-};
-
-static SLOW_START: Table = Table {
-    path: "slow_start of [service.NAME]",
-    help: tables::SLOW_START.help,
-    inherits: false,
-    keys: tables::SLOW_START.keys,
-};
-
-static PANIC: Table =
-    Table { path: "panic of [service.NAME]", help: tables::PANIC.help, inherits: false, keys: tables::PANIC.keys };
-
-static CONCURRENCY: Table = Table {
-    path: "concurrency of [service.NAME]",
-    help: tables::CONCURRENCY.help,
-    inherits: false,
-    keys: tables::CONCURRENCY.keys,
-};
+static OUTLIER: Table = as_in_a_pool("outlier of [service.NAME]", &tables::OUTLIER);
+static SLOW_START: Table = as_in_a_pool("slow_start of [service.NAME]", &tables::SLOW_START);
+static PANIC: Table = as_in_a_pool("panic of [service.NAME]", &tables::PANIC);
+static CONCURRENCY: Table = as_in_a_pool("concurrency of [service.NAME]", &tables::CONCURRENCY);
 
 static SERVER: Table = Table {
     path: "server of [service.NAME]",

@@ -12,6 +12,15 @@ fn spawned(algorithm: &str) -> (Service<Balanced>, rows::Endpoints) {
     (mock::Spawn::new(balancer), endpoints)
 }
 
+/// The same, with one endpoint that is ready, and takes so many requests.
+fn serving(algorithm: &str, requests: u64) -> (Service<Balanced>, rows::Endpoints, Handle<Request, Response>) {
+    let (mut svc, endpoints) = spawned(algorithm);
+    let mut only = endpoints.insert(1);
+    only.allow(requests);
+    assert_ready_ok!(svc.poll_ready(), "{algorithm}");
+    (svc, endpoints, only)
+}
+
 /// Sends a request and lets whichever endpoint got it answer with its name; gives the name.
 fn exchange(svc: &mut Service<Balanced>, handles: &mut [(&mut Handle<Request, Response>, Response)]) -> Response {
     let mut response = task::spawn(svc.call(7));
@@ -172,10 +181,7 @@ fn a_source_that_fails_is_an_error_of_the_balancer() {
 fn a_key_that_comes_again_replaces_its_service_once_the_new_one_is_ready() {
     rows::steer(async {
         for algorithm in rows::all() {
-            let (mut svc, endpoints) = spawned(algorithm);
-            let mut old = endpoints.insert(1);
-            old.allow(2);
-            assert_ready_ok!(svc.poll_ready());
+            let (mut svc, endpoints, mut old) = serving(algorithm, 2);
             let mut new = endpoints.insert(1);
             assert_ready_ok!(svc.poll_ready(), "{algorithm}: the old one serves on");
             assert_eq!(svc.get_ref().len(), 1);
@@ -194,10 +200,7 @@ fn a_key_that_comes_again_replaces_its_service_once_the_new_one_is_ready() {
 fn a_replaced_service_is_gone_after_its_request() {
     rows::steer(async {
         for algorithm in rows::all() {
-            let (mut svc, endpoints) = spawned(algorithm);
-            let mut old = endpoints.insert(1);
-            old.allow(2);
-            assert_ready_ok!(svc.poll_ready());
+            let (mut svc, endpoints, mut old) = serving(algorithm, 2);
             let mut new = endpoints.insert(1);
             assert_ready_ok!(svc.poll_ready());
             assert_eq!(exchange(&mut svc, &mut [(&mut old, "old"), (&mut new, "new")]), "old", "{algorithm}");
@@ -213,10 +216,7 @@ fn a_replaced_service_is_gone_after_its_request() {
 fn a_successor_that_fails_leaves_the_old_service() {
     rows::steer(async {
         for algorithm in rows::all() {
-            let (mut svc, endpoints) = spawned(algorithm);
-            let mut old = endpoints.insert(1);
-            old.allow(1);
-            assert_ready_ok!(svc.poll_ready());
+            let (mut svc, endpoints, mut old) = serving(algorithm, 1);
             endpoints.insert(1).send_error("refused");
             assert_ready_ok!(svc.poll_ready(), "{algorithm}");
             let mut response = task::spawn(svc.call(7));

@@ -1,0 +1,65 @@
+//! Why could a plan not be started?
+
+use evenkeel_config::plan::LogTarget;
+use std::fmt;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+/// Why a plan could not be started.
+#[derive(Debug)]
+pub enum StartError {
+    /// A listener's address cannot be listened on.
+    Listen(Arc<str>, SocketAddr, io::Error),
+    /// Probes cannot be taken at a listener's address.
+    Probes(SocketAddr, io::Error),
+    /// The access log cannot be opened.
+    AccessLog(LogTarget, io::Error),
+    /// The journal of a pool cannot be opened.
+    Journal(LogTarget, io::Error),
+    /// A pool's algorithm refuses its parameters.
+    Balance(Arc<str>, evenkeel_balance::params::ParamError),
+    /// The key of a pool's sticky sessions cannot be had.
+    Sticky(Arc<str>, io::Error),
+    /// A pool's connections shall come from clients' addresses, and the process may not do that.
+    Source(Arc<str>, io::Error),
+    /// A thread cannot be made.
+    Thread(io::Error),
+}
+
+impl fmt::Display for StartError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            StartError::Listen(name, addr, error) => {
+                write!(f, "listener \"{name}\": cannot listen on {addr}: {error}")
+            }
+            StartError::Probes(addr, error) => write!(f, "cannot take probes by datagram at {addr}: {error}"),
+            StartError::AccessLog(LogTarget::File(path), error) => {
+                write!(f, "access log: cannot open {}: {error}", path.display())
+            }
+            StartError::AccessLog(LogTarget::Stdout, error) => write!(f, "access log: {error}"),
+            StartError::Journal(LogTarget::File(path), error) => {
+                write!(f, "journal: cannot open {}: {error}", path.display())
+            }
+            StartError::Journal(LogTarget::Stdout, error) => write!(f, "journal: {error}"),
+            StartError::Sticky(pool, error) => write!(f, "pool \"{pool}\": the key of its sticky sessions: {error}"),
+            StartError::Source(pool, error) => write!(
+                f,
+                "pool \"{pool}\": source = \"client\" takes CAP_NET_ADMIN or CAP_NET_RAW, which this process lacks: {error}"
+            ),
+            StartError::Balance(pool, error) => write!(f, "pool \"{pool}\": {error}"),
+            StartError::Thread(error) => write!(f, "cannot start a worker: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for StartError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            StartError::Listen(_, _, e) | StartError::Probes(_, e) => Some(e),
+            StartError::AccessLog(_, e) | StartError::Journal(_, e) => Some(e),
+            StartError::Sticky(_, e) | StartError::Source(_, e) | StartError::Thread(e) => Some(e),
+            StartError::Balance(_, e) => Some(e),
+        }
+    }
+}

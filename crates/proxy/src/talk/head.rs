@@ -1,0 +1,154 @@
+//! What becomes of a response's head? It is read, and the one for the client takes its place; or the response is thrown
+//! away, as another endpoint may do better.
+
+use super::{Answered, Talk, take_body};
+use crate::buffer::Buf;
+use crate::fault::Fault;
+use crate::http1::chunked::Keep;
+use crate::http1::request::Room;
+use crate::http1::response::Towards;
+use crate::http1::{Body, FIELDS_MAX, Limits, Reject, Response, Version};
+use crate::orca;
+use evenkeel_balance::retry::{Decision, Failure};
+use evenkeel_balance::{Clock, FailureKind, Outcome, Slot};
+use std::mem::MaybeUninit;
+
+/// A response's head may fill a buffer and have as many fields as fit our arrays.
+const RESPONSE_LIMITS: Limits = Limits { head: crate::buffer::CAPACITY, fields: FIELDS_MAX };
+
+/// The head of a response that is ready to be sent.
+pub(super) struct Ready {
+    pub(super) body: Body,
+    pub(super) answered: Answered,
+    pub(super) interim: bool,
+    pub(super) switch: bool,
+    /// The content alone for an HTTP/1.0 client, who knows no chunks.
+    pub(super) keep: Keep,
+    /// Bytes at the front of the buffer that go to the client.
+    pub(super) send: usize,
+}
+
+impl Talk<'_, '_> {
+    /// Reads a response's head and puts the one for the client in its place; `None` while not all of it is there. `here`:
+    /// the endpoint's slot.
+    pub(super) fn respond(&self, buf: &mut Buf, here: Slot) -> Result<Option<Ready>, Fault> {
+        let worker = self.client.worker;
+        let mut room: Room<'_> = [MaybeUninit::uninit(); FIELDS_MAX];
+        let read = Response::read(buf.filled(), &mut room, self.asked, &RESPONSE_LIMITS);
+        let Some(mut response) = read.map_err(Fault::Response)? else { return Ok(None) };
+        let head_len = response.head_len();
+        let until_close = response.body == Body::UntilClose;
+        let strip = self.towards.version == Version::V10 && matches!(response.body, Body::Chunked(_));
+        let keep = if strip { Keep::Content } else { Keep::Framed };
+        let keep_alive = self.towards.keep_alive && !until_close && !strip && !self.client.is_ending();
+        let towards = Towards { keep_alive, ..self.towards };
+        let (interim, switch) = (response.is_interim(), response.status == 101);
+        let mut body = response.body.clone();
+        let answered = Answered { reusable: response.keep_alive && !strip, keep_alive, outcome: outcome(&response) };
+        let mut added = None;
+        if !interim {
+            self.on_load(&mut response, &mut body);
+            if response.status >= 400 && self.refuses(response.status, here) {
+                let (status, outcome) = (response.status, answered.outcome);
+                let rest = take_body(buf, head_len, &mut body, Keep::Framed).map_err(Fault::Response)?;
+                let whole = body.is_done() && head_len + rest.used == buf.len();
+                return Err(Fault::Refused { status, outcome, reusable: answered.reusable && whole });
+            }
+            self.record.status.set(response.status);
+            added = self.added(&response, answered.outcome);
+        }
+        let mut new_len = head_len;
+        if interim && self.towards.version == Version::V10 {
+            buf.consume(head_len);
+            return Ok(Some(Ready { body, answered, interim, switch, keep, send: 0 }));
+        }
+        if !response.is_as_sent(towards) || added.is_some() {
+            let mut head = worker.scratch();
+            response.write(towards, added.as_deref().unwrap_or_default(), &mut head);
+            new_len = head.len();
+            let fits = buf.replace_front(head_len, &head);
+            worker.give_back(head);
+            added.into_iter().for_each(|added| worker.give_back(added));
+            if !fits {
+                return Err(Fault::Response(Reject::HeadTooLarge));
+            }
+        }
+        let mut send = new_len;
+        if !interim && !switch {
+            send += take_body(buf, new_len, &mut body, keep).map_err(Fault::Response)?.kept;
+        }
+        Ok(Some(Ready { body, answered, interim, switch, keep, send }))
+    }
+
+    /// Takes the report of the endpoint's load out of a final response, if anybody minds it.
+    fn on_load(&self, response: &mut Response<'_, '_>, body: &mut Body) {
+        let Some(pool) = self.record.pool else { return };
+        let reports = pool.hears();
+        if let Some(reports) = &reports {
+            let received = pool.hear(reports, response, self.client.worker.clock.now());
+            self.record.received.set(received);
+            if let Body::Chunked(chunked) = body {
+                chunked.hold_trailers();
+            }
+        }
+        // Where this side tells its load, that is the one word: two reports would contradict each other.
+        let told = self.record.working.as_ref().is_some_and(|working| working.reporter().plan.header);
+        if told || reports.is_some_and(|reports| !reports.pass) {
+            response.drop_field(orca::FIELD_BIN);
+            response.drop_field(orca::FIELD);
+        }
+    }
+
+    /// The fields that are added to a final response: where its session is, and how busy this side is.
+    fn added(&self, response: &Response<'_, '_>, outcome: Outcome) -> Option<Vec<u8>> {
+        let (worker, working) = (self.client.worker, &self.record.working);
+        if self.cookie.is_none() && working.is_none() {
+            return None;
+        }
+        let mut added = worker.scratch();
+        added.extend_from_slice(self.cookie.unwrap_or_default().as_bytes());
+        if let Some(working) = working {
+            // A protocol that takes over has no latency.
+            if outcome == Outcome::Success && response.status != 101 {
+                let now = worker.clock.now();
+                working.answered(now.since(self.record.began), now);
+            }
+            self.record.write_load(&mut added);
+        }
+        Some(added)
+    }
+
+    /// Whether a response with this status is thrown away for another try. Only if another endpoint has room: what is
+    /// thrown away cannot be passed on when there is no other try after all.
+    #[cold]
+    fn refuses(&self, status: u16, here: Slot) -> bool {
+        let (Some((tries, idempotent)), Some(pool)) = (self.tries, self.record.pool) else { return false };
+        let elsewhere = || {
+            let (balancer, tried) = (pool.balancer.borrow(), tries.tried.borrow());
+            let untried = |slot| slot != here && !tried.contains(&slot);
+            balancer.set().members().iter().any(|m| untried(m.slot) && !balancer.loads().is_full(m))
+        };
+        if !tries.minds(status) || !elsewhere() {
+            return false;
+        }
+        let left_ns = self.client.timer.left_ns(self.deadline);
+        match tries.decide(Failure::Status(status), idempotent, true, left_ns, self.client.worker.clock.now()) {
+            Decision::Stop(why) => {
+                pool.stats.retries_refused[why as usize].add(1);
+                false
+            }
+            again => {
+                tries.note(again);
+                true
+            }
+        }
+    }
+}
+
+/// What the balancer is told of a response: server errors and "too many requests" count as failures, or an endpoint
+/// that refuses fast would look like the fastest.
+fn outcome(response: &Response<'_, '_>) -> Outcome {
+    let Some(kind) = FailureKind::of_status(response.status) else { return Outcome::Success };
+    let seconds = response.field("retry-after").and_then(|v| std::str::from_utf8(v).ok()?.trim().parse::<u32>().ok());
+    Outcome::Failure { kind, retry_after_ns: seconds.map(|s| u64::from(s) * 1_000_000_000) }
+}
