@@ -3,7 +3,7 @@
 use crate::check::contents;
 use crate::reach::Silent;
 use evenkeel_config::Plan;
-use evenkeel_config::plan::{LogFormat, LogTarget, Pool};
+use evenkeel_config::plan::{LogFormat, LogTarget, Mode, Pool};
 use std::fmt::Write;
 use std::net::SocketAddr;
 
@@ -28,10 +28,11 @@ fn block(plan: &Plan, workers: usize, silent: &[Silent], config: &str) -> String
         for &addr in &listener.bind {
             match &listener.zone {
                 Some(zone) => row("answering", &format!("{addr} for {} (listener {})", zone.name, listener.name)),
-                None => row("listening", &format!("{} (listener {})", url(addr), listener.name)),
+                None => row("listening", &format!("{} (listener {})", url(listener.mode.name(), addr), listener.name)),
             }
         }
     }
+    let modes = plan.modes();
     for (index, pool) in plan.pools.iter().enumerate() {
         row("balancing", &format!("pool {} by {}: {}", pool.name, pool.balance.algorithm.name, endpoints(pool)));
         let mine: Vec<&Silent> = silent.iter().filter(|s| s.pool == index).collect();
@@ -43,12 +44,13 @@ fn block(plan: &Plan, workers: usize, silent: &[Silent], config: &str) -> String
         }
         match mine.len() {
             0 => {}
+            n if n == pool.endpoints.len() && !modes[index].contains(&Mode::Http) => row("", "it serves nevertheless"),
             n if n == pool.endpoints.len() => row("", "it serves nevertheless: until one answers, requests get a 502"),
             _ => row("", "it serves nevertheless: a request that cannot connect goes to another endpoint, once"),
         }
     }
     if let Some(bind) = plan.admin.as_ref().and_then(|admin| admin.bind) {
-        row("metrics", &format!("{}{}, and /livez, /readyz", url(bind), plan.telemetry.metrics.path));
+        row("metrics", &format!("{}{}, and /livez, /readyz", url("http", bind), plan.telemetry.metrics.path));
     }
     if let Some(log) = &plan.telemetry.access_log {
         let to = match &log.to {
@@ -62,11 +64,11 @@ fn block(plan: &Plan, workers: usize, silent: &[Silent], config: &str) -> String
     out
 }
 
-/// As a browser takes it.
-pub fn url(addr: SocketAddr) -> String {
+/// As a browser takes it, where that is what it is for.
+pub fn url(scheme: &str, addr: SocketAddr) -> String {
     match addr.ip().is_unspecified() {
-        true => format!("http://localhost:{} and every other address of this machine", addr.port()),
-        false => format!("http://{addr}"),
+        true => format!("{scheme}://localhost:{} and every other address of this machine", addr.port()),
+        false => format!("{scheme}://{addr}"),
     }
 }
 

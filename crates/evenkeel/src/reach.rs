@@ -1,7 +1,8 @@
-//! Which endpoints answer right now? One connection each at the start, only to be told: nothing depends on it.
+//! Which endpoints answer right now? One connection each at the start, only to be told: nothing depends on it. Nobody can
+//! tell of those that get datagrams only.
 
 use evenkeel_config::Plan;
-use evenkeel_config::plan::Address;
+use evenkeel_config::plan::{Address, Mode};
 use std::time::Duration;
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;
@@ -26,7 +27,9 @@ pub struct Silent {
 
 /// Those that do not answer, in the order of the plan. Endpoints that drain or have no weight need not.
 pub async fn silent(plan: &Plan) -> Vec<Silent> {
-    let all = plan.pools.iter().enumerate().flat_map(|(p, pool)| {
+    let modes = plan.modes();
+    let on_tcp = plan.pools.iter().enumerate().filter(|(p, _)| modes[*p] != [Mode::Udp]);
+    let all = on_tcp.flat_map(|(p, pool)| {
         let wanted = pool.endpoints.iter().enumerate().filter(|(_, e)| e.weight > 0 && !e.drain);
         wanted.map(move |(e, endpoint)| (p, e, endpoint.addr.clone()))
     });

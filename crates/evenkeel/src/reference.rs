@@ -90,7 +90,8 @@ fn page(families: &[Family<'_>]) -> String {
         "# Metrics\n\n<!-- Generated from what is served. EVENKEEL_BLESS=1 cargo test -p evenkeel writes it anew. -->\n\n\
          What the admin listener serves at `/metrics`, in the OpenMetrics text format that Prometheus reads. Numbers are \
          sums over the workers; durations are in seconds. Every series is there from the start at zero, only those of \
-         requests by method and status other than `GET` and `200` appear with their first request. Buckets of \
+         requests by method and status other than `GET` and `200` appear with their first request. A listener, and a pool \
+         that listeners lead to, has what its mode can count: one for datagrams has no requests. Buckets of \
          histograms, the path, and whether series tell endpoints apart are set in `telemetry.metrics` of the \
          [configuration](config.md).\n\n| Metric | Type | Labels | Meaning |\n|---|---|---|---|\n",
     );

@@ -55,6 +55,28 @@ fn balances_between_two_endpoints_and_counts_them() {
 }
 
 #[test]
+fn says_what_is_spoken_where_and_of_whom_it_hears_nothing() {
+    let (folder, tcp, udp) = (Folder::new("greeting"), address(), address());
+    let (of_tcp, of_udp) = (address(), address());
+    let file = folder.file(
+        "evenkeel.toml",
+        &format!(
+            "[listener]\ntcp = {{ bind = ['{tcp}'], mode = 'tcp', pool = 'tcp' }}\n\
+             udp = {{ bind = ['{udp}'], mode = 'udp', pool = 'udp' }}\n\
+             [pool]\ntcp = {{ endpoints = ['{of_tcp}'] }}\nudp = {{ endpoints = ['{of_udp}'] }}\n"
+        ),
+    );
+    let running = Running::start(&["run", "-c", &file]);
+    let said = running.said();
+    for (mode, listen) in [("tcp", &tcp), ("udp", &udp)] {
+        assert!(said.contains(&format!("listening  {mode}://{listen} (listener {mode})")), "{said}");
+    }
+    // No connection tells of one that gets datagrams.
+    let silent = |endpoint: &str| said.contains(&format!("endpoint {endpoint} does not answer"));
+    assert!(silent(&of_tcp) && !silent(&of_udp) && !said.contains("502"), "{said}");
+}
+
+#[test]
 fn what_checks_and_requests_say_of_endpoints_is_in_the_metrics() {
     let (well, dead, folder) = (Endpoint::start("well"), address(), Folder::new("watched"));
     let (listen, admin) = (address(), address());

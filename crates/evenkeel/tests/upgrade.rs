@@ -4,11 +4,14 @@
 mod support;
 
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
+use std::net::UdpSocket;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixDatagram;
 use std::path::PathBuf;
 use std::process::Command;
-use std::sync::atomic::Ordering::SeqCst;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
+use std::time::Duration;
 use support::streams::{Load, Streaming};
 use support::{DEADLINE, Endpoint, Folder, Running, address, eventually, get};
 
@@ -30,11 +33,22 @@ impl Drop for Adopted {
 
 #[test]
 fn an_upgrade_under_load_loses_nothing() {
-    let (streaming, folder, listen, admin) = (Streaming::start(), Folder::new("upgrade"), address(), address());
+    takes_over_under_load("http", "");
+}
+
+/// Sessions, connections that a client keeps among them, go on in the first process until their clients end them.
+#[test]
+fn sessions_over_tcp_outlive_an_upgrade() {
+    takes_over_under_load("tcp", "mode = 'tcp'\npool = 'web'");
+}
+
+fn takes_over_under_load(name: &str, listener: &str) {
+    let (streaming, folder) = (Streaming::start(), Folder::new(&format!("upgrade-{name}")));
+    let (listen, admin) = (address(), address());
     let file = |workers: u32| {
         let text = format!(
             "[runtime]\nworkers = {workers}\ndrain_timeout = '20s'\n[admin]\nbind = 'unix:{}'\nhttp = {{ bind = '{admin}' }}\n\
-             [listener.web]\nbind = ['{listen}']\n[pool.web]\nendpoints = ['{}']\n",
+             [listener.web]\nbind = ['{listen}']\n{listener}\n[pool.web]\nendpoints = ['{}']\n",
             folder.0.join("admin.sock").display(),
             streaming.addr
         );
@@ -60,10 +74,125 @@ fn an_upgrade_under_load_loses_nothing() {
     // The streams that it held have ended, so the first process has nothing left to do.
     assert_eq!(running.ends(), Some(0), "{}", running.said());
     assert!(running.said().contains("drained"), "{}", running.said());
-    assert_eq!(get(&listen, "/").expect("an answer").1, "ok");
+    let wrong = Load::start(&listen).end();
+    assert!(wrong.is_empty(), "{wrong:?}");
     kill_process(pid, Signal::TERM).expect("it runs");
     eventually("its end", || test_kill_process(pid).is_err().then_some(()));
     assert!(!folder.0.join("admin.sock").exists());
+}
+
+/// An endpoint that sends each datagram back, those that begin with "late" once it is told to.
+fn echo(late: Arc<AtomicBool>) -> String {
+    let addr = address();
+    let socket = UdpSocket::bind(&addr).expect("nobody else uses it");
+    std::thread::spawn(move || {
+        let mut bytes = [0; 100];
+        while let Ok((len, from)) = socket.recv_from(&mut bytes) {
+            let (answer, socket, late) = (bytes[..len].to_vec(), socket.try_clone(), late.clone());
+            let send = move || {
+                eventually("leave to answer", || (!answer.starts_with(b"late") || late.load(SeqCst)).then_some(()));
+                socket.and_then(|socket| socket.send_to(&answer, from)).expect("sending works");
+            };
+            // Only those that wait are in nobody's way.
+            if bytes.starts_with(b"late") { drop(std::thread::spawn(send)) } else { send() }
+        }
+    });
+    addr
+}
+
+fn client(listen: &str) -> UdpSocket {
+    let socket = UdpSocket::bind("127.0.0.1:0").expect("a free port");
+    socket.connect(listen).expect("an address");
+    socket.set_read_timeout(Some(DEADLINE)).expect("sockets have timeouts");
+    socket
+}
+
+/// Each datagram is sent once and must be answered: by flows that go on, and by flows that begin with each.
+#[test]
+fn no_datagram_is_lost_in_an_upgrade_and_answers_under_way_still_come() {
+    // With flows that end with their answer, and with flows that go on until they are idle.
+    for flows in ["idle = '30s', answers = 1", "idle = '2s'"] {
+        let (late, folder, listen, admin) = (Arc::default(), Folder::new("upgrade-udp"), address(), address());
+        let ends_by_answers = flows.contains("answers");
+        let endpoint = echo(Arc::clone(&late));
+        let file = |workers: u32| {
+            let text = format!(
+                "[runtime]\nworkers = {workers}\ndrain_timeout = '60s'\n[admin]\nhttp = {{ bind = '{admin}' }}\n\
+                 [listener.web]\nbind = ['{listen}']\nmode = 'udp'\npool = 'web'\nudp = {{ {flows} }}\n\
+                 [pool.web]\nendpoints = ['{endpoint}']\n"
+            );
+            folder.file("evenkeel.toml", &text)
+        };
+        let mut running = Running::start(&["run", "-c", &file(3)]);
+        let (over, answered) = (AtomicBool::new(false), AtomicU64::new(0));
+        // Ended when the clients have.
+        let mut _next = None;
+        std::thread::scope(|scope| {
+            for i in 0..8_u64 {
+                let (over, answered, listen) = (&over, &answered, &listen);
+                scope.spawn(move || {
+                    let mut socket = client(listen);
+                    for n in 0_u64.. {
+                        if i % 2 == 0 {
+                            socket = client(listen);
+                        }
+                        let (question, mut answer) = ([i.to_be_bytes(), n.to_be_bytes()].concat(), [0; 100]);
+                        socket.send(&question).expect("sending works");
+                        let len = socket.recv(&mut answer);
+                        let len = len.unwrap_or_else(|e| panic!("client {i} lost datagram {n}: {e}"));
+                        assert_eq!(answer[..len], question);
+                        answered.fetch_add(1, SeqCst);
+                        if over.load(SeqCst) {
+                            return;
+                        }
+                        std::thread::sleep(Duration::from_millis(1));
+                    }
+                });
+            }
+            // Whatever fails here, the clients are to end.
+            let _over = Over(&over);
+            let many = |n: u64| {
+                let before = answered.load(SeqCst);
+                eventually("answers", || (answered.load(SeqCst) > before + n).then_some(()));
+            };
+            many(500);
+            let waiting = client(&listen);
+            waiting.send(b"late").expect("sending works");
+            let begun = || sum(&admin, "evenkeel_udp_flows_active");
+            eventually("its flow", || (begun() >= 1.0).then_some(()));
+            // The next one has fewer workers, so that one of them must look after two sockets.
+            file(2);
+            running.signal(Signal::USR2);
+            _next = Some(Adopted(eventually("the other process", || successor(&running))));
+            many(500);
+            if ends_by_answers {
+                late.store(true, SeqCst);
+                let mut answer = [0; 100];
+                assert_eq!(waiting.recv(&mut answer).expect("an answer by the first process"), 4);
+            }
+            // Its flows have ended, so the first process has nothing left to do.
+            assert_eq!(running.ends(), Some(0), "{}", running.said());
+            assert!(running.said().contains("drained"), "{}", running.said());
+            many(500);
+            assert_eq!(sum(&admin, "evenkeel_udp_lost_total"), 0.0);
+        });
+    }
+}
+
+/// Sets it when dropped.
+struct Over<'a>(&'a AtomicBool);
+
+impl Drop for Over<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, SeqCst);
+    }
+}
+
+/// The sum of all series whose lines begin so.
+fn sum(admin: &str, begin: &str) -> f64 {
+    let metrics = get(admin, "/metrics").map(|(_, metrics)| metrics).unwrap_or_default();
+    let lines = metrics.lines().filter(|line| line.starts_with(begin));
+    lines.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok()).sum()
 }
 
 #[test]

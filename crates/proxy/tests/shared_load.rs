@@ -2,7 +2,7 @@
 
 mod support;
 
-use evenkeel_proxy::stats::{ANSWERS_DROPPED, CAME, PROBES, PoolStats};
+use evenkeel_proxy::stats::{ANSWERS_DROPPED, CAME, GIVEN, PROBES, PoolStats};
 use std::collections::{HashMap, HashSet};
 use std::net::{SocketAddr, TcpListener, UdpSocket};
 use std::sync::Arc;
@@ -385,6 +385,63 @@ fn a_reload_switches_reports_on_and_off_and_no_connection_notices() {
         }
     }
     assert_eq!(proxy.listener(|l| l.accepted.get()), 1, "one connection saw all of it");
+}
+
+#[test]
+fn endpoints_that_discovery_finds_are_asked_and_those_that_have_left_are_not() {
+    let application = Endpoint::saying("app");
+    let sidecars = [sidecar(application.addr), sidecar(application.addr), sidecar(application.addr)];
+    let [a, b, c] = sidecars.each_ref().map(Proxy::addr);
+    let asked = |i: usize| sidecars[i].listener(|l| l.reports_given[at(&GIVEN, "udp")].get());
+    let mut proxy = Proxy::start(&asking(&[a, b], "{ probe = \"udp\" }"));
+    ask_until(&proxy, "the first two are asked", || asked(0) > 5 && asked(1) > 5);
+    assert_eq!(asked(2), 0);
+    let rounds = [(vec![b, c], [1, 2]), (vec![c, a], [2, 0]), (vec![a, b], [0, 1])];
+    for (found, here) in rounds {
+        proxy.find(&found);
+        let before = here.map(asked);
+        // What was to be asked by then is sent before what comes later, and a sidecar hears it before a new connection.
+        ask_until(&proxy, "both are asked", || here.iter().zip(before).all(|(i, before)| asked(*i) > before + 5));
+        let gone = (0..3).find(|i| !here.contains(i)).expect("one of three");
+        sidecars[gone].has_heard();
+        let then = asked(gone);
+        let before = here.map(asked);
+        ask_until(&proxy, "both are asked again", || here.iter().zip(before).all(|(i, before)| asked(*i) > before + 5));
+        sidecars[gone].has_heard();
+        assert_eq!(asked(gone), then, "nobody asks one that has left");
+        let heard = (0..2).all(|e| proxy.endpoint(e, |e| e.reported.at_ns.get()) > 0);
+        assert!(heard, "each of the two has its own numbers");
+    }
+}
+
+#[test]
+fn an_answer_of_one_that_has_left_is_not_taken_for_that_of_its_heir() {
+    // What it says comes only when it is told to, and would be known among thousands.
+    let (told, tells) = std::sync::mpsc::channel::<()>();
+    let holding = Arc::new(AtomicBool::new(false));
+    let holds = holding.clone();
+    let leaver = Odd::start(move |socket, question, from| {
+        if !holds.swap(true, SeqCst) {
+            let _ = tells.recv_timeout(support::SOON);
+            let mut answer = answer_to(question, 0);
+            answer[20..24].copy_from_slice(&777_u32.to_be_bytes());
+            let _ = socket.send_to(&answer, from);
+        }
+    });
+    let application = Endpoint::saying("app");
+    let sidecars = [sidecar(application.addr), sidecar(application.addr)];
+    let [stays, heir] = sidecars.each_ref().map(Proxy::addr);
+    let config = asking(&[leaver.endpoint.addr, stays], "{ probe = \"udp\", timeout = \"10s\" }");
+    let mut proxy = Proxy::start(&config);
+    ask_until(&proxy, "it is asked", || holding.load(SeqCst));
+    // Away, and another one in its place: the slot is free once nothing is in flight there.
+    proxy.find(&[stays]);
+    proxy.find(&[heir, stays]);
+    ask_until(&proxy, "its heir is known", || proxy.endpoint(0, |e| e.reported.at_ns.get()) > 0);
+    assert_eq!(proxy.pool(dropped), 0);
+    told.send(()).expect("it waits");
+    ask_until(&proxy, "the late answer is dropped", || proxy.pool(dropped) == 1);
+    (0..2).for_each(|e| assert_ne!(proxy.endpoint(e, |e| e.reported.in_flight.get()), 777));
 }
 
 #[test]

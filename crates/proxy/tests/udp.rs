@@ -184,6 +184,18 @@ fn a_flow_with_all_its_answers_ends_at_once() {
 }
 
 #[test]
+fn what_an_endpoint_that_was_gone_was_asked_is_owed_no_answer() {
+    let addr = std::net::UdpSocket::bind("127.0.0.1:0").and_then(|s| s.local_addr()).expect("a free port");
+    let proxy = Proxy::start(&config(&[addr], "udp = { idle = \"1h\", answers = 1 }", ""));
+    let client = client(proxy.addr());
+    client.send(b"").expect("sending works");
+    wait_until("it is refused", || proxy.endpoint(0, |e| e.errors[0].get()) == 1);
+    let _back = Echo::at(addr, "");
+    ask(&client, b"");
+    wait_until("its flow has ended", || udp(&proxy, |u| u.ended[1].get()) == 1);
+}
+
+#[test]
 fn answers_come_from_the_address_that_was_asked() {
     let endpoints = [Echo::new("")];
     for any in ["0.0.0.0", "[::]"] {

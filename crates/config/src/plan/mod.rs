@@ -26,6 +26,8 @@ pub use sticky::{SameSite, Secret, Sticky};
 pub use udp::UdpFlows;
 pub use zone::{ClientLocality, NameServer, Record, RecordKind, Zone};
 
+use std::collections::HashMap;
+
 /// A whole configuration that was found possible. A plan exists only if there was no error.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plan {
@@ -55,6 +57,23 @@ impl Plan {
     /// The pool of that name. Every [`Route::pool`] is there.
     pub fn pool(&self, name: &str) -> Option<&Pool> {
         self.pools.iter().find(|p| &*p.name == name)
+    }
+
+    /// What is spoken on the listeners that lead to each pool, in the order of the pools; nothing for one that none leads
+    /// to.
+    pub fn modes(&self) -> Vec<Vec<Mode>> {
+        let at: HashMap<&str, usize> = self.pools.iter().enumerate().map(|(i, pool)| (&*pool.name, i)).collect();
+        let mut modes = vec![Vec::new(); self.pools.len()];
+        for listener in &self.listeners {
+            let records = listener.zone.iter().flat_map(|zone| &zone.records).map(|record| &record.pool);
+            let routes = self.routes_on(&listener.name).map(|route| &route.pool);
+            for pool in records.chain(routes).filter_map(|name| at.get(&**name)) {
+                if !modes[*pool].contains(&listener.mode) {
+                    modes[*pool].push(listener.mode);
+                }
+            }
+        }
+        modes
     }
 
     /// The routes that take requests of a listener, those that name it first: if two have the same host and path, the

@@ -85,7 +85,7 @@ fn stay(endpoints: &Endpoints) -> Result<(), Failure> {
         |serving: &Serving| {
             let plan = serving.server().plan();
             let addresses = plan.listeners.iter().flat_map(|l| &l.bind).chain(plan.admin.iter().flat_map(|a| &a.bind));
-            let urls: Vec<String> = addresses.map(|addr| greeting::url(*addr)).collect();
+            let urls: Vec<String> = addresses.map(|addr| greeting::url("http", *addr)).collect();
             let [web, admin] = &urls[..] else { return };
             eprintln!(
                 "\nTry:\n  for i in 1 2 3 4 5 6; do curl -s {web}/; done\n  \

@@ -1,9 +1,10 @@
 //! What do clients do? By listener and route.
 
+use super::modes::{Speaks, is_http, is_proxied_tcp, is_tcp};
 use super::{CLASS_LABELS, Family, Labels, Shown};
 use crate::end::Cause;
 use crate::stats::{Counter, ListenerStats, METHODS, REJECTED, RESET_BY};
-use evenkeel_config::plan::{Listener, Mode, Route};
+use evenkeel_config::plan::{Mode, Route};
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::ConstCounter;
@@ -14,19 +15,9 @@ use std::fmt;
 /// The route of requests that no route took.
 const NO_ROUTE: &str = "none";
 
-/// Which listeners are meant.
-type Speaks = fn(Mode) -> bool;
-
-pub(super) fn is_http(mode: Mode) -> bool {
-    mode == Mode::Http
-}
-
-fn is_tcp(mode: Mode) -> bool {
-    mode == Mode::Tcp
-}
-
 impl Shown<'_> {
-    /// Each listener that speaks this, with each of the routes that take its requests or sessions, `None` for no route: their indices and names.
+    /// Each listener that speaks this, with each of the routes that take its requests or sessions, [`NO_ROUTE`] too: their
+    /// indices and names.
     fn routes(&self, speaks: Speaks) -> impl Iterator<Item = (usize, usize, &str, &str)> {
         let plan = self.plan;
         self.speaking(speaks).flat_map(move |(at, listener)| {
@@ -36,11 +27,6 @@ impl Shown<'_> {
             let routes = plan.routes.iter().enumerate().filter(move |(_, r)| takes(r)).map(|(i, r)| (i, &*r.name));
             routes.chain([(plan.routes.len(), NO_ROUTE)]).map(move |(i, name)| (at, i, &*listener.name, name))
         })
-    }
-
-    /// Each listener that is meant, with its index.
-    fn speaking(&self, speaks: Speaks) -> impl Iterator<Item = (usize, &Listener)> {
-        self.plan.listeners.iter().enumerate().filter(move |(_, listener)| speaks(listener.mode))
     }
 
     /// Families with one counter for each listener that speaks this.
@@ -146,16 +132,16 @@ impl Shown<'_> {
     pub(super) fn connections(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
         self.counters(
             encoder,
-            Mode::is_on_tcp,
+            is_proxied_tcp,
             &[("evenkeel_connections", "Client connections accepted", |l| &l.accepted)],
         )?;
         let help = "Client connections closed at once: at a limit, without the PROXY protocol header that was due, or as no \
                     route takes what is asked for by TLS";
         let family = ("evenkeel_connections_rejected", help);
-        self.by_listener(encoder, family, Mode::is_on_tcp, ("reason", &REJECTED), |l| &l.rejected)?;
+        self.by_listener(encoder, family, is_proxied_tcp, ("reason", &REJECTED), |l| &l.rejected)?;
         let help = "Client connections open now";
         let mut active = encoder.encode_descriptor("evenkeel_connections_active", help, None, MetricType::Gauge)?;
-        for (i, listener) in self.speaking(Mode::is_on_tcp) {
+        for (i, listener) in self.speaking(is_proxied_tcp) {
             let n = self.sum(|w| &w.listeners[i].active);
             ConstGauge::new(n).encode(active.encode_family(&[("listener", &*listener.name)])?)?;
         }

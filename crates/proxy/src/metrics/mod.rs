@@ -2,10 +2,12 @@
 //! only ever count.
 //!
 //! Every series is there from the start, at zero, so that a rate over its first event is right; only requests by method
-//! and status start with `GET` and `200` (for requests without a route, `404`) and show others once they occur.
+//! and status start with `GET` and `200` (for requests without a route, `404`) and show others once they occur. What a
+//! listener or a pool can never count, for what is spoken there, has no series.
 
 mod endpoints;
 mod listeners;
+mod modes;
 mod pools;
 mod reports;
 #[cfg(test)]
@@ -17,6 +19,8 @@ use crate::control::Control;
 use crate::generation::Generation;
 use crate::stats::{CLASSES, Counter, Histogram, WorkerStats};
 use evenkeel_config::Plan;
+use evenkeel_config::plan::Mode;
+use modes::Speaks;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric, MetricEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
@@ -40,6 +44,8 @@ pub struct Metrics {
 /// What is shown once.
 struct Shown<'g> {
     plan: &'g Plan,
+    /// Of the listeners that lead to each pool.
+    modes: Vec<Vec<Mode>>,
     workers: &'g [Arc<WorkerStats>],
 }
 
@@ -79,10 +85,10 @@ impl Shown<'_> {
         family.encode_family(labels)?.encode_histogram::<NoLabelSet>(sum, count, &counts, None)
     }
 
-    /// Each endpoint, or each pool with all of its endpoints if they are not told apart.
-    fn rows(&self) -> Vec<Row<'_>> {
+    /// Each endpoint of the pools that are meant, or each pool with all of its endpoints if they are not told apart.
+    fn rows(&self, speaks: Speaks) -> Vec<Row<'_>> {
         let mut rows = Vec::new();
-        for (p, pool) in self.plan.pools.iter().enumerate() {
+        for (p, pool) in self.pools_of(speaks) {
             let endpoints = pool.endpoints.iter().enumerate();
             if self.plan.telemetry.metrics.per_endpoint {
                 rows.extend(
@@ -101,11 +107,12 @@ impl Shown<'_> {
         &self,
         encoder: &mut DescriptorEncoder<'_>,
         (name, help, kind): (&str, &str, MetricType),
+        speaks: Speaks,
         (label, values): (&'static str, &[&'static str]),
         value: impl Fn(usize, usize, usize) -> u64,
     ) -> fmt::Result {
         let mut family = encoder.encode_descriptor(name, help, None, kind)?;
-        for (p, of, endpoints) in self.rows() {
+        for (p, of, endpoints) in self.rows(speaks) {
             for (i, text) in values.iter().enumerate() {
                 let mut labels = of.clone();
                 // Without a name there is no label.
@@ -128,7 +135,7 @@ const NO_LABEL: (&str, &[&str]) = ("", &[""]);
 impl Collector for Metrics {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         let running = self.running.borrow().clone();
-        let shown = Shown { plan: &running.plan, workers: &running.workers };
+        let shown = Shown { plan: &running.plan, modes: running.plan.modes(), workers: &running.workers };
         shown.listeners(&mut encoder)?;
         shown.sessions(&mut encoder)?;
         shown.connections(&mut encoder)?;

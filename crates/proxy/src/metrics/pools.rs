@@ -1,5 +1,6 @@
 //! How do requests of each pool fare? Times, further tries, copies, and whoever waits.
 
+use super::modes::{Speaks, forwards, is_http, is_proxied_tcp};
 use super::{Family, NO_LABEL, Shown};
 use crate::stats::{Counter, Histogram, PoolStats, QUEUE_REJECTED};
 use evenkeel_balance::retry::Stop;
@@ -29,37 +30,44 @@ impl Shown<'_> {
         ];
         for (name, help, of) in histograms {
             let mut family = encoder.encode_descriptor(name, help, None, MetricType::Histogram)?;
-            for (i, pool) in self.plan.pools.iter().enumerate() {
+            for (i, pool) in self.pools_of(is_proxied_tcp) {
                 self.histogram(&mut family, &vec![("pool", &pool.name)], |w| of(&w.pools[i]))?;
             }
         }
         let help = "Requests that waited in vain: as many waited as may, or the time to wait was over";
-        self.by_pool(encoder, ("evenkeel_queue_rejected", help), ("reason", &QUEUE_REJECTED), |p, i| {
-            &p.queue_rejected[i]
-        })?;
+        self.by_pool(
+            encoder,
+            ("evenkeel_queue_rejected", help),
+            is_proxied_tcp,
+            ("reason", &QUEUE_REJECTED),
+            |p, i| &p.queue_rejected[i],
+        )?;
         let help = "Further tries after one that failed";
-        self.by_pool(encoder, ("evenkeel_retries", help), NO_LABEL, |p, _| &p.retries)?;
+        self.by_pool(encoder, ("evenkeel_retries", help), is_proxied_tcp, NO_LABEL, |p, _| &p.retries)?;
         let help = "Failed tries that no other followed, and why";
         let reasons = Stop::ALL.map(Stop::name);
-        self.by_pool(encoder, ("evenkeel_retries_refused", help), ("reason", &reasons), |p, i| &p.retries_refused[i])?;
+        self.by_pool(encoder, ("evenkeel_retries_refused", help), is_proxied_tcp, ("reason", &reasons), |p, i| {
+            &p.retries_refused[i]
+        })?;
         let help = "Second copies of slow requests: sent, and answered before the first";
-        self.by_pool(encoder, ("evenkeel_hedges", help), ("outcome", &["sent", "won"]), |p, i| {
+        self.by_pool(encoder, ("evenkeel_hedges", help), is_http, ("outcome", &["sent", "won"]), |p, i| {
             [&p.hedges, &p.hedges_won][i]
         })?;
         let help = "Picks that found no endpoint: none eligible, each tried by this request, each at its limit, or none checked yet";
-        self.by_pool(encoder, ("evenkeel_no_pick", help), ("reason", &NO_PICK_LABELS), |p, i| &p.no_pick[i])
+        self.by_pool(encoder, ("evenkeel_no_pick", help), forwards, ("reason", &NO_PICK_LABELS), |p, i| &p.no_pick[i])
     }
 
-    /// One counter for each pool and each value of a label, which there is not without a name.
+    /// One counter for each pool that is meant and each value of a label, which there is not without a name.
     pub(super) fn by_pool(
         &self,
         encoder: &mut DescriptorEncoder<'_>,
         (name, help): (&str, &str),
+        speaks: Speaks,
         (label, values): (&'static str, &[&'static str]),
         counter: fn(&PoolStats, usize) -> &Counter,
     ) -> fmt::Result {
         let mut family = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
-        for (p, pool) in self.plan.pools.iter().enumerate() {
+        for (p, pool) in self.pools_of(speaks) {
             for (i, value) in values.iter().enumerate() {
                 let n = self.sum(|w| counter(&w.pools[p], i));
                 let mut labels = vec![("pool", &*pool.name)];

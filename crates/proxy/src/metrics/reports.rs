@@ -1,6 +1,6 @@
 //! What do endpoints say of their load, what does it cost to ask them, and what do we tell of our own?
 
-use super::listeners::is_http;
+use super::modes::is_http;
 use super::{NO_LABEL, Shown};
 use crate::reports::Dropped;
 use crate::stats::{ANSWERS_DROPPED, CAME, Counter, GIVEN, PROBES, Reported};
@@ -13,14 +13,14 @@ use std::fmt;
 impl Shown<'_> {
     pub(super) fn reports(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
         let help = "Load reports of endpoints that could be read, by how they came";
-        self.by_pool(encoder, ("evenkeel_load_reports", help), ("form", &CAME), |p, i| &p.reports[i])?;
+        self.by_pool(encoder, ("evenkeel_load_reports", help), is_http, ("form", &CAME), |p, i| &p.reports[i])?;
         let help = "Load reports that were not gone by, and why";
         let reasons = Dropped::names();
-        self.by_pool(encoder, ("evenkeel_load_reports_dropped", help), ("reason", &reasons), |p, i| {
+        self.by_pool(encoder, ("evenkeel_load_reports_dropped", help), is_http, ("reason", &reasons), |p, i| {
             &p.reports_dropped[i]
         })?;
         let help = "Probes that the algorithm wanted, by what became of them";
-        self.by_pool(encoder, ("evenkeel_load_probes", help), ("result", &PROBES), |p, i| &p.probes[i])?;
+        self.by_pool(encoder, ("evenkeel_load_probes", help), is_http, ("result", &PROBES), |p, i| &p.probes[i])?;
         let help = "Answers to probes by datagram that were dropped, and why";
         let mut family =
             encoder.encode_descriptor("evenkeel_load_probe_answers_dropped", help, None, MetricType::Counter)?;
@@ -59,7 +59,7 @@ impl Shown<'_> {
             return Ok(());
         }
         let mut family = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
-        for (p, labels, endpoints) in self.rows() {
+        for (p, labels, endpoints) in self.rows(is_http) {
             for e in endpoints {
                 let said = self.workers.iter().map(|w| &w.endpoints[p][e].reported);
                 let last = said.max_by_key(|reported| reported.at_ns.get());

@@ -18,8 +18,11 @@ const PLAN: &str = "
 ";
 
 fn shown(extra: &str, count: impl Fn(&[Arc<WorkerStats>])) -> String {
-    let text = format!("{extra}{PLAN}");
-    let outcome = evenkeel_config::parse_str("plan", &text, &|_| None);
+    of_plan(&format!("{extra}{PLAN}"), count)
+}
+
+fn of_plan(text: &str, count: impl Fn(&[Arc<WorkerStats>])) -> String {
+    let outcome = evenkeel_config::parse_str("plan", text, &|_| None);
     let plan = Arc::new(outcome.plan.unwrap_or_else(|| panic!("{:?}", outcome.diagnostics)));
     let running = Generation::first(plan, 2);
     count(&running.workers);
@@ -101,4 +104,61 @@ fn endpoints_are_summed_where_they_are_not_told_apart() {
     has(&text, r#"evenkeel_endpoint_state{pool="p",state="up"} 2"#);
     has(&text, r#"evenkeel_endpoint_weight{pool="p",kind="configured"} 6.0"#);
     assert!(!text.contains("endpoint="), "{text}");
+}
+
+/// The names of the series with this label.
+fn families<'t>(text: &'t str, whose: &str) -> std::collections::BTreeSet<&'t str> {
+    text.lines().filter(|line| line.contains(whose)).filter_map(|line| Some(line.split_once('{')?.0)).collect()
+}
+
+#[test]
+fn listeners_and_pools_have_the_families_of_their_mode_and_no_other() {
+    let plan = "
+        [listener]
+        http = { bind = ['127.0.0.1:1'] }
+        tcp = { bind = ['127.0.0.1:2'], mode = 'tcp', pool = 'for_tcp' }
+        udp = { bind = ['127.0.0.1:3'], mode = 'udp', pool = 'for_udp' }
+        both = { bind = ['127.0.0.1:5'], mode = 'udp', pool = 'for_tcp' }
+        [listener.dns]
+        bind = ['127.0.0.1:4']
+        mode = 'dns'
+        zone = { name = 'a.example', records = { www = { pool = 'for_dns' } } }
+        [[route]]
+        match = { listener = ['http'] }
+        pool = 'for_http'
+        [pool]
+        for_http = { balance = 'round_robin', endpoints = ['127.0.0.1:6'] }
+        for_tcp = { balance = 'round_robin', endpoints = ['127.0.0.1:6'] }
+        for_udp = { balance = 'round_robin', endpoints = ['127.0.0.1:6'] }
+        for_dns = { balance = 'round_robin', endpoints = ['127.0.0.1:6'] }
+    ";
+    let text = of_plan(plan, |_| {});
+    // What each has, and what each is without.
+    for (whose, has, lacks) in [
+        ("listener=\"http\"", &["_http_", "_connections"][..], &["_tcp_", "_udp_"][..]),
+        ("listener=\"tcp\"", &["_tcp_", "_connections"], &["_http_", "_udp_", "_load_"]),
+        ("listener=\"udp\"", &["_udp_"], &["_http_", "_tcp_", "_load_", "_connections"]),
+        ("listener=\"dns\"", &[], &["_"]),
+        ("pool=\"for_http\"", &["_hedges", "_load_", "_retries", "_no_pick", "_requests_total", "_state"], &[]),
+        (
+            "pool=\"for_tcp\"",
+            &["_retries", "_queue_depth", "_ttfb", "_connect_", "_no_pick", "_active", "_errors", "_state"],
+            &["_hedges", "_load_", "_reported", "_requests_total", "_upstream_connections"],
+        ),
+        (
+            "pool=\"for_udp\"",
+            &["_no_pick", "_active", "_connects", "_errors", "_state"],
+            &["_retries", "_queue", "_ttfb", "_connect_", "_request_duration", "_hedges", "_load_"],
+        ),
+        (
+            "pool=\"for_dns\"",
+            &["_state", "_weight", "_health_checks", "_panic", "_ejections"],
+            &["_upstream_", "_no_pick", "_queue", "_retries", "_hedges", "_load_", "_reported"],
+        ),
+    ] {
+        let seen = families(&text, whose);
+        let some = |part: &&&str| seen.iter().any(|family| family.contains(**part));
+        assert_eq!(has.iter().filter(|part| !some(part)).collect::<Vec<_>>(), [&""; 0], "{whose} has only {seen:?}");
+        assert_eq!(lacks.iter().filter(some).collect::<Vec<_>>(), [&""; 0], "{whose} has {seen:?}");
+    }
 }

@@ -1,5 +1,6 @@
 //! What do flows of datagrams do? By listener, of those that balance them.
 
+use super::modes::is_udp;
 use super::{Family, Shown};
 use crate::stats::{Counter, UdpStats};
 use crate::udp::{Ended, Lost};
@@ -15,8 +16,7 @@ type Labelled = (&'static str, &'static str, &'static str, &'static [&'static st
 impl Shown<'_> {
     /// Each listener for datagrams: its index and name.
     fn of_datagrams(&self) -> impl Iterator<Item = (usize, &str)> {
-        let listeners = self.plan.listeners.iter().enumerate();
-        listeners.filter(|(_, l)| l.mode == evenkeel_config::plan::Mode::Udp).map(|(i, l)| (i, &*l.name))
+        self.speaking(is_udp).map(|(i, l)| (i, &*l.name))
     }
 
     pub(super) fn udp(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {

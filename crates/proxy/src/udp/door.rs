@@ -92,7 +92,6 @@ impl Door {
             last = Some((key, index));
             state.flows.touch(index, now);
             if let Some((_, flow)) = state.flows.get_mut(index) {
-                flow.asked += came.count() as u64;
                 flow.bytes_in += came.len as u64;
             }
             state.outbox.push(&state.inbox, slot, index, None);
@@ -111,9 +110,10 @@ impl Door {
         for _ in 0..TRIES {
             let Some((key, flow)) = flows.get_mut(index) else { break };
             let linked = if flow.link.is_some() { Ok(()) } else { self.link(listener, flow, key, index, now) };
-            match (linked, &flow.link) {
+            match (linked, &mut flow.link) {
                 (Ok(()), Some(link)) => {
                     let flushed = outbox.flush(&link.socket, inbox);
+                    link.asked += flushed.datagrams;
                     stats.lost[Lost::Unsent as usize].add(flushed.lost);
                     if !flushed.is_refused {
                         return;
@@ -151,19 +151,22 @@ impl Door {
             }
             // One that has ended since leaves the event behind.
             let Some((key, flow)) = state.flows.get_mut(index) else { continue };
-            let Some(link) = &flow.link else { continue };
+            let Some(link) = &mut flow.link else { continue };
             let most = ANSWERS_AT_ONCE.min(SLOTS - used);
             match state.inbox.take(link.socket.as_fd(), used, most, false) {
                 Ok(taken) => {
                     more |= taken == most;
                     let to = Some(To { client: key.client, ours: key.ours });
+                    link.answered +=
+                        (used..used + taken).map(|slot| state.inbox.came(slot).count() as u64).sum::<u64>();
+                    let has_all = answers > 0 && link.answered >= link.asked.saturating_mul(answers);
                     for slot in used..used + taken {
                         let came = state.inbox.came(slot);
                         flow.on_answer(came.count(), came.len, now);
                         state.outbox.push(&state.inbox, slot, index, to);
                     }
                     used += taken;
-                    if answers > 0 && flow.answered >= flow.asked.saturating_mul(answers) {
+                    if has_all {
                         self.end(worker, &listener, &mut state.flows, index, Ended::Answered, now);
                     } else {
                         state.flows.touch(index, now);
@@ -243,7 +246,7 @@ impl Door {
                     listener.stats.udp.moved.add(1);
                 }
                 flow.was_at = Some((pool.clone(), endpoint.clone()));
-                flow.link = Some(Link { socket, pool: pool.clone(), endpoint, ticket });
+                flow.link = Some(Link { socket, pool: pool.clone(), endpoint, ticket, asked: 0, answered: 0 });
                 Ok(())
             }
             Err(error) if is_ours(&error) => {

@@ -33,8 +33,6 @@ pub struct Flow {
     pub failed: Option<Slot>,
     /// Endpoints it was at, or tried to be.
     pub tries: u32,
-    /// Datagrams from its client.
-    pub asked: u64,
     /// Datagrams to its client.
     pub answered: u64,
     /// Bytes from its client.
@@ -59,6 +57,10 @@ pub struct Link {
     pub endpoint: Rc<Endpoint>,
     /// To be given back.
     pub ticket: Ticket,
+    /// Datagrams that went this way. Those that went nowhere, or to an endpoint before this one, are owed no answer.
+    pub asked: u64,
+    /// Datagrams that came back.
+    pub answered: u64,
 }
 
 impl Link {
@@ -76,7 +78,6 @@ impl Flow {
             link: None,
             failed: None,
             tries: 0,
-            asked: 0,
             answered: 0,
             bytes_in: 0,
             bytes_out: 0,
