@@ -10,23 +10,7 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::sync::atomic::Ordering::SeqCst;
 use support::streams::{Load, Streaming};
-use support::{DEADLINE, Endpoint, Folder, Running, address, eventually, get};
-
-/// The newest process that says in its log that it took over, if there is one but the first.
-fn successor(running: &Running) -> Option<Pid> {
-    let said = running.said();
-    let pid = said.rsplit("the new process serves pid=").next().filter(|_| said.contains("the new process serves"))?;
-    Pid::from_raw(pid.split_whitespace().next()?.parse().ok()?)
-}
-
-/// Ended when dropped: it is nobody's child any more.
-struct Adopted(Pid);
-
-impl Drop for Adopted {
-    fn drop(&mut self) {
-        let _ = kill_process(self.0, Signal::KILL);
-    }
-}
+use support::{Adopted, DEADLINE, Endpoint, Folder, Running, address, eventually, get};
 
 #[test]
 fn an_upgrade_under_load_loses_nothing() {
@@ -45,7 +29,7 @@ fn an_upgrade_under_load_loses_nothing() {
     // The next one has fewer workers, so that one of them must look after two sockets.
     file(2);
     running.signal(Signal::USR2);
-    let pid = eventually("the other process", || successor(&running));
+    let pid = eventually("the other process", || running.successor());
     let _ended = Adopted(pid);
     let before = load.passed.load(SeqCst);
     eventually("load on the new process", || {
@@ -79,7 +63,7 @@ fn a_successor_that_fails_changes_nothing() {
     // And once more, with a good file.
     folder.file("evenkeel.toml", &text);
     running.signal(Signal::USR2);
-    let pid = eventually("the other process", || successor(&running));
+    let pid = eventually("the other process", || running.successor());
     let _ended = Adopted(pid);
     assert_eq!(running.ends(), Some(0), "{}", running.said());
     assert_eq!(get(&listen, "/").expect("an answer"), (200, "a".to_string()));
