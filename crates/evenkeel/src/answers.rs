@@ -18,7 +18,7 @@ use std::sync::Arc;
 /// Changes both planes to a plan, or neither.
 pub fn reload(proxy: &mut Server, dns: &mut evenkeel_dns::Server, plan: Plan) -> Result<Summary, Failure> {
     let prepared = dns.prepare(&plan, &mut open(&mut Inherited::default()))?;
-    let summary = proxy.reload(plan)?;
+    let summary = proxy.reload_telling(plan, |pools, changed| dns.take_up(found(pools, changed)))?;
     let plan = proxy.plan();
     dns.apply(&plan, prepared, &give(proxy.control(), &plan));
     Ok(summary)

@@ -1,5 +1,5 @@
 //! Does another build take over without a query lost? And whatever else changes hands: sockets of the service manager,
-//! connections when it ends.
+//! connections when it ends, all endpoints in one reload.
 
 use crate::load::{Load, addresses, ask, query};
 use crate::support::{Adopted, DEADLINE, Folder, Running, address, eventually, get};
@@ -100,4 +100,32 @@ fn an_address_that_another_process_answers_at_is_in_use() {
     let second = crate::support::evenkeel(&["run", "-c", &file]);
     let said = crate::support::text(&second.stderr);
     assert!(!second.status.success() && said.contains("listener \"dns\": cannot listen on"), "{said}");
+}
+
+#[test]
+fn a_reload_that_replaces_all_endpoints_leaves_no_moment_without_an_answer() {
+    let (folder, listen) = (Folder::new("dns-replaced"), address());
+    let endpoint = |n: u8| format!("10.9.0.{n}:80");
+    let running = Running::start(&["run", "-c", &file(&folder, &listen, &[&endpoint(0)], "[runtime]\nworkers = 2")]);
+    let load = Load::start(&listen, "www.a.example");
+    let client = UdpSocket::bind("127.0.0.1:0").expect("a free port");
+    client.connect(&listen).expect("an address");
+    client.set_read_timeout(Some(DEADLINE)).expect("sockets have timeouts");
+    let (query, mut answer) = (query("www.a.example"), [0; 1500]);
+    for n in 1..40 {
+        file(&folder, &listen, &[&endpoint(n)], "[runtime]\nworkers = 2");
+        running.signal(Signal::HUP);
+        loop {
+            client.send(&query).expect("sending works");
+            let len = client.recv(&mut answer).expect("an answer");
+            let named = addresses(&query, &answer[..len]).unwrap_or_else(|code| panic!("reload {n}: {code}"));
+            let last = |n: u8| named.iter().any(|ip| ip.octets() == [10, 9, 0, n]);
+            assert!(last(n) || last(n - 1), "reload {n}: {named:?}");
+            if last(n) {
+                break;
+            }
+        }
+    }
+    let wrong = load.end();
+    assert!(wrong.is_empty(), "{wrong:?}");
 }
