@@ -2,9 +2,9 @@
 
 use crate::answer::{Answerer, Moment, Transport};
 use crate::worker::{ListenFd, Place};
-use socket2::{SockAddr, SockAddrStorage, Socket};
+use socket2::Socket;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::rc::Rc;
 use tokio::io::Interest;
@@ -144,17 +144,7 @@ impl Batch {
     /// Answers the message number `i`. Whether there is an answer.
     fn answer(&mut self, i: usize, answerer: &mut Answerer, at: Moment) -> bool {
         let header = &self.headers[i];
-        let copy = |storage: *mut SockAddrStorage, length: *mut libc::socklen_t| {
-            // SAFETY: both are of socket2, which has the storage as the kernel does, and may be written.
-            unsafe {
-                storage.cast::<libc::sockaddr_storage>().write(self.clients[i]);
-                length.write(header.msg_hdr.msg_namelen);
-            }
-            Ok(())
-        };
-        // SAFETY: the kernel wrote an address of this length.
-        let client = unsafe { SockAddr::try_init(copy) }.ok().and_then(|((), client)| client.as_socket());
-        let (Some(client), 0) = (client, header.msg_hdr.msg_flags & libc::MSG_TRUNC) else {
+        let (Some(client), 0) = (address(&self.clients[i]), header.msg_hdr.msg_flags & libc::MSG_TRUNC) else {
             answerer.stats().dropped.add(1);
             return false;
         };
@@ -188,6 +178,25 @@ impl Batch {
             }
         }
         sent
+    }
+}
+
+/// The address of a client, if it has one.
+fn address(of: &libc::sockaddr_storage) -> Option<SocketAddr> {
+    match libc::c_int::from(of.ss_family) {
+        libc::AF_INET => {
+            // SAFETY: there is room for a struct sockaddr_in, which the kernel wrote with this family, and which may have any
+            // bytes.
+            let of = unsafe { &*(&raw const *of).cast::<libc::sockaddr_in>() };
+            let ip = Ipv4Addr::from(of.sin_addr.s_addr.to_ne_bytes());
+            Some(SocketAddr::from((ip, u16::from_be(of.sin_port))))
+        }
+        libc::AF_INET6 => {
+            // SAFETY: as above, for a struct sockaddr_in6.
+            let of = unsafe { &*(&raw const *of).cast::<libc::sockaddr_in6>() };
+            Some(SocketAddr::from((of.sin6_addr.s6_addr, u16::from_be(of.sin6_port))))
+        }
+        _ => None,
     }
 }
 
