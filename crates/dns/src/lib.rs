@@ -23,3 +23,4 @@ pub mod zone;
 
 pub use pools::{Endpoint, Found, PoolParts};
 pub use server::{Server, StartError};
+pub use worker::Command;

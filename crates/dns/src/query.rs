@@ -107,7 +107,9 @@ impl<'m> Query<'m> {
         let question = questions.next().and_then(Result::ok).ok_or(MALFORMED)?;
         let (name, end) = (question.qname(), questions.pos());
         let mut edns = None;
-        for record in message.iter() {
+        // Where there is nothing behind the question, it need not be read again to get there.
+        let records = (counts.nscount() > 0 || counts.arcount() > 0).then(|| message.iter());
+        for record in records.into_iter().flatten() {
             let (record, _) = record.map_err(|_| MALFORMED)?;
             if record.rtype() == Rtype::OPT {
                 if edns.is_some() {

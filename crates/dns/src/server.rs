@@ -1,21 +1,23 @@
 //! How does a plan become answers, and how does the next plan take its place? What can fail comes first (sockets), so that
 //! an error changes nothing; then every worker is given its part.
 
-use crate::answer::Answerer;
+use crate::answer::{Answerer, Transport};
 use crate::cookie::Secret;
 use crate::metrics::Numbers;
 use crate::pools::{Found, PoolParts, WorkerPool};
-use crate::worker::{self, Command, ListenerParts, News, Parts, Sockets};
+use crate::worker::{self, Command, ListenFd, ListenerParts, News, Parts, Sockets};
 use crate::zone::Zone;
 use crate::{tcp, udp};
 use evenkeel_balance::rng::mix;
 use evenkeel_config::Plan;
 use evenkeel_config::plan::{Listener, Mode};
+use socket2::{Domain, Protocol, Socket, Type};
 use std::collections::HashMap;
 use std::fmt;
 use std::io;
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::os::fd::OwnedFd;
+use std::sync::{Arc, Weak};
 use std::thread::JoinHandle;
 use tokio::sync::{mpsc, watch};
 
@@ -53,6 +55,39 @@ impl std::error::Error for StartError {
 /// Gives a pool of the plan, by its name, to a worker, by its number. Whoever owns the pools knows those of the plan.
 pub type GivePool<'a> = &'a dyn Fn(&str, u32) -> PoolParts;
 
+/// Opens what is bound to an address, by the kind of socket: for each of so many workers one or more. Whoever knows which
+/// sockets came with the process gives these first; [`bind`] and [`ready`] are what it takes beside them.
+pub type OpenSockets<'a> = &'a mut dyn FnMut(Transport, SocketAddr, usize) -> io::Result<Vec<Vec<ListenFd>>>;
+
+/// Binds a socket, alone at its address or as one of several.
+///
+/// # Errors
+/// As socket(2) and bind(2).
+pub fn bind(transport: Transport, addr: SocketAddr, shared: bool) -> io::Result<Socket> {
+    let (kind, protocol) = match transport {
+        Transport::Udp => (Type::DGRAM, Protocol::UDP),
+        Transport::Tcp => (Type::STREAM, Protocol::TCP),
+    };
+    let socket = Socket::new(Domain::for_address(addr), kind.nonblocking().cloexec(), Some(protocol))?;
+    if transport == Transport::Tcp {
+        socket.set_reuse_address(true)?;
+    }
+    socket.set_reuse_port(shared)?;
+    socket.bind(&addr.into())?;
+    Ok(socket)
+}
+
+/// Makes of a socket at an address one that a worker can use.
+///
+/// # Errors
+/// As setsockopt(2) and listen(2).
+pub fn ready(transport: Transport, addr: SocketAddr, socket: &Socket) -> io::Result<()> {
+    match transport {
+        Transport::Udp => udp::ready(socket, addr),
+        Transport::Tcp => tcp::ready(socket),
+    }
+}
+
 /// The control side of the workers. No threads until a plan has a listener that speaks DNS.
 pub struct Server {
     count: usize,
@@ -60,8 +95,10 @@ pub struct Server {
     secret: Secret,
     workers: Vec<Worker>,
     commands: watch::Sender<Command>,
-    /// Where it listens.
-    bound: Vec<SocketAddr>,
+    /// The sockets at each address, for as long as a worker has them.
+    sockets: HashMap<SocketAddr, Vec<Weak<OwnedFd>>>,
+    /// The name and the addresses of each listener.
+    listeners: Vec<(Arc<str>, Vec<SocketAddr>)>,
     numbers: watch::Sender<Arc<Numbers>>,
 }
 
@@ -89,7 +126,8 @@ impl Server {
             secret: Secret::random().map_err(StartError::Secret)?,
             workers: Vec::new(),
             commands: watch::channel(Command::Run).0,
-            bound: Vec::new(),
+            sockets: HashMap::new(),
+            listeners: Vec::new(),
             numbers: watch::channel(Arc::default()).0,
         })
     }
@@ -98,13 +136,16 @@ impl Server {
     ///
     /// # Errors
     /// Why it cannot be served; then nothing has changed.
-    pub fn prepare(&self, plan: &Plan) -> Result<Prepared, StartError> {
+    pub fn prepare(&self, plan: &Plan, open: OpenSockets<'_>) -> Result<Prepared, StartError> {
         let mut sockets = HashMap::new();
         for listener in listeners(plan) {
-            for &addr in listener.bind.iter().filter(|addr| !self.bound.contains(addr)) {
-                let fail = |error| StartError::Listen(listener.name.clone(), addr, error);
-                let one = |_| Ok(Sockets { udp: udp::bind(addr)?, tcp: tcp::bind(addr)? });
-                sockets.insert(addr, (0..self.count).map(one).collect::<io::Result<Vec<_>>>().map_err(fail)?);
+            for &addr in listener.bind.iter().filter(|addr| !self.sockets.contains_key(addr)) {
+                let mut all = |transport| {
+                    let fail = |error| StartError::Listen(listener.name.clone(), addr, error);
+                    open(transport, addr, self.count).map_err(fail)
+                };
+                let by_worker = all(Transport::Udp)?.into_iter().zip(all(Transport::Tcp)?);
+                sockets.insert(addr, by_worker.map(|(udp, tcp)| Sockets { udp, tcp }).collect());
             }
         }
         let missing = if listeners(plan).next().is_some() { self.count - self.workers.len() } else { 0 };
@@ -125,6 +166,10 @@ impl Server {
     pub fn apply(&mut self, plan: &Plan, prepared: Prepared, give: GivePool<'_>) {
         let Prepared { mut sockets, workers } = prepared;
         self.workers.extend(workers);
+        for (addr, new) in &sockets {
+            let all = new.iter().flat_map(|sockets| sockets.udp.iter().chain(&sockets.tcp));
+            self.sockets.insert(*addr, all.map(Arc::downgrade).collect());
+        }
         let numbers = Arc::new(Numbers::next(plan, self.count, &self.numbers.borrow()));
         let zones: Vec<_> = listeners(plan).filter_map(|l| Some((l, Arc::new(Zone::new(l.zone.as_ref()?))))).collect();
         let (done, waiting) = std::sync::mpsc::channel();
@@ -147,7 +192,8 @@ impl Server {
         drop(done);
         // Nothing is ever sent: it ends when the last worker has let go.
         let _ = waiting.recv();
-        self.bound = listeners(plan).flat_map(|l| l.bind.clone()).collect();
+        self.sockets.retain(|addr, _| listeners(plan).any(|listener| listener.bind.contains(addr)));
+        self.listeners = listeners(plan).map(|l| (l.name.clone(), l.bind.clone())).collect();
         self.numbers.send_replace(numbers);
     }
 
@@ -169,9 +215,24 @@ impl Server {
         self.numbers.subscribe()
     }
 
-    /// Has the workers answer what has come, and end.
-    pub fn drain(&self) {
-        self.commands.send_replace(Command::Drain);
+    /// Every socket with the name of its listener, for a process that takes over.
+    pub fn sockets(&self) -> Vec<(String, ListenFd)> {
+        let mut all: Vec<(String, ListenFd)> = Vec::new();
+        for (name, binds) in &self.listeners {
+            let here = binds.iter().filter_map(|addr| self.sockets.get(addr)).flatten();
+            for socket in here.filter_map(Weak::upgrade) {
+                // Workers may share one.
+                if !all.iter().any(|(_, other)| Arc::ptr_eq(other, &socket)) {
+                    all.push((name.to_string(), socket));
+                }
+            }
+        }
+        all
+    }
+
+    /// Tells the workers to leave, or to end.
+    pub fn command(&self, command: Command) {
+        self.commands.send_replace(command);
     }
 
     /// Whether every worker has ended.

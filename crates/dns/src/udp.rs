@@ -1,11 +1,11 @@
 //! How do datagrams come and go? Up to [`BATCH`] for one system call each way, which is most of what an answer costs.
 
 use crate::answer::{Answerer, Moment, Transport};
-use crate::worker::Place;
-use socket2::{Domain, Protocol, SockAddr, SockAddrStorage, Socket, Type};
+use crate::worker::{ListenFd, Place};
+use socket2::Socket;
 use std::io;
-use std::net::SocketAddr;
-use std::os::fd::AsRawFd;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::rc::Rc;
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
@@ -19,38 +19,36 @@ const CONTROL: usize = 64;
 /// Bytes that wait in the kernel: some thousand queries, for a moment in which the worker does something else.
 const RECEIVE_BUFFER: usize = 4 << 20;
 
-/// A socket for one worker, beside those of the others.
+/// Makes of a socket that is bound to this address one that a worker can use, whoever had it before.
 ///
 /// # Errors
-/// As socket(2) and bind(2).
-pub fn bind(addr: SocketAddr) -> io::Result<Socket> {
-    let socket = Socket::new(Domain::for_address(addr), Type::DGRAM.nonblocking().cloexec(), Some(Protocol::UDP))?;
-    socket.set_reuse_port(true)?;
+/// As setsockopt(2).
+pub fn ready(socket: &Socket, addr: SocketAddr) -> io::Result<()> {
     // Where the kernel allows only less, it takes that.
     socket.set_recv_buffer_size(RECEIVE_BUFFER)?;
+    // A process before this one may have passed on datagrams there, several as one. A kernel that knows no such thing
+    // (before 5.0) does not do it either.
+    let _ = set(socket, libc::SOL_UDP, libc::UDP_GRO, 0);
     if addr.ip().is_unspecified() {
-        tell_destination(&socket, addr)?;
+        // Has each datagram tell which of our addresses it was sent to, as the answer must come from there.
+        match addr {
+            SocketAddr::V4(_) => set(socket, libc::IPPROTO_IP, libc::IP_PKTINFO, 1)?,
+            SocketAddr::V6(_) => set(socket, libc::IPPROTO_IPV6, libc::IPV6_RECVPKTINFO, 1)?,
+        }
     }
-    socket.bind(&addr.into())?;
-    Ok(socket)
+    Ok(())
 }
 
-/// Has each datagram tell which of our addresses it was sent to, as the answer must come from there.
-fn tell_destination(socket: &Socket, addr: SocketAddr) -> io::Result<()> {
-    let (level, option) = match addr {
-        SocketAddr::V4(_) => (libc::IPPROTO_IP, libc::IP_PKTINFO),
-        SocketAddr::V6(_) => (libc::IPPROTO_IPV6, libc::IPV6_RECVPKTINFO),
-    };
-    let on: libc::c_int = 1;
+fn set(socket: &Socket, level: libc::c_int, option: libc::c_int, value: libc::c_int) -> io::Result<()> {
     let size = size_of::<libc::c_int>() as libc::socklen_t;
     // SAFETY: the descriptor is open, and the value is an int of the size that is said.
-    let done = unsafe { libc::setsockopt(socket.as_raw_fd(), level, option, (&raw const on).cast(), size) };
+    let done = unsafe { libc::setsockopt(socket.as_raw_fd(), level, option, (&raw const value).cast(), size) };
     if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Answers what comes at a socket, until its place is closed.
-pub async fn serve(place: Rc<Place>, socket: Socket) {
-    // SAFETY: the socket stays open and the same one as long as the AsyncFd that owns it.
+/// Answers what comes at a socket, until its place is left.
+pub async fn serve(place: Rc<Place>, socket: ListenFd) {
+    // SAFETY: the registration shares the ownership of the socket, so it stays open until both are gone.
     let socket = match unsafe { AsyncFd::register_with_interest(socket, Interest::READABLE) } {
         Ok(socket) => socket,
         Err(error) => return tracing::error!(%error, "a DNS worker cannot use its socket"),
@@ -67,8 +65,8 @@ pub async fn serve(place: Rc<Place>, socket: Socket) {
                     tokio::task::yield_now().await;
                 }
             }
-            () = place.closed() => {
-                // What waits was sent to us; whoever comes next finds another socket, or none.
+            () = place.left() => {
+                // What waits was sent to us; whoever comes next finds another socket, or a successor at this one, or none.
                 while batch.exchange(socket.get_ref(), &place) == BATCH {}
                 return;
             }
@@ -102,7 +100,7 @@ impl Batch {
     }
 
     /// Reads what is there, answers it and sends the answers. How many messages there were.
-    fn exchange(&mut self, socket: &Socket, place: &Place) -> usize {
+    fn exchange(&mut self, socket: &OwnedFd, place: &Place) -> usize {
         let came = self.receive(socket);
         if came == 0 {
             return 0;
@@ -122,7 +120,7 @@ impl Batch {
         came
     }
 
-    fn receive(&mut self, socket: &Socket) -> usize {
+    fn receive(&mut self, socket: &OwnedFd) -> usize {
         for i in 0..BATCH {
             self.parts[i] = libc::iovec { iov_base: self.queries[i].as_mut_ptr().cast(), iov_len: QUERY_MAX };
             let header = &mut self.headers[i].msg_hdr;
@@ -146,17 +144,7 @@ impl Batch {
     /// Answers the message number `i`. Whether there is an answer.
     fn answer(&mut self, i: usize, answerer: &mut Answerer, at: Moment) -> bool {
         let header = &self.headers[i];
-        let copy = |storage: *mut SockAddrStorage, length: *mut libc::socklen_t| {
-            // SAFETY: both are of socket2, which has the storage as the kernel does, and may be written.
-            unsafe {
-                storage.cast::<libc::sockaddr_storage>().write(self.clients[i]);
-                length.write(header.msg_hdr.msg_namelen);
-            }
-            Ok(())
-        };
-        // SAFETY: the kernel wrote an address of this length.
-        let client = unsafe { SockAddr::try_init(copy) }.ok().and_then(|((), client)| client.as_socket());
-        let (Some(client), 0) = (client, header.msg_hdr.msg_flags & libc::MSG_TRUNC) else {
+        let (Some(client), 0) = (address(&self.clients[i]), header.msg_hdr.msg_flags & libc::MSG_TRUNC) else {
             answerer.stats().dropped.add(1);
             return false;
         };
@@ -178,7 +166,7 @@ impl Batch {
     }
 
     /// Sends the first so many. How many the kernel took: a socket whose buffer is full loses the rest, as a network would.
-    fn send(&mut self, socket: &Socket, count: usize) -> usize {
+    fn send(&mut self, socket: &OwnedFd, count: usize) -> usize {
         let mut sent = 0;
         while sent < count {
             let (rest, flags) = (&mut self.headers[sent..count], libc::MSG_DONTWAIT as _);
@@ -190,6 +178,25 @@ impl Batch {
             }
         }
         sent
+    }
+}
+
+/// The address of a client, if it has one.
+fn address(of: &libc::sockaddr_storage) -> Option<SocketAddr> {
+    match libc::c_int::from(of.ss_family) {
+        libc::AF_INET => {
+            // SAFETY: there is room for a struct sockaddr_in, which the kernel wrote with this family, and which may have any
+            // bytes.
+            let of = unsafe { &*(&raw const *of).cast::<libc::sockaddr_in>() };
+            let ip = Ipv4Addr::from(of.sin_addr.s_addr.to_ne_bytes());
+            Some(SocketAddr::from((ip, u16::from_be(of.sin_port))))
+        }
+        libc::AF_INET6 => {
+            // SAFETY: as above, for a struct sockaddr_in6.
+            let of = unsafe { &*(&raw const *of).cast::<libc::sockaddr_in6>() };
+            Some(SocketAddr::from((of.sin6_addr.s6_addr, u16::from_be(of.sin6_port))))
+        }
+        _ => None,
     }
 }
 

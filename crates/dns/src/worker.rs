@@ -5,10 +5,10 @@ use crate::answer::{Answerer, Moment};
 use crate::pools::Found;
 use crate::{tcp, udp};
 use evenkeel_balance::Instant;
-use socket2::Socket;
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
@@ -23,6 +23,8 @@ const REFRESH: Duration = Duration::from_secs(1);
 pub enum Command {
     /// Serve.
     Run,
+    /// Leave the sockets to a successor, and end with the last connection.
+    Retire,
     /// Answer what has come, and end.
     Drain,
 }
@@ -54,11 +56,14 @@ pub struct ListenerParts {
     pub connections_max: usize,
 }
 
-/// Sockets at one address.
+/// A socket that is bound, or listens. It is closed when its workers, mostly one, have let go of it.
+pub type ListenFd = Arc<OwnedFd>;
+
+/// Sockets at one address, one or more of each kind.
 #[derive(Debug)]
 pub struct Sockets {
-    pub udp: Socket,
-    pub tcp: Socket,
+    pub udp: Vec<ListenFd>,
+    pub tcp: Vec<ListenFd>,
 }
 
 /// One address of a worker: what is answered there now, whatever plan its tasks began with.
@@ -66,8 +71,19 @@ pub struct Place {
     listener: RefCell<Listener>,
     open: Rc<Cell<usize>>,
     base: std::time::Instant,
-    closing: Cell<bool>,
-    close: Notify,
+    course: Cell<Course>,
+    turn: Notify,
+}
+
+/// How far a place is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Course {
+    /// It serves.
+    Open,
+    /// Nobody comes in any more; connections go on.
+    Left,
+    /// Connections end, too.
+    Closed,
 }
 
 #[derive(Clone)]
@@ -120,16 +136,25 @@ impl Place {
         })
     }
 
-    /// Waits until it is closed.
+    /// Waits until its sockets are to be left.
+    pub async fn left(&self) {
+        self.reached(Course::Left).await;
+    }
+
+    /// Waits until its connections are to end.
     pub async fn closed(&self) {
-        while !self.closing.get() {
-            self.close.notified().await;
+        self.reached(Course::Closed).await;
+    }
+
+    async fn reached(&self, course: Course) {
+        while self.course.get() < course {
+            self.turn.notified().await;
         }
     }
 
-    fn close(&self) {
-        self.closing.set(true);
-        self.close.notify_waiters();
+    fn turn(&self, to: Course) {
+        self.course.set(to);
+        self.turn.notify_waiters();
     }
 }
 
@@ -157,7 +182,7 @@ async fn serve(
     let mut tasks = tokio::task::JoinSet::new();
     let mut refresh = tokio::time::interval(REFRESH);
     let open = Rc::new(Cell::new(0));
-    loop {
+    let course = loop {
         tokio::select! {
             news = plans.recv() => match news {
                 Some(News::Plan(parts)) => install(parts, base, &open, &mut places, &mut tasks),
@@ -165,20 +190,20 @@ async fn serve(
                     places.values().for_each(|place| place.answerer().borrow_mut().take_up(&found));
                     drop(done);
                 }
-                None => break,
+                None => break Course::Closed,
             },
-            drained = commands.wait_for(|command| *command == Command::Drain) => {
-                _ = drained;
-                break;
-            }
+            command = commands.wait_for(|command| *command != Command::Run) => break match command.as_deref() {
+                Ok(Command::Retire) => Course::Left,
+                _ => Course::Closed,
+            },
             _ = refresh.tick() => places.values().for_each(|place| {
                 place.answerer().borrow_mut().refresh(place.moment().now);
             }),
             Some(_) = tasks.join_next() => {}
         }
-    }
+    };
     drop(plans);
-    places.values().for_each(|place| place.close());
+    places.values().for_each(|place| place.turn(course));
     while tasks.join_next().await.is_some() {}
 }
 
@@ -205,11 +230,11 @@ fn install(
                         listener: RefCell::new(listener.clone()),
                         open: open.clone(),
                         base,
-                        closing: Cell::new(false),
-                        close: Notify::new(),
+                        course: Cell::new(Course::Open),
+                        turn: Notify::new(),
                     });
-                    tasks.spawn_local(udp::serve(place.clone(), udp));
-                    tasks.spawn_local(tcp::serve(place.clone(), tcp));
+                    udp.into_iter().for_each(|socket| _ = tasks.spawn_local(udp::serve(place.clone(), socket)));
+                    tcp.into_iter().for_each(|socket| _ = tasks.spawn_local(tcp::serve(place.clone(), socket)));
                     place
                 }
                 (None, None) => unreachable!("a new address comes with sockets"),
@@ -217,6 +242,6 @@ fn install(
             places.insert(addr, place);
         }
     }
-    before.values().for_each(|place| place.close());
+    before.values().for_each(|place| place.turn(Course::Closed));
     drop(parts.done);
 }

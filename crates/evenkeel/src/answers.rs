@@ -4,34 +4,53 @@
 use crate::failure::Failure;
 use evenkeel_balance::Slot;
 use evenkeel_config::{Plan, plan};
-use evenkeel_dns::{Endpoint, PoolParts, StartError};
+use evenkeel_dns::answer::Transport;
+use evenkeel_dns::{Endpoint, Found, PoolParts, StartError};
 use evenkeel_proxy::control::Control;
-use evenkeel_proxy::pools::SharedPool;
+use evenkeel_proxy::inherit::{self, Inherited};
+use evenkeel_proxy::pools::{Pools, SharedPool};
 use evenkeel_proxy::{Server, Summary};
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 /// Changes both planes to a plan, or neither.
 pub fn reload(proxy: &mut Server, dns: &mut evenkeel_dns::Server, plan: Plan) -> Result<Summary, Failure> {
-    let prepared = dns.prepare(&plan)?;
-    let summary = proxy.reload(plan)?;
+    let prepared = dns.prepare(&plan, &mut open(&mut Inherited::default()))?;
+    let summary = proxy.reload_telling(plan, |pools, changed| dns.take_up(found(pools, changed)))?;
     let plan = proxy.plan();
     dns.apply(&plan, prepared, &give(proxy.control(), &plan));
     Ok(summary)
 }
 
 /// Has both planes take up endpoints that were found, each before it can pick them.
-pub fn take_up(proxy: &mut Server, dns: &evenkeel_dns::Server, found: Vec<(Arc<str>, Vec<plan::Endpoint>)>) {
-    proxy.take_up(found, |pools, changed| {
-        let of = |plan: &&plan::Pool| (plan.name.clone(), endpoints(&pools[&plan.name], plan));
-        dns.take_up(changed.iter().map(of).collect());
-    });
+pub fn take_up(proxy: &mut Server, dns: &evenkeel_dns::Server, new: Vec<(Arc<str>, Vec<plan::Endpoint>)>) {
+    proxy.take_up(new, |pools, changed| dns.take_up(found(pools, changed)));
 }
 
-/// Starts answering by the plan of the proxy.
-pub fn start(proxy: &Server) -> Result<evenkeel_dns::Server, StartError> {
+/// The endpoints of pools, as answers name them.
+fn found(pools: &Pools, plans: &[&plan::Pool]) -> Found {
+    plans.iter().map(|plan| (plan.name.clone(), endpoints(&pools[&plan.name], plan))).collect()
+}
+
+/// Opens sockets, first of all those that came with the process.
+fn open(inherited: &mut Inherited) -> impl FnMut(Transport, SocketAddr, usize) -> io::Result<Vec<Vec<Arc<OwnedFd>>>> {
+    |transport, addr, workers| {
+        let given = match transport {
+            Transport::Udp => inherited.udp(addr),
+            Transport::Tcp => inherited.tcp(addr),
+        };
+        let bind = |shared| evenkeel_dns::server::bind(transport, addr, shared);
+        inherit::share_out(workers, given, bind, |socket| evenkeel_dns::server::ready(transport, addr, socket))
+    }
+}
+
+/// Starts answering by the plan of the proxy, first of all at sockets that came with the process.
+pub fn start(proxy: &Server, inherited: &mut Inherited) -> Result<evenkeel_dns::Server, StartError> {
     let mut dns = evenkeel_dns::Server::new(proxy.stats().len())?;
     let plan = proxy.plan();
-    let prepared = dns.prepare(&plan)?;
+    let prepared = dns.prepare(&plan, &mut open(inherited))?;
     dns.apply(&plan, prepared, &give(proxy.control(), &plan));
     Ok(dns)
 }

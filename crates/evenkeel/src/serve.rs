@@ -13,6 +13,7 @@ use crate::watchdog::Watchdog;
 use evenkeel_admin::{Admin, Changed, Pages, Process, Ready, socket};
 use evenkeel_config::{Plan, plan};
 use evenkeel_discovery::{Discovery, Numbers as Found};
+use evenkeel_dns::Command as Answering;
 use evenkeel_dns::metrics::{Metrics as Answers, Numbers};
 use evenkeel_proxy::control::Control;
 use evenkeel_proxy::inherit::Inherited;
@@ -121,7 +122,7 @@ impl Serving {
         let discovery = Discovery::default();
         discovery.keep(discovery.follow(&mut plan).await);
         let server = Server::start_with(plan, &mut inherited)?;
-        let dns = answers::start(&server)?;
+        let dns = answers::start(&server, &mut inherited)?;
         // Set once, here.
         let _ = shown.control.set(server.control().clone());
         let numbers = registry(server.running(), server.control().clone(), dns.numbers(), reloads.clone(), &discovery);
@@ -223,7 +224,7 @@ impl Serving {
     /// Starts the process that is to take over.
     fn upgrade(&self) -> Option<Upgrade> {
         tracing::info!("SIGUSR2: starting the process that takes over");
-        let mine = self.server.sockets();
+        let mine = [self.server.sockets(), self.dns.sockets()].concat();
         let mine = mine.iter().map(|(name, socket)| (name.clone(), socket.as_fd()));
         let admin = self.admin_sockets.iter().map(|socket| ("admin".to_string(), socket.as_fd()));
         let upgrade = Upgrade::start(&mine.chain(admin).collect::<Vec<_>>());
@@ -248,7 +249,7 @@ impl Serving {
             "draining: accepting no more, finishing what runs; a second signal ends it at once"
         );
         self.server.command(how);
-        self.dns.drain();
+        self.dns.command(if how == Command::Retire { Answering::Retire } else { Answering::Drain });
         let told_again = async { while signals.next().await != Asked::End {} };
         tokio::select! {
             () = ended(|| self.server.has_ended() && self.dns.has_ended(), Duration::from_millis(10)) => tracing::info!("drained"),

@@ -13,23 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::time::Duration;
 use support::streams::{Load, Streaming};
-use support::{DEADLINE, Endpoint, Folder, Running, address, eventually, get};
-
-/// The newest process that says in its log that it took over, if there is one but the first.
-fn successor(running: &Running) -> Option<Pid> {
-    let said = running.said();
-    let pid = said.rsplit("the new process serves pid=").next().filter(|_| said.contains("the new process serves"))?;
-    Pid::from_raw(pid.split_whitespace().next()?.parse().ok()?)
-}
-
-/// Ended when dropped: it is nobody's child any more.
-struct Adopted(Pid);
-
-impl Drop for Adopted {
-    fn drop(&mut self) {
-        let _ = kill_process(self.0, Signal::KILL);
-    }
-}
+use support::{Adopted, DEADLINE, Endpoint, Folder, Running, address, eventually, get};
 
 #[test]
 fn an_upgrade_under_load_loses_nothing() {
@@ -59,7 +43,7 @@ fn takes_over_under_load(name: &str, listener: &str) {
     // The next one has fewer workers, so that one of them must look after two sockets.
     file(2);
     running.signal(Signal::USR2);
-    let pid = eventually("the other process", || successor(&running));
+    let pid = eventually("the other process", || running.successor());
     let _ended = Adopted(pid);
     let before = load.passed.load(SeqCst);
     eventually("load on the new process", || {
@@ -208,7 +192,7 @@ fn a_successor_that_fails_changes_nothing() {
     // And once more, with a good file.
     folder.file("evenkeel.toml", &text);
     running.signal(Signal::USR2);
-    let pid = eventually("the other process", || successor(&running));
+    let pid = eventually("the other process", || running.successor());
     let _ended = Adopted(pid);
     assert_eq!(running.ends(), Some(0), "{}", running.said());
     assert_eq!(get(&listen, "/").expect("an answer"), (200, "a".to_string()));

@@ -2,6 +2,7 @@
 //! from it all that wait at once.
 
 use crate::connection;
+use crate::inherit;
 use crate::parts::ListenFd;
 use crate::rules::Listener;
 use crate::share::Handed;
@@ -54,40 +55,7 @@ pub fn listen(addr: SocketAddr, workers: usize, given: Vec<OwnedFd>) -> io::Resu
         socket.set_tcp_nodelay(true)?;
         socket.listen(BACKLOG)
     };
-    share_out(workers, given, socket, ready)
-}
-
-/// For each worker its sockets, as [`listen`] says. `socket` binds one, alone or as one of several; `ready` makes of it
-/// what a worker can use.
-pub fn share_out(
-    workers: usize,
-    given: Vec<OwnedFd>,
-    socket: impl Fn(bool) -> io::Result<Socket>,
-    ready: impl Fn(&Socket) -> io::Result<()>,
-) -> io::Result<Vec<Vec<ListenFd>>> {
-    let another = || -> io::Result<ListenFd> {
-        let socket = socket(true)?;
-        ready(&socket)?;
-        Ok(ListenFd::new(socket.into()))
-    };
-    if given.is_empty() {
-        socket(false)?;
-    }
-    let given: Vec<Socket> = given.into_iter().map(Socket::from).collect();
-    given.iter().try_for_each(&ready)?;
-    let given: Vec<ListenFd> = given.into_iter().map(|socket| ListenFd::new(socket.into())).collect();
-    let mut by_worker: Vec<Vec<ListenFd>> = (0..workers).map(|_| Vec::new()).collect();
-    for (index, socket) in given.iter().enumerate() {
-        by_worker[index % workers].push(socket.clone());
-    }
-    for (index, sockets) in by_worker.iter_mut().enumerate().filter(|(_, sockets)| sockets.is_empty()) {
-        // One that came without SO_REUSEPORT cannot have others beside it: then it serves several workers.
-        sockets.push(match (another(), given.is_empty()) {
-            (Err(_), false) => given[index % given.len()].clone(),
-            (another, _) => another?,
-        });
-    }
-    Ok(by_worker)
+    inherit::share_out(workers, given, socket, ready)
 }
 
 /// With it the first read of an accepted connection finds its bytes there. An optimisation: a kernel without it is fine.

@@ -1,13 +1,14 @@
-//! Which listening sockets came with the process, and how do its own go on to the one that replaces it? By number from 3
-//! on and counted in `LISTEN_FDS`, as systemd passes them (sd_listen_fds(3)); found again by their addresses.
+//! Which listening sockets came with the process, who gets them, and how do its own go on to the one that replaces it? By
+//! number from 3 on and counted in `LISTEN_FDS`, as systemd passes them (sd_listen_fds(3)); found again by their addresses.
 //!
 //! A socket that goes on takes along the connections that wait to be accepted there. One that was closed and opened again
 //! would reset them.
 
-use crate::parts::Transport;
+use crate::parts::{ListenFd, Transport};
 use rustix::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use rustix::io::{FdFlags, fcntl_dupfd_cloexec, fcntl_getfd, fcntl_setfd, ioctl_fionbio};
 use rustix::net::{SocketAddrAny, SocketType, getsockname, sockopt};
+use socket2::Socket;
 use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::fs::File;
@@ -72,6 +73,11 @@ impl Inherited {
         self.at((Transport::Tcp, addr))
     }
 
+    /// The sockets for datagrams at an address.
+    pub fn udp(&mut self, addr: SocketAddr) -> Vec<OwnedFd> {
+        self.at((Transport::Udp, addr))
+    }
+
     /// The sockets at an address.
     pub(crate) fn at(&mut self, at: (Transport, SocketAddr)) -> Vec<OwnedFd> {
         self.bound.remove(&at).unwrap_or_default()
@@ -99,6 +105,44 @@ impl Inherited {
             None => false,
         }
     }
+}
+
+/// For each of `workers` workers one socket at an address, or more: those that are `given` are used first, and each of them
+/// by somebody, as clients may wait there. `socket` binds one, alone or as one of several; `ready` makes of it what a worker
+/// can use.
+///
+/// # Errors
+/// Theirs. An address that another process listens on is in use, even if that process would share it: two balancers that
+/// silently take half of the clients each are nobody's wish.
+pub fn share_out(
+    workers: usize,
+    given: Vec<OwnedFd>,
+    socket: impl Fn(bool) -> io::Result<Socket>,
+    ready: impl Fn(&Socket) -> io::Result<()>,
+) -> io::Result<Vec<Vec<ListenFd>>> {
+    let another = || -> io::Result<ListenFd> {
+        let socket = socket(true)?;
+        ready(&socket)?;
+        Ok(ListenFd::new(socket.into()))
+    };
+    if given.is_empty() {
+        socket(false)?;
+    }
+    let given: Vec<Socket> = given.into_iter().map(Socket::from).collect();
+    given.iter().try_for_each(&ready)?;
+    let given: Vec<ListenFd> = given.into_iter().map(|socket| ListenFd::new(socket.into())).collect();
+    let mut by_worker: Vec<Vec<ListenFd>> = (0..workers).map(|_| Vec::new()).collect();
+    for (index, socket) in given.iter().enumerate() {
+        by_worker[index % workers].push(socket.clone());
+    }
+    for (index, sockets) in by_worker.iter_mut().enumerate().filter(|(_, sockets)| sockets.is_empty()) {
+        // One that came without SO_REUSEPORT cannot have others beside it: then it serves several workers.
+        sockets.push(match (another(), given.is_empty()) {
+            (Err(_), false) => given[index % given.len()].clone(),
+            (another, _) => another?,
+        });
+    }
+    Ok(by_worker)
 }
 
 /// Takes the ownership of a descriptor that came with the process, if it is open.

@@ -103,7 +103,7 @@ impl Server {
             server.plans.push(sender);
             server.beats.push(beats);
         }
-        server.apply(first, prepared);
+        server.apply(first, prepared, |_, _| {});
         Ok(server)
     }
 
@@ -115,12 +115,25 @@ impl Server {
     ///
     /// # Errors
     /// Why not; then nothing has changed.
-    pub fn reload(&mut self, mut plan: Plan) -> Result<Summary, StartError> {
+    pub fn reload(&mut self, plan: Plan) -> Result<Summary, StartError> {
+        self.reload_telling(plan, |_, _| {})
+    }
+
+    /// The same. `tell` is given the pools with those of the plan that there were before, as [`take_up`](Self::take_up) does
+    /// it: what they have new can be picked only behind it.
+    ///
+    /// # Errors
+    /// As [`reload`](Self::reload); then nobody is told.
+    pub fn reload_telling(
+        &mut self,
+        mut plan: Plan,
+        tell: impl FnOnce(&Pools, &[&plan::Pool]),
+    ) -> Result<Summary, StartError> {
         let now = self.now();
         let at_restart = keep_until_restart(&now.plan, &mut plan);
         let next = Arc::new(now.next(Arc::new(plan)));
         let prepared = self.prepare(&next.plan, Some(&now.plan), &mut Inherited::default())?;
-        self.apply(next.clone(), prepared);
+        self.apply(next.clone(), prepared, tell);
         Ok(Summary::new(&now.plan, &next.plan, next.number, at_restart))
     }
 
@@ -171,7 +184,7 @@ impl Server {
     }
 
     /// Does the rest: gives every worker its part, waits until all of them use it, and lets go of what was before.
-    fn apply(&mut self, next: Arc<Generation>, prepared: Prepared) {
+    fn apply(&mut self, next: Arc<Generation>, prepared: Prepared, tell: impl FnOnce(&Pools, &[&plan::Pool])) {
         let Prepared { mut sockets, mut probed, pools: new_pools, mut balancers, sticky, log } = prepared;
         let plan = &next.plan;
         let new: Vec<_> = new_pools.keys().cloned().collect();
@@ -239,9 +252,11 @@ impl Server {
             let _ = self.plans[worker].send(News::Plan(Box::new(parts)));
         }
         drop(done);
+        let stay: Vec<_> = plan.pools.iter().filter(|pool| !new.contains(&pool.name)).collect();
+        tell(&shared_pools, &stay);
         // Nothing is ever sent: it ends when the last worker has let go.
         let _ = waiting.recv();
-        for pool in plan.pools.iter().filter(|pool| !new.contains(&pool.name)) {
+        for pool in stay {
             if let Some(shared) = shared_pools.get_mut(&pool.name) {
                 shared.publish(self.control.now());
             }

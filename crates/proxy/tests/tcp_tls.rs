@@ -7,43 +7,35 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::PathBuf;
 use std::process::{Child, Stdio};
+use support::certificate::Certificate;
 use support::{Endpoint, Proxy, SOON, tool, wait_until};
 
 /// `openssl s_server` that answers with its own page, until dropped.
 struct TlsServer {
     addr: SocketAddr,
     process: Child,
-    folder: PathBuf,
+    certificate: Certificate,
 }
 
 impl TlsServer {
     /// With a certificate for `name`, which speaks `alpn`.
     fn start(name: &str, alpn: &str) -> TlsServer {
         let addr = TcpListener::bind("127.0.0.1:0").and_then(|l| l.local_addr()).expect("a free port");
-        let folder = std::env::temp_dir().join(format!("evenkeel-tls-{}-{}", std::process::id(), addr.port()));
-        std::fs::create_dir_all(&folder).expect("a folder of its own");
-        let (key, cert) = (folder.join("key.pem"), folder.join("cert.pem"));
-        let made = tool("openssl")
-            .args(["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2"])
-            .args(["-subj", &format!("/CN={name}"), "-addext", &format!("subjectAltName=DNS:{name}")])
-            .args(["-keyout".as_ref(), key.as_os_str(), "-out".as_ref(), cert.as_os_str()])
-            .stderr(Stdio::null())
-            .status();
-        assert!(made.is_ok_and(|status| status.success()), "openssl makes a certificate");
+        let certificate = Certificate::of(name, addr.port());
         let process = tool("openssl")
             .args(["s_server", "-accept", &addr.to_string(), "-www", "-alpn", alpn, "-quiet"])
-            .args(["-key".as_ref(), key.as_os_str(), "-cert".as_ref(), cert.as_os_str()])
+            .args(["-key".as_ref(), certificate.key().as_os_str(), "-cert".as_ref(), certificate.cert().as_os_str()])
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .spawn()
             .expect("openssl runs");
         wait_until("the server listens", || TcpStream::connect(addr).is_ok());
-        TlsServer { addr, process, folder }
+        TlsServer { addr, process, certificate }
     }
 
     fn cert(&self) -> PathBuf {
-        self.folder.join("cert.pem")
+        self.certificate.cert()
     }
 }
 
@@ -51,7 +43,6 @@ impl Drop for TlsServer {
     fn drop(&mut self) {
         let _ = self.process.kill();
         let _ = self.process.wait();
-        let _ = std::fs::remove_dir_all(&self.folder);
     }
 }
 

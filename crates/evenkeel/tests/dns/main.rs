@@ -9,8 +9,10 @@ mod support;
 #[rustfmt::skip] // rows
 mod cases;
 mod found;
+mod load;
 mod resolver;
 mod strangers;
+mod upgrade;
 mod wellness;
 
 use support::{Folder, Running, address};

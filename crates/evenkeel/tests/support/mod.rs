@@ -91,8 +91,15 @@ impl Running {
     /// The same, from any command that becomes an evenkeel.
     #[track_caller]
     pub fn from(mut command: Command) -> Running {
+        command.stdout(Stdio::null());
+        Running::from_all_of(command)
+    }
+
+    /// The same, with the standard output that it has.
+    #[track_caller]
+    pub fn from_all_of(mut command: Command) -> Running {
         command.env("NO_COLOR", "1");
-        let mut child = command.stderr(Stdio::piped()).stdout(Stdio::null()).spawn().expect("it starts");
+        let mut child = command.stderr(Stdio::piped()).spawn().expect("it starts");
         let said = Arc::new(Mutex::new(String::new()));
         let (stderr, into) = (child.stderr.take().expect("it is piped"), said.clone());
         let reader = std::thread::spawn(move || {
@@ -111,6 +118,13 @@ impl Running {
     /// All of its standard error so far.
     pub fn said(&self) -> String {
         self.said.lock().expect("no panic while held").clone()
+    }
+
+    /// The newest process that says in its log that it took over, if there is one but the first.
+    pub fn successor(&self) -> Option<Pid> {
+        let said = self.said();
+        let pid = said.rsplit_once("the new process serves pid=")?.1;
+        Pid::from_raw(pid.split_whitespace().next()?.parse().ok()?)
     }
 
     pub fn signal(&self, signal: Signal) {
@@ -146,6 +160,15 @@ impl Drop for Running {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
+    }
+}
+
+/// A process that took over: nobody's child any more. Killed when dropped.
+pub struct Adopted(pub Pid);
+
+impl Drop for Adopted {
+    fn drop(&mut self) {
+        let _ = kill_process(self.0, Signal::KILL);
     }
 }
 

@@ -23,8 +23,7 @@ pub static EXPERIMENT: Experiment = Experiment {
 it gets answers; servers take turns within a round. Two in three questions are for a name with addresses, of which \
 evenkeel names two of three by its algorithm while the others give all three; one is for a name that does not exist. CPU \
 time is that of the server's processes, system calls included; what the kernel does for it in other contexts is not in it. \
-evenkeel with two workers, on two cores, shows what the second one adds; where that shares its core with dnsperf, queries a \
-second say little, and CPU time for each query whether workers get in each other's way.",
+What a second worker adds, dns-scaling shows.",
     args: Arguments::augment_args,
     run: |matches| Arguments::from_arg_matches(matches).map_err(|e| Error::Wrong(e.to_string())).and_then(run),
 };
@@ -45,24 +44,21 @@ struct Arguments {
 /// One of those that answer.
 struct Server {
     name: &'static str,
-    /// Whether it has both cores.
-    on_all: bool,
     /// Its command. The folder has the zone and may get a file; the port is its own.
     command: fn(&Setting<'_>) -> Result<Vec<String>>,
 }
 
 /// What a command is made of.
-struct Setting<'s> {
-    folder: &'s Scratch,
-    port: u16,
-    evenkeel: &'s str,
+pub(super) struct Setting<'s> {
+    pub(super) folder: &'s Scratch,
+    pub(super) port: u16,
+    pub(super) evenkeel: &'s str,
 }
 
 static SERVERS: &[Server] = &[
-    Server { name: "evenkeel", on_all: false, command: |s| evenkeel(s, 1) },
-    Server { name: "knot", on_all: false, command: knot },
-    Server { name: "nsd", on_all: false, command: nsd },
-    Server { name: "evenkeel, 2 workers", on_all: true, command: |s| evenkeel(s, 2) },
+    Server { name: "evenkeel", command: |s| evenkeel(s, 1) },
+    Server { name: "knot", command: knot },
+    Server { name: "nsd", command: nsd },
 ];
 
 const ZONE: &str = "$TTL 5\n@ SOA ns1 hostmaster 1 3600 600 86400 5\n@ NS ns1\nns1 A 127.0.0.1\n\
@@ -70,7 +66,8 @@ const ZONE: &str = "$TTL 5\n@ SOA ns1 hostmaster 1 3600 600 86400 5\n@ NS ns1\nn
 
 const QUESTIONS: &str = "www.gslb.example.com A\nnothing.gslb.example.com A\nwww.gslb.example.com A\n";
 
-fn evenkeel(setting: &Setting<'_>, workers: u8) -> Result<Vec<String>> {
+/// An evenkeel that answers for the zone with so many workers.
+pub(super) fn evenkeel(setting: &Setting<'_>, workers: u8) -> Result<Vec<String>> {
     let text = format!(
         "[runtime]\nworkers = {workers}\n[listener.dns]\nbind = ['127.0.0.1:{}']\nmode = 'dns'\n[listener.dns.zone]\n\
          name = 'gslb.example.com'\nresponses_per_subnet = 0\nns = [{{ name = 'ns1.gslb.example.com', addresses = ['127.0.0.1'] }}]\n\
@@ -142,7 +139,6 @@ fn run(arguments: Arguments) -> Result<()> {
     let median = |index: usize| spread(&runs[index], |r| r.us_per_query).map_or(f64::NAN, |s| s.median);
     let better = median(1).min(median(2));
     println!("evenkeel / better of knot and nsd: {:.2}", median(0) / better);
-    println!("evenkeel with 2 workers / with 1: {:.2} of the CPU a query", median(3) / median(0));
     Ok(())
 }
 
@@ -153,7 +149,7 @@ fn one(server: &Server, program: &str, dnsperf: &str, cores: &Cores, seconds: u6
     let port = origin::free_ports()?[0];
     let command = (server.command)(&Setting { folder: &folder, port, evenkeel: program })?;
     let said = folder.path().join("said");
-    let process = Child::spawn(server.name, &command, (!server.on_all).then_some(cores.proxy), &said)?;
+    let process = Child::spawn(server.name, &command, Some(cores.proxy), &said)?;
     origin::await_listening(server.name, &process, SocketAddr::from(([127, 0, 0, 1], port)), &said)?;
     // Those that fork have forked once they answer.
     ask(dnsperf, &questions, port, 1)?;

@@ -2,6 +2,7 @@
 //! file, a `mod` line and a row.
 
 mod dns_cost;
+mod dns_scaling;
 mod failure;
 mod proxy_cost;
 mod reload;
@@ -35,6 +36,7 @@ pub static ALL: &[&Experiment] = &[
     &slow_clients::EXPERIMENT,
     &shared_load::EXPERIMENT,
     &dns_cost::EXPERIMENT,
+    &dns_scaling::EXPERIMENT,
     &udp_cost::EXPERIMENT,
 ];
 

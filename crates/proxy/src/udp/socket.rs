@@ -1,7 +1,7 @@
 //! Which sockets do datagrams come through? One for each worker at every address of a listener, and one for each flow,
 //! connected to its endpoint: so the kernel lets in the answers of nobody else, and tells of an endpoint that is gone.
 
-use crate::accept;
+use crate::inherit;
 use crate::parts::ListenFd;
 use libc::c_int;
 use rustix::fd::{AsFd, AsRawFd, OwnedFd};
@@ -37,7 +37,7 @@ pub fn listen(addr: SocketAddr, workers: usize, given: Vec<OwnedFd>) -> io::Resu
         }
         Ok(())
     };
-    accept::share_out(workers, given, socket, ready)
+    inherit::share_out(workers, given, socket, ready)
 }
 
 /// A socket for the datagrams of one flow.

@@ -5,6 +5,7 @@
 #![allow(dead_code, unused_imports)]
 #![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "a test is no worker: it may lock and wait")]
 
+pub mod certificate;
 pub mod client;
 pub mod datagrams;
 pub mod endpoint;
