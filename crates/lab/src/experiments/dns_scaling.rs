@@ -36,7 +36,7 @@ struct Arguments {
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u8).range(1..=200))]
     rounds: u8,
     /// Milliseconds that it runs for in each.
-    #[arg(long, value_name = "MS", default_value_t = 8, value_parser = clap::value_parser!(u64).range(1..=100))]
+    #[arg(long, value_name = "MS", default_value_t = 4, value_parser = clap::value_parser!(u64).range(1..=100))]
     window: u64,
     /// The evenkeel to measure; without it, the one beside this program.
     #[arg(long, value_name = "PATH")]
