@@ -35,9 +35,12 @@ struct Arguments {
     /// Seconds of load in each.
     #[arg(long, value_name = "S", default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..=60))]
     seconds: u64,
-    /// The evenkeel to measure; without it, the one beside this program.
+    /// Only these loads: how many clients there are.
+    #[arg(long, value_delimiter = ',', value_name = "CLIENTS")]
+    only: Vec<usize>,
+    /// The evenkeel to measure, or several, which take turns; without it, the one beside this program.
     #[arg(long, value_name = "PATH")]
-    evenkeel: Option<PathBuf>,
+    evenkeel: Vec<PathBuf>,
 }
 
 /// What clients do: how many there are, and what each sends before it waits.
@@ -63,7 +66,11 @@ const WAIT: Duration = Duration::from_millis(200);
 const STREAM: &str = "/usr/lib/nginx/modules/ngx_stream_module.so";
 
 fn run(arguments: Arguments) -> Result<()> {
-    let evenkeel = child::find_evenkeel(arguments.evenkeel.as_deref())?;
+    let given = arguments.evenkeel.iter().map(|path| child::find_evenkeel(Some(path)));
+    let mut evenkeels = given.collect::<Result<Vec<_>>>()?;
+    if evenkeels.is_empty() {
+        evenkeels.push(child::find_evenkeel(None)?);
+    }
     let nginx = child::find("nginx")?;
     if !Path::new(STREAM).exists() {
         return Err(Error::Missing("NGINX's stream module (libnginx-mod-stream)".into()));
@@ -71,13 +78,14 @@ fn run(arguments: Arguments) -> Result<()> {
     let cores = Cores::divide()?;
     println!("datagrams of {LEN} bytes, on {:?}", Machine::this());
     let endpoints = [endpoint()?, endpoint()?];
-    let proxies = [
-        ("evenkeel", Running::evenkeel(&evenkeel, endpoints, cores.proxy)?),
-        ("nginx", Running::nginx(&nginx, endpoints, cores.proxy)?),
-    ];
+    let mut proxies = vec![("nginx".to_owned(), Running::nginx(&nginx, endpoints, cores.proxy)?)];
+    for (i, evenkeel) in evenkeels.iter().enumerate() {
+        let name = if i == 0 { "evenkeel".to_owned() } else { format!("evenkeel {}", i + 1) };
+        proxies.push((name, Running::evenkeel(evenkeel, endpoints, cores.proxy)?));
+    }
     let mut rows = Vec::new();
-    for load in LOADS {
-        let mut cells = proxies.each_ref().map(|_| (Vec::new(), 0));
+    for load in chosen(&arguments.only)? {
+        let mut cells = vec![(Vec::new(), 0); proxies.len()];
         for _ in 0..arguments.rounds {
             for ((_, proxy), (runs, lost)) in proxies.iter().zip(&mut cells) {
                 let (us, missing) = round(load, proxy, Duration::from_secs(arguments.seconds))?;
@@ -85,13 +93,13 @@ fn run(arguments: Arguments) -> Result<()> {
                 *lost += missing;
             }
         }
-        let base = cells[1].0.clone();
+        let base = cells[0].0.clone();
         for ((name, _), (runs, lost)) in proxies.iter().zip(cells) {
             let (Some(spread), Some(ratio)) = (Spread::of(&runs), Spread::of_ratios(&runs, &base)) else { continue };
             let each: Vec<String> = runs.iter().map(|us| format!("{us:.2}")).collect();
             rows.push(vec![
                 load.name.to_owned(),
-                (*name).to_owned(),
+                name.clone(),
                 format!("{:.2}", spread.median),
                 format!("{:.2} ({:.2}..{:.2})", ratio.median, ratio.min, ratio.max),
                 lost.to_string(),
@@ -101,6 +109,14 @@ fn run(arguments: Arguments) -> Result<()> {
     }
     print!("\n{}", table::draw(&["load", "proxy", "us/datagram", "of nginx", "lost", "every run"], &rows));
     Ok(())
+}
+
+fn chosen(only: &[usize]) -> Result<Vec<&'static Load>> {
+    if let Some(unknown) = only.iter().find(|clients| LOADS.iter().all(|load| load.clients != **clients)) {
+        let known: Vec<String> = LOADS.iter().map(|load| load.clients.to_string()).collect();
+        return Err(Error::Wrong(format!("no load has {unknown} clients; there are {}", known.join(", "))));
+    }
+    Ok(LOADS.iter().filter(|load| only.is_empty() || only.contains(&load.clients)).collect())
 }
 
 /// A proxy that passes datagrams on, until dropped.
@@ -147,7 +163,7 @@ impl Running {
         command: impl Fn(&Path, &Path) -> Vec<String>,
         core: usize,
     ) -> Result<Running> {
-        let (folder, port) = (Scratch::new()?, origin::free_ports()?[0]);
+        let (folder, port) = (Scratch::new()?, open()?.1);
         let config = folder.write(name, config(folder.path(), port))?;
         let said = folder.path().join("said");
         let process = Child::spawn(name, &command(folder.path(), &config), Some(core), &said)?;
@@ -197,8 +213,15 @@ fn exchange(clients: &[UdpSocket], burst: usize) -> u64 {
     back
 }
 
+/// A socket, and its port, which was free for datagrams; of a port that is free for TCP one knows nothing.
+fn open() -> Result<(UdpSocket, u16)> {
+    let socket = UdpSocket::bind("127.0.0.1:0").or_say(|| "cannot bind a socket".into())?;
+    let port = socket.local_addr().or_say(|| "cannot read a port".into())?.port();
+    Ok((socket, port))
+}
+
 fn client(port: u16) -> Result<UdpSocket> {
-    let socket = UdpSocket::bind("127.0.0.1:0").or_say(|| "cannot bind a client".into())?;
+    let (socket, _) = open()?;
     socket.connect(("127.0.0.1", port)).or_say(|| format!("cannot connect to port {port}"))?;
     socket.set_read_timeout(Some(WAIT)).or_say(|| "cannot set a timeout".into())?;
     Ok(socket)
@@ -206,8 +229,7 @@ fn client(port: u16) -> Result<UdpSocket> {
 
 /// Sends back what it gets, as long as this process runs: its port.
 fn endpoint() -> Result<u16> {
-    let socket = UdpSocket::bind("127.0.0.1:0").or_say(|| "cannot bind an endpoint".into())?;
-    let port = socket.local_addr().or_say(|| "cannot read a port".into())?.port();
+    let (socket, port) = open()?;
     std::thread::spawn(move || {
         let mut bytes = [0; 2048];
         loop {
