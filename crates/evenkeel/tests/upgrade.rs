@@ -147,7 +147,7 @@ fn no_datagram_is_lost_in_an_upgrade_and_answers_under_way_still_come() {
             // The next one has fewer workers, so that one of them must look after two sockets.
             file(2);
             running.signal(Signal::USR2);
-            _next = Some(Adopted(eventually("the other process", || successor(&running))));
+            _next = Some(Adopted(eventually("the other process", || running.successor())));
             many(500);
             if ends_by_answers {
                 late.store(true, SeqCst);

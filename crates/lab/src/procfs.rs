@@ -45,6 +45,23 @@ impl Cpu {
     }
 }
 
+/// CPU time so far of each thread of a process whose name begins so: the scheduler's count, exact to its last switch.
+///
+/// # Errors
+/// If the process has ended.
+pub fn threads(pid: u32, prefix: &str) -> Result<Vec<Duration>> {
+    let folder = format!("/proc/{pid}/task");
+    let mut threads = Vec::new();
+    for thread in fs::read_dir(&folder).or_say(|| format!("cannot list {folder}"))?.flatten() {
+        let read = |file| fs::read_to_string(thread.path().join(file));
+        let (Ok(name), Ok(text)) = (read("comm"), read("schedstat")) else { continue };
+        if name.starts_with(prefix) {
+            threads.push(parse_schedstat(&text).ok_or_else(|| unreadable(pid, "schedstat"))?);
+        }
+    }
+    Ok(threads)
+}
+
 /// CPU time between two moments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Used {

@@ -158,7 +158,6 @@ fn check(plane: &dyn Plane, setup: &Setup, seen: &[(Phase, Answer)]) {
         let (by_bad, by_others) = (by(BAD), by(0) + by(1));
         let failed = answers.len() - by_bad - by_others;
         let said = format!("{}, {phase:?}: {by_others} by others, {by_bad} by it, {failed} failed", plane.name());
-        println!("{said}");
         let (may_fail, may_be_bad) = match phase {
             // One question of each client may be there when it ends or stops.
             AllWell | Revived => (if plane.forwards() { CLIENTS } else { 0 }, true),

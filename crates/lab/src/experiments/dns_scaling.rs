@@ -7,6 +7,7 @@ use crate::child::{self, Child};
 use crate::error::{Error, Result, While};
 use crate::machine::Machine;
 use crate::origin;
+use crate::procfs;
 use crate::scratch::Scratch;
 use crate::stats::Spread;
 use crate::table;
@@ -15,17 +16,17 @@ use rustix::process::Signal;
 use std::io::ErrorKind;
 use std::net::{SocketAddr, UdpSocket};
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// The row of the registry.
 pub static EXPERIMENT: Experiment = Experiment {
     name: "dns-scaling",
     summary: "answers a second of one DNS worker and of two, while nothing else runs",
-    docs: "On two cores a generator takes from a second worker what that would add. Here it never runs beside them: queries are \
-sent while evenkeel is stopped (SIGSTOP) and wait in its sockets; then it runs for a few milliseconds, while the generator \
-sleeps, and is stopped again, with queries left. What it has answered over that time is its rate. One worker has one core, \
-two have two. This shows whether workers get in each other's way, in evenkeel and in the kernel; it does not show more than \
-two, network cards, or the small batches of a server that waits for work.",
+    docs: "On two cores a generator takes from a second worker what that would add. Here it never runs beside them: queries \
+are sent while evenkeel is stopped (SIGSTOP) and wait in its sockets; then it runs, while the generator sleeps, until all are \
+answered. The rate is the number of answers over the CPU time of the worker that was busy longest: one worker has one core, \
+two have two. This shows whether workers share the work evenly and whether they get in each other's way, in evenkeel and in \
+the kernel; it does not show more than two, network cards, or the small batches of a server that waits for work.",
     args: Arguments::augment_args,
     run: |matches| Arguments::from_arg_matches(matches).map_err(|e| Error::Wrong(e.to_string())).and_then(run),
 };
@@ -35,9 +36,6 @@ struct Arguments {
     /// Rounds; both numbers of workers in each.
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u8).range(1..=200))]
     rounds: u8,
-    /// Milliseconds that it runs for in each.
-    #[arg(long, value_name = "MS", default_value_t = 4, value_parser = clap::value_parser!(u64).range(1..=100))]
-    window: u64,
     /// The evenkeel to measure; without it, the one beside this program.
     #[arg(long, value_name = "PATH")]
     evenkeel: Option<PathBuf>,
@@ -46,11 +44,11 @@ struct Arguments {
 /// Clients, whose ports the kernel spreads over the workers' sockets by a hash: with so many, evenly enough.
 const CLIENTS: usize = 256;
 
-/// Queries of each that wait: together more than is answered in a window, and for each worker less than its socket holds.
+/// Queries of each that wait: for each worker less than its socket holds.
 const EACH: usize = 32;
 
-/// What comes later than this is lost.
-const WAIT: Duration = Duration::from_millis(500);
+/// Time to answer them all in, with much to spare. Nothing else may run in it.
+const QUIET: Duration = Duration::from_millis(200);
 
 /// A server, and those who ask it.
 struct Asked {
@@ -78,8 +76,8 @@ impl Asked {
         Ok(Asked { process, clients, _folder: folder })
     }
 
-    /// Answers a second, in one window; `None` if too few queries waited to fill it.
-    fn rate(&self, query: &[u8], window: Duration) -> Result<Option<f64>> {
+    /// Answers for each second that the busiest worker was busy.
+    fn rate(&self, query: &[u8]) -> Result<f64> {
         self.process.signal(Signal::STOP);
         // What was running has stopped.
         std::thread::sleep(Duration::from_millis(2));
@@ -88,21 +86,17 @@ impl Asked {
                 client.send(query).or_say(|| "cannot send a query".into())?;
             }
         }
-        let began = Instant::now();
+        let before = procfs::threads(self.process.pid(), "dns-")?;
         self.process.signal(Signal::CONT);
-        std::thread::sleep(window);
-        self.process.signal(Signal::STOP);
-        let took = began.elapsed();
-        std::thread::sleep(Duration::from_millis(2));
+        std::thread::sleep(QUIET);
+        let after = procfs::threads(self.process.pid(), "dns-")?;
         let answered = self.take();
-        self.process.signal(Signal::CONT);
-        let (mut all, last) = (answered, Instant::now());
-        while all < CLIENTS * EACH && last.elapsed() < WAIT {
-            std::thread::sleep(Duration::from_millis(2));
-            all += self.take();
+        if answered < CLIENTS * EACH {
+            return Err(Error::Refused(format!("{answered} of {} queries were answered in time", CLIENTS * EACH)));
         }
-        let full = all == CLIENTS * EACH && answered < all * 9 / 10;
-        Ok(full.then(|| answered as f64 / took.as_secs_f64()))
+        let busy = after.iter().zip(&before).map(|(after, before)| after.saturating_sub(*before));
+        let busiest = busy.max().ok_or_else(|| Error::Wrong("evenkeel has no DNS worker".into()))?;
+        Ok(answered as f64 / busiest.as_secs_f64())
     }
 
     /// Takes what has come; how many answers.
@@ -130,19 +124,15 @@ fn run(arguments: Arguments) -> Result<()> {
         return Err(Error::Wrong("two cores are needed, one for each worker".into()));
     };
     let query = query("www.gslb.example.com");
-    println!("{} rounds of {} ms, on {:?}", arguments.rounds, arguments.window, Machine::this());
-    // All that run at once would run beside each other: one server is stopped while the other is asked.
+    println!("{} rounds, on {:?}", arguments.rounds, Machine::this());
+    // All that run at once would run beside each other: one server is idle while the other is asked.
     let asked = [Asked::start(&program, 1, &[two])?, Asked::start(&program, 2, &[one, two])?];
     let mut rates: [Vec<f64>; 2] = Default::default();
     for round in 0..arguments.rounds {
         for ((asked, rates), name) in asked.iter().zip(&mut rates).zip(["1 worker", "2 workers"]) {
-            match asked.rate(&query, Duration::from_millis(arguments.window))? {
-                Some(rate) => {
-                    println!("round {round}: {name}: {rate:.0} answers a second");
-                    rates.push(rate);
-                }
-                None => println!("round {round}: {name}: too few queries waited; a shorter --window needs fewer"),
-            }
+            let rate = asked.rate(&query)?;
+            println!("round {round}: {name}: {rate:.0} answers a second");
+            rates.push(rate);
         }
     }
     let rows = ["1", "2"].into_iter().zip(&rates).map(|(workers, rates)| {
