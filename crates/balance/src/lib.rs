@@ -73,6 +73,7 @@ pub mod rng;
 pub(crate) mod row;
 pub mod set;
 pub mod slow_start;
+mod slowness;
 pub mod state;
 pub mod sticky;
 pub mod subset;
