@@ -5,7 +5,7 @@
 //!
 //! Counts requests at L7 and connections at L4. This worker's own requests are exact. Those of sibling workers are read
 //! at a few endpoints a pick, the next one in turn and those about to be picked, and so is what endpoints say others
-//! have there: no lock, and no scan of all.
+//! have there: no lock, and no scan of all. An endpoint that says it takes clearly longer than its like counts as busier.
 
 use crate::balancer::End;
 use crate::endpoint::EndpointId;
@@ -16,6 +16,7 @@ use crate::picker::{Algorithm, Needs, NoPick, PickContext, Picker, Promises, Sea
 use crate::probe_budget::{PROBE_RATE_MAX, ProbeBudget};
 use crate::report::LoadReport;
 use crate::set::{EndpointSet, Member, Slot};
+use crate::slowness::Slowness;
 use crate::time::{Instant, MILLISECOND_NS, SECOND_NS};
 use crate::told::{Told, UNTOLD};
 
@@ -23,7 +24,8 @@ use crate::told::{Told, UNTOLD};
 pub static ALGORITHM: Algorithm = Algorithm {
     name: "leastconn",
     aliases: &["least_conn", "least_request", "leastrequest"],
-    summary: "the endpoint with the fewest requests in flight per weight, of equal ones the one whose turn it is",
+    summary: "the endpoint with the fewest requests in flight per weight, of equal ones the one whose turn it is; one that \
+              says it is slow counts as busier",
     docs: include_str!("docs/leastconn.md"),
     source: "HAProxy, balance leastconn; Vargaftik, Keslassy and Orda, LSQ: Load Balancing in Large-Scale \
              Heterogeneous Systems with Multiple Dispatchers (2020)",
@@ -68,6 +70,17 @@ static PARAMS: &[Param] = &[
               what this process knows counts, at once.",
     },
     Param {
+        name: "slow_factor",
+        kind: Kind::Float { min: 0.0, max: 100.0 },
+        default: Value::Float(2.0),
+        help: "An endpoint that says it takes this many times as long as is usual at its weight counts as that much busier, \
+               until it is half way back; 0 goes by requests in flight alone.",
+        why: "Two balancers, six endpoints that work on one request at a time, one of them four times slower, 60 % load, \
+              simulated (`sidecars`): p99 108 ms without reports, 81 with 0, 24 with 1.5, with 2 and with 3. Where all are alike \
+              none of them changes anything. Where each is slow for one second in six, 93 with 0, 95 with 3, 101 with 2, \
+              108 with 1.5: who was slow is believed to be so for some seconds more.",
+    },
+    Param {
         name: "sibling_reads",
         kind: Kind::Int { min: 0, max: 8 },
         default: Value::Int(4),
@@ -81,6 +94,10 @@ static PARAMS: &[Param] = &[
 /// Most candidates that an explanation lists.
 const EXPLAINED_MAX: usize = 16;
 
+/// Fewest picks from one look at who is slow to the next; where there are more endpoints than that, as many picks as those,
+/// so that it costs a pick some nanoseconds however many there are.
+const LOOK_EVERY_MIN: usize = 32;
+
 /// In no class: not in the set.
 const NO_CLASS: u32 = u32::MAX;
 
@@ -93,6 +110,9 @@ struct LeastConn {
     /// Whether an endpoint of the pool said lately what it has in flight. What follows is of use only then.
     shared: bool,
     told: Told,
+    slowness: Slowness,
+    /// Picks until it is looked again who is slow.
+    look_in: usize,
     /// Endpoints that this worker heard of since its latest pick.
     news: Vec<Slot>,
     /// Endpoints by load, in classes of like weight; of equal ones the one picked longest ago first. Those found full are
@@ -150,6 +170,9 @@ impl Picker for LeastConn {
         if shared != self.shared {
             self.share(shared, cx);
         }
+        if shared {
+            self.look(cx);
+        }
         let (in_turn, again) = if self.seat.workers > 1 || shared { self.reads } else { (0, 0) };
         while let Some(slot) = self.news.pop() {
             self.read(slot, cx.loads, cx.now);
@@ -186,6 +209,9 @@ impl Picker for LeastConn {
             let class = self.order.class(m.weight);
             self.known[m.slot.index()] = Known { id: m.id, weight: m.weight, class, latest, ..absent };
         }
+        let known = &self.known;
+        self.slowness.on_set(set.slots(), |slot| old.get(slot).is_some_and(|k| k.id == known[slot].id));
+        self.look_in = 0;
         self.told = Told::default();
         self.news.clear(); // all are read now
         slots.sort_by_key(|m| self.known[m.slot.index()].latest);
@@ -214,7 +240,8 @@ impl Picker for LeastConn {
         self.put(slot, loads);
     }
 
-    fn on_report(&mut self, slot: Slot, _report: &LoadReport, _now: Instant) {
+    fn on_report(&mut self, slot: Slot, report: &LoadReport, now: Instant) {
+        self.slowness.on_report(slot, report, now);
         // Where reports come and nobody is picked, those left out are read in turn.
         if self.is_in_set(slot) && self.news.len() < self.known.len() {
             self.news.push(slot);
@@ -256,6 +283,8 @@ impl LeastConn {
                 .at_least(rate_min / f64::from(seat.workers)),
             shared: false,
             told: Told::default(),
+            slowness: Slowness::new(params.float("slow_factor")),
+            look_in: 0,
             news: Vec::new(),
             order: LoadOrder::default(),
             known: Vec::new(),
@@ -274,14 +303,46 @@ impl LeastConn {
     #[cold]
     fn share(&mut self, shared: bool, cx: &PickContext<'_>) {
         self.shared = shared;
+        self.look_in = 0;
+        if !shared && self.slowness.is_any() {
+            self.slowness.clear();
+            cx.set.members().iter().for_each(|m| self.put(m.slot, cx.loads));
+        }
         for _ in 0..2 {
             cx.set.members().iter().for_each(|m| _ = self.read(m.slot, cx.loads, cx.now));
         }
     }
 
+    /// Looks who is slow, every n picks.
+    #[inline]
+    fn look(&mut self, cx: &PickContext<'_>) {
+        match self.look_in.checked_sub(1) {
+            Some(left) => self.look_in = left,
+            None => self.look_now(cx),
+        }
+    }
+
+    #[cold]
+    fn look_now(&mut self, cx: &PickContext<'_>) {
+        self.look_in = cx.set.len().max(LOOK_EVERY_MIN);
+        let mut changed = Vec::new();
+        for class in 0..self.order.classes() {
+            let known = &self.known;
+            let alike = cx.set.members().iter().map(|m| m.slot).filter(|s| known[s.index()].class == class);
+            self.slowness.look(alike, cx.now, &mut changed);
+        }
+        for slot in changed {
+            if self.is_in_order(slot) {
+                self.put(slot, cx.loads);
+            }
+        }
+    }
+
+    /// Requests in flight there, or more if it is slow.
     #[inline]
     fn load(&self, slot: Slot, loads: &Loads) -> u32 {
-        loads.in_flight_here(slot).saturating_add(self.known[slot.index()].elsewhere)
+        let in_flight = loads.in_flight_here(slot).saturating_add(self.known[slot.index()].elsewhere);
+        self.slowness.load(slot, in_flight)
     }
 
     /// Every 2^15 rounds of turns.
@@ -299,7 +360,7 @@ impl LeastConn {
     #[inline]
     fn put(&mut self, slot: Slot, loads: &Loads) {
         let Some(known) = self.known.get(slot.index()).filter(|k| k.class != NO_CLASS) else { return };
-        let load = loads.in_flight_here(slot).saturating_add(known.elsewhere);
+        let load = self.slowness.load(slot, loads.in_flight_here(slot).saturating_add(known.elsewhere));
         let at = Standing { load, weight: known.weight, latest: known.latest, turn: loads.turn(slot) };
         self.order.put(slot.0, known.class, &at);
     }
@@ -413,14 +474,16 @@ impl LeastConn {
         let stays = |m: &&&Member| m.slot != picked && !ranked(m).yields_to(&bar);
         let others: Vec<&Member> = admitted.iter().filter(stays).take(EXPLAINED_MAX - 1).copied().collect();
         if let Some(trace) = cx.trace.as_deref_mut() {
-            trace.rule = if others.is_empty() {
-                "fewest in flight per weight"
-            } else {
-                "its turn, among those with the fewest in flight per weight"
+            trace.rule = match (others.is_empty(), self.slowness.is_any()) {
+                (true, false) => "fewest in flight per weight",
+                (true, true) => "fewest in flight per weight, slow ones counted as busier",
+                (false, false) => "its turn, among those with the fewest in flight per weight",
+                (false, true) => {
+                    "its turn, among those with the fewest in flight per weight, slow ones counted as busier"
+                }
             };
             for m in cx.set.get(picked).into_iter().chain(others) {
-                let load =
-                    f64::from(cx.loads.in_flight_here(m.slot).saturating_add(self.known[m.slot.index()].elsewhere));
+                let load = f64::from(self.load(m.slot, cx.loads));
                 trace.candidate(m, cx.loads, Some(load / f64::from(m.weight)));
             }
         }
