@@ -30,7 +30,7 @@ pub(crate) struct Slowness {
     factor: f32,
     /// By slot.
     takes: Vec<Takes>,
-    /// By slot, of the slow ones: the load that a request there amounts to, where one at the usual speed is 1. Else 0.
+    /// By slot, of the slow ones: how many times slower than usual. Else 0.
     slow: Vec<f32>,
     slow_count: usize,
     /// The two numbers of the endpoints of a class, while they are looked at.
@@ -151,8 +151,10 @@ impl Slowness {
         self.slow_count > 0
     }
 
-    /// What so many requests in flight at an endpoint amount to: with as many, one of the usual speed would take as long
-    /// for the next.
+    /// What so many requests in flight at an endpoint amount to. An idle one counts as one of the usual speed that would take
+    /// as long for the next; for those behind it no more is added. To count each as so many times longer is right where one
+    /// waits for the other, but who is wrongly taken for slow, as it stalled, would then lose most where much is in flight
+    /// (simulated in `mytime`: 2 to 3 % of the throughput and 7 % higher peaks; so none of either).
     #[inline]
     pub(crate) fn load(&self, slot: Slot, in_flight: u32) -> u32 {
         if self.is_any() { self.load_of_any(slot, in_flight) } else { in_flight }
@@ -160,8 +162,8 @@ impl Slowness {
 
     fn load_of_any(&self, slot: Slot, in_flight: u32) -> u32 {
         let slower = self.slow.get(slot.index()).copied().unwrap_or(0.0);
-        // (in_flight + 1) x slower requests, the next one among them, to the nearest. Saturates.
-        in_flight.max(((in_flight as f32 + 1.0) * slower - 0.5) as u32)
+        // `slower` - 1, to the nearest; none if it is 0.
+        in_flight.saturating_add((slower - 0.5) as u32)
     }
 }
 
@@ -192,11 +194,10 @@ mod tests {
     }
 
     #[test]
-    fn one_that_takes_four_times_as_long_counts_as_four_when_idle_and_as_eight_with_one() {
+    fn one_that_takes_four_times_as_long_counts_as_if_three_more_were_there() {
         let mut slowness = slowness(4);
         tell(&mut slowness, &[(0, 10), (0, 40), (0, 11), (0, 9)], 0);
-        // The next one is the fourth, or the eighth: before it are three, or seven.
-        assert_eq!((loads(&slowness, 0), loads(&slowness, 1)), (vec![0, 3, 0, 0], vec![1, 7, 1, 1]));
+        assert_eq!((loads(&slowness, 0), loads(&slowness, 1)), (vec![0, 3, 0, 0], vec![1, 4, 1, 1]));
         assert_eq!(slowness.load(Slot(1), u32::MAX), u32::MAX);
     }
 

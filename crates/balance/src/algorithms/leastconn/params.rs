@@ -36,12 +36,12 @@ pub static ALL: &[Param] = &[
         name: "slow_factor",
         kind: Kind::Float { min: 0.0, max: 100.0 },
         default: Value::Float(2.0),
-        help: "An endpoint that says it takes this many times as long as is usual at its weight counts as that much busier, \
-               until it is half way back; 0 goes by requests in flight alone.",
+        help: "An endpoint that says it takes this many times as long as is usual at its weight counts as if as many \
+               requests more were there, less one, until it is half way back; 0 goes by requests in flight alone.",
         why: "Two balancers, six endpoints that work on one request at a time, one of them four times slower, 60 % load, \
               simulated (`sidecars`): p99 108 ms without reports, 81 with 0, 24 with 1.5, with 2 and with 3. Where all are alike \
               none of them changes anything. Where each is slow for one second in six, 93 with 0, 95 with 3, 101 with 2, \
-              108 with 1.5: who was slow is believed to be so for some seconds more.",
+              105 with 1.5: who was slow is believed to be so for some seconds more.",
     },
     Param {
         name: "sibling_reads",
