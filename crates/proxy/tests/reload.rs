@@ -8,7 +8,7 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Mutex;
 use std::sync::mpsc::channel;
 use support::endpoint::ok;
-use support::{Client, Endpoint, Proxy, SOON, noise, wait_until};
+use support::{Client, Endpoint, Proxy, SOON, noise, own_addr, wait_until};
 
 const GET: &str = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
 
@@ -23,10 +23,6 @@ fn whole(balance: &str, endpoints: &str, pool: &str) -> String {
         "[runtime]\nworkers = 1\n[listener.web]\nbind = [\"$BIND\"]\n\
          [pool.web]\nbalance = \"{balance}\"\nendpoints = [{endpoints}]\n{pool}\n"
     )
-}
-
-fn free_address() -> SocketAddr {
-    TcpListener::bind("127.0.0.1:0").and_then(|l| l.local_addr()).expect("a free port")
 }
 
 fn names(summary: &[String]) -> Vec<&str> {
@@ -175,7 +171,7 @@ fn a_plan_that_cannot_be_listened_for_changes_nothing() {
     let (a, b) = (Endpoint::saying("a"), Endpoint::saying("b"));
     let mut proxy = Proxy::start(&config(&[a.addr], ""));
     let taken = TcpListener::bind("127.0.0.1:0").expect("a free port");
-    let free = free_address();
+    let free = own_addr();
     let more = format!(
         "[listener.free]\nbind = ['{free}']\n[listener.taken]\nbind = ['{}']\n",
         taken.local_addr().expect("it is bound")
@@ -193,7 +189,7 @@ fn a_plan_that_cannot_be_listened_for_changes_nothing() {
 fn listeners_come_and_go() {
     let endpoint = Endpoint::saying("a");
     let mut proxy = Proxy::start(&config(&[endpoint.addr], ""));
-    let other = free_address();
+    let other = own_addr();
     let two = config(&[endpoint.addr], "") + &format!("[listener.other]\nbind = ['{other}']\n");
     let summary = proxy.reload(&two).expect("nothing fails");
     assert_eq!(names(&summary.added), ["listener other"]);
@@ -246,7 +242,7 @@ fn connections_of_a_listener_that_left_end_with_their_request_or_with_its_time()
             conn.send(&noise(100_000)[50_000..]);
         }
     });
-    let other = free_address();
+    let other = own_addr();
     let short = config(&[endpoint.addr], "").replace("workers = 1", "workers = 1\ndrain_timeout = '2s'");
     let two = short.clone() + &format!("[listener.other]\nbind = ['{other}']\n");
     let mut proxy = Proxy::start(&two);

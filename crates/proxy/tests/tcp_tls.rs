@@ -4,11 +4,11 @@ mod support;
 
 use std::fmt::Write as _;
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::path::PathBuf;
 use std::process::{Child, Stdio};
 use support::certificate::Certificate;
-use support::{Endpoint, Proxy, SOON, tool, wait_until};
+use support::{Endpoint, Proxy, SOON, own_addr, tool, wait_until};
 
 /// `openssl s_server` that answers with its own page, until dropped.
 struct TlsServer {
@@ -20,7 +20,7 @@ struct TlsServer {
 impl TlsServer {
     /// With a certificate for `name`, which speaks `alpn`.
     fn start(name: &str, alpn: &str) -> TlsServer {
-        let addr = TcpListener::bind("127.0.0.1:0").and_then(|l| l.local_addr()).expect("a free port");
+        let addr = own_addr();
         let certificate = Certificate::of(name, addr.port());
         let process = tool("openssl")
             .args(["s_server", "-accept", &addr.to_string(), "-www", "-alpn", alpn, "-quiet"])
