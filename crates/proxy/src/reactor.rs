@@ -11,6 +11,7 @@ use rustix::io::Errno;
 use std::cell::{Cell, OnceCell, RefCell};
 use std::io;
 use std::marker::PhantomData;
+use std::mem::MaybeUninit;
 use std::task::{Context, Poll, Waker, ready};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
@@ -93,14 +94,14 @@ impl Reactor {
     /// Takes what the kernel says, and wakes whoever waits for it: whether there may be more.
     fn turn(&self) -> bool {
         let Some(epoll) = self.epoll.get() else { return false };
-        let mut events = [Event { flags: EventFlags::empty(), data: EventData::new_u64(0) }; EVENTS_MAX];
-        let n = match epoll::wait(epoll, &mut events[..], Some(&NOW)) {
-            Ok(n) => n,
+        let mut room = [const { MaybeUninit::<Event>::uninit() }; EVENTS_MAX];
+        let events = match epoll::wait(epoll, &mut room[..], Some(&NOW)) {
+            Ok((events, _)) => events,
             Err(Errno::INTR) => return true,
             Err(_) => return false,
         };
         let mut slots = self.slots.borrow_mut();
-        for event in &events[..n] {
+        for event in &*events {
             let (flags, data) = (event.flags, event.data);
             let data = data.u64();
             let Some(slot) = slots.get_mut(data as u32 as usize) else { continue };
@@ -121,7 +122,7 @@ impl Reactor {
                 writer.wake();
             }
         }
-        n == EVENTS_MAX
+        events.len() == EVENTS_MAX
     }
 }
 
