@@ -8,9 +8,9 @@ use crate::connection;
 use crate::end::{Cause, Phase};
 use crate::hash_key;
 use crate::http1::chunked::{Keep, Taken};
-use crate::http1::request::{Forward, Room};
+use crate::http1::request::Forward;
 use crate::http1::response::{Asked, Towards};
-use crate::http1::{FIELDS_MAX, Reject, Request, Version};
+use crate::http1::{Reject, Request, Version};
 use crate::origin;
 use crate::outgoing::Outgoing;
 use crate::record::Record;
@@ -19,7 +19,6 @@ use crate::sidecar::{self, Reporter};
 use crate::stats;
 use crate::talk::take_body;
 use evenkeel_balance::Clock;
-use std::mem::MaybeUninit;
 
 /// What clients speak with us.
 const SCHEME: &str = "http";
@@ -99,7 +98,7 @@ async fn refuse(client: &Client<'_>, record: &Record<'_>, refused: Refused, buf:
 /// refused the buffer keeps what came behind it.
 fn open<'r>(client: &Client<'_>, record: &mut Record<'r>, buf: &mut Buf, last: bool) -> Result<Opened<'r>, Refused> {
     let (worker, rules) = (client.worker, record.rules);
-    let mut room: Room<'_> = [MaybeUninit::uninit(); FIELDS_MAX];
+    let mut room = worker.room.borrow_mut();
     // The client was waited for until there is something to be said of its head.
     let request = Request::read(buf.filled(), &mut room, &rules.limits)?.ok_or(Reject::Malformed)?;
     let head_len = request.head_len;

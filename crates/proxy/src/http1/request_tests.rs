@@ -1,15 +1,15 @@
 //! Which requests are refused, what do the others mean, and what of them goes on?
 
 use super::*;
-use crate::http1::Limits;
 use crate::http1::chunked::Keep;
 use crate::http1::response::{Asked, Response};
+use crate::http1::{FIELDS_MAX, Limits};
 
 const LIMITS: Limits = Limits { head: 1024, fields: 8 };
 
 /// The head at the front of `message`, read and handed to `look`.
 pub(super) fn read<T>(message: &[u8], look: impl FnOnce(&Request<'_, '_>) -> T) -> Result<T, Reject> {
-    let mut room: Room<'_> = [MaybeUninit::uninit(); FIELDS_MAX];
+    let mut room = Room::new();
     Request::read(message, &mut room, &LIMITS).map(|request| look(&request.expect("it has a whole head")))
 }
 
@@ -78,7 +78,7 @@ fn every_row_is_the_answer_to_some_message() {
     for (reject, message) in rows {
         assert_eq!(refusal(message.as_bytes()), Some(*reject), "{message:?}");
     }
-    let mut room: Room<'_> = [MaybeUninit::uninit(); FIELDS_MAX];
+    let mut room = Room::new();
     let switch = Response::read(b"HTTP/1.1 101 Switch\r\n\r\n", &mut room, Asked::default(), &LIMITS);
     assert_eq!(switch.err(), Some(Reject::SwitchNotAsked));
     let shown = |r: &Reject| *r == Reject::SwitchNotAsked || rows.iter().any(|(row, _)| row == r);
@@ -252,13 +252,13 @@ fn the_limits_hold_to_the_byte_and_the_field() {
 fn as_many_fields_as_there_is_room_for_are_read() {
     let limits = Limits { head: 32 * 1024, fields: 1000 };
     let message = |n: usize| format!("GET / HTTP/1.1\r\nHost: a\r\n{}\r\n", "TE: a\r\n".repeat(n - 1));
-    let mut room: Room<'_> = [MaybeUninit::uninit(); FIELDS_MAX];
+    let mut room = Room::new();
     let full = message(FIELDS_MAX);
     let mut out = Vec::new();
     Request::read(full.as_bytes(), &mut room, &limits).unwrap().unwrap().write(&FORWARD, &mut out);
     assert_eq!(String::from_utf8(out), Ok(format!("GET / HTTP/1.1\r\nHost: a\r\n{ADDED}")));
     let over = message(FIELDS_MAX + 1);
-    let mut room: Room<'_> = [MaybeUninit::uninit(); FIELDS_MAX];
+    let mut room = Room::new();
     assert_eq!(Request::read(over.as_bytes(), &mut room, &limits).err(), Some(Reject::TooManyFields));
 }
 

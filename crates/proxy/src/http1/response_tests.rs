@@ -1,7 +1,6 @@
 //! Which responses are refused, where do the others end, and what of them goes back?
 
 use super::*;
-use std::mem::MaybeUninit;
 
 const LIMITS: Limits = Limits { head: 1024, fields: 8 };
 const GET: Asked = Asked { head: false, upgrade: false };
@@ -13,7 +12,7 @@ const OLD_KEPT: Towards = Towards { version: Version::V10, keep_alive: true };
 const OLD: Towards = Towards { version: Version::V10, keep_alive: false };
 
 fn read<T>(message: &str, asked: Asked, look: impl FnOnce(&Response<'_, '_>) -> T) -> Result<T, Reject> {
-    let mut room: Room<'_> = [MaybeUninit::uninit(); FIELDS_MAX];
+    let mut room = Room::new();
     let response = Response::read(message.as_bytes(), &mut room, asked, &LIMITS)?;
     Ok(look(&response.expect("a test's message has a whole head")))
 }

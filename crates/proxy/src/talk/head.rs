@@ -5,13 +5,11 @@ use super::{Answered, Talk, take_body};
 use crate::buffer::Buf;
 use crate::fault::Fault;
 use crate::http1::chunked::Keep;
-use crate::http1::request::Room;
 use crate::http1::response::Towards;
 use crate::http1::{Body, FIELDS_MAX, Limits, Reject, Response, Version};
 use crate::orca;
 use evenkeel_balance::retry::{Decision, Failure};
 use evenkeel_balance::{Clock, FailureKind, Outcome, Slot};
-use std::mem::MaybeUninit;
 
 /// A response's head may fill a buffer and have as many fields as fit our arrays.
 const RESPONSE_LIMITS: Limits = Limits { head: crate::buffer::CAPACITY, fields: FIELDS_MAX };
@@ -33,7 +31,7 @@ impl Talk<'_, '_> {
     /// the endpoint's slot.
     pub(super) fn respond(&self, buf: &mut Buf, here: Slot) -> Result<Option<Ready>, Fault> {
         let worker = self.client.worker;
-        let mut room: Room<'_> = [MaybeUninit::uninit(); FIELDS_MAX];
+        let mut room = worker.room.borrow_mut();
         let read = Response::read(buf.filled(), &mut room, self.asked, &RESPONSE_LIMITS);
         let Some(mut response) = read.map_err(Fault::Response)? else { return Ok(None) };
         let head_len = response.head_len();

@@ -4,11 +4,10 @@
 #![allow(dead_code)]
 
 use evenkeel_proxy::http1::chunked::{Keep, Taken};
-use evenkeel_proxy::http1::request::{Forward, Room};
+use evenkeel_proxy::http1::request::Forward;
 use evenkeel_proxy::http1::response::{Asked, Towards};
-use evenkeel_proxy::http1::{Body, FIELDS_MAX, Limits, Reject, Request, Response, Version};
+use evenkeel_proxy::http1::{Body, Limits, Reject, Request, Response, Room, Version};
 use evenkeel_proxy::http1::{has_head, head_len};
-use std::mem::MaybeUninit;
 
 /// What the proxy adds to each request.
 pub const FORWARD: Forward<'_> =
@@ -139,7 +138,7 @@ impl Connection {
     /// A head is measured while it is read, and that must come to the same.
     fn check_reading(&self, len: Result<Option<usize>, Reject>) {
         let (held, limits) = (&self.held, &self.limits);
-        let mut room: Room<'_> = [MaybeUninit::uninit(); FIELDS_MAX];
+        let mut room = Room::new();
         let read = match self.side {
             Side::Requests => Request::read(held, &mut room, limits).map(|r| r.map(|r| r.head_len)),
             Side::Responses(..) => {
@@ -160,7 +159,7 @@ impl Connection {
 
     fn head(&mut self, len: usize) -> Result<Stands, Reject> {
         let (head, out) = (&self.held[..len], &mut self.relayed.out);
-        let mut room: Room<'_> = [MaybeUninit::uninit(); FIELDS_MAX];
+        let mut room = Room::new();
         match &mut self.side {
             Side::Requests => {
                 let request = Request::read(head, &mut room, &self.limits)?.expect("its end was found");
