@@ -2,6 +2,7 @@
 
 use super::Reject;
 use super::tokens::Field;
+use std::ops::Range;
 
 /// What a field means to a proxy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -89,6 +90,21 @@ impl Dropped {
     #[inline]
     pub fn has(&self, i: usize) -> bool {
         self.0[i / 64] & (1 << (i % 64)) != 0
+    }
+
+    /// Where the only one that does not go on is in its head; empty if all go on, `None` if there are several.
+    #[inline]
+    pub fn stretch(&self, head: &[u8], fields: &[Field]) -> Option<Range<usize>> {
+        let at = |i: usize| fields.get(i).map_or(head.len() - 2, Field::place);
+        let mut set = (0..).zip(self.0).filter(|(_, bits)| *bits != 0);
+        match (set.next(), set.next()) {
+            (None, _) => Some(0..0),
+            (Some((word, bits)), None) if bits.is_power_of_two() => {
+                let i = word * 64 + bits.trailing_zeros() as usize;
+                Some(at(i)..at(i + 1))
+            }
+            _ => None,
+        }
     }
 
     /// Whether all fields go on.

@@ -3,6 +3,7 @@
 use super::fields::{self, Dropped, Framing, Kind, Options, Stated};
 use super::tokens::{Field, Room, Tokens};
 use super::{Body, Limits, Reject, Version, chunked::Chunked, head_len};
+use std::ops::Range;
 
 /// The head of a response. Borrows from the bytes it was read from.
 #[derive(Debug)]
@@ -52,15 +53,21 @@ impl<'h, 'b> Response<'h, 'b> {
         asked: Asked,
         limits: &Limits,
     ) -> Result<Option<Response<'h, 'b>>, Reject> {
-        match Response::parse(&bytes[..bytes.len().min(limits.head)], room, asked, limits) {
-            // Nearly all come whole and are good: then the parser has found the end.
-            Ok(response) => Ok(Some(response)),
-            parsed => head_len(bytes, limits)?.map(|_| parsed).transpose(),
+        let parsed = Response::parse(&bytes[..bytes.len().min(limits.head)], room, asked, limits);
+        // Nearly all come whole and are good: then the parser has found the end.
+        if parsed.is_err() && head_len(bytes, limits)?.is_none() {
+            return Ok(None);
         }
+        parsed
     }
 
     #[inline]
-    fn parse(bytes: &'b [u8], room: &'h mut Room, asked: Asked, limits: &Limits) -> Result<Response<'h, 'b>, Reject> {
+    fn parse(
+        bytes: &'b [u8],
+        room: &'h mut Room,
+        asked: Asked,
+        limits: &Limits,
+    ) -> Result<Option<Response<'h, 'b>>, Reject> {
         // Only a request may come behind empty lines.
         if bytes.first() != Some(&b'H') {
             return Err(Reject::Malformed);
@@ -91,7 +98,7 @@ impl<'h, 'b> Response<'h, 'b> {
             framing: Stated::Nothing,
         };
         response.read_fields(asked)?;
-        Ok(response)
+        Ok(Some(response))
     }
 
     #[inline]
@@ -181,15 +188,16 @@ impl<'h, 'b> Response<'h, 'b> {
         }
     }
 
-    /// Whether the head can go back as it came.
+    /// The one stretch that the head has to lose to go back, as all else can as it came; empty if nothing has to go.
     #[inline]
-    pub fn is_as_sent(&self, towards: Towards) -> bool {
-        self.version == Version::V11
-            && self.dropped.is_empty()
+    pub fn all_but(&self, towards: Towards) -> Option<Range<usize>> {
+        let as_sent = self.version == Version::V11
+            && self.framing == Stated::Nothing
             && towards == (Towards { version: Version::V11, keep_alive: true })
             && self.status != 101
             // Some leave out the space before a reason that they have not, which not all readers take.
-            && self.head.get(12) == Some(&b' ')
+            && self.head.get(12) == Some(&b' ');
+        if as_sent { self.dropped.stretch(self.head, self.fields) } else { None }
     }
 
     /// Appends the head that goes back to the client. Towards an HTTP/1.0 client, who knows

@@ -169,9 +169,9 @@ impl Connection {
             Side::Responses(all, now) => {
                 let asked = now.take().or_else(|| all.next()).unwrap_or_default();
                 let response = Response::read(head, &mut room, asked, &self.limits)?.expect("its end was found");
-                match response.is_as_sent(KEPT) {
-                    true => out.extend_from_slice(head),
-                    false => response.write(KEPT, b"", out),
+                match response.all_but(KEPT) {
+                    Some(stretch) => out.extend([&head[..stretch.start], &head[stretch.end..]].concat()),
+                    None => response.write(KEPT, b"", out),
                 }
                 self.body = response.body.clone();
                 if response.is_interim() {
