@@ -43,7 +43,7 @@ fn check(request: &Request<'_, '_>, head: &Head) {
         assert!(named.eq_ignore_ascii_case(field));
     }
     let host = from_field.or(named);
-    assert_eq!(request.host.as_bytes(), host.unwrap_or_default());
+    assert_eq!(request.host, host.unwrap_or_default());
 
     let (lengths, codings) = (head.values("content-length"), head.values("transfer-encoding"));
     match (&*lengths, &*codings) {
@@ -69,7 +69,7 @@ fn check(request: &Request<'_, '_>, head: &Head) {
     let again = Request::read(&written, &mut room, &AFTER).expect("what goes on is good").expect("it is whole");
     assert_eq!((again.method, again.target, &again.body), (request.method, request.target, &request.body));
     assert_eq!((again.upgrade, again.version, again.keep_alive), (request.upgrade, Version::V11, true));
-    assert_eq!(again.host.as_bytes(), host.unwrap_or(FORWARD.host_if_none.as_bytes()));
+    assert_eq!(again.host, host.unwrap_or(FORWARD.host_if_none.as_bytes()));
     if host.is_some() {
         let mut twice = Vec::new();
         again.write(&FORWARD, &mut twice);
@@ -144,7 +144,7 @@ fn forwarded(request: &Request<'_, '_>, head: &Head, target: &Target<'_>, host: 
     if kept.is_some() {
         fields.push(line("Connection", b"upgrade"));
     }
-    fields.push(line("X-Forwarded-For", FORWARD.client.as_bytes()));
+    fields.push(line("X-Forwarded-For", FORWARD.client));
     fields.push(line("X-Forwarded-Proto", FORWARD.scheme.as_bytes()));
     fields.extend(host.map(|host| line("X-Forwarded-Host", host)));
     let first = [target.method, b" ", &target.origin, b" HTTP/1.1"].concat();

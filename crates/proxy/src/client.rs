@@ -71,8 +71,8 @@ impl<'w> Client<'w> {
 
     /// Its address as text.
     #[inline]
-    pub fn ip_text(&self) -> &str {
-        self.text.as_str()
+    pub fn ip_text(&self) -> &[u8] {
+        self.text.as_bytes()
     }
 
     /// Who connected, if that speaks for the client.

@@ -20,7 +20,7 @@ fn believed(fields: &str) -> (String, String, Option<String>, Option<String>, Op
         origin.list,
         origin.forwarded.map(text),
         origin.scheme.map(owned),
-        origin.host.map(owned),
+        origin.host.map(|host| text(host.to_vec())),
         origin.malformed,
     )
 }

@@ -14,7 +14,7 @@ pub struct Request<'h, 'b> {
     /// Path and query, or `*`.
     pub target: &'b str,
     /// Host and port as the client named them; empty if it did not (HTTP/1.0).
-    pub host: &'b str,
+    pub host: &'b [u8],
     /// What the client speaks.
     pub version: Version,
     /// Whether the client wants to send another request afterwards.
@@ -38,11 +38,11 @@ pub struct Request<'h, 'b> {
 #[derive(Clone, Copy, Debug)]
 pub struct Forward<'a> {
     /// The client's address, and those of trusted proxies behind it, for `X-Forwarded-For`.
-    pub client: &'a str,
+    pub client: &'a [u8],
     /// The scheme the client used, for `X-Forwarded-Proto`.
     pub scheme: &'a str,
     /// For `X-Forwarded-Host`, if that is not what the request itself says.
-    pub host: Option<&'a str>,
+    pub host: Option<&'a [u8]>,
     /// `Forwarded`, if a trusted proxy sent one.
     pub forwarded: Option<&'a [u8]>,
     /// `Host` for a client that named none.
@@ -58,15 +58,16 @@ impl<'h, 'b> Request<'h, 'b> {
     /// Anything malformed, ambiguous or over a limit.
     #[inline]
     pub fn read(bytes: &'b [u8], room: &'h mut Room, limits: &Limits) -> Result<Option<Request<'h, 'b>>, Reject> {
-        match Request::parse(&bytes[..bytes.len().min(limits.head)], room, limits) {
-            // Nearly all come whole and are good: then the parser has found the end.
-            Ok(request) => Ok(Some(request)),
-            parsed => head_len(bytes, limits)?.map(|_| parsed).transpose(),
+        let parsed = Request::parse(&bytes[..bytes.len().min(limits.head)], room, limits);
+        // Nearly all come whole and are good: then the parser has found the end.
+        if parsed.is_err() && head_len(bytes, limits)?.is_none() {
+            return Ok(None);
         }
+        parsed
     }
 
     #[inline]
-    fn parse(bytes: &'b [u8], room: &'h mut Room, limits: &Limits) -> Result<Request<'h, 'b>, Reject> {
+    fn parse(bytes: &'b [u8], room: &'h mut Room, limits: &Limits) -> Result<Option<Request<'h, 'b>>, Reject> {
         let before = leading_empty_lines(bytes);
         let bytes = &bytes[before..];
         let mut tokens = Tokens::new(bytes);
@@ -83,7 +84,7 @@ impl<'h, 'b> Request<'h, 'b> {
         let mut request = Request {
             method: &line[..method],
             target: &line[method + 1..],
-            host: "",
+            host: b"",
             version,
             keep_alive: false,
             upgrade: false,
@@ -97,7 +98,7 @@ impl<'h, 'b> Request<'h, 'b> {
         };
         request.read_fields()?;
         request.read_target()?;
-        Ok(request)
+        Ok(Some(request))
     }
 
     #[inline]
@@ -144,10 +145,10 @@ impl<'h, 'b> Request<'h, 'b> {
             fields::drop_nominated(self.head, self.fields, &mut self.dropped);
         }
         self.host = match host {
-            Some(b"") => "",
+            Some(b"") => b"",
             Some(value) => valid_host(value).ok_or(Reject::HostMalformed)?,
             None if self.version == Version::V11 => return Err(Reject::HostMissing),
-            None => "",
+            None => b"",
         };
         let stated = framing.stated(self.version)?;
         self.framing = framing.odd(stated);
@@ -262,31 +263,31 @@ impl<'h, 'b> Request<'h, 'b> {
     /// Appends the head that goes on to the endpoint.
     #[inline]
     pub fn write(&self, forward: &Forward<'_>, out: &mut Vec<u8>) {
-        let mut put = |s: &str| out.extend_from_slice(s.as_bytes());
-        put(self.method);
-        put(" ");
-        put(self.target);
-        put(" HTTP/1.1\r\n");
+        let mut put = |s: &[u8]| out.extend_from_slice(s);
+        put(self.method.as_bytes());
+        put(b" ");
+        put(self.target.as_bytes());
+        put(b" HTTP/1.1\r\n");
         if !self.host_kept {
-            put("Host: ");
-            put(if self.host.is_empty() { forward.host_if_none } else { self.host });
-            put("\r\n");
+            put(b"Host: ");
+            put(if self.host.is_empty() { forward.host_if_none.as_bytes() } else { self.host });
+            put(b"\r\n");
         }
         fields::copy_kept(self.head, self.fields, &self.dropped, out);
         self.framing.write(out);
-        let mut put = |s: &str| out.extend_from_slice(s.as_bytes());
+        let mut put = |s: &[u8]| out.extend_from_slice(s);
         if self.upgrade {
-            put("Connection: upgrade\r\n");
+            put(b"Connection: upgrade\r\n");
         } else if forward.close {
-            put("Connection: close\r\n");
+            put(b"Connection: close\r\n");
         }
-        put("X-Forwarded-For: ");
+        put(b"X-Forwarded-For: ");
         put(forward.client);
-        put("\r\nX-Forwarded-Proto: ");
-        put(forward.scheme);
+        put(b"\r\nX-Forwarded-Proto: ");
+        put(forward.scheme.as_bytes());
         let host = forward.host.unwrap_or(self.host);
         if !host.is_empty() {
-            put("\r\nX-Forwarded-Host: ");
+            put(b"\r\nX-Forwarded-Host: ");
             put(host);
         }
         if let Some(forwarded) = forward.forwarded {
@@ -316,7 +317,7 @@ const IN_ZONE: [bool; 256] = alphanumeric_and(b"-._~%");
 
 /// A host with an optional port: no user, no spaces, no path, and nothing that two readers could split differently.
 #[inline]
-pub fn valid_host(value: &[u8]) -> Option<&str> {
+pub fn valid_host(value: &[u8]) -> Option<&[u8]> {
     let (fits, port) = match value.strip_prefix(b"[") {
         None => {
             let end = value.iter().position(|&b| !IN_NAME[usize::from(b)]).unwrap_or(value.len());
@@ -327,7 +328,7 @@ pub fn valid_host(value: &[u8]) -> Option<&str> {
             (is_address(&rest[..end]), &rest[end + 1..])
         }
     };
-    (fits && is_port(port) && value.len() <= HOST_MAX).then(|| std::str::from_utf8(value).ok())?
+    (fits && is_port(port) && value.len() <= HOST_MAX).then_some(value)
 }
 
 /// What may stand in brackets: an IPv6 address, with or without a zone.

@@ -11,7 +11,7 @@ use evenkeel_proxy::http1::{has_head, head_len};
 
 /// What the proxy adds to each request.
 pub const FORWARD: Forward<'_> =
-    Forward { client: "192.0.2.1", scheme: "http", host: None, forwarded: None, host_if_none: "web", close: false };
+    Forward { client: b"192.0.2.1", scheme: "http", host: None, forwarded: None, host_if_none: "web", close: false };
 
 /// A client that keeps its connection.
 pub const KEPT: Towards = Towards { version: Version::V11, keep_alive: true };
