@@ -17,7 +17,7 @@
 //!    [`percentile`].
 //! 9. [`sticky`]: which endpoint does a session belong to?
 //! 10. [`report`], [`reported`], [`load_estimate`]: what an endpoint says of its own load, whether that is believed, and
-//!     how it knows.
+//!     how it knows. `slowness`: who is slow by that.
 //! 11. [`explain`]: why this pick. [`journal`]: all that picks depended on, and [`replay`]: would they be the same?
 //!
 //! ```
@@ -75,6 +75,7 @@ pub mod rng;
 pub(crate) mod row;
 pub mod set;
 pub mod slow_start;
+mod slowness;
 pub mod state;
 pub mod sticky;
 pub mod subset;

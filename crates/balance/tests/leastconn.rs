@@ -80,6 +80,63 @@ fn a_second_after_the_last_report_only_what_is_known_here_counts() {
     assert!((0..100).all(|slot| count(&alone, slot) == 1), "one each at once: {alone:?}");
 }
 
+/// Says at `now` that each endpoint is idle and takes so many milliseconds, and a bit that is never the same.
+fn takes(b: &mut Balancer, ms: &[u64], now: Instant) {
+    b.refresh(now);
+    for (index, ms) in ms.iter().enumerate() {
+        let slot = b.set().members()[index].slot;
+        b.report(slot, &LoadReport::new(b.loads().in_flight(slot), ms * MS + now.0 / MS), now).unwrap();
+    }
+}
+
+#[test]
+fn one_that_says_it_is_four_times_slower_gets_the_request_that_would_wait_as_long_elsewhere() {
+    let (_pool, [mut b]) = pool(&[1; 4]);
+    takes(&mut b, &[10, 10, 40, 10], Instant(MS));
+    let got = together(&mut b, 9, Instant(2 * MS));
+    assert_eq!([0, 1, 2, 3].map(|slot| count(&got, slot)), [3, 3, 0, 3]);
+    let got = together(&mut b, 3 * 7 + 4, Instant(3 * MS));
+    assert_eq!([0, 1, 2, 3].map(|slot| count(&got, slot)), [7, 7, 4, 7], "three more");
+}
+
+#[test]
+fn slow_is_who_is_slower_than_others_of_its_weight() {
+    let (_pool, [mut b]) = pool(&[4, 4, 4, 1, 1, 1]);
+    takes(&mut b, &[10, 10, 10, 40, 40, 40], Instant(MS));
+    let got = together(&mut b, 15 * 4, Instant(2 * MS));
+    assert_eq!([0, 1, 2, 3, 4, 5].map(|slot| count(&got, slot)), [16, 16, 16, 4, 4, 4], "its weight says so already");
+}
+
+#[test]
+fn a_second_after_the_last_report_nobody_is_slow() {
+    let (_pool, [mut b]) = pool(&[1; 4]);
+    takes(&mut b, &[10, 10, 40, 10], Instant(MS));
+    assert_eq!(count(&together(&mut b, 8, Instant(2 * MS)), 2), 0);
+    assert_eq!(count(&together(&mut b, 8, Instant(SECOND_NS + 3 * MS)), 2), 2);
+}
+
+/// Whoever was slow, and gets no requests that could show that it no longer is.
+#[test]
+fn an_endpoint_that_was_slow_does_not_starve() {
+    let (_pool, [mut b]) = pool(&[1; 6]);
+    let mut first = None;
+    for i in 1..12_000 {
+        let now = Instant(i * MS);
+        let ticket = b.start(&Request::default(), now).unwrap();
+        if ticket.slot().index() == 0 && i > 100 {
+            first.get_or_insert(i);
+        }
+        while let Some(slot) = b.poll_probe(now) {
+            let latency_ns = if slot.index() == 0 { 40 * MS } else { 10 * MS + i };
+            let report = LoadReport::new(b.loads().in_flight(slot), latency_ns);
+            b.report(slot, &report, now).unwrap();
+        }
+        end(&mut b, ticket);
+    }
+    // It repeats itself for five seconds; it is looked every 32 requests.
+    assert!(first.is_some_and(|first| (5000..5100).contains(&first)), "first at {first:?} ms");
+}
+
 /// Whoever was busy when asked, and is never next, is asked again by chance, or else counts as usual after a second.
 #[test]
 fn an_endpoint_that_was_overrun_does_not_starve() {

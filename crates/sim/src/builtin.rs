@@ -21,7 +21,7 @@ builtins! {
     "tower-a" "tower-b" "tower-c" "tower-now"
     "theory" "stale-board" "balls-in-bins"
     "dispatchers" "heavy-tail" "cores"
-    "degraded-link" "black-hole" "join" "mytime"
+    "degraded-link" "black-hole" "join" "mytime" "sidecars"
 }
 
 /// The row of a name.

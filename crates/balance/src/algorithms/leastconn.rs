@@ -5,25 +5,29 @@
 //!
 //! Counts requests at L7 and connections at L4. This worker's own requests are exact. Those of sibling workers are read
 //! at a few endpoints a pick, the next one in turn and those about to be picked, and so is what endpoints say others
-//! have there: no lock, and no scan of all.
+//! have there: no lock, and no scan of all. An endpoint that says it takes clearly longer than its like counts as busier.
+
+mod params;
 
 use crate::balancer::End;
 use crate::endpoint::EndpointId;
 use crate::load_order::{LoadOrder, Standing};
 use crate::loads::Loads;
-use crate::params::{Kind, Param, Params, Value};
+use crate::params::Params;
 use crate::picker::{Algorithm, Needs, NoPick, PickContext, Picker, Promises, Seat};
-use crate::probe_budget::{PROBE_RATE_MAX, ProbeBudget};
+use crate::probe_budget::ProbeBudget;
 use crate::report::LoadReport;
 use crate::set::{EndpointSet, Member, Slot};
-use crate::time::{Instant, MILLISECOND_NS, SECOND_NS};
+use crate::slowness::Slowness;
+use crate::time::Instant;
 use crate::told::{Told, UNTOLD};
 
 /// The row of the registry.
 pub static ALGORITHM: Algorithm = Algorithm {
     name: "leastconn",
     aliases: &["least_conn", "least_request", "leastrequest"],
-    summary: "the endpoint with the fewest requests in flight per weight, of equal ones the one whose turn it is",
+    summary: "the endpoint with the fewest requests in flight per weight, of equal ones the one whose turn it is; one that \
+              says it is slow counts as busier",
     docs: include_str!("docs/leastconn.md"),
     source: "HAProxy, balance leastconn; Vargaftik, Keslassy and Orda, LSQ: Load Balancing in Large-Scale \
              Heterogeneous Systems with Multiple Dispatchers (2020)",
@@ -34,52 +38,17 @@ pub static ALGORITHM: Algorithm = Algorithm {
         shares_whatever_the_load: false,
         affinity: false,
     },
-    params: PARAMS,
+    params: params::ALL,
     table: None,
     new: |params, seat| Ok(Box::new(LeastConn::new(params, seat))),
 };
 
-static PARAMS: &[Param] = &[
-    Param {
-        name: "samples",
-        kind: Kind::Float { min: 0.0, max: 8.0 },
-        default: Value::Float(2.0),
-        help: "Endpoints asked what they have in flight for each request, on average, where they can be asked.",
-        why: "2 in Vargaftik et al. Simulated with 100 balancers in front of 100 servers whose capacity changes, at 90 % \
-              load: p99 1074 ms without, 109 with 1, 100 with 2, 99 with 4; the shortest queue of all 78.",
-    },
-    PROBE_RATE_MAX,
-    Param {
-        name: "probe_rate_min",
-        kind: Kind::Int { min: 0, max: 10_000 },
-        default: Value::Int(1000),
-        help: "Fewest probes a second from this process while requests come, where there are `samples`; 0 = none but for \
-               requests.",
-        why: "Balancers with few requests each, as sidecars are, would go by old answers: with 40 requests a second each and \
-              processes that stall, 2 for each request alone gave 5 % less throughput than one balancer for all, 1,000 a \
-              second 1 % less. At some 10 us they are a percent of a core.",
-    },
-    Param {
-        name: "report_age_max",
-        kind: Kind::Duration { min: MILLISECOND_NS, max: 60 * SECOND_NS },
-        default: Value::Duration(SECOND_NS),
-        help: "How long an endpoint is believed what it said it has in flight.",
-        why: "Simulated as above an endpoint is asked some seven times a second. When none says anything for so long, only \
-              what this process knows counts, at once.",
-    },
-    Param {
-        name: "sibling_reads",
-        kind: Kind::Int { min: 0, max: 8 },
-        default: Value::Int(4),
-        help: "Endpoints whose requests in flight from other workers of this process are read for each pick; 0 goes by a \
-               worker's own.",
-        why: "Simulated with 64 workers in front of 100 servers at 90 % load: p99 715 ms with 0, 98 with 2, 90 with 4, 87 \
-              with 8, and 81 if each knew all.",
-    },
-];
-
 /// Most candidates that an explanation lists.
 const EXPLAINED_MAX: usize = 16;
+
+/// Fewest picks from one look at who is slow to the next; where there are more endpoints than that, as many picks as those,
+/// so that it costs a pick some nanoseconds however many there are.
+const LOOK_EVERY_MIN: usize = 32;
 
 /// In no class: not in the set.
 const NO_CLASS: u32 = u32::MAX;
@@ -93,6 +62,9 @@ struct LeastConn {
     /// Whether an endpoint of the pool said lately what it has in flight. What follows is of use only then.
     shared: bool,
     told: Told,
+    slowness: Slowness,
+    /// Picks until it is looked again who is slow.
+    look_in: usize,
     /// Endpoints that this worker heard of since its latest pick.
     news: Vec<Slot>,
     /// Endpoints by load, in classes of like weight; of equal ones the one picked longest ago first. Those found full are
@@ -150,6 +122,9 @@ impl Picker for LeastConn {
         if shared != self.shared {
             self.share(shared, cx);
         }
+        if shared {
+            self.look(cx);
+        }
         let (in_turn, again) = if self.seat.workers > 1 || shared { self.reads } else { (0, 0) };
         while let Some(slot) = self.news.pop() {
             self.read(slot, cx.loads, cx.now);
@@ -186,6 +161,9 @@ impl Picker for LeastConn {
             let class = self.order.class(m.weight);
             self.known[m.slot.index()] = Known { id: m.id, weight: m.weight, class, latest, ..absent };
         }
+        let known = &self.known;
+        self.slowness.on_set(set.slots(), |slot| old.get(slot).is_some_and(|k| k.id == known[slot].id));
+        self.look_in = 0;
         self.told = Told::default();
         self.news.clear(); // all are read now
         slots.sort_by_key(|m| self.known[m.slot.index()].latest);
@@ -214,7 +192,8 @@ impl Picker for LeastConn {
         self.put(slot, loads);
     }
 
-    fn on_report(&mut self, slot: Slot, _report: &LoadReport, _now: Instant) {
+    fn on_report(&mut self, slot: Slot, report: &LoadReport, now: Instant) {
+        self.slowness.on_report(slot, report, now);
         // Where reports come and nobody is picked, those left out are read in turn.
         if self.is_in_set(slot) && self.news.len() < self.known.len() {
             self.news.push(slot);
@@ -256,6 +235,8 @@ impl LeastConn {
                 .at_least(rate_min / f64::from(seat.workers)),
             shared: false,
             told: Told::default(),
+            slowness: Slowness::new(params.float("slow_factor")),
+            look_in: 0,
             news: Vec::new(),
             order: LoadOrder::default(),
             known: Vec::new(),
@@ -274,14 +255,46 @@ impl LeastConn {
     #[cold]
     fn share(&mut self, shared: bool, cx: &PickContext<'_>) {
         self.shared = shared;
+        self.look_in = 0;
+        if !shared && self.slowness.is_any() {
+            self.slowness.clear();
+            cx.set.members().iter().for_each(|m| self.put(m.slot, cx.loads));
+        }
         for _ in 0..2 {
             cx.set.members().iter().for_each(|m| _ = self.read(m.slot, cx.loads, cx.now));
         }
     }
 
+    /// Looks who is slow, every n picks.
+    #[inline]
+    fn look(&mut self, cx: &PickContext<'_>) {
+        match self.look_in.checked_sub(1) {
+            Some(left) => self.look_in = left,
+            None => self.look_now(cx),
+        }
+    }
+
+    #[cold]
+    fn look_now(&mut self, cx: &PickContext<'_>) {
+        self.look_in = cx.set.len().max(LOOK_EVERY_MIN);
+        let mut changed = Vec::new();
+        for class in 0..self.order.classes() {
+            let known = &self.known;
+            let alike = cx.set.members().iter().map(|m| m.slot).filter(|s| known[s.index()].class == class);
+            self.slowness.look(alike, cx.now, &mut changed);
+        }
+        for slot in changed {
+            if self.is_in_order(slot) {
+                self.put(slot, cx.loads);
+            }
+        }
+    }
+
+    /// Requests in flight there, or more if it is slow.
     #[inline]
     fn load(&self, slot: Slot, loads: &Loads) -> u32 {
-        loads.in_flight_here(slot).saturating_add(self.known[slot.index()].elsewhere)
+        let in_flight = loads.in_flight_here(slot).saturating_add(self.known[slot.index()].elsewhere);
+        self.slowness.load(slot, in_flight)
     }
 
     /// Every 2^15 rounds of turns.
@@ -299,7 +312,7 @@ impl LeastConn {
     #[inline]
     fn put(&mut self, slot: Slot, loads: &Loads) {
         let Some(known) = self.known.get(slot.index()).filter(|k| k.class != NO_CLASS) else { return };
-        let load = loads.in_flight_here(slot).saturating_add(known.elsewhere);
+        let load = self.slowness.load(slot, loads.in_flight_here(slot).saturating_add(known.elsewhere));
         let at = Standing { load, weight: known.weight, latest: known.latest, turn: loads.turn(slot) };
         self.order.put(slot.0, known.class, &at);
     }
@@ -413,14 +426,16 @@ impl LeastConn {
         let stays = |m: &&&Member| m.slot != picked && !ranked(m).yields_to(&bar);
         let others: Vec<&Member> = admitted.iter().filter(stays).take(EXPLAINED_MAX - 1).copied().collect();
         if let Some(trace) = cx.trace.as_deref_mut() {
-            trace.rule = if others.is_empty() {
-                "fewest in flight per weight"
-            } else {
-                "its turn, among those with the fewest in flight per weight"
+            trace.rule = match (others.is_empty(), self.slowness.is_any()) {
+                (true, false) => "fewest in flight per weight",
+                (true, true) => "fewest in flight per weight, slow ones counted as busier",
+                (false, false) => "its turn, among those with the fewest in flight per weight",
+                (false, true) => {
+                    "its turn, among those with the fewest in flight per weight, slow ones counted as busier"
+                }
             };
             for m in cx.set.get(picked).into_iter().chain(others) {
-                let load =
-                    f64::from(cx.loads.in_flight_here(m.slot).saturating_add(self.known[m.slot.index()].elsewhere));
+                let load = f64::from(self.load(m.slot, cx.loads));
                 trace.candidate(m, cx.loads, Some(load / f64::from(m.weight)));
             }
         }
@@ -447,7 +462,7 @@ mod tests {
     }
 
     fn balancer(pool: &Pool, worker: u32, workers: u32) -> Balancer {
-        pool.balancer(&ALGORITHM, &Params::defaults(PARAMS), Seat { worker, workers }, 1).unwrap()
+        pool.balancer(&ALGORITHM, &Params::defaults(params::ALL), Seat { worker, workers }, 1).unwrap()
     }
 
     fn start(b: &mut Balancer) -> Ticket {
