@@ -97,9 +97,9 @@ pub struct Batch {
 pub struct Line<'a> {
     pub began: Instant,
     pub request_id: u64,
-    pub client: &'a str,
+    pub client: &'a [u8],
     /// Who connected, if that was not the client.
-    pub peer: Option<&'a str>,
+    pub peer: Option<&'a [u8]>,
     pub listener: &'a str,
     pub route: Option<&'a str>,
     pub pool: Option<&'a str>,
@@ -128,12 +128,12 @@ impl Batch {
         out.extend_from_slice(b"\",\"req_id\":\"");
         hex(out, line.request_id);
         out.extend_from_slice(b"\",\"client\":\"");
-        out.extend_from_slice(line.client.as_bytes());
+        out.extend_from_slice(line.client);
         out.extend_from_slice(b"\",\"peer\":");
         match line.peer {
             Some(peer) => {
                 out.push(b'"');
-                out.extend_from_slice(peer.as_bytes());
+                out.extend_from_slice(peer);
                 out.push(b'"');
             }
             None => out.extend_from_slice(b"null"),
@@ -215,9 +215,9 @@ impl Drop for Batch {
 const UNREAD: &[u8] = b",\"method\":null,\"host\":null,\"path\":null,\"trace_id\":null";
 
 /// Appends the fields that only the request itself tells, while its bytes are there.
-pub fn asked(out: &mut Vec<u8>, method: &str, host: &str, target: &str, traceparent: Option<&[u8]>) {
+pub fn asked(out: &mut Vec<u8>, method: &str, host: &[u8], target: &str, traceparent: Option<&[u8]>) {
     text(out, b",\"method\":\"", method.as_bytes());
-    text(out, b"\",\"host\":\"", host.as_bytes());
+    text(out, b"\",\"host\":\"", host);
     text(out, b"\",\"path\":\"", target.as_bytes());
     out.extend_from_slice(b"\",\"trace_id\":");
     match traceparent.and_then(trace_id) {
@@ -346,8 +346,8 @@ mod tests {
         assert_eq!(made(|o| text(o, b"", b"a\"b\\c\x01\x7f\xff")), r#"a\"b\\c\u0001\u007f\u00ff"#);
         assert_eq!(made(|o| text(o, b"", "gr\u{f6}\u{df}e \u{8239}".as_bytes())), "gr\u{f6}\u{df}e \u{8239}");
         let trace = b"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
-        let line = made(|o| asked(o, "GET", "h", "/", Some(trace)));
+        let line = made(|o| asked(o, "GET", b"h", "/", Some(trace)));
         assert!(line.ends_with(r#""trace_id":"0af7651916cd43dd8448eb211c80319c""#), "{line}");
-        assert!(made(|o| asked(o, "GET", "h", "/", Some(b"junk"))).ends_with("null"));
+        assert!(made(|o| asked(o, "GET", b"h", "/", Some(b"junk"))).ends_with("null"));
     }
 }

@@ -4,6 +4,7 @@
 //! Measured: 32 KiB instead of 64 KiB took the cost of relaying 1 MB from 469 to 273 us.
 
 use std::cell::RefCell;
+use std::ops::Range;
 
 /// Bytes that one read may bring, and the largest head.
 pub const CAPACITY: usize = 32 * 1024;
@@ -97,6 +98,16 @@ impl Buf {
         }
     }
 
+    /// Takes out a stretch by moving the bytes before it: to be used where they are the fewer.
+    #[inline]
+    pub fn cut(&mut self, stretch: Range<usize>) {
+        if !stretch.is_empty() {
+            let moved = self.start + stretch.len();
+            self.bytes.copy_within(self.start..self.start + stretch.start, moved);
+            self.start = moved;
+        }
+    }
+
     /// Appends bytes; `false`, and nothing done, if they do not fit.
     pub fn extend(&mut self, bytes: &[u8]) -> bool {
         let Some(room) = self.spare().get_mut(..bytes.len()) else { return false };
@@ -150,6 +161,9 @@ mod tests {
         buf.consume(2);
         buf.truncate(2);
         assert_eq!(buf.filled(), b"bo");
+        buf.cut(2..2);
+        buf.cut(1..2);
+        assert_eq!(buf.filled(), b"b");
         assert!(!buf.extend(&[0; CAPACITY]));
     }
 }

@@ -3,14 +3,13 @@
 
 use crate::http1::chunked::Keep;
 use crate::http1::response::Asked;
-use crate::http1::{Body, FIELDS_MAX, Limits, Reject, Response};
+use crate::http1::{Body, FIELDS_MAX, Limits, Reject, Response, Room};
 use crate::pools::Checkup;
 use crate::proxy_protocol;
 use crate::talk::INTERIM_MAX;
 use evenkeel_config::plan::{Check, ProxyVersion};
 use std::fmt::{self, Display, Formatter};
 use std::io;
-use std::mem::MaybeUninit;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::ops::RangeInclusive;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -141,7 +140,7 @@ impl Answer {
 
     /// Takes a head, if all of it came: whether it is interim, its status, its framing.
     fn next_head(&mut self, asked: Asked) -> Result<Option<(bool, u16, Body)>, Failure> {
-        let mut room = [MaybeUninit::uninit(); FIELDS_MAX];
+        let mut room = Room::new();
         let read = Response::read(&self.bytes, &mut room, asked, &LIMITS).map_err(Failure::Malformed)?;
         let Some(response) = read else { return Ok(None) };
         let head = (response.is_interim(), response.status, response.body.clone());

@@ -12,7 +12,7 @@ use rustix::fd::OwnedFd;
 use std::future::poll_fn;
 use std::net::{IpAddr, SocketAddr};
 use std::pin::pin;
-use std::task::{Poll, ready};
+use std::task::Poll;
 use std::time::Duration;
 
 /// How long a closing connection may still send what nobody reads, so that our last words are not lost in a reset
@@ -71,8 +71,8 @@ impl<'w> Client<'w> {
 
     /// Its address as text.
     #[inline]
-    pub fn ip_text(&self) -> &str {
-        self.text.as_str()
+    pub fn ip_text(&self) -> &[u8] {
+        self.text.as_bytes()
     }
 
     /// Who connected, if that speaks for the client.
@@ -168,10 +168,12 @@ impl<'w> Client<'w> {
             if partial.is_empty() && over {
                 return Poll::Ready(None);
             }
-            let mut buf = Buf::take();
-            buf.extend(partial);
-            let read = ready!(self.stream.poll_read(cx, &mut buf));
-            Poll::Ready(read.ok().map(|n| (n, buf)))
+            let room = || {
+                let mut buf = Buf::take();
+                buf.extend(partial);
+                buf
+            };
+            self.stream.poll_read_into(cx, room).map(Result::ok)
         })
         .await
     }

@@ -1,6 +1,7 @@
 //! What happens on one client connection? Request after request, until one side has enough; or, where requests are not
 //! read, a session ([`tcp`]).
 
+use crate::boxed::boxed;
 use crate::buffer::Buf;
 use crate::client::{Client, Next, Unannounced};
 use crate::edge::TooMany;
@@ -79,7 +80,7 @@ async fn requests(client: &mut Client<'_>, place: &mut Option<Place>) {
             Next::Head(buf) => {
                 let rules = listener.rules();
                 let last = served >= rules.requests_max;
-                Box::pin(exchange::run(client, &rules, buf, last)).await
+                boxed(|| exchange::run(client, &rules, buf, last)).await
             }
             Next::End => return,
             Next::Late => Box::pin(give_up(client)).await,

@@ -8,9 +8,9 @@ use crate::connection;
 use crate::end::{Cause, Phase};
 use crate::hash_key;
 use crate::http1::chunked::{Keep, Taken};
-use crate::http1::request::{Forward, Room};
+use crate::http1::request::Forward;
 use crate::http1::response::{Asked, Towards};
-use crate::http1::{FIELDS_MAX, Reject, Request, Version};
+use crate::http1::{Reject, Request, Version};
 use crate::origin;
 use crate::outgoing::Outgoing;
 use crate::record::Record;
@@ -19,7 +19,6 @@ use crate::sidecar::{self, Reporter};
 use crate::stats;
 use crate::talk::take_body;
 use evenkeel_balance::Clock;
-use std::mem::MaybeUninit;
 
 /// What clients speak with us.
 const SCHEME: &str = "http";
@@ -99,9 +98,15 @@ async fn refuse(client: &Client<'_>, record: &Record<'_>, refused: Refused, buf:
 /// refused the buffer keeps what came behind it.
 fn open<'r>(client: &Client<'_>, record: &mut Record<'r>, buf: &mut Buf, last: bool) -> Result<Opened<'r>, Refused> {
     let (worker, rules) = (client.worker, record.rules);
-    let mut room: Room<'_> = [MaybeUninit::uninit(); FIELDS_MAX];
-    // The client was waited for until there is something to be said of its head.
-    let request = Request::read(buf.filled(), &mut room, &rules.limits)?.ok_or(Reject::Malformed)?;
+    let mut room = worker.room.borrow_mut();
+    let read = Request::read(buf.filled(), &mut room, &rules.limits);
+    // Looked at where it is: it is large, and all that is needed of it is read here.
+    let request = match &read {
+        Ok(Some(request)) => request,
+        // The client was waited for until there is something to be said of its head.
+        Ok(None) => return Err(Reject::Malformed.into()),
+        Err(reject) => return Err((*reject).into()),
+    };
     let head_len = request.head_len;
     record.version = request.version;
     record.method = stats::method_index(request.method);
@@ -112,7 +117,7 @@ fn open<'r>(client: &Client<'_>, record: &mut Record<'r>, buf: &mut Buf, last: b
     }
     let keep_alive = request.keep_alive && !last && !client.is_ending();
     let mut body = request.body.clone();
-    let origin = client.is_trusted.then(|| origin::believe(&request, rules.edge.trusted(), client.ip, SCHEME));
+    let origin = client.is_trusted.then(|| origin::believe(request, rules.edge.trusted(), client.ip, SCHEME));
     let mut ip = client.ip;
     if let Some(origin) = &origin {
         ip = origin.client;
@@ -127,7 +132,10 @@ fn open<'r>(client: &Client<'_>, record: &mut Record<'r>, buf: &mut Buf, last: b
         if asks_load {
             return Ok(rules.unrouted());
         }
-        let no_route = || Reply::new(404, format!("no route for host \"{host}\" and path \"{path}\""));
+        let no_route = || {
+            let host = String::from_utf8_lossy(host);
+            Reply::new(404, format!("no route for host \"{host}\" and path \"{path}\""))
+        };
         rules.router.find(host, path).ok_or_else(no_route)
     });
     let route = match route {
@@ -145,8 +153,8 @@ fn open<'r>(client: &Client<'_>, record: &mut Record<'r>, buf: &mut Buf, last: b
         }
     };
     let pool = &*rules.pools[route];
-    let key = pool.key.as_ref().and_then(|key| hash_key::hash(key, &request, ip));
-    let (retries, session) = (&*rules.retries[route], pool.session(&request, worker));
+    let key = pool.key.as_ref().and_then(|key| hash_key::hash(key, request, ip));
+    let (retries, session) = (&*rules.retries[route], pool.session(request, worker));
     record.route = route;
     record.pool = Some(pool);
     record.working = rules.reporter.as_ref().map(Reporter::begin);
@@ -156,7 +164,7 @@ fn open<'r>(client: &Client<'_>, record: &mut Record<'r>, buf: &mut Buf, last: b
     let close = single || request.body_may_be_overlooked();
     let origin = origin.as_ref();
     let forward = Forward {
-        client: origin.map_or(client.ip_text(), |origin| &origin.list),
+        client: origin.map_or(client.ip_text(), |origin| origin.list.as_bytes()),
         scheme: origin.and_then(|origin| origin.scheme).unwrap_or(SCHEME),
         host: origin.and_then(|origin| origin.host),
         forwarded: origin.and_then(|origin| origin.forwarded.as_deref()),

@@ -20,6 +20,7 @@ mod access_log;
 mod address_text;
 mod attempt;
 mod attempts;
+mod boxed;
 mod buffer;
 mod check;
 mod client;

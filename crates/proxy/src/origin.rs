@@ -21,7 +21,7 @@ pub struct Origin<'b> {
     /// What the client spoke.
     pub scheme: Option<&'b str>,
     /// What the client asked for.
-    pub host: Option<&'b str>,
+    pub host: Option<&'b [u8]>,
     /// Values that were malformed, or that two fields disagreed about. They do not go on.
     pub malformed: u64,
 }
@@ -126,7 +126,7 @@ struct Element<'b> {
     /// `None` without an address: `unknown`, or a name that hides one.
     client: Option<IpAddr>,
     scheme: Option<&'static str>,
-    host: Option<&'b str>,
+    host: Option<&'b [u8]>,
 }
 
 struct Malformed;
@@ -223,7 +223,9 @@ fn extended(request: &Request<'_, '_>, peer: IpAddr, scheme: &str) -> Vec<u8> {
         IpAddr::V6(ip) => write!(out, "for=\"[{ip}]\";proto={scheme}"),
     };
     if !request.host.is_empty() {
-        let _ = write!(out, ";host=\"{}\"", request.host);
+        out.extend_from_slice(b";host=\"");
+        out.extend_from_slice(request.host);
+        out.push(b'"');
     }
     out
 }

@@ -1,14 +1,13 @@
 //! Is whoever a trusted proxy names believed, and nobody else?
 
 use super::*;
-use crate::http1::{FIELDS_MAX, Limits};
-use std::mem::MaybeUninit;
+use crate::http1::{Limits, Room};
 
 /// From 10.0.0.1; 10.0.0.0/8 and fd00::/8 are trusted. The client, `X-Forwarded-For`, `Forwarded`, scheme, host, and how
 /// many values were malformed.
 fn believed(fields: &str) -> (String, String, Option<String>, Option<String>, Option<String>, u64) {
     let head = format!("GET / HTTP/1.1\r\nHost: h:80\r\n{fields}\r\n");
-    let mut room = [MaybeUninit::uninit(); FIELDS_MAX];
+    let mut room = Room::new();
     let request =
         Request::read(head.as_bytes(), &mut room, &Limits::default()).expect("a good head").expect("a whole one");
     let network = |ip: &str, prefix| Cidr::around(ip.parse().expect(ip), prefix).expect("it fits");
@@ -21,7 +20,7 @@ fn believed(fields: &str) -> (String, String, Option<String>, Option<String>, Op
         origin.list,
         origin.forwarded.map(text),
         origin.scheme.map(owned),
-        origin.host.map(owned),
+        origin.host.map(|host| text(host.to_vec())),
         origin.malformed,
     )
 }

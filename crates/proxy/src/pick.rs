@@ -181,7 +181,8 @@ pub async fn place<'r>(
             let tried = tries.tried.borrow().clone();
             let began = clock.now();
             let got = wait(client, pool, &Request { key, tried: &tried }, why, deadline).await;
-            let waited = clock.now().since(began);
+            // Read anew: a worker that was woken without having slept would call its wait none.
+            let waited = clock.read().since(began);
             queue_ns.set(queue_ns.get() + waited);
             pool.stats.queue_wait.record(waited);
             got

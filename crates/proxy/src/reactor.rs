@@ -11,6 +11,7 @@ use rustix::io::Errno;
 use std::cell::{Cell, OnceCell, RefCell};
 use std::io;
 use std::marker::PhantomData;
+use std::mem::MaybeUninit;
 use std::task::{Context, Poll, Waker, ready};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
@@ -30,6 +31,8 @@ const READ_CLOSED: u8 = 4;
 const WRITE_CLOSED: u8 = 8;
 /// Urgent data has come once: the kernel ends a read there, so a short one does not say that nothing is left.
 const URGENT: u8 = 16;
+/// The kernel has said so since the last read: then others had their turn.
+const NEWS: u8 = 32;
 
 thread_local! {
     static REACTOR: Reactor = const { Reactor { epoll: OnceCell::new(), slots: RefCell::new(Vec::new()), free: RefCell::new(Vec::new()) } };
@@ -93,14 +96,14 @@ impl Reactor {
     /// Takes what the kernel says, and wakes whoever waits for it: whether there may be more.
     fn turn(&self) -> bool {
         let Some(epoll) = self.epoll.get() else { return false };
-        let mut events = [Event { flags: EventFlags::empty(), data: EventData::new_u64(0) }; EVENTS_MAX];
-        let n = match epoll::wait(epoll, &mut events[..], Some(&NOW)) {
-            Ok(n) => n,
+        let mut room = [const { MaybeUninit::<Event>::uninit() }; EVENTS_MAX];
+        let events = match epoll::wait(epoll, &mut room[..], Some(&NOW)) {
+            Ok((events, _)) => events,
             Err(Errno::INTR) => return true,
             Err(_) => return false,
         };
         let mut slots = self.slots.borrow_mut();
-        for event in &events[..n] {
+        for event in &*events {
             let (flags, data) = (event.flags, event.data);
             let data = data.u64();
             let Some(slot) = slots.get_mut(data as u32 as usize) else { continue };
@@ -121,7 +124,7 @@ impl Reactor {
                 writer.wake();
             }
         }
-        n == EVENTS_MAX
+        events.len() == EVENTS_MAX
     }
 }
 
@@ -130,7 +133,7 @@ fn meaning(flags: EventFlags) -> u8 {
     let has = |flag| flags.intersects(flag);
     let mut known = 0;
     if has(EventFlags::IN | EventFlags::RDHUP | EventFlags::HUP | EventFlags::ERR) {
-        known |= READABLE;
+        known |= READABLE | NEWS;
     }
     if has(EventFlags::PRI) {
         known |= URGENT;
@@ -179,15 +182,17 @@ impl Watched {
     /// Waits until something may be read.
     #[inline]
     pub fn poll_readable(&self, cx: &mut Context<'_>) -> Poll<()> {
-        // So that a peer who is always faster than we are does not keep a task from ever giving way.
-        let turn = ready!(coop::poll_proceed(cx));
         self.with(|slot| {
-            if slot.known & (READABLE | READ_CLOSED) != 0 {
-                turn.made_progress();
-                return Poll::Ready(());
+            if slot.known & (READABLE | READ_CLOSED) == 0 {
+                wait(&mut slot.reader, cx);
+                return Poll::Pending;
             }
-            wait(&mut slot.reader, cx);
-            Poll::Pending
+            if slot.known & NEWS == 0 {
+                // So that a peer who is always faster than we are does not keep a task from ever giving way.
+                ready!(coop::poll_proceed(cx)).made_progress();
+            }
+            slot.known &= !NEWS;
+            Poll::Ready(())
         })
     }
 
@@ -340,6 +345,20 @@ mod tests {
             assert!(watched.is_read_closed());
             watched.note_empty();
             assert!(watched.is_readable(), "an end stays to be read");
+        });
+    }
+
+    #[test]
+    fn who_goes_on_reading_gives_way_in_time() {
+        run(async {
+            let (mut peer, ours) = pair();
+            let watched = Watched::new(&ours).unwrap();
+            peer.write_all(b"x").unwrap();
+            readable(&watched).await;
+            // As after reads that filled their buffers: the mark stays, and no turn of the event loop comes between.
+            let reads =
+                poll_fn(|cx| Poll::Ready((0..1000).take_while(|_| watched.poll_readable(cx).is_ready()).count()));
+            assert!((1..1000).contains(&reads.await));
         });
     }
 

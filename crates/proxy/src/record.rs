@@ -142,8 +142,8 @@ impl Drop for Record<'_> {
         let line = Line {
             began: self.began,
             request_id: worker.next_request_id(),
-            client: origin.as_ref().map_or(self.client.ip_text(), AddressText::as_str),
-            peer: nearer.as_ref().map(AddressText::as_str).or(origin.map(|_| self.client.ip_text())),
+            client: origin.as_ref().map_or(self.client.ip_text(), AddressText::as_bytes),
+            peer: nearer.as_ref().map(AddressText::as_bytes).or(origin.map(|_| self.client.ip_text())),
             listener: &self.client.listener.name,
             route: self.rules.plan.routes.get(self.route).map(|r| &*r.name),
             pool: self.pool.map(|p| &*p.name),

@@ -2,6 +2,7 @@
 
 use evenkeel_config::Plan;
 use evenkeel_config::plan::{HostPattern, PathPattern, Route};
+use memchr::{memchr, memrchr};
 use std::collections::HashMap;
 
 /// Index of a route in the plan.
@@ -12,9 +13,9 @@ pub type RouteId = usize;
 pub struct Router {
     /// The only route, if it takes every host and path: most sidecars have no other.
     sole: Option<RouteId>,
-    exact: HashMap<String, Paths>,
+    exact: HashMap<Vec<u8>, Paths>,
     /// By suffix (`.example.com`), longest first.
-    wildcard: Vec<(String, Paths)>,
+    wildcard: Vec<(Vec<u8>, Paths)>,
     any: Paths,
 }
 
@@ -52,10 +53,10 @@ impl Router {
         }
         for host in hosts {
             let paths = match host {
-                HostPattern::Exact(host) => self.exact.entry(host.clone()).or_default(),
+                HostPattern::Exact(host) => self.exact.entry(host.clone().into()).or_default(),
                 HostPattern::Wildcard(suffix) => {
-                    let at = self.wildcard.iter().position(|(s, _)| s == suffix).unwrap_or_else(|| {
-                        self.wildcard.push((suffix.clone(), Paths::new()));
+                    let at = self.wildcard.iter().position(|(s, _)| s == suffix.as_bytes()).unwrap_or_else(|| {
+                        self.wildcard.push((suffix.clone().into(), Paths::new()));
                         self.wildcard.len() - 1
                     });
                     &mut self.wildcard[at].1
@@ -67,22 +68,22 @@ impl Router {
 
     /// The route for a request, or `None` when no route takes it. `host` as the client wrote it; `path` without query.
     #[inline]
-    pub fn find(&self, host: &str, path: &str) -> Option<RouteId> {
+    pub fn find(&self, host: &[u8], path: &str) -> Option<RouteId> {
         if self.sole.is_some() {
             return self.sole;
         }
         let (host, path) = (without_port(host), if path == "*" { "/" } else { path });
-        if host.bytes().any(|b| b.is_ascii_uppercase()) {
+        if host.iter().any(u8::is_ascii_uppercase) {
             return self.find_lower(&host.to_ascii_lowercase(), path);
         }
         self.find_lower(host, path)
     }
 
-    fn find_lower(&self, host: &str, path: &str) -> Option<RouteId> {
+    fn find_lower(&self, host: &[u8], path: &str) -> Option<RouteId> {
         let at = |paths: &Paths| paths.at(path).ok().map(|found| *found.value);
         let exact = || self.exact.get(host).and_then(at);
         let wildcard = || {
-            let fits = |s: &&(String, Paths)| host.len() > s.0.len() && host.ends_with(&s.0);
+            let fits = |s: &&(Vec<u8>, Paths)| host.len() > s.0.len() && host.ends_with(&s.0);
             self.wildcard.iter().filter(fits).find_map(|(_, paths)| at(paths))
         };
         exact().or_else(wildcard).or_else(|| at(&self.any))
@@ -98,10 +99,10 @@ fn takes_any(path: &PathPattern) -> bool {
 }
 
 /// Without port and final dot; an IPv6 address keeps its brackets.
-fn without_port(host: &str) -> &str {
-    let from = host.rfind(']').unwrap_or(0);
-    let host = host[from..].find(':').map_or(host, |at| &host[..from + at]);
-    host.strip_suffix('.').unwrap_or(host)
+fn without_port(host: &[u8]) -> &[u8] {
+    let from = memrchr(b']', host).unwrap_or(0);
+    let host = memchr(b':', &host[from..]).map_or(host, |at| &host[..from + at]);
+    host.strip_suffix(b".").unwrap_or(host)
 }
 
 #[cfg(test)]
@@ -113,7 +114,7 @@ mod tests {
         for (host, want) in
             [("a.b:80", "a.b"), ("a.b.", "a.b"), ("a.b.:1", "a.b"), ("[::1]:80", "[::1]"), ("[::1]", "[::1]"), ("", "")]
         {
-            assert_eq!(without_port(host), want, "{host}");
+            assert_eq!(without_port(host.as_bytes()), want.as_bytes(), "{host}");
         }
     }
 }

@@ -66,27 +66,61 @@ impl Stream {
     /// As `recv(2)`.
     #[inline]
     pub fn poll_read(&self, cx: &mut Context<'_>, buf: &mut Buf) -> Poll<io::Result<usize>> {
-        if self.watched.get().is_none() {
-            match recv(&self.fd, buf) {
-                Err(Errno::AGAIN) => {}
-                result => return Poll::Ready(result.map_err(Into::into)),
-            }
+        if self.watched.get().is_none()
+            && let Some(read) = self.try_read(buf)
+        {
+            return Poll::Ready(read);
         }
         let watched = self.watched()?;
         loop {
             ready!(watched.poll_readable(cx));
-            let room = buf.spare().len();
-            match recv(&self.fd, buf) {
-                Err(Errno::AGAIN) => watched.note_empty(),
-                Ok(n) => {
-                    // A short read has emptied the socket: do not come back just to hear EAGAIN.
-                    if 0 < n && n < room {
-                        watched.note_short();
-                    }
-                    return Poll::Ready(Ok(n));
-                }
-                Err(e) => return Poll::Ready(Err(e.into())),
+            if let Some(read) = self.try_read(buf) {
+                return Poll::Ready(read);
             }
+        }
+    }
+
+    /// Reads into what `room` takes, which is asked for only when something may be there: whoever waits holds no buffer.
+    /// The buffer, and the number of bytes that came, 0 at the end.
+    ///
+    /// # Errors
+    /// As `recv(2)`.
+    #[inline]
+    pub fn poll_read_into(&self, cx: &mut Context<'_>, room: impl Fn() -> Buf) -> Poll<io::Result<(usize, Buf)>> {
+        let read = || {
+            let mut buf = room();
+            self.try_read(&mut buf).map(|read| read.map(|n| (n, buf)))
+        };
+        if self.watched.get().is_none()
+            && let Some(read) = read()
+        {
+            return Poll::Ready(read);
+        }
+        let watched = self.watched()?;
+        loop {
+            ready!(watched.poll_readable(cx));
+            if let Some(read) = read() {
+                return Poll::Ready(read);
+            }
+        }
+    }
+
+    /// Reads; `None` if there is nothing.
+    #[inline]
+    fn try_read(&self, buf: &mut Buf) -> Option<io::Result<usize>> {
+        let room = buf.spare().len();
+        let read = recv(&self.fd, buf);
+        if let Some(watched) = self.watched.get() {
+            match read {
+                Err(Errno::AGAIN) => watched.note_empty(),
+                // A short read has emptied the socket: do not come back just to hear EAGAIN.
+                Ok(n) if 0 < n && n < room => watched.note_short(),
+                _ => {}
+            }
+        }
+        match read {
+            Err(Errno::AGAIN) => None,
+            read => Some(read.map_err(Into::into)),
         }
     }
 

@@ -27,7 +27,7 @@ use head::Ready;
 use std::cell::Cell;
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
-use std::task::{Poll, ready};
+use std::task::Poll;
 use std::time::Duration;
 
 /// Interim responses (1xx) that one request may get: an endpoint that sends them for ever must not hold us.
@@ -340,12 +340,7 @@ impl Talk<'_, '_> {
 /// Reads into a buffer that is taken only when something is there, so that waiting holds none.
 #[inline]
 async fn read(stream: &Stream) -> std::io::Result<Buf> {
-    poll_fn(|cx| {
-        let mut buf = Buf::take();
-        let read = ready!(stream.poll_read(cx, &mut buf));
-        Poll::Ready(read.map(|_| buf))
-    })
-    .await
+    poll_fn(|cx| stream.poll_read_into(cx, Buf::take)).await.map(|(_, buf)| buf)
 }
 
 /// Writes what the socket takes at once, waiting only until it takes anything.

@@ -5,6 +5,7 @@ use crate::accept;
 use crate::access_log::Batch;
 use crate::clock::{self, CachedClock};
 use crate::deadline::{TICK, Wheel};
+use crate::http1::Room;
 use crate::install::{Installed, take_up};
 use crate::parts::News;
 use crate::probe::{self, Prober};
@@ -51,6 +52,8 @@ pub struct Worker {
     pub log: RefCell<Option<Batch>>,
     pub command: Cell<Command>,
     scratch: RefCell<Vec<Vec<u8>>>,
+    /// For the head at hand.
+    pub room: RefCell<Room>,
     request_id: Cell<u64>,
     pub peers: Arc<Peers>,
     /// Asks endpoints for their load.
@@ -102,6 +105,7 @@ async fn serve(index: usize, base: std::time::Instant, mut orders: Orders) {
         log: RefCell::default(),
         command: Cell::new(Command::Run),
         scratch: RefCell::default(),
+        room: RefCell::default(),
         request_id: Cell::new(mix(std::process::id() as u64) ^ mix(!(index as u64)).rotate_left(20)),
         peers: orders.peers,
         prober: Prober::new(orders.probing),

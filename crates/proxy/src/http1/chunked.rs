@@ -16,15 +16,15 @@ const SIZE_DIGITS_MAX: u8 = 15;
 
 /// Trailer fields that would change who asks or what the content is, if a later reader merged them into the head (RFC 9110
 /// section 6.5.1); beside them, all that a proxy cares about in a head.
-const NOT_IN_TRAILERS: [&str; 8] = [
-    "trailer",
-    "authorization",
-    "proxy-authorization",
-    "cookie",
-    "set-cookie",
-    "content-encoding",
-    "content-type",
-    "content-range",
+const NOT_IN_TRAILERS: [&[u8]; 8] = [
+    b"trailer",
+    b"authorization",
+    b"proxy-authorization",
+    b"cookie",
+    b"set-cookie",
+    b"content-encoding",
+    b"content-type",
+    b"content-range",
 ];
 /// Longer than any name that is looked for.
 const NAME_KEPT: usize = 20;
@@ -173,7 +173,6 @@ impl Chunked {
         self.state = match (self.state, b) {
             (State::TrailerName, b':') => {
                 let name = &self.name[..usize::from(self.name_len).min(NAME_KEPT)];
-                let name = std::str::from_utf8(name).unwrap_or_default();
                 if fields::kind(name) != Kind::Other || NOT_IN_TRAILERS.contains(&name) {
                     return Err(Reject::Trailer);
                 }

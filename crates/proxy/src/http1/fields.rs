@@ -1,7 +1,8 @@
 //! Which header fields does a proxy care about? A field is classified once, by length and then by name.
 
 use super::Reject;
-use httparse::Header;
+use super::tokens::Field;
+use std::ops::Range;
 
 /// What a field means to a proxy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,8 +31,7 @@ pub enum Kind {
 
 /// Classifies a field by its name. Length and first letter leave one name to compare with, and for most fields none.
 #[inline]
-pub fn kind(name: &str) -> Kind {
-    let name = name.as_bytes();
+pub fn kind(name: &[u8]) -> Kind {
     match (name.len(), name.first().map_or(0, |b| b | 0x20)) {
         (2, b't') => compare(name, b"te", Kind::HopByHop),
         (4, b'h') => compare(name, b"host", Kind::Host),
@@ -92,6 +92,21 @@ impl Dropped {
         self.0[i / 64] & (1 << (i % 64)) != 0
     }
 
+    /// Where the only one that does not go on is in its head; empty if all go on, `None` if there are several.
+    #[inline]
+    pub fn stretch(&self, head: &[u8], fields: &[Field]) -> Option<Range<usize>> {
+        let at = |i: usize| fields.get(i).map_or(head.len() - 2, Field::place);
+        let mut set = (0..).zip(self.0).filter(|(_, bits)| *bits != 0);
+        match (set.next(), set.next()) {
+            (None, _) => Some(0..0),
+            (Some((word, bits)), None) if bits.is_power_of_two() => {
+                let i = word * 64 + bits.trailing_zeros() as usize;
+                Some(at(i)..at(i + 1))
+            }
+            _ => None,
+        }
+    }
+
     /// Whether all fields go on.
     #[inline]
     pub fn is_empty(&self) -> bool {
@@ -138,11 +153,11 @@ impl Options {
 /// Drops the fields that `Connection` names. Fields that say where a message ends, where it goes or whom it comes from
 /// are no one's to take out that way.
 #[cold]
-pub fn drop_nominated(fields: &[Header<'_>], dropped: &mut Dropped) {
-    for connection in fields.iter().filter(|f| kind(f.name) == Kind::Connection) {
-        for token in list(connection.value) {
+pub fn drop_nominated(head: &[u8], fields: &[Field], dropped: &mut Dropped) {
+    for connection in fields.iter().filter(|f| kind(f.name(head)) == Kind::Connection) {
+        for token in list(connection.value(head)) {
             for (i, field) in fields.iter().enumerate() {
-                if field.name.as_bytes().eq_ignore_ascii_case(token) && kind(field.name) == Kind::Other {
+                if field.name(head).eq_ignore_ascii_case(token) && kind(field.name(head)) == Kind::Other {
                     dropped.set(i);
                 }
             }
@@ -175,8 +190,8 @@ impl Framing {
     /// # Errors
     /// As [`length`](Self::length) and [`transfer_encoding`](Self::transfer_encoding).
     #[inline]
-    pub fn take(&mut self, head: &[u8], kind: Kind, field: &Header<'_>) -> Result<bool, Reject> {
-        let value = field.value;
+    pub fn take(&mut self, head: &[u8], kind: Kind, field: &Field) -> Result<bool, Reject> {
+        let value = field.value(head);
         let plain = if kind == Kind::ContentLength {
             self.length(value)?;
             value[0] != b'0' || value.len() == 1
@@ -184,7 +199,7 @@ impl Framing {
             self.transfer_encoding(value)?;
             value == b"chunked"
         };
-        let plain = plain && is_plain(head, field);
+        let plain = plain && field.is_plain(head);
         self.odd |= !plain;
         Ok(plain)
     }
@@ -265,27 +280,11 @@ impl Stated {
     }
 }
 
-/// Whether a field is spelled as nobody can misread: its value, which is not empty, behind at most one space, and nothing
-/// behind that.
+/// Copies the fields that go on, in runs of the original bytes: case, order and spacing stay. `head` is the whole
+/// head.
 #[inline]
-pub fn is_plain(head: &[u8], field: &Header<'_>) -> bool {
-    let colon = place(head, field) + field.name.len();
-    let value = field.value.as_ptr() as usize - head.as_ptr() as usize;
-    let spaced = value == colon + 1 || value == colon + 2 && head[colon + 1] == b' ';
-    spaced && head.get(value + field.value.len()) == Some(&b'\r')
-}
-
-/// Where in its head a field begins.
-#[inline]
-fn place(head: &[u8], field: &Header<'_>) -> usize {
-    field.name.as_ptr() as usize - head.as_ptr() as usize
-}
-
-/// Copies the fields that go on, in runs of the original bytes: case, order and spacing stay. `head` is the whole head,
-/// and `fields` point into it.
-#[inline]
-pub fn copy_kept(head: &[u8], fields: &[Header<'_>], dropped: &Dropped, out: &mut Vec<u8>) {
-    let at = |i: usize| place(head, &fields[i]);
+pub fn copy_kept(head: &[u8], fields: &[Field], dropped: &Dropped, out: &mut Vec<u8>) {
+    let at = |i: usize| fields[i].place();
     let end = head.len() - 2;
     let mut run = if fields.is_empty() { end } else { at(0) };
     if !dropped.is_empty() {
@@ -308,6 +307,7 @@ mod tests {
     fn a_name_counts_in_any_case_one_with_underscores_as_a_lookalike_and_none_that_differs() {
         let names = "te host expect upgrade forwarded connection keep-alive content-length x-forwarded-for \
                      proxy-connection x-forwarded-host transfer-encoding x-forwarded-proto";
+        let kind = |name: &str| kind(name.as_bytes());
         for name in names.split_whitespace() {
             assert_ne!(kind(name), Kind::Other, "{name}");
             assert_eq!(kind(&name.to_ascii_uppercase()), kind(name), "{name}");

@@ -1,8 +1,8 @@
 //! What do these bytes mean in HTTP/1? A sans-io engine: bytes in, decisions out, no socket and no clock, so that the
 //! live proxy, tests and fuzzers drive the same code.
 //!
-//! `httparse` finds the tokens; which messages are refused, where a body ends and which fields go on are decided here
-//! (RFC 9110, RFC 9112). The rule behind all of it: the endpoint never sees a request that was not counted.
+//! Which messages are refused, where a body ends and which fields go on are decided here (RFC 9110, RFC 9112). The rule
+//! behind all of it: the endpoint never sees a request that was not counted.
 
 pub mod body;
 pub mod chunked;
@@ -10,15 +10,17 @@ pub mod fields;
 pub mod reject;
 pub mod request;
 pub mod response;
+pub mod tokens;
 
 pub use body::Body;
 pub use reject::Reject;
 pub use request::Request;
 pub use response::Response;
+pub use tokens::Room;
 
 use memchr::memchr_iter;
 
-/// Most header fields a head may have, whatever the configuration says: the size of arrays on the stack.
+/// Most header fields a head may have, whatever the configuration says.
 pub const FIELDS_MAX: usize = 256;
 
 /// What a head may use up.
@@ -78,11 +80,20 @@ pub fn has_head(bytes: &[u8], limits: &Limits) -> bool {
     (bytes.ends_with(b"\r\n\r\n") && bytes[0] != b'\r') || head_len(bytes, limits) != Ok(None)
 }
 
-/// Whether a line ends in a bare LF. Without a jump, for many bytes at a time.
-#[inline]
-fn has_bare_lf(head: &[u8]) -> bool {
-    let bare = |a: u8, b: u8| (b == b'\n') & (a != b'\r');
-    head.iter().zip(&head[1..]).fold(bare(0, head[0]), |found, (&a, &b)| found | bare(a, b))
+/// The letters, the digits and `others`, as a table.
+const fn alphanumeric_and(others: &[u8]) -> [bool; 256] {
+    let mut table = [false; 256];
+    let mut b = 0;
+    while b < 128 {
+        table[b] = (b as u8).is_ascii_alphanumeric();
+        b += 1;
+    }
+    let mut i = 0;
+    while i < others.len() {
+        table[others[i] as usize] = true;
+        i += 1;
+    }
+    table
 }
 
 /// The bytes of the empty lines that some clients send after a body, before the next request.

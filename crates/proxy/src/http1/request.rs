@@ -1,14 +1,10 @@
 //! What does the client ask for? A request's head, checked, and the head that goes on to the endpoint.
 
 use super::fields::{self, Dropped, Framing, Kind, Options, Stated};
-use super::{Body, FIELDS_MAX, Limits, Reject, Version, chunked::Chunked};
-use super::{has_bare_lf, head_len, leading_empty_lines};
-use httparse::Header;
-use std::mem::MaybeUninit;
+use super::tokens::{Field, Room, Tokens};
+use super::{Body, Limits, Reject, Version, chunked::Chunked};
+use super::{alphanumeric_and, head_len, leading_empty_lines};
 use std::net::Ipv6Addr;
-
-/// Room for the fields of one head, on the stack.
-pub type Room<'b> = [MaybeUninit<Header<'b>>; FIELDS_MAX];
 
 /// The head of a request. Borrows from the bytes it was read from.
 #[derive(Debug)]
@@ -18,7 +14,7 @@ pub struct Request<'h, 'b> {
     /// Path and query, or `*`.
     pub target: &'b str,
     /// Host and port as the client named them; empty if it did not (HTTP/1.0).
-    pub host: &'b str,
+    pub host: &'b [u8],
     /// What the client speaks.
     pub version: Version,
     /// Whether the client wants to send another request afterwards.
@@ -34,7 +30,7 @@ pub struct Request<'h, 'b> {
     /// The framing to be written, if its field does not go on as it came.
     framing: Stated,
     head: &'b [u8],
-    fields: &'h [Header<'b>],
+    fields: &'h [Field],
     dropped: Dropped,
 }
 
@@ -42,11 +38,11 @@ pub struct Request<'h, 'b> {
 #[derive(Clone, Copy, Debug)]
 pub struct Forward<'a> {
     /// The client's address, and those of trusted proxies behind it, for `X-Forwarded-For`.
-    pub client: &'a str,
+    pub client: &'a [u8],
     /// The scheme the client used, for `X-Forwarded-Proto`.
     pub scheme: &'a str,
     /// For `X-Forwarded-Host`, if that is not what the request itself says.
-    pub host: Option<&'a str>,
+    pub host: Option<&'a [u8]>,
     /// `Forwarded`, if a trusted proxy sent one.
     pub forwarded: Option<&'a [u8]>,
     /// `Host` for a client that named none.
@@ -61,35 +57,34 @@ impl<'h, 'b> Request<'h, 'b> {
     /// # Errors
     /// Anything malformed, ambiguous or over a limit.
     #[inline]
-    pub fn read(bytes: &'b [u8], room: &'h mut Room<'b>, limits: &Limits) -> Result<Option<Request<'h, 'b>>, Reject> {
-        match Request::parse(&bytes[..bytes.len().min(limits.head)], room, limits) {
-            // Nearly all come whole and are good: then the parser has found the end.
-            Ok(request) if !has_bare_lf(&bytes[..request.head_len]) => Ok(Some(request)),
-            parsed => head_len(bytes, limits)?.map(|_| parsed).transpose(),
+    pub fn read(bytes: &'b [u8], room: &'h mut Room, limits: &Limits) -> Result<Option<Request<'h, 'b>>, Reject> {
+        let parsed = Request::parse(&bytes[..bytes.len().min(limits.head)], room, limits);
+        // Nearly all come whole and are good: then the parser has found the end.
+        if parsed.is_err() && head_len(bytes, limits)?.is_none() {
+            return Ok(None);
         }
+        parsed
     }
 
     #[inline]
-    fn parse(bytes: &'b [u8], room: &'h mut Room<'b>, limits: &Limits) -> Result<Request<'h, 'b>, Reject> {
+    fn parse(bytes: &'b [u8], room: &'h mut Room, limits: &Limits) -> Result<Option<Request<'h, 'b>>, Reject> {
         let before = leading_empty_lines(bytes);
         let bytes = &bytes[before..];
-        let mut parsed = httparse::Request::new(&mut []);
-        let status = parsed.parse_with_uninit_headers(bytes, &mut room[..limits.fields.min(FIELDS_MAX)]);
-        let head = match status {
-            Ok(httparse::Status::Complete(len)) => &bytes[..len],
-            Err(httparse::Error::TooManyHeaders) => return Err(Reject::TooManyFields),
-            Err(httparse::Error::Version) if names_version(bytes) => return Err(Reject::Version),
-            _ => return Err(Reject::Malformed),
-        };
-        let httparse::Request { method: Some(method), path: Some(path), version: Some(version), headers } = parsed
-        else {
-            return Err(Reject::Malformed);
-        };
-        let version = if version == 0 { Version::V10 } else { Version::V11 };
+        let mut tokens = Tokens::new(bytes);
+        let method = tokens.method()?.len();
+        tokens.expect(b" ")?;
+        let target = tokens.target()?.len();
+        let line = std::str::from_utf8(&bytes[..method + 1 + target]).map_err(|_| Reject::Malformed)?;
+        tokens.expect(b" ")?;
+        let version =
+            tokens.version().map_err(|_| if names_version(bytes) { Reject::Version } else { Reject::Malformed })?;
+        tokens.expect(b"\r\n")?;
+        tokens.fields(room, limits)?;
+        let head = &bytes[..tokens.at()];
         let mut request = Request {
-            method,
-            target: path,
-            host: "",
+            method: &line[..method],
+            target: &line[method + 1..],
+            host: b"",
             version,
             keep_alive: false,
             upgrade: false,
@@ -98,12 +93,12 @@ impl<'h, 'b> Request<'h, 'b> {
             framing: Stated::Nothing,
             head_len: before + head.len(),
             head,
-            fields: headers,
+            fields: room,
             dropped: Dropped::default(),
         };
         request.read_fields()?;
         request.read_target()?;
-        Ok(request)
+        Ok(Some(request))
     }
 
     #[inline]
@@ -111,14 +106,14 @@ impl<'h, 'b> Request<'h, 'b> {
         let (mut framing, mut options) = (Framing::default(), Options::default());
         let (mut host, mut upgrade, mut expect) = (None, None, None);
         for (i, field) in self.fields.iter().enumerate() {
-            let kind = fields::kind(field.name);
+            let kind = fields::kind(field.name(self.head));
             match kind {
                 Kind::Other => continue,
                 Kind::Host if host.is_some() => return Err(Reject::HostRepeated),
                 Kind::Host => {
-                    host = Some(field.value);
+                    host = Some(field.value(self.head));
                     // An empty one names nothing, and some readers refuse tabs: another is written in its place.
-                    self.host_kept = !field.value.is_empty() && fields::is_plain(self.head, field);
+                    self.host_kept = !field.value(self.head).is_empty() && field.is_plain(self.head);
                     if !self.host_kept {
                         self.dropped.set(i);
                     }
@@ -133,13 +128,13 @@ impl<'h, 'b> Request<'h, 'b> {
                     self.dropped.set(i);
                 }
                 Kind::Connection => {
-                    options.read(field.value);
+                    options.read(field.value(self.head));
                     self.dropped.set(i);
                 }
                 // HTTP/1.0 knows no interim responses (RFC 9110 section 10.1.1).
                 Kind::Expect if self.version == Version::V10 => self.dropped.set(i),
                 // One that nobody here knows might be met by an endpoint, and then not by the next.
-                Kind::Expect if expect.is_some() || !field.value.eq_ignore_ascii_case(b"100-continue") => {
+                Kind::Expect if expect.is_some() || !field.value(self.head).eq_ignore_ascii_case(b"100-continue") => {
                     return Err(Reject::Expectation);
                 }
                 Kind::Expect => expect = Some(i),
@@ -147,13 +142,13 @@ impl<'h, 'b> Request<'h, 'b> {
             }
         }
         if options.nominates {
-            fields::drop_nominated(self.fields, &mut self.dropped);
+            fields::drop_nominated(self.head, self.fields, &mut self.dropped);
         }
         self.host = match host {
-            Some(b"") => "",
+            Some(b"") => b"",
             Some(value) => valid_host(value).ok_or(Reject::HostMalformed)?,
             None if self.version == Version::V11 => return Err(Reject::HostMissing),
-            None => "",
+            None => b"",
         };
         let stated = framing.stated(self.version)?;
         self.framing = framing.odd(stated);
@@ -171,7 +166,7 @@ impl<'h, 'b> Request<'h, 'b> {
             Version::V10 => options.keep_alive && !options.close,
         };
         if let Some(i) = upgrade.filter(|_| options.upgrade && self.version == Version::V11) {
-            self.upgrade = !fields::names_http2(self.fields[i].value) && self.body == Body::EMPTY;
+            self.upgrade = !fields::names_http2(self.fields[i].value(self.head)) && self.body == Body::EMPTY;
             if self.upgrade {
                 self.dropped.unset(i);
             }
@@ -238,12 +233,15 @@ impl<'h, 'b> Request<'h, 'b> {
 
     /// The first value of a field.
     pub fn field(&self, name: &str) -> Option<&'b [u8]> {
-        self.fields.iter().find(|f| f.name.eq_ignore_ascii_case(name)).map(|f| f.value)
+        self.fields.iter().find(|f| f.name(self.head).eq_ignore_ascii_case(name.as_bytes())).map(|f| f.value(self.head))
     }
 
     /// Every value of a field, in order.
     pub fn values(&self, name: &str) -> impl Iterator<Item = &'b [u8]> {
-        self.fields.iter().filter(move |f| f.name.eq_ignore_ascii_case(name)).map(|f| f.value)
+        self.fields
+            .iter()
+            .filter(move |f| f.name(self.head).eq_ignore_ascii_case(name.as_bytes()))
+            .map(|f| f.value(self.head))
     }
 
     /// Whether asking twice does no harm (RFC 9110 section 9.2.2).
@@ -265,31 +263,31 @@ impl<'h, 'b> Request<'h, 'b> {
     /// Appends the head that goes on to the endpoint.
     #[inline]
     pub fn write(&self, forward: &Forward<'_>, out: &mut Vec<u8>) {
-        let mut put = |s: &str| out.extend_from_slice(s.as_bytes());
-        put(self.method);
-        put(" ");
-        put(self.target);
-        put(" HTTP/1.1\r\n");
+        let mut put = |s: &[u8]| out.extend_from_slice(s);
+        put(self.method.as_bytes());
+        put(b" ");
+        put(self.target.as_bytes());
+        put(b" HTTP/1.1\r\n");
         if !self.host_kept {
-            put("Host: ");
-            put(if self.host.is_empty() { forward.host_if_none } else { self.host });
-            put("\r\n");
+            put(b"Host: ");
+            put(if self.host.is_empty() { forward.host_if_none.as_bytes() } else { self.host });
+            put(b"\r\n");
         }
         fields::copy_kept(self.head, self.fields, &self.dropped, out);
         self.framing.write(out);
-        let mut put = |s: &str| out.extend_from_slice(s.as_bytes());
+        let mut put = |s: &[u8]| out.extend_from_slice(s);
         if self.upgrade {
-            put("Connection: upgrade\r\n");
+            put(b"Connection: upgrade\r\n");
         } else if forward.close {
-            put("Connection: close\r\n");
+            put(b"Connection: close\r\n");
         }
-        put("X-Forwarded-For: ");
+        put(b"X-Forwarded-For: ");
         put(forward.client);
-        put("\r\nX-Forwarded-Proto: ");
-        put(forward.scheme);
+        put(b"\r\nX-Forwarded-Proto: ");
+        put(forward.scheme.as_bytes());
         let host = forward.host.unwrap_or(self.host);
         if !host.is_empty() {
-            put("\r\nX-Forwarded-Host: ");
+            put(b"\r\nX-Forwarded-Host: ");
             put(host);
         }
         if let Some(forwarded) = forward.forwarded {
@@ -313,28 +311,13 @@ fn names_version(head: &[u8]) -> bool {
 const HOST_MAX: usize = 512;
 
 /// What a host's name may be made of (RFC 3986 section 3.2.2).
-const IN_NAME: [bool; 256] = table(b"-._~%!$&'()*+,;=");
+const IN_NAME: [bool; 256] = alphanumeric_and(b"-._~%!$&'()*+,;=");
 /// What the zone of an address may be made of (RFC 6874).
-const IN_ZONE: [bool; 256] = table(b"-._~%");
-
-const fn table(others: &[u8]) -> [bool; 256] {
-    let mut table = [false; 256];
-    let mut b = 0;
-    while b < 128 {
-        table[b] = (b as u8).is_ascii_alphanumeric();
-        b += 1;
-    }
-    let mut i = 0;
-    while i < others.len() {
-        table[others[i] as usize] = true;
-        i += 1;
-    }
-    table
-}
+const IN_ZONE: [bool; 256] = alphanumeric_and(b"-._~%");
 
 /// A host with an optional port: no user, no spaces, no path, and nothing that two readers could split differently.
 #[inline]
-pub fn valid_host(value: &[u8]) -> Option<&str> {
+pub fn valid_host(value: &[u8]) -> Option<&[u8]> {
     let (fits, port) = match value.strip_prefix(b"[") {
         None => {
             let end = value.iter().position(|&b| !IN_NAME[usize::from(b)]).unwrap_or(value.len());
@@ -345,7 +328,7 @@ pub fn valid_host(value: &[u8]) -> Option<&str> {
             (is_address(&rest[..end]), &rest[end + 1..])
         }
     };
-    (fits && is_port(port) && value.len() <= HOST_MAX).then(|| std::str::from_utf8(value).ok())?
+    (fits && is_port(port) && value.len() <= HOST_MAX).then_some(value)
 }
 
 /// What may stand in brackets: an IPv6 address, with or without a zone.

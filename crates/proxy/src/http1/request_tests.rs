@@ -1,15 +1,15 @@
 //! Which requests are refused, what do the others mean, and what of them goes on?
 
 use super::*;
-use crate::http1::Limits;
 use crate::http1::chunked::Keep;
 use crate::http1::response::{Asked, Response};
+use crate::http1::{FIELDS_MAX, Limits};
 
 const LIMITS: Limits = Limits { head: 1024, fields: 8 };
 
 /// The head at the front of `message`, read and handed to `look`.
 pub(super) fn read<T>(message: &[u8], look: impl FnOnce(&Request<'_, '_>) -> T) -> Result<T, Reject> {
-    let mut room: Room<'_> = [MaybeUninit::uninit(); FIELDS_MAX];
+    let mut room = Room::new();
     Request::read(message, &mut room, &LIMITS).map(|request| look(&request.expect("it has a whole head")))
 }
 
@@ -28,7 +28,7 @@ pub(super) fn get_with(lines: &str) -> Vec<u8> {
 }
 
 const FORWARD: Forward<'_> =
-    Forward { client: "192.0.2.1", scheme: "http", host: None, forwarded: None, host_if_none: "web", close: false };
+    Forward { client: b"192.0.2.1", scheme: "http", host: None, forwarded: None, host_if_none: "web", close: false };
 
 /// The head that goes on.
 pub(super) fn forwarded(message: &[u8]) -> String {
@@ -78,7 +78,7 @@ fn every_row_is_the_answer_to_some_message() {
     for (reject, message) in rows {
         assert_eq!(refusal(message.as_bytes()), Some(*reject), "{message:?}");
     }
-    let mut room: Room<'_> = [MaybeUninit::uninit(); FIELDS_MAX];
+    let mut room = Room::new();
     let switch = Response::read(b"HTTP/1.1 101 Switch\r\n\r\n", &mut room, Asked::default(), &LIMITS);
     assert_eq!(switch.err(), Some(Reject::SwitchNotAsked));
     let shown = |r: &Reject| *r == Reject::SwitchNotAsked || rows.iter().any(|(row, _)| row == r);
@@ -252,19 +252,23 @@ fn the_limits_hold_to_the_byte_and_the_field() {
 fn as_many_fields_as_there_is_room_for_are_read() {
     let limits = Limits { head: 32 * 1024, fields: 1000 };
     let message = |n: usize| format!("GET / HTTP/1.1\r\nHost: a\r\n{}\r\n", "TE: a\r\n".repeat(n - 1));
-    let mut room: Room<'_> = [MaybeUninit::uninit(); FIELDS_MAX];
+    let mut room = Room::new();
     let full = message(FIELDS_MAX);
     let mut out = Vec::new();
     Request::read(full.as_bytes(), &mut room, &limits).unwrap().unwrap().write(&FORWARD, &mut out);
     assert_eq!(String::from_utf8(out), Ok(format!("GET / HTTP/1.1\r\nHost: a\r\n{ADDED}")));
     let over = message(FIELDS_MAX + 1);
-    let mut room: Room<'_> = [MaybeUninit::uninit(); FIELDS_MAX];
+    let mut room = Room::new();
     assert_eq!(Request::read(over.as_bytes(), &mut room, &limits).err(), Some(Reject::TooManyFields));
 }
 
 #[test]
 fn a_host_is_named_once_and_clearly() {
-    let host = |value: &str| read(format!("GET / HTTP/1.1\r\nHost:{value}\r\n\r\n").as_bytes(), |r| r.host.to_string());
+    let host = |value: &str| {
+        read(format!("GET / HTTP/1.1\r\nHost:{value}\r\n\r\n").as_bytes(), |r| {
+            String::from_utf8_lossy(r.host).into_owned()
+        })
+    };
     for value in [
         "a",
         "a.example",
@@ -334,7 +338,9 @@ fn a_host_is_named_once_and_clearly() {
 #[test]
 fn a_host_that_disagrees_with_the_target_is_refused() {
     let host = |target: &str, host: &str| {
-        read(format!("GET {target} HTTP/1.1\r\nHost: {host}\r\n\r\n").as_bytes(), |r| r.host.to_string())
+        read(format!("GET {target} HTTP/1.1\r\nHost: {host}\r\n\r\n").as_bytes(), |r| {
+            String::from_utf8_lossy(r.host).into_owned()
+        })
     };
     assert_eq!(host("http://a/", "a"), Ok("a".into()));
     assert_eq!(host("http://A:80/", "a:80"), Ok("a:80".into()));
@@ -404,7 +410,7 @@ fn whom_a_request_comes_from_is_written_here_and_only_here() {
         "Host: a\r\n",
     );
     let mut out = Vec::new();
-    let forward = Forward { client: "2001:db8::1", scheme: "https", close: true, ..FORWARD };
+    let forward = Forward { client: b"2001:db8::1", scheme: "https", close: true, ..FORWARD };
     read(b"GET / HTTP/1.1\r\nHost: b:80\r\n\r\n", |r| r.write(&forward, &mut out)).unwrap();
     assert_eq!(
         String::from_utf8(out).unwrap(),

@@ -1,9 +1,9 @@
 //! What does the endpoint answer? A response's head, checked, and the head that goes back to the client.
 
 use super::fields::{self, Dropped, Framing, Kind, Options, Stated};
-use super::request::Room;
-use super::{Body, FIELDS_MAX, Limits, Reject, Version, chunked::Chunked, has_bare_lf, head_len};
-use httparse::Header;
+use super::tokens::{Field, Room, Tokens};
+use super::{Body, Limits, Reject, Version, chunked::Chunked, head_len};
+use std::ops::Range;
 
 /// The head of a response. Borrows from the bytes it was read from.
 #[derive(Debug)]
@@ -15,9 +15,9 @@ pub struct Response<'h, 'b> {
     /// What follows the head.
     pub body: Body,
     version: Version,
-    reason: &'b str,
+    reason: &'b [u8],
     head: &'b [u8],
-    fields: &'h [Header<'b>],
+    fields: &'h [Field],
     dropped: Dropped,
     /// The framing to be written, if its field does not go back as it came.
     framing: Stated,
@@ -49,57 +49,56 @@ impl<'h, 'b> Response<'h, 'b> {
     #[inline]
     pub fn read(
         bytes: &'b [u8],
-        room: &'h mut Room<'b>,
+        room: &'h mut Room,
         asked: Asked,
         limits: &Limits,
     ) -> Result<Option<Response<'h, 'b>>, Reject> {
-        match Response::parse(&bytes[..bytes.len().min(limits.head)], room, asked, limits) {
-            // Nearly all come whole and are good: then the parser has found the end.
-            Ok(response) if !has_bare_lf(response.head) => Ok(Some(response)),
-            parsed => head_len(bytes, limits)?.map(|_| parsed).transpose(),
+        let parsed = Response::parse(&bytes[..bytes.len().min(limits.head)], room, asked, limits);
+        // Nearly all come whole and are good: then the parser has found the end.
+        if parsed.is_err() && head_len(bytes, limits)?.is_none() {
+            return Ok(None);
         }
+        parsed
     }
 
     #[inline]
     fn parse(
         bytes: &'b [u8],
-        room: &'h mut Room<'b>,
+        room: &'h mut Room,
         asked: Asked,
         limits: &Limits,
-    ) -> Result<Response<'h, 'b>, Reject> {
+    ) -> Result<Option<Response<'h, 'b>>, Reject> {
         // Only a request may come behind empty lines.
         if bytes.first() != Some(&b'H') {
             return Err(Reject::Malformed);
         }
-        let mut parsed = httparse::Response::new(&mut []);
-        let config = httparse::ParserConfig::default();
-        let room = &mut room[..limits.fields.min(FIELDS_MAX)];
-        let head = match config.parse_response_with_uninit_headers(&mut parsed, bytes, room) {
-            Ok(httparse::Status::Complete(len)) => &bytes[..len],
-            Err(httparse::Error::TooManyHeaders) => return Err(Reject::TooManyFields),
-            Err(httparse::Error::Version) => return Err(Reject::Version),
-            _ => return Err(Reject::Malformed),
-        };
-        let httparse::Response { version: Some(version), code: Some(status), reason, headers } = parsed else {
-            return Err(Reject::Malformed);
-        };
+        let mut tokens = Tokens::new(bytes);
+        let version = tokens.version()?;
+        // Not so, and the version would be another.
+        tokens.expect(b" ").map_err(|_| Reject::Version)?;
+        let status = tokens.status()?;
+        // Some leave out the space too when they have no reason.
+        let reason = if tokens.expect(b" ").is_ok() { tokens.text() } else { b"" };
+        tokens.expect(b"\r\n")?;
+        tokens.fields(room, limits)?;
+        let head = &bytes[..tokens.at()];
         if !(100..=999).contains(&status) {
             return Err(Reject::Malformed);
         }
-        let version = if version == 0 { Version::V10 } else { Version::V11 };
         let mut response = Response {
             status,
             keep_alive: false,
             body: Body::EMPTY,
             version,
-            reason: reason.unwrap_or(""),
+            // In no coding that is known, others are words for nobody.
+            reason: if reason.is_ascii() { reason } else { b"" },
             head,
-            fields: headers,
+            fields: room,
             dropped: Dropped::default(),
             framing: Stated::Nothing,
         };
         response.read_fields(asked)?;
-        Ok(response)
+        Ok(Some(response))
     }
 
     #[inline]
@@ -107,7 +106,7 @@ impl<'h, 'b> Response<'h, 'b> {
         let (mut framing, mut options) = (Framing::default(), Options::default());
         let mut switches = false;
         for (i, field) in self.fields.iter().enumerate() {
-            let kind = fields::kind(field.name);
+            let kind = fields::kind(field.name(self.head));
             match kind {
                 Kind::Other | Kind::Host | Kind::Expect | Kind::Forwarded | Kind::Lookalike => continue,
                 Kind::ContentLength | Kind::TransferEncoding => {
@@ -115,19 +114,19 @@ impl<'h, 'b> Response<'h, 'b> {
                         self.dropped.set(i);
                     }
                 }
-                Kind::Upgrade if self.status == 101 && fields::names_http2(field.value) => {
+                Kind::Upgrade if self.status == 101 && fields::names_http2(field.value(self.head)) => {
                     return Err(Reject::SwitchNotAsked);
                 }
                 Kind::Upgrade if self.status == 101 => switches = true,
                 Kind::Connection => {
-                    options.read(field.value);
+                    options.read(field.value(self.head));
                     self.dropped.set(i);
                 }
                 Kind::Upgrade | Kind::HopByHop => self.dropped.set(i),
             }
         }
         if options.nominates {
-            fields::drop_nominated(self.fields, &mut self.dropped);
+            fields::drop_nominated(self.head, self.fields, &mut self.dropped);
         }
         if self.status == 101 && !(asked.upgrade && switches) {
             return Err(Reject::SwitchNotAsked);
@@ -157,7 +156,7 @@ impl<'h, 'b> Response<'h, 'b> {
     fn drop_framing(&mut self) {
         self.framing = Stated::Nothing;
         for (i, field) in self.fields.iter().enumerate() {
-            if matches!(fields::kind(field.name), Kind::ContentLength | Kind::TransferEncoding) {
+            if matches!(fields::kind(field.name(self.head)), Kind::ContentLength | Kind::TransferEncoding) {
                 self.dropped.set(i);
             }
         }
@@ -177,27 +176,28 @@ impl<'h, 'b> Response<'h, 'b> {
 
     /// The first value of a field.
     pub fn field(&self, name: &str) -> Option<&'b [u8]> {
-        self.fields.iter().find(|f| f.name.eq_ignore_ascii_case(name)).map(|f| f.value)
+        self.fields.iter().find(|f| f.name(self.head).eq_ignore_ascii_case(name.as_bytes())).map(|f| f.value(self.head))
     }
 
     /// Leaves out every field of this name.
     pub fn drop_field(&mut self, name: &str) {
         for (i, field) in self.fields.iter().enumerate() {
-            if field.name.eq_ignore_ascii_case(name) {
+            if field.name(self.head).eq_ignore_ascii_case(name.as_bytes()) {
                 self.dropped.set(i);
             }
         }
     }
 
-    /// Whether the head can go back as it came.
+    /// The one stretch that the head has to lose to go back, as all else can as it came; empty if nothing has to go.
     #[inline]
-    pub fn is_as_sent(&self, towards: Towards) -> bool {
-        self.version == Version::V11
-            && self.dropped.is_empty()
+    pub fn all_but(&self, towards: Towards) -> Option<Range<usize>> {
+        let as_sent = self.version == Version::V11
+            && self.framing == Stated::Nothing
             && towards == (Towards { version: Version::V11, keep_alive: true })
             && self.status != 101
             // Some leave out the space before a reason that they have not, which not all readers take.
-            && self.head.get(12) == Some(&b' ')
+            && self.head.get(12) == Some(&b' ');
+        if as_sent { self.dropped.stretch(self.head, self.fields) } else { None }
     }
 
     /// Appends the head that goes back to the client. Towards an HTTP/1.0 client, who knows
@@ -208,12 +208,15 @@ impl<'h, 'b> Response<'h, 'b> {
         out.extend_from_slice(b"HTTP/1.1 ");
         out.extend_from_slice(&status);
         out.extend_from_slice(b" ");
-        out.extend_from_slice(self.reason.as_bytes());
+        out.extend_from_slice(self.reason);
         out.extend_from_slice(b"\r\n");
         if towards.version == Version::V10 {
             let mut dropped = self.dropped;
-            let codings =
-                self.fields.iter().enumerate().filter(|(_, f)| fields::kind(f.name) == Kind::TransferEncoding);
+            let codings = self
+                .fields
+                .iter()
+                .enumerate()
+                .filter(|(_, f)| fields::kind(f.name(self.head)) == Kind::TransferEncoding);
             codings.for_each(|(i, _)| dropped.set(i));
             fields::copy_kept(self.head, self.fields, &dropped, out);
         } else {

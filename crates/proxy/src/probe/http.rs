@@ -6,9 +6,8 @@ use crate::buffer::Buf;
 use crate::deadline::Elapsed;
 use crate::dial::dial;
 use crate::http1::chunked::Keep;
-use crate::http1::request::Room;
 use crate::http1::response::Asked;
-use crate::http1::{FIELDS_MAX, Limits, Response};
+use crate::http1::{FIELDS_MAX, Limits, Response, Room};
 use crate::orca;
 use crate::proxy_protocol;
 use crate::reports::Came;
@@ -18,7 +17,6 @@ use crate::talk::take_body;
 use crate::worker::Worker;
 use evenkeel_balance::Clock;
 use std::io;
-use std::mem::MaybeUninit;
 use std::pin::pin;
 use std::rc::Rc;
 
@@ -84,7 +82,7 @@ async fn ask_over(worker: &Worker, question: &Question, stream: Stream, bytes: &
 
 /// Takes the answer, if its head has come; and whether its connection can carry another request.
 fn on_bytes(worker: &Worker, question: &Question, buf: &mut Buf) -> io::Result<Option<(End, bool)>> {
-    let mut room: Room<'_> = [MaybeUninit::uninit(); FIELDS_MAX];
+    let mut room = Room::new();
     let read = Response::read(buf.filled(), &mut room, Asked::default(), &LIMITS).map_err(io::Error::other)?;
     // An endpoint that sends interim responses to a GET that asked for none is answered by the time limit.
     let Some(response) = read.filter(|response| !response.is_interim()) else { return Ok(None) };

@@ -5,13 +5,11 @@ use super::{Answered, Talk, take_body};
 use crate::buffer::Buf;
 use crate::fault::Fault;
 use crate::http1::chunked::Keep;
-use crate::http1::request::Room;
 use crate::http1::response::Towards;
 use crate::http1::{Body, FIELDS_MAX, Limits, Reject, Response, Version};
 use crate::orca;
 use evenkeel_balance::retry::{Decision, Failure};
 use evenkeel_balance::{Clock, FailureKind, Outcome, Slot};
-use std::mem::MaybeUninit;
 
 /// A response's head may fill a buffer and have as many fields as fit our arrays.
 const RESPONSE_LIMITS: Limits = Limits { head: crate::buffer::CAPACITY, fields: FIELDS_MAX };
@@ -33,9 +31,14 @@ impl Talk<'_, '_> {
     /// the endpoint's slot.
     pub(super) fn respond(&self, buf: &mut Buf, here: Slot) -> Result<Option<Ready>, Fault> {
         let worker = self.client.worker;
-        let mut room: Room<'_> = [MaybeUninit::uninit(); FIELDS_MAX];
-        let read = Response::read(buf.filled(), &mut room, self.asked, &RESPONSE_LIMITS);
-        let Some(mut response) = read.map_err(Fault::Response)? else { return Ok(None) };
+        let mut room = worker.room.borrow_mut();
+        let mut read = Response::read(buf.filled(), &mut room, self.asked, &RESPONSE_LIMITS);
+        // Changed where it is, as it is large.
+        let response = match &mut read {
+            Ok(Some(response)) => response,
+            Ok(None) => return Ok(None),
+            Err(reject) => return Err(Fault::Response(*reject)),
+        };
         let head_len = response.head_len();
         let until_close = response.body == Body::UntilClose;
         let strip = self.towards.version == Version::V10 && matches!(response.body, Body::Chunked(_));
@@ -44,10 +47,10 @@ impl Talk<'_, '_> {
         let towards = Towards { keep_alive, ..self.towards };
         let (interim, switch) = (response.is_interim(), response.status == 101);
         let mut body = response.body.clone();
-        let answered = Answered { reusable: response.keep_alive && !strip, keep_alive, outcome: outcome(&response) };
+        let answered = Answered { reusable: response.keep_alive && !strip, keep_alive, outcome: outcome(response) };
         let mut added = None;
         if !interim {
-            self.on_load(&mut response, &mut body);
+            self.on_load(response, &mut body);
             if response.status >= 400 && self.refuses(response.status, here) {
                 let (status, outcome) = (response.status, answered.outcome);
                 let rest = take_body(buf, head_len, &mut body, Keep::Framed).map_err(Fault::Response)?;
@@ -55,14 +58,17 @@ impl Talk<'_, '_> {
                 return Err(Fault::Refused { status, outcome, reusable: answered.reusable && whole });
             }
             self.record.status.set(response.status);
-            added = self.added(&response, answered.outcome);
+            added = self.added(response, answered.outcome);
         }
         let mut new_len = head_len;
         if interim && self.towards.version == Version::V10 {
             buf.consume(head_len);
             return Ok(Some(Ready { body, answered, interim, switch, keep, send: 0 }));
         }
-        if !response.is_as_sent(towards) || added.is_some() {
+        if let Some(stretch) = response.all_but(towards).filter(|_| added.is_none()) {
+            new_len -= stretch.len();
+            buf.cut(stretch);
+        } else {
             let mut head = worker.scratch();
             response.write(towards, added.as_deref().unwrap_or_default(), &mut head);
             new_len = head.len();

@@ -136,7 +136,7 @@ impl Drop for Record<'_> {
             began: self.began,
             request_id: worker.next_request_id(),
             client: self.client.ip_text(),
-            peer: peer.as_ref().map(AddressText::as_str),
+            peer: peer.as_ref().map(AddressText::as_bytes),
             listener: &self.client.listener.name,
             route: self.rules.plan.routes.get(self.route).map(|r| &*r.name),
             pool: self.pool.map(|p| &*p.name),

@@ -126,7 +126,7 @@ impl Flow {
         let line = Line {
             began: self.began,
             request_id: worker.next_request_id(),
-            client: client.as_str(),
+            client: client.as_bytes(),
             peer: None,
             listener: &listener.name,
             route: None,

@@ -4,15 +4,14 @@
 #![allow(dead_code)]
 
 use evenkeel_proxy::http1::chunked::{Keep, Taken};
-use evenkeel_proxy::http1::request::{Forward, Room};
+use evenkeel_proxy::http1::request::Forward;
 use evenkeel_proxy::http1::response::{Asked, Towards};
-use evenkeel_proxy::http1::{Body, FIELDS_MAX, Limits, Reject, Request, Response, Version};
+use evenkeel_proxy::http1::{Body, Limits, Reject, Request, Response, Room, Version};
 use evenkeel_proxy::http1::{has_head, head_len};
-use std::mem::MaybeUninit;
 
 /// What the proxy adds to each request.
 pub const FORWARD: Forward<'_> =
-    Forward { client: "192.0.2.1", scheme: "http", host: None, forwarded: None, host_if_none: "web", close: false };
+    Forward { client: b"192.0.2.1", scheme: "http", host: None, forwarded: None, host_if_none: "web", close: false };
 
 /// A client that keeps its connection.
 pub const KEPT: Towards = Towards { version: Version::V11, keep_alive: true };
@@ -139,7 +138,7 @@ impl Connection {
     /// A head is measured while it is read, and that must come to the same.
     fn check_reading(&self, len: Result<Option<usize>, Reject>) {
         let (held, limits) = (&self.held, &self.limits);
-        let mut room: Room<'_> = [MaybeUninit::uninit(); FIELDS_MAX];
+        let mut room = Room::new();
         let read = match self.side {
             Side::Requests => Request::read(held, &mut room, limits).map(|r| r.map(|r| r.head_len)),
             Side::Responses(..) => {
@@ -160,7 +159,7 @@ impl Connection {
 
     fn head(&mut self, len: usize) -> Result<Stands, Reject> {
         let (head, out) = (&self.held[..len], &mut self.relayed.out);
-        let mut room: Room<'_> = [MaybeUninit::uninit(); FIELDS_MAX];
+        let mut room = Room::new();
         match &mut self.side {
             Side::Requests => {
                 let request = Request::read(head, &mut room, &self.limits)?.expect("its end was found");
@@ -170,9 +169,9 @@ impl Connection {
             Side::Responses(all, now) => {
                 let asked = now.take().or_else(|| all.next()).unwrap_or_default();
                 let response = Response::read(head, &mut room, asked, &self.limits)?.expect("its end was found");
-                match response.is_as_sent(KEPT) {
-                    true => out.extend_from_slice(head),
-                    false => response.write(KEPT, b"", out),
+                match response.all_but(KEPT) {
+                    Some(stretch) => out.extend([&head[..stretch.start], &head[stretch.end..]].concat()),
+                    None => response.write(KEPT, b"", out),
                 }
                 self.body = response.body.clone();
                 if response.is_interim() {
