@@ -3,17 +3,16 @@
 //! Sources: RFC 1035 and 2308 (negative answers), RFC 2782 (SRV), RFC 6891 (EDNS), RFC 7766 (truncation and TCP), RFC 7871
 //! (client subnet), RFC 7873 and 9018 (cookies), RFC 8482 (ANY), RFC 8906 (what is not known gets an answer all the same).
 
-use crate::client::Localities;
 use crate::cookie::Secret;
-use crate::pools::{Choice, Family, Found, WorkerPool};
-use crate::query::{Edns, Query, Reject, Subnet};
+use crate::pools::{Found, WorkerPool};
+use crate::query::{Edns, Name, Query, Reject, Subnet};
 use crate::rate::{Allowed, Rate};
+use crate::records::Records;
 use crate::reply::{self, OptRecord, Owner, Reply, Section};
 use crate::stats::ListenerStats;
-use crate::zone::{Node, Zone};
+use crate::zone::Zone;
 use domain::base::iana::{Class, OptRcode, OptionCode, Rtype};
 use evenkeel_balance::{Instant, Rng};
-use evenkeel_config::plan::{Record, RecordKind};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
@@ -45,10 +44,7 @@ pub struct Moment {
 /// One worker's answers for one listener.
 pub struct Answerer {
     zone: Arc<Zone>,
-    pools: Vec<WorkerPool>,
-    /// By record of the zone: the index of its pool.
-    pool_of: Vec<usize>,
-    localities: Localities,
+    records: Records,
     rate: Rate,
     secret: Secret,
     stats: Arc<ListenerStats>,
@@ -65,15 +61,9 @@ impl Answerer {
         stats: Arc<ListenerStats>,
         seed: u64,
     ) -> Answerer {
-        let names = zone.pools();
-        let index =
-            |r: &Record| names.iter().position(|name| *name == r.pool).expect("pools() has that of each record");
-        let pool_of = zone.plan.records.iter().map(index).collect();
         let mut rng = Rng::new(seed);
         Answerer {
-            pools,
-            pool_of,
-            localities: Localities::new(&zone.plan.localities),
+            records: Records::new(&zone, pools),
             rate: Rate::new(zone.plan.responses_per_subnet, rng.next_u64()),
             secret,
             stats,
@@ -90,16 +80,12 @@ impl Answerer {
 
     /// Takes up other endpoints of pools, by name.
     pub fn take_up(&mut self, found: &Found) {
-        for (name, pool) in self.zone.pools().iter().zip(&mut self.pools) {
-            if let Some(endpoints) = found.get(name) {
-                pool.change(endpoints);
-            }
-        }
+        self.records.take_up(&self.zone, found);
     }
 
     /// Takes up the newest sets, for pools that nobody asks for.
     pub fn refresh(&mut self, now: Instant) {
-        self.pools.iter_mut().for_each(|pool| pool.refresh(now));
+        self.records.refresh(now);
     }
 
     /// Writes the answer to a message into `out`. Whether there is one.
@@ -113,7 +99,8 @@ impl Answerer {
     ) -> bool {
         out.clear();
         let client = client.ip().to_canonical();
-        let parsed = Query::parse(message);
+        let mut name = Name::room();
+        let parsed = Query::parse(message, &mut name);
         let edns = parsed.as_ref().ok().and_then(|query| query.edns.as_ref());
         let is_proven = transport == Transport::Tcp
             || edns.and_then(|e| e.cookie.as_ref()).is_some_and(|cookie| self.secret.proves(cookie, client, at.unix));
@@ -179,7 +166,7 @@ impl Answerer {
             reply.truncate();
             OptRcode::NOERROR
         } else {
-            let network = told.map_or_else(|| Subnet::around(client), Subnet::told_apart);
+            let network = || told.map_or_else(|| Subnet::around(client), Subnet::told_apart);
             let code = self.fill(query, edns, network, at.now, &mut reply, &mut answering);
             if !answering.fits {
                 reply.truncate();
@@ -204,7 +191,7 @@ impl Answerer {
         &mut self,
         query: &Query<'_>,
         edns: Option<&Edns>,
-        network: Subnet,
+        network: impl FnOnce() -> Subnet,
         now: Instant,
         reply: &mut Reply<'_>,
         answering: &mut Answering,
@@ -217,33 +204,32 @@ impl Answerer {
             Rtype::AXFR | Rtype::IXFR | Rtype::MAILA | Rtype::MAILB => return OptRcode::NOTIMP,
             _ => {}
         }
-        let zone = self.zone.clone();
-        let name = query.name.as_slice();
-        if query.class != Class::IN || !zone.has(name) {
+        let zone = &*self.zone;
+        let Some(labels) = zone.labels_of(query.name.as_slice()).filter(|_| query.class == Class::IN) else {
             return OptRcode::REFUSED;
-        }
+        };
         reply.authoritative();
         let address = [Rtype::A, Rtype::AAAA].contains(&query.qtype);
-        let Some(node) = zone.find(name) else {
+        let Some(node) = zone.find(labels) else {
             // The name of an endpoint, as an SRV record told it.
-            let ip = zone.address_in(name).filter(|ip| self.names(*ip));
+            let ip = zone.address_in(labels).filter(|ip| self.records.name(zone, *ip));
             return match ip {
                 Some(ip) if address && (query.qtype == Rtype::A) == ip.is_ipv4() => {
                     reply.push_address(Section::Answer, Owner::Asked, zone.plan.ttl, ip);
                     OptRcode::NOERROR
                 }
-                Some(_) if query.qtype == Rtype::ANY => minimal(&zone, reply),
-                Some(_) => negative(&zone, reply, OptRcode::NOERROR, answering),
-                None => negative(&zone, reply, OptRcode::NXDOMAIN, answering),
+                Some(_) if query.qtype == Rtype::ANY => minimal(zone, reply),
+                Some(_) => negative(zone, reply, OptRcode::NOERROR, answering),
+                None => negative(zone, reply, OptRcode::NXDOMAIN, answering),
             };
         };
         match query.qtype {
-            Rtype::ANY => minimal(&zone, reply),
-            Rtype::SOA if name == &*zone.apex => {
-                answering.fits = push_soa(&zone, Section::Answer, zone.plan.ttl, reply);
+            Rtype::ANY => minimal(zone, reply),
+            Rtype::SOA if labels.is_empty() => {
+                answering.fits = push_soa(zone, Section::Answer, zone.plan.ttl, reply);
                 OptRcode::NOERROR
             }
-            Rtype::NS if name == &*zone.apex => {
+            Rtype::NS if labels.is_empty() => {
                 for (server, _) in &zone.name_servers {
                     answering.fits &= reply.push(Section::Answer, Owner::Asked, Rtype::NS, zone.plan.ttl, |out| {
                         out.extend_from_slice(server);
@@ -257,101 +243,8 @@ impl Answerer {
                 }
                 OptRcode::NOERROR
             }
-            _ => self.records(query.qtype, node, network, now, reply, answering),
+            _ => self.records.write(zone, query.qtype, node, network, now, reply, answering),
         }
-    }
-
-    /// The addresses or services that a name stands for.
-    fn records(
-        &mut self,
-        qtype: Rtype,
-        node: &Node,
-        network: Subnet,
-        now: Instant,
-        reply: &mut Reply<'_>,
-        answering: &mut Answering,
-    ) -> OptRcode {
-        let zone = &self.zone;
-        let family = if qtype == Rtype::A { Family::V4 } else { Family::V6 };
-        let (record, family) = match node.record.map(|index| (index, &zone.plan.records[index])) {
-            Some((index, record)) if record.kind == RecordKind::Service && qtype == Rtype::SRV => {
-                ((index, record), Family::Both)
-            }
-            Some((index, record))
-                if record.kind == RecordKind::Address
-                    && [Rtype::A, Rtype::AAAA].contains(&qtype)
-                    && self.pools[self.pool_of[index]].has(family) =>
-            {
-                ((index, record), family)
-            }
-            _ => {
-                let fixed = node
-                    .fixed
-                    .iter()
-                    .filter(|ip| matches!((qtype, ip), (Rtype::A, IpAddr::V4(_)) | (Rtype::AAAA, IpAddr::V6(_))));
-                let mut any = false;
-                for ip in fixed {
-                    any = true;
-                    answering.fits &= reply.push_address(Section::Answer, Owner::Asked, zone.plan.ttl, *ip);
-                }
-                return if any { OptRcode::NOERROR } else { negative(zone, reply, OptRcode::NOERROR, answering) };
-            }
-        };
-        let (index, record) = record;
-        let near = if record.prefers_near { self.localities.of(network) } else { None };
-        answering.used_subnet = record.prefers_near || self.pools[self.pool_of[index]].goes_by_key();
-        let choice = Choice {
-            family,
-            answers: record.answers,
-            key: network.key(),
-            near: near.map(|zone| &**zone),
-            fail_open: zone.plan.fail_open,
-        };
-        let ttl = record.ttl.unwrap_or(zone.plan.ttl);
-        let pool = &mut self.pools[self.pool_of[index]];
-        let mut named: [Option<IpAddr>; NAMED_MAX] = [None; NAMED_MAX];
-        let mut count = 0;
-        for endpoint in pool.choose(&choice, now) {
-            let ip = endpoint.addr.ip();
-            if family != Family::Both {
-                // Two endpoints may differ in their port only, which an address does not tell.
-                if named[..count].contains(&Some(ip)) {
-                    continue;
-                }
-                answering.fits &= reply.push_address(Section::Answer, Owner::Asked, ttl, ip);
-            } else {
-                answering.fits &= reply.push(Section::Answer, Owner::Asked, Rtype::SRV, ttl, |out| {
-                    let head = [u16::from(endpoint.priority), endpoint.weight, endpoint.addr.port()];
-                    out.extend_from_slice(head.map(u16::to_be_bytes).as_flattened());
-                    zone.write_endpoint(ip, out);
-                });
-            }
-            if !answering.fits {
-                return OptRcode::NOERROR;
-            }
-            named[count] = Some(ip);
-            count += 1;
-        }
-        if count == 0 {
-            return OptRcode::SERVFAIL;
-        }
-        if family == Family::Both {
-            let mut name = Vec::new();
-            for (i, ip) in named[..count].iter().enumerate() {
-                if let Some(ip) = ip.filter(|_| !named[..i].contains(ip)) {
-                    name.clear();
-                    zone.write_endpoint(ip, &mut name);
-                    reply.push_address(Section::Additional, Owner::Other(&name), ttl, ip);
-                }
-            }
-        }
-        OptRcode::NOERROR
-    }
-
-    /// Whether an SRV record may name this address.
-    fn names(&self, ip: IpAddr) -> bool {
-        let mut records = self.zone.plan.records.iter().zip(&self.pool_of);
-        records.any(|(record, pool)| record.kind == RecordKind::Service && self.pools[*pool].has_address(ip))
     }
 
     fn log(&mut self, query: &Query<'_>, client: IpAddr, transport: Transport, code: OptRcode, bytes: usize) {
@@ -363,19 +256,16 @@ impl Answerer {
     }
 }
 
-/// The most endpoints that one answer names, as the configuration allows.
-const NAMED_MAX: usize = 64;
-
 /// What was learned while records were written.
-struct Answering {
+pub(crate) struct Answering {
     /// Whether all that was asked for is in.
-    fits: bool,
+    pub fits: bool,
     /// Whether another network might have got another answer.
-    used_subnet: bool,
+    pub used_subnet: bool,
 }
 
 /// What is not there, and for how long that may be believed.
-fn negative(zone: &Zone, reply: &mut Reply<'_>, code: OptRcode, answering: &mut Answering) -> OptRcode {
+pub(crate) fn negative(zone: &Zone, reply: &mut Reply<'_>, code: OptRcode, answering: &mut Answering) -> OptRcode {
     answering.fits &= push_soa(zone, Section::Authority, zone.negative_ttl(), reply);
     code
 }

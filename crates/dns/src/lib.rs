@@ -2,7 +2,8 @@
 //!
 //! 1. [`query`] reads what is asked, [`zone`] knows which names there are, [`reply`] writes an answer: bytes in, bytes out.
 //! 2. [`answer`] puts them together for one worker and one listener: endpoints are picked by the balancers of [`pools`], for
-//!    a client that [`client`] knows the network of, if [`rate`] allows it; [`cookie`] proves where a client is.
+//!    a client that [`client`] knows the network of, if [`rate`] allows it; [`cookie`] proves where a client is. What a pool
+//!    stands for, `records` writes.
 //! 3. [`server`] starts the [`worker`]s, each with sockets of its own ([`udp`], [`tcp`]), and replaces zones as a whole.
 //! 4. [`stats`] are counted by workers, and [`metrics`] shows them.
 
@@ -13,6 +14,7 @@ pub mod metrics;
 pub mod pools;
 pub mod query;
 pub mod rate;
+mod records;
 pub mod reply;
 pub mod server;
 pub mod stats;

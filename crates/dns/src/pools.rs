@@ -61,8 +61,8 @@ pub struct Choice<'c> {
     pub family: Family,
     /// How many at most.
     pub answers: usize,
-    /// The hash of the client's network.
-    pub key: u64,
+    /// The hash of the client's network, if the pool goes by it.
+    pub key: Option<u64>,
     /// Endpoints in this zone go before all others.
     pub near: Option<&'c str>,
     /// Whether all are named when none is well.
@@ -140,7 +140,7 @@ impl WorkerPool {
 
     /// The endpoints that an answer names; none if it has none to name.
     pub fn choose(&mut self, choice: &Choice<'_>, now: Instant) -> impl Iterator<Item = &Endpoint> {
-        let request = Request { key: Some(choice.key), tried: &self.others[choice.family as usize] };
+        let request = Request { key: choice.key, tried: &self.others[choice.family as usize] };
         // Who is near is seen among all of them.
         let k = if choice.near.is_some() { self.endpoints.len() } else { choice.answers };
         // Why there is none makes no difference: a full endpoint, or one that was not checked yet, is better than none too.

@@ -4,7 +4,7 @@
 //! Sources: RFC 1035 section 4, RFC 6891 (EDNS), RFC 7871 (client subnet), RFC 7873 (cookies), RFC 9619 (one question).
 
 use domain::base::iana::{Class, Opcode, OptionCode, Rcode, Rtype};
-use domain::base::name::{ParsedName, ToLabelIter};
+use domain::base::name::ParsedName;
 use domain::base::opt::{Cookie, Opt};
 use domain::base::{Message, ParsedRecord};
 use domain::dep::octseq::Parser;
@@ -12,6 +12,9 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// Bytes of the header, behind which the question is.
 pub const HEADER: usize = 12;
+/// The longest name, and the longest label of one (RFC 1035 section 2.3.4).
+const NAME_MAX: usize = 255;
+const LABEL_MAX: u8 = 63;
 
 /// One question.
 #[derive(Debug)]
@@ -21,7 +24,7 @@ pub struct Query<'m> {
     /// The question as it came: name, type and class.
     pub question: &'m [u8],
     /// The name in lower case.
-    pub name: Name,
+    pub name: &'m Name,
     /// The type asked for.
     pub qtype: Rtype,
     /// The class.
@@ -57,14 +60,43 @@ pub struct Subnet {
 /// A name in lower case and wire format.
 #[derive(Clone, Copy)]
 pub struct Name {
-    bytes: [u8; 255],
+    bytes: [u8; NAME_MAX + 1],
     len: u8,
 }
 
 impl Name {
+    /// Room for one: its bytes are too many to be passed on by value.
+    pub fn room() -> Name {
+        Name { bytes: [0; NAME_MAX + 1], len: 0 }
+    }
+
     /// Its bytes, the last of which is 0.
     pub fn as_slice(&self) -> &[u8] {
         &self.bytes[..usize::from(self.len)]
+    }
+
+    /// Reads the name that these bytes begin with; how long it is. It must be all there: in front of the first name is
+    /// nothing that a pointer could point to.
+    fn read(&mut self, wire: &[u8]) -> Option<usize> {
+        const STEP: usize = 16;
+        let mut len = 0;
+        loop {
+            let label = *wire.get(len)?;
+            len += 1 + usize::from(label);
+            if label > LABEL_MAX || len > NAME_MAX {
+                return None;
+            }
+            if label == 0 {
+                break;
+            }
+        }
+        self.bytes[..len].copy_from_slice(&wire[..len]);
+        // Lengths of labels are below any letter. In steps of one size, which are one instruction for many bytes.
+        for bytes in self.bytes.chunks_exact_mut(STEP).take(len.div_ceil(STEP)) {
+            bytes.make_ascii_lowercase();
+        }
+        self.len = len as u8;
+        Some(len)
     }
 }
 
@@ -86,11 +118,11 @@ pub enum Reject {
 const MALFORMED: Reject = Reject::Code(Rcode::FORMERR);
 
 impl<'m> Query<'m> {
-    /// Reads one message.
+    /// Reads one message. `name` is where its name will be.
     ///
     /// # Errors
     /// What becomes of it instead.
-    pub fn parse(bytes: &'m [u8]) -> Result<Query<'m>, Reject> {
+    pub fn parse(bytes: &'m [u8], name: &'m mut Name) -> Result<Query<'m>, Reject> {
         let message = Message::from_slice(bytes).map_err(|_| Reject::Drop)?;
         // Never answered: two servers could keep each other busy for ever.
         if message.header().qr() {
@@ -103,14 +135,15 @@ impl<'m> Query<'m> {
         if counts.qdcount() != 1 || counts.ancount() != 0 || message.header().tc() {
             return Err(MALFORMED);
         }
-        let mut questions = message.question();
-        let question = questions.next().and_then(Result::ok).ok_or(MALFORMED)?;
-        let (name, end) = (question.qname(), questions.pos());
+        let (header, behind) = bytes.split_at(HEADER);
+        let at = name.read(behind).ok_or(MALFORMED)?;
+        let Some([t0, t1, c0, c1]) = behind[at..].first_chunk() else { return Err(MALFORMED) };
+        let question = &behind[..at + 4];
+        let mut parser = Parser::from_ref(bytes);
+        parser.advance(HEADER + question.len()).map_err(|_| MALFORMED)?;
         let mut edns = None;
-        // Where there is nothing behind the question, it need not be read again to get there.
-        let records = (counts.nscount() > 0 || counts.arcount() > 0).then(|| message.iter());
-        for record in records.into_iter().flatten() {
-            let (record, _) = record.map_err(|_| MALFORMED)?;
+        for _ in 0..u32::from(counts.nscount()) + u32::from(counts.arcount()) {
+            let record = ParsedRecord::parse(&mut parser).map_err(|_| MALFORMED)?;
             if record.rtype() == Rtype::OPT {
                 if edns.is_some() {
                     return Err(MALFORMED);
@@ -118,23 +151,9 @@ impl<'m> Query<'m> {
                 edns = Some(read_edns(&record)?);
             }
         }
-        let question_bytes = bytes.get(HEADER..end).ok_or(MALFORMED)?;
-        // There is nothing before it that a pointer could point to but the header. A pointer has two bytes, and no name has.
-        if question_bytes.len() != usize::from(name.compose_len()) + 4 {
-            return Err(MALFORMED);
-        }
-        let name = lower(&question_bytes[..question_bytes.len() - 4]);
-        let (qtype, class) = (question.qtype(), question.qclass());
-        Ok(Query { header: &bytes[..HEADER], question: question_bytes, name, qtype, class, edns })
+        let (qtype, class) = (u16::from_be_bytes([*t0, *t1]).into(), u16::from_be_bytes([*c0, *c1]).into());
+        Ok(Query { header, question, name, qtype, class, edns })
     }
-}
-
-fn lower(wire: &[u8]) -> Name {
-    let mut bytes = [0; 255];
-    bytes[..wire.len()].copy_from_slice(wire);
-    // Lengths of labels are at most 63, below any letter.
-    bytes[..wire.len()].make_ascii_lowercase();
-    Name { bytes, len: wire.len() as u8 }
 }
 
 fn read_edns(record: &ParsedRecord<'_, [u8]>) -> Result<Edns, Reject> {

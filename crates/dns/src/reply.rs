@@ -75,18 +75,18 @@ impl<'b> Reply<'b> {
             Owner::End(bytes) => self.out.extend_from_slice(&pointer(HEADER + self.question - 4 - bytes)),
             Owner::Other(name) => self.out.extend_from_slice(name),
         }
-        self.out.extend_from_slice(&rtype.to_int().to_be_bytes());
-        self.out.extend_from_slice(&IN.to_be_bytes());
-        self.out.extend_from_slice(&ttl.to_be_bytes());
-        let length = self.out.len();
-        self.out.extend_from_slice(&[0, 0]);
+        let ([t0, t1], [c0, c1], [l0, l1, l2, l3]) =
+            (rtype.to_int().to_be_bytes(), IN.to_be_bytes(), ttl.to_be_bytes());
+        // In one piece with room for the length, as each piece asks whether there is room.
+        self.out.extend_from_slice(&[t0, t1, c0, c1, l0, l1, l2, l3, 0, 0]);
+        let data_at = self.out.len();
         data(self.out);
         if self.out.len() > self.limit {
             self.out.truncate(begin);
             return false;
         }
-        let written = (self.out.len() - length - 2) as u16;
-        self.out[length..length + 2].copy_from_slice(&written.to_be_bytes());
+        let written = (self.out.len() - data_at) as u16;
+        self.out[data_at - 2..data_at].copy_from_slice(&written.to_be_bytes());
         self.counts[section as usize] += 1;
         true
     }
@@ -117,9 +117,8 @@ impl<'b> Reply<'b> {
             self.out.extend_from_slice(options);
             self.counts[Section::Additional as usize] += 1;
         }
-        for (at, count) in [6, 8, 10].into_iter().zip(self.counts) {
-            self.out[at..at + 2].copy_from_slice(&count.to_be_bytes());
-        }
+        let counts = self.counts.map(u16::to_be_bytes);
+        self.out[6..HEADER].copy_from_slice(counts.as_flattened());
     }
 }
 
@@ -150,8 +149,8 @@ pub fn reject(message: &[u8], code: OptRcode, out: &mut Vec<u8>) {
 /// Writes the header: id, opcode, RD and CD are those of the query.
 fn begin(header: &[u8], out: &mut Vec<u8>) {
     out.clear();
-    out.extend_from_slice(&[header[0], header[1], 0x80 | (header[2] & 0x79), header[3] & 0x10]);
-    out.extend_from_slice(&[0; 8]);
+    let [id0, id1, flags0, flags1] = [header[0], header[1], 0x80 | (header[2] & 0x79), header[3] & 0x10];
+    out.extend_from_slice(&[id0, id1, flags0, flags1, 0, 0, 0, 0, 0, 0, 0, 0]);
 }
 
 fn pointer(to: usize) -> [u8; 2] {

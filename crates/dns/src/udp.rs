@@ -3,15 +3,20 @@
 use crate::answer::{Answerer, Moment, Transport};
 use crate::worker::{ListenFd, Place};
 use socket2::Socket;
+use std::future::poll_fn;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::os::fd::{AsRawFd, OwnedFd};
+use std::pin::pin;
 use std::rc::Rc;
+use std::task::Poll;
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
 /// Datagrams that are read and sent at once: with more the first of them would wait longer than the system call costs.
 const BATCH: usize = 32;
+/// Batches until others have their turn.
+const BATCHES: usize = 8;
 /// The largest query: names have 255 bytes at most, and options some hundred.
 const QUERY_MAX: usize = 2048;
 /// Room for the address that a datagram was sent to.
@@ -54,18 +59,24 @@ pub async fn serve(place: Rc<Place>, socket: ListenFd) {
         Err(error) => return tracing::error!(%error, "a DNS worker cannot use its socket"),
     };
     let mut batch = Batch::new();
+    let mut left = pin!(place.left());
     loop {
-        tokio::select! {
-            ready = socket.readable() => {
-                let Ok(mut ready) = ready else { return };
-                // Fewer than there is room for: there are no more.
-                if batch.exchange(socket.get_ref(), &place) < BATCH {
+        // By hand: a future for each wait, and a choice among them, cost more than a query.
+        let ready = poll_fn(|cx| match left.as_mut().poll(cx) {
+            Poll::Ready(()) => Poll::Ready(None),
+            Poll::Pending => socket.poll_read_ready(cx).map(Some),
+        });
+        match ready.await {
+            Some(Ok(mut ready)) => {
+                // While some were answered more may have come: to look costs less than to wait and be woken.
+                if (0..BATCHES).any(|_| batch.exchange(socket.get_ref(), &place) == 0) {
                     ready.clear_ready();
                 } else {
                     tokio::task::yield_now().await;
                 }
             }
-            () = place.left() => {
+            Some(Err(_)) => return,
+            None => {
                 // What waits was sent to us; whoever comes next finds another socket, or a successor at this one, or none.
                 while batch.exchange(socket.get_ref(), &place) == BATCH {}
                 return;
@@ -82,6 +93,8 @@ struct Batch {
     answers: [Vec<u8>; BATCH],
     headers: Box<[libc::mmsghdr; BATCH]>,
     parts: Box<[libc::iovec; BATCH]>,
+    /// Of headers and parts, how many at the beginning are not as they must be for receiving.
+    used: usize,
 }
 
 impl Batch {
@@ -96,6 +109,7 @@ impl Batch {
             clients: Box::new(unsafe { std::mem::zeroed() }),
             // SAFETY: as above.
             parts: Box::new(unsafe { std::mem::zeroed() }),
+            used: BATCH,
         }
     }
 
@@ -121,7 +135,7 @@ impl Batch {
     }
 
     fn receive(&mut self, socket: &OwnedFd) -> usize {
-        for i in 0..BATCH {
+        for i in 0..self.used {
             self.parts[i] = libc::iovec { iov_base: self.queries[i].as_mut_ptr().cast(), iov_len: QUERY_MAX };
             let header = &mut self.headers[i].msg_hdr;
             header.msg_name = (&raw mut self.clients[i]).cast();
@@ -138,7 +152,8 @@ impl Batch {
         let came = unsafe {
             libc::recvmmsg(socket.as_raw_fd(), self.headers.as_mut_ptr(), BATCH as _, flags, std::ptr::null_mut())
         };
-        usize::try_from(came).unwrap_or(0)
+        self.used = usize::try_from(came).unwrap_or(0);
+        self.used
     }
 
     /// Answers the message number `i`. Whether there is an answer.

@@ -3,8 +3,10 @@
 //! Names of records have empty names above them (RFC 8020: what has a name below it exists). Endpoints that SRV records
 //! name get names made of their addresses: `10-0-1-11` or `2001-db8-0-0-0-0-0-1` in the zone.
 
+use evenkeel_balance::endpoint::stable_hash;
 use evenkeel_config::plan;
 use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
@@ -20,11 +22,31 @@ pub struct Zone {
     pub plan: plan::Zone,
     /// Its name in wire format, lower case.
     pub apex: Box<[u8]>,
-    nodes: HashMap<Box<[u8]>, Node>,
+    nodes: Nodes,
     /// The data of its SOA record.
     pub soa: Box<[u8]>,
     /// Its name servers: name in wire format, and addresses.
     pub name_servers: Vec<(Box<[u8]>, Vec<IpAddr>)>,
+}
+
+/// By the labels before the name of the zone. Only names of the configuration are in it, and whoever asks for others cannot
+/// make them collide, so the quickest hash will do.
+type Nodes = HashMap<Box<[u8]>, Node, BuildHasherDefault<LabelHasher>>;
+
+#[derive(Default)]
+struct LabelHasher(u64);
+
+impl Hasher for LabelHasher {
+    fn write(&mut self, labels: &[u8]) {
+        self.0 = stable_hash(labels);
+    }
+
+    /// Of the length, which the labels tell as well.
+    fn write_usize(&mut self, _: usize) {}
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
 }
 
 /// A name that exists.
@@ -40,19 +62,21 @@ impl Zone {
     /// The zone of a plan.
     pub fn new(plan: &plan::Zone) -> Zone {
         let apex = wire(&plan.name);
-        let mut nodes: HashMap<Box<[u8]>, Node> = HashMap::new();
-        nodes.insert(apex.clone(), Node::default());
+        let mut nodes = Nodes::default();
+        nodes.insert([].into(), Node::default());
         for (index, record) in plan.records.iter().enumerate() {
-            let name = if record.name.is_empty() { apex.clone() } else { inside(&record.name, &plan.name) };
-            node(&mut nodes, &name, &apex).record = Some(index);
+            let labels = if record.name.is_empty() { Vec::new() } else { labels(&record.name) };
+            node(&mut nodes, &labels).record = Some(index);
         }
         let mut name_servers: Vec<_> =
             plan.name_servers.iter().map(|ns| (wire(&ns.name), ns.addresses.clone())).collect();
         if name_servers.is_empty() {
             name_servers.push((inside("ns1", &plan.name), Vec::new()));
         }
-        for (name, addresses) in name_servers.iter().filter(|(name, _)| is_below(name, &apex)) {
-            node(&mut nodes, name, &apex).fixed.extend(addresses);
+        for (name, addresses) in &name_servers {
+            if let Some(labels) = labels_before(name, &apex) {
+                node(&mut nodes, labels).fixed.extend(addresses);
+            }
         }
         let contact = plan.contact.as_ref().map_or_else(|| inside("hostmaster", &plan.name), |name| wire(name));
         let mut soa = [&*name_servers[0].0, &*contact].concat();
@@ -67,20 +91,19 @@ impl Zone {
         self.plan.ttl.min(NEGATIVE_MAX)
     }
 
-    /// Whether a name, in lower case, is that of the zone or below it.
-    pub fn has(&self, name: &[u8]) -> bool {
-        is_below(name, &self.apex)
+    /// The labels of a name, in lower case, before that of the zone, if it is that or below it.
+    pub fn labels_of<'n>(&self, name: &'n [u8]) -> Option<&'n [u8]> {
+        labels_before(name, &self.apex)
     }
 
-    /// What a name, in lower case, stands for, if it exists.
-    pub fn find(&self, name: &[u8]) -> Option<&Node> {
-        self.nodes.get(name)
+    /// What the name with these labels before that of the zone stands for, if it exists.
+    pub fn find(&self, labels: &[u8]) -> Option<&Node> {
+        self.nodes.get(labels)
     }
 
-    /// The address that the name of an endpoint is made of, if it looks like one.
-    pub fn address_in(&self, name: &[u8]) -> Option<IpAddr> {
-        let label = name.strip_suffix(&*self.apex)?;
-        let (&len, text) = label.split_first()?;
+    /// The address that the name of an endpoint is made of, if these labels look like one.
+    pub fn address_in(&self, labels: &[u8]) -> Option<IpAddr> {
+        let (&len, text) = labels.split_first()?;
         if usize::from(len) != text.len() {
             return None;
         }
@@ -119,23 +142,25 @@ fn label_of(ip: IpAddr) -> String {
     }
 }
 
-/// The node of a name in the zone, with all names above it.
-fn node<'n>(nodes: &'n mut HashMap<Box<[u8]>, Node>, name: &[u8], apex: &[u8]) -> &'n mut Node {
-    let mut above = name;
-    while above.len() > apex.len() {
-        above = &above[1 + usize::from(above[0])..];
+/// The node with these labels, with all above it.
+fn node<'n>(nodes: &'n mut Nodes, labels: &[u8]) -> &'n mut Node {
+    let mut above = labels;
+    while let Some((&len, rest)) = above.split_first() {
+        above = &rest[usize::from(len)..];
         nodes.entry(above.into()).or_default();
     }
-    nodes.entry(name.into()).or_default()
+    nodes.entry(labels.into()).or_default()
 }
 
-/// Whether the labels of `name` end with those of `apex`.
-fn is_below(name: &[u8], apex: &[u8]) -> bool {
-    let mut rest = name;
-    while rest.len() > apex.len() {
-        rest = &rest[1 + usize::from(rest[0])..];
+/// The labels of `name` before those of `apex`, if it ends with them.
+fn labels_before<'n>(name: &'n [u8], apex: &[u8]) -> Option<&'n [u8]> {
+    let labels = name.strip_suffix(apex)?;
+    let mut at = 0;
+    while at < labels.len() {
+        at += 1 + usize::from(labels[at]);
     }
-    rest == apex
+    // Else it ends with the same bytes, but the first of them is within a label.
+    (at == labels.len()).then_some(labels)
 }
 
 fn inside(name: &str, zone: &str) -> Box<[u8]> {
@@ -144,11 +169,16 @@ fn inside(name: &str, zone: &str) -> Box<[u8]> {
 
 /// A name of the plan in wire format: the plan has checked its labels.
 fn wire(name: &str) -> Box<[u8]> {
+    let mut out = labels(name);
+    out.push(0);
+    out.into()
+}
+
+fn labels(name: &str) -> Vec<u8> {
     let mut out = Vec::with_capacity(name.len() + 2);
     for label in name.split('.') {
         out.push(label.len() as u8);
         out.extend_from_slice(label.as_bytes());
     }
-    out.push(0);
-    out.into()
+    out
 }

@@ -1,0 +1,141 @@
+//! Which records has a name that stands for a pool, or for a name server? Those of the endpoints that the pool's balancer
+//! picks, or of addresses that never change.
+
+use crate::answer::{Answering, negative};
+use crate::client::Localities;
+use crate::pools::{Choice, Family, Found, WorkerPool};
+use crate::query::Subnet;
+use crate::reply::{Owner, Reply, Section};
+use crate::zone::{Node, Zone};
+use domain::base::iana::{OptRcode, Rtype};
+use evenkeel_balance::Instant;
+use evenkeel_config::plan::{Record, RecordKind};
+use std::net::IpAddr;
+
+/// What one worker knows of a zone's pools.
+pub(crate) struct Records {
+    /// [`Zone::pools`].
+    pools: Vec<WorkerPool>,
+    /// By record of the zone: the index of its pool.
+    pool_of: Vec<usize>,
+    localities: Localities,
+    /// Whom the answer at hand names.
+    named: Vec<IpAddr>,
+}
+
+impl Records {
+    /// Of a zone, and its [`Zone::pools`] in their order.
+    pub fn new(zone: &Zone, pools: Vec<WorkerPool>) -> Records {
+        let names = zone.pools();
+        let index =
+            |r: &Record| names.iter().position(|name| *name == r.pool).expect("pools() has that of each record");
+        Records {
+            pools,
+            pool_of: zone.plan.records.iter().map(index).collect(),
+            localities: Localities::new(&zone.plan.localities),
+            named: Vec::new(),
+        }
+    }
+
+    /// Takes up other endpoints of pools, by name.
+    pub fn take_up(&mut self, zone: &Zone, found: &Found) {
+        for (name, pool) in zone.pools().iter().zip(&mut self.pools) {
+            if let Some(endpoints) = found.get(name) {
+                pool.change(endpoints);
+            }
+        }
+    }
+
+    /// Takes up the newest sets, for pools that nobody asks for.
+    pub fn refresh(&mut self, now: Instant) {
+        self.pools.iter_mut().for_each(|pool| pool.refresh(now));
+    }
+
+    /// Whether an SRV record may name this address.
+    pub fn name(&self, zone: &Zone, ip: IpAddr) -> bool {
+        let mut records = zone.plan.records.iter().zip(&self.pool_of);
+        records.any(|(record, pool)| record.kind == RecordKind::Service && self.pools[*pool].has_address(ip))
+    }
+
+    /// Writes the addresses or services that a name stands for; the code of the response. `network` is that of the client,
+    /// which few answers go by.
+    #[allow(clippy::too_many_arguments)] // all that there is to one answer
+    pub fn write(
+        &mut self,
+        zone: &Zone,
+        qtype: Rtype,
+        node: &Node,
+        network: impl FnOnce() -> Subnet,
+        now: Instant,
+        reply: &mut Reply<'_>,
+        answering: &mut Answering,
+    ) -> OptRcode {
+        let asked = match qtype {
+            Rtype::A => Some((RecordKind::Address, Family::V4)),
+            Rtype::AAAA => Some((RecordKind::Address, Family::V6)),
+            Rtype::SRV => Some((RecordKind::Service, Family::Both)),
+            _ => None,
+        };
+        let of_pool = node.record.zip(asked).and_then(|(index, (kind, family))| {
+            let (record, pool) = (&zone.plan.records[index], &mut self.pools[self.pool_of[index]]);
+            (record.kind == kind && (kind == RecordKind::Service || pool.has(family))).then_some((record, pool, family))
+        });
+        let Some((record, pool, family)) = of_pool else { return fixed(zone, qtype, node, reply, answering) };
+        answering.used_subnet = record.prefers_near || pool.goes_by_key();
+        let network = answering.used_subnet.then(network);
+        let near = network.filter(|_| record.prefers_near).and_then(|network| self.localities.of(network));
+        let choice = Choice {
+            family,
+            answers: record.answers,
+            key: network.map(|network| network.key()),
+            near: near.map(|zone| &**zone),
+            fail_open: zone.plan.fail_open,
+        };
+        let ttl = record.ttl.unwrap_or(zone.plan.ttl);
+        let named = &mut self.named;
+        named.clear();
+        for endpoint in pool.choose(&choice, now) {
+            let ip = endpoint.addr.ip();
+            if family != Family::Both {
+                // Two endpoints may differ in their port only, which an address does not tell.
+                if named.contains(&ip) {
+                    continue;
+                }
+                answering.fits &= reply.push_address(Section::Answer, Owner::Asked, ttl, ip);
+            } else {
+                answering.fits &= reply.push(Section::Answer, Owner::Asked, Rtype::SRV, ttl, |out| {
+                    let head = [u16::from(endpoint.priority), endpoint.weight, endpoint.addr.port()];
+                    out.extend_from_slice(head.map(u16::to_be_bytes).as_flattened());
+                    zone.write_endpoint(ip, out);
+                });
+            }
+            if !answering.fits {
+                return OptRcode::NOERROR;
+            }
+            named.push(ip);
+        }
+        if named.is_empty() {
+            return OptRcode::SERVFAIL;
+        }
+        if family == Family::Both {
+            let mut name = Vec::new();
+            for (_, ip) in named.iter().enumerate().filter(|(i, ip)| !named[..*i].contains(ip)) {
+                name.clear();
+                zone.write_endpoint(*ip, &mut name);
+                reply.push_address(Section::Additional, Owner::Other(&name), ttl, *ip);
+            }
+        }
+        OptRcode::NOERROR
+    }
+}
+
+/// Writes the addresses of a name server.
+fn fixed(zone: &Zone, qtype: Rtype, node: &Node, reply: &mut Reply<'_>, answering: &mut Answering) -> OptRcode {
+    let of_type = |ip: &&IpAddr| matches!((qtype, ip), (Rtype::A, IpAddr::V4(_)) | (Rtype::AAAA, IpAddr::V6(_)));
+    let mut any = false;
+    for ip in node.fixed.iter().filter(of_type) {
+        any = true;
+        answering.fits &= reply.push_address(Section::Answer, Owner::Asked, zone.plan.ttl, *ip);
+    }
+    if any { OptRcode::NOERROR } else { negative(zone, reply, OptRcode::NOERROR, answering) }
+}
