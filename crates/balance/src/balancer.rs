@@ -65,7 +65,10 @@ impl Balancer {
     ///
     /// # Errors
     /// Why there is none; then nothing is counted. While others wait, an endpoint with a limit counts as full.
-    #[inline]
+    // Always inlined, as is what it calls: request and ticket are too large for registers, and to write them to memory in
+    // parts and read them as a whole right after waits for the stores. Planes call it in one or two places.
+    #[expect(clippy::inline_always, reason = "as above")]
+    #[inline(always)]
     pub fn start(&mut self, request: &Request<'_>, now: Instant) -> Result<Ticket, NoPick> {
         self.pick(request, false, now, None)
     }
@@ -119,7 +122,8 @@ impl Balancer {
         picked
     }
 
-    #[inline]
+    #[expect(clippy::inline_always, reason = "as for `start`")]
+    #[inline(always)]
     fn pick(
         &mut self,
         request: &Request<'_>,
@@ -128,15 +132,21 @@ impl Balancer {
         trace: Option<&mut Explanation>,
     ) -> Result<Ticket, NoPick> {
         let picked = self.choose(request, waited, now, trace);
-        if let Some(journal) = &mut self.journal {
-            let total = self.loads.in_flight_total().wrapping_sub(u32::from(picked.is_ok()));
-            let slot = picked.as_ref().map(Ticket::slot).map_err(|why| *why);
-            journal.pick(request, way(&self.queue, waited), total, slot, now);
+        if self.journal.is_some() {
+            self.write_down(request, waited, picked.as_ref().map(Ticket::slot).map_err(|why| *why), now);
         }
         picked
     }
 
-    #[inline]
+    #[cold]
+    fn write_down(&mut self, request: &Request<'_>, waited: bool, picked: Result<Slot, NoPick>, now: Instant) {
+        let Some(journal) = &mut self.journal else { return };
+        let total = self.loads.in_flight_total().wrapping_sub(u32::from(picked.is_ok()));
+        journal.pick(request, way(&self.queue, waited), total, picked, now);
+    }
+
+    #[expect(clippy::inline_always, reason = "as for `start`")]
+    #[inline(always)]
     fn choose(
         &mut self,
         request: &Request<'_>,
@@ -220,7 +230,8 @@ impl Balancer {
         Ok(self.count(slot, place?, false, now))
     }
 
-    #[inline]
+    #[expect(clippy::inline_always, reason = "as for `start`")]
+    #[inline(always)]
     fn count(&mut self, slot: Slot, place: Place, turn: bool, now: Instant) -> Ticket {
         self.loads.on_start(slot, turn);
         self.picker.on_start(slot, &self.loads, now);

@@ -3,23 +3,43 @@
 //! `f32::exp` may differ between platforms in its last bits, and the same seed must give the same picks everywhere, so
 //! the power of two is built from integer parts and a polynomial.
 
-/// `exp(-elapsed / tau)`, both in nanoseconds, with a relative error below 2e-4. 1 for no time, 0 after 87 `tau`.
-/// `tau_ns` of 0 forgets at once.
+/// How fast something fades. Made once, as a pick has no time to divide.
+#[derive(Clone, Copy, Debug)]
+pub struct Fade {
+    /// How often it halves in a nanosecond.
+    halvings_per_ns: f32,
+}
+
+impl Fade {
+    /// With this time constant, nanoseconds. 0 forgets at once.
+    #[inline]
+    pub fn over(tau_ns: u64) -> Fade {
+        // exp(-t/tau) = 2^(-x), x = t / (tau ln 2).
+        Fade { halvings_per_ns: std::f32::consts::LOG2_E / tau_ns as f32 }
+    }
+
+    /// `exp(-elapsed / tau)`, with a relative error below 2e-4. 1 for no time, 0 after 87 `tau`.
+    #[inline]
+    pub fn left(self, elapsed_ns: u64) -> f32 {
+        if elapsed_ns == 0 {
+            return 1.0;
+        }
+        let x = elapsed_ns as f32 * self.halvings_per_ns;
+        if x >= 126.0 || x.is_nan() {
+            return 0.0;
+        }
+        let whole = x as u32;
+        let f = x - whole as f32;
+        // 2^-f on [0, 1), a cubic through both ends, so that the whole stays continuous and monotonic.
+        let part = 1.0 - f * (0.691_4 - f * (0.230_5 - f * 0.039_1));
+        part * f32::from_bits((127 - whole) << 23)
+    }
+}
+
+/// [`Fade::left`] of a time constant that is used once; both in nanoseconds.
 #[inline]
 pub fn decay(elapsed_ns: u64, tau_ns: u64) -> f32 {
-    if elapsed_ns == 0 {
-        return 1.0;
-    }
-    // exp(-t/tau) = 2^(-x), x = t / (tau ln 2).
-    let x = elapsed_ns as f32 * (std::f32::consts::LOG2_E / tau_ns as f32);
-    if x >= 126.0 || x.is_nan() {
-        return 0.0;
-    }
-    let whole = x as u32;
-    let f = x - whole as f32;
-    // 2^-f on [0, 1), a cubic through both ends, so that the whole stays continuous and monotonic.
-    let part = 1.0 - f * (0.691_4 - f * (0.230_5 - f * 0.039_1));
-    part * f32::from_bits((127 - whole) << 23)
+    Fade::over(tau_ns).left(elapsed_ns)
 }
 
 #[cfg(test)]

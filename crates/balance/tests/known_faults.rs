@@ -3,6 +3,7 @@
 
 mod support;
 
+use evenkeel_balance::decay::Fade;
 use evenkeel_balance::latency::PeakEwma;
 use evenkeel_balance::params::Value;
 use evenkeel_balance::time::SECOND_NS;
@@ -236,12 +237,12 @@ fn reading_an_estimate_does_not_change_it() {
     assert!((after_reads(0) - 49.4).abs() < 0.1 && (after_reads(1000) - 36.8).abs() < 0.1, "the fault has gone");
 
     let ours = |reads: u64| {
-        let (tau, end) = (10 * SECOND_NS, Instant(10 * SECOND_NS));
+        let (fade, end) = (Fade::over(10 * SECOND_NS), Instant(10 * SECOND_NS));
         let mut e = PeakEwma::default();
-        e.observe(100_000_000, Instant(0), tau);
-        (0..reads).for_each(|i| assert!(e.latency_ns(Instant(i * 10_000_000), tau).is_some()));
-        e.observe(20_000_000, end, tau);
-        e.latency_ns(end, tau)
+        e.observe(100_000_000, Instant(0), fade);
+        (0..reads).for_each(|i| assert!(e.latency_ns(Instant(i * 10_000_000), fade).is_some()));
+        e.observe(20_000_000, end, fade);
+        e.latency_ns(end, fade)
     };
     assert_eq!(ours(0), ours(1000));
 }

@@ -147,6 +147,7 @@ impl<D: Discover, Req, C> Balance<D, Req, C> {
     }
 
     /// Drops an endpoint that failed.
+    #[cold]
     fn drop_failed(&mut self, slot: Slot) {
         if let Some(id) = self.endpoints.remove(slot) {
             self.listed.remove(&id);

@@ -1,7 +1,7 @@
 //! How is a balancer made? By an algorithm's name, its parameters, and closures that say what endpoints and requests are.
 
 use crate::balance::Balance;
-use crate::clock::SystemClock;
+use crate::clock::{SystemClock, Timing};
 use crate::completion::{AtHead, Completion};
 use crate::error::BuildError;
 use crate::returns::Returns;
@@ -148,8 +148,12 @@ impl<K, Req, C> Builder<K, Req, C> {
         let balancer = pool.balancer(algorithm, &params, Seat::default(), seed)?;
         // Reading it takes longer than most picks, so only those who look at it pay for it.
         let timed = algorithm.needs.latency || algorithm.needs.probes;
-        let clock = timed.then(|| clock.unwrap_or_else(|| Box::new(SystemClock::new())));
-        Ok(Balance::assemble(discover, closures, completion, (pool, balancer), Returns::new(clock)))
+        let timing = match clock {
+            _ if !timed => Timing::Untimed,
+            None => Timing::System(SystemClock::new()),
+            Some(clock) => Timing::Given(clock),
+        };
+        Ok(Balance::assemble(discover, closures, completion, (pool, balancer), Returns::new(timing)))
     }
 }
 

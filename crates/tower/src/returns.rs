@@ -6,7 +6,8 @@
 //! who takes out only reads, and leaves the last place behind as the head of the list. No allocation per request: places
 //! are used again, and are as many as requests were ever in flight at once, and one.
 
-use evenkeel_balance::{Clock, FailureKind, Instant, LoadReport, Outcome};
+use crate::clock::Timing;
+use evenkeel_balance::{FailureKind, Instant, LoadReport, Outcome};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
@@ -26,8 +27,7 @@ pub(crate) struct Returns {
     newest: Newest,
     /// Each twice as long as the one before, so that places never move.
     chunks: [OnceLock<Box<[Place]>>; CHUNKS],
-    /// `None` when no time is needed.
-    clock: Option<Box<dyn Clock + Send + Sync>>,
+    timing: Timing,
 }
 
 /// The place at the end of the list, on a line of its own: every end writes it.
@@ -57,24 +57,30 @@ const FIRST: u32 = 64;
 const NONE: u32 = u32::MAX;
 const NEVER: u64 = u64::MAX;
 
+/// Outcomes as they are written; numbers above are kinds of failures.
+const CANCELLED: u32 = 0;
+const SUCCESS: u32 = 1;
+
 impl Returns {
-    /// Empty. Without a clock, every moment is 0.
-    pub(crate) fn new(clock: Option<Box<dyn Clock + Send + Sync>>) -> Returns {
+    /// Empty.
+    pub(crate) fn new(timing: Timing) -> Returns {
         let chunks = [const { OnceLock::new() }; CHUNKS];
-        let returns = Returns { newest: Newest(AtomicU32::new(HEAD)), chunks, clock };
+        let returns = Returns { newest: Newest(AtomicU32::new(HEAD)), chunks, timing };
         returns.place(HEAD).next.store(NONE, Ordering::Relaxed);
         returns
     }
 
     #[inline]
     pub(crate) fn now(&self) -> Instant {
-        self.clock.as_ref().map_or(Instant(0), |clock| clock.now())
+        self.timing.now()
     }
 
-    /// Writes what became of the request of this place, as far as it is known.
+    /// Writes what became of the request of this place, as far as it is known, and that nobody comes after it.
     #[inline]
     pub(crate) fn note(&self, number: u32, ended: &Ended) {
-        self.place(number).write(ended);
+        let place = self.place(number);
+        place.next.store(NONE, Ordering::Relaxed);
+        place.write(ended);
     }
 
     /// Replaces the outcome that was noted.
@@ -87,11 +93,10 @@ impl Returns {
         self.place(number).at.store(at.0, Ordering::Relaxed);
     }
 
-    /// Gives a place back with what was noted. To be called once for each time it is given out.
+    /// Gives a place back with what was noted. To be called once for each time it is given out, after [`note`](Self::note).
     #[inline]
     pub(crate) fn give_back(&self, number: u32) {
-        self.place(number).next.store(NONE, Ordering::Relaxed);
-        // Release: whoever comes after us writes `next` after we did. Acquire: and we after whoever came before us.
+        // Release: whoever comes after us writes `next` after `note` did. Acquire: and we after whoever came before us.
         let before = self.newest.0.swap(number, Ordering::AcqRel);
         // Release: whoever finds us here finds what was noted.
         self.place(before).next.store(number, Ordering::Release);
@@ -101,13 +106,15 @@ impl Returns {
     /// taken, at first [`HEAD`]; each time `each` is called, the one that was head before is free again, its second argument.
     #[inline]
     pub(crate) fn take(&self, head: &mut u32, mut each: impl FnMut(u32, u32, Ended)) {
+        let mut last = self.place(*head);
         loop {
-            let next = self.place(*head).next.load(Ordering::Acquire);
+            let next = last.next.load(Ordering::Acquire);
             if next == NONE {
                 return;
             }
             let free = std::mem::replace(head, next);
-            each(next, free, self.place(next).read());
+            last = self.place(next);
+            each(next, free, last.read());
         }
     }
 
@@ -137,30 +144,28 @@ impl Place {
 
     #[inline]
     fn write_outcome(&self, outcome: Outcome) {
-        let (code, retry_after_ns) = match outcome {
-            Outcome::Cancelled => (0, None),
-            Outcome::Success => (1, None),
-            Outcome::Failure { kind: FailureKind::Connect, retry_after_ns } => (2, retry_after_ns),
-            Outcome::Failure { kind: FailureKind::Gateway, retry_after_ns } => (3, retry_after_ns),
-            Outcome::Failure { kind: FailureKind::Server, retry_after_ns } => (4, retry_after_ns),
-            Outcome::Failure { kind: FailureKind::Busy, retry_after_ns } => (5, retry_after_ns),
+        let code = match outcome {
+            Outcome::Cancelled => CANCELLED,
+            Outcome::Success => SUCCESS,
+            Outcome::Failure { kind, retry_after_ns } => {
+                self.retry_after_ns.store(retry_after_ns.unwrap_or(NEVER), Ordering::Relaxed);
+                match kind {
+                    FailureKind::Connect => 2,
+                    FailureKind::Gateway => 3,
+                    FailureKind::Server => 4,
+                    FailureKind::Busy => 5,
+                }
+            }
         };
         self.outcome.store(code, Ordering::Relaxed);
-        self.retry_after_ns.store(retry_after_ns.unwrap_or(NEVER), Ordering::Relaxed);
     }
 
     #[inline]
     fn read(&self) -> Ended {
-        let some = |ns: u64| (ns != NEVER).then_some(ns);
-        let retry_after_ns = some(self.retry_after_ns.load(Ordering::Relaxed));
-        let failed = |kind| Outcome::Failure { kind, retry_after_ns };
         let outcome = match self.outcome.load(Ordering::Relaxed) {
-            0 => Outcome::Cancelled,
-            1 => Outcome::Success,
-            2 => failed(FailureKind::Connect),
-            3 => failed(FailureKind::Gateway),
-            4 => failed(FailureKind::Server),
-            _ => failed(FailureKind::Busy),
+            SUCCESS => Outcome::Success,
+            CANCELLED => Outcome::Cancelled,
+            failure => self.read_failure(failure),
         };
         let in_flight = self.in_flight.load(Ordering::Relaxed);
         let report = (in_flight != NONE).then(|| LoadReport {
@@ -171,6 +176,22 @@ impl Place {
         let answered = some(self.answered.load(Ordering::Relaxed)).map(Instant);
         Ended { outcome, answered, at: Instant(self.at.load(Ordering::Relaxed)), report }
     }
+
+    #[cold]
+    fn read_failure(&self, code: u32) -> Outcome {
+        let kind = match code {
+            2 => FailureKind::Connect,
+            3 => FailureKind::Gateway,
+            4 => FailureKind::Server,
+            _ => FailureKind::Busy,
+        };
+        Outcome::Failure { kind, retry_after_ns: some(self.retry_after_ns.load(Ordering::Relaxed)) }
+    }
+}
+
+#[inline]
+fn some(ns: u64) -> Option<u64> {
+    (ns != NEVER).then_some(ns)
 }
 
 #[cfg(test)]
@@ -199,7 +220,7 @@ mod tests {
 
     #[test]
     fn what_is_given_back_is_what_is_taken() {
-        let (returns, mut head, mut free) = (Returns::new(None), HEAD, Vec::from_iter(1..8));
+        let (returns, mut head, mut free) = (Returns::new(Timing::Untimed), HEAD, Vec::from_iter(1..8));
         let report = LoadReport { in_flight: 3, latency_ns: 4, stamp: 5 };
         let busy = Outcome::Failure { kind: FailureKind::Busy, retry_after_ns: Some(9) };
         let kinds = [FailureKind::Connect, FailureKind::Gateway, FailureKind::Server, FailureKind::Busy];
@@ -219,7 +240,7 @@ mod tests {
 
     #[test]
     fn places_of_all_chunks_are_distinct() {
-        let (returns, mut head) = (Returns::new(None), HEAD);
+        let (returns, mut head) = (Returns::new(Timing::Untimed), HEAD);
         (1..1000).for_each(|number| give_back(&returns, number, &ended(Outcome::Success, u64::from(number))));
         let (got, free) = taken(&returns, &mut head);
         assert!(got.iter().all(|(&number, ended)| ended.at.0 == u64::from(number)));
@@ -229,7 +250,7 @@ mod tests {
     #[test]
     fn threads_that_give_back_at_once_lose_nothing() {
         const EACH: u32 = 20_000;
-        let (returns, mut head) = (Returns::new(None), HEAD);
+        let (returns, mut head) = (Returns::new(Timing::Untimed), HEAD);
         let mut seen = vec![0u32; 3 * EACH as usize];
         std::thread::scope(|scope| {
             let give = |thread: u32| {

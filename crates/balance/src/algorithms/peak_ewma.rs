@@ -2,6 +2,7 @@
 //! Source: Finagle's PeakEwma, with distinct draws, readings that do not write, and failures that count as slow.
 //! Use when latencies differ between endpoints. Not for DNS: it learns nothing after answering.
 
+use crate::decay::Fade;
 use crate::draw;
 use crate::endpoint::EndpointId;
 use crate::latency::{PeakEwma, RETRY_AFTER_MAX_NS};
@@ -59,7 +60,7 @@ const PRIOR_SAMPLE: usize = 31;
 const PRIOR_USES: u32 = 32;
 
 struct PeakEwmaPicker {
-    decay_ns: u64,
+    fade: Fade,
     failure_penalty_ns: u64,
     /// By slot.
     known: Vec<(EndpointId, PeakEwma)>,
@@ -79,7 +80,7 @@ struct Prior {
 impl PeakEwmaPicker {
     fn new(params: &Params) -> PeakEwmaPicker {
         PeakEwmaPicker {
-            decay_ns: params.duration_ns("decay"),
+            fade: Fade::over(params.duration_ns("decay")),
             failure_penalty_ns: params.duration_ns("failure_penalty"),
             known: Vec::new(),
             measured: Vec::new(),
@@ -90,7 +91,7 @@ impl PeakEwmaPicker {
     /// The expected latency; the pool's median for one that is unmeasured; `None` when nothing is measured at all.
     #[inline]
     fn latency_ns(&mut self, slot: Slot, now: Instant) -> Option<f32> {
-        let own = self.known[slot.index()].1.latency_ns(now, self.decay_ns);
+        let own = self.known[slot.index()].1.latency_ns(now, self.fade);
         if own.is_some() { own } else { self.prior(now) }
     }
 
@@ -105,7 +106,7 @@ impl PeakEwmaPicker {
             // Evenly spaced over all of them: chance has no part in it, and needs none.
             let slot = |i: usize| all[i * all.len() / sample] as usize;
             let mut values: Vec<f32> =
-                (0..sample).filter_map(|i| known[slot(i)].1.latency_ns(now, self.decay_ns)).collect();
+                (0..sample).filter_map(|i| known[slot(i)].1.latency_ns(now, self.fade)).collect();
             values.sort_unstable_by(f32::total_cmp);
             self.prior = Prior { latency_ns: values.get(values.len() / 2).copied(), made_of: all.len(), uses: 0 };
         }
@@ -141,7 +142,7 @@ impl Picker for PeakEwmaPicker {
                 *known = (m.id, PeakEwma::default());
             }
         }
-        let measured = |s: &u32| self.known[*s as usize].1.latency_ns(Instant(0), 1).is_some();
+        let measured = |s: &u32| self.known[*s as usize].1.is_measured();
         self.measured = set.members().iter().map(|m| m.slot.0).filter(measured).collect();
         self.prior = Prior::default();
     }
@@ -149,13 +150,13 @@ impl Picker for PeakEwmaPicker {
     #[inline]
     fn on_end(&mut self, slot: Slot, end: &End, _loads: &Loads) {
         let Some((_, estimate)) = self.known.get_mut(slot.index()) else { return };
-        let first = estimate.latency_ns(end.now, self.decay_ns).is_none();
+        let first = !estimate.is_measured();
         match end.outcome {
-            Outcome::Success => estimate.observe(end.latency_ns, end.now, self.decay_ns),
+            Outcome::Success => estimate.observe(end.latency_ns, end.now, self.fade),
             Outcome::Failure { retry_after_ns, .. } => {
                 let asked = retry_after_ns.unwrap_or(0).min(RETRY_AFTER_MAX_NS);
                 let counts_as = end.latency_ns.max(self.failure_penalty_ns).max(asked);
-                estimate.raise(counts_as, end.now, self.decay_ns);
+                estimate.raise(counts_as, end.now, self.fade);
             }
             // Its age is less than the latency would have been. It may raise the prior of an unmeasured endpoint, but
             // where nothing is measured a lower bound alone says nothing.
@@ -163,7 +164,7 @@ impl Picker for PeakEwmaPicker {
                 if first && self.prior(end.now).is_none_or(|prior| end.latency_ns as f32 <= prior) {
                     return;
                 }
-                self.known[slot.index()].1.raise(end.latency_ns, end.now, self.decay_ns);
+                self.known[slot.index()].1.raise(end.latency_ns, end.now, self.fade);
             }
         }
         if first {
