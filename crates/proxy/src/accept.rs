@@ -2,6 +2,7 @@
 //! from it all that wait at once.
 
 use crate::connection;
+use crate::event_loop::{Source, Task, alarm, spawn};
 use crate::inherit;
 use crate::parts::ListenFd;
 use crate::rules::Listener;
@@ -18,12 +19,6 @@ use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
-use tokio::io::Interest;
-use tokio::io::unix::AsyncFd;
-use tokio::task::JoinHandle;
-
-/// Connections taken before others get their turn.
-const AT_ONCE: usize = 64;
 
 /// Connections that may wait to be accepted; the kernel caps it at `net.core.somaxconn`.
 const BACKLOG: i32 = 4096;
@@ -82,13 +77,12 @@ pub struct Accepting {
     /// Whose clients come in there.
     listener: Rc<RefCell<Rc<Listener>>>,
     socket: ListenFd,
-    task: JoinHandle<()>,
+    task: Task,
 }
 
 /// Accepts from now on. `None` if the kernel cannot watch the socket.
 pub fn start(worker: &Rc<Worker>, addr: SocketAddr, listener: Rc<Listener>, socket: ListenFd) -> Option<Accepting> {
-    // SAFETY: the registration shares the ownership of the descriptor, so it stays open until both are gone.
-    let watched = match unsafe { AsyncFd::register_with_interest(socket.clone(), Interest::READABLE) } {
+    let watched = match Source::new(socket.clone()) {
         Ok(watched) => watched,
         Err(error) => {
             tracing::error!(%error, %addr, "cannot watch a listening socket");
@@ -97,7 +91,7 @@ pub fn start(worker: &Rc<Worker>, addr: SocketAddr, listener: Rc<Listener>, sock
     };
     defer_accept(&*socket, &listener);
     let listener = Rc::new(RefCell::new(listener));
-    let task = tokio::task::spawn_local(run(worker.clone(), listener.clone(), watched));
+    let task = spawn(run(worker.clone(), listener.clone(), watched));
     Some(Accepting { addr, listener, socket, task })
 }
 
@@ -115,25 +109,18 @@ impl Accepting {
     }
 }
 
-async fn run(worker: Rc<Worker>, listener: Rc<RefCell<Rc<Listener>>>, socket: AsyncFd<ListenFd>) {
+async fn run(worker: Rc<Worker>, listener: Rc<RefCell<Rc<Listener>>>, socket: Source<ListenFd>) {
     loop {
-        let Ok(mut ready) = socket.readable().await else { return };
-        for _ in 0..AT_ONCE {
-            let accepted = accept(&worker, &listener.borrow(), socket.get_ref(), true);
-            match accepted {
-                Accepted::One => {}
-                Accepted::NoMore => {
-                    ready.clear_ready();
-                    break;
-                }
-                Accepted::Failed(error) => {
-                    tracing::warn!(%error, "cannot accept a connection; pausing");
-                    tokio::time::sleep(PAUSE).await;
-                    break;
-                }
+        socket.readable().await;
+        let accepted = accept(&worker, &listener.borrow(), &socket, true);
+        match accepted {
+            Accepted::One => {}
+            Accepted::NoMore => socket.note_empty(),
+            Accepted::Failed(error) => {
+                tracing::warn!(%error, "cannot accept a connection; pausing");
+                alarm::sleep(PAUSE).await;
             }
         }
-        tokio::task::yield_now().await;
     }
 }
 

@@ -13,7 +13,6 @@ use crate::pick::InFlight;
 use crate::proxy_protocol;
 use crate::record::Record;
 use crate::retries::Tries;
-use crate::stage;
 use crate::stats::{self, ErrorKind};
 use crate::stream::Stream;
 use crate::talk::{Answered, Talk, write_some};
@@ -213,7 +212,6 @@ pub async fn reach(
     bytes: &[u8],
 ) -> io::Result<(Stream, usize)> {
     if let Some(stream) = idle {
-        stage::after_others().await;
         let n = write_some(&stream, bytes).await?;
         return Ok((stream, n));
     }

@@ -3,6 +3,7 @@
 use crate::attempt::{self, Failed};
 use crate::client::Client;
 use crate::end::Cause;
+use crate::event_loop::alarm;
 use crate::http1::Body;
 use crate::http1::response::{Asked, Towards};
 use crate::outgoing::Outgoing;
@@ -96,7 +97,7 @@ pub async fn send<'r>(
                 tries.tried.borrow_mut().push(slot);
                 last = failed.reply;
                 if after_ns > 0 {
-                    tokio::time::sleep(Duration::from_nanos(after_ns)).await;
+                    alarm::sleep(Duration::from_nanos(after_ns)).await;
                 }
             }
             stop => {

@@ -6,6 +6,7 @@ use crate::buffer::Buf;
 use crate::client::{Client, Next, Unannounced};
 use crate::edge::TooMany;
 use crate::end::Cause;
+use crate::event_loop;
 use crate::exchange::{self, After};
 use crate::http1::Reject;
 use crate::per_address::Place;
@@ -26,13 +27,13 @@ use std::task::Poll;
 pub fn start(worker: &Rc<Worker>, listener: &Rc<Listener>, fd: OwnedFd, peer: SocketAddr) {
     let (is_tcp, worker, listener) = (listener.rules().tcp.is_some(), worker.clone(), listener.clone());
     if is_tcp {
-        tokio::task::spawn_local(async move {
+        event_loop::spawn(async move {
             let mut open = Open::new(&worker, &listener);
             let mut client = Client::new(&worker, &listener, fd, peer);
             until_cut(&listener, pin!(tcp::serve(&mut client, &mut open.place))).await;
         });
     } else {
-        tokio::task::spawn_local(async move {
+        event_loop::spawn(async move {
             let mut open = Open::new(&worker, &listener);
             let mut client = Client::new(&worker, &listener, fd, peer);
             until_cut(&listener, pin!(requests(&mut client, &mut open.place))).await;

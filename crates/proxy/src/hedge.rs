@@ -1,13 +1,11 @@
 //! Whose answer comes first? A second endpoint is asked as well when the first takes longer than the pool mostly does.
-#![expect(
-    clippy::disallowed_methods,
-    reason = "a tick of the wheel is longer than most waits for a second copy; only routes that hedge pay for timers"
-)]
+//! A tick of the wheel is longer than most waits for a second copy, so those wait by alarms; only routes that hedge pay.
 
 use crate::attempt::{Lane, give_up, reach, unreachable};
 use crate::attempts::Opened;
 use crate::client::Client;
 use crate::deadline::Elapsed;
+use crate::event_loop::alarm;
 use crate::fault::Fault;
 use crate::pick::InFlight;
 use crate::record::Record;
@@ -36,10 +34,10 @@ pub async fn race<'r>(
     let (timer, clock) = (&client.timer, &client.worker.clock);
     let limit = tries.timeouts(opened.timeouts).response;
     timer.set(limit.map_or(u64::MAX, |limit| timer.tick_after(limit)).min(opened.deadline));
-    let early = timer.limit(pin!(tokio::time::timeout(Duration::from_nanos(delay_ns), speaks(&first.stream)))).await;
+    let early = timer.limit(pin!(alarm::timeout(Duration::from_nanos(delay_ns), speaks(&first.stream)))).await;
     match early {
-        Ok(Ok(_)) => return Ok(first),
-        Ok(Err(_)) => {}
+        Ok(Some(_)) => return Ok(first),
+        Ok(None) => {}
         Err(_) => return Err((first, Fault::TimedOut)),
     }
     let Ok(second) = InFlight::start(clock, opened.pool, opened.key, &[first.ticket.slot()]) else { return Ok(first) };
@@ -171,11 +169,11 @@ async fn ask_on(
     idle: Option<Stream>,
 ) -> Result<Stream, Lost> {
     let reaching = reach(client, record, opened.pool, &ticket.endpoint, idle, request);
-    let reached = tokio::time::timeout(opened.timeouts.connect, reaching).await;
+    let reached = alarm::timeout(opened.timeouts.connect, reaching).await;
     let (stream, mut sent) = match reached {
-        Ok(Ok(reached)) => reached,
-        Ok(Err(error)) => return Err(Lost::Unreachable(Some(error))),
-        Err(_) => return Err(Lost::Unreachable(None)),
+        Some(Ok(reached)) => reached,
+        Some(Err(error)) => return Err(Lost::Unreachable(Some(error))),
+        None => return Err(Lost::Unreachable(None)),
     };
     while sent < request.len() {
         sent += write_some(&stream, &request[sent..]).await.map_err(|_| Lost::Closed)?;

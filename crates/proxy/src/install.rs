@@ -2,6 +2,7 @@
 //! that run keep the rules they began with.
 
 use crate::accept;
+use crate::event_loop::{self, alarm};
 use crate::parts::{ListenerParts, News, Parts, PoolParts, Slots, Transport};
 use crate::probe::Allowance;
 use crate::probe::answer::{self, Answering};
@@ -222,8 +223,8 @@ fn drain(worker: &Rc<Worker>, gone: &[Rc<Listener>], left: &[Rc<Endpoint>], limi
     let gone: Vec<_> = gone.iter().map(Rc::downgrade).collect();
     let left: Vec<_> = left.iter().map(Rc::downgrade).collect();
     let worker = Rc::downgrade(worker);
-    tokio::task::spawn_local(async move {
-        tokio::time::sleep(limit).await;
+    event_loop::spawn(async move {
+        alarm::sleep(limit).await;
         gone.iter().filter_map(Weak::upgrade).for_each(|listener| listener.cut.set(true));
         left.iter().filter_map(Weak::upgrade).for_each(|endpoint| endpoint.cut.set(true));
         if let Some(worker) = worker.upgrade() {

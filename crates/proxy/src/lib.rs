@@ -11,8 +11,8 @@
 //! 4. How busy endpoints are: [`orca`] reads what they say, [`reports`] passes it on, [`probe`] asks them; and what a
 //!    listener says of itself, [`sidecar`].
 //! 5. Who a client is and what it may use up: [`edge`], [`proxy_protocol`], [`origin`], [`per_address`], [`pace`].
-//! 6. Underneath: [`stream`] (sockets that meet the event loop only when they would block), [`splice`],
-//!    [`stage`], [`buffer`], [`outgoing`],
+//! 6. Underneath: [`event_loop`], [`stream`] (sockets that meet it only when they would block), [`splice`],
+//!    [`buffer`], [`outgoing`],
 //!    [`deadline`], [`clock`].
 
 mod accept;
@@ -31,6 +31,7 @@ mod deadline;
 mod dial;
 mod edge;
 pub mod end;
+mod event_loop;
 mod exchange;
 mod fault;
 pub mod generation;
@@ -51,7 +52,6 @@ mod pick;
 pub mod pools;
 mod probe;
 pub mod proxy_protocol;
-mod reactor;
 mod record;
 mod reports;
 mod retries;
@@ -62,7 +62,6 @@ mod session;
 mod share;
 mod sidecar;
 mod splice;
-mod stage;
 mod start_error;
 pub mod stats;
 mod stream;

@@ -3,7 +3,7 @@
 
 use crate::end::Cause;
 use crate::orca::Report;
-use crate::reports::Dropped;
+pub use crate::reports::Dropped;
 use crate::udp::{Ended, Lost};
 use evenkeel_balance::Instant;
 use evenkeel_config::Plan;

@@ -5,8 +5,8 @@
 //! directions of a connection can be under way in one task.
 
 use crate::buffer::Buf;
+use crate::event_loop::Watched;
 use crate::proxy_protocol::Addresses;
-use crate::reactor::Watched;
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, Shutdown};
@@ -322,7 +322,6 @@ mod tests {
     use std::io::Write;
     use std::net::{TcpListener, TcpStream};
     use std::os::unix::net::UnixStream;
-    use tokio::runtime::{Builder, LocalOptions};
 
     /// A connection that was read without waiting was never registered, and the event loop has no notes of it.
     #[test]
@@ -344,9 +343,7 @@ mod tests {
     /// The kernel ends a read before urgent data, however much there is behind it.
     #[test]
     fn a_read_that_urgent_data_cuts_short_is_not_taken_for_the_end() {
-        let runtime = Builder::new_current_thread().enable_io().build_local(LocalOptions::default()).unwrap();
-        runtime.block_on(async {
-            crate::reactor::start().unwrap();
+        let ended = crate::event_loop::run(async {
             let listener = TcpListener::bind("127.0.0.1:0").unwrap();
             let mut peer = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
             let ours = listener.accept().unwrap().0;
@@ -369,5 +366,6 @@ mod tests {
             }
             assert_eq!(came, b"beforeafter");
         });
+        ended.unwrap();
     }
 }

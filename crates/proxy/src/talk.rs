@@ -19,7 +19,6 @@ use crate::record::Record;
 use crate::reports;
 use crate::retries::Tries;
 use crate::splice::{self, Pipe, SPLICE_MIN, Side};
-use crate::stage;
 use crate::stream::Stream;
 use evenkeel_balance::{Clock, Outcome};
 use evenkeel_config::plan::RouteTimeouts;
@@ -286,7 +285,6 @@ impl Talk<'_, '_> {
         if by_close {
             self.client.stream.reset_on_close(true);
         }
-        stage::after_others().await;
         loop {
             if let Some(trailers) = self.trailers(body, keep) {
                 // They fit: they were taken out of this buffer, or are all that is in it, and half of one holds them.

@@ -3,13 +3,13 @@
 
 use crate::accept;
 use crate::access_log::Batch;
-use crate::clock::{self, CachedClock};
+use crate::clock::CachedClock;
 use crate::deadline::{TICK, Wheel};
+use crate::event_loop::{self, alarm};
 use crate::http1::Room;
 use crate::install::{Installed, take_up};
 use crate::parts::News;
 use crate::probe::{self, Prober};
-use crate::reactor;
 use crate::share::{Handed, Peers};
 use crate::stats::{Counter, ProbingStats};
 use crate::udp::Serving;
@@ -19,7 +19,6 @@ use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::runtime::{Builder, LocalOptions};
 use tokio::sync::{Notify, mpsc, watch};
 
 /// Small vectors that a worker keeps for the next request.
@@ -84,16 +83,7 @@ pub struct Orders {
 /// # Errors
 /// The event loop cannot be made.
 pub fn run(index: usize, base: std::time::Instant, orders: Orders) -> io::Result<()> {
-    let runtime = Builder::new_current_thread()
-        .enable_io()
-        .enable_time()
-        .on_thread_unpark(clock::expire)
-        .build_local(LocalOptions::default())?;
-    runtime.block_on(async {
-        reactor::start()?;
-        serve(index, base, orders).await;
-        Ok(())
-    })
+    event_loop::run(serve(index, base, orders))
 }
 
 async fn serve(index: usize, base: std::time::Instant, mut orders: Orders) {
@@ -112,8 +102,8 @@ async fn serve(index: usize, base: std::time::Instant, mut orders: Orders) {
         closed: Notify::new(),
         flows: Cell::new(0),
     });
-    let ticking = tokio::task::spawn_local(tick(worker.clone(), orders.beats));
-    let probing = tokio::task::spawn_local(probe::run(worker.clone()));
+    let ticking = event_loop::spawn(tick(worker.clone(), orders.beats));
+    let probing = event_loop::spawn(probe::run(worker.clone()));
     // From listeners of a plan that has not come here yet.
     let mut early: Vec<Handed> = Vec::new();
     while *orders.commands.borrow_and_update() == Command::Run {
@@ -158,10 +148,12 @@ async fn serve(index: usize, base: std::time::Instant, mut orders: Orders) {
 
 /// Moves the worker's deadlines on, and looks after what is idle.
 async fn tick(worker: Rc<Worker>, beats: Arc<Counter>) {
-    let mut interval = tokio::time::interval(TICK);
+    let mut next = std::time::Instant::now();
     let mut until_sweep = TICKS_PER_SWEEP;
     loop {
-        interval.tick().await;
+        alarm::sleep_until(next).await;
+        // Ticks that were missed are made up by the next.
+        next = std::time::Instant::now().max(next + TICK);
         beats.add(1);
         let now = worker.clock.read();
         worker.wheel.advance(Duration::from_nanos(now.0));

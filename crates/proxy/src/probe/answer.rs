@@ -1,26 +1,22 @@
 //! How does a listener answer probes by datagram? At its own addresses and ports, each worker by a socket of its own.
 
 use super::datagram::{self, Datagram};
+use crate::event_loop::{Source, Task, spawn};
 use crate::rules::Listener;
 use crate::worker::Worker;
 use evenkeel_balance::Clock;
 use socket2::{Domain, Protocol, Socket, Type};
 use std::cell::RefCell;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{SocketAddr, UdpSocket};
 use std::rc::Rc;
-use tokio::net::UdpSocket;
-use tokio::task::JoinHandle;
-
-/// Datagrams answered before others get their turn.
-const AT_ONCE: usize = 64;
 
 /// Opens a socket for each worker.
 ///
 /// # Errors
 /// As `bind(2)`.
-pub fn open(addr: SocketAddr, workers: usize) -> io::Result<Vec<std::net::UdpSocket>> {
-    let socket = |_| -> io::Result<std::net::UdpSocket> {
+pub fn open(addr: SocketAddr, workers: usize) -> io::Result<Vec<UdpSocket>> {
+    let socket = |_| -> io::Result<UdpSocket> {
         let kind = Type::DGRAM.nonblocking().cloexec();
         let socket = Socket::new(Domain::for_address(addr), kind, Some(Protocol::UDP))?;
         // The kernel spreads those who ask over the workers, and a process that takes over binds beside this one.
@@ -37,7 +33,7 @@ pub struct Answering {
     pub addr: SocketAddr,
     /// Whose load is asked for there.
     pub listener: Rc<RefCell<Rc<Listener>>>,
-    task: JoinHandle<()>,
+    task: Task,
 }
 
 impl Drop for Answering {
@@ -47,13 +43,8 @@ impl Drop for Answering {
 }
 
 /// Answers from now on. `None` if the kernel cannot watch the socket.
-pub fn start(
-    worker: &Rc<Worker>,
-    addr: SocketAddr,
-    listener: Rc<Listener>,
-    socket: std::net::UdpSocket,
-) -> Option<Answering> {
-    let socket = match UdpSocket::from_std(socket) {
+pub fn start(worker: &Rc<Worker>, addr: SocketAddr, listener: Rc<Listener>, socket: UdpSocket) -> Option<Answering> {
+    let socket = match Source::new(socket) {
         Ok(socket) => socket,
         Err(error) => {
             tracing::warn!(%error, %addr, "cannot watch a socket for probes; none are answered there");
@@ -61,28 +52,26 @@ pub fn start(
         }
     };
     let listener = Rc::new(RefCell::new(listener));
-    let task = tokio::task::spawn_local(run(worker.clone(), listener.clone(), socket));
+    let task = spawn(run(worker.clone(), listener.clone(), socket));
     Some(Answering { addr, listener, task })
 }
 
-async fn run(worker: Rc<Worker>, listener: Rc<RefCell<Rc<Listener>>>, socket: UdpSocket) {
+async fn run(worker: Rc<Worker>, listener: Rc<RefCell<Rc<Listener>>>, socket: Source<UdpSocket>) {
     // One byte more, so that a longer one does not look right.
     let mut bytes = [0; datagram::LEN + 1];
-    while socket.readable().await.is_ok() {
-        for _ in 0..AT_ONCE {
-            match socket.try_recv_from(&mut bytes) {
-                Ok((n, from)) => {
-                    if let Some(answer) = answer(&worker, &listener.borrow(), &bytes[..n]) {
-                        // One that cannot be sent is as good as lost on its way.
-                        let _ = socket.try_send_to(&answer, from);
-                    }
+    loop {
+        socket.readable().await;
+        match socket.recv_from(&mut bytes) {
+            Ok((n, from)) => {
+                if let Some(answer) = answer(&worker, &listener.borrow(), &bytes[..n]) {
+                    // One that cannot be sent is as good as lost on its way.
+                    let _ = socket.send_to(&answer, from);
                 }
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
-                // What became of an answer; the next read says something else.
-                Err(_) => {}
             }
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => socket.note_empty(),
+            // What became of an answer; the next read says something else.
+            Err(_) => {}
         }
-        tokio::task::yield_now().await;
     }
 }
 

@@ -5,6 +5,7 @@ use super::{End, HTTP_MAX, Question};
 use crate::buffer::Buf;
 use crate::deadline::Elapsed;
 use crate::dial::dial;
+use crate::event_loop::spawn;
 use crate::http1::chunked::Keep;
 use crate::http1::response::Asked;
 use crate::http1::{FIELDS_MAX, Limits, Response, Room};
@@ -13,7 +14,6 @@ use crate::proxy_protocol;
 use crate::reports::Came;
 use crate::stream::Stream;
 use crate::talk::take_body;
-
 use crate::worker::Worker;
 use evenkeel_balance::Clock;
 use std::io;
@@ -30,7 +30,7 @@ pub fn start(worker: &Rc<Worker>, question: Question) {
     }
     under_way.set(under_way.get() + 1);
     let worker = worker.clone();
-    tokio::task::spawn_local(async move {
+    spawn(async move {
         let timer = worker.wheel.timer();
         timer.set(timer.tick_after(question.reports.timeout));
         let end = match timer.limit(pin!(ask(&worker, &question))).await {

@@ -7,6 +7,7 @@ pub mod datagram;
 mod http;
 mod outstanding;
 
+use crate::event_loop::{Source, alarm, spawn};
 use crate::reports::Came;
 use crate::stats::ProbingStats;
 use crate::upstream::{Endpoint, WorkerPool};
@@ -18,11 +19,10 @@ use outstanding::{Outstanding, Unwanted};
 use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::VecDeque;
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::net::UdpSocket;
 use tokio::sync::Notify;
 
 /// Questions that wait to be sent. A batch of requests leaves fewer.
@@ -31,8 +31,8 @@ const DUE_MAX: usize = 256;
 /// Probes over HTTP under way at once: each needs a connection.
 const HTTP_MAX: usize = 32;
 
-/// Datagrams taken before others get their turn.
-const AT_ONCE: usize = 64;
+/// Answers taken between two looks at what they cost.
+const AT_ONCE: usize = 16;
 
 /// Probes that may be sent at once after a pause, as a part of what a second allows.
 const BURST: f64 = 0.01;
@@ -97,7 +97,7 @@ pub struct Prober {
     woken: Notify,
     outstanding: RefCell<Outstanding<(Question, SocketAddr)>>,
     /// For IPv4 and for IPv6, each opened when it is needed first.
-    sockets: [OnceCell<Rc<UdpSocket>>; 2],
+    sockets: [OnceCell<Rc<Source<UdpSocket>>>; 2],
     http: Cell<usize>,
     stats: Arc<ProbingStats>,
 }
@@ -184,7 +184,7 @@ pub async fn run(worker: Rc<Worker>) {
             // Milliseconds: the wheel of the worker turns too slowly for them.
             Some(pause) => tokio::select! {
                 () = prober.woken.notified() => {}
-                () = tokio::time::sleep(pause) => {}
+                () = alarm::sleep(pause) => {}
             },
             None => prober.woken.notified().await,
         }
@@ -213,7 +213,7 @@ fn send(worker: &Rc<Worker>, question: Question) {
         Err((question, _)) => return question.ends(End::Busy),
     };
     let bytes = datagram::write(&Datagram::Question(nonce));
-    if socket.try_send_to(&bytes, addr).is_err()
+    if socket.send_to(&bytes, addr).is_err()
         && let Ok((question, _)) = prober.outstanding.borrow_mut().answer(nonce, |_| true)
     {
         question.ends(End::Unsent);
@@ -221,35 +221,38 @@ fn send(worker: &Rc<Worker>, question: Question) {
 }
 
 /// The socket for the family of an address.
-fn socket(worker: &Rc<Worker>, addr: SocketAddr) -> io::Result<Rc<UdpSocket>> {
+fn socket(worker: &Rc<Worker>, addr: SocketAddr) -> io::Result<Rc<Source<UdpSocket>>> {
     let cell = &worker.prober.sockets[usize::from(addr.is_ipv6())];
     if let Some(socket) = cell.get() {
         return Ok(socket.clone());
     }
     let any: IpAddr = if addr.is_ipv6() { Ipv6Addr::UNSPECIFIED.into() } else { Ipv4Addr::UNSPECIFIED.into() };
-    let socket = std::net::UdpSocket::bind((any, 0))?;
+    let socket = UdpSocket::bind((any, 0))?;
     socket.set_nonblocking(true)?;
-    let socket = Rc::new(UdpSocket::from_std(socket)?);
-    tokio::task::spawn_local(listen(worker.clone(), socket.clone()));
+    let socket = Rc::new(Source::new(socket)?);
+    spawn(listen(worker.clone(), socket.clone()));
     Ok(cell.get_or_init(|| socket).clone())
 }
 
 /// Takes answers. Ends only if the event loop does.
-async fn listen(worker: Rc<Worker>, socket: Rc<UdpSocket>) {
+async fn listen(worker: Rc<Worker>, socket: Rc<Source<UdpSocket>>) {
     // One byte more, so that a longer one does not look right.
     let mut bytes = [0; datagram::LEN + 1];
-    while socket.readable().await.is_ok() {
+    loop {
+        socket.readable().await;
         let began = worker.clock.read();
         for _ in 0..AT_ONCE {
-            match socket.try_recv_from(&mut bytes) {
+            match socket.recv_from(&mut bytes) {
                 Ok((n, from)) => on_answer(&worker, &bytes[..n], from),
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    socket.note_empty();
+                    break;
+                }
                 // An error that a datagram before this one met: the next read says something else.
                 Err(_) => {}
             }
         }
         worker.prober.stats.spent_ns.add(worker.clock.read().since(began));
-        tokio::task::yield_now().await;
     }
 }
 

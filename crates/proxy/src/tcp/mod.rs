@@ -13,6 +13,7 @@ use crate::client::Client;
 use crate::connection;
 use crate::deadline::Elapsed;
 use crate::end::{Cause, Phase};
+use crate::event_loop::alarm;
 use crate::hash_key;
 use crate::per_address::Place;
 use crate::pick::{self, InFlight, NoPlace};
@@ -138,7 +139,7 @@ async fn open<'r>(
             Decision::Again { after_ns, .. } => {
                 tries.tried.borrow_mut().push(slot);
                 if after_ns > 0 {
-                    tokio::time::sleep(Duration::from_nanos(after_ns)).await;
+                    alarm::sleep(Duration::from_nanos(after_ns)).await;
                 }
             }
             Decision::Stop(_) => {

@@ -16,6 +16,7 @@ mod table;
 
 pub use socket::listen;
 
+use crate::event_loop::{Source, Task, spawn, yield_now};
 use crate::parts::ListenFd;
 use crate::rules::Listener;
 use crate::worker::Worker;
@@ -27,9 +28,6 @@ use std::cell::RefCell;
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
-use tokio::io::Interest;
-use tokio::io::unix::AsyncFd;
-use tokio::task::JoinHandle;
 
 macro_rules! reasons {
     ($(#[$doc:meta])* $of:ident: $($name:ident $label:literal $text:literal,)*) => {
@@ -69,15 +67,15 @@ reasons! {
 /// A door that is open, and the tasks that go through it.
 pub struct Serving {
     door: Rc<Door>,
-    taking: JoinHandle<()>,
-    answering: JoinHandle<()>,
+    taking: Task,
+    answering: Task,
 }
 
 /// Relays datagrams from now on. `None` if the kernel cannot watch the socket.
 pub fn start(worker: &Rc<Worker>, addr: SocketAddr, listener: Rc<Listener>, socket: ListenFd) -> Option<Serving> {
     let watched = || {
         let flows: Arc<OwnedFd> = epoll::create(epoll::CreateFlags::CLOEXEC)?.into();
-        Ok::<_, std::io::Error>((watch(socket.clone())?, watch(flows.clone())?, flows))
+        Ok::<_, std::io::Error>((Source::new(socket.clone())?, Source::new(flows.clone())?, flows))
     };
     let (clients, endpoints, flows) = match watched() {
         Ok(watched) => watched,
@@ -87,26 +85,20 @@ pub fn start(worker: &Rc<Worker>, addr: SocketAddr, listener: Rc<Listener>, sock
         }
     };
     let door = Rc::new(Door::new(addr, RefCell::new(listener), socket, flows));
-    let taking = tokio::task::spawn_local(run(worker.clone(), door.clone(), clients, Door::take));
-    let answering = tokio::task::spawn_local(run(worker.clone(), door.clone(), endpoints, Door::answer));
+    let taking = spawn(run(worker.clone(), door.clone(), clients, Door::take));
+    let answering = spawn(run(worker.clone(), door.clone(), endpoints, Door::answer));
     Some(Serving { door, taking, answering })
 }
 
-fn watch(fd: Arc<OwnedFd>) -> std::io::Result<AsyncFd<Arc<OwnedFd>>> {
-    // SAFETY: the registration shares the ownership of the descriptor, so it stays open until both are gone.
-    let watched = unsafe { AsyncFd::register_with_interest(fd, Interest::READABLE) };
-    watched.map_err(Into::into)
-}
-
 /// Passes on what comes, until nothing is left; others get their turn after each batch.
-async fn run(worker: Rc<Worker>, door: Rc<Door>, fd: AsyncFd<Arc<OwnedFd>>, batch: fn(&Door, &Worker) -> bool) {
+async fn run(worker: Rc<Worker>, door: Rc<Door>, fd: Source<Arc<OwnedFd>>, batch: fn(&Door, &Worker) -> bool) {
     loop {
-        let Ok(mut ready) = fd.readable().await else { return };
+        fd.readable().await;
         if batch(&door, &worker) {
-            tokio::task::yield_now().await;
+            yield_now().await;
         } else {
             // Without a turn for others, which would ask the kernel once more for what has come: nothing is left to do.
-            ready.clear_ready();
+            fd.note_empty();
         }
     }
 }

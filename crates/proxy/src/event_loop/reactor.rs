@@ -1,24 +1,23 @@
-//! Which of a worker's connections can be read or written? An epoll of its own knows, inside the one of the event loop.
-//!
-//! The event loop's own registration costs 256 bytes a socket, two locks each time something came, and a syscall at the
-//! end that closing makes needless. Here a socket is a slot of 48 bytes in a table; closing it is the end of it. What it
-//! costs is an `epoll_wait` more each time something came, for all sockets that are ready by then together.
+//! Which of a worker's descriptors can be read or written? An epoll knows. A socket is a slot of 48 bytes in a table;
+//! closing it is the end of it, without a syscall of its own.
 
+use super::bell::Bell;
+use super::tasks::poll_proceed;
 use rustix::event::Timespec;
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
-use rustix::fd::OwnedFd;
+use rustix::fd::{AsFd, OwnedFd};
 use rustix::io::Errno;
 use std::cell::{Cell, OnceCell, RefCell};
 use std::io;
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 use std::task::{Context, Poll, Waker, ready};
-use tokio::io::Interest;
-use tokio::io::unix::AsyncFd;
-use tokio::task::coop;
 
 /// Events taken from the kernel at once.
 const EVENTS_MAX: usize = 256;
+
+/// Stands for the bell, where others have a generation and a slot.
+const BELL: u64 = u64::MAX;
 
 const NOW: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
 
@@ -64,22 +63,30 @@ pub struct Watched {
     of_its_thread: PhantomData<*const ()>,
 }
 
-/// Has the tasks of this thread's event loop told when their sockets are ready, until the loop ends.
+/// Hears a bell from now on.
 ///
 /// # Errors
-/// The kernel has no epoll to give, or the event loop cannot watch it.
-pub fn start() -> io::Result<()> {
-    let epoll = REACTOR.with(|reactor| reactor.epoll().and_then(OwnedFd::try_clone))?;
-    // SAFETY: the registration owns the descriptor.
-    let watched = unsafe { AsyncFd::register_with_interest(epoll, Interest::READABLE) }?;
-    tokio::task::spawn_local(async move {
-        while let Ok(mut guard) = watched.readable().await {
-            // First forgotten, then asked for: what comes after that is a new mark.
-            guard.clear_ready();
-            REACTOR.with(|reactor| while reactor.turn() {});
-        }
-    });
-    Ok(())
+/// The kernel has no epoll to give.
+pub fn hear(bell: &Bell) -> io::Result<()> {
+    REACTOR.with(|reactor| {
+        let ring = EventFlags::IN | EventFlags::ET;
+        epoll::add(reactor.epoll()?, &bell.fd, EventData::new_u64(BELL), ring).map_err(Into::into)
+    })
+}
+
+/// Asks the kernel what there is, and wakes whoever waits for it. With `wait`, sleeps until there is something. Whether
+/// the bell has rung.
+///
+/// # Errors
+/// There is no epoll.
+pub fn look(wait: bool) -> io::Result<bool> {
+    REACTOR.with(|reactor| reactor.look(wait))
+}
+
+/// Watches a descriptor no more that stays open.
+pub fn forget(fd: impl AsFd) {
+    // At the end of its thread the table may be gone first, and the epoll with it.
+    let _ = REACTOR.try_with(|reactor| reactor.epoll.get().map(|epoll| epoll::delete(epoll, fd)));
 }
 
 impl Reactor {
@@ -93,19 +100,21 @@ impl Reactor {
         }
     }
 
-    /// Takes what the kernel says, and wakes whoever waits for it: whether there may be more.
-    fn turn(&self) -> bool {
-        let Some(epoll) = self.epoll.get() else { return false };
+    fn look(&self, wait: bool) -> io::Result<bool> {
         let mut room = [const { MaybeUninit::<Event>::uninit() }; EVENTS_MAX];
-        let events = match epoll::wait(epoll, &mut room[..], Some(&NOW)) {
-            Ok((events, _)) => events,
-            Err(Errno::INTR) => return true,
-            Err(_) => return false,
+        let events = loop {
+            match epoll::wait(self.epoll()?, &mut room[..], if wait { None } else { Some(&NOW) }) {
+                Ok((events, _)) => break events,
+                Err(Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
         };
+        let mut rang = false;
         let mut slots = self.slots.borrow_mut();
         for event in &*events {
             let (flags, data) = (event.flags, event.data);
             let data = data.u64();
+            rang |= data == BELL;
             let Some(slot) = slots.get_mut(data as u32 as usize) else { continue };
             if slot.generation != (data >> 32) as u32 {
                 continue;
@@ -124,7 +133,7 @@ impl Reactor {
                 writer.wake();
             }
         }
-        events.len() == EVENTS_MAX
+        Ok(rang)
     }
 }
 
@@ -159,7 +168,7 @@ impl Watched {
     ///
     /// # Errors
     /// As `epoll_ctl(2)`.
-    pub fn new(socket: &OwnedFd) -> io::Result<Watched> {
+    pub fn new(socket: &impl AsFd) -> io::Result<Watched> {
         REACTOR.with(|reactor| {
             let mut slots = reactor.slots.borrow_mut();
             let index = reactor.free.borrow_mut().pop().unwrap_or_else(|| {
@@ -189,7 +198,7 @@ impl Watched {
             }
             if slot.known & NEWS == 0 {
                 // So that a peer who is always faster than we are does not keep a task from ever giving way.
-                ready!(coop::poll_proceed(cx)).made_progress();
+                ready!(poll_proceed(cx));
             }
             slot.known &= !NEWS;
             Poll::Ready(())
@@ -201,10 +210,9 @@ impl Watched {
     /// # Errors
     /// As `epoll_ctl(2)`.
     pub fn poll_writable(&self, socket: &OwnedFd, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let turn = ready!(coop::poll_proceed(cx));
         let data = self.with(|slot| {
             if slot.known & (WRITABLE | WRITE_CLOSED) != 0 {
-                turn.made_progress();
+                ready!(poll_proceed(cx));
                 return Poll::Ready(Ok(()));
             }
             wait(&mut slot.writer, cx);
@@ -304,18 +312,15 @@ fn wait(waiting: &mut Option<Waker>, cx: &Context<'_>) {
 
 #[cfg(test)]
 mod tests {
+    use super::super::spawn;
     use super::*;
     use std::future::poll_fn;
     use std::io::{Read, Write};
     use std::os::unix::net::UnixStream;
-    use tokio::runtime::{Builder, LocalOptions};
+    use tokio::sync::oneshot;
 
-    fn run<F: Future<Output = ()>>(future: F) {
-        let runtime = Builder::new_current_thread().enable_io().build_local(LocalOptions::default()).unwrap();
-        runtime.block_on(async {
-            start().unwrap();
-            future.await;
-        });
+    fn run(future: impl Future<Output = ()>) {
+        super::super::run(future).unwrap();
     }
 
     fn pair() -> (UnixStream, OwnedFd) {
@@ -371,13 +376,14 @@ mod tests {
             while let Ok(n) = rustix::io::write(&ours, &[0; 4096]) {
                 written += n;
             }
-            let emptied = tokio::task::spawn_local(async move {
+            let (emptied, peer_again) = oneshot::channel();
+            spawn(async move {
                 let mut taken = vec![0; written];
                 peer.read_exact(&mut taken).unwrap();
-                peer
+                emptied.send(peer).unwrap();
             });
             poll_fn(|cx| watched.poll_writable(&ours, cx)).await.unwrap();
-            let _peer = emptied.await.unwrap();
+            let _peer = peer_again.await.unwrap();
             assert!(rustix::io::write(&ours, &[0; 4096]).is_ok());
         });
     }

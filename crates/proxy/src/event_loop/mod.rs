@@ -1,0 +1,63 @@
+//! What does a worker's thread do all day? It runs the tasks that can go on, and when none can, sleeps until the kernel has
+//! something for one. Read the files in this order:
+//!
+//! 1. [`tasks`] knows which tasks can go on, and whose turn it is.
+//! 2. [`reactor`] knows what sockets they wait for: one epoll, of which a connection is a slot, and any other
+//!    descriptor a [`source`].
+//! 3. An [`alarm`] wakes a task after some milliseconds, and a [`bell`] lets another thread wake one.
+//!
+//! It is our own as it is on the way of each request: one epoll, wakers that cost a few instructions, no timeout that the
+//! kernel would set and clear for each sleep. Beside tokio's loop with our epoll inside, the processor time of a small
+//! request over a kept connection was 8 to 10 % less (64 clients, medians of 6 and 7 interleaved rounds).
+
+pub mod alarm;
+mod bell;
+mod reactor;
+mod source;
+mod tasks;
+
+pub use reactor::Watched;
+pub use source::Source;
+pub use tasks::{Task, spawn, yield_now};
+
+use crate::clock;
+use bell::Bell;
+use std::future::Future;
+use std::io;
+use std::pin::pin;
+use std::task::{Context, Poll};
+
+/// Tasks that have their turn between two looks at what the kernel has.
+const TURNS_PER_LOOK: usize = 64;
+
+/// Runs `future` on this thread, and all that it spawns, until it ends; what is left of the others then ends with it.
+///
+/// # Errors
+/// The kernel has no descriptors left to give.
+pub fn run<F: Future>(future: F) -> io::Result<F::Output> {
+    let (bell, keys) = Bell::new()?;
+    reactor::hear(&bell)?;
+    let _open = tasks::open(&bell);
+    alarm::start()?;
+    let mut root = pin!(future);
+    let waker = tasks::root_waker(bell.clone());
+    loop {
+        for _ in 0..TURNS_PER_LOOK {
+            match tasks::next() {
+                Some(tasks::ROOT) => {
+                    if let Poll::Ready(output) = root.as_mut().poll(&mut Context::from_waker(&waker)) {
+                        return Ok(output);
+                    }
+                }
+                Some(key) => tasks::poll(key),
+                None => break,
+            }
+        }
+        if reactor::look(tasks::are_all_waiting())? {
+            bell.hear();
+            keys.try_iter().for_each(tasks::wake);
+        }
+        tasks::after_look();
+        clock::expire();
+    }
+}

@@ -1,0 +1,49 @@
+//! What else can be ready to be read? A descriptor that is no connection, and that others may hold too.
+
+use super::reactor::{self, Watched};
+use rustix::fd::AsFd;
+use std::future::poll_fn;
+use std::io;
+use std::ops::Deref;
+
+/// A descriptor that is watched, until this is dropped.
+#[derive(Debug)]
+pub struct Source<T: AsFd> {
+    watched: Watched,
+    inner: T,
+}
+
+impl<T: AsFd> Source<T> {
+    /// Watches a descriptor that does not block.
+    ///
+    /// # Errors
+    /// As `epoll_ctl(2)`.
+    pub fn new(inner: T) -> io::Result<Source<T>> {
+        Ok(Source { watched: Watched::new(&inner)?, inner })
+    }
+
+    /// Waits until something may be read.
+    pub async fn readable(&self) {
+        poll_fn(|cx| self.watched.poll_readable(cx)).await;
+    }
+
+    /// Nothing is left to be read.
+    pub fn note_empty(&self) {
+        self.watched.note_empty();
+    }
+}
+
+impl<T: AsFd> Deref for Source<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.inner
+    }
+}
+
+impl<T: AsFd> Drop for Source<T> {
+    fn drop(&mut self) {
+        // Closing ends a watch, but only when the last who holds the descriptor does.
+        reactor::forget(&self.inner);
+    }
+}
