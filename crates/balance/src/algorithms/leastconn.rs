@@ -32,6 +32,7 @@ pub static ALGORITHM: Algorithm = Algorithm {
     source: "HAProxy, balance leastconn; Vargaftik, Keslassy and Orda, LSQ: Load Balancing in Large-Scale \
              Heterogeneous Systems with Multiple Dispatchers (2020)",
     needs: Needs { key: false, in_flight: true, ends: true, latency: false, probes: false },
+    asks: true,
     promises: Promises {
         shares_when_idle: true,
         shares_when_busy: true,
