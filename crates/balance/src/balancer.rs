@@ -230,8 +230,7 @@ impl Balancer {
         Ok(self.count(slot, place?, false, now))
     }
 
-    #[expect(clippy::inline_always, reason = "as for `start`")]
-    #[inline(always)]
+    #[inline]
     fn count(&mut self, slot: Slot, place: Place, turn: bool, now: Instant) -> Ticket {
         self.loads.on_start(slot, turn);
         self.picker.on_start(slot, &self.loads, now);

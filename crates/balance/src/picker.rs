@@ -179,6 +179,8 @@ pub struct Algorithm {
     pub source: &'static str,
     /// What it cannot work without.
     pub needs: Needs,
+    /// Whether it asks endpoints for their load where they can be asked: others never want a probe.
+    pub asks: bool,
     /// What it holds to.
     pub promises: Promises,
     /// What can be set.

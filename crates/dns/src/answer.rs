@@ -7,7 +7,7 @@ use crate::cookie::Secret;
 use crate::pools::{Found, WorkerPool};
 use crate::query::{Edns, Name, Query, Reject, Subnet};
 use crate::rate::{Allowed, Rate};
-use crate::records::Records;
+use crate::records::{Asked, Records};
 use crate::reply::{self, OptRecord, Owner, Reply, Section};
 use crate::stats::ListenerStats;
 use crate::zone::Zone;
@@ -243,7 +243,7 @@ impl Answerer {
                 }
                 OptRcode::NOERROR
             }
-            _ => self.records.write(zone, query.qtype, node, network, now, reply, answering),
+            qtype => self.records.write(&Asked { zone, node, qtype }, network, now, reply, answering),
         }
     }
 

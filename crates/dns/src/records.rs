@@ -12,6 +12,14 @@ use evenkeel_balance::Instant;
 use evenkeel_config::plan::{Record, RecordKind};
 use std::net::IpAddr;
 
+/// What is asked for.
+pub(crate) struct Asked<'z> {
+    pub zone: &'z Zone,
+    /// The name.
+    pub node: &'z Node,
+    pub qtype: Rtype,
+}
+
 /// What one worker knows of a zone's pools.
 pub(crate) struct Records {
     /// [`Zone::pools`].
@@ -59,28 +67,26 @@ impl Records {
 
     /// Writes the addresses or services that a name stands for; the code of the response. `network` is that of the client,
     /// which few answers go by.
-    #[allow(clippy::too_many_arguments)] // all that there is to one answer
     pub fn write(
         &mut self,
-        zone: &Zone,
-        qtype: Rtype,
-        node: &Node,
+        asked: &Asked<'_>,
         network: impl FnOnce() -> Subnet,
         now: Instant,
         reply: &mut Reply<'_>,
         answering: &mut Answering,
     ) -> OptRcode {
-        let asked = match qtype {
+        let Asked { zone, node, qtype } = *asked;
+        let kinds = match qtype {
             Rtype::A => Some((RecordKind::Address, Family::V4)),
             Rtype::AAAA => Some((RecordKind::Address, Family::V6)),
             Rtype::SRV => Some((RecordKind::Service, Family::Both)),
             _ => None,
         };
-        let of_pool = node.record.zip(asked).and_then(|(index, (kind, family))| {
+        let of_pool = node.record.zip(kinds).and_then(|(index, (kind, family))| {
             let (record, pool) = (&zone.plan.records[index], &mut self.pools[self.pool_of[index]]);
             (record.kind == kind && (kind == RecordKind::Service || pool.has(family))).then_some((record, pool, family))
         });
-        let Some((record, pool, family)) = of_pool else { return fixed(zone, qtype, node, reply, answering) };
+        let Some((record, pool, family)) = of_pool else { return fixed(asked, reply, answering) };
         answering.used_subnet = record.prefers_near || pool.goes_by_key();
         let network = answering.used_subnet.then(network);
         let near = network.filter(|_| record.prefers_near).and_then(|network| self.localities.of(network));
@@ -130,7 +136,8 @@ impl Records {
 }
 
 /// Writes the addresses of a name server.
-fn fixed(zone: &Zone, qtype: Rtype, node: &Node, reply: &mut Reply<'_>, answering: &mut Answering) -> OptRcode {
+fn fixed(asked: &Asked<'_>, reply: &mut Reply<'_>, answering: &mut Answering) -> OptRcode {
+    let Asked { zone, node, qtype } = *asked;
     let of_type = |ip: &&IpAddr| matches!((qtype, ip), (Rtype::A, IpAddr::V4(_)) | (Rtype::AAAA, IpAddr::V6(_)));
     let mut any = false;
     for ip in node.fixed.iter().filter(of_type) {

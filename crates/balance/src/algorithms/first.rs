@@ -16,6 +16,7 @@ pub static ALGORITHM: Algorithm = Algorithm {
     docs: include_str!("docs/first.md"),
     source: "HAProxy, balance first",
     needs: Needs { key: false, in_flight: true, ends: false, latency: false, probes: false },
+    asks: false,
     promises: Promises {
         shares_when_idle: false,
         shares_when_busy: false,

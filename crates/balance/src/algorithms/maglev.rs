@@ -20,6 +20,7 @@ pub static ALGORITHM: Algorithm = Algorithm {
     docs: include_str!("docs/maglev.md"),
     source: "Eisenbud et al., Maglev (NSDI 2016); Mirrokni et al., Consistent Hashing with Bounded Loads (2017)",
     needs: Needs { key: true, in_flight: true, ends: false, latency: false, probes: false },
+    asks: false,
     promises: Promises {
         shares_when_idle: true,
         // What goes over a bound goes elsewhere, and few requests in flight are often over it.

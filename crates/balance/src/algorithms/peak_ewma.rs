@@ -22,6 +22,7 @@ pub static ALGORITHM: Algorithm = Algorithm {
     docs: include_str!("docs/peak_ewma.md"),
     source: "Finagle, PeakEwma.scala; tower, load/peak_ewma.rs; linkerd2-proxy's penalty for failures",
     needs: Needs { key: false, in_flight: true, ends: true, latency: true, probes: false },
+    asks: false,
     promises: Promises {
         shares_when_idle: false,
         shares_when_busy: false,

@@ -23,6 +23,7 @@ pub static ALGORITHM: Algorithm = Algorithm {
     docs: include_str!("docs/prequal.md"),
     source: "Wydrowski et al., Load is not what you should balance: Introducing Prequal (NSDI 2024)",
     needs: Needs { key: false, in_flight: true, ends: true, latency: false, probes: true },
+    asks: true,
     promises: Promises {
         shares_when_idle: false,
         shares_when_busy: false,

@@ -16,6 +16,7 @@ pub static ALGORITHM: Algorithm = Algorithm {
     docs: include_str!("docs/round_robin.md"),
     source: "Goyal, Vin and Cheng, Start-time Fair Queueing (1996); Envoy's and HAProxy's deadline schedulers",
     needs: Needs { key: false, in_flight: false, ends: false, latency: false, probes: false },
+    asks: false,
     promises: Promises {
         shares_when_idle: true,
         shares_when_busy: true,

@@ -3,7 +3,7 @@
 
 use crate::support::rows;
 use crate::support::world::{World, weighted};
-use evenkeel_balance::{EndpointSpec, Params, Seat, algorithms};
+use evenkeel_balance::{EndpointSpec, Instant, Outcome, Params, Pool, Request, Seat, algorithms};
 use std::collections::BTreeSet;
 
 #[test]
@@ -30,6 +30,33 @@ fn every_row_says_what_the_reference_page_needs() {
             assert_eq!(p.kind.check(p.default), Ok(()), "row {}: the default of {}", a.name, p.name);
         }
         assert!((a.new)(&Params::defaults(a.params), Seat::default()).is_ok(), "row {}: refuses its defaults", a.name);
+    }
+}
+
+#[test]
+fn a_row_that_does_not_ask_never_wants_a_probe() {
+    for row in rows::all() {
+        assert!(row.algorithm.asks || !row.algorithm.needs.probes, "row {row} needs what it does not ask for");
+        let mut pool = Pool::new(1);
+        pool.update(&weighted(&[1; 10]), Instant(0));
+        let mut b = row.balancer(&pool, Seat::default(), 1);
+        let mut asked = false;
+        for i in 0..1000 {
+            let now = Instant(i * 1_000_000_000);
+            let ticket = b.start(&Request { key: Some(i), ..Request::default() }, now).expect("all are idle");
+            asked |= std::iter::from_fn(|| b.poll_probe(now)).take(100).count() > 0 || b.probe_at().is_some();
+            b.end(ticket, Outcome::Success, now);
+        }
+        assert!(row.algorithm.asks || !asked, "row {row}");
+    }
+    // And the one that asks does, with what it comes with.
+    for row in rows::defaults().filter(|row| row.algorithm.asks) {
+        let mut pool = Pool::new(1);
+        pool.update(&weighted(&[1; 10]), Instant(0));
+        let mut b = row.balancer(&pool, Seat::default(), 1);
+        let ticket = b.start(&Request::default(), Instant(0)).expect("all are idle");
+        assert!(b.poll_probe(Instant(0)).is_some(), "row {row}");
+        b.end(ticket, Outcome::Success, Instant(1));
     }
 }
 

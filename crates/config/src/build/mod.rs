@@ -36,6 +36,7 @@ pub(crate) fn build(root: &Section, findings: &mut Findings) -> Plan {
     let routes = routes::routes(root, &defaults, &listeners, &pools, findings);
     tcp::check(root, &listeners, &routes, &pools, findings);
     udp::check(root, &listeners, &routes, &pools, findings);
+    reports::check(root, &listeners, &routes, &pools, findings);
     Plan {
         runtime: process::runtime(root),
         admin,

@@ -77,7 +77,7 @@ impl World<'_> {
         let (at, worker, key) = (job.door, job.worker, Some(job.seed));
         let door = &mut self.doors[at as usize];
         let balancer = &mut door.balancers[worker as usize];
-        match balancer.start(&Request { key, tried: &job.tried }, Instant(self.now)) {
+        match balancer.start(&Request { key, tried: job.tried() }, Instant(self.now)) {
             Ok(ticket) => {
                 let slot = ticket.slot();
                 job.ticket = Some(ticket);
@@ -154,13 +154,14 @@ impl World<'_> {
             return;
         }
         let (parent, service, seed, began, measured) = (job.parent, job.service, job.seed, job.began, job.measured);
-        let (door, worker, retry, server) = (job.door, job.worker, job.retry, job.server);
-        let (ticket, tried) = (job.ticket.take(), std::mem::take(&mut job.tried));
+        let (door, worker, server) = (job.door, job.worker, job.server);
+        let (ticket, mut rest) = (job.ticket.take(), job.rest.take());
+        rest.iter_mut().for_each(|rest| rest.report = None); // it comes too late
         job.orphan = true;
         let other = self.jobs.add(parent, service, seed, began, measured);
         let job = self.jobs.get(other);
-        (job.door, job.worker, job.retry, job.server) = (door, worker, retry, server);
-        (job.ticket, job.tried) = (ticket, tried);
+        (job.door, job.worker, job.server) = (door, worker, server);
+        (job.ticket, job.rest) = (ticket, rest);
         self.end_try(other, Answer::Bad(Failure::TimedOut));
     }
 
@@ -168,7 +169,7 @@ impl World<'_> {
     fn end_try(&mut self, index: u32, answer: Answer) {
         let now = Instant(self.now);
         let job = self.jobs.get(index);
-        let (service, at, report) = (usize::from(job.service), job.door as usize, job.report.take());
+        let (service, at, report) = (usize::from(job.service), job.door as usize, job.take_report());
         let failure = answer.as_failure();
         let Some(ticket) = job.ticket.take() else {
             let group = &mut self.groups[service];
@@ -192,9 +193,10 @@ impl World<'_> {
         let door = &mut self.doors[at];
         let settings = self.scenario.services[service].balancing.retry.as_ref();
         if let (Some((_, failure)), Some(settings), Some(budget)) = (failure, settings, &mut door.budget) {
-            job.tried.push(slot);
+            let rest = job.rest();
+            rest.tried.push(slot);
             let failed = Failed { failure, idempotent: true, replayable: true, left_ns: None };
-            if let Decision::Again { after_ns, .. } = job.retry.decide(settings, &failed, budget, &mut door.rng, now) {
+            if let Decision::Again { after_ns, .. } = rest.retry.decide(settings, &failed, budget, &mut door.rng, now) {
                 job.attempt = job.attempt.wrapping_add(1);
                 (job.step, job.answer) = (0, Answer::Well);
                 self.groups[service].retries += 1;
@@ -245,7 +247,7 @@ impl World<'_> {
         let job = self.jobs.get(index);
         let (at, worker, service) = (job.door, job.worker, usize::from(job.service));
         let door = &mut self.doors[at as usize];
-        let request = Request { key: Some(job.seed), tried: &job.tried };
+        let request = Request { key: Some(job.seed), tried: job.tried() };
         match door.balancers[worker as usize].start_waited(&request, &mut waiting, Instant(self.now)) {
             Ok(ticket) => {
                 let server = self.groups[service].first + door.server_at[ticket.slot().index()];

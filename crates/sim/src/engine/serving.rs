@@ -150,13 +150,14 @@ impl World<'_> {
         }
         server.in_flight -= 1;
         server.threads_used -= 1;
-        if well {
+        let (service, _) = self.places[at as usize];
+        if well && self.groups[usize::from(service)].heard {
             server.estimate.ended(found, leaves_at - arrived, Instant(now));
         }
         let next = server.backlog.pop_front();
-        let (service, _) = self.places[at as usize];
         if self.scenario.services[usize::from(service)].balancing.information.with_answers {
-            self.jobs.get(index).report = Some(self.load_of(at));
+            let report = self.load_of(at);
+            self.jobs.get(index).rest().report = Some(report);
         }
         self.answer_at(index, leaves_at);
         if let Some(next) = next {
@@ -188,10 +189,10 @@ impl World<'_> {
 
     /// Asks as many servers for their load as the algorithm wants.
     pub fn send_probes(&mut self, at: u32, worker: u32, service: usize) {
-        let information = self.scenario.services[service].balancing.information;
-        if !information.probes {
+        if !self.groups[service].probed {
             return;
         }
+        let information = &self.scenario.services[service].balancing.information;
         let door = &mut self.doors[at as usize];
         while let Some(slot) = door.balancers[worker as usize].poll_probe(Instant(self.now)) {
             self.groups[service].probes += 1;

@@ -29,6 +29,9 @@ pub(super) struct Group {
     pub doors: Vec<u32>,
     /// The yardstick that chooses here.
     pub reference: Option<Reference>,
+    /// Whether balancers send probes, and whether anybody hears in any way how loaded servers say they are.
+    pub probed: bool,
+    pub heard: bool,
     /// Requests on their way to a server or there, as a yardstick counts them; the same as on the board.
     pub assigned: Vec<u32>,
     pub board: Vec<u32>,
@@ -120,16 +123,20 @@ impl<'s> World<'s> {
                 world.places.push((index as u16, i as u16));
             }
             let policy = service.balancing.policy.as_ref().unwrap_or(policy);
-            let reference = match policy.chooser {
-                Chooser::Reference(reference) => Some(reference),
-                Chooser::Algorithm(..) => None,
+            let (reference, asks) = match policy.chooser {
+                Chooser::Reference(reference) => (Some(reference), false),
+                Chooser::Algorithm(algorithm, _) => (None, algorithm.asks),
             };
+            let information = &service.balancing.information;
+            let probed = information.probes && asks;
             let count = service.servers.len();
             world.groups.push(Group {
                 first,
                 count: count as u32,
                 doors: Vec::new(),
                 reference,
+                probed,
+                heard: probed || information.with_answers || information.board_ns > 0,
                 assigned: vec![0; count],
                 board: vec![0; count],
                 central: VecDeque::new(),

@@ -11,7 +11,7 @@ pub static ALL: &[Param] = &[
         default: Value::Float(2.0),
         help: "Endpoints asked what they have in flight for each request, on average, where they can be asked.",
         why: "2 in Vargaftik et al. Simulated with 100 balancers in front of 100 servers whose capacity changes, at 90 % \
-              load: p99 1074 ms without, 109 with 1, 100 with 2, 99 with 4; the shortest queue of all 78.",
+              load: p99 1020 ms without, 96 with 1, 95 with 2, 93 with 4; the shortest queue of all 81.",
     },
     PROBE_RATE_MAX,
     Param {
