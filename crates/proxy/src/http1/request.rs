@@ -58,32 +58,17 @@ impl<'h, 'b> Request<'h, 'b> {
     /// Anything malformed, ambiguous or over a limit.
     #[inline]
     pub fn read(bytes: &'b [u8], room: &'h mut Room, limits: &Limits) -> Result<Option<Request<'h, 'b>>, Reject> {
-        let parsed = Request::parse(&bytes[..bytes.len().min(limits.head)], room, limits);
-        // Nearly all come whole and are good: then the parser has found the end.
-        if parsed.is_err() && head_len(bytes, limits)?.is_none() {
-            return Ok(None);
-        }
-        parsed
-    }
-
-    #[inline]
-    fn parse(bytes: &'b [u8], room: &'h mut Room, limits: &Limits) -> Result<Option<Request<'h, 'b>>, Reject> {
-        let before = leading_empty_lines(bytes);
-        let bytes = &bytes[before..];
-        let mut tokens = Tokens::new(bytes);
-        let method = tokens.method()?.len();
-        tokens.expect(b" ")?;
-        let target = tokens.target()?.len();
-        let line = std::str::from_utf8(&bytes[..method + 1 + target]).map_err(|_| Reject::Malformed)?;
-        tokens.expect(b" ")?;
-        let version =
-            tokens.version().map_err(|_| if names_version(bytes) { Reject::Version } else { Reject::Malformed })?;
-        tokens.expect(b"\r\n")?;
-        tokens.fields(room, limits)?;
-        let head = &bytes[..tokens.at()];
+        let within = &bytes[..bytes.len().min(limits.head)];
+        let before = leading_empty_lines(within);
+        let (method, target, version, head) = match parse(&within[before..], room, limits) {
+            Ok(parsed) => parsed,
+            // Nearly all come whole and are good: then the parser has found the end.
+            Err(_) if head_len(bytes, limits)?.is_none() => return Ok(None),
+            Err(reject) => return Err(reject),
+        };
         let mut request = Request {
-            method: &line[..method],
-            target: &line[method + 1..],
+            method,
+            target,
             host: b"",
             version,
             keep_alive: false,
@@ -296,6 +281,26 @@ impl<'h, 'b> Request<'h, 'b> {
         }
         out.extend_from_slice(b"\r\n\r\n");
     }
+}
+
+/// Method, target and version of a request, and all of its head.
+#[inline]
+fn parse<'b>(
+    bytes: &'b [u8],
+    room: &mut Room,
+    limits: &Limits,
+) -> Result<(&'b str, &'b str, Version, &'b [u8]), Reject> {
+    let mut tokens = Tokens::new(bytes);
+    let method = tokens.method()?.len();
+    tokens.expect(b" ")?;
+    let target = tokens.target()?.len();
+    let line = std::str::from_utf8(&bytes[..method + 1 + target]).map_err(|_| Reject::Malformed)?;
+    tokens.expect(b" ")?;
+    let version =
+        tokens.version().map_err(|_| if names_version(bytes) { Reject::Version } else { Reject::Malformed })?;
+    tokens.expect(b"\r\n")?;
+    let head = &bytes[..tokens.fields(room, limits)?];
+    Ok((&line[..method], &line[method + 1..], version, head))
 }
 
 /// Whether a request line is well-formed but for the number of its version; else it is not HTTP at all.

@@ -53,35 +53,12 @@ impl<'h, 'b> Response<'h, 'b> {
         asked: Asked,
         limits: &Limits,
     ) -> Result<Option<Response<'h, 'b>>, Reject> {
-        let parsed = Response::parse(&bytes[..bytes.len().min(limits.head)], room, asked, limits);
-        // Nearly all come whole and are good: then the parser has found the end.
-        if parsed.is_err() && head_len(bytes, limits)?.is_none() {
-            return Ok(None);
-        }
-        parsed
-    }
-
-    #[inline]
-    fn parse(
-        bytes: &'b [u8],
-        room: &'h mut Room,
-        asked: Asked,
-        limits: &Limits,
-    ) -> Result<Option<Response<'h, 'b>>, Reject> {
-        // Only a request may come behind empty lines.
-        if bytes.first() != Some(&b'H') {
-            return Err(Reject::Malformed);
-        }
-        let mut tokens = Tokens::new(bytes);
-        let version = tokens.version()?;
-        // Not so, and the version would be another.
-        tokens.expect(b" ").map_err(|_| Reject::Version)?;
-        let status = tokens.status()?;
-        // Some leave out the space too when they have no reason.
-        let reason = if tokens.expect(b" ").is_ok() { tokens.text() } else { b"" };
-        tokens.expect(b"\r\n")?;
-        tokens.fields(room, limits)?;
-        let head = &bytes[..tokens.at()];
+        let (version, status, reason, head) = match parse(&bytes[..bytes.len().min(limits.head)], room, limits) {
+            Ok(parsed) => parsed,
+            // Nearly all come whole and are good: then the parser has found the end.
+            Err(_) if head_len(bytes, limits)?.is_none() => return Ok(None),
+            Err(reject) => return Err(reject),
+        };
         if !(100..=999).contains(&status) {
             return Err(Reject::Malformed);
         }
@@ -234,6 +211,26 @@ impl<'h, 'b> Response<'h, 'b> {
         };
         out.extend_from_slice(connection);
     }
+}
+
+/// Version, status and reason of a response, and all of its head.
+type Parsed<'b> = (Version, u16, &'b [u8], &'b [u8]);
+
+#[inline]
+fn parse<'b>(bytes: &'b [u8], room: &mut Room, limits: &Limits) -> Result<Parsed<'b>, Reject> {
+    // Only a request may come behind empty lines.
+    if bytes.first() != Some(&b'H') {
+        return Err(Reject::Malformed);
+    }
+    let mut tokens = Tokens::new(bytes);
+    let version = tokens.version()?;
+    // Not so, and the version would be another.
+    tokens.expect(b" ").map_err(|_| Reject::Version)?;
+    let status = tokens.status()?;
+    // Some leave out the space too when they have no reason.
+    let reason = if tokens.expect(b" ").is_ok() { tokens.text() } else { b"" };
+    tokens.expect(b"\r\n")?;
+    Ok((version, status, reason, &bytes[..tokens.fields(room, limits)?]))
 }
 
 #[cfg(test)]
