@@ -1,5 +1,7 @@
 //! How does a future that is large get onto the heap? It is made there: `Box::pin` makes it on the stack, and copies all
 //! of it, though at its beginning there is little in it but its arguments.
+//!
+//! They had better be no larger than a word: one that is has to be copied, and what lies beside it in the future with it.
 
 use std::pin::Pin;
 

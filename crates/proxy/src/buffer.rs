@@ -41,6 +41,12 @@ impl Buf {
         Buf { bytes: Box::default(), start: 0, end: 0 }
     }
 
+    /// The buffer that is here; none is left.
+    #[inline]
+    pub fn take_out(&mut self) -> Buf {
+        std::mem::replace(self, Buf::none())
+    }
+
     /// The bytes in it.
     #[inline]
     pub fn filled(&self) -> &[u8] {

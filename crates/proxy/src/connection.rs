@@ -78,10 +78,10 @@ async fn requests(client: &mut Client<'_>, place: &mut Option<Place>) {
         served += 1;
         // Boxed: while a connection is idle, which most are most of the time, it needs none of this memory.
         let after = match next {
-            Next::Head(buf) => {
+            Next::Head(mut buf) => {
                 let rules = listener.rules();
                 let last = served >= rules.requests_max;
-                boxed(|| exchange::run(client, &rules, buf, last)).await
+                boxed(|| exchange::run(client, &rules, &mut buf, last)).await
             }
             Next::End => return,
             Next::Late => Box::pin(give_up(client)).await,

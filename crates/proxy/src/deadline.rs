@@ -14,6 +14,8 @@ use std::time::Duration;
 /// The precision of deadlines.
 pub const TICK: Duration = Duration::from_millis(50);
 
+const TICKS_PER_SECOND: u64 = 1000 / TICK.as_millis() as u64;
+
 /// 3.4 minutes ahead; what is due later goes around again.
 const BUCKETS: u64 = 4096;
 
@@ -121,9 +123,10 @@ impl Timer {
     /// The tick that is `after` from now.
     #[inline]
     pub fn tick_after(&self, after: Duration) -> u64 {
-        let after_ns = u64::try_from(after.as_nanos()).unwrap_or(u64::MAX);
+        let whole_seconds = after.as_secs().saturating_mul(TICKS_PER_SECOND);
+        let rest = u64::from(after.subsec_nanos().div_ceil(TICK.subsec_nanos()));
         // One more: the current tick is partly over, and a deadline must not pass early.
-        self.wheel.tick.get() + after_ns.div_ceil(TICK.as_nanos() as u64) + 1
+        whole_seconds.saturating_add(self.wheel.tick.get() + rest + 1)
     }
 
     /// Nanoseconds from now to a tick; `None` for one that never comes.

@@ -33,16 +33,18 @@ pub enum After {
     Linger,
 }
 
-/// Serves the request whose head is at the front of `buf`. `last`: the connection closes afterwards.
-pub async fn run(client: &Client<'_>, rules: &Rules, mut buf: Buf, last: bool) -> After {
+/// Serves the request whose head is at the front of `buf`, which is used up. `last`: the connection closes afterwards.
+pub async fn run(client: &Client<'_>, rules: &Rules, buf: &mut Buf, last: bool) -> After {
     let mut record = Record::new(client, rules);
-    let mut opened = match open(client, &mut record, &mut buf, last) {
-        Ok(opened) => opened,
+    // Used where it is, as it is large.
+    let mut opened = open(client, &mut record, buf, last);
+    let opened = match opened {
+        Ok(ref mut opened) => opened,
         // Boxed, as most requests need no room for this.
-        Err(refused) => return Box::pin(refuse(client, &record, refused, buf)).await,
+        Err(refused) => return Box::pin(refuse(client, &record, refused, buf.take_out())).await,
     };
-    let mut out = Outgoing::new(client.worker, buf, opened.send);
-    match attempts::send(client, &mut record, &mut opened, &mut out).await {
+    let mut out = Outgoing::new(client.worker, buf.take_out(), opened.send);
+    match attempts::send(client, &mut record, opened, &mut out).await {
         Ok(answered) => {
             record.phase.set(Phase::Done);
             let whole = opened.body.is_done();

@@ -101,7 +101,7 @@ impl<'w> Outgoing<'w> {
     pub fn take_rest(&mut self) -> Option<Buf> {
         self.buf.consume(self.len);
         (self.len, self.sent) = (0, 0);
-        let buf = std::mem::replace(&mut self.buf, Buf::none());
+        let buf = self.buf.take_out();
         (!buf.is_empty()).then_some(buf)
     }
 }
