@@ -8,7 +8,7 @@
 //!
 //! It is our own as it is on the way of each request: one epoll, wakers that cost a few instructions, no timeout that the
 //! kernel would set and clear for each sleep. Beside tokio's loop with our epoll inside, the processor time of a small
-//! request over a kept connection was 8 to 10 % less (64 clients, medians of 6 and 7 interleaved rounds).
+//! request over a kept connection was 7 % less (64 clients, medians of six interleaved rounds; docs/benchmarks.md).
 
 pub mod alarm;
 mod bell;
