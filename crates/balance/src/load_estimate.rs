@@ -17,8 +17,8 @@ const ENOUGH: usize = 8;
 /// What ended longer ago is not recent: an endpoint may have become another since.
 const AGE_MAX_NS: u64 = 5 * SECOND_NS;
 
-/// What recent requests took, by how many were in flight when they came. One per worker of the endpoint's side; 50 kB at
-/// most, 18 at loads in the thousands. Measured: 3 ns to note one, 50 ns to ask.
+/// What recent requests took, by how many were in flight when they came. One per worker of the endpoint's side; 64 kB at
+/// most, 24 at loads in the thousands.
 #[derive(Clone, Debug, Default)]
 pub struct LoadEstimate {
     /// Grows to the highest level seen, of 124.
@@ -27,9 +27,46 @@ pub struct LoadEstimate {
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Level {
+    /// Where the next sample goes: over the oldest, once there are as many as fit.
+    next: u8,
+    count: u8,
+    /// The latencies of the samples in their order, so that their median is there to be read.
+    sorted: [u64; SAMPLES],
     /// As a ring.
     samples: [Sample; SAMPLES],
-    next: u8,
+}
+
+impl Level {
+    #[inline]
+    fn note(&mut self, sample: Sample) {
+        let next = usize::from(self.next) % SAMPLES;
+        let (old, mut count) = (self.samples[next].latency_ns, usize::from(self.count));
+        if count == SAMPLES {
+            let at = rank(&self.sorted, old);
+            self.sorted.copy_within(at + 1.., at);
+            count -= 1;
+        }
+        let at = rank(&self.sorted[..count], sample.latency_ns);
+        self.sorted.copy_within(at..count, at + 1);
+        self.sorted[at] = sample.latency_ns;
+        self.samples[next] = sample;
+        self.next = (next as u8 + 1) % SAMPLES as u8;
+        self.count = count as u8 + 1;
+    }
+
+    /// The median, if all there are are recent, and enough.
+    #[inline]
+    fn median(&self, now: Instant) -> Option<u64> {
+        let count = usize::from(self.count);
+        let oldest = if count == SAMPLES { usize::from(self.next) } else { 0 };
+        (count >= ENOUGH && self.samples[oldest].is_recent(now)).then(|| self.sorted[count / 2])
+    }
+}
+
+/// How many of these are smaller.
+#[inline]
+fn rank(of: &[u64], value: u64) -> usize {
+    of.iter().map(|&v| usize::from(v < value)).sum()
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -38,6 +75,13 @@ struct Sample {
     in_flight: u32,
     latency_ns: u64,
     at: Instant,
+}
+
+impl Sample {
+    #[inline]
+    fn is_recent(&self, now: Instant) -> bool {
+        now.since(self.at) <= AGE_MAX_NS
+    }
 }
 
 /// The level of so many others in flight: up to 7 each number is one, above that a quarter of an octave.
@@ -56,14 +100,18 @@ impl LoadEstimate {
         if level >= self.levels.len() {
             self.levels.resize(level + 1, Level::default());
         }
-        let level = &mut self.levels[level];
-        let next = level.next as usize % SAMPLES;
-        level.samples[next] = Sample { in_flight: in_flight.saturating_add(1), latency_ns, at: now };
-        level.next = level.next.wrapping_add(1);
+        self.levels[level].note(Sample { in_flight: in_flight.saturating_add(1), latency_ns, at: now });
     }
 
     /// What a request would take that finds `in_flight` others, nanoseconds; 0 when not known.
+    #[inline]
     pub fn latency_ns(&self, in_flight: u32, now: Instant) -> u64 {
+        let median = self.levels.get(level(in_flight)).and_then(|level| level.median(now));
+        median.unwrap_or_else(|| self.of_few(in_flight, now))
+    }
+
+    /// The same where the level has few samples, or old ones.
+    fn of_few(&self, in_flight: u32, now: Instant) -> u64 {
         let at = level(in_flight);
         let mut found = [0; ENOUGH - 1 + 2 * SAMPLES];
         let mut count = self.recent(Some(at), None, now, &mut found);
@@ -82,7 +130,7 @@ impl LoadEstimate {
     /// Collects what is recent of a level, scaled to `in_flight` others if that is another's.
     fn recent(&self, level: Option<usize>, scaled_to: Option<u32>, now: Instant, out: &mut [u64]) -> usize {
         let Some(level) = level.and_then(|l| self.levels.get(l)) else { return 0 };
-        let recent = |s: &&Sample| s.in_flight != 0 && now.since(s.at) <= AGE_MAX_NS;
+        let recent = |s: &&Sample| s.in_flight != 0 && s.is_recent(now);
         let scale = |s: &Sample| match scaled_to {
             Some(others) => (s.latency_ns as f64 * (f64::from(others) + 1.0) / f64::from(s.in_flight)) as u64,
             None => s.latency_ns,
@@ -134,6 +182,21 @@ mod tests {
             assert!((got / want - 1.0).abs() < 0.12, "{others}: {got} for {want}");
         }
         assert_eq!(e.latency_ns(3, at(8000)), 0, "long ago");
+    }
+
+    #[test]
+    fn the_median_that_is_kept_is_that_of_the_samples() {
+        let (mut e, mut rng, mut kept) = (LoadEstimate::default(), Rng::new(3), 0);
+        for i in 0..5000u64 {
+            // Few latencies, so that many are equal; pauses after which some or all samples are old.
+            let now = at(10 * i + 3000 * (i / 37));
+            e.ended(rng.below(3), u64::from(rng.below(9)), now);
+            for others in 0..4 {
+                assert_eq!(e.latency_ns(others, now), e.of_few(others, now), "{i}, {others}");
+                kept += usize::from(e.levels.get(others as usize).is_some_and(|level| level.median(now).is_some()));
+            }
+        }
+        assert!((5000..15_000).contains(&kept), "{kept}: both ways are compared");
     }
 
     /// The trap: who goes by the requests that came at other loads as if they had come at this one, or by those of long

@@ -44,10 +44,15 @@ impl ProbePool {
 
     /// Takes an answer in; beyond `most` the oldest goes.
     pub(crate) fn add(&mut self, entry: Entry, most: usize) {
-        self.remove(entry.slot);
-        self.entries.push(entry);
-        if self.entries.len() > most {
-            self.entries.remove(0);
+        let over = self.entries.len().saturating_sub(most); // some endpoints have left
+        self.entries.drain(..over);
+        let before = self.entries.iter().position(|e| e.slot == entry.slot);
+        match before.or((self.entries.len() >= most).then_some(0)) {
+            Some(gone) => {
+                self.entries[gone..].rotate_left(1);
+                *self.entries.last_mut().expect("one goes") = entry;
+            }
+            None => self.entries.push(entry),
         }
         self.note(entry.in_flight);
     }
@@ -58,8 +63,17 @@ impl ProbePool {
         } else {
             let gone = std::mem::replace(&mut self.recent[self.next], in_flight);
             self.next = (self.next + 1) % RECENT_MAX;
-            let at = self.sorted.partition_point(|&x| x < gone);
-            self.sorted.remove(at);
+            // Only what is between the two moves.
+            let from = self.sorted.partition_point(|&x| x < gone);
+            let to = self.sorted.partition_point(|&x| x < in_flight);
+            if from < to {
+                self.sorted[from..to].rotate_left(1);
+                self.sorted[to - 1] = in_flight;
+            } else {
+                self.sorted[to..=from].rotate_right(1);
+                self.sorted[to] = in_flight;
+            }
+            return;
         }
         let at = self.sorted.partition_point(|&x| x < in_flight);
         self.sorted.insert(at, in_flight);

@@ -121,6 +121,8 @@ struct Prequal {
     /// By slot.
     known: Vec<Known>,
     endpoints: usize,
+    /// Whether one of them has a limit.
+    limited: bool,
     budget: ProbeBudget,
     /// Answers since the latest start, and for each request of late.
     answered: f64,
@@ -157,6 +159,7 @@ impl Prequal {
             pool: ProbePool::default(),
             known: Vec::new(),
             endpoints: 0,
+            limited: false,
             budget: ProbeBudget::new(probes, params.int("probe_rate_max")),
             answered: 0.0,
             answers: probes,
@@ -225,7 +228,10 @@ impl Prequal {
     /// compare, and all requests until the next answer would go there.
     fn best(&self, cx: &PickContext<'_>) -> Option<(Entry, &'static str)> {
         let hot_above = self.pool.quantile(self.hot_quantile);
-        let usable = |e: &&Entry| !self.avoids(e.slot, cx.now) && cx.set.get(e.slot).is_some_and(|m| cx.admits(m));
+        // Whoever is avoided or has left has no answer here. The rest is looked up where it can matter: for each of many
+        // answers that would be most of what a pick takes.
+        let all = !self.limited && cx.tried.is_empty();
+        let usable = |e: &&Entry| all || cx.set.get(e.slot).is_some_and(|m| cx.admits(m));
         let (mut count, mut coolest, mut fastest) = (0, None::<&Entry>, None::<&Entry>);
         for e in self.pool.entries().iter().filter(usable) {
             count += 1;
@@ -294,6 +300,7 @@ impl Picker for Prequal {
         let blank = Known { id: EndpointId(0), weight: 0, avoid_until, told };
         let old = std::mem::replace(&mut self.known, vec![blank; set.slots()]);
         self.endpoints = set.len();
+        self.limited = set.members().iter().any(|m| m.in_flight_max != 0);
         for &Member { slot, id, weight, .. } in set.members() {
             let before = old.get(slot.index()).filter(|k| k.id == id).unwrap_or(&blank);
             self.known[slot.index()] = Known { id, weight, ..*before };

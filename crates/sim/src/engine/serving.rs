@@ -200,7 +200,7 @@ impl World<'_> {
                 continue;
             }
             let server = self.groups[service].first + door.server_at[slot.index()];
-            let probe = Probe { door: at, worker, server, said: None };
+            let probe = Probe { door: at, worker, server, slot, said: None };
             let number = self.probes_free.pop().unwrap_or_else(|| {
                 self.probes.push(probe);
                 (self.probes.len() - 1) as u32
@@ -226,14 +226,13 @@ impl World<'_> {
 
     /// A probe reaches its server, or its answer the balancer.
     pub fn on_probe(&mut self, number: u32) {
-        let Probe { door, worker, server, said } = self.probes[number as usize];
+        let Probe { door, worker, server, slot, said } = self.probes[number as usize];
         let (service, i) = self.places[server as usize];
         if let Some(report) = said {
             self.probes_free.push(number);
-            let name = &self.scenario.services[usize::from(service)].servers[usize::from(i)].name;
             let door = &mut self.doors[door as usize];
-            let id = evenkeel_balance::EndpointId::of(name);
-            if let Some(slot) = door.pool.slot_of(id) {
+            // Another server may have the slot by now.
+            if door.server_at[slot.index()] == u32::from(i) {
                 // What is refused is dropped, as in production.
                 let _ = door.balancers[worker as usize].report(slot, &report, Instant(self.now));
             }

@@ -10,7 +10,7 @@ use crate::run::Run;
 use crate::scenario::{Chooser, Place, Policy, Reference, Scenario, Step};
 use evenkeel_balance::queue::Waiting;
 use evenkeel_balance::rng::mix;
-use evenkeel_balance::{LoadReport, Rng};
+use evenkeel_balance::{LoadReport, Rng, Slot};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex};
 
@@ -50,6 +50,7 @@ pub(super) struct Probe {
     pub door: u32,
     pub worker: u32,
     pub server: u32,
+    pub slot: Slot,
     pub said: Option<LoadReport>,
 }
 
