@@ -2,6 +2,7 @@
 
 use crate::child;
 use crate::error::{Error, Result, While};
+use crate::procfs;
 use rustix::process::{Resource, Rlimit};
 use rustix::thread::CpuSet;
 use std::fs;
@@ -32,6 +33,20 @@ impl Cores {
         load.iter().for_each(|&core| rest.set(core));
         rustix::thread::sched_setaffinity(None, &rest).or_say(|| "cannot leave the proxy's core".into())?;
         Ok(Cores { proxy, load })
+    }
+
+    /// Puts all threads of a process on the proxy's core, whatever cores it chose itself: Knot has its workers on the first
+    /// ones, where the load is, and what shares a core with its clients is not woken from another.
+    ///
+    /// # Errors
+    /// If it is gone.
+    pub fn hold(&self, pid: u32) -> Result<()> {
+        let mut only = CpuSet::new();
+        only.set(self.proxy);
+        for thread in procfs::threads_of(pid)? {
+            rustix::thread::sched_setaffinity(Some(thread), &only).or_say(|| format!("cannot pin process {pid}"))?;
+        }
+        Ok(())
     }
 }
 

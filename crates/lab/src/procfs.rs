@@ -1,7 +1,9 @@
 //! What has a process used? Its CPU time and its memory, as the kernel tells them under /proc.
 
 use crate::error::{Error, Result, While};
+use rustix::process::Pid;
 use std::fs;
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// CPU time of some processes so far, told in two ways.
@@ -24,10 +26,9 @@ impl Cpu {
         for &pid in pids {
             let ticks = parse_stat(&read(pid, "stat")?).ok_or_else(|| unreadable(pid, "stat"))?.ticks;
             sum.ticked += Duration::from_nanos(ticks * tick_ns);
-            let folder = format!("/proc/{pid}/task");
-            for thread in fs::read_dir(&folder).or_say(|| format!("cannot list {folder}"))?.flatten() {
+            for thread in tasks(pid)? {
                 // A thread may end between the listing and the reading: then it has nothing to add.
-                let Ok(text) = fs::read_to_string(thread.path().join("schedstat")) else { continue };
+                let Ok(text) = fs::read_to_string(thread.join("schedstat")) else { continue };
                 sum.scheduled += parse_schedstat(&text).ok_or_else(|| unreadable(pid, "schedstat"))?;
             }
         }
@@ -50,16 +51,31 @@ impl Cpu {
 /// # Errors
 /// If the process has ended.
 pub fn threads(pid: u32, prefix: &str) -> Result<Vec<Duration>> {
-    let folder = format!("/proc/{pid}/task");
     let mut threads = Vec::new();
-    for thread in fs::read_dir(&folder).or_say(|| format!("cannot list {folder}"))?.flatten() {
-        let read = |file| fs::read_to_string(thread.path().join(file));
+    for thread in tasks(pid)? {
+        let read = |file| fs::read_to_string(thread.join(file));
         let (Ok(name), Ok(text)) = (read("comm"), read("schedstat")) else { continue };
         if name.starts_with(prefix) {
             threads.push(parse_schedstat(&text).ok_or_else(|| unreadable(pid, "schedstat"))?);
         }
     }
     Ok(threads)
+}
+
+/// The numbers of a process's threads.
+///
+/// # Errors
+/// If the process has ended.
+pub fn threads_of(pid: u32) -> Result<Vec<Pid>> {
+    let number = |thread: PathBuf| Pid::from_raw(thread.file_name()?.to_str()?.parse().ok()?);
+    Ok(tasks(pid)?.filter_map(number).collect())
+}
+
+/// The folders of a process's threads.
+fn tasks(pid: u32) -> Result<impl Iterator<Item = PathBuf>> {
+    let folder = format!("/proc/{pid}/task");
+    let threads = fs::read_dir(&folder).or_say(|| format!("cannot list {folder}"))?;
+    Ok(threads.flatten().map(|thread| thread.path()))
 }
 
 /// CPU time between two moments.

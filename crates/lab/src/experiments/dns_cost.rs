@@ -154,6 +154,7 @@ fn one(server: &Server, program: &str, dnsperf: &str, cores: &Cores, seconds: u6
     // Those that fork have forked once they answer.
     ask(dnsperf, &questions, port, 1)?;
     let pids: Vec<u32> = [vec![process.pid()], family(process.pid())].concat();
+    pids.iter().try_for_each(|&pid| cores.hold(pid))?;
     let (before, began) = (Cpu::of(&pids)?, Instant::now());
     let answered = ask(dnsperf, &questions, port, seconds)?;
     let (used, took) = (Cpu::of(&pids)?.since(&before), began.elapsed());
