@@ -3,6 +3,7 @@
 //! (processor sharing by virtual work, and first come first served as its case of few at a time).
 
 use crate::scenario::{self, Serving};
+use crate::work::Work;
 use evenkeel_balance::LoadEstimate;
 use std::cmp::Ordering;
 use std::collections::{BinaryHeap, VecDeque};
@@ -35,7 +36,13 @@ impl Ord for Served {
 }
 
 /// A server while it runs.
-pub(super) struct Server {
+pub(super) struct Server<'s> {
+    pub spec: &'s scenario::Server,
+    /// Its service, and its place there.
+    pub service: u16,
+    pub place: u16,
+    /// What requests ask of it.
+    pub work: Work,
     serving: Serving,
     shares_nothing: bool,
     /// Its own clock: work that each served request got, nanoseconds.
@@ -70,9 +77,14 @@ pub(super) struct Server {
     pub in_flight_max: u32,
 }
 
-impl Server {
-    pub fn new(of: &scenario::Server) -> Server {
+impl<'s> Server<'s> {
+    /// Of which requests ask `usual` work, unless it has its own.
+    pub fn new(of: &'s scenario::Server, service: u16, place: u16, usual: Work) -> Server<'s> {
         let mut server = Server {
+            spec: of,
+            service,
+            place,
+            work: of.work.unwrap_or(usual),
             serving: of.serving,
             shares_nothing: of.serving == Serving::Unlimited
                 && of.capacity.is_empty()
@@ -179,7 +191,7 @@ impl Server {
     }
 
     /// Takes a change of its capacity.
-    pub fn on_capacity(&mut self, now: u64, change: impl FnOnce(&mut Server)) {
+    pub fn on_capacity(&mut self, now: u64, change: impl FnOnce(&mut Server<'s>)) {
         self.advance(now);
         change(self);
         self.set_rate();
@@ -200,13 +212,10 @@ impl Server {
 mod tests {
     use super::*;
 
-    fn server(serving: Serving) -> Server {
-        let of = scenario::Server { serving, ..scenario::Server::new("s") };
-        Server::new(&of)
-    }
-
     /// Runs until all is done; (job, when).
-    fn run(mut s: Server, work: &[(u64, f64)]) -> Vec<(u32, u64)> {
+    fn run(serving: Serving, work: &[(u64, f64)]) -> Vec<(u32, u64)> {
+        let of = scenario::Server { serving, ..scenario::Server::new("s") };
+        let mut s = Server::new(&of, 0, 0, Work::Constant(0));
         let (mut out, mut coming) = (Vec::new(), work.iter().enumerate().peekable());
         loop {
             let done = s.done_at().unwrap_or(u64::MAX);
@@ -223,18 +232,18 @@ mod tests {
 
     #[test]
     fn first_come_first_served() {
-        let got = run(server(Serving::Fifo { cores: 1 }), &[(0, 10.0), (1, 10.0), (30, 5.0)]);
+        let got = run(Serving::Fifo { cores: 1 }, &[(0, 10.0), (1, 10.0), (30, 5.0)]);
         assert_eq!(got, [(0, 10), (1, 20), (2, 35)]);
-        let got = run(server(Serving::Fifo { cores: 2 }), &[(0, 10.0), (1, 10.0), (2, 1.0)]);
+        let got = run(Serving::Fifo { cores: 2 }, &[(0, 10.0), (1, 10.0), (2, 1.0)]);
         assert_eq!(got, [(0, 10), (1, 11), (2, 11)]);
     }
 
     #[test]
     fn shared_equally_but_never_more_than_a_core_each() {
         // Two on one core: each at half speed from 10 on. The first has 10 left then and is done at 30.
-        let got = run(server(Serving::Sharing { cores: 1.0 }), &[(0, 20.0), (10, 20.0)]);
+        let got = run(Serving::Sharing { cores: 1.0 }, &[(0, 20.0), (10, 20.0)]);
         assert_eq!(got, [(0, 30), (1, 40)]);
-        let got = run(server(Serving::Sharing { cores: 2.0 }), &[(0, 20.0), (10, 20.0)]);
+        let got = run(Serving::Sharing { cores: 2.0 }, &[(0, 20.0), (10, 20.0)]);
         assert_eq!(got, [(0, 20), (1, 30)]);
     }
 }

@@ -10,23 +10,18 @@ use evenkeel_balance::rng::mix;
 use evenkeel_balance::{Instant, LoadReport, Rng};
 
 impl World<'_> {
-    fn spec(&self, server: u32) -> &crate::scenario::Server {
-        let (service, i) = self.places[server as usize];
-        &self.scenario.services[usize::from(service)].servers[usize::from(i)]
-    }
-
     /// What is wrong with a server now.
     pub fn fault(&self, server: u32) -> Option<Mode> {
         let now = self.now;
-        self.spec(server).faults.iter().find(|f| f.from_ns <= now && now < f.until_ns).map(|f| f.mode)
+        self.servers[server as usize].spec.faults.iter().find(|f| f.from_ns <= now && now < f.until_ns).map(|f| f.mode)
     }
 
     /// A request reaches its server.
     pub fn at_server(&mut self, index: u32) {
         let (now, at) = (self.now, self.jobs.get(index).server);
-        let fault = if self.spec(at).faults.is_empty() { None } else { self.fault(at) };
-        let (threads, backlog) = (self.spec(at).threads, self.spec(at).backlog);
+        let fault = self.fault(at);
         let server = &mut self.servers[at as usize];
+        let (threads, backlog) = (server.spec.threads, server.spec.backlog);
         let job = self.jobs.get(index);
         (job.arrived, job.found) = (now, server.in_flight);
         server.requests += 1;
@@ -69,9 +64,8 @@ impl World<'_> {
         let (at, own) = (job.server, mix(seed ^ mix(u64::from(job.step) + 8)));
         match step {
             Some(Step::Work) => {
-                let work = self.spec(at).work.unwrap_or(service.work);
-                let work_ns = work.draw(&mut Rng::new(own));
                 let server = &mut self.servers[at as usize];
+                let work_ns = server.work.draw(&mut Rng::new(own));
                 if server.is_unlimited() {
                     self.calendar.at(self.now + work_ns, Event::Done(index));
                 } else {
@@ -139,23 +133,21 @@ impl World<'_> {
         let now = self.now;
         let job = self.jobs.get(index);
         let (at, found, arrived, well) = (job.server, job.found, job.arrived, job.answer == Answer::Well);
-        let bandwidth = self.spec(at).bandwidth;
         let server = &mut self.servers[at as usize];
+        let (service, bandwidth) = (usize::from(server.service), server.spec.bandwidth);
         let mut leaves_at = now;
         if bandwidth > 0.0 {
-            let (service, _) = self.places[at as usize];
-            let bytes = self.scenario.services[usize::from(service)].response_bytes;
+            let bytes = self.scenario.services[service].response_bytes;
             leaves_at = server.link_free_at.max(now) + (bytes as f64 / bandwidth * 1e9) as u64;
             server.link_free_at = leaves_at;
         }
         server.in_flight -= 1;
         server.threads_used -= 1;
-        let (service, _) = self.places[at as usize];
-        if well && self.groups[usize::from(service)].heard {
+        if well && self.groups[service].heard {
             server.estimate.ended(found, leaves_at - arrived, Instant(now));
         }
         let next = server.backlog.pop_front();
-        if self.scenario.services[usize::from(service)].balancing.information.with_answers {
+        if self.scenario.services[service].balancing.information.with_answers {
             let report = self.load_of(at);
             self.jobs.get(index).rest().report = Some(report);
         }
@@ -164,7 +156,7 @@ impl World<'_> {
             self.servers[at as usize].threads_used += 1;
             self.take_step(next);
         }
-        self.serve_central(usize::from(service));
+        self.serve_central(service);
     }
 
     /// An answer leaves at `at`.
@@ -227,12 +219,13 @@ impl World<'_> {
     /// A probe reaches its server, or its answer the balancer.
     pub fn on_probe(&mut self, number: u32) {
         let Probe { door, worker, server, slot, said } = self.probes[number as usize];
-        let (service, i) = self.places[server as usize];
+        let at = &self.servers[server as usize];
+        let service = usize::from(at.service);
         if let Some(report) = said {
             self.probes_free.push(number);
             let door = &mut self.doors[door as usize];
             // Another server may have the slot by now.
-            if door.server_at[slot.index()] == u32::from(i) {
+            if door.server_at[slot.index()] == u32::from(at.place) {
                 // What is refused is dropped, as in production.
                 let _ = door.balancers[worker as usize].report(slot, &report, Instant(self.now));
             }
@@ -241,7 +234,7 @@ impl World<'_> {
         if self.fault(server) == Some(Mode::BlackHole) {
             return self.probes_free.push(number);
         }
-        let work_ns = self.scenario.services[usize::from(service)].balancing.information.probe_work_ns;
+        let work_ns = self.scenario.services[service].balancing.information.probe_work_ns;
         if work_ns > 0 && !self.servers[server as usize].is_unlimited() {
             self.servers[server as usize].add(NOBODY, work_ns as f64, self.now);
             self.look_again(server);

@@ -60,9 +60,8 @@ impl World<'_> {
     }
 
     pub fn change_capacity(&mut self, at: u32, process: u16) {
-        let (service, i) = self.places[at as usize];
-        let spec = &self.scenario.services[usize::from(service)].servers[usize::from(i)];
         let (server, rng, now) = (&mut self.servers[at as usize], &mut self.capacity[at as usize], self.now);
+        let (spec, service) = (server.spec, server.service);
         let next = if let (WARM_UP, Some(cold)) = (process, spec.cold) {
             let since = now.saturating_sub(spec.joins_ns);
             let warmth = cold.speed + (1.0 - cold.speed) * since as f64 / cold.window_ns.max(1) as f64;

@@ -59,9 +59,7 @@ pub(super) struct World<'s> {
     pub now: u64,
     pub calendar: Calendar,
     pub jobs: Jobs,
-    pub servers: Vec<Server>,
-    /// The service of each server, and its place there.
-    pub places: Vec<(u16, u16)>,
+    pub servers: Vec<Server<'s>>,
     /// The machine of each, and the servers of each machine.
     pub machine_of: Vec<Option<usize>>,
     pub machines: Vec<Vec<u32>>,
@@ -94,7 +92,6 @@ impl<'s> World<'s> {
             calendar: Calendar::default(),
             jobs: Jobs::default(),
             servers: Vec::new(),
-            places: Vec::new(),
             machine_of: Vec::new(),
             machines: vec![Vec::new(); scenario.machines.len()],
             capacity: Vec::new(),
@@ -120,8 +117,7 @@ impl<'s> World<'s> {
                     world.machines[machine].push(world.servers.len() as u32);
                 }
                 world.machine_of.push(server.machine);
-                world.servers.push(Server::new(server));
-                world.places.push((index as u16, i as u16));
+                world.servers.push(Server::new(server, index as u16, i as u16, service.work));
             }
             let policy = service.balancing.policy.as_ref().unwrap_or(policy);
             let (reference, asks) = match policy.chooser {
@@ -160,9 +156,9 @@ impl<'s> World<'s> {
                 Place::Caller => {
                     let mut doors = vec![NOWHERE; world.servers.len() + 1];
                     for (server, door) in doors.iter_mut().enumerate() {
-                        let calls = match world.places.get(server) {
-                            Some((caller, _)) => {
-                                scenario.services[usize::from(*caller)].steps.contains(&Step::Call(index))
+                        let calls = match world.servers.get(server) {
+                            Some(caller) => {
+                                scenario.services[usize::from(caller.service)].steps.contains(&Step::Call(index))
                             }
                             None => index == 0,
                         };
