@@ -6,7 +6,7 @@ LAB ?=
 # Seconds for each target of `make fuzz`.
 FUZZ_SECONDS ?= 600
 
-.PHONY: help setup demo test theory loom bench failure reload lint fuzz
+.PHONY: help setup demo test theory loom release bench failure reload lint fuzz
 
 help: ## Lists what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-7s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -26,6 +26,10 @@ theory: ## Checks the simulator against queueing theory at full length: minutes 
 
 loom: setup ## Checks what threads share in every order that the memory model allows
 	RUSTFLAGS="--cfg loom" cargo test --release --target-dir target/loom -p evenkeel-balance --test loom
+
+release: ## Builds the fastest binary, target/guided/evenkeel, by what it does under load: some 15 minutes
+	@scripts/setup.sh release
+	@scripts/release.sh
 
 bench: setup ## Measures requests beside HAProxy and NGINX, and picks beside other crates
 	cargo build --release -p evenkeel -p evenkeel-lab

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Installs what is missing, and nothing else: `setup.sh` for building, testing and measuring, `setup.sh lint` and
-# `setup.sh fuzz` for what only those need. Prints one line when there was nothing to do.
+# Installs what is missing, and nothing else: `setup.sh` for building, testing and measuring, `setup.sh lint`, `release` and
+# `fuzz` for what only those need. Prints one line when there was nothing to do.
 set -euo pipefail
 
 # Program, and the Debian package that has it.
@@ -102,11 +102,14 @@ base
 case "${1:-}" in
     "") ;;
     lint) cargo_tool cargo-deny ;;
+    release)
+        [ -e "$(rustc --print target-libdir)/../bin/llvm-profdata" ] || rustup component add llvm-tools
+        ;;
     fuzz)
         command -v rustup >/dev/null || fail "fuzzing needs a nightly compiler, and so rustup"
         rustup toolchain list | grep -q ^nightly || rustup toolchain install nightly --profile minimal
         cargo_tool cargo-fuzz
         ;;
-    *) fail "unknown argument \"$1\"; there are: lint, fuzz" ;;
+    *) fail "unknown argument \"$1\"; there are: lint, release, fuzz" ;;
 esac
 echo "setup: all there"
