@@ -7,7 +7,7 @@ cd "$(dirname "$0")/.."
 work=$PWD/target/guided
 host=$(rustc -vV | sed -n 's/^host: //p')
 # The compiler's own: those of other versions may not read what it counts.
-profdata=$(rustc --print sysroot)/lib/rustlib/$host/bin/llvm-profdata
+profdata=$(rustc --print target-libdir)/../bin/llvm-profdata
 counting=$work/counting/$host/release/evenkeel
 lab=target/release/evenkeel-lab
 

@@ -3,6 +3,7 @@
 use crate::child;
 use crate::error::{Error, Result, While};
 use crate::procfs;
+use rustix::io::Errno;
 use rustix::process::{Resource, Rlimit};
 use rustix::thread::CpuSet;
 use std::fs;
@@ -44,7 +45,10 @@ impl Cores {
         let mut only = CpuSet::new();
         only.set(self.proxy);
         for thread in procfs::threads_of(pid)? {
-            rustix::thread::sched_setaffinity(Some(thread), &only).or_say(|| format!("cannot pin process {pid}"))?;
+            match rustix::thread::sched_setaffinity(Some(thread), &only) {
+                Err(Errno::SRCH) => {} // it ended meanwhile
+                pinned => pinned.or_say(|| format!("cannot pin process {pid}"))?,
+            }
         }
         Ok(())
     }
