@@ -58,25 +58,22 @@ impl ProbePool {
     }
 
     fn note(&mut self, in_flight: f32) {
+        let to = self.sorted.partition_point(|&x| x < in_flight);
         if self.recent.len() < RECENT_MAX {
             self.recent.push(in_flight);
-        } else {
-            let gone = std::mem::replace(&mut self.recent[self.next], in_flight);
-            self.next = (self.next + 1) % RECENT_MAX;
-            // Only what is between the two moves.
-            let from = self.sorted.partition_point(|&x| x < gone);
-            let to = self.sorted.partition_point(|&x| x < in_flight);
-            if from < to {
-                self.sorted[from..to].rotate_left(1);
-                self.sorted[to - 1] = in_flight;
-            } else {
-                self.sorted[to..=from].rotate_right(1);
-                self.sorted[to] = in_flight;
-            }
-            return;
+            return self.sorted.insert(to, in_flight);
         }
-        let at = self.sorted.partition_point(|&x| x < in_flight);
-        self.sorted.insert(at, in_flight);
+        let gone = std::mem::replace(&mut self.recent[self.next], in_flight);
+        self.next = (self.next + 1) % RECENT_MAX;
+        let from = self.sorted.partition_point(|&x| x < gone);
+        // Only what is between the two moves.
+        if from < to {
+            self.sorted[from..to].rotate_left(1);
+            self.sorted[to - 1] = in_flight;
+        } else {
+            self.sorted[to..=from].rotate_right(1);
+            self.sorted[to] = in_flight;
+        }
     }
 
     /// This quantile of in flight per weight over recent answers; more than that is hot.

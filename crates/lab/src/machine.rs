@@ -44,7 +44,7 @@ impl Cores {
     pub fn hold(&self, pid: u32) -> Result<()> {
         let mut only = CpuSet::new();
         only.set(self.proxy);
-        for thread in procfs::threads_of(pid)? {
+        for thread in procfs::thread_ids(pid)? {
             match rustix::thread::sched_setaffinity(Some(thread), &only) {
                 Err(Errno::SRCH) => {} // it ended meanwhile
                 pinned => pinned.or_say(|| format!("cannot pin process {pid}"))?,

@@ -66,7 +66,7 @@ pub fn threads(pid: u32, prefix: &str) -> Result<Vec<Duration>> {
 ///
 /// # Errors
 /// If the process has ended.
-pub fn threads_of(pid: u32) -> Result<Vec<Pid>> {
+pub fn thread_ids(pid: u32) -> Result<Vec<Pid>> {
     let number = |thread: PathBuf| Pid::from_raw(thread.file_name()?.to_str()?.parse().ok()?);
     Ok(tasks(pid)?.filter_map(number).collect())
 }
