@@ -1,10 +1,10 @@
 //! NGINX as an endpoint, with a directory of its own.
 
-use super::wait_until;
+use super::{own_addr, wait_until};
 use std::fs;
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 /// A running NGINX that serves, and takes, the files in [`www`](Self::www).
@@ -38,34 +38,15 @@ impl Nginx {
         Nginx::with("listen $BIND; location / { dav_methods PUT; }")
     }
 
-    /// With these lines for its server, in which `$BIND` stands for an address that is free.
+    /// With these lines for its server, in which `$BIND` stands for its address.
     pub fn with(server: &str) -> Nginx {
-        let dir = Directory::new();
+        let (dir, addr) = (Directory::new(), own_addr());
         fs::create_dir(dir.0.join("www")).expect("a new directory");
-        for _ in 0..20 {
-            let addr = TcpListener::bind("127.0.0.1:0").and_then(|l| l.local_addr()).expect("a free port");
-            fs::write(dir.0.join("nginx.conf"), config(&dir.0, &server.replace("$BIND", &addr.to_string())))
-                .expect("a file of ours");
-            let mut process = super::tool("/usr/sbin/nginx")
-                .args(["-e", "stderr", "-p"])
-                .arg(&dir.0)
-                .arg("-c")
-                .arg(dir.0.join("nginx.conf"))
-                .stdout(Stdio::null())
-                .stderr(Stdio::null())
-                .spawn()
-                .expect("NGINX starts");
-            let mut ended = false;
-            wait_until("NGINX listens", || {
-                ended = process.try_wait().expect("a child of ours").is_some();
-                ended || TcpStream::connect(addr).is_ok()
-            });
-            if !ended {
-                return Nginx { addr, dir, process };
-            }
-            // Somebody took the port.
-        }
-        panic!("NGINX does not stay");
+        let file = dir.0.join("nginx.conf");
+        fs::write(&file, config(&dir.0, &server.replace("$BIND", &addr.to_string()))).expect("a file of ours");
+        let mut nginx = super::tool("/usr/sbin/nginx");
+        nginx.args(["-e", "stderr", "-p"]).arg(&dir.0).arg("-c").arg(file);
+        Nginx { addr, process: listening(nginx, addr), dir }
     }
 
     /// The directory it serves.
@@ -84,6 +65,16 @@ impl Drop for Nginx {
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
+}
+
+/// A server that says nothing, once it listens there.
+pub fn listening(mut server: Command, addr: SocketAddr) -> Child {
+    let mut process = server.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("the server starts");
+    wait_until("the server listens", || {
+        assert_eq!(process.try_wait().expect("a child of ours"), None, "{server:?} has ended");
+        TcpStream::connect(addr).is_ok()
+    });
+    process
 }
 
 fn config(dir: &Path, server: &str) -> String {
