@@ -60,6 +60,14 @@ pub fn find(program: &str) -> Result<String> {
     found.map(|path| path.display().to_string()).ok_or_else(|| Error::Missing(program.into()))
 }
 
+/// This program.
+///
+/// # Errors
+/// If the system cannot say where it is.
+pub fn this() -> Result<String> {
+    env::current_exe().map(|lab| lab.display().to_string()).or_say(|| "cannot find this program".into())
+}
+
 /// The evenkeel to run: the one `given`, or the one beside this program.
 ///
 /// # Errors

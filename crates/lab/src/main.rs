@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 mod balancers;
+mod bare;
 mod child;
 mod client;
 mod clock;
@@ -39,12 +40,15 @@ fn main() -> ExitCode {
         let sub = Command::new(experiment.name).about(experiment.summary).long_about(experiment.docs);
         command = command.subcommand((experiment.args)(sub));
     }
-    // Not for people: experiments start endpoints by it.
+    // Not for people: experiments start endpoints and a relay by them.
     command = command.subcommand(endpoint::arguments(Command::new("endpoint")).hide(true));
+    command = command.subcommand(bare::arguments(Command::new(bare::NAME)).hide(true));
     let matches = command.get_matches();
     let (name, matches) = matches.subcommand().expect("clap requires a subcommand");
-    if name == "endpoint" {
-        return exit_code(endpoint::run(matches));
+    match name {
+        "endpoint" => return exit_code(endpoint::run(matches)),
+        bare::NAME => return exit_code(bare::run(matches)),
+        _ => {}
     }
     let experiment = experiments::ALL.iter().find(|e| e.name == name).expect("clap knows only rows of the registry");
     exit_code(child::watch_for_signals().and_then(|()| (experiment.run)(matches)))

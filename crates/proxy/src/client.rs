@@ -9,6 +9,7 @@ use crate::rules::Listener;
 use crate::stream::Stream;
 use crate::worker::{Command, Worker};
 use rustix::fd::OwnedFd;
+use std::cell::OnceCell;
 use std::future::poll_fn;
 use std::net::{IpAddr, SocketAddr};
 use std::pin::pin;
@@ -36,7 +37,8 @@ pub struct Client<'w> {
     pub ip: IpAddr,
     /// Whether that is a proxy that is believed about whom each request comes from.
     pub is_trusted: bool,
-    text: AddressText,
+    /// Written when it is first asked for: sessions that nobody logs never do.
+    text: OnceCell<AddressText>,
     announced: Option<Box<Announced>>,
 }
 
@@ -65,14 +67,14 @@ impl<'w> Client<'w> {
         // A dual-stack listener sees IPv4 clients as mapped addresses; nobody wants to read those.
         let ip = peer.ip().to_canonical();
         let is_trusted = listener.rules().edge.is_trusted(ip);
-        let (stream, timer, text) = (Stream::new(fd), worker.wheel.timer(), AddressText::of(ip));
-        Client { worker, listener, stream, timer, ip, is_trusted, text, announced: None }
+        let (stream, timer) = (Stream::new(fd), worker.wheel.timer());
+        Client { worker, listener, stream, timer, ip, is_trusted, text: OnceCell::new(), announced: None }
     }
 
     /// Its address as text.
     #[inline]
     pub fn ip_text(&self) -> &[u8] {
-        self.text.as_bytes()
+        self.text.get_or_init(|| AddressText::of(self.ip)).as_bytes()
     }
 
     /// Who connected, if that speaks for the client.
@@ -107,7 +109,7 @@ impl<'w> Client<'w> {
             buf.consume(header.len);
             if let Some(addresses) = header.addresses {
                 let peer = std::mem::replace(&mut self.ip, addresses.source.ip().to_canonical());
-                self.text = AddressText::of(self.ip);
+                self.text = OnceCell::new();
                 self.is_trusted = self.listener.rules().edge.is_trusted(self.ip);
                 self.announced = Some(Box::new(Announced { peer, addresses }));
             }

@@ -71,8 +71,7 @@ impl Endpoint {
     }
 
     fn spawn(&mut self) -> Result<()> {
-        let lab = std::env::current_exe().or_say(|| "cannot find this program".into())?;
-        let words = [lab.display().to_string(), "endpoint".into(), self.address.to_string(), self.orders.to_string()];
+        let words = [child::this()?, "endpoint".into(), self.address.to_string(), self.orders.to_string()];
         let said = self.folder.join(format!("endpoint-{}.{}", self.address.ip(), self.lives.len()));
         let process = Child::spawn("an endpoint", &words, None, &said)?;
         origin::await_listening("an endpoint", &process, self.orders, &said)?;

@@ -33,7 +33,7 @@ has that loses no line. NGINX and evenkeel write a file through a buffer.
 
 HAPROXY_BIN, a command of several words if need be, measures another HAProxy beside the installed one.",
     args: Arguments::augment_args,
-    run: |matches| parsed(matches).and_then(|arguments| run(arguments, case::ALL)),
+    run: |matches| parsed(matches).and_then(|arguments| run(arguments, case::ALL, false)),
 };
 
 /// The row of the registry for sessions over TCP.
@@ -42,9 +42,12 @@ pub static SESSIONS: Experiment = Experiment {
     summary: "CPU time, syscalls and idle memory of TCP sessions, beside HAProxy and NGINX",
     docs: "As proxy-cost, but the proxies pass connections on without reading what is in them: evenkeel with mode = \
 \"tcp\", HAProxy with mode tcp (haproxy-splice: with splice-response), NGINX with its \
-stream module. The clients and the endpoints still speak HTTP, so that the same load generators count exchanges.",
+stream module. The clients and the endpoints still speak HTTP, so that the same load generators count exchanges.
+
+`bare` is no proxy but a relay of the lab's own that makes the calls of a session and does nothing else: what it costs is \
+the kernel's, and how far a proxy can be below another on this machine.",
     args: Arguments::augment_args,
-    run: |matches| parsed(matches).and_then(|arguments| run(arguments, case::SESSIONS)),
+    run: |matches| parsed(matches).and_then(|arguments| run(arguments, case::SESSIONS, true)),
 };
 
 fn parsed(matches: &ArgMatches) -> Result<Arguments> {
@@ -56,11 +59,11 @@ struct Arguments {
     /// Only these cases.
     #[arg(long, value_delimiter = ',', value_name = "CASE")]
     only: Vec<String>,
-    /// Only these proxies.
-    #[arg(long, value_delimiter = ',', value_name = "NAME", default_value = "evenkeel,haproxy,haproxy-splice,nginx")]
+    /// Only these proxies; without it, all that the experiment knows.
+    #[arg(long, value_delimiter = ',', value_name = "NAME")]
     proxies: Vec<String>,
-    /// Runs of each cell.
-    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u8).range(1..=100))]
+    /// Runs of each cell. The ratios of five spread by a tenth on a busy machine.
+    #[arg(long, value_name = "N", default_value_t = 11, value_parser = clap::value_parser!(u8).range(1..=100))]
     rounds: u8,
     /// Seconds of load in each run.
     #[arg(long, value_name = "S", default_value_t = 4, value_parser = clap::value_parser!(u64).range(1..=60))]
@@ -76,7 +79,8 @@ struct Arguments {
     list: bool,
 }
 
-fn run(arguments: Arguments, all: &'static [Case]) -> Result<()> {
+/// `sessions`: these are passed on, and not requests.
+fn run(arguments: Arguments, all: &'static [Case], sessions: bool) -> Result<()> {
     if arguments.list {
         let rows: Vec<Vec<String>> = all.iter().map(|case| vec![case.name.into(), case.about.into()]).collect();
         print!("{}", crate::table::draw(&["case", "what happens"], &rows));
@@ -85,7 +89,7 @@ fn run(arguments: Arguments, all: &'static [Case]) -> Result<()> {
     let cases = choose(all, &arguments.only)?;
     let cores = Cores::divide()?;
     machine::allow_files(50_000);
-    let proxies = Proxy::find(&arguments.proxies, arguments.evenkeel.as_deref())?;
+    let proxies = Proxy::find(&arguments.proxies, sessions, arguments.evenkeel.as_deref())?;
     let effort = Effort { rounds: arguments.rounds.into(), seconds: arguments.seconds, core: cores.proxy };
     let command = std::env::args().collect::<Vec<_>>().join(" ");
     let mut report = Report { command, machine: Machine::this(), cores, effort, proxies: &proxies, cases: Vec::new() };

@@ -3,6 +3,7 @@
 
 use super::case::Setup;
 use super::sink::Sink;
+use crate::bare;
 use crate::child::{self, Child};
 use crate::error::{Error, Result};
 use crate::http;
@@ -48,6 +49,8 @@ pub struct Kind {
     forks: bool,
     /// Whether it can only log to a socket.
     pub logs_to_socket: bool,
+    /// Whether it passes sessions on and knows no requests.
+    sessions_only: bool,
 }
 
 /// Every kind, in the order of the columns.
@@ -61,6 +64,7 @@ pub static KINDS: &[Kind] = &[
         version_flag: "--version",
         forks: false,
         logs_to_socket: false,
+        sessions_only: false,
     },
     Kind {
         name: "haproxy",
@@ -72,6 +76,7 @@ pub static KINDS: &[Kind] = &[
         version_flag: "-v",
         forks: false,
         logs_to_socket: true,
+        sessions_only: false,
     },
     // Of both, as splicing helps it with large bodies and costs it a little with small ones.
     Kind {
@@ -83,6 +88,7 @@ pub static KINDS: &[Kind] = &[
         version_flag: "-v",
         forks: false,
         logs_to_socket: true,
+        sessions_only: false,
     },
     Kind {
         name: "nginx",
@@ -93,6 +99,19 @@ pub static KINDS: &[Kind] = &[
         version_flag: "-v",
         forks: true,
         logs_to_socket: false,
+        sessions_only: false,
+    },
+    // The least that a relay can cost here (`bare.rs`), beside which the others are to be seen.
+    Kind {
+        name: "bare",
+        program: "evenkeel-lab",
+        config_name: "ports",
+        config: |site| format!("{} {} {}\n", site.port, site.endpoints[0], site.endpoints[1]),
+        arguments: |command, _, ports| and(command, &[bare::NAME, &ports.display().to_string()]),
+        version_flag: "--version",
+        forks: false,
+        logs_to_socket: false,
+        sessions_only: true,
     },
 ];
 
@@ -107,19 +126,30 @@ pub struct Proxy {
 }
 
 impl Proxy {
-    /// Those named, and `HAPROXY_BIN` beside Debian's HAProxy.
+    /// Those named, or all that there are, and `HAPROXY_BIN` beside Debian's HAProxy. `sessions`: to pass these on, and not
+    /// requests.
     ///
     /// # Errors
     /// If one is unknown or missing.
-    pub fn find(names: &[String], evenkeel: Option<&Path>) -> Result<Vec<Proxy>> {
-        let mut proxies = Vec::new();
-        for name in names {
-            let kind = KINDS.iter().find(|kind| kind.name == name).ok_or_else(|| {
-                let known: Vec<&str> = KINDS.iter().map(|kind| kind.name).collect();
+    pub fn find(names: &[String], sessions: bool, evenkeel: Option<&Path>) -> Result<Vec<Proxy>> {
+        let known: Vec<&'static Kind> = KINDS.iter().filter(|kind| sessions || !kind.sessions_only).collect();
+        let named = |name| {
+            known.iter().find(|kind| kind.name == name).copied().ok_or_else(|| {
+                let known: Vec<&str> = known.iter().map(|kind| kind.name).collect();
                 Error::Wrong(format!("unknown proxy `{name}`; there are {}", known.join(", ")))
-            })?;
-            let command =
-                if kind.name == "evenkeel" { child::find_evenkeel(evenkeel)? } else { child::find(kind.program)? };
+            })
+        };
+        let chosen = match names {
+            [] => known.clone(),
+            names => names.iter().map(|name| named(name.as_str())).collect::<Result<_>>()?,
+        };
+        let mut proxies = Vec::new();
+        for kind in chosen {
+            let command = match kind.program {
+                "evenkeel" => child::find_evenkeel(evenkeel)?,
+                "evenkeel-lab" => child::this()?,
+                program => child::find(program)?,
+            };
             proxies.push(Proxy::new(kind.name, kind, vec![command])?);
             if let (true, Ok(other)) = (kind.name == "haproxy", env::var("HAPROXY_BIN")) {
                 let words: Vec<String> = other.split_ascii_whitespace().map(str::to_owned).collect();
@@ -395,7 +425,7 @@ mod tests {
 
     #[test]
     fn each_setup_differs_in_each_configuration() {
-        for kind in KINDS {
+        for kind in KINDS.iter().filter(|kind| !kind.sessions_only) {
             let text = |setup| {
                 let folder = Path::new("somewhere");
                 (kind.config)(&Site { folder, port: 1, endpoints: [2, 3], setup, log_port: 4 })
