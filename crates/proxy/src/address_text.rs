@@ -6,6 +6,22 @@ use std::net::IpAddr;
 /// The longest: an IPv6 address that ends in an IPv4 one.
 const LEN_MAX: usize = 45;
 
+/// Each octet in digits, and a dot behind them.
+const DOTTED: [[u8; 4]; 256] = {
+    let (mut dotted, mut i) = ([[b'.'; 4]; 256], 0);
+    while i < 256 {
+        let n = i as u8;
+        let [hundreds, tens, ones] = [b'0' + n / 100, b'0' + n / 10 % 10, b'0' + n % 10];
+        dotted[i] = match n {
+            100.. => [hundreds, tens, ones, b'.'],
+            10.. => [tens, ones, b'.', b'.'],
+            _ => [ones, b'.', b'.', b'.'],
+        };
+        i += 1;
+    }
+    dotted
+};
+
 /// An IP address as text.
 #[derive(Clone, Copy, Debug)]
 pub struct AddressText {
@@ -31,19 +47,12 @@ impl AddressText {
     }
 
     fn push_octets(&mut self, octets: [u8; 4]) {
+        let mut len = 0;
         for octet in octets {
-            if self.len > 0 {
-                self.push(b'.');
-            }
-            let digits = [octet / 100, octet / 10 % 10, octet % 10];
-            let zeros = usize::from(octet < 100) + usize::from(octet < 10);
-            digits[zeros..].iter().for_each(|digit| self.push(b'0' + digit));
+            self.text[len..len + 4].copy_from_slice(&DOTTED[usize::from(octet)]);
+            len += 2 + usize::from(octet > 9) + usize::from(octet > 99);
         }
-    }
-
-    fn push(&mut self, b: u8) {
-        self.text[usize::from(self.len)] = b;
-        self.len += 1;
+        self.len = len as u8 - 1;
     }
 
     /// The text, which is ASCII.

@@ -1,12 +1,143 @@
 //! How does a future that is large get onto the heap? It is made there: `Box::pin` makes it on the stack, and copies all
-//! of it, though at its beginning there is little in it but its arguments.
+//! of it, though at its beginning there is little in it but its arguments. They had better be no larger than a word: one
+//! that is has to be copied, and what lies beside it in the future with it.
 //!
-//! They had better be no larger than a word: one that is has to be copied, and what lies beside it in the future with it.
+//! One that every request needs takes the place of the one before: allocating so much takes 200 instructions.
 
+use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
+use std::cell::RefCell;
+use std::future::Future;
 use std::pin::Pin;
+use std::ptr::NonNull;
+use std::task::{Context, Poll};
+
+/// Places that a thread keeps.
+const SPARE_MAX: usize = 64;
+
+thread_local! {
+    static SPARE: RefCell<Vec<Place>> = const { RefCell::new(Vec::new()) };
+}
 
 /// What `make` makes, in a box.
 #[inline(always)]
 pub fn boxed<F>(make: impl FnOnce() -> F) -> Pin<Box<F>> {
     Box::into_pin(Box::write(Box::new_uninit(), make()))
+}
+
+/// What `make` makes, where one of its kind may have been before.
+#[inline(always)]
+pub fn reused<F: Future>(make: impl FnOnce() -> F) -> Reused<F> {
+    const { assert!(size_of::<F>() > 0, "the allocator has no places of no size") };
+    let place = Place::take(Layout::new::<F>());
+    let future = place.at.cast::<F>();
+    // SAFETY: the place is of this layout, and nobody else's.
+    unsafe { future.write(make()) };
+    Reused { future, _place: place }
+}
+
+/// A future on the heap.
+pub struct Reused<F> {
+    /// Written, and not moved until it is dropped.
+    future: NonNull<F>,
+    _place: Place,
+}
+
+impl<F: Future> Future for Reused<F> {
+    type Output = F::Output;
+
+    #[inline(always)]
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
+        // SAFETY: it is there as long as this is, which has it alone, and it stays where it is.
+        unsafe { Pin::new_unchecked(self.future.as_mut()) }.poll(cx)
+    }
+}
+
+impl<F> Drop for Reused<F> {
+    fn drop(&mut self) {
+        // SAFETY: it was written, and nobody looks at it any more.
+        unsafe { self.future.drop_in_place() };
+    }
+}
+
+/// Memory of the allocator's, of nobody else.
+struct Place {
+    at: NonNull<u8>,
+    layout: Layout,
+}
+
+impl Place {
+    fn take(layout: Layout) -> Place {
+        if let Some(spare) = SPARE.with_borrow_mut(|spare| spare.pop_if(|place| place.layout == layout)) {
+            return spare;
+        }
+        // SAFETY: whoever asks has something of a size.
+        let Some(at) = NonNull::new(unsafe { alloc(layout) }) else { handle_alloc_error(layout) };
+        Place { at, layout }
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let Place { at, layout } = *self;
+        // At the end of its thread there is nobody to keep it for.
+        let kept = SPARE.try_with(|spare| {
+            let mut spare = spare.borrow_mut();
+            let keeps = spare.len() < SPARE_MAX;
+            if keeps {
+                spare.push(Place { at, layout });
+            }
+            keeps
+        });
+        if kept != Ok(true) {
+            // SAFETY: it came from the allocator with this layout, and nobody has it any more.
+            unsafe { dealloc(at.as_ptr(), layout) };
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::rc::Rc;
+    use std::task::Waker;
+
+    /// As long as one value of `held` is there; the second poll ends it.
+    async fn waits(held: Rc<()>, padding: &[u8; 2000]) -> usize {
+        let mut polled = false;
+        std::future::poll_fn(|_| if std::mem::replace(&mut polled, true) { Poll::Ready(()) } else { Poll::Pending })
+            .await;
+        Rc::strong_count(&held) + padding.len()
+    }
+
+    fn poll<F: Future>(future: &mut Reused<F>) -> Poll<F::Output> {
+        Pin::new(future).poll(&mut Context::from_waker(Waker::noop()))
+    }
+
+    #[test]
+    fn a_place_is_used_again_when_its_future_is_gone_however_it_went() {
+        let (held, padding) = (Rc::new(()), &[0; 2000]);
+        let make = || reused(|| waits(held.clone(), padding));
+        let mut places: Vec<NonNull<u8>> = Vec::new();
+        for polls in [0, 1, 2, 2] {
+            let mut future = make();
+            places.push(future.future.cast());
+            let polled: Vec<_> = (0..polls).map(|_| poll(&mut future)).collect();
+            assert!(polled.get(1).is_none_or(|last| *last == Poll::Ready(2002)), "{polled:?}");
+        }
+        assert!(places.iter().all(|place| *place == places[0]));
+        let (one, other) = (make(), make());
+        assert_ne!(one.future, other.future);
+        drop((one, other));
+        assert_eq!(Rc::strong_count(&held), 1, "each was dropped once");
+    }
+
+    #[test]
+    fn of_more_than_are_kept_the_rest_goes_back_and_another_layout_gets_its_own() {
+        let many: Vec<_> = (0..SPARE_MAX + 5).map(|_| reused(|| waits(Rc::new(()), &[0; 2000]))).collect();
+        drop(many);
+        assert_eq!(SPARE.with_borrow(Vec::len), SPARE_MAX);
+        let mut other = reused(|| async { [7_u8; 100] });
+        assert_eq!(poll(&mut other), Poll::Ready([7; 100]));
+        assert!(std::panic::catch_unwind(|| reused(|| -> std::future::Ready<()> { panic!("not made") })).is_err());
+    }
 }

@@ -1,7 +1,7 @@
 //! What happens on one client connection? Request after request, until one side has enough; or, where requests are not
 //! read, a session ([`tcp`]).
 
-use crate::boxed::boxed;
+use crate::boxed::reused;
 use crate::buffer::Buf;
 use crate::client::{Client, Next, Unannounced};
 use crate::edge::TooMany;
@@ -27,13 +27,13 @@ use std::task::Poll;
 pub fn start(worker: &Rc<Worker>, listener: &Rc<Listener>, fd: OwnedFd, peer: SocketAddr) {
     let (is_tcp, worker, listener) = (listener.rules().tcp.is_some(), worker.clone(), listener.clone());
     if is_tcp {
-        event_loop::spawn(async move {
+        event_loop::spawn_made(|| async move {
             let mut open = Open::new(&worker, &listener);
             let mut client = Client::new(&worker, &listener, fd, peer);
             until_cut(&listener, pin!(tcp::serve(&mut client, &mut open.place))).await;
         });
     } else {
-        event_loop::spawn(async move {
+        event_loop::spawn_made(|| async move {
             let mut open = Open::new(&worker, &listener);
             let mut client = Client::new(&worker, &listener, fd, peer);
             until_cut(&listener, pin!(requests(&mut client, &mut open.place))).await;
@@ -81,7 +81,7 @@ async fn requests(client: &mut Client<'_>, place: &mut Option<Place>) {
             Next::Head(mut buf) => {
                 let rules = listener.rules();
                 let last = served >= rules.requests_max;
-                boxed(|| exchange::run(client, &rules, &mut buf, last)).await
+                reused(|| exchange::run(client, &rules, &mut buf, last)).await
             }
             Next::End => return,
             Next::Late => Box::pin(give_up(client)).await,

@@ -2,6 +2,7 @@
 //! wakes them without a lock or an atomic operation; another thread rings the [`Bell`].
 
 use super::bell::Bell;
+use crate::boxed::boxed;
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::future::{Future, poll_fn};
@@ -115,7 +116,15 @@ pub fn root_waker(bell: Arc<Bell>) -> Waker {
 
 /// Starts a task on this thread, which must run an event loop.
 pub fn spawn(future: impl Future<Output = ()> + 'static) -> Task {
-    let future: Work = Box::pin(future);
+    start(Box::pin(future))
+}
+
+/// The same, of one that is made where it stays.
+pub fn spawn_made<F: Future<Output = ()> + 'static>(make: impl FnOnce() -> F) -> Task {
+    start(boxed(make))
+}
+
+fn start(future: Work) -> Task {
     TASKS.with(|tasks| {
         let bell = tasks.bell.borrow().clone().expect("tasks are spawned by what an event loop runs");
         let mut slots = tasks.slots.borrow_mut();
