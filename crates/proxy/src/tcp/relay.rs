@@ -189,8 +189,7 @@ impl Way {
             self.held = Held::Pages(pipe);
             return Poll::Ready(Ok(n));
         }
-        let mut buf = Buf::take();
-        let n = ready!(from.poll_read(cx, &mut buf))?;
+        let (n, mut buf) = ready!(from.poll_read_into(cx, Buf::take))?;
         self.bulk = buf.spare().is_empty();
         self.held = Held::Bytes(buf);
         Poll::Ready(Ok(n))
