@@ -2,7 +2,7 @@
 //! from it all that wait at once.
 
 use crate::connection;
-use crate::event_loop::{Source, Task, alarm, spawn};
+use crate::event_loop::{Source, Task, alarm, spawn_essential};
 use crate::inherit;
 use crate::parts::ListenFd;
 use crate::rules::Listener;
@@ -91,7 +91,7 @@ pub fn start(worker: &Rc<Worker>, addr: SocketAddr, listener: Rc<Listener>, sock
     };
     defer_accept(&*socket, &listener);
     let listener = Rc::new(RefCell::new(listener));
-    let task = spawn(run(worker.clone(), listener.clone(), watched));
+    let task = spawn_essential(run(worker.clone(), listener.clone(), watched));
     Some(Accepting { addr, listener, socket, task })
 }
 

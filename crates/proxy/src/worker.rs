@@ -102,7 +102,7 @@ async fn serve(index: usize, base: std::time::Instant, mut orders: Orders) {
         closed: Notify::new(),
         flows: Cell::new(0),
     });
-    let ticking = event_loop::spawn(tick(worker.clone(), orders.beats));
+    let ticking = event_loop::spawn_essential(tick(worker.clone(), orders.beats));
     let probing = event_loop::spawn(probe::run(worker.clone()));
     // From listeners of a plan that has not come here yet.
     let mut early: Vec<Handed> = Vec::new();

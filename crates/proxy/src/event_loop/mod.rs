@@ -18,7 +18,7 @@ mod tasks;
 
 pub use reactor::Watched;
 pub use source::Source;
-pub use tasks::{Task, spawn, spawn_made, yield_now};
+pub use tasks::{Task, spawn, spawn_essential, spawn_made, yield_now};
 
 use crate::clock;
 use bell::Bell;

@@ -6,7 +6,7 @@ use crate::boxed::boxed;
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::future::{Future, poll_fn};
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
@@ -54,6 +54,8 @@ struct Slot {
     is_ready: bool,
     /// To be ended when its turn is over.
     is_aborted: bool,
+    /// A panic of it ends the event loop.
+    is_essential: bool,
     /// Not there while it has its turn.
     task: Option<(Work, Waker)>,
 }
@@ -114,17 +116,22 @@ pub fn root_waker(bell: Arc<Bell>) -> Waker {
     Arc::new(Call { key: ROOT, bell }).into()
 }
 
-/// Starts a task on this thread, which must run an event loop.
+/// Starts a task on this thread, which must run an event loop. If it panics, it ends alone.
 pub fn spawn(future: impl Future<Output = ()> + 'static) -> Task {
-    start(Box::pin(future))
+    start(Box::pin(future), false)
 }
 
 /// The same, of one that is made where it stays.
 pub fn spawn_made<F: Future<Output = ()> + 'static>(make: impl FnOnce() -> F) -> Task {
-    start(boxed(make))
+    start(boxed(make), false)
 }
 
-fn start(future: Work) -> Task {
+/// As [`spawn`], a task that others wait for: without it the event loop would go on and serve nobody, so that ends, too.
+pub fn spawn_essential(future: impl Future<Output = ()> + 'static) -> Task {
+    start(Box::pin(future), true)
+}
+
+fn start(future: Work, is_essential: bool) -> Task {
     TASKS.with(|tasks| {
         let bell = tasks.bell.borrow().clone().expect("tasks are spawned by what an event loop runs");
         let mut slots = tasks.slots.borrow_mut();
@@ -135,6 +142,7 @@ fn start(future: Work) -> Task {
         let slot = &mut slots[index as usize];
         let key = Key { index, generation: slot.generation };
         slot.task = Some((future, Arc::new(Call { key, bell }).into()));
+        slot.is_essential = is_essential;
         drop(slots);
         wake(key);
         Task(key)
@@ -183,7 +191,7 @@ pub fn poll(key: Key) {
             slot.task.take()
         };
         let Some((mut future, waker)) = taken else { return };
-        // A panic ends one task; what it had in hand is dropped as at any other end.
+        // A panic ends one task, mostly; what it had in hand is dropped as at any other end.
         let polled = catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(&mut Context::from_waker(&waker))));
         let mut slots = tasks.slots.borrow_mut();
         let slot = &mut slots[key.index as usize];
@@ -193,9 +201,13 @@ pub fn poll(key: Key) {
             slot.task = Some((future, waker));
             return;
         }
+        let is_essential = slot.is_essential;
         tasks.vacate(key.index, slot);
         drop(slots);
         let _ = catch_unwind(AssertUnwindSafe(|| drop(future)));
+        if let (Err(panic), true) = (polled, is_essential) {
+            resume_unwind(panic);
+        }
     });
 }
 
@@ -345,6 +357,34 @@ mod tests {
             let (tell, told) = oneshot::channel();
             spawn(async move { tell.send(()).unwrap() });
             told.await.unwrap();
+        })
+        .unwrap();
+    }
+
+    #[test]
+    fn an_essential_task_that_panics_takes_the_event_loop_with_it() {
+        let held = Rc::new(());
+        let root = held.clone();
+        let ended = catch_unwind(AssertUnwindSafe(|| {
+            run(async move {
+                let other = root.clone();
+                spawn(async move {
+                    let _other = other;
+                    std::future::pending::<()>().await;
+                });
+                spawn_essential(async { panic!("as it should in this test") });
+                std::future::pending::<()>().await;
+                drop(root);
+            })
+        }));
+        let panic = ended.expect_err("the root waits for ever");
+        assert_eq!(panic.downcast_ref(), Some(&"as it should in this test"));
+        assert_eq!(Rc::strong_count(&held), 1, "what the others hold is dropped");
+        // Who is told to end does so alone, and the thread can run another.
+        run(async {
+            spawn_essential(std::future::pending()).abort();
+            spawn_essential(async {});
+            yield_now().await;
         })
         .unwrap();
     }

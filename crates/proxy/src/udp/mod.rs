@@ -16,7 +16,7 @@ mod table;
 
 pub use socket::listen;
 
-use crate::event_loop::{Source, Task, spawn, yield_now};
+use crate::event_loop::{Source, Task, spawn_essential, yield_now};
 use crate::parts::ListenFd;
 use crate::rules::Listener;
 use crate::worker::Worker;
@@ -85,8 +85,8 @@ pub fn start(worker: &Rc<Worker>, addr: SocketAddr, listener: Rc<Listener>, sock
         }
     };
     let door = Rc::new(Door::new(addr, RefCell::new(listener), socket, flows));
-    let taking = spawn(run(worker.clone(), door.clone(), clients, Door::take));
-    let answering = spawn(run(worker.clone(), door.clone(), endpoints, Door::answer));
+    let taking = spawn_essential(run(worker.clone(), door.clone(), clients, Door::take));
+    let answering = spawn_essential(run(worker.clone(), door.clone(), endpoints, Door::answer));
     Some(Serving { door, taking, answering })
 }
 
