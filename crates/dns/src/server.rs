@@ -156,8 +156,10 @@ impl Server {
     fn spawn(&self, index: usize) -> io::Result<Worker> {
         let (plans, receiver) = mpsc::unbounded_channel();
         let (base, commands) = (self.base, self.commands.subscribe());
+        let (made, heard) = std::sync::mpsc::channel();
         let thread = std::thread::Builder::new().name(format!("dns-{index}"));
-        let thread = thread.spawn(move || worker::run(base, receiver, commands))?;
+        let thread = thread.spawn(move || worker::run(base, receiver, commands, &made))?;
+        heard.recv().map_err(io::Error::other)??;
         Ok(Worker { plans, thread })
     }
 
@@ -186,7 +188,7 @@ impl Server {
                     connections_max: listener.limits.connections.div_ceil(self.count),
                 }
             });
-            // A worker that has ended needs none.
+            // A worker that has ended needs none; that it has is told elsewhere.
             let _ = worker.plans.send(News::Plan(Parts { listeners: parts.collect(), done: done.clone() }));
         }
         drop(done);
@@ -233,6 +235,13 @@ impl Server {
     /// Tells the workers to leave, or to end.
     pub fn command(&self, command: Command) {
         self.commands.send_replace(command);
+    }
+
+    /// The thread of a worker that has ended, if there is one. Where nobody told it to, it cannot be had back: what is left
+    /// is to end the rest, and to say why.
+    pub fn take_ended(&mut self) -> Option<JoinHandle<io::Result<()>>> {
+        let at = self.workers.iter().position(|worker| worker.thread.is_finished())?;
+        Some(self.workers.swap_remove(at).thread)
     }
 
     /// Whether every worker has ended.

@@ -31,12 +31,12 @@ pub fn ready(socket: &Socket) -> io::Result<()> {
 }
 
 /// Accepts at a socket until its place is left, and answers until the last connection has ended.
-pub async fn serve(place: Rc<Place>, socket: ListenFd) {
+///
+/// # Errors
+/// The event loop cannot watch it.
+pub async fn serve(place: Rc<Place>, socket: ListenFd) -> io::Result<()> {
     // SAFETY: the registration shares the ownership of the socket, so it stays open until both are gone.
-    let listener = match unsafe { AsyncFd::register_with_interest(socket, Interest::READABLE) } {
-        Ok(listener) => listener,
-        Err(error) => return tracing::error!(%error, "a DNS worker cannot use its socket"),
-    };
+    let listener = unsafe { AsyncFd::register_with_interest(socket, Interest::READABLE) }?;
     let mut conversations = JoinSet::new();
     loop {
         tokio::select! {
@@ -59,6 +59,7 @@ pub async fn serve(place: Rc<Place>, socket: ListenFd) {
     }
     drop(listener);
     while conversations.join_next().await.is_some() {}
+    Ok(())
 }
 
 /// Takes a connection, if there is room for one more.

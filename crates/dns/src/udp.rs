@@ -7,6 +7,7 @@ use std::future::poll_fn;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::os::fd::{AsRawFd, OwnedFd};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::rc::Rc;
 use std::task::Poll;
@@ -52,12 +53,12 @@ fn set(socket: &Socket, level: libc::c_int, option: libc::c_int, value: libc::c_
 }
 
 /// Answers what comes at a socket, until its place is left.
-pub async fn serve(place: Rc<Place>, socket: ListenFd) {
+///
+/// # Errors
+/// The event loop cannot watch it.
+pub async fn serve(place: Rc<Place>, socket: ListenFd) -> io::Result<()> {
     // SAFETY: the registration shares the ownership of the socket, so it stays open until both are gone.
-    let socket = match unsafe { AsyncFd::register_with_interest(socket, Interest::READABLE) } {
-        Ok(socket) => socket,
-        Err(error) => return tracing::error!(%error, "a DNS worker cannot use its socket"),
-    };
+    let socket = unsafe { AsyncFd::register_with_interest(socket, Interest::READABLE) }?;
     let mut batch = Batch::new();
     let mut left = pin!(place.left());
     loop {
@@ -69,20 +70,26 @@ pub async fn serve(place: Rc<Place>, socket: ListenFd) {
         match ready.await {
             Some(Ok(mut ready)) => {
                 // While some were answered more may have come: to look costs less than to wait and be woken.
-                if (0..BATCHES).any(|_| batch.exchange(socket.get_ref(), &place) == 0) {
+                if (0..BATCHES).any(|_| contained(|| batch.exchange(socket.get_ref(), &place)) == Some(0)) {
                     ready.clear_ready();
                 } else {
                     tokio::task::yield_now().await;
                 }
             }
-            Some(Err(_)) => return,
+            Some(Err(error)) => return Err(error),
             None => {
                 // What waits was sent to us; whoever comes next finds another socket, or a successor at this one, or none.
-                while batch.exchange(socket.get_ref(), &place) == BATCH {}
-                return;
+                while contained(|| batch.exchange(socket.get_ref(), &place)).is_none_or(|came| came == BATCH) {}
+                return Ok(());
             }
         }
     }
+}
+
+/// `None` if it panics: that costs the messages at hand, as it costs a connection over TCP, and not the socket. What a batch
+/// goes by is written anew for each.
+fn contained<T>(work: impl FnOnce() -> T) -> Option<T> {
+    catch_unwind(AssertUnwindSafe(work)).ok()
 }
 
 /// Room for one batch.
@@ -224,5 +231,16 @@ fn free_interface(control: &mut [u64; CONTROL / 8]) {
         let mut bytes = control[HEAD].to_ne_bytes();
         bytes[..4].fill(0);
         control[HEAD] = u64::from_ne_bytes(bytes);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::contained;
+
+    #[test]
+    fn a_panic_ends_with_the_batch() {
+        assert_eq!(contained(|| 3), Some(3));
+        assert_eq!(contained(|| -> usize { panic!("as it should in this test") }), None);
     }
 }

@@ -7,6 +7,7 @@ use crate::{tcp, udp};
 use evenkeel_balance::Instant;
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
+use std::io;
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
@@ -158,26 +159,32 @@ impl Place {
     }
 }
 
-/// Runs a worker on this thread until it is told to end, or nobody can tell it any more.
+/// Runs a worker on this thread until it is told to end, or nobody can tell it any more. `made`: told whether its event loop
+/// could be made, before anybody relies on it.
 ///
 /// # Errors
-/// The event loop cannot be made.
+/// A socket can no longer be served, though nobody has said so: it closes them all, and ends.
 pub fn run(
     base: std::time::Instant,
     plans: mpsc::UnboundedReceiver<News>,
     commands: watch::Receiver<Command>,
-) -> std::io::Result<()> {
+    made: &Sender<io::Result<()>>,
+) -> io::Result<()> {
     let builder = &mut tokio::runtime::Builder::new_current_thread();
-    let runtime = builder.enable_all().build_local(tokio::runtime::LocalOptions::default())?;
-    runtime.block_on(serve(base, plans, commands));
-    Ok(())
+    let (runtime, told) = match builder.enable_all().build_local(tokio::runtime::LocalOptions::default()) {
+        Ok(runtime) => (Some(runtime), Ok(())),
+        Err(error) => (None, Err(error)),
+    };
+    // Whoever made this thread waits for it.
+    let _ = made.send(told);
+    runtime.map_or(Ok(()), |runtime| runtime.block_on(serve(base, plans, commands)))
 }
 
 async fn serve(
     base: std::time::Instant,
     mut plans: mpsc::UnboundedReceiver<News>,
     mut commands: watch::Receiver<Command>,
-) {
+) -> io::Result<()> {
     let mut places: HashMap<SocketAddr, Rc<Place>> = HashMap::new();
     let mut tasks = tokio::task::JoinSet::new();
     let mut refresh = tokio::time::interval(REFRESH);
@@ -199,12 +206,15 @@ async fn serve(
             _ = refresh.tick() => places.values().for_each(|place| {
                 place.answerer().borrow_mut().refresh(place.moment().now);
             }),
-            Some(_) = tasks.join_next() => {}
+            // Of a place that was left. Any other end is that of the worker, which somebody watches: without this socket it
+            // would go on and answer less than comes.
+            Some(ended) = tasks.join_next() => ended??,
         }
     };
     drop(plans);
     places.values().for_each(|place| place.turn(course));
     while tasks.join_next().await.is_some() {}
+    Ok(())
 }
 
 /// Takes up a plan: what is answered changes between two messages; sockets of addresses that stay go on.
@@ -213,7 +223,7 @@ fn install(
     base: std::time::Instant,
     open: &Rc<Cell<usize>>,
     places: &mut HashMap<SocketAddr, Rc<Place>>,
-    tasks: &mut tokio::task::JoinSet<()>,
+    tasks: &mut tokio::task::JoinSet<io::Result<()>>,
 ) {
     let mut before = std::mem::take(places);
     for ListenerParts { answerer, binds, idle, connections_max } in parts.listeners {

@@ -10,6 +10,7 @@ mod demo;
 mod failure;
 mod greeting;
 mod log;
+mod lost;
 mod notify;
 mod output;
 mod reach;

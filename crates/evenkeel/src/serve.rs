@@ -3,6 +3,7 @@
 
 use crate::answers;
 use crate::failure::Failure;
+use crate::lost;
 use crate::notify::Notify;
 use crate::reload::{self, Reloads};
 use crate::signals::{Asked, Signals};
@@ -195,9 +196,7 @@ impl Serving {
                     watchdog.look(&self.notify, self.server.beats());
                     continue;
                 }
-                () = ended(|| self.server.has_ended(), Duration::from_secs(1)) => {
-                    return Err(Failure::running("every worker has ended on its own; the log says why"));
-                }
+                failure = lost::worker(&mut self.server, &mut self.dns) => return Err(failure),
             };
             // Without a file, the question is answered by dropping it.
             let Some(source) = &mut source else { continue };

@@ -346,6 +346,13 @@ impl Server {
         self.commands.send_replace(command);
     }
 
+    /// The thread of a worker that has ended, if there is one. Where nobody told it to, it cannot be had back: what is left
+    /// is to end the rest, and to say why.
+    pub fn take_ended(&mut self) -> Option<JoinHandle<io::Result<()>>> {
+        let at = self.threads.iter().position(JoinHandle::is_finished)?;
+        Some(self.threads.swap_remove(at))
+    }
+
     /// Whether every worker has ended.
     pub fn has_ended(&self) -> bool {
         self.threads.iter().all(JoinHandle::is_finished)

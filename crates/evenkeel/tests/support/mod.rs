@@ -139,6 +139,15 @@ impl Running {
         rustix::process::prlimit(pid, Resource::Nofile, limit).expect("a limit can be lowered");
     }
 
+    /// From now on it may open so many more files than it has open now.
+    pub fn allow_more_files(&self, more: usize) {
+        let open = std::fs::read_dir(format!("/proc/{}/fd", self.child.id())).expect("it runs");
+        let open: Vec<u64> = open.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok()).collect();
+        // The limit is one of numbers, of which the lowest that is free is taken.
+        let limit = (0..).filter(|number| !open.contains(number)).nth(more).expect("there is no end of them");
+        self.allow_files(limit);
+    }
+
     /// Waits for its end, and for its last words; the exit code.
     #[track_caller]
     pub fn code(&mut self) -> Option<i32> {
