@@ -37,6 +37,7 @@ pub(crate) fn build(root: &Section, findings: &mut Findings) -> Plan {
     tcp::check(root, &listeners, &routes, &pools, findings);
     udp::check(root, &listeners, &routes, &pools, findings);
     reports::check(root, &listeners, &routes, &pools, findings);
+    zone::check_limits(root, &listeners, &routes, &pools, findings);
     Plan {
         runtime: process::runtime(root),
         admin,

@@ -1,5 +1,6 @@
 //! `load_reports` of `[pool.NAME]` and `report_load` of `[listener.NAME]`.
 
+use super::routes::is_answered;
 use crate::code::Code;
 use crate::diagnostic::Findings;
 use crate::form::Formed;
@@ -47,7 +48,8 @@ pub(super) fn check(root: &Section, listeners: &[Listener], routes: &[Route], po
             continue;
         };
         let mut leading = routes.iter().filter(|r| r.pool == pool.name).peekable();
-        if pool.load_reports.is_none() || leading.peek().is_none() || leading.any(takes_requests) {
+        let is_used = leading.peek().is_some() || is_answered(pool, listeners);
+        if pool.load_reports.is_none() || !is_used || leading.any(takes_requests) {
             continue;
         }
         let message = format!(

@@ -101,7 +101,7 @@ fn own_routes(root: &Section, pools: &[Pool], findings: &mut Findings) -> Vec<Ro
 }
 
 /// Whether a pool's endpoints are told to resolvers.
-fn is_answered(pool: &Pool, listeners: &[Listener]) -> bool {
+pub(super) fn is_answered(pool: &Pool, listeners: &[Listener]) -> bool {
     let mut zones = listeners.iter().filter_map(|l| l.zone.as_ref());
     zones.any(|zone| zone.records.iter().any(|r| r.pool == pool.name))
 }
