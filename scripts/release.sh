@@ -25,7 +25,7 @@ exercise() {
 
 mkdir -p "$work"
 rm -rf "$work/counts"
-cargo build --release -p evenkeel-lab
+cargo build --release -p evenkeel-lab --target-dir target
 build "-Cprofile-generate=$work/counts" "$work/counting"
 
 once=(--rounds 1 --seconds 2 --evenkeel "$counting")
