@@ -6,6 +6,7 @@ mod support;
 use evenkeel_balance::algorithms;
 use evenkeel_proxy::stats::UdpStats;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::time::Duration;
 use support::datagrams::{Echo, ask, ask_until_answered, client, client_at, hear};
 use support::log::Log;
 use support::{Proxy, noise, wait_until};
@@ -246,6 +247,26 @@ fn a_change_keeps_flows_that_it_does_not_touch_and_moves_the_others() {
     proxy.find(&[a]);
     wait_until("all are at a", || clients.iter().all(|client| ask_until_answered(client, b"") == b"a"));
     assert_eq!(udp(&proxy, |u| u.flows.get()), 8, "they are still the same flows");
+}
+
+/// Of what was said to a flow elsewhere, the endpoint that it moves to knows nothing.
+#[test]
+fn a_flow_that_moves_is_timed_anew() {
+    let [first, quick, slow] = NAMES.map(Echo::new);
+    slow.takes(Duration::from_millis(400));
+    let text = config(&[first.addr], "udp = { idle = \"800ms\" }", "balance = \"peak_ewma\"");
+    let mut proxy = Proxy::start(&text.replace("workers = 2", "workers = 1"));
+    let moving = client(proxy.addr());
+    ask(&moving, b"");
+    proxy.find(&[quick.addr]);
+    wait_until("it has moved", || ask_until_answered(&moving, b"") == b"b");
+    wait_until("it has ended, long after the last answer", || proxy.in_flight() == 0);
+    proxy.find(&[quick.addr, slow.addr]);
+    let other = (0..64).find(|_| ask(&client(proxy.addr()), b"") == b"c");
+    assert!(other.is_some(), "one that was not measured yet is taken for as quick as the others");
+    wait_until("they have ended", || proxy.in_flight() == 0);
+    let more: Vec<_> = (0..5).map(|_| client(proxy.addr())).collect();
+    assert!(more.iter().all(|client| ask(client, b"") == b"b"), "nobody has seen it take long");
 }
 
 #[test]

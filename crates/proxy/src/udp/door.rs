@@ -157,16 +157,13 @@ impl Door {
                 Ok(taken) => {
                     more |= taken == most;
                     let to = Some(To { client: key.client, ours: key.ours });
-                    link.answered +=
-                        (used..used + taken).map(|slot| state.inbox.came(slot).count() as u64).sum::<u64>();
-                    let has_all = answers > 0 && link.answered >= link.asked.saturating_mul(answers);
                     for slot in used..used + taken {
                         let came = state.inbox.came(slot);
                         flow.on_answer(came.count(), came.len, now);
                         state.outbox.push(&state.inbox, slot, index, to);
                     }
                     used += taken;
-                    if has_all {
+                    if answers > 0 && flow.link.as_ref().is_some_and(|link| link.has_all(answers)) {
                         self.end(worker, &listener, &mut state.flows, index, Ended::Answered, now);
                     } else {
                         state.flows.touch(index, now);

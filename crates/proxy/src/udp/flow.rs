@@ -64,6 +64,12 @@ pub struct Link {
 }
 
 impl Link {
+    /// Whether so many came back for each that went.
+    #[inline]
+    pub fn has_all(&self, answers: u64) -> bool {
+        self.answered >= self.asked.saturating_mul(answers)
+    }
+
     /// Gives the place back, and closes the socket.
     pub fn end(self, outcome: Outcome, now: Instant) {
         self.pool.take_back(self.ticket, &self.endpoint, outcome, now);
@@ -93,8 +99,11 @@ impl Flow {
         if self.first_answer_ns.is_none() {
             self.first_answer_ns = Some(now.since(self.began));
         }
-        if let Some(link) = self.link.as_mut().filter(|_| self.answered == 0) {
-            link.ticket.answered(now);
+        if let Some(link) = &mut self.link {
+            if link.answered == 0 {
+                link.ticket.answered(now);
+            }
+            link.answered += datagrams as u64;
         }
         self.answered += datagrams as u64;
         self.bytes_out += bytes as u64;
@@ -102,8 +111,8 @@ impl Flow {
 
     /// Ends what it has at its endpoint. One that never answered may be of those that never do: it says nothing.
     pub fn leave(&mut self, now: Instant) {
-        let outcome = if self.answered > 0 { Outcome::Success } else { Outcome::Cancelled };
         if let Some(link) = self.link.take() {
+            let outcome = if link.answered > 0 { Outcome::Success } else { Outcome::Cancelled };
             link.end(outcome, now);
         }
     }

@@ -2,7 +2,7 @@
 
 use super::SOON;
 use std::net::{SocketAddr, UdpSocket};
-use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -18,6 +18,7 @@ pub struct Echo {
 struct Shared {
     is_closing: AtomicBool,
     hangs: AtomicBool,
+    delay_ms: AtomicU64,
     seen: Mutex<Vec<SocketAddr>>,
 }
 
@@ -39,6 +40,7 @@ impl Echo {
                 }
                 for_thread.seen.lock().expect("no panic").push(from);
                 if !for_thread.hangs.load(SeqCst) {
+                    std::thread::sleep(Duration::from_millis(for_thread.delay_ms.load(SeqCst)));
                     let answer = [name.as_bytes(), &bytes[..len]].concat();
                     // What is too long with the name before it goes back as it came.
                     let sent = socket.send_to(&answer, from).or_else(|_| socket.send_to(&bytes[..len], from));
@@ -52,6 +54,11 @@ impl Echo {
     /// Whether it takes datagrams and says nothing.
     pub fn hang(&self, hangs: bool) {
         self.shared.hangs.store(hangs, SeqCst);
+    }
+
+    /// How long it takes for an answer.
+    pub fn takes(&self, time: Duration) {
+        self.shared.delay_ms.store(time.as_millis() as u64, SeqCst);
     }
 
     /// From where each datagram came.
