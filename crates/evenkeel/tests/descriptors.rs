@@ -66,14 +66,7 @@ fn with_too_few_descriptors_to_start_it_ends_and_says_why() {
     // Each allows one more than the one before; standard input, output and error are three.
     for files in 4.. {
         let listen = address();
-        let config = format!(
-            "runtime.workers = 1
-listener.web.bind = ['{listen}']
-pool.web.endpoints = ['{}']
-",
-            endpoint.addr
-        );
-        let config = folder.file("evenkeel.toml", &config);
+        let config = folder.file("evenkeel.toml", &config(&listen, &endpoint.addr));
         let limited = format!("ulimit -n {files} && exec \"$0\" run --config \"$1\"");
         let mut command = Command::new("sh");
         command.args(["-c", &limited, env!("CARGO_BIN_EXE_evenkeel"), &config]).env("NO_COLOR", "1");

@@ -170,18 +170,19 @@ impl Session {
             if !way.drain(to, pipes)? || way.is_over {
                 return Ok(());
             }
-            let (n, room) = if way.is_bulk {
+            let n = if way.is_bulk {
                 let pipe = pipes.pop().map_or_else(pipe, Ok)?;
-                let n = match splice(from, None, &pipe.1, None, PIPE, SPLICE) {
+                match splice(from, None, &pipe.1, None, PIPE, SPLICE) {
                     Err(error) => {
                         pipes.push(pipe);
                         return if error == Errno::AGAIN { Ok(()) } else { Err(error) };
                     }
-                    Ok(n) => n,
-                };
-                way.is_bulk = n >= SPLICE_MIN;
-                way.pages = Some((pipe, n));
-                (n, PIPE)
+                    Ok(n) => {
+                        way.is_bulk = n >= SPLICE_MIN;
+                        way.pages = Some((pipe, n));
+                        n
+                    }
+                }
             } else {
                 let n = match rustix::net::recv(from, &mut *buffer, RecvFlags::empty()) {
                     Err(Errno::AGAIN) => return Ok(()),
@@ -189,19 +190,21 @@ impl Session {
                 };
                 way.is_bulk = n == READ;
                 // The end goes with the last bytes, in one packet.
-                let ends = n > 0 && n < READ && way.is_closing;
+                let ends = n > 0 && !way.is_bulk && way.is_closing;
                 let flags = if ends { SendFlags::NOSIGNAL | SendFlags::MORE } else { SendFlags::NOSIGNAL };
                 let sent = if n > 0 { send(to, &buffer[..n], flags)? } else { 0 };
                 way.bytes.extend_from_slice(&buffer[sent..n]);
-                (if ends && sent == n { 0 } else { n }, READ)
+                match n {
+                    _ if ends && sent == n => 0,
+                    // A short read has emptied the socket: the kernel says when there is more.
+                    1..READ => return Ok(()),
+                    n => n,
+                }
             };
             if n == 0 {
                 way.is_over = true;
                 // Both ends together are told by closing.
                 return if is_last { Ok(()) } else { rustix::net::shutdown(to, Shutdown::Write) };
-            }
-            if n < room && room == READ {
-                return Ok(());
             }
         }
     }

@@ -4,10 +4,10 @@
 mod support;
 
 use std::io::Write;
-use std::net::{SocketAddr, TcpStream};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
-use support::{Proxy, noise, own_addr, wait_until};
+use support::{Proxy, listening, noise, own_addr, wait_until};
 
 /// A program of that name, where Debian keeps programs; `None`, and said so, if it is not installed.
 fn installed(program: &str, folders: &[&str]) -> Option<PathBuf> {
@@ -41,10 +41,7 @@ fn serve(command: impl Fn(&SocketAddr, &PathBuf) -> Command) -> Server {
     let addr = own_addr();
     let folder = std::env::temp_dir().join(format!("evenkeel-peer-{}-{}", std::process::id(), addr.port()));
     std::fs::create_dir_all(&folder).expect("a folder of its own");
-    let mut command = command(&addr, &folder);
-    let process = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it runs");
-    wait_until("the server listens", || TcpStream::connect(addr).is_ok());
-    Server { addr, process, folder }
+    Server { addr, process: listening(command(&addr, &folder), addr), folder }
 }
 
 fn before(server: &Server) -> Proxy {

@@ -8,7 +8,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::path::PathBuf;
 use std::process::{Child, Stdio};
 use support::certificate::Certificate;
-use support::{Endpoint, Proxy, SOON, own_addr, tool, wait_until};
+use support::{Endpoint, Proxy, SOON, listening, own_addr, tool};
 
 /// `openssl s_server` that answers with its own page, until dropped.
 struct TlsServer {
@@ -22,16 +22,14 @@ impl TlsServer {
     fn start(name: &str, alpn: &str) -> TlsServer {
         let addr = own_addr();
         let certificate = Certificate::of(name, addr.port());
-        let process = tool("openssl")
-            .args(["s_server", "-accept", &addr.to_string(), "-www", "-alpn", alpn, "-quiet"])
-            .args(["-key".as_ref(), certificate.key().as_os_str(), "-cert".as_ref(), certificate.cert().as_os_str()])
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .expect("openssl runs");
-        wait_until("the server listens", || TcpStream::connect(addr).is_ok());
-        TlsServer { addr, process, certificate }
+        let mut openssl = tool("openssl");
+        openssl.args(["s_server", "-accept", &addr.to_string(), "-www", "-alpn", alpn, "-quiet"]).args([
+            "-key".as_ref(),
+            certificate.key().as_os_str(),
+            "-cert".as_ref(),
+            certificate.cert().as_os_str(),
+        ]);
+        TlsServer { addr, process: listening(openssl, addr), certificate }
     }
 
     fn cert(&self) -> PathBuf {

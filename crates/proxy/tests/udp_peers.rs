@@ -7,7 +7,7 @@ use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use support::datagrams::{ask_until_answered, client};
-use support::{Proxy, own_addr, wait_until};
+use support::{Proxy, listening, own_addr, wait_until};
 
 /// An NSD with a zone, until dropped.
 struct Nsd {
@@ -36,10 +36,8 @@ impl Nsd {
         );
         std::fs::write(folder.join("conf"), config).expect("it can be written");
         let mut command = Command::new(sbin("nsd"));
-        command.arg("-d").arg("-c").arg(folder.join("conf")).stdout(Stdio::null()).stderr(Stdio::null());
-        let process = command.spawn().expect("NSD starts");
-        let nsd = Nsd { addr: free, process, folder };
-        wait_until("NSD listens", || TcpStream::connect(free).is_ok());
+        command.arg("-d").arg("-c").arg(folder.join("conf"));
+        let nsd = Nsd { addr: free, process: listening(command, free), folder };
         // The process that answers comes later than the socket.
         ask_until_answered(&client(free), b"\0\0\0\0\0\x01\0\0\0\0\0\0\0\0\x02\0\x01");
         nsd

@@ -1,7 +1,7 @@
 //! HAProxy as whatever a configuration says.
 
-use super::nginx::{Directory, listening};
-use super::own_addr;
+use super::nginx::Directory;
+use super::{listening, own_addr};
 use std::net::SocketAddr;
 use std::process::Child;
 

@@ -19,7 +19,8 @@ pub use client::Client;
 pub use endpoint::Endpoint;
 pub use proxy::Proxy;
 
-use std::net::SocketAddr;
+use std::net::{SocketAddr, TcpStream};
+use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU16, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
@@ -43,6 +44,18 @@ pub fn own_addr() -> SocketAddr {
     static NEXT: AtomicU16 = AtomicU16::new(20_000);
     let [_, high, middle, low] = std::process::id().to_be_bytes();
     SocketAddr::from(([127, 128 | (high & 63), middle, low], NEXT.fetch_add(1, Relaxed)))
+}
+
+/// Starts a server whose words nobody needs, and waits until it listens at its address.
+#[track_caller]
+pub fn listening(mut server: Command, addr: SocketAddr) -> Child {
+    let quiet = server.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    let mut process = quiet.spawn().unwrap_or_else(|error| panic!("{quiet:?}: {error}"));
+    wait_until("the server listens", || {
+        assert_eq!(process.try_wait().expect("a child of ours"), None, "{server:?} has ended");
+        TcpStream::connect(addr).is_ok()
+    });
+    process
 }
 
 /// Bytes of which no two parts of some length are alike, so that a byte lost, doubled or moved is found.

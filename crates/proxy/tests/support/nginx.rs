@@ -1,10 +1,10 @@
 //! NGINX as an endpoint, with a directory of its own.
 
-use super::{own_addr, wait_until};
+use super::{listening, own_addr};
 use std::fs;
-use std::net::{SocketAddr, TcpStream};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::Child;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 /// A running NGINX that serves, and takes, the files in [`www`](Self::www).
@@ -65,16 +65,6 @@ impl Drop for Nginx {
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
-}
-
-/// A server that says nothing, once it listens there.
-pub fn listening(mut server: Command, addr: SocketAddr) -> Child {
-    let mut process = server.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("the server starts");
-    wait_until("the server listens", || {
-        assert_eq!(process.try_wait().expect("a child of ours"), None, "{server:?} has ended");
-        TcpStream::connect(addr).is_ok()
-    });
-    process
 }
 
 fn config(dir: &Path, server: &str) -> String {
