@@ -65,9 +65,8 @@ pub async fn run<'r>(
         let reused = idle.is_some();
         let timeouts = tries.timeouts(opened.timeouts);
         let connect_by = client.timer.tick_after(timeouts.connect).min(opened.deadline);
-        client.timer.set(connect_by);
-        let idle = idle.take();
-        let reached = client.timer.limit(pin!(reach(client, record, pool, &ticket.endpoint, idle, out.unsent()))).await;
+        let reaching = reach(client, record, pool, &ticket.endpoint, idle.take(), out.unsent());
+        let reached = client.timer.limit_by(connect_by, pin!(reaching)).await;
         let (stream, n) = match reached.map_err(|Elapsed| None).and_then(|reached| reached.map_err(Some)) {
             Ok(reached) => reached,
             // It had closed the idle connection, and took nothing: a new one will do.
@@ -85,7 +84,7 @@ pub async fn run<'r>(
         {
             out.let_go(true);
             // Boxed, as only routes with hedging need room for it.
-            match Box::pin(hedge::race(client, record, opened, out.kept(), tries, lane, delay_ns)).await {
+            match Box::pin(hedge::race(client, record, opened, out.request(), tries, lane, delay_ns)).await {
                 Ok(first) => lane = first,
                 Err((lane, fault)) => return Err(failed(record, pool, lane.ticket, fault)),
             }

@@ -38,7 +38,9 @@ pub struct Opened<'r> {
     pub deadline: u64,
     /// What of the body is still to come.
     pub body: Body,
-    /// Bytes at the front of the buffer that go to the endpoint.
+    /// The head for the endpoint, unless it is in the buffer.
+    pub head: Vec<u8>,
+    /// Bytes at the front of the buffer that go to the endpoint: the head, and what came with it of the body.
     pub send: usize,
 }
 

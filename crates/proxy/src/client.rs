@@ -134,9 +134,9 @@ impl<'w> Client<'w> {
         }
         let timeouts = self.listener.limits().1;
         let wait = if first || !partial.is_empty() { timeouts.client_header } else { timeouts.client_idle };
-        self.timer.set(self.timer.tick_after(wait));
+        let mut due = self.timer.tick_after(wait);
         loop {
-            let (n, buf) = match self.timer.limit(pin!(self.read_after(&partial))).await {
+            let (n, buf) = match self.timer.limit_by(due, pin!(self.read_after(&partial))).await {
                 Ok(Some(read)) => read,
                 Ok(None) => return Next::End,
                 // Who never said a word is not waiting for one.
@@ -150,7 +150,7 @@ impl<'w> Client<'w> {
                 return Next::Head(buf);
             }
             if partial.is_empty() && !first {
-                self.timer.set(self.timer.tick_after(self.listener.limits().1.client_header));
+                due = self.timer.tick_after(self.listener.limits().1.client_header);
             }
             // A connection that waits keeps just its bytes, not the buffer.
             partial.clear();

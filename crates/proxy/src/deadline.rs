@@ -4,11 +4,12 @@
 //! A deadline that moves later leaves its entry where it is; the entry is moved when the wheel gets there. One that
 //! moves earlier adds an entry, and the old one is dropped when found. Deadlines pass up to one [`TICK`] late.
 
+use crate::event_loop::Sleeper;
 use std::cell::{Cell, RefCell};
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::rc::Rc;
-use std::task::{Poll, Waker};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 /// The precision of deadlines.
@@ -36,7 +37,7 @@ struct Entry {
     /// The tick in whose bucket it is, or [`NEVER`].
     placed: u64,
     fired: bool,
-    waker: Option<Waker>,
+    sleeper: Option<Sleeper>,
 }
 
 /// The deadline has passed.
@@ -63,7 +64,7 @@ impl Wheel {
 
     /// A timer without a deadline.
     pub fn timer(self: &Rc<Wheel>) -> Timer {
-        let blank = Entry { due: NEVER, placed: NEVER, fired: false, waker: None };
+        let blank = Entry { due: NEVER, placed: NEVER, fired: false, sleeper: None };
         let mut entries = self.entries.borrow_mut();
         let index = match self.free.borrow_mut().pop() {
             Some(index) => {
@@ -101,7 +102,7 @@ impl Wheel {
             entry.placed = NEVER;
             if entry.due <= tick {
                 entry.fired = true;
-                entry.waker.iter().for_each(Waker::wake_by_ref);
+                entry.sleeper.iter().for_each(Sleeper::wake);
             } else if entry.due != NEVER {
                 place(entry, index, tick, &mut buckets);
             }
@@ -110,7 +111,7 @@ impl Wheel {
 
     /// Wakes every task that has a timer, without its deadline having passed: something for all has changed.
     pub fn wake_all(&self) {
-        self.entries.borrow().iter().filter_map(|e| e.waker.as_ref()).for_each(Waker::wake_by_ref);
+        self.entries.borrow().iter().filter_map(|e| e.sleeper.as_ref()).for_each(Sleeper::wake);
     }
 }
 
@@ -134,12 +135,6 @@ impl Timer {
         (tick != NEVER).then(|| tick.saturating_sub(self.wheel.tick.get()).saturating_mul(TICK.as_nanos() as u64))
     }
 
-    /// The deadline that was set last.
-    #[inline]
-    pub fn due(&self) -> u64 {
-        self.wheel.entries.borrow()[self.index as usize].due
-    }
-
     /// Sets the deadline.
     #[inline]
     pub fn set(&self, tick: u64) {
@@ -159,22 +154,44 @@ impl Timer {
     /// The deadline passed first.
     #[inline]
     pub async fn limit<F: Future>(&self, mut future: Pin<&mut F>) -> Result<F::Output, Elapsed> {
-        poll_fn(|cx| {
-            if let Poll::Ready(output) = future.as_mut().poll(cx) {
-                return Poll::Ready(Ok(output));
-            }
-            let mut entries = self.wheel.entries.borrow_mut();
-            let entry = &mut entries[self.index as usize];
-            if entry.fired {
-                return Poll::Ready(Err(Elapsed));
-            }
-            // A timer belongs to one task, whose waker stays the same.
-            if entry.waker.is_none() {
-                entry.waker = Some(cx.waker().clone());
-            }
-            Poll::Pending
+        poll_fn(|cx| match future.as_mut().poll(cx) {
+            Poll::Ready(output) => Poll::Ready(Ok(output)),
+            Poll::Pending => self.poll_elapsed(cx).map(Err),
         })
         .await
+    }
+
+    /// The same, with a deadline that is set if the future has to wait, which most need not.
+    ///
+    /// # Errors
+    /// It passed first.
+    #[inline]
+    pub async fn limit_by<F: Future>(&self, tick: u64, mut future: Pin<&mut F>) -> Result<F::Output, Elapsed> {
+        let mut is_set = false;
+        poll_fn(|cx| match future.as_mut().poll(cx) {
+            Poll::Ready(output) => Poll::Ready(Ok(output)),
+            Poll::Pending => {
+                if !std::mem::replace(&mut is_set, true) {
+                    self.set(tick);
+                }
+                self.poll_elapsed(cx).map(Err)
+            }
+        })
+        .await
+    }
+
+    #[inline]
+    fn poll_elapsed(&self, cx: &Context<'_>) -> Poll<Elapsed> {
+        let mut entries = self.wheel.entries.borrow_mut();
+        let entry = &mut entries[self.index as usize];
+        if entry.fired {
+            return Poll::Ready(Elapsed);
+        }
+        // A timer belongs to one task, which stays the same.
+        if entry.sleeper.is_none() {
+            entry.sleeper = Some(Sleeper::of(cx));
+        }
+        Poll::Pending
     }
 }
 
@@ -182,7 +199,7 @@ impl Drop for Timer {
     fn drop(&mut self) {
         let entry = &mut self.wheel.entries.borrow_mut()[self.index as usize];
         entry.due = NEVER;
-        entry.waker = None;
+        entry.sleeper = None;
         self.wheel.free.borrow_mut().push(self.index);
     }
 }
@@ -191,7 +208,7 @@ impl Drop for Timer {
 mod tests {
     use super::*;
     use std::pin::pin;
-    use std::task::Context;
+    use std::task::Waker;
 
     fn fired(timer: &Timer) -> bool {
         let never = pin!(std::future::pending::<()>());

@@ -43,7 +43,7 @@ pub async fn run(client: &Client<'_>, rules: &Rules, buf: &mut Buf, last: bool) 
         // Boxed, as most requests need no room for this.
         Err(refused) => return Box::pin(refuse(client, &record, refused, buf.take_out())).await,
     };
-    let mut out = Outgoing::new(client.worker, buf.take_out(), opened.send);
+    let mut out = Outgoing::new(client.worker, std::mem::take(&mut opened.head), buf.take_out(), opened.send);
     match attempts::send(client, &mut record, opened, &mut out).await {
         Ok(answered) => {
             record.phase.set(Phase::Done);
@@ -178,16 +178,20 @@ fn open<'r>(client: &Client<'_>, record: &mut Record<'r>, buf: &mut Buf, last: b
     let asked = Asked { head: request.is_head(), upgrade: request.upgrade };
     let towards = Towards { version: request.version, keep_alive };
     let idempotent = request.is_idempotent();
-    let (fits, new_len) = (buf.replace_front(head_len, &head), head.len());
-    worker.give_back(head);
-    if !fits {
-        return Err(Reject::HeadTooLarge.into());
-    }
-    let Taken { used, kept } = take_body(buf, new_len, &mut body, Keep::Framed)?;
+    buf.consume(head_len);
+    let Taken { used, kept } = take_body(buf, 0, &mut body, Keep::Framed)?;
     record.count_in(head_len + used);
+    let mut send = 0;
+    if kept > 0 {
+        // In one piece with what came of its body.
+        if !buf.replace_front(0, &head) {
+            return Err(Reject::HeadTooLarge.into());
+        }
+        send = head.len() + kept;
+        worker.give_back(std::mem::take(&mut head));
+    }
     let timeouts = rules.plan.routes[route].timeouts;
     let deadline = timeouts.request.map_or(u64::MAX, |limit| client.timer.tick_after(limit));
-    let send = new_len + kept;
     Ok(Opened {
         pool,
         retries,
@@ -201,6 +205,7 @@ fn open<'r>(client: &Client<'_>, record: &mut Record<'r>, buf: &mut Buf, last: b
         timeouts,
         deadline,
         body,
+        head,
         send,
     })
 }

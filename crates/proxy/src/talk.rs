@@ -85,11 +85,10 @@ impl Talk<'_, '_> {
         out: &mut Outgoing<'_>,
         again: bool,
     ) -> Result<Answered, Fault> {
-        self.allow(self.timeouts.response);
         let timer = &self.client.timer;
         let done = if out.unsent().is_empty() && body.is_done() {
             out.let_go(again);
-            let (due, look) = (timer.due(), timer.tick_after(LOOK_AFTER));
+            let (due, look) = (self.due(self.timeouts.response), timer.tick_after(LOOK_AFTER));
             let looks = look < due;
             timer.set(due.min(look));
             let mut download = pin!(self.download(ticket));
@@ -101,6 +100,7 @@ impl Talk<'_, '_> {
                 done => done,
             }
         } else {
+            self.allow(self.timeouts.response);
             // Boxed, as most requests have come whole: they need not carry room for this.
             let mut both_ways = Box::pin(self.both_ways(ticket, body, out, again));
             timer.limit(pin!(self.while_there(both_ways.as_mut()))).await
@@ -164,10 +164,15 @@ impl Talk<'_, '_> {
         Ok(ended)
     }
 
-    /// Gives what is due next so much time, within the time for the whole.
+    /// Gives what is due next so much time.
     fn allow(&self, time: Option<Duration>) {
-        let timer = &self.client.timer;
-        timer.set(time.map_or(u64::MAX, |time| timer.tick_after(time)).min(self.deadline));
+        self.client.timer.set(self.due(time));
+    }
+
+    /// The tick by which so much time is over, or the time for the whole.
+    #[inline]
+    fn due(&self, time: Option<Duration>) -> u64 {
+        time.map_or(u64::MAX, |time| self.client.timer.tick_after(time)).min(self.deadline)
     }
 
     /// Says what is due next, and how long that may take; once a response is under way, only that it goes on counts.

@@ -2,6 +2,7 @@
 //! so the event loop neither asks for the time nor sets a timeout when it sleeps. For what mostly does not come to pass,
 //! as the timeouts of requests, [`deadline`](crate::deadline) is cheaper.
 
+use super::sleeper::Sleeper;
 use super::source::Source;
 use super::tasks::spawn;
 use rustix::fd::OwnedFd;
@@ -14,7 +15,7 @@ use std::future::{Future, poll_fn};
 use std::io;
 use std::pin::{Pin, pin};
 use std::rc::Rc;
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 thread_local! {
@@ -25,7 +26,7 @@ thread_local! {
 struct Alarms {
     clock: Option<Rc<Source<OwnedFd>>>,
     /// By the time to wake, and the order in which they fell asleep.
-    waiting: BTreeMap<(Instant, u64), Waker>,
+    waiting: BTreeMap<(Instant, u64), Sleeper>,
     count: u64,
     /// When the clock tells.
     set: Option<Instant>,
@@ -104,8 +105,8 @@ impl Future for Sleep {
         ALARMS.with_borrow_mut(|alarms| {
             if let Some(key) = self.key {
                 return match alarms.waiting.get_mut(&(self.at, key)) {
-                    Some(waker) => {
-                        waker.clone_from(cx.waker());
+                    Some(sleeper) => {
+                        *sleeper = Sleeper::of(cx);
                         Poll::Pending
                     }
                     None => Poll::Ready(()),
@@ -117,7 +118,7 @@ impl Future for Sleep {
             }
             alarms.count += 1;
             self.key = Some(alarms.count);
-            alarms.waiting.insert((self.at, alarms.count), cx.waker().clone());
+            alarms.waiting.insert((self.at, alarms.count), Sleeper::of(cx));
             alarms.set(self.at, now);
             Poll::Pending
         })

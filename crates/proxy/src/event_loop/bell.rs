@@ -1,6 +1,6 @@
 //! How does another thread wake a task of this event loop? It leaves the task's key, and rings.
 
-use super::tasks::Key;
+use super::tasks::{self, Key};
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fd::OwnedFd;
 use std::cell::Cell;
@@ -41,14 +41,18 @@ impl Bell {
         HERE.set(here.map_or(ptr::null(), Arc::as_ptr));
     }
 
-    /// Whether this thread runs the event loop.
-    #[inline]
-    pub fn is_here(&self) -> bool {
-        ptr::eq(HERE.get(), self)
+    /// Whether this thread runs an event loop.
+    pub fn hangs() -> bool {
+        !HERE.get().is_null()
+    }
+
+    /// Wakes a task of the event loop, from any thread.
+    pub fn wake(&self, key: Key) {
+        if ptr::eq(HERE.get(), self) { tasks::wake(key) } else { self.ring(key) }
     }
 
     /// Has the event loop wake a task.
-    pub fn ring(&self, key: Key) {
+    fn ring(&self, key: Key) {
         // Whoever is gone needs not be woken.
         if self.keys.send(key).is_ok() && !self.has_rung.swap(true, AcqRel) {
             let _ = rustix::io::write(&self.fd, &1u64.to_ne_bytes());

@@ -1,7 +1,7 @@
 //! What does a worker's thread do all day? It runs the tasks that can go on, and when none can, sleeps until the kernel has
 //! something for one. Read the files in this order:
 //!
-//! 1. [`tasks`] knows which tasks can go on, and whose turn it is.
+//! 1. [`tasks`] knows which tasks can go on, and whose turn it is. A [`sleeper`] is how one is remembered that waits.
 //! 2. [`reactor`] knows what sockets they wait for: one epoll, of which a connection is a slot, and any other
 //!    descriptor a [`source`].
 //! 3. An [`alarm`] wakes a task after some milliseconds, and a [`bell`] lets another thread wake one.
@@ -13,19 +13,22 @@
 pub mod alarm;
 mod bell;
 mod reactor;
+mod sleeper;
 mod source;
 mod tasks;
 
 pub use reactor::Watched;
+pub use sleeper::Sleeper;
 pub use source::Source;
 pub use tasks::{Task, spawn, spawn_essential, spawn_made, yield_now};
 
 use crate::clock;
 use bell::Bell;
+use sleeper::Turn;
 use std::future::Future;
 use std::io;
 use std::pin::pin;
-use std::task::{Context, Poll};
+use std::task::Poll;
 
 /// Tasks that have their turn between two looks at what the kernel has.
 const TURNS_PER_LOOK: usize = 64;
@@ -40,16 +43,16 @@ pub fn run<F: Future>(future: F) -> io::Result<F::Output> {
     let _open = tasks::open(&bell);
     alarm::start()?;
     let mut root = pin!(future);
-    let waker = tasks::root_waker(bell.clone());
+    let turn = Turn::new(tasks::ROOT, &bell);
     loop {
         for _ in 0..TURNS_PER_LOOK {
             match tasks::next() {
                 Some(tasks::ROOT) => {
-                    if let Poll::Ready(output) = root.as_mut().poll(&mut Context::from_waker(&waker)) {
+                    if let Poll::Ready(output) = turn.take(|cx| root.as_mut().poll(cx)) {
                         return Ok(output);
                     }
                 }
-                Some(key) => tasks::poll(key),
+                Some(key) => tasks::poll(key, &bell),
                 None => break,
             }
         }

@@ -1,7 +1,8 @@
-//! Which of a worker's descriptors can be read or written? An epoll knows. A socket is a slot of 48 bytes in a table;
+//! Which of a worker's descriptors can be read or written? An epoll knows. A socket is a slot of 40 bytes in a table;
 //! closing it is the end of it, without a syscall of its own.
 
 use super::bell::Bell;
+use super::sleeper::Sleeper;
 use super::tasks::poll_proceed;
 use rustix::event::Timespec;
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
@@ -11,7 +12,7 @@ use std::cell::{Cell, OnceCell, RefCell};
 use std::io;
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
-use std::task::{Context, Poll, Waker, ready};
+use std::task::{Context, Poll, ready};
 
 /// Events taken from the kernel at once.
 const EVENTS_MAX: usize = 256;
@@ -50,8 +51,8 @@ struct Slot {
     /// Counts the sockets that were here: an event of one that is gone says nothing about the next.
     generation: u32,
     known: u8,
-    reader: Option<Waker>,
-    writer: Option<Waker>,
+    reader: Option<Sleeper>,
+    writer: Option<Sleeper>,
 }
 
 /// A socket that is watched, of the thread that made this.
@@ -193,7 +194,7 @@ impl Watched {
     pub fn poll_readable(&self, cx: &mut Context<'_>) -> Poll<()> {
         self.with(|slot| {
             if slot.known & (READABLE | READ_CLOSED) == 0 {
-                wait(&mut slot.reader, cx);
+                slot.reader = Some(Sleeper::of(cx));
                 return Poll::Pending;
             }
             if slot.known & NEWS == 0 {
@@ -215,7 +216,7 @@ impl Watched {
                 ready!(poll_proceed(cx));
                 return Poll::Ready(Ok(()));
             }
-            wait(&mut slot.writer, cx);
+            slot.writer = Some(Sleeper::of(cx));
             if self.tells_writable.replace(true) { Poll::Pending } else { Poll::Ready(Err(self.data(slot))) }
         });
         // The first to wait has the kernel tell; it does so at once if there is room by now.
@@ -237,7 +238,7 @@ impl Watched {
             if slot.known & WRITE_CLOSED != 0 {
                 return Poll::Ready(());
             }
-            wait(&mut slot.writer, cx);
+            slot.writer = Some(Sleeper::of(cx));
             Poll::Pending
         })
     }
@@ -292,21 +293,12 @@ impl Drop for Watched {
         let _ = REACTOR.try_with(|reactor| {
             let mut slots = reactor.slots.borrow_mut();
             let slot = &mut slots[self.index as usize];
-            let wakers = (slot.reader.take(), slot.writer.take());
-            *slot = Slot { generation: slot.generation.wrapping_add(1), ..Slot::default() };
+            let gone = std::mem::replace(slot, Slot { generation: slot.generation.wrapping_add(1), ..Slot::default() });
             reactor.free.borrow_mut().push(self.index);
             drop(slots);
-            // They may be the last to hold a task, and with it other sockets.
-            drop(wakers);
+            // A waker of others may be the last to hold something, and with it other sockets.
+            drop(gone);
         });
-    }
-}
-
-#[inline]
-fn wait(waiting: &mut Option<Waker>, cx: &Context<'_>) {
-    match waiting {
-        Some(waker) if waker.will_wake(cx.waker()) => {}
-        _ => *waiting = Some(cx.waker().clone()),
     }
 }
 

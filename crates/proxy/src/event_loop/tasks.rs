@@ -2,6 +2,7 @@
 //! wakes them without a lock or an atomic operation; another thread rings the [`Bell`].
 
 use super::bell::Bell;
+use super::sleeper::{Sleeper, Turn};
 use crate::boxed::boxed;
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -9,7 +10,7 @@ use std::future::{Future, poll_fn};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, Wake, Waker};
+use std::task::{Context, Poll};
 
 /// Reads and writes of one task before others get their turn.
 const BUDGET: u8 = 128;
@@ -40,12 +41,10 @@ struct Tasks {
     /// Those that can go on.
     ready: RefCell<VecDeque<Key>>,
     /// Those that go on when the kernel was asked what else there is.
-    after_look: RefCell<Vec<Waker>>,
+    after_look: RefCell<Vec<Sleeper>>,
     is_root_ready: Cell<bool>,
     /// What is left to the task that has its turn.
     budget: Cell<u8>,
-    /// Of the event loop, while it runs.
-    bell: RefCell<Option<Arc<Bell>>>,
 }
 
 #[derive(Default)]
@@ -57,29 +56,12 @@ struct Slot {
     /// A panic of it ends the event loop.
     is_essential: bool,
     /// Not there while it has its turn.
-    task: Option<(Work, Waker)>,
+    task: Option<Work>,
 }
 
 /// A task that was spawned. It goes on without this.
 #[derive(Debug)]
 pub struct Task(Key);
-
-/// What wakes a task.
-struct Call {
-    key: Key,
-    bell: Arc<Bell>,
-}
-
-impl Wake for Call {
-    fn wake(self: Arc<Call>) {
-        self.wake_by_ref();
-    }
-
-    #[inline]
-    fn wake_by_ref(self: &Arc<Call>) {
-        if self.bell.is_here() { wake(self.key) } else { self.bell.ring(self.key) }
-    }
-}
 
 /// An event loop runs on this thread, until dropped.
 pub struct Open;
@@ -87,7 +69,6 @@ pub struct Open;
 /// An event loop begins on this thread. Its root is ready.
 pub fn open(bell: &Arc<Bell>) -> Open {
     Bell::hang(Some(bell));
-    TASKS.with(|tasks| tasks.bell.replace(Some(bell.clone())));
     wake(ROOT);
     Open
 }
@@ -105,15 +86,9 @@ impl Drop for Open {
             tasks.ready.take();
             tasks.after_look.take();
             tasks.is_root_ready.set(false);
-            tasks.bell.take();
         });
         Bell::hang(None);
     }
-}
-
-/// What wakes the root.
-pub fn root_waker(bell: Arc<Bell>) -> Waker {
-    Arc::new(Call { key: ROOT, bell }).into()
 }
 
 /// Starts a task on this thread, which must run an event loop. If it panics, it ends alone.
@@ -132,8 +107,8 @@ pub fn spawn_essential(future: impl Future<Output = ()> + 'static) -> Task {
 }
 
 fn start(future: Work, is_essential: bool) -> Task {
+    assert!(Bell::hangs(), "tasks are spawned by what an event loop runs");
     TASKS.with(|tasks| {
-        let bell = tasks.bell.borrow().clone().expect("tasks are spawned by what an event loop runs");
         let mut slots = tasks.slots.borrow_mut();
         let index = tasks.free.borrow_mut().pop().unwrap_or_else(|| {
             slots.push(Slot::default());
@@ -141,7 +116,7 @@ fn start(future: Work, is_essential: bool) -> Task {
         });
         let slot = &mut slots[index as usize];
         let key = Key { index, generation: slot.generation };
-        slot.task = Some((future, Arc::new(Call { key, bell }).into()));
+        slot.task = Some(future);
         slot.is_essential = is_essential;
         drop(slots);
         wake(key);
@@ -178,8 +153,8 @@ pub fn next() -> Option<Key> {
     })
 }
 
-/// Gives a task its turn.
-pub fn poll(key: Key) {
+/// Gives a task of the event loop with this bell its turn.
+pub fn poll(key: Key, bell: &Arc<Bell>) {
     TASKS.with(|tasks| {
         let taken = {
             let mut slots = tasks.slots.borrow_mut();
@@ -190,15 +165,15 @@ pub fn poll(key: Key) {
             slot.is_ready = false;
             slot.task.take()
         };
-        let Some((mut future, waker)) = taken else { return };
+        let Some(mut future) = taken else { return };
         // A panic ends one task, mostly; what it had in hand is dropped as at any other end.
-        let polled = catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(&mut Context::from_waker(&waker))));
+        let polled = catch_unwind(AssertUnwindSafe(|| Turn::new(key, bell).take(|cx| future.as_mut().poll(cx))));
         let mut slots = tasks.slots.borrow_mut();
         let slot = &mut slots[key.index as usize];
         if let Ok(Poll::Pending) = polled
             && !slot.is_aborted
         {
-            slot.task = Some((future, waker));
+            slot.task = Some(future);
             return;
         }
         let is_essential = slot.is_essential;
@@ -219,7 +194,7 @@ pub fn are_all_waiting() -> bool {
 /// The kernel was asked what there is: those who waited for that go on.
 #[inline]
 pub fn after_look() {
-    TASKS.with(|tasks| tasks.after_look.borrow_mut().drain(..).for_each(Waker::wake));
+    TASKS.with(|tasks| tasks.after_look.borrow_mut().drain(..).for_each(|sleeper| sleeper.wake()));
 }
 
 /// A task can go on.
@@ -247,7 +222,7 @@ pub fn wake(key: Key) {
 pub fn poll_proceed(cx: &Context<'_>) -> Poll<()> {
     TASKS.with(|tasks| match tasks.budget.get() {
         0 => {
-            tasks.after_look.borrow_mut().push(cx.waker().clone());
+            tasks.after_look.borrow_mut().push(Sleeper::of(cx));
             Poll::Pending
         }
         left => {
@@ -265,7 +240,7 @@ pub async fn yield_now() {
             return Poll::Ready(());
         }
         waited = true;
-        TASKS.with(|tasks| tasks.after_look.borrow_mut().push(cx.waker().clone()));
+        TASKS.with(|tasks| tasks.after_look.borrow_mut().push(Sleeper::of(cx)));
         Poll::Pending
     })
     .await;
@@ -280,7 +255,6 @@ impl Tasks {
             after_look: RefCell::new(Vec::new()),
             is_root_ready: Cell::new(false),
             budget: Cell::new(BUDGET),
-            bell: RefCell::new(None),
         }
     }
 
@@ -293,7 +267,7 @@ impl Tasks {
     fn take_all(&self) -> Vec<Work> {
         let mut slots = self.slots.borrow_mut();
         let take = |(index, slot): (usize, &mut Slot)| {
-            let (future, _) = slot.task.take()?;
+            let future = slot.task.take()?;
             self.vacate(index as u32, slot);
             Some(future)
         };
