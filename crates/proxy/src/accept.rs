@@ -56,7 +56,7 @@ pub fn listen(addr: SocketAddr, workers: usize, given: Vec<OwnedFd>) -> io::Resu
 /// With it the first read of an accepted connection finds its bytes there. An optimisation: a kernel without it is fine.
 /// Not where the server may be the one to speak first.
 fn defer_accept(socket: &impl AsFd, listener: &Listener) {
-    let seconds = if listener.rules().clients_speak_first() { DEFER_ACCEPT_S } else { 0 };
+    let seconds = if listener.peek().clients_speak_first() { DEFER_ACCEPT_S } else { 0 };
     let len = size_of_val(&seconds) as libc::socklen_t;
     // SAFETY: the descriptor is open for the call, and the pointer and length describe `seconds`, which outlives it.
     unsafe {

@@ -66,7 +66,7 @@ impl<'w> Client<'w> {
     pub fn new(worker: &'w Worker, listener: &'w Listener, fd: OwnedFd, peer: SocketAddr) -> Client<'w> {
         // A dual-stack listener sees IPv4 clients as mapped addresses; nobody wants to read those.
         let ip = peer.ip().to_canonical();
-        let is_trusted = listener.rules().edge.is_trusted(ip);
+        let is_trusted = listener.peek().edge.is_trusted(ip);
         let (stream, timer) = (Stream::new(fd), worker.wheel.timer());
         Client { worker, listener, stream, timer, ip, is_trusted, text: OnceCell::new(), announced: None }
     }
@@ -110,7 +110,7 @@ impl<'w> Client<'w> {
             if let Some(addresses) = header.addresses {
                 let peer = std::mem::replace(&mut self.ip, addresses.source.ip().to_canonical());
                 self.text = OnceCell::new();
-                self.is_trusted = self.listener.rules().edge.is_trusted(self.ip);
+                self.is_trusted = self.listener.peek().edge.is_trusted(self.ip);
                 self.announced = Some(Box::new(Announced { peer, addresses }));
             }
             return Ok((!buf.is_empty()).then_some(buf));

@@ -25,7 +25,7 @@ use std::task::Poll;
 
 /// Serves a client from its accept to its end; at the latest until the time of its listener is over.
 pub fn start(worker: &Rc<Worker>, listener: &Rc<Listener>, fd: OwnedFd, peer: SocketAddr) {
-    let (is_tcp, worker, listener) = (listener.rules().tcp.is_some(), worker.clone(), listener.clone());
+    let (is_tcp, worker, listener) = (listener.peek().tcp.is_some(), worker.clone(), listener.clone());
     if is_tcp {
         event_loop::spawn_made(|| async move {
             let mut open = Open::new(&worker, &listener);
@@ -52,14 +52,15 @@ async fn until_cut<F: Future<Output = ()>>(listener: &Listener, mut served: Pin<
 pub async fn admit(client: &mut Client<'_>, place: &mut Option<Place>) -> Result<Option<Buf>, Refused> {
     let listener = client.listener;
     let mut held = None;
-    if listener.rules().edge.is_announcing(client.ip) {
+    if listener.peek().edge.is_announcing(client.ip) {
         // Boxed: it is over before the first request.
         match Box::pin(client.announced()).await {
             Ok(rest) => held = rest,
             Err(Unannounced) => return Err(reject(client, Rejected::ProxyProtocol)),
         }
     }
-    match listener.rules().edge.open(client.ip) {
+    let opened = listener.peek().edge.open(client.ip);
+    match opened {
         Ok(opened) => *place = opened,
         Err(TooMany) => return Err(reject(client, Rejected::PerAddress)),
     }

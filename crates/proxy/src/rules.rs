@@ -11,7 +11,7 @@ use crate::tcp;
 use crate::upstream::WorkerPool;
 use evenkeel_config::Plan;
 use evenkeel_config::plan::{ListenerTimeouts, UdpFlows};
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, Ref, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
@@ -76,20 +76,26 @@ impl Listener {
         self.rules.borrow().clone()
     }
 
+    /// The rules of this moment, not to be held while anything waits.
+    #[inline]
+    pub fn peek(&self) -> Ref<'_, Rules> {
+        Ref::map(self.rules.borrow(), |rules| &**rules)
+    }
+
     /// What a connection between two requests needs of them; holding all of them would keep pools that have left.
     pub fn limits(&self) -> (Limits, ListenerTimeouts) {
-        let rules = self.rules.borrow();
+        let rules = self.peek();
         (rules.limits, rules.timeouts)
     }
 
     /// Open connections over all workers that there may be.
     pub fn connections_max(&self) -> usize {
-        self.rules.borrow().connections_max
+        self.peek().connections_max
     }
 
     /// When flows end.
     pub fn flows(&self) -> UdpFlows {
-        self.rules.borrow().flows
+        self.peek().flows
     }
 
     /// Requests that begin from now on follow these.

@@ -1,15 +1,16 @@
 //! Which worker serves a client? The one that accepted it, unless it has many more connections than another: the kernel
 //! spreads clients by a hash, which is even over many short connections but not over some that stay.
 
+use crate::stats::Counter;
 use rustix::fd::OwnedFd;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use tokio::sync::mpsc;
 
 /// How many more connections than the least loaded worker one may have before it hands over: so many, and a sixteenth.
 /// Below that, which short connections rarely leave, each is served where it was accepted.
-const SLACK: usize = 4;
+const SLACK: u64 = 4;
 
 /// An accepted connection on its way to another worker.
 pub struct Handed {
@@ -23,35 +24,48 @@ pub struct Handed {
 
 /// What the workers know of each other.
 pub struct Peers {
-    /// Open connections by worker. Whoever hands one over counts it there at once, or several would choose the same.
-    open: Box<[Padded]>,
+    /// Open connections by worker.
+    open: Box<[Open]>,
     doors: Vec<mpsc::UnboundedSender<Handed>>,
 }
 
-/// On a line of its own, as each is mostly written by one worker.
+/// Open connections of one worker, on a line of their own, as mostly that alone writes there.
 #[derive(Default)]
 #[repr(align(128))]
-struct Padded(AtomicUsize);
+struct Open {
+    /// As it counts them itself; below zero, around the end of the numbers, where it closes what was handed to it.
+    own: Counter,
+    /// Those handed to it. Whoever hands one over counts it at once, or several would choose the same.
+    handed: AtomicU64,
+}
+
+impl Open {
+    /// Relaxed, as the numbers stand for themselves.
+    fn get(&self) -> u64 {
+        self.own.get().wrapping_add(self.handed.load(Relaxed))
+    }
+}
 
 impl Peers {
     /// As many workers as there are doors to them.
     pub fn new(doors: Vec<mpsc::UnboundedSender<Handed>>) -> Peers {
-        Peers { open: doors.iter().map(|_| Padded::default()).collect(), doors }
+        Peers { open: doors.iter().map(|_| Open::default()).collect(), doors }
     }
 
-    /// Counts a connection. Relaxed, as the number stands for itself.
+    /// A worker counts a connection of its own.
     pub fn opened(&self, worker: usize) {
-        self.open[worker].0.fetch_add(1, Relaxed);
+        self.open[worker].own.add(1);
     }
 
     /// It is closed; whether it was the last one.
     pub fn closed(&self, worker: usize) -> bool {
-        self.open[worker].0.fetch_sub(1, Relaxed) == 1
+        self.open[worker].own.sub(1);
+        self.open(worker) == 0
     }
 
     /// Open connections, and those on their way there.
-    pub fn open(&self, worker: usize) -> usize {
-        self.open[worker].0.load(Relaxed)
+    pub fn open(&self, worker: usize) -> u64 {
+        self.open[worker].get()
     }
 
     /// The worker that should rather serve another connection than `mine`.
@@ -69,9 +83,9 @@ impl Peers {
     /// # Errors
     /// With the connection: that worker takes none any more.
     pub fn hand(&self, to: usize, handed: Handed) -> Result<(), Handed> {
-        self.opened(to);
+        self.open[to].handed.fetch_add(1, Relaxed);
         self.doors[to].send(handed).map_err(|refused| {
-            self.closed(to);
+            self.open[to].handed.fetch_sub(1, Relaxed);
             refused.0
         })
     }
@@ -84,7 +98,7 @@ mod tests {
     #[test]
     fn only_who_has_clearly_more_hands_over() {
         let peers = Peers::new((0..3).map(|_| mpsc::unbounded_channel().0).collect());
-        let set = |open: [usize; 3]| open.iter().zip(&peers.open).for_each(|(n, at)| at.0.store(*n, Relaxed));
+        let set = |open: [u64; 3]| open.iter().zip(&peers.open).for_each(|(n, at)| at.own.set(*n));
         for (open, rather) in [
             ([0, 0, 0], None),
             ([3, 0, 0], None),
@@ -96,5 +110,22 @@ mod tests {
             set(open);
             assert_eq!(peers.rather(0), rather, "{open:?}");
         }
+    }
+
+    #[test]
+    fn one_that_was_handed_over_counts_where_it_is_served() {
+        let (door, mut handed) = mpsc::unbounded_channel();
+        let peers = Peers::new(vec![door.clone(), door]);
+        let hand = || {
+            let fd = std::net::TcpListener::bind("127.0.0.1:0").unwrap().into();
+            peers.hand(1, Handed { fd, peer: ([127, 0, 0, 1], 1).into(), listener: "web".into(), generation: 1 })
+        };
+        peers.opened(0);
+        assert!(hand().is_ok() && hand().is_ok());
+        assert_eq!((peers.open(0), peers.open(1)), (1, 2));
+        assert!(!peers.closed(1) && peers.closed(1) && peers.closed(0));
+        handed.close();
+        assert!(hand().is_err());
+        assert_eq!((peers.open(0), peers.open(1)), (0, 0));
     }
 }
