@@ -17,7 +17,6 @@ use std::cell::RefCell;
 use std::io;
 use std::net::SocketAddr;
 use std::rc::Rc;
-use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 /// Connections that may wait to be accepted; the kernel caps it at `net.core.somaxconn`.
@@ -151,8 +150,8 @@ fn accept(worker: &Rc<Worker>, listener: &Rc<Listener>, socket: &ListenFd, share
 }
 
 fn take(worker: &Rc<Worker>, listener: &Rc<Listener>, fd: OwnedFd, peer: SocketAddr, share: bool) {
-    if listener.open.fetch_add(1, Relaxed) >= listener.connections_max() {
-        listener.open.fetch_sub(1, Relaxed);
+    if listener.open.add() >= listener.connections_max() {
+        listener.open.sub();
         listener.stats.rejected[Rejected::Connections as usize].add(1);
         return;
     }

@@ -142,7 +142,7 @@ impl Drop for Open<'_> {
     fn drop(&mut self) {
         let Open { worker, listener, .. } = *self;
         listener.stats.active.sub(1);
-        listener.open.fetch_sub(1, std::sync::atomic::Ordering::Relaxed);
+        listener.open.sub();
         worker.connection_closed();
     }
 }

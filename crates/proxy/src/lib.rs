@@ -2,7 +2,8 @@
 //!
 //! 1. [`server`] starts the [`worker`]s and owns the [`pools`]; sockets may come with the process ([`inherit`]). A plan, the
 //!    first or the next one ([`generation`]), goes to each worker as [`parts`], of which it [`install`]s what its thread
-//!    alone uses: [`rules`], and sockets to [`accept`] at, sometimes for another worker ([`share`]).
+//!    alone uses: [`rules`], and sockets to [`accept`] at, sometimes for another worker ([`share`]). What all count
+//!    together is a [`total`].
 //! 2. [`connection`] serves a [`client`]: request after request, each in an [`exchange`].
 //! 3. An exchange reads the head with [`http1`] (sans-io), finds its pool by [`route`], an endpoint by [`pick`], a
 //!    connection by [`upstream`] or [`dial`], and relays both ways in [`talk`]; [`fault`] says what went wrong and whose fault
@@ -67,6 +68,7 @@ pub mod stats;
 mod stream;
 mod talk;
 pub mod tcp;
+mod total;
 mod udp;
 mod upstream;
 pub mod watched;

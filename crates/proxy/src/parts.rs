@@ -10,6 +10,7 @@ use crate::session::Sticky;
 use crate::sidecar::SharedLoad;
 use crate::stats::{EndpointStats, ListenerStats, PoolStats, RouteStats};
 use crate::tcp::route::Routes;
+use crate::total::Total;
 use evenkeel_balance::{Balancer, Slot};
 use evenkeel_config::Plan;
 use evenkeel_config::plan::{
@@ -18,7 +19,6 @@ use evenkeel_config::plan::{
 use rustix::fd::OwnedFd;
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
-use std::sync::atomic::AtomicUsize;
 use std::sync::mpsc::Sender;
 use std::time::Duration;
 
@@ -97,7 +97,7 @@ pub struct ListenerParts {
     /// Open connections over all workers.
     pub connections_max: usize,
     /// How many there are.
-    pub open: Arc<AtomicUsize>,
+    pub open: Arc<Total>,
     /// How its load is told, and what workers share of it.
     pub report_load: Option<(ReportLoad, Arc<SharedLoad>)>,
     pub stats: Arc<ListenerStats>,

@@ -8,20 +8,20 @@ use crate::route::{RouteId, Router};
 use crate::sidecar::Reporter;
 use crate::stats::{ListenerStats, RouteStats};
 use crate::tcp;
+use crate::total::Total;
 use crate::upstream::WorkerPool;
 use evenkeel_config::Plan;
 use evenkeel_config::plan::{ListenerTimeouts, UdpFlows};
 use std::cell::{Cell, Ref, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::atomic::AtomicUsize;
 
 /// One listener as one worker sees it: what its connections hold on to while the rules change.
 pub struct Listener {
     /// Its name, which makes it the same listener in the next plan.
     pub name: Arc<str>,
     /// Open connections over all workers.
-    pub open: Arc<AtomicUsize>,
+    pub open: Arc<Total>,
     /// Its numbers.
     pub stats: Arc<ListenerStats>,
     /// Whether it is in the plan no more: its connections end after their request.
@@ -65,7 +65,7 @@ pub struct Rules {
 
 impl Listener {
     /// A listener of the plan.
-    pub fn new(name: Arc<str>, open: Arc<AtomicUsize>, stats: Arc<ListenerStats>, rules: Rules) -> Listener {
+    pub fn new(name: Arc<str>, open: Arc<Total>, stats: Arc<ListenerStats>, rules: Rules) -> Listener {
         let rules = RefCell::new(Rc::new(rules));
         Listener { name, open, stats, gone: Cell::new(false), cut: Cell::new(false), rules }
     }

@@ -18,6 +18,7 @@ use crate::sidecar::SharedLoad;
 use crate::start_error::StartError;
 use crate::stats::{Counter, WorkerStats};
 use crate::tcp::route::Routes;
+use crate::total::Total;
 use crate::worker::{self, Command, Orders};
 use evenkeel_config::Plan;
 use evenkeel_config::plan::{self, Mode, Workers};
@@ -26,7 +27,6 @@ use rustix::fd::OwnedFd;
 use std::collections::HashMap;
 use std::io;
 use std::net::SocketAddr;
-use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Weak};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -211,7 +211,8 @@ impl Server {
         // From the last worker to the first, as that is the order in which sockets and balancers can be taken.
         for (worker, stats) in next.workers.iter().enumerate().rev() {
             let listeners = plan.listeners.iter().enumerate().map(|(index, listener)| {
-                let shared = self.shared.entry(listener.name.clone()).or_default().clone();
+                let shared = self.shared.entry(listener.name.clone());
+                let shared = shared.or_insert_with(|| Shared::new(next.workers.len())).clone();
                 listener_parts(listener, (routers[index].clone(), tcp[index].clone()), shared, stats, index)
             });
             let listeners = listeners.collect();
@@ -379,12 +380,18 @@ fn addresses(listener: &plan::Listener) -> impl Iterator<Item = (Transport, Sock
 }
 
 /// What the workers share of one listener.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 struct Shared {
     /// Open connections.
-    open: Arc<AtomicUsize>,
+    open: Arc<Total>,
     per_address: Arc<PerAddress>,
     load: Arc<SharedLoad>,
+}
+
+impl Shared {
+    fn new(workers: usize) -> Shared {
+        Shared { open: Arc::new(Total::new(workers)), per_address: Arc::default(), load: Arc::default() }
+    }
 }
 
 fn listener_parts(

@@ -22,7 +22,6 @@ use std::io;
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
 
 /// Slots for the answers of one flow before those of others.
 const ANSWERS_AT_ONCE: usize = 8;
@@ -202,12 +201,12 @@ impl Door {
         let (rules, ip) = (listener.rules(), key.client.ip());
         rules.edge.request(ip, || now).map_err(|_| Lost::Rate)?;
         let place = rules.edge.open(ip).map_err(|TooMany| Lost::PerAddress)?;
-        if listener.open.fetch_add(1, Relaxed) >= listener.connections_max() {
+        if listener.open.add() >= listener.connections_max() {
             let evicted = state.flows.oldest();
             match evicted {
                 Some((oldest, _)) => self.end(worker, listener, &mut state.flows, oldest, Ended::Evicted, now),
                 None => {
-                    listener.open.fetch_sub(1, Relaxed);
+                    listener.open.sub();
                     return Err(Lost::Connections);
                 }
             }
@@ -281,7 +280,7 @@ impl Door {
         let stats = &listener.stats.udp;
         stats.active.sub(1);
         stats.ended[why as usize].add(1);
-        listener.open.fetch_sub(1, Relaxed);
+        listener.open.sub();
         worker.flow_closed();
     }
 
