@@ -131,11 +131,14 @@ impl Balancer {
         now: Instant,
         trace: Option<&mut Explanation>,
     ) -> Result<Ticket, NoPick> {
-        let picked = self.choose(request, waited, now, trace);
-        if self.journal.is_some() {
-            self.write_down(request, waited, picked.as_ref().map(Ticket::slot).map_err(|why| *why), now);
+        let chosen = self.choose(request, waited, now, trace);
+        if let Ok((slot, _)) = chosen {
+            self.count(slot, true, now);
         }
-        picked
+        if self.journal.is_some() {
+            self.write_down(request, waited, chosen.map(|(slot, _)| slot), now);
+        }
+        chosen.map(|(slot, place)| Ticket::new(slot, place, now))
     }
 
     #[cold]
@@ -145,6 +148,7 @@ impl Balancer {
         journal.pick(request, way(&self.queue, waited), total, picked, now);
     }
 
+    /// An endpoint, and the place taken there.
     #[expect(clippy::inline_always, reason = "as for `start`")]
     #[inline(always)]
     fn choose(
@@ -153,57 +157,47 @@ impl Balancer {
         waited: bool,
         now: Instant,
         mut trace: Option<&mut Explanation>,
-    ) -> Result<Ticket, NoPick> {
+    ) -> Result<(Slot, Place), NoPick> {
         self.refresh(now);
-        // A sibling worker may take the last place between a choice and the hold: then that endpoint shows as full, and
-        // the next choice goes elsewhere. So after one turn for each endpoint all have been full.
-        for _ in 0..=self.reader.get().set.len() {
-            let set = &self.reader.get().set;
-            let mut cx = PickContext {
-                set,
-                loads: &self.loads,
-                now,
-                rng: &mut self.rng,
-                key: request.key,
-                tried: request.tried,
-                trace: trace.as_deref_mut(),
-            };
-            let slot = match self.picker.choose(&mut cx) {
-                Ok(slot) => slot,
-                Err(NoPick::AllFull) => break,
-                Err(why) => return Err(why),
-            };
-            if let Some(place) = hold(set, &self.loads, &self.queue, waited, slot) {
-                return Ok(self.count(slot, place, true, now));
-            }
-            if is_behind(&self.queue, waited) {
-                break;
-            }
-        }
-        self.pick_later(request, waited, now, trace)
+        let (set, loads, key, tried) = (&self.reader.get().set, &self.loads, request.key, request.tried);
+        let mut cx = PickContext { set, loads, now, rng: &mut self.rng, key, tried, trace: trace.as_deref_mut() };
+        let turns = match self.picker.choose(&mut cx) {
+            Ok(slot) => match hold(set, loads, &self.queue, waited, slot) {
+                Some(place) => return Ok((slot, place)),
+                None if is_behind(&self.queue, waited) => 0,
+                None => set.len(),
+            },
+            Err(NoPick::AllFull) => 0,
+            Err(why) => return Err(why),
+        };
+        self.choose_on(turns, request, waited, now, trace)
     }
 
-    /// Where to when the first choice of endpoints is full: the next that has room.
+    /// Where to when the first choice has no room: another, in so many turns, or later the next endpoints that have some.
     #[cold]
-    fn pick_later(
+    fn choose_on(
         &mut self,
+        turns: usize,
         request: &Request<'_>,
         waited: bool,
         now: Instant,
         mut trace: Option<&mut Explanation>,
-    ) -> Result<Ticket, NoPick> {
-        for (i, picker) in self.later.iter_mut().enumerate() {
-            let set = &self.reader.get().set.later()[i];
-            if let Some(trace) = trace.as_deref_mut() {
-                trace.go_on(set, &self.loads, request.tried);
+    ) -> Result<(Slot, Place), NoPick> {
+        let (set, loads, key, tried) = (&self.reader.get().set, &self.loads, request.key, request.tried);
+        // A sibling worker may take the last place between a choice and the hold: then that endpoint shows as full, and
+        // the next choice goes elsewhere. So after one turn for each endpoint, and one more, all have been full.
+        let later = self.later.iter_mut().zip(set.later()).map(|(picker, set)| (picker, set, set.len() + 1));
+        let sets = std::iter::once((&mut self.picker, set, turns)).chain(later);
+        for (i, (picker, set, turns)) in sets.enumerate() {
+            if let Some(trace) = trace.as_deref_mut().filter(|_| i > 0) {
+                trace.go_on(set, loads, tried);
             }
-            for _ in 0..=set.len() {
-                let (key, tried, loads) = (request.key, request.tried, &self.loads);
+            for _ in 0..turns {
                 let trace = trace.as_deref_mut();
                 let mut cx = PickContext { set, loads, now, rng: &mut self.rng, key, tried, trace };
                 let Ok(slot) = picker.choose(&mut cx) else { break };
                 if let Some(place) = hold(set, loads, &self.queue, waited, slot) {
-                    return Ok(self.count(slot, place, true, now));
+                    return Ok((slot, place));
                 }
                 if is_behind(&self.queue, waited) {
                     break;
@@ -222,35 +216,38 @@ impl Balancer {
         let set = &self.reader.get().set;
         let place = match set.get(slot) {
             None => Err(NoPick::Empty),
+            Some(member) if self.loads.is_full(member) => Err(NoPick::AllFull),
             Some(_) => hold(set, &self.loads, &self.queue, false, slot).ok_or(NoPick::AllFull),
         };
         if let Some(journal) = &mut self.journal {
             journal.at(slot, way(&self.queue, false), place.map(|_| slot), now);
         }
-        Ok(self.count(slot, place?, false, now))
+        let place = place?;
+        self.count(slot, false, now);
+        Ok(Ticket::new(slot, place, now))
     }
 
+    /// Counts a start. `turn`: whether it was picked.
     #[inline]
-    fn count(&mut self, slot: Slot, place: Place, turn: bool, now: Instant) -> Ticket {
+    fn count(&mut self, slot: Slot, turn: bool, now: Instant) {
         self.loads.on_start(slot, turn);
         self.picker.on_start(slot, &self.loads, now);
         if !self.later.is_empty() {
             self.tell_later(|picker, loads| picker.on_start(slot, loads, now));
         }
-        Ticket { slot, place, began: now, answered: None }
     }
 
     /// Gives a ticket back. Whether this decided something for the control side: then [`Pool::poll`](crate::Pool::poll)
     /// should be called soon, on its thread.
     #[inline]
     pub fn end(&mut self, ticket: Ticket, outcome: Outcome, now: Instant) -> bool {
-        let Ticket { slot, place, began, answered } = ticket;
+        let (slot, place) = (ticket.slot, ticket.place);
         // Counted down before the place is free, so that a limit is never refused by a count that is about to fall.
         self.loads.on_end(slot, outcome, now);
         if place.is_held() {
             self.loads.release(slot);
         }
-        let end = End { outcome, latency_ns: answered.unwrap_or(now).since(began), now };
+        let end = End { outcome, latency_ns: ticket.latency_ns(now), now };
         if let Some(journal) = &mut self.journal {
             journal.end(slot, place.is_held(), &end);
         }
@@ -260,7 +257,7 @@ impl Balancer {
         }
         // A request that started before its endpoint had a limit holds no place, but fills it all the same.
         if place.is_held() || self.limited || self.reader.is_stale() {
-            self.queue.freed();
+            self.queue.freed(self.loads.is_alone());
         }
         self.loads.observe(slot, place.trial(), outcome, end.latency_ns)
     }
@@ -383,10 +380,11 @@ fn way(queue: &Queue, waited: bool) -> Way {
     }
 }
 
-/// Takes a place at `slot` if it has a limit; `None` when it is full, or when others wait for such places.
+/// Takes a place at `slot`, which was not full just now, if it has a limit; `None` when a sibling worker was faster, or when
+/// others wait for such places.
 #[inline]
 fn hold(set: &EndpointSet, loads: &Loads, queue: &Queue, waited: bool, slot: Slot) -> Option<Place> {
     let member = set.get(slot)?;
-    let behind = member.in_flight_max != 0 && is_behind(queue, waited);
-    (!behind && loads.try_hold(member)).then(|| Place::at(member))
+    let got = member.in_flight_max == 0 || (!is_behind(queue, waited) && loads.try_hold(member));
+    got.then(|| Place::at(member))
 }

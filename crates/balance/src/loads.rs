@@ -81,8 +81,11 @@ impl Counts {
     #[inline]
     pub fn in_flight(&self, slot: Slot) -> u32 {
         let Some(chunk) = self.chunks.get(slot.index() / CHUNK) else { return 0 };
-        // Wrapping: with shared shards a start and an end may be seen in either order, their sum is still right.
-        chunk.shards.iter().fold(0, |sum, row| sum.wrapping_add(row.0[slot.index() % CHUNK].load(Relaxed)))
+        let at = slot.index() % CHUNK;
+        match &*chunk.shards {
+            [of_all] => of_all.0[at].load(Relaxed),
+            shards => summed(shards, at),
+        }
     }
 
     /// Requests in flight in the whole pool over all workers.
@@ -107,6 +110,23 @@ impl Counts {
     }
 }
 
+/// What all shards count at one place. Not inlined, as every pick asks in several places, and code costs by its length.
+#[inline(never)]
+fn summed(shards: &[Row<AtomicU32>], at: usize) -> u32 {
+    // Wrapping: with shared shards a start and an end may be seen in either order, their sum is still right.
+    shards.iter().fold(0, |sum, row| sum.wrapping_add(row.0[at].load(Relaxed)))
+}
+
+/// Adds to a number, which is cheaper where nobody else writes it.
+#[inline]
+fn add(number: &AtomicU32, n: u32, sole_writer: bool) {
+    if sole_writer {
+        number.store(number.load(Relaxed).wrapping_add(n), Relaxed);
+    } else {
+        number.fetch_add(n, Relaxed);
+    }
+}
+
 /// One worker's view: the shared counts, and what only this worker writes and reads.
 #[derive(Debug)]
 pub struct Loads {
@@ -114,6 +134,8 @@ pub struct Loads {
     shard: usize,
     /// Whether no other worker writes this shard.
     sole_writer: bool,
+    /// Whether there is no other worker.
+    alone: bool,
     mine: Vec<Mine>,
     /// The virtual time of the latest turn.
     clock: u64,
@@ -139,8 +161,15 @@ impl Loads {
     pub fn new(counts: Counts, worker: u32) -> Loads {
         let shards = counts.totals.len();
         let sole_writer = counts.workers as usize <= shards;
+        let alone = counts.workers <= 1;
         let shard = worker as usize % shards;
-        Loads { counts, shard, sole_writer, mine: Vec::new(), clock: 0, slack: 0 }
+        Loads { counts, shard, sole_writer, alone, mine: Vec::new(), clock: 0, slack: 0 }
+    }
+
+    /// Whether the pool has no other worker.
+    #[inline]
+    pub(crate) fn is_alone(&self) -> bool {
+        self.alone
     }
 
     /// Takes up the counts of a new set. Slots that kept their endpoint keep what is known of it.
@@ -233,23 +262,33 @@ impl Loads {
     /// Whether the endpoint is at its limit. Requests that started before it had one count too.
     #[inline]
     pub fn is_full(&self, member: &Member) -> bool {
-        let max = member.in_flight_max;
-        max != 0 && (self.counts.held(member.slot).load(Relaxed) >= max || self.in_flight(member.slot) >= max)
+        member.in_flight_max != 0 && self.is_at_limit(member)
     }
 
-    /// Takes a place under the endpoint's limit, exactly: over all workers never more than the limit hold one.
-    /// `true` without a limit.
+    /// Not inlined, as every pick asks of two.
+    #[inline(never)]
+    fn is_at_limit(&self, member: &Member) -> bool {
+        let max = member.in_flight_max;
+        self.counts.held(member.slot).load(Relaxed) >= max || self.in_flight(member.slot) >= max
+    }
+
+    /// Takes a place under the limit of an endpoint that has one and is not [full](Self::is_full), exactly: over all
+    /// workers never more than the limit hold one.
     #[inline]
     pub(crate) fn try_hold(&self, member: &Member) -> bool {
-        if member.in_flight_max == 0 {
-            return true;
-        }
         let below = |held: u32| (held < member.in_flight_max).then_some(held + 1);
-        if self.is_full(member) {
-            return false;
-        }
+        let held = self.counts.held(member.slot);
         // Relaxed: only the number itself is shared; nothing else is published by it.
-        let Ok(before) = self.counts.held(member.slot).fetch_update(Relaxed, Relaxed, below) else { return false };
+        let before = if self.alone {
+            let before = held.load(Relaxed);
+            below(before).map(|more| {
+                held.store(more, Relaxed);
+                before
+            })
+        } else {
+            held.fetch_update(Relaxed, Relaxed, below).ok()
+        };
+        let Some(before) = before else { return false };
         if self.counts.watch.peaks {
             let (observed, at) = self.counts.observed(member.slot);
             observed.on_hold(at, before + 1);
@@ -271,7 +310,7 @@ impl Loads {
     /// Gives back a place taken by [`try_hold`](Self::try_hold) of an endpoint with a limit.
     #[inline]
     pub(crate) fn release(&self, slot: Slot) {
-        self.counts.held(slot).fetch_sub(1, Relaxed);
+        add(self.counts.held(slot), u32::MAX, self.alone); // wraps: minus one
     }
 
     /// Counts a start. `turn`: whether it was picked, and so had its turn, or was chosen by something else.
@@ -309,15 +348,10 @@ impl Loads {
     }
 
     #[inline]
-    fn count(&self, slot: Slot, add: u32) {
+    fn count(&self, slot: Slot, n: u32) {
         let row = &self.counts.chunks[slot.index() / CHUNK].shards[self.shard];
-        for count in [&row.0[slot.index() % CHUNK], &self.counts.totals[self.shard].0] {
-            if self.sole_writer {
-                count.store(count.load(Relaxed).wrapping_add(add), Relaxed);
-            } else {
-                count.fetch_add(add, Relaxed);
-            }
-        }
+        add(&row.0[slot.index() % CHUNK], n, self.sole_writer);
+        add(&self.counts.totals[self.shard].0, n, self.sole_writer);
     }
 }
 

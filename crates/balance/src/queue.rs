@@ -126,10 +126,13 @@ impl Queue {
         Ok(Waiting { queue: self.clone(), number })
     }
 
-    /// Grants the longest waiter a try, if any waits: to be called after a place became free.
+    /// Grants the longest waiter a try, if any waits: to be called after a place became free. `alone`: by the pool's only
+    /// worker, who then is the one that waits, too, and does one after the other.
     #[inline]
-    pub(crate) fn freed(&self) {
-        fence(SeqCst); // as said in `enter`
+    pub(crate) fn freed(&self, alone: bool) {
+        if !alone {
+            fence(SeqCst); // as said in `enter`
+        }
         if self.waiting.load(Relaxed) != 0 {
             self.grant();
         }

@@ -40,6 +40,12 @@ impl Place {
 }
 
 impl Ticket {
+    /// Of a request that starts now.
+    #[inline]
+    pub(crate) fn new(slot: Slot, place: Place, now: Instant) -> Ticket {
+        Ticket { slot, place, began: now, answered: None }
+    }
+
     /// Of a request in a journal, which decides no trial.
     pub(crate) fn replayed(slot: Slot, held: bool, latency_ns: u64) -> Ticket {
         Ticket { slot, place: Place(u32::from(held)), began: Instant(0), answered: Some(Instant(latency_ns)) }
@@ -55,6 +61,12 @@ impl Ticket {
     #[inline]
     pub fn began(&self) -> Instant {
         self.began
+    }
+
+    /// From the start to the first byte of the response, or to `now` where there is none yet; nanoseconds.
+    #[inline]
+    pub fn latency_ns(&self, now: Instant) -> u64 {
+        self.answered.unwrap_or(now).since(self.began)
     }
 
     /// Notes that the first byte of the response came at `now`. The latency that algorithms see ends there: the rest

@@ -13,8 +13,8 @@ use crate::retries::{Retries, Tries};
 use crate::session::Session;
 use crate::talk::Answered;
 use crate::upstream::WorkerPool;
-use evenkeel_balance::Clock;
 use evenkeel_balance::retry::Decision;
+use evenkeel_balance::{Clock, NoPick};
 use evenkeel_config::plan::RouteTimeouts;
 use std::time::Duration;
 
@@ -68,19 +68,17 @@ pub async fn send<'r>(
     opened: &mut Opened<'r>,
     out: &mut Outgoing<'_>,
 ) -> Result<Answered, Option<Reply>> {
-    let tries = Tries::begin(opened.retries, client.worker.clock.now());
+    let tries = Tries::begin(opened.retries, opened.key, client.worker.clock.now());
     let mut last: Option<Reply> = None;
     loop {
-        let ticket = match place(client, record, opened, &tries).await {
+        let ticket = match place(client, record, opened, &tries) {
             Ok(ticket) => ticket,
-            Err(none) => {
-                let reply = none.reply(opened.pool);
-                record.blame(match (&reply, &last) {
-                    (None, _) => Cause::Client,
-                    (_, None) => Cause::Proxy,
-                    (_, Some(_)) => Cause::Endpoint,
-                });
-                return Err(reply.map(|reply| last.unwrap_or(reply)));
+            Err(why) => {
+                let (pool, deadline) = (opened.pool, opened.deadline);
+                match pick::wait(client, pool, &tries, why, deadline, &record.phase, &record.queue_ns).await {
+                    Ok(ticket) => ticket,
+                    Err(none) => return Err(unplaced(record, pool, none, last)),
+                }
             }
         };
         if let Some(pool) = record.rules.pools.get(record.route) {
@@ -113,6 +111,18 @@ pub async fn send<'r>(
     }
 }
 
+/// What a client is told whose request has no place, after what it would be told of the try before.
+#[cold]
+fn unplaced(record: &Record<'_>, pool: &WorkerPool, none: NoPlace, last: Option<Reply>) -> Option<Reply> {
+    let reply = none.reply(pool);
+    record.blame(match (&reply, &last) {
+        (None, _) => Cause::Client,
+        (_, None) => Cause::Proxy,
+        (_, Some(_)) => Cause::Endpoint,
+    });
+    reply.map(|reply| last.unwrap_or(reply))
+}
+
 /// Whether there is another try; `None` for what no retry mends.
 fn decide(
     client: &Client<'_>,
@@ -132,17 +142,17 @@ fn decide(
 }
 
 /// A place at an endpoint: where the session was, or a picked one.
-async fn place<'r>(
+fn place<'r>(
     client: &'r Client<'_>,
     record: &Record<'_>,
     opened: &Opened<'r>,
     tries: &Tries<'_>,
-) -> Result<InFlight<'r>, NoPlace> {
+) -> Result<InFlight<'r>, NoPick> {
     let pool = opened.pool;
     if let Some(session) = opened.session.as_ref().filter(|_| record.tries == 0)
         && let Some(ticket) = session.at(&client.worker.clock, pool)
     {
         return Ok(ticket);
     }
-    pick::place(client, pool, opened.key, tries, opened.deadline, &record.phase, &record.queue_ns).await
+    pick::place(client, pool, tries)
 }

@@ -24,7 +24,6 @@ pub struct InFlight<'r> {
     /// The endpoint, held as its pool may let go of it meanwhile.
     pub endpoint: Rc<Endpoint>,
     ticket: Option<Ticket>,
-    answered: Option<Instant>,
 }
 
 impl<'r> InFlight<'r> {
@@ -56,19 +55,22 @@ impl<'r> InFlight<'r> {
     fn new(clock: &'r CachedClock, pool: &'r WorkerPool, ticket: Ticket) -> InFlight<'r> {
         let endpoint = pool.endpoints.at(ticket.slot());
         endpoint.stats.active.add(1);
-        InFlight { clock, pool, endpoint, ticket: Some(ticket), answered: None }
+        InFlight { clock, pool, endpoint, ticket: Some(ticket) }
     }
 
-    /// Which endpoint it is at. There is a ticket until the guard is gone.
+    fn ticket(&self) -> &Ticket {
+        self.ticket.as_ref().expect("the ticket is taken only by end and drop")
+    }
+
+    /// Which endpoint it is at.
     #[inline]
     pub fn slot(&self) -> Slot {
-        self.ticket.as_ref().expect("the ticket is taken only by end and drop").slot()
+        self.ticket().slot()
     }
 
     /// The first byte of the response came.
     #[inline]
     pub fn answered(&mut self, now: Instant) {
-        self.answered = Some(now);
         if let Some(ticket) = &mut self.ticket {
             ticket.answered(now);
         }
@@ -77,7 +79,7 @@ impl<'r> InFlight<'r> {
     /// When it was picked.
     #[inline]
     pub fn began(&self) -> Instant {
-        self.ticket.as_ref().expect("as above").began()
+        self.ticket().began()
     }
 
     /// The time of now.
@@ -87,7 +89,7 @@ impl<'r> InFlight<'r> {
 
     /// Until the first byte of the response, or until now where there is none yet.
     pub fn latency_ns(&self) -> u64 {
-        self.answered.unwrap_or_else(|| self.clock.now()).since(self.began())
+        self.ticket().latency_ns(self.clock.now())
     }
 
     /// Gives the place back.
@@ -154,48 +156,54 @@ impl NoPlace {
     }
 }
 
-/// A place at an endpoint: where the algorithm says, or the first that becomes free. Says so in `phase` while it waits,
+/// A place at an endpoint, where the algorithm says.
+///
+/// # Errors
+/// Why there is none: to [`wait`] may help.
+#[inline]
+pub fn place<'r>(client: &'r Client<'_>, pool: &'r WorkerPool, tries: &Tries<'_>) -> Result<InFlight<'r>, NoPick> {
+    let clock = &client.worker.clock;
+    match InFlight::start(clock, pool, tries.key, &tries.tried.borrow()) {
+        // After a pause one that failed may be well again, and is better than none.
+        Err(NoPick::AllTried) if tries.same_will_do() => InFlight::start(clock, pool, tries.key, &[]),
+        placed => placed,
+    }
+}
+
+/// The first place that becomes free, if waiting for it helps with `why` there was none. Says so in `phase` while it waits,
 /// and adds to `queue_ns` how long.
 ///
 /// # Errors
 /// Why there is none.
-pub async fn place<'r>(
+pub async fn wait<'r>(
     client: &'r Client<'_>,
     pool: &'r WorkerPool,
-    key: Option<u64>,
     tries: &Tries<'_>,
+    why: NoPick,
     deadline: u64,
     phase: &Cell<Phase>,
     queue_ns: &Cell<u64>,
 ) -> Result<InFlight<'r>, NoPlace> {
-    let clock = &client.worker.clock;
-    let request = |tried: &[Slot]| InFlight::start(clock, pool, key, tried);
-    let picked = match request(&tries.tried.borrow()) {
-        // After a pause one that failed may be well again, and is better than none.
-        Err(NoPick::AllTried) if tries.same_will_do() => request(&[]),
-        picked => picked,
-    };
-    match picked {
-        Err(why) if why.may_wait() => {
-            phase.set(Phase::Queue);
-            let tried = tries.tried.borrow().clone();
-            let began = clock.now();
-            let got = wait(client, pool, &Request { key, tried: &tried }, why, deadline).await;
-            // Read anew: a worker that was woken without having slept would call its wait none.
-            let waited = clock.read().since(began);
-            queue_ns.set(queue_ns.get() + waited);
-            pool.stats.queue_wait.record(waited);
-            got
-        }
-        picked => picked.map_err(NoPlace::Pick),
+    if !why.may_wait() {
+        return Err(NoPlace::Pick(why));
     }
+    let clock = &client.worker.clock;
+    phase.set(Phase::Queue);
+    let tried = tries.tried.borrow().clone();
+    let began = clock.now();
+    let got = queue(client, pool, &Request { key: tries.key, tried: &tried }, why, deadline).await;
+    // Read anew: a worker that was woken without having slept would call its wait none.
+    let waited = clock.read().since(began);
+    queue_ns.set(queue_ns.get() + waited);
+    pool.stats.queue_wait.record(waited);
+    got
 }
 
 /// Waits in the pool's queue until there is a place. `why` there was none.
 ///
 /// # Errors
 /// It may not wait, or not for so long; or its client went away.
-async fn wait<'r>(
+async fn queue<'r>(
     client: &'r Client<'_>,
     pool: &'r WorkerPool,
     request: &Request<'_>,

@@ -37,6 +37,8 @@ impl Retries {
 /// The tries of one request.
 pub struct Tries<'r> {
     retries: &'r Retries,
+    /// What the pool's algorithm is keyed by, if it is.
+    pub key: Option<u64>,
     retry: Cell<Retry>,
     /// Made while the response that it is about was at hand.
     decided: Cell<Option<Decision>>,
@@ -51,10 +53,10 @@ pub struct Tries<'r> {
 impl<'r> Tries<'r> {
     /// A request that begins.
     #[inline]
-    pub fn begin(retries: &'r Retries, now: Instant) -> Tries<'r> {
+    pub fn begin(retries: &'r Retries, key: Option<u64>, now: Instant) -> Tries<'r> {
         retries.budget.borrow_mut().earn(now);
         let (retry, decided, same, hedged, tried) = Default::default();
-        Tries { retries, retry, decided, same, hedged, tried, began: now }
+        Tries { retries, key, retry, decided, same, hedged, tried, began: now }
     }
 
     /// Whether one that is not idempotent may be sent twice.

@@ -98,9 +98,12 @@ async fn open<'r>(
     record.count_in(early.len());
     let timeouts = rules.plan.routes[route].timeouts;
     let key = pool.key.as_ref().map(|_| hash_key::of_client(client.ip));
-    let tries = Tries::begin(&rules.retries[route], client.worker.clock.now());
+    let tries = Tries::begin(&rules.retries[route], key, client.worker.clock.now());
     loop {
-        let placed = pick::place(client, pool, key, &tries, u64::MAX, &record.phase, &record.queue_ns).await;
+        let placed = match pick::place(client, pool, &tries) {
+            Ok(ticket) => Ok(ticket),
+            Err(why) => pick::wait(client, pool, &tries, why, u64::MAX, &record.phase, &record.queue_ns).await,
+        };
         let mut ticket = match placed {
             Ok(ticket) => ticket,
             Err(none) => {
