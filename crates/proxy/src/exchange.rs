@@ -10,7 +10,7 @@ use crate::hash_key;
 use crate::http1::chunked::{Keep, Taken};
 use crate::http1::request::Forward;
 use crate::http1::response::{Asked, Towards};
-use crate::http1::{Reject, Request, Version};
+use crate::http1::{Body, Reject, Request, Version};
 use crate::origin;
 use crate::outgoing::Outgoing;
 use crate::record::Record;
@@ -101,9 +101,9 @@ async fn refuse(client: &Client<'_>, record: &Record<'_>, refused: Refused, buf:
 fn open<'r>(client: &Client<'_>, record: &mut Record<'r>, buf: &mut Buf, last: bool) -> Result<Opened<'r>, Refused> {
     let (worker, rules) = (client.worker, record.rules);
     let mut room = worker.room.borrow_mut();
-    let read = Request::read(buf.filled(), &mut room, &rules.limits);
+    let mut read = Request::read(buf.filled(), &mut room, &rules.limits);
     // Looked at where it is: it is large, and all that is needed of it is read here.
-    let request = match &read {
+    let request = match &mut read {
         Ok(Some(request)) => request,
         // The client was waited for until there is something to be said of its head.
         Ok(None) => return Err(Reject::Malformed.into()),
@@ -118,7 +118,7 @@ fn open<'r>(client: &Client<'_>, record: &mut Record<'r>, buf: &mut Buf, last: b
         access_log::asked(&mut record.asked, request.method, request.host, request.target, trace);
     }
     let keep_alive = request.keep_alive && !last && !client.is_ending();
-    let mut body = request.body.clone();
+    let mut body = std::mem::replace(&mut request.body, Body::EMPTY);
     let origin = client.is_trusted.then(|| origin::believe(request, rules.edge.trusted(), client.ip, SCHEME));
     let mut ip = client.ip;
     if let Some(origin) = &origin {

@@ -29,9 +29,12 @@ const NOT_IN_TRAILERS: [&[u8]; 8] = [
 /// Longer than any name that is looked for.
 const NAME_KEPT: usize = 20;
 
-/// The state of one chunked body.
+/// The state of one chunked body. In a box, as bodies are moved about and most of them need no room for it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Chunked {
+pub struct Chunked(Box<Decoder>);
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Decoder {
     state: State,
     /// Bytes of the current chunk still to come, or its size while that is read.
     left: u64,
@@ -84,25 +87,30 @@ impl Chunked {
     /// Whether the last byte was taken.
     #[inline]
     pub fn is_done(&self) -> bool {
-        self.state == State::Done
+        self.0.state == State::Done
     }
 
     /// Keeps trailers back, for [`take_trailers`](Self::take_trailers).
     pub fn hold_trailers(&mut self) {
-        self.held = Some(Vec::new());
+        self.0.held = Some(Vec::new());
     }
 
     /// The trailers of a body that is done, with the empty line behind them, if they were held; once.
     pub fn take_trailers(&mut self) -> Option<Vec<u8>> {
-        self.held.take_if(|_| self.state == State::Done)
+        if self.is_done() { self.0.held.take() } else { None }
     }
 
     /// Takes as many of `bytes` as belong to the body and moves those to be kept to the front.
     ///
     /// # Errors
     /// A byte that cannot stand there.
-    #[inline]
     pub fn advance(&mut self, bytes: &mut [u8], keep: Keep) -> Result<Taken, Reject> {
+        self.0.advance(bytes, keep)
+    }
+}
+
+impl Decoder {
+    fn advance(&mut self, bytes: &mut [u8], keep: Keep) -> Result<Taken, Reject> {
         let (mut used, mut kept) = (0, 0);
         while used < bytes.len() && self.state != State::Done {
             let from = used;

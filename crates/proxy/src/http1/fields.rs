@@ -30,36 +30,30 @@ pub enum Kind {
 }
 
 /// Classifies a field by its name. Length and first letter leave one name to compare with, and for most fields none.
-#[inline]
 pub fn kind(name: &[u8]) -> Kind {
-    match (name.len(), name.first().map_or(0, |b| b | 0x20)) {
-        (2, b't') => compare(name, b"te", Kind::HopByHop),
-        (4, b'h') => compare(name, b"host", Kind::Host),
-        (6, b'e') => compare(name, b"expect", Kind::Expect),
-        (7, b'u') => compare(name, b"upgrade", Kind::Upgrade),
-        (9, b'f') => compare(name, b"forwarded", Kind::Forwarded),
-        (10, b'c') => compare(name, b"connection", Kind::Connection),
-        (10, b'k') => compare(name, b"keep-alive", Kind::HopByHop),
-        (14, b'c') => compare(name, b"content-length", Kind::ContentLength),
-        (15, b'x') => compare(name, b"x-forwarded-for", Kind::Forwarded),
-        (16, b'p') => compare(name, b"proxy-connection", Kind::HopByHop),
-        (16, b'x') => compare(name, b"x-forwarded-host", Kind::Forwarded),
-        (17, b't') => compare(name, b"transfer-encoding", Kind::TransferEncoding),
-        (17, b'x') => compare(name, b"x-forwarded-proto", Kind::Forwarded),
-        _ => Kind::Other,
-    }
-}
-
-/// Of a length that is known here, so that it takes a few wide instructions and not a loop over the bytes. Of all bytes
-/// that a name may have, only capital letters become others of `ours` by the bit.
-#[inline]
-fn compare<const N: usize>(name: &[u8], ours: &[u8; N], kind: Kind) -> Kind {
-    let Ok(name) = <&[u8; N]>::try_from(name) else { return Kind::Other };
-    let differs = name.iter().zip(ours).fold(0, |differs, (n, o)| differs | (n | 0x20) ^ o);
-    match differs {
-        0 => kind,
-        _ if looks_like(name, ours) => Kind::Lookalike,
-        _ => Kind::Other,
+    let (ours, kind): (&[u8], Kind) = match (name.len(), name.first().map_or(0, |b| b | 0x20)) {
+        (2, b't') => (b"te", Kind::HopByHop),
+        (4, b'h') => (b"host", Kind::Host),
+        (6, b'e') => (b"expect", Kind::Expect),
+        (7, b'u') => (b"upgrade", Kind::Upgrade),
+        (9, b'f') => (b"forwarded", Kind::Forwarded),
+        (10, b'c') => (b"connection", Kind::Connection),
+        (10, b'k') => (b"keep-alive", Kind::HopByHop),
+        (14, b'c') => (b"content-length", Kind::ContentLength),
+        (15, b'x') => (b"x-forwarded-for", Kind::Forwarded),
+        (16, b'p') => (b"proxy-connection", Kind::HopByHop),
+        (16, b'x') => (b"x-forwarded-host", Kind::Forwarded),
+        (17, b't') => (b"transfer-encoding", Kind::TransferEncoding),
+        (17, b'x') => (b"x-forwarded-proto", Kind::Forwarded),
+        _ => return Kind::Other,
+    };
+    // Of all bytes that a name may have, only capital letters become others of `ours` by the bit.
+    if name.iter().zip(ours).all(|(n, o)| n | 0x20 == *o) {
+        kind
+    } else if looks_like(name, ours) {
+        Kind::Lookalike
+    } else {
+        Kind::Other
     }
 }
 
@@ -67,51 +61,6 @@ fn compare<const N: usize>(name: &[u8], ours: &[u8; N], kind: Kind) -> Kind {
 #[cold]
 fn looks_like(name: &[u8], ours: &[u8]) -> bool {
     name.iter().zip(ours).all(|(n, o)| n.eq_ignore_ascii_case(o) || (*n, *o) == (b'_', b'-'))
-}
-
-/// Which of a head's fields do not go on.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Dropped([u64; super::FIELDS_MAX / 64]);
-
-impl Dropped {
-    /// Field `i` does not go on.
-    #[inline]
-    pub fn set(&mut self, i: usize) {
-        self.0[i / 64] |= 1 << (i % 64);
-    }
-
-    /// Field `i` goes on after all.
-    #[inline]
-    pub fn unset(&mut self, i: usize) {
-        self.0[i / 64] &= !(1 << (i % 64));
-    }
-
-    /// Whether field `i` does not go on.
-    #[inline]
-    pub fn has(&self, i: usize) -> bool {
-        self.0[i / 64] & (1 << (i % 64)) != 0
-    }
-
-    /// Where the only one that does not go on is in its head; empty if all go on, `None` if there are several.
-    #[inline]
-    pub fn stretch(&self, head: &[u8], fields: &[Field]) -> Option<Range<usize>> {
-        let at = |i: usize| fields.get(i).map_or(head.len() - 2, Field::place);
-        let mut set = (0..).zip(self.0).filter(|(_, bits)| *bits != 0);
-        match (set.next(), set.next()) {
-            (None, _) => Some(0..0),
-            (Some((word, bits)), None) if bits.is_power_of_two() => {
-                let i = word * 64 + bits.trailing_zeros() as usize;
-                Some(at(i)..at(i + 1))
-            }
-            _ => None,
-        }
-    }
-
-    /// Whether all fields go on.
-    #[inline]
-    pub fn is_empty(&self) -> bool {
-        self.0 == [0; super::FIELDS_MAX / 64]
-    }
 }
 
 /// What the `Connection` fields of a head say.
@@ -153,13 +102,14 @@ impl Options {
 /// Drops the fields that `Connection` names. Fields that say where a message ends, where it goes or whom it comes from
 /// are no one's to take out that way.
 #[cold]
-pub fn drop_nominated(head: &[u8], fields: &[Field], dropped: &mut Dropped) {
-    for connection in fields.iter().filter(|f| kind(f.name(head)) == Kind::Connection) {
-        for token in list(connection.value(head)) {
-            for (i, field) in fields.iter().enumerate() {
-                if field.name(head).eq_ignore_ascii_case(token) && kind(field.name(head)) == Kind::Other {
-                    dropped.set(i);
-                }
+pub fn drop_nominated(head: &[u8], fields: &mut [Field]) {
+    for i in 0..fields.len() {
+        if kind(fields[i].name(head)) != Kind::Connection {
+            continue;
+        }
+        for named in list(fields[i].value(head)) {
+            for field in fields.iter_mut().filter(|f| f.name(head).eq_ignore_ascii_case(named)) {
+                field.dropped |= kind(field.name(head)) == Kind::Other;
             }
         }
     }
@@ -184,13 +134,12 @@ pub struct Framing {
 }
 
 impl Framing {
-    /// Takes a field of a head, which is one of the two; whether it goes on as it came. One that is spelled in a way that
-    /// some reader may stumble over (tabs, leading zeros, `CHUNKED`) does not: [`odd`](Self::odd) says what does.
+    /// Takes a field of a head, which is one of the two. One that is spelled in a way that some reader may stumble over
+    /// (tabs, leading zeros, `CHUNKED`) does not go on as it came: [`odd`](Self::odd) says what does.
     ///
     /// # Errors
     /// As [`length`](Self::length) and [`transfer_encoding`](Self::transfer_encoding).
-    #[inline]
-    pub fn take(&mut self, head: &[u8], kind: Kind, field: &Field) -> Result<bool, Reject> {
+    pub fn take(&mut self, head: &[u8], kind: Kind, field: &mut Field) -> Result<(), Reject> {
         let value = field.value(head);
         let plain = if kind == Kind::ContentLength {
             self.length(value)?;
@@ -199,9 +148,9 @@ impl Framing {
             self.transfer_encoding(value)?;
             value == b"chunked"
         };
-        let plain = plain && field.is_plain(head);
-        self.odd |= !plain;
-        Ok(plain)
+        field.dropped = !(plain && field.plain);
+        self.odd |= field.dropped;
+        Ok(())
     }
 
     /// What is to be written in the place of fields that do not go on as they came.
@@ -270,7 +219,7 @@ pub enum Stated {
 
 impl Stated {
     /// Appends the field that states it.
-    #[inline]
+    #[cold]
     pub fn write(self, out: &mut Vec<u8>) {
         match self {
             Stated::Nothing => {}
@@ -280,22 +229,31 @@ impl Stated {
     }
 }
 
-/// Copies the fields that go on, in runs of the original bytes: case, order and spacing stay. `head` is the whole
-/// head.
-#[inline]
-pub fn copy_kept(head: &[u8], fields: &[Field], dropped: &Dropped, out: &mut Vec<u8>) {
-    let at = |i: usize| fields[i].place();
+/// Appends the fields that go on, in runs of the original bytes: case, order and spacing stay. `head` is the whole head.
+pub fn write_kept(head: &[u8], fields: &[Field], out: &mut Vec<u8>) {
     let end = head.len() - 2;
-    let mut run = if fields.is_empty() { end } else { at(0) };
-    if !dropped.is_empty() {
-        for i in 0..fields.len() {
-            if dropped.has(i) {
-                out.extend_from_slice(&head[run..at(i)]);
-                run = if i + 1 < fields.len() { at(i + 1) } else { end };
-            }
-        }
+    let mut run = fields.first().map_or(end, |first| first.line().start);
+    for line in fields.iter().filter(|field| field.dropped).map(Field::line) {
+        out.extend_from_slice(&head[run..line.start]);
+        run = line.end;
     }
     out.extend_from_slice(&head[run..end]);
+}
+
+/// The line of the only field that does not go on; empty if all do, `None` if several do not.
+#[inline]
+pub fn only_dropped(fields: &[Field]) -> Option<Range<usize>> {
+    let mut dropped = fields.iter().filter(|field| field.dropped).map(Field::line);
+    let only = dropped.next().unwrap_or(0..0);
+    dropped.next().is_none().then_some(only)
+}
+
+/// Appends one after the other. Called, as it is shorter than what it does would be for each of them in its place.
+#[inline(never)]
+pub fn append(parts: &[&[u8]], out: &mut Vec<u8>) {
+    for part in parts {
+        out.extend_from_slice(part);
+    }
 }
 
 #[cfg(test)]

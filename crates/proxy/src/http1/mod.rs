@@ -99,6 +99,11 @@ const fn alphanumeric_and(others: &[u8]) -> [bool; 256] {
 /// The bytes of the empty lines that some clients send after a body, before the next request.
 #[inline]
 pub fn leading_empty_lines(bytes: &[u8]) -> usize {
+    if bytes.starts_with(b"\r") { empty_lines(bytes) } else { 0 }
+}
+
+#[cold]
+fn empty_lines(bytes: &[u8]) -> usize {
     bytes.chunks(2).take_while(|pair| *pair == b"\r\n").count() * 2
 }
 

@@ -1,6 +1,6 @@
 //! What does the client ask for? A request's head, checked, and the head that goes on to the endpoint.
 
-use super::fields::{self, Dropped, Framing, Kind, Options, Stated};
+use super::fields::{self, Framing, Kind, Options, Stated, append};
 use super::tokens::{Field, Room, Tokens};
 use super::{Body, Limits, Reject, Version, chunked::Chunked};
 use super::{alphanumeric_and, head_len, leading_empty_lines};
@@ -29,9 +29,10 @@ pub struct Request<'h, 'b> {
     host_kept: bool,
     /// The framing to be written, if its field does not go on as it came.
     framing: Stated,
+    /// Whether anything follows the head.
+    has_body: bool,
     head: &'b [u8],
-    fields: &'h [Field],
-    dropped: Dropped,
+    fields: &'h mut [Field],
 }
 
 /// What the proxy adds to a request.
@@ -74,12 +75,12 @@ impl<'h, 'b> Request<'h, 'b> {
             keep_alive: false,
             upgrade: false,
             body: Body::EMPTY,
+            head_len: before + head.len(),
             host_kept: false,
             framing: Stated::Nothing,
-            head_len: before + head.len(),
+            has_body: false,
             head,
             fields: room,
-            dropped: Dropped::default(),
         };
         request.read_fields()?;
         request.read_target()?;
@@ -90,44 +91,39 @@ impl<'h, 'b> Request<'h, 'b> {
     fn read_fields(&mut self) -> Result<(), Reject> {
         let (mut framing, mut options) = (Framing::default(), Options::default());
         let (mut host, mut upgrade, mut expect) = (None, None, None);
-        for (i, field) in self.fields.iter().enumerate() {
+        for (i, field) in self.fields.iter_mut().enumerate() {
             let kind = fields::kind(field.name(self.head));
             match kind {
                 Kind::Other => continue,
                 Kind::Host if host.is_some() => return Err(Reject::HostRepeated),
                 Kind::Host => {
-                    host = Some(field.value(self.head));
+                    let value = field.value(self.head);
+                    host = Some(value);
                     // An empty one names nothing, and some readers refuse tabs: another is written in its place.
-                    self.host_kept = !field.value(self.head).is_empty() && field.is_plain(self.head);
-                    if !self.host_kept {
-                        self.dropped.set(i);
-                    }
+                    self.host_kept = !value.is_empty() && field.plain;
+                    field.dropped = !self.host_kept;
                 }
-                Kind::ContentLength | Kind::TransferEncoding => {
-                    if !framing.take(self.head, kind, field)? {
-                        self.dropped.set(i);
-                    }
-                }
+                Kind::ContentLength | Kind::TransferEncoding => framing.take(self.head, kind, field)?,
                 Kind::Upgrade => {
                     upgrade = Some(i);
-                    self.dropped.set(i);
+                    field.dropped = true;
                 }
                 Kind::Connection => {
                     options.read(field.value(self.head));
-                    self.dropped.set(i);
+                    field.dropped = true;
                 }
                 // HTTP/1.0 knows no interim responses (RFC 9110 section 10.1.1).
-                Kind::Expect if self.version == Version::V10 => self.dropped.set(i),
+                Kind::Expect if self.version == Version::V10 => field.dropped = true,
                 // One that nobody here knows might be met by an endpoint, and then not by the next.
                 Kind::Expect if expect.is_some() || !field.value(self.head).eq_ignore_ascii_case(b"100-continue") => {
                     return Err(Reject::Expectation);
                 }
                 Kind::Expect => expect = Some(i),
-                Kind::HopByHop | Kind::Forwarded | Kind::Lookalike => self.dropped.set(i),
+                Kind::HopByHop | Kind::Forwarded | Kind::Lookalike => field.dropped = true,
             }
         }
         if options.nominates {
-            fields::drop_nominated(self.head, self.fields, &mut self.dropped);
+            fields::drop_nominated(self.head, self.fields);
         }
         self.host = match host {
             Some(b"") => b"",
@@ -142,19 +138,18 @@ impl<'h, 'b> Request<'h, 'b> {
             Stated::Length(n) => Body::Length(n),
             Stated::Nothing => Body::EMPTY,
         };
-        if let Some(i) = expect.filter(|_| self.body == Body::EMPTY) {
+        self.has_body = !matches!(stated, Stated::Nothing | Stated::Length(0));
+        if let Some(i) = expect.filter(|_| !self.has_body) {
             // Nothing to be continued with; endpoints that answer 100 nevertheless confuse clients that did not mean it.
-            self.dropped.set(i);
+            self.fields[i].dropped = true;
         }
         self.keep_alive = match self.version {
             Version::V11 => !options.close,
             Version::V10 => options.keep_alive && !options.close,
         };
         if let Some(i) = upgrade.filter(|_| options.upgrade && self.version == Version::V11) {
-            self.upgrade = !fields::names_http2(self.fields[i].value(self.head)) && self.body == Body::EMPTY;
-            if self.upgrade {
-                self.dropped.unset(i);
-            }
+            self.upgrade = !fields::names_http2(self.fields[i].value(self.head)) && !self.has_body;
+            self.fields[i].dropped = !self.upgrade;
         }
         Ok(())
     }
@@ -205,7 +200,7 @@ impl<'h, 'b> Request<'h, 'b> {
     /// The path without the query.
     #[inline]
     pub fn path(&self) -> &'b str {
-        match memchr::memchr(b'?', self.target.as_bytes()) {
+        match self.target.bytes().position(|b| b == b'?') {
             Some(at) => &self.target[..at],
             None => self.target,
         }
@@ -237,7 +232,7 @@ impl<'h, 'b> Request<'h, 'b> {
     /// Whether the content has no meaning for the method (RFC 9110 sections 9.3.1, 9.3.2, 9.3.5, 9.3.8). An endpoint
     /// that does not even read it takes it for the next request, unless its connection carries no other.
     pub fn body_may_be_overlooked(&self) -> bool {
-        self.body != Body::EMPTY && matches!(self.method, "GET" | "HEAD" | "DELETE" | "TRACE")
+        self.has_body && matches!(self.method, "GET" | "HEAD" | "DELETE" | "TRACE")
     }
 
     /// Whether the response has no body whatever its head says.
@@ -248,38 +243,30 @@ impl<'h, 'b> Request<'h, 'b> {
     /// Appends the head that goes on to the endpoint.
     #[inline]
     pub fn write(&self, forward: &Forward<'_>, out: &mut Vec<u8>) {
-        let mut put = |s: &[u8]| out.extend_from_slice(s);
-        put(self.method.as_bytes());
-        put(b" ");
-        put(self.target.as_bytes());
-        put(b" HTTP/1.1\r\n");
+        append(&[self.method.as_bytes(), b" ", self.target.as_bytes(), b" HTTP/1.1\r\n"], out);
         if !self.host_kept {
-            put(b"Host: ");
-            put(if self.host.is_empty() { forward.host_if_none.as_bytes() } else { self.host });
-            put(b"\r\n");
+            let host = if self.host.is_empty() { forward.host_if_none.as_bytes() } else { self.host };
+            append(&[b"Host: ", host, b"\r\n"], out);
         }
-        fields::copy_kept(self.head, self.fields, &self.dropped, out);
-        self.framing.write(out);
-        let mut put = |s: &[u8]| out.extend_from_slice(s);
-        if self.upgrade {
-            put(b"Connection: upgrade\r\n");
-        } else if forward.close {
-            put(b"Connection: close\r\n");
+        fields::write_kept(self.head, self.fields, out);
+        if self.framing != Stated::Nothing {
+            self.framing.write(out);
         }
-        put(b"X-Forwarded-For: ");
-        put(forward.client);
-        put(b"\r\nX-Forwarded-Proto: ");
-        put(forward.scheme.as_bytes());
+        let connection: &[u8] = match (self.upgrade, forward.close) {
+            (true, _) => b"Connection: upgrade\r\n",
+            (false, true) => b"Connection: close\r\n",
+            (false, false) => b"",
+        };
+        let (client, scheme) = (forward.client, forward.scheme.as_bytes());
+        append(&[connection, b"X-Forwarded-For: ", client, b"\r\nX-Forwarded-Proto: ", scheme], out);
         let host = forward.host.unwrap_or(self.host);
         if !host.is_empty() {
-            put(b"\r\nX-Forwarded-Host: ");
-            put(host);
+            append(&[b"\r\nX-Forwarded-Host: ", host], out);
         }
         if let Some(forwarded) = forward.forwarded {
-            out.extend_from_slice(b"\r\nForwarded: ");
-            out.extend_from_slice(forwarded);
+            append(&[b"\r\nForwarded: ", forwarded], out);
         }
-        out.extend_from_slice(b"\r\n\r\n");
+        append(&[b"\r\n\r\n"], out);
     }
 }
 
@@ -351,10 +338,10 @@ fn is_address(text: &[u8]) -> bool {
 /// Nothing, or a colon and up to 65535; RFC 3986 section 3.2.3 allows a colon alone.
 #[inline]
 fn is_port(text: &[u8]) -> bool {
-    let digit = |n: u32, d: &u8| d.is_ascii_digit().then(|| n * 10 + u32::from(d - b'0'));
+    let digit = |n: u32, d: &u8| d.is_ascii_digit().then(|| n * 10 + u32::from(d - b'0')).filter(|n| *n <= 65535);
     match text {
         [] => true,
-        [b':', digits @ ..] if digits.len() <= 5 => digits.iter().try_fold(0, digit).is_some_and(|n| n <= 65535),
+        [b':', digits @ ..] => digits.iter().try_fold(0, digit).is_some() && digits.len() <= 5,
         _ => false,
     }
 }

@@ -1,6 +1,6 @@
 //! What does the endpoint answer? A response's head, checked, and the head that goes back to the client.
 
-use super::fields::{self, Dropped, Framing, Kind, Options, Stated};
+use super::fields::{self, Framing, Kind, Options, Stated, append};
 use super::tokens::{Field, Room, Tokens};
 use super::{Body, Limits, Reject, Version, chunked::Chunked, head_len};
 use std::ops::Range;
@@ -17,10 +17,11 @@ pub struct Response<'h, 'b> {
     version: Version,
     reason: &'b [u8],
     head: &'b [u8],
-    fields: &'h [Field],
-    dropped: Dropped,
+    fields: &'h mut [Field],
     /// The framing to be written, if its field does not go back as it came.
     framing: Stated,
+    /// Whether a field says that it is in chunks.
+    chunked: bool,
 }
 
 /// What of the request decides how its response is read.
@@ -67,12 +68,11 @@ impl<'h, 'b> Response<'h, 'b> {
             keep_alive: false,
             body: Body::EMPTY,
             version,
-            // In no coding that is known, others are words for nobody.
-            reason: if reason.is_ascii() { reason } else { b"" },
+            reason,
             head,
             fields: room,
-            dropped: Dropped::default(),
             framing: Stated::Nothing,
+            chunked: false,
         };
         response.read_fields(asked)?;
         Ok(Some(response))
@@ -82,34 +82,31 @@ impl<'h, 'b> Response<'h, 'b> {
     fn read_fields(&mut self, asked: Asked) -> Result<(), Reject> {
         let (mut framing, mut options) = (Framing::default(), Options::default());
         let mut switches = false;
-        for (i, field) in self.fields.iter().enumerate() {
+        for field in &mut *self.fields {
             let kind = fields::kind(field.name(self.head));
             match kind {
                 Kind::Other | Kind::Host | Kind::Expect | Kind::Forwarded | Kind::Lookalike => continue,
-                Kind::ContentLength | Kind::TransferEncoding => {
-                    if !framing.take(self.head, kind, field)? {
-                        self.dropped.set(i);
-                    }
-                }
+                Kind::ContentLength | Kind::TransferEncoding => framing.take(self.head, kind, field)?,
                 Kind::Upgrade if self.status == 101 && fields::names_http2(field.value(self.head)) => {
                     return Err(Reject::SwitchNotAsked);
                 }
                 Kind::Upgrade if self.status == 101 => switches = true,
                 Kind::Connection => {
                     options.read(field.value(self.head));
-                    self.dropped.set(i);
+                    field.dropped = true;
                 }
-                Kind::Upgrade | Kind::HopByHop => self.dropped.set(i),
+                Kind::Upgrade | Kind::HopByHop => field.dropped = true,
             }
         }
         if options.nominates {
-            fields::drop_nominated(self.head, self.fields, &mut self.dropped);
+            fields::drop_nominated(self.head, self.fields);
         }
         if self.status == 101 && !(asked.upgrade && switches) {
             return Err(Reject::SwitchNotAsked);
         }
         let stated = framing.stated(self.version)?;
         self.framing = framing.odd(stated);
+        self.chunked = stated == Stated::Chunked;
         if self.status < 200 || self.status == 204 {
             // They never have a body (RFC 9110 sections 15.2 and 15.3.5): what promises one would mislead a reader.
             self.drop_framing();
@@ -125,17 +122,16 @@ impl<'h, 'b> Response<'h, 'b> {
             Version::V11 => !options.close,
             Version::V10 => options.keep_alive && !options.close,
         };
-        self.keep_alive = wants && self.body != Body::UntilClose;
+        self.keep_alive = wants && !matches!(self.body, Body::UntilClose);
         Ok(())
     }
 
     #[cold]
     fn drop_framing(&mut self) {
         self.framing = Stated::Nothing;
-        for (i, field) in self.fields.iter().enumerate() {
-            if matches!(fields::kind(field.name(self.head)), Kind::ContentLength | Kind::TransferEncoding) {
-                self.dropped.set(i);
-            }
+        for field in &mut *self.fields {
+            field.dropped |=
+                matches!(fields::kind(field.name(self.head)), Kind::ContentLength | Kind::TransferEncoding);
         }
     }
 
@@ -158,10 +154,8 @@ impl<'h, 'b> Response<'h, 'b> {
 
     /// Leaves out every field of this name.
     pub fn drop_field(&mut self, name: &str) {
-        for (i, field) in self.fields.iter().enumerate() {
-            if field.name(self.head).eq_ignore_ascii_case(name.as_bytes()) {
-                self.dropped.set(i);
-            }
+        for field in &mut *self.fields {
+            field.dropped |= field.name(self.head).eq_ignore_ascii_case(name.as_bytes());
         }
     }
 
@@ -174,42 +168,42 @@ impl<'h, 'b> Response<'h, 'b> {
             && self.status != 101
             // Some leave out the space before a reason that they have not, which not all readers take.
             && self.head.get(12) == Some(&b' ');
-        if as_sent { self.dropped.stretch(self.head, self.fields) } else { None }
+        if as_sent { fields::only_dropped(self.fields) } else { None }
     }
 
     /// Appends the head that goes back to the client. Towards an HTTP/1.0 client, who knows
     /// no transfer codings, a body in chunks loses its framing. `added`: fields of ours, each with its line's end.
     #[inline]
     pub fn write(&self, towards: Towards, added: &[u8], out: &mut Vec<u8>) {
-        let status = [self.status / 100, self.status / 10 % 10, self.status % 10].map(|d| b'0' + d as u8);
-        out.extend_from_slice(b"HTTP/1.1 ");
-        out.extend_from_slice(&status);
-        out.extend_from_slice(b" ");
-        out.extend_from_slice(self.reason);
-        out.extend_from_slice(b"\r\n");
-        if towards.version == Version::V10 {
-            let mut dropped = self.dropped;
-            let codings = self
-                .fields
-                .iter()
-                .enumerate()
-                .filter(|(_, f)| fields::kind(f.name(self.head)) == Kind::TransferEncoding);
-            codings.for_each(|(i, _)| dropped.set(i));
-            fields::copy_kept(self.head, self.fields, &dropped, out);
+        // In no coding that is known, others are words for nobody.
+        let reason = if self.reason.iter().all(u8::is_ascii) { self.reason } else { b"" };
+        // Each head begins with a version, a space and three digits.
+        append(&[b"HTTP/1.1 ", &self.head[9..12], b" ", reason, b"\r\n"], out);
+        if self.chunked && towards.version == Version::V10 {
+            self.write_without_coding(out);
         } else {
-            fields::copy_kept(self.head, self.fields, &self.dropped, out);
+            fields::write_kept(self.head, self.fields, out);
+            if self.framing != Stated::Nothing {
+                self.framing.write(out);
+            }
         }
-        if self.framing != Stated::Chunked || towards.version == Version::V11 {
-            self.framing.write(out);
-        }
-        out.extend_from_slice(added);
         let connection: &[u8] = match (self.status, towards.version, towards.keep_alive) {
             (101, ..) => b"Connection: upgrade\r\n\r\n",
             (100..200, ..) | (_, Version::V11, true) => b"\r\n",
             (_, Version::V10, true) => b"Connection: keep-alive\r\n\r\n",
             (_, _, false) => b"Connection: close\r\n\r\n",
         };
-        out.extend_from_slice(connection);
+        append(&[added, connection], out);
+    }
+
+    /// Appends the fields for a client who knows no transfer codings.
+    #[cold]
+    fn write_without_coding(&self, out: &mut Vec<u8>) {
+        let mut fields = self.fields.to_vec();
+        for field in &mut fields {
+            field.dropped |= fields::kind(field.name(self.head)) == Kind::TransferEncoding;
+        }
+        fields::write_kept(self.head, &fields, out);
     }
 }
 

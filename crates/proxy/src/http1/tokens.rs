@@ -5,24 +5,31 @@
 //! line, nothing stands between a name and its colon.
 
 use super::{FIELDS_MAX, Limits, Reject, Version};
+use std::ops::Range;
 
 /// Room for the fields of one head after the other.
 pub type Room = Vec<Field>;
 
-/// Where in its head a field is.
+/// Where in its head a field is, and whether it goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Field {
     name: u32,
     colon: u32,
     value: u32,
     end: u32,
+    /// Where the next line begins.
+    next: u32,
+    /// Whether it is spelled as nobody can misread: at most one space before its value, and nothing behind it.
+    pub plain: bool,
+    /// Whether it does not go on as it came.
+    pub dropped: bool,
 }
 
 impl Field {
-    /// Where its line begins.
+    /// Its line, with the end of it.
     #[inline]
-    pub fn place(&self) -> usize {
-        self.name as usize
+    pub fn line(&self) -> Range<usize> {
+        self.name as usize..self.next as usize
     }
 
     /// Its name, as sent: case does not count.
@@ -35,15 +42,6 @@ impl Field {
     #[inline]
     pub fn value<'b>(&self, head: &'b [u8]) -> &'b [u8] {
         &head[self.value as usize..self.end as usize]
-    }
-
-    /// Whether it is spelled as nobody can misread: its value, which is not empty, behind at most one space, and nothing
-    /// behind that.
-    #[inline]
-    pub fn is_plain(&self, head: &[u8]) -> bool {
-        let (colon, value) = (self.colon as usize, self.value as usize);
-        let spaced = value == colon + 1 || value == colon + 2 && head[colon + 1] == b' ';
-        spaced && head.get(self.end as usize) == Some(&b'\r')
     }
 }
 
@@ -146,8 +144,8 @@ impl<'b> Tokens<'b> {
     pub fn fields(mut self, room: &mut Room, limits: &Limits) -> Result<usize, Reject> {
         room.clear();
         let most = limits.fields.min(FIELDS_MAX);
+        let mut name = self.at(self.left);
         loop {
-            let name = self.at(self.left);
             self.left = behind_token(self.left);
             let colon = self.at(self.left);
             if colon == name {
@@ -155,14 +153,23 @@ impl<'b> Tokens<'b> {
                 return Ok(self.len - self.left.len());
             }
             self.expect(b":")?;
-            let text = self.text().trim_ascii_end();
-            let end = colon + 1 + text.len() as u32;
-            let value = end - text.trim_ascii_start().len() as u32;
+            self.left = self.left.strip_prefix(b" ").unwrap_or(self.left);
+            let mut value = self.at(self.left);
+            let mut text = self.text();
+            let plain = !matches!(text, [b' ' | b'\t', ..] | [.., b' ' | b'\t']);
+            if !plain {
+                let from = text.trim_ascii_start();
+                value += (text.len() - from.len()) as u32;
+                text = from.trim_ascii_end();
+            }
+            let end = value + text.len() as u32;
             self.expect(b"\r\n")?;
             if room.len() == most {
                 return Err(Reject::TooManyFields);
             }
-            room.push(Field { name, colon, value, end });
+            let next = self.at(self.left);
+            room.push(Field { name, colon, value, end, next, plain, dropped: false });
+            name = next;
         }
     }
 }
@@ -208,7 +215,7 @@ fn marked(marks: [u8; 16]) -> u16 {
 }
 
 /// What is behind a value or a reason, which ends at controls but tabs.
-#[inline(always)]
+#[inline(never)]
 fn behind_text(bytes: &[u8]) -> &[u8] {
     behind(bytes, |b| b >= b' ' && b != 0x7f, |b| b == b'\t')
 }
@@ -220,7 +227,7 @@ fn behind_target(bytes: &[u8]) -> &[u8] {
 }
 
 /// What is behind a method or the name of a field. Nearly all are letters and hyphens.
-#[inline(always)]
+#[inline(never)]
 fn behind_token(bytes: &[u8]) -> &[u8] {
     behind(bytes, |b| (b | 0x20).is_ascii_lowercase() || b == b'-', |b| IN_TOKEN[usize::from(b)])
 }

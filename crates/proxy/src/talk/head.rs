@@ -40,13 +40,13 @@ impl Talk<'_, '_> {
             Err(reject) => return Err(Fault::Response(*reject)),
         };
         let head_len = response.head_len();
-        let until_close = response.body == Body::UntilClose;
-        let strip = self.towards.version == Version::V10 && matches!(response.body, Body::Chunked(_));
+        let mut body = std::mem::replace(&mut response.body, Body::EMPTY);
+        let until_close = matches!(body, Body::UntilClose);
+        let strip = self.towards.version == Version::V10 && matches!(body, Body::Chunked(_));
         let keep = if strip { Keep::Content } else { Keep::Framed };
         let keep_alive = self.towards.keep_alive && !until_close && !strip && !self.client.is_ending();
         let towards = Towards { keep_alive, ..self.towards };
         let (interim, switch) = (response.is_interim(), response.status == 101);
-        let mut body = response.body.clone();
         let answered = Answered { reusable: response.keep_alive && !strip, keep_alive, outcome: outcome(response) };
         let mut added = None;
         if !interim {
