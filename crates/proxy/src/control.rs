@@ -3,6 +3,7 @@
 #![expect(clippy::disallowed_types, reason = "workers hear of the pools by new sets, and never take the lock")]
 
 use crate::check;
+use crate::clock::Base;
 use crate::pools::{Checked, Checkup, Pools, SharedPool};
 use evenkeel_balance::rng::Rng;
 use evenkeel_balance::state::State;
@@ -15,14 +16,14 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::AbortHandle;
-use tokio::time::sleep_until;
+use tokio::time::{sleep, sleep_until};
 
 /// Speaks to the control thread.
 #[derive(Clone, Debug)]
 pub struct Control {
     pools: Arc<Mutex<Pools>>,
     events: UnboundedSender<Event>,
-    base: std::time::Instant,
+    base: Base,
 }
 
 #[derive(Debug)]
@@ -49,7 +50,7 @@ impl Control {
     ///
     /// # Errors
     /// The thread or its event loop cannot be made.
-    pub fn start(base: std::time::Instant) -> io::Result<Thread> {
+    pub fn start(base: Base) -> io::Result<Thread> {
         let (events, receiver) = unbounded_channel();
         let control = Control { pools: Arc::default(), events, base };
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
@@ -61,7 +62,7 @@ impl Control {
 
     /// The pools of a plan and nobody who looks after them: what is known before anything has happened.
     pub fn unattended(plan: &Plan, workers: usize) -> Control {
-        let control = Control { pools: Arc::default(), events: unbounded_channel().0, base: std::time::Instant::now() };
+        let control = Control { pools: Arc::default(), events: unbounded_channel().0, base: Base::now() };
         for pool in &plan.pools {
             let mut shared = SharedPool::new(workers);
             shared.reserve(pool);
@@ -84,7 +85,7 @@ impl Control {
 
     /// The time, as workers count it.
     pub fn now(&self) -> Instant {
-        Instant(self.base.elapsed().as_nanos() as u64)
+        self.base.elapsed()
     }
 
     /// Requests have decided something about an endpoint of this pool.
@@ -146,7 +147,7 @@ impl Watching {
             let due = self.control.pools().values().filter_map(|pool| pool.due()).min();
             let wake = async {
                 match due {
-                    Some(due) => sleep_until((self.control.base + Duration::from_nanos(due.0)).into()).await,
+                    Some(due) => sleep(Duration::from_nanos(due.since(self.control.now()))).await,
                     None => std::future::pending().await,
                 }
             };

@@ -2,6 +2,7 @@
 //! that run keep the rules they began with.
 
 use crate::accept;
+use crate::access_log::Named;
 use crate::event_loop::{self, alarm};
 use crate::parts::{ListenerParts, News, Parts, PoolParts, Slots, Transport};
 use crate::probe::Allowance;
@@ -91,6 +92,7 @@ fn install(worker: &Rc<Worker>, parts: Parts) {
             reporter,
             pools: of_route.clone(),
             retries: retries.clone(),
+            named: parts.routes.iter().map(|_| Named::default()).collect(),
             stats: parts.routes,
             _generation: generation.clone(),
         };
@@ -200,6 +202,7 @@ fn pool(parts: PoolParts, before: &[Rc<WorkerPool>], left: &mut Vec<Rc<Endpoint>
                 asked_again: Cell::new(false),
                 control,
                 stats,
+                named: Named::default(),
             })
         }
         (None, None) => unreachable!("a new pool comes with a balancer"),

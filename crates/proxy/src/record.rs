@@ -1,6 +1,6 @@
 //! How did a request go? Filled in while it runs, and written to counters and the access log at its end.
 
-use crate::access_log::Line;
+use crate::access_log::{Batch, Line, NOWHERE};
 use crate::address_text::AddressText;
 use crate::client::Client;
 use crate::end::{Cause, Phase};
@@ -113,6 +113,36 @@ impl<'c> Record<'c> {
     pub fn count_out(&self, n: usize) {
         self.bytes_out.set(self.bytes_out.get() + n as u64);
     }
+
+    /// Writes its line. Out of the way of requests that have none.
+    #[inline(never)]
+    fn log(&mut self, log: &mut Batch, total_ns: u64) {
+        let worker = self.client.worker;
+        let ip = self.client.ip_text();
+        let origin = self.origin.map(AddressText::of);
+        let peer = self.client.peer().map(AddressText::of);
+        let line = Line {
+            began: self.began,
+            request_id: worker.next_request_id(),
+            client: origin.as_ref().map_or(ip, AddressText::as_bytes),
+            peer: peer.as_ref().map(AddressText::as_bytes).or(origin.is_some().then_some(ip)),
+            taken: self.rules.named(self.client.listener, self.route),
+            sent: self.pool.map_or(NOWHERE, |pool| pool.named(self.endpoint.as_deref())),
+            tries: self.tries,
+            proto: if self.version == Version::V11 { "HTTP/1.1" } else { "HTTP/1.0" },
+            asked: &self.asked,
+            status: self.status.get(),
+            bytes_in: self.bytes_in.get(),
+            bytes_out: self.bytes_out.get(),
+            queue_ns: self.queue_ns.get(),
+            connect_ns: self.connect_ns.get(),
+            ttfb_ns: self.ttfb_ns.get(),
+            total_ns,
+            term: [self.cause.get().letter(), self.phase.get().letter()],
+        };
+        log.add(&line, &worker.clock);
+        worker.give_back(std::mem::take(&mut self.asked));
+    }
 }
 
 /// A request dropped half-way, as its client vanished or the process ends, is counted and logged like any other.
@@ -124,8 +154,7 @@ impl Drop for Record<'_> {
         listener.bytes_in.add(self.bytes_in.get());
         listener.bytes_out.add(self.bytes_out.get());
         listener.ends[self.cause.get() as usize].add(1);
-        let status = self.status.get();
-        self.rules.stats[self.route].count(self.method, status, total_ns);
+        self.rules.stats[self.route].count(self.method, self.status.get(), total_ns);
         if let (Some(pool), Some(_)) = (self.pool, &self.endpoint) {
             pool.stats.duration.record(total_ns);
             if let Some(ns) = self.ttfb_ns.get() {
@@ -135,32 +164,8 @@ impl Drop for Record<'_> {
                 pool.stats.connect.record(ns);
             }
         }
-        let mut log = worker.log.borrow_mut();
-        let Some(log) = log.as_mut() else { return };
-        let (origin, peer) = (self.origin.map(AddressText::of), self.client.peer());
-        let nearer = peer.map(AddressText::of);
-        let line = Line {
-            began: self.began,
-            request_id: worker.next_request_id(),
-            client: origin.as_ref().map_or(self.client.ip_text(), AddressText::as_bytes),
-            peer: nearer.as_ref().map(AddressText::as_bytes).or(origin.map(|_| self.client.ip_text())),
-            listener: &self.client.listener.name,
-            route: self.rules.plan.routes.get(self.route).map(|r| &*r.name),
-            pool: self.pool.map(|p| &*p.name),
-            endpoint: self.endpoint.as_ref().map(|e| &*e.name),
-            tries: self.tries,
-            proto: if self.version == Version::V11 { "HTTP/1.1" } else { "HTTP/1.0" },
-            asked: &self.asked,
-            status,
-            bytes_in: self.bytes_in.get(),
-            bytes_out: self.bytes_out.get(),
-            queue_ns: self.queue_ns.get(),
-            connect_ns: self.connect_ns.get(),
-            ttfb_ns: self.ttfb_ns.get(),
-            total_ns,
-            term: [self.cause.get().letter(), self.phase.get().letter()],
-        };
-        log.add(&line, &worker.clock);
-        worker.give_back(std::mem::take(&mut self.asked));
+        if let Some(log) = &mut *worker.log.borrow_mut() {
+            self.log(log, total_ns);
+        }
     }
 }

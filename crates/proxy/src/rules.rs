@@ -1,6 +1,7 @@
 //! By which rules is a request served? Those of its listener at the moment its head was there: a request ends by the
 //! rules it began with, whatever the configuration says by then.
 
+use crate::access_log::Named;
 use crate::edge::Edge;
 use crate::http1::Limits;
 use crate::retries::Retries;
@@ -59,6 +60,8 @@ pub struct Rules {
     pub retries: Vec<Rc<Retries>>,
     /// By route; the last is for requests and sessions that no route took.
     pub stats: Vec<Arc<RouteStats>>,
+    /// The same, for the access log.
+    pub named: Vec<Named>,
     /// Tells whoever counts generations that this one is still in use.
     pub _generation: Arc<()>,
 }
@@ -108,6 +111,12 @@ impl Rules {
     /// Whether nothing happens before clients have sent something.
     pub fn clients_speak_first(&self) -> bool {
         self.tcp.as_ref().is_none_or(|routes| routes.by_hello())
+    }
+
+    /// The fields of the access log that tell a listener and its route.
+    #[inline]
+    pub fn named(&self, listener: &Listener, route: RouteId) -> &[u8] {
+        self.named[route].taken(&listener.name, || self.plan.routes.get(route).map(|route| &*route.name))
     }
 
     /// The index of the numbers of requests that no route took.

@@ -4,6 +4,7 @@
 mod prepare;
 
 use crate::access_log::Writer;
+use crate::clock::Base;
 use crate::control::{self, Control};
 use crate::edge::Edge;
 use crate::generation::{Generation, Summary};
@@ -74,7 +75,7 @@ impl Server {
         };
         let journal = plan.telemetry.journal.as_ref().map(open).transpose()?;
         let first = Arc::new(Generation::first(Arc::new(plan), workers));
-        let base = std::time::Instant::now();
+        let base = Base::now();
         let mut server = Server {
             running: watch::channel(first.clone()).0,
             control: Control::start(base).map_err(StartError::Thread)?,

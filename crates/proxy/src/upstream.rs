@@ -1,5 +1,6 @@
 //! How does a request reach an endpoint? Over a connection that is idle, or a new one.
 
+use crate::access_log::Named;
 use crate::control::Control;
 use crate::probe::Allowance;
 use crate::session::Sticky;
@@ -46,6 +47,8 @@ pub struct WorkerPool {
     pub sticky: RefCell<Option<Arc<Sticky>>>,
     /// Its numbers.
     pub stats: Arc<PoolStats>,
+    /// For requests that got to no endpoint.
+    pub named: Named,
     /// Told when requests decide something about an endpoint.
     pub control: Control,
 }
@@ -63,6 +66,7 @@ pub struct Endpoint {
     pub addr: Option<SocketAddr>,
     /// Its numbers.
     pub stats: Arc<EndpointStats>,
+    named: Named,
     idle: RefCell<Vec<Idle>>,
     /// Whether it is in its pool no more: its connections are not kept.
     gone: Cell<bool>,
@@ -79,7 +83,15 @@ struct Idle {
 impl Endpoint {
     /// An endpoint without connections.
     pub fn new(name: Arc<str>, addr: Option<SocketAddr>, stats: Arc<EndpointStats>) -> Endpoint {
-        Endpoint { name, addr, stats, idle: RefCell::default(), gone: Cell::new(false), cut: Cell::new(false) }
+        Endpoint {
+            name,
+            addr,
+            stats,
+            named: Named::default(),
+            idle: RefCell::default(),
+            gone: Cell::new(false),
+            cut: Cell::new(false),
+        }
     }
 
     /// Whether it is in its pool no more.
@@ -148,6 +160,14 @@ impl Endpoints {
 }
 
 impl WorkerPool {
+    /// The fields of the access log that tell the pool and an endpoint of it.
+    pub fn named<'a>(&'a self, endpoint: Option<&'a Endpoint>) -> &'a [u8] {
+        match endpoint {
+            Some(endpoint) => endpoint.named.sent(&self.name, Some(&endpoint.name)),
+            None => self.named.sent(&self.name, None),
+        }
+    }
+
     /// When its algorithm wants to ask though no request starts.
     pub fn probe_at(&self) -> Option<Instant> {
         self.balancer.borrow().probe_at()

@@ -3,7 +3,7 @@
 
 use crate::accept;
 use crate::access_log::Batch;
-use crate::clock::CachedClock;
+use crate::clock::{Base, CachedClock};
 use crate::deadline::{TICK, Wheel};
 use crate::event_loop::{self, alarm};
 use crate::http1::Room;
@@ -82,11 +82,11 @@ pub struct Orders {
 ///
 /// # Errors
 /// The event loop cannot be made.
-pub fn run(index: usize, base: std::time::Instant, orders: Orders) -> io::Result<()> {
+pub fn run(index: usize, base: Base, orders: Orders) -> io::Result<()> {
     event_loop::run(serve(index, base, orders))
 }
 
-async fn serve(index: usize, base: std::time::Instant, mut orders: Orders) {
+async fn serve(index: usize, base: Base, mut orders: Orders) {
     let worker = Rc::new(Worker {
         installed: RefCell::default(),
         index,

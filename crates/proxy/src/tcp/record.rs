@@ -1,7 +1,7 @@
 //! How did a session go? Filled in while it runs, and written to counters and the access log at its end.
 
 use super::relay::Side;
-use crate::access_log::{self, Line};
+use crate::access_log::{self, Line, NOWHERE};
 use crate::address_text::AddressText;
 use crate::client::Client;
 use crate::end::{Cause, Phase};
@@ -137,10 +137,8 @@ impl Drop for Record<'_> {
             request_id: worker.next_request_id(),
             client: self.client.ip_text(),
             peer: peer.as_ref().map(AddressText::as_bytes),
-            listener: &self.client.listener.name,
-            route: self.rules.plan.routes.get(self.route).map(|r| &*r.name),
-            pool: self.pool.map(|p| &*p.name),
-            endpoint: self.endpoint.as_ref().map(|e| &*e.name),
+            taken: self.rules.named(self.client.listener, self.route),
+            sent: self.pool.map_or(NOWHERE, |pool| pool.named(self.endpoint.as_deref())),
             tries: self.tries,
             proto: "TCP",
             asked: &asked,

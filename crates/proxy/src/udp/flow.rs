@@ -2,7 +2,7 @@
 //! time, whose ticket it holds until it ends.
 
 use super::Ended;
-use crate::access_log::Line;
+use crate::access_log::{Line, NOWHERE};
 use crate::address_text::AddressText;
 use crate::end::{Cause, Phase};
 use crate::per_address::Place;
@@ -132,15 +132,14 @@ impl Flow {
             (_, 0) => Phase::Head,
             _ => Phase::Data,
         };
+        let rules = listener.rules();
         let line = Line {
             began: self.began,
             request_id: worker.next_request_id(),
             client: client.as_bytes(),
             peer: None,
-            listener: &listener.name,
-            route: None,
-            pool: self.was_at.as_ref().map(|(pool, _)| &*pool.name),
-            endpoint: self.was_at.as_ref().map(|(_, endpoint)| &*endpoint.name),
+            taken: rules.named(listener, rules.unrouted()),
+            sent: self.was_at.as_ref().map_or(NOWHERE, |(pool, endpoint)| pool.named(Some(endpoint))),
             tries: self.tries,
             proto: "UDP",
             asked: &[],
