@@ -39,14 +39,26 @@ impl Peers {
         Peers { open: doors.iter().map(|_| Padded::default()).collect(), doors }
     }
 
-    /// Counts a connection. Relaxed, as the number stands for itself.
+    /// Counts a connection.
     pub fn opened(&self, worker: usize) {
-        self.open[worker].0.fetch_add(1, Relaxed);
+        self.add(worker, 1);
     }
 
     /// It is closed; whether it was the last one.
     pub fn closed(&self, worker: usize) -> bool {
-        self.open[worker].0.fetch_sub(1, Relaxed) == 1
+        self.add(worker, usize::MAX) == 1 // wraps: minus one
+    }
+
+    /// Adds to a worker's connections; how many there were. Relaxed, as the number stands for itself.
+    fn add(&self, worker: usize, n: usize) -> usize {
+        let open = &self.open[worker].0;
+        if self.open.len() > 1 {
+            return open.fetch_add(n, Relaxed);
+        }
+        // Only the worker itself writes where there is no other: no need to lock.
+        let before = open.load(Relaxed);
+        open.store(before.wrapping_add(n), Relaxed);
+        before
     }
 
     /// Open connections, and those on their way there.
