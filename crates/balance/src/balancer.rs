@@ -173,7 +173,7 @@ impl Balancer {
         self.choose_on(turns, request, waited, now, trace)
     }
 
-    /// Where to when the first choice has no room: another, in so many turns, or later the next endpoints that have some.
+    /// Where to when what was chosen has no room: elsewhere in the set, in so many turns, or else to what comes later.
     #[cold]
     fn choose_on(
         &mut self,
@@ -228,7 +228,8 @@ impl Balancer {
     }
 
     /// Counts a start. `turn`: whether it was picked.
-    #[inline]
+    #[expect(clippy::inline_always, reason = "as for `start`")]
+    #[inline(always)]
     fn count(&mut self, slot: Slot, turn: bool, now: Instant) {
         self.loads.on_start(slot, turn);
         self.picker.on_start(slot, &self.loads, now);
@@ -242,12 +243,8 @@ impl Balancer {
     #[inline]
     pub fn end(&mut self, ticket: Ticket, outcome: Outcome, now: Instant) -> bool {
         let (slot, place) = (ticket.slot, ticket.place);
-        // Counted down before the place is free, so that a limit is never refused by a count that is about to fall.
-        self.loads.on_end(slot, outcome, now);
-        if place.is_held() {
-            self.loads.release(slot);
-        }
         let end = End { outcome, latency_ns: ticket.latency_ns(now), now };
+        let decides = self.loads.on_end(slot, place, &end);
         if let Some(journal) = &mut self.journal {
             journal.end(slot, place.is_held(), &end);
         }
@@ -259,7 +256,7 @@ impl Balancer {
         if place.is_held() || self.limited || self.reader.is_stale() {
             self.queue.freed(self.loads.is_alone());
         }
-        self.loads.observe(slot, place.trial(), outcome, end.latency_ns)
+        decides
     }
 
     #[cold]

@@ -11,9 +11,10 @@ use crate::endpoint::EndpointId;
 use crate::observed::{Observed, Watch, Writer};
 use crate::report::{LoadReport, Refused};
 use crate::reported::{Heard, Others, Reported};
-use crate::request::Outcome;
+use crate::request::{End, Outcome};
 use crate::row::{CHUNK, Row};
 use crate::set::{EndpointSet, Member, Slot};
+use crate::ticket::Place;
 use crate::time::Instant;
 use std::sync::Arc;
 
@@ -50,7 +51,8 @@ struct Chunk {
 struct Padded(AtomicU32);
 
 impl Counts {
-    /// Counts for `workers` workers and no slots yet.
+    /// Counts for `workers` workers and no slots yet. Of one worker alone no number is locked: its balancers have to be used
+    /// by one thread at a time.
     pub fn new(workers: u32) -> Counts {
         let shards = (workers.max(1) as usize).min(SHARDS_MAX);
         let totals = (0..shards).map(|_| Padded(AtomicU32::new(0))).collect();
@@ -116,6 +118,9 @@ fn summed(shards: &[Row<AtomicU32>], at: usize) -> u32 {
     // Wrapping: with shared shards a start and an end may be seen in either order, their sum is still right.
     shards.iter().fold(0, |sum, row| sum.wrapping_add(row.0[at].load(Relaxed)))
 }
+
+/// To be added: counts wrap.
+const MINUS_ONE: u32 = u32::MAX;
 
 /// Adds to a number, which is cheaper where nobody else writes it.
 #[inline]
@@ -276,47 +281,26 @@ impl Loads {
     /// workers never more than the limit hold one.
     #[inline]
     pub(crate) fn try_hold(&self, member: &Member) -> bool {
-        let below = |held: u32| (held < member.in_flight_max).then_some(held + 1);
+        let one_more = |held: u32| (held < member.in_flight_max).then_some(held + 1);
         let held = self.counts.held(member.slot);
         // Relaxed: only the number itself is shared; nothing else is published by it.
-        let before = if self.alone {
-            let before = held.load(Relaxed);
-            below(before).map(|more| {
-                held.store(more, Relaxed);
-                before
-            })
+        let after = if self.alone {
+            one_more(held.load(Relaxed)).inspect(|&after| held.store(after, Relaxed))
         } else {
-            held.fetch_update(Relaxed, Relaxed, below).ok()
+            held.fetch_update(Relaxed, Relaxed, one_more).ok().map(|before| before + 1)
         };
-        let Some(before) = before else { return false };
+        let Some(after) = after else { return false };
         if self.counts.watch.peaks {
             let (observed, at) = self.counts.observed(member.slot);
-            observed.on_hold(at, before + 1);
+            observed.on_hold(at, after);
         }
         true
-    }
-
-    /// Notes how a request ended, if that is wanted; whether control has something to decide.
-    #[inline]
-    pub(crate) fn observe(&self, slot: Slot, trial: u16, outcome: Outcome, latency_ns: u64) -> bool {
-        if !self.counts.watch.on {
-            return false;
-        }
-        let (observed, at) = self.counts.observed(slot);
-        let writer = Writer { shard: self.shard, sole: self.sole_writer };
-        observed.on_end(at, trial, outcome, latency_ns, &self.counts.watch, writer)
-    }
-
-    /// Gives back a place taken by [`try_hold`](Self::try_hold) of an endpoint with a limit.
-    #[inline]
-    pub(crate) fn release(&self, slot: Slot) {
-        add(self.counts.held(slot), u32::MAX, self.alone); // wraps: minus one
     }
 
     /// Counts a start. `turn`: whether it was picked, and so had its turn, or was chosen by something else.
     #[inline]
     pub(crate) fn on_start(&mut self, slot: Slot, turn: bool) {
-        self.count(slot, 1);
+        self.count(&self.counts.chunks[slot.index() / CHUNK], slot.index() % CHUNK, 1);
         let mine = &mut self.mine[slot.index()];
         mine.in_flight += 1;
         // Who was slow or full for long comes back a few turns behind and no more, or it would win every tie until it
@@ -329,28 +313,32 @@ impl Loads {
         }
     }
 
+    /// Counts an end, gives back the place, and notes how it went, if that is wanted; whether control has something to
+    /// decide.
     #[inline]
-    pub(crate) fn on_end(&mut self, slot: Slot, outcome: Outcome, now: Instant) {
-        self.count(slot, u32::MAX); // wraps: minus one
+    pub(crate) fn on_end(&mut self, slot: Slot, place: Place, end: &End) -> bool {
+        let (chunk, at) = (&*self.counts.chunks[slot.index() / CHUNK], slot.index() % CHUNK);
+        // Counted down before the place is free, so that a limit is never refused by a count that is about to fall.
+        self.count(chunk, at, MINUS_ONE);
+        if place.is_held() {
+            add(&chunk.held.0[at], MINUS_ONE, self.alone);
+        }
         let mine = &mut self.mine[slot.index()];
         mine.in_flight -= 1;
-        let failed = match outcome {
-            Outcome::Success => false,
-            Outcome::Failure { .. } => true,
-            Outcome::Cancelled => return,
-        };
+        let failed = matches!(end.outcome, Outcome::Failure { .. });
         // One bit of our own, so that success after success touches nothing that is shared.
-        if failed | mine.failed {
+        if (failed | mine.failed) && end.outcome != Outcome::Cancelled {
             mine.failed = failed;
-            let (reported, at) = self.counts.reported(slot);
-            reported.on_outcome(at, failed, now);
+            chunk.reported.on_outcome(at, failed, end.now);
         }
+        let writer = Writer { shard: self.shard, sole: self.sole_writer };
+        let watch = &self.counts.watch;
+        watch.on && chunk.observed.on_end(at, place.trial(), end.outcome, end.latency_ns, watch, writer)
     }
 
     #[inline]
-    fn count(&self, slot: Slot, n: u32) {
-        let row = &self.counts.chunks[slot.index() / CHUNK].shards[self.shard];
-        add(&row.0[slot.index() % CHUNK], n, self.sole_writer);
+    fn count(&self, chunk: &Chunk, at: usize, n: u32) {
+        add(&chunk.shards[self.shard].0[at], n, self.sole_writer);
         add(&self.counts.totals[self.shard].0, n, self.sole_writer);
     }
 }
@@ -360,6 +348,8 @@ mod tests {
     use super::*;
     use crate::endpoint::EndpointSpec;
     use crate::slow_start::FULL;
+
+    const END: End = End { outcome: Outcome::Success, latency_ns: 0, now: Instant(0) };
 
     fn member(slot: u32, in_flight_max: u32) -> Member {
         let id = EndpointId(u64::from(slot));
@@ -385,7 +375,7 @@ mod tests {
                     for i in 0..3000u64 {
                         mine.on_start(Slot((i % 3) as u32), true);
                         if i % 2 == 0 {
-                            mine.on_end(Slot((i % 3) as u32), Outcome::Success, Instant(0));
+                            mine.on_end(Slot((i % 3) as u32), Place::at(&member(0, 0)), &END);
                         }
                     }
                 });
@@ -407,9 +397,10 @@ mod tests {
             running.into_iter().map(|t| t.join().unwrap()).sum()
         });
         assert_eq!(got, 777);
-        let mine = loads(&counts, 0, 1);
+        let mut mine = loads(&counts, 0, 1);
         assert!(mine.is_full(&member(0, 777)));
-        mine.release(Slot(0));
+        mine.on_start(Slot(0), true);
+        mine.on_end(Slot(0), Place::at(&member(0, 777)), &END);
         assert!(!mine.is_full(&member(0, 777)) && mine.try_hold(&member(0, 777)));
     }
 

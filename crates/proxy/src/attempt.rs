@@ -67,7 +67,7 @@ pub async fn run<'r>(
         let connect_by = client.timer.tick_after(timeouts.connect).min(opened.deadline);
         let reaching = reach(client, record, pool, &ticket.endpoint, idle.take(), out.unsent());
         let reached = client.timer.limit_by(connect_by, pin!(reaching)).await;
-        let (stream, n) = match reached.map_err(|Elapsed| None).and_then(|reached| reached.map_err(Some)) {
+        let (mut stream, n) = match reached.map_err(|Elapsed| None).and_then(|reached| reached.map_err(Some)) {
             Ok(reached) => reached,
             // It had closed the idle connection, and took nothing: a new one will do.
             Err(Some(_)) if reused => continue,
@@ -76,7 +76,6 @@ pub async fn run<'r>(
         out.advance(n);
         record.phase.set(Phase::Head);
         let repeatable = opened.body.is_done() && out.is_small() && (opened.idempotent || tries.may_repeat());
-        let mut lane = Lane { ticket, stream };
         if repeatable
             && opened.idempotent
             && out.unsent().is_empty()
@@ -84,17 +83,18 @@ pub async fn run<'r>(
         {
             out.let_go(true);
             // Boxed, as only routes with hedging need room for it.
+            let lane = Lane { ticket, stream };
             match Box::pin(hedge::race(client, record, opened, out.request(), tries, lane, delay_ns)).await {
-                Ok(first) => lane = first,
+                Ok(first) => Lane { ticket, stream } = first,
                 Err((lane, fault)) => return Err(failed(record, pool, lane.ticket, fault)),
             }
         }
-        let second = lane.ticket.slot() != slot;
-        let cookie = opened.session.as_ref().and_then(|session| session.cookie_for(worker, &lane.ticket));
+        let second = ticket.slot() != slot;
+        let cookie = opened.session.as_ref().and_then(|session| session.cookie_for(worker, &ticket));
         let talk = Talk {
             client,
             record,
-            upstream: &lane.stream,
+            upstream: &stream,
             asked: opened.asked,
             towards: opened.towards,
             timeouts,
@@ -103,29 +103,25 @@ pub async fn run<'r>(
             tries: repeatable.then_some((tries, opened.idempotent)),
             cookie: cookie.as_deref(),
         };
-        let talked = talk.run(&mut lane.ticket, &mut opened.body, out, repeatable).await;
-        let Lane { ticket: used, stream } = lane;
+        let talked = talk.run(&mut ticket, &mut opened.body, out, repeatable).await;
         let answered = match talked {
-            Err(Fault::NoResponse) if reused && repeatable && opened.idempotent && out.again() => {
-                ticket = used;
-                continue;
-            }
+            Err(Fault::NoResponse) if reused && repeatable && opened.idempotent && out.again() => continue,
             Err(fault) => {
                 if let Fault::Refused { reusable: true, .. } = fault
                     && !opened.close
                 {
-                    pool.keep_idle(&used.endpoint, stream, worker.clock.now());
+                    pool.keep_idle(&ticket.endpoint, stream, worker.clock.now());
                 }
-                return Err(failed(record, pool, used, fault));
+                return Err(failed(record, pool, ticket, fault));
             }
             Ok(answered) => answered,
         };
-        let endpoint = used.endpoint.clone();
+        let endpoint = ticket.endpoint.clone();
         if !second {
-            tries.on_answer(used.latency_ns(), worker.clock.now());
+            tries.on_answer(ticket.latency_ns(), worker.clock.now());
         }
-        let slot = used.slot();
-        used.end(answered.outcome);
+        let slot = ticket.slot();
+        ticket.end(answered.outcome);
         take_received(record, pool, slot, &endpoint, worker.clock.now());
         endpoint.stats.requests[stats::class(record.status.get())].add(1);
         if answered.reusable && opened.body.is_done() && !opened.close {

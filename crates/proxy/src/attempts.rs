@@ -82,7 +82,7 @@ pub async fn send<'r>(
             }
         };
         if let Some(pool) = record.rules.pools.get(record.route) {
-            client.worker.prober.after_start(pool, client.worker.clock.now());
+            client.worker.prober.after_start(pool, &client.worker.clock);
         }
         let slot = ticket.slot();
         record.endpoint = Some(ticket.endpoint.clone());

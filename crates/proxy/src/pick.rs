@@ -163,11 +163,12 @@ impl NoPlace {
 #[inline]
 pub fn place<'r>(client: &'r Client<'_>, pool: &'r WorkerPool, tries: &Tries<'_>) -> Result<InFlight<'r>, NoPick> {
     let clock = &client.worker.clock;
-    match InFlight::start(clock, pool, tries.key, &tries.tried.borrow()) {
+    let mut placed = InFlight::start(clock, pool, tries.key, &tries.tried.borrow());
+    if matches!(placed, Err(NoPick::AllTried)) && tries.same_will_do() {
         // After a pause one that failed may be well again, and is better than none.
-        Err(NoPick::AllTried) if tries.same_will_do() => InFlight::start(clock, pool, tries.key, &[]),
-        placed => placed,
+        placed = InFlight::start(clock, pool, tries.key, &[]);
     }
+    placed
 }
 
 /// The first place that becomes free, if waiting for it helps with `why` there was none. Says so in `phase` while it waits,

@@ -89,7 +89,8 @@ fn of_many(cx: &mut PickContext<'_>, drawn: Draws, draws: usize) -> Result<Slot,
 /// The less loaded of two: the one that would with this request be no more loaded, per weight, than the other is without
 /// it. Anything less is the grain of whole requests, and taking it for load would cost unequal weights their shares at
 /// low load. For equal weights: fewer in flight. Else the one whose turn it is.
-#[inline]
+#[expect(clippy::inline_always, reason = "once in each pick; the other caller is a rare one")]
+#[inline(always)]
 fn better<'a>(cx: &mut PickContext<'_>, first: &'a Member, second: &'a Member) -> &'a Member {
     // By cross-multiplication: exact, and no division.
     let (weight_1, weight_2) = (u64::from(first.weight), u64::from(second.weight));
@@ -99,14 +100,20 @@ fn better<'a>(cx: &mut PickContext<'_>, first: &'a Member, second: &'a Member) -
     let due = draw::is_due(cx.loads, second, first);
     // Without jumps: which of two it is cannot be predicted, and a wrong guess costs more than all of this.
     let wins = less | (!more & due);
-    if let Some(trace) = cx.trace.as_deref_mut() {
-        if trace.candidates.is_empty() {
-            trace.candidate(first, cx.loads, None);
-        }
-        trace.candidate(second, cx.loads, None);
-        trace.rule = if less | more { "fewer in flight per weight" } else { draw::TIE };
+    if cx.trace.is_some() {
+        explain(cx, first, second, if less | more { "fewer in flight per weight" } else { draw::TIE });
     }
     [first, second][usize::from(wins)]
+}
+
+#[cold]
+fn explain(cx: &mut PickContext<'_>, first: &Member, second: &Member, rule: &'static str) {
+    let Some(trace) = cx.trace.as_deref_mut() else { return };
+    if trace.candidates.is_empty() {
+        trace.candidate(first, cx.loads, None);
+    }
+    trace.candidate(second, cx.loads, None);
+    trace.rule = rule;
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ pub mod datagram;
 mod http;
 mod outstanding;
 
+use crate::clock::CachedClock;
 use crate::event_loop::{Source, alarm, spawn};
 use crate::reports::Came;
 use crate::stats::ProbingStats;
@@ -118,10 +119,10 @@ impl Prober {
 
     /// Notes whom the algorithm of a pool wants asked now. To be called after each start.
     #[inline]
-    pub fn after_start(&self, pool: &Rc<WorkerPool>, now: Instant) {
+    pub fn after_start(&self, pool: &Rc<WorkerPool>, clock: &CachedClock) {
         let reports = pool.reports.borrow();
         if let Some(reports) = reports.as_ref().filter(|reports| reports.probe != Probe::Off) {
-            self.note(pool, reports, now);
+            self.note(pool, reports, clock.now());
             if pool.balancer.borrow().probe_at().is_some() && !pool.asked_again.replace(true) {
                 self.again.borrow_mut().push(pool.clone());
                 self.woken.notify_one();
