@@ -1,7 +1,8 @@
 //! Which header fields does a proxy care about? A field is classified once, by length and then by name.
 
-use super::Reject;
+use super::chunked::Chunked;
 use super::tokens::Field;
+use super::{Body, Reject, Version};
 use std::ops::Range;
 
 /// What a field means to a proxy.
@@ -77,6 +78,12 @@ pub struct Options {
 }
 
 impl Options {
+    /// Whether they leave the connection open for another message.
+    #[inline]
+    pub fn keep(&self, version: Version) -> bool {
+        !self.close && (self.keep_alive || version == Version::V11)
+    }
+
     /// Reads one `Connection` value.
     #[inline]
     pub fn read(&mut self, value: &[u8]) {
@@ -195,9 +202,9 @@ impl Framing {
     ///
     /// # Errors
     /// Both, or chunks in HTTP/1.0, which knows none.
-    pub fn stated(self, version: super::Version) -> Result<Stated, Reject> {
+    pub fn stated(self, version: Version) -> Result<Stated, Reject> {
         match (self.chunked, self.length) {
-            (true, _) if version == super::Version::V10 => Err(Reject::TransferEncodingIn10),
+            (true, _) if version == Version::V10 => Err(Reject::TransferEncodingIn10),
             (true, Some(_)) => Err(Reject::LengthAndChunked),
             (true, None) => Ok(Stated::Chunked),
             (false, Some(n)) => Ok(Stated::Length(n)),
@@ -218,6 +225,16 @@ pub enum Stated {
 }
 
 impl Stated {
+    /// The body that it is the length of; `nothing` if nothing is stated.
+    #[inline]
+    pub fn body(self, nothing: Body) -> Body {
+        match self {
+            Stated::Chunked => Body::Chunked(Chunked::default()),
+            Stated::Length(n) => Body::Length(n),
+            Stated::Nothing => nothing,
+        }
+    }
+
     /// Appends the field that states it.
     #[cold]
     pub fn write(self, out: &mut Vec<u8>) {
@@ -234,10 +251,10 @@ pub fn write_kept(head: &[u8], fields: &[Field], out: &mut Vec<u8>) {
     let end = head.len() - 2;
     let mut run = fields.first().map_or(end, |first| first.line().start);
     for line in fields.iter().filter(|field| field.dropped).map(Field::line) {
-        out.extend_from_slice(&head[run..line.start]);
+        append(&[&head[run..line.start]], out);
         run = line.end;
     }
-    out.extend_from_slice(&head[run..end]);
+    append(&[&head[run..end]], out);
 }
 
 /// The line of the only field that does not go on; empty if all do, `None` if several do not.
@@ -259,7 +276,6 @@ pub fn append(parts: &[&[u8]], out: &mut Vec<u8>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::http1::Version;
 
     #[test]
     fn a_name_counts_in_any_case_one_with_underscores_as_a_lookalike_and_none_that_differs() {

@@ -2,6 +2,7 @@
 
 use super::tests::{ADDED, forwarded, get_with, goes_on, read, refusal};
 use super::*;
+use crate::http1::chunked::Chunked;
 
 /// RFC 9112 section 6.3.
 #[test]

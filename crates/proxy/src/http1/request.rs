@@ -2,7 +2,7 @@
 
 use super::fields::{self, Framing, Kind, Options, Stated, append};
 use super::tokens::{Field, Room, Tokens};
-use super::{Body, Limits, Reject, Version, chunked::Chunked};
+use super::{Body, Limits, Reject, Version};
 use super::{alphanumeric_and, head_len, leading_empty_lines};
 use std::net::Ipv6Addr;
 
@@ -67,134 +67,51 @@ impl<'h, 'b> Request<'h, 'b> {
             Err(_) if head_len(bytes, limits)?.is_none() => return Ok(None),
             Err(reject) => return Err(reject),
         };
-        let mut request = Request {
-            method,
-            target,
-            host: b"",
-            version,
-            keep_alive: false,
-            upgrade: false,
-            body: Body::EMPTY,
-            head_len: before + head.len(),
-            host_kept: false,
-            framing: Stated::Nothing,
-            has_body: false,
-            head,
-            fields: room,
+        let mut said = Said::default();
+        said.read(head, room, version)?;
+        let Said { host, framing, options, upgrade, expect } = said;
+        let (host, host_kept) = match host {
+            // One that is empty names nothing.
+            Some((b"", kept)) => (&b""[..], kept),
+            Some((value, kept)) => (valid_host(value).ok_or(Reject::HostMalformed)?, kept),
+            None if version == Version::V11 => return Err(Reject::HostMissing),
+            None => (&b""[..], false),
         };
-        request.read_fields()?;
-        request.read_target()?;
-        Ok(Some(request))
-    }
-
-    #[inline]
-    fn read_fields(&mut self) -> Result<(), Reject> {
-        let (mut framing, mut options) = (Framing::default(), Options::default());
-        let (mut host, mut upgrade, mut expect) = (None, None, None);
-        for (i, field) in self.fields.iter_mut().enumerate() {
-            let kind = fields::kind(field.name(self.head));
-            match kind {
-                Kind::Other => continue,
-                Kind::Host if host.is_some() => return Err(Reject::HostRepeated),
-                Kind::Host => {
-                    let value = field.value(self.head);
-                    host = Some(value);
-                    // An empty one names nothing, and some readers refuse tabs: another is written in its place.
-                    self.host_kept = !value.is_empty() && field.plain;
-                    field.dropped = !self.host_kept;
-                }
-                Kind::ContentLength | Kind::TransferEncoding => framing.take(self.head, kind, field)?,
-                Kind::Upgrade => {
-                    upgrade = Some(i);
-                    field.dropped = true;
-                }
-                Kind::Connection => {
-                    options.read(field.value(self.head));
-                    field.dropped = true;
-                }
-                // HTTP/1.0 knows no interim responses (RFC 9110 section 10.1.1).
-                Kind::Expect if self.version == Version::V10 => field.dropped = true,
-                // One that nobody here knows might be met by an endpoint, and then not by the next.
-                Kind::Expect if expect.is_some() || !field.value(self.head).eq_ignore_ascii_case(b"100-continue") => {
-                    return Err(Reject::Expectation);
-                }
-                Kind::Expect => expect = Some(i),
-                Kind::HopByHop | Kind::Forwarded | Kind::Lookalike => field.dropped = true,
-            }
+        let stated = framing.stated(version)?;
+        let has_body = !matches!(stated, Stated::Nothing | Stated::Length(0));
+        if let Some(expect) = expect
+            && !has_body
+        {
+            // Nothing to be continued with; endpoints that answer 100 nevertheless confuse clients that did not mean it.
+            expect.dropped = true;
+        }
+        let mut switches = false;
+        if let Some(field) = upgrade
+            && options.upgrade
+            && version == Version::V11
+        {
+            switches = !fields::names_http2(field.value(head)) && !has_body;
+            field.dropped = !switches;
         }
         if options.nominates {
-            fields::drop_nominated(self.head, self.fields);
+            fields::drop_nominated(head, room);
         }
-        self.host = match host {
-            Some(b"") => b"",
-            Some(value) => valid_host(value).ok_or(Reject::HostMalformed)?,
-            None if self.version == Version::V11 => return Err(Reject::HostMissing),
-            None => b"",
-        };
-        let stated = framing.stated(self.version)?;
-        self.framing = framing.odd(stated);
-        self.body = match stated {
-            Stated::Chunked => Body::Chunked(Chunked::default()),
-            Stated::Length(n) => Body::Length(n),
-            Stated::Nothing => Body::EMPTY,
-        };
-        self.has_body = !matches!(stated, Stated::Nothing | Stated::Length(0));
-        if let Some(i) = expect.filter(|_| !self.has_body) {
-            // Nothing to be continued with; endpoints that answer 100 nevertheless confuse clients that did not mean it.
-            self.fields[i].dropped = true;
-        }
-        self.keep_alive = match self.version {
-            Version::V11 => !options.close,
-            Version::V10 => options.keep_alive && !options.close,
-        };
-        if let Some(i) = upgrade.filter(|_| options.upgrade && self.version == Version::V11) {
-            self.upgrade = !fields::names_http2(self.fields[i].value(self.head)) && !self.has_body;
-            self.fields[i].dropped = !self.upgrade;
-        }
-        Ok(())
-    }
-
-    /// Makes the target origin-form (RFC 9112 section 3.2).
-    #[inline]
-    fn read_target(&mut self) -> Result<(), Reject> {
-        let bytes = self.target.as_bytes();
-        if !bytes.is_ascii() || bytes.contains(&b'#') {
-            return Err(Reject::Target);
-        }
-        match bytes.first() {
-            // Whatever its target: an endpoint that takes it would make a tunnel of the connection.
-            _ if self.method == "CONNECT" => Err(Reject::Connect),
-            Some(b'/') => Ok(()),
-            Some(b'*') if bytes.len() == 1 && self.method == "OPTIONS" => Ok(()),
-            _ => self.read_absolute_form(),
-        }
-    }
-
-    #[cold]
-    fn read_absolute_form(&mut self) -> Result<(), Reject> {
-        let (scheme, rest) = self.target.split_once("://").ok_or(Reject::Target)?;
-        if !scheme.eq_ignore_ascii_case("http") && !scheme.eq_ignore_ascii_case("https") {
-            return Err(Reject::Target);
-        }
-        let end = rest.find(['/', '?']).unwrap_or(rest.len());
-        let (authority, path) = rest.split_at(end);
-        let authority = valid_host(authority.as_bytes()).ok_or(Reject::Target)?;
-        // A Host that disagrees is a request that two servers would route differently. RFC 9112 section 3.2.2 lets the
-        // target win; refusing is safer and no real client sends it.
-        if !self.host.is_empty() && !self.host.eq_ignore_ascii_case(authority) {
-            return Err(Reject::HostMalformed);
-        }
-        // What the field says, so that both names of the host that go on are spelled alike.
-        if self.host.is_empty() {
-            self.host = authority;
-        }
-        self.target = match path {
-            "" if self.method == "OPTIONS" => "*",
-            "" => "/",
-            path if path.starts_with('/') => path,
-            _ => return Err(Reject::Target),
-        };
-        Ok(())
+        let (target, host) = origin_form(method, target, host)?;
+        Ok(Some(Request {
+            method,
+            target,
+            host,
+            version,
+            keep_alive: options.keep(version),
+            upgrade: switches,
+            body: stated.body(Body::EMPTY),
+            head_len: before + head.len(),
+            host_kept,
+            framing: framing.odd(stated),
+            has_body,
+            head,
+            fields: room,
+        }))
     }
 
     /// The path without the query.
@@ -271,23 +188,20 @@ impl<'h, 'b> Request<'h, 'b> {
 }
 
 /// Method, target and version of a request, and all of its head.
+type Parsed<'b> = (&'b str, &'b str, Version, &'b [u8]);
+
 #[inline]
-fn parse<'b>(
-    bytes: &'b [u8],
-    room: &mut Room,
-    limits: &Limits,
-) -> Result<(&'b str, &'b str, Version, &'b [u8]), Reject> {
+fn parse<'b>(bytes: &'b [u8], room: &mut Room, limits: &Limits) -> Result<Parsed<'b>, Reject> {
+    let text = |token: &'b [u8]| std::str::from_utf8(token).map_err(|_| Reject::Malformed);
     let mut tokens = Tokens::new(bytes);
-    let method = tokens.method()?.len();
+    let method = text(tokens.method()?)?;
     tokens.expect(b" ")?;
-    let target = tokens.target()?.len();
-    let line = std::str::from_utf8(&bytes[..method + 1 + target]).map_err(|_| Reject::Malformed)?;
+    let target = text(tokens.target()?)?;
     tokens.expect(b" ")?;
     let version =
         tokens.version().map_err(|_| if names_version(bytes) { Reject::Version } else { Reject::Malformed })?;
     tokens.expect(b"\r\n")?;
-    let head = &bytes[..tokens.fields(room, limits)?];
-    Ok((&line[..method], &line[method + 1..], version, head))
+    Ok((method, target, version, &bytes[..tokens.fields(room, limits)?]))
 }
 
 /// Whether a request line is well-formed but for the number of its version; else it is not HTTP at all.
@@ -297,6 +211,93 @@ fn names_version(head: &[u8]) -> bool {
     let mut words = line.split(|&b| b == b' ').skip(2);
     let version = words.next().and_then(|word| word.strip_prefix(b"HTTP/")).unwrap_or_default();
     words.next().is_none() && version.first().is_some_and(u8::is_ascii_digit)
+}
+
+/// What the fields of a request say.
+#[derive(Default)]
+struct Said<'f, 'b> {
+    /// The host, and whether its field goes on.
+    host: Option<(&'b [u8], bool)>,
+    framing: Framing,
+    options: Options,
+    upgrade: Option<&'f mut Field>,
+    expect: Option<&'f mut Field>,
+}
+
+impl<'f, 'b> Said<'f, 'b> {
+    /// Reads all of them, and drops those that do not go on.
+    #[inline]
+    fn read(&mut self, head: &'b [u8], fields: &'f mut [Field], version: Version) -> Result<(), Reject> {
+        for field in fields {
+            let kind = fields::kind(field.name(head));
+            match kind {
+                Kind::Other => continue,
+                Kind::Host if self.host.is_some() => return Err(Reject::HostRepeated),
+                Kind::Host => {
+                    // An empty one names nothing, and some readers refuse tabs: another is written in its place.
+                    self.host = Some((field.value(head), field.plain));
+                    field.dropped = !field.plain;
+                }
+                Kind::ContentLength | Kind::TransferEncoding => self.framing.take(head, kind, field)?,
+                Kind::Upgrade => {
+                    field.dropped = true;
+                    self.upgrade = Some(field);
+                }
+                Kind::Connection => {
+                    self.options.read(field.value(head));
+                    field.dropped = true;
+                }
+                // HTTP/1.0 knows no interim responses (RFC 9110 section 10.1.1).
+                Kind::Expect if version == Version::V10 => field.dropped = true,
+                // One that nobody here knows might be met by an endpoint, and then not by the next.
+                Kind::Expect if self.expect.is_some() || !field.value(head).eq_ignore_ascii_case(b"100-continue") => {
+                    return Err(Reject::Expectation);
+                }
+                Kind::Expect => self.expect = Some(field),
+                Kind::HopByHop | Kind::Forwarded | Kind::Lookalike => field.dropped = true,
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Makes a target origin-form (RFC 9112 section 3.2); the host that goes with it.
+#[inline]
+fn origin_form<'b>(method: &str, target: &'b str, host: &'b [u8]) -> Result<(&'b str, &'b [u8]), Reject> {
+    if !target.bytes().all(|b| b.is_ascii() && b != b'#') {
+        return Err(Reject::Target);
+    }
+    match target.as_bytes() {
+        // Whatever its target: an endpoint that takes it would make a tunnel of the connection.
+        _ if method == "CONNECT" => Err(Reject::Connect),
+        [b'/', ..] => Ok((target, host)),
+        b"*" if method == "OPTIONS" => Ok((target, host)),
+        _ => of_absolute_form(method, target, host),
+    }
+}
+
+#[cold]
+fn of_absolute_form<'b>(method: &str, target: &'b str, host: &'b [u8]) -> Result<(&'b str, &'b [u8]), Reject> {
+    let (scheme, rest) = target.split_once("://").ok_or(Reject::Target)?;
+    if !scheme.eq_ignore_ascii_case("http") && !scheme.eq_ignore_ascii_case("https") {
+        return Err(Reject::Target);
+    }
+    let end = rest.find(['/', '?']).unwrap_or(rest.len());
+    let (authority, path) = rest.split_at(end);
+    let authority = valid_host(authority.as_bytes()).ok_or(Reject::Target)?;
+    // A Host that disagrees is a request that two servers would route differently. RFC 9112 section 3.2.2 lets the
+    // target win; refusing is safer and no real client sends it.
+    if !host.is_empty() && !host.eq_ignore_ascii_case(authority) {
+        return Err(Reject::HostMalformed);
+    }
+    let target = match path {
+        "" if method == "OPTIONS" => "*",
+        "" => "/",
+        path if path.starts_with('/') => path,
+        _ => return Err(Reject::Target),
+    };
+    // What the field says, so that both names of the host that go on are spelled alike.
+    Ok((target, if host.is_empty() { authority } else { host }))
 }
 
 /// A DNS name has 253 bytes at most; more is an attack on whoever stores it.

@@ -2,7 +2,7 @@
 
 use super::fields::{self, Framing, Kind, Options, Stated, append};
 use super::tokens::{Field, Room, Tokens};
-use super::{Body, Limits, Reject, Version, chunked::Chunked, head_len};
+use super::{Body, Limits, Reject, Version, head_len};
 use std::ops::Range;
 
 /// The head of a response. Borrows from the bytes it was read from.
@@ -63,76 +63,33 @@ impl<'h, 'b> Response<'h, 'b> {
         if !(100..=999).contains(&status) {
             return Err(Reject::Malformed);
         }
-        let mut response = Response {
+        let mut said = Said::default();
+        said.read(head, room, status)?;
+        let Said { framing, options, switches } = said;
+        if status == 101 && !(asked.upgrade && switches) {
+            return Err(Reject::SwitchNotAsked);
+        }
+        if options.nominates {
+            fields::drop_nominated(head, room);
+        }
+        let stated = framing.stated(version)?;
+        let bodiless = status < 200 || status == 204;
+        if bodiless {
+            // They never have a body (RFC 9110 sections 15.2 and 15.3.5): what promises one would mislead a reader.
+            drop_framing(head, room);
+        }
+        let body = if bodiless || status == 304 || asked.head { Body::EMPTY } else { stated.body(Body::UntilClose) };
+        Ok(Some(Response {
             status,
-            keep_alive: false,
-            body: Body::EMPTY,
+            keep_alive: options.keep(version) && !matches!(body, Body::UntilClose),
+            body,
             version,
             reason,
             head,
             fields: room,
-            framing: Stated::Nothing,
-            chunked: false,
-        };
-        response.read_fields(asked)?;
-        Ok(Some(response))
-    }
-
-    #[inline]
-    fn read_fields(&mut self, asked: Asked) -> Result<(), Reject> {
-        let (mut framing, mut options) = (Framing::default(), Options::default());
-        let mut switches = false;
-        for field in &mut *self.fields {
-            let kind = fields::kind(field.name(self.head));
-            match kind {
-                Kind::Other | Kind::Host | Kind::Expect | Kind::Forwarded | Kind::Lookalike => continue,
-                Kind::ContentLength | Kind::TransferEncoding => framing.take(self.head, kind, field)?,
-                Kind::Upgrade if self.status == 101 && fields::names_http2(field.value(self.head)) => {
-                    return Err(Reject::SwitchNotAsked);
-                }
-                Kind::Upgrade if self.status == 101 => switches = true,
-                Kind::Connection => {
-                    options.read(field.value(self.head));
-                    field.dropped = true;
-                }
-                Kind::Upgrade | Kind::HopByHop => field.dropped = true,
-            }
-        }
-        if options.nominates {
-            fields::drop_nominated(self.head, self.fields);
-        }
-        if self.status == 101 && !(asked.upgrade && switches) {
-            return Err(Reject::SwitchNotAsked);
-        }
-        let stated = framing.stated(self.version)?;
-        self.framing = framing.odd(stated);
-        self.chunked = stated == Stated::Chunked;
-        if self.status < 200 || self.status == 204 {
-            // They never have a body (RFC 9110 sections 15.2 and 15.3.5): what promises one would mislead a reader.
-            self.drop_framing();
-        }
-        let none = asked.head || self.status < 200 || self.status == 204 || self.status == 304;
-        self.body = match stated {
-            _ if none => Body::EMPTY,
-            Stated::Chunked => Body::Chunked(Chunked::default()),
-            Stated::Length(n) => Body::Length(n),
-            Stated::Nothing => Body::UntilClose,
-        };
-        let wants = match self.version {
-            Version::V11 => !options.close,
-            Version::V10 => options.keep_alive && !options.close,
-        };
-        self.keep_alive = wants && !matches!(self.body, Body::UntilClose);
-        Ok(())
-    }
-
-    #[cold]
-    fn drop_framing(&mut self) {
-        self.framing = Stated::Nothing;
-        for field in &mut *self.fields {
-            field.dropped |=
-                matches!(fields::kind(field.name(self.head)), Kind::ContentLength | Kind::TransferEncoding);
-        }
+            framing: if bodiless { Stated::Nothing } else { framing.odd(stated) },
+            chunked: stated == Stated::Chunked,
+        }))
     }
 
     /// The length of the head in the bytes it was read from.
@@ -225,6 +182,46 @@ fn parse<'b>(bytes: &'b [u8], room: &mut Room, limits: &Limits) -> Result<Parsed
     let reason = if tokens.expect(b" ").is_ok() { tokens.text() } else { b"" };
     tokens.expect(b"\r\n")?;
     Ok((version, status, reason, &bytes[..tokens.fields(room, limits)?]))
+}
+
+/// What the fields of a response say.
+#[derive(Default)]
+struct Said {
+    framing: Framing,
+    options: Options,
+    /// Whether they name a protocol that the connection switches to.
+    switches: bool,
+}
+
+impl Said {
+    /// Reads all of them, and drops those that do not go back.
+    #[inline]
+    fn read(&mut self, head: &[u8], fields: &mut [Field], status: u16) -> Result<(), Reject> {
+        for field in fields {
+            let kind = fields::kind(field.name(head));
+            match kind {
+                Kind::Other | Kind::Host | Kind::Expect | Kind::Forwarded | Kind::Lookalike => continue,
+                Kind::ContentLength | Kind::TransferEncoding => self.framing.take(head, kind, field)?,
+                Kind::Upgrade if status == 101 && fields::names_http2(field.value(head)) => {
+                    return Err(Reject::SwitchNotAsked);
+                }
+                Kind::Upgrade if status == 101 => self.switches = true,
+                Kind::Connection => {
+                    self.options.read(field.value(head));
+                    field.dropped = true;
+                }
+                Kind::Upgrade | Kind::HopByHop => field.dropped = true,
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cold]
+fn drop_framing(head: &[u8], fields: &mut [Field]) {
+    for field in fields {
+        field.dropped |= matches!(fields::kind(field.name(head)), Kind::ContentLength | Kind::TransferEncoding);
+    }
 }
 
 #[cfg(test)]

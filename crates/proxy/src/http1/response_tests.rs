@@ -1,6 +1,7 @@
 //! Which responses are refused, where do the others end, and what of them goes back?
 
 use super::*;
+use crate::http1::chunked::Chunked;
 
 const LIMITS: Limits = Limits { head: 1024, fields: 8 };
 const GET: Asked = Asked { head: false, upgrade: false };

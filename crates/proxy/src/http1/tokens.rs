@@ -19,7 +19,8 @@ pub struct Field {
     end: u32,
     /// Where the next line begins.
     next: u32,
-    /// Whether it is spelled as nobody can misread: at most one space before its value, and nothing behind it.
+    /// Whether it is spelled as nobody can misread: its value, which is not empty, behind at most one space, and nothing
+    /// behind that.
     pub plain: bool,
     /// Whether it does not go on as it came.
     pub dropped: bool,
@@ -109,13 +110,11 @@ impl<'b> Tokens<'b> {
     /// It is another, or none.
     #[inline]
     pub fn version(&mut self) -> Result<Version, Reject> {
-        let (version, left) = match self.left.split_first_chunk() {
-            Some((b"HTTP/1.1", left)) => (Version::V11, left),
-            Some((b"HTTP/1.0", left)) => (Version::V10, left),
-            _ => return Err(Reject::Version),
-        };
-        self.left = left;
-        Ok(version)
+        if self.expect(b"HTTP/1.1").is_ok() {
+            Ok(Version::V11)
+        } else {
+            self.expect(b"HTTP/1.0").map(|()| Version::V10).map_err(|_| Reject::Version)
+        }
     }
 
     /// Three digits.
@@ -153,16 +152,17 @@ impl<'b> Tokens<'b> {
                 return Ok(self.len - self.left.len());
             }
             self.expect(b":")?;
-            self.left = self.left.strip_prefix(b" ").unwrap_or(self.left);
-            let mut value = self.at(self.left);
-            let mut text = self.text();
-            let plain = !matches!(text, [b' ' | b'\t', ..] | [.., b' ' | b'\t']);
-            if !plain {
-                let from = text.trim_ascii_start();
-                value += (text.len() - from.len()) as u32;
-                text = from.trim_ascii_end();
+            if let Some(left) = self.left.strip_prefix(b" ") {
+                self.left = left;
             }
-            let end = value + text.len() as u32;
+            let (mut value, text) = (self.at(self.left), self.text());
+            let mut end = self.at(self.left);
+            // Tabs and spaces come before all else that a text may have.
+            let plain = text.first() > Some(&b' ') && text.last() > Some(&b' ');
+            if !plain {
+                end -= (text.len() - text.trim_ascii_end().len()) as u32;
+                value = end - text.trim_ascii().len() as u32;
+            }
             self.expect(b"\r\n")?;
             if room.len() == most {
                 return Err(Reject::TooManyFields);
