@@ -178,6 +178,8 @@ impl Pool {
 
     /// The balancer of one worker. Workers that share `seed` still draw differently.
     ///
+    /// All balancers of a worker are to be used by one thread at a time: what it alone writes is not locked.
+    ///
     /// # Errors
     /// Parameters that the algorithm refuses.
     pub fn balancer(
