@@ -117,7 +117,7 @@ impl<'h, 'b> Request<'h, 'b> {
     /// The path without the query.
     #[inline]
     pub fn path(&self) -> &'b str {
-        match self.target.bytes().position(|b| b == b'?') {
+        match memchr::memchr(b'?', self.target.as_bytes()) {
             Some(at) => &self.target[..at],
             None => self.target,
         }
@@ -264,7 +264,7 @@ impl<'f, 'b> Said<'f, 'b> {
 /// Makes a target origin-form (RFC 9112 section 3.2); the host that goes with it.
 #[inline]
 fn origin_form<'b>(method: &str, target: &'b str, host: &'b [u8]) -> Result<(&'b str, &'b [u8]), Reject> {
-    if !target.bytes().all(|b| b.is_ascii() && b != b'#') {
+    if !target.is_ascii() || memchr::memchr(b'#', target.as_bytes()).is_some() {
         return Err(Reject::Target);
     }
     match target.as_bytes() {
