@@ -157,7 +157,7 @@ impl<'b> Tokens<'b> {
             }
             let (mut value, text) = (self.at(self.left), self.text());
             let mut end = self.at(self.left);
-            // Tabs and spaces come before all else that a text may have.
+            // Nothing, tabs and spaces come before all else that a text may begin or end with.
             let plain = text.first() > Some(&b' ') && text.last() > Some(&b' ');
             if !plain {
                 end -= (text.len() - text.trim_ascii_end().len()) as u32;
