@@ -6,8 +6,8 @@ mod naive;
 #[path = "../../crates/proxy/tests/wire/mod.rs"]
 mod wire;
 
-use evenkeel_proxy::http1::Reject;
-use evenkeel_proxy::http1::chunked::{Chunked, Keep};
+use evenkeel_wire::http1::Reject;
+use evenkeel_wire::http1::chunked::{Chunked, Keep};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {

@@ -4,7 +4,7 @@
 
 mod pieces;
 
-use evenkeel_proxy::tcp::hello::{LEN_MAX, read};
+use evenkeel_wire::tls_hello::{LEN_MAX, read};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {

@@ -2,7 +2,7 @@
 //! white space around it changes nothing.
 #![no_main]
 
-use evenkeel_proxy::orca::{FIELD, FIELD_BIN, read};
+use evenkeel_wire::orca::{FIELD, FIELD_BIN, read};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {

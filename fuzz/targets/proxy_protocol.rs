@@ -5,7 +5,7 @@
 mod pieces;
 
 use evenkeel_config::plan::ProxyVersion;
-use evenkeel_proxy::proxy_protocol::{Addresses, LEN_MAX, read, write};
+use evenkeel_wire::proxy_protocol::{Addresses, LEN_MAX, read, write};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {

@@ -6,8 +6,8 @@ mod naive;
 #[path = "../../crates/proxy/tests/wire/mod.rs"]
 mod wire;
 
-use evenkeel_proxy::http1::Limits;
-use evenkeel_proxy::http1::response::Asked;
+use evenkeel_wire::http1::Limits;
+use evenkeel_wire::http1::response::Asked;
 use libfuzzer_sys::fuzz_target;
 use wire::{Connection, Relayed, Stands, pieces};
 

@@ -6,7 +6,7 @@ mod naive;
 #[path = "../../crates/proxy/tests/wire/mod.rs"]
 mod wire;
 
-use evenkeel_proxy::http1::{Body, Limits, Request, Room, Version, head_len, leading_empty_lines};
+use evenkeel_wire::http1::{Body, Limits, Request, Room, Version, head_len, leading_empty_lines};
 use libfuzzer_sys::fuzz_target;
 use naive::Head;
 use wire::{Connection, FORWARD, pieces};

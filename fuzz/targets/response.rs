@@ -6,8 +6,8 @@ mod naive;
 #[path = "../../crates/proxy/tests/wire/mod.rs"]
 mod wire;
 
-use evenkeel_proxy::http1::response::{Asked, Towards};
-use evenkeel_proxy::http1::{Body, Limits, Response, Room, Version, head_len};
+use evenkeel_wire::http1::response::{Asked, Towards};
+use evenkeel_wire::http1::{Body, Limits, Response, Room, Version, head_len};
 use libfuzzer_sys::fuzz_target;
 use naive::Head;
 use wire::{Connection, pieces};

@@ -6,9 +6,10 @@ use evenkeel_balance::Slot;
 use evenkeel_config::{Plan, plan};
 use evenkeel_dns::answer::Transport;
 use evenkeel_dns::{Endpoint, Found, PoolParts, StartError};
-use evenkeel_proxy::control::Control;
-use evenkeel_proxy::inherit::{self, Inherited};
-use evenkeel_proxy::pools::{Pools, SharedPool};
+use evenkeel_net::inherit::Inherited;
+use evenkeel_net::listen::share_out;
+use evenkeel_pools::control::Control;
+use evenkeel_pools::{Pools, SharedPool};
 use evenkeel_proxy::{Server, Summary};
 use std::io;
 use std::net::SocketAddr;
@@ -26,7 +27,7 @@ pub fn reload(proxy: &mut Server, dns: &mut evenkeel_dns::Server, plan: Plan) ->
 
 /// Has both planes take up endpoints that were found, each before it can pick them.
 pub fn take_up(proxy: &mut Server, dns: &evenkeel_dns::Server, new: Vec<(Arc<str>, Vec<plan::Endpoint>)>) {
-    proxy.take_up(new, |pools, changed| dns.take_up(found(pools, changed)));
+    proxy.apply_endpoints(new, |pools, changed| dns.take_up(found(pools, changed)));
 }
 
 /// The endpoints of pools, as answers name them.
@@ -42,7 +43,7 @@ fn open(inherited: &mut Inherited) -> impl FnMut(Transport, SocketAddr, usize) -
             Transport::Tcp => inherited.tcp(addr),
         };
         let bind = |shared| evenkeel_dns::server::bind(transport, addr, shared);
-        inherit::share_out(workers, given, bind, |socket| evenkeel_dns::server::ready(transport, addr, socket))
+        share_out(workers, given, bind, |socket| evenkeel_dns::server::ready(transport, addr, socket))
     }
 }
 

@@ -9,7 +9,7 @@ use crate::source::Source;
 use crate::{greeting, log, reach};
 use evenkeel_config::plan::Admin;
 use evenkeel_config::{Outcome, Plan, render_text};
-use evenkeel_proxy::inherit::Inherited;
+use evenkeel_net::inherit::Inherited;
 
 /// The port when none is given, as Caddy's and most tutorials': nobody else's, and no right is needed for it.
 const PORT: &str = "8080";

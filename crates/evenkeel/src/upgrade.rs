@@ -1,7 +1,7 @@
 //! How does another build take over without loss? It is started with our listening sockets and says when it serves; only
 //! then do we accept no more. If it does not come up, nothing has changed.
 
-use evenkeel_proxy::inherit;
+use evenkeel_net::inherit;
 use rustix::fd::{BorrowedFd, OwnedFd};
 use rustix::pipe::{PipeFlags, pipe_with};
 use std::io;

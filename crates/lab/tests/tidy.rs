@@ -139,14 +139,20 @@ static RULES: &[Rule] = &[
 const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("balance", &[]),
     ("config", &["balance"]),
+    ("wire", &["config"]),
+    ("net", &["balance", "wire"]),
+    ("pools", &["balance", "config", "net", "wire"]),
     ("discovery", &["balance", "config"]),
-    ("proxy", &["balance", "config"]),
-    ("kernel", &["balance", "config"]),
-    ("dns", &["balance", "config"]),
-    ("admin", &["balance", "config"]),
+    ("proxy", &["balance", "config", "net", "pools", "wire"]),
+    ("kernel", &["balance", "config", "net", "pools", "wire"]),
+    ("dns", &["balance", "config", "net", "pools", "wire"]),
+    ("admin", &["balance", "config", "pools"]),
     ("sim", &["balance", "config"]),
     ("tower", &["balance"]),
-    ("evenkeel", &["balance", "config", "discovery", "proxy", "kernel", "dns", "admin", "sim", "tower"]),
+    (
+        "evenkeel",
+        &["balance", "config", "wire", "net", "pools", "discovery", "proxy", "kernel", "dns", "admin", "sim", "tower"],
+    ),
     ("lab", &[]),
 ];
 

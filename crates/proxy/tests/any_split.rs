@@ -3,8 +3,8 @@
 
 mod wire;
 
-use evenkeel_proxy::http1::Limits;
-use evenkeel_proxy::http1::response::Asked;
+use evenkeel_wire::http1::Limits;
+use evenkeel_wire::http1::response::RequestContext;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::{Index, select};
@@ -156,7 +156,7 @@ proptest! {
         cuts in vec(any::<usize>(), 0..12),
         asked in vec((any::<bool>(), any::<bool>()), 0..6),
     ) {
-        let asked: Vec<Asked> = asked.into_iter().map(|(head, upgrade)| Asked { head, upgrade }).collect();
+        let asked: Vec<RequestContext> = asked.into_iter().map(|(head, upgrade)| RequestContext { head, upgrade }).collect();
         same_in_any_split(&bytes, &cuts, || Connection::responses(asked.clone(), LIMITS))?;
     }
 

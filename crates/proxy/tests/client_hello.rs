@@ -1,7 +1,7 @@
 //! Is a ClientHello read the same however it comes? In whatever pieces, records and with whatever else in it, the server
 //! and the protocols that it names are found; and whatever is no ClientHello is refused, and never more than that.
 
-use evenkeel_proxy::tcp::hello::{Hello, LEN_MAX, Malformed, read};
+use evenkeel_wire::tls_hello::{Hello, LEN_MAX, Malformed, read};
 use proptest::collection::vec;
 use proptest::prelude::*;
 

@@ -1,33 +1,30 @@
 //! What happens on a client connection whose bytes are not read? It becomes a session with one endpoint: routed, picked
-//! for, connected, relayed, counted. Read this file, then [`hello`] and [`route`] (where to, if the client says it by TLS),
-//! [`relay`] (the bytes) and [`record`] (what is counted and logged).
+//! for, connected, relayed, counted. Read this file, then [`relay`] (the bytes) and [`record`] (what is counted and logged).
 
-pub mod hello;
 mod record;
 mod relay;
-pub mod route;
 
-use crate::attempt::{self, Failed};
-use crate::buffer::Buf;
-use crate::client::Client;
-use crate::connection;
-use crate::deadline::Elapsed;
-use crate::end::{Cause, Phase};
-use crate::event_loop::alarm;
-use crate::hash_key;
-use crate::per_address::Place;
-use crate::pick::{self, InFlight, NoPlace};
-use crate::retries::Tries;
-use crate::rules::Rules;
-use crate::stats::{ErrorKind, Rejected};
-use crate::stream::Stream;
-use crate::upstream::WorkerPool;
+use crate::listener::admit::admit;
+use crate::listener::client::Client;
+use crate::listener::rules::Rules;
+use crate::listener::tls_route::TlsRoutes;
+use crate::observe::end::{Cause, Phase};
+use crate::observe::stats::{ErrorKind, Rejected};
+use crate::peer::hash_key;
+use crate::peer::per_address::OpenConnection;
+use crate::upstream::connections::{Wanted, unreachable};
+use crate::upstream::pick::{self, InFlight, NoPlace, Wait};
+use crate::upstream::pool::WorkerPool;
+use crate::upstream::retries::Tries;
 use evenkeel_balance::retry::{Decision, Failure};
 use evenkeel_balance::{Clock, FailureKind, Outcome};
-use hello::Hello;
+use evenkeel_net::buffer::Buf;
+use evenkeel_net::deadline::{Elapsed, Timer};
+use evenkeel_net::event_loop::alarm;
+use evenkeel_net::transport::Transport;
+use evenkeel_wire::tls_hello::{self, Hello};
 use record::Record;
 use relay::{Relay, Side};
-use route::Routes;
 use std::cell::Cell;
 use std::future::poll_fn;
 use std::pin::pin;
@@ -35,23 +32,30 @@ use std::task::Poll;
 use std::time::Duration;
 
 /// Serves a client from its accept to the end of its session.
-pub async fn serve(client: &mut Client<'_>, place: &mut Option<Place>) {
-    let Ok(held) = Box::pin(connection::admit(client, place)).await else { return };
+pub async fn serve(client: &mut Client<'_>, transport: &Transport, timer: &Timer, place: &mut Option<OpenConnection>) {
+    let Ok(held) = Box::pin(admit(client, transport, timer, place)).await else { return };
+    let down = &Down { transport, timer };
     let rules = client.listener.rules();
     let Some(routes) = &rules.tcp else { return };
-    let mut record = Record::new(client, &rules);
+    let mut record = Record::new(client, transport, &rules);
     // Boxed: while a session runs it needs none of this memory.
-    let opened = Box::pin(open(client, &rules, routes, &mut record, held)).await;
+    let opened = Box::pin(open(client, down, &rules, routes, &mut record, held)).await;
     let Some((session, early)) = opened.map(|opened| opened.begin(&record)) else { return };
-    let ended = session.run(client, early).await;
+    let ended = session.run(down, early).await;
     session.end(ended);
+}
+
+/// The client's side of a session.
+struct Down<'d> {
+    transport: &'d Transport,
+    timer: &'d Timer,
 }
 
 /// What it takes to begin a session.
 struct Opened<'r> {
     pool: &'r WorkerPool,
     ticket: InFlight<'r>,
-    endpoint: Stream,
+    endpoint: Transport,
     /// Of the client's bytes, what the endpoint did not take at once.
     early: Option<Buf>,
     idle: Duration,
@@ -60,7 +64,7 @@ struct Opened<'r> {
 impl<'r> Opened<'r> {
     fn begin(self, record: &'r Record<'r>) -> (Session<'r>, Option<Buf>) {
         let Opened { pool, ticket, endpoint, early, idle } = self;
-        (Session { pool, ticket, endpoint: Whole { stream: endpoint, record }, idle }, early)
+        (Session { pool, ticket, endpoint: Whole { transport: endpoint, record }, idle }, early)
     }
 }
 
@@ -75,16 +79,17 @@ struct Session<'r> {
 /// Finds the route and connects to an endpoint. `None` if that is not possible, which is noted.
 async fn open<'r>(
     client: &'r Client<'_>,
+    down: &Down<'_>,
     rules: &'r Rules,
-    routes: &Routes,
+    routes: &TlsRoutes,
     record: &mut Record<'r>,
     held: Option<Buf>,
 ) -> Option<Opened<'r>> {
     let (first, hello) = if routes.by_hello() {
-        let (first, hello) = read_hello(client, record, held).await?;
+        let (first, hello) = read_hello(client, down, record, held).await?;
         (Some(first), hello)
     } else {
-        (first_bytes(client, record, held).await?, None)
+        (first_bytes(down, record, held).await?, None)
     };
     let Some(route) = routes.find(hello.as_ref()) else {
         client.listener.stats.rejected[Rejected::NoRoute as usize].add(1);
@@ -97,12 +102,17 @@ async fn open<'r>(
     let mut early = first.unwrap_or_else(Buf::none);
     record.count_in(early.len());
     let timeouts = rules.plan.routes[route].timeouts;
-    let key = pool.key.as_ref().map(|_| hash_key::of_client(client.ip));
-    let tries = Tries::begin(&rules.retries[route], key, client.worker.clock.now());
+    let key = pool.key.as_ref().map(|_| hash_key::of_client(client.peer.ip));
+    let (timer, clock) = (down.timer, &client.core.clock);
+    let tries = Tries::begin(&rules.retries[route], key, clock.now());
+    let wanted = Wanted { core: client.core, peer: &client.peer, origin: None, pool };
     loop {
-        let placed = match pick::place(client, pool, &tries) {
+        let placed = match pick::place(clock, pool, &tries) {
             Ok(ticket) => Ok(ticket),
-            Err(why) => pick::wait(client, pool, &tries, why, u64::MAX, &record.phase, &record.queue_ns).await,
+            Err(why) => {
+                let wait = Wait { timer, deadline: u64::MAX, phase: &record.phase, queue_ns: &record.queue_ns };
+                wait.place(clock, pool, &tries, why, |cx| down.transport.poll_reset(cx)).await
+            }
         };
         let mut ticket = match placed {
             Ok(ticket) => ticket,
@@ -113,16 +123,16 @@ async fn open<'r>(
                     _ => Cause::Proxy,
                 });
                 // There is nobody to read the reply, but it is counted.
-                none.reply(pool);
+                none.count(pool);
                 return None;
             }
         };
         record.endpoint = Some(ticket.endpoint.clone());
         record.tries += 1;
         record.phase.set(Phase::Connect);
-        let (timer, clock, began) = (&client.timer, &client.worker.clock, client.worker.clock.now());
+        let began = clock.now();
         timer.set(timer.tick_after(tries.timeouts(timeouts).connect));
-        let connected = timer.limit(pin!(attempt::connect(client, None, pool, &ticket.endpoint, early.filled()))).await;
+        let connected = timer.limit(pin!(wanted.connect(&ticket.endpoint, early.filled()))).await;
         let error = match connected {
             Ok(Ok((endpoint, n))) => {
                 let now = clock.read();
@@ -137,7 +147,7 @@ async fn open<'r>(
             Err(Elapsed) => None,
         };
         let slot = ticket.slot();
-        let Failed { cause, .. } = attempt::unreachable(pool, ticket, error);
+        let cause = unreachable(pool, ticket, error).cause;
         match decide(client, pool, &tries) {
             Decision::Again { after_ns, .. } => {
                 tries.tried.borrow_mut().push(slot);
@@ -154,12 +164,12 @@ async fn open<'r>(
 }
 
 /// What the client has sent up to now, without waiting for more. `None`: it has reset its connection.
-async fn first_bytes(client: &Client<'_>, record: &Record<'_>, held: Option<Buf>) -> Option<Option<Buf>> {
+async fn first_bytes(down: &Down<'_>, record: &Record<'_>, held: Option<Buf>) -> Option<Option<Buf>> {
     if held.is_some() {
         return Some(held);
     }
     let mut buf = Buf::take();
-    let read = poll_fn(|cx| match client.stream.poll_read(cx, &mut buf) {
+    let read = poll_fn(|cx| match down.transport.poll_read(cx, &mut buf) {
         Poll::Ready(read) => Poll::Ready(Some(read)),
         Poll::Pending => Poll::Ready(None),
     });
@@ -176,16 +186,21 @@ async fn first_bytes(client: &Client<'_>, record: &Record<'_>, held: Option<Buf>
 
 /// Reads until it is clear what the client asks for by TLS: all that came, and what it says if that is a ClientHello.
 /// `None`: it said too little in time.
-async fn read_hello(client: &Client<'_>, record: &Record<'_>, held: Option<Buf>) -> Option<(Buf, Option<Hello>)> {
-    client.timer.set(client.timer.tick_after(client.listener.limits().1.client_header));
+async fn read_hello(
+    client: &Client<'_>,
+    down: &Down<'_>,
+    record: &Record<'_>,
+    held: Option<Buf>,
+) -> Option<(Buf, Option<Hello>)> {
+    down.timer.set(down.timer.tick_after(client.listener.limits().1.client_header));
     let mut buf = held.unwrap_or_else(Buf::take);
     loop {
-        match hello::read(buf.filled()) {
+        match tls_hello::read(buf.filled()) {
             Ok(Some(hello)) => return Some((buf, Some(hello))),
             Ok(None) => {}
             Err(_) => return Some((buf, None)),
         }
-        let read = client.timer.limit(pin!(client.stream.read(&mut buf))).await;
+        let read = down.timer.limit(pin!(down.transport.read(&mut buf))).await;
         match read {
             Ok(Ok(0)) => return Some((buf, None)),
             Ok(Ok(_)) => {}
@@ -203,7 +218,7 @@ async fn read_hello(client: &Client<'_>, record: &Record<'_>, held: Option<Buf>)
 
 /// How a session ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Ended {
+enum SessionEnd {
     /// Both sides have said that they are done.
     Whole,
     /// This side has reset its connection.
@@ -217,12 +232,12 @@ enum Ended {
 impl Session<'_> {
     /// Relays until both sides are done, one resets, or nothing comes for too long. `early`: what the client has sent and
     /// the endpoint does not have yet. (Borrowed, as a future that owned the session would hold it twice.)
-    async fn run(&self, client: &Client<'_>, early: Option<Buf>) -> Ended {
-        let Whole { stream: endpoint, record } = &self.endpoint;
+    async fn run(&self, down: &Down<'_>, early: Option<Buf>) -> SessionEnd {
+        let Whole { transport: endpoint, record } = &self.endpoint;
         // What the client sent first was read: more is mostly not there yet.
-        let _ = client.stream.watch();
-        let mut relay = Relay::new(&client.stream, endpoint, early);
-        let timer = &client.timer;
+        let _ = down.transport.watch();
+        let mut relay = Relay::new(down.transport, endpoint, early);
+        let timer = down.timer;
         // The kernel is asked to look after a peer once it has been silent, so that short sessions pay nothing for it.
         let mut unwatched = self.pool.keepalive.get().filter(|after| *after < self.idle);
         let quiet = Cell::new(unwatched.unwrap_or(self.idle));
@@ -231,15 +246,15 @@ impl Session<'_> {
         loop {
             let relaying = pin!(poll_fn(|cx| {
                 if self.ticket.endpoint.cut.get() {
-                    return Poll::Ready(Ended::Cut);
+                    return Poll::Ready(SessionEnd::Cut);
                 }
-                relay.poll(cx, record, allow).map(|ended| ended.map_or_else(Ended::Reset, |()| Ended::Whole))
+                relay.poll(cx, record, allow).map(|ended| ended.map_or_else(SessionEnd::Reset, |()| SessionEnd::Whole))
             }));
             match (timer.limit(relaying).await, unwatched.take()) {
                 (Ok(ended), _) => return ended,
-                (Err(Elapsed), None) => return Ended::Idle(relay.awaits()),
+                (Err(Elapsed), None) => return SessionEnd::Idle(relay.awaits()),
                 (Err(Elapsed), Some(after)) => {
-                    client.stream.keep_alive(after);
+                    down.transport.keep_alive(after);
                     endpoint.keep_alive(after);
                     quiet.set(self.idle);
                     timer.set(timer.tick_after(self.idle - after));
@@ -249,20 +264,21 @@ impl Session<'_> {
     }
 
     /// Notes how it ended.
-    fn end(self, ended: Ended) {
+    fn end(self, ended: SessionEnd) {
         let Session { ticket, endpoint: Whole { record, .. }, .. } = &self;
-        ticket.endpoint.stats.errors[ErrorKind::Reset as usize].add(u64::from(ended == Ended::Reset(Side::Endpoint)));
+        ticket.endpoint.stats.errors[ErrorKind::Reset as usize]
+            .add(u64::from(ended == SessionEnd::Reset(Side::Endpoint)));
         let outcome = match ended {
-            Ended::Reset(Side::Endpoint) if !record.is_answered() => Outcome::failed(FailureKind::Gateway),
-            Ended::Reset(Side::Client) | Ended::Cut => Outcome::Cancelled,
+            SessionEnd::Reset(Side::Endpoint) if !record.is_answered() => Outcome::failed(FailureKind::Gateway),
+            SessionEnd::Reset(Side::Client) | SessionEnd::Cut => Outcome::Cancelled,
             _ => Outcome::Success,
         };
         match ended {
-            Ended::Whole => record.done(),
-            Ended::Reset(side) => record.reset_by(side),
-            Ended::Idle(Side::Endpoint) => record.blame(Cause::EndpointSlow),
-            Ended::Idle(Side::Client) => record.blame(Cause::ClientSlow),
-            Ended::Cut => record.blame(Cause::Proxy),
+            SessionEnd::Whole => record.done(),
+            SessionEnd::Reset(side) => record.reset_by(side),
+            SessionEnd::Idle(Side::Endpoint) => record.blame(Cause::EndpointSlow),
+            SessionEnd::Idle(Side::Client) => record.blame(Cause::ClientSlow),
+            SessionEnd::Cut => record.blame(Cause::Proxy),
         }
         self.ticket.end(outcome);
     }
@@ -271,14 +287,14 @@ impl Session<'_> {
 /// A connection to an endpoint that is closed by a reset unless its session came to its normal end: an end that came
 /// otherwise must not look like the end of the data.
 struct Whole<'s> {
-    stream: Stream,
+    transport: Transport,
     record: &'s Record<'s>,
 }
 
 impl Drop for Whole<'_> {
     fn drop(&mut self) {
         if self.record.phase.get() != Phase::Done {
-            self.stream.reset_on_close(true);
+            self.transport.reset_on_close(true);
         }
     }
 }
@@ -286,7 +302,7 @@ impl Drop for Whole<'_> {
 /// Whether there is another try after a connection that could not be opened.
 fn decide(client: &Client<'_>, pool: &WorkerPool, tries: &Tries<'_>) -> Decision {
     // Nothing was sent, so nothing can be done twice.
-    let decision = tries.decide(Failure::Connect, true, true, None, client.worker.clock.now());
+    let decision = tries.decide(Failure::Connect, true, true, None, client.core.clock.now());
     match decision {
         Decision::Again { .. } => pool.stats.retries.add(1),
         Decision::Stop(why) => pool.stats.retries_refused[why as usize].add(1),

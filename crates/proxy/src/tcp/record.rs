@@ -1,19 +1,21 @@
 //! How did a session go? Filled in while it runs, and written to counters and the access log at its end.
 
 use super::relay::Side;
-use crate::access_log::{self, Line, NOWHERE};
-use crate::address_text::AddressText;
-use crate::client::Client;
-use crate::end::{Cause, Phase};
-use crate::rules::Rules;
-use crate::upstream::{Endpoint, WorkerPool};
+use crate::listener::client::Client;
+use crate::listener::rules::Rules;
+use crate::observe::access_log::{self, Line, NOWHERE};
+use crate::observe::end::{Cause, Phase};
+use crate::peer::address_text::AddressText;
+use crate::upstream::pool::{Endpoint, WorkerPool};
 use evenkeel_balance::{Clock, Instant};
+use evenkeel_net::transport::Transport;
 use std::cell::Cell;
 use std::rc::Rc;
 
 /// One session.
 pub struct Record<'c> {
     client: &'c Client<'c>,
+    transport: &'c Transport,
     rules: &'c Rules,
     began: Instant,
     /// Index in the plan; one more than the last if no route took it.
@@ -40,11 +42,12 @@ pub struct Record<'c> {
 
 impl<'c> Record<'c> {
     /// A session that begins.
-    pub fn new(client: &'c Client<'c>, rules: &'c Rules) -> Record<'c> {
+    pub fn new(client: &'c Client<'c>, transport: &'c Transport, rules: &'c Rules) -> Record<'c> {
         Record {
             client,
+            transport,
             rules,
-            began: client.worker.clock.now(),
+            began: client.core.clock.now(),
             route: rules.unrouted(),
             pool: None,
             endpoint: None,
@@ -72,7 +75,7 @@ impl<'c> Record<'c> {
     #[inline]
     pub fn count_out(&self, n: usize) {
         if self.ttfb_ns.get().is_none() {
-            self.ttfb_ns.set(Some(self.client.worker.clock.now().since(self.began)));
+            self.ttfb_ns.set(Some(self.client.core.clock.now().since(self.began)));
         }
         self.bytes_out.set(self.bytes_out.get() + n as u64);
         self.client.listener.stats.bytes_out.add(n as u64);
@@ -111,10 +114,10 @@ impl Drop for Record<'_> {
     fn drop(&mut self) {
         if self.phase.get() != Phase::Done {
             self.blame(Cause::Proxy);
-            self.client.stream.reset_on_close(true);
+            self.transport.reset_on_close(true);
         }
-        let worker = self.client.worker;
-        let total_ns = worker.clock.now().since(self.began);
+        let core = self.client.core;
+        let total_ns = core.clock.now().since(self.began);
         let listener = &self.client.listener.stats;
         listener.ends[self.cause.get() as usize].add(1);
         self.rules.stats[self.route].session.record(total_ns);
@@ -127,15 +130,15 @@ impl Drop for Record<'_> {
                 pool.stats.connect.record(ns);
             }
         }
-        let mut log = worker.log.borrow_mut();
+        let mut log = core.log.borrow_mut();
         let Some(log) = log.as_mut() else { return };
-        let mut asked = worker.scratch();
+        let mut asked = core.scratch();
         access_log::asked_by_name(&mut asked, self.host.as_deref());
-        let peer = self.client.peer().map(AddressText::of);
+        let peer = self.client.peer.announced_by().map(AddressText::of);
         let line = Line {
             began: self.began,
-            request_id: worker.next_request_id(),
-            client: self.client.ip_text(),
+            request_id: core.next_request_id(),
+            client: self.client.peer.ip_text(),
             peer: peer.as_ref().map(AddressText::as_bytes),
             taken: self.rules.named(self.client.listener, self.route),
             sent: self.pool.map_or(NOWHERE, |pool| pool.named(self.endpoint.as_deref())),
@@ -151,7 +154,7 @@ impl Drop for Record<'_> {
             total_ns,
             term: [self.cause.get().letter(), self.phase.get().letter()],
         };
-        log.add(&line, &worker.clock);
-        worker.give_back(asked);
+        log.add(&line, &core.clock);
+        core.give_back(asked);
     }
 }

@@ -6,9 +6,9 @@
 //! sender holds neither, so that an idle session is small.
 
 use super::record::Record;
-use crate::buffer::Buf;
-use crate::splice::{Pipe, SPLICE_MIN};
-use crate::stream::Stream;
+use evenkeel_net::buffer::Buf;
+use evenkeel_net::splice::{Pipe, SPLICE_MIN};
+use evenkeel_net::transport::Transport;
 use std::io;
 use std::task::{Context, Poll, ready};
 
@@ -27,8 +27,8 @@ pub enum Side {
 
 /// Both ways of a session.
 pub struct Relay<'s> {
-    client: &'s Stream,
-    endpoint: &'s Stream,
+    client: &'s Transport,
+    endpoint: &'s Transport,
     up: Way,
     down: Way,
 }
@@ -72,7 +72,7 @@ enum Broken {
 
 impl<'s> Relay<'s> {
     /// From an open connection to another. `early`: what the client has sent and the endpoint does not have yet.
-    pub fn new(client: &'s Stream, endpoint: &'s Stream, early: Option<Buf>) -> Relay<'s> {
+    pub fn new(client: &'s Transport, endpoint: &'s Transport, early: Option<Buf>) -> Relay<'s> {
         let way = |held| Way { held, bulk: false, next: Next::Read, done: false, refused: false };
         Relay { client, endpoint, up: way(early.map_or(Held::Nothing, Held::Bytes)), down: way(Held::Nothing) }
     }
@@ -114,8 +114,8 @@ impl Way {
     fn poll(
         &mut self,
         cx: &mut Context<'_>,
-        from: &Stream,
-        to: &Stream,
+        from: &Transport,
+        to: &Transport,
         back: bool,
         came: impl Fn(usize),
     ) -> Poll<Result<(), Broken>> {
@@ -141,7 +141,7 @@ impl Way {
                 Next::End => return Poll::Ready(self.finish(to, back)),
                 Next::Reset => return Poll::Ready(Err(Broken::From)),
             }
-            match ready!(self.poll_read(cx, from)) {
+            match ready!(self.poll_read(cx, from, to)) {
                 Ok(0) => return Poll::Ready(self.finish(to, back)),
                 Ok(n) => {
                     came(n);
@@ -171,7 +171,7 @@ impl Way {
     }
 
     /// Passes the end on.
-    fn finish(&mut self, to: &Stream, back: bool) -> Result<(), Broken> {
+    fn finish(&mut self, to: &Transport, back: bool) -> Result<(), Broken> {
         (self.done, self.held) = (true, Held::Nothing);
         // Both ends together are told by closing.
         if back {
@@ -180,8 +180,9 @@ impl Way {
         Ok(())
     }
 
-    fn poll_read(&mut self, cx: &mut Context<'_>, from: &Stream) -> Poll<io::Result<usize>> {
+    fn poll_read(&mut self, cx: &mut Context<'_>, from: &Transport, to: &Transport) -> Poll<io::Result<usize>> {
         if self.bulk
+            && let (Some(from), Some(_)) = (from.as_plain(), to.as_plain())
             && let Some(mut pipe) = Pipe::take()
         {
             let n = ready!(pipe.poll_fill(cx, from, u64::MAX))?;
@@ -195,7 +196,7 @@ impl Way {
         Poll::Ready(Ok(n))
     }
 
-    fn poll_write(&mut self, cx: &mut Context<'_>, to: &Stream) -> Poll<io::Result<()>> {
+    fn poll_write(&mut self, cx: &mut Context<'_>, to: &Transport) -> Poll<io::Result<()>> {
         match &mut self.held {
             Held::Nothing => return Poll::Ready(Ok(())),
             Held::Bytes(buf) => {
@@ -204,7 +205,10 @@ impl Way {
                     buf.consume(n);
                 }
             }
-            Held::Pages(pipe) => ready!(pipe.poll_drain(cx, to))?,
+            Held::Pages(pipe) => {
+                let to = to.as_plain().expect("pages are read only for a plain socket");
+                ready!(pipe.poll_drain(cx, to))?;
+            }
         }
         self.held = Held::Nothing;
         Poll::Ready(Ok(()))

@@ -1,14 +1,14 @@
 //! What is a flow? What one client address and port sends to one address of ours, and what comes back: at one endpoint at a
 //! time, whose ticket it holds until it ends.
 
-use super::Ended;
-use crate::access_log::{Line, NOWHERE};
-use crate::address_text::AddressText;
-use crate::end::{Cause, Phase};
-use crate::per_address::Place;
-use crate::rules::Listener;
-use crate::upstream::{Endpoint, WorkerPool};
-use crate::worker::Worker;
+use crate::core::Core;
+use crate::listener::rules::Listener;
+use crate::observe::access_log::{Line, NOWHERE};
+use crate::observe::end::{Cause, Phase};
+use crate::observe::flow_end::FlowEnd;
+use crate::peer::address_text::AddressText;
+use crate::peer::per_address::OpenConnection;
+use crate::upstream::pool::{Endpoint, WorkerPool};
 use evenkeel_balance::{Instant, Outcome, Slot, Ticket};
 use rustix::fd::OwnedFd;
 use std::net::{IpAddr, SocketAddr};
@@ -44,7 +44,7 @@ pub struct Flow {
     /// Where it was last, for its line in the log.
     pub was_at: Option<(Rc<WorkerPool>, Rc<Endpoint>)>,
     /// Counts it for its client's address, where that is limited.
-    pub _place: Option<Place>,
+    pub _place: Option<OpenConnection>,
 }
 
 /// A flow's way to its endpoint.
@@ -78,7 +78,7 @@ impl Link {
 
 impl Flow {
     /// A flow whose first datagram has just come.
-    pub fn new(place: Option<Place>, now: Instant) -> Flow {
+    pub fn new(place: Option<OpenConnection>, now: Instant) -> Flow {
         Flow {
             began: now,
             link: None,
@@ -118,14 +118,14 @@ impl Flow {
     }
 
     /// Writes its line, if there is a log.
-    pub fn log(&self, key: &Key, why: Ended, worker: &Worker, listener: &Listener, now: Instant) {
-        let mut log = worker.log.borrow_mut();
+    pub fn log(&self, key: &Key, why: FlowEnd, core: &Core, listener: &Listener, now: Instant) {
+        let mut log = core.log.borrow_mut();
         let Some(log) = log.as_mut() else { return };
         let client = AddressText::of(key.client.ip());
         let cause = match why {
-            Ended::Idle if self.failed.is_some() => Cause::Endpoint,
-            Ended::Idle | Ended::Answered => Cause::Normal,
-            Ended::Evicted | Ended::Closed => Cause::Proxy,
+            FlowEnd::Idle if self.failed.is_some() => Cause::Endpoint,
+            FlowEnd::Idle | FlowEnd::Answered => Cause::Normal,
+            FlowEnd::Evicted | FlowEnd::Closed => Cause::Proxy,
         };
         let phase = match (cause, self.answered) {
             (Cause::Normal, _) => Phase::Done,
@@ -135,7 +135,7 @@ impl Flow {
         let rules = listener.rules();
         let line = Line {
             began: self.began,
-            request_id: worker.next_request_id(),
+            request_id: core.next_request_id(),
             client: client.as_bytes(),
             peer: None,
             taken: rules.named(listener, rules.unrouted()),
@@ -152,6 +152,6 @@ impl Flow {
             total_ns: now.since(self.began),
             term: [cause.letter(), phase.letter()],
         };
-        log.add(&line, &worker.clock);
+        log.add(&line, &core.clock);
     }
 }

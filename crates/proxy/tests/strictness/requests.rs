@@ -1,6 +1,6 @@
 //! Long because it is a table: what clients may send, and what comes of it.
 
-use evenkeel_proxy::http1::Reject::{self, *};
+use evenkeel_wire::http1::Reject::{self, *};
 
 /// What one connection sends, and what comes of it.
 pub struct Row {

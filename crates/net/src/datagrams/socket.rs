@@ -1,0 +1,38 @@
+//! Which sockets do the datagrams of flows come through? One for each flow, connected to its endpoint: so the kernel lets in
+//! the answers of nobody else, and tells of an endpoint that is gone.
+
+use libc::c_int;
+use rustix::fd::{AsFd, AsRawFd, OwnedFd};
+use socket2::{Domain, Protocol, Socket, Type};
+use std::io;
+use std::net::SocketAddr;
+
+/// A socket for the datagrams of one flow.
+///
+/// # Errors
+/// No descriptor or no port is left, or there is no way to the endpoint.
+pub fn connect(addr: SocketAddr) -> io::Result<OwnedFd> {
+    let socket = open(addr)?;
+    join_segments(&socket);
+    socket.connect(&addr.into())?;
+    Ok(socket.into())
+}
+
+pub(crate) fn open(addr: SocketAddr) -> io::Result<Socket> {
+    Socket::new(Domain::for_address(addr), Type::DGRAM.nonblocking().cloexec(), Some(Protocol::UDP))
+}
+
+/// Several datagrams of one sender may come as one. An optimisation: a kernel without it (before 5.0) is fine.
+pub(crate) fn join_segments(socket: &Socket) {
+    let _ = turn_on(socket, libc::SOL_UDP, libc::UDP_GRO);
+}
+
+pub(crate) fn turn_on(socket: &Socket, level: c_int, name: c_int) -> io::Result<()> {
+    let on: c_int = 1;
+    let len = size_of_val(&on) as libc::socklen_t;
+    // SAFETY: the descriptor is open for the call, and the pointer and length describe `on`, which outlives it.
+    match unsafe { libc::setsockopt(socket.as_fd().as_raw_fd(), level, name, (&raw const on).cast(), len) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}

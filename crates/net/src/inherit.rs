@@ -1,0 +1,153 @@
+//! Which listening sockets came with the process, who gets them, and how do its own go on to the one that replaces it? By
+//! number from 3 on and counted in `LISTEN_FDS`, as systemd passes them (sd_listen_fds(3)); found again by their addresses.
+//!
+//! A socket that goes on takes along the connections that wait to be accepted there. One that was closed and opened again
+//! would reset them.
+
+use crate::listen::Protocol;
+use rustix::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use rustix::io::{FdFlags, fcntl_dupfd_cloexec, fcntl_getfd, fcntl_setfd, ioctl_fionbio};
+use rustix::net::{SocketAddrAny, SocketType, getsockname, sockopt};
+use std::collections::HashMap;
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io::{self, Write};
+use std::net::SocketAddr;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// The number of the first one.
+const FIRST: RawFd = 3;
+
+/// How many there are.
+const COUNT: &str = "LISTEN_FDS";
+/// What each is called, with colons between.
+const NAMES: &str = "LISTEN_FDNAMES";
+/// For which process they are.
+const PID: &str = "LISTEN_PID";
+/// Where the process that is to be replaced waits to hear that all is well. A descriptor of this process.
+const READY: &str = "EVENKEEL_READY_FD";
+
+/// What came with the process and was not taken yet. The rest is closed when this is dropped.
+#[derive(Debug, Default)]
+pub struct Inherited {
+    bound: HashMap<(Protocol, SocketAddr), Vec<OwnedFd>>,
+    unix: HashMap<PathBuf, OwnedFd>,
+    ready: Option<File>,
+}
+
+impl Inherited {
+    /// What came with this process. To be called once, before anything else opens or closes descriptors.
+    pub fn take_all() -> Inherited {
+        let number = |name: &str| std::env::var(name).ok()?.parse::<RawFd>().ok();
+        let mut inherited = Inherited::default();
+        let ready = number(READY).filter(|fd| *fd >= FIRST);
+        // A predecessor cannot know our number when it says how many there are; systemd does.
+        if ready.is_none() && number(PID) != Some(std::process::id() as RawFd) {
+            return inherited;
+        }
+        let count = number(COUNT).unwrap_or(0).max(0);
+        let last = FIRST.saturating_add(count);
+        for fd in (FIRST..last).filter_map(adopt) {
+            let transport = match sockopt::socket_type(&fd) {
+                Ok(SocketType::DGRAM) => Protocol::Udp,
+                Ok(SocketType::STREAM) if sockopt::socket_acceptconn(&fd).unwrap_or(false) => Protocol::Tcp,
+                // Whatever is no listening socket is not for us.
+                _ => continue,
+            };
+            match (transport, getsockname(&fd).map(|addr| (SocketAddr::try_from(addr.clone()), unix_path(&addr)))) {
+                (_, Ok((Ok(addr), _))) => inherited.bound.entry((transport, addr)).or_default().push(fd),
+                (Protocol::Tcp, Ok((_, Some(path)))) => _ = inherited.unix.insert(path, fd),
+                _ => {}
+            }
+        }
+        inherited.ready = ready.filter(|fd| *fd >= last).and_then(adopt).map(File::from);
+        inherited
+    }
+
+    /// The listening sockets for TCP at an address.
+    pub fn tcp(&mut self, addr: SocketAddr) -> Vec<OwnedFd> {
+        self.at((Protocol::Tcp, addr))
+    }
+
+    /// The sockets for datagrams at an address.
+    pub fn udp(&mut self, addr: SocketAddr) -> Vec<OwnedFd> {
+        self.at((Protocol::Udp, addr))
+    }
+
+    /// The sockets at an address.
+    pub fn at(&mut self, at: (Protocol, SocketAddr)) -> Vec<OwnedFd> {
+        self.bound.remove(&at).unwrap_or_default()
+    }
+
+    /// The listening socket at a path.
+    pub fn unix(&mut self, path: &Path) -> Option<OwnedFd> {
+        self.unix.remove(path)
+    }
+
+    /// Addresses of sockets that nobody took.
+    pub fn left(&self) -> Vec<String> {
+        let bound = self.bound.keys().map(|(_, addr)| addr.to_string());
+        bound.chain(self.unix.keys().map(|path| path.display().to_string())).collect()
+    }
+
+    /// Lets the process that is to be replaced know that this one serves; closes what was not taken. Whether there is one.
+    pub fn serves(self) -> bool {
+        let Inherited { bound, unix, ready } = self;
+        // First, so that the other one is the last to hold these, and can empty them.
+        drop((bound, unix));
+        match ready {
+            // If it is gone, it needs no word.
+            Some(mut ready) => ready.write_all(b"1").is_ok(),
+            None => false,
+        }
+    }
+}
+
+/// Takes the ownership of a descriptor that came with the process, if it is open.
+fn adopt(fd: RawFd) -> Option<OwnedFd> {
+    // SAFETY: only borrowed to ask whether it is open, which fails in order if it is not.
+    fcntl_getfd(unsafe { BorrowedFd::borrow_raw(fd) }).ok()?;
+    // SAFETY: it is open, it was passed to this process to be owned by it, and `take_all` is called once, before anything
+    // else could own it.
+    let fd = unsafe { OwnedFd::from_raw_fd(fd) };
+    fcntl_setfd(&fd, FdFlags::CLOEXEC).ok()?;
+    ioctl_fionbio(&fd, true).ok()?;
+    Some(fd)
+}
+
+fn unix_path(addr: &SocketAddrAny) -> Option<PathBuf> {
+    let addr = rustix::net::SocketAddrUnix::try_from(addr.clone()).ok()?;
+    Some(PathBuf::from(OsStr::from_bytes(addr.path_bytes()?)))
+}
+
+/// Has `command` start with these sockets, each with a name, and with a descriptor on which it can say that it serves.
+///
+/// # Errors
+/// The process has no descriptors left.
+pub fn hand_over(command: &mut Command, sockets: &[(String, BorrowedFd<'_>)], ready: &OwnedFd) -> io::Result<()> {
+    let last = FIRST + sockets.len() as RawFd;
+    let all = sockets.iter().map(|(_, fd)| *fd).chain([rustix::fd::AsFd::as_fd(ready)]);
+    // Behind those that they are to become, so that none is overwritten before it is in its place.
+    let all: Vec<OwnedFd> = all.map(|fd| fcntl_dupfd_cloexec(fd, last + 1)).collect::<Result<_, _>>()?;
+    let names: Vec<&str> = sockets.iter().map(|(name, _)| name.as_str()).collect();
+    command.env(COUNT, sockets.len().to_string()).env(NAMES, names.join(":")).env(READY, last.to_string());
+    // They are about this process.
+    command.env_remove(PID).env_remove("WATCHDOG_PID");
+    let place = move || {
+        for (fd, to) in all.iter().zip(FIRST..) {
+            // SAFETY: the descriptor is open, and a child between fork and exec may overwrite any other: all that it needs
+            // are these and the first three. The copy stays open over exec.
+            if unsafe { libc::dup2(fd.as_raw_fd(), to) } < 0 {
+                return Err(io::Error::last_os_error());
+            }
+        }
+        Ok(())
+    };
+    // SAFETY: between fork and exec only dup2(2) is called, which may be called from a signal handler, and nothing is
+    // allocated or locked.
+    unsafe { command.pre_exec(place) };
+    Ok(())
+}

@@ -1,0 +1,26 @@
+//! How do bytes move on this machine? All I/O of the data path, and its unsafe code. Read the files in this order:
+//!
+//! 1. [`event_loop`]: tasks, sockets and alarms of one thread. [`boxed`]: futures that are made where they stay.
+//! 2. [`transport`]: what carries the bytes of a connection; [`stream`]: a TCP socket that meets the event loop only when it
+//!    would block; [`dial`] and [`listen`] open them, and
+//!    [`inherit`] passes them from one process to the next. [`splice`] moves what need not be read.
+//! 3. [`datagrams`]: many by one syscall, each way.
+//! 4. [`buffer`], [`clock`], [`deadline`]: bytes, the time and timers of one thread.
+//! 5. [`counter`], [`total`]: numbers that one thread, or several, write and others read. [`log_writer`]: lines on their way
+//!    to a file.
+
+pub mod boxed;
+pub mod buffer;
+pub mod clock;
+pub mod counter;
+pub mod datagrams;
+pub mod deadline;
+pub mod dial;
+pub mod event_loop;
+pub mod inherit;
+pub mod listen;
+pub mod log_writer;
+pub mod splice;
+pub mod stream;
+pub mod total;
+pub mod transport;

@@ -1,0 +1,402 @@
+//! How are bytes read from and written to a socket? Directly; the event loop hears of it only when that would block.
+//!
+//! A client that sends one request and gets its answer may never be registered with the event loop: no `epoll_ctl`, no
+//! wakeup (measured: 21.5 -> 15.7 us a request where the client closes). All methods take `&self`, so that both
+//! directions of a connection can be under way in one task.
+
+use crate::buffer::Buf;
+use crate::event_loop::Watched;
+use evenkeel_wire::proxy_protocol::Addresses;
+use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, SendFlags, Shutdown};
+use socket2::{SockRef, TcpKeepalive};
+use std::cell::{Cell, OnceCell};
+use std::future::poll_fn;
+use std::io;
+use std::mem::ManuallyDrop;
+use std::ops::Deref;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+/// A non-blocking TCP socket.
+#[derive(Debug)]
+pub struct Stream {
+    /// Before `fd`: the descriptor is closed last, and that ends the watch.
+    watched: OnceCell<Watched>,
+    fd: Descriptor,
+    /// Whether the kernel was told to send small writes at once.
+    at_once: Cell<bool>,
+}
+
+impl Stream {
+    /// Takes over a non-blocking socket.
+    pub fn new(fd: OwnedFd) -> Stream {
+        Stream { watched: OnceCell::new(), fd: Descriptor(ManuallyDrop::new(fd)), at_once: Cell::new(false) }
+    }
+
+    /// From now on a small write does not wait for the acknowledgement of the one before (`TCP_NODELAY`). Not needed for
+    /// the first write, and so not done for a connection that sees only one. An error does not matter: it is slower then.
+    pub fn send_at_once(&self) {
+        if !self.at_once.replace(true) {
+            let _ = rustix::net::sockopt::set_tcp_nodelay(&self.fd, true);
+        }
+    }
+
+    /// Has the event loop watch the socket at once: the next read would find nothing there yet.
+    ///
+    /// # Errors
+    /// The event loop cannot take it.
+    pub fn watch(&self) -> io::Result<()> {
+        self.watched().map(|_| ())
+    }
+
+    #[inline]
+    fn watched(&self) -> io::Result<&Watched> {
+        match self.watched.get() {
+            Some(watched) => Ok(watched),
+            None => {
+                let watched = Watched::new(&self.fd)?;
+                Ok(self.watched.get_or_init(|| watched))
+            }
+        }
+    }
+
+    /// Reads into the buffer's room: the number of bytes, 0 at the end.
+    ///
+    /// # Errors
+    /// As `recv(2)`.
+    #[inline]
+    pub fn poll_read(&self, cx: &mut Context<'_>, buf: &mut Buf) -> Poll<io::Result<usize>> {
+        if self.watched.get().is_none()
+            && let Some(read) = self.try_read(buf)
+        {
+            return Poll::Ready(read);
+        }
+        let watched = self.watched()?;
+        loop {
+            ready!(watched.poll_readable(cx));
+            if let Some(read) = self.try_read(buf) {
+                return Poll::Ready(read);
+            }
+        }
+    }
+
+    /// Reads into what `room` takes, which is asked for only when something may be there: whoever waits holds no buffer.
+    /// The buffer, and the number of bytes that came, 0 at the end.
+    ///
+    /// # Errors
+    /// As `recv(2)`.
+    #[inline]
+    pub fn poll_read_into(&self, cx: &mut Context<'_>, room: impl Fn() -> Buf) -> Poll<io::Result<(usize, Buf)>> {
+        let read = || {
+            let mut buf = room();
+            self.try_read(&mut buf).map(|read| read.map(|n| (n, buf)))
+        };
+        if self.watched.get().is_none()
+            && let Some(read) = read()
+        {
+            return Poll::Ready(read);
+        }
+        let watched = self.watched()?;
+        loop {
+            ready!(watched.poll_readable(cx));
+            if let Some(read) = read() {
+                return Poll::Ready(read);
+            }
+        }
+    }
+
+    /// Reads; `None` if there is nothing.
+    #[inline]
+    fn try_read(&self, buf: &mut Buf) -> Option<io::Result<usize>> {
+        let room = buf.spare().len();
+        let read = recv(&self.fd, buf);
+        if let Some(watched) = self.watched.get() {
+            match read {
+                Err(Errno::AGAIN) => watched.note_empty(),
+                // A short read has emptied the socket: do not come back just to hear EAGAIN.
+                Ok(n) if 0 < n && n < room => watched.note_short(),
+                _ => {}
+            }
+        }
+        match read {
+            Err(Errno::AGAIN) => None,
+            read => Some(read.map_err(Into::into)),
+        }
+    }
+
+    /// Writes some of `bytes`: how many.
+    ///
+    /// # Errors
+    /// As `send(2)`.
+    #[inline]
+    pub fn poll_write(&self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        self.poll_send(cx, bytes, SendFlags::NOSIGNAL)
+    }
+
+    /// The same. `last`: as for [`write`](Self::write).
+    ///
+    /// # Errors
+    /// As `send(2)`.
+    #[inline]
+    pub fn poll_write_before(&self, cx: &mut Context<'_>, bytes: &[u8], last: bool) -> Poll<io::Result<usize>> {
+        self.poll_send(cx, bytes, if last { SendFlags::NOSIGNAL | SendFlags::MORE } else { SendFlags::NOSIGNAL })
+    }
+
+    /// Whether the event loop knows that the peer sends no more than what waits to be read.
+    pub fn is_read_closed(&self) -> bool {
+        self.watched.get().is_some_and(Watched::is_read_closed)
+    }
+
+    /// Whether a read that was short took the last that the peer sends: its end needs no read of its own.
+    pub fn is_at_end(&self) -> bool {
+        self.watched.get().is_some_and(Watched::is_at_end)
+    }
+
+    #[inline]
+    fn poll_send(&self, cx: &mut Context<'_>, bytes: &[u8], flags: SendFlags) -> Poll<io::Result<usize>> {
+        self.poll_io_write(cx, |fd| rustix::net::send(fd, bytes, flags))
+    }
+
+    /// Waits until something can be read, without reading it: 0 at the end.
+    ///
+    /// # Errors
+    /// As `recv(2)`.
+    pub fn poll_peek(&self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
+        self.poll_io_read(cx, |fd| rustix::net::recv(fd, &mut [0u8; 1], RecvFlags::PEEK).map(|(n, _)| n))
+    }
+
+    /// Does something that reads from the socket, as soon as it does not block.
+    ///
+    /// # Errors
+    /// As the operation's; an interrupted one is done again.
+    pub fn poll_io_read(
+        &self,
+        cx: &mut Context<'_>,
+        mut io: impl FnMut(&OwnedFd) -> Result<usize, Errno>,
+    ) -> Poll<io::Result<usize>> {
+        let watched = self.watched()?;
+        loop {
+            ready!(watched.poll_readable(cx));
+            match io(&self.fd) {
+                Err(Errno::AGAIN) => watched.note_empty(),
+                Err(Errno::INTR) => {}
+                result => return Poll::Ready(result.map_err(Into::into)),
+            }
+        }
+    }
+
+    /// Does something that writes to the socket, as soon as it does not block.
+    ///
+    /// # Errors
+    /// As the operation's; an interrupted one is done again.
+    #[inline]
+    pub fn poll_io_write(
+        &self,
+        cx: &mut Context<'_>,
+        mut io: impl FnMut(&OwnedFd) -> Result<usize, Errno>,
+    ) -> Poll<io::Result<usize>> {
+        // First without asking: a socket is nearly always writable, and one just connected may already be.
+        loop {
+            match io(&self.fd) {
+                Err(Errno::AGAIN) => break,
+                Err(Errno::INTR) => {}
+                result => return Poll::Ready(result.map_err(Into::into)),
+            }
+        }
+        let watched = self.watched()?;
+        loop {
+            ready!(watched.poll_writable(&self.fd, cx))?;
+            match io(&self.fd) {
+                Err(Errno::AGAIN) => watched.note_full(),
+                Err(Errno::INTR) => {}
+                result => return Poll::Ready(result.map_err(Into::into)),
+            }
+        }
+    }
+
+    /// Reads some bytes: how many, 0 at the end.
+    ///
+    /// # Errors
+    /// As `recv(2)`.
+    pub async fn read(&self, buf: &mut Buf) -> io::Result<usize> {
+        poll_fn(|cx| self.poll_read(cx, buf)).await
+    }
+
+    /// Writes all bytes of the buffer, which is empty afterwards.
+    ///
+    /// # Errors
+    /// As `send(2)`.
+    #[inline]
+    pub async fn write_all(&self, buf: &mut Buf) -> io::Result<()> {
+        self.write(buf, false).await
+    }
+
+    /// As [`write_all`](Self::write_all). `last`: the stream ends behind these bytes, and the kernel may wait with them for
+    /// its end, which then travels in the same packet. Whoever says so must close, shut down or write on at once.
+    ///
+    /// # Errors
+    /// As `send(2)`.
+    #[inline]
+    pub async fn write(&self, buf: &mut Buf, last: bool) -> io::Result<()> {
+        let flags = if last { SendFlags::NOSIGNAL | SendFlags::MORE } else { SendFlags::NOSIGNAL };
+        poll_fn(|cx| {
+            while !buf.is_empty() {
+                let n = ready!(self.poll_send(cx, buf.filled(), flags))?;
+                buf.consume(n);
+            }
+            Poll::Ready(Ok(()))
+        })
+        .await
+    }
+
+    /// Whether nothing came on a connection that should be silent: no bytes, no end, no error. Asks the event loop's
+    /// notes, and the socket only if those say that something is there, or if there are none.
+    pub fn is_quiet(&self) -> bool {
+        let Some(watched) = self.watched.get() else { return self.peek() == Err(Errno::AGAIN) };
+        if watched.is_readable() {
+            // A read that filled its buffer left the mark standing although nothing more was there.
+            if self.peek() != Err(Errno::AGAIN) {
+                return false;
+            }
+            watched.note_empty();
+        }
+        true
+    }
+
+    fn peek(&self) -> Result<usize, Errno> {
+        rustix::net::recv(&self.fd, &mut [0u8; 1][..], RecvFlags::PEEK).map(|(n, _)| n)
+    }
+
+    /// Whether the peer has reset the connection: it can neither send nor take anything more. A peer that only says that it
+    /// will send no more may still wait for an answer.
+    pub fn poll_reset(&self, cx: &mut Context<'_>) -> Poll<()> {
+        match self.watched() {
+            Ok(watched) => watched.poll_write_closed(cx),
+            Err(_) => Poll::Pending,
+        }
+    }
+
+    /// The addresses of the peer and of this side; `None` when the connection has failed, and then nobody needs them.
+    pub fn addresses(&self) -> Option<Addresses> {
+        let peer = rustix::net::getpeername(&self.fd).ok()??;
+        let (source, here) = (peer.try_into().ok()?, rustix::net::getsockname(&self.fd).ok()?);
+        Some(Addresses { source, destination: here.try_into().ok()? })
+    }
+
+    /// Whether closing tells the peer that something went wrong. An error does not matter: then it is not told.
+    pub fn reset_on_close(&self, resets: bool) {
+        let linger = resets.then_some(Duration::ZERO);
+        let _ = rustix::net::sockopt::set_socket_linger(&self.fd, linger);
+    }
+
+    /// Has the kernel ask the peer for a sign of life after each `after` of silence. An error does not matter: then silence
+    /// ends by a timeout.
+    pub fn keep_alive(&self, after: Duration) {
+        let every = TcpKeepalive::new().with_time(after).with_interval(after);
+        let _ = SockRef::from(&self.fd).set_tcp_keepalive(&every);
+    }
+
+    /// Says that no more bytes will be written. Errors do not matter: the peer may be gone.
+    pub fn shutdown_write(&self) {
+        let _ = rustix::net::shutdown(&self.fd, Shutdown::Write);
+    }
+}
+
+/// A descriptor that is closed by the syscall itself: a thread can be cancelled in libc's `close`, which takes two locked
+/// instructions to allow and to forbid.
+#[derive(Debug)]
+struct Descriptor(ManuallyDrop<OwnedFd>);
+
+impl Deref for Descriptor {
+    type Target = OwnedFd;
+
+    #[inline]
+    fn deref(&self) -> &OwnedFd {
+        &self.0
+    }
+}
+
+impl AsFd for Descriptor {
+    #[inline]
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+impl Drop for Descriptor {
+    #[inline]
+    fn drop(&mut self) {
+        // SAFETY: it is open, and ours; nobody uses it after this.
+        unsafe { rustix::io::close(self.0.as_raw_fd()) };
+    }
+}
+
+#[inline]
+fn recv(fd: &OwnedFd, buf: &mut Buf) -> Result<usize, Errno> {
+    loop {
+        match rustix::net::recv(fd, buf.spare(), RecvFlags::empty()) {
+            Err(Errno::INTR) => {}
+            Err(e) => return Err(e),
+            Ok((n, _)) => {
+                buf.fill(n);
+                return Ok(n);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+    use std::net::{TcpListener, TcpStream};
+    use std::os::unix::net::UnixStream;
+
+    /// A connection that was read without waiting was never registered, and the event loop has no notes of it.
+    #[test]
+    fn what_came_is_noticed_whether_the_event_loop_watches_or_not() {
+        for closes in [false, true] {
+            let (mut peer, ours) = UnixStream::pair().unwrap();
+            ours.set_nonblocking(true).unwrap();
+            let stream = Stream::new(ours.into());
+            assert!(stream.is_quiet());
+            if closes {
+                drop(peer)
+            } else {
+                peer.write_all(b"x").unwrap()
+            }
+            assert!(!stream.is_quiet());
+        }
+    }
+
+    /// The kernel ends a read before urgent data, however much there is behind it.
+    #[test]
+    fn a_read_that_urgent_data_cuts_short_is_not_taken_for_the_end() {
+        let ended = crate::event_loop::run(async {
+            let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+            let mut peer = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+            let ours = listener.accept().unwrap().0;
+            ours.set_nonblocking(true).unwrap();
+            let stream = Stream::new(ours.into());
+            stream.watch().unwrap();
+            peer.write_all(b"before").unwrap();
+            rustix::net::send(&peer, b"!", SendFlags::OOB).unwrap();
+            peer.write_all(b"after").unwrap();
+            drop(peer);
+            let mut came = Vec::new();
+            loop {
+                let mut buf = Buf::take();
+                let n = stream.read(&mut buf).await.unwrap();
+                came.extend_from_slice(buf.filled());
+                if n == 0 {
+                    break;
+                }
+                assert!(!stream.is_at_end() || came == b"beforeafter");
+            }
+            assert_eq!(came, b"beforeafter");
+        });
+        ended.unwrap();
+    }
+}

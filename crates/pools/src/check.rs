@@ -1,0 +1,169 @@
+//! Does an endpoint pass its check? A connection of its own for each check, opened and asked as a client would, so that
+//! what a check sees is what a request would see; or a datagram and its answer.
+
+use crate::pool::Checkup;
+use evenkeel_config::plan::{Check, ProxyVersion};
+use evenkeel_wire::http1::chunked::Keep;
+use evenkeel_wire::http1::response::RequestContext;
+use evenkeel_wire::http1::{Body, FIELDS_MAX, INTERIM_MAX, Limits, Reject, Response, Room};
+use evenkeel_wire::proxy_protocol;
+use std::fmt::{self, Display, Formatter};
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::ops::RangeInclusive;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpStream, UdpSocket};
+
+/// How far into a body the expected text is looked for.
+const BODY_MAX: usize = 64 * 1024;
+
+/// A response's head may be as large as one that is relayed.
+const LIMITS: Limits = Limits { head: evenkeel_net::buffer::CAPACITY, fields: FIELDS_MAX };
+
+/// Why an endpoint did not pass.
+#[derive(Debug)]
+pub enum Failure {
+    /// No connection.
+    Connect(io::Error),
+    /// Not all that was to come has come in time.
+    Timeout,
+    /// The connection broke, or was closed before the response was whole enough to tell.
+    Closed,
+    /// What came is no HTTP/1 response.
+    Malformed(Reject),
+    /// A status that is not expected.
+    Status(u16),
+    /// A body without the text that is expected.
+    Body,
+    /// A datagram without the bytes that are expected.
+    Answer,
+}
+
+impl Display for Failure {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self {
+            Failure::Connect(error) => write!(f, "cannot connect: {error}"),
+            Failure::Timeout => f.write_str("no answer in time"),
+            Failure::Closed => f.write_str("closed the connection without a whole answer"),
+            Failure::Malformed(reject) => write!(f, "malformed answer: {reject}"),
+            Failure::Status(status) => write!(f, "answered {status}"),
+            Failure::Body => f.write_str("the expected text is not in the body"),
+            Failure::Answer => f.write_str("the expected bytes are not in the answer"),
+        }
+    }
+}
+
+/// Checks an endpoint once, within the check's timeout.
+///
+/// # Errors
+/// Why it did not pass.
+#[expect(clippy::disallowed_methods, reason = "no worker runs checks, so there is no wheel")]
+pub async fn run(checkup: &Checkup) -> Result<(), Failure> {
+    let Checkup { check, addr, announce } = checkup;
+    // Who listens at a port of its own knows nothing of the clients of the other one.
+    let announce = announce.filter(|_| check.port.is_none_or(|port| port == addr.port()));
+    let addr = SocketAddr::new(addr.ip(), check.port.unwrap_or(addr.port()));
+    tokio::time::timeout(check.timeout, once(&check.check, addr, announce)).await.unwrap_or(Err(Failure::Timeout))
+}
+
+async fn once(check: &Check, addr: SocketAddr, announce: Option<ProxyVersion>) -> Result<(), Failure> {
+    if let Check::Udp { send, expect } = check {
+        return ask(addr, send, expect.as_deref()).await;
+    }
+    let mut stream = TcpStream::connect(addr).await.map_err(Failure::Connect)?;
+    if let Some(version) = announce {
+        let mut header = Vec::new();
+        proxy_protocol::write_local(version, &mut header);
+        stream.write_all(&header).await.map_err(|_| Failure::Closed)?;
+    }
+    let Check::Http { method, path, host, expect, body } = check else { return Ok(()) };
+    let host = host.clone().unwrap_or_else(|| addr.to_string());
+    let request = format!(
+        "{method} {path} HTTP/1.1\r\nHost: {host}\r\nUser-Agent: evenkeel-check\r\nAccept: */*\r\nConnection: close\r\n\r\n"
+    );
+    stream.write_all(request.as_bytes()).await.map_err(|_| Failure::Closed)?;
+    let mut answer = Answer { stream, bytes: Vec::new() };
+    let (status, framing) = answer.head(RequestContext { head: method == "HEAD", upgrade: false }).await?;
+    if !is_expected(expect, status) {
+        return Err(Failure::Status(status));
+    }
+    match body {
+        Some(text) if !answer.body_has(framing, text.as_bytes()).await? => Err(Failure::Body),
+        _ => Ok(()),
+    }
+}
+
+/// Sends a datagram, and looks at the first answer. That nothing listens there is heard at once.
+async fn ask(addr: SocketAddr, send: &[u8], expect: Option<&[u8]>) -> Result<(), Failure> {
+    let any: IpAddr = if addr.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
+    let socket = UdpSocket::bind((any, 0)).await.map_err(Failure::Connect)?;
+    socket.connect(addr).await.map_err(Failure::Connect)?;
+    socket.send(send).await.map_err(Failure::Connect)?;
+    let mut answer = vec![0; BODY_MAX];
+    let len = socket.recv(&mut answer).await.map_err(Failure::Connect)?;
+    match expect {
+        Some(bytes) if memchr::memmem::find(&answer[..len], bytes).is_none() => Err(Failure::Answer),
+        _ => Ok(()),
+    }
+}
+
+fn is_expected(expect: &[RangeInclusive<u16>], status: u16) -> bool {
+    expect.iter().any(|range| range.contains(&status))
+}
+
+/// What comes back.
+struct Answer {
+    stream: TcpStream,
+    /// Read and not used yet.
+    bytes: Vec<u8>,
+}
+
+impl Answer {
+    async fn read(&mut self) -> Result<usize, Failure> {
+        self.stream.read_buf(&mut self.bytes).await.map_err(|_| Failure::Closed)
+    }
+
+    /// Status and framing of the final response.
+    async fn head(&mut self, asked: RequestContext) -> Result<(u16, Body), Failure> {
+        let mut interim = 0;
+        loop {
+            match self.next_head(asked)? {
+                Some((true, ..)) if interim == INTERIM_MAX => return Err(Failure::Malformed(Reject::Malformed)),
+                Some((true, ..)) => interim += 1,
+                Some((false, status, body)) => return Ok((status, body)),
+                None if self.read().await? == 0 => return Err(Failure::Closed),
+                None => {}
+            }
+        }
+    }
+
+    /// Takes a head, if all of it came: whether it is interim, its status, its framing.
+    fn next_head(&mut self, asked: RequestContext) -> Result<Option<(bool, u16, Body)>, Failure> {
+        let mut room = Room::new();
+        let read = Response::read(&self.bytes, &mut room, asked, &LIMITS).map_err(Failure::Malformed)?;
+        let Some(response) = read else { return Ok(None) };
+        let head = (response.is_interim(), response.status, response.body.clone());
+        let len = response.head_len();
+        self.bytes.drain(..len);
+        Ok(Some(head))
+    }
+
+    /// Whether the body has `text` in its first [`BODY_MAX`] bytes.
+    async fn body_has(&mut self, mut framing: Body, text: &[u8]) -> Result<bool, Failure> {
+        let mut body = Vec::new();
+        loop {
+            let taken = framing.advance(&mut self.bytes, Keep::Content).map_err(Failure::Malformed)?;
+            body.extend_from_slice(&self.bytes[..taken.kept]);
+            self.bytes.clear();
+            if memchr::memmem::find(&body, text).is_some() {
+                return Ok(true);
+            }
+            if framing.is_done() || body.len() >= BODY_MAX {
+                return Ok(false);
+            }
+            if self.read().await? == 0 {
+                return if framing.may_end() { Ok(false) } else { Err(Failure::Closed) };
+            }
+        }
+    }
+}

@@ -1,0 +1,41 @@
+//! How does the journal of a pool get to its file? Through a batch and a writer thread, like the access log. Lines that
+//! the disk could not take leave a line that says so: without them, no later pick can be compared.
+
+use evenkeel_balance::journal::Sink;
+use evenkeel_net::counter::Counter;
+use evenkeel_net::log_writer::{Batch, Writer};
+use std::sync::Arc;
+
+/// Where a balancer writes its journal.
+pub struct Journal {
+    batch: Batch,
+    /// Lost lines that it tells of.
+    told: u64,
+}
+
+impl Journal {
+    /// One that `writer` writes.
+    pub fn new(writer: &Writer) -> Journal {
+        Journal { batch: writer.batch(Arc::<Counter>::default()), told: 0 }
+    }
+
+    fn tell_lost(&mut self) {
+        let lost = self.batch.dropped() - self.told;
+        if lost > 0 {
+            self.told += lost;
+            self.batch.add_text(&format!("lost {lost}\n"));
+        }
+    }
+}
+
+impl Sink for Journal {
+    fn add(&mut self, lines: &str) {
+        self.batch.add_text(lines);
+        self.tell_lost();
+    }
+
+    fn flush(&mut self) {
+        self.batch.hand_over();
+        self.tell_lost();
+    }
+}

@@ -1,0 +1,14 @@
+//! How are the endpoints now? The pools of a plan as every plane shares them. Read the files in this order:
+//!
+//! 1. [`pool`]: from configured endpoints to the sets that workers pick from.
+//! 2. [`control`]: the thread that looks after them; [`check`]: whether an endpoint is well.
+//! 3. [`watched`]: what was seen of them, for metrics and logs; [`journal`]: what every pick depended on.
+
+pub mod check;
+pub mod control;
+pub mod journal;
+pub mod pool;
+pub mod watched;
+
+pub use control::Control;
+pub use pool::{Pools, SharedPool};

@@ -1,0 +1,222 @@
+//! Who owns the pools? The control side: it turns configured endpoints into sets, and gives each worker a balancer and
+//! what it keeps by slot. What checks and requests say of endpoints comes together here.
+
+use crate::journal::Journal;
+use crate::watched::Watched;
+use evenkeel_balance::control::Settings;
+use evenkeel_balance::params::ParamError;
+use evenkeel_balance::state::State;
+use evenkeel_balance::subset::Subset;
+use evenkeel_balance::{Balancer, EndpointId, EndpointSpec, Instant, Pool, Seat, Slot};
+use evenkeel_config::plan::{self, Address, HealthCheck, ProxyVersion};
+use evenkeel_net::log_writer::Writer;
+use std::collections::{HashMap, HashSet};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// All pools, by name.
+pub type Pools = HashMap<Arc<str>, SharedPool>;
+
+/// A pool as all workers share it.
+#[derive(Debug)]
+pub struct SharedPool {
+    /// The decisions: who may get a request.
+    pub pool: Pool,
+    workers: u32,
+    settings: Settings,
+    queue_max: u32,
+    check: Option<Arc<HealthCheck>>,
+    announce: Option<ProxyVersion>,
+    specs: Vec<EndpointSpec>,
+    /// What was seen of the pool and its endpoints.
+    watched: Watched,
+    /// When it is to be looked after next.
+    due: Option<Instant>,
+}
+
+/// How one endpoint is checked.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Checkup {
+    /// What is asked, and when.
+    pub check: Arc<HealthCheck>,
+    /// Where.
+    pub addr: SocketAddr,
+    /// The header that the endpoint expects first on each connection.
+    pub announce: Option<ProxyVersion>,
+}
+
+/// How a check went.
+#[derive(Debug)]
+pub struct Checked {
+    /// Passed, or why not.
+    pub result: Result<(), String>,
+    /// How long it took.
+    pub took: Duration,
+}
+
+impl SharedPool {
+    /// A pool without endpoints.
+    pub fn new(workers: usize) -> SharedPool {
+        let workers = workers as u32;
+        SharedPool {
+            pool: Pool::new(workers),
+            workers,
+            settings: Settings::default(),
+            queue_max: 0,
+            check: None,
+            announce: None,
+            specs: Vec::new(),
+            watched: Watched::default(),
+            due: None,
+        }
+    }
+
+    /// A balancer for each worker, with a journal if `writer` is there to write it.
+    ///
+    /// # Errors
+    /// The algorithm refuses its parameters.
+    pub fn balancers(&self, plan: &plan::Pool, writer: Option<&Writer>) -> Result<Vec<Balancer>, ParamError> {
+        let seats = (0..self.workers).map(|worker| Seat { worker, workers: self.workers });
+        let (algorithm, params, seed) = (plan.balance.algorithm, &plan.balance.params, seed(plan));
+        let balancer = |seat| match writer {
+            Some(writer) => self.pool.recorded_balancer(algorithm, params, seat, seed, Box::new(Journal::new(writer))),
+            None => self.pool.balancer(algorithm, params, seat, seed),
+        };
+        seats.map(balancer).collect()
+    }
+
+    /// Gives the endpoints of a plan their slots: no worker may pick a new one before it knows what is in its slot.
+    pub fn reserve(&mut self, plan: &plan::Pool) {
+        self.specs = plan.endpoints.iter().map(|e| spec(e, plan)).collect();
+        self.pool.reserve(&self.specs);
+        self.settings = settings(plan);
+        self.queue_max = plan.queue.max;
+        self.announce = plan.proxy_protocol;
+        let check = plan.health.as_ref();
+        if self.check.as_deref() != check {
+            self.check = check.cloned().map(Arc::new);
+        }
+        self.watched.take_up(plan);
+    }
+
+    /// Lets the workers pick the endpoints that were [reserved](Self::reserve), and no others, by the settings of their
+    /// plan.
+    pub fn publish(&mut self, now: Instant) {
+        self.pool.queue().set_max(self.queue_max);
+        self.pool.configure(self.settings, now);
+        self.due = self.pool.update(&self.specs, now);
+        self.tell();
+    }
+
+    /// When it is to be looked after next.
+    pub fn due(&self) -> Option<Instant> {
+        self.due
+    }
+
+    /// Does all that is due.
+    pub fn poll(&mut self, now: Instant) {
+        self.due = self.pool.poll(now);
+        self.tell();
+    }
+
+    /// Takes the result of a check.
+    pub fn on_check(&mut self, id: EndpointId, checked: &Checked, now: Instant) {
+        self.watched.on_check(id, checked);
+        self.due = self.pool.on_check(id, checked.result.is_ok(), now);
+        self.tell();
+    }
+
+    fn tell(&mut self) {
+        let changes = self.pool.take_changes();
+        self.watched.tell(&changes, &self.pool.view().set);
+    }
+
+    /// Whom to check, and how.
+    pub fn checkups(&self) -> impl Iterator<Item = (EndpointId, Checkup)> + '_ {
+        let used: HashSet<EndpointId> = self.pool.states().map(|(id, _)| id).collect();
+        let endpoints = self.check.iter().flat_map(|check| self.watched.endpoints().map(move |e| (check, e)));
+        endpoints.filter(move |(_, e)| used.contains(&EndpointId::of(&e.name))).filter_map(|(check, endpoint)| {
+            let addr = address(&endpoint.addr)?;
+            Some((EndpointId::of(&endpoint.name), Checkup { check: check.clone(), addr, announce: self.announce }))
+        })
+    }
+
+    /// What was seen of it.
+    pub fn watched(&self) -> &Watched {
+        &self.watched
+    }
+
+    /// What an endpoint is now.
+    pub fn state_of(&self, name: &str) -> Option<State> {
+        let wanted = EndpointId::of(name);
+        self.pool.states().find(|(id, _)| *id == wanted).map(|(_, state)| state)
+    }
+
+    /// A balancer for a worker of another plane, which picks and counts nothing.
+    ///
+    /// # Errors
+    /// The algorithm refuses its parameters.
+    pub fn balancer_for_answers(&self, plan: &plan::Pool, worker: u32) -> Result<Balancer, ParamError> {
+        // Never alone: what the workers here count, nobody tells it.
+        let seat = Seat { worker: worker % self.workers, workers: self.workers + 1 };
+        self.pool.balancer(plan.balance.algorithm, &plan.balance.params, seat, seed(plan) ^ !0)
+    }
+
+    /// The endpoints of a plan that have an address, with their slots.
+    pub fn addresses<'p>(&self, plan: &'p plan::Pool) -> impl Iterator<Item = (Slot, SocketAddr, &'p plan::Endpoint)> {
+        plan.endpoints.iter().filter_map(|endpoint| Some((self.slot_of(endpoint)?, address(&endpoint.addr)?, endpoint)))
+    }
+
+    /// The slot of an endpoint of a plan, once that is reserved.
+    pub fn slot_of(&self, endpoint: &plan::Endpoint) -> Option<Slot> {
+        self.pool.slot_of(EndpointId::of(&endpoint.name))
+    }
+}
+
+/// Where the chance of a pool's balancers begins.
+fn seed(plan: &plan::Pool) -> u64 {
+    EndpointId::of(&plan.name).0 ^ u64::from(std::process::id())
+}
+
+/// How a pool looks after its endpoints, of all that a plan says of it.
+fn settings(plan: &plan::Pool) -> Settings {
+    Settings {
+        health: plan.health.as_ref().map(|health| health.machine),
+        outlier: plan.outlier,
+        slow_start: plan.slow_start,
+        panic: plan.panic,
+        locality: plan.locality,
+        concurrency: plan.limits.concurrency,
+        subset: plan.subset.as_ref().map(subset),
+    }
+}
+
+/// The part of this instance: by the name in its plan, or that of the host.
+fn subset(plan: &plan::Subset) -> Subset {
+    let host = || std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    let instance = plan.instance.as_deref().map_or_else(host, str::to_string);
+    Subset::named(plan.size, instance.trim())
+}
+
+/// What is decided of one endpoint of a plan.
+fn spec(endpoint: &plan::Endpoint, plan: &plan::Pool) -> EndpointSpec {
+    let spec = EndpointSpec::new(&endpoint.name)
+        // Without an address it would fail each request that it got.
+        .weight(if address(&endpoint.addr).is_some() { endpoint.weight.into() } else { 0 })
+        .priority(endpoint.priority)
+        .drain(endpoint.drain)
+        .in_flight_max(plan.limits.requests_per_endpoint);
+    match &endpoint.zone {
+        Some(zone) => spec.zone(zone),
+        None => spec,
+    }
+}
+
+/// Where to connect to; `None` for a name that nobody has resolved yet, as whoever makes the plan does.
+pub fn address(addr: &Address) -> Option<SocketAddr> {
+    match addr {
+        Address::Ip(addr) => Some(*addr),
+        Address::Name { .. } => None,
+    }
+}

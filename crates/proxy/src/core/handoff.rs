@@ -1,0 +1,131 @@
+//! Which worker serves a client? The one that accepted it, unless it has many more connections than another: the kernel
+//! spreads clients by a hash, which is even over many short connections but not over some that stay.
+
+use evenkeel_net::counter::Counter;
+use rustix::fd::OwnedFd;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use tokio::sync::mpsc;
+
+/// How many more connections than the least loaded worker one may have before it hands over: so many, and a sixteenth.
+/// Below that, which short connections rarely leave, each is served where it was accepted.
+const SLACK: u64 = 4;
+
+/// An accepted connection on its way to another worker.
+pub struct Handoff {
+    pub fd: OwnedFd,
+    pub peer: SocketAddr,
+    /// The name of its listener.
+    pub listener: Arc<str>,
+    /// The generation in which that was accepted: a worker that is behind has to wait for it.
+    pub generation: u64,
+}
+
+/// What the workers know of each other.
+pub struct Peers {
+    /// Open connections by worker.
+    open: Box<[Open]>,
+    doors: Vec<mpsc::UnboundedSender<Handoff>>,
+}
+
+/// Open connections of one worker, on a line of their own, as mostly that alone writes there.
+#[derive(Default)]
+#[repr(align(128))]
+struct Open {
+    /// As it counts them itself; below zero, around the end of the numbers, where it closes what was handed to it.
+    own: Counter,
+    /// Those handed to it. Whoever hands one over counts it at once, or several would choose the same.
+    handed: AtomicU64,
+}
+
+impl Open {
+    /// Relaxed, as the numbers stand for themselves.
+    fn get(&self) -> u64 {
+        self.own.get().wrapping_add(self.handed.load(Relaxed))
+    }
+}
+
+impl Peers {
+    /// As many workers as there are doors to them.
+    pub fn new(doors: Vec<mpsc::UnboundedSender<Handoff>>) -> Peers {
+        Peers { open: doors.iter().map(|_| Open::default()).collect(), doors }
+    }
+
+    /// A worker counts a connection of its own.
+    pub fn opened(&self, worker: usize) {
+        self.open[worker].own.add(1);
+    }
+
+    /// It is closed; whether it was the last one.
+    pub fn closed(&self, worker: usize) -> bool {
+        self.open[worker].own.sub(1);
+        self.open(worker) == 0
+    }
+
+    /// Open connections, and those on their way there.
+    pub fn open(&self, worker: usize) -> u64 {
+        self.open[worker].get()
+    }
+
+    /// The worker that should rather serve another connection than `mine`.
+    pub fn less_loaded(&self, mine: usize) -> Option<usize> {
+        let open = self.open(mine);
+        if open < SLACK {
+            return None;
+        }
+        let (least, other) = (0..self.open.len()).map(|worker| (self.open(worker), worker)).min()?;
+        (open >= least + least / 16 + SLACK).then_some(other)
+    }
+
+    /// Hands a connection over.
+    ///
+    /// # Errors
+    /// With the connection: that worker takes none any more.
+    pub fn hand(&self, to: usize, handed: Handoff) -> Result<(), Handoff> {
+        self.open[to].handed.fetch_add(1, Relaxed);
+        self.doors[to].send(handed).map_err(|refused| {
+            self.open[to].handed.fetch_sub(1, Relaxed);
+            refused.0
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_who_has_clearly_more_hands_over() {
+        let peers = Peers::new((0..3).map(|_| mpsc::unbounded_channel().0).collect());
+        let set = |open: [u64; 3]| open.iter().zip(&peers.open).for_each(|(n, at)| at.own.set(*n));
+        for (open, less_loaded) in [
+            ([0, 0, 0], None),
+            ([3, 0, 0], None),
+            ([4, 1, 0], Some(2)),
+            ([100, 96, 97], None),
+            ([106, 96, 97], Some(1)),
+            ([0, 100, 100], None),
+        ] {
+            set(open);
+            assert_eq!(peers.less_loaded(0), less_loaded, "{open:?}");
+        }
+    }
+
+    #[test]
+    fn one_that_was_handed_over_counts_where_it_is_served() {
+        let (door, mut handed) = mpsc::unbounded_channel();
+        let peers = Peers::new(vec![door.clone(), door]);
+        let hand = || {
+            let fd = std::net::TcpListener::bind("127.0.0.1:0").unwrap().into();
+            peers.hand(1, Handoff { fd, peer: ([127, 0, 0, 1], 1).into(), listener: "web".into(), generation: 1 })
+        };
+        peers.opened(0);
+        assert!(hand().is_ok() && hand().is_ok());
+        assert_eq!((peers.open(0), peers.open(1)), (1, 2));
+        assert!(!peers.closed(1) && peers.closed(1) && peers.closed(0));
+        handed.close();
+        assert!(hand().is_err());
+        assert_eq!((peers.open(0), peers.open(1)), (0, 0));
+    }
+}

@@ -1,0 +1,138 @@
+//! What does serving need of its thread? The clock, the timers, the log, room for bytes, and what the worker is to do: all
+//! of it of one worker, so nothing is locked.
+
+pub mod handoff;
+
+use crate::observe::access_log::AccessLog;
+use evenkeel_balance::rng::mix;
+use evenkeel_net::clock::{Base, CachedClock};
+use evenkeel_net::deadline::Wheel;
+use evenkeel_wire::head::Room;
+use handoff::Peers;
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::sync::Arc;
+use tokio::sync::Notify;
+
+/// Small vectors that a worker keeps for the next request.
+const SCRATCH_KEPT: usize = 64;
+
+/// What workers are to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Command {
+    /// Serve.
+    Run,
+    /// Accept no more and finish what runs, as another process accepts now: connections close after their next request,
+    /// as one that is idle may be about to send it.
+    Retire,
+    /// Accept no more, finish what runs, close what is idle, and end.
+    Drain,
+    /// End.
+    Stop,
+}
+
+/// What a worker keeps whatever the plan says.
+pub struct Core {
+    /// Which of the workers.
+    pub index: usize,
+    pub clock: CachedClock,
+    pub wheel: Rc<Wheel>,
+    pub log: RefCell<Option<AccessLog>>,
+    pub command: Cell<Command>,
+    scratch: RefCell<Vec<Vec<u8>>>,
+    /// For the head at hand.
+    pub room: RefCell<Room>,
+    request_id: Cell<u64>,
+    /// The other workers.
+    pub peers: Arc<Peers>,
+    /// Notified when the last connection or flow has ended while the worker is to end too.
+    pub closed: Notify,
+    /// Flows of datagrams that have not ended.
+    flows: Cell<usize>,
+}
+
+impl Core {
+    /// That of worker number `index`, whose clock counts from `base`.
+    pub fn new(index: usize, base: Base, peers: Arc<Peers>) -> Core {
+        Core {
+            index,
+            clock: CachedClock::new(base),
+            wheel: Wheel::new(),
+            log: RefCell::default(),
+            command: Cell::new(Command::Run),
+            scratch: RefCell::default(),
+            room: RefCell::default(),
+            request_id: Cell::new(mix(std::process::id() as u64) ^ mix(!(index as u64)).rotate_left(20)),
+            peers,
+            closed: Notify::new(),
+            flows: Cell::new(0),
+        }
+    }
+
+    /// An empty vector with some room; to be given back.
+    #[inline]
+    pub fn scratch(&self) -> Vec<u8> {
+        self.scratch.borrow_mut().pop().unwrap_or_else(|| Vec::with_capacity(1024))
+    }
+
+    /// Takes a vector back.
+    #[inline]
+    pub fn give_back(&self, mut vec: Vec<u8>) {
+        let mut scratch = self.scratch.borrow_mut();
+        // One that has grown large would keep its memory for ever.
+        if scratch.len() < SCRATCH_KEPT && vec.capacity() <= 16 * 1024 && vec.capacity() > 0 {
+            vec.clear();
+            scratch.push(vec);
+        }
+    }
+
+    /// An id for a request: unique in this process, and very likely among others.
+    #[inline]
+    pub fn next_request_id(&self) -> u64 {
+        let id = self.request_id.get();
+        self.request_id.set(id.wrapping_add(1));
+        id
+    }
+
+    /// A connection was accepted here.
+    pub fn connection_opened(&self) {
+        self.peers.opened(self.index);
+    }
+
+    /// A connection was closed.
+    pub fn connection_closed(&self) {
+        if self.peers.closed(self.index) && self.command.get() != Command::Run {
+            self.closed.notify_one();
+        }
+    }
+
+    /// A flow of datagrams has begun here.
+    pub fn flow_opened(&self) {
+        self.flows.set(self.flows.get() + 1);
+    }
+
+    /// A flow has ended.
+    pub fn flow_closed(&self) {
+        self.flows.set(self.flows.get() - 1);
+        if self.flows.get() == 0 && self.command.get() != Command::Run {
+            self.closed.notify_one();
+        }
+    }
+
+    /// Whether no connection is open here, and no flow.
+    pub fn serves_none(&self) -> bool {
+        self.peers.open(self.index) == 0 && self.flows.get() == 0
+    }
+
+    /// The worker that should serve another connection in this one's place, as it has clearly fewer.
+    pub fn less_loaded(&self) -> Option<usize> {
+        self.peers.less_loaded(self.index)
+    }
+
+    /// Gives the lines of the log so far to its writer.
+    pub fn flush_log(&self) {
+        if let Some(log) = &mut *self.log.borrow_mut() {
+            log.hand_over();
+        }
+    }
+}

@@ -1,0 +1,168 @@
+//! How does one endpoint do with a request? Reached, sent to, listened to.
+
+use super::down::Downstream;
+use super::exchange::Opened;
+use super::fault::Fault;
+use super::hedge;
+use super::outgoing::Outgoing;
+use super::record::Record;
+use super::relay::{Answered, Relay};
+use super::reply::Reply;
+use crate::listener::client::Client;
+use crate::observe::end::{Cause, Phase};
+use crate::observe::stats;
+use crate::upstream::connections::{Acquired, Unreachable, UpstreamConn, Wanted, unreachable};
+use crate::upstream::pick::InFlight;
+use crate::upstream::pool::{Endpoint, WorkerPool};
+use crate::upstream::retries::Tries;
+use evenkeel_balance::retry::Failure;
+use evenkeel_balance::{Clock, Instant, Slot};
+use evenkeel_net::deadline::Elapsed;
+use std::cell::Cell;
+use std::pin::pin;
+use std::rc::Rc;
+
+/// A try that failed.
+pub struct Failed {
+    /// Who ended it.
+    pub cause: Cause,
+    /// In which way, if another try could mend it.
+    pub failure: Option<Failure>,
+    /// What the client is told if there is no other try; `None` if nobody is to be told.
+    pub reply: Option<Reply>,
+}
+
+/// Sends the request to one endpoint. If the endpoint closed an idle connection just when it was used, a new one is
+/// opened, provided that asking twice does no harm.
+///
+/// # Errors
+/// How it failed.
+pub async fn run<'r, D: Downstream>(
+    client: &'r Client<'_>,
+    down: &D,
+    record: &mut Record<'_>,
+    opened: &mut Opened<'r>,
+    out: &mut Outgoing<'_>,
+    tries: &Tries<'r>,
+    mut ticket: InFlight<'r>,
+) -> Result<Answered, Failed> {
+    let (core, timer, pool, deadline) = (client.core, down.timer(), opened.route.pool, opened.route.deadline);
+    let wanted = Wanted { core, peer: &client.peer, origin: record.origin, pool };
+    let slot = ticket.slot();
+    let mut idle = pool.take_idle(&ticket.endpoint, core.clock.now());
+    loop {
+        record.phase.set(Phase::Connect);
+        let reused = idle.is_some();
+        let timeouts = tries.timeouts(opened.route.timeouts);
+        let connect_by = timer.tick_after(timeouts.connect).min(deadline);
+        let acquiring = wanted.acquire(&ticket.endpoint, idle.take(), out.unsent());
+        let acquired = timer.limit_by(connect_by, pin!(acquiring)).await;
+        let Acquired { mut transport, sent, connect_ns } =
+            match acquired.map_err(|Elapsed| None).and_then(|acquired| acquired.map_err(Some)) {
+                Ok(acquired) => acquired,
+                // It had closed the idle connection, and took nothing: a new one will do.
+                Err(Some(_)) if reused => continue,
+                Err(error) => return Err(unreachable(pool, ticket, error).into()),
+            };
+        if connect_ns.is_some() {
+            record.connect_ns.set(connect_ns);
+        }
+        out.advance(sent);
+        record.phase.set(Phase::Head);
+        let repeatable = opened.body.is_done() && out.is_small() && (opened.idempotent || tries.may_repeat());
+        if repeatable
+            && opened.idempotent
+            && out.unsent().is_empty()
+            && let Some(delay_ns) = tries.hedge_after(timer.left_ns(deadline))
+        {
+            out.let_go(true);
+            // Boxed, as only routes with hedging need room for it.
+            let first = UpstreamConn { ticket, transport };
+            match Box::pin(hedge::race(&wanted, down, record, opened, out.request(), tries, first, delay_ns)).await {
+                Ok(first) => UpstreamConn { ticket, transport } = first,
+                Err((first, fault)) => return Err(failed(record, pool, first.ticket, fault)),
+            }
+        }
+        let second = ticket.slot() != slot;
+        let cookie = opened.route.session.as_ref().and_then(|session| session.cookie_for(core, &ticket));
+        let relay = Relay {
+            client,
+            timer,
+            record,
+            upstream: &transport,
+            asked: opened.asked,
+            towards: opened.towards,
+            timeouts,
+            deadline,
+            client_due: Cell::new(0),
+            tries: repeatable.then_some((tries, opened.idempotent)),
+            cookie: cookie.as_deref(),
+        };
+        let relayed = down.relay(&relay, &mut ticket, &mut opened.body, out, repeatable).await;
+        let answered = match relayed {
+            Err(Fault::NoResponse) if reused && repeatable && opened.idempotent && out.again() => continue,
+            Err(fault) => {
+                if let Fault::Refused { reusable: true, .. } = fault
+                    && !opened.close
+                {
+                    pool.keep_idle(&ticket.endpoint, transport, core.clock.now());
+                }
+                return Err(failed(record, pool, ticket, fault));
+            }
+            Ok(answered) => answered,
+        };
+        let endpoint = ticket.endpoint.clone();
+        if !second {
+            tries.on_answer(ticket.latency_ns(), core.clock.now());
+        }
+        let slot = ticket.slot();
+        ticket.end(answered.outcome);
+        take_received(record, pool, slot, &endpoint, core.clock.now());
+        endpoint.stats.requests[stats::class(record.status.get())].add(1);
+        if answered.reusable && opened.body.is_done() && !opened.close {
+            pool.keep_idle(&endpoint, transport, core.clock.now());
+        }
+        return Ok(answered);
+    }
+}
+
+/// Gives the balancer what came with a response about the endpoint's load, now that the request is over.
+#[inline]
+fn take_received(record: &Record<'_>, pool: &WorkerPool, slot: Slot, endpoint: &Rc<Endpoint>, now: Instant) {
+    if let Some(received) = record.received.take() {
+        pool.take_received(slot, endpoint, received, now);
+    }
+}
+
+impl From<Unreachable> for Failed {
+    fn from(Unreachable { cause, status, why }: Unreachable) -> Failed {
+        Failed { cause, failure: Some(Failure::Connect), reply: Some(Reply::new(status, why)) }
+    }
+}
+
+/// An endpoint that took the request and failed, or whose client did.
+#[cold]
+fn failed(record: &Record<'_>, pool: &WorkerPool, ticket: InFlight<'_>, fault: Fault) -> Failed {
+    // A response that has begun cannot be taken back: closing tells the client that it is not whole.
+    let begun = record.status.get() != 0 && record.phase.get() == Phase::Data;
+    let (slot, now) = (ticket.slot(), ticket.now());
+    let endpoint = give_up(ticket, fault);
+    take_received(record, pool, slot, &endpoint, now);
+    let reply = fault.reply().filter(|_| !begun);
+    let reply = reply.map(|(status, why)| match fault.is_of_endpoint() {
+        true => Reply::new(status, format!("pool \"{}\": endpoint {}: {why}", pool.name, endpoint.name)),
+        false => Reply::new(status, why),
+    });
+    Failed { cause: fault.cause(), failure: fault.failure().filter(|_| !begun), reply }
+}
+
+/// Ends a request that an endpoint took, and counts how.
+pub fn give_up(ticket: InFlight<'_>, fault: Fault) -> Rc<Endpoint> {
+    let endpoint = ticket.endpoint.clone();
+    ticket.end(fault.outcome());
+    endpoint.stats.requests[stats::class(fault.status())].add(1);
+    if let Some(kind) = fault.error_kind() {
+        endpoint.stats.errors[kind as usize].add(1);
+    }
+    endpoint
+}

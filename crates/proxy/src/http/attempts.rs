@@ -1,0 +1,121 @@
+//! Which endpoints is a request sent to? One after another until one answers, as far as it may be tried again.
+
+use super::attempt::{self, Failed};
+use super::down::Downstream;
+use super::exchange::Opened;
+use super::outgoing::Outgoing;
+use super::record::Record;
+use super::relay::Answered;
+use super::reply::Reply;
+use crate::listener::client::Client;
+use crate::observe::end::Cause;
+use crate::upstream::pick::{self, InFlight, NoPlace, Wait};
+use crate::upstream::pool::WorkerPool;
+use crate::upstream::retries::Tries;
+use evenkeel_balance::retry::{Decision, Stop};
+use evenkeel_balance::{Clock, NoPick};
+use evenkeel_net::event_loop::alarm;
+use std::time::Duration;
+
+/// Sends the request, and relays the response of the endpoint that answers.
+///
+/// # Errors
+/// What the client is to be told instead; `None` if there is nobody to be told, or a response had begun.
+pub async fn send<'r, D: Downstream>(
+    client: &'r Client<'_>,
+    down: &D,
+    record: &mut Record<'_>,
+    opened: &mut Opened<'r>,
+    out: &mut Outgoing<'_>,
+) -> Result<Answered, Option<Reply>> {
+    let clock = &client.core.clock;
+    let tries = Tries::begin(opened.route.retries, opened.route.key, clock.now());
+    let mut last: Option<Reply> = None;
+    loop {
+        let ticket = match place(client, record, opened, &tries) {
+            Ok(ticket) => ticket,
+            Err(why) => {
+                let (pool, deadline) = (opened.route.pool, opened.route.deadline);
+                let wait = Wait { timer: down.timer(), deadline, phase: &record.phase, queue_ns: &record.queue_ns };
+                match wait.place(clock, pool, &tries, why, |cx| down.poll_gone(cx)).await {
+                    Ok(ticket) => ticket,
+                    Err(none) => return Err(unplaced(record, pool, none, last)),
+                }
+            }
+        };
+        if let Some(pool) = record.rules.pools.get(record.route) {
+            record.rules.prober.after_start(pool);
+        }
+        let slot = ticket.slot();
+        record.endpoint = Some(ticket.endpoint.clone());
+        record.tries += 1;
+        let failed = match attempt::run(client, down, record, opened, out, &tries, ticket).await {
+            Ok(answered) => return Ok(answered),
+            Err(failed) => failed,
+        };
+        match decide(client, down, opened, out, &tries, &failed) {
+            Some(Decision::Again { after_ns, .. }) => {
+                opened.route.pool.stats.retries.add(1);
+                tries.tried.borrow_mut().push(slot);
+                last = failed.reply;
+                if after_ns > 0 {
+                    alarm::sleep(Duration::from_nanos(after_ns)).await;
+                }
+            }
+            stop => {
+                if let Some(Decision::Stop(why)) = stop {
+                    opened.route.pool.stats.retries_refused[why as usize].add(1);
+                }
+                record.blame(failed.cause);
+                return Err(failed.reply);
+            }
+        }
+    }
+}
+
+/// What a client is told whose request has no place, after what it would be told of the try before.
+#[cold]
+fn unplaced(record: &Record<'_>, pool: &WorkerPool, none: NoPlace, last: Option<Reply>) -> Option<Reply> {
+    let reply = none.count(pool).map(|why| Reply::new(503, why));
+    record.blame(match (&reply, &last) {
+        (None, _) => Cause::Client,
+        (_, None) => Cause::Proxy,
+        (_, Some(_)) => Cause::Endpoint,
+    });
+    reply.map(|reply| last.unwrap_or(reply))
+}
+
+/// Whether there is another try; `None` for what no retry mends.
+fn decide<D: Downstream>(
+    client: &Client<'_>,
+    down: &D,
+    opened: &Opened<'_>,
+    out: &mut Outgoing<'_>,
+    tries: &Tries<'_>,
+    failed: &Failed,
+) -> Option<Decision> {
+    let failure = failed.failure?;
+    // A status was decided about while its response was at hand.
+    if let Some(decision) = tries.take_decision() {
+        return Some(if out.again() { decision } else { Decision::Stop(Stop::BodyGone) });
+    }
+    let replayable = out.is_whole() || (opened.body.is_done() && out.again());
+    let left_ns = down.timer().left_ns(opened.route.deadline);
+    Some(tries.decide(failure, opened.idempotent, replayable, left_ns, client.core.clock.now()))
+}
+
+/// A place at an endpoint: where the session was, or a picked one.
+fn place<'r>(
+    client: &'r Client<'_>,
+    record: &Record<'_>,
+    opened: &Opened<'r>,
+    tries: &Tries<'_>,
+) -> Result<InFlight<'r>, NoPick> {
+    let pool = opened.route.pool;
+    if let Some(session) = opened.route.session.as_ref().filter(|_| record.tries == 0)
+        && let Some(ticket) = session.at(&client.core.clock, pool)
+    {
+        return Ok(ticket);
+    }
+    pick::place(&client.core.clock, pool, tries)
+}

@@ -1,0 +1,362 @@
+//! How does a client that speaks HTTP/1 send a request and take its response? As bytes, on a connection that each request has
+//! to itself while it runs.
+
+use super::Downstream;
+use crate::core::Core;
+use crate::http::attempts;
+use crate::http::exchange::{self, Opened, Refused, Route};
+use crate::http::fault::Fault;
+use crate::http::outgoing::Outgoing;
+use crate::http::record::Record;
+use crate::http::relay::{Answered, Relay};
+use crate::http::reply::Reply;
+use crate::listener::client::Client;
+use crate::listener::rules::Rules;
+use crate::load::load_report;
+use crate::observe::end::{Cause, Phase};
+use crate::upstream::pick::InFlight;
+use evenkeel_balance::Clock;
+use evenkeel_net::buffer::Buf;
+use evenkeel_net::deadline::{Elapsed, Timer};
+use evenkeel_net::stream::Stream;
+use evenkeel_net::transport::Transport;
+use evenkeel_wire::http1::chunked::{Keep, Taken};
+use evenkeel_wire::http1::response::{RequestContext, Towards};
+use evenkeel_wire::http1::{self, Body, Reject, Request, Version, reject};
+use rustix::fd::OwnedFd;
+use std::fmt::Display;
+use std::pin::pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+/// How long a closing connection may still send what nobody reads, so that our last words are not lost in a reset
+/// (RFC 9112 section 9.6).
+const LINGER: Duration = Duration::from_secs(2);
+
+/// Bytes that a closing connection may still send.
+const LINGER_BYTES_MAX: usize = 256 * 1024;
+
+/// A client connection that speaks HTTP/1, and so the one request on it.
+pub struct H1 {
+    /// What carries it.
+    pub transport: Transport,
+    /// Its one deadline, whatever it waits for.
+    pub timer: Timer,
+}
+
+/// What came next from a client.
+pub enum Next {
+    /// A head at the front of the buffer: a whole one, or as much as it takes to refuse it.
+    Head(Buf),
+    /// Nothing: it closed, or was idle for too long, or its worker or listener ends.
+    End,
+    /// Part of a head, and then no more in time.
+    Late,
+}
+
+/// How a client connection goes on after a request.
+pub enum After {
+    /// With the next request, of which these bytes came already.
+    Next(Option<Buf>),
+    /// It is closed.
+    Close,
+    /// It is closed once the client has read our last words.
+    Linger,
+}
+
+impl Downstream for H1 {
+    #[inline]
+    fn timer(&self) -> &Timer {
+        &self.timer
+    }
+
+    fn poll_gone(&self, cx: &mut Context<'_>) -> Poll<()> {
+        self.transport.poll_reset(cx)
+    }
+
+    #[inline]
+    async fn relay(
+        &self,
+        relay: &Relay<'_, '_>,
+        ticket: &mut InFlight<'_>,
+        body: &mut Body,
+        out: &mut Outgoing<'_>,
+        again: bool,
+    ) -> Result<Answered, Fault> {
+        relay.bytes(self, ticket, body, out, again).await
+    }
+}
+
+/// A request's head, read and routed, as HTTP/1 has it.
+struct Head<'r> {
+    opened: Opened<'r>,
+    /// The head for the endpoint, unless it is in the buffer.
+    bytes: Vec<u8>,
+    /// Bytes at the front of the buffer that go to the endpoint: the head, and what came with it of the body.
+    send: usize,
+    /// Whether the client wants to send another request.
+    more_wanted: bool,
+}
+
+/// A head that goes no further.
+enum Stopped {
+    /// For its bytes.
+    Malformed(Reject),
+    /// Though there is nothing wrong with them.
+    Refused { refused: Refused, keep_alive: bool, head_only: bool },
+}
+
+impl From<Reject> for Stopped {
+    fn from(reject: Reject) -> Stopped {
+        Stopped::Malformed(reject)
+    }
+}
+
+impl H1 {
+    /// Takes over an accepted socket.
+    pub fn new(fd: OwnedFd, core: &Core) -> H1 {
+        H1 { transport: Stream::new(fd).into(), timer: core.wheel.timer() }
+    }
+
+    /// Waits for the next request's head. Takes `held`, which came with the request before.
+    pub async fn next_head(&self, client: &Client<'_>, held: &mut Option<Buf>, first: bool) -> Next {
+        let has_head = |buf: &Buf| http1::has_head(buf.filled(), &client.listener.limits().0);
+        let mut partial: Vec<u8> = Vec::new();
+        if let Some(held) = held.take() {
+            if has_head(&held) {
+                return Next::Head(held);
+            }
+            partial = held.filled().to_vec();
+        }
+        let timeouts = client.listener.limits().1;
+        let wait = if first || !partial.is_empty() { timeouts.client_header } else { timeouts.client_idle };
+        let mut due = self.timer.tick_after(wait);
+        loop {
+            let (n, buf) = match self.timer.limit_by(due, pin!(client.read_after(&self.transport, &partial))).await {
+                Ok(Some(read)) => read,
+                Ok(None) => return Next::End,
+                // Who never said a word is not waiting for one.
+                Err(Elapsed) if partial.is_empty() => return Next::End,
+                Err(Elapsed) => return Next::Late,
+            };
+            if n == 0 {
+                return Next::End;
+            }
+            if has_head(&buf) {
+                return Next::Head(buf);
+            }
+            if partial.is_empty() && !first {
+                due = self.timer.tick_after(client.listener.limits().1.client_header);
+            }
+            // A connection that waits keeps just its bytes, not the buffer.
+            partial.clear();
+            partial.extend_from_slice(buf.filled());
+        }
+    }
+
+    /// Serves the request whose head is at the front of `buf`, which is used up. `last`: the connection closes afterwards.
+    pub async fn serve(&self, client: &Client<'_>, rules: &Rules, buf: &mut Buf, last: bool) -> After {
+        let mut record = Record::new(client, rules);
+        // Used where it is, as it is large.
+        let mut head = self.open(client, &mut record, buf, last);
+        let head = match head {
+            Ok(ref mut head) => head,
+            // Boxed, as most requests need no room for this.
+            Err(stopped) => return Box::pin(self.stop(client, &record, stopped, buf.take_out())).await,
+        };
+        let mut out = Outgoing::new(client.core, std::mem::take(&mut head.bytes), buf.take_out(), head.send);
+        let opened = &mut head.opened;
+        match attempts::send(client, self, &mut record, opened, &mut out).await {
+            Ok(answered) => {
+                record.phase.set(Phase::Done);
+                let whole = opened.body.is_done();
+                match (answered.keep_alive, out.into_rest()) {
+                    (true, rest) if whole => After::Next(rest),
+                    // A client that asked for the close sends no more; another may, and must not be reset for it.
+                    (false, None) if whole && !head.more_wanted => After::Close,
+                    _ => After::Linger,
+                }
+            }
+            Err(Some(reply)) => {
+                let keep_alive = opened.towards.keep_alive && opened.body.is_done();
+                Box::pin(self.answer(&record, &reply, keep_alive, opened.asked.head, out.into_rest())).await
+            }
+            Err(None) => After::Close,
+        }
+    }
+
+    /// Reads and routes: everything that needs the head's bytes, in one go, so that nothing of it is kept. If the request is
+    /// refused the buffer keeps what came behind it.
+    fn open<'r>(
+        &self,
+        client: &Client<'_>,
+        record: &mut Record<'r>,
+        buf: &mut Buf,
+        last: bool,
+    ) -> Result<Head<'r>, Stopped> {
+        let (core, rules) = (client.core, record.rules);
+        let mut room = core.room.borrow_mut();
+        let mut read = Request::read(buf.filled(), &mut room, &rules.limits);
+        // Looked at where it is: it is large, and all that is needed of it is read here.
+        let request = match &mut read {
+            Ok(Some(request)) => request,
+            // The client was waited for until there is something to be said of its head.
+            Ok(None) => return Err(Reject::Malformed.into()),
+            Err(reject) => return Err((*reject).into()),
+        };
+        let (head_len, version) = (request.head_len, request.version);
+        record.proto = proto(version);
+        let keep_alive = request.keep_alive && !last && !client.is_ending();
+        let mut body = std::mem::replace(&mut request.body, Body::EMPTY);
+        let (route, origin) = match exchange::route(client, record, request, &self.timer) {
+            Ok(routed) => routed,
+            Err(refused) => {
+                let head_only = request.is_head();
+                let used = head_len + body.advance(&mut buf.filled_mut()[head_len..], Keep::Content)?.used;
+                buf.consume(used);
+                record.count_in(used);
+                // Our own replies do not say `keep-alive`, without which HTTP/1.0 means close.
+                let keep_alive = keep_alive && body.is_done() && version == Version::V11;
+                return Err(Stopped::Refused { refused, keep_alive, head_only });
+            }
+        };
+        let Route { pool, .. } = route;
+        let mut bytes = core.scratch();
+        let single = pool.limits.get().idle_per_endpoint == 0 || pool.announce.get().is_some();
+        let close = single || request.body_may_be_overlooked();
+        request.write(&exchange::forward(client, origin.as_ref(), pool, close), &mut bytes);
+        let more_wanted = request.keep_alive;
+        let asked = RequestContext { head: request.is_head(), upgrade: request.upgrade };
+        let (towards, idempotent) = (Towards { version, keep_alive }, request.is_idempotent());
+        buf.consume(head_len);
+        let Taken { used, kept } = buf.take_body(0, &mut body, Keep::Framed)?;
+        record.count_in(head_len + used);
+        let mut send = 0;
+        if kept > 0 {
+            // In one piece with what came of its body.
+            if !buf.replace_front(0, &bytes) {
+                return Err(Reject::HeadTooLarge.into());
+            }
+            send = bytes.len() + kept;
+            core.give_back(std::mem::take(&mut bytes));
+        }
+        let opened = Opened { route, towards, asked, idempotent, close, body };
+        Ok(Head { opened, bytes, send, more_wanted })
+    }
+
+    /// Tells the client that its request goes no further. `buf`: what came behind it.
+    async fn stop(&self, client: &Client<'_>, record: &Record<'_>, stopped: Stopped, buf: Buf) -> After {
+        match stopped {
+            Stopped::Malformed(reject) => {
+                client.listener.stats.malformed.add(1);
+                self.refuse(record, Cause::Proxy, reject.status(), &reject).await;
+                After::Linger
+            }
+            Stopped::Refused { refused, keep_alive, head_only } => {
+                let rest = (!buf.is_empty()).then_some(buf);
+                match refused {
+                    Refused::Answered(reply) => {
+                        record.blame(Cause::Proxy);
+                        self.answer(record, &reply, keep_alive, head_only, rest).await
+                    }
+                    Refused::Load => self.tell_load(client, record, keep_alive, head_only, rest).await,
+                }
+            }
+        }
+    }
+
+    /// Answers a client that sent no whole head in time.
+    pub async fn give_up(&self, client: &Client<'_>) -> After {
+        let rules = client.listener.rules();
+        let record = Record::new(client, &rules);
+        self.refuse(&record, Cause::ClientSlow, 408, &"no whole request in time").await;
+        After::Linger
+    }
+
+    /// Tells the client why there is no request; its connection is to be closed.
+    async fn refuse(&self, record: &Record<'_>, cause: Cause, status: u16, why: &dyn Display) {
+        record.blame(cause);
+        record.status.set(status);
+        let sent = self.say(&reject::reply(status, why, true, false, "")).await;
+        record.count_out(sent as usize);
+    }
+
+    /// Answers in the endpoint's place. The connection is kept only if the request's end is known to be here.
+    async fn answer(
+        &self,
+        record: &Record<'_>,
+        reply: &Reply,
+        keep_alive: bool,
+        head_only: bool,
+        rest: Option<Buf>,
+    ) -> After {
+        record.status.set(reply.status);
+        // As above.
+        let keep_alive = keep_alive && record.proto == proto(Version::V11);
+        let mut fields = Vec::new();
+        if let Some(seconds) = reply.retry_after {
+            fields.extend_from_slice(format!("Retry-After: {seconds}\r\n").as_bytes());
+        }
+        record.write_load(&mut fields);
+        let fields = String::from_utf8_lossy(&fields);
+        let sent = self.say(&reject::reply(reply.status, &reply.why, !keep_alive, head_only, &fields)).await;
+        record.count_out(sent as usize);
+        if keep_alive && sent > 0 { After::Next(rest) } else { After::Linger }
+    }
+
+    /// Answers a client that asks how busy we are.
+    async fn tell_load(
+        &self,
+        client: &Client<'_>,
+        record: &Record<'_>,
+        keep_alive: bool,
+        head_only: bool,
+        rest: Option<Buf>,
+    ) -> After {
+        let Some(reporter) = &record.rules.reporter else { return After::Close };
+        record.status.set(200);
+        let page = load_report::page(&reporter.load(client.core.clock.now()), !keep_alive, head_only);
+        let sent = self.say(&page).await;
+        record.count_out(sent as usize);
+        client.listener.stats.reports_given[2].add(1);
+        if keep_alive && sent > 0 { After::Next(rest) } else { After::Linger }
+    }
+
+    /// Sends a whole response of the proxy's own; how many bytes of it went through.
+    async fn say(&self, reply: &[u8]) -> u64 {
+        let mut buf = Buf::take();
+        if !buf.extend(reply) {
+            return 0;
+        }
+        self.timer.set(self.timer.tick_after(LINGER));
+        match self.timer.limit(pin!(self.transport.write_all(&mut buf))).await {
+            Ok(Ok(())) => reply.len() as u64,
+            _ => 0,
+        }
+    }
+
+    /// Closes so that what was sent arrives: reads on for a while, as closing with unread bytes would reset.
+    pub async fn linger(&self) {
+        self.transport.shutdown_write();
+        self.timer.set(self.timer.tick_after(LINGER));
+        let discard = async {
+            let mut left = LINGER_BYTES_MAX;
+            loop {
+                let mut buf = Buf::take();
+                match self.transport.read(&mut buf).await {
+                    Ok(n) if n > 0 && n < left => left -= n,
+                    _ => return,
+                }
+            }
+        };
+        let _ = self.timer.limit(pin!(discard)).await;
+    }
+}
+
+/// As the access log says it.
+fn proto(version: Version) -> &'static str {
+    match version {
+        Version::V11 => "HTTP/1.1",
+        Version::V10 => "HTTP/1.0",
+    }
+}

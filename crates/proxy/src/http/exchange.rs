@@ -1,0 +1,122 @@
+//! What becomes of a request, as far as its head says? Trusted, limited and routed, whatever protocol brought it; then
+//! [`attempts`](super::attempts) send it.
+
+use super::record::Record;
+use super::reply::Reply;
+use crate::listener::client::Client;
+use crate::load::load_report::Reporter;
+use crate::peer::{forwarded, hash_key};
+use crate::upstream::pool::WorkerPool;
+use crate::upstream::retries::Retries;
+use crate::upstream::sticky::Session;
+use evenkeel_balance::Clock;
+use evenkeel_config::plan::RouteTimeouts;
+use evenkeel_net::deadline::Timer;
+use evenkeel_wire::head::Request;
+use evenkeel_wire::http1::Body;
+use evenkeel_wire::http1::request::Forward;
+use evenkeel_wire::http1::response::{RequestContext, Towards};
+use forwarded::Origin;
+
+/// What clients speak with us.
+const SCHEME: &str = "http";
+
+/// A request that was read and routed.
+pub struct Opened<'r> {
+    pub route: Route<'r>,
+    pub towards: Towards,
+    pub asked: RequestContext,
+    pub idempotent: bool,
+    /// Whether the endpoint's connection must not carry another request.
+    pub close: bool,
+    /// What of the body is still to come.
+    pub body: Body,
+}
+
+/// Where a request goes, and under which conditions.
+pub struct Route<'r> {
+    pub pool: &'r WorkerPool,
+    /// What its route may try again.
+    pub retries: &'r Retries,
+    /// What the pool's algorithm is keyed by, if it is.
+    pub key: Option<u64>,
+    /// Where its client was before, if it has to go there again.
+    pub session: Option<Session>,
+    pub timeouts: RouteTimeouts,
+    /// The tick by which all must be over.
+    pub deadline: u64,
+}
+
+/// A request that goes no further.
+pub enum Refused {
+    /// This is what its client is told.
+    Answered(Reply),
+    /// It asks how busy we are.
+    Load,
+}
+
+/// Finds out who sent a request, whether it may, and where it goes. All of the head's bytes are needed here, and none
+/// afterwards but for what [`forward`] says of them.
+///
+/// # Errors
+/// It goes no further.
+pub fn route<'r, 'b>(
+    client: &Client<'_>,
+    record: &mut Record<'r>,
+    request: &Request<'_, 'b>,
+    timer: &Timer,
+) -> Result<(Route<'r>, Option<Origin<'b>>), Refused> {
+    let (core, rules) = (client.core, record.rules);
+    record.note_asked(request);
+    let mut ip = client.peer.ip;
+    let origin = client.peer.is_trusted.then(|| forwarded::believe(request, rules.admission.trusted(), ip, SCHEME));
+    if let Some(origin) = &origin {
+        ip = origin.client;
+        record.origin = (ip != client.peer.ip).then_some(ip);
+        client.listener.stats.forwarded_malformed.add(origin.malformed);
+    }
+    rules.admission.request(ip, || core.clock.now()).map_err(|seconds| Refused::Answered(too_many(client, seconds)))?;
+    let (host, path) = (request.host, request.path());
+    // Who asks for the load needs no route, but may not ask more often than others.
+    if rules.reporter.as_ref().is_some_and(|reporter| reporter.plan.path == path) {
+        return Err(Refused::Load);
+    }
+    let no_route = || {
+        let host = String::from_utf8_lossy(host);
+        Refused::Answered(Reply::new(404, format!("no route for host \"{host}\" and path \"{path}\"")))
+    };
+    let route = rules.router.find(host, path).ok_or_else(no_route)?;
+    let pool = &*rules.pools[route];
+    record.route = route;
+    record.pool = Some(pool);
+    record.working = rules.reporter.as_ref().map(Reporter::begin);
+    let timeouts = rules.plan.routes[route].timeouts;
+    let deadline = timeouts.request.map_or(u64::MAX, |limit| timer.tick_after(limit));
+    let key = pool.key.as_ref().and_then(|key| hash_key::hash(key, request, ip));
+    let session = pool.session(request, core);
+    Ok((Route { pool, retries: &rules.retries[route], key, session, timeouts, deadline }, origin))
+}
+
+/// What the head for the endpoint says of the client. `close`: the endpoint's connection must not carry another request.
+pub fn forward<'f>(
+    client: &'f Client<'_>,
+    origin: Option<&'f Origin<'_>>,
+    pool: &'f WorkerPool,
+    close: bool,
+) -> Forward<'f> {
+    Forward {
+        client: origin.map_or(client.peer.ip_text(), |origin| origin.list.as_bytes()),
+        scheme: origin.and_then(|origin| origin.scheme).unwrap_or(SCHEME),
+        host: origin.and_then(|origin| origin.host),
+        forwarded: origin.and_then(|origin| origin.forwarded.as_deref()),
+        host_if_none: &pool.name,
+        close,
+    }
+}
+
+#[cold]
+fn too_many(client: &Client<'_>, seconds: u64) -> Reply {
+    client.listener.stats.rate_limited.add(1);
+    let why = "more requests than one address may send; try again later".to_string();
+    Reply { status: 429, why, retry_after: Some(seconds) }
+}

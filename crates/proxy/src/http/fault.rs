@@ -1,0 +1,106 @@
+//! What went wrong with a request, whose fault was it, and what is the client told?
+
+use crate::observe::end::Cause;
+use crate::observe::stats::ErrorKind;
+use evenkeel_balance::retry::Failure;
+use evenkeel_balance::{FailureKind, Outcome};
+use evenkeel_wire::http1::Reject;
+
+/// What ended a request early, once it was sent to an endpoint.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// The endpoint closed or reset the connection before the first byte of a response.
+    NoResponse,
+    /// The endpoint closed or reset the connection within a response.
+    CutShort,
+    /// The endpoint broke the rules.
+    Response(Reject),
+    /// The client broke the rules within its body.
+    Request(Reject),
+    /// The client went away.
+    ClientGone,
+    /// The endpoint did not send or take what was due in time.
+    TimedOut,
+    /// The client did not.
+    ClientSlow,
+    /// Another endpoint, asked as well, was faster.
+    Overtaken,
+    /// The endpoint answered with a status that is tried again.
+    Refused {
+        /// The status.
+        status: u16,
+        /// What the balancer is told of it.
+        outcome: Outcome,
+        /// Whether the connection can carry another request.
+        reusable: bool,
+    },
+}
+
+impl Fault {
+    /// Who ended the request, as the log says it.
+    pub fn cause(self) -> Cause {
+        match self {
+            Fault::NoResponse | Fault::CutShort | Fault::Response(_) | Fault::Refused { .. } => Cause::Endpoint,
+            Fault::Request(_) | Fault::Overtaken => Cause::Proxy,
+            Fault::ClientGone => Cause::Client,
+            Fault::ClientSlow => Cause::ClientSlow,
+            Fault::TimedOut => Cause::EndpointSlow,
+        }
+    }
+
+    /// How the endpoint's error is counted, if it was one.
+    pub fn error_kind(self) -> Option<ErrorKind> {
+        match self {
+            Fault::NoResponse | Fault::CutShort => Some(ErrorKind::Reset),
+            Fault::Response(_) => Some(ErrorKind::Protocol),
+            Fault::TimedOut => Some(ErrorKind::Timeout),
+            Fault::ClientSlow | Fault::Request(_) | Fault::ClientGone | Fault::Overtaken | Fault::Refused { .. } => {
+                None
+            }
+        }
+    }
+
+    /// What the balancer is told.
+    pub fn outcome(self) -> Outcome {
+        match (self, self.error_kind()) {
+            (Fault::Refused { outcome, .. }, _) => outcome,
+            (_, Some(_)) => Outcome::failed(FailureKind::Gateway),
+            (_, None) => Outcome::Cancelled,
+        }
+    }
+
+    /// What could be tried again.
+    pub fn failure(self) -> Option<Failure> {
+        match self {
+            // Nothing of a head was passed on, so a part of one is as good as none.
+            Fault::NoResponse | Fault::CutShort => Some(Failure::Reset),
+            Fault::TimedOut => Some(Failure::Timeout),
+            Fault::Refused { status, .. } => Some(Failure::Status(status)),
+            Fault::Response(_) | Fault::Request(_) | Fault::ClientGone | Fault::ClientSlow | Fault::Overtaken => None,
+        }
+    }
+
+    /// The status of the endpoint's response, 0 if there was none.
+    pub fn status(self) -> u16 {
+        if let Fault::Refused { status, .. } = self { status } else { 0 }
+    }
+
+    /// Whether the endpoint is to be named.
+    pub fn is_of_endpoint(self) -> bool {
+        matches!(self.cause(), Cause::Endpoint | Cause::EndpointSlow)
+    }
+
+    /// What the client is told, if no response has begun; `None`: nobody is there to be told.
+    pub fn reply(self) -> Option<(u16, String)> {
+        match self {
+            Fault::NoResponse => Some((502, "closed the connection without a response".into())),
+            Fault::CutShort => Some((502, "closed the connection within the head of its response".into())),
+            Fault::Response(reject) => Some((502, format!("sent a malformed response: {reject}"))),
+            Fault::Request(reject) => Some((reject.status(), reject.to_string())),
+            Fault::ClientSlow => Some((408, "the request's body did not come in time".into())),
+            Fault::TimedOut => Some((504, "did not answer in time".into())),
+            Fault::Refused { status, .. } => Some((status, format!("answered {status}"))),
+            Fault::ClientGone | Fault::Overtaken => None,
+        }
+    }
+}

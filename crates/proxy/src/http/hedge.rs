@@ -1,0 +1,194 @@
+//! Whose answer comes first? A second endpoint is asked as well when the first takes longer than the pool mostly does.
+//! A tick of the wheel is longer than most waits for a second copy, so those wait by alarms; only routes that hedge pay.
+
+use super::attempt::give_up;
+use super::down::Downstream;
+use super::exchange::Opened;
+use super::fault::Fault;
+use super::record::Record;
+use crate::upstream::connections::{Acquired, UpstreamConn, Wanted, unreachable};
+use crate::upstream::pick::InFlight;
+use crate::upstream::retries::Tries;
+use evenkeel_balance::Clock;
+use evenkeel_net::deadline::Elapsed;
+use evenkeel_net::event_loop::alarm;
+use evenkeel_net::transport::Transport;
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::task::Poll;
+use std::time::Duration;
+
+/// The connection whose endpoint spoke first, or the only one left. `request` is all of the request, to be sent once more.
+///
+/// # Errors
+/// Neither spoke in time, or the client went away: then with the first connection.
+#[expect(clippy::too_many_arguments, reason = "all that a try has, and what it sends")]
+pub async fn race<'r, D: Downstream>(
+    wanted: &Wanted<'r>,
+    down: &D,
+    record: &mut Record<'_>,
+    opened: &Opened<'r>,
+    request: &[u8],
+    tries: &Tries<'r>,
+    first: UpstreamConn<'r>,
+    delay_ns: u64,
+) -> Result<UpstreamConn<'r>, (UpstreamConn<'r>, Fault)> {
+    let (timer, clock, pool) = (down.timer(), &wanted.core.clock, wanted.pool);
+    let limit = tries.timeouts(opened.route.timeouts).response;
+    timer.set(limit.map_or(u64::MAX, |limit| timer.tick_after(limit)).min(opened.route.deadline));
+    let early = timer.limit(pin!(alarm::timeout(Duration::from_nanos(delay_ns), speaks(&first.transport)))).await;
+    match early {
+        Ok(Some(_)) => return Ok(first),
+        Ok(None) => {}
+        Err(_) => return Err((first, Fault::TimedOut)),
+    }
+    let Ok(second) = InFlight::start(clock, pool, opened.route.key, &[first.ticket.slot()]) else { return Ok(first) };
+    if !tries.hedge(clock.now()) {
+        return Ok(first);
+    }
+    pool.stats.hedges.add(1);
+    tries.tried.borrow_mut().push(second.slot());
+    record.tries += 1;
+    let mut lost = LostConns::default();
+    let racing = first_to_speak(wanted, down, record, opened, request, &first.transport, &second, &mut lost);
+    let winner = timer.limit(pin!(racing)).await;
+    let end = match winner {
+        Ok(Winner::Second(transport)) => {
+            let second = UpstreamConn { ticket: second, transport };
+            return Ok(second_won(record, tries, first, second, lost.first));
+        }
+        Ok(Winner::First) => Ok(first),
+        Ok(Winner::ClientGone) => Err((first, Fault::ClientGone)),
+        Err(Elapsed) => Err((first, Fault::TimedOut)),
+    };
+    match lost.second {
+        Some(Lost::Unreachable(error)) => drop(unreachable(pool, second, error)),
+        Some(Lost::Closed) => drop(give_up(second, Fault::NoResponse)),
+        // The other was faster, or is as late and had more time.
+        None => drop(give_up(second, Fault::Overtaken)),
+    }
+    end
+}
+
+/// The second connection goes on; the first is given up, or was lost before.
+fn second_won<'r>(
+    record: &mut Record<'_>,
+    tries: &Tries<'r>,
+    first: UpstreamConn<'r>,
+    second: UpstreamConn<'r>,
+    first_lost: bool,
+) -> UpstreamConn<'r> {
+    tries.on_answer(first.ticket.latency_ns(), second.ticket.began());
+    record.pool.iter().for_each(|pool| pool.stats.hedges_won.add(1));
+    record.endpoint = Some(second.ticket.endpoint.clone());
+    give_up(first.ticket, if first_lost { Fault::NoResponse } else { Fault::Overtaken });
+    second
+}
+
+enum Winner {
+    First,
+    Second(Transport),
+    ClientGone,
+}
+
+/// Why a second connection is lost: it could not be reached, or closed without a word.
+enum Lost {
+    Unreachable(Option<std::io::Error>),
+    Closed,
+}
+
+/// Connections that closed, or could not be reached.
+#[derive(Default)]
+struct LostConns {
+    first: bool,
+    second: Option<Lost>,
+}
+
+/// Listens to both until one speaks, or both are lost.
+#[expect(clippy::too_many_arguments, reason = "as above")]
+async fn first_to_speak<D: Downstream>(
+    wanted: &Wanted<'_>,
+    down: &D,
+    record: &Record<'_>,
+    opened: &Opened<'_>,
+    request: &[u8],
+    first: &Transport,
+    second: &InFlight<'_>,
+    lost: &mut LostConns,
+) -> Winner {
+    let mut asking = pin!(ask(wanted, record, opened, request, second));
+    let mut waiting = pin!(speaks(first));
+    poll_fn(|cx| {
+        if down.poll_gone(cx).is_ready() {
+            return Poll::Ready(Winner::ClientGone);
+        }
+        if !lost.first
+            && let Poll::Ready(spoke) = waiting.as_mut().poll(cx)
+        {
+            if spoke || lost.second.is_some() {
+                return Poll::Ready(Winner::First);
+            }
+            lost.first = true;
+        }
+        if lost.second.is_none()
+            && let Poll::Ready(asked) = asking.as_mut().poll(cx)
+        {
+            match asked {
+                Ok(transport) => return Poll::Ready(Winner::Second(transport)),
+                Err(why) => lost.second = Some(why),
+            }
+            if lost.first {
+                return Poll::Ready(Winner::First);
+            }
+        }
+        Poll::Pending
+    })
+    .await
+}
+
+/// Asks the second endpoint, and waits until it says something. An idle connection that it has just closed is replaced.
+async fn ask(
+    wanted: &Wanted<'_>,
+    record: &Record<'_>,
+    opened: &Opened<'_>,
+    request: &[u8],
+    ticket: &InFlight<'_>,
+) -> Result<Transport, Lost> {
+    let mut idle = wanted.pool.take_idle(&ticket.endpoint, wanted.core.clock.now());
+    loop {
+        let reused = idle.is_some();
+        match ask_on(wanted, record, opened, request, ticket, idle.take()).await {
+            Err(_) if reused => {}
+            asked => return asked,
+        }
+    }
+}
+
+async fn ask_on(
+    wanted: &Wanted<'_>,
+    record: &Record<'_>,
+    opened: &Opened<'_>,
+    request: &[u8],
+    ticket: &InFlight<'_>,
+    idle: Option<Transport>,
+) -> Result<Transport, Lost> {
+    let acquiring = wanted.acquire(&ticket.endpoint, idle, request);
+    let Acquired { transport, mut sent, connect_ns } =
+        match alarm::timeout(opened.route.timeouts.connect, acquiring).await {
+            Some(Ok(acquired)) => acquired,
+            Some(Err(error)) => return Err(Lost::Unreachable(Some(error))),
+            None => return Err(Lost::Unreachable(None)),
+        };
+    if connect_ns.is_some() {
+        record.connect_ns.set(connect_ns);
+    }
+    while sent < request.len() {
+        sent += transport.write_some(&request[sent..]).await.map_err(|_| Lost::Closed)?;
+    }
+    if speaks(&transport).await { Ok(transport) } else { Err(Lost::Closed) }
+}
+
+/// Waits until the other side has said something; `false` if it closed instead.
+async fn speaks(transport: &Transport) -> bool {
+    poll_fn(|cx| transport.poll_peek(cx)).await.is_ok_and(|n| n > 0)
+}

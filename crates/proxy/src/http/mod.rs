@@ -1,0 +1,16 @@
+//! What happens on a connection that speaks HTTP? A [`connection`] is served request after request, each of which is a
+//! [`down`]stream. An [`exchange`] routes it, [`attempts`] send it to one endpoint after another, each of them an
+//! [`attempt`] (or two at once: [`hedge`]), and a [`relay`] passes request and response. [`fault`] says what went wrong,
+//! [`reply`] what the client is told, and a [`record`] what is counted and logged.
+
+pub mod attempt;
+pub mod attempts;
+pub mod connection;
+pub mod down;
+pub mod exchange;
+pub mod fault;
+pub mod hedge;
+pub mod outgoing;
+pub mod record;
+pub mod relay;
+pub mod reply;

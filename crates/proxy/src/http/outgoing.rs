@@ -1,0 +1,109 @@
+//! Which bytes of a request are on their way, and could they be sent once more?
+
+use crate::core::Core;
+use evenkeel_net::buffer::Buf;
+
+/// Bytes of a request that are kept so that it can be sent again on another connection.
+const REPLAY_MAX: usize = 8 * 1024;
+
+/// A request, and whatever the client sent behind it.
+pub struct Outgoing<'w> {
+    core: &'w Core,
+    /// The request, if it has these bytes to itself: nothing of a body came with its head, or it was copied to be kept.
+    alone: Vec<u8>,
+    buf: Buf,
+    /// Otherwise its bytes at the front of `buf`.
+    len: usize,
+    /// How many of them were sent on the current connection.
+    sent: usize,
+}
+
+impl<'w> Outgoing<'w> {
+    /// The request is the first `len` bytes of `buf`, or, if that is 0, `alone`.
+    pub fn new(core: &'w Core, alone: Vec<u8>, buf: Buf, len: usize) -> Outgoing<'w> {
+        Outgoing { core, alone, buf, len, sent: 0 }
+    }
+
+    /// The request; of one that was let go of and not kept, nothing.
+    #[inline]
+    pub fn request(&self) -> &[u8] {
+        if self.len > 0 { &self.buf.filled()[..self.len] } else { &self.alone }
+    }
+
+    /// What is still to be sent.
+    #[inline]
+    pub fn unsent(&self) -> &[u8] {
+        &self.request()[self.sent..]
+    }
+
+    /// `n` more bytes were sent.
+    #[inline]
+    pub fn advance(&mut self, n: usize) {
+        self.sent += n;
+    }
+
+    /// Whether nothing of it has left on the current connection.
+    pub fn is_whole(&self) -> bool {
+        self.sent == 0 && !self.request().is_empty()
+    }
+
+    /// Whether a copy of it may be kept.
+    #[inline]
+    pub fn is_small(&self) -> bool {
+        self.request().len() <= REPLAY_MAX
+    }
+
+    /// Lets go of the bytes sent, but for small ones if `again`: while the endpoint thinks, most connections hold no
+    /// buffer, and the few in use stay in the cache.
+    #[inline]
+    pub fn let_go(&mut self, again: bool) {
+        if !again {
+            self.forget();
+        } else if self.len > 0 {
+            self.alone = self.core.scratch();
+            self.alone.extend_from_slice(&self.buf.filled()[..self.len]);
+        }
+        self.sent = self.alone.len();
+        self.buf.consume(self.len);
+        self.len = 0;
+        if self.buf.is_empty() {
+            self.buf = Buf::none();
+        }
+    }
+
+    /// Takes the request up again from its start; whether that worked.
+    pub fn again(&mut self) -> bool {
+        self.sent = 0;
+        !self.request().is_empty()
+    }
+
+    /// Puts bytes behind the request that the client sent behind it.
+    pub fn put_behind(&mut self, buf: Buf) {
+        self.buf = buf;
+    }
+
+    /// What the client sent behind the request.
+    pub fn into_rest(mut self) -> Option<Buf> {
+        self.take_rest()
+    }
+
+    /// Takes what the client sent behind the request, which is given up if not all of it was sent.
+    pub fn take_rest(&mut self) -> Option<Buf> {
+        self.forget();
+        self.buf.consume(self.len);
+        (self.len, self.sent) = (0, 0);
+        let buf = self.buf.take_out();
+        (!buf.is_empty()).then_some(buf)
+    }
+
+    #[inline]
+    fn forget(&mut self) {
+        self.core.give_back(std::mem::take(&mut self.alone));
+    }
+}
+
+impl Drop for Outgoing<'_> {
+    fn drop(&mut self) {
+        self.forget();
+    }
+}

@@ -1,0 +1,183 @@
+//! How did a request go? Filled in while it runs, and written to counters and the access log at its end.
+
+use crate::listener::client::Client;
+use crate::listener::rules::Rules;
+use crate::load::load_report::{self, Working};
+use crate::load::reports::Received;
+use crate::observe::access_log::{self, AccessLog, Line, NOWHERE};
+use crate::observe::end::{Cause, Phase};
+use crate::observe::stats;
+use crate::peer::address_text::AddressText;
+use crate::upstream::pool::{Endpoint, WorkerPool};
+use evenkeel_balance::{Clock, Instant};
+use evenkeel_wire::head::Request;
+use std::cell::Cell;
+use std::net::IpAddr;
+use std::rc::Rc;
+
+/// One request.
+pub struct Record<'c> {
+    client: &'c Client<'c>,
+    /// By which it is served.
+    pub rules: &'c Rules,
+    /// The client, if a trusted proxy sent the request for it.
+    pub origin: Option<IpAddr>,
+    /// When its head was there.
+    pub began: Instant,
+    /// Index in the plan; one more than the last if no route took it.
+    pub route: usize,
+    /// Index of its method in [`stats::METHODS`].
+    pub method: usize,
+    /// What the client speaks, as the access log says it.
+    pub proto: &'static str,
+    /// Its pool.
+    pub pool: Option<&'c WorkerPool>,
+    /// The endpoint that was picked.
+    pub endpoint: Option<Rc<Endpoint>>,
+    /// Endpoints it was sent to, or tried to be.
+    pub tries: u32,
+    /// Counts it in flight through its listener, where that is told.
+    pub working: Option<Working<'c>>,
+    /// What came with its response about the endpoint's load.
+    pub received: Cell<Option<Received>>,
+    /// Of the response; 0 if none was sent.
+    pub status: Cell<u16>,
+    /// From the client.
+    pub bytes_in: Cell<u64>,
+    /// To the client.
+    pub bytes_out: Cell<u64>,
+    /// Waiting for a place at an endpoint.
+    pub queue_ns: Cell<u64>,
+    /// Until the connection was open, if one had to be opened.
+    pub connect_ns: Cell<Option<u64>>,
+    /// Until the response's head was there.
+    pub ttfb_ns: Cell<Option<u64>>,
+    /// Where it is.
+    pub phase: Cell<Phase>,
+    /// Who ended it.
+    pub cause: Cell<Cause>,
+    /// Made by [`access_log::asked`], if there is an access log.
+    pub asked: Vec<u8>,
+}
+
+impl<'c> Record<'c> {
+    /// A request whose head has just come.
+    pub fn new(client: &'c Client<'c>, rules: &'c Rules) -> Record<'c> {
+        Record {
+            client,
+            rules,
+            origin: None,
+            began: client.core.clock.now(),
+            route: rules.unrouted(),
+            method: stats::METHODS.len() - 1,
+            proto: "HTTP/1.1",
+            pool: None,
+            endpoint: None,
+            tries: 0,
+            working: None,
+            received: Cell::new(None),
+            status: Cell::new(0),
+            bytes_in: Cell::new(0),
+            bytes_out: Cell::new(0),
+            queue_ns: Cell::new(0),
+            connect_ns: Cell::new(None),
+            ttfb_ns: Cell::new(None),
+            phase: Cell::new(Phase::Request),
+            cause: Cell::new(Cause::Normal),
+            asked: Vec::new(),
+        }
+    }
+
+    /// Notes what was asked for.
+    pub fn note_asked(&mut self, request: &Request<'_, '_>) {
+        self.method = stats::method_index(request.method);
+        let core = self.client.core;
+        if core.log.borrow().is_some() {
+            self.asked = core.scratch();
+            let trace = request.field("traceparent");
+            access_log::asked(&mut self.asked, request.method, request.host, request.target, trace);
+        }
+    }
+
+    /// Notes who ended it; the first cause counts.
+    pub fn blame(&self, cause: Cause) {
+        if self.cause.get() == Cause::Normal {
+            self.cause.set(cause);
+        }
+    }
+
+    /// Appends a field with the load of its listener beside this request, where that is told.
+    pub fn write_load(&self, out: &mut Vec<u8>) {
+        if let Some(working) = self.working.as_ref().filter(|working| working.reporter().plan.header) {
+            load_report::write_field(&working.load(self.client.core.clock.now()), out);
+            self.client.listener.stats.reports_given[0].add(1);
+        }
+    }
+
+    /// Adds bytes from the client.
+    #[inline]
+    pub fn count_in(&self, n: usize) {
+        self.bytes_in.set(self.bytes_in.get() + n as u64);
+    }
+
+    /// Adds bytes to the client.
+    #[inline]
+    pub fn count_out(&self, n: usize) {
+        self.bytes_out.set(self.bytes_out.get() + n as u64);
+    }
+
+    /// Writes its line. Out of the way of requests that have none.
+    #[inline(never)]
+    fn log(&mut self, log: &mut AccessLog, total_ns: u64) {
+        let core = self.client.core;
+        let ip = self.client.peer.ip_text();
+        let origin = self.origin.map(AddressText::of);
+        let peer = self.client.peer.announced_by().map(AddressText::of);
+        let line = Line {
+            began: self.began,
+            request_id: core.next_request_id(),
+            client: origin.as_ref().map_or(ip, AddressText::as_bytes),
+            peer: peer.as_ref().map(AddressText::as_bytes).or(origin.is_some().then_some(ip)),
+            taken: self.rules.named(self.client.listener, self.route),
+            sent: self.pool.map_or(NOWHERE, |pool| pool.named(self.endpoint.as_deref())),
+            tries: self.tries,
+            proto: self.proto,
+            asked: &self.asked,
+            status: self.status.get(),
+            bytes_in: self.bytes_in.get(),
+            bytes_out: self.bytes_out.get(),
+            queue_ns: self.queue_ns.get(),
+            connect_ns: self.connect_ns.get(),
+            ttfb_ns: self.ttfb_ns.get(),
+            total_ns,
+            term: [self.cause.get().letter(), self.phase.get().letter()],
+        };
+        log.add(&line, &core.clock);
+        core.give_back(std::mem::take(&mut self.asked));
+    }
+}
+
+/// A request dropped half-way, as its client vanished or the process ends, is counted and logged like any other.
+impl Drop for Record<'_> {
+    fn drop(&mut self) {
+        let core = self.client.core;
+        let total_ns = core.clock.now().since(self.began);
+        let listener = &self.client.listener.stats;
+        listener.bytes_in.add(self.bytes_in.get());
+        listener.bytes_out.add(self.bytes_out.get());
+        listener.ends[self.cause.get() as usize].add(1);
+        self.rules.stats[self.route].count(self.method, self.status.get(), total_ns);
+        if let (Some(pool), Some(_)) = (self.pool, &self.endpoint) {
+            pool.stats.duration.record(total_ns);
+            if let Some(ns) = self.ttfb_ns.get() {
+                pool.stats.ttfb.record(ns);
+            }
+            if let Some(ns) = self.connect_ns.get() {
+                pool.stats.connect.record(ns);
+            }
+        }
+        if let Some(log) = &mut *core.log.borrow_mut() {
+            self.log(log, total_ns);
+        }
+    }
+}

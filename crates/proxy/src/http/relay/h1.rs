@@ -1,0 +1,282 @@
+//! How do bytes pass from HTTP/1 to HTTP/1? As they came, but for the heads; what is left of a large body by splice.
+
+use super::response::Ready;
+use super::{Answered, Relay};
+use crate::http::down::h1::H1;
+use crate::http::fault::Fault;
+use crate::http::outgoing::Outgoing;
+use crate::load::reports;
+use crate::observe::end::Phase;
+use crate::peer::min_rate::MinRate;
+use crate::upstream::pick::InFlight;
+use evenkeel_balance::Clock;
+use evenkeel_net::buffer::Buf;
+use evenkeel_net::deadline::Elapsed;
+use evenkeel_net::splice::{self, Pipe, SPLICE_MIN, Side};
+use evenkeel_wire::http1::chunked::{Keep, Taken};
+use evenkeel_wire::http1::{Body, INTERIM_MAX, Reject};
+use std::future::{Future, poll_fn};
+use std::pin::{Pin, pin};
+use std::task::Poll;
+use std::time::Duration;
+
+/// How long an endpoint may think before we look whether its client is still there. Looking costs the event loop a
+/// registration; most requests are long answered.
+const LOOK_AFTER: Duration = Duration::from_secs(1);
+
+/// How a response ended.
+enum ResponseEnd {
+    /// With its last byte.
+    Answered(Answered),
+    /// It switches protocols; its head, and what came behind it, is not sent yet.
+    Switched(Buf),
+}
+
+impl Relay<'_, '_> {
+    /// Sends what is left of the request and relays the response.
+    ///
+    /// # Errors
+    /// What ended it early.
+    #[inline]
+    pub async fn bytes(
+        &self,
+        down: &H1,
+        ticket: &mut InFlight<'_>,
+        body: &mut Body,
+        out: &mut Outgoing<'_>,
+        again: bool,
+    ) -> Result<Answered, Fault> {
+        let timer = self.timer;
+        let done = if out.unsent().is_empty() && body.is_done() {
+            out.let_go(again);
+            let (due, look) = (self.due(self.timeouts.response), timer.tick_after(LOOK_AFTER));
+            let looks = look < due;
+            timer.set(due.min(look));
+            let mut download = pin!(self.download(down, ticket));
+            match timer.limit(download.as_mut()).await {
+                Err(Elapsed) if looks && self.record.phase.get() == Phase::Head => {
+                    timer.set(due);
+                    timer.limit(pin!(self.while_there(down, download))).await
+                }
+                done => done,
+            }
+        } else {
+            self.allow(self.timeouts.response);
+            // Boxed, as most requests have come whole: they need not carry room for this.
+            let mut both_ways = Box::pin(self.both_ways(down, ticket, body, out, again));
+            timer.limit(pin!(self.while_there(down, both_ways.as_mut()))).await
+        };
+        match done.unwrap_or_else(|Elapsed| Err(self.late()))? {
+            ResponseEnd::Answered(answered) => Ok(answered),
+            ResponseEnd::Switched(buf) => {
+                let mut tunnel = Box::pin(self.tunnel(down, out.take_rest(), buf));
+                timer.limit(tunnel.as_mut()).await.unwrap_or_else(|Elapsed| Err(self.late()))
+            }
+        }
+    }
+
+    /// Runs `future` until it ends or the client resets its connection. A client that only says that it sends no more
+    /// gets its answer: many close their half after the request, and the two cannot be told apart.
+    async fn while_there<T>(
+        &self,
+        down: &H1,
+        mut future: Pin<&mut impl Future<Output = Result<T, Fault>>>,
+    ) -> Result<T, Fault> {
+        poll_fn(|cx| {
+            if let Poll::Ready(result) = future.as_mut().poll(cx) {
+                return Poll::Ready(result);
+            }
+            down.transport.poll_reset(cx).map(|()| Err(Fault::ClientGone))
+        })
+        .await
+    }
+
+    /// Relays the request and the response at once.
+    async fn both_ways(
+        &self,
+        down: &H1,
+        ticket: &mut InFlight<'_>,
+        body: &mut Body,
+        out: &mut Outgoing<'_>,
+        again: bool,
+    ) -> Result<ResponseEnd, Fault> {
+        self.upstream.send_at_once();
+        let (mut sent, mut upload) = (false, pin!(self.upload(down, body, out, again)));
+        let mut download = pin!(self.download(down, ticket));
+        let mut ended = poll_fn(|cx| {
+            if !sent && let Poll::Ready(result) = upload.as_mut().poll(cx) {
+                sent = true;
+                result?;
+            }
+            download.as_mut().poll(cx)
+        })
+        .await?;
+        if !sent && let ResponseEnd::Answered(answered) = &mut ended {
+            // Answered before it had all of the request: it would take the next one's bytes for the rest of this one's.
+            answered.reusable = false;
+        }
+        Ok(ended)
+    }
+
+    /// Relays the request. An endpoint that stops reading may have answered already: that is for the other direction
+    /// to find, so it is no fault here.
+    async fn upload(&self, down: &H1, body: &mut Body, out: &mut Outgoing<'_>, again: bool) -> Result<(), Fault> {
+        while !out.unsent().is_empty() {
+            match self.upstream.write_some(out.unsent()).await {
+                Ok(n) => out.advance(n),
+                Err(_) => return Ok(()),
+            }
+        }
+        out.let_go(again && body.is_done());
+        let mut pace = MinRate::new(self.record.rules.timeouts.client_body);
+        while !body.is_done() {
+            self.expect(Phase::Request, Some(pace.left()));
+            let since = self.client.core.clock.now();
+            let mut buf = self.on_client(pin!(down.transport.read_some())).await.map_err(|_| Fault::ClientGone)?;
+            let waited = Duration::from_nanos(self.client.core.clock.now().since(since));
+            if !pace.came(buf.len(), waited) && self.record.phase.get() != Phase::Data {
+                return Err(Fault::ClientSlow);
+            }
+            if buf.is_empty() {
+                return Err(Fault::ClientGone);
+            }
+            let Taken { used, kept } = buf.take_body(0, body, Keep::Framed).map_err(Fault::Request)?;
+            self.record.count_in(used);
+            if kept < buf.len() {
+                out.put_behind(buf.split_behind(kept));
+            }
+            self.expect(Phase::Head, self.timeouts.response);
+            if self.upstream.write_all(&mut buf).await.is_err() {
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    /// Relays the response: interim ones, the final one, its body.
+    async fn download(&self, down: &H1, ticket: &mut InFlight<'_>) -> Result<ResponseEnd, Fault> {
+        let mut interim = 0;
+        let mut buf = self.upstream.read_some().await.map_err(|_| Fault::NoResponse)?;
+        if buf.is_empty() {
+            return Err(Fault::NoResponse);
+        }
+        loop {
+            let mut ready = loop {
+                match self.respond(&mut buf, ticket.slot())? {
+                    Some(ready) => break ready,
+                    None => match self.upstream.read(&mut buf).await {
+                        Ok(n) if n > 0 => {}
+                        _ => return Err(Fault::CutShort),
+                    },
+                }
+            };
+            if !ready.interim {
+                return self.relay(down, ticket, buf, &mut ready).await;
+            }
+            interim += 1;
+            if interim > INTERIM_MAX {
+                return Err(Fault::Response(Reject::Malformed));
+            }
+            let behind = buf.split_behind(ready.send);
+            self.record.count_out(buf.len());
+            self.on_client(pin!(down.transport.write_all(&mut buf))).await.map_err(|_| Fault::ClientGone)?;
+            buf = behind;
+        }
+    }
+
+    /// Looks for a report in the trailers of a body that has just ended; what of them goes to the client.
+    fn trailers(&self, body: &mut Body, keep: Keep) -> Option<Vec<u8>> {
+        let Body::Chunked(chunked) = body else { return None };
+        let trailers = chunked.take_trailers()?;
+        let pool = self.record.pool?;
+        let mut passes = false;
+        if let Some(reports) = pool.hears() {
+            passes = reports.pass;
+            if self.record.received.get().is_none() {
+                let received = pool.hear_trailers(&reports, &trailers, self.client.core.clock.now());
+                self.record.received.set(received);
+            }
+        }
+        let mut kept = self.client.core.scratch();
+        match keep {
+            Keep::Content => {}
+            Keep::Framed if passes => kept.extend_from_slice(&trailers),
+            Keep::Framed => reports::strip(&trailers, &mut kept),
+        }
+        Some(kept)
+    }
+
+    /// Sends the final response.
+    async fn relay(
+        &self,
+        down: &H1,
+        ticket: &mut InFlight<'_>,
+        mut buf: Buf,
+        ready: &mut Ready,
+    ) -> Result<ResponseEnd, Fault> {
+        let &mut Ready { ref mut body, ref mut answered, switch, keep, send, .. } = ready;
+        let now = self.client.core.clock.now();
+        ticket.answered(now);
+        self.record.ttfb_ns.set(Some(now.since(self.record.began)));
+        self.record.phase.set(Phase::Data);
+        if switch {
+            return Ok(ResponseEnd::Switched(buf));
+        }
+        // Bytes behind the response belong to no request: the connection must not carry another one.
+        answered.reusable &= send == buf.len();
+        buf.truncate(send);
+        // Where only the close tells the client of the end, a cut must not look like one.
+        let by_close = (keep == Keep::Content || *body == Body::UntilClose) && !body.is_done();
+        if by_close {
+            down.transport.reset_on_close(true);
+        }
+        loop {
+            if let Some(trailers) = self.trailers(body, keep) {
+                // They fit: they were taken out of this buffer, or are all that is in it, and half of one holds them.
+                let fits = buf.extend(&trailers);
+                self.client.core.give_back(trailers);
+                if !fits {
+                    return Err(Fault::Response(Reject::Trailer));
+                }
+            }
+            self.record.count_out(buf.len());
+            let last = body.is_done() && !answered.keep_alive;
+            self.on_client(pin!(down.transport.write(&mut buf, last))).await.map_err(|_| Fault::ClientGone)?;
+            drop(buf);
+            if body.is_done() {
+                break;
+            }
+            self.allow(Some(self.timeouts.idle));
+            if let Body::Length(left) = body
+                && *left >= SPLICE_MIN
+                && let (Some(from), Some(to)) = (self.upstream.as_plain(), down.transport.as_plain())
+                && let Some(pipe) = Pipe::take()
+            {
+                let spliced = splice::relay(pipe, from, to, left, &self.client_due, |n| {
+                    self.record.count_out(n);
+                    self.allow(Some(self.timeouts.idle));
+                });
+                // Boxed, as most responses need no room for it.
+                Box::pin(spliced).await.map_err(|side| match side {
+                    Side::From => Fault::CutShort,
+                    Side::To => Fault::ClientGone,
+                })?;
+                break;
+            }
+            buf = self.upstream.read_some().await.map_err(|_| Fault::CutShort)?;
+            if buf.is_empty() && body.may_end() {
+                break;
+            }
+            if buf.is_empty() {
+                return Err(Fault::CutShort);
+            }
+            let Taken { kept, .. } = buf.take_body(0, body, keep).map_err(Fault::Response)?;
+            answered.reusable &= kept == buf.len();
+            buf.truncate(kept);
+        }
+        if by_close {
+            down.transport.reset_on_close(false);
+        }
+        Ok(ResponseEnd::Answered(*answered))
+    }
+}

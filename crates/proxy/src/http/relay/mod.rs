@@ -1,0 +1,92 @@
+//! What passes between a client and an endpoint for one request? Both directions at once, each with back-pressure: a
+//! byte is read only when the one before it was written.
+//!
+//! Between HTTP/1 on both sides bytes pass as they are ([`h1`], [`tunnel`] after a switch of protocols). Where one side
+//! speaks in messages, heads, data and trailers do ([`message`]). What is decided of a response is the same: [`response`].
+
+mod h1;
+mod message;
+mod response;
+mod tunnel;
+
+use super::fault::Fault;
+use super::record::Record;
+use crate::listener::client::Client;
+use crate::observe::end::Phase;
+use crate::upstream::retries::Tries;
+use evenkeel_balance::Outcome;
+use evenkeel_config::plan::RouteTimeouts;
+use evenkeel_net::deadline::Timer;
+use evenkeel_net::transport::Transport;
+use evenkeel_wire::http1::response::{RequestContext, Towards};
+use std::cell::Cell;
+use std::future::Future;
+use std::pin::Pin;
+use std::time::Duration;
+
+/// One request at one endpoint.
+pub struct Relay<'t, 'c> {
+    pub client: &'t Client<'c>,
+    /// The request's deadline.
+    pub timer: &'t Timer,
+    pub record: &'t Record<'t>,
+    pub upstream: &'t Transport,
+    pub asked: RequestContext,
+    pub towards: Towards,
+    pub timeouts: RouteTimeouts,
+    /// The tick by which all must be over.
+    pub deadline: u64,
+    /// In how many directions the client is to send or to take something: if time runs out then, it is at fault. Else
+    /// clients that read slowly could make endpoints look bad.
+    pub client_due: Cell<u8>,
+    /// Its tries, if all of it can be sent again, and whether its method is idempotent.
+    pub tries: Option<(&'t Tries<'t>, bool)>,
+    /// A field for the client, with its line's end.
+    pub cookie: Option<&'t str>,
+}
+
+/// How an endpoint's answer leaves both connections.
+#[derive(Clone, Copy)]
+pub struct Answered {
+    /// The endpoint's can carry another request.
+    pub reusable: bool,
+    /// The client's can.
+    pub keep_alive: bool,
+    /// What the balancer is told.
+    pub outcome: Outcome,
+}
+
+impl Relay<'_, '_> {
+    /// What it is when time has run out.
+    fn late(&self) -> Fault {
+        if self.client_due.get() > 0 { Fault::ClientSlow } else { Fault::TimedOut }
+    }
+
+    /// Waits for the client.
+    async fn on_client<F: Future>(&self, future: Pin<&mut F>) -> F::Output {
+        self.client_due.update(|n| n + 1);
+        let output = future.await;
+        self.client_due.update(|n| n - 1);
+        output
+    }
+
+    /// Gives what is due next so much time.
+    fn allow(&self, time: Option<Duration>) {
+        self.timer.set(self.due(time));
+    }
+
+    /// The tick by which so much time is over, or the time for the whole.
+    #[inline]
+    fn due(&self, time: Option<Duration>) -> u64 {
+        time.map_or(u64::MAX, |time| self.timer.tick_after(time)).min(self.deadline)
+    }
+
+    /// Says what is due next, and how long that may take; once a response is under way, only that it goes on counts.
+    fn expect(&self, phase: Phase, time: Option<Duration>) {
+        if self.record.phase.get() == Phase::Data {
+            return self.allow(Some(self.timeouts.idle));
+        }
+        self.record.phase.set(phase);
+        self.allow(time);
+    }
+}

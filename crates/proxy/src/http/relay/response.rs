@@ -1,0 +1,165 @@
+//! What becomes of a response's head? It is read, and the one for the client takes its place; or the response is thrown
+//! away, as another endpoint may do better.
+
+use super::{Answered, Relay};
+use crate::http::fault::Fault;
+use evenkeel_balance::retry::{Decision, Failure};
+use evenkeel_balance::{Clock, FailureKind, Outcome, Slot};
+use evenkeel_net::buffer::{Buf, CAPACITY};
+use evenkeel_wire::head::Fields;
+use evenkeel_wire::http1::chunked::Keep;
+use evenkeel_wire::http1::response::Towards;
+use evenkeel_wire::http1::{Body, FIELDS_MAX, Limits, Reject, Response, Version};
+use evenkeel_wire::orca;
+
+/// A response's head may fill a buffer and have as many fields as fit our arrays.
+pub(super) const RESPONSE_LIMITS: Limits = Limits { head: CAPACITY, fields: FIELDS_MAX };
+
+/// The head of a response that is ready to be sent.
+pub(super) struct Ready {
+    pub(super) body: Body,
+    pub(super) answered: Answered,
+    pub(super) interim: bool,
+    pub(super) switch: bool,
+    /// The content alone for an HTTP/1.0 client, who knows no chunks.
+    pub(super) keep: Keep,
+    /// Bytes at the front of the buffer that go to the client.
+    pub(super) send: usize,
+}
+
+impl Relay<'_, '_> {
+    /// Reads a response's head and puts the one for the client in its place; `None` while not all of it is there. `here`:
+    /// the endpoint's slot.
+    pub(super) fn respond(&self, buf: &mut Buf, here: Slot) -> Result<Option<Ready>, Fault> {
+        let core = self.client.core;
+        let mut room = core.room.borrow_mut();
+        let mut read = Response::read(buf.filled(), &mut room, self.asked, &RESPONSE_LIMITS);
+        // Changed where it is, as it is large.
+        let response = match &mut read {
+            Ok(Some(response)) => response,
+            Ok(None) => return Ok(None),
+            Err(reject) => return Err(Fault::Response(*reject)),
+        };
+        let head_len = response.head_len();
+        let mut body = std::mem::replace(&mut response.body, Body::EMPTY);
+        let until_close = matches!(body, Body::UntilClose);
+        let strip = self.towards.version == Version::V10 && matches!(body, Body::Chunked(_));
+        let keep = if strip { Keep::Content } else { Keep::Framed };
+        let keep_alive = self.towards.keep_alive && !until_close && !strip && !self.client.is_ending();
+        let towards = Towards { keep_alive, ..self.towards };
+        let (interim, switch) = (response.is_interim(), response.status == 101);
+        let answered = Answered {
+            reusable: response.keep_alive && !strip,
+            keep_alive,
+            outcome: outcome(response.status, &response.fields),
+        };
+        let mut added = None;
+        if !interim {
+            self.on_load(&mut response.fields, &mut body);
+            if response.status >= 400 && self.refuses(response.status, here) {
+                let (status, outcome) = (response.status, answered.outcome);
+                let rest = buf.take_body(head_len, &mut body, Keep::Framed).map_err(Fault::Response)?;
+                let whole = body.is_done() && head_len + rest.used == buf.len();
+                return Err(Fault::Refused { status, outcome, reusable: answered.reusable && whole });
+            }
+            self.record.status.set(response.status);
+            added = self.added(response.status, answered.outcome);
+        }
+        let mut new_len = head_len;
+        if interim && self.towards.version == Version::V10 {
+            buf.consume(head_len);
+            return Ok(Some(Ready { body, answered, interim, switch, keep, send: 0 }));
+        }
+        if let Some(stretch) = response.all_but(towards).filter(|_| added.is_none()) {
+            new_len -= stretch.len();
+            buf.cut(stretch);
+        } else {
+            let mut head = core.scratch();
+            response.write(towards, added.as_deref().unwrap_or_default(), &mut head);
+            new_len = head.len();
+            let fits = buf.replace_front(head_len, &head);
+            core.give_back(head);
+            added.into_iter().for_each(|added| core.give_back(added));
+            if !fits {
+                return Err(Fault::Response(Reject::HeadTooLarge));
+            }
+        }
+        let mut send = new_len;
+        if !interim && !switch {
+            send += buf.take_body(new_len, &mut body, keep).map_err(Fault::Response)?.kept;
+        }
+        Ok(Some(Ready { body, answered, interim, switch, keep, send }))
+    }
+
+    /// Takes the report of the endpoint's load out of a final response, if anybody minds it.
+    pub(super) fn on_load(&self, fields: &mut Fields<'_, '_>, body: &mut Body) {
+        let Some(pool) = self.record.pool else { return };
+        let reports = pool.hears();
+        if let Some(reports) = &reports {
+            let received = pool.hear(reports, fields, self.client.core.clock.now());
+            self.record.received.set(received);
+            if let Body::Chunked(chunked) = body {
+                chunked.hold_trailers();
+            }
+        }
+        // Where this side tells its load, that is the one word: two reports would contradict each other.
+        let told = self.record.working.as_ref().is_some_and(|working| working.reporter().plan.header);
+        if told || reports.is_some_and(|reports| !reports.pass) {
+            fields.leave_out(orca::FIELD_BIN);
+            fields.leave_out(orca::FIELD);
+        }
+    }
+
+    /// The fields that are added to a final response: where its session is, and how busy this side is.
+    pub(super) fn added(&self, status: u16, outcome: Outcome) -> Option<Vec<u8>> {
+        let (core, working) = (self.client.core, &self.record.working);
+        if self.cookie.is_none() && working.is_none() {
+            return None;
+        }
+        let mut added = core.scratch();
+        added.extend_from_slice(self.cookie.unwrap_or_default().as_bytes());
+        if let Some(working) = working {
+            // A protocol that takes over has no latency.
+            if outcome == Outcome::Success && status != 101 {
+                let now = core.clock.now();
+                working.answered(now.since(self.record.began), now);
+            }
+            self.record.write_load(&mut added);
+        }
+        Some(added)
+    }
+
+    /// Whether a response with this status is thrown away for another try. Only if another endpoint has room: what is
+    /// thrown away cannot be passed on when there is no other try after all.
+    #[cold]
+    pub(super) fn refuses(&self, status: u16, here: Slot) -> bool {
+        let (Some((tries, idempotent)), Some(pool)) = (self.tries, self.record.pool) else { return false };
+        let elsewhere = || {
+            let (balancer, tried) = (pool.balancer.borrow(), tries.tried.borrow());
+            let untried = |slot| slot != here && !tried.contains(&slot);
+            balancer.set().members().iter().any(|m| untried(m.slot) && !balancer.loads().is_full(m))
+        };
+        if !tries.minds(status) || !elsewhere() {
+            return false;
+        }
+        let left_ns = self.timer.left_ns(self.deadline);
+        match tries.decide(Failure::Status(status), idempotent, true, left_ns, self.client.core.clock.now()) {
+            Decision::Stop(why) => {
+                pool.stats.retries_refused[why as usize].add(1);
+                false
+            }
+            again => {
+                tries.note(again);
+                true
+            }
+        }
+    }
+}
+
+/// What the balancer is told of a response: server errors and "too many requests" count as failures, or an endpoint
+/// that refuses fast would look like the fastest.
+pub(super) fn outcome(status: u16, fields: &Fields<'_, '_>) -> Outcome {
+    let Some(kind) = FailureKind::of_status(status) else { return Outcome::Success };
+    let seconds = fields.first("retry-after").and_then(|v| std::str::from_utf8(v).ok()?.trim().parse::<u32>().ok());
+    Outcome::Failure { kind, retry_after_ns: seconds.map(|s| u64::from(s) * 1_000_000_000) }
+}

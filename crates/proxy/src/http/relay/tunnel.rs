@@ -1,0 +1,55 @@
+//! What happens after a switch of protocols? Bytes pass both ways, whatever they mean.
+
+use super::{Answered, Relay};
+use crate::http::down::h1::H1;
+use crate::http::fault::Fault;
+use evenkeel_balance::Outcome;
+use evenkeel_net::buffer::Buf;
+use evenkeel_net::transport::Transport;
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::task::Poll;
+
+impl Relay<'_, '_> {
+    /// After a switch of protocols: bytes both ways, each way until its sender closes. `early` is what the client sent
+    /// behind its request.
+    pub(super) async fn tunnel(&self, down: &H1, early: Option<Buf>, mut buf: Buf) -> Result<Answered, Fault> {
+        self.upstream.send_at_once();
+        self.allow(Some(self.timeouts.idle));
+        self.record.count_out(buf.len());
+        self.on_client(pin!(down.transport.write_all(&mut buf))).await.map_err(|_| Fault::ClientGone)?;
+        drop(buf);
+        if let Some(mut early) = early {
+            self.record.count_in(early.len());
+            self.upstream.write_all(&mut early).await.map_err(|_| Fault::CutShort)?;
+        }
+        // Nobody knows who should speak in there.
+        self.client_due.set(1);
+        let (mut up_done, mut down_done) = (false, false);
+        let mut to_endpoint = pin!(self.pipe(&down.transport, self.upstream, |n| self.record.count_in(n)));
+        let mut to_client = pin!(self.pipe(self.upstream, &down.transport, |n| self.record.count_out(n)));
+        poll_fn(|cx| {
+            up_done = up_done || to_endpoint.as_mut().poll(cx).is_ready();
+            down_done = down_done || to_client.as_mut().poll(cx).is_ready();
+            if up_done && down_done { Poll::Ready(()) } else { Poll::Pending }
+        })
+        .await;
+        Ok(Answered { reusable: false, keep_alive: false, outcome: Outcome::Success })
+    }
+
+    /// Copies until the end and passes the end on; an error ends both ways, as each finds it.
+    async fn pipe(&self, from: &Transport, to: &Transport, count: impl Fn(usize)) {
+        loop {
+            self.allow(Some(self.timeouts.idle));
+            let Ok(mut buf) = from.read_some().await else { break };
+            if buf.is_empty() {
+                break;
+            }
+            count(buf.len());
+            if to.write_all(&mut buf).await.is_err() {
+                break;
+            }
+        }
+        to.shutdown_write();
+    }
+}

@@ -1,0 +1,76 @@
+//! May a client come in, and who is it? Asked once for each connection, before anything of it is served.
+
+use super::client::Client;
+use crate::observe::stats::Rejected;
+use crate::peer::admission::TooMany;
+use crate::peer::per_address::OpenConnection;
+use evenkeel_net::buffer::Buf;
+use evenkeel_net::deadline::Timer;
+use evenkeel_net::transport::Transport;
+use evenkeel_wire::proxy_protocol;
+use std::pin::pin;
+
+/// A client that may not come in, which was counted.
+pub struct Refused;
+
+/// A connection that did not begin as it had to.
+struct Unannounced;
+
+/// Finds out who a client is, and whether it may come in: with what it sent behind a header that says so. `place` is its
+/// own among the connections of its address, where those are limited.
+///
+/// # Errors
+/// It may not.
+pub async fn admit(
+    client: &mut Client<'_>,
+    transport: &Transport,
+    timer: &Timer,
+    place: &mut Option<OpenConnection>,
+) -> Result<Option<Buf>, Refused> {
+    let listener = client.listener;
+    let mut held = None;
+    if listener.peek().admission.is_announcing(client.peer.ip) {
+        // Boxed: it is over before the first request.
+        match Box::pin(announced(client, transport, timer)).await {
+            Ok(rest) => held = rest,
+            Err(Unannounced) => return Err(reject(client, Rejected::ProxyProtocol)),
+        }
+    }
+    let opened = listener.peek().admission.open(client.peer.ip);
+    match opened {
+        Ok(opened) => *place = opened,
+        Err(TooMany) => return Err(reject(client, Rejected::PerAddress)),
+    }
+    Ok(held)
+}
+
+/// Reads the PROXY protocol header that must come first; returns what came behind it.
+async fn announced(client: &mut Client<'_>, transport: &Transport, timer: &Timer) -> Result<Option<Buf>, Unannounced> {
+    let listener = client.listener;
+    let mut partial: Vec<u8> = Vec::new();
+    timer.set(timer.tick_after(listener.limits().1.client_header));
+    loop {
+        let read = timer.limit(pin!(client.read_after(transport, &partial))).await;
+        let Ok(Some((n, mut buf))) = read else { return Err(Unannounced) };
+        let Ok(header) = proxy_protocol::read(buf.filled()) else { return Err(Unannounced) };
+        let Some(header) = header else {
+            if n == 0 {
+                return Err(Unannounced);
+            }
+            partial.clear();
+            partial.extend_from_slice(buf.filled());
+            continue;
+        };
+        buf.consume(header.len);
+        if let Some(addresses) = header.addresses {
+            client.peer.announce(addresses, |ip| listener.peek().admission.is_trusted(ip));
+        }
+        return Ok((!buf.is_empty()).then_some(buf));
+    }
+}
+
+/// Closes without a word: a client that comes with too much is not worth more work.
+fn reject(client: &Client<'_>, why: Rejected) -> Refused {
+    client.listener.stats.rejected[why as usize].add(1);
+    Refused
+}

@@ -1,0 +1,52 @@
+//! What do the requests of one client connection share? Their worker, their listener and their peer.
+
+use super::rules::Listener;
+use crate::core::{Command, Core};
+use crate::peer::Peer;
+use evenkeel_net::buffer::Buf;
+use evenkeel_net::transport::Transport;
+use std::future::poll_fn;
+use std::net::SocketAddr;
+use std::task::Poll;
+
+/// A client connection, whatever it speaks. Nobody sees its socket here.
+pub struct Client<'c> {
+    /// What serving it needs of its thread.
+    pub core: &'c Core,
+    /// Where it came in.
+    pub listener: &'c Listener,
+    /// Who it is.
+    pub peer: Peer<'c>,
+}
+
+impl<'c> Client<'c> {
+    /// A client that has connected from `addr`.
+    pub fn new(core: &'c Core, listener: &'c Listener, transport: &'c Transport, addr: SocketAddr) -> Client<'c> {
+        let peer = Peer::new(addr, |ip| listener.peek().admission.is_trusted(ip), transport);
+        Client { core, listener, peer }
+    }
+
+    /// Reads more behind the bytes that came before: how many, 0 at the end, and all of them. `None` when there is no point in
+    /// waiting.
+    pub async fn read_after(&self, transport: &Transport, partial: &[u8]) -> Option<(usize, Buf)> {
+        poll_fn(|cx| {
+            let over = self.core.command.get() == Command::Drain || self.listener.gone.get();
+            if partial.is_empty() && over {
+                return Poll::Ready(None);
+            }
+            let room = || {
+                let mut buf = Buf::take();
+                buf.extend(partial);
+                buf
+            };
+            transport.poll_read_into(cx, room).map(Result::ok)
+        })
+        .await
+    }
+
+    /// Whether its connection is to end after the request that runs, if one does.
+    #[inline]
+    pub fn is_ending(&self) -> bool {
+        self.core.command.get() != Command::Run || self.listener.gone.get()
+    }
+}

@@ -1,0 +1,9 @@
+//! By which rules is a client served? A listener as one worker has it: its [`rules`], its routes ([`route`], [`tls_route`]),
+//! its [`client`]s and how they are [admitted](admit), and what it tells balancers in front ([`probe_answers`]).
+
+pub mod admit;
+pub mod client;
+pub mod probe_answers;
+pub mod route;
+pub mod rules;
+pub mod tls_route;

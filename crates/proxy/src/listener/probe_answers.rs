@@ -1,0 +1,90 @@
+//! How does a listener answer probes by datagram? At its own addresses and ports, each worker by a socket of its own.
+
+use crate::core::Core;
+use crate::listener::rules::Listener;
+use crate::load::probe::datagram::{self, Datagram};
+use evenkeel_balance::Clock;
+use evenkeel_net::event_loop::{Source, Task, spawn};
+use socket2::{Domain, Protocol, Socket, Type};
+use std::cell::RefCell;
+use std::io;
+use std::net::{SocketAddr, UdpSocket};
+use std::rc::Rc;
+
+/// Opens a socket for each worker.
+///
+/// # Errors
+/// As `bind(2)`.
+pub fn open(addr: SocketAddr, workers: usize) -> io::Result<Vec<UdpSocket>> {
+    let socket = |_| -> io::Result<UdpSocket> {
+        let kind = Type::DGRAM.nonblocking().cloexec();
+        let socket = Socket::new(Domain::for_address(addr), kind, Some(Protocol::UDP))?;
+        // The kernel spreads those who ask over the workers, and a process that takes over binds beside this one.
+        socket.set_reuse_port(true)?;
+        socket.bind(&addr.into())?;
+        Ok(socket.into())
+    };
+    (0..workers).map(socket).collect()
+}
+
+/// A socket at which a worker answers probes, until dropped.
+pub struct Answering {
+    /// Its address.
+    pub addr: SocketAddr,
+    /// Whose load is asked for there.
+    pub listener: Rc<RefCell<Rc<Listener>>>,
+    task: Task,
+}
+
+impl Drop for Answering {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+/// Answers from now on. `None` if the kernel cannot watch the socket.
+pub fn start(core: &Rc<Core>, addr: SocketAddr, listener: Rc<Listener>, socket: UdpSocket) -> Option<Answering> {
+    let socket = match Source::new(socket) {
+        Ok(socket) => socket,
+        Err(error) => {
+            tracing::warn!(%error, %addr, "cannot watch a socket for probes; none are answered there");
+            return None;
+        }
+    };
+    let listener = Rc::new(RefCell::new(listener));
+    let task = spawn(run(core.clone(), listener.clone(), socket));
+    Some(Answering { addr, listener, task })
+}
+
+async fn run(core: Rc<Core>, listener: Rc<RefCell<Rc<Listener>>>, socket: Source<UdpSocket>) {
+    // One byte more, so that a longer one does not look right.
+    let mut bytes = [0; datagram::LEN + 1];
+    loop {
+        socket.readable().await;
+        match socket.recv_from(&mut bytes) {
+            Ok((n, from)) => {
+                if let Some(answer) = answer(&core, &listener.borrow(), &bytes[..n]) {
+                    // One that cannot be sent is as good as lost on its way.
+                    let _ = socket.send_to(&answer, from);
+                }
+            }
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => socket.note_empty(),
+            // What became of an answer; the next read says something else.
+            Err(_) => {}
+        }
+    }
+}
+
+fn answer(core: &Core, listener: &Listener, bytes: &[u8]) -> Option<[u8; datagram::LEN]> {
+    let rules = listener.rules();
+    match (datagram::read(bytes), &rules.reporter) {
+        (Some(Datagram::Question(nonce)), Some(reporter)) => {
+            listener.stats.reports_given[1].add(1);
+            Some(datagram::write(&Datagram::Answer(nonce, reporter.load(core.clock.now()))))
+        }
+        _ => {
+            listener.stats.no_probes.add(1);
+            None
+        }
+    }
+}

@@ -1,0 +1,130 @@
+//! By which rules is a request served? Those of its listener at the moment its head was there: a request ends by the
+//! rules it began with, whatever the configuration says by then.
+
+use super::tls_route::TlsRoutes;
+use crate::listener::route::{RouteId, Router};
+use crate::load::load_report::Reporter;
+use crate::load::probe::Prober;
+use crate::observe::access_log::Named;
+use crate::observe::stats::{ListenerStats, RouteStats};
+use crate::peer::admission::Admission;
+use crate::upstream::pool::WorkerPool;
+use crate::upstream::retries::Retries;
+use evenkeel_config::Plan;
+use evenkeel_config::plan::{ListenerTimeouts, UdpFlows};
+use evenkeel_net::total::Total;
+use evenkeel_wire::http1::Limits;
+use std::cell::{Cell, Ref, RefCell};
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// One listener as one worker sees it: what its connections hold on to while the rules change.
+pub struct Listener {
+    /// Its name, which makes it the same listener in the next plan.
+    pub name: Arc<str>,
+    /// Open connections over all workers.
+    pub open: Arc<Total>,
+    /// Its numbers.
+    pub stats: Arc<ListenerStats>,
+    /// Whether it is in the plan no more: its connections end after their request.
+    pub gone: Cell<bool>,
+    /// Whether the time of those connections is over.
+    pub cut: Cell<bool>,
+    rules: RefCell<Rc<Rules>>,
+}
+
+/// What a plan says of one listener.
+pub struct Rules {
+    /// All of it, for names and what is rarely asked for.
+    pub plan: Arc<Plan>,
+    /// Finds a request's route.
+    pub router: Arc<Router>,
+    /// Finds a session's route, where requests are not read.
+    pub tcp: Option<Arc<TlsRoutes>>,
+    /// Of a request's head.
+    pub limits: Limits,
+    /// The client's side.
+    pub timeouts: ListenerTimeouts,
+    /// When flows end.
+    pub flows: UdpFlows,
+    /// Who comes in as whom, and how much may come.
+    pub admission: Admission,
+    /// Requests on one connection; `u64::MAX` for no limit.
+    pub requests_max: u64,
+    /// Open connections over all workers.
+    pub connections_max: usize,
+    /// Tells balancers in front how busy the listener is.
+    pub reporter: Option<Reporter>,
+    /// Asks endpoints for their load.
+    pub prober: Rc<Prober>,
+    /// By route: the pool that its requests go to.
+    pub pools: Vec<Rc<WorkerPool>>,
+    /// By route: what its requests may try again.
+    pub retries: Vec<Rc<Retries>>,
+    /// By route; the last is for requests and sessions that no route took.
+    pub stats: Vec<Arc<RouteStats>>,
+    /// The same, for the access log.
+    pub named: Vec<Named>,
+    /// Tells whoever counts generations that this one is still in use.
+    pub _generation: Arc<()>,
+}
+
+impl Listener {
+    /// A listener of the plan.
+    pub fn new(name: Arc<str>, open: Arc<Total>, stats: Arc<ListenerStats>, rules: Rules) -> Listener {
+        let rules = RefCell::new(Rc::new(rules));
+        Listener { name, open, stats, gone: Cell::new(false), cut: Cell::new(false), rules }
+    }
+
+    /// The rules for a request that begins now.
+    #[inline]
+    pub fn rules(&self) -> Rc<Rules> {
+        self.rules.borrow().clone()
+    }
+
+    /// The rules of this moment, not to be held while anything waits.
+    #[inline]
+    pub fn peek(&self) -> Ref<'_, Rules> {
+        Ref::map(self.rules.borrow(), |rules| &**rules)
+    }
+
+    /// What a connection between two requests needs of them; holding all of them would keep pools that have left.
+    pub fn limits(&self) -> (Limits, ListenerTimeouts) {
+        let rules = self.peek();
+        (rules.limits, rules.timeouts)
+    }
+
+    /// Open connections over all workers that there may be.
+    pub fn connections_max(&self) -> usize {
+        self.peek().connections_max
+    }
+
+    /// When flows end.
+    pub fn flows(&self) -> UdpFlows {
+        self.peek().flows
+    }
+
+    /// Requests that begin from now on follow these.
+    pub fn change(&self, rules: Rules) {
+        self.rules.replace(Rc::new(rules));
+    }
+}
+
+impl Rules {
+    /// Whether nothing happens before clients have sent something.
+    pub fn clients_speak_first(&self) -> bool {
+        self.tcp.as_ref().is_none_or(|routes| routes.by_hello())
+    }
+
+    /// The fields of the access log that tell a listener and its route.
+    #[inline]
+    pub fn named(&self, listener: &Listener, route: RouteId) -> &[u8] {
+        self.named[route].taken(&listener.name, || self.plan.routes.get(route).map(|route| &*route.name))
+    }
+
+    /// The index of the numbers of requests that no route took.
+    #[inline]
+    pub fn unrouted(&self) -> RouteId {
+        self.pools.len()
+    }
+}

@@ -1,0 +1,184 @@
+//! How busy is the application behind a listener? What an evenkeel that stands beside one tells balancers in front: the
+//! requests in flight through the listener, exactly, over all workers and those that wait; and what a request takes at
+//! that load.
+
+use evenkeel_balance::{Instant, LoadEstimate, LoadReport};
+use evenkeel_config::plan::ReportLoad;
+use evenkeel_wire::orca::{FIELD, LATENCY, STAMP};
+use std::cell::RefCell;
+use std::io::Write;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::time::SystemTime;
+
+/// What the workers share of one listener's load. Relaxed throughout: each number stands for itself.
+#[derive(Debug)]
+pub struct SharedLoad {
+    in_flight: AtomicU32,
+    /// The latest estimate of any worker, for one that has served nothing yet.
+    latency_ns: AtomicU64,
+    stamp: AtomicU64,
+}
+
+impl Default for SharedLoad {
+    fn default() -> SharedLoad {
+        // Of all that this process ever sends, each one more; and above what it sent before a restart, as long as that was
+        // less than a million a second. A number below 2^53, which a float has exactly, until the year 2255.
+        let unix = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let stamp = AtomicU64::new(unix.as_micros() as u64);
+        SharedLoad { in_flight: AtomicU32::new(0), latency_ns: AtomicU64::new(0), stamp }
+    }
+}
+
+/// One worker's side of a listener that reports.
+#[derive(Debug)]
+pub struct Reporter {
+    /// What is told, and where.
+    pub plan: ReportLoad,
+    shared: Arc<SharedLoad>,
+    /// Stays when the plan changes.
+    estimate: Rc<RefCell<LoadEstimate>>,
+}
+
+/// A request in flight through a listener that reports, until dropped.
+#[derive(Debug)]
+pub struct Working<'r> {
+    reporter: &'r Reporter,
+    /// Others in flight when it came.
+    found: u32,
+}
+
+impl Reporter {
+    /// As planned; `before` is who reported for the same listener until now.
+    pub fn new(plan: ReportLoad, shared: Arc<SharedLoad>, before: Option<&Reporter>) -> Reporter {
+        Reporter { plan, shared, estimate: before.map(|before| before.estimate.clone()).unwrap_or_default() }
+    }
+
+    /// Counts a request.
+    pub fn begin(&self) -> Working<'_> {
+        Working { reporter: self, found: self.shared.in_flight.fetch_add(1, Relaxed) }
+    }
+
+    /// The load of now, for whoever asks.
+    pub fn load(&self, now: Instant) -> LoadReport {
+        self.load_beside(0, now)
+    }
+
+    /// The load without so many of the requests in flight.
+    fn load_beside(&self, ending: u32, now: Instant) -> LoadReport {
+        let shared = &self.shared;
+        let in_flight = shared.in_flight.load(Relaxed).saturating_sub(ending);
+        let latency_ns = match self.estimate.borrow_mut().latency_ns(in_flight, now) {
+            0 => shared.latency_ns.load(Relaxed),
+            ns => {
+                shared.latency_ns.store(ns, Relaxed);
+                ns
+            }
+        };
+        LoadReport { in_flight, latency_ns, stamp: shared.stamp.fetch_add(1, Relaxed) }
+    }
+}
+
+impl Working<'_> {
+    /// Who reports.
+    pub fn reporter(&self) -> &Reporter {
+        self.reporter
+    }
+
+    /// Notes that the application answered well, so long after the request came.
+    pub fn answered(&self, latency_ns: u64, now: Instant) {
+        self.reporter.estimate.borrow_mut().ended(self.found, latency_ns, now);
+    }
+
+    /// The load beside this request, which is about to end.
+    pub fn load(&self, now: Instant) -> LoadReport {
+        self.reporter.load_beside(1, now)
+    }
+}
+
+impl Drop for Working<'_> {
+    fn drop(&mut self) {
+        self.reporter.shared.in_flight.fetch_sub(1, Relaxed);
+    }
+}
+
+/// Appends a header field with a report, and its line's end.
+pub fn write_field(load: &LoadReport, out: &mut Vec<u8>) {
+    let LoadReport { in_flight, latency_ns, stamp } = load;
+    // Writing to a vector cannot fail.
+    let _ = write!(
+        out,
+        "{FIELD}: TEXT named_metrics.in_flight={in_flight},named_metrics.{LATENCY}={latency_ns},named_metrics.{STAMP}={stamp}\r\n"
+    );
+}
+
+/// A whole response with the load: a header field for balancers, JSON for people.
+pub fn page(load: &LoadReport, close: bool, head_only: bool) -> Vec<u8> {
+    let LoadReport { in_flight, latency_ns, stamp } = load;
+    let body =
+        format!("{{\"named_metrics\":{{\"in_flight\":{in_flight},\"{LATENCY}\":{latency_ns},\"{STAMP}\":{stamp}}}}}\n");
+    let mut page = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nCache-Control: no-store\r\n".to_vec();
+    write_field(load, &mut page);
+    // As above.
+    let _ = write!(page, "Content-Length: {}\r\n{}\r\n", body.len(), if close { "Connection: close\r\n" } else { "" });
+    if !head_only {
+        page.extend_from_slice(body.as_bytes());
+    }
+    page
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use evenkeel_wire::orca;
+
+    fn reporter(shared: &Arc<SharedLoad>) -> Reporter {
+        let plan = ReportLoad { header: true, udp: false, path: "/load".to_string() };
+        Reporter::new(plan, shared.clone(), None)
+    }
+
+    #[test]
+    fn workers_count_together_and_no_two_reports_have_the_same_stamp() {
+        let shared = Arc::new(SharedLoad::default());
+        let (one, other) = (reporter(&shared), reporter(&shared));
+        let (first, second) = (one.begin(), other.begin());
+        let loads = [one.load(Instant(0)), second.load(Instant(0)), first.load(Instant(0))];
+        assert_eq!(loads.map(|load| load.in_flight), [2, 1, 1]);
+        assert!(loads.windows(2).all(|pair| pair[0].stamp < pair[1].stamp), "{loads:?}");
+        drop((first, second));
+        assert_eq!(other.load(Instant(0)).in_flight, 0);
+    }
+
+    #[test]
+    fn a_worker_without_an_estimate_tells_that_of_another_and_a_new_plan_keeps_it() {
+        let shared = Arc::new(SharedLoad::default());
+        let (busy, fresh) = (reporter(&shared), reporter(&shared));
+        assert_eq!(fresh.load(Instant(0)).latency_ns, 0);
+        let now = Instant(1_000_000_000);
+        busy.begin().answered(3_000_000, now);
+        let told = busy.load(now).latency_ns;
+        assert!(told > 0);
+        assert_eq!(fresh.load(now).latency_ns, told);
+        let next = Reporter::new(busy.plan.clone(), Arc::default(), Some(&busy));
+        assert_eq!(next.load(now).latency_ns, told);
+    }
+
+    #[test]
+    fn what_is_told_is_what_is_read() {
+        let load = LoadReport { in_flight: 7, latency_ns: 1_234_567, stamp: 1_760_000_000_000_001 };
+        let mut field = Vec::new();
+        write_field(&load, &mut field);
+        let value = field.strip_prefix(b"endpoint-load-metrics:").expect("the name of the field");
+        let read = |value: &[u8]| {
+            let names = ["in_flight".to_string()];
+            let read = orca::read(|name| (name == FIELD).then_some(value), &names).expect("there is one");
+            let (_, report) = read.expect("it is good");
+            [report.in_flight, report.latency_ns, report.stamp].map(|x| x.expect("all are there") as u64)
+        };
+        assert_eq!(read(value), [7, 1_234_567, 1_760_000_000_000_001]);
+        let page = String::from_utf8(page(&load, false, false)).expect("ASCII");
+        let (_, body) = page.split_once("\r\n\r\n").expect("a head");
+        assert_eq!(read(format!("JSON {body}").as_bytes()), [7, 1_234_567, 1_760_000_000_000_001]);
+    }
+}

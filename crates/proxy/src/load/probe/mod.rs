@@ -1,0 +1,284 @@
+//! How are endpoints asked for their load? Ahead of need, beside the requests: a request that makes the algorithm want to
+//! know something leaves a note, and goes on. This worker's prober sends the questions when the requests at hand have had
+//! their turn, and gives answers to the balancers of the same worker.
+
+pub mod datagram;
+mod http;
+mod outstanding;
+
+use crate::core::Core;
+use crate::load::reports::Came;
+use crate::observe::stats::ProbingStats;
+use crate::upstream::pool::{Endpoint, WorkerPool};
+use datagram::Datagram;
+use evenkeel_balance::{Clock, Instant, LoadReport, Slot};
+use evenkeel_config::plan::{LoadReports, Probe};
+use evenkeel_net::event_loop::{Source, alarm, spawn};
+use outstanding::{Outstanding, Unwanted};
+use std::cell::{Cell, OnceCell, RefCell};
+use std::collections::VecDeque;
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::Notify;
+
+/// Questions that wait to be sent. A batch of requests leaves fewer.
+const DUE_MAX: usize = 256;
+
+/// Probes over HTTP under way at once: each needs a connection.
+const HTTP_MAX: usize = 32;
+
+/// Answers taken between two looks at what they cost.
+const AT_ONCE: usize = 16;
+
+/// What becomes of a probe, in the order of [`PROBES`](crate::observe::stats::PROBES).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    Answered,
+    Timeout,
+    /// It could not be sent.
+    Unsent,
+    /// More than the rate allows.
+    Rate,
+    /// As many as may are under way.
+    Busy,
+    /// The answer over HTTP has no report.
+    NoReport,
+}
+
+/// One endpoint that is to be asked.
+struct Question {
+    pool: Rc<WorkerPool>,
+    reports: Rc<LoadReports>,
+    slot: Slot,
+    endpoint: Rc<Endpoint>,
+    at: Instant,
+}
+
+impl Question {
+    fn ends(&self, end: End) {
+        self.pool.stats.probes[end as usize].add(1);
+    }
+
+    fn is_over(&self, now: Instant) -> bool {
+        now.since(self.at) > self.reports.timeout.as_nanos() as u64
+    }
+}
+
+/// A worker's prober.
+pub struct Prober {
+    core: Rc<Core>,
+    due: RefCell<VecDeque<Question>>,
+    /// Pools whose algorithm wants to ask between requests too.
+    again: RefCell<Vec<Rc<WorkerPool>>>,
+    woken: Notify,
+    outstanding: RefCell<Outstanding<(Question, SocketAddr)>>,
+    /// For IPv4 and for IPv6, each opened when it is needed first.
+    sockets: [OnceCell<Rc<Source<UdpSocket>>>; 2],
+    http: Cell<usize>,
+    stats: Arc<ProbingStats>,
+}
+
+impl Prober {
+    /// One that has asked nothing.
+    pub fn new(core: Rc<Core>, stats: Arc<ProbingStats>) -> Prober {
+        Prober {
+            core,
+            due: RefCell::default(),
+            again: RefCell::default(),
+            woken: Notify::new(),
+            outstanding: RefCell::default(),
+            sockets: [const { OnceCell::new() }; 2],
+            http: Cell::new(0),
+            stats,
+        }
+    }
+
+    /// Notes whom the algorithm of a pool wants asked now. To be called after each start.
+    #[inline]
+    pub fn after_start(&self, pool: &Rc<WorkerPool>) {
+        let reports = pool.reports.borrow();
+        if let Some(reports) = reports.as_ref().filter(|reports| reports.probe != Probe::Off) {
+            self.note(pool, reports, self.core.clock.now());
+            if pool.balancer.borrow().probe_at().is_some() && !pool.asked_again.replace(true) {
+                self.again.borrow_mut().push(pool.clone());
+                self.woken.notify_one();
+            }
+        }
+    }
+
+    /// Notes what is due between requests.
+    fn note_again(&self, now: Instant) {
+        self.again.borrow_mut().retain(|pool| {
+            let reports = pool.reports.borrow().clone().filter(|reports| reports.probe != Probe::Off);
+            if let (Some(reports), Some(_)) = (&reports, pool.probe_at().filter(|&at| at <= now)) {
+                self.note(pool, reports, now);
+            }
+            let stays = reports.is_some() && pool.probe_at().is_some();
+            pool.asked_again.set(stays);
+            stays
+        });
+    }
+
+    /// When something is due between requests, and how long that is from now.
+    fn again_in(&self, now: Instant) -> Option<Duration> {
+        let next = self.again.borrow().iter().filter_map(|pool| pool.probe_at()).min()?;
+        // Not sooner than timers tick.
+        Some(Duration::from_nanos(next.since(now)).max(Duration::from_millis(1)))
+    }
+
+    fn note(&self, pool: &Rc<WorkerPool>, reports: &Rc<LoadReports>, now: Instant) {
+        loop {
+            let wanted = pool.balancer.borrow_mut().poll_probe(now);
+            let Some(slot) = wanted else { return };
+            let (pool, reports, endpoint) = (pool.clone(), reports.clone(), pool.endpoints.at(slot));
+            let question = Question { pool, reports, slot, endpoint, at: now };
+            let mut due = self.due.borrow_mut();
+            if due.len() >= DUE_MAX {
+                question.ends(End::Busy);
+            } else if !question.pool.probes.take(question.reports.rate_max, now) {
+                question.ends(End::Rate);
+            } else {
+                due.push_back(question);
+                self.woken.notify_one();
+            }
+        }
+    }
+
+    /// Gives up questions that were not answered in time. To be called now and then.
+    pub fn sweep(&self, now: Instant) {
+        let mut outstanding = self.outstanding.borrow_mut();
+        while let Some((question, _)) = outstanding.give_up(|(question, _)| question.is_over(now)) {
+            question.ends(End::Timeout);
+        }
+    }
+}
+
+/// Sends what is due, whenever something is. Never ends.
+pub async fn run(prober: Rc<Prober>) {
+    let clock = &prober.core.clock;
+    loop {
+        match prober.again_in(clock.read()) {
+            // Milliseconds: the wheel of the worker turns too slowly for them.
+            Some(pause) => tokio::select! {
+                () = prober.woken.notified() => {}
+                () = alarm::sleep(pause) => {}
+            },
+            None => prober.woken.notified().await,
+        }
+        let began = clock.read();
+        prober.note_again(began);
+        loop {
+            let next = prober.due.borrow_mut().pop_front();
+            let Some(question) = next else { break };
+            match question.reports.probe {
+                Probe::Http => http::start(&prober, question),
+                Probe::Udp | Probe::Off => send(&prober, question),
+            }
+        }
+        prober.stats.spent_ns.add(clock.read().since(began));
+    }
+}
+
+/// Sends a question as a datagram.
+fn send(prober: &Rc<Prober>, question: Question) {
+    let socket = question.endpoint.addr.and_then(|addr| Some((socket(prober, addr).ok()?, addr)));
+    let Some((socket, addr)) = socket else { return question.ends(End::Unsent) };
+    let asked = prober.outstanding.borrow_mut().ask((question, addr));
+    let nonce = match asked {
+        Ok(nonce) => nonce,
+        Err((question, _)) => return question.ends(End::Busy),
+    };
+    let bytes = datagram::write(&Datagram::Question(nonce));
+    if socket.send_to(&bytes, addr).is_err()
+        && let Ok((question, _)) = prober.outstanding.borrow_mut().answer(nonce, |_| true)
+    {
+        question.ends(End::Unsent);
+    }
+}
+
+/// The socket for the family of an address.
+fn socket(prober: &Rc<Prober>, addr: SocketAddr) -> io::Result<Rc<Source<UdpSocket>>> {
+    let cell = &prober.sockets[usize::from(addr.is_ipv6())];
+    if let Some(socket) = cell.get() {
+        return Ok(socket.clone());
+    }
+    let any: IpAddr = if addr.is_ipv6() { Ipv6Addr::UNSPECIFIED.into() } else { Ipv4Addr::UNSPECIFIED.into() };
+    let socket = UdpSocket::bind((any, 0))?;
+    socket.set_nonblocking(true)?;
+    let socket = Rc::new(Source::new(socket)?);
+    spawn(listen(prober.clone(), socket.clone()));
+    Ok(cell.get_or_init(|| socket).clone())
+}
+
+/// Takes answers. Ends only if the event loop does.
+async fn listen(prober: Rc<Prober>, socket: Rc<Source<UdpSocket>>) {
+    // One byte more, so that a longer one does not look right.
+    let mut bytes = [0; datagram::LEN + 1];
+    loop {
+        socket.readable().await;
+        let began = prober.core.clock.read();
+        for _ in 0..AT_ONCE {
+            match socket.recv_from(&mut bytes) {
+                Ok((n, from)) => on_answer(&prober, &bytes[..n], from),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    socket.note_empty();
+                    break;
+                }
+                // An error that a datagram before this one met: the next read says something else.
+                Err(_) => {}
+            }
+        }
+        prober.stats.spent_ns.add(prober.core.clock.read().since(began));
+    }
+}
+
+fn on_answer(prober: &Prober, bytes: &[u8], from: SocketAddr) {
+    let now = prober.core.clock.now();
+    let (nonce, load) = match datagram::read(bytes) {
+        Some(Datagram::Answer(nonce, load)) => (nonce, load),
+        // A question was not meant for us.
+        Some(Datagram::Question(_)) | None => return prober.stats.answers_dropped[0].add(1),
+    };
+    // Without the scope and the flow of IPv6, of which the kernel may tell more than was asked for.
+    let is_from = |asked: SocketAddr| (from.ip(), from.port()) == (asked.ip(), asked.port());
+    let answered = prober.outstanding.borrow_mut().answer(nonce, |(_, asked)| is_from(*asked));
+    match answered {
+        Ok((question, _)) if question.is_over(now) => {
+            question.ends(End::Timeout);
+            prober.stats.answers_dropped[1 + Unwanted::Late as usize].add(1);
+        }
+        Ok((question, _)) => {
+            question.ends(End::Answered);
+            take(&question, &load, now);
+        }
+        Err(why) => prober.stats.answers_dropped[1 + why as usize].add(1),
+    }
+}
+
+fn take(question: &Question, load: &LoadReport, now: Instant) {
+    let LoadReport { in_flight, latency_ns, stamp } = *load;
+    let report = evenkeel_wire::orca::Report {
+        in_flight: Some(f64::from(in_flight)),
+        latency_ns: Some(latency_ns as f64),
+        stamp: Some(stamp as f64),
+        ..Default::default()
+    };
+    question.pool.take_report(question.slot, &question.endpoint, Came::Udp, &report, now);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::observe::stats::{ANSWERS_DROPPED, PROBES};
+
+    #[test]
+    fn each_end_has_its_label() {
+        assert_eq!(PROBES[End::Answered as usize], "answered");
+        assert_eq!(PROBES[End::NoReport as usize], "no_report");
+        assert_eq!(ANSWERS_DROPPED[1 + Unwanted::Unknown as usize], "unknown");
+        assert_eq!(ANSWERS_DROPPED[1 + Unwanted::Sender as usize], "sender");
+    }
+}

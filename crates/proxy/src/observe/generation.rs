@@ -1,0 +1,113 @@
+//! What runs now? A plan with the numbers of each worker, replaced as a whole by the next one; and what is new in it.
+
+use crate::observe::stats::WorkerStats;
+use evenkeel_config::Plan;
+use std::fmt;
+use std::sync::{Arc, Weak};
+
+/// A plan that runs.
+#[derive(Debug)]
+pub struct Generation {
+    /// 0 at the start, and one more with each change.
+    pub number: u64,
+    /// The plan.
+    pub plan: Arc<Plan>,
+    /// The numbers of each worker.
+    pub workers: Vec<Arc<WorkerStats>>,
+    /// Held by the rules of this generation, and with them by every request that is served by them.
+    pub(crate) in_use: Arc<()>,
+    older: Vec<Weak<()>>,
+}
+
+impl Generation {
+    /// The first one, of so many workers.
+    pub fn first(plan: Arc<Plan>, workers: usize) -> Generation {
+        let workers = (0..workers).map(|_| WorkerStats::new(&plan, None).into()).collect();
+        Generation { number: 0, plan, workers, in_use: Arc::default(), older: Vec::new() }
+    }
+
+    /// The one that follows: what both plans name goes on counting.
+    pub fn next(&self, plan: Arc<Plan>) -> Generation {
+        let next = |w: &Arc<WorkerStats>| WorkerStats::new(&plan, Some((&*self.plan, &**w))).into();
+        let workers = self.workers.iter().map(next).collect();
+        let mut older = self.older.clone();
+        older.push(Arc::downgrade(&self.in_use));
+        older.retain(|generation| generation.strong_count() > 0);
+        Generation { number: self.number + 1, plan: plan.clone(), workers, in_use: Arc::default(), older }
+    }
+
+    /// The same one with other endpoints: requests go on by the rules that they have.
+    pub fn with_endpoints(&self, plan: Arc<Plan>) -> Generation {
+        let Generation { number, workers, .. } = self.next(plan.clone());
+        Generation { number: number - 1, plan, workers, in_use: self.in_use.clone(), older: self.older.clone() }
+    }
+
+    /// How many earlier generations have requests, or connections of listeners that left.
+    pub fn draining(&self) -> u64 {
+        self.older.iter().filter(|g| g.strong_count() > 0).count() as u64
+    }
+}
+
+/// What a change of the plan changed: kind and name of each.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Summary {
+    /// The generation that runs now.
+    pub generation: u64,
+    /// What is new.
+    pub added: Vec<String>,
+    /// What is not as it was.
+    pub changed: Vec<String>,
+    /// What is gone.
+    pub removed: Vec<String>,
+    /// Keys that say something new, which only a restart would do.
+    pub at_restart: Vec<&'static str>,
+}
+
+impl Summary {
+    pub(crate) fn new(old: &Plan, new: &Plan, generation: u64, at_restart: Vec<&'static str>) -> Summary {
+        let mut summary = Summary { generation, at_restart, ..Summary::default() };
+        summary.compare("listener", &old.listeners, &new.listeners, |l| &l.name);
+        summary.compare("route", &old.routes, &new.routes, |r| &r.name);
+        summary.compare("pool", &old.pools, &new.pools, |p| &p.name);
+        if old.runtime != new.runtime {
+            summary.changed.push("runtime".into());
+        }
+        if old.resolver != new.resolver {
+            summary.changed.push("resolver".into());
+        }
+        if old.telemetry != new.telemetry {
+            summary.changed.push("telemetry".into());
+        }
+        summary
+    }
+
+    fn compare<T: PartialEq>(&mut self, what: &str, old: &[T], new: &[T], name: impl Fn(&T) -> &Arc<str>) {
+        let say = |one: &T| format!("{what} {}", name(one));
+        for now in new {
+            match old.iter().find(|before| name(before) == name(now)) {
+                None => self.added.push(say(now)),
+                Some(before) if before != now => self.changed.push(say(now)),
+                Some(_) => {}
+            }
+        }
+        let stays = |before: &T| new.iter().any(|now| name(now) == name(before));
+        self.removed.extend(old.iter().filter(|before| !stays(before)).map(say));
+    }
+}
+
+impl fmt::Display for Summary {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "generation {}", self.generation)?;
+        let parts = [("added", &self.added), ("changed", &self.changed), ("removed", &self.removed)];
+        if parts.iter().all(|(_, names)| names.is_empty()) {
+            f.write_str("; nothing is different")?;
+        }
+        for (how, names) in parts.iter().filter(|(_, names)| !names.is_empty()) {
+            write!(f, "; {how}: {}", names.join(", "))?;
+        }
+        if !self.at_restart.is_empty() {
+            write!(f, "; only a restart changes {}", self.at_restart.join(", "))?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,39 @@
+//! What do endpoints do with the requests that they get?
+
+use super::modes::{Speaks, forwards, is_http};
+use super::{CLASS_LABELS, NO_LABEL, Shown};
+use crate::observe::stats::{Counter, ERROR_KINDS, EndpointStats};
+use prometheus_client::encoding::DescriptorEncoder;
+use prometheus_client::metrics::MetricType;
+use std::fmt;
+
+impl Shown<'_> {
+    pub(super) fn endpoints(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let help =
+            "Requests that endpoints were sent and that ended, by class of the response; \"none\" if there was none";
+        let family = ("evenkeel_upstream_requests", help, MetricType::Counter);
+        self.of_workers(encoder, family, is_http, ("code_class", &CLASS_LABELS), |e, i| &e.requests[i])?;
+        let help = "Requests that endpoints are working on now";
+        let family = ("evenkeel_upstream_requests_active", help, MetricType::Gauge);
+        self.of_workers(encoder, family, forwards, NO_LABEL, |e, _| &e.active)?;
+        let help = "Connections to endpoints, by state; idle ones wait for a request";
+        let family = ("evenkeel_upstream_connections", help, MetricType::Gauge);
+        self.of_workers(encoder, family, is_http, ("state", &["idle"]), |e, _| &e.idle)?;
+        let family = ("evenkeel_upstream_connects", "Connections to endpoints that were begun", MetricType::Counter);
+        self.of_workers(encoder, family, forwards, NO_LABEL, |e, _| &e.connects)?;
+        let family = ("evenkeel_upstream_errors", "What endpoints did wrong", MetricType::Counter);
+        self.of_workers(encoder, family, forwards, ("kind", &ERROR_KINDS), |e, i| &e.errors[i])
+    }
+
+    /// One value for each endpoint of the pools that are meant and each value of a label, summed over the workers.
+    fn of_workers(
+        &self,
+        encoder: &mut DescriptorEncoder<'_>,
+        family: (&str, &str, MetricType),
+        speaks: Speaks,
+        label: (&'static str, &[&'static str]),
+        counter: fn(&EndpointStats, usize) -> &Counter,
+    ) -> fmt::Result {
+        self.by_endpoint(encoder, family, speaks, label, |p, e, i| self.sum(|w| counter(&w.endpoints[p][e], i)))
+    }
+}

@@ -1,0 +1,171 @@
+//! What do clients do? By listener and route.
+
+use super::modes::{Speaks, is_http, is_proxied_tcp, is_tcp};
+use super::{CLASS_LABELS, Family, Labels, Shown};
+use crate::observe::end::Cause;
+use crate::observe::stats::{Counter, ListenerStats, METHODS, REJECTED, RESET_BY};
+use evenkeel_config::plan::{Mode, Route};
+use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::metrics::counter::ConstCounter;
+use prometheus_client::metrics::gauge::ConstGauge;
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// The route of requests that no route took.
+const NO_ROUTE: &str = "none";
+
+impl Shown<'_> {
+    /// Each listener that speaks this, with each of the routes that take its requests or sessions, [`NO_ROUTE`] too: their
+    /// indices and names.
+    fn routes(&self, speaks: Speaks) -> impl Iterator<Item = (usize, usize, &str, &str)> {
+        let plan = self.plan;
+        self.speaking(speaks).flat_map(move |(at, listener)| {
+            let takes = |r: &Route| {
+                (r.listeners.is_empty() && listener.mode == Mode::Http) || r.listeners.contains(&listener.name)
+            };
+            let routes = plan.routes.iter().enumerate().filter(move |(_, r)| takes(r)).map(|(i, r)| (i, &*r.name));
+            routes.chain([(plan.routes.len(), NO_ROUTE)]).map(move |(i, name)| (at, i, &*listener.name, name))
+        })
+    }
+
+    /// Families with one counter for each listener that speaks this.
+    fn counters(
+        &self,
+        encoder: &mut DescriptorEncoder<'_>,
+        speaks: Speaks,
+        families: &[Family<ListenerStats, Counter>],
+    ) -> fmt::Result {
+        for (name, help, counter) in families {
+            let mut family = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
+            for (i, listener) in self.speaking(speaks) {
+                let n = self.sum(|w| counter(&w.listeners[i]));
+                ConstCounter::new(n).encode(family.encode_family(&[("listener", &*listener.name)])?)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// What is counted of sessions over TCP.
+    pub(super) fn sessions(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let name = "evenkeel_tcp_session_duration_seconds";
+        let help = "Sessions that ended, from the accept to the end; route \"none\" if no route took one";
+        let mut durations = encoder.encode_descriptor(name, help, None, MetricType::Histogram)?;
+        for (listener, route, listener_name, route_name) in self.routes(is_tcp) {
+            let labels = vec![("listener", listener_name), ("route", route_name)];
+            self.histogram(&mut durations, &labels, |w| &w.routes[listener][route].session)?;
+        }
+        self.counters(
+            encoder,
+            is_tcp,
+            &[
+                ("evenkeel_tcp_received_bytes", "Bytes from clients", |l| &l.bytes_in),
+                ("evenkeel_tcp_sent_bytes", "Bytes to clients", |l| &l.bytes_out),
+            ],
+        )?;
+        let help = "Sessions by who ended them; \"normal\" if both sides said that they were done";
+        self.by_listener(encoder, ("evenkeel_tcp_ends", help), is_tcp, ("cause", &Cause::LABELS), |l| &l.ends)?;
+        let help = "Sessions that ended in a reset, by who sent it; the other side got one too";
+        self.by_listener(encoder, ("evenkeel_tcp_resets", help), is_tcp, ("side", &RESET_BY), |l| &l.resets)
+    }
+
+    pub(super) fn listeners(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let mut requests = encoder.encode_descriptor(
+            "evenkeel_http_requests",
+            "Requests by method (OTHER: none of the usual) and status (none: no response was sent)",
+            None,
+            MetricType::Counter,
+        )?;
+        for (listener, route, listener_name, route_name) in self.routes(is_http) {
+            let mut counts: BTreeMap<(&str, u16), u64> = BTreeMap::new();
+            counts.insert(("GET", if route_name == NO_ROUTE { 404 } else { 200 }), 0);
+            for worker in self.workers {
+                for (method, by_status) in METHODS.iter().zip(&worker.routes[listener][route].requests) {
+                    for (status, n) in by_status.iter() {
+                        *counts.entry((method, status)).or_default() += n;
+                    }
+                }
+            }
+            for ((method, status), n) in counts {
+                let code = if status == 0 { "none".to_string() } else { status.to_string() };
+                let labels: Labels<'_> =
+                    vec![("listener", listener_name), ("route", route_name), ("method", method), ("code", &code)];
+                ConstCounter::new(n).encode(requests.encode_family(&labels)?)?;
+            }
+        }
+
+        let mut durations = encoder.encode_descriptor(
+            "evenkeel_http_request_duration_seconds",
+            "From the head of a request to the last byte of its response; code_class \"none\" if there was no response",
+            None,
+            MetricType::Histogram,
+        )?;
+        for (listener, route, listener_name, route_name) in self.routes(is_http) {
+            for (class, label) in CLASS_LABELS.iter().enumerate() {
+                let labels: Labels<'_> =
+                    vec![("listener", listener_name), ("route", route_name), ("code_class", label)];
+                self.histogram(&mut durations, &labels, |w| &w.routes[listener][route].duration[class])?;
+            }
+        }
+
+        let counters: [Family<ListenerStats, Counter>; 5] = [
+            ("evenkeel_http_malformed_requests", "Requests refused since they break the rules of HTTP", |l| {
+                &l.malformed
+            }),
+            ("evenkeel_http_rate_limited_requests", "Requests answered 429 at limits.requests_per_address", |l| {
+                &l.rate_limited
+            }),
+            (
+                "evenkeel_http_forwarded_malformed",
+                "Values of X-Forwarded-* and Forwarded from trusted proxies that made no sense",
+                |l| &l.forwarded_malformed,
+            ),
+            ("evenkeel_http_received_bytes", "Bytes of requests, heads included", |l| &l.bytes_in),
+            ("evenkeel_http_sent_bytes", "Bytes of responses, heads included", |l| &l.bytes_out),
+        ];
+        self.counters(encoder, is_http, &counters)?;
+        let help = "Requests by who ended them; \"normal\" if nobody did";
+        self.by_listener(encoder, ("evenkeel_http_ends", help), is_http, ("cause", &Cause::LABELS), |l| &l.ends)
+    }
+
+    /// What is counted of connections, whatever is spoken on them.
+    pub(super) fn connections(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        self.counters(
+            encoder,
+            is_proxied_tcp,
+            &[("evenkeel_connections", "Client connections accepted", |l| &l.accepted)],
+        )?;
+        let help = "Client connections closed at once: at a limit, without the PROXY protocol header that was due, or as no \
+                    route takes what is asked for by TLS";
+        let family = ("evenkeel_connections_rejected", help);
+        self.by_listener(encoder, family, is_proxied_tcp, ("reason", &REJECTED), |l| &l.rejected)?;
+        let help = "Client connections open now";
+        let mut active = encoder.encode_descriptor("evenkeel_connections_active", help, None, MetricType::Gauge)?;
+        for (i, listener) in self.speaking(is_proxied_tcp) {
+            let n = self.sum(|w| &w.listeners[i].active);
+            ConstGauge::new(n).encode(active.encode_family(&[("listener", &*listener.name)])?)?;
+        }
+        Ok(())
+    }
+
+    /// One counter for each listener and each value of a label, which there is not without a name.
+    pub(super) fn by_listener(
+        &self,
+        encoder: &mut DescriptorEncoder<'_>,
+        (name, help): (&str, &str),
+        speaks: Speaks,
+        (label, values): (&'static str, &[&'static str]),
+        counters: fn(&ListenerStats) -> &[Counter],
+    ) -> fmt::Result {
+        let mut family = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
+        for (i, listener) in self.speaking(speaks) {
+            for (at, value) in values.iter().enumerate() {
+                let n = self.sum(|w| &counters(&w.listeners[i])[at]);
+                let mut labels = vec![("listener", &*listener.name)];
+                labels.extend((!label.is_empty()).then_some((label, *value)));
+                ConstCounter::new(n).encode(family.encode_family(&labels)?)?;
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,158 @@
+//! How do the numbers of the workers look to Prometheus? Sums over the workers, written when somebody asks: the workers
+//! only ever count.
+//!
+//! Every series is there from the start, at zero, so that a rate over its first event is right; only requests by method
+//! and status start with `GET` and `200` (for requests without a route, `404`) and show others once they occur. What a
+//! listener or a pool can never count, for what is spoken there, has no series.
+
+mod endpoints;
+mod listeners;
+mod modes;
+mod pools;
+mod reports;
+#[cfg(test)]
+mod tests;
+mod udp;
+mod watched;
+
+use crate::observe::generation::Generation;
+use crate::observe::stats::{CLASSES, Counter, Histogram, WorkerStats};
+use evenkeel_config::Plan;
+use evenkeel_config::plan::Mode;
+use evenkeel_pools::control::Control;
+use modes::Speaks;
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric, MetricEncoder, NoLabelSet};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::metrics::counter::ConstCounter;
+use prometheus_client::metrics::gauge::ConstGauge;
+use std::fmt;
+use std::ops::Range;
+use std::sync::Arc;
+use tokio::sync::watch;
+
+/// Labels of the classes of a status, in the order of the counters.
+const CLASS_LABELS: [&str; CLASSES] = ["1xx", "2xx", "3xx", "4xx", "5xx", "none"];
+
+/// The metrics of a running proxy, to be registered without a prefix.
+#[derive(Debug)]
+pub struct Metrics {
+    running: watch::Receiver<Arc<Generation>>,
+    control: Control,
+}
+
+/// What is shown once.
+struct Shown<'g> {
+    plan: &'g Plan,
+    /// Of the listeners that lead to each pool.
+    modes: Vec<Vec<Mode>>,
+    workers: &'g [Arc<WorkerStats>],
+}
+
+type Labels<'a> = Vec<(&'static str, &'a str)>;
+
+/// Name, help, and where in the numbers `S` its value is.
+type Family<S, N> = (&'static str, &'static str, fn(&S) -> &N);
+
+/// Some endpoints of a pool that are shown as one: the index of the pool, the labels, the indices of the endpoints.
+type Row<'a> = (usize, Labels<'a>, Range<usize>);
+
+impl Metrics {
+    /// Metrics of whatever runs when they are asked for, and of the pools as `control` knows them.
+    pub fn new(running: watch::Receiver<Arc<Generation>>, control: Control) -> Metrics {
+        Metrics { running, control }
+    }
+}
+
+impl Shown<'_> {
+    /// The sum of one number over the workers. Wrapping: a number that went up here may go down there.
+    fn sum<'w>(&'w self, counter: impl Fn(&'w WorkerStats) -> &'w Counter) -> u64 {
+        self.workers.iter().fold(0, |sum, worker| sum.wrapping_add(counter(worker).get()))
+    }
+
+    fn histogram<'w>(
+        &'w self,
+        family: &mut MetricEncoder<'_>,
+        labels: &Labels<'_>,
+        of: impl Fn(&'w WorkerStats) -> &'w Histogram,
+    ) -> fmt::Result {
+        let bounds = self.plan.telemetry.metrics.buckets.iter().copied().chain([f64::INFINITY]);
+        let counts: Vec<(f64, u64)> =
+            bounds.enumerate().map(|(i, bound)| (bound, self.sum(|w| &of(w).buckets[i]))).collect();
+        // The count is that of the buckets, so that a scrape is consistent in itself while workers go on counting.
+        let count = counts.iter().map(|(_, n)| n).sum();
+        let sum = self.sum(|w| &of(w).sum_ns) as f64 / 1e9;
+        family.encode_family(labels)?.encode_histogram::<NoLabelSet>(sum, count, &counts, None)
+    }
+
+    /// Each endpoint of the pools that are meant, or each pool with all of its endpoints if they are not told apart.
+    fn rows(&self, speaks: Speaks) -> Vec<Row<'_>> {
+        let mut rows = Vec::new();
+        for (p, pool) in self.pools_of(speaks) {
+            let endpoints = pool.endpoints.iter().enumerate();
+            if self.plan.telemetry.metrics.per_endpoint {
+                rows.extend(
+                    endpoints.map(|(e, it)| (p, vec![("pool", &*pool.name), ("endpoint", &*it.name)], e..e + 1)),
+                );
+            } else {
+                rows.push((p, vec![("pool", &*pool.name)], 0..pool.endpoints.len()));
+            }
+        }
+        rows
+    }
+
+    /// One value for each [row](Self::rows) and each value of `label`: the sum of what `value` says of the pool, the
+    /// endpoint and the label with these indices.
+    fn by_endpoint(
+        &self,
+        encoder: &mut DescriptorEncoder<'_>,
+        (name, help, kind): (&str, &str, MetricType),
+        speaks: Speaks,
+        (label, values): (&'static str, &[&'static str]),
+        value: impl Fn(usize, usize, usize) -> u64,
+    ) -> fmt::Result {
+        let mut family = encoder.encode_descriptor(name, help, None, kind)?;
+        for (p, of, endpoints) in self.rows(speaks) {
+            for (i, text) in values.iter().enumerate() {
+                let mut labels = of.clone();
+                // Without a name there is no label.
+                labels.extend((!label.is_empty()).then_some((label, *text)));
+                let n = endpoints.clone().fold(0, |sum: u64, e| sum.wrapping_add(value(p, e, i)));
+                let family = family.encode_family(&labels)?;
+                match kind {
+                    MetricType::Gauge => ConstGauge::new(n).encode(family)?,
+                    _ => ConstCounter::new(n).encode(family)?,
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// No label but those of the pool or the endpoint.
+const NO_LABEL: (&str, &[&str]) = ("", &[""]);
+
+impl Collector for Metrics {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let running = self.running.borrow().clone();
+        let shown = Shown { plan: &running.plan, modes: running.plan.modes(), workers: &running.workers };
+        shown.listeners(&mut encoder)?;
+        shown.sessions(&mut encoder)?;
+        shown.connections(&mut encoder)?;
+        shown.udp(&mut encoder)?;
+        shown.endpoints(&mut encoder)?;
+        shown.pools(&mut encoder)?;
+        shown.watched(&mut encoder, &self.control)?;
+        shown.reports(&mut encoder)?;
+        let name = "evenkeel_access_log_lines_dropped";
+        let help = "Lines of the access log that were dropped as its disk did not keep up";
+        let family = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
+        ConstCounter::new(shown.sum(|w| &w.log_lines_dropped)).encode(family)?;
+        let help = "How often the configuration was changed since the start";
+        let family = encoder.encode_descriptor("evenkeel_config_generation", help, None, MetricType::Gauge)?;
+        ConstGauge::new(running.number).encode(family)?;
+        let help = "Earlier configurations by which requests still run";
+        let family = encoder.encode_descriptor("evenkeel_generations_draining", help, None, MetricType::Gauge)?;
+        ConstGauge::new(running.draining()).encode(family)
+    }
+}

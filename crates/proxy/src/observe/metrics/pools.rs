@@ -1,0 +1,80 @@
+//! How do requests of each pool fare? Times, further tries, copies, and whoever waits.
+
+use super::modes::{Speaks, forwards, is_http, is_proxied_tcp};
+use super::{Family, NO_LABEL, Shown};
+use crate::observe::stats::{Counter, Histogram, PoolStats, QUEUE_REJECTED};
+use evenkeel_balance::retry::Stop;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::metrics::counter::ConstCounter;
+use std::fmt;
+
+/// Labels of why no endpoint was picked, in the order of the counters.
+const NO_PICK_LABELS: [&str; 4] = ["empty", "all_tried", "all_full", "unchecked"];
+
+impl Shown<'_> {
+    pub(super) fn pools(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let histograms: [Family<PoolStats, Histogram>; 4] = [
+            (
+                "evenkeel_upstream_request_duration_seconds",
+                "From the head of a request to the last byte of the response, for requests that an endpoint was picked for",
+                |p| &p.duration,
+            ),
+            ("evenkeel_upstream_connect_duration_seconds", "Until a new connection to an endpoint was open", |p| {
+                &p.connect
+            }),
+            ("evenkeel_upstream_ttfb_seconds", "From the head of a request to the head of the response", |p| &p.ttfb),
+            ("evenkeel_queue_wait_seconds", "In the queue, for requests that waited for a place at an endpoint", |p| {
+                &p.queue_wait
+            }),
+        ];
+        for (name, help, of) in histograms {
+            let mut family = encoder.encode_descriptor(name, help, None, MetricType::Histogram)?;
+            for (i, pool) in self.pools_of(is_proxied_tcp) {
+                self.histogram(&mut family, &vec![("pool", &pool.name)], |w| of(&w.pools[i]))?;
+            }
+        }
+        let help = "Requests that waited in vain: as many waited as may, or the time to wait was over";
+        self.by_pool(
+            encoder,
+            ("evenkeel_queue_rejected", help),
+            is_proxied_tcp,
+            ("reason", &QUEUE_REJECTED),
+            |p, i| &p.queue_rejected[i],
+        )?;
+        let help = "Further tries after one that failed";
+        self.by_pool(encoder, ("evenkeel_retries", help), is_proxied_tcp, NO_LABEL, |p, _| &p.retries)?;
+        let help = "Failed tries that no other followed, and why";
+        let reasons = Stop::ALL.map(Stop::name);
+        self.by_pool(encoder, ("evenkeel_retries_refused", help), is_proxied_tcp, ("reason", &reasons), |p, i| {
+            &p.retries_refused[i]
+        })?;
+        let help = "Second copies of slow requests: sent, and answered before the first";
+        self.by_pool(encoder, ("evenkeel_hedges", help), is_http, ("outcome", &["sent", "won"]), |p, i| {
+            [&p.hedges, &p.hedges_won][i]
+        })?;
+        let help = "Picks that found no endpoint: none eligible, each tried by this request, each at its limit, or none checked yet";
+        self.by_pool(encoder, ("evenkeel_no_pick", help), forwards, ("reason", &NO_PICK_LABELS), |p, i| &p.no_pick[i])
+    }
+
+    /// One counter for each pool that is meant and each value of a label, which there is not without a name.
+    pub(super) fn by_pool(
+        &self,
+        encoder: &mut DescriptorEncoder<'_>,
+        (name, help): (&str, &str),
+        speaks: Speaks,
+        (label, values): (&'static str, &[&'static str]),
+        counter: fn(&PoolStats, usize) -> &Counter,
+    ) -> fmt::Result {
+        let mut family = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
+        for (p, pool) in self.pools_of(speaks) {
+            for (i, value) in values.iter().enumerate() {
+                let n = self.sum(|w| counter(&w.pools[p], i));
+                let mut labels = vec![("pool", &*pool.name)];
+                labels.extend((!label.is_empty()).then_some((label, *value)));
+                ConstCounter::new(n).encode(family.encode_family(&labels)?)?;
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,376 @@
+//! What happened, in numbers? Counters that one worker writes and anybody may read: a plain load and store each, on
+//! memory that no other worker writes.
+
+pub use super::dropped_report::Dropped;
+use super::flow_end::{FlowEnd, LostDatagram};
+use crate::observe::end::Cause;
+use evenkeel_balance::Instant;
+use evenkeel_config::Plan;
+pub use evenkeel_net::counter::Counter;
+use evenkeel_wire::orca::Report;
+use std::collections::HashMap;
+use std::sync::{Arc, OnceLock};
+
+/// Durations by upper bound.
+#[derive(Debug)]
+pub struct Histogram {
+    bounds_ns: Arc<[u64]>,
+    /// One more than bounds: the last has no upper bound.
+    pub buckets: Box<[Counter]>,
+    /// All durations together, nanoseconds.
+    pub sum_ns: Counter,
+}
+
+impl Histogram {
+    fn new(bounds_ns: &Arc<[u64]>) -> Histogram {
+        let buckets = (0..=bounds_ns.len()).map(|_| Counter::default()).collect();
+        Histogram { bounds_ns: bounds_ns.clone(), buckets, sum_ns: Counter::default() }
+    }
+
+    /// Counts one duration.
+    #[inline]
+    pub fn record(&self, ns: u64) {
+        let bucket = self.bounds_ns.iter().position(|&b| ns <= b).unwrap_or(self.bounds_ns.len());
+        self.buckets[bucket].add(1);
+        self.sum_ns.add(ns);
+    }
+}
+
+/// The methods that have a label of their own; others share `OTHER`, so that clients cannot make series up.
+pub const METHODS: [&str; 9] = ["GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "OTHER"];
+
+/// The index of a method in [`METHODS`].
+#[inline]
+pub fn method_index(method: &str) -> usize {
+    METHODS.iter().position(|m| *m == method).unwrap_or(METHODS.len() - 1)
+}
+
+/// Status classes `1xx` to `5xx`, then none: no response.
+pub const CLASSES: usize = 6;
+
+/// The class of a status: 0 for 1xx to 4 for 5xx, 5 for none.
+#[inline]
+pub fn class(status: u16) -> usize {
+    match status {
+        100..=599 => usize::from(status / 100 - 1),
+        _ => CLASSES - 1,
+    }
+}
+
+/// What went wrong with an endpoint.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum ErrorKind {
+    Connect,
+    Reset,
+    Timeout,
+    Protocol,
+}
+
+/// Labels of [`ErrorKind`], in its order.
+pub const ERROR_KINDS: [&str; 4] = ["connect", "reset", "timeout", "protocol"];
+
+/// Why a connection was closed at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rejected {
+    /// The listener has as many as it may.
+    Connections,
+    /// The client's address has.
+    PerAddress,
+    /// It should have begun with a PROXY protocol header, and did not.
+    ProxyProtocol,
+    /// No route takes what its ClientHello asks for, or it sent none.
+    NoRoute,
+}
+
+/// Labels of [`Rejected`], in its order.
+pub const REJECTED: [&str; 4] = ["connections", "connections_per_address", "proxy_protocol", "no_route"];
+
+/// The statuses with a counter of their own. One more counter is for all others: 0, where no response was sent, and what
+/// an endpoint may have made up.
+const STATUS: std::ops::Range<u16> = 100..600;
+
+/// Responses by status; made when the first is counted.
+#[derive(Debug, Default)]
+pub struct ByStatus(OnceLock<Box<[Counter]>>);
+
+impl ByStatus {
+    #[inline]
+    fn count(&self, status: u16) {
+        let counters = self.0.get_or_init(|| (0..=STATUS.len()).map(|_| Counter::default()).collect());
+        let index = if STATUS.contains(&status) { usize::from(status - STATUS.start) } else { STATUS.len() };
+        counters[index].add(1);
+    }
+
+    /// Each status that was sent, with its number; 0 stands for none and for any that is no HTTP status.
+    pub fn iter(&self) -> impl Iterator<Item = (u16, u64)> + '_ {
+        let counters = self.0.get().into_iter().flatten();
+        STATUS.chain([0]).zip(counters).map(|(status, c)| (status, c.get())).filter(|(_, n)| *n > 0)
+    }
+}
+
+/// The numbers of one worker. All vectors follow the order of the plan; what has the same name in the next plan goes on
+/// counting there.
+#[derive(Debug)]
+pub struct WorkerStats {
+    /// By listener.
+    pub listeners: Vec<Arc<ListenerStats>>,
+    /// By listener, then by route; the entry after the last route is for requests that no route took.
+    pub routes: Vec<Vec<Arc<RouteStats>>>,
+    /// By pool.
+    pub pools: Vec<Arc<PoolStats>>,
+    /// By pool, then by endpoint.
+    pub endpoints: Vec<Vec<Arc<EndpointStats>>>,
+    /// What asking endpoints for their load costs.
+    pub probing: Arc<ProbingStats>,
+    /// Access-log lines that were dropped since the disk did not keep up.
+    pub log_lines_dropped: Arc<Counter>,
+}
+
+/// The numbers of one listener.
+#[derive(Debug, Default)]
+pub struct ListenerStats {
+    /// Connections accepted.
+    pub accepted: Counter,
+    /// Connections open.
+    pub active: Counter,
+    /// Connections closed at once, by [`Rejected`].
+    pub rejected: [Counter; REJECTED.len()],
+    /// Malformed requests.
+    pub malformed: Counter,
+    /// Requests over the rate of their address.
+    pub rate_limited: Counter,
+    /// Values of `X-Forwarded-*` and `Forwarded` from trusted proxies that were malformed.
+    pub forwarded_malformed: Counter,
+    /// Requests or sessions by who ended them ([`Cause`]).
+    pub ends: [Counter; Cause::LABELS.len()],
+    /// Sessions that a side has reset, by [`RESET_BY`].
+    pub resets: [Counter; RESET_BY.len()],
+    /// Bytes from clients.
+    pub bytes_in: Counter,
+    /// Bytes to clients.
+    pub bytes_out: Counter,
+    /// Reports of the listener's own load, by [`GIVEN`].
+    pub reports_given: [Counter; GIVEN.len()],
+    /// Datagrams that came to it and are no probes.
+    pub no_probes: Counter,
+    /// With `mode = "udp"`.
+    pub udp: UdpStats,
+}
+
+/// The numbers of a listener that balances flows of datagrams.
+#[derive(Debug, Default)]
+pub struct UdpStats {
+    /// Flows that began.
+    pub flows: Counter,
+    /// Flows that have not ended.
+    pub active: Counter,
+    /// Flows that ended, by [`FlowEnd`].
+    pub ended: [Counter; FlowEnd::LABELS.len()],
+    /// How often a flow lost its endpoint and went on at another with its next datagram.
+    pub moved: Counter,
+    /// Datagrams from clients.
+    pub datagrams_in: Counter,
+    /// Datagrams to clients.
+    pub datagrams_out: Counter,
+    /// Bytes from clients.
+    pub bytes_in: Counter,
+    /// Bytes to clients.
+    pub bytes_out: Counter,
+    /// Datagrams of either side that went nowhere, by [`LostDatagram`].
+    pub lost: [Counter; LostDatagram::LABELS.len()],
+}
+
+/// Who resets a session, in the order of the counters.
+pub const RESET_BY: [&str; 2] = ["client", "endpoint"];
+
+/// How load is reported, in the order of the counters.
+pub const GIVEN: [&str; 3] = ["header", "udp", "http"];
+
+/// The numbers of one route at one listener.
+#[derive(Debug)]
+pub struct RouteStats {
+    /// Requests by method ([`METHODS`]) and status.
+    pub requests: [ByStatus; METHODS.len()],
+    /// From the head of the request to the last byte of the response, by class.
+    pub duration: [Histogram; CLASSES],
+    /// Of sessions, from the accept to the end, where requests are not read.
+    pub session: Histogram,
+}
+
+impl RouteStats {
+    fn new(bounds_ns: &Arc<[u64]>) -> RouteStats {
+        RouteStats {
+            requests: std::array::from_fn(|_| ByStatus::default()),
+            duration: std::array::from_fn(|_| Histogram::new(bounds_ns)),
+            session: Histogram::new(bounds_ns),
+        }
+    }
+
+    /// Counts one request.
+    #[inline]
+    pub fn count(&self, method: usize, status: u16, duration_ns: u64) {
+        self.requests[method].count(status);
+        self.duration[class(status)].record(duration_ns);
+    }
+}
+
+/// The numbers of one pool.
+#[derive(Debug)]
+pub struct PoolStats {
+    /// To the last byte of the response.
+    pub duration: Histogram,
+    /// To the first byte of the response.
+    pub ttfb: Histogram,
+    /// To an established connection.
+    pub connect: Histogram,
+    /// Requests that no endpoint could be picked for: empty, all tried, all full, unchecked.
+    pub no_pick: [Counter; 4],
+    /// In the queue, for requests that waited.
+    pub queue_wait: Histogram,
+    /// Requests that waited in vain: the queue was full, its time was over.
+    pub queue_rejected: [Counter; QUEUE_REJECTED.len()],
+    /// Further tries.
+    pub retries: Counter,
+    /// Failures that got no further try, by [`evenkeel_balance::retry::Stop`].
+    pub retries_refused: [Counter; 6],
+    /// Requests that a second endpoint was asked too.
+    pub hedges: Counter,
+    /// Those that the second one answered first.
+    pub hedges_won: Counter,
+    /// Load reports that could be read, by [`CAME`].
+    pub reports: [Counter; CAME.len()],
+    /// Load reports that were not gone by, by [`Dropped`].
+    pub reports_dropped: [Counter; Dropped::COUNT],
+    /// Probes that the algorithm wanted, by what became of them: [`PROBES`].
+    pub probes: [Counter; PROBES.len()],
+}
+
+/// How load reports come, in the order of the counters.
+pub const CAME: [&str; 5] = ["bin", "text", "json", "udp", "http"];
+
+/// What became of probes, in the order of the counters. Those under way are in none yet.
+pub const PROBES: [&str; 6] = ["answered", "timeout", "unsent", "rate", "busy", "no_report"];
+
+/// Why answers to probes by datagram were dropped, in the order of the counters.
+pub const ANSWERS_DROPPED: [&str; 5] = ["malformed", "unknown", "late", "repeated", "sender"];
+
+/// What asking for load costs a worker, over all pools.
+#[derive(Debug, Default)]
+pub struct ProbingStats {
+    /// Nanoseconds spent on it.
+    pub spent_ns: Counter,
+    /// Answers dropped, by [`ANSWERS_DROPPED`].
+    pub answers_dropped: [Counter; ANSWERS_DROPPED.len()],
+}
+
+/// Why requests waited in vain, in the order of the counters.
+pub const QUEUE_REJECTED: [&str; 2] = ["full", "timeout"];
+
+impl PoolStats {
+    fn new(bounds_ns: &Arc<[u64]>) -> PoolStats {
+        let histogram = || Histogram::new(bounds_ns);
+        PoolStats {
+            duration: histogram(),
+            ttfb: histogram(),
+            connect: histogram(),
+            no_pick: Default::default(),
+            queue_wait: histogram(),
+            queue_rejected: Default::default(),
+            retries: Counter::default(),
+            retries_refused: Default::default(),
+            hedges: Counter::default(),
+            hedges_won: Counter::default(),
+            reports: Default::default(),
+            reports_dropped: Default::default(),
+            probes: Default::default(),
+        }
+    }
+}
+
+/// The numbers of one endpoint.
+#[derive(Debug, Default)]
+pub struct EndpointStats {
+    /// Responses by class.
+    pub requests: [Counter; CLASSES],
+    /// Errors by [`ErrorKind`].
+    pub errors: [Counter; ERROR_KINDS.len()],
+    /// Requests under way.
+    pub active: Counter,
+    /// Connections opened.
+    pub connects: Counter,
+    /// Idle connections kept.
+    pub idle: Counter,
+    /// What it said of its load.
+    pub reported: Reported,
+}
+
+/// What an endpoint said last of its load, to one worker.
+#[derive(Debug, Default)]
+pub struct Reported {
+    /// When, nanoseconds on the workers' clock; 0 = never.
+    pub at_ns: Counter,
+    /// Requests in flight.
+    pub in_flight: Counter,
+    /// What a request takes, nanoseconds.
+    pub latency_ns: Counter,
+    /// How busy, in millionths.
+    pub utilization_ppm: Counter,
+}
+
+impl Reported {
+    /// Takes what was said last; what was not said stays.
+    pub fn show(&self, report: &Report, now: Instant) {
+        let set = |shown: &Counter, said: Option<f64>, scale: f64| {
+            if let Some(said) = said {
+                shown.set((said * scale) as u64);
+            }
+        };
+        set(&self.in_flight, report.in_flight, 1.0);
+        set(&self.latency_ns, report.latency_ns, 1.0);
+        set(&self.utilization_ppm, report.utilization(), 1e6);
+        self.at_ns.set(now.0.max(1));
+    }
+}
+
+impl WorkerStats {
+    /// For a plan. What is in the plan `before` too goes on with its numbers, all else starts at zero. The buckets of both
+    /// plans are the same.
+    pub fn new(plan: &Plan, before: Option<(&Plan, &WorkerStats)>) -> WorkerStats {
+        let bounds: Arc<[u64]> = plan.telemetry.metrics.buckets.iter().map(|s| (s * 1e9) as u64).collect();
+        let mut stats = WorkerStats {
+            listeners: Vec::new(),
+            routes: Vec::new(),
+            pools: Vec::new(),
+            endpoints: Vec::new(),
+            probing: before.map(|(_, old)| old.probing.clone()).unwrap_or_default(),
+            log_lines_dropped: before.map(|(_, old)| old.log_lines_dropped.clone()).unwrap_or_default(),
+        };
+        let old_routes = by_name(before.map_or(&[], |(plan, _)| &plan.routes[..]), |r| &r.name);
+        let old_listeners = by_name(before.map_or(&[], |(plan, _)| &plan.listeners[..]), |l| &l.name);
+        for listener in &plan.listeners {
+            let old = before.and_then(|(_, old)| Some((*old_listeners.get(&*listener.name)?, old)));
+            stats.listeners.push(old.map(|(at, old)| old.listeners[at].clone()).unwrap_or_default());
+            let kept = |name: &str| old.and_then(|(at, old)| Some(old.routes[at][*old_routes.get(name)?].clone()));
+            let unrouted = old.and_then(|(at, old)| old.routes[at].last().cloned());
+            let routes = plan.routes.iter().map(|r| kept(&r.name)).chain([unrouted]);
+            stats.routes.push(routes.map(|r| r.unwrap_or_else(|| RouteStats::new(&bounds).into())).collect());
+        }
+        let old_pools = by_name(before.map_or(&[], |(plan, _)| &plan.pools[..]), |p| &p.name);
+        for pool in &plan.pools {
+            let old = before.and_then(|(plan, old)| Some((*old_pools.get(&*pool.name)?, plan, old)));
+            let numbers = old.map(|(at, _, old)| old.pools[at].clone());
+            stats.pools.push(numbers.unwrap_or_else(|| PoolStats::new(&bounds).into()));
+            let old_endpoints = by_name(old.map_or(&[], |(at, plan, _)| &plan.pools[at].endpoints[..]), |e| &e.name);
+            let kept =
+                |name: &str| old.and_then(|(at, _, old)| Some(old.endpoints[at][*old_endpoints.get(name)?].clone()));
+            stats.endpoints.push(pool.endpoints.iter().map(|e| kept(&e.name).unwrap_or_default()).collect());
+        }
+        stats
+    }
+}
+
+/// Where each is.
+fn by_name<T>(all: &[T], name: impl Fn(&T) -> &Arc<str>) -> HashMap<&str, usize> {
+    all.iter().enumerate().map(|(index, one)| (&**name(one), index)).collect()
+}

@@ -1,0 +1,67 @@
+//! Who is the client? The [`Peer`] of a connection, as far as it is known and believed ([`forwarded`]), and what it may use
+//! up: [`admission`], [`per_address`], [`min_rate`]. [`hash_key`]: what of its request an algorithm is keyed by.
+
+pub mod address_text;
+pub mod admission;
+pub mod forwarded;
+pub mod hash_key;
+pub mod min_rate;
+pub mod per_address;
+
+use address_text::AddressText;
+use evenkeel_net::transport::Transport;
+use evenkeel_wire::proxy_protocol::Addresses;
+use std::cell::OnceCell;
+use std::net::{IpAddr, SocketAddr};
+
+/// Who is at the other end of a connection, whatever it speaks and however many requests it sends at once.
+pub struct Peer<'c> {
+    /// Where the client comes from, as its peer says if that speaks the PROXY protocol.
+    pub ip: IpAddr,
+    /// Whether that is a proxy that is believed about whom each request comes from.
+    pub is_trusted: bool,
+    /// Written when it is first asked for: sessions that nobody logs never do.
+    text: OnceCell<AddressText>,
+    announced: Option<Box<Announced>>,
+    /// Only asked for its addresses.
+    transport: &'c Transport,
+}
+
+/// What a PROXY protocol header said, and who sent it.
+struct Announced {
+    by: IpAddr,
+    addresses: Addresses,
+}
+
+impl<'c> Peer<'c> {
+    /// Who connected from `addr`; `is_trusted` as the listener says.
+    pub fn new(addr: SocketAddr, is_trusted: impl FnOnce(IpAddr) -> bool, transport: &'c Transport) -> Peer<'c> {
+        // A dual-stack listener sees IPv4 clients as mapped addresses; nobody wants to read those.
+        let ip = addr.ip().to_canonical();
+        Peer { ip, is_trusted: is_trusted(ip), text: OnceCell::new(), announced: None, transport }
+    }
+
+    /// The client is another one, as who connected says for it.
+    pub fn announce(&mut self, addresses: Addresses, is_trusted: impl FnOnce(IpAddr) -> bool) {
+        let by = std::mem::replace(&mut self.ip, addresses.source.ip().to_canonical());
+        self.text = OnceCell::new();
+        self.is_trusted = is_trusted(self.ip);
+        self.announced = Some(Box::new(Announced { by, addresses }));
+    }
+
+    /// Its address as text.
+    #[inline]
+    pub fn ip_text(&self) -> &[u8] {
+        self.text.get_or_init(|| AddressText::of(self.ip)).as_bytes()
+    }
+
+    /// Who connected, if that speaks for the client.
+    pub fn announced_by(&self) -> Option<IpAddr> {
+        self.announced.as_ref().map(|announced| announced.by)
+    }
+
+    /// Both ends of the client's connection, as far as they are known.
+    pub fn addresses(&self) -> Option<Addresses> {
+        self.announced.as_ref().map(|announced| announced.addresses).or_else(|| self.transport.addresses())
+    }
+}

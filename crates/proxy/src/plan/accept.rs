@@ -1,0 +1,143 @@
+//! Where do clients come in? Each worker has a listening socket of its own at every address (`SO_REUSEPORT`), and takes
+//! from it all that wait at once.
+
+use crate::core::handoff::Handoff;
+use crate::http::connection;
+use crate::listener::rules::Listener;
+use crate::observe::stats::Rejected;
+use crate::plan::worker::Worker;
+use evenkeel_net::event_loop::{Source, Task, alarm, spawn_essential};
+use evenkeel_net::listen::{self, ListenFd};
+use rustix::fd::OwnedFd;
+use rustix::io::Errno;
+use rustix::net::SocketFlags;
+use std::cell::RefCell;
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::time::Duration;
+
+/// Pause when the process has run out of descriptors: accepting would fail again at once.
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// Whether the kernel may wait for a client's first bytes: not where the server may be the one to speak first.
+fn defer(socket: &ListenFd, listener: &Listener) {
+    listen::defer_accept(socket, listener.peek().clients_speak_first());
+}
+
+/// A socket at which a worker accepts.
+pub struct Accepting {
+    /// Its address.
+    pub addr: SocketAddr,
+    /// Whose clients come in there.
+    listener: Rc<RefCell<Rc<Listener>>>,
+    socket: ListenFd,
+    task: Task,
+}
+
+/// Accepts from now on. `None` if the kernel cannot watch the socket.
+pub fn start(worker: &Rc<Worker>, addr: SocketAddr, listener: Rc<Listener>, socket: ListenFd) -> Option<Accepting> {
+    let watched = match Source::new(socket.clone()) {
+        Ok(watched) => watched,
+        Err(error) => {
+            tracing::error!(%error, %addr, "cannot watch a listening socket");
+            return None;
+        }
+    };
+    defer(&socket, &listener);
+    let listener = Rc::new(RefCell::new(listener));
+    let task = spawn_essential(run(worker.clone(), listener.clone(), watched));
+    Some(Accepting { addr, listener, socket, task })
+}
+
+impl Accepting {
+    /// Clients that come from now on are this listener's.
+    pub fn serve(&self, listener: Rc<Listener>) {
+        defer(&self.socket, &listener);
+        self.listener.replace(listener);
+    }
+
+    /// Accepts no more, but for those that wait: closing the socket would reset them.
+    pub fn close(&self, worker: &Rc<Worker>) {
+        self.task.abort();
+        while let Accepted::One = accept(worker, &self.listener.borrow(), &self.socket, false) {}
+    }
+}
+
+async fn run(worker: Rc<Worker>, listener: Rc<RefCell<Rc<Listener>>>, socket: Source<ListenFd>) {
+    loop {
+        socket.readable().await;
+        let accepted = accept(&worker, &listener.borrow(), &socket, true);
+        match accepted {
+            Accepted::One => {}
+            Accepted::NoMore => socket.note_empty(),
+            Accepted::Failed(error) => {
+                tracing::warn!(%error, "cannot accept a connection; pausing");
+                alarm::sleep(PAUSE).await;
+            }
+        }
+    }
+}
+
+/// What waited at a socket.
+enum Accepted {
+    /// A connection, or one that is gone already.
+    One,
+    /// Nothing.
+    NoMore,
+    /// Whatever waits cannot be had now.
+    Failed(Errno),
+}
+
+/// Accepts one. `share`: another worker may serve it.
+fn accept(worker: &Rc<Worker>, listener: &Rc<Listener>, socket: &ListenFd, share: bool) -> Accepted {
+    match rustix::net::acceptfrom_with(socket, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC) {
+        Ok((fd, peer)) => {
+            if let Some(peer) = peer.and_then(|p| SocketAddr::try_from(p).ok()) {
+                take(worker, listener, fd, peer, share);
+            }
+            Accepted::One
+        }
+        Err(Errno::AGAIN) => Accepted::NoMore,
+        // The client left before it was accepted, or a signal came: neither is about the next one.
+        Err(Errno::CONNABORTED | Errno::INTR) => Accepted::One,
+        Err(error) => Accepted::Failed(error),
+    }
+}
+
+fn take(worker: &Rc<Worker>, listener: &Rc<Listener>, fd: OwnedFd, peer: SocketAddr, share: bool) {
+    if listener.open.add() >= listener.connections_max() {
+        listener.open.sub();
+        listener.stats.rejected[Rejected::Connections as usize].add(1);
+        return;
+    }
+    listener.stats.accepted.add(1);
+    let fd = match worker.core.less_loaded().filter(|_| share) {
+        None => fd,
+        Some(other) => {
+            let generation = worker.installed.borrow().number;
+            match worker.core.peers.hand(other, Handoff { fd, peer, listener: listener.name.clone(), generation }) {
+                Ok(()) => return,
+                Err(Handoff { fd, .. }) => fd,
+            }
+        }
+    };
+    worker.core.connection_opened();
+    connection::start(&worker.core, listener, fd, peer);
+}
+
+/// Serves a connection that another worker accepted, which has counted it; `Err` with it if its listener is still to come.
+pub fn take_over(worker: &Rc<Worker>, handed: Handoff) -> Result<(), Handoff> {
+    let installed = worker.installed.borrow();
+    match installed.listeners.iter().find(|listener| listener.name == handed.listener) {
+        Some(listener) => {
+            connection::start(&worker.core, listener, handed.fd, handed.peer);
+            Ok(())
+        }
+        None if handed.generation > installed.number => Err(handed),
+        None => {
+            // The listener has just left the plan: this client came as late as one that is refused.
+            worker.core.connection_closed();
+            Ok(())
+        }
+    }
+}

@@ -1,0 +1,239 @@
+//! How does a worker take up a plan, its first or its next? What stays is found again by its name and goes on; requests
+//! that run keep the rules they began with.
+
+use super::accept;
+use super::parts::{ListenerParts, Parts, PoolParts, Slots, Update};
+use super::worker::Worker;
+use crate::listener::probe_answers::{self, Answering};
+use crate::listener::rules::{Listener, Rules};
+use crate::load::load_report::Reporter;
+use crate::observe::access_log::Named;
+use crate::udp;
+use crate::upstream::pool::{Endpoint, Endpoints, WorkerPool};
+use crate::upstream::probe_rate::ProbeRate;
+use crate::upstream::retries::Retries;
+use evenkeel_balance::{Clock, Slot};
+use evenkeel_net::event_loop::{self, alarm};
+use evenkeel_net::listen::Protocol;
+use std::cell::{Cell, RefCell};
+use std::rc::{Rc, Weak};
+use std::time::Duration;
+
+/// What a worker has of the plan.
+#[derive(Default)]
+pub struct Installed {
+    pub listeners: Vec<Rc<Listener>>,
+    pub pools: Vec<Rc<WorkerPool>>,
+    pub retries: Vec<Rc<Retries>>,
+    pub accepting: Vec<accept::Accepting>,
+    pub answering: Vec<Answering>,
+    pub datagrams: Vec<udp::Serving>,
+    /// Which plan it is.
+    pub number: u64,
+}
+
+/// Applies what is new.
+pub fn apply(worker: &Rc<Worker>, update: Update) {
+    match update {
+        Update::Plan(parts) => install(worker, *parts),
+        // Requests that wait or run see it too: they hold pools, and pools these tables.
+        Update::Endpoints { pools, drain_timeout, done } => {
+            let installed = worker.installed.borrow();
+            let mut left = Vec::new();
+            for (name, endpoints) in pools {
+                if let Some(pool) = installed.pools.iter().find(|pool| pool.name == name) {
+                    left.extend(pool.endpoints.change(table(endpoints)));
+                }
+            }
+            if !left.is_empty() {
+                drain(worker, &[], &left, drain_timeout);
+            }
+            drop(done);
+        }
+    }
+}
+
+/// Takes up a plan. Everything in one go, so that no request sees half of it.
+fn install(worker: &Rc<Worker>, parts: Parts) {
+    let Parts { number, plan, workers, listeners, pools, pool_of_route, sockets, probed, log, generation, done } =
+        parts;
+    let mut installed = worker.installed.borrow_mut();
+    let before = std::mem::take(&mut *installed);
+    if let Some(log) = log {
+        worker.core.log.replace(log);
+    }
+    let mut left = Vec::new();
+    let pools: Vec<_> = pools.into_iter().map(|parts| pool(parts, &before.pools, &mut left)).collect();
+    // One with another algorithm goes on with the same endpoints.
+    let stays = |old: &WorkerPool| pools.iter().any(|pool| Rc::ptr_eq(&pool.endpoints, &old.endpoints));
+    left.extend(before.pools.iter().filter(|old| !stays(old)).flat_map(|old| old.endpoints.leave()));
+    let of_route: Vec<_> = pool_of_route.iter().map(|&pool| pools[pool].clone()).collect();
+    let now = worker.core.clock.now();
+    let retries = plan.routes.iter().map(|route| match before.retries.iter().find(|old| old.is_of(route)) {
+        Some(stays) => stays.clone(),
+        None => Rc::new(Retries::new(route, worker.core.index, workers, now)),
+    });
+    let retries: Vec<_> = retries.collect();
+    let listener = |parts: ListenerParts| {
+        let before = before.listeners.iter().find(|l| l.name == parts.name);
+        let reporter = parts.report_load.map(|(plan, shared)| {
+            let reported = before.map(|listener| listener.rules());
+            Reporter::new(plan, shared, reported.as_ref().and_then(|rules| rules.reporter.as_ref()))
+        });
+        let rules = Rules {
+            plan: plan.clone(),
+            router: parts.router,
+            tcp: parts.tcp,
+            limits: parts.limits,
+            timeouts: parts.timeouts,
+            flows: parts.flows,
+            admission: parts.admission,
+            requests_max: parts.requests_max,
+            connections_max: parts.connections_max,
+            reporter,
+            prober: worker.prober.clone(),
+            pools: of_route.clone(),
+            retries: retries.clone(),
+            named: parts.routes.iter().map(|_| Named::default()).collect(),
+            stats: parts.routes,
+            _generation: generation.clone(),
+        };
+        match before {
+            Some(stays) => {
+                stays.change(rules);
+                stays.clone()
+            }
+            None => Rc::new(Listener::new(parts.name, parts.open, parts.stats, rules)),
+        }
+    };
+    let listeners: Vec<_> = listeners.into_iter().map(listener).collect();
+    let gone = before.listeners.iter().filter(|old| !listeners.iter().any(|l| Rc::ptr_eq(l, old)));
+    let gone: Vec<_> = gone.cloned().collect();
+
+    let (mut accepting, mut closing) = (Vec::new(), before.accepting);
+    let (mut datagrams, mut left_datagrams) = (Vec::new(), before.datagrams);
+    for ((protocol, addr), listener, new) in sockets {
+        let listener = &listeners[listener];
+        if protocol == Protocol::Udp {
+            for stays in left_datagrams.extract_if(.., |serving| serving.addr() == addr) {
+                stays.change(listener.clone());
+                datagrams.push(stays);
+            }
+            let start = |socket| udp::start(&worker.core, addr, listener.clone(), socket);
+            datagrams.extend(new.into_iter().filter_map(start));
+            continue;
+        }
+        for stays in closing.extract_if(.., |accepting| accepting.addr == addr) {
+            stays.serve(listener.clone());
+            accepting.push(stays);
+        }
+        accepting.extend(new.into_iter().filter_map(|socket| accept::start(worker, addr, listener.clone(), socket)));
+    }
+    closing.iter().for_each(|accepting| accepting.close(worker));
+    left_datagrams.iter().for_each(|serving| serving.close(&worker.core));
+    let mut answering_before = before.answering;
+    let answering = probed.into_iter().filter_map(|(addr, listener, new)| {
+        let listener = &listeners[listener];
+        if let Some(socket) = new {
+            return probe_answers::start(&worker.core, addr, listener.clone(), socket);
+        }
+        let stays = answering_before.extract_if(.., |answering| answering.addr == addr).next()?;
+        stays.listener.replace(listener.clone());
+        Some(stays)
+    });
+    let answering = answering.collect();
+    if !gone.is_empty() || !left.is_empty() {
+        drain(worker, &gone, &left, plan.runtime.drain_timeout);
+    }
+    *installed = Installed { listeners, pools, retries, accepting, answering, datagrams, number };
+    drop(done);
+}
+
+/// `left`: takes the endpoints that are in it no more.
+fn pool(parts: PoolParts, before: &[Rc<WorkerPool>], left: &mut Vec<Rc<Endpoint>>) -> Rc<WorkerPool> {
+    let PoolParts {
+        name,
+        balancer,
+        endpoints,
+        key,
+        limits,
+        idle_time,
+        announce,
+        source,
+        keepalive,
+        queue_time,
+        sticky,
+        reports,
+        stats,
+        control,
+    } = parts;
+    let reports = reports.map(Rc::new);
+    let before = before.iter().find(|old| old.name == name);
+    let endpoints_by_slot = before.map_or_else(|| Rc::new(Endpoints::default()), |old| old.endpoints.clone());
+    left.extend(endpoints_by_slot.change(table(endpoints)));
+    match (balancer, before) {
+        (None, Some(stays)) => {
+            stays.limits.set(limits);
+            stays.idle_time.set(idle_time);
+            stays.announce.set(announce);
+            stays.source.set(source);
+            stays.keepalive.set(keepalive);
+            stays.queue_time.set(queue_time);
+            stays.sticky.replace(sticky);
+            stays.reports.replace(reports);
+            stays.clone()
+        }
+        (Some(balancer), before) => {
+            if let Some(before) = before {
+                before.balancer.borrow_mut().end_journal();
+            }
+            Rc::new(WorkerPool {
+                name,
+                balancer: RefCell::new(balancer),
+                key,
+                endpoints: endpoints_by_slot,
+                limits: Cell::new(limits),
+                idle_time: Cell::new(idle_time),
+                announce: Cell::new(announce),
+                source: Cell::new(source),
+                keepalive: Cell::new(keepalive),
+                queue_time: Cell::new(queue_time),
+                sticky: RefCell::new(sticky),
+                reports: RefCell::new(reports),
+                probes: ProbeRate::default(),
+                asked_again: Cell::new(false),
+                control,
+                stats,
+                named: Named::default(),
+            })
+        }
+        (None, None) => unreachable!("a new pool comes with a balancer"),
+    }
+}
+
+/// Endpoints as a worker has them.
+fn table(endpoints: Slots) -> Vec<(Slot, Endpoint)> {
+    endpoints.into_iter().map(|(slot, e)| (slot, Endpoint::new(e.name, e.addr, e.stats))).collect()
+}
+
+/// Ends the connections of listeners that left: idle ones now, others after their request, all of them in `limit`; and in
+/// the same time the sessions with endpoints that left.
+fn drain(worker: &Rc<Worker>, gone: &[Rc<Listener>], left: &[Rc<Endpoint>], limit: Duration) {
+    gone.iter().for_each(|listener| listener.gone.set(true));
+    // Sessions need not hear of it before their time is over, and endpoints may come and go often.
+    if !gone.is_empty() {
+        worker.core.wheel.wake_all();
+    }
+    // Not held, so that it is known when the last of their connections has ended.
+    let gone: Vec<_> = gone.iter().map(Rc::downgrade).collect();
+    let left: Vec<_> = left.iter().map(Rc::downgrade).collect();
+    let core = Rc::downgrade(&worker.core);
+    event_loop::spawn(async move {
+        alarm::sleep(limit).await;
+        gone.iter().filter_map(Weak::upgrade).for_each(|listener| listener.cut.set(true));
+        left.iter().filter_map(Weak::upgrade).for_each(|endpoint| endpoint.cut.set(true));
+        if let Some(core) = core.upgrade() {
+            core.wheel.wake_all();
+        }
+    });
+}

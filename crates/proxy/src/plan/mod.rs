@@ -1,0 +1,9 @@
+//! How does a plan become a running proxy, and how does the next plan take its place? [`server`] prepares what can fail and
+//! gives each [`worker`] its [`parts`], which it [`install`]s; [`accept`] takes the clients in.
+
+pub mod accept;
+pub mod install;
+pub mod parts;
+pub mod server;
+pub mod start_error;
+pub mod worker;

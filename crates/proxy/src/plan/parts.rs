@@ -1,0 +1,131 @@
+//! What is a worker given when the plan changes? Everything that can be made elsewhere and sent to it; the worker makes
+//! of it what only its own thread may touch ([`install`](crate::plan::install)).
+
+use crate::listener::route::Router;
+use crate::listener::tls_route::TlsRoutes;
+use crate::load::load_report::SharedLoad;
+use crate::observe::access_log::AccessLog;
+use crate::observe::stats::{EndpointStats, ListenerStats, PoolStats, RouteStats};
+use crate::peer::admission::Admission;
+use crate::upstream::sticky::Sticky;
+use evenkeel_balance::{Balancer, Slot};
+use evenkeel_config::Plan;
+use evenkeel_config::plan::{
+    HashKey, ListenerTimeouts, LoadReports, Mode, PoolLimits, ProxyVersion, ReportLoad, SpeakAs, UdpFlows,
+};
+use evenkeel_net::listen::{ListenFd, Protocol};
+use evenkeel_net::total::Total;
+use evenkeel_pools::Control;
+use evenkeel_wire::http1::Limits;
+use std::net::{SocketAddr, UdpSocket};
+use std::sync::Arc;
+use std::sync::mpsc::Sender;
+use std::time::Duration;
+
+/// By which protocol a listener's sockets are reached.
+pub fn protocol_of(mode: Mode) -> Protocol {
+    if mode == Mode::Udp { Protocol::Udp } else { Protocol::Tcp }
+}
+
+/// What changes for a worker.
+pub enum Update {
+    /// Another plan.
+    Plan(Box<Parts>),
+    /// Other endpoints of some pools; all else stays as it is.
+    Endpoints {
+        /// By name.
+        pools: Vec<(Arc<str>, Slots)>,
+        /// How long the sessions of those that left may go on.
+        drain_timeout: Duration,
+        /// Told, by being dropped, that they are in use.
+        done: Sender<()>,
+    },
+}
+
+/// Everything of a plan for one worker.
+pub struct Parts {
+    /// The number of its generation.
+    pub number: u64,
+    /// The plan itself.
+    pub plan: Arc<Plan>,
+    /// How many there are.
+    pub workers: usize,
+    /// By listener, in the order of the plan.
+    pub listeners: Vec<ListenerParts>,
+    /// By pool, in the order of the plan.
+    pub pools: Vec<PoolParts>,
+    /// By route: the index of its pool.
+    pub pool_of_route: Arc<[usize]>,
+    /// Each address that the worker listens on, whose listener's it is, and the sockets that it has not yet.
+    pub sockets: Vec<((Protocol, SocketAddr), usize, Vec<ListenFd>)>,
+    /// Each address at which the worker answers probes, whose listener's it is, and its socket if it has none there yet.
+    pub probed: Vec<(SocketAddr, usize, Option<UdpSocket>)>,
+    /// Where lines of the access log go from now on; `None` if that stays as it is.
+    pub log: Option<Option<AccessLog>>,
+    /// Held by whatever still uses this generation.
+    pub generation: Arc<()>,
+    /// Told, by being dropped, that all this is in use.
+    pub done: Sender<()>,
+}
+
+/// A listener.
+pub struct ListenerParts {
+    pub name: Arc<str>,
+    pub router: Arc<Router>,
+    /// For sessions.
+    pub tcp: Option<Arc<TlsRoutes>>,
+    pub limits: Limits,
+    pub timeouts: ListenerTimeouts,
+    /// When flows end.
+    pub flows: UdpFlows,
+    /// Who comes in as whom, and how much may come.
+    pub admission: Admission,
+    /// Requests on one connection; `u64::MAX` for no limit.
+    pub requests_max: u64,
+    /// Open connections over all workers.
+    pub connections_max: usize,
+    /// How many there are.
+    pub open: Arc<Total>,
+    /// How its load is told, and what workers share of it.
+    pub report_load: Option<(ReportLoad, Arc<SharedLoad>)>,
+    pub stats: Arc<ListenerStats>,
+    /// By route, and one more for requests without.
+    pub routes: Vec<Arc<RouteStats>>,
+}
+
+/// A pool.
+pub struct PoolParts {
+    pub name: Arc<str>,
+    /// One to use from now on; `None` if that stays as it is.
+    pub balancer: Option<Balancer>,
+    pub endpoints: Slots,
+    pub key: Option<HashKey>,
+    pub limits: PoolLimits,
+    /// How long an idle connection is kept.
+    pub idle_time: Duration,
+    /// The header that endpoints get first on each connection.
+    pub announce: Option<ProxyVersion>,
+    /// Whether endpoints see the client's address as that of the peer.
+    pub source: SpeakAs,
+    /// After how much silence of a session's peer the kernel asks for a sign of life.
+    pub keepalive: Option<Duration>,
+    /// How long a request may wait for a place.
+    pub queue_time: Duration,
+    pub sticky: Option<Arc<Sticky>>,
+    /// What is done about what endpoints say of their load.
+    pub reports: Option<LoadReports>,
+    pub stats: Arc<PoolStats>,
+    /// Whom to tell when requests decide something about an endpoint.
+    pub control: Control,
+}
+
+/// Endpoints, each with its slot.
+pub type Slots = Vec<(Slot, EndpointParts)>;
+
+/// An endpoint.
+pub struct EndpointParts {
+    pub name: Arc<str>,
+    /// `None` while its name does not resolve.
+    pub addr: Option<SocketAddr>,
+    pub stats: Arc<EndpointStats>,
+}

@@ -1,0 +1,486 @@
+//! How does a plan become a running proxy, and how does the next plan take its place? What can fail comes first (sockets,
+//! the access log, balancers), so that an error changes nothing; then every worker is given its part.
+
+mod prepare;
+
+use super::parts::{EndpointParts, ListenerParts, Parts, PoolParts, Slots, Update, protocol_of};
+use super::start_error::StartError;
+use super::worker::{self, WorkerConfig};
+use crate::core::Command;
+use crate::core::handoff::Peers;
+use crate::listener::route::Router;
+use crate::listener::tls_route::TlsRoutes;
+use crate::load::load_report::SharedLoad;
+use crate::observe::access_log::AccessLog;
+use crate::observe::generation::{Generation, Summary};
+use crate::observe::stats::{Counter, WorkerStats};
+use crate::peer::admission::Admission;
+use crate::peer::per_address::PerAddress;
+use evenkeel_config::Plan;
+use evenkeel_config::plan::{self, LogTarget, Mode, Workers};
+use evenkeel_net::clock::Base;
+use evenkeel_net::inherit::Inherited;
+use evenkeel_net::listen::{ListenFd, Protocol};
+use evenkeel_net::log_writer::Writer;
+use evenkeel_net::total::Total;
+use evenkeel_pools::control::{self, Control};
+use evenkeel_pools::pool::{Pools, SharedPool, address};
+use evenkeel_wire::http1::{FIELDS_MAX, Limits};
+use prepare::Prepared;
+use rustix::fd::OwnedFd;
+use std::collections::HashMap;
+use std::io;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::{Arc, Weak};
+use std::thread::JoinHandle;
+use std::time::Duration;
+use tokio::sync::{mpsc, watch};
+
+/// A running proxy: the control side of its workers.
+pub struct Server {
+    running: watch::Sender<Arc<Generation>>,
+    control: control::Thread,
+    /// By listener.
+    shared: HashMap<Arc<str>, Shared>,
+    /// The sockets at each address, by worker, for as long as the worker has them.
+    sockets: HashMap<(Protocol, SocketAddr), Vec<Weak<OwnedFd>>>,
+    /// Where probes are answered.
+    probed: Vec<SocketAddr>,
+    plans: Vec<mpsc::UnboundedSender<Update>>,
+    beats: Vec<Arc<Counter>>,
+    commands: watch::Sender<Command>,
+    threads: Vec<JoinHandle<io::Result<()>>>,
+    log: Option<Writer>,
+    /// Writes the journal of the pool that the plan names.
+    journal: Option<Writer>,
+}
+
+impl Server {
+    /// Starts the workers; when this returns, every listener accepts.
+    ///
+    /// # Errors
+    /// Why not; then nothing runs.
+    pub fn start(plan: Plan) -> Result<Server, StartError> {
+        Server::start_with(plan, &mut Inherited::default())
+    }
+
+    /// The same, with sockets that came with the process.
+    ///
+    /// # Errors
+    /// Why not; then nothing runs.
+    pub fn start_with(plan: Plan, inherited: &mut Inherited) -> Result<Server, StartError> {
+        let workers = match plan.runtime.workers {
+            Workers::Auto => std::thread::available_parallelism().map_or(1, usize::from),
+            Workers::Count(n) => usize::from(n),
+        };
+        let open = |journal: &plan::Journal| {
+            Writer::open(log_path(&journal.to), "journal")
+                .map_err(|error| StartError::Journal(journal.to.clone(), error))
+        };
+        let journal = plan.telemetry.journal.as_ref().map(open).transpose()?;
+        let first = Arc::new(Generation::first(Arc::new(plan), workers));
+        let base = Base::now();
+        let mut server = Server {
+            running: watch::channel(first.clone()).0,
+            control: Control::start(base).map_err(StartError::Thread)?,
+            shared: HashMap::new(),
+            sockets: HashMap::new(),
+            probed: Vec::new(),
+            plans: Vec::new(),
+            beats: Vec::new(),
+            commands: watch::channel(Command::Run).0,
+            threads: Vec::new(),
+            log: None,
+            journal,
+        };
+        let prepared = server.prepare(&first.plan, None, inherited)?;
+        let (doors, handed): (Vec<_>, Vec<_>) = (0..workers).map(|_| mpsc::unbounded_channel()).unzip();
+        let peers = Arc::new(Peers::new(doors));
+        for (index, handed) in handed.into_iter().enumerate() {
+            let (sender, plans) = mpsc::unbounded_channel();
+            let beats = Arc::<Counter>::default();
+            let probing = first.workers[index].probing.clone();
+            let (peers, commands) = (peers.clone(), server.commands.subscribe());
+            let config = WorkerConfig { plans, peers, handed, commands, beats: beats.clone(), probing };
+            let thread = std::thread::Builder::new().name(format!("worker-{index}"));
+            let thread = thread.spawn(move || worker::run(index, base, config)).map_err(StartError::Thread)?;
+            server.threads.push(thread);
+            server.plans.push(sender);
+            server.beats.push(beats);
+        }
+        server.apply(first, prepared, |_, _| {});
+        Ok(server)
+    }
+
+    /// Changes to another plan while everything runs. What both plans name goes on: connections, requests, idle
+    /// connections to endpoints, counts. Requests that run end by the plan that they began with. When this returns,
+    /// every worker follows the new plan.
+    ///
+    /// Some keys stay as they were at the start; [`Summary::at_restart`] names those that the new plan changes.
+    ///
+    /// # Errors
+    /// Why not; then nothing has changed.
+    pub fn reload(&mut self, plan: Plan) -> Result<Summary, StartError> {
+        self.reload_telling(plan, |_, _| {})
+    }
+
+    /// The same. `tell` is given the pools with those of the plan that there were before, as [`apply_endpoints`](Self::apply_endpoints) does
+    /// it: what they have new can be picked only behind it.
+    ///
+    /// # Errors
+    /// As [`reload`](Self::reload); then nobody is told.
+    pub fn reload_telling(
+        &mut self,
+        mut plan: Plan,
+        tell: impl FnOnce(&Pools, &[&plan::Pool]),
+    ) -> Result<Summary, StartError> {
+        let now = self.now();
+        let at_restart = keep_until_restart(&now.plan, &mut plan);
+        let next = Arc::new(now.next(Arc::new(plan)));
+        let prepared = self.prepare(&next.plan, Some(&now.plan), &mut Inherited::default())?;
+        self.apply(next.clone(), prepared, tell);
+        Ok(Summary::new(&now.plan, &next.plan, next.number, at_restart))
+    }
+
+    /// Applies other endpoints of some pools, by name, while everything else stays as it is: those that stay keep what
+    /// they have, those that left end with the requests that they have. When this returns, every worker knows them. Pools
+    /// that are not there, or have these endpoints already, cost nothing.
+    ///
+    /// `tell` is given the pools with those of the plan that have others now, when these have their slots, but nobody can
+    /// pick them yet: for whoever else has balancers of these pools.
+    pub fn apply_endpoints(
+        &mut self,
+        found: Vec<(Arc<str>, Vec<plan::Endpoint>)>,
+        tell: impl FnOnce(&Pools, &[&plan::Pool]),
+    ) {
+        let now = self.now();
+        let pool_of = |name: &str| now.plan.pools.iter().position(|pool| &*pool.name == name);
+        let other = found.into_iter().filter_map(|(name, endpoints)| Some((pool_of(&name)?, endpoints)));
+        let other: Vec<_> = other.filter(|(at, endpoints)| now.plan.pools[*at].endpoints != *endpoints).collect();
+        if other.is_empty() {
+            return;
+        }
+        let at: Vec<usize> = other.iter().map(|(at, _)| *at).collect();
+        let mut plan = Plan::clone(&now.plan);
+        other.into_iter().for_each(|(at, endpoints)| plan.pools[at].endpoints = endpoints);
+        let next = Arc::new(now.with_endpoints(Arc::new(plan)));
+        let changed: Vec<_> = at.iter().map(|&at| &next.plan.pools[at]).collect();
+
+        let mut shared = self.control.pools();
+        for pool in &changed {
+            shared.get_mut(&pool.name).expect("every pool of the plan is there").reserve(pool);
+        }
+        let (done, waiting) = std::sync::mpsc::channel();
+        for (worker, stats) in next.workers.iter().enumerate() {
+            let pools = at
+                .iter()
+                .zip(&changed)
+                .map(|(&at, pool)| (pool.name.clone(), endpoints(&shared[&pool.name], pool, at, stats)));
+            let (pools, drain_timeout) = (pools.collect(), next.plan.runtime.drain_timeout);
+            // A worker that has ended needs none.
+            let _ = self.plans[worker].send(Update::Endpoints { pools, drain_timeout, done: done.clone() });
+        }
+        drop(done);
+        tell(&shared, &changed);
+        // Control goes on looking after the pools meanwhile.
+        drop(shared);
+        // Nothing is ever sent: it ends when the last worker knows them.
+        let _ = waiting.recv();
+        let mut shared = self.control.pools();
+        for pool in &changed {
+            shared.get_mut(&pool.name).expect("every pool of the plan is there").publish(self.control.now());
+        }
+        drop(shared);
+        self.control.changed();
+        self.running.send_replace(next);
+    }
+
+    /// Does the rest: gives every worker its part, waits until all of them use it, and lets go of what was before.
+    fn apply(&mut self, next: Arc<Generation>, prepared: Prepared, tell: impl FnOnce(&Pools, &[&plan::Pool])) {
+        let Prepared { mut sockets, mut probed, pools: new_pools, mut balancers, sticky, log } = prepared;
+        let plan = &next.plan;
+        let new: Vec<_> = new_pools.keys().cloned().collect();
+        let mut shared_pools = self.control.pools();
+        shared_pools.extend(new_pools);
+        for pool in &plan.pools {
+            let shared = shared_pools.get_mut(&pool.name).expect("every pool is there or was prepared");
+            shared.reserve(pool);
+            // Nobody knows it yet, so nobody can pick too early.
+            if new.contains(&pool.name) {
+                shared.publish(self.control.now());
+            }
+        }
+        for (&at, sockets) in &sockets {
+            self.sockets.insert(at, sockets.iter().flatten().map(Arc::downgrade).collect());
+        }
+        let pool_index = |name: &str| plan.pools.iter().position(|p| &*p.name == name);
+        let pool_of_route = plan.routes.iter().map(|r| pool_index(&r.pool).expect("a plan's routes name its pools"));
+        let pool_of_route: Arc<[usize]> = pool_of_route.collect();
+        let routers: Vec<_> = plan.listeners.iter().map(|l| Arc::new(Router::new(plan, &l.name))).collect();
+        let tcp = plan.listeners.iter().map(|l| (l.mode == Mode::Tcp).then(|| Arc::new(TlsRoutes::new(plan, &l.name))));
+        let tcp: Vec<_> = tcp.collect();
+        let (done, waiting) = std::sync::mpsc::channel();
+        // From the last worker to the first, as that is the order in which sockets and balancers can be taken.
+        for (worker, stats) in next.workers.iter().enumerate().rev() {
+            let listeners = plan.listeners.iter().enumerate().map(|(index, listener)| {
+                let shared = self.shared.entry(listener.name.clone());
+                let shared = shared.or_insert_with(|| Shared::new(next.workers.len())).clone();
+                listener_parts(listener, (routers[index].clone(), tcp[index].clone()), shared, stats, index)
+            });
+            let listeners = listeners.collect();
+            let pools = plan.pools.iter().enumerate().map(|(index, pool)| PoolParts {
+                name: pool.name.clone(),
+                balancer: balancers[index].as_mut().and_then(Vec::pop),
+                endpoints: self::endpoints(&shared_pools[&pool.name], pool, index, stats),
+                key: pool.balance.key().cloned(),
+                limits: pool.limits,
+                idle_time: pool.timeouts.upstream_idle,
+                announce: pool.proxy_protocol,
+                source: pool.source,
+                keepalive: pool.keepalive,
+                queue_time: Duration::from_nanos(pool.queue.timeout_ns),
+                sticky: sticky[index].clone(),
+                reports: pool.load_reports.clone(),
+                stats: stats.pools[index].clone(),
+                control: (*self.control).clone(),
+            });
+            let pools = pools.collect();
+            let all = plan.listeners.iter().enumerate().flat_map(|(i, l)| addresses(l).map(move |at| (i, at)));
+            let mine = all.map(|(i, at)| (at, i, sockets.get_mut(&at).and_then(Vec::pop).unwrap_or_default()));
+            let probed = probed_at(plan).map(|(i, addr)| (addr, i, probed.get_mut(&addr).and_then(Vec::pop)));
+            let parts = Parts {
+                number: next.number,
+                plan: plan.clone(),
+                workers: next.workers.len(),
+                listeners,
+                pools,
+                pool_of_route: pool_of_route.clone(),
+                sockets: mine.collect(),
+                probed: probed.collect(),
+                log: log
+                    .as_ref()
+                    .map(|log| log.as_ref().map(|log| AccessLog::new(log.batch(stats.log_lines_dropped.clone())))),
+                generation: next.in_use.clone(),
+                done: done.clone(),
+            };
+            // A worker that has ended needs none; that it has is told elsewhere.
+            let _ = self.plans[worker].send(Update::Plan(Box::new(parts)));
+        }
+        drop(done);
+        let stay: Vec<_> = plan.pools.iter().filter(|pool| !new.contains(&pool.name)).collect();
+        tell(&shared_pools, &stay);
+        // Control goes on looking after the pools meanwhile.
+        drop(shared_pools);
+        // Nothing is ever sent: it ends when the last worker has let go.
+        let _ = waiting.recv();
+        let mut shared_pools = self.control.pools();
+        for pool in stay {
+            if let Some(shared) = shared_pools.get_mut(&pool.name) {
+                shared.publish(self.control.now());
+            }
+        }
+        shared_pools.retain(|name, _| plan.pool(name).is_some());
+        drop(shared_pools);
+        self.control.changed();
+        self.shared.retain(|name, _| plan.listener(name).is_some());
+        self.probed = probed_at(plan).map(|(_, addr)| addr).collect();
+        self.sockets.retain(|at, _| plan.listeners.iter().flat_map(addresses).any(|other| other == *at));
+        if let Some(log) = log
+            && let Some(before) = std::mem::replace(&mut self.log, log)
+        {
+            before.finish();
+        }
+        self.running.send_replace(next);
+    }
+
+    /// Opens the files of the access log and of the journal again, as they were moved away: lines go to new ones of their
+    /// names.
+    ///
+    /// # Errors
+    /// One cannot be opened; then its lines go on to where they went.
+    pub fn reopen_log(&self) -> Result<(), StartError> {
+        let telemetry = &self.plan().telemetry;
+        if let (Some(log), Some(plan)) = (&self.log, &telemetry.access_log) {
+            log.reopen(log_path(&plan.to)).map_err(|error| StartError::AccessLog(plan.to.clone(), error))?;
+        }
+        if let (Some(journal), Some(plan)) = (&self.journal, &telemetry.journal) {
+            journal.reopen(log_path(&plan.to)).map_err(|error| StartError::Journal(plan.to.clone(), error))?;
+        }
+        Ok(())
+    }
+
+    /// Every listening socket with the name of its listener, for a process that takes over.
+    pub fn sockets(&self) -> Vec<(String, ListenFd)> {
+        let mut all: Vec<(String, ListenFd)> = Vec::new();
+        for listener in &self.plan().listeners {
+            let here = addresses(listener).filter_map(|at| self.sockets.get(&at)).flatten();
+            for socket in here.filter_map(Weak::upgrade) {
+                // Workers may share one.
+                if !all.iter().any(|(_, other)| Arc::ptr_eq(other, &socket)) {
+                    all.push((listener.name.to_string(), socket));
+                }
+            }
+        }
+        all
+    }
+
+    /// For each worker a number that goes up while its event loop turns.
+    pub fn beats(&self) -> Vec<u64> {
+        self.beats.iter().map(|beats| beats.get()).collect()
+    }
+
+    /// Whoever looks after the pools.
+    pub fn control(&self) -> &Control {
+        &self.control
+    }
+
+    /// What runs now.
+    pub fn now(&self) -> Arc<Generation> {
+        self.running.borrow().clone()
+    }
+
+    /// What runs, now and later.
+    pub fn running(&self) -> watch::Receiver<Arc<Generation>> {
+        self.running.subscribe()
+    }
+
+    /// The plan it runs.
+    pub fn plan(&self) -> Arc<Plan> {
+        self.now().plan.clone()
+    }
+
+    /// The numbers of each worker.
+    pub fn stats(&self) -> Vec<Arc<WorkerStats>> {
+        self.now().workers.clone()
+    }
+
+    /// Where it listens.
+    pub fn addresses(&self) -> Vec<SocketAddr> {
+        self.plan().listeners.iter().flat_map(|l| l.bind.clone()).collect()
+    }
+
+    /// Tells the workers to drain or to stop.
+    pub fn command(&self, command: Command) {
+        self.commands.send_replace(command);
+    }
+
+    /// The thread of a worker that has ended, if there is one. Where nobody told it to, it cannot be had back: what is left
+    /// is to end the rest, and to say why.
+    pub fn take_ended(&mut self) -> Option<JoinHandle<io::Result<()>>> {
+        let at = self.threads.iter().position(JoinHandle::is_finished)?;
+        Some(self.threads.swap_remove(at))
+    }
+
+    /// Whether every worker has ended.
+    pub fn has_ended(&self) -> bool {
+        self.threads.iter().all(JoinHandle::is_finished)
+    }
+
+    /// Waits until every worker has ended and the log is written.
+    pub fn join(self) {
+        for thread in self.threads {
+            match thread.join() {
+                Ok(Ok(())) => {}
+                Ok(Err(error)) => tracing::error!(%error, "a worker could not run"),
+                Err(_) => tracing::error!("a worker panicked"),
+            }
+        }
+        [self.log, self.journal].into_iter().flatten().for_each(Writer::finish);
+    }
+}
+
+/// Where a log goes: `None` is standard output.
+pub(super) fn log_path(target: &LogTarget) -> Option<&Path> {
+    match target {
+        LogTarget::Stdout => None,
+        LogTarget::File(path) => Some(path),
+    }
+}
+
+/// What a worker keeps of the endpoints of a plan, the pool number `index` of it, for which slots are reserved.
+fn endpoints(shared: &SharedPool, plan: &plan::Pool, index: usize, stats: &WorkerStats) -> Slots {
+    let one = |(endpoint, stats): (&plan::Endpoint, &_)| {
+        let (slot, addr) = (shared.slot_of(endpoint)?, address(&endpoint.addr));
+        Some((slot, EndpointParts { name: endpoint.name.clone(), addr, stats: Arc::clone(stats) }))
+    };
+    plan.endpoints.iter().zip(&stats.endpoints[index]).filter_map(one).collect()
+}
+
+/// Where a listener is reached that is served here: DNS is a plane of its own.
+fn addresses(listener: &plan::Listener) -> impl Iterator<Item = (Protocol, SocketAddr)> {
+    let protocol = protocol_of(listener.mode);
+    let ours = listener.mode != Mode::Dns;
+    listener.bind.iter().filter(move |_| ours).map(move |addr| (protocol, *addr))
+}
+
+/// What the workers share of one listener.
+#[derive(Clone)]
+struct Shared {
+    /// Open connections.
+    open: Arc<Total>,
+    per_address: Arc<PerAddress>,
+    load: Arc<SharedLoad>,
+}
+
+impl Shared {
+    fn new(workers: usize) -> Shared {
+        Shared { open: Arc::new(Total::new(workers)), per_address: Arc::default(), load: Arc::default() }
+    }
+}
+
+fn listener_parts(
+    listener: &plan::Listener,
+    (router, tcp): (Arc<Router>, Option<Arc<TlsRoutes>>),
+    shared: Shared,
+    stats: &WorkerStats,
+    index: usize,
+) -> ListenerParts {
+    ListenerParts {
+        name: listener.name.clone(),
+        router,
+        tcp,
+        limits: Limits { head: listener.limits.headers, fields: listener.limits.header_count.min(FIELDS_MAX) },
+        timeouts: listener.timeouts,
+        flows: listener.udp,
+        admission: Admission::new(listener, &shared.per_address),
+        requests_max: match listener.limits.requests_per_connection {
+            0 => u64::MAX,
+            n => n,
+        },
+        connections_max: listener.limits.connections,
+        open: shared.open,
+        report_load: listener.report_load.clone().map(|plan| (plan, shared.load)),
+        stats: stats.listeners[index].clone(),
+        routes: stats.routes[index].clone(),
+    }
+}
+
+/// Where probes are answered, each with the index of the listener.
+fn probed_at(plan: &Plan) -> impl Iterator<Item = (usize, SocketAddr)> + '_ {
+    let answers = |l: &plan::Listener| l.report_load.as_ref().is_some_and(|report| report.udp);
+    let listeners = plan.listeners.iter().enumerate().filter(move |(_, l)| answers(l));
+    listeners.flat_map(|(i, l)| l.bind.iter().map(move |addr| (i, *addr)))
+}
+
+/// Puts back what cannot change while it runs; says what that was.
+fn keep_until_restart(now: &Plan, next: &mut Plan) -> Vec<&'static str> {
+    let mut kept = Vec::new();
+    let mut keep = |key, differs: bool| kept.extend(differs.then_some(key));
+    // Counts are sharded by worker, and histograms go on counting in the buckets that they have.
+    keep("runtime.workers", next.runtime.workers != now.runtime.workers);
+    keep("telemetry.metrics.buckets", next.telemetry.metrics.buckets != now.telemetry.metrics.buckets);
+    // It starts with the balancer that it tells of: what that has learned before could not be told.
+    keep("telemetry.journal", next.telemetry.journal != now.telemetry.journal);
+    // These belong to the process around the proxy, which sets them up once.
+    keep("telemetry.metrics.path", next.telemetry.metrics.path != now.telemetry.metrics.path);
+    keep("runtime.log", next.runtime.log != now.runtime.log);
+    keep("admin", next.admin != now.admin);
+    next.runtime.workers = now.runtime.workers;
+    next.runtime.log = now.runtime.log;
+    next.telemetry.metrics.buckets.clone_from(&now.telemetry.metrics.buckets);
+    next.telemetry.metrics.path.clone_from(&now.telemetry.metrics.path);
+    next.telemetry.journal.clone_from(&now.telemetry.journal);
+    next.admin.clone_from(&now.admin);
+    kept
+}

@@ -1,0 +1,365 @@
+//! What happens to a datagram? From a client it goes to the endpoint of its flow, for the first of which one is picked;
+//! from an endpoint to the flow's client.
+
+use super::flow::{Flow, Key, Link};
+use super::table::{Index, Table};
+use crate::core::Core;
+use crate::listener::rules::{Listener, Rules};
+use crate::observe::flow_end::{FlowEnd, LostDatagram};
+use crate::observe::stats::UdpStats;
+use crate::peer::admission::TooMany;
+use crate::peer::hash_key;
+use crate::upstream::pool::WorkerPool;
+use evenkeel_balance::{Clock, Exclusion, FailureKind, Instant, NoPick, Outcome, Request, Slot};
+use evenkeel_net::datagrams::recv_batch::{RecvBatch, SLOTS};
+use evenkeel_net::datagrams::send_batch::{SendBatch, To};
+use evenkeel_net::datagrams::socket;
+use evenkeel_net::listen::ListenFd;
+use rustix::event::epoll;
+use rustix::fd::{AsFd, OwnedFd};
+use rustix::io::Errno;
+use std::cell::{Cell, RefCell};
+use std::io;
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// Slots for the answers of one flow before those of others.
+const ANSWERS_AT_ONCE: usize = 8;
+
+/// Flows whose answers are taken before clients get their turn.
+const FLOWS_AT_ONCE: usize = 64;
+
+/// Endpoints that one datagram is tried at.
+const TRIES: usize = 3;
+
+/// One worker's socket at one address, and its flows.
+pub struct UdpListener {
+    /// Where it is.
+    pub addr: SocketAddr,
+    /// Whose clients come in here.
+    pub listener: RefCell<Rc<Listener>>,
+    /// Whether datagrams that begin a flow are dropped.
+    pub is_draining: Cell<bool>,
+    socket: ListenFd,
+    /// Watches the sockets of all flows, so that none needs a task.
+    watch: Arc<OwnedFd>,
+    state: RefCell<State>,
+}
+
+#[derive(Default)]
+struct State {
+    flows: Table<Key, Flow>,
+    received: RecvBatch,
+    sending: SendBatch,
+}
+
+impl UdpListener {
+    /// A listener without flows.
+    pub fn new(
+        addr: SocketAddr,
+        listener: RefCell<Rc<Listener>>,
+        socket: ListenFd,
+        watch: Arc<OwnedFd>,
+    ) -> UdpListener {
+        UdpListener { addr, listener, is_draining: Cell::new(false), socket, watch, state: RefCell::default() }
+    }
+
+    /// Takes a batch from clients. Whether there may be more.
+    pub fn take(&self, core: &Core) -> bool {
+        let (state, listener) = (&mut *self.state.borrow_mut(), self.listener.borrow().clone());
+        let Ok(taken) = state.received.take(self.socket.as_fd(), 0, SLOTS, true) else { return false };
+        let (now, stats) = (core.clock.now(), &listener.stats.udp);
+        let mut last: Option<(Key, Index)> = None;
+        for slot in 0..taken {
+            let came = *state.received.came(slot);
+            stats.datagrams_in.add(came.count() as u64);
+            stats.bytes_in.add(came.len as u64);
+            let Some(client) = came.from else { continue };
+            let key = Key { client, ours: came.to };
+            let index = match last.filter(|(same, _)| *same == key) {
+                Some((_, index)) => index,
+                None => {
+                    if let Some((_, before)) = last.take() {
+                        self.pass_on(core, state, before, &listener, now);
+                    }
+                    let found = state.flows.find(&key).map_or_else(|| self.begin(core, &listener, state, key, now), Ok);
+                    match found {
+                        Ok(index) => index,
+                        Err(why) => {
+                            stats.lost[why as usize].add(came.count() as u64);
+                            continue;
+                        }
+                    }
+                }
+            };
+            last = Some((key, index));
+            state.flows.touch(index, now);
+            if let Some((_, flow)) = state.flows.get_mut(index) {
+                flow.bytes_in += came.len as u64;
+            }
+            state.sending.push(&state.received, slot, index, None);
+        }
+        if let Some((_, index)) = last {
+            self.pass_on(core, state, index, &listener, now);
+        }
+        taken == SLOTS
+    }
+
+    /// Sends what is to be sent to the endpoint of its flow, or to another one if that is gone.
+    fn pass_on(&self, core: &Core, state: &mut State, index: Index, listener: &Listener, now: Instant) {
+        let State { flows, received, sending } = state;
+        let stats = &listener.stats.udp;
+        let mut why = LostDatagram::Unreachable;
+        for _ in 0..TRIES {
+            let Some((key, flow)) = flows.get_mut(index) else { break };
+            let linked = if flow.link.is_some() { Ok(()) } else { self.link(listener, flow, key, index, now) };
+            match (linked, &mut flow.link) {
+                (Ok(()), Some(link)) => {
+                    let flushed = sending.flush(&link.socket, received);
+                    link.asked += flushed.datagrams;
+                    stats.lost[LostDatagram::Unsent as usize].add(flushed.lost);
+                    if !flushed.is_refused {
+                        return;
+                    }
+                    fail(flow, now);
+                }
+                (Err(LostDatagram::NoSocket), _) => {
+                    why = LostDatagram::NoSocket;
+                    let Some((oldest, _)) = flows.oldest().filter(|(oldest, _)| *oldest != index) else { break };
+                    self.end(core, listener, flows, oldest, FlowEnd::Evicted, now);
+                }
+                (Err(LostDatagram::Unreachable), _) => why = LostDatagram::Unreachable,
+                (Err(lost), _) => {
+                    why = lost;
+                    break;
+                }
+                (Ok(()), None) => break,
+            }
+        }
+        stats.lost[why as usize].add(sending.clear());
+    }
+
+    /// Takes a batch from endpoints. Whether there may be more.
+    pub fn answer(&self, core: &Core) -> bool {
+        let (state, listener) = (&mut *self.state.borrow_mut(), self.listener.borrow().clone());
+        let (now, stats, answers) = (core.clock.now(), &listener.stats.udp, listener.flows().answers);
+        let mut events = [const { EVENT }; FLOWS_AT_ONCE];
+        let Ok(ready) = epoll::wait(&self.watch, &mut events[..], Some(&NOW)) else { return false };
+        let (mut used, mut more) = (0, ready == FLOWS_AT_ONCE);
+        for event in &events[..ready] {
+            let index = event.data.u64() as Index;
+            if used == SLOTS {
+                self.send_answers(state, stats);
+                used = 0;
+            }
+            // One that has ended since leaves the event behind.
+            let Some((key, flow)) = state.flows.get_mut(index) else { continue };
+            let Some(link) = &mut flow.link else { continue };
+            let most = ANSWERS_AT_ONCE.min(SLOTS - used);
+            match state.received.take(link.socket.as_fd(), used, most, false) {
+                Ok(taken) => {
+                    more |= taken == most;
+                    let to = Some(To { client: key.client, ours: key.ours });
+                    for slot in used..used + taken {
+                        let came = state.received.came(slot);
+                        flow.on_answer(came.count(), came.len, now);
+                        state.sending.push(&state.received, slot, index, to);
+                    }
+                    used += taken;
+                    if answers > 0 && flow.link.as_ref().is_some_and(|link| link.has_all(answers)) {
+                        self.end(core, &listener, &mut state.flows, index, FlowEnd::Answered, now);
+                    } else {
+                        state.flows.touch(index, now);
+                    }
+                }
+                Err(Errno::AGAIN | Errno::INTR) => {}
+                Err(_) => fail(flow, now),
+            }
+        }
+        self.send_answers(state, stats);
+        more
+    }
+
+    fn send_answers(&self, state: &mut State, stats: &UdpStats) {
+        if state.sending.is_empty() {
+            return;
+        }
+        let sent = state.sending.flush(&*self.socket, &state.received);
+        stats.datagrams_out.add(sent.datagrams);
+        stats.bytes_out.add(sent.bytes);
+        stats.lost[LostDatagram::Unsent as usize].add(sent.lost);
+    }
+
+    /// Begins a flow.
+    fn begin(
+        &self,
+        core: &Core,
+        listener: &Listener,
+        state: &mut State,
+        key: Key,
+        now: Instant,
+    ) -> Result<Index, LostDatagram> {
+        if self.is_draining.get() {
+            return Err(LostDatagram::Draining);
+        }
+        let (rules, ip) = (listener.rules(), key.client.ip());
+        rules.admission.request(ip, || now).map_err(|_| LostDatagram::Rate)?;
+        let place = rules.admission.open(ip).map_err(|TooMany| LostDatagram::PerAddress)?;
+        if listener.open.add() >= listener.connections_max() {
+            let evicted = state.flows.oldest();
+            match evicted {
+                Some((oldest, _)) => self.end(core, listener, &mut state.flows, oldest, FlowEnd::Evicted, now),
+                None => {
+                    listener.open.sub();
+                    return Err(LostDatagram::Connections);
+                }
+            }
+        }
+        core.flow_opened();
+        listener.stats.udp.flows.add(1);
+        listener.stats.udp.active.add(1);
+        Ok(state.flows.insert(key, Flow::new(place, now), now))
+    }
+
+    /// Finds a flow its endpoint.
+    fn link(
+        &self,
+        listener: &Listener,
+        flow: &mut Flow,
+        key: &Key,
+        index: Index,
+        now: Instant,
+    ) -> Result<(), LostDatagram> {
+        let rules = listener.rules();
+        let pool = pool_of(&rules).ok_or(LostDatagram::NoEndpoint)?;
+        let hash = pool.key.as_ref().map(|_| hash_key::of_client(key.client.ip().to_canonical()));
+        let pick = |tried: &[Slot]| pool.balancer.borrow_mut().start(&Request { key: hash, tried }, now);
+        // One that has failed may be the only one.
+        let picked = match flow.failed {
+            Some(failed) => pick(&[failed]).or_else(|why| if why == NoPick::AllTried { pick(&[]) } else { Err(why) }),
+            None => pick(&[]),
+        };
+        let ticket = picked.map_err(|why| {
+            pool.stats.no_pick[why as usize].add(1);
+            LostDatagram::NoEndpoint
+        })?;
+        let endpoint = pool.endpoints.at(ticket.slot());
+        flow.tries += 1;
+        endpoint.stats.active.add(1);
+        match endpoint.addr.ok_or_else(no_address).and_then(|addr| self.connect(addr, index)) {
+            Ok(socket) => {
+                endpoint.stats.connects.add(1);
+                if flow.failed.take().is_some() {
+                    listener.stats.udp.moved.add(1);
+                }
+                flow.was_at = Some((pool.clone(), endpoint.clone()));
+                flow.link = Some(Link { socket, pool: pool.clone(), endpoint, ticket, asked: 0, answered: 0 });
+                Ok(())
+            }
+            Err(error) if is_ours(&error) => {
+                pool.take_back(ticket, &endpoint, Outcome::Cancelled, now);
+                Err(LostDatagram::NoSocket)
+            }
+            Err(_) => {
+                endpoint.stats.errors[0].add(1);
+                flow.failed = Some(ticket.slot());
+                pool.take_back(ticket, &endpoint, Outcome::failed(FailureKind::Connect), now);
+                Err(LostDatagram::Unreachable)
+            }
+        }
+    }
+
+    fn connect(&self, addr: SocketAddr, index: Index) -> io::Result<OwnedFd> {
+        let socket = socket::connect(addr)?;
+        epoll::add(&self.watch, &socket, epoll::EventData::new_u64(index.into()), epoll::EventFlags::IN)?;
+        Ok(socket)
+    }
+
+    /// Ends a flow.
+    fn end(
+        &self,
+        core: &Core,
+        listener: &Listener,
+        flows: &mut Table<Key, Flow>,
+        index: Index,
+        why: FlowEnd,
+        now: Instant,
+    ) {
+        let Some((key, mut flow)) = flows.remove(index) else { return };
+        flow.leave(now);
+        flow.log(&key, why, core, listener, now);
+        let stats = &listener.stats.udp;
+        stats.active.sub(1);
+        stats.ended[why as usize].add(1);
+        listener.open.sub();
+        core.flow_closed();
+    }
+
+    /// Ends the flows that are idle.
+    pub fn expire(&self, core: &Core, now: Instant) {
+        let (flows, listener) = (&mut self.state.borrow_mut().flows, self.listener.borrow().clone());
+        let idle_ns = u64::try_from(listener.flows().idle.as_nanos()).unwrap_or(u64::MAX);
+        while let Some((index, used)) = flows.oldest()
+            && now.since(used) >= idle_ns
+        {
+            self.end(core, &listener, flows, index, FlowEnd::Idle, now);
+        }
+    }
+
+    /// Takes flows away from endpoints that are in the pool no more or whose checks fail: they go on elsewhere with their
+    /// next datagram. Endpoints that drain keep theirs.
+    pub fn look(&self, now: Instant) {
+        let (state, listener) = (&mut *self.state.borrow_mut(), self.listener.borrow().clone());
+        let Some(pool) = pool_of(&listener.rules()).cloned() else { return };
+        let down: Vec<Slot> = {
+            let balancer = pool.balancer.borrow();
+            let excluded = balancer.set().excluded().iter();
+            excluded.filter(|(.., why)| *why == Exclusion::Unhealthy).map(|(slot, ..)| *slot).collect()
+        };
+        for flow in state.flows.iter_mut() {
+            let Some(link) = &flow.link else { continue };
+            let slot = link.ticket.slot();
+            let is_here = pool.endpoints.has(slot, &link.endpoint) && !link.endpoint.is_gone();
+            if !is_here || down.contains(&slot) {
+                flow.leave(now);
+                listener.stats.udp.moved.add(1);
+            }
+        }
+    }
+
+    /// Ends all flows.
+    pub fn close(&self, core: &Core) {
+        let (flows, listener) = (&mut self.state.borrow_mut().flows, self.listener.borrow().clone());
+        while let Some((index, _)) = flows.oldest() {
+            self.end(core, &listener, flows, index, FlowEnd::Closed, core.clock.now());
+        }
+    }
+}
+
+const NOW: rustix::event::Timespec = rustix::event::Timespec { tv_sec: 0, tv_nsec: 0 };
+
+const EVENT: epoll::Event = epoll::Event { flags: epoll::EventFlags::empty(), data: epoll::EventData::new_u64(0) };
+
+/// The pool of a listener: no datagram has a host or a path.
+fn pool_of(rules: &Rules) -> Option<&Rc<WorkerPool>> {
+    rules.router.find(b"", "/").and_then(|route| rules.pools.get(route))
+}
+
+/// Its endpoint is gone, as the kernel says: it goes on at another one with its next datagram.
+fn fail(flow: &mut Flow, now: Instant) {
+    let Some(link) = flow.link.take() else { return };
+    flow.failed = Some(link.ticket.slot());
+    link.endpoint.stats.errors[0].add(1);
+    link.end(Outcome::failed(FailureKind::Connect), now);
+}
+
+/// Whether there was no socket for want of descriptors, ports or memory of ours.
+fn is_ours(error: &io::Error) -> bool {
+    let ours = [Errno::MFILE, Errno::NFILE, Errno::AGAIN, Errno::NOBUFS, Errno::NOMEM, Errno::NOSPC];
+    Errno::from_io_error(error).is_some_and(|errno| ours.contains(&errno))
+}
+
+fn no_address() -> io::Error {
+    io::Error::from(io::ErrorKind::AddrNotAvailable)
+}

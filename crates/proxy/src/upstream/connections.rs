@@ -1,0 +1,189 @@
+//! How does a request reach an endpoint? Over a connection that is idle, or a new one; with HTTP/1 it has that alone until it
+//! gives it back.
+
+use super::pick::InFlight;
+use super::pool::{Endpoint, WorkerPool};
+use crate::core::Core;
+use crate::observe::end::Cause;
+use crate::observe::stats::{Counter, ErrorKind};
+use crate::peer::Peer;
+use evenkeel_balance::{Clock, FailureKind, Instant, Outcome};
+use evenkeel_config::plan::{ProxyVersion, SpeakAs};
+use evenkeel_net::buffer::Buf;
+use evenkeel_net::dial::dial;
+use evenkeel_net::transport::Transport;
+use evenkeel_wire::proxy_protocol;
+use rustix::io::Errno;
+use std::cell::RefCell;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+
+/// The connections to one endpoint that no request has now. Whoever changes them counts them, too.
+#[derive(Default)]
+pub struct Connections {
+    idle: RefCell<Vec<Idle>>,
+}
+
+/// A connection that waits for its next request.
+struct Idle {
+    transport: Transport,
+    since: Instant,
+}
+
+impl Connections {
+    /// The one that became idle last, if it is still good: its buffers are warm, and it is the least likely to be closed by
+    /// the endpoint just now. `kept_ns`: how long one may be idle.
+    #[inline]
+    pub fn take(&self, kept_ns: u64, now: Instant, count: &Counter) -> Option<Transport> {
+        loop {
+            let idle = self.idle.borrow_mut().pop()?;
+            count.sub(1);
+            // Sweeps come too seldom to rely on: the endpoint may close as soon as the time is over.
+            if now.since(idle.since) < kept_ns && idle.transport.is_quiet() {
+                return Some(idle.transport);
+            }
+        }
+    }
+
+    /// Keeps one for the next request, unless there are `most` already.
+    #[inline]
+    pub fn keep(&self, transport: Transport, most: usize, now: Instant, count: &Counter) {
+        let mut idle = self.idle.borrow_mut();
+        if idle.len() < most {
+            transport.send_at_once();
+            idle.push(Idle { transport, since: now });
+            count.add(1);
+        }
+    }
+
+    /// Closes those that were idle for too long or that the endpoint has closed.
+    pub fn sweep(&self, kept_ns: u64, now: Instant, count: &Counter) {
+        let mut idle = self.idle.borrow_mut();
+        let before = idle.len();
+        idle.retain(|c| now.since(c.since) < kept_ns && c.transport.is_quiet());
+        count.sub((before - idle.len()) as u64);
+    }
+
+    /// Closes all.
+    pub fn close(&self, count: &Counter) {
+        let closed = std::mem::take(&mut *self.idle.borrow_mut()).len();
+        count.sub(closed as u64);
+    }
+}
+
+/// For whom a connection to an endpoint of `pool` is wanted.
+#[derive(Clone, Copy)]
+pub struct Wanted<'r> {
+    pub core: &'r Core,
+    pub peer: &'r Peer<'r>,
+    /// The client, if a trusted proxy sent the request for it.
+    pub origin: Option<IpAddr>,
+    pub pool: &'r WorkerPool,
+}
+
+/// A request at an endpoint, on a connection that it has alone until it gives it back to [`Connections`] or closes it.
+pub struct UpstreamConn<'r> {
+    pub ticket: InFlight<'r>,
+    pub transport: Transport,
+}
+
+/// A connection that was had.
+pub struct Acquired {
+    pub transport: Transport,
+    /// How many of the request's first bytes it has taken.
+    pub sent: usize,
+    /// How long it took to open, if it is new.
+    pub connect_ns: Option<u64>,
+}
+
+impl Wanted<'_> {
+    /// A connection to the endpoint that has taken some of `bytes`: the idle one, or a new one.
+    ///
+    /// # Errors
+    /// It cannot be opened, or takes nothing.
+    #[inline]
+    pub async fn acquire(&self, endpoint: &Endpoint, idle: Option<Transport>, bytes: &[u8]) -> io::Result<Acquired> {
+        if let Some(transport) = idle {
+            let sent = transport.write_some(bytes).await?;
+            return Ok(Acquired { transport, sent, connect_ns: None });
+        }
+        let clock = &self.core.clock;
+        let began = clock.now();
+        let (transport, sent) = self.connect(endpoint, bytes).await?;
+        Ok(Acquired { transport, sent, connect_ns: Some(clock.read().since(began)) })
+    }
+
+    /// A new connection to the endpoint that has taken so many of `bytes`; without any, one that is open.
+    ///
+    /// # Errors
+    /// It cannot be opened, or takes nothing.
+    pub async fn connect(&self, endpoint: &Endpoint, bytes: &[u8]) -> io::Result<(Transport, usize)> {
+        let addr = endpoint.addr.ok_or_else(|| io::Error::other("its name does not resolve"))?;
+        endpoint.stats.connects.add(1);
+        let announce = self.pool.announce.get();
+        let source = (self.pool.source.get() == SpeakAs::Client).then_some(self.peer.ip);
+        let transport = Transport::from(dial(addr, source, announce.is_some() || !bytes.is_empty())?);
+        if let Some(version) = announce {
+            transport.write(&mut self.header(version), !bytes.is_empty()).await?;
+        }
+        let sent = transport.write_some(bytes).await?;
+        // The request has left: a failure here must not count as unreachable, or it would be sent to another endpoint too.
+        // The read that follows meets it again, and knows that.
+        let _ = transport.watch();
+        Ok((transport, sent))
+    }
+
+    /// The PROXY protocol header that tells an endpoint who the client is. Of a client behind a trusted proxy only the
+    /// address is known: port 0.
+    fn header(&self, version: ProxyVersion) -> Buf {
+        let mut addresses = self.peer.addresses();
+        if let (Some(ip), Some(addresses)) = (self.origin, &mut addresses) {
+            addresses.source = SocketAddr::new(ip, 0);
+        }
+        let mut header = self.core.scratch();
+        proxy_protocol::write(version, addresses, &mut header);
+        let mut buf = Buf::take();
+        // A header is far shorter than a buffer.
+        buf.extend(&header);
+        self.core.give_back(header);
+        buf
+    }
+}
+
+/// An endpoint that could not be connected to.
+pub struct Unreachable {
+    /// Who is at fault.
+    pub cause: Cause,
+    /// What the client is told.
+    pub status: u16,
+    /// And why.
+    pub why: String,
+}
+
+/// Ends a request whose endpoint could not be connected to; without an error, not in time.
+#[cold]
+pub fn unreachable(pool: &WorkerPool, ticket: InFlight<'_>, error: Option<io::Error>) -> Unreachable {
+    let endpoint = ticket.endpoint.clone();
+    let why = error.as_ref().map_or("no connection in time".to_string(), io::Error::to_string);
+    let (cause, status) = match error {
+        // No connection was even tried: to hold it against the endpoint would eject it for our lack.
+        Some(error) if is_ours(&error) => {
+            ticket.end(Outcome::Cancelled);
+            (Cause::Proxy, 503)
+        }
+        error => {
+            let (kind, status) = if error.is_some() { (ErrorKind::Connect, 502) } else { (ErrorKind::Timeout, 504) };
+            endpoint.stats.errors[kind as usize].add(1);
+            ticket.end(Outcome::failed(FailureKind::Connect));
+            (Cause::Endpoint, status)
+        }
+    };
+    let why = format!("pool \"{}\": cannot connect to endpoint {}: {why}", pool.name, endpoint.name);
+    Unreachable { cause, status, why }
+}
+
+/// Whether this process or its machine has run out of something: descriptors, memory, local ports.
+fn is_ours(error: &io::Error) -> bool {
+    let lack = [Errno::MFILE, Errno::NFILE, Errno::NOMEM, Errno::NOBUFS, Errno::ADDRNOTAVAIL];
+    Errno::from_io_error(error).is_some_and(|errno| lack.contains(&errno))
+}

@@ -1,0 +1,267 @@
+//! Which endpoint, and who gives its place back? The guard that owns a ticket while a request runs.
+
+use crate::observe::end::Phase;
+use crate::upstream::pool::{Endpoint, WorkerPool};
+use crate::upstream::retries::Tries;
+use evenkeel_balance::queue::{Full, Waiting};
+use evenkeel_balance::{Clock, Exclusion, Instant, NoPick, Outcome, Request, Slot, Ticket};
+use evenkeel_net::clock::CachedClock;
+use evenkeel_net::deadline::{Elapsed, Timer};
+use std::cell::Cell;
+use std::fmt::Write;
+use std::future::poll_fn;
+use std::pin::pin;
+use std::rc::Rc;
+use std::task::{Context, Poll};
+
+/// A request in flight at an endpoint. Dropped without [`end`](Self::end), it counts as cancelled: its client went
+/// away, and the future that served it with it.
+pub struct InFlight<'r> {
+    clock: &'r CachedClock,
+    pool: &'r WorkerPool,
+    /// The endpoint, held as its pool may let go of it meanwhile.
+    pub endpoint: Rc<Endpoint>,
+    ticket: Option<Ticket>,
+}
+
+impl<'r> InFlight<'r> {
+    /// Picks an endpoint.
+    ///
+    /// # Errors
+    /// Why there is none.
+    #[inline]
+    pub fn start(
+        clock: &'r CachedClock,
+        pool: &'r WorkerPool,
+        key: Option<u64>,
+        tried: &[Slot],
+    ) -> Result<InFlight<'r>, NoPick> {
+        let ticket = pool.balancer.borrow_mut().start(&Request { key, tried }, clock.now())?;
+        Ok(InFlight::new(clock, pool, ticket))
+    }
+
+    /// At this endpoint.
+    ///
+    /// # Errors
+    /// It is not eligible, or has no room.
+    pub fn start_at(clock: &'r CachedClock, pool: &'r WorkerPool, slot: Slot) -> Result<InFlight<'r>, NoPick> {
+        let ticket = pool.balancer.borrow_mut().start_at(slot, clock.now())?;
+        Ok(InFlight::new(clock, pool, ticket))
+    }
+
+    #[inline]
+    fn new(clock: &'r CachedClock, pool: &'r WorkerPool, ticket: Ticket) -> InFlight<'r> {
+        let endpoint = pool.endpoints.at(ticket.slot());
+        endpoint.stats.active.add(1);
+        InFlight { clock, pool, endpoint, ticket: Some(ticket) }
+    }
+
+    fn ticket(&self) -> &Ticket {
+        self.ticket.as_ref().expect("the ticket is taken only by end and drop")
+    }
+
+    /// Which endpoint it is at.
+    #[inline]
+    pub fn slot(&self) -> Slot {
+        self.ticket().slot()
+    }
+
+    /// The first byte of the response came.
+    #[inline]
+    pub fn answered(&mut self, now: Instant) {
+        if let Some(ticket) = &mut self.ticket {
+            ticket.answered(now);
+        }
+    }
+
+    /// When it was picked.
+    #[inline]
+    pub fn began(&self) -> Instant {
+        self.ticket().began()
+    }
+
+    /// The time of now.
+    pub fn now(&self) -> Instant {
+        self.clock.now()
+    }
+
+    /// Until the first byte of the response, or until now where there is none yet.
+    pub fn latency_ns(&self) -> u64 {
+        self.ticket().latency_ns(self.clock.now())
+    }
+
+    /// Gives the place back.
+    #[inline]
+    pub fn end(mut self, outcome: Outcome) {
+        self.give_back(outcome);
+    }
+
+    #[inline]
+    fn give_back(&mut self, outcome: Outcome) {
+        if let Some(ticket) = self.ticket.take() {
+            self.pool.take_back(ticket, &self.endpoint, outcome, self.clock.now());
+        }
+    }
+}
+
+impl WorkerPool {
+    /// Takes back the ticket of a request at this endpoint, which was counted there.
+    #[inline]
+    pub fn take_back(&self, ticket: Ticket, endpoint: &Endpoint, outcome: Outcome, now: Instant) {
+        endpoint.stats.active.sub(1);
+        if self.balancer.borrow_mut().end(ticket, outcome, now) {
+            self.control.poke(&self.name);
+        }
+    }
+}
+
+impl Drop for InFlight<'_> {
+    fn drop(&mut self) {
+        self.give_back(Outcome::Cancelled);
+    }
+}
+
+/// Why a request has no place at any endpoint.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NoPlace {
+    /// There is none to wait for.
+    Pick(NoPick),
+    /// As many wait already as may; for this.
+    QueueFull(NoPick),
+    /// It waited as long as it may; for this.
+    Waited(NoPick),
+    /// Its client went away.
+    ClientGone,
+}
+
+impl NoPlace {
+    /// Counts it; why, for the client, unless that is gone.
+    #[cold]
+    pub fn count(self, pool: &WorkerPool) -> Option<String> {
+        Some(match self {
+            NoPlace::Pick(why) => no_pick_text(pool, why),
+            NoPlace::QueueFull(why) => {
+                pool.stats.queue_rejected[0].add(1);
+                format!("{}; the queue is full", no_pick_text(pool, why))
+            }
+            NoPlace::Waited(why) => {
+                pool.stats.queue_rejected[1].add(1);
+                format!("{}; none became free in time", no_pick_text(pool, why))
+            }
+            NoPlace::ClientGone => return None,
+        })
+    }
+}
+
+/// A place at an endpoint, where the algorithm says.
+///
+/// # Errors
+/// Why there is none: to [`wait`](Wait::place) may help.
+#[inline]
+pub fn place<'r>(clock: &'r CachedClock, pool: &'r WorkerPool, tries: &Tries<'_>) -> Result<InFlight<'r>, NoPick> {
+    let mut placed = InFlight::start(clock, pool, tries.key, &tries.tried.borrow());
+    if matches!(placed, Err(NoPick::AllTried)) && tries.same_will_do() {
+        // After a pause one that failed may be well again, and is better than none.
+        placed = InFlight::start(clock, pool, tries.key, &[]);
+    }
+    placed
+}
+
+/// How a request waits for a place.
+pub struct Wait<'w> {
+    /// Its timer.
+    pub timer: &'w Timer,
+    /// The tick by which all must be over.
+    pub deadline: u64,
+    /// Says where it is.
+    pub phase: &'w Cell<Phase>,
+    /// Takes how long it waited, too.
+    pub queue_ns: &'w Cell<u64>,
+}
+
+impl Wait<'_> {
+    /// The first place that becomes free, if waiting for it helps with `why` there was none. Ends when `gone` says that the
+    /// client is.
+    ///
+    /// # Errors
+    /// Why there is none.
+    pub async fn place<'r>(
+        &self,
+        clock: &'r CachedClock,
+        pool: &'r WorkerPool,
+        tries: &Tries<'_>,
+        why: NoPick,
+        gone: impl FnMut(&mut Context<'_>) -> Poll<()>,
+    ) -> Result<InFlight<'r>, NoPlace> {
+        if !why.may_wait() {
+            return Err(NoPlace::Pick(why));
+        }
+        self.phase.set(Phase::Queue);
+        let tried = tries.tried.borrow().clone();
+        let began = clock.now();
+        let got = self.queue(clock, pool, &Request { key: tries.key, tried: &tried }, why, gone).await;
+        // Read anew: a worker that was woken without having slept would call its wait none.
+        let waited = clock.read().since(began);
+        self.queue_ns.set(self.queue_ns.get() + waited);
+        pool.stats.queue_wait.record(waited);
+        got
+    }
+
+    /// Waits in the pool's queue until there is a place. `why` there was none.
+    ///
+    /// # Errors
+    /// It may not wait, or not for so long; or its client went away.
+    async fn queue<'r>(
+        &self,
+        clock: &'r CachedClock,
+        pool: &'r WorkerPool,
+        request: &Request<'_>,
+        why: NoPick,
+        mut gone: impl FnMut(&mut Context<'_>) -> Poll<()>,
+    ) -> Result<InFlight<'r>, NoPlace> {
+        let timer = self.timer;
+        let mut waiting: Option<Waiting> = None;
+        timer.set(timer.tick_after(pool.queue_time.get()).min(self.deadline));
+        let mut trying = pin!(poll_fn(|cx| {
+            let mut balancer = pool.balancer.borrow_mut();
+            match &mut waiting {
+                Some(waiting) => waiting.set_waker(cx.waker()),
+                None => match balancer.queue().enter(cx.waker().clone()) {
+                    Ok(entered) => waiting = Some(entered),
+                    Err(Full) => return Poll::Ready(Err(NoPlace::QueueFull(why))),
+                },
+            }
+            let waiting = waiting.as_mut().expect("it was entered above");
+            match balancer.start_waited(request, waiting, clock.now()) {
+                Ok(ticket) => return Poll::Ready(Ok(ticket)),
+                Err(why) if !why.may_wait() => return Poll::Ready(Err(NoPlace::Pick(why))),
+                Err(_) => {}
+            }
+            gone(cx).map(|()| Err(NoPlace::ClientGone))
+        }));
+        match timer.limit(trying.as_mut()).await {
+            Ok(got) => got.map(|ticket| InFlight::new(clock, pool, ticket)),
+            Err(Elapsed) => Err(NoPlace::Waited(why)),
+        }
+    }
+}
+
+/// The text of a 503: which pool, and why none of its endpoints.
+#[cold]
+fn no_pick_text(pool: &WorkerPool, why: NoPick) -> String {
+    pool.stats.no_pick[why as usize].add(1);
+    let balancer = pool.balancer.borrow();
+    let (set, excluded) = (balancer.set(), balancer.set().excluded());
+    let mut text =
+        format!("pool \"{}\": {why}: {} of {} endpoints eligible", pool.name, set.len(), set.len() + excluded.len());
+    let reasons = Exclusion::STANDING.map(|reason| {
+        let n = excluded.iter().filter(|(_, _, r)| *r == reason).count();
+        if n > 0 { format!("{n} {reason}") } else { String::new() }
+    });
+    let reasons: Vec<_> = reasons.into_iter().filter(|r| !r.is_empty()).collect();
+    if !reasons.is_empty() {
+        // Writing to a String cannot fail.
+        let _ = write!(text, " ({})", reasons.join(", "));
+    }
+    text
+}

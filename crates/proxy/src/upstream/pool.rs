@@ -1,0 +1,203 @@
+//! What is a pool to one worker? Its balancer, and its endpoints by slot.
+
+use super::connections::Connections;
+use super::probe_rate::ProbeRate;
+use crate::observe::access_log::Named;
+use crate::observe::stats::{EndpointStats, PoolStats};
+use crate::upstream::sticky::Sticky;
+use evenkeel_balance::{Balancer, Instant, Slot};
+use evenkeel_config::plan::{HashKey, LoadReports, PoolLimits, ProxyVersion, SpeakAs};
+use evenkeel_net::transport::Transport;
+use evenkeel_pools::control::Control;
+use std::cell::{Cell, RefCell};
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// One pool as one worker sees it. Another algorithm makes another one, over the same endpoints: requests give their
+/// places back to the balancer that they have them from.
+pub struct WorkerPool {
+    /// Its name.
+    pub name: Arc<str>,
+    /// Who gets the next request.
+    pub balancer: RefCell<Balancer>,
+    /// What of a request the algorithm is keyed by.
+    pub key: Option<HashKey>,
+    /// Who is in it.
+    pub endpoints: Rc<Endpoints>,
+    /// Its limits.
+    pub limits: Cell<PoolLimits>,
+    /// How long an idle connection is kept.
+    pub idle_time: Cell<Duration>,
+    /// The header that tells endpoints, first on each connection, who the client is. Such connections serve one request.
+    pub announce: Cell<Option<ProxyVersion>>,
+    /// Whether endpoints see the client's address as that of the peer.
+    pub source: Cell<SpeakAs>,
+    /// After how much silence of a session's peer the kernel asks for a sign of life.
+    pub keepalive: Cell<Option<Duration>>,
+    /// How long a request may wait for a place.
+    pub queue_time: Cell<Duration>,
+    /// What is done about what endpoints say of their load.
+    pub reports: RefCell<Option<Rc<LoadReports>>>,
+    /// How many probes it may send.
+    pub probes: ProbeRate,
+    /// Whether the prober comes back to it though no request starts.
+    pub asked_again: Cell<bool>,
+    /// How clients find their endpoint again.
+    pub sticky: RefCell<Option<Arc<Sticky>>>,
+    /// Its numbers.
+    pub stats: Arc<PoolStats>,
+    /// For requests that got to no endpoint.
+    pub named: Named,
+    /// Told when requests decide something about an endpoint.
+    pub control: Control,
+}
+
+/// The endpoints of a pool by slot. A slot is filled before any balancer can give it, and a leaving endpoint stays until
+/// its slot is needed again.
+#[derive(Default)]
+pub struct Endpoints(RefCell<Vec<Option<Rc<Endpoint>>>>);
+
+/// One endpoint as one worker sees it.
+pub struct Endpoint {
+    /// As configured.
+    pub name: Arc<str>,
+    /// Its address; `None` while its name does not resolve.
+    pub addr: Option<SocketAddr>,
+    /// Its numbers.
+    pub stats: Arc<EndpointStats>,
+    named: Named,
+    connections: Connections,
+    /// Whether it is in its pool no more: its connections are not kept.
+    gone: Cell<bool>,
+    /// Whether the time of the sessions that it still has is over.
+    pub cut: Cell<bool>,
+}
+
+impl Endpoint {
+    /// An endpoint without connections.
+    pub fn new(name: Arc<str>, addr: Option<SocketAddr>, stats: Arc<EndpointStats>) -> Endpoint {
+        Endpoint {
+            name,
+            addr,
+            stats,
+            named: Named::default(),
+            connections: Connections::default(),
+            gone: Cell::new(false),
+            cut: Cell::new(false),
+        }
+    }
+
+    /// Whether it is in its pool no more.
+    pub fn is_gone(&self) -> bool {
+        self.gone.get()
+    }
+
+    /// Closes its idle connections.
+    fn close_idle(&self) {
+        self.connections.close(&self.stats.idle);
+    }
+}
+
+impl Drop for Endpoint {
+    fn drop(&mut self) {
+        self.close_idle();
+    }
+}
+
+impl Endpoints {
+    /// The endpoint in a slot that the pool's balancer gave.
+    #[inline]
+    pub fn at(&self, slot: Slot) -> Rc<Endpoint> {
+        self.0.borrow()[slot.index()].clone().expect("a slot is filled before it is given")
+    }
+
+    /// Whether this endpoint has the slot.
+    pub fn has(&self, slot: Slot, endpoint: &Rc<Endpoint>) -> bool {
+        self.0.borrow().get(slot.index()).and_then(Option::as_ref).is_some_and(|here| Rc::ptr_eq(here, endpoint))
+    }
+
+    /// Takes up the endpoints of a new plan, each with its slot. One that has stayed, at its address, stays as it is; those
+    /// that have left are returned.
+    pub fn change(&self, new: Vec<(Slot, Endpoint)>) -> Vec<Rc<Endpoint>> {
+        let mut slots = self.0.borrow_mut();
+        let before = slots.clone();
+        let mut stays = vec![false; before.len()];
+        for (slot, endpoint) in new {
+            let at = slot.index();
+            if slots.len() <= at {
+                slots.resize(at + 1, None);
+            }
+            match &slots[at] {
+                // Who has the same numbers is the same endpoint.
+                Some(old) if Arc::ptr_eq(&old.stats, &endpoint.stats) && old.addr == endpoint.addr => stays[at] = true,
+                _ => slots[at] = Some(Rc::new(endpoint)),
+            }
+        }
+        let left = before.into_iter().zip(stays).filter(|(_, stays)| !stays).filter_map(|(old, _)| old);
+        // A slot that nobody needed yet keeps who left before.
+        let left: Vec<_> = left.filter(|old| !old.gone.replace(true)).collect();
+        left.iter().for_each(|old| old.close_idle());
+        left
+    }
+
+    /// Lets go of all.
+    pub fn leave(&self) -> Vec<Rc<Endpoint>> {
+        self.change(Vec::new())
+    }
+
+    /// Each endpoint.
+    fn each(&self, look: impl FnMut(&Rc<Endpoint>)) {
+        self.0.borrow().iter().flatten().for_each(look);
+    }
+}
+
+impl WorkerPool {
+    /// The fields of the access log that tell the pool and an endpoint of it.
+    pub fn named<'a>(&'a self, endpoint: Option<&'a Endpoint>) -> &'a [u8] {
+        match endpoint {
+            Some(endpoint) => endpoint.named.sent(&self.name, Some(&endpoint.name)),
+            None => self.named.sent(&self.name, None),
+        }
+    }
+
+    /// When its algorithm wants to ask though no request starts.
+    pub fn probe_at(&self) -> Option<Instant> {
+        self.balancer.borrow().probe_at()
+    }
+
+    /// A connection to the endpoint that is idle and still good, if there is one.
+    #[inline]
+    pub fn take_idle(&self, endpoint: &Endpoint, now: Instant) -> Option<Transport> {
+        endpoint.connections.take(self.idle_ns(), now, &endpoint.stats.idle)
+    }
+
+    /// Keeps a connection for the next request.
+    #[inline]
+    pub fn keep_idle(&self, endpoint: &Endpoint, transport: Transport, now: Instant) {
+        if !endpoint.gone.get() {
+            endpoint.connections.keep(transport, self.limits.get().idle_per_endpoint, now, &endpoint.stats.idle);
+        }
+    }
+
+    fn idle_ns(&self) -> u64 {
+        self.idle_time.get().as_nanos() as u64
+    }
+
+    /// Closes connections that were idle for too long or that the endpoint has closed, and lets go of the set before the
+    /// newest: a pool that gets no requests would hold it for ever.
+    pub fn sweep(&self, now: Instant) {
+        let mut balancer = self.balancer.borrow_mut();
+        balancer.refresh(now);
+        balancer.flush_journal();
+        drop(balancer);
+        let kept_ns = self.idle_ns();
+        self.endpoints.each(|endpoint| endpoint.connections.sweep(kept_ns, now, &endpoint.stats.idle));
+    }
+
+    /// Closes all idle connections.
+    pub fn close_idle(&self) {
+        self.endpoints.each(|endpoint| endpoint.close_idle());
+    }
+}

@@ -1,0 +1,188 @@
+//! What does the head of a message say, whatever the protocol? One table of fields over one buffer: routing, hash keys,
+//! forwarding, sticky sessions, load reports and the access log read it, and never ask which protocol brought it.
+//!
+//! HTTP/1 points the rows at the bytes that came, so that what goes on as it came is copied in runs. A protocol that decodes
+//! its fields fills a [`Table`].
+
+use std::ops::Range;
+
+/// Room for the rows of one head after the other.
+pub type Room = Vec<Field>;
+
+/// Where in its buffer a field is, and whether it goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Field {
+    pub(crate) name: u32,
+    pub(crate) name_end: u32,
+    pub(crate) value: u32,
+    pub(crate) end: u32,
+    /// Where the next field begins.
+    pub(crate) next: u32,
+    /// Whether it is spelled as nobody can misread: its value, which is not empty, behind at most one space, and nothing
+    /// behind that.
+    pub plain: bool,
+    /// Whether it does not go on as it came.
+    pub dropped: bool,
+}
+
+impl Field {
+    /// All of it: in HTTP/1 its line, with the end of it.
+    #[inline]
+    pub fn line(&self) -> Range<usize> {
+        self.name as usize..self.next as usize
+    }
+
+    /// Its name, as sent: case does not count.
+    #[inline]
+    pub fn name<'b>(&self, bytes: &'b [u8]) -> &'b [u8] {
+        &bytes[self.name as usize..self.name_end as usize]
+    }
+
+    /// Its value, without the white space around it.
+    #[inline]
+    pub fn value<'b>(&self, bytes: &'b [u8]) -> &'b [u8] {
+        &bytes[self.value as usize..self.end as usize]
+    }
+}
+
+/// The fields of a head, over the bytes they are in.
+#[derive(Debug)]
+pub struct Fields<'h, 'b> {
+    /// The buffer.
+    pub bytes: &'b [u8],
+    /// One for each field, in order.
+    pub rows: &'h mut [Field],
+}
+
+impl<'b> Fields<'_, 'b> {
+    /// The first value of a field, by its name in any case.
+    pub fn first(&self, name: &str) -> Option<&'b [u8]> {
+        self.values(name).next()
+    }
+
+    /// Every value of a field, in order.
+    pub fn values(&self, name: &str) -> impl Iterator<Item = &'b [u8]> {
+        let named = move |f: &&Field| f.name(self.bytes).eq_ignore_ascii_case(name.as_bytes());
+        self.rows.iter().filter(named).map(|f| f.value(self.bytes))
+    }
+
+    /// Leaves out every field of this name.
+    pub fn leave_out(&mut self, name: &str) {
+        for field in &mut *self.rows {
+            field.dropped |= field.name(self.bytes).eq_ignore_ascii_case(name.as_bytes());
+        }
+    }
+
+    /// Name and value of each field that goes on, in order.
+    pub fn kept(&self) -> impl Iterator<Item = (&'b [u8], &'b [u8])> {
+        self.rows.iter().filter(|field| !field.dropped).map(|field| (field.name(self.bytes), field.value(self.bytes)))
+    }
+}
+
+/// Fields with a buffer of their own.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Table {
+    bytes: Vec<u8>,
+    rows: Room,
+}
+
+impl Table {
+    /// Adds a field. A head has less than 4 GiB.
+    pub fn push(&mut self, name: &[u8], value: &[u8]) {
+        let at = self.bytes.len() as u32;
+        self.bytes.extend_from_slice(name);
+        let name_end = self.bytes.len() as u32;
+        self.bytes.extend_from_slice(value);
+        let end = self.bytes.len() as u32;
+        self.rows.push(Field { name: at, name_end, value: name_end, end, next: end, plain: true, dropped: false });
+    }
+
+    /// The fields.
+    pub fn fields(&mut self) -> Fields<'_, '_> {
+        Fields { bytes: &self.bytes, rows: &mut self.rows }
+    }
+
+    /// Name and value of each field, in order.
+    pub fn iter(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
+        self.rows.iter().map(|field| (field.name(&self.bytes), field.value(&self.bytes)))
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+}
+
+impl<'a> FromIterator<(&'a [u8], &'a [u8])> for Table {
+    fn from_iter<T: IntoIterator<Item = (&'a [u8], &'a [u8])>>(fields: T) -> Table {
+        let mut table = Table::default();
+        fields.into_iter().for_each(|(name, value)| table.push(name, value));
+        table
+    }
+}
+
+/// What a request asks for.
+#[derive(Debug)]
+pub struct Request<'h, 'b> {
+    /// As sent: methods are case-sensitive.
+    pub method: &'b str,
+    /// Path and query, or `*`.
+    pub target: &'b str,
+    /// Host and port as the client named them; empty if it did not (HTTP/1.0).
+    pub host: &'b [u8],
+    /// Its fields.
+    pub fields: Fields<'h, 'b>,
+}
+
+impl<'b> Request<'_, 'b> {
+    /// The path without the query.
+    #[inline]
+    pub fn path(&self) -> &'b str {
+        match memchr::memchr(b'?', self.target.as_bytes()) {
+            Some(at) => &self.target[..at],
+            None => self.target,
+        }
+    }
+
+    /// The query, without the question mark.
+    pub fn query(&self) -> Option<&'b str> {
+        self.target.split_once('?').map(|(_, query)| query)
+    }
+
+    /// The first value of a field.
+    pub fn field(&self, name: &str) -> Option<&'b [u8]> {
+        self.fields.first(name)
+    }
+
+    /// Every value of a field, in order.
+    pub fn values(&self, name: &str) -> impl Iterator<Item = &'b [u8]> {
+        self.fields.values(name)
+    }
+
+    /// Whether asking twice does no harm (RFC 9110 section 9.2.2).
+    pub fn is_idempotent(&self) -> bool {
+        matches!(self.method, "GET" | "HEAD" | "PUT" | "DELETE" | "OPTIONS" | "TRACE")
+    }
+
+    /// Whether the response has no body whatever its head says.
+    pub fn is_head(&self) -> bool {
+        self.method == "HEAD"
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_table_gives_back_its_fields_in_order_and_by_name_in_any_case() {
+        let mut table: Table = [(&b"host"[..], &b"a"[..]), (b"x-y", b""), (b"X-Y", b"2")].into_iter().collect();
+        assert_eq!(table.iter().map(|(name, _)| name).collect::<Vec<_>>(), [&b"host"[..], b"x-y", b"X-Y"]);
+        let mut fields = table.fields();
+        assert_eq!(fields.first("Host"), Some(&b"a"[..]));
+        assert_eq!(fields.values("x-Y").collect::<Vec<_>>(), [&b""[..], b"2"]);
+        fields.leave_out("x-y");
+        assert_eq!(fields.kept().collect::<Vec<_>>(), [(&b"host"[..], &b"a"[..])]);
+        assert!(!table.is_empty() && Table::default().is_empty());
+    }
+}

@@ -1,0 +1,322 @@
+//! Which header fields does a proxy care about? A field is classified once, by length and then by name.
+
+use super::chunked::Chunked;
+use super::{Body, Reject, Version};
+use crate::head::Field;
+use std::ops::Range;
+
+/// What a field means to a proxy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Goes on untouched.
+    Other,
+    /// `Host`.
+    Host,
+    /// `Connection`.
+    Connection,
+    /// `Content-Length`.
+    ContentLength,
+    /// `Transfer-Encoding`.
+    TransferEncoding,
+    /// `Upgrade`.
+    Upgrade,
+    /// `Expect`.
+    Expect,
+    /// Hop by hop, and nothing to us: `Keep-Alive`, `Proxy-Connection`, `TE`.
+    HopByHop,
+    /// `X-Forwarded-For`, `X-Forwarded-Proto`, `X-Forwarded-Host`, `Forwarded`: ours to write.
+    Forwarded,
+    /// One of these but for underscores, which CGI and its heirs cannot tell from hyphens.
+    Lookalike,
+}
+
+/// Classifies a field by its name. Length and first letter leave one name to compare with, and for most fields none.
+pub fn kind(name: &[u8]) -> Kind {
+    let (ours, kind): (&[u8], Kind) = match (name.len(), name.first().map_or(0, |b| b | 0x20)) {
+        (2, b't') => (b"te", Kind::HopByHop),
+        (4, b'h') => (b"host", Kind::Host),
+        (6, b'e') => (b"expect", Kind::Expect),
+        (7, b'u') => (b"upgrade", Kind::Upgrade),
+        (9, b'f') => (b"forwarded", Kind::Forwarded),
+        (10, b'c') => (b"connection", Kind::Connection),
+        (10, b'k') => (b"keep-alive", Kind::HopByHop),
+        (14, b'c') => (b"content-length", Kind::ContentLength),
+        (15, b'x') => (b"x-forwarded-for", Kind::Forwarded),
+        (16, b'p') => (b"proxy-connection", Kind::HopByHop),
+        (16, b'x') => (b"x-forwarded-host", Kind::Forwarded),
+        (17, b't') => (b"transfer-encoding", Kind::TransferEncoding),
+        (17, b'x') => (b"x-forwarded-proto", Kind::Forwarded),
+        _ => return Kind::Other,
+    };
+    // Of all bytes that a name may have, only capital letters become others of `ours` by the bit.
+    if name.iter().zip(ours).all(|(n, o)| n | 0x20 == *o) {
+        kind
+    } else if looks_like(name, ours) {
+        Kind::Lookalike
+    } else {
+        Kind::Other
+    }
+}
+
+/// Whether a name of the same length differs in case and underscores only.
+#[cold]
+fn looks_like(name: &[u8], ours: &[u8]) -> bool {
+    name.iter().zip(ours).all(|(n, o)| n.eq_ignore_ascii_case(o) || (*n, *o) == (b'_', b'-'))
+}
+
+/// What the `Connection` fields of a head say.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Options {
+    /// `close`.
+    pub close: bool,
+    /// `keep-alive`.
+    pub keep_alive: bool,
+    /// `upgrade`.
+    pub upgrade: bool,
+    /// Names fields to be dropped.
+    pub nominates: bool,
+}
+
+impl Options {
+    /// Whether they leave the connection open for another message.
+    #[inline]
+    pub fn keep(&self, version: Version) -> bool {
+        !self.close && (self.keep_alive || version == Version::V11)
+    }
+
+    /// Reads one `Connection` value.
+    #[inline]
+    pub fn read(&mut self, value: &[u8]) {
+        // What nearly all senders say that say anything.
+        if value == b"keep-alive" {
+            self.keep_alive = true;
+            return;
+        }
+        for token in list(value) {
+            if token.eq_ignore_ascii_case(b"close") {
+                self.close = true;
+            } else if token.eq_ignore_ascii_case(b"keep-alive") {
+                self.keep_alive = true;
+            } else if token.eq_ignore_ascii_case(b"upgrade") {
+                self.upgrade = true;
+            } else {
+                self.nominates = true;
+            }
+        }
+    }
+}
+
+/// Drops the fields that `Connection` names. Fields that say where a message ends, where it goes or whom it comes from
+/// are no one's to take out that way.
+#[cold]
+pub fn drop_nominated(head: &[u8], fields: &mut [Field]) {
+    for i in 0..fields.len() {
+        if kind(fields[i].name(head)) != Kind::Connection {
+            continue;
+        }
+        for named in list(fields[i].value(head)) {
+            for field in fields.iter_mut().filter(|f| f.name(head).eq_ignore_ascii_case(named)) {
+                field.dropped |= kind(field.name(head)) == Kind::Other;
+            }
+        }
+    }
+}
+
+/// The non-empty elements of a comma-separated list (RFC 9110 section 5.6.1).
+pub fn list(value: &[u8]) -> impl Iterator<Item = &[u8]> {
+    value.split(|&b| b == b',').map(<[u8]>::trim_ascii).filter(|token| !token.is_empty())
+}
+
+/// Whether an `Upgrade` names HTTP/2: a tunnel that speaks it would carry requests that nobody routed or counted.
+pub fn names_http2(upgrade: &[u8]) -> bool {
+    list(upgrade).any(|protocol| protocol.to_ascii_lowercase().starts_with(b"h2"))
+}
+
+/// The lengths that `Content-Length` and `Transfer-Encoding` fields state, with all that is ambiguous refused.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Framing {
+    length: Option<u64>,
+    chunked: bool,
+    odd: bool,
+}
+
+impl Framing {
+    /// Takes a field of a head, which is one of the two. One that is spelled in a way that some reader may stumble over
+    /// (tabs, leading zeros, `CHUNKED`) does not go on as it came: [`odd`](Self::odd) says what does.
+    ///
+    /// # Errors
+    /// As [`length`](Self::length) and [`transfer_encoding`](Self::transfer_encoding).
+    pub fn take(&mut self, head: &[u8], kind: Kind, field: &mut Field) -> Result<(), Reject> {
+        let value = field.value(head);
+        let plain = if kind == Kind::ContentLength {
+            self.length(value)?;
+            value[0] != b'0' || value.len() == 1
+        } else {
+            self.transfer_encoding(value)?;
+            value == b"chunked"
+        };
+        field.dropped = !(plain && field.plain);
+        self.odd |= field.dropped;
+        Ok(())
+    }
+
+    /// What is to be written in the place of fields that do not go on as they came.
+    #[inline]
+    pub fn odd(self, stated: Stated) -> Stated {
+        if self.odd { stated } else { Stated::Nothing }
+    }
+
+    /// Takes a `Content-Length`.
+    ///
+    /// # Errors
+    /// A second one (even an equal one), or anything but digits that fit 63 bits.
+    pub fn length(&mut self, value: &[u8]) -> Result<(), Reject> {
+        if self.length.is_some() {
+            return Err(Reject::LengthRepeated);
+        }
+        let digit = |n: u64, d: &u8| d.is_ascii_digit().then(|| n * 10 + u64::from(d - b'0'));
+        self.length = match value.len() {
+            1..=18 => value.iter().try_fold(0, digit),
+            _ => None,
+        };
+        match self.length {
+            Some(_) => Ok(()),
+            None if value.contains(&b',') => Err(Reject::LengthRepeated),
+            None => Err(Reject::LengthMalformed),
+        }
+    }
+
+    /// Takes a `Transfer-Encoding`.
+    ///
+    /// # Errors
+    /// Anything but one `chunked` in all: other codings would have to be decoded by both sides alike.
+    pub fn transfer_encoding(&mut self, value: &[u8]) -> Result<(), Reject> {
+        if self.chunked || !value.eq_ignore_ascii_case(b"chunked") {
+            return Err(Reject::TransferEncoding);
+        }
+        self.chunked = true;
+        Ok(())
+    }
+
+    /// What was stated: chunked, a length, or nothing.
+    ///
+    /// # Errors
+    /// Both, or chunks in HTTP/1.0, which knows none.
+    pub fn stated(self, version: Version) -> Result<Stated, Reject> {
+        match (self.chunked, self.length) {
+            (true, _) if version == Version::V10 => Err(Reject::TransferEncodingIn10),
+            (true, Some(_)) => Err(Reject::LengthAndChunked),
+            (true, None) => Ok(Stated::Chunked),
+            (false, Some(n)) => Ok(Stated::Length(n)),
+            (false, None) => Ok(Stated::Nothing),
+        }
+    }
+}
+
+/// What a head says of the length of its body.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stated {
+    /// `Transfer-Encoding: chunked`.
+    Chunked,
+    /// `Content-Length`.
+    Length(u64),
+    /// Neither.
+    Nothing,
+}
+
+impl Stated {
+    /// The body that it is the length of; `nothing` if nothing is stated.
+    #[inline]
+    pub fn body(self, nothing: Body) -> Body {
+        match self {
+            Stated::Chunked => Body::Chunked(Chunked::default()),
+            Stated::Length(n) => Body::Length(n),
+            Stated::Nothing => nothing,
+        }
+    }
+
+    /// Appends the field that states it.
+    #[cold]
+    pub fn write(self, out: &mut Vec<u8>) {
+        match self {
+            Stated::Nothing => {}
+            Stated::Chunked => out.extend_from_slice(b"Transfer-Encoding: chunked\r\n"),
+            Stated::Length(n) => out.extend_from_slice(format!("Content-Length: {n}\r\n").as_bytes()),
+        }
+    }
+}
+
+/// Appends the fields that go on, in runs of the original bytes: case, order and spacing stay. `head` is the whole head.
+pub fn write_kept(head: &[u8], fields: &[Field], out: &mut Vec<u8>) {
+    let end = head.len() - 2;
+    let mut run = fields.first().map_or(end, |first| first.line().start);
+    for line in fields.iter().filter(|field| field.dropped).map(Field::line) {
+        append(&[&head[run..line.start]], out);
+        run = line.end;
+    }
+    append(&[&head[run..end]], out);
+}
+
+/// The line of the only field that does not go on; empty if all do, `None` if several do not.
+#[inline]
+pub fn only_dropped(fields: &[Field]) -> Option<Range<usize>> {
+    let mut dropped = fields.iter().filter(|field| field.dropped).map(Field::line);
+    let only = dropped.next().unwrap_or(0..0);
+    dropped.next().is_none().then_some(only)
+}
+
+/// Appends one after the other. Called, as it is shorter than what it does would be for each of them in its place.
+#[inline(never)]
+pub fn append(parts: &[&[u8]], out: &mut Vec<u8>) {
+    for part in parts {
+        out.extend_from_slice(part);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_counts_in_any_case_one_with_underscores_as_a_lookalike_and_none_that_differs() {
+        let names = "te host expect upgrade forwarded connection keep-alive content-length x-forwarded-for \
+                     proxy-connection x-forwarded-host transfer-encoding x-forwarded-proto";
+        let kind = |name: &str| kind(name.as_bytes());
+        for name in names.split_whitespace() {
+            assert_ne!(kind(name), Kind::Other, "{name}");
+            assert_eq!(kind(&name.to_ascii_uppercase()), kind(name), "{name}");
+            let lookalike = if name.contains('-') { Kind::Lookalike } else { kind(name) };
+            assert_eq!(kind(&name.to_ascii_uppercase().replace('-', "_")), lookalike, "{name}");
+            assert_eq!(kind(&name.replacen('-', "_", 1)), lookalike, "{name}");
+            // Each bit of each byte counts, but for the one that makes a letter lower case.
+            for (at, bit) in (0..name.len()).flat_map(|at| (0..7).map(move |bit| (at, 1 << bit))) {
+                let mut other = name.as_bytes().to_vec();
+                other[at] ^= bit;
+                let other = String::from_utf8(other).expect("seven bits");
+                let same = bit == 0x20 && name.as_bytes()[at] != b'-';
+                assert!(same == (kind(&other) == kind(name)) || other.contains('\r'), "{other:?}");
+            }
+        }
+        assert_eq!([kind(""), kind("-"), kind("x_requested_with"), kind("host_")], [Kind::Other; 4]);
+    }
+
+    #[test]
+    fn every_length_that_two_readers_could_take_differently_is_refused() {
+        for bad in ["", " 5", "+5", "-5", "0x5", "5 5", "5a", "9999999999999999999", "٥"] {
+            assert_eq!(Framing::default().length(bad.as_bytes()), Err(Reject::LengthMalformed), "{bad:?}");
+        }
+        for bad in ["5, 5", "5,6", ","] {
+            assert_eq!(Framing::default().length(bad.as_bytes()), Err(Reject::LengthRepeated), "{bad:?}");
+        }
+        let mut twice = Framing::default();
+        assert_eq!(twice.length(b"5").and_then(|()| twice.length(b"5")), Err(Reject::LengthRepeated));
+        for bad in ["gzip", "gzip, chunked", "chunked, chunked", "xchunked", "chunked;q=1", "", "identity"] {
+            assert_eq!(Framing::default().transfer_encoding(bad.as_bytes()), Err(Reject::TransferEncoding), "{bad:?}");
+        }
+        let mut both = Framing::default();
+        both.length(b"0").unwrap();
+        both.transfer_encoding(b"Chunked").unwrap();
+        assert_eq!(both.stated(Version::V11), Err(Reject::LengthAndChunked));
+        assert_eq!(both.stated(Version::V10), Err(Reject::TransferEncodingIn10));
+    }
+}

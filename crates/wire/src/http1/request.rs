@@ -1,0 +1,328 @@
+//! What does the client ask for? A request's head, checked, and the head that goes on to the endpoint.
+
+use super::fields::{self, Framing, Kind, Options, Stated, append};
+use super::tokens::Tokens;
+use super::{Body, Limits, Reject, Version};
+use super::{alphanumeric_and, head_len, leading_empty_lines};
+use crate::head::{self, Field, Fields, Room};
+use std::net::Ipv6Addr;
+use std::ops::{Deref, DerefMut};
+
+/// The head of a request. Borrows from the bytes it was read from.
+#[derive(Debug)]
+pub struct Request<'h, 'b> {
+    /// What it asks for.
+    pub head: head::Request<'h, 'b>,
+    /// What the client speaks.
+    pub version: Version,
+    /// Whether the client wants to send another request afterwards.
+    pub keep_alive: bool,
+    /// Whether the client asks to switch to another protocol.
+    pub upgrade: bool,
+    /// What follows the head.
+    pub body: Body,
+    /// The length of the head in the bytes it was read from, with the empty lines before it.
+    pub head_len: usize,
+    /// Whether a `Host` field goes on that names it.
+    host_kept: bool,
+    /// The framing to be written, if its field does not go on as it came.
+    framing: Stated,
+    /// Whether anything follows the head.
+    has_body: bool,
+}
+
+impl<'h, 'b> Deref for Request<'h, 'b> {
+    type Target = head::Request<'h, 'b>;
+
+    #[inline]
+    fn deref(&self) -> &head::Request<'h, 'b> {
+        &self.head
+    }
+}
+
+impl<'h, 'b> DerefMut for Request<'h, 'b> {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut head::Request<'h, 'b> {
+        &mut self.head
+    }
+}
+
+/// What the proxy adds to a request.
+#[derive(Clone, Copy, Debug)]
+pub struct Forward<'a> {
+    /// The client's address, and those of trusted proxies behind it, for `X-Forwarded-For`.
+    pub client: &'a [u8],
+    /// The scheme the client used, for `X-Forwarded-Proto`.
+    pub scheme: &'a str,
+    /// For `X-Forwarded-Host`, if that is not what the request itself says.
+    pub host: Option<&'a [u8]>,
+    /// `Forwarded`, if a trusted proxy sent one.
+    pub forwarded: Option<&'a [u8]>,
+    /// `Host` for a client that named none.
+    pub host_if_none: &'a str,
+    /// Whether the endpoint is asked to close afterwards.
+    pub close: bool,
+}
+
+impl<'h, 'b> Request<'h, 'b> {
+    /// Reads the head at the front of `bytes`, if all of it is there. Looks at no more bytes than the limit.
+    ///
+    /// # Errors
+    /// Anything malformed, ambiguous or over a limit.
+    #[inline]
+    pub fn read(bytes: &'b [u8], room: &'h mut Room, limits: &Limits) -> Result<Option<Request<'h, 'b>>, Reject> {
+        let within = &bytes[..bytes.len().min(limits.head)];
+        let before = leading_empty_lines(within);
+        let (method, target, version, head) = match parse(&within[before..], room, limits) {
+            Ok(parsed) => parsed,
+            // Nearly all come whole and are good: then the parser has found the end.
+            Err(_) if head_len(bytes, limits)?.is_none() => return Ok(None),
+            Err(reject) => return Err(reject),
+        };
+        let mut said = HeaderInfo::default();
+        said.read(head, room, version)?;
+        let HeaderInfo { host, framing, options, upgrade, expect } = said;
+        let (host, host_kept) = match host {
+            // One that is empty names nothing.
+            Some((b"", kept)) => (&b""[..], kept),
+            Some((value, kept)) => (valid_host(value).ok_or(Reject::HostMalformed)?, kept),
+            None if version == Version::V11 => return Err(Reject::HostMissing),
+            None => (&b""[..], false),
+        };
+        let stated = framing.stated(version)?;
+        let has_body = !matches!(stated, Stated::Nothing | Stated::Length(0));
+        if let Some(expect) = expect
+            && !has_body
+        {
+            // Nothing to be continued with; endpoints that answer 100 nevertheless confuse clients that did not mean it.
+            expect.dropped = true;
+        }
+        let mut switches = false;
+        if let Some(field) = upgrade
+            && options.upgrade
+            && version == Version::V11
+        {
+            switches = !fields::names_http2(field.value(head)) && !has_body;
+            field.dropped = !switches;
+        }
+        if options.nominates {
+            fields::drop_nominated(head, room);
+        }
+        let (target, host) = origin_form(method, target, host)?;
+        let fields = Fields { bytes: head, rows: room };
+        Ok(Some(Request {
+            head: head::Request { method, target, host, fields },
+            version,
+            keep_alive: options.keep(version),
+            upgrade: switches,
+            body: stated.body(Body::EMPTY),
+            head_len: before + head.len(),
+            host_kept,
+            framing: framing.odd(stated),
+            has_body,
+        }))
+    }
+
+    /// Whether the content has no meaning for the method (RFC 9110 sections 9.3.1, 9.3.2, 9.3.5, 9.3.8). An endpoint
+    /// that does not even read it takes it for the next request, unless its connection carries no other.
+    pub fn body_may_be_overlooked(&self) -> bool {
+        self.has_body && matches!(self.method, "GET" | "HEAD" | "DELETE" | "TRACE")
+    }
+
+    /// Appends the head that goes on to the endpoint.
+    #[inline]
+    pub fn write(&self, forward: &Forward<'_>, out: &mut Vec<u8>) {
+        append(&[self.method.as_bytes(), b" ", self.target.as_bytes(), b" HTTP/1.1\r\n"], out);
+        if !self.host_kept {
+            let host = if self.host.is_empty() { forward.host_if_none.as_bytes() } else { self.host };
+            append(&[b"Host: ", host, b"\r\n"], out);
+        }
+        fields::write_kept(self.fields.bytes, self.fields.rows, out);
+        if self.framing != Stated::Nothing {
+            self.framing.write(out);
+        }
+        let connection: &[u8] = match (self.upgrade, forward.close) {
+            (true, _) => b"Connection: upgrade\r\n",
+            (false, true) => b"Connection: close\r\n",
+            (false, false) => b"",
+        };
+        let (client, scheme) = (forward.client, forward.scheme.as_bytes());
+        append(&[connection, b"X-Forwarded-For: ", client, b"\r\nX-Forwarded-Proto: ", scheme], out);
+        let host = forward.host.unwrap_or(self.host);
+        if !host.is_empty() {
+            append(&[b"\r\nX-Forwarded-Host: ", host], out);
+        }
+        if let Some(forwarded) = forward.forwarded {
+            append(&[b"\r\nForwarded: ", forwarded], out);
+        }
+        append(&[b"\r\n\r\n"], out);
+    }
+}
+
+/// Method, target and version of a request, and all of its head.
+type Parsed<'b> = (&'b str, &'b str, Version, &'b [u8]);
+
+#[inline]
+fn parse<'b>(bytes: &'b [u8], room: &mut Room, limits: &Limits) -> Result<Parsed<'b>, Reject> {
+    let text = |token: &'b [u8]| std::str::from_utf8(token).map_err(|_| Reject::Malformed);
+    let mut tokens = Tokens::new(bytes);
+    let method = text(tokens.method()?)?;
+    tokens.expect(b" ")?;
+    let target = text(tokens.target()?)?;
+    tokens.expect(b" ")?;
+    let version =
+        tokens.version().map_err(|_| if names_version(bytes) { Reject::Version } else { Reject::Malformed })?;
+    tokens.expect(b"\r\n")?;
+    Ok((method, target, version, &bytes[..tokens.fields(room, limits)?]))
+}
+
+/// Whether a request line is well-formed but for the number of its version; else it is not HTTP at all.
+#[cold]
+fn names_version(head: &[u8]) -> bool {
+    let line = head.split(|&b| b == b'\r').next().unwrap_or_default();
+    let mut words = line.split(|&b| b == b' ').skip(2);
+    let version = words.next().and_then(|word| word.strip_prefix(b"HTTP/")).unwrap_or_default();
+    words.next().is_none() && version.first().is_some_and(u8::is_ascii_digit)
+}
+
+/// What the fields of a request say.
+#[derive(Default)]
+struct HeaderInfo<'f, 'b> {
+    /// The host, and whether its field goes on.
+    host: Option<(&'b [u8], bool)>,
+    framing: Framing,
+    options: Options,
+    upgrade: Option<&'f mut Field>,
+    expect: Option<&'f mut Field>,
+}
+
+impl<'f, 'b> HeaderInfo<'f, 'b> {
+    /// Reads all of them, and drops those that do not go on.
+    #[inline]
+    fn read(&mut self, head: &'b [u8], fields: &'f mut [Field], version: Version) -> Result<(), Reject> {
+        for field in fields {
+            let kind = fields::kind(field.name(head));
+            match kind {
+                Kind::Other => continue,
+                Kind::Host if self.host.is_some() => return Err(Reject::HostRepeated),
+                Kind::Host => {
+                    // An empty one names nothing, and some readers refuse tabs: another is written in its place.
+                    self.host = Some((field.value(head), field.plain));
+                    field.dropped = !field.plain;
+                }
+                Kind::ContentLength | Kind::TransferEncoding => self.framing.take(head, kind, field)?,
+                Kind::Upgrade => {
+                    field.dropped = true;
+                    self.upgrade = Some(field);
+                }
+                Kind::Connection => {
+                    self.options.read(field.value(head));
+                    field.dropped = true;
+                }
+                // HTTP/1.0 knows no interim responses (RFC 9110 section 10.1.1).
+                Kind::Expect if version == Version::V10 => field.dropped = true,
+                // One that nobody here knows might be met by an endpoint, and then not by the next.
+                Kind::Expect if self.expect.is_some() || !field.value(head).eq_ignore_ascii_case(b"100-continue") => {
+                    return Err(Reject::Expectation);
+                }
+                Kind::Expect => self.expect = Some(field),
+                Kind::HopByHop | Kind::Forwarded | Kind::Lookalike => field.dropped = true,
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Makes a target origin-form (RFC 9112 section 3.2); the host that goes with it.
+#[inline]
+fn origin_form<'b>(method: &str, target: &'b str, host: &'b [u8]) -> Result<(&'b str, &'b [u8]), Reject> {
+    if !target.is_ascii() || memchr::memchr(b'#', target.as_bytes()).is_some() {
+        return Err(Reject::Target);
+    }
+    match target.as_bytes() {
+        // Whatever its target: an endpoint that takes it would make a tunnel of the connection.
+        _ if method == "CONNECT" => Err(Reject::Connect),
+        [b'/', ..] => Ok((target, host)),
+        b"*" if method == "OPTIONS" => Ok((target, host)),
+        _ => of_absolute_form(method, target, host),
+    }
+}
+
+#[cold]
+fn of_absolute_form<'b>(method: &str, target: &'b str, host: &'b [u8]) -> Result<(&'b str, &'b [u8]), Reject> {
+    let (scheme, rest) = target.split_once("://").ok_or(Reject::Target)?;
+    if !scheme.eq_ignore_ascii_case("http") && !scheme.eq_ignore_ascii_case("https") {
+        return Err(Reject::Target);
+    }
+    let end = rest.find(['/', '?']).unwrap_or(rest.len());
+    let (authority, path) = rest.split_at(end);
+    let authority = valid_host(authority.as_bytes()).ok_or(Reject::Target)?;
+    // A Host that disagrees is a request that two servers would route differently. RFC 9112 section 3.2.2 lets the
+    // target win; refusing is safer and no real client sends it.
+    if !host.is_empty() && !host.eq_ignore_ascii_case(authority) {
+        return Err(Reject::HostMalformed);
+    }
+    let target = match path {
+        "" if method == "OPTIONS" => "*",
+        "" => "/",
+        path if path.starts_with('/') => path,
+        _ => return Err(Reject::Target),
+    };
+    // What the field says, so that both names of the host that go on are spelled alike.
+    Ok((target, if host.is_empty() { authority } else { host }))
+}
+
+/// A DNS name has 253 bytes at most; more is an attack on whoever stores it.
+const HOST_MAX: usize = 512;
+
+/// What a host's name may be made of (RFC 3986 section 3.2.2).
+const IN_NAME: [bool; 256] = alphanumeric_and(b"-._~%!$&'()*+,;=");
+/// What the zone of an address may be made of (RFC 6874).
+const IN_ZONE: [bool; 256] = alphanumeric_and(b"-._~%");
+
+/// A host with an optional port: no user, no spaces, no path, and nothing that two readers could split differently.
+#[inline]
+pub fn valid_host(value: &[u8]) -> Option<&[u8]> {
+    let (fits, port) = match value.strip_prefix(b"[") {
+        None => {
+            let end = value.iter().position(|&b| !IN_NAME[usize::from(b)]).unwrap_or(value.len());
+            (end > 0, &value[end..])
+        }
+        Some(rest) => {
+            let end = memchr::memchr(b']', rest)?;
+            (is_address(&rest[..end]), &rest[end + 1..])
+        }
+    };
+    (fits && is_port(port) && value.len() <= HOST_MAX).then_some(value)
+}
+
+/// What may stand in brackets: an IPv6 address, with or without a zone.
+#[cold]
+fn is_address(text: &[u8]) -> bool {
+    let end = memchr::memchr(b'%', text).unwrap_or(text.len());
+    let (address, zone) = text.split_at(end);
+    let zone_fits = zone.is_empty()
+        || zone
+            .strip_prefix(b"%25")
+            .is_some_and(|zone| !zone.is_empty() && zone.iter().all(|&b| IN_ZONE[usize::from(b)]));
+    zone_fits && std::str::from_utf8(address).is_ok_and(|address| address.parse::<Ipv6Addr>().is_ok())
+}
+
+/// Nothing, or a colon and up to 65535; RFC 3986 section 3.2.3 allows a colon alone.
+#[inline]
+fn is_port(text: &[u8]) -> bool {
+    let digit = |n: u32, d: &u8| d.is_ascii_digit().then(|| n * 10 + u32::from(d - b'0')).filter(|n| *n <= 65535);
+    match text {
+        [] => true,
+        [b':', digits @ ..] => digits.iter().try_fold(0, digit).is_some() && digits.len() <= 5,
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+#[path = "request_tests.rs"]
+mod tests;
+
+#[cfg(test)]
+#[path = "framing_tests.rs"]
+mod framing_tests;

@@ -1,0 +1,222 @@
+//! What does the endpoint answer? A response's head, checked, and the head that goes back to the client.
+
+use super::fields::{self, Framing, Kind, Options, Stated, append};
+use super::tokens::Tokens;
+use super::{Body, Limits, Reject, Version, head_len};
+use crate::head::{Field, Fields, Room};
+use std::ops::Range;
+
+/// The head of a response. Borrows from the bytes it was read from.
+#[derive(Debug)]
+pub struct Response<'h, 'b> {
+    /// 100 to 999.
+    pub status: u16,
+    /// Whether the endpoint will take another request on this connection.
+    pub keep_alive: bool,
+    /// What follows the head.
+    pub body: Body,
+    version: Version,
+    reason: &'b [u8],
+    /// Its fields.
+    pub fields: Fields<'h, 'b>,
+    /// The framing to be written, if its field does not go back as it came.
+    framing: Stated,
+    /// Whether a field says that it is in chunks.
+    chunked: bool,
+}
+
+/// What of the request decides how its response is read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RequestContext {
+    /// It was a HEAD: no body, whatever the head says.
+    pub head: bool,
+    /// It asked to switch protocols.
+    pub upgrade: bool,
+}
+
+/// How the client's connection goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Towards {
+    /// What the client speaks.
+    pub version: Version,
+    /// Whether its connection is kept for another request.
+    pub keep_alive: bool,
+}
+
+impl<'h, 'b> Response<'h, 'b> {
+    /// Reads the head at the front of `bytes`, if all of it is there. Looks at no more bytes than the limit.
+    ///
+    /// # Errors
+    /// Anything malformed, ambiguous or over a limit.
+    #[inline]
+    pub fn read(
+        bytes: &'b [u8],
+        room: &'h mut Room,
+        asked: RequestContext,
+        limits: &Limits,
+    ) -> Result<Option<Response<'h, 'b>>, Reject> {
+        let (version, status, reason, head) = match parse(&bytes[..bytes.len().min(limits.head)], room, limits) {
+            Ok(parsed) => parsed,
+            // Nearly all come whole and are good: then the parser has found the end.
+            Err(_) if head_len(bytes, limits)?.is_none() => return Ok(None),
+            Err(reject) => return Err(reject),
+        };
+        if !(100..=999).contains(&status) {
+            return Err(Reject::Malformed);
+        }
+        let mut said = HeaderInfo::default();
+        said.read(head, room, status)?;
+        let HeaderInfo { framing, options, switches } = said;
+        if status == 101 && !(asked.upgrade && switches) {
+            return Err(Reject::SwitchNotAsked);
+        }
+        if options.nominates {
+            fields::drop_nominated(head, room);
+        }
+        let stated = framing.stated(version)?;
+        let bodiless = status < 200 || status == 204;
+        if bodiless {
+            // They never have a body (RFC 9110 sections 15.2 and 15.3.5): what promises one would mislead a reader.
+            drop_framing(head, room);
+        }
+        let body = if bodiless || status == 304 || asked.head { Body::EMPTY } else { stated.body(Body::UntilClose) };
+        Ok(Some(Response {
+            status,
+            keep_alive: options.keep(version) && !matches!(body, Body::UntilClose),
+            body,
+            version,
+            reason,
+            fields: Fields { bytes: head, rows: room },
+            framing: if bodiless { Stated::Nothing } else { framing.odd(stated) },
+            chunked: stated == Stated::Chunked,
+        }))
+    }
+
+    /// The length of the head in the bytes it was read from.
+    #[inline]
+    pub fn head_len(&self) -> usize {
+        self.fields.bytes.len()
+    }
+
+    /// Whether this is interim: another response follows (RFC 9110 section 15.2).
+    #[inline]
+    pub fn is_interim(&self) -> bool {
+        self.status < 200 && self.status != 101
+    }
+
+    /// The first value of a field.
+    pub fn field(&self, name: &str) -> Option<&'b [u8]> {
+        self.fields.first(name)
+    }
+
+    /// The one stretch that the head has to lose to go back, as all else can as it came; empty if nothing has to go.
+    #[inline]
+    pub fn all_but(&self, towards: Towards) -> Option<Range<usize>> {
+        let as_sent = self.version == Version::V11
+            && self.framing == Stated::Nothing
+            && towards == (Towards { version: Version::V11, keep_alive: true })
+            && self.status != 101
+            // Some leave out the space before a reason that they have not, which not all readers take.
+            && self.fields.bytes.get(12) == Some(&b' ');
+        if as_sent { fields::only_dropped(self.fields.rows) } else { None }
+    }
+
+    /// Appends the head that goes back to the client. Towards an HTTP/1.0 client, who knows
+    /// no transfer codings, a body in chunks loses its framing. `added`: fields of ours, each with its line's end.
+    #[inline]
+    pub fn write(&self, towards: Towards, added: &[u8], out: &mut Vec<u8>) {
+        // In no coding that is known, others are words for nobody.
+        let reason = if self.reason.iter().all(u8::is_ascii) { self.reason } else { b"" };
+        // Each head begins with a version, a space and three digits.
+        append(&[b"HTTP/1.1 ", &self.fields.bytes[9..12], b" ", reason, b"\r\n"], out);
+        if self.chunked && towards.version == Version::V10 {
+            self.write_without_coding(out);
+        } else {
+            fields::write_kept(self.fields.bytes, self.fields.rows, out);
+            if self.framing != Stated::Nothing {
+                self.framing.write(out);
+            }
+        }
+        let connection: &[u8] = match (self.status, towards.version, towards.keep_alive) {
+            (101, ..) => b"Connection: upgrade\r\n\r\n",
+            (100..200, ..) | (_, Version::V11, true) => b"\r\n",
+            (_, Version::V10, true) => b"Connection: keep-alive\r\n\r\n",
+            (_, _, false) => b"Connection: close\r\n\r\n",
+        };
+        append(&[added, connection], out);
+    }
+
+    /// Appends the fields for a client who knows no transfer codings.
+    #[cold]
+    fn write_without_coding(&self, out: &mut Vec<u8>) {
+        let mut fields = self.fields.rows.to_vec();
+        for field in &mut fields {
+            field.dropped |= fields::kind(field.name(self.fields.bytes)) == Kind::TransferEncoding;
+        }
+        fields::write_kept(self.fields.bytes, &fields, out);
+    }
+}
+
+/// Version, status and reason of a response, and all of its head.
+type Parsed<'b> = (Version, u16, &'b [u8], &'b [u8]);
+
+#[inline]
+fn parse<'b>(bytes: &'b [u8], room: &mut Room, limits: &Limits) -> Result<Parsed<'b>, Reject> {
+    // Only a request may come behind empty lines.
+    if bytes.first() != Some(&b'H') {
+        return Err(Reject::Malformed);
+    }
+    let mut tokens = Tokens::new(bytes);
+    let version = tokens.version()?;
+    // Not so, and the version would be another.
+    tokens.expect(b" ").map_err(|_| Reject::Version)?;
+    let status = tokens.status()?;
+    // Some leave out the space too when they have no reason.
+    let reason = if tokens.expect(b" ").is_ok() { tokens.text() } else { b"" };
+    tokens.expect(b"\r\n")?;
+    Ok((version, status, reason, &bytes[..tokens.fields(room, limits)?]))
+}
+
+/// What the fields of a response say.
+#[derive(Default)]
+struct HeaderInfo {
+    framing: Framing,
+    options: Options,
+    /// Whether they name a protocol that the connection switches to.
+    switches: bool,
+}
+
+impl HeaderInfo {
+    /// Reads all of them, and drops those that do not go back.
+    #[inline]
+    fn read(&mut self, head: &[u8], fields: &mut [Field], status: u16) -> Result<(), Reject> {
+        for field in fields {
+            let kind = fields::kind(field.name(head));
+            match kind {
+                Kind::Other | Kind::Host | Kind::Expect | Kind::Forwarded | Kind::Lookalike => continue,
+                Kind::ContentLength | Kind::TransferEncoding => self.framing.take(head, kind, field)?,
+                Kind::Upgrade if status == 101 && fields::names_http2(field.value(head)) => {
+                    return Err(Reject::SwitchNotAsked);
+                }
+                Kind::Upgrade if status == 101 => self.switches = true,
+                Kind::Connection => {
+                    self.options.read(field.value(head));
+                    field.dropped = true;
+                }
+                Kind::Upgrade | Kind::HopByHop => field.dropped = true,
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cold]
+fn drop_framing(head: &[u8], fields: &mut [Field]) {
+    for field in fields {
+        field.dropped |= matches!(fields::kind(field.name(head)), Kind::ContentLength | Kind::TransferEncoding);
+    }
+}
+
+#[cfg(test)]
+#[path = "response_tests.rs"]
+mod tests;

@@ -1,0 +1,13 @@
+//! What do these bytes say, and how is that written? Protocols without I/O: bytes in, decisions out, no socket and no
+//! clock, so that the live planes, tests and fuzzers drive the same code.
+//!
+//! 1. [`head`]: what a message asks for or says, whatever the protocol. [`http1`]: which messages are refused, where a body ends, and which fields go on.
+//! 2. [`proxy_protocol`]: who the client is, as a proxy in front says ahead of its bytes.
+//! 3. [`tls_hello`]: which server a client asks for, before anything is decrypted.
+//! 4. [`orca`]: what an endpoint says of its own load.
+
+pub mod head;
+pub mod http1;
+pub mod orca;
+pub mod proxy_protocol;
+pub mod tls_hello;
