@@ -10,6 +10,10 @@
 //! 7. [`observe`]: counters, metrics, the access log.
 //! 8. [`peer`]: who the client is, and what it may use up.
 
+// What the tests of sockets share names this crate as they do.
+#[cfg(test)]
+extern crate self as evenkeel_proxy;
+
 mod core;
 mod http;
 mod listener;

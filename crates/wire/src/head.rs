@@ -97,6 +97,14 @@ impl Table {
         self.rows.push(Field { name: at, name_end, value: name_end, end, next: end, plain: true, dropped: false });
     }
 
+    /// Adds the fields of lines that were checked before (`name: value`, each with its end), up to one that is empty.
+    pub fn push_lines(&mut self, lines: &[u8]) {
+        for line in lines.split_inclusive(|b| *b == b'\n') {
+            let Some(colon) = memchr::memchr(b':', line) else { return };
+            self.push(&line[..colon], line[colon + 1..].trim_ascii());
+        }
+    }
+
     /// The fields.
     pub fn fields(&mut self) -> Fields<'_, '_> {
         Fields { bytes: &self.bytes, rows: &mut self.rows }
@@ -184,5 +192,12 @@ mod tests {
         fields.leave_out("x-y");
         assert_eq!(fields.kept().collect::<Vec<_>>(), [(&b"host"[..], &b"a"[..])]);
         assert!(!table.is_empty() && Table::default().is_empty());
+    }
+
+    #[test]
+    fn lines_become_fields_up_to_the_empty_one() {
+        let mut table = Table::default();
+        table.push_lines(b"a: 1\r\nB:\r\nc:  2 \r\n\r\nd: 4\r\n");
+        assert_eq!(table.iter().collect::<Vec<_>>(), [(&b"a"[..], &b"1"[..]), (b"B", b""), (b"c", b"2")]);
     }
 }

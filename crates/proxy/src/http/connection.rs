@@ -20,6 +20,16 @@ use std::task::Poll;
 
 /// Serves a client from its accept to its end; at the latest until the time of its listener is over.
 pub fn start(core: &Rc<Core>, listener: &Rc<Listener>, fd: OwnedFd, addr: SocketAddr) {
+    #[cfg(test)]
+    if let Some(scenario) = super::down::memory::scenario_of(&listener.name) {
+        let (core, listener) = (core.clone(), listener.clone());
+        event_loop::spawn(async move {
+            let _open = Open::new(&core, &listener);
+            let transport = Stream::new(fd).into();
+            scenario(&Client::new(&core, &listener, &transport, addr)).await;
+        });
+        return;
+    }
     let (is_tcp, core, listener) = (listener.peek().tcp.is_some(), core.clone(), listener.clone());
     if is_tcp {
         event_loop::spawn_made(|| async move {

@@ -113,11 +113,15 @@ pub fn write_field(load: &LoadReport, out: &mut Vec<u8>) {
     );
 }
 
+/// The load as JSON for people.
+pub fn json(load: &LoadReport) -> String {
+    let LoadReport { in_flight, latency_ns, stamp } = load;
+    format!("{{\"named_metrics\":{{\"in_flight\":{in_flight},\"{LATENCY}\":{latency_ns},\"{STAMP}\":{stamp}}}}}\n")
+}
+
 /// A whole response with the load: a header field for balancers, JSON for people.
 pub fn page(load: &LoadReport, close: bool, head_only: bool) -> Vec<u8> {
-    let LoadReport { in_flight, latency_ns, stamp } = load;
-    let body =
-        format!("{{\"named_metrics\":{{\"in_flight\":{in_flight},\"{LATENCY}\":{latency_ns},\"{STAMP}\":{stamp}}}}}\n");
+    let body = json(load);
     let mut page = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nCache-Control: no-store\r\n".to_vec();
     write_field(load, &mut page);
     // As above.

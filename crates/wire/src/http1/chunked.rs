@@ -83,6 +83,11 @@ enum State {
     Done,
 }
 
+/// Whether a trailer field of this name may go on: not one that would change who asks or what the content is.
+pub fn may_trail(name: &[u8]) -> bool {
+    fields::kind(name) == Kind::Other && !NOT_IN_TRAILERS.iter().any(|other| name.eq_ignore_ascii_case(other))
+}
+
 impl Chunked {
     /// Whether the last byte was taken.
     #[inline]

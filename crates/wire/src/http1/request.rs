@@ -141,14 +141,23 @@ impl<'h, 'b> Request<'h, 'b> {
         if self.framing != Stated::Nothing {
             self.framing.write(out);
         }
-        let connection: &[u8] = match (self.upgrade, forward.close) {
+        forward.write(self.upgrade, self.host, out);
+    }
+}
+
+impl Forward<'_> {
+    /// Appends the fields that end each head for an endpoint. `host`: what the request itself says.
+    #[inline]
+    fn write(&self, upgrade: bool, host: &[u8], out: &mut Vec<u8>) {
+        let forward = self;
+        let connection: &[u8] = match (upgrade, forward.close) {
             (true, _) => b"Connection: upgrade\r\n",
             (false, true) => b"Connection: close\r\n",
             (false, false) => b"",
         };
         let (client, scheme) = (forward.client, forward.scheme.as_bytes());
         append(&[connection, b"X-Forwarded-For: ", client, b"\r\nX-Forwarded-Proto: ", scheme], out);
-        let host = forward.host.unwrap_or(self.host);
+        let host = forward.host.unwrap_or(host);
         if !host.is_empty() {
             append(&[b"\r\nX-Forwarded-Host: ", host], out);
         }
@@ -157,6 +166,49 @@ impl<'h, 'b> Request<'h, 'b> {
         }
         append(&[b"\r\n\r\n"], out);
     }
+}
+
+/// Appends the head that goes on to the endpoint of a request that came in another protocol, whose body has this framing. Of
+/// its fields, those that mean something to a connection stay behind.
+///
+/// # Errors
+/// Anything that HTTP/1 could not say, or would read in another way.
+pub fn write_translated(
+    request: &head::Request<'_, '_>,
+    framing: Stated,
+    forward: &Forward<'_>,
+    out: &mut Vec<u8>,
+) -> Result<(), Reject> {
+    let is_token = |name: &[u8]| Tokens::new(name).method().is_ok_and(|token| token.len() == name.len());
+    let is_target = |target: &[u8]| Tokens::new(target).target().is_ok_and(|target_| target_.len() == target.len());
+    if !is_token(request.method.as_bytes()) {
+        return Err(Reject::Malformed);
+    }
+    let (target, _) = origin_form(request.method, request.target, request.host)?;
+    if target != request.target || !is_target(target.as_bytes()) {
+        return Err(Reject::Target);
+    }
+    if !request.host.is_empty() {
+        valid_host(request.host).ok_or(Reject::HostMalformed)?;
+    }
+    let host = if request.host.is_empty() { forward.host_if_none.as_bytes() } else { request.host };
+    append(&[request.method.as_bytes(), b" ", target.as_bytes(), b" HTTP/1.1\r\nHost: ", host, b"\r\n"], out);
+    for (name, value) in request.fields.kept() {
+        if !is_token(name) || Tokens::new(value).text().len() != value.len() {
+            return Err(Reject::Malformed);
+        }
+        match fields::kind(name) {
+            Kind::Other => append(&[name, b": ", value, b"\r\n"], out),
+            Kind::Expect if value.eq_ignore_ascii_case(b"100-continue") => {
+                append(&[b"Expect: 100-continue\r\n"], out);
+            }
+            Kind::Expect => return Err(Reject::Expectation),
+            _ => {}
+        }
+    }
+    framing.write(out);
+    forward.write(false, request.host, out);
+    Ok(())
 }
 
 /// Method, target and version of a request, and all of its head.

@@ -3,7 +3,7 @@
 use super::fields::{self, Framing, Kind, Options, Stated, append};
 use super::tokens::Tokens;
 use super::{Body, Limits, Reject, Version, head_len};
-use crate::head::{Field, Fields, Room};
+use crate::head::{Field, Fields, Room, Table};
 use std::ops::Range;
 
 /// The head of a response. Borrows from the bytes it was read from.
@@ -107,6 +107,16 @@ impl<'h, 'b> Response<'h, 'b> {
     /// The first value of a field.
     pub fn field(&self, name: &str) -> Option<&'b [u8]> {
         self.fields.first(name)
+    }
+
+    /// The fields for a client that speaks another protocol, which frames bodies itself.
+    pub fn translated(&self) -> Table {
+        let framed = |(name, _): &(&[u8], &[u8])| fields::kind(name) == Kind::TransferEncoding;
+        let mut table: Table = self.fields.kept().filter(|field| !framed(field)).collect();
+        if let Stated::Length(n) = self.framing {
+            table.push(b"content-length", n.to_string().as_bytes());
+        }
+        table
     }
 
     /// The one stretch that the head has to lose to go back, as all else can as it came; empty if nothing has to go.

@@ -31,7 +31,7 @@ use std::time::Duration;
 
 /// How long a closing connection may still send what nobody reads, so that our last words are not lost in a reset
 /// (RFC 9112 section 9.6).
-const LINGER: Duration = Duration::from_secs(2);
+pub const LINGER: Duration = Duration::from_secs(2);
 
 /// Bytes that a closing connection may still send.
 const LINGER_BYTES_MAX: usize = 256 * 1024;

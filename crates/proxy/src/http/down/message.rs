@@ -1,1 +1,166 @@
-//! to come
+//! How does a request come that is decoded already? As messages: its head a table of fields, its body in parts. Many such
+//! requests may share one connection, each with its own deadline and its own back-pressure.
+
+use super::Downstream;
+use crate::http::attempts;
+use crate::http::exchange::{self, Opened, Refused};
+use crate::http::outgoing::Outgoing;
+use crate::http::record::Record;
+use crate::http::reply::Reply;
+use crate::listener::client::Client;
+use crate::listener::rules::Rules;
+use crate::load::load_report;
+use crate::observe::end::{Cause, Phase};
+use evenkeel_balance::Clock;
+use evenkeel_net::buffer::Buf;
+use evenkeel_wire::head::{Request, Table};
+use evenkeel_wire::http1::fields::Stated;
+use evenkeel_wire::http1::request::write_translated;
+use evenkeel_wire::http1::response::{RequestContext, Towards};
+use evenkeel_wire::http1::{Body, Version, reject};
+use std::task::{Context, Poll};
+
+/// A part of a body.
+#[derive(Debug)]
+pub enum Part {
+    /// Some of its bytes, at least one.
+    Data(Buf),
+    /// Fields behind it; the end follows.
+    Trailers(Table),
+    /// Nothing more follows.
+    End,
+}
+
+/// The client can neither send nor take anything more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Gone;
+
+/// A request whose parts come one by one, as streams of HTTP/2 do.
+pub trait Messages: Downstream {
+    /// The next part of the request's body; nothing is asked for behind its end. A part that is not taken keeps the client
+    /// from sending more than it may.
+    fn poll_part(&self, cx: &mut Context<'_>) -> Poll<Result<Part, Gone>>;
+
+    /// Waits until the client takes another part of the response.
+    fn poll_room(&self, cx: &mut Context<'_>) -> Poll<Result<(), Gone>>;
+
+    /// Sends the head of a response; any number of interim ones (1xx) go before the final one. `ends`: nothing follows.
+    fn send_head(&self, status: u16, fields: Table, ends: bool);
+
+    /// Sends a part of the response's body; there must be room.
+    fn send(&self, part: Part);
+
+    /// Ends the response before its end, so that the client knows.
+    fn reset(&self);
+}
+
+/// Serves a request with this head, spoken in `proto`. `framing`: what it says of its body; `Nothing` with parts to come means
+/// that they end with their end. `ended`: none come.
+pub async fn serve<D: Messages>(
+    client: &Client<'_>,
+    rules: &Rules,
+    down: &D,
+    request: &Request<'_, '_>,
+    framing: Stated,
+    ended: bool,
+    proto: &'static str,
+) {
+    let mut record = Record::new(client, rules);
+    record.proto = proto;
+    let head_only = request.is_head();
+    let (route, origin) = match exchange::route(client, &mut record, request, down.timer()) {
+        Ok(routed) => routed,
+        Err(refused) => return Box::pin(refuse(client, &record, down, refused, head_only)).await,
+    };
+    let mut bytes = client.core.scratch();
+    // A length that is known goes on; other bodies go in chunks.
+    let framing = match framing {
+        Stated::Length(n) => Stated::Length(n),
+        _ if ended => Stated::Nothing,
+        _ => Stated::Chunked,
+    };
+    let close = route.pool.limits.get().idle_per_endpoint == 0 || route.pool.announce.get().is_some();
+    let forward = exchange::forward(client, origin.as_ref(), route.pool, close);
+    if let Err(reject) = write_translated(request, framing, &forward, &mut bytes) {
+        client.core.give_back(bytes);
+        client.listener.stats.malformed.add(1);
+        record.blame(Cause::Proxy);
+        return answer(&record, down, &Reply::new(reject.status(), reject.to_string()), head_only).await;
+    }
+    let body = match framing {
+        _ if ended => Body::EMPTY,
+        Stated::Length(n) => Body::Length(n),
+        _ => Body::UntilClose,
+    };
+    let mut opened = Opened {
+        route,
+        towards: Towards { version: Version::V11, keep_alive: true },
+        asked: RequestContext { head: head_only, upgrade: false },
+        idempotent: request.is_idempotent(),
+        close,
+        body,
+    };
+    let mut out = Outgoing::new(client.core, bytes, Buf::none(), 0);
+    match attempts::send(client, down, &mut record, &mut opened, &mut out).await {
+        Ok(_) => record.phase.set(Phase::Done),
+        Err(Some(reply)) => Box::pin(answer(&record, down, &reply, head_only)).await,
+        Err(None) => down.reset(),
+    }
+}
+
+/// Tells the client that its request goes no further.
+async fn refuse<D: Messages>(client: &Client<'_>, record: &Record<'_>, down: &D, refused: Refused, head_only: bool) {
+    match (refused, &record.rules.reporter) {
+        (Refused::Answered(reply), _) => {
+            record.blame(Cause::Proxy);
+            answer(record, down, &reply, head_only).await;
+        }
+        (Refused::Load, Some(reporter)) => {
+            record.status.set(200);
+            let load = reporter.load(client.core.clock.now());
+            let mut fields = Table::default();
+            fields.push(b"content-type", b"application/json");
+            fields.push(b"cache-control", b"no-store");
+            let mut field = Vec::new();
+            load_report::write_field(&load, &mut field);
+            fields.push_lines(&field);
+            client.listener.stats.reports_given[2].add(1);
+            say(record, down, 200, fields, &load_report::json(&load), head_only).await;
+        }
+        (Refused::Load, None) => down.reset(),
+    }
+}
+
+/// Answers in the endpoint's place.
+async fn answer<D: Messages>(record: &Record<'_>, down: &D, reply: &Reply, head_only: bool) {
+    record.status.set(reply.status);
+    let mut fields = Table::default();
+    fields.push(b"content-type", b"text/plain; charset=utf-8");
+    if let Some(seconds) = reply.retry_after {
+        fields.push(b"retry-after", seconds.to_string().as_bytes());
+    }
+    let mut load = Vec::new();
+    record.write_load(&mut load);
+    fields.push_lines(&load);
+    say(record, down, reply.status, fields, &reject::text(reply.status, &reply.why), head_only).await;
+}
+
+/// Sends a whole response of the proxy's own.
+async fn say<D: Messages>(record: &Record<'_>, down: &D, status: u16, mut fields: Table, body: &str, head_only: bool) {
+    fields.push(b"content-length", body.len().to_string().as_bytes());
+    down.send_head(status, fields, head_only);
+    if head_only {
+        return;
+    }
+    let mut buf = Buf::take();
+    let timer = down.timer();
+    timer.set(timer.tick_after(super::h1::LINGER));
+    let room = timer.limit(std::pin::pin!(std::future::poll_fn(|cx| down.poll_room(cx)))).await;
+    if matches!(room, Ok(Ok(()))) && buf.extend(body.as_bytes()) {
+        record.count_out(buf.len());
+        down.send(Part::Data(buf));
+        down.send(Part::End);
+    } else {
+        down.reset();
+    }
+}

@@ -3,6 +3,9 @@
 //! share one.
 
 pub mod h1;
+#[cfg(test)]
+pub mod memory;
+#[cfg_attr(not(test), expect(dead_code, reason = "HTTP/2 is the first protocol that needs it"))]
 pub mod message;
 
 use super::fault::Fault;

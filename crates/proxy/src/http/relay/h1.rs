@@ -5,7 +5,6 @@ use super::{Answered, Relay};
 use crate::http::down::h1::H1;
 use crate::http::fault::Fault;
 use crate::http::outgoing::Outgoing;
-use crate::load::reports;
 use crate::observe::end::Phase;
 use crate::peer::min_rate::MinRate;
 use crate::upstream::pick::InFlight;
@@ -15,9 +14,7 @@ use evenkeel_net::deadline::Elapsed;
 use evenkeel_net::splice::{self, Pipe, SPLICE_MIN, Side};
 use evenkeel_wire::http1::chunked::{Keep, Taken};
 use evenkeel_wire::http1::{Body, INTERIM_MAX, Reject};
-use std::future::{Future, poll_fn};
-use std::pin::{Pin, pin};
-use std::task::Poll;
+use std::pin::pin;
 use std::time::Duration;
 
 /// How long an endpoint may think before we look whether its client is still there. Looking costs the event loop a
@@ -63,8 +60,8 @@ impl Relay<'_, '_> {
         } else {
             self.allow(self.timeouts.response);
             // Boxed, as most requests have come whole: they need not carry room for this.
-            let mut both_ways = Box::pin(self.both_ways(down, ticket, body, out, again));
-            timer.limit(pin!(self.while_there(down, both_ways.as_mut()))).await
+            let mut exchange = Box::pin(self.exchange(down, ticket, body, out, again));
+            timer.limit(pin!(self.while_there(down, exchange.as_mut()))).await
         };
         match done.unwrap_or_else(|Elapsed| Err(self.late()))? {
             ResponseEnd::Answered(answered) => Ok(answered),
@@ -75,24 +72,8 @@ impl Relay<'_, '_> {
         }
     }
 
-    /// Runs `future` until it ends or the client resets its connection. A client that only says that it sends no more
-    /// gets its answer: many close their half after the request, and the two cannot be told apart.
-    async fn while_there<T>(
-        &self,
-        down: &H1,
-        mut future: Pin<&mut impl Future<Output = Result<T, Fault>>>,
-    ) -> Result<T, Fault> {
-        poll_fn(|cx| {
-            if let Poll::Ready(result) = future.as_mut().poll(cx) {
-                return Poll::Ready(result);
-            }
-            down.transport.poll_reset(cx).map(|()| Err(Fault::ClientGone))
-        })
-        .await
-    }
-
     /// Relays the request and the response at once.
-    async fn both_ways(
+    async fn exchange(
         &self,
         down: &H1,
         ticket: &mut InFlight<'_>,
@@ -100,17 +81,8 @@ impl Relay<'_, '_> {
         out: &mut Outgoing<'_>,
         again: bool,
     ) -> Result<ResponseEnd, Fault> {
-        self.upstream.send_at_once();
-        let (mut sent, mut upload) = (false, pin!(self.upload(down, body, out, again)));
-        let mut download = pin!(self.download(down, ticket));
-        let mut ended = poll_fn(|cx| {
-            if !sent && let Poll::Ready(result) = upload.as_mut().poll(cx) {
-                sent = true;
-                result?;
-            }
-            download.as_mut().poll(cx)
-        })
-        .await?;
+        let upload = pin!(self.upload(down, body, out, again));
+        let (mut ended, sent) = self.both_ways(upload, pin!(self.download(down, ticket))).await?;
         if !sent && let ResponseEnd::Answered(answered) = &mut ended {
             // Answered before it had all of the request: it would take the next one's bytes for the rest of this one's.
             answered.reusable = false;
@@ -121,11 +93,8 @@ impl Relay<'_, '_> {
     /// Relays the request. An endpoint that stops reading may have answered already: that is for the other direction
     /// to find, so it is no fault here.
     async fn upload(&self, down: &H1, body: &mut Body, out: &mut Outgoing<'_>, again: bool) -> Result<(), Fault> {
-        while !out.unsent().is_empty() {
-            match self.upstream.write_some(out.unsent()).await {
-                Ok(n) => out.advance(n),
-                Err(_) => return Ok(()),
-            }
+        if !self.send_head(out).await {
+            return Ok(());
         }
         out.let_go(again && body.is_done());
         let mut pace = MinRate::new(self.record.rules.timeouts.client_body);
@@ -182,28 +151,6 @@ impl Relay<'_, '_> {
             self.on_client(pin!(down.transport.write_all(&mut buf))).await.map_err(|_| Fault::ClientGone)?;
             buf = behind;
         }
-    }
-
-    /// Looks for a report in the trailers of a body that has just ended; what of them goes to the client.
-    fn trailers(&self, body: &mut Body, keep: Keep) -> Option<Vec<u8>> {
-        let Body::Chunked(chunked) = body else { return None };
-        let trailers = chunked.take_trailers()?;
-        let pool = self.record.pool?;
-        let mut passes = false;
-        if let Some(reports) = pool.hears() {
-            passes = reports.pass;
-            if self.record.received.get().is_none() {
-                let received = pool.hear_trailers(&reports, &trailers, self.client.core.clock.now());
-                self.record.received.set(received);
-            }
-        }
-        let mut kept = self.client.core.scratch();
-        match keep {
-            Keep::Content => {}
-            Keep::Framed if passes => kept.extend_from_slice(&trailers),
-            Keep::Framed => reports::strip(&trailers, &mut kept),
-        }
-        Some(kept)
     }
 
     /// Sends the final response.

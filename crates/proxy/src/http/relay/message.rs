@@ -1,1 +1,254 @@
-//! to come
+//! How does a request pass that comes in messages, to an endpoint that speaks HTTP/1? Data is framed for the endpoint, and what
+//! comes back is taken out of its framing; heads and trailers are tables of fields. A part goes on only when there is room.
+
+use super::response::{RESPONSE_LIMITS, outcome};
+use super::{Answered, Relay};
+use crate::http::down::message::{Gone, Messages, Part};
+use crate::http::fault::Fault;
+use crate::http::outgoing::Outgoing;
+use crate::observe::end::Phase;
+use crate::peer::min_rate::MinRate;
+use crate::upstream::pick::InFlight;
+use evenkeel_balance::{Clock, Slot};
+use evenkeel_net::buffer::Buf;
+use evenkeel_wire::head::Table;
+use evenkeel_wire::http1::chunked::{Keep, may_trail};
+use evenkeel_wire::http1::{Body, INTERIM_MAX, Reject, Response};
+use std::future::poll_fn;
+use std::io;
+use std::pin::pin;
+use std::time::Duration;
+
+/// A response's head, at the front of its buffer.
+struct Head {
+    status: u16,
+    fields: Table,
+    body: Body,
+    reusable: bool,
+    /// Its length.
+    len: usize,
+}
+
+impl Relay<'_, '_> {
+    /// Sends what is left of the request and relays the response.
+    ///
+    /// # Errors
+    /// What ended it early.
+    pub async fn messages<D: Messages>(
+        &self,
+        down: &D,
+        ticket: &mut InFlight<'_>,
+        body: &mut Body,
+        out: &mut Outgoing<'_>,
+        again: bool,
+    ) -> Result<Answered, Fault> {
+        self.allow(self.timeouts.response);
+        let upload = pin!(self.take_parts(down, body, out, again));
+        let mut exchange = pin!(async {
+            let (mut answered, sent) = self.both_ways(upload, pin!(self.send_parts(down, ticket))).await?;
+            answered.reusable &= sent;
+            Ok(answered)
+        });
+        let done = self.timer.limit(pin!(self.while_there(down, exchange.as_mut()))).await;
+        done.unwrap_or_else(|_| Err(self.late()))
+    }
+
+    /// Relays the request.
+    async fn take_parts<D: Messages>(
+        &self,
+        down: &D,
+        body: &mut Body,
+        out: &mut Outgoing<'_>,
+        again: bool,
+    ) -> Result<(), Fault> {
+        if !self.send_head(out).await {
+            return Ok(());
+        }
+        out.let_go(again && body.is_done());
+        let clock = &self.client.core.clock;
+        let mut rate = MinRate::new(self.record.rules.timeouts.client_body);
+        let in_chunks = *body == Body::UntilClose;
+        while !body.is_done() {
+            self.expect(Phase::Request, Some(rate.left()));
+            let since = clock.now();
+            let part = self.on_client(pin!(poll_fn(|cx| down.poll_part(cx)))).await;
+            let part = part.map_err(|Gone| Fault::ClientGone)?;
+            let waited = Duration::from_nanos(clock.now().since(since));
+            let len = if let Part::Data(buf) = &part { buf.len() } else { 0 };
+            let ends = !matches!(part, Part::Data(_));
+            if !ends && !rate.came(len, waited) && self.record.phase.get() != Phase::Data {
+                return Err(Fault::ClientSlow);
+            }
+            self.record.count_in(len);
+            if let Body::Length(left) = body {
+                // More or less than it said: the endpoint would take it for another request, or wait for ever.
+                *left = left.checked_sub(len as u64).ok_or(Fault::Request(Reject::LengthMalformed))?;
+                if ends {
+                    return Err(Fault::Request(Reject::LengthMalformed));
+                }
+            }
+            self.expect(Phase::Head, self.timeouts.response);
+            if in_chunks && ends {
+                *body = Body::EMPTY;
+            }
+            if self.write_part(part, in_chunks).await.is_err() {
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    /// Sends a part to the endpoint.
+    async fn write_part(&self, part: Part, in_chunks: bool) -> io::Result<()> {
+        match part {
+            Part::Data(mut buf) => {
+                if in_chunks {
+                    let size = format!("{:x}\r\n", buf.len());
+                    if !buf.replace_front(0, size.as_bytes()) {
+                        self.write_bytes(size.as_bytes()).await?;
+                    }
+                }
+                self.upstream.write_all(&mut buf).await?;
+                if in_chunks { self.write_bytes(b"\r\n").await } else { Ok(()) }
+            }
+            Part::Trailers(trailers) if in_chunks => {
+                let mut last = b"0\r\n".to_vec();
+                for (name, value) in trailers.iter().filter(|(name, _)| may_trail(name)) {
+                    [name, b": ", value, b"\r\n"].into_iter().for_each(|bytes| last.extend_from_slice(bytes));
+                }
+                last.extend_from_slice(b"\r\n");
+                self.write_bytes(&last).await
+            }
+            Part::End if in_chunks => self.write_bytes(b"0\r\n\r\n").await,
+            // A body with a length has no trailers in HTTP/1.
+            Part::Trailers(_) | Part::End => Ok(()),
+        }
+    }
+
+    async fn write_bytes(&self, mut bytes: &[u8]) -> io::Result<()> {
+        while !bytes.is_empty() {
+            bytes = &bytes[self.upstream.write_some(bytes).await?..];
+        }
+        Ok(())
+    }
+
+    /// Relays the response: interim ones, the final one, its body.
+    async fn send_parts<D: Messages>(&self, down: &D, ticket: &mut InFlight<'_>) -> Result<Answered, Fault> {
+        let mut buf = self.upstream.read_some().await.map_err(|_| Fault::NoResponse)?;
+        if buf.is_empty() {
+            return Err(Fault::NoResponse);
+        }
+        let mut interim = 0;
+        loop {
+            let head = loop {
+                match self.take_head(&mut buf, ticket.slot())? {
+                    Some(head) => break head,
+                    None => match self.upstream.read(&mut buf).await {
+                        Ok(n) if n > 0 => {}
+                        _ => return Err(Fault::CutShort),
+                    },
+                }
+            };
+            if head.status >= 200 {
+                return self.send_final(down, ticket, buf, head).await;
+            }
+            interim += 1;
+            if interim > INTERIM_MAX {
+                return Err(Fault::Response(Reject::Malformed));
+            }
+            self.room(down).await?;
+            down.send_head(head.status, head.fields, false);
+            buf.consume(head.len);
+        }
+    }
+
+    /// Reads a response's head, which stays at the front of `buf`; `None` while not all of it is there. `here`: the endpoint's
+    /// slot.
+    fn take_head(&self, buf: &mut Buf, here: Slot) -> Result<Option<Head>, Fault> {
+        let mut room = self.client.core.room.borrow_mut();
+        let read = Response::read(buf.filled(), &mut room, self.asked, &RESPONSE_LIMITS).map_err(Fault::Response)?;
+        let Some(mut response) = read else { return Ok(None) };
+        let (status, len, reusable) = (response.status, response.head_len(), response.keep_alive);
+        let mut body = std::mem::replace(&mut response.body, Body::EMPTY);
+        if response.is_interim() {
+            return Ok(Some(Head { status, fields: response.translated(), body, reusable, len }));
+        }
+        let outcome = outcome(status, &response.fields);
+        self.on_load(&mut response.fields, &mut body);
+        if let Body::Chunked(chunked) = &mut body {
+            chunked.hold_trailers();
+        }
+        if status >= 400 && self.refuses(status, here) {
+            let rest = buf.take_body(len, &mut body, Keep::Framed).map_err(Fault::Response)?;
+            let whole = body.is_done() && len + rest.used == buf.len();
+            return Err(Fault::Refused { status, outcome, reusable: reusable && whole });
+        }
+        self.record.status.set(status);
+        let mut fields = response.translated();
+        if let Some(added) = self.added(status, outcome) {
+            fields.push_lines(&added);
+            self.client.core.give_back(added);
+        }
+        Ok(Some(Head { status, fields, body, reusable, len }))
+    }
+
+    /// Sends the final response, whose head is at the front of `buf`.
+    async fn send_final<D: Messages>(
+        &self,
+        down: &D,
+        ticket: &mut InFlight<'_>,
+        mut buf: Buf,
+        head: Head,
+    ) -> Result<Answered, Fault> {
+        let Head { status, mut fields, mut body, mut reusable, len } = head;
+        let outcome = outcome(status, &fields.fields());
+        let now = self.client.core.clock.now();
+        ticket.answered(now);
+        self.record.ttfb_ns.set(Some(now.since(self.record.began)));
+        self.record.phase.set(Phase::Data);
+        buf.consume(len);
+        self.room(down).await?;
+        let ends = body.is_done();
+        down.send_head(status, fields, ends);
+        loop {
+            let taken = buf.take_body(0, &mut body, Keep::Content).map_err(Fault::Response)?;
+            // Bytes behind the response belong to no request: the connection must not carry another one.
+            reusable &= taken.kept == buf.len();
+            buf.truncate(taken.kept);
+            if !buf.is_empty() {
+                self.room(down).await?;
+                self.record.count_out(buf.len());
+                down.send(Part::Data(buf));
+            }
+            if body.is_done() {
+                break;
+            }
+            self.allow(Some(self.timeouts.idle));
+            buf = self.upstream.read_some().await.map_err(|_| Fault::CutShort)?;
+            if buf.is_empty() {
+                if !body.may_end() {
+                    return Err(Fault::CutShort);
+                }
+                break;
+            }
+        }
+        if let Some(trailers) = self.trailers(&mut body, Keep::Framed) {
+            let mut fields = Table::default();
+            fields.push_lines(&trailers);
+            self.client.core.give_back(trailers);
+            if !fields.is_empty() {
+                self.room(down).await?;
+                down.send(Part::Trailers(fields));
+            }
+        }
+        if !ends {
+            down.send(Part::End);
+        }
+        Ok(Answered { reusable, keep_alive: true, outcome })
+    }
+
+    /// Waits until the client takes another part.
+    async fn room<D: Messages>(&self, down: &D) -> Result<(), Fault> {
+        self.on_client(pin!(poll_fn(|cx| down.poll_room(cx)))).await.map_err(|Gone| Fault::ClientGone)
+    }
+}

@@ -5,11 +5,14 @@
 //! speaks in messages, heads, data and trailers do ([`message`]). What is decided of a response is the same: [`response`].
 
 mod h1;
+#[cfg_attr(not(test), expect(dead_code, reason = "HTTP/2 is the first protocol that needs it"))]
 mod message;
 mod response;
 mod tunnel;
 
+use super::down::Downstream;
 use super::fault::Fault;
+use super::outgoing::Outgoing;
 use super::record::Record;
 use crate::listener::client::Client;
 use crate::observe::end::Phase;
@@ -20,8 +23,9 @@ use evenkeel_net::deadline::Timer;
 use evenkeel_net::transport::Transport;
 use evenkeel_wire::http1::response::{RequestContext, Towards};
 use std::cell::Cell;
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::pin::Pin;
+use std::task::Poll;
 use std::time::Duration;
 
 /// One request at one endpoint.
@@ -68,6 +72,52 @@ impl Relay<'_, '_> {
         let output = future.await;
         self.client_due.update(|n| n - 1);
         output
+    }
+
+    /// Runs `future` until it ends or the client is gone. A client that only says that it sends no more gets its answer: many
+    /// close their half after the request, and the two cannot be told apart.
+    async fn while_there<T>(
+        &self,
+        down: &impl Downstream,
+        mut future: Pin<&mut impl Future<Output = Result<T, Fault>>>,
+    ) -> Result<T, Fault> {
+        poll_fn(|cx| {
+            if let Poll::Ready(result) = future.as_mut().poll(cx) {
+                return Poll::Ready(result);
+            }
+            down.poll_gone(cx).map(|()| Err(Fault::ClientGone))
+        })
+        .await
+    }
+
+    /// Relays the request and the response at once, until the response has ended: how, and whether the request has, too.
+    async fn both_ways<T>(
+        &self,
+        mut upload: Pin<&mut impl Future<Output = Result<(), Fault>>>,
+        mut download: Pin<&mut impl Future<Output = Result<T, Fault>>>,
+    ) -> Result<(T, bool), Fault> {
+        self.upstream.send_at_once();
+        let mut sent = false;
+        let ended = poll_fn(|cx| {
+            if !sent && let Poll::Ready(result) = upload.as_mut().poll(cx) {
+                sent = true;
+                result?;
+            }
+            download.as_mut().poll(cx)
+        });
+        Ok((ended.await?, sent))
+    }
+
+    /// Sends what is left of the request's first bytes; `false` if the endpoint takes no more. It may have answered already:
+    /// that is for the other direction to find, so it is no fault here.
+    async fn send_head(&self, out: &mut Outgoing<'_>) -> bool {
+        while !out.unsent().is_empty() {
+            match self.upstream.write_some(out.unsent()).await {
+                Ok(n) => out.advance(n),
+                Err(_) => return false,
+            }
+        }
+        true
     }
 
     /// Gives what is due next so much time.

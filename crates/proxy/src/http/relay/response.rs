@@ -3,6 +3,7 @@
 
 use super::{Answered, Relay};
 use crate::http::fault::Fault;
+use crate::load::reports;
 use evenkeel_balance::retry::{Decision, Failure};
 use evenkeel_balance::{Clock, FailureKind, Outcome, Slot};
 use evenkeel_net::buffer::{Buf, CAPACITY};
@@ -108,6 +109,28 @@ impl Relay<'_, '_> {
             fields.leave_out(orca::FIELD_BIN);
             fields.leave_out(orca::FIELD);
         }
+    }
+
+    /// Looks for a report in the trailers of a body that has just ended; what of them goes to the client.
+    pub(super) fn trailers(&self, body: &mut Body, keep: Keep) -> Option<Vec<u8>> {
+        let Body::Chunked(chunked) = body else { return None };
+        let trailers = chunked.take_trailers()?;
+        let pool = self.record.pool?;
+        let mut passes = false;
+        if let Some(reports) = pool.hears() {
+            passes = reports.pass;
+            if self.record.received.get().is_none() {
+                let received = pool.hear_trailers(&reports, &trailers, self.client.core.clock.now());
+                self.record.received.set(received);
+            }
+        }
+        let mut kept = self.client.core.scratch();
+        match keep {
+            Keep::Content => {}
+            Keep::Framed if passes => kept.extend_from_slice(&trailers),
+            Keep::Framed => reports::strip(&trailers, &mut kept),
+        }
+        Some(kept)
     }
 
     /// The fields that are added to a final response: where its session is, and how busy this side is.
