@@ -3,7 +3,7 @@
 #![no_main]
 
 mod naive;
-#[path = "../../crates/proxy/tests/wire/mod.rs"]
+#[path = "../../crates/wire/tests/wire/mod.rs"]
 mod wire;
 
 use evenkeel_wire::http1::Reject;

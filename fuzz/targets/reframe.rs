@@ -3,11 +3,11 @@
 #![no_main]
 
 mod naive;
-#[path = "../../crates/proxy/tests/wire/mod.rs"]
+#[path = "../../crates/wire/tests/wire/mod.rs"]
 mod wire;
 
 use evenkeel_wire::http1::Limits;
-use evenkeel_wire::http1::response::Asked;
+use evenkeel_wire::http1::response::RequestContext;
 use libfuzzer_sys::fuzz_target;
 use wire::{Connection, Relayed, Stands, pieces};
 
@@ -19,7 +19,7 @@ fuzz_target!(|bytes: &[u8]| {
     let [_, cuts, _] = naive::cuts(bytes);
     reads_as_itself(bytes, &cuts, Connection::requests);
     for (head, upgrade) in [(false, false), (true, false), (false, true)] {
-        reads_as_itself(bytes, &cuts, |limits| Connection::responses(vec![Asked { head, upgrade }; 8], limits));
+        reads_as_itself(bytes, &cuts, |limits| Connection::responses(vec![RequestContext { head, upgrade }; 8], limits));
     }
 });
 

@@ -3,7 +3,7 @@
 #![no_main]
 
 mod naive;
-#[path = "../../crates/proxy/tests/wire/mod.rs"]
+#[path = "../../crates/wire/tests/wire/mod.rs"]
 mod wire;
 
 use evenkeel_wire::http1::{Body, Limits, Request, Room, Version, head_len, leading_empty_lines};

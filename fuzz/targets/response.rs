@@ -3,10 +3,10 @@
 #![no_main]
 
 mod naive;
-#[path = "../../crates/proxy/tests/wire/mod.rs"]
+#[path = "../../crates/wire/tests/wire/mod.rs"]
 mod wire;
 
-use evenkeel_wire::http1::response::{Asked, Towards};
+use evenkeel_wire::http1::response::{RequestContext, Towards};
 use evenkeel_wire::http1::{Body, Limits, Response, Room, Version, head_len};
 use libfuzzer_sys::fuzz_target;
 use naive::Head;
@@ -17,7 +17,7 @@ const LIMITS: Limits = Limits { head: 1024, fields: 24 };
 const AFTER: Limits = Limits { head: 4096, fields: 32 };
 
 fuzz_target!(|bytes: &[u8]| {
-    for asked in [(false, false), (true, false), (false, true)].map(|(head, upgrade)| Asked { head, upgrade }) {
+    for asked in [(false, false), (true, false), (false, true)].map(|(head, upgrade)| RequestContext { head, upgrade }) {
         let new = || Connection::responses(vec![asked; 8], LIMITS);
         let finest = new().read(bytes.chunks(1));
         assert!(new().read([bytes]).agrees_with(&finest));
@@ -32,7 +32,7 @@ fuzz_target!(|bytes: &[u8]| {
     }
 });
 
-fn check(response: &Response<'_, '_>, asked: Asked, bytes: &[u8]) {
+fn check(response: &Response<'_, '_>, asked: RequestContext, bytes: &[u8]) {
     let head = Head::split(bytes);
     let old = head.first.starts_with(b"HTTP/1.0 ");
     assert!(old || head.first.starts_with(b"HTTP/1.1 "));
@@ -65,7 +65,7 @@ fn check(response: &Response<'_, '_>, asked: Asked, bytes: &[u8]) {
     }
 }
 
-fn check_back(response: &Response<'_, '_>, asked: Asked, head: &Head, towards: Towards) {
+fn check_back(response: &Response<'_, '_>, asked: RequestContext, head: &Head, towards: Towards) {
     let mut written = Vec::new();
     response.write(towards, b"", &mut written);
     let back = Head::split(&written);

@@ -12,7 +12,7 @@ mod support;
 
 use evenkeel_wire::http1::Reject;
 use requests::Does;
-use responses::{Ends, RequestContext};
+use responses::{Asked, Ends};
 use std::io::{self, BufReader, Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
@@ -170,10 +170,10 @@ fn every_response_comes_to_what_its_row_says() {
         let shown = page::code(row.sent);
         *answer.lock().expect("no panic while held") = (expand(row.sent), row.ends);
         let (method, lines) = match row.asked {
-            RequestContext::Get => ("GET", ""),
-            RequestContext::Head => ("HEAD", ""),
-            RequestContext::Post => ("POST", "Content-Length: 5\r\n"),
-            RequestContext::Switch => ("GET", "Connection: upgrade\r\nUpgrade: websocket\r\n"),
+            Asked::Get => ("GET", ""),
+            Asked::Head => ("HEAD", ""),
+            Asked::Post => ("POST", "Content-Length: 5\r\n"),
+            Asked::Switch => ("GET", "Connection: upgrade\r\nUpgrade: websocket\r\n"),
         };
         let mut client = proxy.client();
         send(&client, &format!("{method} /row HTTP/1.1\r\nHost: a\r\n{lines}\r\n"));

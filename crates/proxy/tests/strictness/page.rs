@@ -1,7 +1,7 @@
 //! How do the rows read as a page?
 
 use super::requests::{self, Does};
-use super::responses::{self, Ends, RequestContext};
+use super::responses::{self, Asked, Ends};
 use std::fmt::Write;
 
 const INTRO: &str = "\
@@ -66,10 +66,10 @@ pub fn write() -> String {
         let _ = write!(out, "\n### {title}\n\n{head}\n|---|---|---|---|---|---|\n");
         for row in *rows {
             let asked = match row.asked {
-                RequestContext::Get => "GET",
-                RequestContext::Head => "HEAD",
-                RequestContext::Post => "POST whose body has not come",
-                RequestContext::Switch => "GET with `Upgrade: websocket`",
+                Asked::Get => "GET",
+                Asked::Head => "HEAD",
+                Asked::Post => "POST whose body has not come",
+                Asked::Switch => "GET with `Upgrade: websocket`",
             };
             let sent = code(row.sent) + if row.ends == Ends::Closes { ", and closes" } else { "" };
             let (client, connection) = match row.does {

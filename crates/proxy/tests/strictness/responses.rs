@@ -7,7 +7,7 @@ pub struct Row {
     /// The sections that say so.
     pub rfc: &'static str,
     /// What was asked.
-    pub asked: RequestContext,
+    pub asked: Asked,
     /// All that the endpoint sends, before it closes or not. `{x*9}`: nine of it.
     pub sent: &'static str,
     pub ends: Ends,
@@ -16,7 +16,7 @@ pub struct Row {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum RequestContext {
+pub enum Asked {
     Get,
     Head,
     /// A POST of which the endpoint reads the head alone.
@@ -24,7 +24,7 @@ pub enum RequestContext {
     /// A GET that asks for websocket.
     Switch,
 }
-use RequestContext::*;
+use Asked::*;
 
 /// What the endpoint does behind its answer.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -53,7 +53,7 @@ macro_rules! ok {
     };
 }
 
-const fn row(rfc: &'static str, asked: RequestContext, sent: &'static str, ends: Ends, does: Does, why: &'static str) -> Row {
+const fn row(rfc: &'static str, asked: Asked, sent: &'static str, ends: Ends, does: Does, why: &'static str) -> Row {
     Row { rfc, asked, sent, ends, does, why }
 }
 
