@@ -4,10 +4,11 @@
 
 use crate::check;
 use crate::pool::{Checked, Checkup, Pools, SharedPool};
+use crate::snapshot::PoolSnapshot;
 use evenkeel_balance::rng::Rng;
 use evenkeel_balance::state::State;
 use evenkeel_balance::{EndpointId, Instant};
-use evenkeel_config::Plan;
+use evenkeel_config::{Plan, plan};
 use evenkeel_net::clock::Base;
 use std::collections::HashMap;
 use std::io;
@@ -76,6 +77,13 @@ impl Control {
     pub fn pools(&self) -> MutexGuard<'_, Pools> {
         // What a panic left half done is at worst an old set.
         self.pools.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// How the pools of a plan are now, in its order. While the plan changes, a pool may not be there yet: it has no endpoints.
+    pub fn snapshot(&self, plan: &Plan) -> Vec<PoolSnapshot> {
+        let pools = self.pools();
+        let one = |plan: &plan::Pool| pools.get(&plan.name).map(|pool| pool.snapshot(plan)).unwrap_or_default();
+        plan.pools.iter().map(one).collect()
     }
 
     /// Whether an endpoint waits for the first result of its checks.

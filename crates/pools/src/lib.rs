@@ -2,13 +2,16 @@
 //!
 //! 1. [`pool`]: from configured endpoints to the sets that workers pick from.
 //! 2. [`control`]: the thread that looks after them; [`check`]: whether an endpoint is well.
-//! 3. [`watched`]: what was seen of them, for metrics and logs; [`journal`]: what every pick depended on.
+//! 3. [`history`]: what was seen of them, for metrics and logs; [`snapshot`]: how they are now, for whatever shows it.
+//! 4. [`journal`]: what every pick depended on.
 
 pub mod check;
 pub mod control;
+pub mod history;
 pub mod journal;
 pub mod pool;
-pub mod watched;
+pub mod snapshot;
 
 pub use control::Control;
 pub use pool::{Pools, SharedPool};
+pub use snapshot::{EndpointSnapshot, PoolSnapshot};

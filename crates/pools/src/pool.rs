@@ -1,8 +1,8 @@
 //! Who owns the pools? The control side: it turns configured endpoints into sets, and gives each worker a balancer and
 //! what it keeps by slot. What checks and requests say of endpoints comes together here.
 
+use crate::history::History;
 use crate::journal::Journal;
-use crate::watched::Watched;
 use evenkeel_balance::control::Settings;
 use evenkeel_balance::params::ParamError;
 use evenkeel_balance::state::State;
@@ -30,7 +30,7 @@ pub struct SharedPool {
     announce: Option<ProxyVersion>,
     specs: Vec<EndpointSpec>,
     /// What was seen of the pool and its endpoints.
-    watched: Watched,
+    history: History,
     /// When it is to be looked after next.
     due: Option<Instant>,
 }
@@ -67,7 +67,7 @@ impl SharedPool {
             check: None,
             announce: None,
             specs: Vec::new(),
-            watched: Watched::default(),
+            history: History::default(),
             due: None,
         }
     }
@@ -97,7 +97,7 @@ impl SharedPool {
         if self.check.as_deref() != check {
             self.check = check.cloned().map(Arc::new);
         }
-        self.watched.take_up(plan);
+        self.history.apply(plan);
     }
 
     /// Lets the workers pick the endpoints that were [reserved](Self::reserve), and no others, by the settings of their
@@ -106,7 +106,7 @@ impl SharedPool {
         self.pool.queue().set_max(self.queue_max);
         self.pool.configure(self.settings, now);
         self.due = self.pool.update(&self.specs, now);
-        self.tell();
+        self.record();
     }
 
     /// When it is to be looked after next.
@@ -117,25 +117,25 @@ impl SharedPool {
     /// Does all that is due.
     pub fn poll(&mut self, now: Instant) {
         self.due = self.pool.poll(now);
-        self.tell();
+        self.record();
     }
 
     /// Takes the result of a check.
     pub fn on_check(&mut self, id: EndpointId, checked: &Checked, now: Instant) {
-        self.watched.on_check(id, checked);
+        self.history.on_check(id, checked);
         self.due = self.pool.on_check(id, checked.result.is_ok(), now);
-        self.tell();
+        self.record();
     }
 
-    fn tell(&mut self) {
+    fn record(&mut self) {
         let changes = self.pool.take_changes();
-        self.watched.tell(&changes, &self.pool.view().set);
+        self.history.record(&changes, &self.pool.view().set);
     }
 
     /// Whom to check, and how.
     pub fn checkups(&self) -> impl Iterator<Item = (EndpointId, Checkup)> + '_ {
         let used: HashSet<EndpointId> = self.pool.states().map(|(id, _)| id).collect();
-        let endpoints = self.check.iter().flat_map(|check| self.watched.endpoints().map(move |e| (check, e)));
+        let endpoints = self.check.iter().flat_map(|check| self.history.endpoints().map(move |e| (check, e)));
         endpoints.filter(move |(_, e)| used.contains(&EndpointId::of(&e.name))).filter_map(|(check, endpoint)| {
             let addr = address(&endpoint.addr)?;
             Some((EndpointId::of(&endpoint.name), Checkup { check: check.clone(), addr, announce: self.announce }))
@@ -143,8 +143,8 @@ impl SharedPool {
     }
 
     /// What was seen of it.
-    pub fn watched(&self) -> &Watched {
-        &self.watched
+    pub fn history(&self) -> &History {
+        &self.history
     }
 
     /// What an endpoint is now.

@@ -1,7 +1,7 @@
 //! What does a report say in JSON? As protobuf maps its messages: names in either spelling, numbers that may be texts, and
 //! nothing that is not of the message.
 
-use super::{Malformed, Place, Taking};
+use super::{Malformed, Metric, Taking};
 use serde_json::{Map, Value};
 
 /// Reads an object.
@@ -13,13 +13,13 @@ pub fn read(text: &[u8], taking: &mut Taking<'_>) -> Result<(), Malformed> {
             continue;
         }
         match name.as_str() {
-            "cpu_utilization" | "cpuUtilization" => taking.take(Place::Cpu, number(value)?)?,
-            "mem_utilization" | "memUtilization" => taking.take(Place::Memory, number(value)?)?,
-            "application_utilization" | "applicationUtilization" => taking.take(Place::Application, number(value)?)?,
-            "rps" | "rps_fractional" | "rpsFractional" | "eps" => taking.take(Place::Rate, number(value)?)?,
-            "request_cost" | "requestCost" => each(value, |_, n| taking.take(Place::Cost, n))?,
-            "utilization" => each(value, |_, n| taking.take(Place::Share, n))?,
-            "named_metrics" | "namedMetrics" => each(value, |name, n| taking.take(Place::Named(name), n))?,
+            "cpu_utilization" | "cpuUtilization" => taking.take(Metric::Cpu, number(value)?)?,
+            "mem_utilization" | "memUtilization" => taking.take(Metric::Memory, number(value)?)?,
+            "application_utilization" | "applicationUtilization" => taking.take(Metric::Application, number(value)?)?,
+            "rps" | "rps_fractional" | "rpsFractional" | "eps" => taking.take(Metric::Rate, number(value)?)?,
+            "request_cost" | "requestCost" => each(value, |_, n| taking.take(Metric::Cost, n))?,
+            "utilization" => each(value, |_, n| taking.take(Metric::Share, n))?,
+            "named_metrics" | "namedMetrics" => each(value, |name, n| taking.take(Metric::Named(name), n))?,
             _ => return Err(Malformed::Name),
         }
     }

@@ -177,9 +177,9 @@ fn bin(value: &[u8], in_flight: &[String]) -> Result<Report, Malformed> {
     Ok(taking.report)
 }
 
-/// Where in a report a value stands.
+/// What a value of a report is of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Place<'n> {
+enum Metric<'n> {
     Cpu,
     Memory,
     Application,
@@ -206,20 +206,20 @@ impl<'n> Taking<'n> {
     }
 
     /// Takes a value.
-    fn take(&mut self, place: Place<'_>, value: f64) -> Result<(), Malformed> {
-        let share = matches!(place, Place::Memory | Place::Share);
+    fn take(&mut self, metric: Metric<'_>, value: f64) -> Result<(), Malformed> {
+        let share = matches!(metric, Metric::Memory | Metric::Share);
         if !value.is_finite() || value < 0.0 || share && value > 1.0 {
             return Err(Malformed::Value);
         }
         let value = Some(value);
-        match place {
-            Place::Cpu => self.report.cpu = value,
-            Place::Memory => self.report.memory = value,
-            Place::Application => self.report.application = value,
-            Place::Rate | Place::Share | Place::Cost => {}
-            Place::Named(name) if name == LATENCY.as_bytes() => self.report.latency_ns = value,
-            Place::Named(name) if name == STAMP.as_bytes() => self.report.stamp = value,
-            Place::Named(name) => {
+        match metric {
+            Metric::Cpu => self.report.cpu = value,
+            Metric::Memory => self.report.memory = value,
+            Metric::Application => self.report.application = value,
+            Metric::Rate | Metric::Share | Metric::Cost => {}
+            Metric::Named(name) if name == LATENCY.as_bytes() => self.report.latency_ns = value,
+            Metric::Named(name) if name == STAMP.as_bytes() => self.report.stamp = value,
+            Metric::Named(name) => {
                 let rank = self.in_flight.iter().position(|wanted| wanted.as_bytes() == name);
                 if let Some(rank) = rank.filter(|&rank| rank <= self.rank) {
                     (self.rank, self.report.in_flight) = (rank, value);

@@ -1,29 +1,29 @@
 //! What does a report say in protobuf? The wire format (varints, 64 bits, lengths), and of it only the fields of an
 //! `OrcaLoadReport`; others, of later versions, are passed over.
 
-use super::{Malformed, Place, Taking};
+use super::{Malformed, Metric, Taking};
 
 /// Reads a message. As protobuf has it, the last of a field that is given twice counts.
 pub fn read(mut message: &[u8], taking: &mut Taking<'_>) -> Result<(), Malformed> {
     while !message.is_empty() {
         let (number, value) = field(&mut message)?;
         match (number, value) {
-            (1, Value::Bits(bits)) => taking.take(Place::Cpu, f64::from_bits(bits))?,
-            (2, Value::Bits(bits)) => taking.take(Place::Memory, f64::from_bits(bits))?,
+            (1, Value::Bits(bits)) => taking.take(Metric::Cpu, f64::from_bits(bits))?,
+            (2, Value::Bits(bits)) => taking.take(Metric::Memory, f64::from_bits(bits))?,
             (3, Value::Varint) => {}
-            (6 | 7, Value::Bits(bits)) => taking.take(Place::Rate, f64::from_bits(bits))?,
-            (9, Value::Bits(bits)) => taking.take(Place::Application, f64::from_bits(bits))?,
+            (6 | 7, Value::Bits(bits)) => taking.take(Metric::Rate, f64::from_bits(bits))?,
+            (9, Value::Bits(bits)) => taking.take(Metric::Application, f64::from_bits(bits))?,
             (4, Value::Bytes(entry)) => {
                 let (_, value) = pair(entry)?;
-                taking.take(Place::Cost, value)?;
+                taking.take(Metric::Cost, value)?;
             }
             (5, Value::Bytes(entry)) => {
                 let (_, value) = pair(entry)?;
-                taking.take(Place::Share, value)?;
+                taking.take(Metric::Share, value)?;
             }
             (8, Value::Bytes(entry)) => {
                 let (name, value) = pair(entry)?;
-                taking.take(Place::Named(name), value)?;
+                taking.take(Metric::Named(name), value)?;
             }
             (1..=9, _) => return Err(Malformed::Protobuf),
             _ => {}

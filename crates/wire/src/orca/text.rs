@@ -1,7 +1,7 @@
 //! What does a report say as text? `cpu_utilization=0.3, named_metrics.in_flight=4`: Envoy takes `=` and `:`, older
 //! releases `:` alone.
 
-use super::{Malformed, Place, Taking};
+use super::{Malformed, Metric, Taking};
 
 /// Metrics of one report: more than that is no report about one endpoint's load.
 const METRICS_MAX: usize = 64;
@@ -22,18 +22,18 @@ pub fn read(value: &[u8], taking: &mut Taking<'_>) -> Result<(), Malformed> {
 }
 
 /// What a name stands for.
-pub fn place(name: &[u8]) -> Result<Place<'_>, Malformed> {
+pub fn place(name: &[u8]) -> Result<Metric<'_>, Malformed> {
     let below = |prefix: &[u8]| name.strip_prefix(prefix).filter(|rest| !rest.is_empty());
     if let Some(name) = below(b"named_metrics.") {
-        return Ok(Place::Named(name));
+        return Ok(Metric::Named(name));
     }
     match name {
         b"" => Err(Malformed::Text),
-        b"cpu_utilization" => Ok(Place::Cpu),
-        b"mem_utilization" => Ok(Place::Memory),
-        b"application_utilization" => Ok(Place::Application),
-        b"rps_fractional" | b"eps" => Ok(Place::Rate),
-        _ if below(b"utilization.").is_some() => Ok(Place::Share),
+        b"cpu_utilization" => Ok(Metric::Cpu),
+        b"mem_utilization" => Ok(Metric::Memory),
+        b"application_utilization" => Ok(Metric::Application),
+        b"rps_fractional" | b"eps" => Ok(Metric::Rate),
+        _ if below(b"utilization.").is_some() => Ok(Metric::Share),
         _ => Err(Malformed::Name),
     }
 }

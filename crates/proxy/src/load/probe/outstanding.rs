@@ -11,7 +11,7 @@ const PLACES: usize = 1024;
 
 /// The questions of a worker, each with what its asker needs to go on.
 pub struct Outstanding<Q> {
-    places: Box<[Place<Q>]>,
+    places: Box<[Entry<Q>]>,
     /// Questions so far; the place of the next one is this modulo their number.
     asked: u64,
     /// Of them, those that are decided from the first on.
@@ -19,7 +19,7 @@ pub struct Outstanding<Q> {
     random: RandomState,
 }
 
-struct Place<Q> {
+struct Entry<Q> {
     nonce: u64,
     state: State<Q>,
 }
@@ -46,7 +46,7 @@ pub enum Unwanted {
 impl<Q> Default for Outstanding<Q> {
     fn default() -> Outstanding<Q> {
         // No nonce is 0 in its upper bits but by a chance of 2^-54, and then nothing waits here.
-        let places = (0..PLACES).map(|_| Place { nonce: 0, state: State::Late });
+        let places = (0..PLACES).map(|_| Entry { nonce: 0, state: State::Late });
         Outstanding { places: places.collect(), asked: 0, decided: 0, random: RandomState::new() }
     }
 }

@@ -5,6 +5,7 @@
 //! and status start with `GET` and `200` (for requests without a route, `404`) and show others once they occur. What a
 //! listener or a pool can never count, for what is spoken there, has no series.
 
+mod condition;
 mod endpoints;
 mod listeners;
 mod modes;
@@ -13,7 +14,6 @@ mod reports;
 #[cfg(test)]
 mod tests;
 mod udp;
-mod watched;
 
 use crate::observe::generation::Generation;
 use crate::observe::stats::{CLASSES, Counter, Histogram, WorkerStats};
@@ -142,7 +142,7 @@ impl Collector for Metrics {
         shown.udp(&mut encoder)?;
         shown.endpoints(&mut encoder)?;
         shown.pools(&mut encoder)?;
-        shown.watched(&mut encoder, &self.control)?;
+        shown.condition(&mut encoder, &self.control)?;
         shown.reports(&mut encoder)?;
         let name = "evenkeel_access_log_lines_dropped";
         let help = "Lines of the access log that were dropped as its disk did not keep up";

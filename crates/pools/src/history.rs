@@ -10,15 +10,15 @@ use std::time::Duration;
 
 /// What was seen of one pool.
 #[derive(Debug, Default)]
-pub struct Watched {
+pub struct History {
     name: Arc<str>,
-    endpoints: HashMap<EndpointId, Endpoint>,
+    endpoints: HashMap<EndpointId, EndpointHistory>,
     in_panic: bool,
 }
 
 /// What was seen of one endpoint.
 #[derive(Debug)]
-pub struct Endpoint {
+pub struct EndpointHistory {
     /// Its name in the plan.
     pub name: Arc<str>,
     /// Where it is, as configured.
@@ -26,7 +26,7 @@ pub struct Endpoint {
     /// In numbers.
     pub counts: Counts,
     /// Why the latest check failed, if it did.
-    failure: Option<String>,
+    pub failure: Option<String>,
 }
 
 /// How often what happened to an endpoint.
@@ -44,27 +44,27 @@ pub struct Counts {
     pub ejections: u64,
 }
 
-impl Watched {
-    /// Takes up the endpoints of a plan. Those that stay keep their numbers.
-    pub fn take_up(&mut self, plan: &plan::Pool) {
+impl History {
+    /// Goes on with the endpoints of a plan. Those that stay keep their numbers.
+    pub fn apply(&mut self, plan: &plan::Pool) {
         self.name = plan.name.clone();
         let mut before = std::mem::take(&mut self.endpoints);
         let endpoints = plan.endpoints.iter().map(|e| {
             let id = EndpointId::of(&e.name);
             let seen = before.remove(&id);
             let (counts, failure) = seen.map(|seen| (seen.counts, seen.failure)).unwrap_or_default();
-            (id, Endpoint { name: e.name.clone(), addr: e.addr.clone(), counts, failure })
+            (id, EndpointHistory { name: e.name.clone(), addr: e.addr.clone(), counts, failure })
         });
         self.endpoints = endpoints.collect();
     }
 
     /// Each endpoint, in no order.
-    pub fn endpoints(&self) -> impl Iterator<Item = &Endpoint> {
+    pub fn endpoints(&self) -> impl Iterator<Item = &EndpointHistory> {
         self.endpoints.values()
     }
 
     /// One endpoint.
-    pub fn endpoint(&self, id: EndpointId) -> Option<&Endpoint> {
+    pub fn endpoint(&self, id: EndpointId) -> Option<&EndpointHistory> {
         self.endpoints.get(&id)
     }
 
@@ -84,8 +84,8 @@ impl Watched {
         endpoint.failure = checked.result.clone().err();
     }
 
-    /// Counts changes, and tells the log of them.
-    pub fn tell(&mut self, changes: &[Change], set: &EndpointSet) {
+    /// Counts changes, and logs them.
+    pub fn record(&mut self, changes: &[Change], set: &EndpointSet) {
         let pool = &*self.name;
         for change in changes {
             let Some(endpoint) = self.endpoints.get_mut(&change.id) else { continue };

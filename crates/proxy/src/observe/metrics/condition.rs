@@ -2,61 +2,16 @@
 
 use super::modes::{Speaks, any, is_proxied_tcp};
 use super::{NO_LABEL, Shown};
-use evenkeel_balance::EndpointId;
-use evenkeel_balance::slow_start::FULL;
 use evenkeel_balance::state::State;
-use evenkeel_config::plan;
 use evenkeel_pools::control::Control;
-use evenkeel_pools::pool::SharedPool;
-use evenkeel_pools::watched::Counts;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::gauge::ConstGauge;
-use std::collections::HashMap;
 use std::fmt;
 
-/// What is known of a pool.
-#[derive(Default)]
-struct Known {
-    in_panic: bool,
-    waiting: u32,
-    /// In the order of the plan.
-    endpoints: Vec<Endpoint>,
-}
-
-/// What is known of an endpoint.
-#[derive(Default)]
-struct Endpoint {
-    state: Option<State>,
-    /// What of its weight counts now.
-    weight: f64,
-    counts: Counts,
-}
-
-impl Known {
-    fn new(plan: &plan::Pool, pool: &SharedPool) -> Known {
-        let (view, watched) = (pool.pool.view(), pool.watched());
-        let states: HashMap<EndpointId, State> = pool.pool.states().collect();
-        let ramps: HashMap<EndpointId, u16> = view.set.members().iter().map(|m| (m.id, m.ramp)).collect();
-        let endpoint = |endpoint: &plan::Endpoint| {
-            let id = EndpointId::of(&endpoint.name);
-            let part = ramps.get(&id).map_or(0.0, |&ramp| f64::from(ramp) / f64::from(FULL));
-            let counts = watched.endpoint(id).map(|seen| seen.counts).unwrap_or_default();
-            Endpoint { state: states.get(&id).copied(), weight: part * f64::from(endpoint.weight), counts }
-        };
-        let endpoints = plan.endpoints.iter().map(endpoint).collect();
-        Known { in_panic: watched.in_panic(), waiting: pool.pool.queue().depth(), endpoints }
-    }
-}
-
 impl Shown<'_> {
-    pub(super) fn watched(&self, encoder: &mut DescriptorEncoder<'_>, control: &Control) -> fmt::Result {
-        // While the plan changes, a pool may be on one side only.
-        let known: Vec<Known> = {
-            let pools = control.pools();
-            let one = |plan: &plan::Pool| pools.get(&plan.name).map(|pool| Known::new(plan, pool));
-            self.plan.pools.iter().map(|plan| one(plan).unwrap_or_default()).collect()
-        };
+    pub(super) fn condition(&self, encoder: &mut DescriptorEncoder<'_>, control: &Control) -> fmt::Result {
+        let known = control.snapshot(self.plan);
         let of = |p: usize, e: usize| known[p].endpoints.get(e);
         let counts = |p, e| of(p, e).map(|endpoint| endpoint.counts).unwrap_or_default();
 
