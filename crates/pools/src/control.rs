@@ -1,6 +1,6 @@
 //! What goes on beside the requests? Health checks, ejections and their ends, ramps, limits: one thread looks after the
-//! pools. Workers hear of it by new sets, and poke it when a request has decided something.
-#![expect(clippy::disallowed_types, reason = "workers hear of the pools by new sets, and never take the lock")]
+//! pools. Workers get new sets from it, and poke it when a request has decided something.
+#![expect(clippy::disallowed_types, reason = "workers get new sets, and never take the lock")]
 
 use crate::check;
 use crate::pool::{Checked, Checkup, Pools, SharedPool};
@@ -61,7 +61,7 @@ impl Control {
         Ok(Thread { control, thread: Some(thread) })
     }
 
-    /// The pools of a plan and nobody who looks after them: what is known before anything has happened.
+    /// The pools of a plan without a thread that looks after them: what is known before anything has happened.
     pub fn unattended(plan: &Plan, workers: usize) -> Control {
         let control = Control { pools: Arc::default(), events: unbounded_channel().0, base: Base::now() };
         for pool in &plan.pools {

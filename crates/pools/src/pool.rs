@@ -158,7 +158,7 @@ impl SharedPool {
     /// # Errors
     /// The algorithm refuses its parameters.
     pub fn balancer_for_answers(&self, plan: &plan::Pool, worker: u32) -> Result<Balancer, ParamError> {
-        // Never alone: what the workers here count, nobody tells it.
+        // Never alone: it does not see what the workers here count.
         let seat = Seat { worker: worker % self.workers, workers: self.workers + 1 };
         self.pool.balancer(plan.balance.algorithm, &plan.balance.params, seat, seed(plan) ^ !0)
     }
@@ -213,7 +213,7 @@ fn spec(endpoint: &plan::Endpoint, plan: &plan::Pool) -> EndpointSpec {
     }
 }
 
-/// Where to connect to; `None` for a name that nobody has resolved yet, as whoever makes the plan does.
+/// Where to connect to; `None` for a name that discovery has not resolved yet.
 pub fn address(addr: &Address) -> Option<SocketAddr> {
     match addr {
         Address::Ip(addr) => Some(*addr),

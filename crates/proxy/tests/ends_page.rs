@@ -8,7 +8,7 @@ const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/en
 const INTRODUCTION: &str = "\
 # How a request ended
 
-<!-- Generated from crates/proxy/src/end.rs. EVENKEEL_BLESS=1 cargo test -p evenkeel-proxy --test ends_page writes it anew. -->
+<!-- Generated from crates/proxy/src/observe/end.rs. EVENKEEL_BLESS=1 cargo test -p evenkeel-proxy --test ends_page writes it anew. -->
 
 Two letters in the access log (`term`), as in HAProxy's: who ended the request, and where it was. `--` is a normal end,
 `sH` an endpoint that did not answer in time, `CD` a client that left within a response, `PR` a request that was refused.

@@ -35,7 +35,7 @@ pub struct Peers {
 struct Open {
     /// As it counts them itself; below zero, around the end of the numbers, where it closes what was handed to it.
     own: Counter,
-    /// Those handed to it. Whoever hands one over counts it at once, or several would choose the same.
+    /// Those handed to it, counted at once by the worker that hands them over, or several would choose the same.
     handed: AtomicU64,
 }
 

@@ -28,7 +28,7 @@ pub struct Failed {
     pub cause: Cause,
     /// In which way, if another try could mend it.
     pub failure: Option<Failure>,
-    /// What the client is told if there is no other try; `None` if nobody is to be told.
+    /// What the client is told if there is no other try; `None` if the client is gone.
     pub reply: Option<Reply>,
 }
 

@@ -20,7 +20,7 @@ use std::time::Duration;
 /// Sends the request, and relays the response of the endpoint that answers.
 ///
 /// # Errors
-/// What the client is to be told instead; `None` if there is nobody to be told, or a response had begun.
+/// What the client reads instead; `None` if it is gone, or a response had begun.
 pub async fn send<'r, D: Downstream>(
     client: &'r Client<'_>,
     down: &D,
@@ -73,7 +73,7 @@ pub async fn send<'r, D: Downstream>(
     }
 }
 
-/// What a client is told whose request has no place, after what it would be told of the try before.
+/// The answer to a client whose request has no place: that of the try before, if there was one.
 #[cold]
 fn unplaced(record: &Record<'_>, pool: &WorkerPool, none: NoPlace, last: Option<Reply>) -> Option<Reply> {
     let reply = none.count(pool).map(|why| Reply::new(503, why));

@@ -49,7 +49,7 @@ pub struct Route<'r> {
 
 /// A request that goes no further.
 pub enum Refused {
-    /// This is what its client is told.
+    /// With this answer to its client.
     Answered(Reply),
     /// It asks how busy we are.
     Load,

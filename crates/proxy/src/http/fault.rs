@@ -29,7 +29,7 @@ pub enum Fault {
     Refused {
         /// The status.
         status: u16,
-        /// What the balancer is told of it.
+        /// Its outcome for the balancer.
         outcome: Outcome,
         /// Whether the connection can carry another request.
         reusable: bool,
@@ -60,7 +60,7 @@ impl Fault {
         }
     }
 
-    /// What the balancer is told.
+    /// The outcome for the balancer.
     pub fn outcome(self) -> Outcome {
         match (self, self.error_kind()) {
             (Fault::Refused { outcome, .. }, _) => outcome,
@@ -90,7 +90,7 @@ impl Fault {
         matches!(self.cause(), Cause::Endpoint | Cause::EndpointSlow)
     }
 
-    /// What the client is told, if no response has begun; `None`: nobody is there to be told.
+    /// Status and text for the client, if no response has begun; `None`: it is gone.
     pub fn reply(self) -> Option<(u16, String)> {
         match self {
             Fault::NoResponse => Some((502, "closed the connection without a response".into())),

@@ -1,7 +1,7 @@
 //! What happens on a connection that speaks HTTP? A [`connection`] is served request after request, each of which is a
 //! [`down`]stream. An [`exchange`] routes it, [`attempts`] send it to one endpoint after another, each of them an
 //! [`attempt`] (or two at once: [`hedge`]), and a [`relay`] passes request and response. [`fault`] says what went wrong,
-//! [`reply`] what the client is told, and a [`record`] what is counted and logged.
+//! [`reply`] what the client reads then, and a [`record`] what is counted and logged.
 
 pub mod attempt;
 pub mod attempts;

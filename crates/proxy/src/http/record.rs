@@ -36,7 +36,7 @@ pub struct Record<'c> {
     pub endpoint: Option<Rc<Endpoint>>,
     /// Endpoints it was sent to, or tried to be.
     pub tries: u32,
-    /// Counts it in flight through its listener, where that is told.
+    /// Counts it in flight through its listener, where that is reported.
     pub working: Option<Working<'c>>,
     /// What came with its response about the endpoint's load.
     pub received: Cell<Option<Received>>,
@@ -106,7 +106,7 @@ impl<'c> Record<'c> {
         }
     }
 
-    /// Appends a field with the load of its listener beside this request, where that is told.
+    /// Appends a field with the load of its listener beside this request, where that is reported.
     pub fn write_load(&self, out: &mut Vec<u8>) {
         if let Some(working) = self.working.as_ref().filter(|working| working.reporter().plan.header) {
             load_report::write_field(&working.load(self.client.core.clock.now()), out);

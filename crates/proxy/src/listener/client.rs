@@ -9,7 +9,7 @@ use std::future::poll_fn;
 use std::net::SocketAddr;
 use std::task::Poll;
 
-/// A client connection, whatever it speaks. Nobody sees its socket here.
+/// A client connection, whatever it speaks. Its socket is not seen here.
 pub struct Client<'c> {
     /// What serving it needs of its thread.
     pub core: &'c Core,

@@ -65,7 +65,7 @@ pub struct Rules {
     pub stats: Vec<Arc<RouteStats>>,
     /// The same, for the access log.
     pub named: Vec<Named>,
-    /// Tells whoever counts generations that this one is still in use.
+    /// Counts this generation as still in use.
     pub _generation: Arc<()>,
 }
 

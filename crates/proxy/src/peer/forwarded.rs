@@ -1,5 +1,5 @@
 //! Who sent a request that came through proxies? `X-Forwarded-*` and `Forwarded` (RFC 7239), believed as far as each hop
-//! is trusted: an address counts only if whoever wrote it down is a trusted proxy.
+//! is trusted: an address counts only if a trusted proxy wrote it down.
 
 use evenkeel_config::plan::Cidr;
 use evenkeel_wire::head::Request;
@@ -54,7 +54,7 @@ pub fn believe<'b>(request: &Request<'_, 'b>, trusted: &[Cidr], peer: IpAddr, sc
     if !agree {
         origin.malformed += 1;
     } else if let (Some(elements), Some(((ip, at), by_forwarded))) = (&elements, from_forwarded) {
-        // The element that names the client was written by whoever it connected to.
+        // The element that names the client was written by the proxy that it connected to.
         named = at.map(|at| &elements[elements.len() - 1 - at]);
         origin.client = ip;
         origin.forwarded = Some(extended(request, peer, scheme));
@@ -81,13 +81,13 @@ pub fn believe<'b>(request: &Request<'_, 'b>, trusted: &[Cidr], peer: IpAddr, sc
 const SCHEMES: [&str; 4] = ["https", "http", "wss", "ws"];
 
 /// The first of `hops`, the nearest first, that is no trusted proxy, and which it is; the farthest if all are. Without
-/// hops, whoever sent the request.
+/// hops, the peer that sent the request.
 fn client(hops: &[IpAddr], trusted: &[Cidr], peer: IpAddr) -> (IpAddr, Option<usize>) {
     let at = hops.iter().position(|hop| !is_in(trusted, *hop)).or(hops.len().checked_sub(1));
     (at.map_or(peer, |at| hops[at]), at)
 }
 
-/// The addresses of `X-Forwarded-For`, the nearest first, up to what is none: whoever wrote that down may have made up all
+/// The addresses of `X-Forwarded-For`, the nearest first, up to what is none: its writer may have made up all
 /// that comes before it. `None` without the field.
 fn x_forwarded_for(request: &Request<'_, '_>, malformed: &mut u64) -> Option<Vec<IpAddr>> {
     let mut nodes: Vec<Option<IpAddr>> = Vec::new();

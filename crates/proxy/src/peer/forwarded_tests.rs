@@ -1,4 +1,4 @@
-//! Is whoever a trusted proxy names believed, and nobody else?
+//! Is the client that a trusted proxy names believed, and no other?
 
 use super::*;
 use evenkeel_wire::http1::{Limits, Request, Room};

@@ -20,7 +20,7 @@ pub struct Peer<'c> {
     pub ip: IpAddr,
     /// Whether that is a proxy that is believed about whom each request comes from.
     pub is_trusted: bool,
-    /// Written when it is first asked for: sessions that nobody logs never do.
+    /// Written when it is first asked for: sessions without a log never do.
     text: OnceCell<AddressText>,
     announced: Option<Box<Announced>>,
     /// Only asked for its addresses.
@@ -36,7 +36,7 @@ struct Announced {
 impl<'c> Peer<'c> {
     /// Who connected from `addr`; `is_trusted` as the listener says.
     pub fn new(addr: SocketAddr, is_trusted: impl FnOnce(IpAddr) -> bool, transport: &'c Transport) -> Peer<'c> {
-        // A dual-stack listener sees IPv4 clients as mapped addresses; nobody wants to read those.
+        // A dual-stack listener sees IPv4 clients as mapped addresses, which are hard to read.
         let ip = addr.ip().to_canonical();
         Peer { ip, is_trusted: is_trusted(ip), text: OnceCell::new(), announced: None, transport }
     }

@@ -1,7 +1,7 @@
 //! How much may one client address use up? Open connections, and requests a second, both over all workers.
 //!
 //! This is the one thing that workers lock: a client's connections are spread over all of them, and a share of the limit
-//! for each would refuse whoever happens to meet one worker twice. A lock guards a small part of the addresses, is held
+//! for each would refuse a client that happens to meet one worker twice. A lock guards a small part of the addresses, is held
 //! for some twenty instructions, and exists only where such a limit is configured.
 
 #![expect(clippy::disallowed_types, reason = "limits per address are shared, see above")]

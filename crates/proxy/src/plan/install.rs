@@ -220,7 +220,7 @@ fn table(endpoints: Slots) -> Vec<(Slot, Endpoint)> {
 /// the same time the sessions with endpoints that left.
 fn drain(worker: &Rc<Worker>, gone: &[Rc<Listener>], left: &[Rc<Endpoint>], limit: Duration) {
     gone.iter().for_each(|listener| listener.gone.set(true));
-    // Sessions need not hear of it before their time is over, and endpoints may come and go often.
+    // Sessions with endpoints that left are woken only when their time is over: endpoints may come and go often.
     if !gone.is_empty() {
         worker.core.wheel.wake_all();
     }

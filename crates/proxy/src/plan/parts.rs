@@ -86,7 +86,7 @@ pub struct ListenerParts {
     pub connections_max: usize,
     /// How many there are.
     pub open: Arc<Total>,
-    /// How its load is told, and what workers share of it.
+    /// How its load is reported, and what workers share of it.
     pub report_load: Option<(ReportLoad, Arc<SharedLoad>)>,
     pub stats: Arc<ListenerStats>,
     /// By route, and one more for requests without.

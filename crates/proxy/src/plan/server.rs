@@ -129,7 +129,7 @@ impl Server {
     /// it: what they have new can be picked only behind it.
     ///
     /// # Errors
-    /// As [`reload`](Self::reload); then nobody is told.
+    /// As [`reload`](Self::reload); then `tell` is not called.
     pub fn reload_telling(
         &mut self,
         mut plan: Plan,
@@ -147,8 +147,8 @@ impl Server {
     /// they have, those that left end with the requests that they have. When this returns, every worker knows them. Pools
     /// that are not there, or have these endpoints already, cost nothing.
     ///
-    /// `tell` is given the pools with those of the plan that have others now, when these have their slots, but nobody can
-    /// pick them yet: for whoever else has balancers of these pools.
+    /// `tell` is given the pools with those of the plan that have others now, when these have their slots, but no
+    /// worker can pick them yet: for other planes that have balancers of these pools.
     pub fn apply_endpoints(
         &mut self,
         found: Vec<(Arc<str>, Vec<plan::Endpoint>)>,
@@ -206,7 +206,7 @@ impl Server {
         for pool in &plan.pools {
             let shared = shared_pools.get_mut(&pool.name).expect("every pool is there or was prepared");
             shared.reserve(pool);
-            // Nobody knows it yet, so nobody can pick too early.
+            // No worker knows it yet, so none can pick too early.
             if new.contains(&pool.name) {
                 shared.publish(self.control.now());
             }
@@ -264,7 +264,7 @@ impl Server {
                 generation: next.in_use.clone(),
                 done: done.clone(),
             };
-            // A worker that has ended needs none; that it has is told elsewhere.
+            // A worker that has ended needs none; that is found elsewhere ([`take_ended`](Self::take_ended)).
             let _ = self.plans[worker].send(Update::Plan(Box::new(parts)));
         }
         drop(done);
@@ -330,7 +330,7 @@ impl Server {
         self.beats.iter().map(|beats| beats.get()).collect()
     }
 
-    /// Whoever looks after the pools.
+    /// The control thread of the pools.
     pub fn control(&self) -> &Control {
         &self.control
     }
@@ -365,7 +365,7 @@ impl Server {
         self.commands.send_replace(command);
     }
 
-    /// The thread of a worker that has ended, if there is one. Where nobody told it to, it cannot be had back: what is left
+    /// The thread of a worker that has ended, if there is one. A worker that ends unasked cannot be had back: what is left
     /// is to end the rest, and to say why.
     pub fn take_ended(&mut self) -> Option<JoinHandle<io::Result<()>>> {
         let at = self.threads.iter().position(JoinHandle::is_finished)?;

@@ -30,7 +30,7 @@ pub struct Worker {
     pub prober: Rc<Prober>,
 }
 
-/// How a worker thread is told what to do.
+/// What a worker thread starts with.
 pub struct WorkerConfig {
     /// Plans to take up, and endpoints that are new in them.
     pub plans: mpsc::UnboundedReceiver<Update>,
@@ -45,7 +45,7 @@ pub struct WorkerConfig {
     pub probing: Arc<ProbingStats>,
 }
 
-/// Runs worker number `index` on this thread until it is told to end. It serves nothing until it gets a plan. `base`:
+/// Runs worker number `index` on this thread until a command ends it. It serves nothing until it gets a plan. `base`:
 /// the instant that all workers' clocks count from.
 ///
 /// # Errors
@@ -72,7 +72,7 @@ async fn serve(index: usize, base: Base, mut config: WorkerConfig) {
             Some(handed) = config.handed.recv() => early.extend(accept::take_over(&worker, handed).err()),
         }
     }
-    // Whoever waits for a plan to be in use must not wait for a worker that ends.
+    // The server waits until a plan is in use, and must not wait for a worker that ends.
     drop(config.plans);
     config.handed.close();
     while let Ok(handed) = config.handed.try_recv() {

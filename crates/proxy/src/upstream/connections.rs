@@ -18,7 +18,7 @@ use std::cell::RefCell;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 
-/// The connections to one endpoint that no request has now. Whoever changes them counts them, too.
+/// The connections to one endpoint that no request has now. Each change is counted, too.
 #[derive(Default)]
 pub struct Connections {
     idle: RefCell<Vec<Idle>>,
@@ -154,7 +154,7 @@ impl Wanted<'_> {
 pub struct Unreachable {
     /// Who is at fault.
     pub cause: Cause,
-    /// What the client is told.
+    /// The status for the client.
     pub status: u16,
     /// And why.
     pub why: String,

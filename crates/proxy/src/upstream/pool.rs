@@ -136,7 +136,7 @@ impl Endpoints {
             }
         }
         let left = before.into_iter().zip(stays).filter(|(_, stays)| !stays).filter_map(|(old, _)| old);
-        // A slot that nobody needed yet keeps who left before.
+        // A slot that is not needed yet keeps the endpoint that left it.
         let left: Vec<_> = left.filter(|old| !old.gone.replace(true)).collect();
         left.iter().for_each(|old| old.close_idle());
         left

@@ -1,4 +1,4 @@
-//! How does a client find its endpoint again? By a cookie that names it, signed so that nobody can choose one.
+//! How does a client find its endpoint again? By a cookie that names it, signed so that a client cannot choose one.
 
 use crate::core::Core;
 use crate::peer::hash_key::cookie;

@@ -29,7 +29,7 @@ use std::pin::pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-/// How long a closing connection may still send what nobody reads, so that our last words are not lost in a reset
+/// How long a closing connection may still send what is not read, so that our last words are not lost in a reset
 /// (RFC 9112 section 9.6).
 pub const LINGER: Duration = Duration::from_secs(2);
 

@@ -45,7 +45,7 @@ pub struct Memory {
 /// What went on between the client and its request.
 #[derive(Default)]
 struct State {
-    /// Parts that the client has sent and nobody has taken.
+    /// Parts that the client has sent and that were not taken yet.
     parts: VecDeque<Part>,
     /// Parts that were taken.
     taken: usize,

@@ -1,4 +1,4 @@
-//! Where did a request come from, and where does its response go? A [`Downstream`]: one request of a client connection. Nobody
+//! Where did a request come from, and where does its response go? A [`Downstream`]: one request of a client connection. No code
 //! above it sees a socket. With HTTP/1 ([`h1`]) it has the connection to itself; where requests come as [`message`]s, many
 //! share one.
 

@@ -56,7 +56,7 @@ pub struct Answered {
     pub reusable: bool,
     /// The client's can.
     pub keep_alive: bool,
-    /// What the balancer is told.
+    /// The outcome for the balancer.
     pub outcome: Outcome,
 }
 

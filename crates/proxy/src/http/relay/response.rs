@@ -92,7 +92,7 @@ impl Relay<'_, '_> {
         Ok(Some(Ready { body, answered, interim, switch, keep, send }))
     }
 
-    /// Takes the report of the endpoint's load out of a final response, if anybody minds it.
+    /// Takes the report of the endpoint's load out of a final response, if the pool uses it.
     pub(super) fn on_load(&self, fields: &mut Fields<'_, '_>, body: &mut Body) {
         let Some(pool) = self.record.pool else { return };
         let reports = pool.hears();
@@ -179,7 +179,7 @@ impl Relay<'_, '_> {
     }
 }
 
-/// What the balancer is told of a response: server errors and "too many requests" count as failures, or an endpoint
+/// The outcome of a response for the balancer: server errors and "too many requests" count as failures, or an endpoint
 /// that refuses fast would look like the fastest.
 pub(super) fn outcome(status: u16, fields: &Fields<'_, '_>) -> Outcome {
     let Some(kind) = FailureKind::of_status(status) else { return Outcome::Success };

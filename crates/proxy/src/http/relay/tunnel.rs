@@ -23,7 +23,7 @@ impl Relay<'_, '_> {
             self.record.count_in(early.len());
             self.upstream.write_all(&mut early).await.map_err(|_| Fault::CutShort)?;
         }
-        // Nobody knows who should speak in there.
+        // Which side should speak next, only the protocol inside knows.
         self.client_due.set(1);
         let (mut up_done, mut down_done) = (false, false);
         let mut to_endpoint = pin!(self.pipe(&down.transport, self.upstream, |n| self.record.count_in(n)));
