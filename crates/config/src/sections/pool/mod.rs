@@ -1,9 +1,9 @@
 //! Which endpoints are there, and how is one chosen? [`Pool`], `[pool.NAME]`; each table below it has a file.
 
-mod concurrency;
 mod discover;
 mod endpoint;
 mod health;
+mod limits;
 mod load_reports;
 mod locality;
 mod outlier;
@@ -11,41 +11,44 @@ mod panic;
 mod queue;
 mod slow_start;
 mod sticky;
+mod subset;
 
-pub use concurrency::CONCURRENCY;
 pub use discover::{Discover, Dns, Records, Source};
 pub use endpoint::{Endpoint, Resolve};
 pub use health::{Check, HealthCheck};
+pub use limits::{CONCURRENCY, PoolLimits};
 pub use load_reports::{LoadReports, Probe};
 pub use outlier::OUTLIER;
 pub use panic::PANIC;
 pub use queue::QUEUE;
 pub use slow_start::SLOW_START;
 pub use sticky::{SameSite, Secret, Sticky};
+pub use subset::Subset;
 
-pub(crate) use concurrency::check as check_concurrency;
 pub(crate) use endpoint::{ENDPOINT_LIST, check as check_endpoints, endpoints};
+pub(crate) use limits::check as check_concurrency;
 pub(crate) use load_reports::LOAD_PATH;
 pub(crate) use outlier::{check as check_outlier, outlier};
 
 use crate::code::Code;
 use crate::diagnostic::Findings;
-use crate::form::Form;
 use crate::sections::resolver::Resolver;
 use crate::sections::retry::{self, POOL_RETRY, Retry};
 use crate::sections::timeouts::{POOL_TIMEOUTS, PoolTimeouts, check_order};
-use crate::table::{Absent, Balance, Declared, H, Key, Kind, Lines, Located, Named, S, Section, table, words};
+use crate::table::{Absent, Balance, Declared, Field, H, Key, Kind, Lines, Located, Named, S, Section, table, words};
 use discover::DISCOVER;
 use endpoint::ENDPOINT;
 use evenkeel_balance as balance;
 use evenkeel_balance::algorithms;
 use evenkeel_balance::eligible::{Locality, Panic};
 use health::HEALTH;
+use limits::POOL_LIMITS;
 use load_reports::LOAD_REPORTS;
 use locality::{LOCALITY, OwnZone};
 use std::sync::Arc;
 use std::time::Duration;
 use sticky::STICKY;
+use subset::SUBSET;
 
 table! {
     pub(crate) static POOL = "[pool.NAME]",
@@ -63,7 +66,7 @@ table! {
             absent: Absent::Means("the first algorithm of the list, with its defaults"),
             help: "How an endpoint is chosen: `\"NAME\"` or `{ NAME = { PARAMETER = VALUE } }`. See the algorithms page.",
             why: "",
-        };
+        }, write write_balance;
         /// In the order of the file; no name and no address twice. At least one, unless `discover` finds them.
         endpoints: Vec<Endpoint> = Key {
             name: "endpoints",
@@ -218,70 +221,6 @@ table! {
 }
 
 table! {
-    static POOL_LIMITS = "limits of [pool.NAME]",
-        "What endpoints may be given.";
-
-    /// `limits` of a pool.
-    #[derive(Clone, Copy, Debug, PartialEq)]
-    pub struct PoolLimits {
-        /// Requests in flight at one endpoint, all workers together; 0 = no limit.
-        requests_per_endpoint: u32 = Key {
-            name: "requests_per_endpoint",
-            kind: Kind::Int { min: 0, max: 1_000_000 },
-            absent: Absent::Default("0"),
-            help: "Requests in flight at one endpoint, all workers together; 0 = no limit.",
-            why: "Only whoever knows the endpoint knows the number; a wrong one refuses requests.",
-        };
-        /// Idle upstream connections that a worker keeps for one endpoint; 0 = none is ever used again.
-        idle_per_endpoint: usize = Key {
-            name: "idle_per_endpoint",
-            kind: Kind::Int { min: 0, max: 65_535 },
-            absent: Absent::Default("256"),
-            help: "Idle connections that one worker keeps to one endpoint; 0 = none is used twice.",
-            why: "Enough for a burst; each costs a descriptor here and whatever the endpoint spends on one.",
-        };
-        /// A limit of requests in flight at one endpoint that follows its latency, below `requests_per_endpoint`; `None` = no
-        /// such limit.
-        concurrency: Option<balance::concurrency::Settings> = Key {
-            name: "concurrency",
-            kind: Kind::TableOrWord { table: &CONCURRENCY, word: "adaptive" },
-            absent: Absent::Means("no such limit"),
-            help: "A limit of requests in flight at one endpoint that follows its latency, never above \
-                   `requests_per_endpoint`. `\"adaptive\"`: with its defaults.",
-            why: "",
-        };
-    }
-}
-
-table! {
-    static SUBSET = "subset of [pool.NAME]",
-        "The endpoints of a tier on a ring, of which each instance takes some from its own place on. Instances numbered \
-        from 0 use each endpoint equally often, but for a few; one that comes or goes changes nothing for the others, and \
-        an endpoint that does changes at most two of an instance's.";
-
-    /// `subset` of a pool.
-    #[derive(Clone, Debug, PartialEq, Eq)]
-    pub struct Subset {
-        /// Endpoints to use of each tier.
-        size: u32 = Key {
-            name: "size",
-            kind: Kind::Int { min: 1, max: 65_535 },
-            absent: Absent::Required("20"),
-            help: "Endpoints to use of each tier.",
-            why: "",
-        };
-        /// Which instance this is; `None` = the one of this host.
-        instance: Option<Arc<str>> = Key {
-            name: "instance",
-            kind: Kind::Text(Form::Label),
-            absent: Absent::Means("the host's name"),
-            help: "Which instance this is: a name with a number at its end counts as that number, any other by its hash.",
-            why: "",
-        };
-    }
-}
-
-table! {
     static TCP = "tcp of [pool.NAME]",
         "Of sessions, where the listener has `mode = \"tcp\"`.";
 
@@ -321,6 +260,11 @@ words! {
         /// Binary.
         V2 = "v2",
     }
+}
+
+/// Always: which one it is, is the first question of a reader, and a default may change.
+fn write_balance(set: &Pool, base: &Pool, lines: &mut Lines) {
+    lines.add("balance", set.balance.write(&base.balance, &Kind::Balance));
 }
 
 fn write_endpoints(set: &Pool, _: &Pool, lines: &mut Lines) {
@@ -413,7 +357,7 @@ fn check(Named { name, place, section }: &Named, pool: &Pool, findings: &mut Fin
     slow_start::check(section, pool.balance.algorithm, findings);
     queue::check(section, pool.timeouts.request, findings);
     sticky::check(section, name, pool.balance.algorithm, findings);
-    concurrency::check(&section.section("limits").section("concurrency"), findings);
+    limits::check(&section.section("limits").section("concurrency"), findings);
 }
 
 /// Reports an algorithm that needs probes where none are sent.

@@ -1,8 +1,44 @@
-//! What is the limit that follows latency? `limits.concurrency` of a pool.
+//! What may an endpoint be given? [`PoolLimits`], `limits` of a pool, and among them the one that follows latency.
 
 use crate::diagnostic::Findings;
 use crate::table::{Absent, Key, Kind, Lines, MS, S, Section, table};
 use evenkeel_balance::concurrency;
+
+table! {
+    pub(super) static POOL_LIMITS = "limits of [pool.NAME]",
+        "What endpoints may be given.";
+
+    /// `limits` of a pool.
+    #[derive(Clone, Copy, Debug, PartialEq)]
+    pub struct PoolLimits {
+        /// Requests in flight at one endpoint, all workers together; 0 = no limit.
+        requests_per_endpoint: u32 = Key {
+            name: "requests_per_endpoint",
+            kind: Kind::Int { min: 0, max: 1_000_000 },
+            absent: Absent::Default("0"),
+            help: "Requests in flight at one endpoint, all workers together; 0 = no limit.",
+            why: "Only whoever knows the endpoint knows the number; a wrong one refuses requests.",
+        };
+        /// Idle upstream connections that a worker keeps for one endpoint; 0 = none is ever used again.
+        idle_per_endpoint: usize = Key {
+            name: "idle_per_endpoint",
+            kind: Kind::Int { min: 0, max: 65_535 },
+            absent: Absent::Default("256"),
+            help: "Idle connections that one worker keeps to one endpoint; 0 = none is used twice.",
+            why: "Enough for a burst; each costs a descriptor here and whatever the endpoint spends on one.",
+        };
+        /// A limit of requests in flight at one endpoint that follows its latency, below `requests_per_endpoint`; `None` = no
+        /// such limit.
+        concurrency: Option<concurrency::Settings> = Key {
+            name: "concurrency",
+            kind: Kind::TableOrWord { table: &CONCURRENCY, word: "adaptive" },
+            absent: Absent::Means("no such limit"),
+            help: "A limit of requests in flight at one endpoint that follows its latency, never above \
+                   `requests_per_endpoint`. `\"adaptive\"`: with its defaults.",
+            why: "",
+        };
+    }
+}
 
 table! {
     /// The limit that follows latency.
