@@ -22,9 +22,15 @@ pub(crate) trait Field: PartialEq + Sized {
     fn write(&self, base: &Self, kind: &Kind) -> String;
 }
 
+/// What stands for a value that was wrong. Any other is of a row that asks for something else than its field is.
+fn broken<T>(value: &Value, instead: T) -> T {
+    debug_assert!(matches!(value, Value::Broken), "a row and its field are of different types: {value:?}");
+    instead
+}
+
 impl Field for bool {
     fn read(value: Value) -> bool {
-        matches!(value, Value::Bool(true))
+        if let Value::Bool(on) = value { on } else { broken(&value, false) }
     }
 
     fn write(&self, _: &bool, _: &Kind) -> String {
@@ -37,7 +43,7 @@ macro_rules! whole_numbers {
     ($($int:ty),*) => {$(
         impl Field for $int {
             fn read(value: Value) -> $int {
-                let (Value::Int(n) | Value::Duration(Some(n))) = value else { return 0 };
+                let (Value::Int(n) | Value::Duration(Some(n))) = value else { return broken(&value, 0) };
                 <$int>::try_from(n).unwrap_or_default()
             }
 
@@ -56,7 +62,7 @@ whole_numbers!(u8, u16, u32, u64, usize);
 
 impl Field for f64 {
     fn read(value: Value) -> f64 {
-        if let Value::Number(x) = value { x } else { 0.0 }
+        if let Value::Number(x) = value { x } else { broken(&value, 0.0) }
     }
 
     /// `{:?}` keeps the point of a number that is whole.
@@ -67,7 +73,8 @@ impl Field for f64 {
 
 impl Field for Duration {
     fn read(value: Value) -> Duration {
-        if let Value::Duration(Some(ns)) = value { Duration::from_nanos(ns) } else { Duration::ZERO }
+        let Value::Duration(Some(ns)) = value else { return broken(&value, Duration::ZERO) };
+        Duration::from_nanos(ns)
     }
 
     fn write(&self, _: &Duration, _: &Kind) -> String {
@@ -95,7 +102,7 @@ impl<T: Field> Field for Option<T> {
 
 impl<T: Field> Field for Vec<T> {
     fn read(value: Value) -> Vec<T> {
-        let Value::List(list) = value else { return Vec::new() };
+        let Value::List(list) = value else { return broken(&value, Vec::new()) };
         let whole = list.into_iter().filter(|l| !matches!(l.value, Value::Broken));
         whole.map(|Located { value, .. }| T::read(value)).collect()
     }
@@ -133,7 +140,7 @@ macro_rules! formed {
             fn read(value: Value) -> $ty {
                 match value {
                     Value::Formed(Formed::$variant(formed)) => formed.into(),
-                    _ => $wrong,
+                    other => broken(&other, $wrong),
                 }
             }
 
@@ -160,7 +167,7 @@ impl Field for PathBuf {
         match value {
             Value::Formed(Formed::Text(text)) => PathBuf::from(text),
             Value::Formed(Formed::Socket(path)) => path,
-            _ => PathBuf::new(),
+            other => broken(&other, PathBuf::new()),
         }
     }
 
@@ -181,7 +188,7 @@ impl Field for RangeInclusive<u16> {
                 status..=status
             }
             Value::Formed(Formed::Statuses(range)) => range,
-            _ => 0..=0,
+            other => broken(&other, 0..=0),
         }
     }
 
