@@ -5,7 +5,7 @@
 //!
 //! 1. [`plan`]: what comes out, plain typed values.
 //! 2. `sections`: every key, one file a subject; from its declaration come the struct of the plan, the reader, the writer,
-//!    the [`schema`] and the [`reference()`].
+//!    the [`schema()`] and the [`reference()`].
 //! 3. `table`: what makes all that of a declaration. `form` and `quantity` read strings.
 //! 4. `load`: the walk from files to a plan; `tree`, `env` and `files` are its first steps.
 //! 5. `checks`: references, and routes that collide: what goes over several tables.
