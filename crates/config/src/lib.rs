@@ -4,14 +4,14 @@
 //! from [`Files`], the environment from a closure. Read the modules in this order:
 //!
 //! 1. [`plan`]: what comes out, plain typed values.
-//! 2. `keys`: every key in tables, from which the reader, the [`schema`] and the [`reference()`] are made.
-//! 3. `load`: the walk from files to a plan; `tree`, `env` and `files` are its first steps.
-//! 4. `read`: the tree against the tables; `form` and `quantity` read strings.
-//! 5. `build`: references, names, routes that collide.
+//! 2. `sections`: every key, one file a subject; from its declaration come the struct of the plan, the reader, the writer,
+//!    the [`schema()`] and the [`reference()`].
+//! 3. `table`: what makes all that of a declaration. `form` and `quantity` read strings.
+//! 4. `load`: the walk from files to a plan; `tree`, `env` and `files` are its first steps.
+//! 5. `checks`: references, and routes that collide: what goes over several tables.
 //! 6. `diagnostic`, `code`, [`render_text`]: what is said, and how it looks.
-//! 7. `write`: back from a plan to a file.
-//! 8. `list`: files beside it that list endpoints.
-//! 9. [`tables`]: other files by tables of their own.
+//! 7. `list`: files beside it that list endpoints.
+//! 8. [`tables`]: other files by tables of their own.
 //!
 //! ```
 //! let text = "[listener.web]\nbind = ['127.0.0.1:8080']\n[pool.web]\nbalance = 'rondom'\nendpoints = ['127.0.0.1:8081']";
@@ -23,26 +23,25 @@
 //! ```
 #![forbid(unsafe_code)]
 
-mod build;
+mod checks;
 mod code;
 mod diagnostic;
 mod env;
 mod files;
 mod form;
-mod keys;
 mod list;
 mod load;
 mod nearest;
 pub mod plan;
 mod quantity;
-mod read;
 mod reference;
 mod render;
 mod schema;
+mod sections;
 mod source;
+mod table;
 pub mod tables;
 mod tree;
-mod write;
 
 pub use code::{Code, Severity};
 pub use diagnostic::{Diagnostic, Range, Spot};

@@ -1,12 +1,11 @@
 //! Which endpoints does a file list? The same keys as `endpoints` of a pool, in TOML or JSON, read by the same tables.
 
-use crate::build::listed_endpoints;
 use crate::code::Code;
 use crate::diagnostic::{Diagnostic, Findings};
-use crate::keys::ENDPOINT_LIST;
 use crate::plan::{Address, Endpoint};
-use crate::read::Reader;
+use crate::sections::pool::{ENDPOINT_LIST, check_endpoints, endpoints};
 use crate::source::{Place, Sources};
+use crate::table::Reader;
 use crate::tree::{self, Entry, Node, TableNode, Tree};
 use serde_json::Value;
 
@@ -55,7 +54,7 @@ fn read(name: &str, file: usize, sources: &Sources, findings: &mut Findings) -> 
         return Some(Vec::new());
     }
     let section = Reader::new(&ENDPOINT_LIST, findings, true).table(&ENDPOINT_LIST, &table, whole);
-    let endpoints = listed_endpoints(&section, findings);
+    check_endpoints(&section, findings);
     for endpoint in section.sections("endpoints") {
         if let Some(crate::form::Formed::Address(addr @ Address::Name { .. })) = endpoint.formed("addr") {
             let message = format!("{addr} is a name, and a list has addresses");
@@ -63,7 +62,7 @@ fn read(name: &str, file: usize, sources: &Sources, findings: &mut Findings) -> 
             findings.add(Code::BadAddress, endpoint.place_of("addr"), message).help(help);
         }
     }
-    Some(endpoints)
+    Some(endpoints(&section))
 }
 
 fn table(map: serde_json::Map<String, Value>, place: Place) -> TableNode {

@@ -1,15 +1,15 @@
 //! From files to a plan: read, expand, include, join, check, build. Nothing stops at the first error.
 
-use crate::build::build;
 use crate::code::Code;
 use crate::diagnostic::{Diagnostic, Findings};
 use crate::env::{Env, expand};
 use crate::files::{Disk, Files, NoFiles, matching};
-use crate::keys::{INCLUDE, ROOT};
 use crate::plan::Plan;
-use crate::read::Reader;
+use crate::sections::root::{INCLUDE, ROOT, build};
 use crate::source::{Place, Sources};
+use crate::table::{Reader, quote};
 use crate::tree::{self, Node, TableNode, Tree};
+use std::fmt::Write;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -47,6 +47,24 @@ pub fn parse_str(name: &str, text: &str, env: Env<'_>) -> Outcome {
     let mut loader = Loader::new(&NoFiles, env);
     loader.main(name, text, Path::new(""));
     loader.finish()
+}
+
+impl Plan {
+    /// The plan of `evenkeel run ADDR ADDR...`: one listener, one pool, everything else as in a file that sets
+    /// nothing. It goes through the same reader as a file; its diagnostics point into the equivalent TOML, which is
+    /// called "command line".
+    pub fn for_addresses(listen: &str, endpoints: &[&str], balance: Option<&str>) -> Outcome {
+        let mut text = format!("[listener.web]\nbind = [{}]\n\n[pool.web]\n", quote(listen));
+        if let Some(name) = balance {
+            let _ = writeln!(text, "balance = {}", quote(name));
+        }
+        let _ = writeln!(text, "endpoints = [");
+        for endpoint in endpoints {
+            let _ = writeln!(text, "  {},", quote(endpoint));
+        }
+        let _ = writeln!(text, "]");
+        parse_str("command line", &text, &|_| None)
+    }
 }
 
 struct Loader<'a> {

@@ -1,8 +1,9 @@
 //! What does the reference say? Two Markdown pages, made from the key tables, the codes, and the registry of algorithms.
 
 use crate::code::Code;
-use crate::keys::{Absent, Key, Kind, ROOT, Table};
 use crate::quantity::{duration_text, size_text};
+use crate::sections::root::ROOT;
+use crate::table::{Absent, Key, Kind, Table};
 use evenkeel_balance::algorithms;
 use evenkeel_balance::picker::{Algorithm, Needs};
 use std::fmt::Write;

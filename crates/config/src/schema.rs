@@ -2,8 +2,8 @@
 //! algorithms. It is a little looser than the reader: strings with `${` fit everywhere.
 
 use crate::form::Form;
-use crate::keys::{Absent, Key, Kind, ROOT, Table};
-use crate::read::kind_of;
+use crate::sections::root::ROOT;
+use crate::table::{Absent, Key, Kind, Table, kind_of};
 use crate::tree::{self, Tree};
 use evenkeel_balance::algorithms;
 use serde_json::{Map, Value, json};

@@ -5,17 +5,18 @@
 
 pub use crate::diagnostic::{Finding, Findings};
 pub use crate::form::Form;
-pub use crate::keys::{Absent, CONCURRENCY, Key, Kind, OUTLIER, PANIC, QUEUE, SLOW_START, TRIES, Table};
-pub use crate::read::{Named, Section};
 pub use crate::reference::tables_reference as reference_of;
 pub use crate::schema::schema_of;
+pub use crate::sections::pool::{CONCURRENCY, OUTLIER, PANIC, QUEUE, SLOW_START};
+pub use crate::sections::retry::TRIES;
 pub use crate::source::Place;
+pub use crate::table::{Absent, Key, Kind, Named, Section, Table};
 pub use crate::tree::{Entry, Node, TableNode, Tree};
 
-use crate::build::{health, pools, retry};
 use crate::diagnostic::Diagnostic;
-use crate::read::Reader;
+use crate::sections::pool;
 use crate::source::Sources;
+use crate::table::{Declared, Reader};
 use crate::tree;
 use crate::{nearest, quantity};
 use evenkeel_balance::eligible::Panic;
@@ -82,25 +83,27 @@ pub fn suggest(seen: &str, known: &[&str]) -> String {
 
 /// The key `outlier` of `table`, with the rows of [`OUTLIER`]; `None` for `"off"`.
 pub fn outlier(table: &Section, findings: &mut Findings) -> Option<outlier::Settings> {
-    health::outlier(table, findings)
+    pool::check_outlier(table, findings);
+    pool::outlier(table)
 }
 
 /// The key `panic` of `table`, with the rows of [`PANIC`].
 pub fn panic(table: &Section) -> Panic {
-    health::panic(table)
+    Panic::of(&table.section("panic"))
 }
 
 /// A table with the rows of [`SLOW_START`].
 pub fn slow_start(table: &Section) -> slow_start::Settings {
-    health::ramp(table)
+    slow_start::Settings::of(table)
 }
 
 /// A table with the rows of [`CONCURRENCY`].
 pub fn concurrency(table: &Section, findings: &mut Findings) -> concurrency::Settings {
-    pools::concurrency(table, findings)
+    pool::check_concurrency(table, findings);
+    concurrency::Settings::of(table)
 }
 
 /// A table with the rows of [`TRIES`].
 pub fn tries(table: &Section) -> tries::Settings {
-    retry::settings(&[], table)
+    tries::Settings::of(table)
 }

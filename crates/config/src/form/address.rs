@@ -1,9 +1,10 @@
 //! Is this an address? `127.0.0.1:8080`, `[::1]:8080`, and for endpoints `web.internal:8080`.
 
-use super::{Misfit, is_host_name};
+use super::misfit::Misfit;
+use super::name::is_host_name;
 use crate::code::Code;
-use crate::plan::Address;
 use crate::tree::quoted;
+use std::fmt;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
 /// An address to listen on.
@@ -94,6 +95,39 @@ fn read(text: &str, example: &str) -> Result<Address, Misfit> {
 /// `parse` would take `+80`.
 fn port_is_digits(text: &str) -> bool {
     text.rsplit(':').next().is_some_and(|port| port.bytes().all(|b| b.is_ascii_digit()))
+}
+
+/// Where an endpoint listens. The port is never 0.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Address {
+    /// An IP address.
+    Ip(SocketAddr),
+    /// A host name, lower case without a final dot, to be resolved.
+    Name {
+        /// The name.
+        host: String,
+        /// The port.
+        port: u16,
+    },
+}
+
+impl Address {
+    /// The port.
+    pub fn port(&self) -> u16 {
+        match self {
+            Address::Ip(addr) => addr.port(),
+            Address::Name { port, .. } => *port,
+        }
+    }
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Address::Ip(addr) => write!(f, "{addr}"),
+            Address::Name { host, port } => write!(f, "{host}:{port}"),
+        }
+    }
 }
 
 #[cfg(test)]

@@ -1,10 +1,11 @@
 //! What of a request is hashed? `client-ip`, `path`, `header:NAME`, `cookie:NAME`, `query:NAME`.
 
-use super::{Misfit, is_token_char};
+use super::misfit::Misfit;
+use super::name::is_token_char;
 use crate::code::Code;
 use crate::nearest::nearest;
-use crate::plan::HashKey;
 use crate::tree::quoted;
+use std::fmt;
 
 pub(super) fn read(text: &str) -> Result<HashKey, Misfit> {
     let bad = |why: String, help: String| {
@@ -42,6 +43,33 @@ fn example(kind: &str) -> &'static str {
         "header" => "x-tenant",
         "cookie" => "session",
         _ => "id",
+    }
+}
+
+/// What of a request is hashed to choose an endpoint.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum HashKey {
+    /// The client's IP address.
+    ClientIp,
+    /// The path, without the query.
+    Path,
+    /// The value of this header field (lower case).
+    Header(String),
+    /// The value of this cookie.
+    Cookie(String),
+    /// The value of this parameter of the query.
+    Query(String),
+}
+
+impl fmt::Display for HashKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            HashKey::ClientIp => f.write_str("client-ip"),
+            HashKey::Path => f.write_str("path"),
+            HashKey::Header(name) => write!(f, "header:{name}"),
+            HashKey::Cookie(name) => write!(f, "cookie:{name}"),
+            HashKey::Query(name) => write!(f, "query:{name}"),
+        }
     }
 }
 

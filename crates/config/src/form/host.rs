@@ -1,9 +1,10 @@
 //! Is this a host pattern? `api.example.com`, `*.example.com`, `10.0.0.1`, `[::1]`.
 
-use super::{Misfit, is_host_name};
+use super::misfit::Misfit;
+use super::name::is_host_name;
 use crate::code::Code;
-use crate::plan::HostPattern;
 use crate::tree::quoted;
+use std::fmt;
 use std::net::{IpAddr, Ipv6Addr};
 
 pub(super) fn read(text: &str) -> Result<HostPattern, Misfit> {
@@ -60,6 +61,24 @@ pub(super) fn authority(text: &str) -> Result<String, Misfit> {
         HostPattern::Wildcard(_) => {
             let message = format!("{} is not a host: a request has one, and no pattern", quoted(text));
             Err(Misfit::new(Code::BadHost, message, "write \"web.internal\""))
+        }
+    }
+}
+
+/// Which hosts a route takes. Lower case, without port and without a final dot.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum HostPattern {
+    /// Exactly this host: a name or an IP address (IPv6 in brackets).
+    Exact(String),
+    /// `*.example.com`: one or more labels before this suffix, which starts with a dot (`.example.com`).
+    Wildcard(String),
+}
+
+impl fmt::Display for HostPattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            HostPattern::Exact(host) => f.write_str(host),
+            HostPattern::Wildcard(suffix) => write!(f, "*{suffix}"),
         }
     }
 }

@@ -1,8 +1,11 @@
 //! Which strings mean something? A [`Form`] each: how it is described, and the typed value it is read to.
 
 mod address;
+mod cidr;
 mod hash_key;
 mod host;
+mod misfit;
+mod name;
 mod network;
 mod path;
 mod payload;
@@ -11,14 +14,22 @@ mod secret;
 mod socket;
 mod status;
 
+pub use address::Address;
+pub use cidr::Cidr;
+pub use hash_key::HashKey;
+pub use host::HostPattern;
+pub use path::PathPattern;
+
+pub(crate) use misfit::Misfit;
+pub(crate) use name::is_domain;
 pub(crate) use path::shape as path_shape;
 pub(crate) use payload::written as payload_text;
 pub(crate) use retry::{RetryOn, percentile_text};
 pub(crate) use status::written as status_text;
 
 use crate::code::Code;
-use crate::plan::{Address, Cidr, HashKey, HostPattern, PathPattern};
 use crate::tree::quoted;
+use name::{domain, is_token_char};
 use std::net::{IpAddr, SocketAddr};
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
@@ -99,20 +110,6 @@ pub(crate) enum Formed {
     Percentile(Option<f64>),
     Payload(Vec<u8>),
     Text(String),
-}
-
-/// Why a string does not have its form.
-#[derive(Debug, PartialEq)]
-pub(crate) struct Misfit {
-    pub code: Code,
-    pub message: String,
-    pub help: String,
-}
-
-impl Misfit {
-    fn new(code: Code, message: impl Into<String>, help: impl Into<String>) -> Misfit {
-        Misfit { code, message: message.into(), help: help.into() }
-    }
 }
 
 impl Form {
@@ -231,35 +228,4 @@ impl Form {
         };
         !text.is_empty() && text.chars().count() <= max && text.chars().all(fits)
     }
-}
-
-/// A character of a token (RFC 9110, section 5.6.2): names of fields and cookies.
-fn is_token_char(c: char) -> bool {
-    c.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(c)
-}
-
-/// A domain name, in lower case and without a final dot.
-fn domain(text: &str) -> Result<String, Misfit> {
-    let name = text.strip_suffix('.').unwrap_or(text).to_ascii_lowercase();
-    if is_domain(&name) {
-        return Ok(name);
-    }
-    let message = format!("{} is not a domain name", quoted(text));
-    Err(Misfit::new(Code::BadName, message, "labels are 1 to 63 letters, digits, - and _, parted by dots"))
-}
-
-/// Whether a text is one or more labels, parted by dots, that fit into a domain name.
-pub(crate) fn is_domain(text: &str) -> bool {
-    text.len() <= 253 && text.split('.').all(is_label)
-}
-
-fn is_label(l: &str) -> bool {
-    (1..=63).contains(&l.len()) && l.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_')
-}
-
-/// Whether a text is the name of a host: labels of letters, digits, - and _, parted by dots, and not all digits at
-/// the end (which would be a broken IPv4 address).
-fn is_host_name(text: &str) -> bool {
-    let last = text.rsplit('.').next().unwrap_or_default();
-    is_domain(text) && !last.bytes().all(|b| b.is_ascii_digit())
 }

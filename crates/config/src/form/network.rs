@@ -1,8 +1,8 @@
 //! Is this a network? `10.0.0.0/8`, `fd00::/8`, or one address.
 
-use super::Misfit;
+use super::cidr::Cidr;
+use super::misfit::Misfit;
 use crate::code::Code;
-use crate::plan::Cidr;
 use crate::tree::quoted;
 use std::net::IpAddr;
 

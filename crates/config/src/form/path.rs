@@ -1,11 +1,11 @@
 //! Is this a path pattern? In the syntax of `matchit`, with which the proxy matches: `/x`, `/users/{id}/posts`,
 //! `/v1/{*rest}`.
 
-use super::Misfit;
+use super::misfit::Misfit;
 use crate::code::Code;
-use crate::plan::PathPattern;
 use crate::tree::quoted;
 use matchit::InsertError;
+use std::fmt;
 
 pub(super) fn read(text: &str) -> Result<PathPattern, Misfit> {
     plain(text)?;
@@ -92,6 +92,37 @@ pub(crate) fn shape(pattern: &str) -> String {
     }
     out.push_str(rest);
     out
+}
+
+/// Which paths a route takes.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum PathPattern {
+    /// Every path.
+    Any,
+    /// A pattern in `matchit` syntax that was inserted without conflict: `/x`, `/users/{id}/posts`, `/v1/{*rest}`.
+    /// For evenkeel `{*rest}` also takes nothing: `/v1/{*rest}` has `/v1/`, which `matchit` leaves out.
+    Pattern(String),
+}
+
+impl PathPattern {
+    /// The path that a rest at the end also takes, and that `matchit` would leave out: `/v1/` for `/v1/{*rest}`.
+    /// Insert it after every pattern as it is written, and ignore a conflict: a route to just that path wins.
+    pub fn empty_rest(&self) -> Option<String> {
+        match self {
+            PathPattern::Any => Some("/".to_string()),
+            PathPattern::Pattern(pattern) => pattern.rfind("/{*").map(|at| pattern[..=at].to_string()),
+        }
+    }
+}
+
+/// The pattern to insert into a `matchit::Router`.
+impl fmt::Display for PathPattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            PathPattern::Any => f.write_str("/{*rest}"),
+            PathPattern::Pattern(p) => f.write_str(p),
+        }
+    }
 }
 
 #[cfg(test)]

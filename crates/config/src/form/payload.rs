@@ -1,6 +1,6 @@
 //! Which bytes are meant? A text stands for its own; `hex:` comes before those that no text has.
 
-use super::Misfit;
+use super::misfit::Misfit;
 use crate::code::Code;
 
 /// What fits one packet on any path (RFC 8085 section 3.2 has 1232 for IPv6).

@@ -1,6 +1,7 @@
 //! When is what tried again? A failure (`connect`, `503`), a pause (`25ms..250ms`), a percentile (`p95`).
 
-use super::{Misfit, status};
+use super::misfit::Misfit;
+use super::status;
 use crate::code::Code;
 use crate::nearest::nearest;
 use crate::quantity::{duration_ns, duration_text};

@@ -1,6 +1,6 @@
 //! Is this a key to sign with? Long enough that nobody finds it by trying. No message has any of it.
 
-use super::Misfit;
+use super::misfit::Misfit;
 use crate::code::Code;
 
 /// As many bytes as a tag of 128 bits has: a shorter key would be the weaker of the two.

@@ -1,6 +1,6 @@
 //! Is this the address of a Unix socket? `unix:/run/evenkeel/admin.sock`.
 
-use super::Misfit;
+use super::misfit::Misfit;
 use crate::code::Code;
 use crate::tree::quoted;
 use std::path::PathBuf;

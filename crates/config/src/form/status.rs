@@ -1,6 +1,6 @@
 //! Which statuses are these? `503`, `500..=504`, or `5xx` for all of a class.
 
-use super::Misfit;
+use super::misfit::Misfit;
 use crate::code::Code;
 use crate::tree::quoted;
 use std::ops::RangeInclusive;

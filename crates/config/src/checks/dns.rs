@@ -1,0 +1,80 @@
+//! Can the pools of a zone be told as addresses?
+
+use super::answered::is_answered;
+use crate::code::Code;
+use crate::diagnostic::Findings;
+use crate::form::HashKey;
+use crate::nearest::suggest;
+use crate::sections::listener::{Listener, Mode};
+use crate::sections::pool::Pool;
+use crate::sections::route::Route;
+use crate::source::Place;
+use crate::table::Section;
+use evenkeel_balance::algorithms;
+
+/// Whether every record's pool is there, and can be balanced by answers alone.
+pub(super) fn check(root: &Section, pools: &[Pool], findings: &mut Findings) {
+    for listener in root.named("listener").iter().filter(|l| l.section.word("mode") == Mode::Dns.name()) {
+        let zone = listener.section.section("zone");
+        let apex = zone.set("apex").map(|_| zone.section("apex"));
+        for record in apex.into_iter().chain(zone.named("records").into_iter().map(|named| named.section)) {
+            let Some(name) = record.text("pool") else { continue };
+            let place = record.place_of("pool");
+            match pools.iter().find(|p| *p.name == *name) {
+                None => {
+                    let names: Vec<&str> = pools.iter().map(|p| &*p.name).collect();
+                    let help = if names.is_empty() { "add the pool".to_string() } else { suggest(&name, &names) };
+                    findings.add(Code::UnknownPool, place, format!("there is no pool \"{name}\"")).help(help);
+                }
+                Some(pool) => check_pool(pool, place, findings),
+            }
+        }
+    }
+}
+
+/// Reports where endpoints have limits that nothing counts for.
+pub(super) fn check_limits(
+    root: &Section,
+    listeners: &[Listener],
+    routes: &[Route],
+    pools: &[Pool],
+    findings: &mut Findings,
+) {
+    for named in root.named("pool") {
+        let is_alone = |p: &&Pool| *p.name == *named.name && routes.iter().all(|r| r.pool != p.name);
+        let Some(pool) = pools.iter().find(is_alone).filter(|pool| is_answered(pool, listeners)) else { continue };
+        let limits = named.section.section("limits");
+        for set in ["requests_per_endpoint", "concurrency"].into_iter().filter_map(|key| limits.set(key)) {
+            let message = format!(
+                "pool \"{}\" is only told to resolvers, and of what comes of an answer nothing is counted: no endpoint is \
+                 ever at its limit",
+                pool.name
+            );
+            findings.add(Code::AtOdds, set.place, message).help("leave it out, and let the endpoints have limits");
+        }
+    }
+}
+
+fn check_pool(pool: &Pool, place: Place, findings: &mut Findings) {
+    let (name, algorithm) = (&pool.name, pool.balance.algorithm);
+    if algorithm.needs.ends {
+        let fit: Vec<_> = algorithms::ALL.iter().filter(|a| !a.needs.ends).map(|a| a.name).collect();
+        let message = format!(
+            "pool \"{name}\" is balanced by \"{}\", which needs to know when requests end; of what comes of an answer DNS \
+             learns nothing",
+            algorithm.name
+        );
+        findings
+            .add(Code::PlaneLacks, place, message)
+            .help(format!("set balance to one of {} there, or make a pool for DNS that does", fit.join(", ")));
+    }
+    if let Some(key) = pool.balance.key().filter(|key| **key != HashKey::ClientIp) {
+        findings
+            .add(
+                Code::PlaneLacks,
+                place,
+                format!("pool \"{name}\" is balanced by \"{key}\", which a DNS query has not"),
+            )
+            .help("set its key to \"client-ip\": the network of the resolver, or of its client");
+    }
+}

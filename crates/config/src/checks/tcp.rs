@@ -1,0 +1,121 @@
+//! Do listeners, routes and pools fit what is spoken? Sessions over TCP have no requests, and requests have no ClientHello.
+
+use crate::code::Code;
+use crate::diagnostic::Findings;
+use crate::form::{Formed, HashKey, HostPattern};
+use crate::sections::listener::{Listener, Mode};
+use crate::sections::pool::{Pool, SpeakAs};
+use crate::sections::route::Route;
+use crate::table::Section;
+
+/// Keys of a listener that only speak of requests.
+const OF_REQUESTS: &[&str] = &["trusted_proxies", "report_load"];
+
+/// Keys of a listener's limits that only speak of requests.
+const LIMITS_OF_REQUESTS: &[&str] =
+    &["requests_per_address", "burst_per_address", "headers", "header_count", "requests_per_connection"];
+
+/// Reports where a key is set where nothing reads it.
+pub(super) fn check(root: &Section, listeners: &[Listener], routes: &[Route], pools: &[Pool], findings: &mut Findings) {
+    let sections = root.named("listener");
+    for (listener, named) in listeners.iter().zip(&sections).filter(|(l, _)| l.mode == Mode::Tcp) {
+        let limits = named.section.section("limits");
+        let of_listener = OF_REQUESTS.iter().filter_map(|key| Some((*key, named.section.set(key)?.place)));
+        let of_limits = LIMITS_OF_REQUESTS.iter().filter_map(|key| Some((*key, limits.set(key)?.place)));
+        for (key, place) in of_listener.chain(of_limits) {
+            let message = format!("\"{key}\" is about requests, and listener \"{}\" passes sessions on", listener.name);
+            named.section.contradiction(place, message, "mode", findings).help("leave it out, or set mode = \"http\"");
+        }
+    }
+    let mode_of = |name: &str| listeners.iter().find(|l| *l.name == *name).map(|l| l.mode);
+    for section in root.sections("route") {
+        let matches = section.section("match");
+        let name = |(formed, _)| if let Formed::Text(name) = formed { mode_of(&name) } else { None };
+        let modes: Vec<Mode> = matches.formed_list("listener").into_iter().filter_map(name).collect();
+        if let Some(alpn) = matches.set("alpn")
+            && (matches.set("listener").is_none() || modes.iter().any(|mode| *mode != Mode::Tcp))
+        {
+            findings
+                .add(Code::Contradiction, alpn.place, "\"alpn\" is about sessions over TCP, and this route is for more")
+                .help("name listeners with mode = \"tcp\" in \"listener\", and only those");
+        }
+        if !modes.contains(&Mode::Tcp) {
+            continue;
+        }
+        if let Some(path) = matches.set("path") {
+            findings
+                .add(Code::Contradiction, path.place, "\"path\" is about requests, and a session over TCP has none")
+                .help("leave it out, or name only listeners with mode = \"http\"");
+        }
+    }
+    let sections = root.named("pool");
+    for (pool, named) in pools.iter().zip(&sections) {
+        let here = |mode: Mode| {
+            routes.iter().filter(|r| r.pool == pool.name).any(|r| match r.listeners.is_empty() {
+                true => mode == Mode::Http,
+                false => r.listeners.iter().any(|l| mode_of(l) == Some(mode)),
+            })
+        };
+        if here(Mode::Tcp) {
+            check_pool(pool, &named.section, findings);
+        }
+        if pool.source == SpeakAs::Client && (here(Mode::Http) || here(Mode::Udp)) {
+            let message =
+                format!("pool \"{}\" has the client's address as source, and serves more than TCP", pool.name);
+            findings
+                .add(Code::Contradiction, named.section.place_of("source"), message)
+                .help("make a pool of its own for the listeners with mode = \"tcp\"");
+        }
+    }
+}
+
+/// A pool that sessions over TCP get to.
+fn check_pool(pool: &Pool, section: &Section, findings: &mut Findings) {
+    if let Some(sticky) = section.set("sticky") {
+        findings
+            .add(
+                Code::Contradiction,
+                sticky.place,
+                format!("a session over TCP has no cookie for pool \"{}\"", pool.name),
+            )
+            .help("leave \"sticky\" out; maglev with key = \"client-ip\" brings clients back to their endpoint");
+    }
+    if let Some(key) = pool.balance.key().filter(|key| **key != HashKey::ClientIp) {
+        let message = format!(
+            "\"{}\" is keyed by \"{key}\", which a session over TCP does not have",
+            pool.balance.algorithm.name
+        );
+        findings.add(Code::PlaneLacks, section.place_of("balance"), message).help("use key = \"client-ip\"");
+    }
+}
+
+/// Reports where two routes of a listener take the same sessions.
+pub(super) fn check_routes(listener: &Listener, routes: &[(&Route, &Section)], findings: &mut Findings) {
+    let overlap = |one: &Route, other: &Route| {
+        let host = |r: &Route, host: &HostPattern| r.hosts.contains(host);
+        let hosts = match one.hosts.is_empty() {
+            true => other.hosts.is_empty(),
+            false => one.hosts.iter().any(|h| host(other, h)),
+        };
+        let alpn = match one.alpn.is_empty() {
+            true => other.alpn.is_empty(),
+            false => one.alpn.iter().any(|p| other.alpn.contains(p)),
+        };
+        hosts && alpn
+    };
+    for (index, (second, section)) in routes.iter().enumerate() {
+        if let Some((first, earlier)) = routes[..index].iter().find(|(first, _)| overlap(first, second)) {
+            let message = format!("routes \"{}\" and \"{}\" take the same sessions", first.name, second.name);
+            findings
+                .add(Code::SameMatch, section.section("match").place, message)
+                .see("the first one is here", earlier.section("match").place)
+                .help("their order means nothing: make one of them more specific, or remove it");
+        }
+        if listener.pool.is_some() && second.hosts.is_empty() && second.alpn.is_empty() {
+            let message = format!("route \"{}\" takes every session, as the listener's own pool does", second.name);
+            findings
+                .add(Code::SameMatch, section.section("match").place, message)
+                .help(format!("remove it, or \"pool\" of [listener.{}]", listener.name));
+        }
+    }
+}

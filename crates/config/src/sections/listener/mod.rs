@@ -1,0 +1,276 @@
+//! Where do requests come in? [`Listener`], `[listener.NAME]`; tables below it have files of their own.
+
+mod mode;
+mod report_load;
+mod udp;
+mod zone;
+
+pub use mode::Mode;
+pub use report_load::ReportLoad;
+pub use udp::UdpFlows;
+pub use zone::{ClientLocality, NameServer, Record, RecordKind, Zone};
+
+use super::admin::Admin;
+use super::timeouts::{LISTENER_TIMEOUTS, ListenerTimeouts};
+use crate::code::Code;
+use crate::diagnostic::Findings;
+use crate::form::{Cidr, Form, Formed};
+use crate::source::Place;
+use crate::table::{Absent, Declared, Key, Kind, Lines, Named, Section, table};
+use report_load::REPORT_LOAD;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use udp::UDP;
+use zone::ZONE;
+
+table! {
+    pub(crate) static LISTENER = "[listener.NAME]",
+        "Addresses on which clients are served.";
+
+    /// `[listener.NAME]`.
+    #[derive(Clone, Debug, PartialEq)]
+    pub struct Listener {
+        /// Unique among listeners.
+        name: Arc<str>, rows [], read |_| "".into(), write |_, _, _| ();
+        /// At least one; no address is bound twice in a plan for the same transport. No port is 0.
+        bind: Vec<SocketAddr> = Key {
+            name: "bind",
+            kind: Kind::List(&Kind::Text(Form::Bind)),
+            absent: Absent::Required(r#"["127.0.0.1:8080"]"#),
+            help: "The addresses. `[::]` takes IPv4 too.",
+            why: "",
+        };
+        /// What is spoken here.
+        mode: Mode = Key {
+            name: "mode",
+            kind: Kind::Choice(Mode::WORDS),
+            absent: Absent::Default("\"http\""),
+            help: "What is spoken here: HTTP, whose requests are balanced; anything over TCP, whose connections are balanced; \
+                   anything over UDP, whose flows are; or DNS, over UDP and TCP, whose answers are.",
+            why: "",
+        };
+        /// Where everything goes that no route takes, for modes other than HTTP: there is a route of the listener's name to it.
+        pool: Option<Arc<str>> = Key {
+            name: "pool",
+            kind: Kind::Text(Form::Name),
+            absent: Absent::Means("none: routes say where to"),
+            help: "The pool for everything that no route of this listener takes. For modes other than `http`, whose routes are \
+                   for all its listeners alike.",
+            why: "",
+        };
+        /// What is answered to resolvers; there if, and only if, DNS is spoken.
+        zone: Option<Zone> = Key {
+            name: "zone",
+            kind: Kind::Table(&ZONE),
+            absent: Absent::Means("none"),
+            help: "What is answered, with `mode = \"dns\"`.",
+            why: "",
+        };
+        /// Peers that must start each connection with a PROXY protocol header; all others must not. Empty = none.
+        accept_proxy_protocol: Vec<Cidr> = Key {
+            name: "accept_proxy_protocol",
+            kind: Kind::List(&Kind::Text(Form::Network)),
+            absent: Absent::Means("nobody"),
+            help: "Networks of load balancers in front that begin each connection with a PROXY protocol header, version 1 \
+                   or 2. From them it is required, from anybody else it is an error.",
+            why: "",
+        };
+        /// Peers whose `X-Forwarded-For` and its like are believed. Empty = none.
+        trusted_proxies: Vec<Cidr> = Key {
+            name: "trusted_proxies",
+            kind: Kind::List(&Kind::Text(Form::Network)),
+            absent: Absent::Means("nobody"),
+            help: "Networks of proxies in front whose `X-Forwarded-For`, `-Proto`, `-Host` and `Forwarded` are believed: the \
+                   client is the last address that is in none of these networks. From anybody else they are replaced.",
+            why: "",
+        };
+        /// What a client may use up.
+        limits: ListenerLimits = Key {
+            name: "limits",
+            kind: Kind::Table(&LISTENER_LIMITS),
+            absent: Absent::Means("its defaults"),
+            help: "What clients may use up.",
+            why: "",
+        };
+        /// How long a client may take.
+        timeouts: ListenerTimeouts = Key {
+            name: "timeouts",
+            kind: Kind::Table(&LISTENER_TIMEOUTS),
+            absent: Absent::Means("those of `[defaults.timeouts]`"),
+            help: "How long clients may take.",
+            why: "",
+        };
+        /// When flows end, with [`Mode::Udp`].
+        udp: UdpFlows = Key {
+            name: "udp",
+            kind: Kind::Table(&UDP),
+            absent: Absent::Means("its defaults"),
+            help: "When flows end, with `mode = \"udp\"`.",
+            why: "",
+        };
+        /// How balancers in front are told of its load; `None` = not at all.
+        report_load: Option<ReportLoad> = Key {
+            name: "report_load",
+            kind: Kind::TableOrBool(&REPORT_LOAD),
+            absent: Absent::Means("off"),
+            help: "Tells balancers in front how much there is to do: for an evenkeel that stands beside the application. \
+                   `true`: with its defaults.",
+            why: "",
+        };
+    }
+}
+
+table! {
+    static LISTENER_LIMITS = "limits of [listener.NAME]",
+        "What clients may use up.";
+
+    /// `limits` of a listener.
+    #[derive(Clone, Copy, Debug, PartialEq)]
+    pub struct ListenerLimits {
+        /// Open client connections, all workers together.
+        connections: usize = Key {
+            name: "connections",
+            kind: Kind::Int { min: 1, max: 10_000_000 },
+            absent: Absent::Default("50_000"),
+            help: "Open connections of clients, all workers together. With `mode = \"udp\"` flows, of which the one that is \
+                   idle longest ends when there are so many.",
+            why: "Each may need a second descriptor upstream: 100 000 of the 1 048 576 that the service unit allows.",
+        };
+        /// Open connections of one client address, all workers together; 0 = no limit.
+        connections_per_address: usize = Key {
+            name: "connections_per_address",
+            kind: Kind::Int { min: 0, max: 10_000_000 },
+            absent: Absent::Default("0"),
+            help: "Open connections, or flows, of one client address (of IPv6 one /64), all workers together; 0 = no \
+                   limit. Proxies in front have none.",
+            why: "Behind one address there may be a whole company or a proxy; only whoever knows the clients knows the \
+                  number.",
+        };
+        /// Requests a second of one client address, all workers together; 0 = no limit.
+        requests_per_address: f64 = Key {
+            name: "requests_per_address",
+            kind: Kind::Number { min: 0.0, max: 1e6 },
+            absent: Absent::Default("0"),
+            help: "Requests a second of one client address (of IPv6 one /64), all workers together; the rest get a 429. \
+                   With `mode = \"udp\"` new flows, the rest of which are dropped. 0 = no limit. Proxies in front have none.",
+            why: "As for `connections_per_address`.",
+        };
+        /// Requests of one address that may come at once: the size of its bucket. At least 1 if there is a rate.
+        burst_per_address: u32 = Key {
+            name: "burst_per_address",
+            kind: Kind::Int { min: 1, max: 1_000_000 },
+            absent: Absent::Means("what `requests_per_address` allows in a second"),
+            help: "Requests of one address that may come at once before its rate counts.",
+            why: "",
+        }, read burst, write write_burst;
+        /// Bytes of a request's head (request line and header fields): 1 KiB to 32 KiB.
+        headers: usize = Key {
+            name: "headers",
+            kind: Kind::Size { min: 1 << 10, max: 32 << 10 },
+            absent: Absent::Default("\"16KiB\""),
+            help: "Bytes of the head of a request: its first line and its header fields.",
+            why: "What Node.js takes and a buffer of HAProxy holds; half of what one read buffer holds here.",
+        };
+        /// Header fields of a request.
+        header_count: usize = Key {
+            name: "header_count",
+            kind: Kind::Int { min: 1, max: 256 },
+            absent: Absent::Default("100"),
+            help: "Header fields of a request.",
+            why: "Browsers send 15 to 20, and a chain of proxies adds some.",
+        };
+        /// Requests on one client connection before it is closed; 0 = no limit.
+        requests_per_connection: u64 = Key {
+            name: "requests_per_connection",
+            kind: Kind::Int { min: 0, max: 1_000_000_000 },
+            absent: Absent::Default("0"),
+            help: "Requests on one connection before it is closed; 0 = no limit.",
+            why: "Closing costs clients a new handshake, and connections leave by `client_idle` anyway.",
+        };
+    }
+}
+
+fn burst(limits: &Section) -> u32 {
+    match limits.set("burst_per_address") {
+        Some(_) => limits.number("burst_per_address"),
+        None => usual_burst(limits.float("requests_per_address")),
+    }
+}
+
+/// The burst of listeners that set none: what the rate allows in a second.
+fn usual_burst(rate: f64) -> u32 {
+    // A cast of what is below 2^32, which the row of the rate is far from.
+    rate.ceil() as u32
+}
+
+fn write_burst(set: &ListenerLimits, _: &ListenerLimits, lines: &mut Lines) {
+    if set.burst_per_address != usual_burst(set.requests_per_address) {
+        lines.add("burst_per_address", set.burst_per_address.to_string());
+    }
+}
+
+/// The listeners of a file, and what is wrong with each.
+pub(crate) fn listeners(
+    root: &Section,
+    defaults: &Section,
+    admin: Option<&Admin>,
+    findings: &mut Findings,
+) -> Vec<Listener> {
+    let named = root.named("listener");
+    if named.is_empty() && root.set("listener").is_none_or(|l| !l.is_broken()) {
+        findings
+            .add(Code::NothingToDo, root.place, "there is no listener: no request could come in")
+            .help("add [listener.web] with bind = [\"127.0.0.1:8080\"]");
+    }
+    let mut bound: Vec<(SocketAddr, Mode, Place)> = Vec::new();
+    if let Some(bind) = admin.and_then(|admin| admin.bind) {
+        bound.push((bind, Mode::Http, root.section("admin").section("http").place_of("bind")));
+    }
+    let one = |named: &Named| {
+        let listener = one(named, defaults);
+        check(&named.section, listener.mode, &mut bound, findings);
+        listener
+    };
+    named.iter().map(one).collect()
+}
+
+fn one(Named { name, section, .. }: &Named, defaults: &Section) -> Listener {
+    let timeouts = section.section("timeouts").over(&defaults.section("timeouts"));
+    Listener { name: name.as_str().into(), ..Listener::of(&section.clone().with("timeouts", timeouts)) }
+}
+
+fn check(section: &Section, mode: Mode, bound: &mut Vec<(SocketAddr, Mode, Place)>, findings: &mut Findings) {
+    check_bind(section, mode, bound, findings);
+    zone::check(section, mode, findings);
+    check_networks(section, "accept_proxy_protocol", findings);
+    check_networks(section, "trusted_proxies", findings);
+    udp::check(section, mode, findings);
+}
+
+/// Reports an address that is bound twice; `bound` has those so far.
+fn check_bind(section: &Section, mode: Mode, bound: &mut Vec<(SocketAddr, Mode, Place)>, findings: &mut Findings) {
+    let shares = |other: Mode| (mode.is_on_tcp() && other.is_on_tcp()) || (mode.is_on_udp() && other.is_on_udp());
+    for (formed, place) in section.formed_list("bind") {
+        let Formed::Bind(addr) = formed else { continue };
+        if let Some((.., first)) = bound.iter().find(|(b, other, _)| *b == addr && shares(*other)) {
+            findings
+                .add(Code::SameAddress, place, format!("{addr} is bound twice"))
+                .see("it is bound here first", *first)
+                .help("give each listener its own address or port");
+        }
+        bound.push((addr, mode, place));
+    }
+}
+
+/// Reports networks that every client is in, and that would be believed.
+fn check_networks(section: &Section, key: &str, findings: &mut Findings) {
+    for (formed, place) in section.formed_list(key) {
+        let Formed::Network(cidr) = formed else { continue };
+        if cidr.prefix() > 0 {
+            continue;
+        }
+        findings
+            .add(Code::TrustsAll, place, format!("\"{key}\" has every address: any client can say that it is another"))
+            .help(format!("name the networks of your proxies instead of \"{cidr}\""));
+    }
+}

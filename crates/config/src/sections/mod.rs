@@ -1,0 +1,14 @@
+//! Which keys are there? Each subject has one file: the struct of the plan, the rows of its keys, how they are read and
+//! written, and what is checked over several of them.
+
+pub(crate) mod admin;
+pub(crate) mod listener;
+pub(crate) mod names;
+pub(crate) mod pool;
+pub(crate) mod resolver;
+pub(crate) mod retry;
+pub(crate) mod root;
+pub(crate) mod route;
+pub(crate) mod runtime;
+pub(crate) mod telemetry;
+pub(crate) mod timeouts;

@@ -1,0 +1,321 @@
+//! How is an endpoint asked whether it is well? [`HealthCheck`], `health` of a pool.
+
+use crate::code::Code;
+use crate::diagnostic::Findings;
+use crate::form::Form;
+use crate::quantity::duration_text;
+use crate::table::{
+    Absent, DAY, Declared, Field, H, Key, Kind, Lines, MS, Payload, Section, Table, Words, quote, table, words,
+};
+use evenkeel_balance::health::{self, Initial};
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
+table! {
+    pub(super) static HEALTH = "health of [pool.NAME]",
+        "Active checks: each endpoint is asked, again and again, whether it is well. Exactly one of `http`, `tcp` and \
+        `udp` says how.";
+
+    /// `health` of a pool: active checks of each endpoint.
+    #[derive(Clone, Debug, PartialEq)]
+    pub struct HealthCheck {
+        /// What is asked.
+        check: Check, rows [
+            Key {
+                name: "http",
+                kind: Kind::TableOr { table: &HTTP, key: "path" },
+                absent: Absent::Means("no HTTP check"),
+                help: "By a request. Passed if status and body are as expected.",
+                why: "",
+            },
+            Key {
+                name: "tcp",
+                kind: Kind::Table(&TCP),
+                absent: Absent::Means("no TCP check"),
+                help: "By a connection: `{}`. Passed if it opens.",
+                why: "",
+            },
+            Key {
+                name: "udp",
+                kind: Kind::Table(&UDP_CHECK),
+                absent: Absent::Means("no UDP check"),
+                help: "By a datagram. Passed if an answer comes that is as expected.",
+                why: "",
+            },
+        ], read asked, write write_asked;
+        /// On which port; `None` = the one of the endpoint.
+        port: Option<u16> = Key {
+            name: "port",
+            kind: Kind::Int { min: 1, max: 65_535 },
+            absent: Absent::Means("the port of each endpoint"),
+            help: "The port that is asked. Another than that of the endpoint gets no PROXY protocol header.",
+            why: "",
+        };
+        /// From the start of one check of an endpoint to the start of its next, before jitter.
+        interval: Duration = Key {
+            name: "interval",
+            kind: Kind::Duration { min: 10 * MS, max: DAY, off: false },
+            absent: Absent::Default("\"2s\""),
+            help: "From the start of one check of an endpoint to the start of its next.",
+            why: "HAProxy's: with `fall` 3 a dead endpoint is out after about 4 to 6 s, and a check each 2 s costs it nothing.",
+        };
+        /// Each interval is longer or shorter by up to this share of it, 0 to 1.
+        jitter: f64 = Key {
+            name: "jitter",
+            kind: Kind::Number { min: 0.0, max: 1.0 },
+            absent: Absent::Default("0.2"),
+            help: "Each interval is longer or shorter by up to this share of it.",
+            why: "So that many endpoints, or many balancers, that started together do not stay in step.",
+        };
+        /// How long one check may take, the connect included; never longer than `interval`.
+        timeout: Duration = Key {
+            name: "timeout",
+            kind: Kind::Duration { min: MS, max: H, off: false },
+            absent: Absent::Means("`\"1s\"`, or `interval` if that is shorter"),
+            help: "How long one check may take, the connect included. Not longer than `interval`.",
+            why: "",
+        }, read timeout, write write_timeout;
+        /// How many results it takes to change the state of an endpoint.
+        machine: health::Settings, inline health::Settings;
+    }
+}
+
+table! {
+    static MACHINE = "health of [pool.NAME]", "";
+
+    impl for health::Settings {
+        fall = Key {
+            name: "fall",
+            kind: Kind::Int { min: 1, max: 1000 },
+            absent: Absent::Default("3"),
+            help: "Failed checks in a row that take an endpoint down.",
+            why: "HAProxy's: one lost packet takes nobody down.",
+        };
+        rise = Key {
+            name: "rise",
+            kind: Kind::Int { min: 1, max: 1000 },
+            absent: Absent::Default("2"),
+            help: "Passed checks in a row that bring it back.",
+            why: "HAProxy's: an endpoint that answers once while it starts is not up yet.",
+        };
+        initial = Key {
+            name: "initial",
+            kind: Kind::Choice(INITIAL),
+            absent: Absent::Default("\"check-first\""),
+            help: "What an endpoint is before its first result. `check-first`: neither; requests wait for the result, at \
+                   most a second, and it decides alone.",
+            why: "A new endpoint that is down gets no request, and one that is up does not wait for `rise` checks.",
+        };
+    }
+}
+
+words! {
+    const INITIAL for Initial {
+        CheckFirst = "check-first",
+        Healthy = "healthy",
+        Unhealthy = "unhealthy",
+    }
+}
+
+table! {
+    static HTTP = "health.http of [pool.NAME]",
+        "The request of a health check.";
+
+    /// [`Check::Http`].
+    #[derive(PartialEq)]
+    struct HttpCheck {
+        /// Path and query, as sent.
+        path: String = Key {
+            name: "path",
+            kind: Kind::Text(Form::Target),
+            absent: Absent::Default("\"/\""),
+            help: "Path and query.",
+            why: "Every server has it; a page that checks what the endpoint depends on says more.",
+        };
+        /// `GET`, `HEAD` or `OPTIONS`.
+        method: Method = Key {
+            name: "method",
+            kind: Kind::Choice(Method::WORDS),
+            absent: Absent::Default("\"GET\""),
+            help: "The method.",
+            why: "The one that every handler has.",
+        };
+        /// See [`Check::Http`].
+        host: Option<String> = Key {
+            name: "host",
+            kind: Kind::Text(Form::Authority),
+            absent: Absent::Means("the address of the endpoint"),
+            help: "The `Host` field.",
+            why: "",
+        };
+        /// See [`Check::Http`].
+        expect: Vec<RangeInclusive<u16>> = Key {
+            name: "expect",
+            kind: Kind::List(&Kind::IntOrText { min: 200, max: 599, form: Form::Status }),
+            absent: Absent::Default("[\"200..=299\"]"),
+            help: "The statuses that pass: numbers, ranges (`\"204..=299\"`), or all of a class (`\"2xx\"`).",
+            why: "A redirect to a login or an error page is not health.",
+        };
+        /// See [`Check::Http`].
+        body: Option<String> = Key {
+            name: "body",
+            kind: Kind::Text(Form::Content),
+            absent: Absent::Means("any body"),
+            help: "A text that the body must contain. Not with `HEAD`, whose responses have none.",
+            why: "",
+        };
+    }
+}
+
+table! {
+    static UDP_CHECK = "health.udp of [pool.NAME]",
+        "The datagram of a health check, and its answer.";
+
+    /// [`Check::Udp`].
+    #[derive(PartialEq)]
+    struct UdpCheck {
+        /// What is sent.
+        send: Payload = Key {
+            name: "send",
+            kind: Kind::Text(Form::Payload),
+            absent: Absent::Required("\"ping\""),
+            help: "What is sent.",
+            why: "",
+        };
+        /// See [`Check::Udp`].
+        expect: Option<Payload> = Key {
+            name: "expect",
+            kind: Kind::Text(Form::Payload),
+            absent: Absent::Means("any answer"),
+            help: "What an answer must contain.",
+            why: "",
+        };
+    }
+}
+
+words! {
+    /// The method of a check.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    enum Method {
+        Get = "GET",
+        Head = "HEAD",
+        Options = "OPTIONS",
+    }
+}
+
+static TCP: Table = Table {
+    path: "health.tcp of [pool.NAME]",
+    help: "A connection is the whole check: there is nothing to set.",
+    inherits: false,
+    keys: &[],
+};
+
+/// What is asked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Check {
+    /// A request: passed if status and body are as expected.
+    Http {
+        /// `GET`, `HEAD` or `OPTIONS`.
+        method: String,
+        /// Path and query, as sent.
+        path: String,
+        /// The `Host` field; `None` = the address of the endpoint.
+        host: Option<String>,
+        /// The statuses that pass: at least one range, within 200 to 599.
+        expect: Vec<RangeInclusive<u16>>,
+        /// A text that the body must contain; `None` = any body. Never with `HEAD`.
+        body: Option<String>,
+    },
+    /// A connection: passed if it opens.
+    Tcp,
+    /// A datagram: passed if an answer comes that is as expected.
+    Udp {
+        /// What is sent. Not empty.
+        send: Vec<u8>,
+        /// What an answer must contain; `None` = any answer.
+        expect: Option<Vec<u8>>,
+    },
+}
+
+/// That there is exactly one of them is checked apart.
+fn asked(health: &Section) -> Check {
+    if health.has("http") {
+        let HttpCheck { path, method, host, expect, body } = HttpCheck::of(&health.section("http"));
+        return Check::Http { method: method.word().to_string(), path, host, expect, body };
+    }
+    if health.has("udp") {
+        let UdpCheck { send, expect } = UdpCheck::of(&health.section("udp"));
+        return Check::Udp { send: send.0, expect: expect.map(|expect| expect.0) };
+    }
+    Check::Tcp
+}
+
+fn write_asked(set: &HealthCheck, _: &HealthCheck, lines: &mut Lines) {
+    match set.check.clone() {
+        Check::Tcp => lines.add("tcp", "{}".to_string()),
+        Check::Udp { send, expect } => {
+            let udp = UdpCheck { send: Payload(send), expect: expect.map(Payload) };
+            lines.add("udp", udp.lines(&UdpCheck::unset()).braces());
+        }
+        Check::Http { method, path, host, expect, body } => {
+            let method = Method::of_word(&method).unwrap_or(Method::Get);
+            let http = HttpCheck { path, method, host, expect, body };
+            lines.add("http", http.lines(&HttpCheck::unset()).braces());
+        }
+    }
+}
+
+fn timeout(health: &Section) -> Duration {
+    let interval = health.duration("interval").unwrap_or_default();
+    health.duration("timeout").unwrap_or(usual_timeout(interval))
+}
+
+/// The timeout of checks that set none: longer than a healthy endpoint takes for a small page.
+fn usual_timeout(interval: Duration) -> Duration {
+    interval.min(Duration::from_secs(1))
+}
+
+fn write_timeout(set: &HealthCheck, _: &HealthCheck, lines: &mut Lines) {
+    if set.timeout != usual_timeout(set.interval) {
+        lines.add("timeout", quote(&duration_text(set.timeout)));
+    }
+}
+
+/// Reports a table that has no check, or two, a check that takes longer than its interval, and a body that HEAD has not.
+pub(super) fn check(pool: &Section, name: &str, findings: &mut Findings) {
+    if !pool.has("health") {
+        return;
+    }
+    let health = pool.section("health");
+    let kinds = ["http", "tcp", "udp"];
+    let mut set = kinds.into_iter().filter_map(|kind| health.set(kind).map(|set| (kind, set)));
+    match (set.next(), set.next()) {
+        (None, _) => {
+            findings
+                .add(Code::Missing, health.place, format!("health of [pool.{name}] does not say how to check"))
+                .help("add http = { path = \"/\" }, tcp = {} or udp = { send = \"ping\" }");
+        }
+        (Some((first, _)), Some((second, set))) => {
+            let message = format!("\"health\" has both \"{first}\" and \"{second}\"");
+            health.contradiction(set.place, message, first, findings).help("keep the one that says more");
+        }
+        (Some(("http", _)), None) => check_http(&health.section("http"), findings),
+        (Some(_), None) => {}
+    }
+    let (timeout, interval) = (timeout(&health), health.duration("interval").unwrap_or_default());
+    if timeout > interval && !health.is_broken() {
+        let (timeout, interval) = (duration_text(timeout), duration_text(interval));
+        let message = format!("\"timeout\" is {timeout}, but the next check begins after {interval}, the \"interval\"");
+        health
+            .contradiction(health.place_of("timeout"), message, "interval", findings)
+            .help(format!("write timeout = \"{interval}\" or shorter, or make \"interval\" longer"));
+    }
+}
+
+fn check_http(http: &Section, findings: &mut Findings) {
+    if Method::read(http.value("method")) == Method::Head && http.text("body").is_some() {
+        let place = http.place_of("body");
+        let message = "\"body\" is expected, but the response to HEAD has none";
+        http.contradiction(place, message, "method", findings).help("write method = \"GET\", or leave \"body\" out");
+    }
+}

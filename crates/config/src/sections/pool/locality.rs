@@ -1,0 +1,63 @@
+//! Which endpoints go first by where they are? `locality` of a pool.
+
+use super::endpoint::Endpoint;
+use crate::code::Code;
+use crate::diagnostic::Findings;
+use crate::form::Form;
+use crate::nearest::suggest;
+use crate::table::{Absent, Key, Kind, Section, table};
+use evenkeel_balance::eligible::Locality;
+use evenkeel_balance::endpoint::stable_hash;
+use std::sync::Arc;
+
+table! {
+    pub(crate) static LOCALITY = "locality of [pool.NAME]",
+        "Endpoints of the own zone first.";
+
+    /// The own zone, by its name.
+    #[derive(Clone, Debug, PartialEq)]
+    pub(crate) struct OwnZone {
+        /// Its name.
+        zone: Arc<str> = Key {
+            name: "zone",
+            kind: Kind::Text(Form::Label),
+            absent: Absent::Required("\"${ZONE}\""),
+            help: "The own zone, as endpoints name theirs.",
+            why: "",
+        };
+        /// See [`Locality::spill_at`].
+        spill_at: f64 = Key {
+            name: "spill_at",
+            kind: Kind::Number { min: 0.01, max: 1.0 },
+            absent: Absent::Default("0.8"),
+            help: "The share of the own zone's weight that must be healthy for it to get everything. Below, the rest \
+                   spills over to the other zones in proportion.",
+            why: "Above it the others of the zone carry what one in five leaves; below they may not.",
+        };
+    }
+}
+
+impl OwnZone {
+    /// As algorithms see it.
+    pub(super) fn hashed(&self) -> Locality {
+        Locality { zone: stable_hash(self.zone.as_bytes()), spill_at: self.spill_at }
+    }
+}
+
+/// Reports a zone that none of the endpoints is in.
+pub(super) fn check(pool: &Section, endpoints: &[Endpoint], findings: &mut Findings) {
+    let locality = pool.section("locality");
+    // What is found later may be there.
+    let Some(zone) = locality.text("zone").filter(|_| !pool.has("discover")) else { return };
+    let mut zones: Vec<&str> = endpoints.iter().filter_map(|e| e.zone.as_deref()).collect();
+    if !zones.contains(&zone.as_str()) {
+        zones.sort_unstable();
+        zones.dedup();
+        let help = match zones.is_empty() {
+            true => format!("give endpoints of it zone = \"{zone}\", or leave \"locality\" out"),
+            false => suggest(&zone, &zones),
+        };
+        let message = format!("no endpoint is in the zone \"{zone}\": all requests go to other zones");
+        findings.add(Code::UnknownZone, locality.place_of("zone"), message).help(help);
+    }
+}

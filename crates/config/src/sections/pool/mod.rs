@@ -1,0 +1,381 @@
+//! Which endpoints are there, and how is one chosen? [`Pool`], `[pool.NAME]`; each table below it has a file.
+
+mod discover;
+mod endpoint;
+mod health;
+mod limits;
+mod load_reports;
+mod locality;
+mod outlier;
+mod panic;
+mod queue;
+mod slow_start;
+mod sticky;
+mod subset;
+
+pub use discover::{Discover, Dns, Records, Source};
+pub use endpoint::{Endpoint, Resolve};
+pub use health::{Check, HealthCheck};
+pub use limits::{CONCURRENCY, PoolLimits};
+pub use load_reports::{LoadReports, Probe};
+pub use outlier::OUTLIER;
+pub use panic::PANIC;
+pub use queue::QUEUE;
+pub use slow_start::SLOW_START;
+pub use sticky::{SameSite, Secret, Sticky};
+pub use subset::Subset;
+
+pub(crate) use endpoint::{ENDPOINT_LIST, check as check_endpoints, endpoints};
+pub(crate) use limits::check as check_concurrency;
+pub(crate) use load_reports::LOAD_PATH;
+pub(crate) use outlier::{check as check_outlier, outlier};
+
+use crate::code::Code;
+use crate::diagnostic::Findings;
+use crate::sections::resolver::Resolver;
+use crate::sections::retry::{self, POOL_RETRY, Retry};
+use crate::sections::timeouts::{POOL_TIMEOUTS, PoolTimeouts, check_order};
+use crate::table::{Absent, Balance, Declared, Field, H, Key, Kind, Lines, Located, Named, S, Section, table, words};
+use discover::DISCOVER;
+use endpoint::ENDPOINT;
+use evenkeel_balance as balance;
+use evenkeel_balance::algorithms;
+use evenkeel_balance::eligible::{Locality, Panic};
+use health::HEALTH;
+use limits::POOL_LIMITS;
+use load_reports::LOAD_REPORTS;
+use locality::{LOCALITY, OwnZone};
+use std::sync::Arc;
+use std::time::Duration;
+use sticky::STICKY;
+use subset::SUBSET;
+
+table! {
+    pub(crate) static POOL = "[pool.NAME]",
+        "Endpoints that do the same work, and how one is chosen for a request.";
+
+    /// `[pool.NAME]`.
+    #[derive(Clone, Debug, PartialEq)]
+    pub struct Pool {
+        /// Unique among pools.
+        name: Arc<str>, rows [], read |_| "".into(), write |_, _, _| ();
+        /// How an endpoint is chosen.
+        balance: Balance = Key {
+            name: "balance",
+            kind: Kind::Balance,
+            absent: Absent::Means("the first algorithm of the list, with its defaults"),
+            help: "How an endpoint is chosen: `\"NAME\"` or `{ NAME = { PARAMETER = VALUE } }`. See the algorithms page.",
+            why: "",
+        }, write write_balance;
+        /// In the order of the file; no name and no address twice. At least one, unless `discover` finds them.
+        endpoints: Vec<Endpoint> = Key {
+            name: "endpoints",
+            kind: Kind::List(&Kind::TableOr { table: &ENDPOINT, key: "addr" }),
+            absent: Absent::Means("none; then `discover` must find them"),
+            help: "The endpoints. A plain string is an endpoint's `addr`.",
+            why: "",
+        }, read endpoint::endpoints, write write_endpoints;
+        /// Where more of them are looked for; `None` = nowhere.
+        discover: Option<Discover> = Key {
+            name: "discover",
+            kind: Kind::Table(&DISCOVER),
+            absent: Absent::Means("only `endpoints`"),
+            help: "Finds endpoints while evenkeel runs, beside those of `endpoints`.",
+            why: "",
+        };
+        /// What an endpoint may be given.
+        limits: PoolLimits = Key {
+            name: "limits",
+            kind: Kind::Table(&POOL_LIMITS),
+            absent: Absent::Means("its defaults"),
+            help: "What endpoints may be given.",
+            why: "",
+        };
+        /// How long an endpoint may take. Requests use their [`crate::plan::Route::timeouts`], which started from these.
+        timeouts: PoolTimeouts = Key {
+            name: "timeouts",
+            kind: Kind::Table(&POOL_TIMEOUTS),
+            absent: Absent::Means("those of `[defaults.timeouts]`"),
+            help: "How long endpoints may take.",
+            why: "",
+        };
+        /// Active checks; `None` = none.
+        health: Option<HealthCheck> = Key {
+            name: "health",
+            kind: Kind::Table(&HEALTH),
+            absent: Absent::Means("no checks"),
+            help: "Asks endpoints whether they are well.",
+            why: "",
+        };
+        /// Ejection by what requests see; `None` = never.
+        outlier: Option<balance::outlier::Settings> = Key {
+            name: "outlier",
+            kind: Kind::TableOrWord { table: &OUTLIER, word: "off" },
+            absent: Absent::Means("its defaults"),
+            help: "Ejects endpoints that fail requests.",
+            why: "",
+        }, read outlier::outlier;
+        /// The ramp of endpoints that come, or come back; `None` = all at once.
+        slow_start: Option<balance::slow_start::Settings> = Key {
+            name: "slow_start",
+            kind: Kind::TableOr { table: &SLOW_START, key: "window" },
+            absent: Absent::Means("off"),
+            help: "Gives endpoints that come, or come back, their share bit by bit.",
+            why: "",
+        };
+        /// What happens when few are healthy.
+        panic: Panic = Key {
+            name: "panic",
+            kind: Kind::Table(&PANIC),
+            absent: Absent::Means("its defaults"),
+            help: "What happens when few endpoints are healthy.",
+            why: "",
+        };
+        /// Endpoints of the own zone first; `None` = all zones alike.
+        locality: Option<Locality>,
+            rows [
+                Key {
+                    name: "locality",
+                    kind: Kind::Table(&LOCALITY),
+                    absent: Absent::Means("all zones alike"),
+                    help: "Uses endpoints of the own zone first.",
+                    why: "",
+                },
+            ],
+            read locality,
+            write write_locality;
+        /// The name whose hash [`Locality::zone`] is; there if, and only if, `locality` is.
+        zone: Option<Arc<str>>, rows [], read zone, write |_, _, _| ();
+        /// The part of the endpoints that is used; `None` = all.
+        subset: Option<Subset> = Key {
+            name: "subset",
+            kind: Kind::Table(&SUBSET),
+            absent: Absent::Means("all of them"),
+            help: "Uses, and checks, a part of the endpoints: for many instances in front of many endpoints.",
+            why: "",
+        };
+        /// Who waits when every endpoint is full.
+        queue: balance::queue::Settings = Key {
+            name: "queue",
+            kind: Kind::Table(&QUEUE),
+            absent: Absent::Means("its defaults"),
+            help: "Who waits when every endpoint is full.",
+            why: "",
+        };
+        /// What is tried again. Requests use their [`crate::plan::Route::retry`], which started from this.
+        retry: Retry = Key {
+            name: "retry",
+            kind: Kind::Table(&POOL_RETRY),
+            absent: Absent::Means("that of `[defaults.retry]`"),
+            help: "What is tried again.",
+            why: "",
+        };
+        /// How a client finds its endpoint again; `None` = it does not.
+        sticky: Option<Sticky> = Key {
+            name: "sticky",
+            kind: Kind::Table(&STICKY),
+            absent: Absent::Means("off"),
+            help: "Lets clients meet their endpoint again.",
+            why: "",
+        };
+        /// What endpoints say of their load; `None` = nobody listens.
+        load_reports: Option<LoadReports> = Key {
+            name: "load_reports",
+            kind: Kind::TableOrBool(&LOAD_REPORTS),
+            absent: Absent::Means("off"),
+            help: "Learns from endpoints how much they have to do, all balancers together. `true`: with its defaults.",
+            why: "",
+        };
+        /// The header that endpoints get at the start of each connection, if any.
+        proxy_protocol: Option<ProxyVersion> = Key {
+            name: "proxy_protocol",
+            kind: Kind::Choice(ProxyVersion::OFF_OR_WORDS),
+            absent: Absent::Default("\"off\""),
+            help: "The PROXY protocol header that endpoints get at the start of each connection, to know the client. A \
+                   connection is then never shared between clients.",
+            why: "An endpoint that does not expect it refuses every request.",
+        };
+        /// As whom endpoints are connected to. [`SpeakAs::Client`] only where no route of a listener for HTTP leads.
+        source: SpeakAs = Key {
+            name: "source",
+            kind: Kind::Choice(SpeakAs::WORDS),
+            absent: Absent::Default("\"own\""),
+            help: "The address that endpoints see: one of this machine, or the client's, which takes CAP_NET_ADMIN or \
+                   CAP_NET_RAW and a route back through this machine. Only for listeners with `mode = \"tcp\"`.",
+            why: "It works everywhere.",
+        };
+        /// After how much silence of a session's peer the kernel asks it for a sign of life; `None` = never.
+        keepalive: Option<Duration>,
+            rows [
+                Key {
+                    name: "tcp",
+                    kind: Kind::Table(&TCP),
+                    absent: Absent::Means("its defaults"),
+                    help: "Of sessions, where the listener has `mode = \"tcp\"`.",
+                    why: "",
+                },
+            ],
+            read keepalive,
+            write write_keepalive;
+    }
+}
+
+table! {
+    static TCP = "tcp of [pool.NAME]",
+        "Of sessions, where the listener has `mode = \"tcp\"`.";
+
+    /// `tcp` of a pool.
+    #[derive(PartialEq)]
+    struct Tcp {
+        /// See [`Pool::keepalive`].
+        keepalive: Option<Duration> = Key {
+            name: "keepalive",
+            kind: Kind::Duration { min: S, max: H, off: true },
+            absent: Absent::Default("\"30s\""),
+            help: "After how much silence the kernel asks both peers of a session for a sign of life. Who gives none for nine \
+                   times is gone.",
+            why: "Below the minutes after which firewalls and address translators forget a silent connection.",
+        };
+    }
+}
+
+words! {
+    /// The address that connections to endpoints come from.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub enum SpeakAs {
+        /// One of this machine.
+        #[default]
+        Own = "own",
+        /// The client's, by a transparent socket.
+        Client = "client",
+    }
+}
+
+words! {
+    /// A version of the PROXY protocol.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum ProxyVersion {
+        /// A line of text.
+        V1 = "v1",
+        /// Binary.
+        V2 = "v2",
+    }
+}
+
+/// Always: which one it is, is the first question of a reader, and a default may change.
+fn write_balance(set: &Pool, base: &Pool, lines: &mut Lines) {
+    lines.add("balance", set.balance.write(&base.balance, &Kind::Balance));
+}
+
+fn write_endpoints(set: &Pool, _: &Pool, lines: &mut Lines) {
+    if !set.endpoints.is_empty() {
+        lines.add("endpoints", endpoint::written(&set.endpoints));
+    }
+}
+
+fn own_zone(pool: &Section) -> Option<OwnZone> {
+    pool.has("locality").then(|| OwnZone::of(&pool.section("locality")))
+}
+
+fn locality(pool: &Section) -> Option<Locality> {
+    own_zone(pool).map(|own| own.hashed())
+}
+
+fn zone(pool: &Section) -> Option<Arc<str>> {
+    own_zone(pool).map(|own| own.zone)
+}
+
+fn write_locality(set: &Pool, _: &Pool, lines: &mut Lines) {
+    if let (Some(zone), Some(Locality { spill_at, .. })) = (&set.zone, set.locality) {
+        let own = OwnZone { zone: zone.clone(), spill_at };
+        lines.add("locality", own.lines(&OwnZone::unset()).braces());
+    }
+}
+
+fn keepalive(pool: &Section) -> Option<Duration> {
+    Tcp::of(&pool.section("tcp")).keepalive
+}
+
+fn write_keepalive(set: &Pool, base: &Pool, lines: &mut Lines) {
+    let [set, base] = [set, base].map(|pool| Tcp { keepalive: pool.keepalive });
+    if set != base {
+        lines.add("tcp", set.lines(&base).braces());
+    }
+}
+
+/// The pools of a file, and what is wrong with each.
+pub(crate) fn pools(root: &Section, defaults: &Section, resolver: &Resolver, findings: &mut Findings) -> Vec<Pool> {
+    let named = root.named("pool");
+    if named.is_empty() && root.set("pool").is_none_or(|p| !p.is_broken()) {
+        findings
+            .add(Code::NothingToDo, root.place, "there is no pool: no request could be answered")
+            .help("add [pool.web] with endpoints = [\"127.0.0.1:8081\", \"127.0.0.1:8082\"]");
+    }
+    let one = |named: &Named| {
+        let pool = one(named, defaults, resolver);
+        check(named, &pool, findings);
+        pool
+    };
+    named.iter().map(one).collect()
+}
+
+fn one(Named { name, section, .. }: &Named, defaults: &Section, resolver: &Resolver) -> Pool {
+    let inherit = |whole: Section, table| whole.with(table, section.section(table).over(&defaults.section(table)));
+    let whole = ["timeouts", "retry"].into_iter().fold(section.clone(), inherit);
+    let mut pool = Pool { name: name.as_str().into(), ..Pool::of(&whole) };
+    if let Some(discover) = &mut pool.discover {
+        discover.start_from(resolver, section);
+    }
+    pool
+}
+
+fn check(Named { name, place, section }: &Named, pool: &Pool, findings: &mut Findings) {
+    endpoint::check(section, findings);
+    discover::check(section, findings);
+    if !section.has("endpoints") && !section.has("discover") {
+        findings
+            .add(Code::Missing, *place, format!("[pool.{name}] has no \"endpoints\""))
+            .help("add endpoints = [\"127.0.0.1:8081\", \"127.0.0.1:8082\"], or \"discover\" to find them");
+    }
+    let usable = |e: &Endpoint| e.weight > 0 && !e.drain;
+    if pool.discover.is_none() && !pool.endpoints.is_empty() && !pool.endpoints.iter().any(usable) {
+        findings
+            .add(
+                Code::NoTraffic,
+                *place,
+                format!("no endpoint of pool \"{name}\" may get traffic: all have weight 0 or drain"),
+            )
+            .help("give at least one of them a weight above 0, and do not drain it");
+    }
+    let timeouts = section.section("timeouts");
+    check_order(&timeouts, findings);
+    retry::check(&section.section("retry"), &timeouts, &pool.retry, pool.timeouts.request, findings);
+    check_probes(section, pool, findings);
+    locality::check(section, &pool.endpoints, findings);
+    health::check(section, name, findings);
+    outlier::check(section, findings);
+    slow_start::check(section, pool.balance.algorithm, findings);
+    queue::check(section, pool.timeouts.request, findings);
+    sticky::check(section, name, pool.balance.algorithm, findings);
+    limits::check(&section.section("limits").section("concurrency"), findings);
+}
+
+/// Reports an algorithm that needs probes where none are sent.
+fn check_probes(section: &Section, pool: &Pool, findings: &mut Findings) {
+    let Some((balance, place)) = section.balance("balance") else { return };
+    let is_broken = section.set("load_reports").is_some_and(Located::is_broken);
+    let sends = pool.load_reports.as_ref().is_some_and(|reports| reports.probe != Probe::Off);
+    if !balance.algorithm.needs.probes || is_broken || sends {
+        return;
+    }
+    let fit: Vec<_> = algorithms::ALL.iter().filter(|a| !a.needs.probes).map(|a| a.name).collect();
+    let message = format!("\"{}\" needs probes, and the pool sends none", balance.algorithm.name);
+    let finding = findings.add(Code::PlaneLacks, place, message);
+    if let Some(set) = section.set("load_reports") {
+        finding.see("what it does about reports is here", set.place);
+    }
+    finding.help(format!(
+        "add load_reports = {{ probe = \"udp\" }} if its endpoints answer probes; without probes: {}",
+        fit.join(", ")
+    ));
+}

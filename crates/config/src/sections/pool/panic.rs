@@ -1,0 +1,35 @@
+//! What happens when few endpoints are healthy? `panic` of a pool.
+
+use crate::table::{Absent, Key, Kind, table, words};
+use evenkeel_balance::eligible::{Panic, PanicMode};
+
+table! {
+    /// What happens when few are healthy.
+    pub static PANIC = "panic of [pool.NAME]",
+        "What happens when few endpoints of a pool are healthy.";
+
+    impl for Panic {
+        healthy_below = Key {
+            name: "healthy_below",
+            kind: Kind::Number { min: 0.0, max: 1.0 },
+            absent: Absent::Default("0.5"),
+            help: "The share of healthy endpoints below which the pool panics; 0 = never.",
+            why: "Envoy's.",
+        };
+        mode = Key {
+            name: "mode",
+            kind: Kind::Choice(MODES),
+            absent: Absent::Default("\"use-all\""),
+            help: "`use-all`: all endpoints get requests, healthy or not. `refuse`: requests get a 503.",
+            why: "The few that are left would go down under the load of all, and checks that fail everywhere are often \
+                  wrong.",
+        };
+    }
+}
+
+words! {
+    const MODES for PanicMode {
+        UseAll = "use-all",
+        Refuse = "refuse",
+    }
+}

@@ -1,0 +1,47 @@
+//! Who waits when every endpoint is full? `queue` of a pool.
+
+use crate::code::Code;
+use crate::diagnostic::Findings;
+use crate::quantity::duration_text;
+use crate::table::{Absent, H, Key, Kind, MS, Section, table};
+use evenkeel_balance::queue;
+use std::time::Duration;
+
+table! {
+    /// Who waits.
+    pub static QUEUE = "queue of [pool.NAME]",
+        "When every endpoint is at its limit, requests wait, first in first out. The rest get a 503 at once.";
+
+    impl for queue::Settings {
+        max = Key {
+            name: "max",
+            kind: Kind::Int { min: 0, max: 1_000_000 },
+            absent: Absent::Default("1024"),
+            help: "Requests that may wait at once, all workers together; 0 = none waits.",
+            why: "As many as Envoy lets wait.",
+        };
+        timeout_ns = Key {
+            name: "timeout",
+            kind: Kind::Duration { min: MS, max: H, off: false },
+            absent: Absent::Default("\"2s\""),
+            help: "How long one waits at most.",
+            why: "Who waited longer has often left, and the work for them would be lost.",
+        };
+    }
+}
+
+/// Reports a wait that the whole request, which may take `request`, ends before.
+pub(super) fn check(pool: &Section, request: Option<Duration>, findings: &mut Findings) {
+    let queue = pool.section("queue");
+    let timeout = queue.duration("timeout").unwrap_or_default();
+    if let (Some(set), Some(request)) = (queue.set("timeout"), request.filter(|request| timeout > *request)) {
+        let whole = duration_text(request);
+        findings
+            .add(
+                Code::TimeoutOrder,
+                set.place,
+                format!("\"timeout\" of the queue is longer than \"request\" ({whole}), so it never ends a wait"),
+            )
+            .help("make it shorter: what it leaves is the time to answer");
+    }
+}

@@ -1,0 +1,61 @@
+//! How does an endpoint that comes get its share? `slow_start` of a pool.
+
+use crate::code::Code;
+use crate::diagnostic::Findings;
+use crate::table::{Absent, H, Key, Kind, MS, Section, table};
+use evenkeel_balance::picker::Algorithm;
+use evenkeel_balance::slow_start;
+
+table! {
+    /// How an endpoint that comes gets its share.
+    pub static SLOW_START = "slow_start of [pool.NAME]",
+        "An endpoint that comes, or comes back, starts with part of its weight: \
+        weight x max(`min_weight`, (age / `window`)^(1 / `aggression`)).";
+
+    impl for slow_start::Settings {
+        window_ns = Key {
+            name: "window",
+            kind: Kind::Duration { min: 100 * MS, max: H, off: false },
+            absent: Absent::Required("\"30s\""),
+            help: "How long the ramp is.",
+            why: "",
+        };
+        aggression = Key {
+            name: "aggression",
+            kind: Kind::Number { min: 0.1, max: 10.0 },
+            absent: Absent::Default("1"),
+            help: "1 is linear; above, it rises faster at first.",
+            why: "Envoy's.",
+        };
+        min_weight = Key {
+            name: "min_weight",
+            kind: Kind::Number { min: 0.001, max: 1.0 },
+            absent: Absent::Default("0.1"),
+            help: "The share of its weight that it starts with.",
+            why: "Envoy's: without requests nothing gets warm.",
+        };
+    }
+}
+
+/// Reports an algorithm that makes nothing of it.
+pub(super) fn check(pool: &Section, algorithm: &Algorithm, findings: &mut Findings) {
+    let Some(set) = pool.set("slow_start") else { return };
+    let (name, promises, needs) = (algorithm.name, algorithm.promises, algorithm.needs);
+    let shares = promises.shares_when_idle || promises.shares_when_busy || promises.shares_whatever_the_load;
+    let mut at_odds = |message: String, help: &str| {
+        let balance = pool.place_of("balance");
+        findings.add(Code::AtOdds, set.place, message).see("the algorithm is here", balance).help(help);
+    };
+    if promises.affinity {
+        at_odds(
+            format!("\"{name}\" keeps keys where they are, but each step of \"slow_start\" moves some"),
+            "leave one of the two out: with it, keys move many times instead of once when an endpoint comes back",
+        );
+    } else if !shares && !needs.latency && !needs.probes {
+        // An algorithm that promises no shares and learns nothing of endpoints goes by an order of its own.
+        at_odds(
+            format!("\"{name}\" does not look at weights, so \"slow_start\" does nothing"),
+            "leave it out, or choose another algorithm, as \"leastconn\"",
+        );
+    }
+}

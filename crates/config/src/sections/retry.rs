@@ -1,0 +1,212 @@
+//! What is tried again, and what is sent twice? [`Retry`]; the same rows serve `[defaults.retry]`, pools and routes.
+
+use crate::code::Code;
+use crate::diagnostic::Findings;
+use crate::form::{Form, Formed, RetryOn, percentile_text, status_text};
+use crate::quantity::duration_text;
+use crate::table::{Absent, Field, H, Key, Kind, Lines, MS, Section, Table, Value, list, quote, table};
+use evenkeel_balance::hedge;
+use evenkeel_balance::retry::{Conditions, Settings};
+use std::time::Duration;
+
+table! {
+    /// One try after another.
+    static ONE_AFTER_ANOTHER = "[defaults.retry]", "";
+
+    impl for Settings {
+        attempts = Key {
+            name: "attempts",
+            kind: Kind::Int { min: 0, max: 10 },
+            absent: Absent::Default("1"),
+            help: "Further tries that a request gets after its first, each at another endpoint; 0 = none.",
+            why: "One moves a request away from a dead endpoint; more multiply the load when all are slow.",
+        };
+        on = Key {
+            name: "on",
+            kind: Kind::List(&Kind::IntOrText { min: 400, max: 599, form: Form::RetryOn }),
+            absent: Absent::Default("[\"connect\", \"reset\"]"),
+            help: "The failures that are tried again. `connect`: it could not be connected to. `reset`: it closed before the \
+                   first byte of a response. `timeout`: it did not answer within `try_timeout`. A status: `503`, \
+                   `\"500..=504\"`, `\"5xx\"`.",
+            why: "What has surely not been answered.",
+        };
+        non_idempotent = Key {
+            name: "non_idempotent",
+            kind: Kind::Bool,
+            absent: Absent::Default("false"),
+            help: "Whether requests whose method is not idempotent (POST, PATCH) are tried again too, once something of them \
+                   has left. Before that any may be.",
+            why: "It may have been done already, and would be done twice.",
+        };
+        budget = Key {
+            name: "budget",
+            kind: Kind::Number { min: 0.0, max: 1.0 },
+            absent: Absent::Default("0.2"),
+            help: "Retries as a share of requests.",
+            why: "Envoy's: when all fail, the load grows by a fifth and not to twice as much.",
+        };
+        budget_floor = Key {
+            name: "budget_floor",
+            kind: Kind::Number { min: 0.0, max: 1e6 },
+            absent: Absent::Default("3"),
+            help: "Retries a second that are always allowed, all workers together.",
+            why: "Envoy's number: so that a pool with few requests may retry at all.",
+        };
+        backoff_ns, rows [Key {
+            name: "backoff",
+            kind: Kind::Text(Form::Backoff),
+            absent: Absent::Default("\"25ms..250ms\""),
+            help: "The pause before a try is drawn from 0 to the first of the two; the range doubles with each try, up to the \
+                   second. After a connect that failed, the first further try goes at once.",
+            why: "Envoy's: from 25 ms, up to ten times that.",
+        }], read |retry| backoff(retry).0, write write_backoff;
+        backoff_max_ns, rows [], read |retry| backoff(retry).1, write |_, _, _| ();
+        try_timeout_ns = Key {
+            name: "try_timeout",
+            kind: Kind::Duration { min: MS, max: H, off: true },
+            absent: Absent::Default("\"off\""),
+            help: "How long one try may take to the head of its response. Needs `timeout` in `on` to be followed by another.",
+            why: "How long an answer takes is known to whoever knows the endpoints.",
+        };
+    }
+}
+
+table! {
+    /// The defaults, from which pools and routes start.
+    pub(crate) static DEFAULT_RETRY = "[defaults.retry]",
+        "Where the retries of every pool and route start.";
+
+    /// `retry` of a pool or route.
+    #[derive(Clone, Debug, PartialEq)]
+    pub struct Retry {
+        /// When a request that failed is tried again.
+        settings: Settings, inline Settings;
+        /// When a slow request is sent to a second endpoint too; `None` = never.
+        hedge: Option<hedge::Settings>,
+            rows [
+                Key {
+                    name: "hedge_after",
+                    kind: Kind::Text(Form::Percentile),
+                    absent: Absent::Default("\"off\""),
+                    help: "Sends a second copy of a slow request to another endpoint, and takes the first answer: after this percentile \
+                           of the pool's latencies (`\"p95\"`, `\"p99.5\"`). Only requests whose method is idempotent, whatever \
+                           `non_idempotent` says.",
+                    why: "A second copy is more load; it pays where the tail is much longer than the middle.",
+                },
+                Key {
+                    name: "hedge_budget",
+                    kind: Kind::Number { min: 0.0, max: 1.0 },
+                    absent: Absent::Default("0.05"),
+                    help: "Second copies as a share of requests.",
+                    why: "What the 95th percentile leaves (Dean and Barroso, The Tail at Scale, 2013).",
+                },
+            ],
+            read hedge,
+            write write_hedge;
+    }
+}
+
+/// The rows that are about one try after another, and not about two at once.
+pub static TRIES: &[Key] = ONE_AFTER_ANOTHER.keys;
+
+pub(crate) static POOL_RETRY: Table = Table {
+    path: "retry of [pool.NAME]",
+    help: "What is tried again. Left out: from `[defaults.retry]`.",
+    inherits: true,
+    keys: DEFAULT_RETRY.keys,
+};
+
+pub(crate) static ROUTE_RETRY: Table = Table {
+    path: "retry of [[route]]",
+    help: "What is tried again for requests of this route. Left out: from the route's pool.",
+    inherits: true,
+    keys: DEFAULT_RETRY.keys,
+};
+
+impl Field for Conditions {
+    fn read(value: Value) -> Conditions {
+        let mut on = Conditions::default();
+        let Value::List(list) = value else { return on };
+        for located in list {
+            match located.value {
+                Value::Int(status) => on.statuses.extend(u16::try_from(status)),
+                Value::Formed(Formed::RetryOn(RetryOn::Connect)) => on.connect = true,
+                Value::Formed(Formed::RetryOn(RetryOn::Reset)) => on.reset = true,
+                Value::Formed(Formed::RetryOn(RetryOn::Timeout)) => on.timeout = true,
+                Value::Formed(Formed::RetryOn(RetryOn::Statuses(range))) => on.statuses.extend(range),
+                _ => {}
+            }
+        }
+        on.statuses.sort_unstable();
+        on.statuses.dedup();
+        on
+    }
+
+    fn write(&self, _: &Conditions, _: &Kind) -> String {
+        let words = [(self.connect, "connect"), (self.reset, "reset"), (self.timeout, "timeout")];
+        let words = words.into_iter().filter(|(on, _)| *on).map(|(_, word)| quote(word));
+        // Statuses that follow each other as one range.
+        let runs = self.statuses.chunk_by(|a, b| a + 1 == *b);
+        let statuses = runs.filter_map(|run| Some(status_text(&(*run.first()?..=*run.last()?))));
+        list(words.chain(statuses))
+    }
+}
+
+/// The first pause and the longest, nanoseconds.
+fn backoff(retry: &Section) -> (u64, u64) {
+    match retry.formed("backoff") {
+        Some(Formed::Backoff(first, longest)) => (first, longest),
+        _ => (0, 0),
+    }
+}
+
+fn write_backoff(set: &Settings, base: &Settings, lines: &mut Lines) {
+    if (set.backoff_ns, set.backoff_max_ns) != (base.backoff_ns, base.backoff_max_ns) {
+        let [first, longest] = [set.backoff_ns, set.backoff_max_ns].map(|ns| duration_text(Duration::from_nanos(ns)));
+        lines.add("backoff", quote(&format!("{first}..{longest}")));
+    }
+}
+
+fn hedge(retry: &Section) -> Option<hedge::Settings> {
+    let Some(Formed::Percentile(Some(percentile))) = retry.formed("hedge_after") else { return None };
+    Some(hedge::Settings { percentile, budget: retry.float("hedge_budget"), ..hedge::Settings::default() })
+}
+
+fn write_hedge(set: &Retry, base: &Retry, lines: &mut Lines) {
+    let percentile = |retry: &Retry| retry.hedge.map(|hedge| hedge.percentile);
+    if percentile(set) != percentile(base) {
+        lines.add("hedge_after", quote(&percentile(set).map_or("off".to_string(), percentile_text)));
+    }
+    if let Some(hedge) = set.hedge.filter(|_| set.hedge != base.hedge) {
+        lines.add("hedge_budget", format!("{:?}", hedge.budget));
+    }
+}
+
+/// Reports a try that may take longer than the whole request, and one whose end nothing follows. Only about what is set here:
+/// `own` and `timeouts` are tables of the same pool or route, `request` is its timeout.
+pub(crate) fn check(
+    own: &Section,
+    timeouts: &Section,
+    retry: &Retry,
+    request: Option<Duration>,
+    findings: &mut Findings,
+) {
+    let set = own.set("try_timeout");
+    let Some(try_timeout) = retry.settings.try_timeout_ns.map(Duration::from_nanos) else { return };
+    if let Some(request) = request.filter(|request| try_timeout > *request)
+        && let Some(place) = set.or(timeouts.set("request")).map(|located| located.place)
+    {
+        let (tried, whole) = (duration_text(try_timeout), duration_text(request));
+        let message = format!("\"try_timeout\" is {tried}, longer than \"request\" ({whole}), so it never ends a try");
+        let finding = findings.add(Code::TimeoutOrder, place, message);
+        finding.help(format!("make \"try_timeout\" shorter: {whole} has to do for every try"));
+        if let (Some(_), Some(request)) = (set, timeouts.set("request")) {
+            finding.see("the whole request ends before", request.place);
+        }
+    }
+    if let Some(set) = set.filter(|_| !retry.settings.on.timeout) {
+        findings
+            .add(Code::AtOdds, set.place, "\"try_timeout\" ends a try, but no other one follows")
+            .help("add \"timeout\" to \"on\"; to end requests, set \"response\" of \"timeouts\" instead");
+    }
+}

@@ -1,0 +1,191 @@
+//! What can be known about requests? [`Telemetry`], `[telemetry]`.
+
+use super::pool::Pool;
+use super::runtime::{LogFormat, Runtime, Workers};
+use crate::code::Code;
+use crate::diagnostic::Findings;
+use crate::form::{Form, Formed};
+use crate::nearest::suggest;
+use crate::table::{Absent, Field, Key, Kind, Section, Value, quote, table};
+use std::path::PathBuf;
+
+table! {
+    pub(crate) static TELEMETRY = "[telemetry]",
+        "What can be known about requests.";
+
+    /// `[telemetry]`.
+    #[derive(Clone, Debug, PartialEq)]
+    pub struct Telemetry {
+        /// Prometheus metrics, served on [`Admin::bind`](crate::plan::Admin::bind).
+        metrics: Metrics = Key {
+            name: "metrics",
+            kind: Kind::Table(&METRICS),
+            absent: Absent::Means("its defaults"),
+            help: "Prometheus metrics on the admin listener.",
+            why: "",
+        };
+        /// One line for each request; `None` = off.
+        access_log: Option<AccessLog> = Key {
+            name: "access_log",
+            kind: Kind::Table(&ACCESS_LOG),
+            absent: Absent::Means("off"),
+            help: "One line for each request.",
+            why: "",
+        };
+        /// All that the picks of one pool depend on; `None` = off. Only with one worker.
+        journal: Option<Journal> = Key {
+            name: "journal",
+            kind: Kind::Table(&JOURNAL),
+            absent: Absent::Means("off"),
+            help: "All that the picks of one pool depend on, for `evenkeel replay`.",
+            why: "",
+        };
+    }
+}
+
+table! {
+    static METRICS = "metrics of [telemetry]",
+        "Prometheus metrics on the admin listener.";
+
+    /// `telemetry.metrics`.
+    #[derive(Clone, Debug, PartialEq)]
+    pub struct Metrics {
+        /// Path on the admin listener.
+        path: String = Key {
+            name: "path",
+            kind: Kind::Text(Form::PlainPath),
+            absent: Absent::Default("\"/metrics\""),
+            help: "Where they are served.",
+            why: "Where Prometheus looks.",
+        };
+        /// Whether upstream series carry the endpoint.
+        per_endpoint: bool = Key {
+            name: "per_endpoint",
+            kind: Kind::Bool,
+            absent: Absent::Default("true"),
+            help: "Whether upstream series carry the endpoint.",
+            why: "An uneven load can only be seen by endpoint; turn it off for pools of thousands.",
+        };
+        /// Upper bounds of the duration histograms in seconds: positive, ascending, finite.
+        buckets: Vec<f64> = Key {
+            name: "buckets",
+            kind: Kind::List(&Kind::Number { min: 1e-6, max: 3600.0 }),
+            absent: Absent::Default("[0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10]"),
+            help: "Upper bounds of the duration histograms in seconds, ascending.",
+            why: "About three to each power of ten, from 1 ms: on a local network much ends within 5 ms.",
+        };
+    }
+}
+
+table! {
+    static ACCESS_LOG = "access_log of [telemetry]",
+        "One line for each request, written when it ended.";
+
+    /// `telemetry.access_log`.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct AccessLog {
+        /// Where the lines go.
+        to: LogTarget = Key {
+            name: "path",
+            kind: Kind::Text(Form::File),
+            absent: Absent::Required(r#""/var/log/evenkeel/access.jsonl""#),
+            help: "The file that lines are appended to; `\"-\"` or `\"stdout\"` is standard output.",
+            why: "",
+        };
+        /// How a line looks. Only JSON exists so far.
+        format: LogFormat = Key {
+            name: "format",
+            kind: Kind::Choice(&["json"]),
+            absent: Absent::Default("\"json\""),
+            help: "How a line looks.",
+            why: "A field can be added without breaking a reader.",
+        };
+    }
+}
+
+table! {
+    static JOURNAL = "journal of [telemetry]",
+        "All that the picks of one pool depend on, in order: `evenkeel replay` makes the same picks of it. Needs \
+        `runtime.workers = 1`, as the picks of several depend on each other. Two lines for each try of a request.";
+
+    /// `telemetry.journal`.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct Journal {
+        /// Where the lines go.
+        to: LogTarget = Key {
+            name: "path",
+            kind: Kind::Text(Form::File),
+            absent: Absent::Required(r#""/var/log/evenkeel/web.journal""#),
+            help: "The file that lines are appended to; `\"-\"` or `\"stdout\"` is standard output.",
+            why: "",
+        };
+        /// The name of the pool.
+        pool: String = Key {
+            name: "pool",
+            kind: Kind::Text(Form::Name),
+            absent: Absent::Required(r#""web""#),
+            help: "The pool's name.",
+            why: "",
+        };
+    }
+}
+
+/// Where log lines go.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LogTarget {
+    /// Standard output (`"-"` or `"stdout"`).
+    Stdout,
+    /// Appended to this file.
+    File(PathBuf),
+}
+
+impl Field for LogTarget {
+    fn read(value: Value) -> LogTarget {
+        match value {
+            Value::Formed(Formed::Text(path)) if path != "-" && path != "stdout" => LogTarget::File(path.into()),
+            _ => LogTarget::Stdout,
+        }
+    }
+
+    fn write(&self, _: &LogTarget, _: &Kind) -> String {
+        match self {
+            LogTarget::Stdout => quote("-"),
+            LogTarget::File(path) => quote(&path.display().to_string()),
+        }
+    }
+}
+
+/// Reports buckets that do not ascend, and a journal that cannot be kept.
+pub(crate) fn check(telemetry: &Section, runtime: &Runtime, pools: &[Pool], findings: &mut Findings) {
+    let buckets = telemetry.section("metrics").list("buckets").into_iter();
+    let buckets = buckets.filter_map(|l| if let Value::Number(x) = l.value { Some((x, l.place)) } else { None });
+    let buckets: Vec<_> = buckets.collect();
+    if let Some(pair) = buckets.windows(2).find(|pair| pair[0].0 >= pair[1].0) {
+        findings
+            .add(
+                Code::OutOfRange,
+                pair[1].1,
+                format!("\"buckets\" must ascend, but {} follows {}", pair[1].0, pair[0].0),
+            )
+            .help("sort them, each once");
+    }
+    if telemetry.has("journal") {
+        check_journal(&telemetry.section("journal"), runtime, pools, findings);
+    }
+}
+
+fn check_journal(section: &Section, runtime: &Runtime, pools: &[Pool], findings: &mut Findings) {
+    let (Some(_), Some(pool)) = (section.text("path"), section.text("pool")) else { return };
+    let names: Vec<&str> = pools.iter().map(|p| &*p.name).collect();
+    if !names.contains(&&*pool) {
+        findings
+            .add(Code::UnknownPool, section.place_of("pool"), format!("there is no pool \"{pool}\""))
+            .help(if names.is_empty() { "add the pool".to_string() } else { suggest(&pool, &names) });
+    }
+    if runtime.workers != Workers::Count(1) {
+        let message = "\"journal\" needs one worker: the picks of several depend on each other";
+        findings
+            .add(Code::Contradiction, section.place_of("path"), message)
+            .help("set runtime.workers = 1, or leave out \"journal\"");
+    }
+}

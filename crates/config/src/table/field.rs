@@ -1,0 +1,233 @@
+//! Which types may fields of the plan have? A [`Field`]: how it is read from a value that fits its row, and written.
+
+use super::balance::Balance;
+use super::lines::{Lines, list, quote};
+use super::row::Kind;
+use super::section::{Located, Value};
+use crate::form::{Address, Cidr, Form, Formed, HostPattern, PathPattern, payload_text, status_text};
+use crate::quantity::{duration_text, size_text};
+use evenkeel_balance::algorithms;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::ops::RangeInclusive;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A type that a key of the configuration is read to.
+pub(crate) trait Field: PartialEq + Sized {
+    /// Reads a value that fits its row. For one that did not, which was reported, anything: there will be no plan.
+    fn read(value: Value) -> Self;
+
+    /// As TOML. `base` is what holds if the key is left out, of which tables write only what differs.
+    fn write(&self, base: &Self, kind: &Kind) -> String;
+}
+
+/// What stands for a value that was wrong. Any other is of a row that asks for something else than its field is.
+fn broken<T>(value: &Value, instead: T) -> T {
+    debug_assert!(matches!(value, Value::Broken), "a row and its field are of different types: {value:?}");
+    instead
+}
+
+impl Field for bool {
+    fn read(value: Value) -> bool {
+        if let Value::Bool(on) = value { on } else { broken(&value, false) }
+    }
+
+    fn write(&self, _: &bool, _: &Kind) -> String {
+        self.to_string()
+    }
+}
+
+/// Whole numbers. Those of a duration are nanoseconds, those of a size bytes.
+macro_rules! whole_numbers {
+    ($($int:ty),*) => {$(
+        impl Field for $int {
+            fn read(value: Value) -> $int {
+                let (Value::Int(n) | Value::Duration(Some(n))) = value else { return broken(&value, 0) };
+                <$int>::try_from(n).unwrap_or_default()
+            }
+
+            fn write(&self, _: &$int, kind: &Kind) -> String {
+                match kind {
+                    Kind::Duration { .. } => quote(&duration_text(Duration::from_nanos(*self as u64))),
+                    Kind::Size { .. } => quote(&size_text(*self as u64)),
+                    _ => self.to_string(),
+                }
+            }
+        }
+    )*};
+}
+
+whole_numbers!(u8, u16, u32, u64, usize);
+
+impl Field for f64 {
+    fn read(value: Value) -> f64 {
+        if let Value::Number(x) = value { x } else { broken(&value, 0.0) }
+    }
+
+    /// `{:?}` keeps the point of a number that is whole.
+    fn write(&self, _: &f64, _: &Kind) -> String {
+        format!("{self:?}")
+    }
+}
+
+impl Field for Duration {
+    fn read(value: Value) -> Duration {
+        let Value::Duration(Some(ns)) = value else { return broken(&value, Duration::ZERO) };
+        Duration::from_nanos(ns)
+    }
+
+    fn write(&self, _: &Duration, _: &Kind) -> String {
+        quote(&duration_text(*self))
+    }
+}
+
+/// `None` is `"off"`, or a key that is left out and has no default.
+impl<T: Field> Field for Option<T> {
+    fn read(value: Value) -> Option<T> {
+        match value {
+            Value::Broken | Value::Duration(None) | Value::Word("off") | Value::Bool(false) => None,
+            value => Some(T::read(value)),
+        }
+    }
+
+    fn write(&self, base: &Option<T>, kind: &Kind) -> String {
+        match (self, base) {
+            (None, _) => quote("off"),
+            (Some(set), Some(base)) => set.write(base, kind),
+            (Some(set), None) => set.write(&T::read(Value::Broken), kind),
+        }
+    }
+}
+
+impl<T: Field> Field for Vec<T> {
+    fn read(value: Value) -> Vec<T> {
+        let Value::List(list) = value else { return broken(&value, Vec::new()) };
+        let whole = list.into_iter().filter(|l| !matches!(l.value, Value::Broken));
+        whole.map(|Located { value, .. }| T::read(value)).collect()
+    }
+
+    fn write(&self, _: &Vec<T>, kind: &Kind) -> String {
+        let (element, unset) = (element(kind), T::read(Value::Broken));
+        list(self.iter().map(|one| one.write(&unset, &element)))
+    }
+}
+
+/// What the elements of a list are.
+fn element(kind: &Kind) -> Kind {
+    match *kind {
+        Kind::List(of) => *of,
+        Kind::Tables(table) => Kind::Table(table),
+        other => other,
+    }
+}
+
+impl<T: Field> Field for Arc<[T]> {
+    fn read(value: Value) -> Arc<[T]> {
+        Vec::read(value).into()
+    }
+
+    fn write(&self, _: &Arc<[T]>, kind: &Kind) -> String {
+        let (element, unset) = (element(kind), T::read(Value::Broken));
+        list(self.iter().map(|one| one.write(&unset, &element)))
+    }
+}
+
+/// Strings that were read to a type: the variant of [`Formed`], and what stands for one that was wrong.
+macro_rules! formed {
+    ($($ty:ty = $variant:ident, or $wrong:expr;)*) => {$(
+        impl Field for $ty {
+            fn read(value: Value) -> $ty {
+                match value {
+                    Value::Formed(Formed::$variant(formed)) => formed.into(),
+                    other => broken(&other, $wrong),
+                }
+            }
+
+            fn write(&self, _: &$ty, _: &Kind) -> String {
+                quote(&self.to_string())
+            }
+        }
+    )*};
+}
+
+formed! {
+    String = Text, or String::new();
+    Arc<str> = Text, or "".into();
+    SocketAddr = Bind, or SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), 0);
+    IpAddr = Ip, or Ipv4Addr::UNSPECIFIED.into();
+    Cidr = Network, or Cidr::EVERYTHING;
+    HostPattern = Host, or HostPattern::Exact(String::new());
+    PathPattern = Path, or PathPattern::Any;
+    Address = Address, or Address::Name { host: String::new(), port: 0 };
+}
+
+impl Field for PathBuf {
+    fn read(value: Value) -> PathBuf {
+        match value {
+            Value::Formed(Formed::Text(text)) => PathBuf::from(text),
+            Value::Formed(Formed::Socket(path)) => path,
+            other => broken(&other, PathBuf::new()),
+        }
+    }
+
+    fn write(&self, _: &PathBuf, kind: &Kind) -> String {
+        match kind {
+            Kind::Text(Form::Socket) => quote(&format!("unix:{}", self.display())),
+            _ => quote(&self.display().to_string()),
+        }
+    }
+}
+
+/// Statuses of a response.
+impl Field for RangeInclusive<u16> {
+    fn read(value: Value) -> RangeInclusive<u16> {
+        match value {
+            Value::Int(status) => {
+                let status = u16::try_from(status).unwrap_or_default();
+                status..=status
+            }
+            Value::Formed(Formed::Statuses(range)) => range,
+            other => broken(&other, 0..=0),
+        }
+    }
+
+    fn write(&self, _: &RangeInclusive<u16>, _: &Kind) -> String {
+        status_text(self)
+    }
+}
+
+/// Bytes of a datagram.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Payload(pub Vec<u8>);
+
+impl Field for Payload {
+    fn read(value: Value) -> Payload {
+        if let Value::Formed(Formed::Payload(bytes)) = value { Payload(bytes) } else { Payload(Vec::new()) }
+    }
+
+    fn write(&self, _: &Payload, _: &Kind) -> String {
+        quote(&payload_text(&self.0))
+    }
+}
+
+impl Field for Balance {
+    fn read(value: Value) -> Balance {
+        if let Value::Balance(balance, _) = value { *balance } else { Balance::of(algorithms::default()) }
+    }
+
+    fn write(&self, _: &Balance, _: &Kind) -> String {
+        let unset = Balance::of(self.algorithm);
+        let mut params = Lines::default();
+        for param in self.algorithm.params {
+            let value = self.written(param.name, param.kind);
+            if value != unset.written(param.name, param.kind) {
+                params.add(param.name, value);
+            }
+        }
+        match params.is_empty() {
+            true => quote(self.algorithm.name),
+            false => format!("{{ {} = {} }}", self.algorithm.name, params.braces()),
+        }
+    }
+}

@@ -1,0 +1,33 @@
+//! How does one declaration give everything that is known of a key? [`table!`] declares a struct of the plan and the
+//! rows of its keys side by side; from them come reading, writing, the JSON Schema and the reference page.
+//!
+//! 1. `row`: what a row says. `declare` and `words`: the macros that subjects of `sections` are declared with.
+//! 2. `reader`, `values`, `algorithm`: the tree of a file against the rows; what fits becomes a [`Section`].
+//! 3. `field`: from a value of a section to a field of the plan, and back. `lines`: the keys of a table, written.
+
+mod algorithm;
+mod balance;
+mod declare;
+mod field;
+mod lines;
+mod planned;
+mod reader;
+mod row;
+mod section;
+mod values;
+mod words;
+
+pub use balance::Balance;
+pub use row::{Absent, Key, Kind, Table};
+pub use section::{Named, Section};
+
+pub(crate) use algorithm::kind_of;
+pub(crate) use declare::{Declared, count, joined, table};
+pub(crate) use field::{Field, Payload};
+pub(crate) use lines::{Lines, list, quote};
+#[cfg(test)]
+pub(crate) use planned::PLANNED;
+pub(crate) use reader::Reader;
+pub(crate) use row::{DAY, H, MS, S};
+pub(crate) use section::{Located, Value};
+pub(crate) use words::{Words, words};

@@ -1,0 +1,116 @@
+//! Is each key known, and is none missing? Reads a table of the tree against its rows.
+
+use super::planned::is_planned;
+use super::row::{Absent, Table};
+use super::section::{Located, Named, Section};
+use crate::code::Code;
+use crate::diagnostic::Findings;
+use crate::form::Form;
+use crate::nearest::{nearest, suggest};
+use crate::source::Place;
+use crate::tree::{Entry, TableNode, Tree, quoted};
+
+/// Reads trees and reports what does not fit.
+pub(crate) struct Reader<'f> {
+    pub(super) findings: &'f mut Findings,
+    /// The table of the whole file: where a key may belong instead.
+    root: &'static Table,
+    /// Whether every file could be read: if not, what seems missing may be in the file that could not.
+    complete: bool,
+    /// The name for which NAME stands in the paths of tables, if any.
+    name: Option<String>,
+}
+
+impl<'f> Reader<'f> {
+    pub fn new(root: &'static Table, findings: &'f mut Findings, complete: bool) -> Reader<'f> {
+        Reader { findings, root, complete, name: None }
+    }
+
+    /// Reads one table. `place` is where to point if something is missing from it.
+    pub fn table(&mut self, table: &'static Table, node: &TableNode, place: Place) -> Section {
+        let mut section = Section::new(table, place);
+        for entry in &node.entries {
+            match table.key(&entry.key) {
+                Some(key) => {
+                    let value = self.value(key.name, &key.kind, &entry.node);
+                    section.push(key, Located { place: entry.node.place, value });
+                }
+                None => self.unknown(table, entry),
+            }
+        }
+        for key in table.keys {
+            if let (Absent::Required(example), None, true) = (&key.absent, node.get(key.name), self.complete) {
+                self.findings
+                    .add(Code::Missing, place, format!("{} has no \"{}\"", self.path(table), key.name))
+                    .help(format!("add {} = {example}", key.name));
+            }
+        }
+        section
+    }
+
+    /// Reads a table of tables, each with a name of the user's.
+    pub(super) fn named(&mut self, table: &'static Table, node: &TableNode) -> Vec<Named> {
+        let mut all = Vec::new();
+        for Entry { key, key_place, node } in &node.entries {
+            if let Err(misfit) = Form::Name.read(key) {
+                self.findings.add(misfit.code, *key_place, misfit.message).help(misfit.help);
+            }
+            self.name = Some(key.clone());
+            match &node.tree {
+                Tree::Table(inner) => {
+                    let section = self.table(table, inner, *key_place);
+                    all.push(Named { name: key.clone(), place: *key_place, section });
+                }
+                other => {
+                    let path = self.path(table);
+                    let message = format!("{path} is {}, but must be a table", other.seen());
+                    self.findings
+                        .add(Code::WrongType, node.place, message)
+                        .help(format!("write {path} on a line of its own, and its keys below it"));
+                }
+            }
+            self.name = None;
+        }
+        all
+    }
+
+    fn unknown(&mut self, table: &'static Table, entry: &Entry) {
+        let path = self.path(table);
+        let key = &entry.key;
+        let known: Vec<&str> = table.keys.iter().map(|k| k.name).collect();
+        if is_planned(table.path, key) {
+            self.findings
+                .add(Code::UnknownKey, entry.key_place, format!("\"{key}\" in {path} is not supported yet"))
+                .help(format!("leave it out; this version reads: {}", known.join(", ")));
+            return;
+        }
+        if known.is_empty() {
+            self.findings
+                .add(Code::UnknownKey, entry.key_place, format!("unknown key {} in {path}", quoted(key)))
+                .help("it has no keys: write {}");
+            return;
+        }
+        // A key in the wrong table is more likely than a slip that makes it equal to another table's key.
+        let elsewhere: Vec<&str> =
+            self.root.walk().into_iter().filter(|t| t.key(key).is_some()).map(|t| t.path).take(4).collect();
+        let help = match nearest(key, known.iter().copied()) {
+            None if !elsewhere.is_empty() => {
+                format!("\"{key}\" belongs to {}; allowed here: {}", elsewhere.join(", or to "), known.join(", "))
+            }
+            _ => suggest(key, &known),
+        };
+        self.findings
+            .add(Code::UnknownKey, entry.key_place, format!("unknown key {} in {path}", quoted(key)))
+            .help(help);
+    }
+
+    /// The path of a table, with the user's name in it.
+    fn path(&self, table: &Table) -> String {
+        match &self.name {
+            Some(name) => {
+                table.path.replace("NAME", &name.chars().take(64).flat_map(char::escape_debug).collect::<String>())
+            }
+            None => table.path.to_string(),
+        }
+    }
+}

@@ -1,0 +1,283 @@
+//! What was set in one table? A [`Section`]: typed values by key, and the table's defaults for the rest.
+
+use super::balance::Balance;
+use super::reader::Reader;
+use super::row::{Absent, Key, Kind, Table};
+use crate::code::Code;
+use crate::diagnostic::Finding;
+use crate::diagnostic::Findings;
+use crate::form::Formed;
+use crate::source::Place;
+use crate::tree;
+use std::time::Duration;
+
+/// A value that fits its row.
+#[derive(Clone, Debug)]
+pub(crate) enum Value {
+    Bool(bool),
+    /// Whole numbers, and sizes in bytes.
+    Int(u64),
+    Number(f64),
+    /// Nanoseconds; `None` is `"off"`.
+    Duration(Option<u64>),
+    /// One of the words of its row.
+    Word(&'static str),
+    Formed(Formed),
+    List(Vec<Located>),
+    Section(Section),
+    Named(Vec<Named>),
+    /// A table without rows, which is looked at in the tree.
+    Open,
+    /// An algorithm, and where its name is.
+    Balance(Box<Balance>, Place),
+    /// It did not fit, which was reported.
+    Broken,
+}
+
+/// A value and where it is.
+#[derive(Clone, Debug)]
+pub(crate) struct Located {
+    pub place: Place,
+    pub value: Value,
+}
+
+impl Located {
+    /// Whether it, or something in it, did not fit, which was reported.
+    pub fn is_broken(&self) -> bool {
+        match &self.value {
+            Value::Broken => true,
+            Value::List(list) => list.iter().any(Located::is_broken),
+            Value::Section(section) => section.is_broken(),
+            Value::Named(named) => named.iter().any(|n| n.section.is_broken()),
+            _ => false,
+        }
+    }
+}
+
+/// A table with a name of the user's.
+#[derive(Clone, Debug)]
+pub struct Named {
+    /// The name.
+    pub name: String,
+    /// Where it is.
+    pub place: Place,
+    /// The table.
+    pub section: Section,
+}
+
+/// The values of one table of the file.
+#[derive(Clone, Debug)]
+pub struct Section {
+    table: &'static Table,
+    /// Where to point if the table as a whole is meant.
+    pub place: Place,
+    fields: Vec<(&'static Key, Located)>,
+}
+
+impl Section {
+    pub(crate) fn new(table: &'static Table, place: Place) -> Section {
+        Section { table, place, fields: Vec::new() }
+    }
+
+    pub(crate) fn push(&mut self, key: &'static Key, value: Located) {
+        self.fields.push((key, value));
+    }
+
+    /// Whether the file sets it.
+    pub fn has(&self, name: &str) -> bool {
+        self.set(name).is_some()
+    }
+
+    /// What the file sets.
+    pub(crate) fn set(&self, name: &str) -> Option<&Located> {
+        debug_assert!(self.table.key(name).is_some(), "{} has no row for {name}", self.table.path);
+        self.fields.iter().find(|(key, _)| key.name == name).map(|(_, value)| value)
+    }
+
+    /// Whether something in it did not fit.
+    pub fn is_broken(&self) -> bool {
+        self.fields.iter().any(|(_, value)| value.is_broken())
+    }
+
+    /// Where the file sets it, or else the table.
+    pub fn place_of(&self, name: &str) -> Place {
+        self.set(name).map_or(self.place, |v| v.place)
+    }
+
+    /// Whether it has a row.
+    pub(crate) fn knows(&self, name: &str) -> bool {
+        self.table.key(name).is_some()
+    }
+
+    /// What the file sets, or the row's default.
+    pub(crate) fn value(&self, name: &str) -> Value {
+        match self.set(name) {
+            Some(located) => located.value.clone(),
+            None => self.table.key(name).and_then(default_of).unwrap_or(Value::Broken),
+        }
+    }
+
+    /// True or false.
+    pub fn flag(&self, name: &str) -> bool {
+        matches!(self.value(name), Value::Bool(true))
+    }
+
+    /// A whole number or a size. 0 for what was broken, since there will be no plan.
+    pub fn int(&self, name: &str) -> u64 {
+        if let Value::Int(n) = self.value(name) { n } else { 0 }
+    }
+
+    /// A whole number within the range of `T`, which its row bounds.
+    pub fn number<T: TryFrom<u64> + Default>(&self, name: &str) -> T {
+        T::try_from(self.int(name)).unwrap_or_default()
+    }
+
+    /// A number. 0 for what was broken.
+    pub fn float(&self, name: &str) -> f64 {
+        if let Value::Number(x) = self.value(name) { x } else { 0.0 }
+    }
+
+    /// Nanoseconds of a duration that is never off.
+    pub fn ns(&self, name: &str) -> u64 {
+        if let Value::Duration(Some(ns)) = self.value(name) { ns } else { 0 }
+    }
+
+    /// `None` for `"off"`.
+    pub fn duration(&self, name: &str) -> Option<Duration> {
+        if let Value::Duration(ns) = self.value(name) { ns.map(Duration::from_nanos) } else { None }
+    }
+
+    /// One of the words of its row; empty if it is none.
+    pub fn word(&self, name: &str) -> &'static str {
+        if let Value::Word(word) = self.value(name) { word } else { "" }
+    }
+
+    pub(crate) fn formed(&self, name: &str) -> Option<Formed> {
+        if let Value::Formed(formed) = self.value(name) { Some(formed) } else { None }
+    }
+
+    /// A text of a form that stays text.
+    pub fn text(&self, name: &str) -> Option<String> {
+        if let Some(Formed::Text(text)) = self.formed(name) { Some(text) } else { None }
+    }
+
+    pub(crate) fn list(&self, name: &str) -> Vec<Located> {
+        if let Value::List(list) = self.value(name) { list } else { Vec::new() }
+    }
+
+    /// The elements of a list of formed strings.
+    pub(crate) fn formed_list(&self, name: &str) -> Vec<(Formed, Place)> {
+        let formed = |l: Located| if let Value::Formed(f) = l.value { Some((f, l.place)) } else { None };
+        self.list(name).into_iter().filter_map(formed).collect()
+    }
+
+    /// An algorithm with its parameters, and where its name is.
+    pub fn balance(&self, name: &str) -> Option<(Balance, Place)> {
+        if let Value::Balance(balance, place) = self.value(name) { Some((*balance, place)) } else { None }
+    }
+
+    /// The texts of a list, each with its place.
+    pub fn texts(&self, name: &str) -> Vec<(String, Place)> {
+        let text = |(formed, place)| if let Formed::Text(text) = formed { Some((text, place)) } else { None };
+        self.formed_list(name).into_iter().filter_map(text).collect()
+    }
+
+    /// The durations of a list, nanoseconds.
+    pub fn durations(&self, name: &str) -> Vec<u64> {
+        let ns = |l: Located| if let Value::Duration(ns) = l.value { ns } else { None };
+        self.list(name).into_iter().filter_map(ns).collect()
+    }
+
+    /// The algorithms of a list, each with the place of its name.
+    pub fn balances(&self, name: &str) -> Vec<(Balance, Place)> {
+        let one = |l: Located| if let Value::Balance(b, place) = l.value { Some((*b, place)) } else { None };
+        self.list(name).into_iter().filter_map(one).collect()
+    }
+
+    /// A table below; an empty one if the file has none.
+    pub fn section(&self, name: &str) -> Section {
+        match (self.value(name), self.table.key(name).map(|k| k.kind)) {
+            (Value::Section(section), _) => section,
+            (
+                _,
+                Some(
+                    Kind::Table(table)
+                    | Kind::TableOr { table, .. }
+                    | Kind::TableOrWord { table, .. }
+                    | Kind::TableOrBool(table),
+                ),
+            ) => Section::new(table, self.place),
+            _ => Section::new(self.table, self.place),
+        }
+    }
+
+    /// A table below that may be switched off: `None` if it is, or if the file has none.
+    pub fn switched(&self, name: &str) -> Option<Section> {
+        match self.set(name)?.value {
+            Value::Bool(false) => None,
+            _ => Some(self.section(name)),
+        }
+    }
+
+    /// The tables of an array of tables, or of a list whose elements are tables.
+    pub fn sections(&self, name: &str) -> Vec<Section> {
+        let section = |l: Located| if let Value::Section(s) = l.value { Some(s) } else { None };
+        self.list(name).into_iter().filter_map(section).collect()
+    }
+
+    /// Tables with names of the user's, in the order of the file.
+    pub fn named(&self, name: &str) -> Vec<Named> {
+        if let Value::Named(named) = self.value(name) { named } else { Vec::new() }
+    }
+
+    /// This table, and for keys that it does not set, what `base` sets.
+    pub(crate) fn over(&self, base: &Section) -> Section {
+        let mut whole = self.clone();
+        for (key, value) in &base.fields {
+            if let Some(row) = self.table.key(key.name)
+                && !self.has(key.name)
+            {
+                whole.fields.push((row, value.clone()));
+            }
+        }
+        whole
+    }
+
+    /// This table, with another one below it.
+    pub(crate) fn with(mut self, name: &str, below: Section) -> Section {
+        let place = self.place_of(name);
+        self.fields.retain(|(key, _)| key.name != name);
+        if let Some(row) = self.table.key(name) {
+            self.fields.push((row, Located { place, value: Value::Section(below) }));
+        }
+        self
+    }
+
+    /// Reports what cannot be together with what `other`, another key of this table, says.
+    pub(crate) fn contradiction<'f>(
+        &self,
+        place: Place,
+        message: impl Into<String>,
+        other: &str,
+        findings: &'f mut Findings,
+    ) -> &'f mut Finding {
+        let finding = findings.add(Code::Contradiction, place, message);
+        match self.set(other) {
+            Some(other) => finding.see("the other one is here", other.place),
+            None => finding,
+        }
+    }
+}
+
+/// The table of a default, which stands in none.
+static NOWHERE: Table = Table { path: "", help: "", inherits: false, keys: &[] };
+
+/// The default of a row, read as if it stood in a file.
+pub(crate) fn default_of(key: &Key) -> Option<Value> {
+    let Absent::Default(text) = key.absent else { return None };
+    let mut findings = Findings::default();
+    let node = tree::parse_value(text)?;
+    let value = Reader::new(&NOWHERE, &mut findings, true).value(key.name, &key.kind, &node);
+    debug_assert!(!findings.has_errors(), "the default of {} does not fit its row: {text}", key.name);
+    Some(value)
+}

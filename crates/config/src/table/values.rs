@@ -1,0 +1,159 @@
+//! Is this value what its row asks for? If not: the value seen, the values allowed, and the text to write instead.
+
+use super::reader::Reader;
+use super::row::{Kind, Table};
+use super::section::{Located, Section, Value};
+use crate::code::Code;
+use crate::form::Form;
+use crate::nearest::suggest;
+use crate::quantity;
+use crate::tree::{Node, Tree, quoted};
+
+impl Reader<'_> {
+    /// Reads the value of `key`.
+    pub fn value(&mut self, key: &str, kind: &Kind, node: &Node) -> Value {
+        if matches!(kind, Kind::Text(Form::Secret)) {
+            self.findings.hide(node.place);
+        }
+        match (*kind, &node.tree) {
+            (_, Tree::Broken) => Value::Broken,
+            (Kind::Bool, Tree::Bool(b)) => Value::Bool(*b),
+            (
+                Kind::Int { min, max } | Kind::IntOr { min, max, .. } | Kind::IntOrText { min, max, .. },
+                Tree::Int(n, _),
+            ) => match n.and_then(|n| u64::try_from(n).ok()).filter(|n| (min..=max).contains(n)) {
+                Some(n) => Value::Int(n),
+                None => self.out_of_range(key, kind, node),
+            },
+            (Kind::IntOr { word, .. }, Tree::Text(text)) if text == word => Value::Word(word),
+            (Kind::Number { min, max }, Tree::Number(..) | Tree::Int(..)) => {
+                let x = match &node.tree {
+                    Tree::Number(x, _) => *x,
+                    Tree::Int(Some(n), _) => *n as f64,
+                    _ => f64::NAN,
+                };
+                if (min..=max).contains(&x) { Value::Number(x) } else { self.out_of_range(key, kind, node) }
+            }
+            (Kind::Duration { off: true, .. }, Tree::Text(text)) if text == "off" => Value::Duration(None),
+            (Kind::Duration { min, max, .. }, Tree::Text(text)) => match quantity::duration_ns(text) {
+                Ok(ns) if (min..=max).contains(&ns) => Value::Duration(Some(ns)),
+                Ok(_) => self.out_of_range(key, kind, node),
+                Err(why) => {
+                    self.misfit(Code::BadDuration, key, kind, node, &why, "write as \"250ms\", \"10s\" or \"1m30s\"")
+                }
+            },
+            (Kind::Duration { .. }, Tree::Int(_, n) | Tree::Number(_, n)) => {
+                let n = n.trim_start_matches('-');
+                let write = format!("write \"{n}s\" for seconds, \"{n}ms\" for milliseconds");
+                self.misfit(Code::BadDuration, key, kind, node, "it has no unit", &write)
+            }
+            (Kind::Size { min, max }, Tree::Text(text)) => match quantity::size(text) {
+                Ok(bytes) if (min..=max).contains(&bytes) => Value::Int(bytes),
+                Ok(_) => self.out_of_range(key, kind, node),
+                Err(why) => self.misfit(Code::BadSize, key, kind, node, &why, "write as \"16KiB\" or \"32KB\""),
+            },
+            (Kind::Size { .. }, Tree::Int(n, _)) => {
+                let bytes = n.and_then(|n| u64::try_from(n).ok()).unwrap_or(16 << 10);
+                let write = format!("write \"{}\"", quantity::size_text(bytes));
+                self.misfit(Code::BadSize, key, kind, node, "it has no unit", &write)
+            }
+            (Kind::Choice(words), Tree::Text(text)) => match words.iter().find(|w| *w == text) {
+                Some(word) => Value::Word(word),
+                None => {
+                    let message = format!("\"{key}\" is {}, which is not allowed", quoted(text));
+                    self.findings.add(Code::NotAllowed, node.place, message).help(suggest(text, words));
+                    Value::Broken
+                }
+            },
+            (Kind::Text(form) | Kind::IntOrText { form, .. }, Tree::Text(text)) => self.formed(form, text, node),
+            (Kind::List(of), Tree::List(nodes)) => self.list(key, of, nodes, node),
+            (Kind::Table(table), Tree::Table(inner)) => Value::Section(self.table(table, inner, node.place)),
+            (Kind::TableOr { table, .. } | Kind::TableOrWord { table, .. }, Tree::Table(inner)) => {
+                Value::Section(self.table(table, inner, node.place))
+            }
+            (Kind::TableOrBool(table), Tree::Table(inner)) => Value::Section(self.table(table, inner, node.place)),
+            (Kind::TableOrBool(table), Tree::Bool(true)) => Value::Section(Section::new(table, node.place)),
+            (Kind::TableOrBool(_), Tree::Bool(false)) => Value::Bool(false),
+            (Kind::TableOrWord { word, .. }, Tree::Text(text)) if text == word => Value::Word(word),
+            (Kind::TableOr { table, key }, Tree::Text(_)) if !table.is_number(key) => self.short(table, key, node),
+            (Kind::TableOr { table, key }, Tree::Int(..) | Tree::Number(..)) if table.is_number(key) => {
+                self.short(table, key, node)
+            }
+            (Kind::Open, Tree::Table(_)) => Value::Open,
+            (Kind::Named(table), Tree::Table(inner)) => Value::Named(self.named(table, inner)),
+            (Kind::Tables(table), Tree::List(nodes)) => self.list(key, &Kind::Table(table), nodes, node),
+            (Kind::Balance, Tree::Text(_) | Tree::Table(_)) => self.balance(node),
+            _ => self.wrong_type(key, kind, node),
+        }
+    }
+
+    fn formed(&mut self, form: Form, text: &str, node: &Node) -> Value {
+        match form.read(text) {
+            Ok(formed) => Value::Formed(formed),
+            Err(misfit) => {
+                self.findings.add(misfit.code, node.place, misfit.message).help(misfit.help);
+                Value::Broken
+            }
+        }
+    }
+
+    fn list(&mut self, key: &str, of: &Kind, nodes: &[Node], node: &Node) -> Value {
+        if nodes.is_empty() {
+            let message = format!("\"{key}\" is empty, but needs at least one element");
+            self.findings.add(Code::OutOfRange, node.place, message).help(format!("each element is {of}"));
+            return Value::Broken;
+        }
+        let read = |n: &Node| Located { place: n.place, value: self.value(key, of, n) };
+        Value::List(nodes.iter().map(read).collect())
+    }
+
+    /// A string or number that stands for a table with one key.
+    fn short(&mut self, table: &'static Table, key: &str, node: &Node) -> Value {
+        let mut section = Section::new(table, node.place);
+        if let Some(row) = table.key(key) {
+            let value = self.value(key, &row.kind, node);
+            section.push(row, Located { place: node.place, value });
+        }
+        Value::Section(section)
+    }
+
+    fn out_of_range(&mut self, key: &str, kind: &Kind, node: &Node) -> Value {
+        let message = format!("\"{key}\" is {}, which is out of range", node.tree.seen());
+        self.findings.add(Code::OutOfRange, node.place, message).help(format!("allowed: {kind}"));
+        Value::Broken
+    }
+
+    fn misfit(&mut self, code: Code, key: &str, kind: &Kind, node: &Node, why: &str, write: &str) -> Value {
+        let what = if code == Code::BadSize { "size" } else { "duration" };
+        let message = format!("\"{key}\" is {}, which is not a {what}: {why}", node.tree.seen());
+        self.findings.add(code, node.place, message).help(format!("{write}; allowed: {kind}"));
+        Value::Broken
+    }
+
+    fn wrong_type(&mut self, key: &str, kind: &Kind, node: &Node) -> Value {
+        let seen = node.tree.seen();
+        let help = match (kind, &node.tree) {
+            (Kind::Int { .. } | Kind::IntOr { .. } | Kind::Number { .. }, Tree::Text(text))
+                if text.parse::<f64>().is_ok() =>
+            {
+                format!("write it without quotes: {text}")
+            }
+            (Kind::Bool | Kind::TableOrBool(_), Tree::Text(text)) if text == "true" || text == "false" => {
+                format!("write it without quotes: {text}")
+            }
+            (Kind::Text(_) | Kind::Choice(_), Tree::Int(..) | Tree::Number(..) | Tree::Bool(_)) => {
+                format!("write it in quotes: \"{seen}\"")
+            }
+            (Kind::List(_), Tree::Text(_) | Tree::Int(..) | Tree::Number(..)) => {
+                format!("write it as an array: [{seen}]")
+            }
+            (Kind::Tables(_), Tree::Table(_)) => format!("write [[{key}]], with two brackets"),
+            (Kind::Named(table), _) => format!("write {} and its keys below it", table.path),
+            _ => format!("allowed: {kind}"),
+        };
+        self.findings
+            .add(Code::WrongType, node.place, format!("\"{key}\" is {seen}, but must be {}", kind.type_name()))
+            .help(help);
+        Value::Broken
+    }
+}
