@@ -11,7 +11,7 @@ use std::time::Duration;
 pub enum Answer {
     /// These endpoints, for so long.
     List(Vec<Endpoint>, Duration),
-    /// What it said last still holds.
+    /// The last list once more.
     Same,
     /// Nothing more than what it said last, whatever that was.
     Nothing,
@@ -68,6 +68,18 @@ pub struct Kept {
     failures: u32,
     /// Why the last answer did not count.
     trouble: Option<News>,
+    last: Last,
+}
+
+/// What the last list was, whatever was said after it.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+enum Last {
+    /// There was none.
+    #[default]
+    None,
+    /// It had no endpoints, and did not count.
+    Empty,
+    Counted,
 }
 
 impl Kept {
@@ -95,24 +107,41 @@ impl Kept {
                 let retry = pace.retry.saturating_mul(doubled).min(pace.retry_max);
                 return (retry.mul_f64(stretch), self.troubled(News::Failing(why)));
             }
-            Answer::Same => {
-                self.held_at = Some(now);
-                return (pace.min.mul_f64(stretch), None);
-            }
+            Answer::Same => return (pace.min.mul_f64(stretch), self.again(now)),
             Answer::Nothing => return (pace.min.mul_f64(stretch), None),
             Answer::List(list, ttl) => (list, ttl),
         };
         self.failures = 0;
         let next = ttl.min(pace.max).max(pace.min).mul_f64(stretch);
         if list.is_empty() && !allow_empty {
-            self.counts[EMPTY] += 1;
-            return (next, self.troubled(News::Emptied));
+            return (next, self.emptied());
         }
+        self.last = Last::Counted;
         self.held_at = Some(now);
         let trouble = self.trouble.take();
         let news = self.change(list);
         self.counts[if news.is_some() { CHANGED } else { UNCHANGED }] += 1;
         (next, news.or(trouble.map(|_| News::Recovered)))
+    }
+
+    /// The last list once more, which ends a failure.
+    fn again(&mut self, now: Duration) -> Option<News> {
+        self.failures = 0;
+        match self.last {
+            Last::None => None,
+            Last::Empty => self.emptied(),
+            Last::Counted => {
+                self.held_at = Some(now);
+                self.counts[UNCHANGED] += 1;
+                self.trouble.take().map(|_| News::Recovered)
+            }
+        }
+    }
+
+    fn emptied(&mut self) -> Option<News> {
+        self.last = Last::Empty;
+        self.counts[EMPTY] += 1;
+        self.troubled(News::Emptied)
     }
 
     /// The same trouble is told once.
@@ -232,6 +261,32 @@ mod tests {
         assert_eq!(kept.take(Answer::Same, 7 * S, false, &PACE, 0.0), (S, None));
         assert_eq!(kept.held_at, Some(7 * S));
         assert_eq!(kept.take(Answer::Nothing, 9 * S, false, &PACE, 0.0), (S, None));
-        assert_eq!((kept.held_at, kept.counts), (Some(7 * S), [1, 0, 0, 0]));
+        assert_eq!((kept.held_at, kept.counts), (Some(7 * S), [1, 1, 0, 0]));
+    }
+
+    #[test]
+    fn the_same_as_before_ends_a_failure() {
+        let mut kept = Kept::default();
+        give(&mut kept, Answer::List(list(r#"["10.0.0.1:1"]"#), S));
+        let fail = |kept: &mut Kept| give(kept, Answer::Failed("SERVFAIL".into()));
+        let _ = (fail(&mut kept), fail(&mut kept));
+        assert_eq!(kept.take(Answer::Same, 9 * S, false, &PACE, 0.0), (S, Some(News::Recovered)));
+        assert_eq!(kept.take(Answer::Same, 9 * S, false, &PACE, 0.0), (S, None), "told once");
+        assert_eq!((kept.held_at, kept.counts), (Some(9 * S), [1, 2, 0, 2]));
+        let (wait, told) = fail(&mut kept);
+        assert_eq!((wait, told.is_some()), (S, true), "counted from one again");
+    }
+
+    #[test]
+    fn the_same_empty_list_as_before_is_still_no_list() {
+        let mut kept = Kept::default();
+        give(&mut kept, Answer::Same);
+        assert_eq!((kept.held_at, kept.counts), (None, [0; 4]), "there was nothing before");
+        give(&mut kept, Answer::List(list(r#"["10.0.0.1:1"]"#), S));
+        give(&mut kept, Answer::List(vec![], S));
+        assert_eq!(kept.take(Answer::Same, 9 * S, false, &PACE, 0.0), (S, None));
+        assert_eq!((kept.held_at, kept.counts), (Some(S), [1, 0, 2, 0]));
+        assert_eq!(give(&mut kept, Answer::Failed("SERVFAIL".into())).1, Some(News::Failing("SERVFAIL".into())));
+        assert_eq!(give(&mut kept, Answer::Same).1, Some(News::Emptied));
     }
 }
