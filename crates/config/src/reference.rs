@@ -8,7 +8,8 @@ use evenkeel_balance::picker::{Algorithm, Needs};
 use std::fmt::Write;
 use std::time::Duration;
 
-const GENERATED: &str = "<!-- Generated from the tables in crates/config and crates/balance. EVENKEEL_BLESS=1 cargo test -p evenkeel-config writes it anew. -->";
+const GENERATED: &str =
+    "<!-- Generated from the tables in crates/config and crates/balance. `make bless` writes it anew. -->";
 
 /// The page of every key: type, default, meaning, and why this default; then every code of an error.
 pub fn reference() -> String {
@@ -18,7 +19,7 @@ pub fn reference() -> String {
         "Every key of `evenkeel.toml`. `evenkeel check` says everything that is wrong with a file at once, and where.\n\n\
          Durations and sizes are strings with a unit: `\"250ms\"`, `\"10s\"`, `\"1m30s\"` (d, h, m, s, ms, us, ns); \
          `\"16KiB\"`, `\"32KB\"` (B, KB, MB, GB for thousands, KiB, MiB, GiB for 1024s).\n\n\
-         Editors that know JSON Schema for TOML complete and check with [evenkeel.schema.json](evenkeel.schema.json)."
+         Editors that know JSON Schema for TOML complete and check with what `evenkeel config schema` prints."
     );
     out += &tables_reference(&ROOT);
     let _ = writeln!(out, "\n## Codes of errors and warnings\n\n| Code | | Meaning |\n|---|---|---|");
