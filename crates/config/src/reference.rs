@@ -133,8 +133,12 @@ fn one_algorithm(algorithm: &Algorithm, out: &mut String) {
         (p.shares_whatever_the_load, "shares by weight whatever the load"),
         (p.affinity, "the same key gets the same endpoint"),
     ];
-    let promises = promises.into_iter().filter(|(holds, _)| *holds).map(|(_, text)| text).collect();
-    let _ = writeln!(out, "- Promises: {}", or_nothing(promises));
+    let promises: Vec<&str> = promises.into_iter().filter(|(holds, _)| *holds).map(|(_, text)| text).collect();
+    let promises = match promises[..] {
+        [] => "no shares and no affinity: only what every algorithm does, to pick an endpoint that may be used".into(),
+        _ => promises.join("; "),
+    };
+    let _ = writeln!(out, "- Promises: {promises}");
     if algorithm.params.is_empty() {
         return;
     }
