@@ -6,7 +6,7 @@ LAB ?=
 # Seconds for each target of `make fuzz`.
 FUZZ_SECONDS ?= 600
 
-.PHONY: help setup demo test theory loom release bench failure reload lint fuzz
+.PHONY: help setup demo test bless docs theory loom release bench failure reload lint fuzz
 
 help: ## Lists what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-7s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -18,8 +18,17 @@ demo: setup ## Starts evenkeel in front of a few endpoints, to look at
 	cargo run --release -p evenkeel -- demo
 
 test: setup ## Runs every test, the rules of the house included
-	cargo test --workspace
+	cargo test --workspace --no-fail-fast
 	$(MAKE) loom
+
+bless: ## Writes the pages that are generated anew, and shows what changed
+	@scripts/bless.sh
+
+docs: ## Writes the JSON Schemas for editors: target/docs/*.schema.json
+	cargo build -p evenkeel
+	@mkdir -p target/docs
+	target/debug/evenkeel config schema >target/docs/evenkeel.schema.json
+	target/debug/evenkeel sim --schema >target/docs/scenario.schema.json
 
 theory: ## Checks the simulator against queueing theory at full length: minutes on every core
 	cargo test --release -p evenkeel-sim --test theory -- --include-ignored --nocapture

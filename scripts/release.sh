@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Builds evenkeel for release, guided by a profile: one that counts what it does, some minutes of work for it, and from these
-# counts the one to use. A request takes a sixth fewer instructions than in a plain build. Leaves target/guided/evenkeel.
+# counts the one to use. A request takes a sixth fewer instructions than in a plain build. Leaves target/guided/evenkeel, and
+# the JSON Schemas of its files.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -42,4 +43,7 @@ exercise "$counting" sim sidecars --seeds 1
 "$profdata" merge -o "$work/profile" "$work/counts"
 build "-Cprofile-use=$work/profile" "$work/guided"
 cp "$work/guided/$host/release/evenkeel" "$work/evenkeel"
-echo "built: target/guided/evenkeel"
+# For editors, beside the program that they are of.
+"$work/evenkeel" config schema >"$work/evenkeel.schema.json"
+"$work/evenkeel" sim --schema >"$work/scenario.schema.json"
+echo "built: target/guided/evenkeel, and its schemas"

@@ -9,7 +9,8 @@ use evenkeel_balance::picker::{Algorithm, Needs};
 use std::fmt::Write;
 use std::time::Duration;
 
-const GENERATED: &str = "<!-- Generated from the tables in crates/config and crates/balance. EVENKEEL_BLESS=1 cargo test -p evenkeel-config writes it anew. -->";
+const GENERATED: &str =
+    "<!-- Generated from the tables in crates/config and crates/balance. `make bless` writes it anew. -->";
 
 /// The page of every key: type, default, meaning, and why this default; then every code of an error.
 pub fn reference() -> String {
@@ -19,7 +20,7 @@ pub fn reference() -> String {
         "Every key of `evenkeel.toml`. `evenkeel check` says everything that is wrong with a file at once, and where.\n\n\
          Durations and sizes are strings with a unit: `\"250ms\"`, `\"10s\"`, `\"1m30s\"` (d, h, m, s, ms, us, ns); \
          `\"16KiB\"`, `\"32KB\"` (B, KB, MB, GB for thousands, KiB, MiB, GiB for 1024s).\n\n\
-         Editors that know JSON Schema for TOML complete and check with [evenkeel.schema.json](evenkeel.schema.json)."
+         Editors that know JSON Schema for TOML complete and check with what `evenkeel config schema` prints."
     );
     out += &tables_reference(&ROOT);
     let _ = writeln!(out, "\n## Codes of errors and warnings\n\n| Code | | Meaning |\n|---|---|---|");
@@ -133,8 +134,12 @@ fn one_algorithm(algorithm: &Algorithm, out: &mut String) {
         (p.shares_whatever_the_load, "shares by weight whatever the load"),
         (p.affinity, "the same key gets the same endpoint"),
     ];
-    let promises = promises.into_iter().filter(|(holds, _)| *holds).map(|(_, text)| text).collect();
-    let _ = writeln!(out, "- Promises: {}", or_nothing(promises));
+    let promises: Vec<&str> = promises.into_iter().filter(|(holds, _)| *holds).map(|(_, text)| text).collect();
+    let promises = match promises[..] {
+        [] => "no shares and no affinity: only what every algorithm does, to pick an endpoint that may be used".into(),
+        _ => promises.join("; "),
+    };
+    let _ = writeln!(out, "- Promises: {promises}");
     if algorithm.params.is_empty() {
         return;
     }

@@ -1,18 +1,18 @@
 //! Which sources has a plan, and what do its pools have by them? Sources that the next plan has too are left alone: they
 //! go on with what they found.
 
-use crate::kept::{Answer, Kept, News, Pace};
-use crate::sources::{self, Look};
-use evenkeel_balance::EndpointId;
-use evenkeel_balance::rng::Rng;
+use crate::context::{Context, Shared};
+use crate::kept::Kept;
+use crate::out::{In, channel, unix_time};
+use crate::sources;
 use evenkeel_config::Plan;
 use evenkeel_config::plan::{self, Address, Dns, Endpoint, Records, Resolve, Resolver};
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, SystemTime};
-use tokio::sync::{Notify, watch};
+use std::time::Duration;
+use tokio::sync::Notify;
 use tokio::task::AbortHandle;
-use tokio::time::{Instant, sleep, sleep_until, timeout};
+use tokio::time::{Instant, sleep_until, timeout};
 
 /// How long sources that are new may take before pools begin without them.
 const FIRST: Duration = Duration::from_secs(2);
@@ -20,14 +20,12 @@ const FIRST: Duration = Duration::from_secs(2);
 /// Between two changes of pools: what flaps faster is taken up together.
 const APART: Duration = Duration::from_millis(100);
 
-/// Names of endpoints that one line of the log lists.
-const LISTED: usize = 8;
-
 /// The sources of the plan that runs. To be used inside an event loop, in which they are tasks.
 #[derive(Debug, Default)]
 pub struct Discovery {
     following: Arc<Mutex<Following>>,
     news: Arc<Notify>,
+    shared: Shared,
     /// Whether there are changes that nobody has taken up.
     pending: bool,
     /// When changes were taken up last.
@@ -53,18 +51,16 @@ enum Entry {
     Found(Arc<Source>),
 }
 
-/// A source, and the task that asks it.
+/// A source, and the task that it runs in.
 #[derive(Debug)]
 pub(crate) struct Source {
     pub(crate) pool: Arc<str>,
     pub(crate) source: plan::Source,
     allow_empty: bool,
     resolver: Resolver,
-    /// Since when it has been asked, since 1970.
+    /// Since when it runs, since 1970.
     pub(crate) began: Duration,
-    kept: Arc<Mutex<Kept>>,
-    /// Whether it was asked once.
-    asked: watch::Receiver<bool>,
+    said: In,
     task: AbortHandle,
 }
 
@@ -77,13 +73,8 @@ impl Drop for Source {
 impl Source {
     /// What is known by it.
     pub(crate) fn kept(&self) -> MutexGuard<'_, Kept> {
-        lock(&self.kept)
+        self.said.kept()
     }
-}
-
-/// The time since 1970.
-pub(crate) fn unix_time() -> Duration {
-    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default()
 }
 
 /// What a panic left half done is at worst an old list.
@@ -106,14 +97,13 @@ impl Discovery {
             let stays = before.sources().find(same);
             stays.cloned().unwrap_or_else(|| self.start(pool, source, allow_empty, &plan.resolver))
         });
-        let asked = async {
+        let answered = async {
             for source in following.sources() {
-                // A task that panicked will say nothing; that is told.
-                let _ = source.asked.clone().wait_for(|asked| *asked).await;
+                source.said.answered().await;
             }
         };
-        if timeout(FIRST, asked).await.is_err() {
-            for source in following.sources().filter(|source| !*source.asked.borrow()) {
+        if timeout(FIRST, answered).await.is_err() {
+            for source in following.sources().filter(|source| !source.said.has_answered()) {
                 let (pool, source) = (&*source.pool, source.source.to_string());
                 tracing::warn!(pool, source, "no answer within {FIRST:?}; the pool begins without it");
             }
@@ -157,81 +147,11 @@ impl Discovery {
     }
 
     fn start(&self, pool: &Arc<str>, source: plan::Source, allow_empty: bool, resolver: &Resolver) -> Arc<Source> {
-        let (look, pace) = sources::start(&source, resolver);
-        let kept = Arc::<Mutex<Kept>>::default();
-        let (asked, first) = watch::channel(false);
-        let follow = Follow {
-            // Seeded by source and process, so that balancers that start together drift apart.
-            rng: Rng::new(EndpointId::of(&format!("{pool} {source}")).0 ^ u64::from(std::process::id())),
-            pool: pool.clone(),
-            source: source.to_string(),
-            allow_empty,
-            pace,
-            kept: kept.clone(),
-            asked,
-            news: self.news.clone(),
-        };
-        let task = tokio::spawn(follow.again_and_again(look)).abort_handle();
+        let (out, said) = channel(pool.clone(), source.to_string(), allow_empty, self.news.clone());
+        let context = Context { resolver: resolver.clone(), shared: self.shared.clone() };
+        let task = tokio::spawn(sources::run(source.clone(), context, out)).abort_handle();
         let (pool, resolver, began) = (pool.clone(), resolver.clone(), unix_time());
-        Source { pool, source, allow_empty, resolver, began, kept, asked: first, task }.into()
-    }
-}
-
-/// What asks one source.
-struct Follow {
-    pool: Arc<str>,
-    source: String,
-    allow_empty: bool,
-    pace: Pace,
-    rng: Rng,
-    kept: Arc<Mutex<Kept>>,
-    asked: watch::Sender<bool>,
-    news: Arc<Notify>,
-}
-
-impl Follow {
-    async fn again_and_again(mut self, mut look: Box<dyn Look>) {
-        loop {
-            let answer = look.look().await;
-            let wait = self.take(answer);
-            self.asked.send_replace(true);
-            sleep(wait).await;
-        }
-    }
-
-    fn take(&mut self, answer: Answer) -> Duration {
-        let mut kept = lock(&self.kept);
-        let (wait, news) = kept.take(answer, unix_time(), self.allow_empty, &self.pace, self.rng.unit());
-        let endpoints = kept.endpoints().len();
-        drop(kept);
-        let (pool, source) = (&*self.pool, &*self.source);
-        match news {
-            None => {}
-            Some(News::Changed(came, left)) => {
-                self.news.notify_one();
-                let (came, left) = (listed(&came), listed(&left));
-                tracing::info!(pool, source, endpoints, came, left, "endpoints have changed");
-            }
-            Some(News::Emptied) if endpoints == 0 => {
-                tracing::warn!(pool, source, "no endpoints were found");
-            }
-            Some(News::Emptied) => {
-                tracing::warn!(pool, source, endpoints, "no endpoints were found; the last ones go on (allow_empty)");
-            }
-            Some(News::Failing(why)) => {
-                tracing::warn!(pool, source, endpoints, why, "endpoints cannot be looked for; the last ones go on");
-            }
-            Some(News::Recovered) => tracing::info!(pool, source, endpoints, "endpoints are found again"),
-        }
-        wait
-    }
-}
-
-fn listed(names: &[Arc<str>]) -> String {
-    let shown: Vec<&str> = names.iter().take(LISTED).map(|name| &**name).collect();
-    match names.len().saturating_sub(LISTED) {
-        0 => shown.join(" "),
-        more => format!("{} and {more} more", shown.join(" ")),
+        Source { pool, source, allow_empty, resolver, began, said, task }.into()
     }
 }
 

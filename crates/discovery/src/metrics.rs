@@ -1,7 +1,8 @@
 //! How do the sources fare? How often they changed what there is, when they last held, and what they have now.
 
-use crate::following::{Discovery, Following, Source, unix_time};
+use crate::following::{Discovery, Following, Source};
 use crate::kept::RESULTS;
+use crate::out::unix_time;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::MetricType;
@@ -33,7 +34,7 @@ impl Collector for Numbers {
         sources.sort_by(|(a, x), (b, y)| (&x.pool, a).cmp(&(&y.pool, b)));
         sources.dedup_by(|(a, x), (b, y)| x.pool == y.pool && a == b);
 
-        let help = "Times that a source of endpoints was asked; \"empty\" and \"failed\" left the last list as it was";
+        let help = "Answers of a source of endpoints; \"empty\" and \"failed\" left the last list as it was";
         let mut family = encoder.encode_descriptor("evenkeel_discovery_updates", help, None, MetricType::Counter)?;
         for (label, source) in &sources {
             let counts = source.kept().counts;
@@ -43,7 +44,7 @@ impl Collector for Numbers {
             }
         }
         let now = unix_time();
-        let gauges: [Gauge<'_>; 3] = [
+        let gauges: [Gauge<'_>; 4] = [
             (
                 "evenkeel_discovery_last_success_timestamp_seconds",
                 "When the list of a source was last known to hold, seconds since 1970; 0: never",
@@ -53,6 +54,11 @@ impl Collector for Numbers {
                 "evenkeel_discovery_list_age_seconds",
                 "For how long nothing has confirmed the list of a source, or for how long it has none",
                 &|source| now.saturating_sub(source.kept().held_at.unwrap_or(source.began)).as_secs_f64(),
+            ),
+            (
+                "evenkeel_discovery_list_ttl_seconds",
+                "How long the list of a source is good, by its own word; +Inf: until it gives another one",
+                &|source| source.kept().ttl.map_or(f64::INFINITY, |ttl| ttl.as_secs_f64()),
             ),
             ("evenkeel_discovery_endpoints", "Endpoints that a source has found", &|source| {
                 source.kept().endpoints().len() as f64

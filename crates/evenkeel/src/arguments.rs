@@ -145,7 +145,7 @@ pub struct Demo {
 )]
 pub struct Sim {
     /// A built-in scenario, or a file of your own
-    #[arg(value_name = "NAME|FILE.toml", required_unless_present = "list")]
+    #[arg(value_name = "NAME|FILE.toml", required_unless_present_any = ["list", "schema"])]
     pub scenario: Option<String>,
 
     /// Lists the built-in scenarios
@@ -183,6 +183,10 @@ pub struct Sim {
     /// Prints the scenario's file and ends
     #[arg(long, conflicts_with_all = ["json", "report"])]
     pub print: bool,
+
+    /// Prints the JSON Schema of such files, for editors, and ends
+    #[arg(long, conflicts_with_all = ["scenario", "list", "print", "json", "report"])]
+    pub schema: bool,
 }
 
 /// What is tried.

@@ -1,6 +1,6 @@
 //! What is said when it runs? Where it listens, over what it balances and how, and what to do next.
 
-use crate::check::contents;
+use crate::commands::check::contents;
 use crate::reach::Silent;
 use evenkeel_config::Plan;
 use evenkeel_config::plan::{LogFormat, LogTarget, Mode, Pool};

@@ -1,12 +1,9 @@
-//! evenkeel: a load balancer that measures its own balance. The command line; each subcommand has a file.
+//! evenkeel: a load balancer that measures its own balance. The command line; each subcommand has a file in `commands`.
 #![forbid(unsafe_code)]
 
-mod algorithms;
 mod answers;
 mod arguments;
-mod ask;
-mod check;
-mod demo;
+mod commands;
 mod failure;
 mod greeting;
 mod log;
@@ -14,13 +11,9 @@ mod lost;
 mod notify;
 mod output;
 mod reach;
-mod reference;
 mod reload;
-mod replay;
-mod run;
 mod serve;
 mod signals;
-mod sim;
 mod source;
 mod upgrade;
 mod watch;
@@ -28,6 +21,7 @@ mod watchdog;
 
 use arguments::{Arguments, Command};
 use clap::{CommandFactory, Parser};
+use commands::{algorithms, ask, check, demo, reference, replay, run, sim};
 use std::process::ExitCode;
 
 /// Smaller idle connections and faster small allocations than the allocator of glibc.

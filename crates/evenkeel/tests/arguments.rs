@@ -1,5 +1,7 @@
 //! Does the command line say what is wrong, and end with the right code?
 
+#[path = "../../config/tests/support/committed.rs"]
+mod committed;
 mod support;
 
 use std::net::TcpListener;
@@ -112,18 +114,14 @@ fn a_replay_says_what_agrees_and_what_does_not() {
 #[test]
 fn the_committed_page_of_metrics_is_the_generated_one() {
     let page = ends(&["metrics"], 0, &["`evenkeel_http_requests_total` | counter |"]);
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/metrics.md");
-    if std::env::var_os("EVENKEEL_BLESS").is_some() {
-        return std::fs::write(path, page).expect("it can be written");
-    }
-    let committed = std::fs::read_to_string(path).unwrap_or_default();
-    assert!(committed == page, "docs/reference/metrics.md is not\n\n{page}");
+    committed::same_as_committed(&[("docs/reference/metrics.md".into(), page)]);
 }
 
 #[test]
 fn pages_and_scripts_are_printed() {
     ends(&["config", "reference"], 0, &["# Configuration"]);
-    ends(&["config", "schema"], 0, &["\"$schema\""]);
+    ends(&["config", "schema"], 0, &["\"$schema\"", "evenkeel configuration"]);
+    ends(&["sim", "--schema"], 0, &["\"$schema\"", "evenkeel scenario"]);
     ends(&["completions", "bash"], 0, &["_evenkeel"]);
     ends(&["--version"], 0, &[env!("CARGO_PKG_VERSION")]);
 }

@@ -3,7 +3,8 @@
 #![expect(clippy::disallowed_types, reason = "workers get new sets, and never take the lock")]
 
 use crate::check;
-use crate::pool::{Checked, Checkup, Pools, SharedPool};
+use crate::history::Checked;
+use crate::pool::{Checkup, Pools, SharedPool};
 use crate::snapshot::PoolSnapshot;
 use evenkeel_balance::rng::Rng;
 use evenkeel_balance::state::State;

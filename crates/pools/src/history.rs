@@ -1,6 +1,5 @@
 //! What was seen of a pool and its endpoints? For metrics and the log: checks, changes of state, panic.
 
-use crate::pool::Checked;
 use evenkeel_balance::state::{Change, State};
 use evenkeel_balance::{EndpointId, EndpointSet};
 use evenkeel_config::plan::{self, Address};
@@ -42,6 +41,15 @@ pub struct Counts {
     pub changes: u64,
     /// How often it was ejected.
     pub ejections: u64,
+}
+
+/// How a check went.
+#[derive(Debug)]
+pub struct Checked {
+    /// Passed, or why not.
+    pub result: Result<(), String>,
+    /// How long it took.
+    pub took: Duration,
 }
 
 impl History {

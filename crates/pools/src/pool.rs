@@ -1,7 +1,7 @@
 //! Who owns the pools? The control side: it turns configured endpoints into sets, and gives each worker a balancer and
 //! what it keeps by slot. What checks and requests say of endpoints comes together here.
 
-use crate::history::History;
+use crate::history::{Checked, History};
 use crate::journal::Journal;
 use evenkeel_balance::control::Settings;
 use evenkeel_balance::params::ParamError;
@@ -13,7 +13,6 @@ use evenkeel_net::log_writer::Writer;
 use std::collections::{HashMap, HashSet};
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
 
 /// All pools, by name.
 pub type Pools = HashMap<Arc<str>, SharedPool>;
@@ -44,15 +43,6 @@ pub struct Checkup {
     pub addr: SocketAddr,
     /// The header that the endpoint expects first on each connection.
     pub announce: Option<ProxyVersion>,
-}
-
-/// How a check went.
-#[derive(Debug)]
-pub struct Checked {
-    /// Passed, or why not.
-    pub result: Result<(), String>,
-    /// How long it took.
-    pub took: Duration,
 }
 
 impl SharedPool {

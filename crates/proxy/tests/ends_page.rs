@@ -1,14 +1,15 @@
 //! Does the reference say what the ends in the access log mean? The page is made of the tables that the log is written by.
 
+#[path = "../../config/tests/support/committed.rs"]
+mod committed;
+
 use evenkeel_proxy::end::{Cause, Phase};
 use std::fmt::Write;
-
-const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/ends.md");
 
 const INTRODUCTION: &str = "\
 # How a request ended
 
-<!-- Generated from crates/proxy/src/observe/end.rs. EVENKEEL_BLESS=1 cargo test -p evenkeel-proxy --test ends_page writes it anew. -->
+<!-- Generated from crates/proxy/src/observe/end.rs. `make bless` writes it anew. -->
 
 Two letters in the access log (`term`), as in HAProxy's: who ended the request, and where it was. `--` is a normal end,
 `sH` an endpoint that did not answer in time, `CD` a client that left within a response, `PR` a request that was refused.
@@ -29,10 +30,6 @@ fn page() -> String {
 }
 
 #[test]
-fn the_page_of_ends_says_what_the_log_writes() {
-    if std::env::var_os("EVENKEEL_BLESS").is_some() {
-        std::fs::write(PAGE, page()).expect("the page can be written");
-    }
-    let committed = std::fs::read_to_string(PAGE).expect("the page is there");
-    assert!(committed == page(), "docs/reference/ends.md is not\n\n{}", page());
+fn the_committed_page_of_ends_says_what_the_log_writes() {
+    committed::same_as_committed(&[("docs/reference/ends.md".into(), page())]);
 }

@@ -72,7 +72,7 @@ fn asking(proxy: &Proxy, n: usize) -> Vec<Client> {
 fn results(proxy: &Proxy, endpoint: SocketAddr) -> (u64, u64) {
     let pools = proxy.server().control().pools();
     let id = evenkeel_balance::EndpointId::of(&endpoint.to_string());
-    let counts = pools["web"].watched().endpoint(id).expect("an endpoint of the pool").counts;
+    let counts = pools["web"].history().endpoint(id).expect("an endpoint of the pool").counts;
     (counts.passed, counts.failed)
 }
 
@@ -251,7 +251,7 @@ fn other_starts_wait_for_nothing() {
 fn when_nobody_is_well_everybody_is_used_or_nobody() {
     let sites = [Site::start("a", false), Site::start("b", false)];
     let addrs = sites.each_ref().map(Site::addr);
-    let is_flagged = |proxy: &Proxy| proxy.server().control().pools()["web"].watched().in_panic();
+    let is_flagged = |proxy: &Proxy| proxy.server().control().pools()["web"].history().in_panic();
 
     let proxy = Proxy::start(&config(&list(&addrs), QUICK, ""));
     addrs.iter().for_each(|addr| proxy.becomes(*addr, "down"));

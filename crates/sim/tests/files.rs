@@ -1,26 +1,18 @@
-//! Are scenario files read as their tables say? `EVENKEEL_BLESS=1 cargo test -p evenkeel-sim` writes the pages anew.
+//! Are scenario files read as their tables say? `make bless` writes their page anew.
 
+#[path = "../../config/tests/support/committed.rs"]
+mod committed;
+
+use committed::same_as_committed;
 use evenkeel_config::render_text;
-use evenkeel_sim::file::{read, reference, schema};
+use evenkeel_sim::file::{read, reference};
 use evenkeel_sim::scenario::{Capacity, Load, Place, Serving, Step};
 use evenkeel_sim::work::Work;
 use proptest::prelude::*;
-use std::path::Path;
-
-fn same_as_committed(name: &str, text: &str) {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference").join(name);
-    if std::env::var_os("EVENKEEL_BLESS").is_some() {
-        return std::fs::write(path, text).expect("it can be written");
-    }
-    let committed = std::fs::read_to_string(path).unwrap_or_default();
-    assert!(committed == text, "{name} differs; to write it anew: EVENKEEL_BLESS=1 cargo test -p evenkeel-sim");
-}
 
 #[test]
-fn the_committed_pages_are_the_generated_ones() {
-    same_as_committed("scenario.md", &reference());
-    let schema = serde_json::to_string_pretty(&schema()).expect("a value is JSON");
-    same_as_committed("scenario.schema.json", &format!("{schema}\n"));
+fn the_committed_page_is_the_generated_one() {
+    same_as_committed(&[("docs/reference/scenario.md".into(), reference())]);
 }
 
 const SYSTEM: &str = r#"

@@ -1,14 +1,15 @@
 //! Which endpoints has a name? Its addresses, or the addresses of the services that it has.
 
-use super::Look;
 use crate::ask::ask;
-use crate::kept::{Answer, Pace};
+use crate::context::Context;
+use crate::kept::Answer;
 use crate::message::{Records, Reply, Service};
+use crate::out::Out;
+use crate::polling::{Look, Pace, poll};
 use crate::system::{Conf, hosts};
 use domain::base::Rtype;
-use evenkeel_config::plan::{self, Address, Dns, Endpoint, Resolve, Resolver, Source};
+use evenkeel_config::plan::{self, Address, Dns, Endpoint, Resolve, Resolver};
 use std::net::{IpAddr, SocketAddr};
-use std::pin::Pin;
 use std::time::Duration;
 
 /// How long what `/etc/hosts` says counts: it has no time to live, and reading it costs nothing.
@@ -25,8 +26,9 @@ struct Name {
     resolver: Resolver,
 }
 
-pub(super) fn start(source: &Source, resolver: &Resolver) -> Option<(Box<dyn Look>, Pace)> {
-    let Source::Dns(dns) = source else { return None };
+/// Follows the endpoints of this name.
+pub(super) async fn run(dns: Dns, context: Context, out: Out) -> ! {
+    let resolver = context.resolver;
     let pace = Pace {
         min: dns.min_ttl,
         max: resolver.max_ttl,
@@ -34,28 +36,26 @@ pub(super) fn start(source: &Source, resolver: &Resolver) -> Option<(Box<dyn Loo
         retry_max: Duration::from_secs(30).max(dns.min_ttl),
         spread: 0.1,
     };
-    Some((Box::new(Name { dns: dns.clone(), resolver: resolver.clone() }), pace))
+    poll(Name { dns, resolver }, pace, out).await
 }
 
 impl Look for Name {
-    fn look(&mut self) -> Pin<Box<dyn Future<Output = Answer> + Send + '_>> {
-        Box::pin(async {
-            let mut conf = Conf::read();
-            if !self.resolver.nameservers.is_empty() {
-                conf.nameservers.clone_from(&self.resolver.nameservers);
-            }
-            if !self.resolver.search {
-                conf.search.clear();
-            }
-            let found = match self.dns.records {
-                plan::Records::Srv => self.services(&conf).await,
-                _ => self.addresses(&conf).await,
-            };
-            match found {
-                Ok((endpoints, ttl)) => Answer::List(endpoints, ttl),
-                Err(why) => Answer::Failed(why),
-            }
-        })
+    async fn look(&mut self) -> Answer {
+        let mut conf = Conf::read();
+        if !self.resolver.nameservers.is_empty() {
+            conf.nameservers.clone_from(&self.resolver.nameservers);
+        }
+        if !self.resolver.search {
+            conf.search.clear();
+        }
+        let found = match self.dns.records {
+            plan::Records::Srv => self.services(&conf).await,
+            _ => self.addresses(&conf).await,
+        };
+        match found {
+            Ok((endpoints, ttl)) => Answer::List(endpoints, Some(ttl)),
+            Err(why) => Answer::Failed(why),
+        }
     }
 }
 

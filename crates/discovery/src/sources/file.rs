@@ -1,15 +1,14 @@
 //! Which endpoints does a file list? Looked at again and again rather than watched: that sees renames, links that lead
 //! elsewhere, and file systems of other machines alike, for one syscall.
 
-use super::Look;
-use crate::kept::{Answer, Pace};
-use evenkeel_config::plan::{Resolver, Source};
+use crate::kept::Answer;
+use crate::out::Out;
+use crate::polling::{Look, Pace, poll};
 use evenkeel_config::{endpoint_list, render_text};
 use std::fs::{self, File};
 use std::io::{self, Read};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::pin::Pin;
 use std::time::Duration;
 
 /// Between two looks. Also how long a file must have stayed as it is before it is read again: who writes it bit by bit
@@ -31,15 +30,15 @@ struct List {
     read: Option<(Stamp, bool)>,
 }
 
-pub(super) fn start(source: &Source, _resolver: &Resolver) -> Option<(Box<dyn Look>, Pace)> {
-    let Source::File(path) = source else { return None };
+/// Follows the list of this file.
+pub(super) async fn run(path: PathBuf, out: Out) -> ! {
     let pace = Pace { min: EVERY, max: EVERY, retry: EVERY, retry_max: EVERY, spread: 0.1 };
-    Some((Box::new(List { path: path.clone(), seen: None, read: None }), pace))
+    poll(List { path, seen: None, read: None }, pace, out).await
 }
 
 impl Look for List {
-    fn look(&mut self) -> Pin<Box<dyn Future<Output = Answer> + Send + '_>> {
-        Box::pin(std::future::ready(self.now()))
+    async fn look(&mut self) -> Answer {
+        self.now()
     }
 }
 
@@ -59,7 +58,7 @@ impl List {
         }
         self.read = Some((stamp, list.is_ok()));
         match list {
-            Ok(endpoints) => Answer::List(endpoints, EVERY),
+            Ok(endpoints) => Answer::List(endpoints, None),
             Err(why) => Answer::Failed(why),
         }
     }

@@ -1,25 +1,17 @@
-//! Where do answers come from? One file for each kind of source, and one row here.
+//! Where do answers come from? One file for each kind of source, and one line here. A source runs for ever and puts what it
+//! finds into its [`Out`]; one that has to ask again and again leaves that to [`poll`](crate::polling::poll).
 
 mod dns;
 mod file;
 
-use crate::kept::{Answer, Pace};
-use evenkeel_config::plan::{Resolver, Source};
-use std::pin::Pin;
+use crate::context::Context;
+use crate::out::Out;
+use evenkeel_config::plan::Source;
 
-/// Something that can be asked again and again.
-pub trait Look: Send {
-    /// Asks it now.
-    fn look(&mut self) -> Pin<Box<dyn Future<Output = Answer> + Send + '_>>;
-}
-
-/// A source of one kind, and how often it may be asked; `None` for sources of other kinds.
-type Start = fn(&Source, &Resolver) -> Option<(Box<dyn Look>, Pace)>;
-
-/// Every kind.
-static ALL: &[Start] = &[dns::start, file::start];
-
-/// Makes the source that a plan names.
-pub fn start(source: &Source, resolver: &Resolver) -> (Box<dyn Look>, Pace) {
-    ALL.iter().find_map(|start| start(source, resolver)).expect("every kind of source has a row")
+/// Runs the source that a plan names.
+pub async fn run(source: Source, context: Context, out: Out) -> ! {
+    match source {
+        Source::Dns(dns) => dns::run(dns, context, out).await,
+        Source::File(path) => file::run(path, out).await,
+    }
 }

@@ -1,6 +1,6 @@
 //! How is evenkeel set up to live with broken endpoints?
 
-use super::{Kind, Site};
+use super::kind::{Kind, Site};
 use crate::error::{Error, Result};
 use crate::http;
 use rustix::process::Signal;

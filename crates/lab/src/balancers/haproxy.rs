@@ -1,6 +1,6 @@
 //! How is HAProxy set up to live with broken endpoints?
 
-use super::{Kind, Site, newest_worker};
+use super::kind::{Kind, Site, newest_worker};
 use crate::error::{Error, Result};
 use crate::http;
 use rustix::process::Signal;

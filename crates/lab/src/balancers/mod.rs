@@ -4,6 +4,7 @@
 
 mod evenkeel;
 mod haproxy;
+mod kind;
 mod nginx;
 
 use crate::child::{self, Child};
@@ -11,58 +12,12 @@ use crate::error::{Error, Result};
 use crate::http;
 use crate::machine;
 use crate::origin;
-use crate::procfs;
 use crate::scratch::Scratch;
+use kind::{Kind, Site};
 use rustix::process::Signal;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
-
-/// What a configuration is made for.
-pub struct Site<'a> {
-    /// A folder of its own, for whatever it writes.
-    pub folder: &'a Path,
-    /// Where it listens.
-    pub port: u16,
-    /// Where it tells how it is.
-    pub admin_port: u16,
-    /// The endpoints.
-    pub endpoints: &'a [SocketAddr],
-    /// Changes a pool that gets no requests: the weight of its only endpoint, 1 to 100.
-    pub weight: u32,
-}
-
-impl Site<'_> {
-    /// A file of its own.
-    fn file(&self, name: &str) -> PathBuf {
-        self.folder.join(name)
-    }
-
-    /// A line for each endpoint, by its number and address.
-    fn each(&self, line: impl Fn(usize, SocketAddr) -> String) -> String {
-        self.endpoints.iter().enumerate().map(|(number, &address)| line(number, address)).collect()
-    }
-}
-
-/// One kind of balancer.
-pub struct Kind {
-    /// Its name in `--balancers`.
-    pub name: &'static str,
-    config_name: &'static str,
-    config: fn(&Site) -> String,
-    arguments: fn(folder: &Path, config: &Path) -> Vec<String>,
-    version_flag: &'static str,
-    /// The signal that makes the process that was started read its configuration again.
-    pub reload: Signal,
-    /// Whether SIGUSR2 replaces the binary by a child of the process, which then ends.
-    pub upgrades: bool,
-    /// A number that changes when a new configuration is at work.
-    generation: fn(&Site, pid: u32) -> Result<u64>,
-    /// How it is set up, and why, for the report.
-    pub settings: &'static str,
-    /// Retries so far, if it tells.
-    retries: fn(&Site) -> Result<u64>,
-}
 
 /// Every kind, in the order of the tables.
 pub static KINDS: &[Kind] = &[evenkeel::KIND, haproxy::KIND, nginx::KIND];
@@ -186,12 +141,6 @@ impl Running {
             }
         }
     }
-}
-
-/// For those that reload by starting a worker: the newest worker's process id, as ids ascend.
-fn newest_worker(_: &Site, master: u32) -> Result<u64> {
-    let newest = procfs::children_of(master).into_iter().max();
-    newest.map(u64::from).ok_or_else(|| Error::Wrong(format!("process {master} has no worker")))
 }
 
 #[cfg(test)]

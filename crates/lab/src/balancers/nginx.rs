@@ -1,6 +1,6 @@
 //! How is NGINX set up to live with broken endpoints?
 
-use super::{Kind, Site, newest_worker};
+use super::kind::{Kind, Site, newest_worker};
 use crate::error::{Result, While};
 use crate::origin;
 use rustix::process::Signal;

@@ -1,15 +1,15 @@
 //! What does an answer cost, in CPU time of the server? evenkeel, Knot DNS and NSD answer the same questions of the same
 //! generator, in turn.
 
-use super::Experiment;
 use crate::child::{self, Child};
 use crate::error::{Error, Result};
+use crate::experiment::Experiment;
 use crate::machine::{Cores, Machine};
 use crate::origin;
 use crate::procfs::{self, Cpu};
+use crate::report::table;
 use crate::scratch::Scratch;
 use crate::stats::Spread;
-use crate::table;
 use clap::{Args, FromArgMatches};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};

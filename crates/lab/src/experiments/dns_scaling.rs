@@ -1,16 +1,16 @@
 //! Does a second DNS worker answer as much as the first? On a machine whose every core is a worker's, so that no generator
 //! may run beside them.
 
-use super::Experiment;
 use super::dns_cost::{self, Setting};
 use crate::child::{self, Child};
 use crate::error::{Error, Result, While};
+use crate::experiment::Experiment;
 use crate::machine::Machine;
 use crate::origin;
 use crate::procfs;
+use crate::report::table;
 use crate::scratch::Scratch;
 use crate::stats::Spread;
-use crate::table;
 use clap::{Args, FromArgMatches};
 use rustix::process::Signal;
 use std::io::ErrorKind;

@@ -1,17 +1,17 @@
 //! What do balancers gain that know each other's load? Two evenkeels in front of six endpoints, one of them slow, with and
 //! without what the evenkeel beside each endpoint tells.
 
-use super::Experiment;
 use crate::child;
 use crate::client::{self, Answer};
 use crate::error::{Error, Result, While};
 use crate::evenkeel::{self, Running};
+use crate::experiment::Experiment;
 use crate::http;
 use crate::machine::Machine;
 use crate::origin;
+use crate::report::table;
 use crate::rng::Rng;
 use crate::stats::{Spread, quantile};
-use crate::table;
 use crate::wire::Wire;
 use clap::{Args, FromArgMatches};
 use std::cell::{Cell, RefCell};

@@ -1,16 +1,16 @@
 //! What do clients that take their time cost the others, and how much memory? Thousands of them in each state that a
 //! connection can be in, and one more client that just wants its answers.
 
-use super::Experiment;
 use crate::child;
 use crate::error::{Error, Result, While};
 use crate::evenkeel::{self, Running};
+use crate::experiment::Experiment;
 use crate::http;
 use crate::machine::{self, Cores, Machine};
 use crate::origin::Origin;
 use crate::procfs::{self, Cpu};
+use crate::report::table;
 use crate::stats::Spread;
-use crate::table;
 use clap::{Args, FromArgMatches};
 use std::io::Write;
 use std::net::{TcpListener, TcpStream};

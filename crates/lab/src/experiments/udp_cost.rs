@@ -1,15 +1,15 @@
 //! What does a datagram cost? CPU time of evenkeel and of NGINX's stream module for each datagram that they pass on, in
 //! rounds that take turns.
 
-use super::Experiment;
 use crate::child::{self, Child};
 use crate::error::{Error, Result, While};
+use crate::experiment::Experiment;
 use crate::machine::{Cores, Machine};
 use crate::origin;
 use crate::procfs::{self, Cpu};
+use crate::report::table;
 use crate::scratch::Scratch;
 use crate::stats::Spread;
-use crate::table;
 use clap::{Args, FromArgMatches};
 use std::net::UdpSocket;
 use std::path::{Path, PathBuf};

@@ -8,7 +8,7 @@ use crate::load::load_report::Reporter;
 use crate::peer::{forwarded, hash_key};
 use crate::upstream::pool::WorkerPool;
 use crate::upstream::retries::Retries;
-use crate::upstream::sticky::Session;
+use crate::upstream::session::Session;
 use evenkeel_balance::Clock;
 use evenkeel_config::plan::RouteTimeouts;
 use evenkeel_net::deadline::Timer;

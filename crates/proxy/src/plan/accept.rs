@@ -5,7 +5,7 @@ use crate::core::handoff::Handoff;
 use crate::http::connection;
 use crate::listener::rules::Listener;
 use crate::observe::stats::Rejected;
-use crate::plan::worker::Worker;
+use crate::plan::installed::Worker;
 use evenkeel_net::event_loop::{Source, Task, alarm, spawn_essential};
 use evenkeel_net::listen::{self, ListenFd};
 use rustix::fd::OwnedFd;

@@ -1,10 +1,10 @@
-//! How does a worker take up a plan, its first or its next? What stays is found again by its name and goes on; requests
+//! How does a worker apply a plan, its first or its next? What stays is found again by its name and goes on; requests
 //! that run keep the rules they began with.
 
 use super::accept;
+use super::installed::{Installed, Worker};
 use super::parts::{ListenerParts, Parts, PoolParts, Slots, Update};
-use super::worker::Worker;
-use crate::listener::probe_answers::{self, Answering};
+use crate::listener::probe_answers;
 use crate::listener::rules::{Listener, Rules};
 use crate::load::load_report::Reporter;
 use crate::observe::access_log::Named;
@@ -18,19 +18,6 @@ use evenkeel_net::listen::Protocol;
 use std::cell::{Cell, RefCell};
 use std::rc::{Rc, Weak};
 use std::time::Duration;
-
-/// What a worker has of the plan.
-#[derive(Default)]
-pub struct Installed {
-    pub listeners: Vec<Rc<Listener>>,
-    pub pools: Vec<Rc<WorkerPool>>,
-    pub retries: Vec<Rc<Retries>>,
-    pub accepting: Vec<accept::Accepting>,
-    pub answering: Vec<Answering>,
-    pub datagrams: Vec<udp::Serving>,
-    /// Which plan it is.
-    pub number: u64,
-}
 
 /// Applies what is new.
 pub fn apply(worker: &Rc<Worker>, update: Update) {

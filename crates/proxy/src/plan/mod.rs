@@ -3,6 +3,7 @@
 
 pub mod accept;
 pub mod install;
+pub mod installed;
 pub mod parts;
 pub mod server;
 pub mod start_error;

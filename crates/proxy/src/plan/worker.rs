@@ -1,8 +1,9 @@
-//! What runs on one core? A worker: its event loop, its share of every listener, its balancers, its idle connections.
-//! Nothing in it is shared with another worker but counters that others read, so nothing is locked.
+//! What does a worker's thread do? It follows commands, applies updates, moves deadlines on, and ends when nothing is left to
+//! serve.
 
 use super::accept;
-use super::install::{Installed, apply};
+use super::install::apply;
+use super::installed::Worker;
 use super::parts::Update;
 use crate::core::handoff::{Handoff, Peers};
 use crate::core::{Command, Core};
@@ -21,14 +22,6 @@ use tokio::sync::{mpsc, watch};
 
 /// Ticks between two looks at idle connections and the log.
 const TICKS_PER_SWEEP: u32 = 20;
-
-/// A worker: what it keeps whatever the plan says, and what it has of the plan.
-pub struct Worker {
-    pub core: Rc<Core>,
-    pub installed: RefCell<Installed>,
-    /// Asks endpoints for their load.
-    pub prober: Rc<Prober>,
-}
 
 /// What a worker thread starts with.
 pub struct WorkerConfig {
@@ -122,22 +115,5 @@ async fn tick(worker: Rc<Worker>, beats: Arc<Counter>) {
             worker.installed.borrow().datagrams.iter().for_each(|serving| serving.look(now));
             worker.core.flush_log();
         }
-    }
-}
-
-impl Worker {
-    /// Accepts no more, but for those that wait.
-    fn stop_accepting(self: &Rc<Worker>) {
-        let accepting = std::mem::take(&mut self.installed.borrow_mut().accepting);
-        accepting.iter().for_each(|accepting| accepting.close(self));
-        // A balancer that asks how busy we are is about to send something.
-        self.installed.borrow_mut().answering.clear();
-        self.installed.borrow().datagrams.iter().for_each(Serving::take_no_more);
-    }
-
-    /// Has idle connections end, to clients and to endpoints.
-    fn close_idle(&self) {
-        self.core.wheel.wake_all();
-        self.installed.borrow().pools.iter().for_each(|pool| pool.close_idle());
     }
 }

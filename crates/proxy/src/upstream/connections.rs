@@ -5,71 +5,17 @@ use super::pick::InFlight;
 use super::pool::{Endpoint, WorkerPool};
 use crate::core::Core;
 use crate::observe::end::Cause;
-use crate::observe::stats::{Counter, ErrorKind};
+use crate::observe::stats::ErrorKind;
 use crate::peer::Peer;
-use evenkeel_balance::{Clock, FailureKind, Instant, Outcome};
+use evenkeel_balance::{Clock, FailureKind, Outcome};
 use evenkeel_config::plan::{ProxyVersion, SpeakAs};
 use evenkeel_net::buffer::Buf;
 use evenkeel_net::dial::dial;
 use evenkeel_net::transport::Transport;
 use evenkeel_wire::proxy_protocol;
 use rustix::io::Errno;
-use std::cell::RefCell;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
-
-/// The connections to one endpoint that no request has now. Each change is counted, too.
-#[derive(Default)]
-pub struct Connections {
-    idle: RefCell<Vec<Idle>>,
-}
-
-/// A connection that waits for its next request.
-struct Idle {
-    transport: Transport,
-    since: Instant,
-}
-
-impl Connections {
-    /// The one that became idle last, if it is still good: its buffers are warm, and it is the least likely to be closed by
-    /// the endpoint just now. `kept_ns`: how long one may be idle.
-    #[inline]
-    pub fn take(&self, kept_ns: u64, now: Instant, count: &Counter) -> Option<Transport> {
-        loop {
-            let idle = self.idle.borrow_mut().pop()?;
-            count.sub(1);
-            // Sweeps come too seldom to rely on: the endpoint may close as soon as the time is over.
-            if now.since(idle.since) < kept_ns && idle.transport.is_quiet() {
-                return Some(idle.transport);
-            }
-        }
-    }
-
-    /// Keeps one for the next request, unless there are `most` already.
-    #[inline]
-    pub fn keep(&self, transport: Transport, most: usize, now: Instant, count: &Counter) {
-        let mut idle = self.idle.borrow_mut();
-        if idle.len() < most {
-            transport.send_at_once();
-            idle.push(Idle { transport, since: now });
-            count.add(1);
-        }
-    }
-
-    /// Closes those that were idle for too long or that the endpoint has closed.
-    pub fn sweep(&self, kept_ns: u64, now: Instant, count: &Counter) {
-        let mut idle = self.idle.borrow_mut();
-        let before = idle.len();
-        idle.retain(|c| now.since(c.since) < kept_ns && c.transport.is_quiet());
-        count.sub((before - idle.len()) as u64);
-    }
-
-    /// Closes all.
-    pub fn close(&self, count: &Counter) {
-        let closed = std::mem::take(&mut *self.idle.borrow_mut()).len();
-        count.sub(closed as u64);
-    }
-}
 
 /// For whom a connection to an endpoint of `pool` is wanted.
 #[derive(Clone, Copy)]
@@ -81,7 +27,8 @@ pub struct Wanted<'r> {
     pub pool: &'r WorkerPool,
 }
 
-/// A request at an endpoint, on a connection that it has alone until it gives it back to [`Connections`] or closes it.
+/// A request at an endpoint, on a connection that it has alone until it gives it back to the
+/// idle ones or closes it.
 pub struct UpstreamConn<'r> {
     pub ticket: InFlight<'r>,
     pub transport: Transport,

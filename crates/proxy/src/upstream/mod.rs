@@ -1,9 +1,12 @@
 //! How does a request get to an endpoint? A [`pool`] as one worker sees it: [`pick`] has a place at an endpoint, or waits for
-//! one; [`sticky`] knows where a session was; [`connections`] has a connection there; [`retries`] says what may be tried again.
+//! one; [`session`] knows where it was before ([`sticky`] signs that); [`connections`] has a connection there, one
+//! that is [`idle`] or a new one; [`retries`] says what may be tried again.
 
 pub mod connections;
+pub mod idle;
 pub mod pick;
 pub mod pool;
 pub mod probe_rate;
 pub mod retries;
+pub mod session;
 pub mod sticky;

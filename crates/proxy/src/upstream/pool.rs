@@ -1,6 +1,6 @@
 //! What is a pool to one worker? Its balancer, and its endpoints by slot.
 
-use super::connections::Connections;
+use super::idle::IdleConns;
 use super::probe_rate::ProbeRate;
 use crate::observe::access_log::Named;
 use crate::observe::stats::{EndpointStats, PoolStats};
@@ -68,7 +68,7 @@ pub struct Endpoint {
     /// Its numbers.
     pub stats: Arc<EndpointStats>,
     named: Named,
-    connections: Connections,
+    connections: IdleConns,
     /// Whether it is in its pool no more: its connections are not kept.
     gone: Cell<bool>,
     /// Whether the time of the sessions that it still has is over.
@@ -83,7 +83,7 @@ impl Endpoint {
             addr,
             stats,
             named: Named::default(),
-            connections: Connections::default(),
+            connections: IdleConns::default(),
             gone: Cell::new(false),
             cut: Cell::new(false),
         }

@@ -1,18 +1,13 @@
 //! How does a client find its endpoint again? By a cookie that names it, signed so that a client cannot choose one.
 
-use crate::core::Core;
 use crate::peer::hash_key::cookie;
-use crate::upstream::pick::InFlight;
-use crate::upstream::pool::WorkerPool;
-use evenkeel_balance::{Clock, EndpointId, Instant, sticky};
+use evenkeel_balance::{EndpointId, sticky};
 use evenkeel_config::plan::{self, Secret};
-use evenkeel_net::clock::CachedClock;
 use evenkeel_wire::head::Request;
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 use std::fmt::Write;
 use std::io;
-use std::sync::Arc;
 
 /// Shorter keys could be guessed.
 const SECRET_MIN: usize = 16;
@@ -72,53 +67,16 @@ impl Sticky {
     }
 
     /// The endpoint that a request's cookie names.
-    fn named(&self, request: &Request<'_, '_>, now: u32) -> Option<EndpointId> {
+    pub fn named(&self, request: &Request<'_, '_>, now: u32) -> Option<EndpointId> {
         let token = cookie(request.field("cookie")?, self.cookie.as_bytes())?;
         sticky::endpoint(token, now, &self.signer)
     }
-}
 
-/// The session of one request.
-pub struct Session {
-    sticky: Arc<Sticky>,
-    /// Where its client was before.
-    was: Option<EndpointId>,
-}
-
-impl WorkerPool {
-    /// The session of a request, where sessions are kept.
-    #[inline]
-    pub fn session(&self, request: &Request<'_, '_>, core: &Core) -> Option<Session> {
-        let sticky = self.sticky.borrow().clone()?;
-        let was = sticky.named(request, seconds(core));
-        Some(Session { sticky, was })
-    }
-}
-
-impl Session {
-    /// A place where it was before, if that can be had now.
-    pub fn at<'r>(&self, clock: &'r CachedClock, pool: &'r WorkerPool) -> Option<InFlight<'r>> {
-        let was = self.was?;
-        // An endpoint that has just come back is not yet in a set that was taken up before.
-        pool.balancer.borrow_mut().refresh(clock.now());
-        let slot = sticky::slot(pool.balancer.borrow().set(), was)?;
-        InFlight::start_at(clock, pool, slot).ok()
-    }
-
-    /// The field that tells the client where it is, if it does not know.
-    pub fn cookie_for(&self, core: &Core, ticket: &InFlight<'_>) -> Option<String> {
-        let id = EndpointId::of(&ticket.endpoint.name);
-        if self.was == Some(id) {
-            return None;
-        }
-        let expires = self.sticky.ttl.map_or(u32::MAX, |ttl| seconds(core).saturating_add(ttl));
-        let token = sticky::token(id, expires, &self.sticky.signer);
+    /// The field that names this endpoint from `now` on, in seconds since 1970.
+    pub fn field(&self, id: EndpointId, now: u32) -> String {
+        let expires = self.ttl.map_or(u32::MAX, |ttl| now.saturating_add(ttl));
+        let token = sticky::token(id, expires, &self.signer);
         let token = std::str::from_utf8(&token).expect("a token is ASCII");
-        Some(format!("Set-Cookie: {}={token}{}", self.sticky.cookie, self.sticky.attributes))
+        format!("Set-Cookie: {}={token}{}", self.cookie, self.attributes)
     }
-}
-
-fn seconds(core: &Core) -> u32 {
-    let now: Instant = core.clock.now();
-    u32::try_from(core.clock.unix_ms(now) / 1000).unwrap_or(u32::MAX)
 }

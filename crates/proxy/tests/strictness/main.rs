@@ -2,6 +2,8 @@
 //! an endpoint that records each byte it gets; docs/reference/strictness.md is written from the same rows.
 #![allow(clippy::disallowed_types, reason = "a test is no worker: it may lock")]
 
+#[path = "../../../config/tests/support/committed.rs"]
+mod committed;
 mod page;
 #[rustfmt::skip] // a row is a line
 mod requests;
@@ -219,11 +221,5 @@ fn every_reason_to_refuse_has_a_row() {
 
 #[test]
 fn the_committed_page_is_the_generated_one() {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/strictness.md");
-    let page = page::write();
-    if std::env::var_os("EVENKEEL_BLESS").is_some() {
-        std::fs::write(path, &page).expect("it can be written");
-    }
-    let committed = std::fs::read_to_string(path).unwrap_or_default();
-    assert!(committed == page, "docs/reference/strictness.md is out of date: EVENKEEL_BLESS=1 writes it");
+    committed::same_as_committed(&[("docs/reference/strictness.md".into(), page::write())]);
 }

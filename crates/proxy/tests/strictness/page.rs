@@ -7,7 +7,7 @@ use std::fmt::Write;
 const INTRO: &str = "\
 # Strictness
 
-<!-- Generated from crates/proxy/tests/strictness. EVENKEEL_BLESS=1 cargo test -p evenkeel-proxy --test strictness writes it anew. -->
+<!-- Generated from crates/proxy/tests/strictness. `make bless` writes it anew. -->
 
 What evenkeel makes of HTTP/1 that is odd, ambiguous or wrong. Two servers that read a message differently let a client smuggle \
 requests past the first; so whatever could be read in two ways is refused, and what goes on is framed so that it can be \

@@ -9,10 +9,12 @@ mod judged_keys;
 mod keys;
 mod points;
 mod policies;
+mod row;
 mod service;
 mod service_keys;
 mod system;
 mod work;
+mod work_keys;
 
 pub use policies::policies;
 
@@ -95,8 +97,7 @@ pub fn schema() -> serde_json::Value {
 /// The reference page of scenario files, Markdown.
 pub fn reference() -> String {
     format!(
-        "# Scenario files\n\n<!-- Generated from the tables in crates/sim. EVENKEEL_BLESS=1 cargo test -p evenkeel-sim writes \
-         it anew. -->\n\nWhat `evenkeel sim FILE.toml` reads; [the guide](../guide/simulator.md) explains by examples, and \
+        "# Scenario files\n\n<!-- Generated from the tables in crates/sim. `make bless` writes it anew. -->\n\nWhat `evenkeel sim FILE.toml` reads; [the guide](../guide/simulator.md) explains by examples, and \
          `evenkeel sim NAME --print` prints a built-in file to start from.\n\nDurations and sizes are strings with a unit: \
          `\"250ms\"`, `\"1m30s\"`, `\"16KiB\"`.\n{}",
         evenkeel_config::tables::reference_of(&ROOT)

@@ -5,7 +5,7 @@
 //! where a chunk begins.
 
 use super::Reject;
-use super::fields::{self, Kind};
+use super::kind::{Kind, kind};
 
 /// Bytes of chunk extensions in one body. Nobody uses them; attackers do, to make a server read for ever.
 const EXTENSIONS_MAX: u32 = 16 * 1024;
@@ -85,7 +85,7 @@ enum State {
 
 /// Whether a trailer field of this name may go on: not one that would change who asks or what the content is.
 pub fn may_trail(name: &[u8]) -> bool {
-    fields::kind(name) == Kind::Other && !NOT_IN_TRAILERS.iter().any(|other| name.eq_ignore_ascii_case(other))
+    kind(name) == Kind::Other && !NOT_IN_TRAILERS.iter().any(|other| name.eq_ignore_ascii_case(other))
 }
 
 impl Chunked {
@@ -186,7 +186,7 @@ impl Decoder {
         self.state = match (self.state, b) {
             (State::TrailerName, b':') => {
                 let name = &self.name[..usize::from(self.name_len).min(NAME_KEPT)];
-                if fields::kind(name) != Kind::Other || NOT_IN_TRAILERS.contains(&name) {
+                if kind(name) != Kind::Other || NOT_IN_TRAILERS.contains(&name) {
                     return Err(Reject::Trailer);
                 }
                 self.name_len = 0;

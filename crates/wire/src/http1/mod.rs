@@ -7,6 +7,7 @@
 pub mod body;
 pub mod chunked;
 pub mod fields;
+pub mod kind;
 pub mod reject;
 pub mod request;
 pub mod response;

@@ -1,6 +1,7 @@
 //! What does the client ask for? A request's head, checked, and the head that goes on to the endpoint.
 
-use super::fields::{self, Framing, Kind, Options, Stated, append};
+use super::fields::{self, Framing, Options, Stated, append};
+use super::kind::{Kind, kind};
 use super::tokens::Tokens;
 use super::{Body, Limits, Reject, Version};
 use super::{alphanumeric_and, head_len, leading_empty_lines};
@@ -197,7 +198,7 @@ pub fn write_translated(
         if !is_token(name) || Tokens::new(value).text().len() != value.len() {
             return Err(Reject::Malformed);
         }
-        match fields::kind(name) {
+        match kind(name) {
             Kind::Other => append(&[name, b": ", value, b"\r\n"], out),
             Kind::Expect if value.eq_ignore_ascii_case(b"100-continue") => {
                 append(&[b"Expect: 100-continue\r\n"], out);
@@ -253,7 +254,7 @@ impl<'f, 'b> HeaderInfo<'f, 'b> {
     #[inline]
     fn read(&mut self, head: &'b [u8], fields: &'f mut [Field], version: Version) -> Result<(), Reject> {
         for field in fields {
-            let kind = fields::kind(field.name(head));
+            let kind = kind(field.name(head));
             match kind {
                 Kind::Other => continue,
                 Kind::Host if self.host.is_some() => return Err(Reject::HostRepeated),

@@ -1,6 +1,7 @@
 //! What does the endpoint answer? A response's head, checked, and the head that goes back to the client.
 
-use super::fields::{self, Framing, Kind, Options, Stated, append};
+use super::fields::{self, Framing, Options, Stated, append};
+use super::kind::{Kind, kind};
 use super::tokens::Tokens;
 use super::{Body, Limits, Reject, Version, head_len};
 use crate::head::{Field, Fields, Room, Table};
@@ -111,7 +112,7 @@ impl<'h, 'b> Response<'h, 'b> {
 
     /// The fields for a client that speaks another protocol, which frames bodies itself.
     pub fn translated(&self) -> Table {
-        let framed = |(name, _): &(&[u8], &[u8])| fields::kind(name) == Kind::TransferEncoding;
+        let framed = |(name, _): &(&[u8], &[u8])| kind(name) == Kind::TransferEncoding;
         let mut table: Table = self.fields.kept().filter(|field| !framed(field)).collect();
         if let Stated::Length(n) = self.framing {
             table.push(b"content-length", n.to_string().as_bytes());
@@ -161,7 +162,7 @@ impl<'h, 'b> Response<'h, 'b> {
     fn write_without_coding(&self, out: &mut Vec<u8>) {
         let mut fields = self.fields.rows.to_vec();
         for field in &mut fields {
-            field.dropped |= fields::kind(field.name(self.fields.bytes)) == Kind::TransferEncoding;
+            field.dropped |= kind(field.name(self.fields.bytes)) == Kind::TransferEncoding;
         }
         fields::write_kept(self.fields.bytes, &fields, out);
     }
@@ -201,7 +202,7 @@ impl HeaderInfo {
     #[inline]
     fn read(&mut self, head: &[u8], fields: &mut [Field], status: u16) -> Result<(), Reject> {
         for field in fields {
-            let kind = fields::kind(field.name(head));
+            let kind = kind(field.name(head));
             match kind {
                 Kind::Other | Kind::Host | Kind::Expect | Kind::Forwarded | Kind::Lookalike => continue,
                 Kind::ContentLength | Kind::TransferEncoding => self.framing.take(head, kind, field)?,
@@ -223,7 +224,7 @@ impl HeaderInfo {
 #[cold]
 fn drop_framing(head: &[u8], fields: &mut [Field]) {
     for field in fields {
-        field.dropped |= matches!(fields::kind(field.name(head)), Kind::ContentLength | Kind::TransferEncoding);
+        field.dropped |= matches!(kind(field.name(head)), Kind::ContentLength | Kind::TransferEncoding);
     }
 }
 

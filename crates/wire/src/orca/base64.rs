@@ -1,6 +1,6 @@
 //! What bytes does a text in base64 stand for? The standard alphabet, with its padding or without (RFC 4648 section 4).
 
-use super::{LEN_MAX, Malformed};
+use super::report::{LEN_MAX, Malformed};
 
 const OUTSIDE: u8 = 0xff;
 

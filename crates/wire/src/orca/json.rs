@@ -1,7 +1,7 @@
 //! What does a report say in JSON? As protobuf maps its messages: names in either spelling, numbers that may be texts, and
 //! nothing that is not of the message.
 
-use super::{Malformed, Metric, Taking};
+use super::report::{Malformed, Metric, Taking};
 use serde_json::{Map, Value};
 
 /// Reads an object.

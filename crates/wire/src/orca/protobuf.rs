@@ -1,7 +1,7 @@
 //! What does a report say in protobuf? The wire format (varints, 64 bits, lengths), and of it only the fields of an
 //! `OrcaLoadReport`; others, of later versions, are passed over.
 
-use super::{Malformed, Metric, Taking};
+use super::report::{Malformed, Metric, Taking};
 
 /// Reads a message. As protobuf has it, the last of a field that is given twice counts.
 pub fn read(mut message: &[u8], taking: &mut Taking<'_>) -> Result<(), Malformed> {

@@ -1,7 +1,7 @@
 //! What does a report say as text? `cpu_utilization=0.3, named_metrics.in_flight=4`: Envoy takes `=` and `:`, older
 //! releases `:` alone.
 
-use super::{Malformed, Metric, Taking};
+use super::report::{Malformed, Metric, Taking};
 
 /// Metrics of one report: more than that is no report about one endpoint's load.
 const METRICS_MAX: usize = 64;

@@ -1,6 +1,6 @@
 //! Version 1: a line of text, `PROXY TCP4 192.0.2.1 192.0.2.9 56324 443`.
 
-use super::{Addresses, Header, Malformed};
+use super::header::{Addresses, Header, Malformed};
 use std::io::Write;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 

@@ -1,6 +1,6 @@
 //! Version 2: sixteen bytes, binary addresses, then extensions (type, length, value).
 
-use super::{Addresses, Header, LEN_MAX, Malformed};
+use super::header::{Addresses, Header, LEN_MAX, Malformed};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 pub(super) const SIGNATURE: &[u8] = b"\r\n\r\n\0\r\nQUIT\n";

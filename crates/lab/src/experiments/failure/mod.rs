@@ -11,9 +11,9 @@ mod traffic;
 mod verdict;
 
 use self::told::Told;
-use super::Experiment;
 use crate::balancers::Balancer;
 use crate::error::{Error, Result, While};
+use crate::experiment::Experiment;
 use crate::machine::{self, Machine};
 use clap::{Args, FromArgMatches};
 use std::path::{Path, PathBuf};
@@ -79,6 +79,8 @@ fn run(arguments: Arguments) -> Result<()> {
     let laps = schedule::plan(arguments.seed, length, ENDPOINTS);
     let plan: Arc<[_]> = traffic::plan(arguments.seed, length, arguments.rate).into();
     let told = Told {
+        experiment: EXPERIMENT.name,
+        endpoints: ENDPOINTS,
         command: std::env::args().collect::<Vec<_>>().join(" "),
         machine: Machine::this(),
         rate: arguments.rate,

@@ -3,7 +3,7 @@
 
 use super::chart::{self, Band};
 use super::told::{FELT, LIVED, Told, WHOLE};
-use crate::html;
+use crate::report::html;
 
 /// The page.
 pub fn draw(told: &Told) -> String {
@@ -20,7 +20,7 @@ pub fn draw(told: &Told) -> String {
     let failures_max = all.map(|second| second.failed.iter().sum()).max().unwrap_or(0).max(1);
     let whole: Vec<&str> = FELT.iter().chain(&WHOLE).copied().collect();
     let mut parts = vec![html::points(&super::verdict::sentences(told)), html::table(&whole, &told.rows_of_all())];
-    parts.push(key());
+    parts.push(key(told.endpoints));
     for (balancer, took) in told.balancers.iter().zip(&told.ran.took) {
         parts.push(html::heading(balancer.kind.name));
         parts.push(chart::draw(balancer.kind.name, &took.seconds, &bands, failures_max));
@@ -42,11 +42,11 @@ pub fn draw(told: &Told) -> String {
 }
 
 /// What the colours mean.
-fn key() -> String {
+fn key(endpoints: usize) -> String {
     let named =
         [("get", "failed GETs".to_owned()), ("post", "failed POSTs".into()), ("band", "an endpoint is broken".into())];
-    let endpoints = (1..=super::ENDPOINTS)
-        .map(|number| (["e1", "e2", "e3", "e4", "e5", "e6"][number - 1], format!("endpoint {number}")));
+    let endpoints =
+        (1..=endpoints).map(|number| (["e1", "e2", "e3", "e4", "e5", "e6"][number - 1], format!("endpoint {number}")));
     let entry =
         |(colour, text): (&str, String)| format!("<span class=\"key\" style=\"color: var(--{colour})\"></span>{text}");
     format!("<p>{}</p>\n", named.into_iter().chain(endpoints).map(entry).collect::<String>())

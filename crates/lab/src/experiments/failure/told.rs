@@ -6,12 +6,16 @@ use super::traffic::{FRESH, PATIENCE, POSTS};
 use super::verdict;
 use crate::balancers::Balancer;
 use crate::machine::Machine;
-use crate::table;
+use crate::report::table;
 use serde_json::{Value, json};
 use std::time::Duration;
 
 /// A run, and what is needed to compare and repeat it.
 pub struct Told {
+    /// The name of the experiment.
+    pub experiment: &'static str,
+    /// Endpoints behind each balancer.
+    pub endpoints: usize,
     /// The command line.
     pub command: String,
     /// The machine.
@@ -163,7 +167,7 @@ impl Told {
             })
         });
         json!({
-            "experiment": super::EXPERIMENT.name,
+            "experiment": self.experiment,
             "command": self.command,
             "commit": commit,
             "machine": { "kernel": kernel, "cpu": cpu, "cores": cores },

@@ -11,8 +11,8 @@ use self::case::Case;
 use self::measure::Effort;
 use self::proxy::Proxy;
 use self::report::Report;
-use super::Experiment;
 use crate::error::{Error, Result, While};
+use crate::experiment::Experiment;
 use crate::machine::{self, Cores, Machine};
 use crate::origin::Origin;
 use clap::{ArgMatches, Args, FromArgMatches};
@@ -83,7 +83,7 @@ struct Arguments {
 fn run(arguments: Arguments, all: &'static [Case], sessions: bool) -> Result<()> {
     if arguments.list {
         let rows: Vec<Vec<String>> = all.iter().map(|case| vec![case.name.into(), case.about.into()]).collect();
-        print!("{}", crate::table::draw(&["case", "what happens"], &rows));
+        print!("{}", crate::report::table::draw(&["case", "what happens"], &rows));
         return Ok(());
     }
     let cases = choose(all, &arguments.only)?;
@@ -92,7 +92,15 @@ fn run(arguments: Arguments, all: &'static [Case], sessions: bool) -> Result<()>
     let proxies = Proxy::find(&arguments.proxies, sessions, arguments.evenkeel.as_deref())?;
     let effort = Effort { rounds: arguments.rounds.into(), seconds: arguments.seconds, core: cores.proxy };
     let command = std::env::args().collect::<Vec<_>>().join(" ");
-    let mut report = Report { command, machine: Machine::this(), cores, effort, proxies: &proxies, cases: Vec::new() };
+    let mut report = Report {
+        experiment: EXPERIMENT.name,
+        command,
+        machine: Machine::this(),
+        cores,
+        effort,
+        proxies: &proxies,
+        cases: Vec::new(),
+    };
     print!("{}", report.header());
     let origin = Origin::start()?;
     for case in cases {

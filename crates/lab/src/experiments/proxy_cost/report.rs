@@ -4,12 +4,14 @@ use super::case::{Case, Measure};
 use super::measure::{Cell, Effort};
 use super::proxy::Proxy;
 use crate::machine::{Cores, Machine};
+use crate::report::table;
 use crate::stats::Spread;
-use crate::table;
 use serde_json::{Value, json};
 
 /// What was measured by whom, where.
 pub struct Report<'a> {
+    /// Its name.
+    pub experiment: &'static str,
     /// The command line.
     pub command: String,
     /// The machine.
@@ -84,7 +86,7 @@ impl Report<'_> {
             })
         });
         json!({
-            "experiment": super::EXPERIMENT.name,
+            "experiment": self.experiment,
             "command": self.command,
             "commit": commit,
             "machine": {

@@ -6,12 +6,12 @@ mod traffic;
 
 use self::conduct::Went;
 use self::traffic::{Count, KINDS};
-use super::Experiment;
 use crate::balancers::Balancer;
 use crate::child;
 use crate::error::{Error, Result, While};
+use crate::experiment::Experiment;
 use crate::machine::{self, Machine};
-use crate::table;
+use crate::report::table;
 use clap::{Args, FromArgMatches};
 use serde_json::{Value, json};
 use std::path::PathBuf;

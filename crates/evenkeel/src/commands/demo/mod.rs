@@ -12,18 +12,17 @@ mod report;
 mod trial;
 
 use crate::arguments::Demo;
+use crate::commands::run;
 use crate::failure::Failure;
 use crate::output::print;
 use crate::serve::Serving;
-use crate::{greeting, log, run};
+use crate::{greeting, log};
 use endpoints::Endpoints;
 use evenkeel_balance::algorithms;
 use evenkeel_balance::picker::Algorithm;
+use load::CLIENTS;
 use std::time::{Duration, Instant};
 use trial::Trial;
-
-/// Clients, each with one request at a time.
-pub const CLIENTS: usize = 50;
 
 /// All algorithms together: with the start, what was promised stays under a minute.
 const BUDGET: Duration = Duration::from_secs(55);

@@ -14,6 +14,9 @@ use std::thread::available_parallelism;
 
 /// Runs `evenkeel sim`.
 pub fn sim(arguments: &Sim) -> Result<(), Failure> {
+    if arguments.schema {
+        return print(&format!("{:#}\n", file::schema()));
+    }
     let Some(asked) = &arguments.scenario else { return print(&list()) };
     let (name, source) = source(asked)?;
     if arguments.print {

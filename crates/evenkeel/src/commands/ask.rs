@@ -1,7 +1,7 @@
 //! How is a running evenkeel told something? Over the Unix socket of its admin, whose mode says who may.
 
 use crate::arguments::Reload;
-use crate::check::read;
+use crate::commands::check::read;
 use crate::failure::{Failure, color, reason};
 use crate::output::print;
 use crate::reload::Result::{Applied, Refused};

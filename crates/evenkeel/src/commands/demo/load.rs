@@ -11,6 +11,9 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 
+/// Clients, each with one request at a time.
+pub const CLIENTS: usize = 50;
+
 /// Different values of the `x-user` field, for algorithms that go by a key.
 pub const USERS: u64 = 10_000;
 

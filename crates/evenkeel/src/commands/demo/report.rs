@@ -1,8 +1,7 @@
 //! What came of it? A table with its reading, or JSON.
 
-use super::CLIENTS;
 use super::endpoints::MAXIMA_MS;
-use super::load::USERS;
+use super::load::{CLIENTS, USERS};
 use super::trial::Trial;
 use crate::arguments::Demo;
 use serde_json::{Value, json};

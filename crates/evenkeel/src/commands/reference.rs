@@ -87,7 +87,7 @@ fn families(text: &str) -> Vec<Family<'_>> {
 
 fn page(families: &[Family<'_>]) -> String {
     let mut out = String::from(
-        "# Metrics\n\n<!-- Generated from what is served. EVENKEEL_BLESS=1 cargo test -p evenkeel writes it anew. -->\n\n\
+        "# Metrics\n\n<!-- Generated from what is served. `make bless` writes it anew. -->\n\n\
          What the admin listener serves at `/metrics`, in the OpenMetrics text format that Prometheus reads. Numbers are \
          sums over the workers; durations are in seconds. Every series is there from the start at zero, only those of \
          requests by method and status other than `GET` and `200` appear with their first request. A listener, and a pool \

@@ -1,7 +1,7 @@
 //! How does one algorithm do? A proxy of its own, fresh, between the clients and the endpoints.
 
 use super::endpoints::Endpoints;
-use super::{CLIENTS, load};
+use super::load::{self, CLIENTS};
 use crate::failure::{Failure, color};
 use evenkeel_balance::params::Kind;
 use evenkeel_balance::picker::Algorithm;

@@ -1,0 +1,147 @@
+//! Where does a source put what it finds? An [`Out`] keeps it, logs it, and wakes the process that takes it up.
+
+use crate::kept::{Answer, Kept, News};
+use evenkeel_balance::EndpointId;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, SystemTime};
+use tokio::sync::{Notify, watch};
+
+/// Names of endpoints that one line of the log lists.
+const LISTED: usize = 8;
+
+/// The handle by which one source gives its answers, whenever it has one.
+#[derive(Debug)]
+pub struct Out {
+    pool: Arc<str>,
+    /// The source, as the log calls it.
+    source: String,
+    allow_empty: bool,
+    kept: Arc<Mutex<Kept>>,
+    news: Arc<Notify>,
+    answered: watch::Sender<bool>,
+}
+
+/// The other end of an [`Out`].
+#[derive(Debug)]
+pub struct In {
+    kept: Arc<Mutex<Kept>>,
+    answered: watch::Receiver<bool>,
+}
+
+/// Makes the handle of a source of this pool, and its other end. Changes of the list wake `news`.
+pub fn channel(pool: Arc<str>, source: String, allow_empty: bool, news: Arc<Notify>) -> (Out, In) {
+    let kept = Arc::<Mutex<Kept>>::default();
+    let (answered, first) = watch::channel(false);
+    let other = In { kept: kept.clone(), answered: first };
+    (Out { pool, source, allow_empty, kept, news, answered }, other)
+}
+
+impl Out {
+    /// A number of this source and its pool, the same in every process.
+    pub fn seed(&self) -> u64 {
+        EndpointId::of(&format!("{} {}", self.pool, self.source)).0
+    }
+
+    /// Takes what the source has to say now.
+    pub fn put(&mut self, answer: Answer) {
+        let mut kept = lock(&self.kept);
+        let news = kept.take(answer, unix_time(), self.allow_empty);
+        let endpoints = kept.endpoints().len();
+        drop(kept);
+        if let Some(news) = news {
+            if matches!(news, News::Changed(..)) {
+                self.news.notify_one();
+            }
+            self.log(news, endpoints);
+        }
+        self.answered.send_replace(true);
+    }
+
+    fn log(&self, news: News, endpoints: usize) {
+        let (pool, source) = (&*self.pool, &*self.source);
+        match news {
+            News::Changed(came, left) => {
+                let (came, left) = (listed(&came), listed(&left));
+                tracing::info!(pool, source, endpoints, came, left, "endpoints have changed");
+            }
+            News::Emptied if endpoints == 0 => {
+                tracing::warn!(pool, source, "no endpoints were found");
+            }
+            News::Emptied => {
+                tracing::warn!(pool, source, endpoints, "no endpoints were found; the last ones go on (allow_empty)");
+            }
+            News::Failing(why) => {
+                tracing::warn!(pool, source, endpoints, why, "endpoints cannot be looked for; the last ones go on");
+            }
+            News::Recovered => tracing::info!(pool, source, endpoints, "endpoints are found again"),
+        }
+    }
+}
+
+impl In {
+    /// What is known by the source.
+    pub fn kept(&self) -> MutexGuard<'_, Kept> {
+        lock(&self.kept)
+    }
+
+    /// Whether the source has said anything yet.
+    pub fn has_answered(&self) -> bool {
+        *self.answered.borrow()
+    }
+
+    /// Waits until the source has said anything, or never will: its task panicked, which the runtime tells.
+    pub async fn answered(&self) {
+        let _ = self.answered.clone().wait_for(|answered| *answered).await;
+    }
+}
+
+/// The time since 1970.
+pub fn unix_time() -> Duration {
+    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default()
+}
+
+/// Locks it in any case: what a panic left half done is at worst an old list.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn listed(names: &[Arc<str>]) -> String {
+    let shown: Vec<&str> = names.iter().take(LISTED).map(|name| &**name).collect();
+    match names.len().saturating_sub(LISTED) {
+        0 => shown.join(" "),
+        more => format!("{} and {more} more", shown.join(" ")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::time::timeout;
+
+    #[tokio::test]
+    async fn a_source_may_speak_whenever_it_has_something_to_say() {
+        let news = Arc::<Notify>::default();
+        let (mut out, other) = channel("web".into(), "stream:a".into(), false, news.clone());
+        let list = |text| Answer::List(evenkeel_config::endpoint_list("a.json", text).expect("a good list"), None);
+        let woken = || timeout(Duration::from_millis(1), news.notified());
+        assert!(!other.has_answered());
+        tokio::join!(other.answered(), async { out.put(Answer::Failed("no route to host".into())) });
+        assert!(woken().await.is_err(), "nothing has changed");
+        for text in [r#"["10.0.0.1:1"]"#, r#"["10.0.0.2:1", "10.0.0.3:1"]"#] {
+            out.put(list(text));
+            assert!(woken().await.is_ok());
+        }
+        out.put(list(r#"["10.0.0.3:1", "10.0.0.2:1"]"#));
+        assert!(woken().await.is_err(), "nothing has changed");
+        let kept = other.kept();
+        assert_eq!((kept.endpoints().len(), kept.counts), (2, [2, 1, 0, 1]));
+    }
+
+    #[tokio::test]
+    async fn a_source_that_panicked_is_not_waited_for() {
+        let (out, other) = channel("web".into(), "stream:a".into(), false, Arc::default());
+        drop(out);
+        assert!(timeout(Duration::from_secs(5), other.answered()).await.is_ok());
+        assert!(!other.has_answered());
+    }
+}

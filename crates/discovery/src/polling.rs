@@ -1,0 +1,119 @@
+//! When is a source asked again that only speaks when it is asked? One loop for all of them: a source says what it finds
+//! now ([`Look`]), and how often it may be asked ([`Pace`]).
+
+use crate::kept::Answer;
+use crate::out::Out;
+use evenkeel_balance::rng::Rng;
+use std::time::Duration;
+use tokio::time::sleep;
+
+/// Something that can be asked again and again.
+pub trait Look {
+    /// Asks it now.
+    fn look(&mut self) -> impl Future<Output = Answer> + Send;
+}
+
+/// How often a source may be asked.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Pace {
+    /// An answer counts for at least so long.
+    pub min: Duration,
+    /// And for at most so long; never below `min`.
+    pub max: Duration,
+    /// After one failure; twice as long after each further one.
+    pub retry: Duration,
+    /// The longest.
+    pub retry_max: Duration,
+    /// How much longer any of it may be, as a share: those who began together drift apart.
+    pub spread: f64,
+}
+
+/// Asks again and again, for ever.
+pub async fn poll(mut look: impl Look, pace: Pace, mut out: Out) -> ! {
+    // Seeded by source and process, so that balancers that start together drift apart.
+    let mut rng = Rng::new(out.seed() ^ u64::from(std::process::id()));
+    let mut row = Row { pace, failures: 0 };
+    loop {
+        let answer = look.look().await;
+        let wait = row.wait(&answer, rng.unit());
+        out.put(answer);
+        sleep(wait).await;
+    }
+}
+
+/// What was asked, one answer after another.
+#[derive(Debug)]
+struct Row {
+    pace: Pace,
+    /// In a row.
+    failures: u32,
+}
+
+impl Row {
+    /// When to ask again after this answer. `drawn`, from 0 to 1, spreads it.
+    fn wait(&mut self, answer: &Answer, drawn: f64) -> Duration {
+        let Pace { min, max, retry, retry_max, spread } = self.pace;
+        let wait = match answer {
+            Answer::Failed(_) => {
+                self.failures = self.failures.saturating_add(1);
+                let doubled = 1u32.checked_shl(self.failures - 1).unwrap_or(u32::MAX);
+                retry.saturating_mul(doubled).min(retry_max)
+            }
+            Answer::Nothing => min,
+            Answer::Same => {
+                self.failures = 0;
+                min
+            }
+            Answer::List(_, ttl) => {
+                self.failures = 0;
+                ttl.unwrap_or(max).min(max).max(min)
+            }
+        };
+        wait.mul_f64(1.0 + spread * drawn)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const S: Duration = Duration::from_secs(1);
+
+    const PACE: Pace =
+        Pace { min: S, max: Duration::from_secs(300), retry: S, retry_max: Duration::from_secs(30), spread: 0.0 };
+
+    fn row(pace: Pace) -> Row {
+        Row { pace, failures: 0 }
+    }
+
+    fn list(seconds: u64) -> Answer {
+        Answer::List(vec![], Some(Duration::from_secs(seconds)))
+    }
+
+    #[test]
+    fn a_time_to_live_is_kept_within_bounds() {
+        for (ttl, wait) in [(0, 1), (1, 1), (20, 20), (86_400, 300), (u64::from(u32::MAX), 300)] {
+            assert_eq!(row(PACE).wait(&list(ttl), 1.0), Duration::from_secs(wait));
+        }
+        assert_eq!(row(PACE).wait(&Answer::List(vec![], None), 1.0), PACE.max);
+        let spread = Pace { spread: 0.1, ..PACE };
+        assert_eq!(row(spread).wait(&list(20), 1.0), 22 * S);
+        assert_eq!(row(spread).wait(&list(20), 0.0), 20 * S);
+    }
+
+    #[test]
+    fn failures_are_asked_about_less_and_less_until_there_is_an_answer() {
+        let mut row = row(PACE);
+        let fail = |row: &mut Row| row.wait(&Answer::Failed("SERVFAIL".into()), 1.0);
+        for answer in [list(1), Answer::Same] {
+            let waits: Vec<Duration> = (0..41).map(|_| fail(&mut row)).collect();
+            let seconds: Vec<u64> = waits.iter().take(7).map(Duration::as_secs).collect();
+            assert_eq!(seconds, [1, 2, 4, 8, 16, 30, 30]);
+            assert_eq!(waits[40], PACE.retry_max);
+            assert_eq!(row.wait(&Answer::Nothing, 1.0), S);
+            assert_eq!(fail(&mut row), PACE.retry_max, "nothing is no answer");
+            assert_eq!(row.wait(&answer, 1.0), S);
+        }
+        assert_eq!(fail(&mut row), S, "counted from one again");
+    }
+}

@@ -1,0 +1,10 @@
+//! What can evenkeel be asked to do? Each subcommand has a file.
+
+pub mod algorithms;
+pub mod ask;
+pub mod check;
+pub mod demo;
+pub mod reference;
+pub mod replay;
+pub mod run;
+pub mod sim;

@@ -1,0 +1,51 @@
+//! Is the house in order? The rules of the house that a machine can check, as tables: the `RULES` of each file. Each row carries
+//! a sample that breaks it, so that no rule can rot into one that never fails.
+//!
+//! A new rule is a function and a row. What clippy can check belongs into the lints of the workspace instead.
+
+mod comments;
+mod excuses;
+mod imports;
+mod manifests;
+mod names;
+mod order;
+mod paths;
+mod registries;
+mod rule;
+mod sizes;
+mod source;
+
+use rule::{Finding, Rule, sample, tree};
+use std::path::Path;
+
+fn rules() -> impl Iterator<Item = &'static Rule> {
+    let all =
+        [manifests::RULES, names::RULES, comments::RULES, registries::RULES, paths::RULES, sizes::RULES, order::RULES];
+    all.into_iter().flatten()
+}
+
+#[test]
+fn the_house_is_in_order() {
+    let mut files = Vec::new();
+    tree(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../.."), "", &mut files);
+    let all = files.len();
+    files.retain(|file| !file.path.starts_with("crates/lab/tests/tidy/")); // its samples break the rules on purpose
+    assert!(files.len() < all, "it looks at its own repository");
+    let (warnings, mut findings) = sizes::lengths(&files);
+    findings.extend(rules().flat_map(|rule| (rule.check)(&files)));
+    // The checks of two rules may be the same function.
+    let mut report: Vec<String> = findings.iter().map(Finding::to_string).collect();
+    report.sort();
+    report.dedup();
+    warnings.iter().for_each(|warning| println!("{warning}"));
+    assert!(report.is_empty(), "{} findings\n{}", report.len(), report.join("\n"));
+}
+
+#[test]
+fn every_rule_can_fail() {
+    for rule in rules() {
+        assert!(!(rule.check)(&sample(rule.broken_by)).is_empty(), "{}: the sample does not break it", rule.name);
+        let kept = (rule.check)(&sample(rule.kept_by));
+        assert!(kept.is_empty(), "{}: broken by the sample that keeps it:\n{}", rule.name, kept[0]);
+    }
+}

@@ -1,0 +1,69 @@
+//! How long may a file be, and how full a folder?
+
+use crate::excuses::{excused, unneeded};
+use crate::rule::{File, Finding, Rule, sample};
+use std::collections::BTreeMap;
+
+/// Sources in a folder, without its subfolders.
+const FOLDER_MAX: usize = 20;
+
+/// The name of the rule about full folders.
+pub const FULL: &str = "no folder has more than twenty sources";
+
+/// The rules of this file.
+pub static RULES: &[Rule] = &[Rule {
+    name: FULL,
+    check: full_folders,
+    kept_by: &[("crates/sim/src/a.rs", ""), ("crates/sim/src/b/a.rs", "")],
+    broken_by: &TWENTY_ONE,
+}];
+
+const TWENTY_ONE: [(&str, &str); FOLDER_MAX + 1] = [("crates/sim/src/a.rs", ""); FOLDER_MAX + 1];
+
+fn full_folders(files: &[File]) -> Vec<Finding> {
+    let mut folders: BTreeMap<&str, Vec<&File>> = BTreeMap::new();
+    for file in files.iter().filter(|file| file.is_rust()) {
+        folders.entry(file.path.rsplit_once('/').map_or("", |(folder, _)| folder)).or_default().push(file);
+    }
+    let mut findings = Vec::new();
+    for (folder, sources) in folders {
+        let is_full = sources.len() > FOLDER_MAX;
+        if excused(FULL, folder) {
+            findings.extend(unneeded(FULL, folder, sources[0]).filter(|_| !is_full));
+        } else if is_full {
+            let error = format!("{} sources in {folder}", sources.len());
+            findings.push(sources[0].finding(0, error, "folders, each for one question"));
+        }
+    }
+    findings
+}
+
+/// Lengths are told apart from the other rules, since the first of them only warns.
+pub fn lengths(files: &[File]) -> (Vec<String>, Vec<Finding>) {
+    let (mut warnings, mut findings) = (Vec::new(), Vec::new());
+    for file in files.iter().filter(|file| file.is_rust()) {
+        let lines = file.text.lines().count();
+        let excused = file.text.lines().any(|line| line.starts_with("//! Long because"));
+        if lines > 600 && !excused {
+            let error = format!("{lines} lines");
+            findings.push(file.finding(
+                lines,
+                error,
+                "a file for each idea, or a line `//! Long because ...` in its head",
+            ));
+        } else if lines > 400 && !excused {
+            warnings.push(format!("{}:{lines}: warning: {lines} lines; aim under 400", file.path));
+        }
+    }
+    (warnings, findings)
+}
+
+#[test]
+fn long_files_fail_unless_they_say_why() {
+    let long = |head: &str, lines: usize| sample(&[("crates/dns/src/a.rs", &format!("{head}{}", "x\n".repeat(lines)))]);
+    assert_eq!(lengths(&long("", 601)).1.len(), 1);
+    assert_eq!(lengths(&long("//! Long because the RFC's table is.\n", 601)).1.len(), 0);
+    let (warnings, findings) = lengths(&long("", 401));
+    assert_eq!((warnings.len(), findings.len()), (1, 0));
+    assert_eq!(lengths(&long("", 400)).0.len(), 0);
+}

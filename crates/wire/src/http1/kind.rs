@@ -1,0 +1,88 @@
+//! Which header fields does a proxy care about? A field is classified once, by length and then by name.
+
+/// What a field means to a proxy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Goes on untouched.
+    Other,
+    /// `Host`.
+    Host,
+    /// `Connection`.
+    Connection,
+    /// `Content-Length`.
+    ContentLength,
+    /// `Transfer-Encoding`.
+    TransferEncoding,
+    /// `Upgrade`.
+    Upgrade,
+    /// `Expect`.
+    Expect,
+    /// Hop by hop, and nothing to us: `Keep-Alive`, `Proxy-Connection`, `TE`.
+    HopByHop,
+    /// `X-Forwarded-For`, `X-Forwarded-Proto`, `X-Forwarded-Host`, `Forwarded`: ours to write.
+    Forwarded,
+    /// One of these but for underscores, which CGI and its heirs cannot tell from hyphens.
+    Lookalike,
+}
+
+/// Classifies a field by its name. Length and first letter leave one name to compare with, and for most fields none.
+pub fn kind(name: &[u8]) -> Kind {
+    let (ours, kind): (&[u8], Kind) = match (name.len(), name.first().map_or(0, |b| b | 0x20)) {
+        (2, b't') => (b"te", Kind::HopByHop),
+        (4, b'h') => (b"host", Kind::Host),
+        (6, b'e') => (b"expect", Kind::Expect),
+        (7, b'u') => (b"upgrade", Kind::Upgrade),
+        (9, b'f') => (b"forwarded", Kind::Forwarded),
+        (10, b'c') => (b"connection", Kind::Connection),
+        (10, b'k') => (b"keep-alive", Kind::HopByHop),
+        (14, b'c') => (b"content-length", Kind::ContentLength),
+        (15, b'x') => (b"x-forwarded-for", Kind::Forwarded),
+        (16, b'p') => (b"proxy-connection", Kind::HopByHop),
+        (16, b'x') => (b"x-forwarded-host", Kind::Forwarded),
+        (17, b't') => (b"transfer-encoding", Kind::TransferEncoding),
+        (17, b'x') => (b"x-forwarded-proto", Kind::Forwarded),
+        _ => return Kind::Other,
+    };
+    // Of all bytes that a name may have, only capital letters become others of `ours` by the bit.
+    if name.iter().zip(ours).all(|(n, o)| n | 0x20 == *o) {
+        kind
+    } else if looks_like(name, ours) {
+        Kind::Lookalike
+    } else {
+        Kind::Other
+    }
+}
+
+/// Whether a name of the same length differs in case and underscores only.
+#[cold]
+fn looks_like(name: &[u8], ours: &[u8]) -> bool {
+    name.iter().zip(ours).all(|(n, o)| n.eq_ignore_ascii_case(o) || (*n, *o) == (b'_', b'-'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_counts_in_any_case_one_with_underscores_as_a_lookalike_and_none_that_differs() {
+        let names = "te host expect upgrade forwarded connection keep-alive content-length x-forwarded-for \
+                     proxy-connection x-forwarded-host transfer-encoding x-forwarded-proto";
+        let kind = |name: &str| kind(name.as_bytes());
+        for name in names.split_whitespace() {
+            assert_ne!(kind(name), Kind::Other, "{name}");
+            assert_eq!(kind(&name.to_ascii_uppercase()), kind(name), "{name}");
+            let lookalike = if name.contains('-') { Kind::Lookalike } else { kind(name) };
+            assert_eq!(kind(&name.to_ascii_uppercase().replace('-', "_")), lookalike, "{name}");
+            assert_eq!(kind(&name.replacen('-', "_", 1)), lookalike, "{name}");
+            // Each bit of each byte counts, but for the one that makes a letter lower case.
+            for (at, bit) in (0..name.len()).flat_map(|at| (0..7).map(move |bit| (at, 1 << bit))) {
+                let mut other = name.as_bytes().to_vec();
+                other[at] ^= bit;
+                let other = String::from_utf8(other).expect("seven bits");
+                let same = bit == 0x20 && name.as_bytes()[at] != b'-';
+                assert!(same == (kind(&other) == kind(name)) || other.contains('\r'), "{other:?}");
+            }
+        }
+        assert_eq!([kind(""), kind("-"), kind("x_requested_with"), kind("host_")], [Kind::Other; 4]);
+    }
+}

@@ -1,0 +1,32 @@
+#!/usr/bin/env bash
+# Writes every page anew that is generated from tables, and shows what changed. Only tests that compare pages are built: those
+# that use `committed.rs`.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+# Where such pages are.
+pages=(docs/reference crates/config/tests/wrong)
+
+before=$(mktemp -d)
+trap 'rm -rf "$before"' EXIT
+cp -r --parents "${pages[@]}" "$before"
+
+arguments=()
+for test in $(grep -lr --include=*.rs '^mod committed;' crates/*/tests); do
+    crate=$(cut -d/ -f2 <<<"$test")
+    [ "$crate" = evenkeel ] || crate=evenkeel-$crate
+    target=${test#crates/*/tests/}
+    target=${target%.rs}
+    arguments+=(-p "$crate" --test "${target%/main}")
+done
+EVENKEEL_BLESS=1 cargo test --quiet "${arguments[@]}" -- committed >"$before/said" 2>&1 || { cat "$before/said" >&2; exit 1; }
+
+for folder in "${pages[@]}"; do
+    git --no-pager diff --no-index -U0 --dst-prefix= "$before/$folder" "$folder" || true
+done | sed -n -e 's/^+++ /\n/p' -e '/^--- /d' -e '/^[-+]/p' >"$before/changes"
+if [ -s "$before/changes" ]; then
+    head -n 200 "$before/changes"
+    [ "$(wc -l <"$before/changes")" -le 200 ] || echo "... and more: git diff"
+else
+    echo "bless: every page was as it is generated"
+fi
