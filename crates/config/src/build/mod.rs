@@ -3,6 +3,7 @@
 
 mod discover;
 pub(crate) mod health;
+mod leads;
 mod listeners;
 pub(crate) mod pools;
 mod process;
@@ -21,6 +22,7 @@ use crate::diagnostic::{Finding, Findings};
 use crate::plan::Plan;
 use crate::read::Section;
 use crate::source::Place;
+use leads::Leads;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -34,10 +36,11 @@ pub(crate) fn build(root: &Section, findings: &mut Findings) -> Plan {
     let pools = pools::pools(root, &defaults, &resolver, findings);
     zone::check(root, &pools, findings);
     let routes = routes::routes(root, &defaults, &listeners, &pools, findings);
-    tcp::check(root, &listeners, &routes, &pools, findings);
-    udp::check(root, &listeners, &routes, &pools, findings);
-    reports::check(root, &listeners, &routes, &pools, findings);
-    zone::check_limits(root, &listeners, &routes, &pools, findings);
+    let leads = Leads::new(&routes, &listeners);
+    tcp::check(root, &listeners, &leads, &pools, findings);
+    udp::check(root, &leads, &pools, findings);
+    reports::check(root, &leads, &pools, findings);
+    zone::check_limits(root, &leads, &pools, findings);
     Plan {
         runtime: process::runtime(root),
         admin,

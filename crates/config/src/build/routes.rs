@@ -1,5 +1,6 @@
 //! `[[route]]`: references, and no two routes of which neither is more specific.
 
+use super::leads::Leads;
 use super::{always, check_name, check_order, contradiction, retry, tcp};
 use crate::code::Code;
 use crate::diagnostic::Findings;
@@ -8,7 +9,7 @@ use crate::nearest::suggest;
 use crate::plan::{HostPattern, Listener, Mode, PathPattern, Pool, Route, RouteTimeouts};
 use crate::read::Section;
 use crate::source::Place;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 /// A route and where it matches.
@@ -35,7 +36,7 @@ pub(super) fn routes(
         let mut routes = if http { catch_all(root, &rest, findings) } else { Vec::new() };
         routes.append(&mut own);
         if !findings.has_errors() {
-            check_unused(root, &routes, listeners, pools, findings);
+            check_unused(root, &routes, listeners, findings);
         }
         return routes;
     }
@@ -49,11 +50,15 @@ pub(super) fn routes(
     }
     let mut taken: BTreeSet<String> = names.into_keys().collect();
     let pool_sections = root.named("pool");
+    let pool_sections: HashMap<&str, &Section> = pool_sections.iter().map(|p| (&*p.name, &p.section)).collect();
     let mut placed = Vec::new();
     for section in &sections {
-        let pool = |name: &str| pool_sections.iter().find(|p| p.name == name).map(|p| &p.section);
+        let pool = |name: &str| pool_sections.get(name).copied();
         let route = one(section, defaults, pool, &mut taken, findings);
-        check_references(section, &route, listeners, pools, findings);
+        if section.text("pool").is_some() && !pool_sections.contains_key(&*route.pool) {
+            unknown_pool(&route.pool, section.place_of("pool"), pools, findings);
+        }
+        check_references(section, listeners, findings);
         let whole = section.set("match").is_none_or(|m| !m.is_broken());
         placed.push(Placed { route, place: section.section("match").place, whole });
     }
@@ -65,7 +70,7 @@ pub(super) fn routes(
     let routes: Vec<Route> = placed.into_iter().map(|p| p.route).chain(own).collect();
     // An error may be why something seems unused.
     if !findings.has_errors() {
-        check_unused(root, &routes, listeners, pools, findings);
+        check_unused(root, &routes, listeners, findings);
     }
     routes
 }
@@ -101,7 +106,7 @@ fn own_routes(root: &Section, pools: &[Pool], findings: &mut Findings) -> Vec<Ro
 }
 
 /// Whether a pool's endpoints are told to resolvers.
-pub(super) fn is_answered(pool: &Pool, listeners: &[Listener]) -> bool {
+fn is_answered(pool: &Pool, listeners: &[Listener]) -> bool {
     let mut zones = listeners.iter().filter_map(|l| l.zone.as_ref());
     zones.any(|zone| zone.records.iter().any(|r| r.pool == pool.name))
 }
@@ -207,10 +212,7 @@ fn one<'p>(
     }
 }
 
-fn check_references(section: &Section, route: &Route, listeners: &[Listener], pools: &[Pool], findings: &mut Findings) {
-    if section.text("pool").is_some() && !pools.iter().any(|p| p.name == route.pool) {
-        unknown_pool(&route.pool, section.place_of("pool"), pools, findings);
-    }
+fn check_references(section: &Section, listeners: &[Listener], findings: &mut Findings) {
     let names: Vec<&str> = listeners.iter().map(|l| &*l.name).collect();
     for (formed, place) in section.section("match").formed_list("listener") {
         let Formed::Text(name) = formed else { continue };
@@ -240,13 +242,24 @@ fn check_collisions(placed: &[Placed], listeners: &[Listener], findings: &mut Fi
     }
     let mut told = BTreeSet::new();
     // Sessions have no path: their routes are looked at elsewhere.
-    for listener in listeners.iter().filter(|l| l.mode == Mode::Http) {
-        for indices in by_host.values() {
-            let names = |index: &usize| placed[*index].route.listeners.contains(&listener.name);
-            let any = |index: &usize| placed[*index].route.listeners.is_empty();
-            let naming = indices.iter().copied().filter(names).map(|index| (index, true));
-            let order = naming.chain(indices.iter().copied().filter(any).map(|index| (index, false)));
-            one_router(placed, order, &mut told, findings);
+    let http: BTreeSet<&str> = listeners.iter().filter(|l| l.mode == Mode::Http).map(|l| &*l.name).collect();
+    for indices in by_host.values() {
+        let mut naming: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
+        for &index in indices {
+            for listener in placed[index].route.listeners.iter().filter(|l| http.contains(&***l)) {
+                let of_listener = naming.entry(listener).or_default();
+                if of_listener.last() != Some(&index) {
+                    of_listener.push(index);
+                }
+            }
+        }
+        let is_any = |index: &usize| placed[*index].route.listeners.is_empty();
+        let any: Vec<usize> = indices.iter().copied().filter(is_any).collect();
+        // Of the listeners that no route of this host names, one is like another.
+        let unnamed = (naming.len() < http.len()).then(Vec::new);
+        for naming in naming.into_values().chain(unnamed) {
+            let naming = naming.iter().map(|index| (*index, true));
+            one_router(placed, naming.chain(any.iter().map(|index| (*index, false))), &mut told, findings);
         }
     }
 }
@@ -300,10 +313,10 @@ fn path_conflict(first: Option<&Placed>, second: &Placed, with: &str, findings: 
     }
 }
 
-fn check_unused(root: &Section, routes: &[Route], listeners: &[Listener], pools: &[Pool], findings: &mut Findings) {
+fn check_unused(root: &Section, routes: &[Route], listeners: &[Listener], findings: &mut Findings) {
+    let leads = Leads::new(routes, listeners);
     for named in root.named("pool") {
-        let answered = |p: &Pool| *p.name == *named.name && is_answered(p, listeners);
-        if !routes.iter().any(|r| *r.pool == *named.name) && !pools.iter().any(answered) {
+        if leads.routes(&named.name).is_empty() && !leads.is_answered(&named.name) {
             findings
                 .add(Code::UnusedPool, named.place, format!("no route leads to pool \"{}\"", named.name))
                 .help("add a [[route]] to it, or remove it");

@@ -1,9 +1,10 @@
 //! `mode = "udp"`: when flows end, and what there is no place for in datagrams.
 
 use super::contradiction;
+use super::leads::Leads;
 use crate::code::Code;
 use crate::diagnostic::Findings;
-use crate::plan::{HashKey, Listener, Mode, Pool, Route, UdpFlows};
+use crate::plan::{HashKey, Mode, Pool, UdpFlows};
 use crate::read::Section;
 use std::time::Duration;
 
@@ -29,12 +30,10 @@ pub(super) fn flows(listener: &Section, mode: Mode, findings: &mut Findings) -> 
 }
 
 /// Says so if a pool that gets datagrams wants what only connections or requests have.
-pub(super) fn check(root: &Section, listeners: &[Listener], routes: &[Route], pools: &[Pool], findings: &mut Findings) {
-    let is_udp = |name: &str| listeners.iter().any(|l| *l.name == *name && l.mode == Mode::Udp);
-    let gets_datagrams =
-        |pool: &Pool| routes.iter().any(|r| r.pool == pool.name && r.listeners.iter().any(|l| is_udp(l)));
-    for named in root.named("pool") {
-        let Some(pool) = pools.iter().find(|p| *p.name == *named.name && gets_datagrams(p)) else { continue };
+pub(super) fn check(root: &Section, leads: &Leads<'_>, pools: &[Pool], findings: &mut Findings) {
+    let is_udp = |name: &str| leads.mode_of(name) == Some(Mode::Udp);
+    let gets_datagrams = |pool: &Pool| leads.routes(&pool.name).iter().any(|r| r.listeners.iter().any(|l| is_udp(l)));
+    for (named, pool) in root.named("pool").iter().zip(pools).filter(|(_, pool)| gets_datagrams(pool)) {
         let mut lacks = |key: &str, message: &str, help: &str| {
             let place = named.section.place_of(key);
             findings

@@ -1,12 +1,12 @@
 //! `zone` of `[listener.NAME]`: what is answered to resolvers, and whether its pools can be told as addresses.
 
 use super::contradiction;
-use super::routes::is_answered;
+use super::leads::Leads;
 use crate::code::Code;
 use crate::diagnostic::Findings;
 use crate::form::Formed;
 use crate::nearest::suggest;
-use crate::plan::{ClientLocality, HashKey, Listener, Mode, NameServer, Pool, Record, RecordKind, Route, Zone};
+use crate::plan::{ClientLocality, HashKey, Mode, NameServer, Pool, Record, RecordKind, Zone};
 use crate::read::Section;
 use crate::source::Place;
 use evenkeel_balance::algorithms;
@@ -130,16 +130,9 @@ pub(super) fn check(root: &Section, pools: &[Pool], findings: &mut Findings) {
 }
 
 /// Says so if endpoints have limits that nothing counts for.
-pub(super) fn check_limits(
-    root: &Section,
-    listeners: &[Listener],
-    routes: &[Route],
-    pools: &[Pool],
-    findings: &mut Findings,
-) {
-    for named in root.named("pool") {
-        let is_alone = |p: &&Pool| *p.name == *named.name && routes.iter().all(|r| r.pool != p.name);
-        let Some(pool) = pools.iter().find(is_alone).filter(|pool| is_answered(pool, listeners)) else { continue };
+pub(super) fn check_limits(root: &Section, leads: &Leads<'_>, pools: &[Pool], findings: &mut Findings) {
+    let only_told = |pool: &Pool| leads.routes(&pool.name).is_empty() && leads.is_answered(&pool.name);
+    for (named, pool) in root.named("pool").iter().zip(pools).filter(|(_, pool)| only_told(pool)) {
         let limits = named.section.section("limits");
         for set in ["requests_per_endpoint", "concurrency"].into_iter().filter_map(|key| limits.set(key)) {
             let message = format!(
