@@ -28,13 +28,24 @@ pub(super) fn check_collisions(placed: &[Placed], listeners: &[Listener], findin
     }
     let mut told = BTreeSet::new();
     // Sessions have no path: their routes are looked at elsewhere.
-    for listener in listeners.iter().filter(|l| l.mode == Mode::Http) {
-        for indices in by_host.values() {
-            let names = |index: &usize| placed[*index].route.listeners.contains(&listener.name);
-            let any = |index: &usize| placed[*index].route.listeners.is_empty();
-            let naming = indices.iter().copied().filter(names).map(|index| (index, true));
-            let order = naming.chain(indices.iter().copied().filter(any).map(|index| (index, false)));
-            one_router(placed, order, &mut told, findings);
+    let http: BTreeSet<&str> = listeners.iter().filter(|l| l.mode == Mode::Http).map(|l| &*l.name).collect();
+    for indices in by_host.values() {
+        let mut naming: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
+        for &index in indices {
+            for listener in placed[index].route.listeners.iter().filter(|l| http.contains(&***l)) {
+                let of_listener = naming.entry(listener).or_default();
+                if of_listener.last() != Some(&index) {
+                    of_listener.push(index);
+                }
+            }
+        }
+        let is_any = |index: &usize| placed[*index].route.listeners.is_empty();
+        let any: Vec<usize> = indices.iter().copied().filter(is_any).collect();
+        // Of the listeners that no route of this host names, one is like another.
+        let unnamed = (naming.len() < http.len()).then(Vec::new);
+        for naming in naming.into_values().chain(unnamed) {
+            let naming = naming.iter().map(|index| (*index, true));
+            one_router(placed, naming.chain(any.iter().map(|index| (*index, false))), &mut told, findings);
         }
     }
 }

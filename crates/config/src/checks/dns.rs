@@ -1,13 +1,12 @@
 //! Can the pools of a zone be told as addresses?
 
-use super::answered::is_answered;
+use super::leads::Leads;
 use crate::code::Code;
 use crate::diagnostic::Findings;
 use crate::form::HashKey;
 use crate::nearest::suggest;
-use crate::sections::listener::{Listener, Mode};
+use crate::sections::listener::Mode;
 use crate::sections::pool::Pool;
-use crate::sections::route::Route;
 use crate::source::Place;
 use crate::table::Section;
 use evenkeel_balance::algorithms;
@@ -33,16 +32,9 @@ pub(super) fn check(root: &Section, pools: &[Pool], findings: &mut Findings) {
 }
 
 /// Reports where endpoints have limits that nothing counts for.
-pub(super) fn check_limits(
-    root: &Section,
-    listeners: &[Listener],
-    routes: &[Route],
-    pools: &[Pool],
-    findings: &mut Findings,
-) {
-    for named in root.named("pool") {
-        let is_alone = |p: &&Pool| *p.name == *named.name && routes.iter().all(|r| r.pool != p.name);
-        let Some(pool) = pools.iter().find(is_alone).filter(|pool| is_answered(pool, listeners)) else { continue };
+pub(super) fn check_limits(root: &Section, leads: &Leads<'_>, pools: &[Pool], findings: &mut Findings) {
+    let is_alone = |pool: &Pool| leads.routes(&pool.name).is_empty() && leads.is_answered(&pool.name);
+    for (named, pool) in root.named("pool").iter().zip(pools).filter(|(_, pool)| is_alone(pool)) {
         let limits = named.section.section("limits");
         for set in ["requests_per_endpoint", "concurrency"].into_iter().filter_map(|key| limits.set(key)) {
             let message = format!(

@@ -1,9 +1,9 @@
 //! Does the plan hold together? What goes over several tables: references, routes that collide, and pools that what is
 //! spoken to them does not fit. What goes over the keys of one table is checked beside it, in `sections`.
 
-mod answered;
 mod collisions;
 mod dns;
+mod leads;
 mod reports;
 mod routes;
 mod tcp;
@@ -14,6 +14,7 @@ use crate::sections::listener::Listener;
 use crate::sections::pool::Pool;
 use crate::sections::route::Route;
 use crate::table::Section;
+use leads::Leads;
 
 /// Makes the routes between listeners and pools, and checks all three together.
 pub(crate) fn routes(
@@ -25,9 +26,10 @@ pub(crate) fn routes(
 ) -> Vec<Route> {
     dns::check(root, pools, findings);
     let routes = routes::routes(root, defaults, listeners, pools, findings);
-    tcp::check(root, listeners, &routes, pools, findings);
-    udp::check(root, listeners, &routes, pools, findings);
-    reports::check(root, listeners, &routes, pools, findings);
-    dns::check_limits(root, listeners, &routes, pools, findings);
+    let leads = Leads::new(&routes, listeners);
+    tcp::check(root, listeners, &leads, pools, findings);
+    udp::check(root, &leads, pools, findings);
+    reports::check(root, &leads, pools, findings);
+    dns::check_limits(root, &leads, pools, findings);
     routes
 }

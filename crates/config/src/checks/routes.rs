@@ -1,7 +1,7 @@
 //! Which routes are there, and does each lead from listeners that exist to a pool that does?
 
-use super::answered::is_answered;
 use super::collisions::{Placed, check_collisions};
+use super::leads::Leads;
 use super::tcp;
 use crate::code::Code;
 use crate::diagnostic::Findings;
@@ -15,7 +15,7 @@ use crate::sections::route::Route;
 use crate::sections::timeouts::check_order;
 use crate::source::Place;
 use crate::table::Section;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 /// The routes of a file, and those that listeners' own pools stand for.
@@ -29,13 +29,14 @@ pub(super) fn routes(
     let sections = root.sections("route");
     let mut own = own_routes(root, pools, findings);
     if root.set("route").is_none() {
-        let rest: Vec<&Pool> =
-            pools.iter().filter(|p| !own.iter().any(|r| r.pool == p.name) && !is_answered(p, listeners)).collect();
+        let leads = Leads::new(&own, listeners);
+        let is_rest = |p: &&Pool| leads.routes(&p.name).is_empty() && !leads.is_answered(&p.name);
+        let rest: Vec<&Pool> = pools.iter().filter(is_rest).collect();
         let http = listeners.is_empty() || listeners.iter().any(|l| l.mode == Mode::Http);
         let mut routes = if http { catch_all(root, &rest, findings) } else { Vec::new() };
         routes.append(&mut own);
         if !findings.has_errors() {
-            check_unused(root, &routes, listeners, pools, findings);
+            check_unused(root, &routes, listeners, findings);
         }
         return routes;
     }
@@ -49,17 +50,22 @@ pub(super) fn routes(
     }
     let mut taken: BTreeSet<String> = names.into_keys().collect();
     let pool_sections = root.named("pool");
+    let pool_sections: HashMap<&str, &Section> = pool_sections.iter().map(|p| (&*p.name, &p.section)).collect();
+    let listener_names: HashSet<&str> = listeners.iter().map(|l| &*l.name).collect();
     let mut placed = Vec::new();
     for section in &sections {
-        let pool = section.text("pool").and_then(|name| pool_sections.iter().find(|p| p.name == name));
-        let mut route = Route::over(section, pool.map(|p| &p.section), defaults);
+        let pool = section.text("pool").and_then(|name| pool_sections.get(&*name).copied());
+        let mut route = Route::over(section, pool, defaults);
         if !section.has("name") {
             route.name = free_name(&route, &mut taken);
         }
         let timeouts = section.section("timeouts");
         check_order(&timeouts, findings);
         retry::check(&section.section("retry"), &timeouts, &route.retry, route.timeouts.request, findings);
-        check_references(section, &route, listeners, pools, findings);
+        if section.text("pool").is_some() && pool.is_none() {
+            unknown_pool(&route.pool, section.place_of("pool"), pools, findings);
+        }
+        check_references(section, &listener_names, listeners, findings);
         let whole = section.set("match").is_none_or(|m| !m.is_broken());
         placed.push(Placed { route, place: section.section("match").place, whole });
     }
@@ -71,7 +77,7 @@ pub(super) fn routes(
     let routes: Vec<Route> = placed.into_iter().map(|p| p.route).chain(own).collect();
     // An error may be why something seems unused.
     if !findings.has_errors() {
-        check_unused(root, &routes, listeners, pools, findings);
+        check_unused(root, &routes, listeners, findings);
     }
     routes
 }
@@ -134,14 +140,11 @@ fn free_name(route: &Route, taken: &mut BTreeSet<String>) -> Arc<str> {
     free.into()
 }
 
-fn check_references(section: &Section, route: &Route, listeners: &[Listener], pools: &[Pool], findings: &mut Findings) {
-    if section.text("pool").is_some() && !pools.iter().any(|p| p.name == route.pool) {
-        unknown_pool(&route.pool, section.place_of("pool"), pools, findings);
-    }
-    let names: Vec<&str> = listeners.iter().map(|l| &*l.name).collect();
+fn check_references(section: &Section, known: &HashSet<&str>, listeners: &[Listener], findings: &mut Findings) {
     for (formed, place) in section.section("match").formed_list("listener") {
         let Formed::Text(name) = formed else { continue };
-        if !names.contains(&name.as_str()) {
+        if !known.contains(name.as_str()) {
+            let names: Vec<&str> = listeners.iter().map(|l| &*l.name).collect();
             findings
                 .add(Code::UnknownListener, place, format!("there is no listener \"{name}\""))
                 .help(if names.is_empty() { "add the listener".to_string() } else { suggest(&name, &names) });
@@ -155,10 +158,10 @@ fn unknown_pool(name: &str, place: Place, pools: &[Pool], findings: &mut Finding
     findings.add(Code::UnknownPool, place, format!("there is no pool \"{name}\"")).help(help);
 }
 
-fn check_unused(root: &Section, routes: &[Route], listeners: &[Listener], pools: &[Pool], findings: &mut Findings) {
+fn check_unused(root: &Section, routes: &[Route], listeners: &[Listener], findings: &mut Findings) {
+    let leads = Leads::new(routes, listeners);
     for named in root.named("pool") {
-        let answered = |p: &Pool| *p.name == *named.name && is_answered(p, listeners);
-        if !routes.iter().any(|r| *r.pool == *named.name) && !pools.iter().any(answered) {
+        if leads.routes(&named.name).is_empty() && !leads.is_answered(&named.name) {
             findings
                 .add(Code::UnusedPool, named.place, format!("no route leads to pool \"{}\"", named.name))
                 .help("add a [[route]] to it, or remove it");

@@ -1,5 +1,6 @@
 //! Do listeners, routes and pools fit what is spoken? Sessions over TCP have no requests, and requests have no ClientHello.
 
+use super::leads::Leads;
 use crate::code::Code;
 use crate::diagnostic::Findings;
 use crate::form::{Formed, HashKey, HostPattern};
@@ -16,7 +17,13 @@ const LIMITS_OF_REQUESTS: &[&str] =
     &["requests_per_address", "burst_per_address", "headers", "header_count", "requests_per_connection"];
 
 /// Reports where a key is set where nothing reads it.
-pub(super) fn check(root: &Section, listeners: &[Listener], routes: &[Route], pools: &[Pool], findings: &mut Findings) {
+pub(super) fn check(
+    root: &Section,
+    listeners: &[Listener],
+    leads: &Leads<'_>,
+    pools: &[Pool],
+    findings: &mut Findings,
+) {
     let sections = root.named("listener");
     for (listener, named) in listeners.iter().zip(&sections).filter(|(l, _)| l.mode == Mode::Tcp) {
         let limits = named.section.section("limits");
@@ -27,10 +34,9 @@ pub(super) fn check(root: &Section, listeners: &[Listener], routes: &[Route], po
             named.section.contradiction(place, message, "mode", findings).help("leave it out, or set mode = \"http\"");
         }
     }
-    let mode_of = |name: &str| listeners.iter().find(|l| *l.name == *name).map(|l| l.mode);
     for section in root.sections("route") {
         let matches = section.section("match");
-        let name = |(formed, _)| if let Formed::Text(name) = formed { mode_of(&name) } else { None };
+        let name = |(formed, _)| if let Formed::Text(name) = formed { leads.mode_of(&name) } else { None };
         let modes: Vec<Mode> = matches.formed_list("listener").into_iter().filter_map(name).collect();
         if let Some(alpn) = matches.set("alpn")
             && (matches.set("listener").is_none() || modes.iter().any(|mode| *mode != Mode::Tcp))
@@ -51,9 +57,9 @@ pub(super) fn check(root: &Section, listeners: &[Listener], routes: &[Route], po
     let sections = root.named("pool");
     for (pool, named) in pools.iter().zip(&sections) {
         let here = |mode: Mode| {
-            routes.iter().filter(|r| r.pool == pool.name).any(|r| match r.listeners.is_empty() {
+            leads.routes(&pool.name).iter().any(|r| match r.listeners.is_empty() {
                 true => mode == Mode::Http,
-                false => r.listeners.iter().any(|l| mode_of(l) == Some(mode)),
+                false => r.listeners.iter().any(|l| leads.mode_of(l) == Some(mode)),
             })
         };
         if here(Mode::Tcp) {

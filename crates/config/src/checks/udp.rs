@@ -1,20 +1,18 @@
 //! Do pools that get datagrams want what only connections or requests have?
 
+use super::leads::Leads;
 use crate::code::Code;
 use crate::diagnostic::Findings;
 use crate::form::HashKey;
-use crate::sections::listener::{Listener, Mode};
+use crate::sections::listener::Mode;
 use crate::sections::pool::Pool;
-use crate::sections::route::Route;
 use crate::table::Section;
 
 /// Reports where a pool that gets datagrams wants what only connections or requests have.
-pub(super) fn check(root: &Section, listeners: &[Listener], routes: &[Route], pools: &[Pool], findings: &mut Findings) {
-    let is_udp = |name: &str| listeners.iter().any(|l| *l.name == *name && l.mode == Mode::Udp);
-    let gets_datagrams =
-        |pool: &Pool| routes.iter().any(|r| r.pool == pool.name && r.listeners.iter().any(|l| is_udp(l)));
-    for named in root.named("pool") {
-        let Some(pool) = pools.iter().find(|p| *p.name == *named.name && gets_datagrams(p)) else { continue };
+pub(super) fn check(root: &Section, leads: &Leads<'_>, pools: &[Pool], findings: &mut Findings) {
+    let is_udp = |name: &str| leads.mode_of(name) == Some(Mode::Udp);
+    let gets_datagrams = |pool: &Pool| leads.routes(&pool.name).iter().any(|r| r.listeners.iter().any(|l| is_udp(l)));
+    for (named, pool) in root.named("pool").iter().zip(pools).filter(|(_, pool)| gets_datagrams(pool)) {
         let mut lacks = |key: &str, message: &str, help: &str| {
             let place = named.section.place_of(key);
             findings

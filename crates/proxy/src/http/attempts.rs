@@ -43,7 +43,7 @@ pub async fn send<'r, D: Downstream>(
                 }
             }
         };
-        if let Some(pool) = record.rules.pools.get(record.route) {
+        if let Some(pool) = record.rules.routes.pool(record.route) {
             record.rules.prober.after_start(pool);
         }
         let slot = ticket.slot();

@@ -86,7 +86,7 @@ pub fn route<'r, 'b>(
         Refused::Answered(Reply::new(404, format!("no route for host \"{host}\" and path \"{path}\"")))
     };
     let route = rules.router.find(host, path).ok_or_else(no_route)?;
-    let pool = &*rules.pools[route];
+    let pool = rules.pool(route);
     record.route = route;
     record.pool = Some(pool);
     record.working = rules.reporter.as_ref().map(Reporter::begin);
@@ -94,7 +94,7 @@ pub fn route<'r, 'b>(
     let deadline = timeouts.request.map_or(u64::MAX, |limit| timer.tick_after(limit));
     let key = pool.key.as_ref().and_then(|key| hash_key::hash(key, request, ip));
     let session = pool.session(request, core);
-    Ok((Route { pool, retries: &rules.retries[route], key, session, timeouts, deadline }, origin))
+    Ok((Route { pool, retries: rules.retries(route, core), key, session, timeouts, deadline }, origin))
 }
 
 /// What the head for the endpoint says of the client. `close`: the endpoint's connection must not carry another request.

@@ -166,7 +166,7 @@ impl Drop for Record<'_> {
         listener.bytes_in.add(self.bytes_in.get());
         listener.bytes_out.add(self.bytes_out.get());
         listener.ends[self.cause.get() as usize].add(1);
-        self.rules.stats[self.route].count(self.method, self.status.get(), total_ns);
+        self.rules.stats(self.route).count(self.method, self.status.get(), total_ns);
         if let (Some(pool), Some(_)) = (self.pool, &self.endpoint) {
             pool.stats.duration.record(total_ns);
             if let Some(ns) = self.ttfb_ns.get() {

@@ -2,7 +2,9 @@
 //! its [`client`]s and how they are [admitted](admit), and what it tells balancers in front ([`probe_answers`]).
 
 pub mod admit;
+mod by_host;
 pub mod client;
+pub mod per_route;
 pub mod probe_answers;
 pub mod route;
 pub mod rules;

@@ -1,69 +1,77 @@
 //! Which pool gets this request? Host, then path; the most specific wins, whatever the order in the configuration.
 
+use super::by_host::ByHost;
 use evenkeel_config::Plan;
-use evenkeel_config::plan::{HostPattern, PathPattern, Route};
+use evenkeel_config::plan::{HostPattern, Mode, PathPattern, Route};
 use memchr::{memchr, memrchr};
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
 
 /// Index of a route in the plan.
 pub type RouteId = usize;
 
 /// The routes of one listener.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Router {
     /// The only route, if it takes every host and path: most sidecars have no other.
     sole: Option<RouteId>,
-    exact: HashMap<Vec<u8>, Paths>,
-    /// By suffix (`.example.com`), longest first.
-    wildcard: Vec<(Vec<u8>, Paths)>,
-    any: Paths,
+    /// The hosts of routes that name the listener, each with all of its routes.
+    own: Hosts,
+    /// All other hosts: one table for all listeners.
+    common: Arc<Hosts>,
 }
 
 type Paths = matchit::Router<RouteId>;
 
+/// The routes of each host.
+#[derive(Debug, Default)]
+struct Hosts {
+    named: ByHost<Paths>,
+    /// For any host.
+    any: Option<Paths>,
+}
+
+/// The same, before it is a router: routes that name the listener come first.
+#[derive(Debug, Default)]
+struct Ids {
+    named: ByHost<Vec<RouteId>>,
+    any: Vec<RouteId>,
+}
+
 impl Router {
-    /// The routes of the listener of that name. The plan has no two that are equally specific.
-    pub fn new(plan: &Plan, listener: &str) -> Router {
-        let mut router = Router::default();
-        let index = |route: &Route| plan.routes.iter().position(|r| std::ptr::eq(r, route));
-        let ids: Vec<RouteId> = plan.routes_on(listener).filter_map(index).collect();
-        if let [only] = ids[..]
-            && plan.routes[only].hosts.is_empty()
-            && takes_any(&plan.routes[only].path)
-        {
-            router.sole = Some(only);
-        }
-        // A rest takes nothing too, but a route to just that path wins: so it goes in behind all of them.
-        for empty_rest in [false, true] {
-            for &id in &ids {
-                let route = &plan.routes[id];
-                let path: Option<String> =
-                    if empty_rest { route.path.empty_rest() } else { Some(route.path.to_string()) };
-                path.into_iter().for_each(|path| router.insert(&route.hosts, &path, id));
+    /// A router for each listener, in the order of the plan. The plan has no two routes that are equally specific.
+    pub fn of_plan(plan: &Plan) -> Vec<Arc<Router>> {
+        let mut naming: HashMap<&str, Vec<RouteId>> = HashMap::new();
+        let mut naming_none = Vec::new();
+        for (id, route) in plan.routes.iter().enumerate() {
+            if route.listeners.is_empty() {
+                naming_none.push(id);
+            }
+            for listener in &route.listeners {
+                naming.entry(listener).or_default().push(id);
             }
         }
-        router.wildcard.sort_by_key(|(suffix, _)| std::cmp::Reverse(suffix.len()));
-        router
-    }
-
-    /// What conflicts was inserted before: routes that name the listener come first.
-    fn insert(&mut self, hosts: &[HostPattern], path: &str, id: RouteId) {
-        if hosts.is_empty() {
-            let _ = self.any.insert(path, id);
-        }
-        for host in hosts {
-            let paths = match host {
-                HostPattern::Exact(host) => self.exact.entry(host.clone().into()).or_default(),
-                HostPattern::Wildcard(suffix) => {
-                    let at = self.wildcard.iter().position(|(s, _)| s == suffix.as_bytes()).unwrap_or_else(|| {
-                        self.wildcard.push((suffix.clone().into(), Paths::new()));
-                        self.wildcard.len() - 1
-                    });
-                    &mut self.wildcard[at].1
-                }
+        let mut common = Ids::default();
+        naming_none.iter().for_each(|&id| common.add(&plan.routes[id], id));
+        let (routers, none) = (Arc::new(common.hosts(plan)), Arc::<Hosts>::default());
+        let router = |listener: &evenkeel_config::plan::Listener| {
+            let own = naming.get(&*listener.name).map_or(&[][..], Vec::as_slice);
+            // Only requests have routes that name no listener.
+            let is_http = listener.mode == Mode::Http;
+            let others = if is_http { &naming_none[..] } else { &[] };
+            let mut hosts = Ids::default();
+            own.iter().for_each(|&id| hosts.add(&plan.routes[id], id));
+            if is_http {
+                hosts.follow(&common, own.iter().flat_map(|&id| &plan.routes[id].hosts));
+            }
+            let sole = match (own, others) {
+                ([only], []) | ([], [only]) => Some(*only).filter(|&id| takes_all(&plan.routes[id])),
+                _ => None,
             };
-            let _ = paths.insert(path, id);
-        }
+            let common = if is_http { routers.clone() } else { none.clone() };
+            Arc::new(Router { sole, own: hosts.hosts(plan), common })
+        };
+        plan.listeners.iter().map(router).collect()
     }
 
     /// The route for a request, or `None` when no route takes it. `host` as the client wrote it; `path` without query.
@@ -81,13 +89,63 @@ impl Router {
 
     fn find_lower(&self, host: &[u8], path: &str) -> Option<RouteId> {
         let at = |paths: &Paths| paths.at(path).ok().map(|found| *found.value);
-        let exact = || self.exact.get(host).and_then(at);
+        let (own, common) = (&self.own, &*self.common);
+        let exact = || own.named.exact(host).or_else(|| common.named.exact(host)).and_then(at);
+        let longest = || if own.named.suffix_max() > common.named.suffix_max() { &own.named } else { &common.named };
         let wildcard = || {
-            let fits = |s: &&(Vec<u8>, Paths)| host.len() > s.0.len() && host.ends_with(&s.0);
-            self.wildcard.iter().filter(fits).find_map(|(_, paths)| at(paths))
+            let paths = |suffix| own.named.wildcard(suffix).or_else(|| common.named.wildcard(suffix));
+            longest().suffixes(host).find_map(|suffix| paths(suffix).and_then(at))
         };
-        exact().or_else(wildcard).or_else(|| at(&self.any))
+        let any = || own.any.as_ref().or(common.any.as_ref()).and_then(at);
+        exact().or_else(wildcard).or_else(any)
     }
+}
+
+impl Ids {
+    fn add(&mut self, route: &Route, id: RouteId) {
+        if route.hosts.is_empty() {
+            self.any.push(id);
+        }
+        route.hosts.iter().for_each(|host| self.named.entry(host).push(id));
+    }
+
+    /// Takes the routes of `common` for the hosts that are here already, behind those here. `hosts`: all of them, some more
+    /// than once.
+    fn follow<'p>(&mut self, common: &Ids, hosts: impl Iterator<Item = &'p HostPattern>) {
+        if !self.any.is_empty() {
+            self.any.extend(&common.any);
+        }
+        let hosts: BTreeSet<&HostPattern> = hosts.collect();
+        for host in hosts {
+            let others = common.named.get(host);
+            self.named.entry(host).extend(others.into_iter().flatten());
+        }
+    }
+
+    fn hosts(&self, plan: &Plan) -> Hosts {
+        let any = (!self.any.is_empty()).then(|| paths(plan, &self.any));
+        Hosts { named: self.named.map(|ids| paths(plan, ids)), any }
+    }
+}
+
+/// The paths of routes of the same host, those first that win over others of the same path.
+fn paths(plan: &Plan, ids: &[RouteId]) -> Paths {
+    let mut paths = Paths::new();
+    // What conflicts was inserted before. A rest takes nothing too, but a route to just that path wins: so it goes in
+    // behind all of them.
+    for &id in ids {
+        let _ = paths.insert(plan.routes[id].path.to_string(), id);
+    }
+    for &id in ids {
+        if let Some(path) = plan.routes[id].path.empty_rest() {
+            let _ = paths.insert(path, id);
+        }
+    }
+    paths
+}
+
+fn takes_all(route: &Route) -> bool {
+    route.hosts.is_empty() && takes_any(&route.path)
 }
 
 /// Whether every path matches: none was given, or just a rest (`/{*rest}`).

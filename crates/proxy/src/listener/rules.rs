@@ -1,11 +1,12 @@
 //! By which rules is a request served? Those of its listener at the moment its head was there: a request ends by the
 //! rules it began with, whatever the configuration says by then.
 
+use super::per_route::{Noted, PerRoute, Routes};
 use super::tls_route::TlsRoutes;
+use crate::core::Core;
 use crate::listener::route::{RouteId, Router};
 use crate::load::load_report::Reporter;
 use crate::load::probe::Prober;
-use crate::observe::access_log::Named;
 use crate::observe::stats::{ListenerStats, RouteStats};
 use crate::peer::admission::Admission;
 use crate::upstream::pool::WorkerPool;
@@ -57,14 +58,10 @@ pub struct Rules {
     pub reporter: Option<Reporter>,
     /// Asks endpoints for their load.
     pub prober: Rc<Prober>,
-    /// By route: the pool that its requests go to.
-    pub pools: Vec<Rc<WorkerPool>>,
-    /// By route: what its requests may try again.
-    pub retries: Vec<Rc<Retries>>,
-    /// By route; the last is for requests and sessions that no route took.
-    pub stats: Vec<Arc<RouteStats>>,
-    /// The same, for the access log.
-    pub named: Vec<Named>,
+    /// Pools and retries, for all listeners of the worker.
+    pub routes: Rc<Routes>,
+    /// Numbers and names of the routes here.
+    pub noted: PerRoute,
     /// Counts this generation as still in use.
     pub _generation: Arc<()>,
 }
@@ -116,15 +113,39 @@ impl Rules {
         self.tcp.as_ref().is_none_or(|routes| routes.by_hello())
     }
 
+    /// The pool of a route that the router has found.
+    #[inline]
+    pub fn pool(&self, route: RouteId) -> &WorkerPool {
+        self.routes.pool(route).expect("a router has routes of its plan")
+    }
+
+    /// What requests of a route may try again.
+    #[inline]
+    pub fn retries(&self, route: RouteId, core: &Core) -> &Retries {
+        self.routes.retries(route, &self.plan.routes[route], core.index, &core.clock)
+    }
+
+    /// The numbers of a route here, or those of requests that no route took.
+    #[inline]
+    pub fn stats(&self, route: RouteId) -> &RouteStats {
+        &self.noted(route).stats
+    }
+
+    #[inline]
+    fn noted(&self, route: RouteId) -> &Noted {
+        self.noted.of(route, &self.plan.routes)
+    }
+
     /// The fields of the access log that tell a listener and its route.
     #[inline]
     pub fn named(&self, listener: &Listener, route: RouteId) -> &[u8] {
-        self.named[route].taken(&listener.name, || self.plan.routes.get(route).map(|route| &*route.name))
+        let route_name = || self.plan.routes.get(route).map(|route| &*route.name);
+        self.noted(route).named.taken(&listener.name, route_name)
     }
 
     /// The index of the numbers of requests that no route took.
     #[inline]
     pub fn unrouted(&self) -> RouteId {
-        self.pools.len()
+        self.routes.len()
     }
 }

@@ -1,18 +1,18 @@
 //! Which pool gets this session? That of its listener; or where clients speak TLS, which is passed through, a route for the
 //! server and the protocol that they ask for: the most specific, whatever the order in the configuration.
 
+use super::by_host::ByHost;
 use crate::listener::route::RouteId;
 use evenkeel_config::Plan;
-use evenkeel_config::plan::HostPattern;
+use evenkeel_config::plan::{Listener, Mode, Route};
 use evenkeel_wire::tls_hello::Hello;
 use std::collections::HashMap;
+use std::sync::Arc;
 
 /// The routes of one listener.
 #[derive(Debug, Default)]
 pub struct TlsRoutes {
-    exact: HashMap<String, Vec<ByAlpn>>,
-    /// By suffix (`.example.com`), longest first.
-    wildcard: Vec<(String, Vec<ByAlpn>)>,
+    named: ByHost<Vec<ByAlpn>>,
     any: Vec<ByAlpn>,
     /// To the listener's own pool.
     own: Option<RouteId>,
@@ -26,37 +26,38 @@ struct ByAlpn {
 }
 
 impl TlsRoutes {
-    /// The routes of the listener of that name. The plan has no two that are equally specific.
-    pub fn new(plan: &Plan, listener: &str) -> TlsRoutes {
-        let mut routes = TlsRoutes::default();
-        let own_pool = plan.listener(listener).is_some_and(|l| l.pool.is_some());
-        for route in plan.routes_on(listener) {
-            let Some(id) = plan.routes.iter().position(|r| std::ptr::eq(r, route)) else { continue };
-            if own_pool && *route.name == *listener {
-                routes.own = Some(id);
-                continue;
-            }
-            let row = || ByAlpn { alpn: route.alpn.iter().map(|p| p.as_bytes().into()).collect(), route: id };
-            if route.hosts.is_empty() {
-                routes.any.push(row());
-            }
-            for host in &route.hosts {
-                match host {
-                    HostPattern::Exact(host) => routes.exact.entry(host.clone()).or_default().push(row()),
-                    HostPattern::Wildcard(suffix) => match routes.wildcard.iter_mut().find(|(s, _)| s == suffix) {
-                        Some((_, rows)) => rows.push(row()),
-                        None => routes.wildcard.push((suffix.clone(), vec![row()])),
-                    },
+    /// Those of each listener for sessions, in the order of the plan. The plan has no two that are equally specific.
+    pub fn of_plan(plan: &Plan) -> Vec<Option<Arc<TlsRoutes>>> {
+        let is_tcp = |listener: &&Listener| listener.mode == Mode::Tcp;
+        let tcp = plan.listeners.iter().filter(is_tcp);
+        let mut by_listener: HashMap<&str, (&Listener, TlsRoutes)> =
+            tcp.map(|listener| (&*listener.name, (listener, TlsRoutes::default()))).collect();
+        for (id, route) in plan.routes.iter().enumerate() {
+            for name in &route.listeners {
+                if let Some((listener, routes)) = by_listener.get_mut(&**name) {
+                    routes.add(listener, id, route);
                 }
             }
         }
-        routes.wildcard.sort_by_key(|(suffix, _)| std::cmp::Reverse(suffix.len()));
-        routes
+        let of = |listener: &Listener| Some(Arc::new(by_listener.remove(&*listener.name)?.1));
+        plan.listeners.iter().map(of).collect()
+    }
+
+    fn add(&mut self, listener: &Listener, id: RouteId, route: &Route) {
+        if listener.pool.is_some() && route.name == listener.name {
+            self.own = Some(id);
+            return;
+        }
+        let row = || ByAlpn { alpn: route.alpn.iter().map(|p| p.as_bytes().into()).collect(), route: id };
+        if route.hosts.is_empty() {
+            self.any.push(row());
+        }
+        route.hosts.iter().for_each(|host| self.named.entry(host).push(row()));
     }
 
     /// Whether it matters what clients ask for.
     pub fn by_hello(&self) -> bool {
-        !(self.exact.is_empty() && self.wildcard.is_empty() && self.any.is_empty())
+        !(self.named.is_empty() && self.any.is_empty())
     }
 
     /// The route for a session, or `None` when no route takes it. `hello`: what the client asks for, if that could be read.
@@ -71,9 +72,9 @@ impl TlsRoutes {
             spoken().or_else(any).map(|row| row.route)
         };
         let named = hello.server_name.as_deref().and_then(|name| {
-            let fits = |s: &&(String, Vec<ByAlpn>)| name.len() > s.0.len() && name.ends_with(&s.0);
-            let wildcard = || self.wildcard.iter().filter(fits).find_map(|(_, rows)| at(rows));
-            self.exact.get(name).and_then(at).or_else(wildcard)
+            let name = name.as_bytes();
+            let wildcard = || self.named.suffixes(name).find_map(|suffix| self.named.wildcard(suffix).and_then(at));
+            self.named.exact(name).and_then(at).or_else(wildcard)
         });
         named.or_else(|| at(&self.any))
     }

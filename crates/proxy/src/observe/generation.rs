@@ -2,6 +2,7 @@
 
 use crate::observe::stats::WorkerStats;
 use evenkeel_config::Plan;
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::sync::{Arc, Weak};
 
@@ -83,15 +84,16 @@ impl Summary {
 
     fn compare<T: PartialEq>(&mut self, what: &str, old: &[T], new: &[T], name: impl Fn(&T) -> &Arc<str>) {
         let say = |one: &T| format!("{what} {}", name(one));
+        let before: HashMap<&str, &T> = old.iter().map(|one| (&**name(one), one)).collect();
         for now in new {
-            match old.iter().find(|before| name(before) == name(now)) {
+            match before.get(&**name(now)) {
                 None => self.added.push(say(now)),
-                Some(before) if before != now => self.changed.push(say(now)),
+                Some(before) if *before != now => self.changed.push(say(now)),
                 Some(_) => {}
             }
         }
-        let stays = |before: &T| new.iter().any(|now| name(now) == name(before));
-        self.removed.extend(old.iter().filter(|before| !stays(before)).map(say));
+        let stays: HashSet<&str> = new.iter().map(|one| &**name(one)).collect();
+        self.removed.extend(old.iter().filter(|before| !stays.contains(&**name(before))).map(say));
     }
 }
 

@@ -7,4 +7,5 @@ pub mod end;
 pub mod flow_end;
 pub mod generation;
 pub mod metrics;
+pub mod route_stats;
 pub mod stats;

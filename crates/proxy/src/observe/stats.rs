@@ -3,12 +3,13 @@
 
 pub use super::dropped_report::Dropped;
 use super::flow_end::{FlowEnd, LostDatagram};
+pub use super::route_stats::{RouteStats, RouteTable};
 use crate::observe::end::Cause;
 use evenkeel_balance::Instant;
 use evenkeel_config::Plan;
 pub use evenkeel_net::counter::Counter;
 use evenkeel_wire::orca::Report;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, OnceLock};
 
 /// Durations by upper bound.
@@ -22,7 +23,7 @@ pub struct Histogram {
 }
 
 impl Histogram {
-    fn new(bounds_ns: &Arc<[u64]>) -> Histogram {
+    pub(super) fn new(bounds_ns: &Arc<[u64]>) -> Histogram {
         let buckets = (0..=bounds_ns.len()).map(|_| Counter::default()).collect();
         Histogram { bounds_ns: bounds_ns.clone(), buckets, sum_ns: Counter::default() }
     }
@@ -96,7 +97,7 @@ pub struct ByStatus(OnceLock<Box<[Counter]>>);
 
 impl ByStatus {
     #[inline]
-    fn count(&self, status: u16) {
+    pub(super) fn count(&self, status: u16) {
         let counters = self.0.get_or_init(|| (0..=STATUS.len()).map(|_| Counter::default()).collect());
         let index = if STATUS.contains(&status) { usize::from(status - STATUS.start) } else { STATUS.len() };
         counters[index].add(1);
@@ -115,8 +116,8 @@ impl ByStatus {
 pub struct WorkerStats {
     /// By listener.
     pub listeners: Vec<Arc<ListenerStats>>,
-    /// By listener, then by route; the entry after the last route is for requests that no route took.
-    pub routes: Vec<Vec<Arc<RouteStats>>>,
+    /// By listener: those of its routes.
+    pub routes: Vec<Arc<RouteTable>>,
     /// By pool.
     pub pools: Vec<Arc<PoolStats>>,
     /// By pool, then by endpoint.
@@ -186,34 +187,6 @@ pub const RESET_BY: [&str; 2] = ["client", "endpoint"];
 
 /// How load is reported, in the order of the counters.
 pub const GIVEN: [&str; 3] = ["header", "udp", "http"];
-
-/// The numbers of one route at one listener.
-#[derive(Debug)]
-pub struct RouteStats {
-    /// Requests by method ([`METHODS`]) and status.
-    pub requests: [ByStatus; METHODS.len()],
-    /// From the head of the request to the last byte of the response, by class.
-    pub duration: [Histogram; CLASSES],
-    /// Of sessions, from the accept to the end, where requests are not read.
-    pub session: Histogram,
-}
-
-impl RouteStats {
-    fn new(bounds_ns: &Arc<[u64]>) -> RouteStats {
-        RouteStats {
-            requests: std::array::from_fn(|_| ByStatus::default()),
-            duration: std::array::from_fn(|_| Histogram::new(bounds_ns)),
-            session: Histogram::new(bounds_ns),
-        }
-    }
-
-    /// Counts one request.
-    #[inline]
-    pub fn count(&self, method: usize, status: u16, duration_ns: u64) {
-        self.requests[method].count(status);
-        self.duration[class(status)].record(duration_ns);
-    }
-}
 
 /// The numbers of one pool.
 #[derive(Debug)]
@@ -346,15 +319,15 @@ impl WorkerStats {
             probing: before.map(|(_, old)| old.probing.clone()).unwrap_or_default(),
             log_lines_dropped: before.map(|(_, old)| old.log_lines_dropped.clone()).unwrap_or_default(),
         };
-        let old_routes = by_name(before.map_or(&[], |(plan, _)| &plan.routes[..]), |r| &r.name);
         let old_listeners = by_name(before.map_or(&[], |(plan, _)| &plan.listeners[..]), |l| &l.name);
+        let old_routes: HashSet<&str> = before.iter().flat_map(|(plan, _)| &plan.routes).map(|r| &*r.name).collect();
         for listener in &plan.listeners {
             let old = before.and_then(|(_, old)| Some((*old_listeners.get(&*listener.name)?, old)));
             stats.listeners.push(old.map(|(at, old)| old.listeners[at].clone()).unwrap_or_default());
-            let kept = |name: &str| old.and_then(|(at, old)| Some(old.routes[at][*old_routes.get(name)?].clone()));
-            let unrouted = old.and_then(|(at, old)| old.routes[at].last().cloned());
-            let routes = plan.routes.iter().map(|r| kept(&r.name)).chain([unrouted]);
-            stats.routes.push(routes.map(|r| r.unwrap_or_else(|| RouteStats::new(&bounds).into())).collect());
+            let routes = old.map_or_else(|| RouteTable::new(&bounds).into(), |(at, old)| old.routes[at].clone());
+            // What left before this plan and comes back with it starts at zero. What leaves now may have requests.
+            routes.retain(&old_routes);
+            stats.routes.push(routes);
         }
         let old_pools = by_name(before.map_or(&[], |(plan, _)| &plan.pools[..]), |p| &p.name);
         for pool in &plan.pools {

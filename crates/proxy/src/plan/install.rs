@@ -4,6 +4,7 @@
 use super::accept;
 use super::installed::{Installed, Worker};
 use super::parts::{ListenerParts, Parts, PoolParts, Slots, Update};
+use crate::listener::per_route::{PerRoute, Routes};
 use crate::listener::probe_answers;
 use crate::listener::rules::{Listener, Rules};
 use crate::load::load_report::Reporter;
@@ -11,11 +12,11 @@ use crate::observe::access_log::Named;
 use crate::udp;
 use crate::upstream::pool::{Endpoint, Endpoints, WorkerPool};
 use crate::upstream::probe_rate::ProbeRate;
-use crate::upstream::retries::Retries;
-use evenkeel_balance::{Clock, Slot};
+use evenkeel_balance::Slot;
 use evenkeel_net::event_loop::{self, alarm};
 use evenkeel_net::listen::Protocol;
 use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
 use std::rc::{Rc, Weak};
 use std::time::Duration;
 
@@ -27,8 +28,9 @@ pub fn apply(worker: &Rc<Worker>, update: Update) {
         Update::Endpoints { pools, drain_timeout, done } => {
             let installed = worker.installed.borrow();
             let mut left = Vec::new();
+            let by_name = by_name(&installed.pools);
             for (name, endpoints) in pools {
-                if let Some(pool) = installed.pools.iter().find(|pool| pool.name == name) {
+                if let Some(pool) = by_name.get(&*name) {
                     left.extend(pool.endpoints.change(table(endpoints)));
                 }
             }
@@ -50,17 +52,15 @@ fn install(worker: &Rc<Worker>, parts: Parts) {
         worker.core.log.replace(log);
     }
     let mut left = Vec::new();
-    let pools: Vec<_> = pools.into_iter().map(|parts| pool(parts, &before.pools, &mut left)).collect();
-    // One with another algorithm goes on with the same endpoints.
-    let stays = |old: &WorkerPool| pools.iter().any(|pool| Rc::ptr_eq(&pool.endpoints, &old.endpoints));
-    left.extend(before.pools.iter().filter(|old| !stays(old)).flat_map(|old| old.endpoints.leave()));
-    let of_route: Vec<_> = pool_of_route.iter().map(|&pool| pools[pool].clone()).collect();
-    let now = worker.core.clock.now();
-    let retries = plan.routes.iter().map(|route| match before.retries.iter().find(|old| old.is_of(route)) {
-        Some(stays) => stays.clone(),
-        None => Rc::new(Retries::new(route, worker.core.index, workers, now)),
-    });
-    let retries: Vec<_> = retries.collect();
+    let old_pools = by_name(&before.pools);
+    let one = |parts: PoolParts| pool(old_pools.get(&*parts.name).copied(), parts, &mut left);
+    let pools: Vec<_> = pools.into_iter().map(one).collect();
+    // One with another algorithm goes on with the same endpoints, and has the same name.
+    let new_pools = by_name(&pools);
+    let gone_pools = before.pools.iter().filter(|old| !new_pools.contains_key(&*old.name));
+    left.extend(gone_pools.flat_map(|old| old.endpoints.leave()));
+    let of_route = pool_of_route.iter().map(|&pool| pools[pool].clone()).collect();
+    let routes = Rc::new(Routes::new(&plan.routes, of_route, &before.routes, workers));
     let listener = |parts: ListenerParts| {
         let before = before.listeners.iter().find(|l| l.name == parts.name);
         let reporter = parts.report_load.map(|(plan, shared)| {
@@ -79,10 +79,8 @@ fn install(worker: &Rc<Worker>, parts: Parts) {
             connections_max: parts.connections_max,
             reporter,
             prober: worker.prober.clone(),
-            pools: of_route.clone(),
-            retries: retries.clone(),
-            named: parts.routes.iter().map(|_| Named::default()).collect(),
-            stats: parts.routes,
+            routes: routes.clone(),
+            noted: PerRoute::new(plan.routes.len(), parts.routes),
             _generation: generation.clone(),
         };
         match before {
@@ -132,12 +130,16 @@ fn install(worker: &Rc<Worker>, parts: Parts) {
     if !gone.is_empty() || !left.is_empty() {
         drain(worker, &gone, &left, plan.runtime.drain_timeout);
     }
-    *installed = Installed { listeners, pools, retries, accepting, answering, datagrams, number };
+    *installed = Installed { listeners, pools, routes, accepting, answering, datagrams, number };
     drop(done);
 }
 
-/// `left`: takes the endpoints that are in it no more.
-fn pool(parts: PoolParts, before: &[Rc<WorkerPool>], left: &mut Vec<Rc<Endpoint>>) -> Rc<WorkerPool> {
+fn by_name(pools: &[Rc<WorkerPool>]) -> HashMap<&str, &Rc<WorkerPool>> {
+    pools.iter().map(|pool| (&*pool.name, pool)).collect()
+}
+
+/// `before`: the pool of that name. `left`: takes the endpoints that are in it no more.
+fn pool(before: Option<&Rc<WorkerPool>>, parts: PoolParts, left: &mut Vec<Rc<Endpoint>>) -> Rc<WorkerPool> {
     let PoolParts {
         name,
         balancer,
@@ -155,7 +157,6 @@ fn pool(parts: PoolParts, before: &[Rc<WorkerPool>], left: &mut Vec<Rc<Endpoint>
         control,
     } = parts;
     let reports = reports.map(Rc::new);
-    let before = before.iter().find(|old| old.name == name);
     let endpoints_by_slot = before.map_or_else(|| Rc::new(Endpoints::default()), |old| old.endpoints.clone());
     left.extend(endpoints_by_slot.change(table(endpoints)));
     match (balancer, before) {

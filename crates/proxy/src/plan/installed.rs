@@ -3,12 +3,12 @@
 
 use super::accept;
 use crate::core::Core;
+use crate::listener::per_route::Routes;
 use crate::listener::probe_answers::Answering;
 use crate::listener::rules::Listener;
 use crate::load::probe::Prober;
 use crate::udp;
 use crate::upstream::pool::WorkerPool;
-use crate::upstream::retries::Retries;
 use std::cell::RefCell;
 use std::rc::Rc;
 
@@ -25,7 +25,7 @@ pub struct Worker {
 pub struct Installed {
     pub listeners: Vec<Rc<Listener>>,
     pub pools: Vec<Rc<WorkerPool>>,
-    pub retries: Vec<Rc<Retries>>,
+    pub routes: Rc<Routes>,
     pub accepting: Vec<accept::Accepting>,
     pub answering: Vec<Answering>,
     pub datagrams: Vec<udp::Serving>,

@@ -5,7 +5,7 @@ use crate::listener::route::Router;
 use crate::listener::tls_route::TlsRoutes;
 use crate::load::load_report::SharedLoad;
 use crate::observe::access_log::AccessLog;
-use crate::observe::stats::{EndpointStats, ListenerStats, PoolStats, RouteStats};
+use crate::observe::stats::{EndpointStats, ListenerStats, PoolStats, RouteTable};
 use crate::peer::admission::Admission;
 use crate::upstream::sticky::Sticky;
 use evenkeel_balance::{Balancer, Slot};
@@ -89,8 +89,8 @@ pub struct ListenerParts {
     /// How its load is reported, and what workers share of it.
     pub report_load: Option<(ReportLoad, Arc<SharedLoad>)>,
     pub stats: Arc<ListenerStats>,
-    /// By route, and one more for requests without.
-    pub routes: Vec<Arc<RouteStats>>,
+    /// Those of its routes.
+    pub routes: Arc<RouteTable>,
 }
 
 /// A pool.

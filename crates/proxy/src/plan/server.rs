@@ -28,7 +28,7 @@ use evenkeel_pools::pool::{Pools, SharedPool, address};
 use evenkeel_wire::http1::{FIELDS_MAX, Limits};
 use prepare::Prepared;
 use rustix::fd::OwnedFd;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::io;
 use std::net::SocketAddr;
 use std::path::Path;
@@ -155,8 +155,8 @@ impl Server {
         tell: impl FnOnce(&Pools, &[&plan::Pool]),
     ) {
         let now = self.now();
-        let pool_of = |name: &str| now.plan.pools.iter().position(|pool| &*pool.name == name);
-        let other = found.into_iter().filter_map(|(name, endpoints)| Some((pool_of(&name)?, endpoints)));
+        let pool_index = pools_by_name(&now.plan);
+        let other = found.into_iter().filter_map(|(name, endpoints)| Some((*pool_index.get(&*name)?, endpoints)));
         let other: Vec<_> = other.filter(|(at, endpoints)| now.plan.pools[*at].endpoints != *endpoints).collect();
         if other.is_empty() {
             return;
@@ -200,7 +200,7 @@ impl Server {
     fn apply(&mut self, next: Arc<Generation>, prepared: Prepared, tell: impl FnOnce(&Pools, &[&plan::Pool])) {
         let Prepared { mut sockets, mut probed, pools: new_pools, mut balancers, sticky, log } = prepared;
         let plan = &next.plan;
-        let new: Vec<_> = new_pools.keys().cloned().collect();
+        let new: HashSet<_> = new_pools.keys().cloned().collect();
         let mut shared_pools = self.control.pools();
         shared_pools.extend(new_pools);
         for pool in &plan.pools {
@@ -214,12 +214,10 @@ impl Server {
         for (&at, sockets) in &sockets {
             self.sockets.insert(at, sockets.iter().flatten().map(Arc::downgrade).collect());
         }
-        let pool_index = |name: &str| plan.pools.iter().position(|p| &*p.name == name);
-        let pool_of_route = plan.routes.iter().map(|r| pool_index(&r.pool).expect("a plan's routes name its pools"));
+        let pool_index = pools_by_name(plan);
+        let pool_of_route = plan.routes.iter().map(|r| pool_index[&*r.pool]);
         let pool_of_route: Arc<[usize]> = pool_of_route.collect();
-        let routers: Vec<_> = plan.listeners.iter().map(|l| Arc::new(Router::new(plan, &l.name))).collect();
-        let tcp = plan.listeners.iter().map(|l| (l.mode == Mode::Tcp).then(|| Arc::new(TlsRoutes::new(plan, &l.name))));
-        let tcp: Vec<_> = tcp.collect();
+        let (routers, tcp) = (Router::of_plan(plan), TlsRoutes::of_plan(plan));
         let (done, waiting) = std::sync::mpsc::channel();
         // From the last worker to the first, as that is the order in which sockets and balancers can be taken.
         for (worker, stats) in next.workers.iter().enumerate().rev() {
@@ -280,7 +278,7 @@ impl Server {
                 shared.publish(self.control.now());
             }
         }
-        shared_pools.retain(|name, _| plan.pool(name).is_some());
+        shared_pools.retain(|name, _| pool_index.contains_key(&**name));
         drop(shared_pools);
         self.control.changed();
         self.shared.retain(|name, _| plan.listener(name).is_some());
@@ -396,6 +394,11 @@ pub(super) fn log_path(target: &LogTarget) -> Option<&Path> {
         LogTarget::Stdout => None,
         LogTarget::File(path) => Some(path),
     }
+}
+
+/// The index of each pool of a plan.
+fn pools_by_name(plan: &Plan) -> HashMap<&str, usize> {
+    plan.pools.iter().enumerate().map(|(index, pool)| (&*pool.name, index)).collect()
 }
 
 /// What a worker keeps of the endpoints of a plan, the pool number `index` of it, for which slots are reserved.

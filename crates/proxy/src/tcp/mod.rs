@@ -97,14 +97,14 @@ async fn open<'r>(
         return None;
     };
     record.host = hello.and_then(|hello| hello.server_name).map(String::into_boxed_str);
-    let pool = &*rules.pools[route];
+    let pool = rules.pool(route);
     (record.route, record.pool) = (route, Some(pool));
     let mut early = first.unwrap_or_else(Buf::none);
     record.count_in(early.len());
     let timeouts = rules.plan.routes[route].timeouts;
     let key = pool.key.as_ref().map(|_| hash_key::of_client(client.peer.ip));
     let (timer, clock) = (down.timer, &client.core.clock);
-    let tries = Tries::begin(&rules.retries[route], key, clock.now());
+    let tries = Tries::begin(rules.retries(route, client.core), key, clock.now());
     let wanted = Wanted { core: client.core, peer: &client.peer, origin: None, pool };
     loop {
         let placed = match pick::place(clock, pool, &tries) {

@@ -120,7 +120,7 @@ impl Drop for Record<'_> {
         let total_ns = core.clock.now().since(self.began);
         let listener = &self.client.listener.stats;
         listener.ends[self.cause.get() as usize].add(1);
-        self.rules.stats[self.route].session.record(total_ns);
+        self.rules.stats(self.route).session.record(total_ns);
         if let (Some(pool), Some(_)) = (self.pool, &self.endpoint) {
             pool.stats.duration.record(total_ns);
             if let Some(ns) = self.ttfb_ns.get() {

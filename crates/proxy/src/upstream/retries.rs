@@ -28,6 +28,11 @@ impl Retries {
         Retries { route: route.name.clone(), plan: route.retry.clone(), budget: budget.into(), hedge, rng }
     }
 
+    /// The name of the route.
+    pub fn route(&self) -> &str {
+        &self.route
+    }
+
     /// Whether it is what a plan says of a route: then it goes on, with what it has earned and seen.
     pub fn is_of(&self, route: &plan::Route) -> bool {
         self.route == route.name && self.plan == route.retry

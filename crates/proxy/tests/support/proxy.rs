@@ -1,7 +1,7 @@
 //! A proxy in this process.
 
 use super::{Client, wait_until};
-use evenkeel_proxy::stats::{EndpointStats, ListenerStats, PoolStats, WorkerStats};
+use evenkeel_proxy::stats::{EndpointStats, ListenerStats, PoolStats, RouteStats, WorkerStats};
 use evenkeel_proxy::{Command, Server, StartError, Summary};
 use std::fmt::Write;
 use std::net::{SocketAddr, TcpListener};
@@ -141,9 +141,11 @@ impl Proxy {
     /// Requests that ended with this status, whatever their route and method.
     pub fn ended(&self, status: u16) -> u64 {
         let stats = self.server().stats();
-        let routes = stats.iter().flat_map(|worker| &worker.routes[0]);
-        let by_status = routes.flat_map(|route| &route.requests).flat_map(|by| by.iter());
-        by_status.filter(|(s, _)| *s == status).map(|(_, n)| n).sum()
+        let ended = |route: Arc<RouteStats>| {
+            let by_status = route.requests.iter().flat_map(|by| by.iter());
+            by_status.filter(|(s, _)| *s == status).map(|(_, n)| n).sum::<u64>()
+        };
+        stats.iter().flat_map(|worker| worker.routes[0].all()).map(ended).sum()
     }
 
     /// Tells it to finish what runs.

@@ -3,7 +3,7 @@
 use super::modes::{Speaks, is_http, is_proxied_tcp, is_tcp};
 use super::{CLASS_LABELS, Family, Labels, Shown};
 use crate::observe::end::Cause;
-use crate::observe::stats::{Counter, ListenerStats, METHODS, REJECTED, RESET_BY};
+use crate::observe::stats::{Counter, ListenerStats, METHODS, REJECTED, RESET_BY, RouteStats};
 use evenkeel_config::plan::{Mode, Route};
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::MetricType;
@@ -11,21 +11,27 @@ use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::Arc;
 
 /// The route of requests that no route took.
 const NO_ROUTE: &str = "none";
 
 impl Shown<'_> {
     /// Each listener that speaks this, with each of the routes that take its requests or sessions, [`NO_ROUTE`] too: their
-    /// indices and names.
-    fn routes(&self, speaks: Speaks) -> impl Iterator<Item = (usize, usize, &str, &str)> {
+    /// names, and their numbers on the workers where they have had any.
+    fn routes(&self, speaks: Speaks) -> impl Iterator<Item = (&str, &str, Vec<Arc<RouteStats>>)> {
         let plan = self.plan;
         self.speaking(speaks).flat_map(move |(at, listener)| {
             let takes = |r: &Route| {
                 (r.listeners.is_empty() && listener.mode == Mode::Http) || r.listeners.contains(&listener.name)
             };
-            let routes = plan.routes.iter().enumerate().filter(move |(_, r)| takes(r)).map(|(i, r)| (i, &*r.name));
-            routes.chain([(plan.routes.len(), NO_ROUTE)]).map(move |(i, name)| (at, i, &*listener.name, name))
+            let tables = self.workers.iter().map(move |worker| &worker.routes[at]);
+            let unrouted = tables.clone().map(|table| table.unrouted().clone()).collect();
+            let routes = plan.routes.iter().filter(move |r| takes(r)).map(move |r| {
+                let numbers = tables.clone().filter_map(|table| table.get(&r.name)).collect();
+                (&*listener.name, &*r.name, numbers)
+            });
+            routes.chain([(&*listener.name, NO_ROUTE, unrouted)])
         })
     }
 
@@ -51,9 +57,9 @@ impl Shown<'_> {
         let name = "evenkeel_tcp_session_duration_seconds";
         let help = "Sessions that ended, from the accept to the end; route \"none\" if no route took one";
         let mut durations = encoder.encode_descriptor(name, help, None, MetricType::Histogram)?;
-        for (listener, route, listener_name, route_name) in self.routes(is_tcp) {
-            let labels = vec![("listener", listener_name), ("route", route_name)];
-            self.histogram(&mut durations, &labels, |w| &w.routes[listener][route].session)?;
+        for (listener, route, numbers) in self.routes(is_tcp) {
+            let labels = vec![("listener", listener), ("route", route)];
+            self.histogram(&mut durations, &labels, numbers.iter().map(|route| &route.session))?;
         }
         self.counters(
             encoder,
@@ -76,11 +82,11 @@ impl Shown<'_> {
             None,
             MetricType::Counter,
         )?;
-        for (listener, route, listener_name, route_name) in self.routes(is_http) {
+        for (listener, route, numbers) in self.routes(is_http) {
             let mut counts: BTreeMap<(&str, u16), u64> = BTreeMap::new();
-            counts.insert(("GET", if route_name == NO_ROUTE { 404 } else { 200 }), 0);
-            for worker in self.workers {
-                for (method, by_status) in METHODS.iter().zip(&worker.routes[listener][route].requests) {
+            counts.insert(("GET", if route == NO_ROUTE { 404 } else { 200 }), 0);
+            for numbers in numbers {
+                for (method, by_status) in METHODS.iter().zip(&numbers.requests) {
                     for (status, n) in by_status.iter() {
                         *counts.entry((method, status)).or_default() += n;
                     }
@@ -89,7 +95,7 @@ impl Shown<'_> {
             for ((method, status), n) in counts {
                 let code = if status == 0 { "none".to_string() } else { status.to_string() };
                 let labels: Labels<'_> =
-                    vec![("listener", listener_name), ("route", route_name), ("method", method), ("code", &code)];
+                    vec![("listener", listener), ("route", route), ("method", method), ("code", &code)];
                 ConstCounter::new(n).encode(requests.encode_family(&labels)?)?;
             }
         }
@@ -100,11 +106,10 @@ impl Shown<'_> {
             None,
             MetricType::Histogram,
         )?;
-        for (listener, route, listener_name, route_name) in self.routes(is_http) {
+        for (listener, route, numbers) in self.routes(is_http) {
             for (class, label) in CLASS_LABELS.iter().enumerate() {
-                let labels: Labels<'_> =
-                    vec![("listener", listener_name), ("route", route_name), ("code_class", label)];
-                self.histogram(&mut durations, &labels, |w| &w.routes[listener][route].duration[class])?;
+                let labels: Labels<'_> = vec![("listener", listener), ("route", route), ("code_class", label)];
+                self.histogram(&mut durations, &labels, numbers.iter().map(|route| &route.duration[class]))?;
             }
         }
 

@@ -70,18 +70,22 @@ impl Shown<'_> {
         self.workers.iter().fold(0, |sum, worker| sum.wrapping_add(counter(worker).get()))
     }
 
-    fn histogram<'w>(
-        &'w self,
+    /// The sum of the histograms of the workers that have one.
+    fn histogram<'h>(
+        &self,
         family: &mut MetricEncoder<'_>,
         labels: &Labels<'_>,
-        of: impl Fn(&'w WorkerStats) -> &'w Histogram,
+        of_workers: impl Iterator<Item = &'h Histogram> + Clone,
     ) -> fmt::Result {
         let bounds = self.plan.telemetry.metrics.buckets.iter().copied().chain([f64::INFINITY]);
+        let added = |counter: fn(&Histogram, usize) -> &Counter, i| {
+            of_workers.clone().fold(0, |sum: u64, histogram| sum.wrapping_add(counter(histogram, i).get()))
+        };
         let counts: Vec<(f64, u64)> =
-            bounds.enumerate().map(|(i, bound)| (bound, self.sum(|w| &of(w).buckets[i]))).collect();
+            bounds.enumerate().map(|(i, bound)| (bound, added(|h, i| &h.buckets[i], i))).collect();
         // The count is that of the buckets, so that a scrape is consistent in itself while workers go on counting.
         let count = counts.iter().map(|(_, n)| n).sum();
-        let sum = self.sum(|w| &of(w).sum_ns) as f64 / 1e9;
+        let sum = added(|h, _| &h.sum_ns, 0) as f64 / 1e9;
         family.encode_family(labels)?.encode_histogram::<NoLabelSet>(sum, count, &counts, None)
     }
 

@@ -31,7 +31,8 @@ impl Shown<'_> {
         for (name, help, of) in histograms {
             let mut family = encoder.encode_descriptor(name, help, None, MetricType::Histogram)?;
             for (i, pool) in self.pools_of(is_proxied_tcp) {
-                self.histogram(&mut family, &vec![("pool", &pool.name)], |w| of(&w.pools[i]))?;
+                let of_workers = self.workers.iter().map(|w| of(&w.pools[i]));
+                self.histogram(&mut family, &vec![("pool", &pool.name)], of_workers)?;
             }
         }
         let help = "Requests that waited in vain: as many waited as may, or the time to wait was over";

@@ -70,8 +70,9 @@ fn every_series_is_there_at_zero() {
 fn workers_add_up() {
     let text = shown("", |workers| {
         for worker in workers {
-            worker.routes[0][0].count(0, 200, 3_000_000);
-            worker.routes[0][0].count(2, 503, 20_000_000_000);
+            let route = worker.routes[0].of(&Arc::from("only \"a\""));
+            route.count(0, 200, 3_000_000);
+            route.count(2, 503, 20_000_000_000);
             worker.listeners[0].active.add(2);
             worker.endpoints[0][1].requests[1].add(4);
         }

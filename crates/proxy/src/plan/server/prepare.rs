@@ -6,7 +6,7 @@ use crate::plan::start_error::StartError;
 use crate::upstream::sticky::Sticky;
 use evenkeel_balance::Balancer;
 use evenkeel_config::Plan;
-use evenkeel_config::plan::SpeakAs;
+use evenkeel_config::plan::{Pool, SpeakAs};
 use evenkeel_net::dial::check_transparent;
 use evenkeel_net::inherit::Inherited;
 use evenkeel_net::listen::{self, ListenFd, Protocol};
@@ -70,6 +70,8 @@ impl Server {
             }
         };
         let (mut pools, mut balancers) = (HashMap::new(), Vec::new());
+        let old_pools: HashMap<&str, &Pool> =
+            before.iter().flat_map(|plan| &plan.pools).map(|pool| (&*pool.name, pool)).collect();
         let there = self.control.pools();
         for pool in &plan.pools {
             let new = || SharedPool::new(workers);
@@ -77,7 +79,7 @@ impl Server {
                 Some(shared) => shared,
                 None => pools.entry(pool.name.clone()).or_insert_with(new),
             };
-            let same = before.and_then(|plan| plan.pool(&pool.name)).is_some_and(|old| old.balance == pool.balance);
+            let same = old_pools.get(&*pool.name).is_some_and(|old| old.balance == pool.balance);
             let recorded = plan.telemetry.journal.as_ref().is_some_and(|journal| *journal.pool == *pool.name);
             let journal = self.journal.as_ref().filter(|_| recorded);
             let made = (!same).then(|| shared.balancers(pool, journal)).transpose();

@@ -1,0 +1,95 @@
+//! What does a worker keep for each route? It is made at the route's first request: of a large plan's routes, most see none
+//! on most workers.
+
+use crate::listener::route::RouteId;
+use crate::observe::access_log::Named;
+use crate::observe::stats::{RouteStats, RouteTable};
+use crate::upstream::pool::WorkerPool;
+use crate::upstream::retries::Retries;
+use evenkeel_balance::Clock;
+use evenkeel_config::plan;
+use evenkeel_net::clock::CachedClock;
+use std::cell::OnceCell;
+use std::collections::HashMap;
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// What a worker has for each route, whichever listener its requests come in by.
+#[derive(Default)]
+pub struct Routes {
+    pools: Box<[Rc<WorkerPool>]>,
+    retries: Box<[OnceCell<Rc<Retries>>]>,
+    workers: usize,
+}
+
+impl Routes {
+    /// For the routes of a plan, of which `pools` has the pool of each. Retries of `before` that the plan says the same of
+    /// go on.
+    pub fn new(plan: &[plan::Route], pools: Box<[Rc<WorkerPool>]>, before: &Routes, workers: usize) -> Routes {
+        let old = before.retries.iter().filter_map(OnceCell::get);
+        let old: HashMap<&str, &Rc<Retries>> = old.map(|retries| (retries.route(), retries)).collect();
+        let stays =
+            |route: &plan::Route| old.get(&*route.name).filter(|old| old.is_of(route)).map(|old| (*old).clone());
+        let retries = plan.iter().map(|route| stays(route).map(OnceCell::from).unwrap_or_default()).collect();
+        Routes { pools, retries, workers }
+    }
+
+    /// The pool that its requests go to.
+    #[inline]
+    pub fn pool(&self, route: RouteId) -> Option<&Rc<WorkerPool>> {
+        self.pools.get(route)
+    }
+
+    /// What its requests may try again. `plan`: what is said of the route.
+    #[inline]
+    pub fn retries(&self, route: RouteId, plan: &plan::Route, worker: usize, clock: &CachedClock) -> &Retries {
+        let new = || Rc::new(Retries::new(plan, worker, self.workers, clock.now()));
+        self.retries[route].get_or_init(new)
+    }
+
+    /// How many there are.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.pools.len()
+    }
+}
+
+/// Routes that share an allocation.
+const BLOCK: usize = 64;
+
+/// What a worker notes of each route of one listener, and of requests that no route took, whose index is behind the last.
+pub struct PerRoute {
+    blocks: Box<[OnceCell<Box<Block>>]>,
+    stats: Arc<RouteTable>,
+}
+
+type Block = [OnceCell<Box<Noted>>; BLOCK];
+
+/// What is noted of one route.
+pub struct Noted {
+    /// Its numbers.
+    pub stats: Arc<RouteStats>,
+    /// How the access log calls it.
+    pub named: Named,
+}
+
+impl PerRoute {
+    /// For so many routes of which no worker has noted anything by this plan.
+    pub fn new(routes: usize, stats: Arc<RouteTable>) -> PerRoute {
+        let blocks = (0..=routes / BLOCK).map(|_| OnceCell::new()).collect();
+        PerRoute { blocks, stats }
+    }
+
+    /// What is noted of a route of the plan.
+    #[inline]
+    pub fn of(&self, route: RouteId, plan: &[plan::Route]) -> &Noted {
+        let block = self.blocks[route / BLOCK].get_or_init(|| Box::new([const { OnceCell::new() }; BLOCK]));
+        block[route % BLOCK].get_or_init(|| self.first(plan.get(route)))
+    }
+
+    #[cold]
+    fn first(&self, route: Option<&plan::Route>) -> Box<Noted> {
+        let stats = route.map_or_else(|| self.stats.unrouted().clone(), |route| self.stats.of(&route.name));
+        Box::new(Noted { stats, named: Named::default() })
+    }
+}

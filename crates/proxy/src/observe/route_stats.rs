@@ -1,0 +1,103 @@
+//! What came of the requests of each route, in numbers? A route's numbers at a listener are made when a worker counts the
+//! first request there: of a large plan's routes, most see none at most listeners.
+
+#![expect(clippy::disallowed_types, reason = "taken at a route's first request only, see below")]
+
+use super::stats::{ByStatus, CLASSES, Histogram, METHODS, class};
+use std::collections::{HashMap, HashSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// The numbers of one route at one listener.
+#[derive(Debug)]
+pub struct RouteStats {
+    /// Requests by method ([`METHODS`]) and status.
+    pub requests: [ByStatus; METHODS.len()],
+    /// From the head of the request to the last byte of the response, by class.
+    pub duration: [Histogram; CLASSES],
+    /// Of sessions, from the accept to the end, where requests are not read.
+    pub session: Histogram,
+}
+
+impl RouteStats {
+    fn new(bounds_ns: &Arc<[u64]>) -> RouteStats {
+        RouteStats {
+            requests: std::array::from_fn(|_| ByStatus::default()),
+            duration: std::array::from_fn(|_| Histogram::new(bounds_ns)),
+            session: Histogram::new(bounds_ns),
+        }
+    }
+
+    /// Counts one request.
+    #[inline]
+    pub fn count(&self, method: usize, status: u16, duration_ns: u64) {
+        self.requests[method].count(status);
+        self.duration[class(status)].record(duration_ns);
+    }
+}
+
+/// The numbers of the routes of one listener on one worker, by name: they stay from plan to plan. The worker takes the lock
+/// when a route of a plan gets its first request, and then keeps what it found; metrics take it to read.
+#[derive(Debug)]
+pub struct RouteTable {
+    bounds_ns: Arc<[u64]>,
+    unrouted: Arc<RouteStats>,
+    routes: Mutex<HashMap<Arc<str>, Arc<RouteStats>>>,
+}
+
+impl RouteTable {
+    pub(super) fn new(bounds_ns: &Arc<[u64]>) -> RouteTable {
+        let unrouted = Arc::new(RouteStats::new(bounds_ns));
+        RouteTable { bounds_ns: bounds_ns.clone(), unrouted, routes: Mutex::default() }
+    }
+
+    /// Those of requests that no route took.
+    pub fn unrouted(&self) -> &Arc<RouteStats> {
+        &self.unrouted
+    }
+
+    /// Those of a route, which are made if there are none yet.
+    #[cold]
+    pub fn of(&self, route: &Arc<str>) -> Arc<RouteStats> {
+        let new = || Arc::new(RouteStats::new(&self.bounds_ns));
+        self.lock().entry(route.clone()).or_insert_with(new).clone()
+    }
+
+    /// Those of a route, if it ever had a request.
+    pub fn get(&self, route: &str) -> Option<Arc<RouteStats>> {
+        self.lock().get(route).cloned()
+    }
+
+    /// Those of all routes that had requests, and those of requests without.
+    pub fn all(&self) -> Vec<Arc<RouteStats>> {
+        self.lock().values().chain([&self.unrouted]).cloned().collect()
+    }
+
+    /// Forgets the routes of other names.
+    pub(super) fn retain(&self, names: &HashSet<&str>) {
+        self.lock().retain(|name, _| names.contains(&**name));
+    }
+
+    /// It cannot be poisoned half-way: nothing that is done under it can panic.
+    fn lock(&self) -> MutexGuard<'_, HashMap<Arc<str>, Arc<RouteStats>>> {
+        self.routes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_route_has_numbers_from_its_first_request_on() {
+        let table = RouteTable::new(&Arc::from([1, 2]));
+        let name: Arc<str> = "a".into();
+        assert!(table.get("a").is_none());
+        table.of(&name).count(0, 200, 1);
+        table.of(&name).count(0, 200, 1);
+        let numbers = table.get("a").expect("it had two requests");
+        assert_eq!(numbers.requests[0].iter().collect::<Vec<_>>(), [(200, 2)]);
+        assert_eq!(table.all().len(), 2);
+        table.retain(&HashSet::new());
+        assert!(table.get("a").is_none());
+    }
+}
