@@ -28,7 +28,8 @@ impl Routes {
     pub fn new(plan: &[plan::Route], pools: Box<[Rc<WorkerPool>]>, before: &Routes, workers: usize) -> Routes {
         let old = before.retries.iter().filter_map(OnceCell::get);
         let old: HashMap<&str, &Rc<Retries>> = old.map(|retries| (retries.route(), retries)).collect();
-        let stays = |route: &plan::Route| old.get(&*route.name).filter(|old| old.is_of(route)).map(|old| (*old).clone());
+        let stays =
+            |route: &plan::Route| old.get(&*route.name).filter(|old| old.is_of(route)).map(|old| (*old).clone());
         let retries = plan.iter().map(|route| stays(route).map(OnceCell::from).unwrap_or_default()).collect();
         Routes { pools, retries, workers }
     }

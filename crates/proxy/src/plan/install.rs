@@ -4,8 +4,8 @@
 use super::accept;
 use super::parts::{ListenerParts, Parts, PoolParts, Slots, Update};
 use super::worker::Worker;
-use crate::listener::probe_answers::{self, Answering};
 use crate::listener::per_route::{PerRoute, Routes};
+use crate::listener::probe_answers::{self, Answering};
 use crate::listener::rules::{Listener, Rules};
 use crate::load::load_report::Reporter;
 use crate::observe::access_log::Named;
