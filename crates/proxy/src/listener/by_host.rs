@@ -101,7 +101,6 @@ mod tests {
         assert_eq!(suffixes(""), [b""; 0]);
         let long = [b"a.".repeat(4000), b"h1.example.com".to_vec()].concat();
         assert!(hosts.suffixes(&long).count() <= 10, "bounded by the longest suffix");
-        assert!(hosts.wildcard(hosts.suffixes(&long).nth(1).expect("a suffix")).is_none());
         assert!(hosts.suffixes(&long).any(|suffix| hosts.wildcard(suffix).is_some()));
         assert_eq!(ByHost::<()>::default().suffixes(b"a.b").count(), 0);
     }
