@@ -35,54 +35,34 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod structures;
+
+mod machines;
+
+mod endpoints;
+
+mod measurement;
+
+mod seam;
+
+mod parts;
+
 pub mod algorithms;
-mod atomics;
-pub mod balancer;
-pub(crate) mod buckets;
-pub mod budget;
-pub mod concurrency;
-pub mod control;
-pub mod decay;
-pub mod draw;
-pub mod eligible;
-pub mod endpoint;
-pub mod explain;
-pub mod health;
-pub(crate) mod heap;
-pub mod hedge;
-pub mod journal;
-pub mod latency;
-pub mod load_estimate;
-pub(crate) mod load_order;
-pub mod loads;
-pub(crate) mod maglev_table;
-pub(crate) mod observed;
-pub mod outlier;
-pub mod params;
-pub mod percentile;
-pub mod picker;
-pub mod pool;
-pub(crate) mod probe_budget;
-pub(crate) mod probe_pool;
-pub mod published;
-pub mod queue;
-pub mod replay;
-pub mod report;
-pub mod reported;
-pub mod request;
-pub mod retry;
-pub mod rng;
-pub(crate) mod row;
-pub mod set;
-pub mod slow_start;
-mod slowness;
-pub mod state;
-pub mod sticky;
-pub mod subset;
-pub(crate) mod tally;
-pub mod ticket;
-pub mod time;
-pub(crate) mod told;
+
+mod pools;
+
+// Shells name a module without its folder: `evenkeel_balance::queue`.
+pub use endpoints::{eligible, endpoint, set, state, sticky, subset};
+pub use machines::{budget, concurrency, health, hedge, outlier, queue, retry, slow_start};
+pub use measurement::{latency, load_estimate, loads, report, reported, request, ticket};
+pub use parts::draw;
+pub use pools::{control, pool, replay};
+pub use seam::{balancer, explain, journal, params, picker};
+pub use structures::{decay, percentile, published, rng, time};
+
+use measurement::observed;
+use parts::{load_order, maglev_table, probe_budget, probe_pool, slowness, told};
+use structures::{atomics, buckets, heap, row, tally};
 
 pub use balancer::Balancer;
 pub use endpoint::{EndpointId, EndpointSpec};
