@@ -3,14 +3,14 @@
 //! Loads (2017).
 //! Use for caches and sessions. Not when any endpoint will do: then `random` balances better.
 
-use crate::endpoint::EndpointId;
-use crate::loads::Loads;
-use crate::maglev_table::{self, is_prime, nearest_prime};
-use crate::params::{Kind, Param, ParamError, Params, Value};
-use crate::picker::{Algorithm, Needs, NoPick, PickContext, Picker, Promises};
-use crate::rng::mix;
-use crate::set::{EndpointSet, Member, Slot};
-use crate::time::Instant;
+use crate::endpoints::endpoint::EndpointId;
+use crate::endpoints::set::{EndpointSet, Member, Slot};
+use crate::measurement::loads::Loads;
+use crate::parts::maglev_table::{self, is_prime, nearest_prime};
+use crate::seam::params::{Kind, Param, ParamError, Params, Value};
+use crate::seam::picker::{Algorithm, Needs, NoPick, PickContext, Picker, Promises};
+use crate::structures::rng::mix;
+use crate::structures::time::Instant;
 
 /// The row of the registry.
 pub static ALGORITHM: Algorithm = Algorithm {
@@ -174,7 +174,7 @@ fn explain(cx: &mut PickContext<'_>, home: &Member, picked: &Member) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::picker::Seat;
+    use crate::seam::picker::Seat;
     use crate::{Balancer, EndpointSpec, Outcome, Pool, Request};
 
     fn pool(weights: &[u32]) -> Pool {

@@ -1,8 +1,8 @@
 //! Who is eligible at a moment? Weight, drain, health, ejection, slow start, zone, tier and panic, folded into one set.
 
-use crate::endpoint::{EndpointId, EndpointSpec};
-use crate::set::{EndpointSet, Exclusion, Member, Slot};
-use crate::slow_start;
+use crate::endpoints::endpoint::{EndpointId, EndpointSpec};
+use crate::endpoints::set::{EndpointSet, Exclusion, Member, Slot};
+use crate::machines::slow_start;
 
 /// What happens when few endpoints of a pool are healthy.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -154,6 +154,14 @@ pub fn fold(candidates: &[Candidate<'_>], rules: &Rules) -> EndpointSet {
     let groups = std::iter::once(elsewhere).chain(below).filter(|group| !group.is_empty());
     let later = groups.map(|group| EndpointSet::of(members(&group, &Near::ALL), Vec::new(), slots)).collect();
     set.with_later(later)
+}
+
+impl EndpointSet {
+    /// The set of these endpoints, each with its slot, when all are healthy. Keeps the order given.
+    pub fn new(specs: &[(Slot, EndpointSpec)]) -> EndpointSet {
+        let candidates: Vec<_> = specs.iter().map(|(slot, spec)| Candidate::fit(*slot, spec)).collect();
+        fold(&candidates, &Rules::default())
+    }
 }
 
 /// What is counted of a tier.

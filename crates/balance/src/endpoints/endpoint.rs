@@ -1,6 +1,6 @@
 //! What is an endpoint? An identity that all instances agree on, and what the configuration says of it.
 
-use crate::rng::mix;
+use crate::structures::rng::mix;
 
 /// The hash of an endpoint's name or address: equal in every process and on every machine, so that all instances
 /// order endpoints alike and counts survive a reload.

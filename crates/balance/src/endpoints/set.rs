@@ -1,9 +1,9 @@
 //! Who may get a request now? An immutable [`EndpointSet`]: control code folds weights, health and priority into it
 //! once ([`crate::eligible`]), so that no algorithm ever asks whether an endpoint is up.
 
-use crate::endpoint::{EndpointId, EndpointSpec};
-use crate::rng::Rng;
-use crate::{eligible, slow_start};
+use crate::endpoints::endpoint::EndpointId;
+use crate::machines::slow_start;
+use crate::structures::rng::Rng;
 
 /// An endpoint's number in its pool: stable while the endpoint stays, reused only after its last ticket ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -101,12 +101,6 @@ struct Alias {
 const ABSENT: u32 = u32::MAX;
 
 impl EndpointSet {
-    /// The set of these endpoints, each with its slot, when all are healthy. Keeps the order given.
-    pub fn new(specs: &[(Slot, EndpointSpec)]) -> EndpointSet {
-        let candidates: Vec<_> = specs.iter().map(|(slot, spec)| eligible::Candidate::fit(*slot, spec)).collect();
-        eligible::fold(&candidates, &eligible::Rules::default())
-    }
-
     /// A set of these members; `slots` as [`slots`](Self::slots).
     pub(crate) fn of(members: Vec<Member>, excluded: Vec<(Slot, EndpointId, Exclusion)>, slots: usize) -> EndpointSet {
         let mut position = vec![ABSENT; slots];
@@ -268,6 +262,7 @@ impl Draws {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::endpoints::endpoint::EndpointSpec;
 
     fn set(weights: &[u32]) -> EndpointSet {
         let spec = |(i, &w): (usize, &u32)| (Slot(i as u32), EndpointSpec::new(&i.to_string()).weight(w));

@@ -1,8 +1,8 @@
 //! What is an endpoint at the moment, in one word? For metrics, logs and pages; decisions never read it.
 
-use crate::endpoint::EndpointId;
-use crate::outlier::Cause;
-use crate::time::Instant;
+use crate::endpoints::endpoint::EndpointId;
+use crate::machines::outlier::Cause;
+use crate::structures::time::Instant;
 use std::fmt;
 
 /// What an endpoint is, for whoever watches. Of several that apply, the first.

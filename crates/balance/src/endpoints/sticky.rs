@@ -5,8 +5,8 @@
 //! without access to the network behind. Who has no valid token, or whose endpoint is not eligible now (it left, drains or
 //! is ejected), is picked an endpoint as any other and gets a new token.
 
-use crate::endpoint::EndpointId;
-use crate::set::{EndpointSet, Slot};
+use crate::endpoints::endpoint::EndpointId;
+use crate::endpoints::set::{EndpointSet, Slot};
 
 /// A keyed signature, such as HMAC-SHA-256 cut to its first 16 bytes (RFC 2104, 5). The shell brings it, with a key that
 /// all instances share and a label of the pool in it, so that a token is good for one pool only.
@@ -65,8 +65,8 @@ fn digit(ascii: u8) -> Option<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::endpoint::{EndpointSpec, stable_hash};
-    use crate::rng::{Rng, mix};
+    use crate::endpoints::endpoint::{EndpointSpec, stable_hash};
+    use crate::structures::rng::{Rng, mix};
 
     /// Not a signature that anybody should use, but one that any change of a bit shows in.
     struct Key(u64);

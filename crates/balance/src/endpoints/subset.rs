@@ -15,7 +15,7 @@
 //! Source: van der Corput, Verteilungsfunktionen (1935); deterministic subsetting of Beyer et al., Site Reliability
 //! Engineering (2016), chapter 20, for the aim. There a part is of one shuffled round, and each change shuffles anew.
 
-use crate::endpoint::{EndpointId, EndpointSpec, stable_hash};
+use crate::endpoints::endpoint::{EndpointId, EndpointSpec, stable_hash};
 use std::collections::BTreeSet;
 
 /// Which part of a pool to use.
@@ -51,7 +51,7 @@ impl Subset {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rng::Rng;
+    use crate::structures::rng::Rng;
 
     fn specs(n: usize) -> Vec<EndpointSpec> {
         (0..n).map(|i| EndpointSpec::new(&format!("10.0.0.{i}:80"))).collect()

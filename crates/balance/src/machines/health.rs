@@ -1,6 +1,6 @@
 //! Is an endpoint up? Rise and fall over the results of active checks.
 
-use crate::time::{Instant, SECOND_NS};
+use crate::structures::time::{Instant, SECOND_NS};
 
 /// How long an endpoint waits for its first result at most, nanoseconds: then it counts as usable, or a check that hangs
 /// would hold up a whole pool.
@@ -117,7 +117,7 @@ impl Verdict {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rng::Rng;
+    use crate::structures::rng::Rng;
 
     #[test]
     fn the_first_result_alone_decides_when_checks_come_first() {

@@ -2,9 +2,9 @@
 //!
 //! Source: Dean and Barroso, "The Tail at Scale", CACM 2013.
 
-use crate::budget::Budget;
-use crate::percentile::Percentile;
-use crate::time::Instant;
+use crate::machines::budget::Budget;
+use crate::structures::percentile::Percentile;
+use crate::structures::time::Instant;
 
 /// When a second copy is sent.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -70,8 +70,8 @@ impl Hedge {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rng::Rng;
-    use crate::time::MILLISECOND_NS;
+    use crate::structures::rng::Rng;
+    use crate::structures::time::MILLISECOND_NS;
 
     #[test]
     fn no_history_sends_more_copies_than_the_share_of_requests() {

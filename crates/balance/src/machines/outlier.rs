@@ -1,8 +1,8 @@
 //! Does an endpoint do worse than its pool? Ejection by what requests see: passive health.
 //! Source: Envoy's outlier detection, with a trial by one request before an endpoint is back.
 
-use crate::tally::Tally;
-use crate::time::Instant;
+use crate::structures::tally::Tally;
+use crate::structures::time::Instant;
 use std::fmt;
 
 /// When an endpoint is ejected, and for how long.
@@ -245,7 +245,7 @@ fn slow(rule: &Latency, tallies: &[Tally]) -> Vec<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::time::SECOND_NS;
+    use crate::structures::time::SECOND_NS;
 
     fn at(seconds: u64) -> Instant {
         Instant(seconds * SECOND_NS)

@@ -19,8 +19,8 @@
     clippy::disallowed_types,
     reason = "taken by those who wait and those who wake them, not without waiters"
 )]
-use crate::atomics::Mutex;
-use crate::atomics::atomic::{AtomicU32, Ordering::Relaxed, Ordering::SeqCst, fence};
+use crate::structures::atomics::Mutex;
+use crate::structures::atomics::atomic::{AtomicU32, Ordering::Relaxed, Ordering::SeqCst, fence};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::{Arc, PoisonError};

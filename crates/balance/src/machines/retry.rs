@@ -2,9 +2,9 @@
 //!
 //! Where it goes is the balancer's matter: the endpoints that a request has tried are excluded from its picks.
 
-use crate::budget::Budget;
-use crate::rng::Rng;
-use crate::time::Instant;
+use crate::machines::budget::Budget;
+use crate::structures::rng::Rng;
+use crate::structures::time::Instant;
 use std::fmt;
 
 /// What is tried again, and how much of it.

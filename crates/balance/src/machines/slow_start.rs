@@ -1,6 +1,6 @@
 //! How much may an endpoint get that has just come, or come back? A weight that ramps up.
 
-use crate::time::MILLISECOND_NS;
+use crate::structures::time::MILLISECOND_NS;
 
 /// The ramp: weight x max(`min_weight`, (age / `window_ns`)^(1 / `aggression`)), as in Envoy.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -41,7 +41,7 @@ impl Settings {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::time::SECOND_NS;
+    use crate::structures::time::SECOND_NS;
 
     #[test]
     fn follows_the_formula_and_never_falls() {

@@ -3,8 +3,8 @@
 //! Source: Finagle's PeakEwma and tower's, with one change: reading never writes. There a reading decays the estimate
 //! and moves its time stamp, so that how often an endpoint is looked at changes what is believed of it.
 
-use crate::decay::Fade;
-use crate::time::{Instant, SECOND_NS};
+use crate::structures::decay::Fade;
+use crate::structures::time::{Instant, SECOND_NS};
 
 /// Longest Retry-After that is believed, nanoseconds. One header must not shut an endpoint out for a day.
 pub const RETRY_AFTER_MAX_NS: u64 = 300 * SECOND_NS;

@@ -6,7 +6,7 @@
 //! of late, those that came at the next one are scaled to it. Without that an endpoint that was overrun would tell of that
 //! time as long as nobody asks it for anything, and so nobody would: idle for ever.
 
-use crate::time::{Instant, SECOND_NS};
+use crate::structures::time::{Instant, SECOND_NS};
 
 /// Requests remembered at each level of load. The median of 16 exponential times has a sd of 36 %.
 const SAMPLES: usize = 16;
@@ -147,8 +147,8 @@ impl LoadEstimate {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rng::Rng;
-    use crate::time::MILLISECOND_NS as MS;
+    use crate::structures::rng::Rng;
+    use crate::structures::time::MILLISECOND_NS as MS;
 
     fn at(ms: u64) -> Instant {
         Instant(ms * MS)

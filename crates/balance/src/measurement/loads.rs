@@ -6,16 +6,16 @@
 //! reader sums at most eight numbers. Measured on one thread (two threads): a count of its own writer 6-8 ns (15-29), one
 //! shared count 15-18 (30-51), an `Arc` guard 26-31 (49-108).
 
-use crate::atomics::atomic::{AtomicU32, Ordering::Relaxed};
-use crate::endpoint::EndpointId;
-use crate::observed::{Observed, Watch, Writer};
-use crate::report::{LoadReport, Refused};
-use crate::reported::{Heard, Others, Reported};
-use crate::request::{End, Outcome};
-use crate::row::{CHUNK, Row};
-use crate::set::{EndpointSet, Member, Slot};
-use crate::ticket::Place;
-use crate::time::Instant;
+use crate::endpoints::endpoint::EndpointId;
+use crate::endpoints::set::{EndpointSet, Member, Slot};
+use crate::measurement::observed::{Observed, Watch, Writer};
+use crate::measurement::report::{LoadReport, Refused};
+use crate::measurement::reported::{Heard, Others, Reported};
+use crate::measurement::request::{End, Outcome};
+use crate::measurement::ticket::Place;
+use crate::structures::atomics::atomic::{AtomicU32, Ordering::Relaxed};
+use crate::structures::row::{CHUNK, Row};
+use crate::structures::time::Instant;
 use std::sync::Arc;
 
 /// More shards would make every read longer, for machines where the sharing costs little per worker.
@@ -346,8 +346,8 @@ impl Loads {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::endpoint::EndpointSpec;
-    use crate::slow_start::FULL;
+    use crate::endpoints::endpoint::EndpointSpec;
+    use crate::machines::slow_start::FULL;
 
     const END: End = End { outcome: Outcome::Success, latency_ns: 0, now: Instant(0) };
 

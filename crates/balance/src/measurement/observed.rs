@@ -5,10 +5,10 @@
 //! through it. All changes of one number have one order, so streaks are exact over all workers. That a worker sees a new
 //! trial is the set's matter, which is published with order.
 
-use crate::outlier::{self, Cause};
-use crate::request::{FailureKind, Outcome};
-use crate::row::Row;
-use crate::tally::Tally;
+use crate::machines::outlier::{self, Cause};
+use crate::measurement::request::{FailureKind, Outcome};
+use crate::structures::row::Row;
+use crate::structures::tally::Tally;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
 /// What workers are to note; all off by default.

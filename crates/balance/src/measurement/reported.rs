@@ -3,11 +3,11 @@
 //!
 //! Relaxed is enough: each number stands for itself, and nobody finds other memory through it.
 
-use crate::atomics::atomic::{AtomicU64, Ordering::Relaxed};
-use crate::endpoint::EndpointId;
-use crate::report::{LoadReport, Refused};
-use crate::row::Row;
-use crate::time::{Instant, MILLISECOND_NS, SECOND_NS};
+use crate::endpoints::endpoint::EndpointId;
+use crate::measurement::report::{LoadReport, Refused};
+use crate::structures::atomics::atomic::{AtomicU64, Ordering::Relaxed};
+use crate::structures::row::Row;
+use crate::structures::time::{Instant, MILLISECOND_NS, SECOND_NS};
 
 /// For so long after a report an endpoint's clock must rise, and for so long after a failure it is looked at twice; then
 /// the clock may have been set back, and the failure is history.

@@ -1,7 +1,7 @@
 //! What is a request to a balancer? What its pick may depend on, and in the end how it went: shells say both.
 
-use crate::set::Slot;
-use crate::time::Instant;
+use crate::endpoints::set::Slot;
+use crate::structures::time::Instant;
 
 /// What a pick may depend on besides the loads.
 #[derive(Clone, Copy, Debug, Default)]

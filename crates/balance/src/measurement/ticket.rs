@@ -3,8 +3,8 @@
 //! A ticket has no `Drop`: shells own cancellation, by a guard whose drop calls `end(Cancelled)`, so that this crate
 //! needs no reference counting on the hot path.
 
-use crate::set::{Member, Slot};
-use crate::time::Instant;
+use crate::endpoints::set::{Member, Slot};
+use crate::structures::time::Instant;
 
 /// One request in flight. Must be given back to the [`Balancer`](crate::Balancer) that made it.
 #[derive(Debug)]

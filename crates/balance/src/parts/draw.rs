@@ -3,10 +3,10 @@
 //! Distinct, since a draw with replacement compares an endpoint with itself once in n draws, and so gives the worst
 //! of n endpoints 1/n^2 of the traffic however slow it is.
 
-use crate::loads::Loads;
-use crate::picker::{NoPick, PickContext};
-use crate::set::{Member, Slot};
-use crate::slow_start::FULL;
+use crate::endpoints::set::{Member, Slot};
+use crate::machines::slow_start::FULL;
+use crate::measurement::loads::Loads;
+use crate::seam::picker::{NoPick, PickContext};
 
 /// Most draws a pick may ask for.
 pub const DRAWS_MAX: usize = 16;

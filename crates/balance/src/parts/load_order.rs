@@ -4,9 +4,9 @@
 //! Up to [`CLASSES_MAX`] different weights, each is a class of its own: lists, O(1) for any change. Above that, as when
 //! many endpoints warm up, a class takes in weights within a factor of two: heaps, O(log n).
 
-use crate::buckets::Buckets;
-use crate::heap::IndexedHeap;
-use crate::set::EndpointSet;
+use crate::endpoints::set::EndpointSet;
+use crate::structures::buckets::Buckets;
+use crate::structures::heap::IndexedHeap;
 
 /// Comparing the first of 8 classes takes about as long as a move in a heap of 10,000.
 const CLASSES_MAX: usize = 8;
@@ -154,8 +154,8 @@ fn place(at: &Standing, lightest: u32, epoch: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::endpoint::EndpointSpec;
-    use crate::set::Slot;
+    use crate::endpoints::endpoint::EndpointSpec;
+    use crate::endpoints::set::Slot;
 
     fn order(weights: impl Iterator<Item = u32>) -> LoadOrder {
         let spec = |(i, w): (u32, u32)| (Slot(i), EndpointSpec::new(&i.to_string()).weight(w));

@@ -4,9 +4,9 @@
 //! Source: Eisenbud et al., Maglev: A Fast and Reliable Software Network Load Balancer (NSDI 2016), section 3.4. Turns
 //! are by weight, interleaved as in Katran's second version; how many places each gets is fixed before, exactly.
 
-use crate::heap::IndexedHeap;
-use crate::rng::mix;
-use crate::set::Member;
+use crate::endpoints::set::Member;
+use crate::structures::heap::IndexedHeap;
+use crate::structures::rng::mix;
 
 /// The index in `members` of the owner of each of `places` places; `places` must be prime. The same for the same
 /// identities and weights in any order. O(places x ln places). Empty without members.
@@ -116,9 +116,9 @@ pub(crate) fn nearest_prime(n: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::endpoint::EndpointId;
-    use crate::set::Slot;
-    use crate::slow_start::FULL;
+    use crate::endpoints::endpoint::EndpointId;
+    use crate::endpoints::set::Slot;
+    use crate::machines::slow_start::FULL;
 
     fn members(weights: &[u32]) -> Vec<Member> {
         let member = |(i, &weight): (usize, &u32)| {

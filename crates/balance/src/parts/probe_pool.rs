@@ -3,8 +3,8 @@
 //!
 //! Source: Wydrowski et al., Load is not what you should balance: Introducing Prequal (NSDI 2024), section 4.
 
-use crate::set::Slot;
-use crate::time::Instant;
+use crate::endpoints::set::Slot;
+use crate::structures::time::Instant;
 
 /// In flight of this many recent answers tells what is much in flight: the median of 64 is within 6 % of the true rank
 /// (sd 1 / (2 sqrt 64)), and a change of load is seen after 64 probes, some 20 requests.

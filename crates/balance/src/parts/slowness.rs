@@ -5,9 +5,9 @@
 //! requests are worked on one at a time, not at all where there are cores for all. So two numbers are kept of each, and an
 //! endpoint is slow when it is by both: the time of a request, and that time over the requests that share it.
 
-use crate::report::LoadReport;
-use crate::set::Slot;
-use crate::time::{Instant, SECOND_NS};
+use crate::endpoints::set::Slot;
+use crate::measurement::report::LoadReport;
+use crate::structures::time::{Instant, SECOND_NS};
 
 /// Reports over which the two numbers are averaged. They come some times for each request and each is a median already;
 /// what is averaged is above all the load that they were at.
@@ -170,7 +170,7 @@ impl Slowness {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::time::MILLISECOND_NS as MS;
+    use crate::structures::time::MILLISECOND_NS as MS;
 
     /// So many endpoints.
     fn slowness(slots: usize) -> Slowness {

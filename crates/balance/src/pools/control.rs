@@ -1,19 +1,19 @@
 //! What does a pool know of its endpoints, and when must it look again? Health, ejection, ramp and limit of each, by
 //! identity, so that they outlive reloads; [`crate::eligible`] folds them into the set.
 
-use crate::concurrency::{self, Interval, Limit};
-use crate::eligible::{self, Candidate, Locality, Panic, Rules, Standing};
-use crate::endpoint::{EndpointId, EndpointSpec};
-use crate::health::{self, Health, Initial, Verdict};
-use crate::loads::Counts;
-use crate::observed::{Streaks, Watch};
-use crate::outlier::{self, Cause, Ejection, Phase};
-use crate::set::{EndpointSet, Slot};
-use crate::slow_start::{self, FULL};
-use crate::state::{Change, State};
-use crate::subset::Subset;
-use crate::tally::Tally;
-use crate::time::Instant;
+use crate::endpoints::eligible::{self, Candidate, Locality, Panic, Rules, Standing};
+use crate::endpoints::endpoint::{EndpointId, EndpointSpec};
+use crate::endpoints::set::{EndpointSet, Slot};
+use crate::endpoints::state::{Change, State};
+use crate::endpoints::subset::Subset;
+use crate::machines::concurrency::{self, Interval, Limit};
+use crate::machines::health::{self, Health, Initial, Verdict};
+use crate::machines::outlier::{self, Cause, Ejection, Phase};
+use crate::machines::slow_start::{self, FULL};
+use crate::measurement::loads::Counts;
+use crate::measurement::observed::{Streaks, Watch};
+use crate::structures::tally::Tally;
+use crate::structures::time::Instant;
 use std::collections::BTreeMap;
 
 /// How a pool looks after its endpoints. By default it does not: all are taken for well.

@@ -2,29 +2,22 @@
 //! sees. Counts and slots follow an endpoint's identity, so they survive joins, leaves, reorderings and reloads, and so
 //! does what [`crate::control`] knows of it.
 
-use crate::balancer::Balancer;
-use crate::control::{Control, Settings};
-use crate::endpoint::{EndpointId, EndpointSpec};
-use crate::journal::{Journal, Sink};
-use crate::loads::Counts;
-use crate::params::{ParamError, Params};
-use crate::picker::{Algorithm, Seat};
-use crate::published::Published;
-use crate::queue::Queue;
-use crate::set::{EndpointSet, Slot};
-use crate::state::{Change, State};
-use crate::time::Instant;
+use crate::endpoints::endpoint::{EndpointId, EndpointSpec};
+use crate::endpoints::set::{EndpointSet, Slot};
+use crate::endpoints::state::{Change, State};
+use crate::machines::queue::Queue;
+use crate::measurement::loads::Counts;
+use crate::pools::control::{Control, Settings};
+use crate::seam::balancer::Balancer;
+use crate::seam::journal::{Journal, Sink};
+use crate::seam::params::{ParamError, Params};
+use crate::seam::picker::{Algorithm, Seat};
+use crate::structures::published::Published;
+use crate::structures::time::Instant;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// What workers see of a pool: the set, and counts with room for each of its slots.
-#[derive(Debug)]
-pub struct View {
-    /// Who may get a request.
-    pub set: EndpointSet,
-    /// How many each has in flight.
-    pub counts: Counts,
-}
+pub use crate::seam::view::View;
 
 /// The control side of one pool. Lives on one thread; workers hold [`Balancer`]s.
 #[derive(Debug)]
@@ -213,9 +206,9 @@ impl Pool {
 mod tests {
     use super::*;
     use crate::algorithms;
-    use crate::request::{Outcome, Request};
-    use crate::subset::Subset;
-    use crate::time::Instant;
+    use crate::endpoints::subset::Subset;
+    use crate::measurement::request::{Outcome, Request};
+    use crate::structures::time::Instant;
 
     fn balancer(pool: &Pool) -> Balancer {
         let a = algorithms::default();

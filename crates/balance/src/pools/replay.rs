@@ -4,22 +4,22 @@
 //! It never panics, whatever the lines are.
 
 use crate::algorithms;
-use crate::balancer::Balancer;
-use crate::endpoint::EndpointId;
-use crate::explain::{Candidate, Explanation};
-use crate::journal::{HEADER, Picked, REFUSALS, VERSION, Way};
-use crate::loads::Counts;
-use crate::params::{Kind, Params, Value};
-use crate::picker::Seat;
-use crate::pool::View;
-use crate::published::Published;
-use crate::queue::{Queue, Waiting};
-use crate::report::LoadReport;
-use crate::request::{FailureKind, Outcome, Request};
-use crate::set::{EndpointSet, Exclusion, Member, Slot};
-use crate::slow_start::FULL;
-use crate::ticket::Ticket;
-use crate::time::Instant;
+use crate::endpoints::endpoint::EndpointId;
+use crate::endpoints::set::{EndpointSet, Exclusion, Member, Slot};
+use crate::machines::queue::{Queue, Waiting};
+use crate::machines::slow_start::FULL;
+use crate::measurement::loads::Counts;
+use crate::measurement::report::LoadReport;
+use crate::measurement::request::{FailureKind, Outcome, Request};
+use crate::measurement::ticket::Ticket;
+use crate::seam::balancer::Balancer;
+use crate::seam::explain::{Candidate, Explanation};
+use crate::seam::journal::{HEADER, Picked, REFUSALS, VERSION, Way};
+use crate::seam::params::{Kind, Params, Value};
+use crate::seam::picker::Seat;
+use crate::seam::view::View;
+use crate::structures::published::Published;
+use crate::structures::time::Instant;
 use std::collections::BTreeSet;
 use std::fmt::{self, Write};
 use std::str::{FromStr, Split};

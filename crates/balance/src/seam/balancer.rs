@@ -3,21 +3,21 @@
 
 mod choose_k;
 
-use crate::explain::Explanation;
-use crate::journal::{Journal, Way};
-use crate::loads::Loads;
-use crate::params::{ParamError, Params};
-use crate::picker::{Algorithm, NoPick, PickContext, Picker, Seat};
-use crate::pool::View;
-use crate::published::Reader;
-use crate::queue::{Queue, Waiting};
-use crate::report::{LoadReport, Refused};
-pub(crate) use crate::request::End;
-use crate::request::{Outcome, Request};
-use crate::rng::{Rng, mix};
-use crate::set::{EndpointSet, Slot};
-use crate::ticket::{Place, Ticket};
-use crate::time::Instant;
+use crate::endpoints::set::{EndpointSet, Slot};
+use crate::machines::queue::{Queue, Waiting};
+use crate::measurement::loads::Loads;
+use crate::measurement::report::{LoadReport, Refused};
+pub(crate) use crate::measurement::request::End;
+use crate::measurement::request::{Outcome, Request};
+use crate::measurement::ticket::{Place, Ticket};
+use crate::seam::explain::Explanation;
+use crate::seam::journal::{Journal, Way};
+use crate::seam::params::{ParamError, Params};
+use crate::seam::picker::{Algorithm, NoPick, PickContext, Picker, Seat};
+use crate::seam::view::View;
+use crate::structures::published::Reader;
+use crate::structures::rng::{Rng, mix};
+use crate::structures::time::Instant;
 use std::sync::Arc;
 
 /// One worker x one pool.

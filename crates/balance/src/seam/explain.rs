@@ -1,8 +1,8 @@
 //! Why this pick? An [`Explanation`] is filled only when somebody asked; otherwise it costs one branch.
 
-use crate::endpoint::EndpointId;
-use crate::loads::Loads;
-use crate::set::{EndpointSet, Exclusion, Member, Slot};
+use crate::endpoints::endpoint::EndpointId;
+use crate::endpoints::set::{EndpointSet, Exclusion, Member, Slot};
+use crate::measurement::loads::Loads;
 use std::fmt;
 
 /// Why one request went where it went.

@@ -17,12 +17,12 @@
 //! PICKED = a slot, or why there is none
 //! ```
 
-use crate::params::{Params, Value};
-use crate::picker::{Algorithm, NoPick, Seat};
-use crate::report::LoadReport;
-use crate::request::{End, Outcome, Request};
-use crate::set::{EndpointSet, Member, Slot};
-use crate::time::Instant;
+use crate::endpoints::set::{EndpointSet, Member, Slot};
+use crate::measurement::report::LoadReport;
+use crate::measurement::request::{End, Outcome, Request};
+use crate::seam::params::{Params, Value};
+use crate::seam::picker::{Algorithm, NoPick, Seat};
+use crate::structures::time::Instant;
 use std::fmt::{self, Write};
 
 /// The version of the lines.

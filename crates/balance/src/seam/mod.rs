@@ -6,3 +6,4 @@ pub mod explain;
 pub mod journal;
 pub mod params;
 pub mod picker;
+pub(crate) mod view;

@@ -1,14 +1,14 @@
 //! What is an algorithm? A [`Picker`]: it chooses among the endpoints of a set by what is known of their loads,
 //! and is told of every start and end. [`Algorithm`] is its row in the registry.
 
-use crate::explain::Explanation;
-use crate::loads::Loads;
-use crate::params::{Param, ParamError, Params};
-use crate::report::LoadReport;
-use crate::request::End;
-use crate::rng::Rng;
-use crate::set::{EndpointSet, Member, Slot};
-use crate::time::Instant;
+use crate::endpoints::set::{EndpointSet, Member, Slot};
+use crate::measurement::loads::Loads;
+use crate::measurement::report::LoadReport;
+use crate::measurement::request::End;
+use crate::seam::explain::Explanation;
+use crate::seam::params::{Param, ParamError, Params};
+use crate::structures::rng::Rng;
+use crate::structures::time::Instant;
 use std::fmt;
 
 /// Why no endpoint was picked. Only `AllFull` and `Unchecked` may wait in a queue.

@@ -162,7 +162,7 @@ impl Group {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rng::Rng;
+    use crate::structures::rng::Rng;
 
     #[test]
     fn agrees_with_a_sorted_list() {

@@ -169,7 +169,7 @@ fn least<K: Copy + PartialOrd>(family: &[(K, u32)]) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rng::Rng;
+    use crate::structures::rng::Rng;
 
     #[test]
     fn agrees_with_a_sorted_list() {

@@ -2,7 +2,7 @@
 //!
 //! Fixed memory, and a count per request. Source of the buckets: HdrHistogram.
 
-use crate::time::{Instant, SECOND_NS};
+use crate::structures::time::{Instant, SECOND_NS};
 
 /// Latencies count in units of 2^10 ns, about a microsecond: nobody acts on less.
 const UNIT_BITS: u32 = 10;
@@ -109,7 +109,7 @@ fn begin_ns(bucket: usize) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rng::Rng;
+    use crate::structures::rng::Rng;
 
     const NOW: Instant = Instant(0);
 

@@ -3,8 +3,8 @@
 //! The lock is taken when something was published, never per request.
 
 #[expect(clippy::disallowed_types, reason = "taken per publication, never per request")]
-use crate::atomics::Mutex;
-use crate::atomics::atomic::{AtomicU64, Ordering};
+use crate::structures::atomics::Mutex;
+use crate::structures::atomics::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, Weak};
 
 /// A value that is replaced whole.

@@ -2,10 +2,10 @@
 //! becomes of them, such as DNS.
 
 use super::Balancer;
-use crate::picker::{NoPick, PickContext};
-use crate::request::Request;
-use crate::set::Slot;
-use crate::time::Instant;
+use crate::endpoints::set::Slot;
+use crate::measurement::request::Request;
+use crate::seam::picker::{NoPick, PickContext};
+use crate::structures::time::Instant;
 
 impl Balancer {
     /// Picks up to `k` different endpoints into `out`, the one that a single request would get first: clients mostly take
