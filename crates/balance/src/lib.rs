@@ -7,8 +7,8 @@
 //! to read them in, too. Shells name a module without its folder.
 //!
 //! 1. `structures`, what decides nothing: [`time`] and [`rng`], moments and seeded chance; [`decay`], how old
-//!    numbers fade; [`percentile`], how long most requests take; [`published`], a value that control replaces for all
-//!    workers.
+//!    numbers fade; [`percentile`], how long most requests take; [`token_bucket`], how often something may
+//!    happen; [`slab`], places that are used again; [`published`], a value that control replaces for all workers.
 //! 2. `machines`, the state machines: of one endpoint ([`health`], [`outlier`], [`slow_start`], [`concurrency`]) and of
 //!    requests ([`queue`], [`retry`], [`hedge`]: may one wait, be tried again, or go twice? Under a [`budget`]).
 //! 3. `endpoints`: [`endpoint`], what is configured, and [`subset`], which part of it is used; [`set`], an immutable
@@ -55,7 +55,7 @@ pub use measurement::{latency, load_estimate, loads, report, reported, request, 
 pub use parts::draw;
 pub use pools::{control, pool, replay};
 pub use seam::{balancer, explain, journal, params, picker};
-pub use structures::{decay, percentile, published, rng, time};
+pub use structures::{decay, percentile, published, rng, slab, time, token_bucket};
 
 pub use balancer::Balancer;
 pub use endpoint::{EndpointId, EndpointSpec};

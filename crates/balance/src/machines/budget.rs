@@ -4,8 +4,9 @@
 //! overloaded already. So each is paid with a token. Source: Finagle's RetryBudget (a share of the requests of the last ten
 //! seconds, and a floor), with decay for its window.
 
-use crate::decay::decay;
-use crate::time::{Instant, SECOND_NS};
+use crate::structures::decay::decay;
+use crate::structures::time::{Instant, SECOND_NS};
+use crate::structures::token_bucket::{Rate, TokenBucket};
 
 /// What requests earn is forgotten with this time constant, nanoseconds, and the floor saves up no longer. Finagle's
 /// window: long enough that one failed endpoint's share of requests can go elsewhere at once.
@@ -21,24 +22,21 @@ const FADE_NS: u64 = SECOND_NS;
 pub struct Budget {
     /// Tokens for each request.
     share: f64,
-    /// Tokens per nanosecond.
-    floor: f64,
     /// What requests earned and nobody spent, as of `at`.
     earned: f64,
-    /// What the floor gave, up to `saved_max`.
-    saved: f64,
-    saved_max: f64,
     at: Instant,
+    floor: Rate,
+    /// What the floor gave and nobody spent.
+    saved: TokenBucket,
 }
 
 impl Budget {
     /// A budget of `share` (0 to 1) of this worker's requests, and of `floor` per second divided over `workers`. It
     /// begins with what the floor can save up, as the first request may need it.
     pub fn new(share: f64, floor: f64, workers: u32, now: Instant) -> Budget {
-        let floor = floor / f64::from(workers.max(1)) / SECOND_NS as f64;
         // A floor gives whole tries, however low and divided it is.
-        let saved_max = if floor > 0.0 { (floor * MEMORY_NS as f64).max(1.0) } else { 0.0 };
-        Budget { share, floor, earned: 0.0, saved: saved_max, saved_max, at: now }
+        let floor = Rate::new(floor / f64::from(workers.max(1)), 1).saving(MEMORY_NS);
+        Budget { share, earned: 0.0, at: now, floor, saved: TokenBucket::default() }
     }
 
     /// Counts a request, once, with its first try.
@@ -53,19 +51,16 @@ impl Budget {
     /// Spends a token, if there is one.
     pub fn spend(&mut self, now: Instant) -> bool {
         self.fade(now);
-        let from = if self.earned >= 1.0 { &mut self.earned } else { &mut self.saved };
-        let enough = *from >= 1.0;
-        if enough {
-            *from -= 1.0;
+        if self.earned >= 1.0 {
+            self.earned -= 1.0;
+            return true;
         }
-        enough
+        self.saved.take(self.floor, now).is_ok()
     }
 
     fn fade(&mut self, now: Instant) {
-        let elapsed = now.since(self.at);
-        self.earned *= f64::from(decay(elapsed, MEMORY_NS));
-        self.saved = (self.saved + self.floor * elapsed as f64).min(self.saved_max);
-        // Never back: a worker that lags must not be paid twice for the same second.
+        self.earned *= f64::from(decay(now.since(self.at), MEMORY_NS));
+        // Never back: a clock that lags must not make anything fade twice.
         self.at = self.at.max(now);
     }
 }
@@ -73,7 +68,7 @@ impl Budget {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rng::Rng;
+    use crate::structures::rng::Rng;
 
     #[test]
     fn no_history_gets_more_than_was_earned() {

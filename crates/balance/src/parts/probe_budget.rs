@@ -1,10 +1,11 @@
 //! Who is asked for its load now? So many endpoints for each request, each of them once, under a rate; and where requests
 //! are rare but not absent, so many a second.
 
-use crate::params::{Kind, Param, Value};
-use crate::picker::PickContext;
-use crate::set::Slot;
-use crate::time::{Instant, SECOND_NS};
+use crate::endpoints::set::Slot;
+use crate::seam::params::{Kind, Param, Value};
+use crate::seam::picker::PickContext;
+use crate::structures::time::{Instant, MILLISECOND_NS, SECOND_NS};
+use crate::structures::token_bucket::{Rate, TokenBucket};
 
 /// For the tables of algorithms that ask.
 pub(crate) const PROBE_RATE_MAX: Param = Param {
@@ -19,11 +20,15 @@ pub(crate) const PROBE_RATE_MAX: Param = Param {
 /// Without a request for so long nobody is asked, nanoseconds: the next one finds answers too old to believe, and asks anew.
 const IDLE_NS: u64 = SECOND_NS;
 
+/// Probes that may be sent at once after a pause: those of 10 ms, and those of a few requests.
+const BURST_NS: u64 = 10 * MILLISECOND_NS;
+const BURST_MIN: u32 = 16;
+
 /// What may be asked.
 #[derive(Debug)]
 pub(crate) struct ProbeBudget {
     per_request: f64,
-    rate_max: f64,
+    rate_max: Rate,
     /// Between two probes at most while requests come, nanoseconds; `u64::MAX` = as long as it takes.
     pause_max_ns: u64,
     /// When a request started last, and when somebody was asked last.
@@ -35,27 +40,24 @@ pub(crate) struct ProbeBudget {
     starts: u32,
     /// Questions for the requests so far.
     owed: f64,
-    /// Probes that the rate allows, as of `allowed_at`.
-    allowed: f64,
-    allowed_at: Instant,
+    /// Probes that the rate allows.
+    allowed: TokenBucket,
     /// Whom we asked since the latest start: distinct.
     asked: Vec<Slot>,
 }
 
 impl ProbeBudget {
     pub(crate) fn new(per_request: f64, rate_max: u64) -> ProbeBudget {
-        let rate_max = rate_max as f64;
         ProbeBudget {
             per_request,
-            rate_max,
+            rate_max: Rate::new(rate_max as f64, BURST_MIN).saving(BURST_NS),
             pause_max_ns: u64::MAX,
             started_at: Instant(0),
             asked_at: Instant(0),
             asks: false,
             starts: 0,
             owed: 0.0,
-            allowed: burst(rate_max),
-            allowed_at: Instant(0),
+            allowed: TokenBucket::default(),
             asked: Vec::new(),
         }
     }
@@ -129,16 +131,6 @@ impl ProbeBudget {
 
     /// Whether one more probe may be sent; then it counts as sent.
     pub(crate) fn may_send(&mut self, now: Instant) -> bool {
-        let passed = now.since(self.allowed_at) as f64 / SECOND_NS as f64;
-        self.allowed = (self.allowed + passed * self.rate_max).min(burst(self.rate_max));
-        self.allowed_at = self.allowed_at.max(now);
-        let may = self.allowed >= 1.0;
-        self.allowed -= f64::from(u8::from(may));
-        may
+        self.allowed.take(self.rate_max, now).is_ok()
     }
-}
-
-/// Probes that may be sent at once after a pause: those of 10 ms, and those of a few requests.
-fn burst(rate: f64) -> f64 {
-    if rate > 0.0 { (rate / 100.0).max(16.0) } else { 0.0 }
 }

@@ -9,5 +9,7 @@ pub mod percentile;
 pub mod published;
 pub mod rng;
 pub(crate) mod row;
+pub mod slab;
 pub(crate) mod tally;
 pub mod time;
+pub mod token_bucket;
