@@ -25,6 +25,7 @@ pub static ALGORITHM: Algorithm = Algorithm {
     },
     params: &[],
     table: None,
+    prepare: None,
     new: |_, seat| Ok(Box::new(First { alone: seat.workers <= 1, ..First::default() })),
 };
 

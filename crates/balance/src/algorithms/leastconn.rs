@@ -41,6 +41,7 @@ pub static ALGORITHM: Algorithm = Algorithm {
     },
     params: params::ALL,
     table: None,
+    prepare: None,
     new: |params, seat| Ok(Box::new(LeastConn::new(params, seat))),
 };
 

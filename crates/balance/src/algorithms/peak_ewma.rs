@@ -31,6 +31,7 @@ pub static ALGORITHM: Algorithm = Algorithm {
     },
     params: PARAMS,
     table: None,
+    prepare: None,
     new: |params, _| Ok(Box::new(PeakEwmaPicker::new(params))),
 };
 

@@ -32,6 +32,7 @@ pub static ALGORITHM: Algorithm = Algorithm {
     },
     params: PARAMS,
     table: None,
+    prepare: None,
     new: |params, _| Ok(Box::new(Prequal::new(params))),
 };
 

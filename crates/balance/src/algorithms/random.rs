@@ -24,6 +24,7 @@ pub static ALGORITHM: Algorithm = Algorithm {
     },
     params: PARAMS,
     table: None,
+    prepare: None,
     new: |params, _| Ok(Box::new(Random::new(params))),
 };
 

@@ -4,6 +4,9 @@
 use crate::endpoints::endpoint::EndpointId;
 use crate::machines::slow_start;
 use crate::structures::rng::Rng;
+use std::any::Any;
+use std::fmt;
+use std::sync::{Arc, OnceLock};
 
 /// An endpoint's number in its pool: stable while the endpoint stays, reused only after its last ticket ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -85,6 +88,23 @@ pub struct EndpointSet {
     unramped: Option<Draws>,
     later: Box<[EndpointSet]>,
     in_panic: bool,
+    prepared: Prepared,
+}
+
+/// What an algorithm made of a set, for all workers. Sets are equal whether or not it was made.
+#[derive(Clone, Default)]
+struct Prepared(OnceLock<Arc<dyn Any + Send + Sync>>);
+
+impl PartialEq for Prepared {
+    fn eq(&self, _: &Prepared) -> bool {
+        true
+    }
+}
+
+impl fmt::Debug for Prepared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.0.get().is_some() { "made" } else { "not made" })
+    }
 }
 
 /// Walker's alias table (Vose's construction) of indices by weight; empty when all weights are equal.
@@ -118,6 +138,7 @@ impl EndpointSet {
             members: members.into(),
             later: Box::default(),
             in_panic: false,
+            prepared: Prepared::default(),
         }
     }
 
@@ -212,6 +233,17 @@ impl EndpointSet {
     #[inline]
     pub fn draw(&self, rng: &mut Rng) -> usize {
         self.draws.draw(self.members.len(), rng)
+    }
+
+    /// What an algorithm made of this set for all workers, if it has, and if that is a `T`.
+    pub(crate) fn prepared<T: Any + Send + Sync>(&self) -> Option<Arc<T>> {
+        self.prepared.0.get().cloned()?.downcast().ok()
+    }
+
+    /// Makes what all workers shall share, unless something was made already. Another thread
+    /// that calls this meanwhile waits until it is there: not for picks.
+    pub(crate) fn prepare<T: Any + Send + Sync>(&self, make: impl FnOnce() -> Arc<T>) {
+        self.prepared.0.get_or_init(|| make());
     }
 
     /// As [`draw`](Self::draw), by weights as they are without slow start.

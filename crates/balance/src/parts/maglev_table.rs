@@ -4,9 +4,46 @@
 //! Source: Eisenbud et al., Maglev: A Fast and Reliable Software Network Load Balancer (NSDI 2016), section 3.4. Turns
 //! are by weight, interleaved as in Katran's second version; how many places each gets is fixed before, exactly.
 
-use crate::endpoints::set::Member;
+use crate::endpoints::endpoint::EndpointId;
+use crate::endpoints::set::{EndpointSet, Member};
 use crate::structures::heap::IndexedHeap;
 use crate::structures::rng::mix;
+use std::sync::Arc;
+
+/// The table of one set, which all workers share.
+#[derive(Debug)]
+pub(crate) struct KeyTable {
+    places: u32,
+    /// What it was made of, in the order of the set.
+    made_of: Box<[(EndpointId, u32)]>,
+    /// The index in the set's members of each place's owner.
+    pub(crate) owners: Arc<[u32]>,
+}
+
+impl KeyTable {
+    /// The table of `set`, or `former` if that would be the same: a change of limits or health changes no table.
+    fn new(set: &EndpointSet, places: u32, former: Option<&Arc<KeyTable>>) -> Arc<KeyTable> {
+        let members = set.members().iter().map(|m| (m.id, m.weight));
+        if let Some(former) = former.filter(|f| f.places == places && f.made_of.iter().copied().eq(members.clone())) {
+            return former.clone();
+        }
+        let owners = table(set.members(), places).into();
+        Arc::new(KeyTable { places, made_of: members.collect(), owners })
+    }
+
+    /// Makes the table of a set, for all workers, before any of them sees the set.
+    pub(crate) fn prepare(set: &EndpointSet, places: u32, former: Option<&Arc<KeyTable>>) {
+        set.prepare(|| KeyTable::new(set, places, former));
+    }
+
+    /// The table of a set: that of all workers, which the first of them makes if nothing else has; or one of its own, if
+    /// theirs has another size, as they may for one set after a change of the configuration.
+    pub(crate) fn of(set: &EndpointSet, places: u32, former: Option<&Arc<KeyTable>>) -> Arc<KeyTable> {
+        KeyTable::prepare(set, places, former);
+        let shared = set.prepared::<KeyTable>().filter(|table| table.places == places);
+        shared.unwrap_or_else(|| KeyTable::new(set, places, former))
+    }
+}
 
 /// The index in `members` of the owner of each of `places` places; `places` must be prime. The same for the same
 /// identities and weights in any order. O(places x ln places). Empty without members.

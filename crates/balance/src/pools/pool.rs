@@ -11,7 +11,7 @@ use crate::pools::control::{Control, Settings};
 use crate::seam::balancer::Balancer;
 use crate::seam::journal::{Journal, Sink};
 use crate::seam::params::{ParamError, Params};
-use crate::seam::picker::{Algorithm, Seat};
+use crate::seam::picker::{Algorithm, Prepare, Seat};
 use crate::structures::published::Published;
 use crate::structures::time::Instant;
 use std::collections::{BTreeMap, BTreeSet};
@@ -23,6 +23,8 @@ pub use crate::seam::view::View;
 #[derive(Debug)]
 pub struct Pool {
     published: Published<View>,
+    /// What is made of each set before it is published, for the algorithm of the latest balancer.
+    prepares: Published<Option<(Prepare, Params)>>,
     queue: Arc<Queue>,
     counts: Counts,
     control: Control,
@@ -47,7 +49,8 @@ impl Pool {
         let view = View { set: EndpointSet::default(), counts: counts.clone() };
         let (published, queue) = (Published::new(view), Arc::new(Queue::new(0)));
         let control = Control::default();
-        Pool { published, queue, counts, control, slots: BTreeMap::new(), left: Vec::new(), slots_used: 0 }
+        let prepares = Published::new(None);
+        Pool { published, prepares, queue, counts, control, slots: BTreeMap::new(), left: Vec::new(), slots_used: 0 }
     }
 
     /// Sets how it looks after its endpoints; what is known of them is kept as far as it still means something. To be
@@ -101,7 +104,11 @@ impl Pool {
     }
 
     fn publish(&self, now: Instant) -> u64 {
-        let generation = self.published.publish(View { set: self.control.fold(now), counts: self.counts.clone() });
+        let set = self.control.fold(now);
+        if let Some((prepare, params)) = &*self.prepares.current() {
+            prepare(&set, params, &self.published.current().set);
+        }
+        let generation = self.published.publish(View { set, counts: self.counts.clone() });
         self.queue.grant_all();
         generation
     }
@@ -182,7 +189,13 @@ impl Pool {
         seat: Seat,
         seed: u64,
     ) -> Result<Balancer, ParamError> {
-        Balancer::new(algorithm, params, self.published.reader(), self.queue.clone(), seat, seed)
+        let balancer = Balancer::new(algorithm, params, self.published.reader(), self.queue.clone(), seat, seed)?;
+        if let Some(prepare) = algorithm.prepare {
+            let set = &self.view().set;
+            prepare(set, params, set);
+        }
+        self.prepares.publish(algorithm.prepare.map(|prepare| (prepare, params.clone())));
+        Ok(balancer)
     }
 
     /// As [`balancer`](Self::balancer), with a [`journal`](crate::journal) of all that it sees and does.

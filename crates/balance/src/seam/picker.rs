@@ -1,5 +1,14 @@
 //! What is an algorithm? A [`Picker`]: it chooses among the endpoints of a set by what is known of their loads,
 //! and is told of every start and end. [`Algorithm`] is its row in the registry.
+//!
+//! The template to copy for a new one is `algorithms/random.rs`: a row, a table of parameters, a picker, and why it picked
+//! what it did.
+//!
+//! The rule of ties: an algorithm that finds two endpoints equal gives the request to the one whose turn comes first by
+//! weight (`is_due` in `parts/draw.rs`; [`Loads`] keeps the turns), and if that is equal too to the one it drew first, as
+//! draws follow the weights. Never to the one that is listed first: at low load nearly all endpoints are idle, so
+//! nearly every pick is a tie, and the first would get them all. Nor by chance alone: then shares spread as widely as those
+//! of blind draws. `first` and hashes by key are exceptions, as their order is what they are for.
 
 use crate::endpoints::set::{EndpointSet, Member, Slot};
 use crate::measurement::loads::Loads;
@@ -162,6 +171,8 @@ impl Default for Seat {
 
 /// Compiles a set to a table of slots, which a plane walks or indexes by hash.
 pub type MakeTable = fn(&EndpointSet, &Params) -> Box<[Slot]>;
+/// Makes what all workers' pickers share of a set, and leaves it in the set; the last argument is the set before this one.
+pub type Prepare = fn(&EndpointSet, &Params, &EndpointSet);
 /// Makes the picker of one worker, or says which parameter it refuses.
 pub type MakePicker = fn(&Params, Seat) -> Result<Box<dyn Picker>, ParamError>;
 
@@ -187,6 +198,9 @@ pub struct Algorithm {
     pub params: &'static [Param],
     /// For planes that cannot call us per request (kernel maps): the slots in table order.
     pub table: Option<MakeTable>,
+    /// For what takes long to make of a set: a pool calls it on its own thread before it publishes the set. A picker must do
+    /// without it too, as the set may be from elsewhere.
+    pub prepare: Option<Prepare>,
     /// Makes a picker. Checks what ranges alone cannot say.
     pub new: MakePicker,
 }
