@@ -1,0 +1,178 @@
+//! May this happen now, when it may happen so often? One bucket of tokens for one client, endpoint or worker, under a
+//! [`Rate`] that many buckets share.
+//!
+//! A bucket is one number, the time at which it will be full again (the generic cell rate algorithm, ITU-T I.371): each
+//! token taken puts that off by what a token takes to come. So a bucket costs eight bytes, nothing while it is not used,
+//! and the rate may change under it.
+
+use crate::structures::time::{Instant, SECOND_NS};
+
+/// How fast tokens come, and how many a bucket holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rate {
+    /// What one token takes to come, nanoseconds, at least 1.
+    interval_ns: u64,
+    /// What an empty bucket takes to fill, nanoseconds: at least `interval_ns`, or 0 if it never holds a token.
+    capacity_ns: u64,
+}
+
+impl Rate {
+    /// Of `per_second` tokens, 0 or above, into buckets that hold `burst` of them, at least 1. At 0 there are no tokens,
+    /// not even the first.
+    ///
+    /// What one token takes is rounded up to whole nanoseconds, so the rate is never exceeded: at a million a second it is
+    /// 0.1 % low at most.
+    pub fn new(per_second: f64, burst: u32) -> Rate {
+        if per_second.is_nan() || per_second <= 0.0 {
+            return Rate { interval_ns: u64::MAX, capacity_ns: 0 };
+        }
+        // A cast of a float stops at the largest number.
+        let interval_ns = ((SECOND_NS as f64 / per_second).ceil() as u64).max(1);
+        Rate { interval_ns, capacity_ns: interval_ns.saturating_mul(u64::from(burst.max(1))) }
+    }
+
+    /// Into buckets that hold at least what comes within `span_ns`.
+    #[must_use]
+    pub fn saving(self, span_ns: u64) -> Rate {
+        // 0 stays 0: a span without tokens saves none.
+        let least_ns = if self.capacity_ns == 0 { 0 } else { span_ns };
+        Rate { capacity_ns: self.capacity_ns.max(least_ns), ..self }
+    }
+
+    /// What one token takes to come, nanoseconds.
+    pub fn interval_ns(self) -> u64 {
+        self.interval_ns
+    }
+}
+
+/// Tokens that were saved up. Full when it is made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TokenBucket {
+    full_at: Instant,
+}
+
+impl TokenBucket {
+    /// Takes one token.
+    ///
+    /// # Errors
+    /// There is none, and nothing is taken. In so many nanoseconds there will be one, if nothing else takes it;
+    /// `u64::MAX`: never.
+    #[inline]
+    pub fn take(&mut self, rate: Rate, now: Instant) -> Result<(), u64> {
+        self.take_for(rate.interval_ns, rate, now)
+    }
+
+    /// Takes what comes within `cost_ns`, for what costs parts of a token or several.
+    ///
+    /// # Errors
+    /// There is not as much, and nothing is taken. As [`take`](Self::take).
+    #[inline]
+    pub fn take_for(&mut self, cost_ns: u64, rate: Rate, now: Instant) -> Result<(), u64> {
+        let Some(spare_ns) = rate.capacity_ns.checked_sub(cost_ns) else { return Err(u64::MAX) };
+        // The clocks of two workers differ a little: the later one counts, so no time fills a bucket twice.
+        let full_at = self.full_at.max(now);
+        let missing_ns = full_at.since(now);
+        if missing_ns > spare_ns {
+            return Err(missing_ns - spare_ns);
+        }
+        self.full_at = full_at.after(cost_ns);
+        Ok(())
+    }
+
+    /// When it is full again, if nothing is taken until then. One that is full is as good as none: of many, the one that
+    /// is full first is the one to forget.
+    #[inline]
+    pub fn full_at(&self) -> Instant {
+        self.full_at
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::structures::rng::Rng;
+    use crate::structures::time::MILLISECOND_NS;
+
+    const fn ms(n: u64) -> Instant {
+        Instant(n * MILLISECOND_NS)
+    }
+
+    #[test]
+    fn a_burst_passes_and_then_the_rate_counts() {
+        let (mut bucket, rate) = (TokenBucket::default(), Rate::new(10.0, 3));
+        let mut at = |n| bucket.take(rate, ms(n));
+        assert_eq!([at(5), at(5), at(5)], [Ok(()); 3]);
+        assert_eq!(at(5), Err(100 * MILLISECOND_NS), "the next in a tenth of a second");
+        assert_eq!(at(55), Err(50 * MILLISECOND_NS), "a refused one costs nothing");
+        assert_eq!([at(105), at(205)], [Ok(()); 2]);
+        assert_eq!([at(9_000), at(9_000), at(9_000)], [Ok(()); 3], "never more than the burst");
+        assert!(at(9_000).is_err());
+    }
+
+    #[test]
+    fn a_clock_that_lags_fills_no_bucket_twice() {
+        let (mut bucket, rate) = (TokenBucket::default(), Rate::new(1.0, 1));
+        assert_eq!(bucket.take(rate, ms(5_000)), Ok(()));
+        assert_eq!(bucket.take(rate, ms(4_000)), Err(2 * SECOND_NS));
+        assert_eq!(bucket.take(rate, ms(6_000)), Ok(()));
+    }
+
+    #[test]
+    fn no_rate_gives_no_token_and_the_slowest_gives_one() {
+        for none in [0.0, -1.0, f64::NAN] {
+            let rate = Rate::new(none, 5).saving(SECOND_NS);
+            assert_eq!(TokenBucket::default().take(rate, ms(1)), Err(u64::MAX), "{none}");
+        }
+        let (mut bucket, rate) = (TokenBucket::default(), Rate::new(1e-300, 1).saving(SECOND_NS));
+        assert_eq!(bucket.take(rate, ms(1)), Ok(()));
+        assert!(bucket.take(rate, Instant(u64::MAX - 1)).is_err());
+    }
+
+    #[test]
+    fn a_bucket_saves_by_number_or_by_time_whichever_is_more() {
+        let tokens = |rate: Rate| {
+            let mut bucket = TokenBucket::default();
+            (0..1_000).filter(|_| bucket.take(rate, ms(1)).is_ok()).count()
+        };
+        assert_eq!(tokens(Rate::new(10_000.0, 16).saving(10 * MILLISECOND_NS)), 100);
+        assert_eq!(tokens(Rate::new(100.0, 16).saving(10 * MILLISECOND_NS)), 16);
+        assert_eq!(tokens(Rate::new(0.1, 0)), 1, "a bucket holds a whole token");
+    }
+
+    #[test]
+    fn what_costs_parts_of_tokens_is_taken_exactly() {
+        // A token is a nanosecond: as a client's patience, which waiting uses up.
+        let (mut bucket, rate) = (TokenBucket::default(), Rate::new(1e9, 100));
+        assert_eq!(bucket.take_for(60, rate, ms(0)), Ok(()));
+        assert_eq!(bucket.take_for(60, rate, ms(0)), Err(20));
+        assert_eq!(bucket.take_for(60, rate, Instant(20)), Ok(()));
+        assert_eq!(bucket.take_for(101, rate, ms(9)), Err(u64::MAX));
+    }
+
+    #[test]
+    fn no_history_gets_more_than_its_rate() {
+        for seed in 0..200 {
+            let mut rng = Rng::new(seed);
+            let (per_second, burst) = (0.1 + 1_000.0 * rng.unit(), 1 + rng.below(50));
+            let (mut bucket, rate) = (TokenBucket::default(), Rate::new(per_second, burst));
+            let (mut now, mut passed) = (0, Vec::new());
+            for _ in 0..200 {
+                now += rng.next_u64() % 200_000_000;
+                if bucket.take(rate, Instant(now)).is_ok() {
+                    passed.push(now);
+                }
+            }
+            for (first, from) in passed.iter().enumerate() {
+                for (last, to) in passed.iter().enumerate().skip(first) {
+                    let allowed = f64::from(burst) + (to - from) as f64 * per_second / 1e9;
+                    assert!(
+                        (last - first) as f64 <= allowed + 1e-6,
+                        "seed {seed}: {} in {} ns",
+                        last - first,
+                        to - from
+                    );
+                }
+            }
+        }
+    }
+}
