@@ -20,6 +20,7 @@ pub mod event_loop;
 pub mod inherit;
 pub mod listen;
 pub mod log_writer;
+mod slab;
 pub mod splice;
 pub mod stream;
 pub mod total;
