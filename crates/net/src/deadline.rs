@@ -196,9 +196,8 @@ impl Timer {
         if entry.fired {
             return Poll::Ready(Elapsed);
         }
-        let is_kept = entry.waker.as_ref().is_some_and(|waker| waker.will_wake(cx));
-        drop(entries);
-        if !is_kept {
+        if !WakerSlot::note_task(&mut entry.waker, cx) {
+            drop(entries);
             self.keep_waker(cx);
         }
         Poll::Pending

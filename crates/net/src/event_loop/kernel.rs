@@ -1,12 +1,17 @@
 //! Which descriptors does the kernel make for the event loop, besides sockets? One by which other threads wake it, and a clock.
 
+#[cfg(miri)]
+pub use super::fake_clock::AlarmClock;
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
-use rustix::time::{
-    Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create, timerfd_settime,
-};
 use std::io;
-use std::time::Duration;
+#[cfg(not(miri))]
+use {
+    rustix::time::{
+        Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create, timerfd_settime,
+    },
+    std::time::Duration,
+};
 
 /// Can be read for ever once it was raised; an edge-triggered epoll tells of each time all the same.
 #[derive(Debug)]
@@ -34,9 +39,11 @@ impl AsFd for Signal {
 }
 
 /// Can be read when the time has come that it was set to last.
+#[cfg(not(miri))]
 #[derive(Debug)]
 pub struct AlarmClock(OwnedFd);
 
+#[cfg(not(miri))]
 impl AlarmClock {
     /// A clock that is not set.
     ///
@@ -58,6 +65,7 @@ impl AlarmClock {
     }
 }
 
+#[cfg(not(miri))]
 impl AsFd for AlarmClock {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.0.as_fd()

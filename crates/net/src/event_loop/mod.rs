@@ -11,6 +11,8 @@
 //! request over a kept connection was 7 % less (64 clients, medians of six interleaved rounds; docs/benchmarks.md).
 
 pub mod alarm;
+#[cfg(miri)]
+mod fake_clock;
 mod kernel;
 mod reactor;
 #[cfg(test)]

@@ -108,28 +108,30 @@ impl Reactor {
             }
         };
         let mut is_notified = false;
+        // Wakers of others run code that may open or close sockets, so they come after the table was borrowed.
+        let mut others = Vec::new();
+        let mut slots = self.slots.borrow_mut();
         for event in &*events {
             let (flags, data) = (event.flags, event.data);
             let key = Key::from_bits(data.u64());
             is_notified |= key == REMOTE;
-            let (reader, writer) = {
-                let mut slots = self.slots.borrow_mut();
-                // An event of a socket that is gone says nothing about the next in its slot.
-                let Some(slot) = slots.get_mut(key) else { continue };
-                let known = meaning(flags);
-                slot.known |= known;
-                let may_read = known & (READABLE | READ_CLOSED) != 0;
-                let may_write = known & (WRITABLE | WRITE_CLOSED) != 0;
-                (slot.reader.take_if(|_| may_read), slot.writer.take_if(|_| may_write))
-            };
-            // Outside of the borrow: a waker of others may open or close sockets.
-            if let Some(reader) = reader {
-                reader.wake();
+            // An event of a socket that is gone says nothing about the next in its slot.
+            let Some(slot) = slots.get_mut(key) else { continue };
+            let known = meaning(flags);
+            slot.known |= known;
+            if known & (READABLE | READ_CLOSED) != 0
+                && let Some(reader) = slot.reader.take()
+            {
+                reader.wake_task_or_leave(&mut others);
             }
-            if let Some(writer) = writer {
-                writer.wake();
+            if known & (WRITABLE | WRITE_CLOSED) != 0
+                && let Some(writer) = slot.writer.take()
+            {
+                writer.wake_task_or_leave(&mut others);
             }
         }
+        drop(slots);
+        others.iter().for_each(WakerSlot::wake);
         Ok(is_notified)
     }
 }
@@ -157,7 +159,9 @@ fn meaning(flags: EventFlags) -> u8 {
 }
 
 fn read_flags() -> EventFlags {
-    EventFlags::IN | EventFlags::PRI | EventFlags::RDHUP | EventFlags::ET
+    // Miri knows no urgent data.
+    let urgent = if cfg!(miri) { EventFlags::empty() } else { EventFlags::PRI };
+    EventFlags::IN | urgent | EventFlags::RDHUP | EventFlags::ET
 }
 
 impl Watched {
@@ -178,16 +182,22 @@ impl Watched {
     /// Waits until something may be read.
     #[inline]
     pub fn poll_readable(&self, cx: &mut Context<'_>) -> Poll<()> {
-        let known = self.known();
-        if known & (READABLE | READ_CLOSED) == 0 {
-            return self.wait(cx, |slot| &mut slot.reader);
-        }
-        if known & NEWS == 0 {
+        let known = self.with(|slot| {
+            let known = slot.known;
+            if known & (READABLE | READ_CLOSED) != 0 {
+                slot.known &= !NEWS;
+            } else if WakerSlot::note_task(&mut slot.reader, cx) {
+                return None;
+            }
+            Some(known)
+        });
+        match known {
+            None => Poll::Pending,
+            Some(known) if known & (READABLE | READ_CLOSED) == 0 => self.wait(cx, |slot| &mut slot.reader),
+            Some(known) if known & NEWS != 0 => Poll::Ready(()),
             // So that a peer that is always faster than this side does not keep a task from ever giving way.
-            return poll_proceed(cx);
+            Some(_) => poll_proceed(cx),
         }
-        self.with(|slot| slot.known &= !NEWS);
-        Poll::Ready(())
     }
 
     /// Waits until something may be written to `socket`, which is the one that is watched.

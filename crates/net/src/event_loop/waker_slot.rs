@@ -28,17 +28,28 @@ impl WakerSlot {
         }
     }
 
+    /// Keeps the waker of `cx`, if it and the one before it are of tasks of this event loop. Runs no code of others.
+    #[inline]
+    pub fn note_task(slot: &mut Option<WakerSlot>, cx: &Context<'_>) -> bool {
+        let key = TaskWaker::key_here(cx.waker());
+        match (key, &mut *slot) {
+            (Some(key), None | Some(WakerSlot::Task(_))) => *slot = Some(WakerSlot::Task(key)),
+            _ => return false,
+        }
+        true
+    }
+
     #[cold]
     fn other(cx: &Context<'_>) -> WakerSlot {
         WakerSlot::Other(Rc::new(cx.waker().clone()))
     }
 
-    /// Whether it wakes what the waker of `cx` wakes. Runs no code of others.
+    /// Wakes a task of this event loop, and puts any other waker into `others`. Runs no code of others.
     #[inline]
-    pub fn will_wake(&self, cx: &Context<'_>) -> bool {
+    pub fn wake_task_or_leave(self, others: &mut Vec<WakerSlot>) {
         match self {
-            WakerSlot::Task(key) => TaskWaker::key_here(cx.waker()) == Some(*key),
-            WakerSlot::Other(waker) => waker.will_wake(cx.waker()),
+            WakerSlot::Task(key) => tasks::wake(key),
+            WakerSlot::Other(_) => others.push(self),
         }
     }
 
