@@ -1,10 +1,12 @@
 //! What does a worker's thread do all day? It runs the tasks that can go on, and when none can, sleeps until the kernel has
 //! something for one. Read the files in this order:
 //!
-//! 1. [`tasks`] knows which tasks can go on, and whose turn it is. A [`waker_slot`] is how one is remembered that waits.
+//! 1. [`tasks`] knows which tasks can go on, and whose turn it is. A [`task_waker`] is what a turn lends, and what others keep;
+//!    a [`waker_slot`] is what something on this thread keeps instead.
 //! 2. [`reactor`] knows what sockets they wait for: one epoll, of which a connection is a slot, and any other
 //!    descriptor a [`source`].
-//! 3. An [`alarm`] wakes a task after some milliseconds, and a [`remote_waker`] lets another thread wake one.
+//! 3. An [`alarm`] wakes a task after some milliseconds. A [`remote_waker`] lets another thread wake one, by a
+//!    [`remote_queue`]. `kernel` makes the descriptors that they watch.
 //!
 //! It is our own as it is on the way of each request: one epoll, wakers that cost a few instructions, no timeout that the
 //! kernel would set and clear for each sleep. Beside tokio's loop with our epoll inside, the processor time of a small

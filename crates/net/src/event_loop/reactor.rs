@@ -325,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn a_task_hears_what_comes_each_time_and_of_the_end() {
+    fn a_task_is_woken_by_what_comes_each_time_and_by_the_end() {
         run(async {
             let (mut peer, ours) = pair();
             let watched = Watched::new(&ours).unwrap();
@@ -345,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn who_goes_on_reading_gives_way_in_time() {
+    fn a_task_that_goes_on_reading_gives_way_in_time() {
         run(async {
             let (mut peer, ours) = pair();
             let watched = Watched::new(&ours).unwrap();
@@ -359,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn a_task_hears_when_there_is_room_again() {
+    fn a_task_is_woken_when_there_is_room_again() {
         run(async {
             let (mut peer, ours) = pair();
             let watched = Watched::new(&ours).unwrap();
@@ -381,7 +381,7 @@ mod tests {
 
     /// A process that is being started holds every descriptor for a moment, so that closing ours does not end the watch.
     #[test]
-    fn a_socket_hears_nothing_of_the_one_before_in_its_slot() {
+    fn a_socket_is_told_nothing_of_the_one_before_in_its_slot() {
         run(async {
             let (mut peer, ours) = pair();
             let gone = Watched::new(&ours).unwrap();

@@ -322,11 +322,11 @@ mod tests {
             let (to_task, of_task) = oneshot::channel();
             let (to_root, of_root) = oneshot::channel();
             let other = thread::spawn(move || to_task.send(7).unwrap());
-            let heard = run(async {
+            let received = run(async {
                 spawn(async move { to_root.send(of_task.await.unwrap()).unwrap() });
                 of_root.await
             });
-            assert_eq!(heard.unwrap(), Ok(7));
+            assert_eq!(received.unwrap(), Ok(7));
             other.join().unwrap();
         }
     }
@@ -366,7 +366,7 @@ mod tests {
         let panic = ended.expect_err("the root waits for ever");
         assert_eq!(panic.downcast_ref(), Some(&"as it should in this test"));
         assert_eq!(Rc::strong_count(&held), 1, "what the others hold is dropped");
-        // Who is told to end does so alone, and the thread can run another.
+        // A task that is aborted ends alone, and the thread can run another event loop.
         run(async {
             spawn_essential(std::future::pending()).abort();
             spawn_essential(async {});
@@ -376,7 +376,7 @@ mod tests {
     }
 
     #[test]
-    fn a_task_ends_when_told_also_by_itself_and_only_that_one() {
+    fn abort_ends_one_task_also_from_within() {
         run(async {
             let held = Rc::new(());
             let waits = |held: Rc<()>| async move {
@@ -436,7 +436,7 @@ mod tests {
     }
 
     #[test]
-    fn a_waker_that_outlives_its_task_wakes_nobody() {
+    fn a_waker_that_outlives_its_task_wakes_no_other() {
         run(async {
             let kept = Rc::new(RefCell::new(None));
             let keeps = kept.clone();
