@@ -74,7 +74,8 @@ fn check<F: Future>(wait: impl Fn() -> F, end: impl AsyncFnOnce()) {
         wait.poll(&mut Context::from_waker(&Waker::from(Arc::new(Reentrant))))
     }
     run(async {
-        (WOKEN.set(0), DROPPED.set(0));
+        WOKEN.set(0);
+        DROPPED.set(0);
         let mut given_up = Box::pin(wait());
         assert!(poll(given_up.as_mut()).is_pending());
         drop(given_up);

@@ -32,7 +32,6 @@ fn closed<T>() -> *mut Node<T> {
 
 impl<T> RemoteQueue<T> {
     /// A queue with nothing in it.
-    #[expect(clippy::new_without_default, reason = "an empty queue is not a natural value of anything")]
     pub fn new() -> RemoteQueue<T> {
         RemoteQueue { head: AtomicPtr::new(ptr::null_mut()) }
     }
