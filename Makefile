@@ -29,11 +29,11 @@ loom: setup ## Checks what threads share in every order that the memory model al
 	RUSTFLAGS="--cfg loom" cargo test --release --target-dir target/loom -p evenkeel-balance --test loom
 	RUSTFLAGS="--cfg loom" cargo test --release --target-dir target/loom -p evenkeel-net --test loom
 
-# The tests of what has unsafe code and no TCP, whose options Miri does not know.
+# The tests of what has unsafe code. Not those that need options of sockets, which Miri does not know, or that measure time.
 miri: ## Looks for undefined behaviour in tasks, wakers, boxed futures and what threads leave for each other (needs nightly)
 	@scripts/setup.sh miri
 	MIRIFLAGS=-Zmiri-disable-isolation cargo +nightly miri test --target-dir target/miri -p evenkeel-net --lib -- \
-		event_loop boxed slab
+		tasks remote_queue boxed slab
 
 release: ## Builds the fastest binary, target/guided/evenkeel, by what it does under load: some 15 minutes
 	@scripts/setup.sh release
