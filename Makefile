@@ -6,7 +6,7 @@ LAB ?=
 # Seconds for each target of `make fuzz`.
 FUZZ_SECONDS ?= 600
 
-.PHONY: help setup demo test bless docs theory loom release bench failure reload lint fuzz
+.PHONY: help setup demo test bless docs theory loom miri release bench failure reload lint fuzz
 
 help: ## Lists what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-7s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -19,6 +19,7 @@ demo: setup ## Starts evenkeel in front of a few endpoints, to look at
 
 test: setup ## Runs every test, the rules of the house included
 	cargo test --workspace --no-fail-fast
+	cargo test -p evenkeel-net --features tokio-io
 	$(MAKE) loom
 
 bless: ## Writes the pages that are generated anew, and shows what changed
@@ -35,6 +36,13 @@ theory: ## Checks the simulator against queueing theory at full length: minutes 
 
 loom: setup ## Checks what threads share in every order that the memory model allows
 	RUSTFLAGS="--cfg loom" cargo test --release --target-dir target/loom -p evenkeel-balance --test loom
+	RUSTFLAGS="--cfg loom" cargo test --release --target-dir target/loom -p evenkeel-net --test loom
+
+# The tests of what has unsafe code. Not those that need options of sockets, which Miri does not know, or that measure time.
+miri: ## Looks for undefined behaviour in tasks, wakers, boxed futures and what threads leave for each other (needs nightly)
+	@scripts/setup.sh miri
+	MIRIFLAGS=-Zmiri-disable-isolation cargo +nightly miri test --target-dir target/miri -p evenkeel-net --lib -- \
+		tasks remote_queue boxed slab
 
 release: ## Builds the fastest binary, target/guided/evenkeel, by what it does under load: some 15 minutes
 	@scripts/setup.sh release

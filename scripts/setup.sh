@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Installs what is missing, and nothing else: `setup.sh` for building, testing and measuring, `setup.sh lint`, `release` and
-# `fuzz` for what only those need. Prints one line when there was nothing to do.
+# Installs what is missing, and nothing else: `setup.sh` for building, testing and measuring, `setup.sh lint`, `release`,
+# `fuzz` and `miri` for what only those need. Prints one line when there was nothing to do.
 set -euo pipefail
 
 # Program, and the Debian package that has it.
@@ -110,6 +110,13 @@ case "${1:-}" in
         rustup toolchain list | grep -q ^nightly || rustup toolchain install nightly --profile minimal
         cargo_tool cargo-fuzz
         ;;
-    *) fail "unknown argument \"$1\"; there are: lint, release, fuzz" ;;
+    miri)
+        command -v rustup >/dev/null || fail "Miri needs a nightly compiler, and so rustup"
+        # Not every nightly has it: with `--component`, rustup looks for one that does.
+        cargo +nightly miri --version >/dev/null 2>&1 ||
+            rustup toolchain install nightly --profile minimal --component miri,rust-src ||
+            fail "no nightly compiler with Miri can be had; is there a network?"
+        ;;
+    *) fail "unknown argument \"$1\"; there are: lint, release, fuzz, miri" ;;
 esac
 echo "setup: all there"

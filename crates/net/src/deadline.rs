@@ -1,10 +1,12 @@
 //! When has something taken too long? A coarse timer wheel, one per worker: setting a deadline is a store, and nothing is
-//! done per request until one passes.
+//! done per request until one passes. No table is borrowed while a waker is woken, cloned or dropped: one of others may set
+//! timers.
 //!
 //! A deadline that moves later leaves its entry where it is; the entry is moved when the wheel gets there. One that
 //! moves earlier adds an entry, and the old one is dropped when found. Deadlines pass up to one [`TICK`] late.
 
 use crate::event_loop::WakerSlot;
+use crate::slab::Slab;
 use std::cell::{Cell, RefCell};
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
@@ -26,8 +28,7 @@ const NEVER: u64 = u64::MAX;
 #[derive(Debug)]
 pub struct Wheel {
     tick: Cell<u64>,
-    entries: RefCell<Vec<Entry>>,
-    free: RefCell<Vec<u32>>,
+    entries: RefCell<Slab<Entry>>,
     buckets: RefCell<Vec<Vec<u32>>>,
 }
 
@@ -37,7 +38,14 @@ struct Entry {
     /// The tick in whose bucket it is, or [`NEVER`].
     placed: u64,
     fired: bool,
+    /// The waker of the last poll.
     waker: Option<WakerSlot>,
+}
+
+impl Default for Entry {
+    fn default() -> Entry {
+        Entry { due: NEVER, placed: NEVER, fired: false, waker: None }
+    }
 }
 
 /// The deadline has passed.
@@ -56,29 +64,19 @@ impl Wheel {
     pub fn new() -> Rc<Wheel> {
         Rc::new(Wheel {
             tick: Cell::new(0),
-            entries: RefCell::default(),
-            free: RefCell::default(),
+            entries: RefCell::new(Slab::new()),
             buckets: RefCell::new(vec![Vec::new(); BUCKETS as usize]),
         })
     }
 
     /// A timer without a deadline.
     pub fn timer(self: &Rc<Wheel>) -> Timer {
-        let blank = Entry { due: NEVER, placed: NEVER, fired: false, waker: None };
         let mut entries = self.entries.borrow_mut();
-        let index = match self.free.borrow_mut().pop() {
-            Some(index) => {
-                // Whatever bucket still lists this index finds that it is not placed there, or that it is not due.
-                let placed = entries[index as usize].placed;
-                entries[index as usize] = Entry { placed, ..blank };
-                index
-            }
-            None => {
-                entries.push(blank);
-                entries.len() as u32 - 1
-            }
-        };
-        Timer { wheel: self.clone(), index }
+        // A bucket may still list a slot that another timer had. It stays as it is placed, and serves the next: connections
+        // that come and go would fill the buckets otherwise.
+        let (key, entry) = entries.occupy();
+        entry.fired = false;
+        Timer { wheel: self.clone(), index: key.index }
     }
 
     /// Moves on to the tick of `now`, since the worker's start, and wakes all whose deadline has passed.
@@ -91,33 +89,44 @@ impl Wheel {
     }
 
     fn turn(&self, tick: u64) {
-        let mut buckets = self.buckets.borrow_mut();
-        let due = std::mem::take(&mut buckets[(tick % BUCKETS) as usize]);
-        let mut entries = self.entries.borrow_mut();
+        let due = std::mem::take(&mut self.buckets.borrow_mut()[(tick % BUCKETS) as usize]);
         for index in due {
-            let entry = &mut entries[index as usize];
-            if entry.placed != tick {
-                continue;
-            }
-            entry.placed = NEVER;
-            if entry.due <= tick {
-                entry.fired = true;
-                entry.waker.iter().for_each(WakerSlot::wake);
-            } else if entry.due != NEVER {
-                place(entry, index, tick, &mut buckets);
+            if let Some(waker) = self.pass(index, tick) {
+                waker.wake();
             }
         }
     }
 
+    /// The tick has come at which an entry was placed: the waker, if its deadline has passed.
+    fn pass(&self, index: u32, tick: u64) -> Option<WakerSlot> {
+        let mut entries = self.entries.borrow_mut();
+        let entry = entries.at_mut(index);
+        if entry.placed != tick {
+            return None;
+        }
+        entry.placed = NEVER;
+        if entry.due <= tick {
+            entry.fired = true;
+            return entry.waker.clone();
+        }
+        if entry.due != NEVER {
+            self.place(entry, index);
+        }
+        None
+    }
+
+    fn place(&self, entry: &mut Entry, index: u32) {
+        let tick = self.tick.get();
+        entry.placed = entry.due.clamp(tick + 1, tick + BUCKETS - 1);
+        self.buckets.borrow_mut()[(entry.placed % BUCKETS) as usize].push(index);
+    }
+
     /// Wakes every task that has a timer, without its deadline having passed: something for all has changed.
     pub fn wake_all(&self) {
-        self.entries.borrow().iter().filter_map(|e| e.waker.as_ref()).for_each(WakerSlot::wake);
+        let wakers: Vec<WakerSlot> =
+            self.entries.borrow_mut().iter_mut().filter_map(|(_, entry)| entry.waker.clone()).collect();
+        wakers.iter().for_each(WakerSlot::wake);
     }
-}
-
-fn place(entry: &mut Entry, index: u32, tick: u64, buckets: &mut [Vec<u32>]) {
-    entry.placed = entry.due.clamp(tick + 1, tick + BUCKETS - 1);
-    buckets[(entry.placed % BUCKETS) as usize].push(index);
 }
 
 impl Timer {
@@ -139,15 +148,15 @@ impl Timer {
     #[inline]
     pub fn set(&self, tick: u64) {
         let mut entries = self.wheel.entries.borrow_mut();
-        let entry = &mut entries[self.index as usize];
+        let entry = entries.at_mut(self.index);
         entry.due = tick;
         entry.fired = false;
         if tick < entry.placed {
-            place(entry, self.index, self.wheel.tick.get(), &mut self.wheel.buckets.borrow_mut());
+            self.wheel.place(entry, self.index);
         }
     }
 
-    /// Runs `future` until it ends or the deadline passes. The future gets the first word: one that is ready counts
+    /// Runs `future` until it ends or the deadline passes. The future is polled first: one that is ready counts
     /// even after the deadline. It comes pinned, as a future that takes another by value holds it twice.
     ///
     /// # Errors
@@ -183,24 +192,37 @@ impl Timer {
     #[inline]
     fn poll_elapsed(&self, cx: &Context<'_>) -> Poll<Elapsed> {
         let mut entries = self.wheel.entries.borrow_mut();
-        let entry = &mut entries[self.index as usize];
+        let entry = entries.at_mut(self.index);
         if entry.fired {
             return Poll::Ready(Elapsed);
         }
-        // A timer belongs to one task, which stays the same.
-        if entry.waker.is_none() {
-            entry.waker = Some(WakerSlot::of(cx));
+        if !WakerSlot::note_task(&mut entry.waker, cx) {
+            drop(entries);
+            self.keep_waker(cx);
         }
         Poll::Pending
+    }
+
+    /// Keeps the waker of `cx`, in the place of the one before.
+    #[cold]
+    fn keep_waker(&self, cx: &Context<'_>) {
+        let new = WakerSlot::of(cx);
+        let old = self.wheel.entries.borrow_mut().at_mut(self.index).waker.replace(new);
+        drop(old);
     }
 }
 
 impl Drop for Timer {
     fn drop(&mut self) {
-        let entry = &mut self.wheel.entries.borrow_mut()[self.index as usize];
-        entry.due = NEVER;
-        entry.waker = None;
-        self.wheel.free.borrow_mut().push(self.index);
+        let waker = {
+            let mut entries = self.wheel.entries.borrow_mut();
+            let entry = entries.at_mut(self.index);
+            entry.due = NEVER;
+            let waker = entry.waker.take();
+            entries.vacate(self.index);
+            waker
+        };
+        drop(waker);
     }
 }
 
@@ -208,7 +230,9 @@ impl Drop for Timer {
 mod tests {
     use super::*;
     use std::pin::pin;
-    use std::task::Waker;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+    use std::task::{Wake, Waker};
 
     fn fired(timer: &Timer) -> bool {
         let never = pin!(std::future::pending::<()>());
@@ -262,5 +286,25 @@ mod tests {
         next.set(next.tick_after(Duration::from_millis(100)));
         at(&wheel, 2000);
         assert!(fired(&next));
+    }
+
+    #[test]
+    fn the_waker_of_the_last_poll_is_woken() {
+        struct Counts(AtomicU32);
+        impl Wake for Counts {
+            fn wake(self: Arc<Counts>) {
+                self.0.fetch_add(1, Relaxed);
+            }
+        }
+        let (wheel, wakers) = (Wheel::new(), [0; 2].map(|_| Arc::new(Counts(AtomicU32::new(0)))));
+        let timer = wheel.timer();
+        timer.set(timer.tick_after(Duration::from_millis(100)));
+        let never = pin!(std::future::pending::<()>());
+        let mut limited = pin!(timer.limit(never));
+        for waker in &wakers {
+            assert!(limited.as_mut().poll(&mut Context::from_waker(&waker.clone().into())).is_pending());
+        }
+        at(&wheel, 1000);
+        assert_eq!(wakers.each_ref().map(|waker| waker.0.load(Relaxed)), [0, 1]);
     }
 }

@@ -82,6 +82,19 @@ impl Stream {
         }
     }
 
+    /// Reads into `room`: the number of bytes, which are at its front, 0 at the end.
+    ///
+    /// # Errors
+    /// As `recv(2)`.
+    #[cfg(feature = "tokio-io")]
+    pub fn poll_read_slice(
+        &self,
+        cx: &mut Context<'_>,
+        room: &mut [std::mem::MaybeUninit<u8>],
+    ) -> Poll<io::Result<usize>> {
+        self.poll_io_read(cx, |fd| rustix::net::recv(fd, &mut *room, RecvFlags::empty()).map(|(_, n)| n))
+    }
+
     /// Reads into what `room` takes, which is asked for only when something may be there: whoever waits holds no buffer.
     /// The buffer, and the number of bytes that came, 0 at the end.
     ///

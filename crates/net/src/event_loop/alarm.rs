@@ -1,14 +1,11 @@
-//! When does a task go on that waits for some milliseconds? A clock of the kernel's says so, which is watched like a socket:
-//! so the event loop neither asks for the time nor sets a timeout when it sleeps. For what mostly does not come to pass,
-//! as the timeouts of requests, [`deadline`](crate::deadline) is cheaper.
+//! When does a task go on that waits for some milliseconds? When a clock of the kernel says so, which is watched like a
+//! socket: the event loop neither asks for the time nor sets a timeout when it sleeps. For what mostly does not happen, such
+//! as the timeout of a request, [`deadline`](crate::deadline) is cheaper.
 
+use super::kernel::AlarmClock;
 use super::source::Source;
 use super::tasks::spawn;
 use super::waker_slot::WakerSlot;
-use rustix::fd::OwnedFd;
-use rustix::time::{
-    Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create, timerfd_settime,
-};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::future::{Future, poll_fn};
@@ -22,13 +19,13 @@ thread_local! {
     static ALARMS: RefCell<Alarms> = const { RefCell::new(Alarms { clock: None, waiting: BTreeMap::new(), count: 0, set: None }) };
 }
 
-/// Those who sleep on this thread.
+/// The alarms of this thread.
 struct Alarms {
-    clock: Option<Rc<Source<OwnedFd>>>,
-    /// By the time to wake, and the order in which they fell asleep.
+    clock: Option<Rc<Source<AlarmClock>>>,
+    /// By their time, and the order in which they began to wait.
     waiting: BTreeMap<(Instant, u64), WakerSlot>,
     count: u64,
-    /// When the clock tells.
+    /// The time that the clock is set to.
     set: Option<Instant>,
 }
 
@@ -37,43 +34,43 @@ struct Alarms {
 /// # Errors
 /// The kernel has no descriptor to give.
 pub fn start() -> io::Result<()> {
-    let clock = timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK)?;
-    let clock = Rc::new(Source::new(clock)?);
-    ALARMS.set(Alarms { clock: Some(clock.clone()), waiting: BTreeMap::new(), count: 0, set: None });
+    let clock = Rc::new(Source::new(AlarmClock::new()?)?);
+    let next = Alarms { clock: Some(clock.clone()), waiting: BTreeMap::new(), count: 0, set: None };
+    // Outside of the borrow: those of an event loop that has ended may hold wakers of others.
+    drop(ALARMS.replace(next));
     spawn(async move {
         loop {
             clock.readable().await;
             clock.note_empty();
-            ALARMS.with_borrow_mut(Alarms::ring);
+            ring(Instant::now());
         }
     });
     Ok(())
 }
 
+/// Wakes all whose time has come by `now`.
+fn ring(now: Instant) {
+    ALARMS.with_borrow_mut(|alarms| alarms.set = None);
+    while let Some(waker) = ALARMS.with_borrow_mut(|alarms| alarms.take_due(now)) {
+        // Outside of the borrow: a waker of others may set alarms.
+        waker.wake();
+    }
+    ALARMS.with_borrow_mut(|alarms| {
+        if let Some((&(at, _), _)) = alarms.waiting.first_key_value() {
+            alarms.set(at, now);
+        }
+    });
+}
+
 impl Alarms {
-    /// Wakes all whose time has come.
-    fn ring(&mut self) {
-        let now = Instant::now();
-        self.set = None;
-        while let Some(first) = self.waiting.first_entry().filter(|first| first.key().0 <= now) {
-            // Waking only puts a task into its queue.
-            first.remove().wake();
-        }
-        if let Some((&(at, _), _)) = self.waiting.first_key_value() {
-            self.set(at, now);
-        }
+    fn take_due(&mut self, now: Instant) -> Option<WakerSlot> {
+        self.waiting.first_entry().filter(|first| first.key().0 <= now).map(|first| first.remove())
     }
 
-    /// Has the clock tell at `at`, or earlier.
+    /// Has the clock ring at `at`, or earlier.
     fn set(&mut self, at: Instant, now: Instant) {
         let Some(clock) = self.clock.as_deref().filter(|_| self.set.is_none_or(|set| at < set)) else { return };
-        // Zero would unset it.
-        let after = at.saturating_duration_since(now).max(Duration::from_nanos(1));
-        let value = Timespec { tv_sec: after.as_secs() as i64, tv_nsec: after.subsec_nanos().into() };
-        let never = Timespec { tv_sec: 0, tv_nsec: 0 };
-        let set =
-            timerfd_settime(&**clock, TimerfdTimerFlags::empty(), &Itimerspec { it_interval: never, it_value: value });
-        debug_assert!(set.is_ok(), "a clock of ours, and a time within its range");
+        clock.set(at.saturating_duration_since(now));
         self.set = Some(at);
     }
 }
@@ -102,26 +99,31 @@ impl Future for Sleep {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Sleep>, cx: &mut Context<'_>) -> Poll<()> {
-        ALARMS.with_borrow_mut(|alarms| {
-            if let Some(key) = self.key {
-                return match alarms.waiting.get_mut(&(self.at, key)) {
-                    Some(waker_slot) => {
-                        *waker_slot = WakerSlot::of(cx);
-                        Poll::Pending
-                    }
-                    None => Poll::Ready(()),
-                };
-            }
-            let now = Instant::now();
-            if self.at <= now {
+        let now = match self.key {
+            Some(key) if !ALARMS.with_borrow(|alarms| alarms.waiting.contains_key(&(self.at, key))) => {
                 return Poll::Ready(());
             }
-            alarms.count += 1;
-            self.key = Some(alarms.count);
-            alarms.waiting.insert((self.at, alarms.count), WakerSlot::of(cx));
-            alarms.set(self.at, now);
-            Poll::Pending
-        })
+            Some(_) => None,
+            None => Some(Instant::now()),
+        };
+        if now.is_some_and(|now| self.at <= now) {
+            return Poll::Ready(());
+        }
+        let waker = WakerSlot::of(cx);
+        let old = ALARMS.with_borrow_mut(|alarms| {
+            let key = *self.key.get_or_insert_with(|| {
+                alarms.count += 1;
+                alarms.count
+            });
+            let old = alarms.waiting.insert((self.at, key), waker);
+            if let Some(now) = now {
+                alarms.set(self.at, now);
+            }
+            old
+        });
+        // Outside of the borrow, as its clone: a waker of others may set alarms.
+        drop(old);
+        Poll::Pending
     }
 }
 
@@ -154,7 +156,7 @@ mod tests {
     const MS: Duration = Duration::from_millis(1);
 
     #[test]
-    fn who_sleeps_shorter_is_woken_first_whatever_the_order_they_fell_asleep() {
+    fn the_earlier_alarm_rings_first_whatever_the_order_in_which_they_were_set() {
         let woken = Rc::new(RefCell::new(Vec::new()));
         run(async {
             for ms in [30, 10, 20] {

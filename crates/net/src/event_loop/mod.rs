@@ -1,19 +1,31 @@
 //! What does a worker's thread do all day? It runs the tasks that can go on, and when none can, sleeps until the kernel has
 //! something for one. Read the files in this order:
 //!
-//! 1. [`tasks`] knows which tasks can go on, and whose turn it is. A [`waker_slot`] is how one is remembered that waits.
+//! 1. [`tasks`] knows which tasks can go on, and whose turn it is. A [`task_waker`] is what a turn lends, and what others keep;
+//!    a [`waker_slot`] is what something on this thread keeps instead.
 //! 2. [`reactor`] knows what sockets they wait for: one epoll, of which a connection is a slot, and any other
 //!    descriptor a [`source`].
-//! 3. An [`alarm`] wakes a task after some milliseconds, and a [`remote_waker`] lets another thread wake one.
+//! 3. An [`alarm`] wakes a task after some milliseconds. A [`remote_waker`] lets another thread wake one, by a
+//!    [`remote_queue`]. `kernel` makes the descriptors that they watch.
 //!
 //! It is our own as it is on the way of each request: one epoll, wakers that cost a few instructions, no timeout that the
 //! kernel would set and clear for each sleep. Beside tokio's loop with our epoll inside, the processor time of a small
 //! request over a kept connection was 7 % less (64 clients, medians of six interleaved rounds; docs/benchmarks.md).
 
 pub mod alarm;
+#[cfg(miri)]
+mod fake_clock;
+mod kernel;
 mod reactor;
+#[cfg(test)]
+mod reentrance;
+#[cfg(not(loom))]
+mod remote_queue;
+#[cfg(loom)]
+pub mod remote_queue;
 mod remote_waker;
 mod source;
+mod task_waker;
 mod tasks;
 mod waker_slot;
 
@@ -28,37 +40,37 @@ use std::future::Future;
 use std::io;
 use std::pin::pin;
 use std::task::Poll;
-use waker_slot::Turn;
+use task_waker::TaskWaker;
 
 /// Tasks that have their turn between two looks at what the kernel has.
 const TURNS_PER_LOOK: usize = 64;
 
-/// Runs `future` on this thread, and all that it spawns, until it ends; what is left of the others then ends with it.
+/// Runs `future` on this thread, and all that it spawns, until it ends; what is left of the others then ends with it. A
+/// thread runs one event loop at a time.
 ///
 /// # Errors
 /// The kernel has no descriptors left to give.
 pub fn run<F: Future>(future: F) -> io::Result<F::Output> {
-    let (bell, keys) = RemoteWaker::new()?;
-    reactor::hear(&bell)?;
-    let _open = tasks::open(&bell);
+    let remote = RemoteWaker::new()?;
+    reactor::watch_remote(&remote)?;
+    let _running = tasks::begin(&remote);
     alarm::start()?;
+    let waker = TaskWaker::new(tasks::ROOT, &remote);
     let mut root = pin!(future);
-    let turn = Turn::new(tasks::ROOT, &bell);
     loop {
         for _ in 0..TURNS_PER_LOOK {
             match tasks::next() {
                 Some(tasks::ROOT) => {
-                    if let Poll::Ready(output) = turn.take(|cx| root.as_mut().poll(cx)) {
+                    if let Poll::Ready(output) = TaskWaker::lend(&waker, |cx| root.as_mut().poll(cx)) {
                         return Ok(output);
                     }
                 }
-                Some(key) => tasks::poll(key, &bell),
+                Some(key) => tasks::poll(key, &remote),
                 None => break,
             }
         }
         if reactor::look(tasks::are_all_waiting())? {
-            bell.hear();
-            keys.try_iter().for_each(tasks::wake);
+            remote.drain();
         }
         tasks::after_look();
         clock::expire();

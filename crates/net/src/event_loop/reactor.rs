@@ -1,9 +1,10 @@
-//! Which of a worker's descriptors can be read or written? An epoll knows. A socket is a slot of 40 bytes in a table;
-//! closing it is the end of it, without a syscall of its own.
+//! Which of a worker's descriptors can be read or written? An epoll knows. A socket is a slot of 48 bytes in a table;
+//! closing it ends the watch, without a syscall of its own.
 
 use super::remote_waker::RemoteWaker;
 use super::tasks::poll_proceed;
 use super::waker_slot::WakerSlot;
+use crate::slab::{Key, Slab};
 use rustix::event::Timespec;
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 use rustix::fd::{AsFd, OwnedFd};
@@ -12,13 +13,13 @@ use std::cell::{Cell, OnceCell, RefCell};
 use std::io;
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll};
 
 /// Events taken from the kernel at once.
 const EVENTS_MAX: usize = 256;
 
-/// Stands for the bell, where others have a generation and a slot.
-const BELL: u64 = u64::MAX;
+/// The descriptor by which other threads wake this one, where sockets have the key of their slot.
+const REMOTE: Key = Key::OUTSIDE;
 
 const NOW: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
 
@@ -35,21 +36,17 @@ const URGENT: u8 = 16;
 const NEWS: u8 = 32;
 
 thread_local! {
-    static REACTOR: Reactor = const { Reactor { epoll: OnceCell::new(), slots: RefCell::new(Vec::new()), free: RefCell::new(Vec::new()) } };
+    static REACTOR: Reactor = const { Reactor { epoll: OnceCell::new(), slots: RefCell::new(Slab::new()) } };
 }
 
 /// The sockets of a thread.
 struct Reactor {
     epoll: OnceCell<OwnedFd>,
-    slots: RefCell<Vec<Slot>>,
-    /// Slots of nobody.
-    free: RefCell<Vec<u32>>,
+    slots: RefCell<Slab<Slot>>,
 }
 
 #[derive(Default)]
 struct Slot {
-    /// Counts the sockets that were here: an event of one that is gone says nothing about the next.
-    generation: u32,
     known: u8,
     reader: Option<WakerSlot>,
     writer: Option<WakerSlot>,
@@ -64,19 +61,19 @@ pub struct Watched {
     of_its_thread: PhantomData<*const ()>,
 }
 
-/// Hears a bell from now on.
+/// Watches what other threads write to when they wake a task of this one.
 ///
 /// # Errors
 /// The kernel has no epoll to give.
-pub fn hear(bell: &RemoteWaker) -> io::Result<()> {
+pub fn watch_remote(remote: &RemoteWaker) -> io::Result<()> {
     REACTOR.with(|reactor| {
-        let ring = EventFlags::IN | EventFlags::ET;
-        epoll::add(reactor.epoll()?, &bell.fd, EventData::new_u64(BELL), ring).map_err(Into::into)
+        let flags = EventFlags::IN | EventFlags::ET;
+        epoll::add(reactor.epoll()?, &remote.signal, EventData::new_u64(REMOTE.into()), flags).map_err(Into::into)
     })
 }
 
-/// Asks the kernel what there is, and wakes whoever waits for it. With `wait`, sleeps until there is something. Whether
-/// the bell has rung.
+/// Asks the kernel what there is, and wakes what waits for it. With `wait`, sleeps until there is something. Returns whether
+/// another thread has notified this one.
 ///
 /// # Errors
 /// There is no epoll.
@@ -84,7 +81,7 @@ pub fn look(wait: bool) -> io::Result<bool> {
     REACTOR.with(|reactor| reactor.look(wait))
 }
 
-/// Watches a descriptor no more that stays open.
+/// Ends the watch of a descriptor that stays open.
 pub fn forget(fd: impl AsFd) {
     // At the end of its thread the table may be gone first, and the epoll with it.
     let _ = REACTOR.try_with(|reactor| reactor.epoll.get().map(|epoll| epoll::delete(epoll, fd)));
@@ -110,35 +107,36 @@ impl Reactor {
                 Err(error) => return Err(error.into()),
             }
         };
-        let mut rang = false;
+        let mut is_notified = false;
+        // Wakers of others run code that may open or close sockets, so they come after the table was borrowed.
+        let mut others = Vec::new();
         let mut slots = self.slots.borrow_mut();
         for event in &*events {
             let (flags, data) = (event.flags, event.data);
-            let data = data.u64();
-            rang |= data == BELL;
-            let Some(slot) = slots.get_mut(data as u32 as usize) else { continue };
-            if slot.generation != (data >> 32) as u32 {
-                continue;
-            }
+            let key = Key::from_bits(data.u64());
+            is_notified |= key == REMOTE;
+            // An event of a socket that is gone says nothing about the next in its slot.
+            let Some(slot) = slots.get_mut(key) else { continue };
             let known = meaning(flags);
             slot.known |= known;
-            // Waking only puts a task into its queue.
             if known & (READABLE | READ_CLOSED) != 0
                 && let Some(reader) = slot.reader.take()
             {
-                reader.wake();
+                reader.wake_task_or_leave(&mut others);
             }
             if known & (WRITABLE | WRITE_CLOSED) != 0
                 && let Some(writer) = slot.writer.take()
             {
-                writer.wake();
+                writer.wake_task_or_leave(&mut others);
             }
         }
-        Ok(rang)
+        drop(slots);
+        others.iter().for_each(WakerSlot::wake);
+        Ok(is_notified)
     }
 }
 
-/// What the kernel's flags say. After an error, whoever reads or writes next is told which.
+/// What the kernel's flags say. After an error, the next read or write returns it.
 fn meaning(flags: EventFlags) -> u8 {
     let has = |flag| flags.intersects(flag);
     let mut known = 0;
@@ -161,7 +159,9 @@ fn meaning(flags: EventFlags) -> u8 {
 }
 
 fn read_flags() -> EventFlags {
-    EventFlags::IN | EventFlags::PRI | EventFlags::RDHUP | EventFlags::ET
+    // Miri knows no urgent data.
+    let urgent = if cfg!(miri) { EventFlags::empty() } else { EventFlags::PRI };
+    EventFlags::IN | urgent | EventFlags::RDHUP | EventFlags::ET
 }
 
 impl Watched {
@@ -171,39 +171,33 @@ impl Watched {
     /// As `epoll_ctl(2)`.
     pub fn new(socket: &impl AsFd) -> io::Result<Watched> {
         REACTOR.with(|reactor| {
-            let mut slots = reactor.slots.borrow_mut();
-            let index = reactor.free.borrow_mut().pop().unwrap_or_else(|| {
-                slots.push(Slot::default());
-                slots.len() as u32 - 1
-            });
+            let (key, _) = reactor.slots.borrow_mut().occupy();
             // From here on dropping gives the slot back.
-            let watched = Watched { index, tells_writable: Cell::new(false), of_its_thread: PhantomData };
-            let data = watched.data(&slots[index as usize]);
-            drop(slots);
-            epoll::add(reactor.epoll()?, socket, data, read_flags())?;
+            let watched = Watched { index: key.index, tells_writable: Cell::new(false), of_its_thread: PhantomData };
+            epoll::add(reactor.epoll()?, socket, EventData::new_u64(key.into()), read_flags())?;
             Ok(watched)
         })
-    }
-
-    fn data(&self, slot: &Slot) -> EventData {
-        EventData::new_u64(u64::from(slot.generation) << 32 | u64::from(self.index))
     }
 
     /// Waits until something may be read.
     #[inline]
     pub fn poll_readable(&self, cx: &mut Context<'_>) -> Poll<()> {
-        self.with(|slot| {
-            if slot.known & (READABLE | READ_CLOSED) == 0 {
-                slot.reader = Some(WakerSlot::of(cx));
-                return Poll::Pending;
+        let known = self.with(|slot| {
+            let known = slot.known;
+            if known & (READABLE | READ_CLOSED) != 0 {
+                slot.known &= !NEWS;
+            } else if WakerSlot::note_task(&mut slot.reader, cx) {
+                return None;
             }
-            if slot.known & NEWS == 0 {
-                // So that a peer who is always faster than we are does not keep a task from ever giving way.
-                ready!(poll_proceed(cx));
-            }
-            slot.known &= !NEWS;
-            Poll::Ready(())
-        })
+            Some(known)
+        });
+        match known {
+            None => Poll::Pending,
+            Some(known) if known & (READABLE | READ_CLOSED) == 0 => self.wait(cx, |slot| &mut slot.reader),
+            Some(known) if known & NEWS != 0 => Poll::Ready(()),
+            // So that a peer that is always faster than this side does not keep a task from ever giving way.
+            Some(_) => poll_proceed(cx),
+        }
     }
 
     /// Waits until something may be written to `socket`, which is the one that is watched.
@@ -211,36 +205,36 @@ impl Watched {
     /// # Errors
     /// As `epoll_ctl(2)`.
     pub fn poll_writable(&self, socket: &OwnedFd, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let data = self.with(|slot| {
-            if slot.known & (WRITABLE | WRITE_CLOSED) != 0 {
-                ready!(poll_proceed(cx));
-                return Poll::Ready(Ok(()));
-            }
-            slot.writer = Some(WakerSlot::of(cx));
-            if self.tells_writable.replace(true) { Poll::Pending } else { Poll::Ready(Err(self.data(slot))) }
-        });
-        // The first to wait has the kernel tell; it does so at once if there is room by now.
-        match ready!(data) {
-            Ok(()) => Poll::Ready(Ok(())),
-            Err(data) => {
-                let asked = REACTOR.with(|reactor| {
-                    epoll::modify(reactor.epoll()?, socket, data, read_flags() | EventFlags::OUT)
-                        .map_err(io::Error::from)
-                });
-                asked.map_or_else(|e| Poll::Ready(Err(e)), |()| Poll::Pending)
-            }
+        if self.known() & (WRITABLE | WRITE_CLOSED) != 0 {
+            return poll_proceed(cx).map(Ok);
         }
+        let _ = self.wait(cx, |slot| &mut slot.writer);
+        // The first to wait has the kernel tell; it does so at once if there is room by now.
+        if !self.tells_writable.replace(true) {
+            REACTOR.with(|reactor| {
+                let data = EventData::new_u64(reactor.slots.borrow().key(self.index).into());
+                epoll::modify(reactor.epoll()?, socket, data, read_flags() | EventFlags::OUT).map_err(io::Error::from)
+            })?;
+        }
+        Poll::Pending
     }
 
     /// Waits until nothing can be sent any more.
     pub fn poll_write_closed(&self, cx: &mut Context<'_>) -> Poll<()> {
-        self.with(|slot| {
-            if slot.known & WRITE_CLOSED != 0 {
-                return Poll::Ready(());
-            }
-            slot.writer = Some(WakerSlot::of(cx));
-            Poll::Pending
-        })
+        if self.known() & WRITE_CLOSED != 0 {
+            return Poll::Ready(());
+        }
+        self.wait(cx, |slot| &mut slot.writer)
+    }
+
+    /// Keeps the waker of `cx`, in the place of the one before.
+    #[inline]
+    fn wait(&self, cx: &Context<'_>, waker: impl FnOnce(&mut Slot) -> &mut Option<WakerSlot>) -> Poll<()> {
+        // Outside of the borrow: cloning or dropping a waker of others may open or close sockets.
+        let new = WakerSlot::of(cx);
+        let old = self.with(|slot| waker(slot).replace(new));
+        drop(old);
+        Poll::Pending
     }
 
     /// A read has found nothing.
@@ -268,22 +262,28 @@ impl Watched {
     /// Whether something may be there to read.
     #[inline]
     pub fn is_readable(&self) -> bool {
-        self.with(|slot| slot.known & (READABLE | READ_CLOSED) != 0)
+        self.known() & (READABLE | READ_CLOSED) != 0
     }
 
     /// Whether the peer is known to send no more than what waits to be read.
     pub fn is_read_closed(&self) -> bool {
-        self.with(|slot| slot.known & READ_CLOSED != 0)
+        self.known() & READ_CLOSED != 0
     }
 
     /// Whether a short read took the last that the peer sends, whose end is not a reset.
     pub fn is_at_end(&self) -> bool {
-        self.with(|slot| slot.known & (READ_CLOSED | WRITE_CLOSED | URGENT) == READ_CLOSED)
+        self.known() & (READ_CLOSED | WRITE_CLOSED | URGENT) == READ_CLOSED
     }
 
     #[inline]
+    fn known(&self) -> u8 {
+        self.with(|slot| slot.known)
+    }
+
+    /// Does something with the slot that runs no code of others.
+    #[inline]
     fn with<T>(&self, f: impl FnOnce(&mut Slot) -> T) -> T {
-        REACTOR.with(|reactor| f(&mut reactor.slots.borrow_mut()[self.index as usize]))
+        REACTOR.with(|reactor| f(reactor.slots.borrow_mut().at_mut(self.index)))
     }
 }
 
@@ -292,11 +292,10 @@ impl Drop for Watched {
         // At the end of its thread the table may be gone first.
         let _ = REACTOR.try_with(|reactor| {
             let mut slots = reactor.slots.borrow_mut();
-            let slot = &mut slots[self.index as usize];
-            let gone = std::mem::replace(slot, Slot { generation: slot.generation.wrapping_add(1), ..Slot::default() });
-            reactor.free.borrow_mut().push(self.index);
+            let gone = std::mem::take(slots.at_mut(self.index));
+            slots.vacate(self.index);
             drop(slots);
-            // A waker of others may be the last to hold something, and with it other sockets.
+            // Outside of the borrow: a waker of others may be the last to hold a socket.
             drop(gone);
         });
     }
@@ -326,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn a_task_hears_what_comes_each_time_and_of_the_end() {
+    fn a_task_is_woken_by_what_comes_each_time_and_by_the_end() {
         run(async {
             let (mut peer, ours) = pair();
             let watched = Watched::new(&ours).unwrap();
@@ -346,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn who_goes_on_reading_gives_way_in_time() {
+    fn a_task_that_goes_on_reading_gives_way_in_time() {
         run(async {
             let (mut peer, ours) = pair();
             let watched = Watched::new(&ours).unwrap();
@@ -360,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn a_task_hears_when_there_is_room_again() {
+    fn a_task_is_woken_when_there_is_room_again() {
         run(async {
             let (mut peer, ours) = pair();
             let watched = Watched::new(&ours).unwrap();
@@ -382,7 +381,7 @@ mod tests {
 
     /// A process that is being started holds every descriptor for a moment, so that closing ours does not end the watch.
     #[test]
-    fn a_socket_hears_nothing_of_the_one_before_in_its_slot() {
+    fn a_socket_is_told_nothing_of_the_one_before_in_its_slot() {
         run(async {
             let (mut peer, ours) = pair();
             let gone = Watched::new(&ours).unwrap();

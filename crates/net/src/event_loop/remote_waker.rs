@@ -1,66 +1,76 @@
-//! How does another thread wake a task of this event loop? It leaves the task's key, and rings.
+//! How does another thread wake a task of this event loop? It leaves the task's key in a queue, and writes to a descriptor
+//! that the event loop watches.
 
-use super::tasks::{self, Key};
-use rustix::event::{EventfdFlags, eventfd};
-use rustix::fd::OwnedFd;
+use super::kernel::Signal;
+use super::remote_queue::RemoteQueue;
+use super::tasks;
+use crate::slab::Key;
 use std::cell::Cell;
 use std::io;
 use std::ptr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::AcqRel};
-use std::sync::mpsc::{Receiver, Sender, channel};
 
 thread_local! {
     /// Of the event loop that this thread runs. Only compared.
     static HERE: Cell<*const RemoteWaker> = const { Cell::new(ptr::null()) };
 }
 
-/// The bell of an event loop.
+/// One event loop, as all threads see it.
 #[derive(Debug)]
 pub struct RemoteWaker {
-    /// Ready to be read for ever after the first ring; the kernel tells of each ring all the same, as of an edge.
-    pub fd: OwnedFd,
-    keys: Sender<Key>,
-    /// Whether it has rung since it was last heard: then the next who leaves a key need not.
-    has_rung: AtomicBool,
+    /// What the event loop watches.
+    pub signal: Signal,
+    keys: RemoteQueue<Key>,
 }
 
 impl RemoteWaker {
-    /// A bell, and the keys that are left there.
+    /// The remote waker of an event loop that is about to run.
     ///
     /// # Errors
     /// As `eventfd(2)`.
-    pub fn new() -> io::Result<(Arc<RemoteWaker>, Receiver<Key>)> {
-        let fd = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
-        let (keys, left) = channel();
-        Ok((Arc::new(RemoteWaker { fd, keys, has_rung: AtomicBool::new(false) }), left))
+    pub fn new() -> io::Result<Arc<RemoteWaker>> {
+        Ok(Arc::new(RemoteWaker { signal: Signal::new()?, keys: RemoteQueue::new() }))
     }
 
-    /// This thread's event loop has this bell, or none any more.
-    pub fn hang(here: Option<&Arc<RemoteWaker>>) {
-        HERE.set(here.map_or(ptr::null(), Arc::as_ptr));
+    /// The event loop begins to run on this thread, which must not run another.
+    pub fn enter(self: &Arc<RemoteWaker>) {
+        assert!(!RemoteWaker::is_running(), "a thread runs one event loop at a time");
+        HERE.set(Arc::as_ptr(self));
+    }
+
+    /// The event loop has ended: its tasks are gone, and waking them does nothing.
+    pub fn leave(&self) {
+        HERE.set(ptr::null());
+        self.keys.close();
     }
 
     /// Whether this thread runs an event loop.
-    pub fn hangs() -> bool {
+    pub fn is_running() -> bool {
         !HERE.get().is_null()
     }
 
+    /// Whether this thread runs this event loop.
+    #[inline]
+    pub fn is_here(&self) -> bool {
+        ptr::eq(HERE.get(), self)
+    }
+
     /// Wakes a task of the event loop, from any thread.
+    #[inline]
     pub fn wake(&self, key: Key) {
-        if ptr::eq(HERE.get(), self) { tasks::wake(key) } else { self.ring(key) }
+        if self.is_here() { tasks::wake(key) } else { self.notify(key) }
     }
 
     /// Has the event loop wake a task.
-    fn ring(&self, key: Key) {
-        // Whoever is gone needs not be woken.
-        if self.keys.send(key).is_ok() && !self.has_rung.swap(true, AcqRel) {
-            let _ = rustix::io::write(&self.fd, &1u64.to_ne_bytes());
+    #[cold]
+    fn notify(&self, key: Key) {
+        if self.keys.push(key) {
+            self.signal.raise();
         }
     }
 
-    /// It was heard. To be called before the keys are taken: one that comes later rings again.
-    pub fn hear(&self) {
-        self.has_rung.swap(false, AcqRel);
+    /// Wakes the tasks that other threads have asked for.
+    pub fn drain(&self) {
+        self.keys.drain(tasks::wake);
     }
 }

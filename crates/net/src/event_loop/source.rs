@@ -43,7 +43,7 @@ impl<T: AsFd> Deref for Source<T> {
 
 impl<T: AsFd> Drop for Source<T> {
     fn drop(&mut self) {
-        // Closing ends a watch, but only when the last who holds the descriptor does.
+        // Closing ends a watch only when the last copy of the descriptor is closed.
         reactor::forget(&self.inner);
     }
 }

@@ -1,9 +1,11 @@
-//! Which of a worker's tasks can go on? Those that were woken, in that order. They are made and run on one thread, which
-//! wakes them without a lock or an atomic operation; another thread rings the [`RemoteWaker`].
+//! Which tasks can go on? Those that were woken, in that order. Tasks are made and run on one thread, which wakes them
+//! without a lock or an atomic operation; other threads use the [`RemoteWaker`].
 
 use super::remote_waker::RemoteWaker;
-use super::waker_slot::{Turn, WakerSlot};
+use super::task_waker::TaskWaker;
+use super::waker_slot::WakerSlot;
 use crate::boxed::boxed;
+use crate::slab::{Key, Slab};
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::future::{Future, poll_fn};
@@ -16,7 +18,7 @@ use std::task::{Context, Poll};
 const BUDGET: u8 = 128;
 
 /// The future that the event loop was started for.
-pub const ROOT: Key = Key { index: u32::MAX, generation: 0 };
+pub const ROOT: Key = Key::OUTSIDE;
 
 thread_local! {
     static TASKS: Tasks = const { Tasks::new() };
@@ -25,22 +27,12 @@ thread_local! {
 /// What a task does.
 type Work = Pin<Box<dyn Future<Output = ()>>>;
 
-/// A task, or one that is over.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Key {
-    index: u32,
-    /// Counts the tasks that had the slot: who wakes one that is over means nobody.
-    generation: u32,
-}
-
 /// The tasks of a thread.
 struct Tasks {
-    slots: RefCell<Vec<Slot>>,
-    /// Slots of nobody.
-    free: RefCell<Vec<u32>>,
-    /// Those that can go on.
+    slots: RefCell<Slab<Slot>>,
+    /// The tasks that can go on.
     ready: RefCell<VecDeque<Key>>,
-    /// Those that go on when the kernel was asked what else there is.
+    /// The tasks that go on after the next look at what the kernel has.
     after_look: RefCell<Vec<WakerSlot>>,
     is_root_ready: Cell<bool>,
     /// What is left to the task that has its turn.
@@ -49,45 +41,49 @@ struct Tasks {
 
 #[derive(Default)]
 struct Slot {
-    generation: u32,
     is_ready: bool,
     /// To be ended when its turn is over.
     is_aborted: bool,
     /// A panic of it ends the event loop.
     is_essential: bool,
-    /// Not there while it has its turn.
-    task: Option<Work>,
+    /// Not there while the task has its turn.
+    work: Option<Work>,
+    /// Made at the first turn, not there during one. Stays for the next task unless others have it.
+    waker: Option<Arc<TaskWaker>>,
 }
 
 /// A task that was spawned. It goes on without this.
 #[derive(Debug)]
 pub struct Task(Key);
 
-/// An event loop runs on this thread, until dropped.
-pub struct Open;
-
-/// An event loop begins on this thread. Its root is ready.
-pub fn open(bell: &Arc<RemoteWaker>) -> Open {
-    RemoteWaker::hang(Some(bell));
-    wake(ROOT);
-    Open
+/// An event loop that runs on this thread. Dropping it ends all tasks.
+pub struct Running {
+    remote: Arc<RemoteWaker>,
 }
 
-impl Drop for Open {
+/// Begins an event loop on this thread. Its root is ready.
+pub fn begin(remote: &Arc<RemoteWaker>) -> Running {
+    remote.enter();
+    wake(ROOT);
+    Running { remote: remote.clone() }
+}
+
+impl Drop for Running {
     fn drop(&mut self) {
         TASKS.with(|tasks| {
-            // One that ends may wake, end or spawn others.
+            // Dropping a task or a waker may wake, end or spawn others.
             loop {
-                let left = tasks.take_all();
-                if left.is_empty() {
+                let (left, wakers) = (tasks.take_all(), tasks.after_look.take());
+                if left.is_empty() && wakers.is_empty() {
                     break;
                 }
             }
             tasks.ready.take();
-            tasks.after_look.take();
             tasks.is_root_ready.set(false);
+            // They belong to this event loop.
+            tasks.slots.borrow_mut().iter_mut().for_each(|(_, slot)| slot.waker = None);
         });
-        RemoteWaker::hang(None);
+        self.remote.leave();
     }
 }
 
@@ -96,28 +92,24 @@ pub fn spawn(future: impl Future<Output = ()> + 'static) -> Task {
     start(Box::pin(future), false)
 }
 
-/// The same, of one that is made where it stays.
+/// As [`spawn`], of a future that is made on the heap.
 pub fn spawn_made<F: Future<Output = ()> + 'static>(make: impl FnOnce() -> F) -> Task {
     start(boxed(make), false)
 }
 
-/// As [`spawn`], a task that others wait for: without it the event loop would go on and serve nobody, so that ends, too.
+/// As [`spawn`], of a task without which the event loop would go on and serve nothing: if it panics, the event loop ends.
 pub fn spawn_essential(future: impl Future<Output = ()> + 'static) -> Task {
     start(Box::pin(future), true)
 }
 
-fn start(future: Work, is_essential: bool) -> Task {
-    assert!(RemoteWaker::hangs(), "tasks are spawned by what an event loop runs");
+fn start(work: Work, is_essential: bool) -> Task {
+    assert!(RemoteWaker::is_running(), "tasks are spawned by what an event loop runs");
     TASKS.with(|tasks| {
         let mut slots = tasks.slots.borrow_mut();
-        let index = tasks.free.borrow_mut().pop().unwrap_or_else(|| {
-            slots.push(Slot::default());
-            slots.len() as u32 - 1
-        });
-        let slot = &mut slots[index as usize];
-        let key = Key { index, generation: slot.generation };
-        slot.task = Some(future);
+        let (key, slot) = slots.occupy();
+        slot.work = Some(work);
         slot.is_essential = is_essential;
+        slot.waker.take_if(|waker| !TaskWaker::reassign(waker, key));
         drop(slots);
         wake(key);
         Task(key)
@@ -127,20 +119,20 @@ fn start(future: Work, is_essential: bool) -> Task {
 impl Task {
     /// Ends the task, unless it is over.
     pub fn abort(&self) {
-        let task = TASKS.with(|tasks| {
+        let work = TASKS.with(|tasks| {
             let mut slots = tasks.slots.borrow_mut();
-            let slot = slots.get_mut(self.0.index as usize).filter(|slot| slot.generation == self.0.generation)?;
+            let slot = slots.get_mut(self.0)?;
             slot.is_aborted = true;
-            let task = slot.task.take()?;
-            tasks.vacate(self.0.index, slot);
-            Some(task)
+            let work = slot.work.take()?;
+            slots.vacate_task(self.0);
+            Some(work)
         });
-        // What it holds may want to look at the tasks too.
-        drop(task);
+        // Outside of the borrow: what the task holds may use the tasks when it is dropped.
+        drop(work);
     }
 }
 
-/// The task whose turn it is, which then has it, with what a turn allows.
+/// The task whose turn it is. It then has the turn, with what a turn allows.
 #[inline]
 pub fn next() -> Option<Key> {
     TASKS.with(|tasks| {
@@ -153,51 +145,61 @@ pub fn next() -> Option<Key> {
     })
 }
 
-/// Gives a task of the event loop with this bell its turn.
-pub fn poll(key: Key, bell: &Arc<RemoteWaker>) {
+/// Gives a task of the event loop that `remote` belongs to its turn.
+pub fn poll(key: Key, remote: &Arc<RemoteWaker>) {
     TASKS.with(|tasks| {
-        let taken = {
+        let (mut work, waker) = {
             let mut slots = tasks.slots.borrow_mut();
-            let slot = &mut slots[key.index as usize];
-            if slot.generation != key.generation {
-                return;
-            }
+            let Some(slot) = slots.get_mut(key) else { return };
             slot.is_ready = false;
-            slot.task.take()
+            let Some(work) = slot.work.take() else { return };
+            (work, slot.waker.take())
         };
-        let Some(mut future) = taken else { return };
+        let waker = waker.unwrap_or_else(|| TaskWaker::new(key, remote));
         // A panic ends one task, mostly; what it had in hand is dropped as at any other end.
-        let polled = catch_unwind(AssertUnwindSafe(|| Turn::new(key, bell).take(|cx| future.as_mut().poll(cx))));
+        let polled = catch_unwind(AssertUnwindSafe(|| TaskWaker::lend(&waker, |cx| work.as_mut().poll(cx))));
         let mut slots = tasks.slots.borrow_mut();
-        let slot = &mut slots[key.index as usize];
+        let slot = slots.at_mut(key.index);
+        slot.waker = Some(waker);
         if let Ok(Poll::Pending) = polled
             && !slot.is_aborted
         {
-            slot.task = Some(future);
+            slot.work = Some(work);
             return;
         }
         let is_essential = slot.is_essential;
-        tasks.vacate(key.index, slot);
+        slots.vacate_task(key);
         drop(slots);
-        let _ = catch_unwind(AssertUnwindSafe(|| drop(future)));
+        let _ = catch_unwind(AssertUnwindSafe(|| drop(work)));
         if let (Err(panic), true) = (polled, is_essential) {
             resume_unwind(panic);
         }
     });
 }
 
-/// Whether none can go on before something comes.
+/// Whether no task can go on before something comes.
 pub fn are_all_waiting() -> bool {
     TASKS.with(|tasks| tasks.ready.borrow().is_empty() && tasks.after_look.borrow().is_empty())
 }
 
-/// The kernel was asked what there is: those who waited for that go on.
+/// Wakes the tasks that wait for the look at the kernel that was just taken.
 #[inline]
 pub fn after_look() {
-    TASKS.with(|tasks| tasks.after_look.borrow_mut().drain(..).for_each(|slot| slot.wake()));
+    TASKS.with(|tasks| {
+        if tasks.after_look.borrow().is_empty() {
+            return;
+        }
+        let mut wakers = tasks.after_look.take();
+        wakers.drain(..).for_each(|waker| waker.wake());
+        // The room is used again, unless waking has put something there.
+        let mut now = tasks.after_look.borrow_mut();
+        if now.is_empty() {
+            *now = wakers;
+        }
+    });
 }
 
-/// A task can go on.
+/// Lets a task go on.
 #[inline]
 pub fn wake(key: Key) {
     // At the end of its thread there may be no tasks any more.
@@ -207,9 +209,8 @@ pub fn wake(key: Key) {
                 return;
             }
         } else {
-            let mut slots = tasks.slots.borrow_mut();
-            match slots.get_mut(key.index as usize) {
-                Some(slot) if slot.generation == key.generation && !slot.is_ready => slot.is_ready = true,
+            match tasks.slots.borrow_mut().get_mut(key) {
+                Some(slot) if !slot.is_ready => slot.is_ready = true,
                 _ => return,
             }
         }
@@ -217,12 +218,12 @@ pub fn wake(key: Key) {
     });
 }
 
-/// Takes one from what the turn of a task allows. Pending: that is used up, and it goes on after the others.
+/// Takes one from what the turn of a task allows. Pending: that is used up, and the task goes on after the others.
 #[inline]
 pub fn poll_proceed(cx: &Context<'_>) -> Poll<()> {
     TASKS.with(|tasks| match tasks.budget.get() {
         0 => {
-            tasks.after_look.borrow_mut().push(WakerSlot::of(cx));
+            tasks.wait_for_look(cx);
             Poll::Pending
         }
         left => {
@@ -232,7 +233,7 @@ pub fn poll_proceed(cx: &Context<'_>) -> Poll<()> {
     })
 }
 
-/// Lets others have their turn first, also those for whom the kernel has something by now.
+/// Lets others have their turn first, also those for which the kernel has something by now.
 pub async fn yield_now() {
     let mut waited = false;
     poll_fn(|cx| {
@@ -240,7 +241,7 @@ pub async fn yield_now() {
             return Poll::Ready(());
         }
         waited = true;
-        TASKS.with(|tasks| tasks.after_look.borrow_mut().push(WakerSlot::of(cx)));
+        TASKS.with(|tasks| tasks.wait_for_look(cx));
         Poll::Pending
     })
     .await;
@@ -249,8 +250,7 @@ pub async fn yield_now() {
 impl Tasks {
     const fn new() -> Tasks {
         Tasks {
-            slots: RefCell::new(Vec::new()),
-            free: RefCell::new(Vec::new()),
+            slots: RefCell::new(Slab::new()),
             ready: RefCell::new(VecDeque::new()),
             after_look: RefCell::new(Vec::new()),
             is_root_ready: Cell::new(false),
@@ -258,20 +258,31 @@ impl Tasks {
         }
     }
 
-    fn vacate(&self, index: u32, slot: &mut Slot) {
-        *slot = Slot { generation: slot.generation.wrapping_add(1), ..Slot::default() };
-        self.free.borrow_mut().push(index);
+    fn wait_for_look(&self, cx: &Context<'_>) {
+        let waker = WakerSlot::of(cx);
+        self.after_look.borrow_mut().push(waker);
     }
 
     /// Takes out the tasks that are left.
     fn take_all(&self) -> Vec<Work> {
         let mut slots = self.slots.borrow_mut();
-        let take = |(index, slot): (usize, &mut Slot)| {
-            let future = slot.task.take()?;
-            self.vacate(index as u32, slot);
-            Some(future)
-        };
-        slots.iter_mut().enumerate().filter_map(take).collect()
+        let mut all = Vec::new();
+        let left: Vec<u32> = slots.iter_mut().filter(|(_, slot)| slot.work.is_some()).map(|(index, _)| index).collect();
+        for index in left {
+            let key = slots.key(index);
+            all.extend(slots.at_mut(index).work.take());
+            slots.vacate_task(key);
+        }
+        all
+    }
+}
+
+impl Slab<Slot> {
+    /// Leaves the slot of a task whose work was taken out. Its waker stays there.
+    fn vacate_task(&mut self, key: Key) {
+        let slot = self.at_mut(key.index);
+        (slot.is_ready, slot.is_aborted, slot.is_essential) = (false, false, false);
+        self.vacate(key.index);
     }
 }
 
@@ -280,6 +291,7 @@ mod tests {
     use super::super::run;
     use super::*;
     use std::rc::Rc;
+    use std::task::Waker;
     use std::thread;
     use tokio::sync::{Notify, oneshot};
 
@@ -310,11 +322,11 @@ mod tests {
             let (to_task, of_task) = oneshot::channel();
             let (to_root, of_root) = oneshot::channel();
             let other = thread::spawn(move || to_task.send(7).unwrap());
-            let heard = run(async {
+            let received = run(async {
                 spawn(async move { to_root.send(of_task.await.unwrap()).unwrap() });
                 of_root.await
             });
-            assert_eq!(heard.unwrap(), Ok(7));
+            assert_eq!(received.unwrap(), Ok(7));
             other.join().unwrap();
         }
     }
@@ -354,7 +366,7 @@ mod tests {
         let panic = ended.expect_err("the root waits for ever");
         assert_eq!(panic.downcast_ref(), Some(&"as it should in this test"));
         assert_eq!(Rc::strong_count(&held), 1, "what the others hold is dropped");
-        // Who is told to end does so alone, and the thread can run another.
+        // A task that is aborted ends alone, and the thread can run another event loop.
         run(async {
             spawn_essential(std::future::pending()).abort();
             spawn_essential(async {});
@@ -364,7 +376,7 @@ mod tests {
     }
 
     #[test]
-    fn a_task_ends_when_told_also_by_itself_and_only_that_one() {
+    fn abort_ends_one_task_also_from_within() {
         run(async {
             let held = Rc::new(());
             let waits = |held: Rc<()>| async move {
@@ -424,7 +436,7 @@ mod tests {
     }
 
     #[test]
-    fn a_waker_that_outlives_its_task_wakes_nobody() {
+    fn a_waker_that_outlives_its_task_wakes_no_other() {
         run(async {
             let kept = Rc::new(RefCell::new(None));
             let keeps = kept.clone();
@@ -445,5 +457,65 @@ mod tests {
             assert_eq!(turns.get(), 1);
         })
         .unwrap();
+    }
+
+    #[test]
+    fn a_task_has_one_waker_for_life_and_the_next_of_its_slot_another_if_that_is_kept() {
+        /// Spawns a task of two turns that keeps a clone in each.
+        async fn kept() -> Vec<Waker> {
+            let kept = Rc::new(RefCell::new(Vec::new()));
+            let keeps = kept.clone();
+            spawn(async move {
+                for _ in 0..2 {
+                    poll_fn(|cx| {
+                        keeps.borrow_mut().push(cx.waker().clone());
+                        assert!(keeps.borrow().iter().all(|kept| cx.waker().will_wake(kept)));
+                        Poll::Ready(())
+                    })
+                    .await;
+                    yield_now().await;
+                }
+            });
+            while Rc::strong_count(&kept) > 1 {
+                yield_now().await;
+            }
+            kept.take()
+        }
+        run(async {
+            let first = kept().await;
+            assert_eq!(first.len(), 2);
+            let second = kept().await;
+            assert!(first[0].will_wake(&first[1]) && !first[0].will_wake(&second[0]));
+            let at = second[0].data();
+            drop((first, second));
+            assert_eq!(kept().await[0].data(), at, "nothing is allocated where no other has it");
+        })
+        .unwrap();
+    }
+
+    /// Another thread may poll something with a waker of this one: it is no waker of an event loop there.
+    #[test]
+    fn a_waker_of_another_threads_event_loop_is_not_taken_for_one_of_here() {
+        let woken = run(async {
+            let mut other = None;
+            poll_fn(|cx| {
+                if other.is_some() {
+                    return Poll::Ready(());
+                }
+                let waker = cx.waker().clone();
+                other = Some(thread::spawn(move || {
+                    run(async {
+                        assert!(matches!(WakerSlot::of(&Context::from_waker(&waker)), WakerSlot::Other(_)));
+                        let mut yields = std::pin::pin!(yield_now());
+                        assert!(yields.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+                        yield_now().await;
+                    })
+                }));
+                Poll::Pending
+            })
+            .await;
+            other.unwrap().join().unwrap()
+        });
+        woken.unwrap().unwrap();
     }
 }

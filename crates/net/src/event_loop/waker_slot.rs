@@ -1,95 +1,63 @@
-//! Who is to be woken? Whatever waits on its own thread notes its task's key ([`WakerSlot`]), which costs nothing to take and
-//! to forget. A waker that counts who has it, as one that goes to another thread must, is made when somebody keeps one.
+//! A waker that waits on its own thread. For a task of this event loop it is the task's key: cheap to copy and to drop.
+//!
+//! Waking, cloning or dropping any other waker runs code of others, which may open sockets, set timers or spawn tasks. So none
+//! of these happens while a table of this thread is borrowed.
 
-use super::remote_waker::RemoteWaker;
-use super::tasks::Key;
-use std::mem::ManuallyDrop;
-use std::ptr;
-use std::sync::Arc;
-use std::task::{Context, RawWaker, RawWakerVTable, Wake, Waker};
+use super::task_waker::TaskWaker;
+use super::tasks;
+use crate::slab::Key;
+use std::rc::Rc;
+use std::task::{Context, Waker};
 
-/// Of the wakers that are lent out for a turn.
-static LENT: RawWakerVTable = RawWakerVTable::new(keep, call, call, |_| {});
-
-/// A task's turn.
-pub struct Turn<'t> {
-    key: Key,
-    bell: &'t Arc<RemoteWaker>,
-}
-
-impl Turn<'_> {
-    /// Of a task of the event loop that hears `bell`.
-    pub fn new(key: Key, bell: &Arc<RemoteWaker>) -> Turn<'_> {
-        Turn { key, bell }
-    }
-
-    /// Does what the task does in its turn.
-    #[inline]
-    pub fn take<T>(&self, work: impl FnOnce(&mut Context<'_>) -> T) -> T {
-        // SAFETY: the functions of `LENT` take the data for a turn, as which it is here until the waker is gone: others get
-        // that by reference, and whoever clones it gets one of another kind.
-        let waker = unsafe { Waker::new(ptr::from_ref(self).cast(), &LENT) };
-        work(&mut Context::from_waker(&waker))
-    }
-}
-
-/// A clone of a lent waker: one that stays.
-unsafe fn keep(turn: *const ()) -> RawWaker {
-    // SAFETY: as said where it is lent.
-    let turn = unsafe { &*turn.cast::<Turn<'_>>() };
-    let waker = ManuallyDrop::new(Waker::from(Arc::new(Call { key: turn.key, bell: turn.bell.clone() })));
-    RawWaker::new(waker.data(), waker.vtable())
-}
-
-unsafe fn call(turn: *const ()) {
-    // SAFETY: as said where it is lent.
-    let turn = unsafe { &*turn.cast::<Turn<'_>>() };
-    turn.bell.wake(turn.key);
-}
-
-/// What wakes a task, from wherever.
-struct Call {
-    key: Key,
-    bell: Arc<RemoteWaker>,
-}
-
-impl Wake for Call {
-    fn wake(self: Arc<Call>) {
-        self.wake_by_ref();
-    }
-
-    fn wake_by_ref(self: &Arc<Call>) {
-        self.bell.wake(self.key);
-    }
-}
-
-/// Who waits for something on this thread.
-#[derive(Debug)]
+/// What is to be woken on this thread. Cloning one runs no code of others; dropping one may.
+#[derive(Clone, Debug)]
 pub enum WakerSlot {
-    /// A task.
+    /// A task of this event loop.
     Task(Key),
-    /// Something that is polled by other means. Boxed, as it is rare, and many sleep.
-    Other(Box<Waker>),
+    /// The waker of something that is polled by other means. Counted, as it is rare, and many sleep.
+    Other(Rc<Waker>),
 }
 
 impl WakerSlot {
-    /// Whoever is polled with `cx`.
+    /// The waker of `cx`. May run code of others.
     #[inline]
     pub fn of(cx: &Context<'_>) -> WakerSlot {
-        let waker = cx.waker();
-        if ptr::eq(waker.vtable(), &raw const LENT) {
-            // SAFETY: only the waker of a turn has these functions.
-            WakerSlot::Task(unsafe { &*waker.data().cast::<Turn<'_>>() }.key)
-        } else {
-            WakerSlot::Other(Box::new(waker.clone()))
+        match TaskWaker::key_here(cx.waker()) {
+            Some(key) => WakerSlot::Task(key),
+            None => WakerSlot::other(cx),
         }
     }
 
-    /// It can go on.
+    /// Keeps the waker of `cx`, if it and the one before it are of tasks of this event loop. Runs no code of others.
+    #[inline]
+    pub fn note_task(slot: &mut Option<WakerSlot>, cx: &Context<'_>) -> bool {
+        let key = TaskWaker::key_here(cx.waker());
+        match (key, &mut *slot) {
+            (Some(key), None | Some(WakerSlot::Task(_))) => *slot = Some(WakerSlot::Task(key)),
+            _ => return false,
+        }
+        true
+    }
+
+    #[cold]
+    fn other(cx: &Context<'_>) -> WakerSlot {
+        WakerSlot::Other(Rc::new(cx.waker().clone()))
+    }
+
+    /// Wakes a task of this event loop, and puts any other waker into `others`. Runs no code of others.
+    #[inline]
+    pub fn wake_task_or_leave(self, others: &mut Vec<WakerSlot>) {
+        match self {
+            WakerSlot::Task(key) => tasks::wake(key),
+            WakerSlot::Other(_) => others.push(self),
+        }
+    }
+
+    /// Wakes it. May run code of others.
     #[inline]
     pub fn wake(&self) {
         match self {
-            WakerSlot::Task(key) => super::tasks::wake(*key),
+            WakerSlot::Task(key) => tasks::wake(*key),
             WakerSlot::Other(waker) => waker.wake_by_ref(),
         }
     }

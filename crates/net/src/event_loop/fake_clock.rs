@@ -1,0 +1,64 @@
+//! What stands in for the kernel's clock where Miri runs the event loop? A thread that waits: Miri knows no timerfd. Sockets,
+//! epoll and eventfd are Miri's own there.
+
+use super::kernel::Signal;
+use rustix::fd::{AsFd, BorrowedFd};
+use std::io;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// As the kernel's: can be read when the time has come that it was set to last.
+#[derive(Debug)]
+pub struct AlarmClock {
+    signal: Arc<Signal>,
+    times: Option<Sender<Duration>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl AlarmClock {
+    /// A clock that is not set.
+    pub fn new() -> io::Result<AlarmClock> {
+        let (signal, (times, set)) = (Arc::new(Signal::new()?), channel());
+        let raised = signal.clone();
+        let thread = std::thread::spawn(move || wait(&set, &raised));
+        Ok(AlarmClock { signal, times: Some(times), thread: Some(thread) })
+    }
+
+    /// Sets it to a time from now.
+    pub fn set(&self, after: Duration) {
+        let _ = self.times.as_ref().map(|times| times.send(after));
+    }
+}
+
+fn wait(set: &Receiver<Duration>, signal: &Signal) {
+    let mut due: Option<Instant> = None;
+    loop {
+        let next = match due {
+            None => set.recv().map_err(|_| RecvTimeoutError::Disconnected),
+            Some(at) => set.recv_timeout(at.saturating_duration_since(Instant::now())),
+        };
+        match next {
+            Ok(after) => due = Some(Instant::now() + after),
+            Err(RecvTimeoutError::Timeout) => {
+                due = None;
+                signal.raise();
+            }
+            Err(RecvTimeoutError::Disconnected) => return,
+        }
+    }
+}
+
+impl AsFd for AlarmClock {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.signal.as_fd()
+    }
+}
+
+impl Drop for AlarmClock {
+    fn drop(&mut self) {
+        self.times = None;
+        let _ = self.thread.take().map(JoinHandle::join);
+    }
+}

@@ -1,0 +1,73 @@
+//! Which descriptors does the kernel make for the event loop, besides sockets? One by which other threads wake it, and a clock.
+
+#[cfg(miri)]
+pub use super::fake_clock::AlarmClock;
+use rustix::event::{EventfdFlags, eventfd};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::io;
+#[cfg(not(miri))]
+use {
+    rustix::time::{
+        Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create, timerfd_settime,
+    },
+    std::time::Duration,
+};
+
+/// Can be read for ever once it was raised; an edge-triggered epoll tells of each time all the same.
+#[derive(Debug)]
+pub struct Signal(OwnedFd);
+
+impl Signal {
+    /// A signal that was never raised.
+    ///
+    /// # Errors
+    /// As `eventfd(2)`.
+    pub fn new() -> io::Result<Signal> {
+        Ok(Signal(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?))
+    }
+
+    /// Raises it, from any thread.
+    pub fn raise(&self) {
+        let _ = rustix::io::write(&self.0, &1u64.to_ne_bytes());
+    }
+}
+
+impl AsFd for Signal {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+/// Can be read when the time has come that it was set to last.
+#[cfg(not(miri))]
+#[derive(Debug)]
+pub struct AlarmClock(OwnedFd);
+
+#[cfg(not(miri))]
+impl AlarmClock {
+    /// A clock that is not set.
+    ///
+    /// # Errors
+    /// As `timerfd_create(2)`.
+    pub fn new() -> io::Result<AlarmClock> {
+        let flags = TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK;
+        Ok(AlarmClock(timerfd_create(TimerfdClockId::Monotonic, flags)?))
+    }
+
+    /// Sets it to a time from now.
+    pub fn set(&self, after: Duration) {
+        // Zero would unset it.
+        let after = after.max(Duration::from_nanos(1));
+        let it_value = Timespec { tv_sec: after.as_secs() as i64, tv_nsec: after.subsec_nanos().into() };
+        let value = Itimerspec { it_interval: Timespec { tv_sec: 0, tv_nsec: 0 }, it_value };
+        let set = timerfd_settime(&self.0, TimerfdTimerFlags::empty(), &value);
+        debug_assert!(set.is_ok(), "a clock of ours, and a time within its range");
+    }
+}
+
+#[cfg(not(miri))]
+impl AsFd for AlarmClock {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
