@@ -15,6 +15,7 @@ use crate::upstream::retries::Retries;
 use evenkeel_balance::{Clock, Slot};
 use evenkeel_net::event_loop::{self, alarm};
 use evenkeel_net::listen::Protocol;
+use evenkeel_net::workers::Applied;
 use std::cell::{Cell, RefCell};
 use std::rc::{Rc, Weak};
 use std::time::Duration;
@@ -32,12 +33,12 @@ pub struct Installed {
     pub number: u64,
 }
 
-/// Applies what is new.
-pub fn apply(worker: &Rc<Worker>, update: Update) {
+/// Applies what is new; `_applied` tells so in the end.
+pub fn apply(worker: &Rc<Worker>, update: Update, _applied: Applied) {
     match update {
         Update::Plan(parts) => install(worker, *parts),
         // Requests that wait or run see it too: they hold pools, and pools these tables.
-        Update::Endpoints { pools, drain_timeout, done } => {
+        Update::Endpoints { pools, drain_timeout } => {
             let installed = worker.installed.borrow();
             let mut left = Vec::new();
             for (name, endpoints) in pools {
@@ -48,15 +49,13 @@ pub fn apply(worker: &Rc<Worker>, update: Update) {
             if !left.is_empty() {
                 drain(worker, &[], &left, drain_timeout);
             }
-            drop(done);
         }
     }
 }
 
 /// Takes up a plan. Everything in one go, so that no request sees half of it.
 fn install(worker: &Rc<Worker>, parts: Parts) {
-    let Parts { number, plan, workers, listeners, pools, pool_of_route, sockets, probed, log, generation, done } =
-        parts;
+    let Parts { number, plan, workers, listeners, pools, pool_of_route, sockets, probed, log, generation } = parts;
     let mut installed = worker.installed.borrow_mut();
     let before = std::mem::take(&mut *installed);
     if let Some(log) = log {
@@ -146,7 +145,6 @@ fn install(worker: &Rc<Worker>, parts: Parts) {
         drain(worker, &gone, &left, plan.runtime.drain_timeout);
     }
     *installed = Installed { listeners, pools, retries, accepting, answering, datagrams, number };
-    drop(done);
 }
 
 /// `left`: takes the endpoints that are in it no more.
