@@ -7,12 +7,14 @@ use crate::cookie::Secret;
 use crate::pools::{Found, WorkerPool};
 use crate::query::{Edns, Name, Query, Reject, Subnet};
 use crate::rate::{Allowed, Rate};
-use crate::records::{Asked, Records};
+use crate::records::{Answering, Asked, Records, negative};
 use crate::reply::{self, OptRecord, Owner, Reply, Section};
+use crate::soa;
 use crate::stats::ListenerStats;
 use crate::zone::Zone;
 use domain::base::iana::{Class, OptRcode, OptionCode, Rtype};
 use evenkeel_balance::{Instant, Rng};
+use evenkeel_net::listen::Protocol;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
@@ -22,15 +24,6 @@ pub const PAYLOAD: u16 = 1232;
 const PAYLOAD_MIN: u16 = 512;
 /// Code for "what the type stands for is not given" (RFC 8482 section 4.2).
 const HINFO: Rtype = Rtype::HINFO;
-
-/// How a message came, and how its answer goes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Transport {
-    /// A datagram each.
-    Udp,
-    /// Whole, one after the other.
-    Tcp,
-}
 
 /// When it came.
 #[derive(Clone, Copy, Debug)]
@@ -78,9 +71,9 @@ impl Answerer {
         &self.stats
     }
 
-    /// Takes up other endpoints of pools, by name.
-    pub fn take_up(&mut self, found: &Found) {
-        self.records.take_up(&self.zone, found);
+    /// Applies other endpoints of pools, by name.
+    pub fn apply_endpoints(&mut self, found: &Found) {
+        self.records.apply_endpoints(&self.zone, found);
     }
 
     /// Takes up the newest sets, for pools that nobody asks for.
@@ -93,7 +86,7 @@ impl Answerer {
         &mut self,
         message: &[u8],
         client: SocketAddr,
-        transport: Transport,
+        protocol: Protocol,
         at: Moment,
         out: &mut Vec<u8>,
     ) -> bool {
@@ -102,7 +95,7 @@ impl Answerer {
         let mut name = Name::room();
         let parsed = Query::parse(message, &mut name);
         let edns = parsed.as_ref().ok().and_then(|query| query.edns.as_ref());
-        let is_proven = transport == Transport::Tcp
+        let is_proven = protocol == Protocol::Tcp
             || edns.and_then(|e| e.cookie.as_ref()).is_some_and(|cookie| self.secret.proves(cookie, client, at.unix));
         match parsed {
             Err(Reject::Drop) => {
@@ -125,7 +118,7 @@ impl Answerer {
                     self.stats.limited[0].add(1);
                     return false;
                 }
-                self.reply(&query, client, transport, at, allowed == Allowed::Short, out);
+                self.reply(&query, client, protocol, at, allowed == Allowed::Short, out);
             }
         }
         true
@@ -135,7 +128,7 @@ impl Answerer {
         &mut self,
         query: &Query<'_>,
         client: IpAddr,
-        transport: Transport,
+        protocol: Protocol,
         at: Moment,
         short: bool,
         out: &mut Vec<u8>,
@@ -153,10 +146,10 @@ impl Answerer {
         }
         let told = edns.and_then(|e| e.subnet).filter(|_| self.zone.plan.client_subnet);
         let scope_at = told.map(|subnet| push_subnet(subnet, &mut options));
-        let most = match (transport, edns) {
-            (Transport::Tcp, _) => usize::from(u16::MAX),
-            (Transport::Udp, None) => PAYLOAD_MIN.into(),
-            (Transport::Udp, Some(edns)) => edns.payload.clamp(PAYLOAD_MIN, PAYLOAD).into(),
+        let most = match (protocol, edns) {
+            (Protocol::Tcp, _) => usize::from(u16::MAX),
+            (Protocol::Udp, None) => PAYLOAD_MIN.into(),
+            (Protocol::Udp, Some(edns)) => edns.payload.clamp(PAYLOAD_MIN, PAYLOAD).into(),
         };
         let limit = most - edns.map_or(0, |_| OptRecord::HEAD + options.len());
         let mut reply = Reply::to(query, limit, out);
@@ -182,7 +175,7 @@ impl Answerer {
         let dnssec_ok = edns.map(|e| e.dnssec_ok);
         reply.finish(dnssec_ok.map(|dnssec_ok| OptRecord { payload: PAYLOAD, code, dnssec_ok, options: &options }));
         self.stats.response(code);
-        self.log(query, client, transport, code, out.len());
+        self.log(query, client, protocol, code, out.len());
         self.options = options;
     }
 
@@ -226,7 +219,7 @@ impl Answerer {
         match query.qtype {
             Rtype::ANY => minimal(zone, reply),
             Rtype::SOA if labels.is_empty() => {
-                answering.fits = push_soa(zone, Section::Answer, zone.plan.ttl, reply);
+                answering.fits = soa::push(zone, Section::Answer, zone.plan.ttl, reply);
                 OptRcode::NOERROR
             }
             Rtype::NS if labels.is_empty() => {
@@ -247,31 +240,13 @@ impl Answerer {
         }
     }
 
-    fn log(&mut self, query: &Query<'_>, client: IpAddr, transport: Transport, code: OptRcode, bytes: usize) {
+    fn log(&mut self, query: &Query<'_>, client: IpAddr, protocol: Protocol, code: OptRcode, bytes: usize) {
         let part = self.zone.plan.query_log;
         if part > 0.0 && self.rng.unit() < part {
             let (name, qtype) = (&query.name, query.qtype);
-            tracing::info!(%client, ?name, %qtype, ?transport, %code, bytes, "query");
+            tracing::info!(%client, ?name, %qtype, transport = ?protocol, %code, bytes, "query");
         }
     }
-}
-
-/// What was learned while records were written.
-pub(crate) struct Answering {
-    /// Whether all that was asked for is in.
-    pub fits: bool,
-    /// Whether another network might have got another answer.
-    pub used_subnet: bool,
-}
-
-/// What is not there, and for how long that may be believed.
-pub(crate) fn negative(zone: &Zone, reply: &mut Reply<'_>, code: OptRcode, answering: &mut Answering) -> OptRcode {
-    answering.fits &= push_soa(zone, Section::Authority, zone.negative_ttl(), reply);
-    code
-}
-
-fn push_soa(zone: &Zone, section: Section, ttl: u32, reply: &mut Reply<'_>) -> bool {
-    reply.push(section, Owner::End(zone.apex.len()), Rtype::SOA, ttl, |out| out.extend_from_slice(&zone.soa))
 }
 
 /// Something, but not everything (RFC 8482): what everything is, nobody needs to know but those who flood others with it.

@@ -1,8 +1,9 @@
 //! How do the numbers of the workers look to Prometheus? Sums over the workers, written when somebody asks.
 
-use crate::stats::{CODES, Counter, ListenerStats, PoolStats, TYPES};
+use crate::stats::{CODES, ListenerStats, PoolStats, TYPES};
 use evenkeel_config::Plan;
 use evenkeel_config::plan::Mode;
+use evenkeel_net::counter::Counter;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::MetricType;

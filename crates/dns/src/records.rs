@@ -1,11 +1,11 @@
 //! Which records has a name that stands for a pool, or for a name server? Those of the endpoints that the pool's balancer
 //! picks, or of addresses that never change.
 
-use crate::answer::{Answering, negative};
 use crate::client::Localities;
 use crate::pools::{Choice, Family, Found, WorkerPool};
 use crate::query::Subnet;
 use crate::reply::{Owner, Reply, Section};
+use crate::soa;
 use crate::zone::{Node, Zone};
 use domain::base::iana::{OptRcode, Rtype};
 use evenkeel_balance::Instant;
@@ -18,6 +18,14 @@ pub(crate) struct Asked<'z> {
     /// The name.
     pub node: &'z Node,
     pub qtype: Rtype,
+}
+
+/// What was learned while records were written.
+pub(crate) struct Answering {
+    /// Whether all that was asked for is in.
+    pub fits: bool,
+    /// Whether another network might have got another answer.
+    pub used_subnet: bool,
 }
 
 /// What one worker knows of a zone's pools.
@@ -45,8 +53,8 @@ impl Records {
         }
     }
 
-    /// Takes up other endpoints of pools, by name.
-    pub fn take_up(&mut self, zone: &Zone, found: &Found) {
+    /// Applies other endpoints of pools, by name.
+    pub fn apply_endpoints(&mut self, zone: &Zone, found: &Found) {
         for (name, pool) in zone.pools().iter().zip(&mut self.pools) {
             if let Some(endpoints) = found.get(name) {
                 pool.change(endpoints);
@@ -145,4 +153,10 @@ fn fixed(asked: &Asked<'_>, reply: &mut Reply<'_>, answering: &mut Answering) ->
         answering.fits &= reply.push_address(Section::Answer, Owner::Asked, zone.plan.ttl, *ip);
     }
     if any { OptRcode::NOERROR } else { negative(zone, reply, OptRcode::NOERROR, answering) }
+}
+
+/// Writes what is not there, and for how long that may be believed.
+pub(crate) fn negative(zone: &Zone, reply: &mut Reply<'_>, code: OptRcode, answering: &mut Answering) -> OptRcode {
+    answering.fits &= soa::push(zone, Section::Authority, zone.negative_ttl(), reply);
+    code
 }

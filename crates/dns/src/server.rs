@@ -1,17 +1,18 @@
 //! How does a plan become answers, and how does the next plan take its place? What can fail comes first (sockets), so that
 //! an error changes nothing; then every worker is given its part.
 
-use crate::answer::{Answerer, Transport};
+use crate::answer::Answerer;
 use crate::cookie::Secret;
 use crate::metrics::Numbers;
 use crate::pools::{Found, PoolParts, WorkerPool};
-use crate::worker::{self, Command, ListenFd, ListenerParts, News, Parts, Sockets};
+use crate::worker::{self, ListenerParts, Sockets, ZoneUpdate};
 use crate::zone::Zone;
-use crate::{tcp, udp};
 use evenkeel_balance::rng::mix;
 use evenkeel_config::Plan;
 use evenkeel_config::plan::{Listener, Mode};
-use socket2::{Domain, Protocol, Socket, Type};
+use evenkeel_net::clock::Base;
+use evenkeel_net::listen::{ListenFd, Protocol};
+use evenkeel_net::workers::{Applying, Command, Worker, Workers};
 use std::collections::HashMap;
 use std::fmt;
 use std::io;
@@ -19,7 +20,7 @@ use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Weak};
 use std::thread::JoinHandle;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::watch;
 
 /// Why a plan could not be started.
 #[derive(Debug)]
@@ -55,46 +56,16 @@ impl std::error::Error for StartError {
 /// Gives a pool of the plan, by its name, to a worker, by its number. Whoever owns the pools knows those of the plan.
 pub type GivePool<'a> = &'a dyn Fn(&str, u32) -> PoolParts;
 
-/// Opens what is bound to an address, by the kind of socket: for each of so many workers one or more. Whoever knows which
-/// sockets came with the process gives these first; [`bind`] and [`ready`] are what it takes beside them.
-pub type OpenSockets<'a> = &'a mut dyn FnMut(Transport, SocketAddr, usize) -> io::Result<Vec<Vec<ListenFd>>>;
-
-/// Binds a socket, alone at its address or as one of several.
-///
-/// # Errors
-/// As socket(2) and bind(2).
-pub fn bind(transport: Transport, addr: SocketAddr, shared: bool) -> io::Result<Socket> {
-    let (kind, protocol) = match transport {
-        Transport::Udp => (Type::DGRAM, Protocol::UDP),
-        Transport::Tcp => (Type::STREAM, Protocol::TCP),
-    };
-    let socket = Socket::new(Domain::for_address(addr), kind.nonblocking().cloexec(), Some(protocol))?;
-    if transport == Transport::Tcp {
-        socket.set_reuse_address(true)?;
-    }
-    socket.set_reuse_port(shared)?;
-    socket.bind(&addr.into())?;
-    Ok(socket)
-}
-
-/// Makes of a socket at an address one that a worker can use.
-///
-/// # Errors
-/// As setsockopt(2) and listen(2).
-pub fn ready(transport: Transport, addr: SocketAddr, socket: &Socket) -> io::Result<()> {
-    match transport {
-        Transport::Udp => udp::ready(socket, addr),
-        Transport::Tcp => tcp::ready(socket),
-    }
-}
+/// Opens what is bound to an address, by the kind of socket: for each of so many workers one or more. Whatever knows which
+/// sockets came with the process gives these first.
+pub type OpenSockets<'a> = &'a mut dyn FnMut(Protocol, SocketAddr, usize) -> io::Result<Vec<Vec<ListenFd>>>;
 
 /// The control side of the workers. No threads until a plan has a listener that speaks DNS.
 pub struct Server {
     count: usize,
-    base: std::time::Instant,
+    base: Base,
     secret: Secret,
-    workers: Vec<Worker>,
-    commands: watch::Sender<Command>,
+    workers: Workers<ZoneUpdate>,
     /// The sockets at each address, for as long as a worker has them.
     sockets: HashMap<SocketAddr, Vec<Weak<OwnedFd>>>,
     /// The name and the addresses of each listener.
@@ -102,16 +73,11 @@ pub struct Server {
     numbers: watch::Sender<Arc<Numbers>>,
 }
 
-struct Worker {
-    plans: mpsc::UnboundedSender<News>,
-    thread: JoinHandle<io::Result<()>>,
-}
-
 /// What of a plan can fail, done.
 pub struct Prepared {
     /// By address and worker, where there were none.
     sockets: HashMap<SocketAddr, Vec<Sockets>>,
-    workers: Vec<Worker>,
+    workers: Vec<Worker<ZoneUpdate>>,
 }
 
 impl Server {
@@ -122,10 +88,9 @@ impl Server {
     pub fn new(workers: usize) -> Result<Server, StartError> {
         Ok(Server {
             count: workers,
-            base: std::time::Instant::now(),
+            base: Base::now(),
             secret: Secret::random().map_err(StartError::Secret)?,
-            workers: Vec::new(),
-            commands: watch::channel(Command::Run).0,
+            workers: Workers::default(),
             sockets: HashMap::new(),
             listeners: Vec::new(),
             numbers: watch::channel(Arc::default()).0,
@@ -140,42 +105,34 @@ impl Server {
         let mut sockets = HashMap::new();
         for listener in listeners(plan) {
             for &addr in listener.bind.iter().filter(|addr| !self.sockets.contains_key(addr)) {
-                let mut all = |transport| {
+                let mut all = |protocol| {
                     let fail = |error| StartError::Listen(listener.name.clone(), addr, error);
-                    open(transport, addr, self.count).map_err(fail)
+                    open(protocol, addr, self.count).map_err(fail)
                 };
-                let by_worker = all(Transport::Udp)?.into_iter().zip(all(Transport::Tcp)?);
+                let by_worker = all(Protocol::Udp)?.into_iter().zip(all(Protocol::Tcp)?);
                 sockets.insert(addr, by_worker.map(|(udp, tcp)| Sockets { udp, tcp }).collect());
             }
         }
         let missing = if listeners(plan).next().is_some() { self.count - self.workers.len() } else { 0 };
-        let workers = (0..missing).map(|index| self.spawn(index)).collect::<io::Result<_>>();
+        let base = self.base;
+        let spawn = |index| self.workers.spawn(format!("dns-{index}"), move |link| worker::serve(base, link));
+        let workers = (0..missing).map(spawn).collect::<io::Result<_>>();
         Ok(Prepared { sockets, workers: workers.map_err(StartError::Thread)? })
-    }
-
-    fn spawn(&self, index: usize) -> io::Result<Worker> {
-        let (plans, receiver) = mpsc::unbounded_channel();
-        let (base, commands) = (self.base, self.commands.subscribe());
-        let (made, heard) = std::sync::mpsc::channel();
-        let thread = std::thread::Builder::new().name(format!("dns-{index}"));
-        let thread = thread.spawn(move || worker::run(base, receiver, commands, &made))?;
-        heard.recv().map_err(io::Error::other)??;
-        Ok(Worker { plans, thread })
     }
 
     /// Does the rest, once the pools have changed to the plan. Zones are replaced as a whole; sockets of addresses that stay
     /// go on, with all that waits there. When this returns, every worker answers by the plan.
     pub fn apply(&mut self, plan: &Plan, prepared: Prepared, give: GivePool<'_>) {
         let Prepared { mut sockets, workers } = prepared;
-        self.workers.extend(workers);
+        workers.into_iter().for_each(|worker| self.workers.add(worker));
         for (addr, new) in &sockets {
             let all = new.iter().flat_map(|sockets| sockets.udp.iter().chain(&sockets.tcp));
             self.sockets.insert(*addr, all.map(Arc::downgrade).collect());
         }
         let numbers = Arc::new(Numbers::next(plan, self.count, &self.numbers.borrow()));
         let zones: Vec<_> = listeners(plan).filter_map(|l| Some((l, Arc::new(Zone::new(l.zone.as_ref()?))))).collect();
-        let (done, waiting) = std::sync::mpsc::channel();
-        for (index, worker) in self.workers.iter().enumerate() {
+        let applying = Applying::default();
+        for index in 0..self.workers.len() {
             let parts = zones.iter().map(|(listener, zone)| {
                 let pool = |name: &Arc<str>| WorkerPool::new(give(name, index as u32), numbers.pool(name, index));
                 let pools = zone.pools().iter().map(pool).collect();
@@ -188,28 +145,22 @@ impl Server {
                     connections_max: listener.limits.connections.div_ceil(self.count),
                 }
             });
-            // A worker that has ended needs none; that it has is told elsewhere.
-            let _ = worker.plans.send(News::Plan(Parts { listeners: parts.collect(), done: done.clone() }));
+            self.workers.send(index, ZoneUpdate::Plan(parts.collect()), &applying);
         }
-        drop(done);
-        // Nothing is ever sent: it ends when the last worker has let go.
-        let _ = waiting.recv();
+        applying.wait();
         self.sockets.retain(|addr, _| listeners(plan).any(|listener| listener.bind.contains(addr)));
         self.listeners = listeners(plan).map(|l| (l.name.clone(), l.bind.clone())).collect();
         self.numbers.send_replace(numbers);
     }
 
-    /// Takes up other endpoints of some pools, before they can be picked. When this returns, every worker knows them. Pools
+    /// Applies other endpoints of some pools, before they can be picked. When this returns, every worker knows them. Pools
     /// that no zone names cost nothing.
-    pub fn take_up(&self, found: Found) {
-        let found = Arc::new(found);
-        let (done, waiting) = std::sync::mpsc::channel();
-        for worker in &self.workers {
-            // A worker that has ended needs none.
-            let _ = worker.plans.send(News::Endpoints(found.clone(), done.clone()));
-        }
-        drop(done);
-        let _ = waiting.recv();
+    pub fn apply_endpoints(&self, found: Found) {
+        let (found, applying) = (Arc::new(found), Applying::default());
+        (0..self.workers.len()).for_each(|worker| {
+            self.workers.send(worker, ZoneUpdate::Endpoints(found.clone()), &applying);
+        });
+        applying.wait();
     }
 
     /// The numbers, now and later.
@@ -232,21 +183,29 @@ impl Server {
         all
     }
 
-    /// Tells the workers to leave, or to end.
-    pub fn command(&self, command: Command) {
-        self.commands.send_replace(command);
+    /// For each worker its name and a number that goes up while its event loop turns.
+    pub fn beats(&self) -> impl Iterator<Item = (&str, u64)> {
+        self.workers.beats()
     }
 
-    /// The thread of a worker that has ended, if there is one. Where nobody told it to, it cannot be had back: what is left
-    /// is to end the rest, and to say why.
+    /// Tells the workers to leave, or to end.
+    pub fn command(&self, command: Command) {
+        self.workers.command(command);
+    }
+
+    /// The thread of a worker that has ended, if there is one: see [`Workers::take_ended`].
     pub fn take_ended(&mut self) -> Option<JoinHandle<io::Result<()>>> {
-        let at = self.workers.iter().position(|worker| worker.thread.is_finished())?;
-        Some(self.workers.swap_remove(at).thread)
+        self.workers.take_ended()
     }
 
     /// Whether every worker has ended.
     pub fn has_ended(&self) -> bool {
-        self.workers.iter().all(|worker| worker.thread.is_finished())
+        self.workers.has_ended()
+    }
+
+    /// Waits until every worker has ended.
+    pub fn join(self) {
+        self.workers.join();
     }
 }
 

@@ -1,24 +1,7 @@
 //! What happened, in numbers? Counters that one worker writes and anybody may read.
 
 use domain::base::iana::{OptRcode, Rtype};
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-
-/// A number that one thread adds to.
-#[derive(Debug, Default)]
-pub struct Counter(AtomicU64);
-
-impl Counter {
-    /// Adds. Only the worker that owns the counter may call it; Relaxed, as the number stands for itself.
-    #[inline]
-    pub fn add(&self, n: u64) {
-        self.0.store(self.0.load(Relaxed).wrapping_add(n), Relaxed);
-    }
-
-    /// The number.
-    pub fn get(&self) -> u64 {
-        self.0.load(Relaxed)
-    }
-}
+use evenkeel_net::counter::Counter;
 
 /// Types that are counted apart, with their label; all others are `other`.
 pub const TYPES: [(Rtype, &str); 7] = [

@@ -1,124 +1,114 @@
 //! How do messages come and go by TCP? One after the other, each behind its length; as many as the client likes (RFC 7766).
 
-use crate::answer::Transport;
-use crate::worker::{ListenFd, Place};
-use socket2::{SockAddr, SockRef, Socket};
+use crate::binding::{Binding, Open};
+use evenkeel_net::buffer::Buf;
+use evenkeel_net::deadline::Timer;
+use evenkeel_net::event_loop::{Source, Task, alarm, spawn, spawn_essential};
+use evenkeel_net::listen::{self, ListenFd, Protocol};
+use evenkeel_net::stream::Stream;
+use evenkeel_net::transport::Transport;
+use rustix::fd::OwnedFd;
+use rustix::io::Errno;
+use std::future::poll_fn;
 use std::io;
 use std::net::SocketAddr;
+use std::pin::pin;
 use std::rc::Rc;
+use std::task::{Poll, ready};
 use std::time::Duration;
-use tokio::io::unix::AsyncFd;
-use tokio::io::{AsyncReadExt, AsyncWriteExt, Interest};
-use tokio::net::TcpStream;
-use tokio::task::JoinSet;
 
-/// Clients that wait to be accepted.
-const BACKLOG: i32 = 1024;
-/// What a connection first has room for: some queries.
-const ROOM: usize = 1024;
-/// How long a client may take to hear that its connection has ended.
+/// How long a client may take to read that its connection has ended.
 const FAREWELL: Duration = Duration::from_secs(1);
 /// Answers that are sent together.
 const ANSWERS_MAX: usize = 64 << 10;
+/// Pause when the process has run out of descriptors: with the next connection that ends there is one again.
+const PAUSE: Duration = Duration::from_millis(50);
 
-/// Makes of a bound socket one that a worker can accept at.
-///
-/// # Errors
-/// As setsockopt(2) and listen(2).
-pub fn ready(socket: &Socket) -> io::Result<()> {
-    socket.set_tcp_nodelay(true)?;
-    socket.listen(BACKLOG)
+/// A socket at which a worker accepts, and the task that does.
+pub struct Accepting {
+    binding: Rc<Binding>,
+    socket: ListenFd,
+    task: Task,
 }
 
-/// Accepts at a socket until its place is left, and answers until the last connection has ended.
+/// Accepts from now on.
 ///
 /// # Errors
-/// The event loop cannot watch it.
-pub async fn serve(place: Rc<Place>, socket: ListenFd) -> io::Result<()> {
-    // SAFETY: the registration shares the ownership of the socket, so it stays open until both are gone.
-    let listener = unsafe { AsyncFd::register_with_interest(socket, Interest::READABLE) }?;
-    let mut conversations = JoinSet::new();
+/// The event loop cannot watch the socket.
+pub fn start(binding: &Rc<Binding>, socket: ListenFd) -> io::Result<Accepting> {
+    let watched = Source::new(socket.clone())?;
+    let task = spawn_essential(run(binding.clone(), watched));
+    Ok(Accepting { binding: binding.clone(), socket, task })
+}
+
+impl Accepting {
+    /// Accepts no more, but for those that wait: no other may look at this socket, and closing it would reset them.
+    pub fn close(&self) {
+        self.task.abort();
+        while accept(&self.binding, &self.socket).is_ok() {}
+    }
+}
+
+async fn run(binding: Rc<Binding>, socket: Source<ListenFd>) {
     loop {
-        tokio::select! {
-            accepted = listener.async_io(Interest::READABLE, |socket| SockRef::from(socket).accept()) => match accepted {
-                Ok(accepted) => begin(&place, accepted, &mut conversations),
-                // No descriptors left: with the next connection that ends there is one again.
-                Err(_) => tokio::time::sleep(Duration::from_millis(50)).await,
-            },
-            Some(_) = conversations.join_next() => {}
-            () = place.left() => break,
+        socket.readable().await;
+        match accept(&binding, &socket) {
+            Ok(()) => {}
+            Err(Errno::AGAIN) => socket.note_empty(),
+            Err(_) => alarm::sleep(PAUSE).await,
         }
     }
-    // Who waits there came to us: nobody else may look at this socket, and closing it would reset them.
-    loop {
-        match SockRef::from(listener.get_ref()).accept() {
-            Ok(accepted) => begin(&place, accepted, &mut conversations),
-            Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
-            Err(_) => break,
+}
+
+/// Accepts a connection, and serves it if there is room for one more.
+fn accept(binding: &Rc<Binding>, socket: &ListenFd) -> Result<(), Errno> {
+    if let Some((fd, client)) = listen::accept(socket)? {
+        match binding.connect() {
+            Some(open) => _ = spawn(serve(open, fd, client)),
+            None => binding.answerer().borrow().stats().refused_connections.add(1),
         }
     }
-    drop(listener);
-    while conversations.join_next().await.is_some() {}
     Ok(())
 }
 
-/// Takes a connection, if there is room for one more.
-fn begin(place: &Rc<Place>, (socket, client): (Socket, SockAddr), conversations: &mut JoinSet<()>) {
-    let Some(open) = place.connect() else {
-        return place.answerer().borrow().stats().refused_connections.add(1);
-    };
-    conversations.spawn_local(async move {
-        let Some(client) = client.as_socket() else { return };
-        let stream = socket.set_nonblocking(true).and_then(|()| TcpStream::from_std(socket.into()));
-        let Ok(mut stream) = stream else { return };
-        // However it ended, the client knows.
-        if converse(&open, &mut stream, client).await.is_ok() {
-            hang_up(stream).await;
-        }
-    });
+async fn serve(open: Open, fd: OwnedFd, client: SocketAddr) {
+    let (transport, timer) = (Transport::from(Stream::new(fd)), open.core.wheel.timer());
+    // However it ended, the client knows.
+    if converse(&open, &transport, &timer, client).await.is_ok() {
+        hang_up(&transport, &timer).await;
+    }
 }
 
 /// Ends a connection so that the client has all answers: closed while a query is on its way, it would be reset, and might
 /// lose answers that it has not read.
-async fn hang_up(mut stream: TcpStream) {
-    let until_gone = async {
-        stream.shutdown().await?;
-        while stream.read(&mut [0; 512]).await? > 0 {}
-        Ok::<(), io::Error>(())
-    };
-    // Gone is gone, and who does not go is cut off.
-    let _ = tokio::time::timeout(FAREWELL, until_gone).await;
+async fn hang_up(transport: &Transport, timer: &Timer) {
+    transport.shutdown_write();
+    let until_gone = pin!(async { while transport.read_some().await.is_ok_and(|buf| !buf.is_empty()) {} });
+    // Gone is gone, and a client that does not go is cut off.
+    let _ = timer.limit_by(timer.tick_after(FAREWELL), until_gone).await;
 }
 
-/// Answers one connection, until its client ends it, is idle for too long or wrong, or until its place is closed.
-async fn converse(place: &Place, stream: &mut TcpStream, client: SocketAddr) -> io::Result<()> {
-    place.answerer().borrow().stats().connections.add(1);
-    let (mut input, mut output, mut answer) = (Vec::with_capacity(ROOM), Vec::new(), Vec::new());
+/// Answers one connection, until its client ends it, is idle for too long or wrong, or until its address is closed.
+async fn converse(binding: &Binding, transport: &Transport, timer: &Timer, client: SocketAddr) -> io::Result<()> {
+    binding.answerer().borrow().stats().connections.add(1);
+    let (mut input, mut output, mut answer) = (Vec::new(), Vec::new(), Vec::new());
     loop {
-        // Counted from the last whole query, so that nobody holds a connection by a byte now and then.
-        let deadline = tokio::time::Instant::now() + place.idle();
+        // Counted from the last whole query, so that no client holds a connection by a byte now and then.
+        timer.set(timer.tick_after(binding.idle()));
         while whole(&input).is_none() {
-            let read = async {
-                tokio::select! {
-                    // What has come is answered first.
-                    biased;
-                    read = stream.read_buf(&mut input) => read.map(|n| n > 0),
-                    () = place.closed() => Ok(false),
-                }
-            };
-            match tokio::time::timeout_at(deadline, read).await {
-                Ok(Ok(true)) => {}
-                Ok(Ok(false)) | Err(_) => return Ok(()),
+            match timer.limit(pin!(read(binding, transport))).await {
+                Ok(Ok(buf)) if !buf.is_empty() => input.extend_from_slice(buf.filled()),
+                Ok(Ok(_)) | Err(_) => return Ok(()),
                 Ok(Err(error)) => return Err(error),
             }
         }
         let mut done = 0;
         while let Some(message) = whole(&input[done..]).filter(|_| output.len() < ANSWERS_MAX) {
             done += 2 + message.len();
-            let answerer = place.answerer();
+            let answerer = binding.answerer();
             let mut answerer = answerer.borrow_mut();
             answerer.stats().over_tcp.add(1);
-            if !answerer.answer(message, client, Transport::Tcp, place.moment(), &mut answer) {
+            if !answerer.answer(message, client, Protocol::Tcp, binding.moment(), &mut answer) {
                 // It speaks something else.
                 return Ok(());
             }
@@ -126,9 +116,29 @@ async fn converse(place: &Place, stream: &mut TcpStream, client: SocketAddr) -> 
             output.extend_from_slice(&answer);
         }
         input.drain(..done);
-        tokio::time::timeout(place.idle(), stream.write_all(&output)).await??;
+        let written = timer.limit_by(timer.tick_after(binding.idle()), pin!(write(transport, &output))).await;
+        written.map_err(|_| io::ErrorKind::TimedOut)??;
         output.clear();
     }
+}
+
+/// What comes next; empty at the end, and when the address is closed. What has come goes first.
+async fn read(binding: &Binding, transport: &Transport) -> io::Result<Buf> {
+    poll_fn(|cx| match transport.poll_read_into(cx, Buf::take) {
+        Poll::Pending if binding.is_closed() => Poll::Ready(Ok(Buf::none())),
+        read => read.map_ok(|(_, buf)| buf),
+    })
+    .await
+}
+
+async fn write(transport: &Transport, mut bytes: &[u8]) -> io::Result<()> {
+    poll_fn(|cx| {
+        while !bytes.is_empty() {
+            bytes = &bytes[ready!(transport.poll_write(cx, bytes))?..];
+        }
+        Poll::Ready(Ok(()))
+    })
+    .await
 }
 
 /// The first message, if it is there as a whole.

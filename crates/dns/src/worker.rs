@@ -1,52 +1,35 @@
 //! What runs on one core? A worker: its event loop, its sockets at each address, its answers. Nothing in it is shared with
 //! another worker but counters that others read, so nothing is locked.
 
-use crate::answer::{Answerer, Moment};
+use crate::answer::Answerer;
+use crate::binding::{Binding, Listener};
+use crate::core::Core;
 use crate::pools::Found;
 use crate::{tcp, udp};
-use evenkeel_balance::Instant;
-use std::cell::{Cell, RefCell};
+use evenkeel_net::clock::Base;
+use evenkeel_net::event_loop;
+use evenkeel_net::listen::ListenFd;
+use evenkeel_net::workers::{Command, ControlLink, tick};
+use std::cell::RefCell;
 use std::collections::HashMap;
 use std::io;
 use std::net::SocketAddr;
-use std::os::fd::OwnedFd;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::mpsc::Sender;
-use std::time::{Duration, SystemTime};
-use tokio::sync::{Notify, mpsc, watch};
+use std::time::Duration;
 
-/// Between two looks at the sets of pools that nobody asks for.
-const REFRESH: Duration = Duration::from_secs(1);
+/// Ticks between two looks at the sets of pools that no client asks for: a second.
+const TICKS_PER_REFRESH: u32 = 20;
 
-/// What workers are to do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Command {
-    /// Serve.
-    Run,
-    /// Leave the sockets to a successor, and end with the last connection.
-    Retire,
-    /// Answer what has come, and end.
-    Drain,
+/// What changes for a worker.
+pub enum ZoneUpdate {
+    /// Another plan: its listeners.
+    Plan(Vec<ListenerParts>),
+    /// Other endpoints of some pools; all else stays as it is.
+    Endpoints(Arc<Found>),
 }
 
-/// What a worker hears of.
-pub enum News {
-    /// Another plan.
-    Plan(Parts),
-    /// Other endpoints of some pools; all else stays as it is. It is told, by being dropped, that they are known.
-    Endpoints(Arc<Found>, Sender<()>),
-}
-
-/// Everything of a plan for one worker.
-pub struct Parts {
-    /// Every address, with what is answered there.
-    pub listeners: Vec<ListenerParts>,
-    /// Told, by being dropped, that all this is in use.
-    pub done: Sender<()>,
-}
-
-/// A listener.
+/// A listener of a plan, for one worker.
 pub struct ListenerParts {
     pub answerer: Answerer,
     /// Its addresses; sockets where there were none yet.
@@ -57,9 +40,6 @@ pub struct ListenerParts {
     pub connections_max: usize,
 }
 
-/// A socket that is bound, or listens. It is closed when its workers, mostly one, have let go of it.
-pub type ListenFd = Arc<OwnedFd>;
-
 /// Sockets at one address, one or more of each kind.
 #[derive(Debug)]
 pub struct Sockets {
@@ -67,191 +47,122 @@ pub struct Sockets {
     pub tcp: Vec<ListenFd>,
 }
 
-/// One address of a worker: what is answered there now, whatever plan its tasks began with.
-pub struct Place {
-    listener: RefCell<Listener>,
-    open: Rc<Cell<usize>>,
-    base: std::time::Instant,
-    course: Cell<Course>,
-    turn: Notify,
+/// What is served at one address.
+struct Served {
+    binding: Rc<Binding>,
+    datagrams: Vec<udp::Serving>,
+    accepting: Vec<tcp::Accepting>,
 }
 
-/// How far a place is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Course {
-    /// It serves.
-    Open,
-    /// Nobody comes in any more; connections go on.
-    Left,
-    /// Connections end, too.
-    Closed,
-}
-
-#[derive(Clone)]
-struct Listener {
-    answerer: Rc<RefCell<Answerer>>,
-    idle: Duration,
-    connections_max: usize,
-}
-
-/// A connection that is counted as long as this is held.
-pub struct Open(Rc<Place>);
-
-impl std::ops::Deref for Open {
-    type Target = Place;
-
-    fn deref(&self) -> &Place {
-        &self.0
-    }
-}
-
-impl Drop for Open {
-    fn drop(&mut self) {
-        self.0.open.set(self.0.open.get() - 1);
-    }
-}
-
-impl Place {
-    /// Who answers now.
-    pub fn answerer(&self) -> Rc<RefCell<Answerer>> {
-        self.listener.borrow().answerer.clone()
-    }
-
-    /// How long a client may be idle.
-    pub fn idle(&self) -> Duration {
-        self.listener.borrow().idle
-    }
-
-    /// What time it is.
-    pub fn moment(&self) -> Moment {
-        let unix = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs();
-        Moment { now: Instant(self.base.elapsed().as_nanos() as u64), unix: unix as u32 }
-    }
-
-    /// One more connection, if there is room.
-    pub fn connect(self: &Rc<Place>) -> Option<Open> {
-        let room = self.open.get() < self.listener.borrow().connections_max;
-        room.then(|| {
-            self.open.set(self.open.get() + 1);
-            Open(self.clone())
+impl Served {
+    fn start(core: &Rc<Core>, listener: Listener, sockets: Sockets) -> io::Result<Served> {
+        let binding = Binding::new(core.clone(), listener);
+        Ok(Served {
+            datagrams: sockets.udp.into_iter().map(|fd| udp::start(&binding, fd)).collect::<io::Result<_>>()?,
+            accepting: sockets.tcp.into_iter().map(|fd| tcp::start(&binding, fd)).collect::<io::Result<_>>()?,
+            binding,
         })
     }
 
-    /// Waits until its sockets are to be left.
-    pub async fn left(&self) {
-        self.reached(Course::Left).await;
-    }
-
-    /// Waits until its connections are to end.
-    pub async fn closed(&self) {
-        self.reached(Course::Closed).await;
-    }
-
-    async fn reached(&self, course: Course) {
-        while self.course.get() < course {
-            self.turn.notified().await;
-        }
-    }
-
-    fn turn(&self, to: Course) {
-        self.course.set(to);
-        self.turn.notify_waiters();
+    /// Takes no more but what waits. Connections go on.
+    fn leave(&mut self) {
+        self.datagrams.drain(..).for_each(|serving| serving.close());
+        self.accepting.drain(..).for_each(|accepting| accepting.close());
     }
 }
 
-/// Runs a worker on this thread until it is told to end, or nobody can tell it any more. `made`: told whether its event loop
-/// could be made, before anybody relies on it.
+struct Worker {
+    core: Rc<Core>,
+    served: RefCell<HashMap<SocketAddr, Served>>,
+}
+
+/// Serves as a worker until it is told to end; nothing before it gets a plan. `base`: the instant that all workers' clocks
+/// count from.
 ///
 /// # Errors
-/// A socket can no longer be served, though nobody has said so: it closes them all, and ends.
-pub fn run(
-    base: std::time::Instant,
-    plans: mpsc::UnboundedReceiver<News>,
-    commands: watch::Receiver<Command>,
-    made: &Sender<io::Result<()>>,
-) -> io::Result<()> {
-    let builder = &mut tokio::runtime::Builder::new_current_thread();
-    let (runtime, told) = match builder.enable_all().build_local(tokio::runtime::LocalOptions::default()) {
-        Ok(runtime) => (Some(runtime), Ok(())),
-        Err(error) => (None, Err(error)),
-    };
-    // Whoever made this thread waits for it.
-    let _ = made.send(told);
-    runtime.map_or(Ok(()), |runtime| runtime.block_on(serve(base, plans, commands)))
-}
-
-async fn serve(
-    base: std::time::Instant,
-    mut plans: mpsc::UnboundedReceiver<News>,
-    mut commands: watch::Receiver<Command>,
-) -> io::Result<()> {
-    let mut places: HashMap<SocketAddr, Rc<Place>> = HashMap::new();
-    let mut tasks = tokio::task::JoinSet::new();
-    let mut refresh = tokio::time::interval(REFRESH);
-    let open = Rc::new(Cell::new(0));
-    let course = loop {
+/// A socket cannot be served: without it the worker would go on and answer less than comes, so it ends.
+pub async fn serve(base: Base, link: ControlLink<ZoneUpdate>) -> io::Result<()> {
+    let ControlLink { mut updates, mut commands, beats } = link;
+    let worker = Rc::new(Worker { core: Core::new(base), served: RefCell::default() });
+    let ticking = event_loop::spawn_essential(tick(beats, on_tick(worker.clone())));
+    while *commands.borrow_and_update() == Command::Run {
         tokio::select! {
-            news = plans.recv() => match news {
-                Some(News::Plan(parts)) => install(parts, base, &open, &mut places, &mut tasks),
-                Some(News::Endpoints(found, done)) => {
-                    places.values().for_each(|place| place.answerer().borrow_mut().take_up(&found));
-                    drop(done);
-                }
-                None => break Course::Closed,
+            changed = commands.changed() => if changed.is_err() { break },
+            update = updates.recv() => match update {
+                Some((update, _applied)) => worker.apply(update)?,
+                None => break,
             },
-            command = commands.wait_for(|command| *command != Command::Run) => break match command.as_deref() {
-                Ok(Command::Retire) => Course::Left,
-                _ => Course::Closed,
-            },
-            _ = refresh.tick() => places.values().for_each(|place| {
-                place.answerer().borrow_mut().refresh(place.moment().now);
-            }),
-            // Of a place that was left. Any other end is that of the worker, which somebody watches: without this socket it
-            // would go on and answer less than comes.
-            Some(ended) = tasks.join_next() => ended??,
         }
-    };
-    drop(plans);
-    places.values().for_each(|place| place.turn(course));
-    while tasks.join_next().await.is_some() {}
+    }
+    // A plan that waits must not be waited for.
+    drop(updates);
+    worker.served.borrow_mut().values_mut().for_each(Served::leave);
+    loop {
+        match *commands.borrow_and_update() {
+            Command::Stop => break,
+            Command::Retire => {}
+            Command::Drain | Command::Run => worker.served.borrow().values().for_each(|served| served.binding.close()),
+        }
+        if worker.core.open() == 0 {
+            break;
+        }
+        tokio::select! {
+            () = worker.core.closed.notified() => {}
+            changed = commands.changed() => if changed.is_err() { break },
+        }
+    }
+    ticking.abort();
     Ok(())
 }
 
-/// Takes up a plan: what is answered changes between two messages; sockets of addresses that stay go on.
-fn install(
-    parts: Parts,
-    base: std::time::Instant,
-    open: &Rc<Cell<usize>>,
-    places: &mut HashMap<SocketAddr, Rc<Place>>,
-    tasks: &mut tokio::task::JoinSet<io::Result<()>>,
-) {
-    let mut before = std::mem::take(places);
-    for ListenerParts { answerer, binds, idle, connections_max } in parts.listeners {
-        let listener = Listener { answerer: Rc::new(RefCell::new(answerer)), idle, connections_max };
-        for (addr, sockets) in binds {
-            let stays = before.remove(&addr);
-            let place = match (sockets, stays) {
-                (None, Some(place)) => {
-                    place.listener.replace(listener.clone());
-                    place
-                }
-                (Some(Sockets { udp, tcp }), _) => {
-                    let place = Rc::new(Place {
-                        listener: RefCell::new(listener.clone()),
-                        open: open.clone(),
-                        base,
-                        course: Cell::new(Course::Open),
-                        turn: Notify::new(),
-                    });
-                    udp.into_iter().for_each(|socket| _ = tasks.spawn_local(udp::serve(place.clone(), socket)));
-                    tcp.into_iter().for_each(|socket| _ = tasks.spawn_local(tcp::serve(place.clone(), socket)));
-                    place
-                }
-                (None, None) => unreachable!("a new address comes with sockets"),
-            };
-            places.insert(addr, place);
+/// Moves deadlines on, and looks after pools that no client asks for.
+fn on_tick(worker: Rc<Worker>) -> impl FnMut() {
+    let mut until_refresh = TICKS_PER_REFRESH;
+    move || {
+        let at = worker.core.advance();
+        until_refresh -= 1;
+        if until_refresh == 0 {
+            until_refresh = TICKS_PER_REFRESH;
+            let served = worker.served.borrow();
+            served.values().for_each(|served| served.binding.answerer().borrow_mut().refresh(at.now));
         }
     }
-    before.values().for_each(|place| place.turn(Course::Closed));
-    drop(parts.done);
+}
+
+impl Worker {
+    fn apply(&self, update: ZoneUpdate) -> io::Result<()> {
+        match update {
+            ZoneUpdate::Plan(listeners) => return self.install(listeners),
+            ZoneUpdate::Endpoints(found) => {
+                let served = self.served.borrow();
+                served.values().for_each(|served| served.binding.answerer().borrow_mut().apply_endpoints(&found));
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes up a plan: what is answered changes between two messages; sockets of addresses that stay go on.
+    fn install(&self, listeners: Vec<ListenerParts>) -> io::Result<()> {
+        let mut served = self.served.borrow_mut();
+        let mut before = std::mem::take(&mut *served);
+        for ListenerParts { answerer, binds, idle, connections_max } in listeners {
+            let listener = Listener { answerer: Rc::new(RefCell::new(answerer)), idle, connections_max };
+            for (addr, sockets) in binds {
+                let here = match (sockets, before.remove(&addr)) {
+                    (None, Some(stays)) => {
+                        stays.binding.change(listener.clone());
+                        stays
+                    }
+                    (Some(sockets), _) => Served::start(&self.core, listener.clone(), sockets)?,
+                    (None, None) => unreachable!("a new address comes with sockets"),
+                };
+                served.insert(addr, here);
+            }
+        }
+        for left in before.values_mut() {
+            left.leave();
+            left.binding.close();
+        }
+        Ok(())
+    }
 }

@@ -6,13 +6,14 @@ use evenkeel_balance::eligible::{Panic, PanicMode};
 use evenkeel_balance::health::{self, Initial};
 use evenkeel_balance::{EndpointId, EndpointSpec, Instant, Params, Pool, Seat, algorithms, control};
 use evenkeel_config::{Plan, parse_str};
-use evenkeel_dns::answer::{Answerer, Moment, PAYLOAD, Transport};
+use evenkeel_dns::answer::{Answerer, Moment, PAYLOAD};
 use evenkeel_dns::cookie::Secret;
 use evenkeel_dns::metrics::Numbers;
 use evenkeel_dns::pools::WorkerPool;
 use evenkeel_dns::stats::{ListenerStats, PoolStats};
 use evenkeel_dns::zone::Zone;
 use evenkeel_dns::{Endpoint, Found, PoolParts};
+use evenkeel_net::listen::Protocol;
 use proptest::prelude::*;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -68,16 +69,16 @@ impl Setup {
     }
 
     /// The answer, or none.
-    fn ask(&mut self, message: &[u8], client: &str, transport: Transport) -> Option<&[u8]> {
+    fn ask(&mut self, message: &[u8], client: &str, protocol: Protocol) -> Option<&[u8]> {
         let client = SocketAddr::new(client.parse().expect("an address"), 5353);
         let at = Moment { now: Instant(1), unix: 1_000_000 };
-        let said = self.answerer.answer(message, client, transport, at, &mut self.out);
+        let said = self.answerer.answer(message, client, protocol, at, &mut self.out);
         said.then_some(&self.out[..])
     }
 
     /// The addresses of a name, as a client from there gets them.
     fn addresses(&mut self, name: &str, client: &str, options: &[u8]) -> Vec<IpAddr> {
-        let answer = self.ask(&question(name, 1, options), client, Transport::Udp).expect("an answer");
+        let answer = self.ask(&question(name, 1, options), client, Protocol::Udp).expect("an answer");
         let message = Message::from_octets(answer).expect("a message");
         let records = message.answer().expect("a section").limit_to::<domain::rdata::A>();
         records.map(|record| IpAddr::from(record.expect("an address").data().addr())).collect()
@@ -138,17 +139,17 @@ fn other_endpoints_are_named_once_they_can_be_picked_and_those_before_until_then
         let slot = setup.pool.slot_of(EndpointId::of(name)).expect("it is in the pool");
         (slot, Endpoint { addr: name.parse().expect("an address"), weight: 1, priority: 0, zone: None })
     };
-    setup.answerer.take_up(&Found::from([("web".into(), found.map(of).to_vec())]));
+    setup.answerer.apply_endpoints(&Found::from([("web".into(), found.map(of).to_vec())]));
     assert_eq!(setup.addresses("www.a.example", "192.0.2.1", &[]).len(), 3, "those before");
     setup.pool.update(&specs, Instant(1));
     assert_eq!(setup.addresses("www.a.example", "192.0.2.1", &[]), [ip(4)]);
     let aaaa = question("www.a.example", 28, &[]);
-    assert_eq!(setup.ask(&aaaa, "192.0.2.1", Transport::Udp).expect("an answer")[7], 1);
+    assert_eq!(setup.ask(&aaaa, "192.0.2.1", Protocol::Udp).expect("an answer")[7], 1);
 
     // None at all: that there are no addresses of a family is not for a resolver to keep.
     setup.pool.update(&[], Instant(1));
-    setup.answerer.take_up(&Found::from([("web".into(), Vec::new())]));
-    let answer = setup.ask(&aaaa, "192.0.2.1", Transport::Udp).expect("an answer");
+    setup.answerer.apply_endpoints(&Found::from([("web".into(), Vec::new())]));
+    let answer = setup.ask(&aaaa, "192.0.2.1", Protocol::Udp).expect("an answer");
     assert_eq!(answer[3] & 15, 2, "SERVFAIL");
 }
 
@@ -193,21 +194,21 @@ fn maglev_names_the_same_endpoint_first_to_the_same_network() {
 fn a_cookie_of_ours_and_tcp_are_free_of_the_limit_of_a_network() {
     let mut setup = Setup::new("round_robin", "responses_per_subnet = 10");
     let asked = question("www.a.example", 1, &[0, 10, 0, 8, 1, 2, 3, 4, 5, 6, 7, 8]);
-    let answer = setup.ask(&asked, "192.0.2.1", Transport::Udp).expect("the first is free").to_vec();
+    let answer = setup.ask(&asked, "192.0.2.1", Protocol::Udp).expect("the first is free").to_vec();
     let cookie = question("www.a.example", 1, &answer[answer.len() - 28..]);
     let mut seen = [0; 3];
     for _ in 0..100 {
-        let kind = setup.ask(&asked, "192.0.2.77", Transport::Udp).map_or(0, |a| if a[2] & 2 == 0 { 1 } else { 2 });
+        let kind = setup.ask(&asked, "192.0.2.77", Protocol::Udp).map_or(0, |a| if a[2] & 2 == 0 { 1 } else { 2 });
         seen[kind] += 1;
     }
     assert_eq!(seen, [46, 9, 45], "none, whole, and to come by TCP");
     assert_eq!(setup.stats.limited.each_ref().map(|n| n.get()), [46, 45]);
     for _ in 0..100 {
         let whole = |answer: Option<&[u8]>| answer.is_some_and(|a| a[2] & 2 == 0);
-        assert!(whole(setup.ask(&cookie, "192.0.2.1", Transport::Udp)), "it proves where it is");
-        assert!(whole(setup.ask(&asked, "192.0.2.1", Transport::Tcp)));
+        assert!(whole(setup.ask(&cookie, "192.0.2.1", Protocol::Udp)), "it proves where it is");
+        assert!(whole(setup.ask(&asked, "192.0.2.1", Protocol::Tcp)));
     }
-    let forged = setup.ask(&cookie, "192.0.2.2", Transport::Udp).map(<[u8]>::to_vec);
+    let forged = setup.ask(&cookie, "192.0.2.2", Protocol::Udp).map(<[u8]>::to_vec);
     assert!(forged.is_none_or(|a| a[2] & 2 != 0), "the cookie of another address");
 }
 
@@ -243,8 +244,8 @@ proptest! {
     ) {
         let mut setup = Setup::new("round_robin", &format!("responses_per_subnet = 0\nclient_subnet = {subnet}\n{NEAR}"));
         for message in &all {
-            let transport = if tcp { Transport::Tcp } else { Transport::Udp };
-            let Some(answer) = setup.ask(message, "192.0.2.1", transport) else {
+            let protocol = if tcp { Protocol::Tcp } else { Protocol::Udp };
+            let Some(answer) = setup.ask(message, "192.0.2.1", protocol) else {
                 prop_assert!(message.len() < 12 || message[2] & 0x80 != 0, "only what is no query gets nothing");
                 continue;
             };

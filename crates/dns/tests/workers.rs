@@ -2,12 +2,11 @@
 
 use evenkeel_balance::{Instant, Params, Pool, Seat, algorithms, control};
 use evenkeel_config::{Plan, parse_str};
-use evenkeel_dns::answer::Transport;
-use evenkeel_dns::server::{bind, ready};
-use evenkeel_dns::{Command, PoolParts, Server};
+use evenkeel_dns::{PoolParts, Server};
+use evenkeel_net::listen::{self, ListenFd, Protocol};
+use evenkeel_net::workers::Command;
 use std::io;
 use std::net::SocketAddr;
-use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
@@ -29,14 +28,12 @@ fn no_endpoints(_: &str, worker: u32) -> PoolParts {
 }
 
 /// One socket for each worker, at whatever port is free: nobody asks here.
-fn sockets(transport: Transport) -> io::Result<Vec<Vec<Arc<OwnedFd>>>> {
+fn sockets(protocol: Protocol) -> io::Result<Vec<Vec<ListenFd>>> {
     let addr = SocketAddr::from(([127, 0, 0, 1], 0));
-    let socket = || {
-        let socket = bind(transport, addr, true)?;
-        ready(transport, addr, &socket)?;
-        Ok(vec![Arc::new(socket.into())])
-    };
-    (0..WORKERS).map(|_| socket()).collect()
+    match protocol {
+        Protocol::Udp => listen::udp(addr, WORKERS as usize, Vec::new(), false),
+        Protocol::Tcp => listen::tcp(addr, WORKERS as usize, Vec::new()),
+    }
 }
 
 /// The thread of the next worker to end.
@@ -51,11 +48,11 @@ fn next_end(server: &mut Server) -> JoinHandle<io::Result<()>> {
 
 #[test]
 fn a_worker_that_cannot_serve_a_socket_ends_and_says_why() {
-    for broken in [Transport::Udp, Transport::Tcp] {
+    for broken in [Protocol::Udp, Protocol::Tcp] {
         let mut server = Server::new(WORKERS as usize).expect("random bytes");
-        let mut open = |transport, _, _| {
-            let mut all = sockets(transport)?;
-            if transport == broken {
+        let mut open = |protocol, _, _| {
+            let mut all = sockets(protocol)?;
+            if protocol == broken {
                 // The kernel watches no regular file.
                 all[0] = vec![Arc::new(std::fs::File::open("/proc/self/exe")?.into())];
             }

@@ -4,30 +4,28 @@
 use crate::failure::Failure;
 use evenkeel_balance::Slot;
 use evenkeel_config::{Plan, plan};
-use evenkeel_dns::answer::Transport;
 use evenkeel_dns::{Endpoint, Found, PoolParts, StartError};
 use evenkeel_net::inherit::Inherited;
-use evenkeel_net::listen::share_out;
+use evenkeel_net::listen::{self, ListenFd, Protocol};
 use evenkeel_pools::control::Control;
 use evenkeel_pools::{Pools, SharedPool};
 use evenkeel_proxy::{Server, Summary};
 use std::io;
 use std::net::SocketAddr;
-use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 /// Changes both planes to a plan, or neither.
 pub fn reload(proxy: &mut Server, dns: &mut evenkeel_dns::Server, plan: Plan) -> Result<Summary, Failure> {
     let prepared = dns.prepare(&plan, &mut open(&mut Inherited::default()))?;
-    let summary = proxy.reload_telling(plan, |pools, changed| dns.take_up(found(pools, changed)))?;
+    let summary = proxy.reload_telling(plan, |pools, changed| dns.apply_endpoints(found(pools, changed)))?;
     let plan = proxy.plan();
     dns.apply(&plan, prepared, &give(proxy.control(), &plan));
     Ok(summary)
 }
 
-/// Has both planes take up endpoints that were found, each before it can pick them.
-pub fn take_up(proxy: &mut Server, dns: &evenkeel_dns::Server, new: Vec<(Arc<str>, Vec<plan::Endpoint>)>) {
-    proxy.apply_endpoints(new, |pools, changed| dns.take_up(found(pools, changed)));
+/// Has both planes apply endpoints that were found, each before it can pick them.
+pub fn apply_endpoints(proxy: &mut Server, dns: &evenkeel_dns::Server, new: Vec<(Arc<str>, Vec<plan::Endpoint>)>) {
+    proxy.apply_endpoints(new, |pools, changed| dns.apply_endpoints(found(pools, changed)));
 }
 
 /// The endpoints of pools, as answers name them.
@@ -36,14 +34,14 @@ fn found(pools: &Pools, plans: &[&plan::Pool]) -> Found {
 }
 
 /// Opens sockets, first of all those that came with the process.
-fn open(inherited: &mut Inherited) -> impl FnMut(Transport, SocketAddr, usize) -> io::Result<Vec<Vec<Arc<OwnedFd>>>> {
-    |transport, addr, workers| {
-        let given = match transport {
-            Transport::Udp => inherited.udp(addr),
-            Transport::Tcp => inherited.tcp(addr),
-        };
-        let bind = |shared| evenkeel_dns::server::bind(transport, addr, shared);
-        share_out(workers, given, bind, |socket| evenkeel_dns::server::ready(transport, addr, socket))
+fn open(inherited: &mut Inherited) -> impl FnMut(Protocol, SocketAddr, usize) -> io::Result<Vec<Vec<ListenFd>>> {
+    |protocol, addr, workers| {
+        let given = inherited.at((protocol, addr));
+        match protocol {
+            // Each query has a datagram of its own.
+            Protocol::Udp => listen::udp(addr, workers, given, false),
+            Protocol::Tcp => listen::tcp(addr, workers, given),
+        }
     }
 }
 

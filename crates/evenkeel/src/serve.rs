@@ -14,7 +14,6 @@ use crate::watchdog::Watchdog;
 use evenkeel_admin::{Admin, Changed, Pages, Process, Ready, socket};
 use evenkeel_config::{Plan, plan};
 use evenkeel_discovery::{Discovery, Numbers as Found};
-use evenkeel_dns::Command as Answering;
 use evenkeel_dns::metrics::{Metrics as Answers, Numbers};
 use evenkeel_net::inherit::Inherited;
 use evenkeel_pools::control::Control;
@@ -189,11 +188,11 @@ impl Serving {
                     }
                 },
                 () = self.discovery.changed() => {
-                    answers::take_up(&mut self.server, &self.dns, self.discovery.lists());
+                    answers::apply_endpoints(&mut self.server, &self.dns, self.discovery.lists());
                     continue;
                 }
                 () = watchdog.due() => {
-                    watchdog.look(&self.notify, self.server.beats());
+                    watchdog.look(&self.notify, self.server.beats().chain(self.dns.beats()));
                     continue;
                 }
                 failure = lost::worker(&mut self.server, &mut self.dns) => return Err(failure),
@@ -248,7 +247,7 @@ impl Serving {
             "draining: accepting no more, finishing what runs; a second signal ends it at once"
         );
         self.server.command(how);
-        self.dns.command(if how == Command::Retire { Answering::Retire } else { Answering::Drain });
+        self.dns.command(how);
         let told_again = async { while signals.next().await != Asked::End {} };
         tokio::select! {
             () = ended(|| self.server.has_ended() && self.dns.has_ended(), Duration::from_millis(10)) => tracing::info!("drained"),
@@ -256,7 +255,9 @@ impl Serving {
             () = told_again => tracing::warn!(open = self.open(), "told again: closing the rest"),
         }
         self.server.command(Command::Stop);
+        self.dns.command(Command::Stop);
         self.server.join();
+        self.dns.join();
         drop(self.admin);
     }
 

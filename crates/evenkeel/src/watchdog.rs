@@ -2,6 +2,7 @@
 //! signals but serves nobody is to be started again.
 
 use crate::notify::Notify;
+use std::collections::HashMap;
 use std::time::Duration;
 use tokio::time::{Interval, MissedTickBehavior, interval};
 
@@ -10,7 +11,8 @@ use tokio::time::{Interval, MissedTickBehavior, interval};
 pub struct Watchdog {
     /// `None` if nobody watches.
     looks: Option<Interval>,
-    seen: Vec<u64>,
+    /// Beats by worker, as they were at the last look.
+    seen: HashMap<String, u64>,
 }
 
 impl Watchdog {
@@ -23,7 +25,7 @@ impl Watchdog {
             looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
             looks
         });
-        Watchdog { looks, seen: Vec::new() }
+        Watchdog { looks, seen: HashMap::new() }
     }
 
     /// Waits until it is time to look.
@@ -35,8 +37,10 @@ impl Watchdog {
     }
 
     /// Tells the service manager, if every worker has had a beat since the last look.
-    pub fn look(&mut self, notify: &Notify, beats: Vec<u64>) {
-        let stuck = self.seen.iter().zip(&beats).position(|(before, now)| before == now);
+    pub fn look<'w>(&mut self, notify: &Notify, beats: impl Iterator<Item = (&'w str, u64)>) {
+        let beats: HashMap<String, u64> = beats.map(|(worker, n)| (worker.to_string(), n)).collect();
+        let stuck =
+            beats.iter().find(|(worker, n)| self.seen.get(*worker) == Some(n)).map(|(worker, _)| worker.clone());
         self.seen = beats;
         match stuck {
             None => notify.alive(),

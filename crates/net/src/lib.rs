@@ -9,6 +9,7 @@
 //! 4. [`buffer`], [`clock`], [`deadline`]: bytes, the time and timers of one thread.
 //! 5. [`counter`], [`total`]: numbers that one thread, or several, write and others read. [`log_writer`]: lines on their way
 //!    to a file.
+//! 6. [`workers`]: the threads of a plane, as they are started, updated, watched and ended.
 
 pub mod boxed;
 pub mod buffer;
@@ -28,3 +29,4 @@ pub mod stream;
 mod tokio_io;
 pub mod total;
 pub mod transport;
+pub mod workers;

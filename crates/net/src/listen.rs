@@ -3,6 +3,8 @@
 
 use crate::datagrams::socket::{join_segments, open, turn_on};
 use rustix::fd::{AsFd, AsRawFd, OwnedFd};
+use rustix::io::Errno;
+use rustix::net::SocketFlags;
 use socket2::{Domain, Protocol as Kind, Socket, Type};
 use std::io;
 use std::net::SocketAddr;
@@ -54,11 +56,12 @@ pub fn tcp(addr: SocketAddr, workers: usize, given: Vec<OwnedFd>) -> io::Result<
     share_out(workers, given, socket, ready)
 }
 
-/// Opens one socket for each of `workers` workers, or more: those that are `given` are used first.
+/// Opens one socket for each of `workers` workers, or more: those that are `given` are used first. `joins`: whether several
+/// datagrams of one sender may come as one.
 ///
 /// # Errors
 /// As `bind(2)`. An address that another process has is in use, even if that process would share it.
-pub fn udp(addr: SocketAddr, workers: usize, given: Vec<OwnedFd>) -> io::Result<Vec<Vec<ListenFd>>> {
+pub fn udp(addr: SocketAddr, workers: usize, given: Vec<OwnedFd>, joins: bool) -> io::Result<Vec<Vec<ListenFd>>> {
     let socket = |shared: bool| -> io::Result<Socket> {
         let socket = open(addr)?;
         socket.set_reuse_port(shared)?;
@@ -67,7 +70,8 @@ pub fn udp(addr: SocketAddr, workers: usize, given: Vec<OwnedFd>) -> io::Result<
     };
     let ready = |socket: &Socket| {
         socket.set_recv_buffer_size(WAITING_MAX)?;
-        join_segments(socket);
+        // The process that had a given one before may have wanted it otherwise.
+        join_segments(socket, joins);
         if addr.ip().is_unspecified() {
             // An answer must come from the address that was asked, which only the datagram tells.
             let (level, name) = match addr {
@@ -79,6 +83,20 @@ pub fn udp(addr: SocketAddr, workers: usize, given: Vec<OwnedFd>) -> io::Result<
         Ok(())
     };
     share_out(workers, given, socket, ready)
+}
+
+/// Accepts a connection that waits; `None`: that client has left already, or a signal came, and another may wait.
+///
+/// # Errors
+/// As `accept(2)`: `AGAIN` if none waits.
+#[inline]
+pub fn accept(socket: &ListenFd) -> Result<Option<(OwnedFd, SocketAddr)>, Errno> {
+    match rustix::net::acceptfrom_with(socket, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC) {
+        Ok((fd, peer)) => Ok(peer.and_then(|peer| Some((fd, SocketAddr::try_from(peer).ok()?)))),
+        // Neither is about the next one.
+        Err(Errno::CONNABORTED | Errno::INTR) => Ok(None),
+        Err(error) => Err(error),
+    }
 }
 
 /// With it the first read of an accepted connection finds its bytes there. An optimisation: a kernel without it is fine.
@@ -104,7 +122,7 @@ pub fn defer_accept(socket: &impl AsFd, defers: bool) {
 /// # Errors
 /// Theirs. An address that another process listens on is in use, even if that process would share it: two balancers that
 /// silently take half of the clients each are nobody's wish.
-pub fn share_out(
+fn share_out(
     workers: usize,
     given: Vec<OwnedFd>,
     socket: impl Fn(bool) -> io::Result<Socket>,

@@ -3,25 +3,41 @@
 
 use rustix::fd::{AsRawFd, BorrowedFd};
 use rustix::io::Errno;
-use std::mem::MaybeUninit;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
-use std::ptr;
+use std::ptr::{self, NonNull};
 
-/// Datagrams, or joined ones, that are taken before they are passed on.
+/// Datagrams, or joined ones, that are taken before they are passed on: with more, the first of them would wait longer than
+/// the call costs.
 pub const SLOTS: usize = 32;
 
-/// From one slot to the next: the 64 KiB that joined datagrams can have, and some, or all would begin in the same set of
-/// the processor's cache.
-const STRIDE: usize = (64 << 10) + 320;
+/// Bytes of a slot in which joined datagrams have room.
+pub const JOINED_MAX: usize = 64 << 10;
+
+/// Bytes between two slots, or all would begin in the same set of the processor's cache.
+const GAP: usize = 320;
 
 /// What the kernel says beside the bytes: at most an IPv6 address and a number, each with its head.
 const CONTROL: usize = 64;
 
 /// Room for what comes.
 pub struct RecvBatch {
+    /// Of a slot.
+    len_max: usize,
     /// Taken from the kernel as it is written to: most of it never is.
-    bytes: Vec<u8>,
+    bytes: Pinned<[u8]>,
+    /// Always ready for the next call: what the kernel has changed is put back when it was read.
+    heads: Pinned<Heads>,
+    /// Whether the heads ask for the sender.
+    with_sender: bool,
     came: [Came; SLOTS],
+}
+
+/// What the kernel reads and writes, by slot. Heads and parts point to the rest, and to the bytes.
+struct Heads {
+    messages: [libc::mmsghdr; SLOTS],
+    parts: [libc::iovec; SLOTS],
+    names: [libc::sockaddr_in6; SLOTS],
+    controls: [[u64; CONTROL / 8]; SLOTS],
 }
 
 /// What is in one slot.
@@ -35,6 +51,10 @@ pub struct Came {
     pub from: Option<SocketAddr>,
     /// To which address, on sockets that have several.
     pub to: Option<IpAddr>,
+    /// The interface that a link-local `to` belongs to; 0 for other addresses, which need none.
+    pub interface: u32,
+    /// Whether it had more bytes than a slot.
+    pub is_cut: bool,
 }
 
 impl Came {
@@ -44,14 +64,29 @@ impl Came {
     }
 }
 
-impl Default for RecvBatch {
-    fn default() -> RecvBatch {
-        let nothing = Came { len: 0, segment: 0, from: None, to: None };
-        RecvBatch { bytes: vec![0; SLOTS * STRIDE], came: [nothing; SLOTS] }
-    }
-}
-
 impl RecvBatch {
+    /// Room for datagrams of up to `len_max` bytes; [`JOINED_MAX`] where the kernel may join some.
+    pub fn new(len_max: usize) -> RecvBatch {
+        let nothing = Came { len: 0, segment: 0, from: None, to: None, interface: 0, is_cut: false };
+        let bytes = Pinned::new(vec![0; SLOTS * (len_max + GAP)].into_boxed_slice());
+        // SAFETY: structs of integers and pointers, for which all zeros are a value.
+        let heads: Pinned<Heads> = Pinned::new(Box::new(unsafe { std::mem::zeroed() }));
+        let at = heads.0.as_ptr();
+        for slot in 0..SLOTS {
+            // SAFETY: `at` points to heads that nothing else refers to, and the slot is one of theirs and of the bytes'.
+            unsafe {
+                (*at).parts[slot].iov_base = bytes.0.cast::<u8>().as_ptr().add(slot * (len_max + GAP)).cast();
+                (*at).parts[slot].iov_len = len_max;
+                let head = &raw mut (*at).messages[slot].msg_hdr;
+                (*head).msg_iov = &raw mut (*at).parts[slot];
+                (*head).msg_iovlen = 1;
+                (*head).msg_control = (&raw mut (*at).controls[slot]).cast();
+                (*head).msg_controllen = CONTROL as _;
+            }
+        }
+        RecvBatch { len_max, bytes, heads, with_sender: false, came: [nothing; SLOTS] }
+    }
+
     /// What is in a slot.
     pub fn came(&self, slot: usize) -> &Came {
         &self.came[slot]
@@ -59,7 +94,13 @@ impl RecvBatch {
 
     /// The bytes in a slot.
     pub fn bytes(&self, slot: usize) -> &[u8] {
-        &self.bytes[slot * STRIDE..][..self.came[slot].len]
+        let len = self.came[slot].len;
+        // SAFETY: `came` has as many slots as there are here, and no length above that of one. The kernel writes here only
+        // while `take` has the batch for itself.
+        unsafe {
+            let first = self.bytes.0.cast::<u8>().as_ptr().add(slot * (self.len_max + GAP));
+            std::slice::from_raw_parts(first, len)
+        }
     }
 
     /// Takes what waits, at most `most`, into the slots from `first` on: how many slots were filled. `with_sender`: the
@@ -74,46 +115,78 @@ impl RecvBatch {
         most: usize,
         with_sender: bool,
     ) -> Result<usize, Errno> {
+        let (first, flags) = (first.min(SLOTS), libc::MSG_DONTWAIT as _);
         let most = most.min(SLOTS - first);
-        let mut names: [MaybeUninit<libc::sockaddr_in6>; SLOTS] = [const { MaybeUninit::uninit() }; SLOTS];
-        let mut controls: [MaybeUninit<[u64; CONTROL / 8]>; SLOTS] = [const { MaybeUninit::uninit() }; SLOTS];
-        let mut parts: [MaybeUninit<libc::iovec>; SLOTS] = [const { MaybeUninit::uninit() }; SLOTS];
-        let mut heads: [MaybeUninit<libc::mmsghdr>; SLOTS] = [const { MaybeUninit::uninit() }; SLOTS];
-        for (at, room) in self.bytes[first * STRIDE..].chunks_exact_mut(STRIDE).take(most).enumerate() {
-            parts[at].write(libc::iovec { iov_base: room.as_mut_ptr().cast(), iov_len: room.len() });
-            // SAFETY: all zeros are a message without a name, parts and control.
-            let head = heads[at].write(unsafe { std::mem::zeroed() });
-            if with_sender {
-                // All zeros are an address of no family, whatever the kernel leaves as it is.
-                names[at] = MaybeUninit::zeroed();
-                head.msg_hdr.msg_name = names[at].as_mut_ptr().cast();
-                head.msg_hdr.msg_namelen = size_of::<libc::sockaddr_in6>() as libc::socklen_t;
-            }
-            head.msg_hdr.msg_iov = parts[at].as_mut_ptr();
-            head.msg_hdr.msg_iovlen = 1;
-            head.msg_hdr.msg_control = controls[at].as_mut_ptr().cast();
-            head.msg_hdr.msg_controllen = CONTROL as _;
+        if self.with_sender != with_sender {
+            self.ask_for_sender(with_sender);
         }
-        // SAFETY: the first `most` heads were written above; each points to a part, a name and a control of its own, with
+        let heads = self.heads.0.as_ptr();
+        // SAFETY: there are `most` heads from the first on; each points to a part, a name and a control of its own, with
         // their lengths, which all outlive the call.
         let n = unsafe {
-            let heads = heads.as_mut_ptr().cast();
-            libc::recvmmsg(socket.as_raw_fd(), heads, most as _, libc::MSG_DONTWAIT as _, ptr::null_mut())
+            let messages = (&raw mut (*heads).messages).cast::<libc::mmsghdr>().add(first);
+            libc::recvmmsg(socket.as_raw_fd(), messages, most as _, flags, ptr::null_mut())
         };
         if n < 0 {
             return Err(last_errno());
         }
-        for at in 0..n as usize {
-            // SAFETY: it was written above, and filled in by the kernel.
-            let head = unsafe { heads[at].assume_init_ref() };
-            // SAFETY: with a sender, it was written above.
-            let from = if with_sender { sender(unsafe { names[at].assume_init_ref() }) } else { None };
-            let len = (head.msg_len as usize).min(STRIDE);
-            let mut came = Came { len, segment: len, from, to: None };
-            read_control(&head.msg_hdr, &mut came);
-            self.came[first + at] = came;
+        for slot in first..first + n as usize {
+            self.came[slot] = self.read(slot);
         }
         Ok(n as usize)
+    }
+
+    #[cold]
+    fn ask_for_sender(&mut self, with_sender: bool) {
+        let heads = self.heads.0.as_ptr();
+        for slot in 0..SLOTS {
+            // SAFETY: the heads are there, and referred to by nothing else.
+            unsafe {
+                let head = &raw mut (*heads).messages[slot].msg_hdr;
+                (*head).msg_name = if with_sender { (&raw mut (*heads).names[slot]).cast() } else { ptr::null_mut() };
+                (*head).msg_namelen = if with_sender { NAME } else { 0 };
+            }
+        }
+        self.with_sender = with_sender;
+    }
+
+    /// Reads what the kernel wrote to a slot's head, and makes that ready for the next call.
+    fn read(&mut self, slot: usize) -> Came {
+        let heads = self.heads.0.as_ptr();
+        // SAFETY: the heads are there, and referred to by nothing else; the kernel has filled in those of this slot.
+        unsafe {
+            let message = &raw mut (*heads).messages[slot];
+            let head = &raw mut (*message).msg_hdr;
+            let len = ((*message).msg_len as usize).min(self.len_max);
+            // One that is not asked for has no length.
+            let from = if (*head).msg_namelen == 0 { None } else { sender(&(*heads).names[slot]) };
+            let is_cut = (*head).msg_flags & libc::MSG_TRUNC != 0;
+            let mut came = Came { len, segment: len, from, to: None, interface: 0, is_cut };
+            read_control(&*head, &mut came);
+            if self.with_sender {
+                (*head).msg_namelen = NAME;
+            }
+            (*head).msg_controllen = CONTROL as _;
+            came
+        }
+    }
+}
+
+const NAME: libc::socklen_t = size_of::<libc::sockaddr_in6>() as libc::socklen_t;
+
+/// A box to whose contents others point: to move it claims nothing of them.
+struct Pinned<T: ?Sized>(NonNull<T>);
+
+impl<T: ?Sized> Pinned<T> {
+    fn new(from: Box<T>) -> Pinned<T> {
+        Pinned(NonNull::from(Box::leak(from)))
+    }
+}
+
+impl<T: ?Sized> Drop for Pinned<T> {
+    fn drop(&mut self) {
+        // SAFETY: it was a box, and nobody uses the contents after this.
+        drop(unsafe { Box::from_raw(self.0.as_ptr()) });
     }
 }
 
@@ -154,7 +227,9 @@ fn read_control(head: &libc::msghdr, came: &mut Came) {
                 }
                 (libc::IPPROTO_IPV6, libc::IPV6_PKTINFO) => {
                     let info = ptr::read_unaligned(data.cast::<libc::in6_pktinfo>());
-                    came.to = Some(Ipv6Addr::from(info.ipi6_addr.s6_addr).into());
+                    let ip = Ipv6Addr::from(info.ipi6_addr.s6_addr);
+                    came.to = Some(ip.into());
+                    came.interface = if ip.is_unicast_link_local() { info.ipi6_ifindex as _ } else { 0 };
                 }
                 _ => {}
             }
@@ -166,4 +241,40 @@ fn read_control(head: &libc::msghdr, came: &mut Came) {
 /// What the call that has just failed says.
 pub fn last_errno() -> Errno {
     Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::IO)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn heads_point_to_the_room_of_their_slot_wherever_the_batch_is_moved() {
+        let moved = Box::new(RecvBatch::new(100));
+        let mut batch = *moved;
+        batch.ask_for_sender(true);
+        for slot in 0..SLOTS {
+            let heads = batch.heads.0.as_ptr();
+            // As the kernel does: it writes the bytes, the name and how many bytes came.
+            // SAFETY: the heads point to room for all of that.
+            unsafe {
+                let message = &raw mut (*heads).messages[slot];
+                let part = (*message).msg_hdr.msg_iov;
+                ptr::write_bytes((*part).iov_base.cast::<u8>(), slot as u8, (*part).iov_len);
+                let name = (*message).msg_hdr.msg_name.cast::<libc::sockaddr_in>();
+                (*name).sin_family = libc::AF_INET as _;
+                (*name).sin_port = (slot as u16).to_be();
+                (*message).msg_hdr.msg_namelen = size_of::<libc::sockaddr_in>() as _;
+                (*message).msg_hdr.msg_controllen = 0;
+                (*message).msg_len = 1 + slot as u32;
+            }
+            batch.came[slot] = batch.read(slot);
+        }
+        for slot in 0..SLOTS {
+            assert_eq!(batch.bytes(slot), vec![slot as u8; 1 + slot]);
+            assert_eq!(batch.came(slot).from, Some(([0, 0, 0, 0], slot as u16).into()));
+            // SAFETY: as above.
+            let head = unsafe { (*batch.heads.0.as_ptr()).messages[slot].msg_hdr };
+            assert_eq!((head.msg_namelen, head.msg_controllen), (NAME, CONTROL as _));
+        }
+    }
 }

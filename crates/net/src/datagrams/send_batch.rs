@@ -1,7 +1,7 @@
 //! How does what has come go on? Many datagrams by one call (`sendmmsg(2)`), and those of one flow that are equally long
 //! as one (`UDP_SEGMENT`): it goes through the kernel once, and is parted at the end of its way.
 
-use super::recv_batch::{RecvBatch, SLOTS, last_errno};
+use super::recv_batch::{Came, RecvBatch, last_errno};
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd};
 use rustix::io::Errno;
 use rustix::net::SendFlags;
@@ -18,7 +18,27 @@ const LEN_MAX: usize = 65_507;
 /// An address of ours and the length of segments, each with its head.
 const CONTROL: usize = 64;
 
-/// Datagrams that are about to be sent. They stay in the received; this says which, and where to.
+/// Where the bytes are that are about to be sent: in the slots of a [`RecvBatch`], as they
+/// came, or where answers to them were written.
+pub trait Payloads {
+    /// What is in a slot.
+    fn payload(&self, slot: usize) -> &[u8];
+}
+
+impl Payloads for RecvBatch {
+    #[inline]
+    fn payload(&self, slot: usize) -> &[u8] {
+        self.bytes(slot)
+    }
+}
+
+impl Payloads for [Vec<u8>] {
+    fn payload(&self, slot: usize) -> &[u8] {
+        &self[slot]
+    }
+}
+
+/// Datagrams that are about to be sent. Their bytes stay where they are; this says which, and where to.
 #[derive(Default)]
 pub struct SendBatch {
     messages: Vec<Message>,
@@ -48,6 +68,8 @@ pub struct To {
     pub client: SocketAddr,
     /// The address of ours that it knows, if there are several.
     pub ours: Option<IpAddr>,
+    /// The interface of an address of ours that is link-local; 0: whichever leads there.
+    pub interface: u32,
 }
 
 /// Numbers, as it must be aligned.
@@ -77,9 +99,8 @@ impl SendBatch {
         self.messages.drain(..).map(|message| message.count as u64).sum()
     }
 
-    /// Adds what is in a slot, for a flow. Slots must come in order.
-    pub fn push(&mut self, received: &RecvBatch, slot: usize, group: u32, to: Option<To>) {
-        let came = received.came(slot);
+    /// Adds what has come in a slot, for a flow. Slots must come in order.
+    pub fn push(&mut self, slot: usize, came: &Came, group: u32, to: Option<To>) {
         let (len, count) = (came.len, came.count());
         if let Some(last) = self.messages.last_mut() {
             let fits = last.group == group
@@ -101,11 +122,18 @@ impl SendBatch {
         self.messages.push(message);
     }
 
-    /// Sends all. What the kernel does not take is lost, as on any network.
-    pub fn flush(&mut self, socket: impl AsFd, received: &RecvBatch) -> Flushed {
+    /// Adds one datagram that goes by itself, of `len` bytes in a slot.
+    pub fn push_one(&mut self, slot: usize, len: usize, to: To) {
+        let message =
+            Message { group: 0, slots: slot..slot + 1, len, segment: len, count: 1, is_closed: true, to: Some(to) };
+        self.messages.push(message);
+    }
+
+    /// Sends all, whose bytes are in `payloads`. What the kernel does not take is lost, as on any network.
+    pub fn flush<P: Payloads + ?Sized>(&mut self, socket: impl AsFd, payloads: &P) -> Flushed {
         let (socket, mut done, mut flushed) = (socket.as_fd(), 0, Flushed::default());
         while done < self.messages.len() {
-            match self.send(socket, received, done) {
+            match self.send(socket, payloads, done) {
                 Ok(sent) => {
                     for message in &self.messages[done..done + sent] {
                         flushed.datagrams += message.count as u64;
@@ -114,6 +142,10 @@ impl SendBatch {
                     done += sent;
                 }
                 Err(Errno::INTR) => {}
+                // The socket's buffer is full, which no other one of them would find emptier.
+                Err(Errno::AGAIN) => {
+                    flushed.lost += self.messages.drain(done..).map(|message| message.count as u64).sum::<u64>();
+                }
                 Err(Errno::CONNREFUSED | Errno::HOSTUNREACH | Errno::NETUNREACH)
                     if self.messages[done].to.is_none() =>
                 {
@@ -125,7 +157,7 @@ impl SendBatch {
                     // A device that cannot part them, or a way that takes only shorter packets.
                     let message = &self.messages[done];
                     if message.count > 1 {
-                        send_each(socket, received, message, &mut flushed);
+                        send_each(socket, payloads, message, &mut flushed);
                     } else {
                         flushed.lost += 1;
                     }
@@ -138,20 +170,44 @@ impl SendBatch {
     }
 
     /// Sends the messages from `first` on, in one call: how many went.
-    fn send(&mut self, socket: BorrowedFd<'_>, received: &RecvBatch, first: usize) -> Result<usize, Errno> {
-        let messages = &self.messages[first..];
-        if let [Message { to, count: 1, slots, .. }] = messages {
-            return send_one(socket, received.bytes(slots.start), *to).map(|_| 1);
+    fn send<P: Payloads + ?Sized>(
+        &mut self,
+        socket: BorrowedFd<'_>,
+        payloads: &P,
+        first: usize,
+    ) -> Result<usize, Errno> {
+        if let [Message { to, count: 1, slots, .. }] = &self.messages[first..] {
+            return send_one(socket, payloads.payload(slots.start), *to).map(|_| 1);
         }
+        self.build(payloads, first);
+        // SAFETY: each head points to a name, parts and a control with their lengths; none of them has changed since, and all
+        // outlive the call, which only reads them.
+        let n = unsafe {
+            libc::sendmmsg(socket.as_raw_fd(), self.heads.as_mut_ptr(), self.heads.len() as _, libc::MSG_DONTWAIT as _)
+        };
+        if n < 0 { Err(last_errno()) } else { Ok(n as usize) }
+    }
+
+    /// Writes the heads of the messages from `first` on.
+    fn build<P: Payloads + ?Sized>(&mut self, payloads: &P, first: usize) {
+        let messages = &self.messages[first..];
         self.addresses.clear();
-        self.addresses.extend(messages.iter().filter_map(|message| Some(message.to?.client.into())));
-        let mut addresses = self.addresses.iter();
         self.parts.clear();
         self.controls.clear();
         self.heads.clear();
-        // Nothing moves while others point to it: as many as there can be.
-        self.parts.reserve(SLOTS);
-        self.controls.reserve(SLOTS);
+        // All that heads point to comes first: nothing of it is moved or borrowed once they do.
+        for message in messages {
+            self.addresses.extend(message.to.map(|to| SockAddr::from(to.client)));
+            self.parts.extend(message.slots.clone().map(|slot| {
+                let bytes = payloads.payload(slot);
+                libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() }
+            }));
+            if message.has_control() {
+                self.controls.push([0; CONTROL / 8]);
+            }
+        }
+        let mut addresses = self.addresses.iter();
+        let (mut parts, mut controls) = (self.parts.as_mut_ptr(), self.controls.as_mut_ptr());
         for message in messages {
             // SAFETY: all zeros are a message without a name, parts and control.
             let mut head: libc::mmsghdr = unsafe { std::mem::zeroed() };
@@ -160,36 +216,31 @@ impl SendBatch {
                 header.msg_name = address.as_ptr().cast_mut().cast();
                 header.msg_namelen = address.len();
             }
+            header.msg_iov = parts;
             header.msg_iovlen = message.slots.len() as _;
-            let first_part = self.parts.len();
-            self.parts.extend(message.slots.clone().map(|slot| {
-                let bytes = received.bytes(slot);
-                libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() }
-            }));
-            header.msg_iov = self.parts[first_part..].as_mut_ptr();
-            let ours = message.to.and_then(|to| to.ours);
-            if message.count > 1 || ours.is_some() {
-                self.controls.push([0; CONTROL / 8]);
-                let at = self.controls.len() - 1;
-                header.msg_control = self.controls[at].as_mut_ptr().cast();
+            parts = parts.wrapping_add(message.slots.len());
+            if message.has_control() {
+                header.msg_control = controls.cast();
                 header.msg_controllen = CONTROL as _;
-                write_control(header, ours, (message.count > 1).then_some(message.segment as u16));
+                controls = controls.wrapping_add(1);
+                write_control(header, message.to, (message.count > 1).then_some(message.segment as u16));
             }
             self.heads.push(head);
         }
-        // SAFETY: each head points to a name, parts and a control with their lengths; none of them has moved since, and all
-        // outlive the call, which only reads them.
-        let n = unsafe {
-            libc::sendmmsg(socket.as_raw_fd(), self.heads.as_mut_ptr(), self.heads.len() as _, libc::MSG_DONTWAIT as _)
-        };
-        if n < 0 { Err(last_errno()) } else { Ok(n as usize) }
+    }
+}
+
+impl Message {
+    /// Whether it takes more than the bytes and where they go.
+    fn has_control(&self) -> bool {
+        self.count > 1 || self.to.is_some_and(|to| to.ours.is_some())
     }
 }
 
 /// Sends the datagrams of one message one by one.
 #[cold]
-fn send_each(socket: BorrowedFd<'_>, received: &RecvBatch, message: &Message, flushed: &mut Flushed) {
-    let datagrams = message.slots.clone().flat_map(|slot| received.bytes(slot).chunks(message.segment));
+fn send_each<P: Payloads + ?Sized>(socket: BorrowedFd<'_>, payloads: &P, message: &Message, flushed: &mut Flushed) {
+    let datagrams = message.slots.clone().flat_map(|slot| payloads.payload(slot).chunks(message.segment));
     for datagram in datagrams {
         match send_one(socket, datagram, message.to) {
             Ok(_) => {
@@ -205,13 +256,13 @@ fn send_each(socket: BorrowedFd<'_>, received: &RecvBatch, message: &Message, fl
 fn send_one(socket: BorrowedFd<'_>, datagram: &[u8], to: Option<To>) -> Result<usize, Errno> {
     match to {
         None => rustix::net::send(socket, datagram, SendFlags::DONTWAIT),
-        Some(To { client, ours: None }) => rustix::net::sendto(socket, datagram, SendFlags::DONTWAIT, &client),
-        Some(To { client, ours: Some(ours) }) => send_from(socket, datagram, client, ours),
+        Some(To { client, ours: None, .. }) => rustix::net::sendto(socket, datagram, SendFlags::DONTWAIT, &client),
+        Some(to) => send_from(socket, datagram, to),
     }
 }
 
-fn send_from(socket: BorrowedFd<'_>, datagram: &[u8], client: SocketAddr, ours: IpAddr) -> Result<usize, Errno> {
-    let address = SockAddr::from(client);
+fn send_from(socket: BorrowedFd<'_>, datagram: &[u8], to: To) -> Result<usize, Errno> {
+    let address = SockAddr::from(to.client);
     let mut part = libc::iovec { iov_base: datagram.as_ptr().cast_mut().cast(), iov_len: datagram.len() };
     let mut control: Control = [0; CONTROL / 8];
     // SAFETY: all zeros are a message without a name, parts and control.
@@ -222,14 +273,15 @@ fn send_from(socket: BorrowedFd<'_>, datagram: &[u8], client: SocketAddr, ours: 
     header.msg_iovlen = 1;
     header.msg_control = control.as_mut_ptr().cast();
     header.msg_controllen = CONTROL as _;
-    write_control(&mut header, Some(ours), None);
+    write_control(&mut header, Some(to), None);
     // SAFETY: the header points to a name, a part and a control with their lengths, which outlive the call.
     let n = unsafe { libc::sendmsg(socket.as_raw_fd(), &raw const header, libc::MSG_DONTWAIT) };
     usize::try_from(n).map_err(|_| last_errno())
 }
 
 /// Says from which address, and where to part; the header has a control of [`CONTROL`] bytes, all zero.
-fn write_control(header: &mut libc::msghdr, ours: Option<IpAddr>, segment: Option<u16>) {
+fn write_control(header: &mut libc::msghdr, to: Option<To>, segment: Option<u16>) {
+    let (ours, interface) = to.map_or((None, 0), |to| (to.ours, to.interface));
     let mut used = 0;
     // SAFETY: the control is aligned and has room for both: 40 bytes for the longer address, 24 for a number. Its zeros are
     // heads of no length, which is what CMSG_NXTHDR wants to find behind the last.
@@ -244,7 +296,10 @@ fn write_control(header: &mut libc::msghdr, ours: Option<IpAddr>, segment: Optio
                 next = libc::CMSG_NXTHDR(header, next);
             }
             Some(IpAddr::V6(ip)) => {
-                let info = libc::in6_pktinfo { ipi6_addr: libc::in6_addr { s6_addr: ip.octets() }, ipi6_ifindex: 0 };
+                let info = libc::in6_pktinfo {
+                    ipi6_addr: libc::in6_addr { s6_addr: ip.octets() },
+                    ipi6_ifindex: interface as _,
+                };
                 used += put(next, libc::IPPROTO_IPV6, libc::IPV6_PKTINFO, info);
                 next = libc::CMSG_NXTHDR(header, next);
             }
@@ -270,5 +325,66 @@ unsafe fn put<T>(at: *mut libc::cmsghdr, level: libc::c_int, kind: libc::c_int, 
         (*at).cmsg_len = libc::CMSG_LEN(len) as _;
         std::ptr::write_unaligned(libc::CMSG_DATA(at).cast::<T>(), data);
         libc::CMSG_SPACE(len)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What the kernel would read behind a head: the bytes, and for each control message its kind and length.
+    fn read(head: &libc::msghdr) -> (Vec<u8>, Vec<(libc::c_int, usize)>) {
+        let (mut bytes, mut controls) = (Vec::new(), Vec::new());
+        // SAFETY: the head points to parts and a control with the lengths that it says.
+        unsafe {
+            for part in std::slice::from_raw_parts(head.msg_iov, head.msg_iovlen as _) {
+                bytes.extend_from_slice(std::slice::from_raw_parts(part.iov_base.cast::<u8>(), part.iov_len));
+            }
+            let mut next = libc::CMSG_FIRSTHDR(head);
+            while !next.is_null() {
+                controls.push(((*next).cmsg_type, (*next).cmsg_len as usize));
+                next = libc::CMSG_NXTHDR(head, next);
+            }
+        }
+        (bytes, controls)
+    }
+
+    /// Run by miri, it also says that no pointer is used behind a borrow that ended it.
+    #[test]
+    fn heads_lead_to_the_bytes_the_addresses_and_the_controls_of_their_message() {
+        let payloads: Vec<Vec<u8>> = (0..6).map(|slot| vec![slot; 4]).collect();
+        let came = |len| Came { len, segment: 4, from: None, to: None, interface: 0, is_cut: false };
+        let to = |port, ours: Option<&str>| To {
+            client: ([192, 0, 2, 1], port).into(),
+            ours: ours.map(|ip| ip.parse().unwrap()),
+            interface: 0,
+        };
+        let mut batch = SendBatch::default();
+        for _ in 0..2 {
+            batch.push(0, &came(4), 1, Some(to(1, Some("192.0.2.9"))));
+            batch.push(1, &came(4), 1, Some(to(1, Some("192.0.2.9"))));
+            batch.push(2, &came(4), 2, None);
+            batch.push(3, &came(4), 2, None);
+            batch.push_one(4, 4, to(2, Some("2001:db8::1")));
+            batch.push_one(5, 4, to(3, None));
+            batch.build(&payloads[..], 0);
+            let (pktinfo, pktinfo6) = (16 + size_of::<libc::in_pktinfo>(), 16 + size_of::<libc::in6_pktinfo>());
+            let segment = (libc::UDP_SEGMENT, 16 + size_of::<u16>());
+            let expected = [
+                (vec![0, 0, 0, 0, 1, 1, 1, 1], vec![(libc::IP_PKTINFO, pktinfo), segment], Some(1)),
+                (vec![2, 2, 2, 2, 3, 3, 3, 3], vec![segment], None),
+                (vec![4; 4], vec![(libc::IPV6_PKTINFO, pktinfo6)], Some(2)),
+                (vec![5; 4], vec![], Some(3)),
+            ];
+            assert_eq!(batch.heads.len(), expected.len());
+            for (head, (bytes, controls, port)) in batch.heads.iter().zip(expected) {
+                assert_eq!(read(&head.msg_hdr), (bytes, controls));
+                let name = head.msg_hdr.msg_name.cast::<libc::sockaddr_in>();
+                // SAFETY: a name of these messages is an address of IPv4.
+                let named = (!name.is_null()).then(|| u16::from_be(unsafe { (*name).sin_port }));
+                assert_eq!(named, port);
+            }
+            assert_eq!(batch.clear(), 6);
+        }
     }
 }

@@ -13,7 +13,7 @@ use std::net::SocketAddr;
 /// No descriptor or no port is left, or there is no way to the endpoint.
 pub fn connect(addr: SocketAddr) -> io::Result<OwnedFd> {
     let socket = open(addr)?;
-    join_segments(&socket);
+    join_segments(&socket, true);
     socket.connect(&addr.into())?;
     Ok(socket.into())
 }
@@ -22,16 +22,20 @@ pub(crate) fn open(addr: SocketAddr) -> io::Result<Socket> {
     Socket::new(Domain::for_address(addr), Type::DGRAM.nonblocking().cloexec(), Some(Protocol::UDP))
 }
 
-/// Several datagrams of one sender may come as one. An optimisation: a kernel without it (before 5.0) is fine.
-pub(crate) fn join_segments(socket: &Socket) {
-    let _ = turn_on(socket, libc::SOL_UDP, libc::UDP_GRO);
+/// Whether several datagrams of one sender may come as one. An optimisation: a kernel without it (before 5.0) is fine.
+pub(crate) fn join_segments(socket: &Socket, joins: bool) {
+    let _ = set(socket, libc::SOL_UDP, libc::UDP_GRO, joins);
 }
 
 pub(crate) fn turn_on(socket: &Socket, level: c_int, name: c_int) -> io::Result<()> {
-    let on: c_int = 1;
-    let len = size_of_val(&on) as libc::socklen_t;
-    // SAFETY: the descriptor is open for the call, and the pointer and length describe `on`, which outlives it.
-    match unsafe { libc::setsockopt(socket.as_fd().as_raw_fd(), level, name, (&raw const on).cast(), len) } {
+    set(socket, level, name, true)
+}
+
+fn set(socket: &Socket, level: c_int, name: c_int, is_on: bool) -> io::Result<()> {
+    let value = c_int::from(is_on);
+    let len = size_of_val(&value) as libc::socklen_t;
+    // SAFETY: the descriptor is open for the call, and the pointer and length describe `value`, which outlives it.
+    match unsafe { libc::setsockopt(socket.as_fd().as_raw_fd(), level, name, (&raw const value).cast(), len) } {
         0 => Ok(()),
         _ => Err(io::Error::last_os_error()),
     }

@@ -7,6 +7,7 @@ use crate::observe::access_log::AccessLog;
 use evenkeel_balance::rng::mix;
 use evenkeel_net::clock::{Base, CachedClock};
 use evenkeel_net::deadline::Wheel;
+pub use evenkeel_net::workers::Command;
 use evenkeel_wire::head::Room;
 use handoff::Peers;
 use std::cell::{Cell, RefCell};
@@ -16,20 +17,6 @@ use tokio::sync::Notify;
 
 /// Small vectors that a worker keeps for the next request.
 const SCRATCH_KEPT: usize = 64;
-
-/// What workers are to do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Command {
-    /// Serve.
-    Run,
-    /// Accept no more and finish what runs, as another process accepts now: connections close after their next request,
-    /// as one that is idle may be about to send it.
-    Retire,
-    /// Accept no more, finish what runs, close what is idle, and end.
-    Drain,
-    /// End.
-    Stop,
-}
 
 /// What a worker keeps whatever the plan says.
 pub struct Core {

@@ -10,7 +10,6 @@ use evenkeel_net::event_loop::{Source, Task, alarm, spawn_essential};
 use evenkeel_net::listen::{self, ListenFd};
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
-use rustix::net::SocketFlags;
 use std::cell::RefCell;
 use std::net::SocketAddr;
 use std::rc::Rc;
@@ -59,7 +58,7 @@ impl Accepting {
     /// Accepts no more, but for those that wait: closing the socket would reset them.
     pub fn close(&self, worker: &Rc<Worker>) {
         self.task.abort();
-        while let Accepted::One = accept(worker, &self.listener.borrow(), &self.socket, false) {}
+        while accept(worker, &self.listener.borrow(), &self.socket, false).is_ok() {}
     }
 }
 
@@ -68,9 +67,9 @@ async fn run(worker: Rc<Worker>, listener: Rc<RefCell<Rc<Listener>>>, socket: So
         socket.readable().await;
         let accepted = accept(&worker, &listener.borrow(), &socket, true);
         match accepted {
-            Accepted::One => {}
-            Accepted::NoMore => socket.note_empty(),
-            Accepted::Failed(error) => {
+            Ok(()) => {}
+            Err(Errno::AGAIN) => socket.note_empty(),
+            Err(error) => {
                 tracing::warn!(%error, "cannot accept a connection; pausing");
                 alarm::sleep(PAUSE).await;
             }
@@ -78,30 +77,12 @@ async fn run(worker: Rc<Worker>, listener: Rc<RefCell<Rc<Listener>>>, socket: So
     }
 }
 
-/// What waited at a socket.
-enum Accepted {
-    /// A connection, or one that is gone already.
-    One,
-    /// Nothing.
-    NoMore,
-    /// Whatever waits cannot be had now.
-    Failed(Errno),
-}
-
-/// Accepts one. `share`: another worker may serve it.
-fn accept(worker: &Rc<Worker>, listener: &Rc<Listener>, socket: &ListenFd, share: bool) -> Accepted {
-    match rustix::net::acceptfrom_with(socket, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC) {
-        Ok((fd, peer)) => {
-            if let Some(peer) = peer.and_then(|p| SocketAddr::try_from(p).ok()) {
-                take(worker, listener, fd, peer, share);
-            }
-            Accepted::One
-        }
-        Err(Errno::AGAIN) => Accepted::NoMore,
-        // The client left before it was accepted, or a signal came: neither is about the next one.
-        Err(Errno::CONNABORTED | Errno::INTR) => Accepted::One,
-        Err(error) => Accepted::Failed(error),
+/// Accepts one that waits. `share`: another worker may serve it.
+fn accept(worker: &Rc<Worker>, listener: &Rc<Listener>, socket: &ListenFd, share: bool) -> Result<(), Errno> {
+    if let Some((fd, peer)) = listen::accept(socket)? {
+        take(worker, listener, fd, peer, share);
     }
+    Ok(())
 }
 
 fn take(worker: &Rc<Worker>, listener: &Rc<Listener>, fd: OwnedFd, peer: SocketAddr, share: bool) {

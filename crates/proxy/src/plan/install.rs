@@ -15,17 +15,18 @@ use crate::upstream::probe_rate::ProbeRate;
 use evenkeel_balance::Slot;
 use evenkeel_net::event_loop::{self, alarm};
 use evenkeel_net::listen::Protocol;
+use evenkeel_net::workers::Applied;
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::rc::{Rc, Weak};
 use std::time::Duration;
 
-/// Applies what is new.
-pub fn apply(worker: &Rc<Worker>, update: Update) {
+/// Applies what is new; `_applied` tells so in the end.
+pub fn apply(worker: &Rc<Worker>, update: Update, _applied: Applied) {
     match update {
         Update::Plan(parts) => install(worker, *parts),
         // Requests that wait or run see it too: they hold pools, and pools these tables.
-        Update::Endpoints { pools, drain_timeout, done } => {
+        Update::Endpoints { pools, drain_timeout } => {
             let installed = worker.installed.borrow();
             let mut left = Vec::new();
             let by_name = by_name(&installed.pools);
@@ -37,15 +38,13 @@ pub fn apply(worker: &Rc<Worker>, update: Update) {
             if !left.is_empty() {
                 drain(worker, &[], &left, drain_timeout);
             }
-            drop(done);
         }
     }
 }
 
 /// Takes up a plan. Everything in one go, so that no request sees half of it.
 fn install(worker: &Rc<Worker>, parts: Parts) {
-    let Parts { number, plan, workers, listeners, pools, pool_of_route, sockets, probed, log, generation, done } =
-        parts;
+    let Parts { number, plan, workers, listeners, pools, pool_of_route, sockets, probed, log, generation } = parts;
     let mut installed = worker.installed.borrow_mut();
     let before = std::mem::take(&mut *installed);
     if let Some(log) = log {
@@ -131,7 +130,6 @@ fn install(worker: &Rc<Worker>, parts: Parts) {
         drain(worker, &gone, &left, plan.runtime.drain_timeout);
     }
     *installed = Installed { listeners, pools, routes, accepting, answering, datagrams, number };
-    drop(done);
 }
 
 fn by_name(pools: &[Rc<WorkerPool>]) -> HashMap<&str, &Rc<WorkerPool>> {

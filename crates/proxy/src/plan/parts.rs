@@ -19,7 +19,6 @@ use evenkeel_pools::Control;
 use evenkeel_wire::http1::Limits;
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
-use std::sync::mpsc::Sender;
 use std::time::Duration;
 
 /// By which protocol a listener's sockets are reached.
@@ -37,8 +36,6 @@ pub enum Update {
         pools: Vec<(Arc<str>, Slots)>,
         /// How long the sessions of those that left may go on.
         drain_timeout: Duration,
-        /// Told, by being dropped, that they are in use.
-        done: Sender<()>,
     },
 }
 
@@ -64,8 +61,6 @@ pub struct Parts {
     pub log: Option<Option<AccessLog>>,
     /// Held by whatever still uses this generation.
     pub generation: Arc<()>,
-    /// Told, by being dropped, that all this is in use.
-    pub done: Sender<()>,
 }
 
 /// A listener.

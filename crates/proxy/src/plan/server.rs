@@ -13,16 +13,17 @@ use crate::listener::tls_route::TlsRoutes;
 use crate::load::load_report::SharedLoad;
 use crate::observe::access_log::AccessLog;
 use crate::observe::generation::{Generation, Summary};
-use crate::observe::stats::{Counter, WorkerStats};
+use crate::observe::stats::WorkerStats;
 use crate::peer::admission::Admission;
 use crate::peer::per_address::PerAddress;
 use evenkeel_config::Plan;
-use evenkeel_config::plan::{self, LogTarget, Mode, Workers};
+use evenkeel_config::plan::{self, LogTarget, Mode};
 use evenkeel_net::clock::Base;
 use evenkeel_net::inherit::Inherited;
 use evenkeel_net::listen::{ListenFd, Protocol};
 use evenkeel_net::log_writer::Writer;
 use evenkeel_net::total::Total;
+use evenkeel_net::workers::{Applying, Workers};
 use evenkeel_pools::control::{self, Control};
 use evenkeel_pools::pool::{Pools, SharedPool, address};
 use evenkeel_wire::http1::{FIELDS_MAX, Limits};
@@ -47,10 +48,7 @@ pub struct Server {
     sockets: HashMap<(Protocol, SocketAddr), Vec<Weak<OwnedFd>>>,
     /// Where probes are answered.
     probed: Vec<SocketAddr>,
-    plans: Vec<mpsc::UnboundedSender<Update>>,
-    beats: Vec<Arc<Counter>>,
-    commands: watch::Sender<Command>,
-    threads: Vec<JoinHandle<io::Result<()>>>,
+    workers: Workers<Update>,
     log: Option<Writer>,
     /// Writes the journal of the pool that the plan names.
     journal: Option<Writer>,
@@ -71,8 +69,8 @@ impl Server {
     /// Why not; then nothing runs.
     pub fn start_with(plan: Plan, inherited: &mut Inherited) -> Result<Server, StartError> {
         let workers = match plan.runtime.workers {
-            Workers::Auto => std::thread::available_parallelism().map_or(1, usize::from),
-            Workers::Count(n) => usize::from(n),
+            plan::Workers::Auto => std::thread::available_parallelism().map_or(1, usize::from),
+            plan::Workers::Count(n) => usize::from(n),
         };
         let open = |journal: &plan::Journal| {
             Writer::open(log_path(&journal.to), "journal")
@@ -87,10 +85,7 @@ impl Server {
             shared: HashMap::new(),
             sockets: HashMap::new(),
             probed: Vec::new(),
-            plans: Vec::new(),
-            beats: Vec::new(),
-            commands: watch::channel(Command::Run).0,
-            threads: Vec::new(),
+            workers: Workers::default(),
             log: None,
             journal,
         };
@@ -98,16 +93,10 @@ impl Server {
         let (doors, handed): (Vec<_>, Vec<_>) = (0..workers).map(|_| mpsc::unbounded_channel()).unzip();
         let peers = Arc::new(Peers::new(doors));
         for (index, handed) in handed.into_iter().enumerate() {
-            let (sender, plans) = mpsc::unbounded_channel();
-            let beats = Arc::<Counter>::default();
-            let probing = first.workers[index].probing.clone();
-            let (peers, commands) = (peers.clone(), server.commands.subscribe());
-            let config = WorkerConfig { plans, peers, handed, commands, beats: beats.clone(), probing };
-            let thread = std::thread::Builder::new().name(format!("worker-{index}"));
-            let thread = thread.spawn(move || worker::run(index, base, config)).map_err(StartError::Thread)?;
-            server.threads.push(thread);
-            server.plans.push(sender);
-            server.beats.push(beats);
+            let (peers, probing) = (peers.clone(), first.workers[index].probing.clone());
+            let serve = move |link| worker::serve(index, base, WorkerConfig { link, peers, handed, probing });
+            let worker = server.workers.spawn(format!("worker-{index}"), serve).map_err(StartError::Thread)?;
+            server.workers.add(worker);
         }
         server.apply(first, prepared, |_, _| {});
         Ok(server)
@@ -171,22 +160,19 @@ impl Server {
         for pool in &changed {
             shared.get_mut(&pool.name).expect("every pool of the plan is there").reserve(pool);
         }
-        let (done, waiting) = std::sync::mpsc::channel();
+        let applying = Applying::default();
         for (worker, stats) in next.workers.iter().enumerate() {
             let pools = at
                 .iter()
                 .zip(&changed)
                 .map(|(&at, pool)| (pool.name.clone(), endpoints(&shared[&pool.name], pool, at, stats)));
             let (pools, drain_timeout) = (pools.collect(), next.plan.runtime.drain_timeout);
-            // A worker that has ended needs none.
-            let _ = self.plans[worker].send(Update::Endpoints { pools, drain_timeout, done: done.clone() });
+            self.workers.send(worker, Update::Endpoints { pools, drain_timeout }, &applying);
         }
-        drop(done);
         tell(&shared, &changed);
         // Control goes on looking after the pools meanwhile.
         drop(shared);
-        // Nothing is ever sent: it ends when the last worker knows them.
-        let _ = waiting.recv();
+        applying.wait();
         let mut shared = self.control.pools();
         for pool in &changed {
             shared.get_mut(&pool.name).expect("every pool of the plan is there").publish(self.control.now());
@@ -218,7 +204,7 @@ impl Server {
         let pool_of_route = plan.routes.iter().map(|r| pool_index[&*r.pool]);
         let pool_of_route: Arc<[usize]> = pool_of_route.collect();
         let (routers, tcp) = (Router::of_plan(plan), TlsRoutes::of_plan(plan));
-        let (done, waiting) = std::sync::mpsc::channel();
+        let applying = Applying::default();
         // From the last worker to the first, as that is the order in which sockets and balancers can be taken.
         for (worker, stats) in next.workers.iter().enumerate().rev() {
             let listeners = plan.listeners.iter().enumerate().map(|(index, listener)| {
@@ -260,18 +246,14 @@ impl Server {
                     .as_ref()
                     .map(|log| log.as_ref().map(|log| AccessLog::new(log.batch(stats.log_lines_dropped.clone())))),
                 generation: next.in_use.clone(),
-                done: done.clone(),
             };
-            // A worker that has ended needs none; that is found elsewhere ([`take_ended`](Self::take_ended)).
-            let _ = self.plans[worker].send(Update::Plan(Box::new(parts)));
+            self.workers.send(worker, Update::Plan(Box::new(parts)), &applying);
         }
-        drop(done);
         let stay: Vec<_> = plan.pools.iter().filter(|pool| !new.contains(&pool.name)).collect();
         tell(&shared_pools, &stay);
         // Control goes on looking after the pools meanwhile.
         drop(shared_pools);
-        // Nothing is ever sent: it ends when the last worker has let go.
-        let _ = waiting.recv();
+        applying.wait();
         let mut shared_pools = self.control.pools();
         for pool in stay {
             if let Some(shared) = shared_pools.get_mut(&pool.name) {
@@ -323,9 +305,9 @@ impl Server {
         all
     }
 
-    /// For each worker a number that goes up while its event loop turns.
-    pub fn beats(&self) -> Vec<u64> {
-        self.beats.iter().map(|beats| beats.get()).collect()
+    /// For each worker its name and a number that goes up while its event loop turns.
+    pub fn beats(&self) -> impl Iterator<Item = (&str, u64)> {
+        self.workers.beats()
     }
 
     /// The control thread of the pools.
@@ -360,30 +342,22 @@ impl Server {
 
     /// Tells the workers to drain or to stop.
     pub fn command(&self, command: Command) {
-        self.commands.send_replace(command);
+        self.workers.command(command);
     }
 
-    /// The thread of a worker that has ended, if there is one. A worker that ends unasked cannot be had back: what is left
-    /// is to end the rest, and to say why.
+    /// The thread of a worker that has ended, if there is one: see [`Workers::take_ended`].
     pub fn take_ended(&mut self) -> Option<JoinHandle<io::Result<()>>> {
-        let at = self.threads.iter().position(JoinHandle::is_finished)?;
-        Some(self.threads.swap_remove(at))
+        self.workers.take_ended()
     }
 
     /// Whether every worker has ended.
     pub fn has_ended(&self) -> bool {
-        self.threads.iter().all(JoinHandle::is_finished)
+        self.workers.has_ended()
     }
 
     /// Waits until every worker has ended and the log is written.
     pub fn join(self) {
-        for thread in self.threads {
-            match thread.join() {
-                Ok(Ok(())) => {}
-                Ok(Err(error)) => tracing::error!(%error, "a worker could not run"),
-                Err(_) => tracing::error!("a worker panicked"),
-            }
-        }
+        self.workers.join();
         [self.log, self.journal].into_iter().flatten().for_each(Writer::finish);
     }
 }

@@ -11,7 +11,7 @@ use crate::peer::admission::TooMany;
 use crate::peer::hash_key;
 use crate::upstream::pool::WorkerPool;
 use evenkeel_balance::{Clock, Exclusion, FailureKind, Instant, NoPick, Outcome, Request, Slot};
-use evenkeel_net::datagrams::recv_batch::{RecvBatch, SLOTS};
+use evenkeel_net::datagrams::recv_batch::{JOINED_MAX, RecvBatch, SLOTS};
 use evenkeel_net::datagrams::send_batch::{SendBatch, To};
 use evenkeel_net::datagrams::socket;
 use evenkeel_net::listen::ListenFd;
@@ -47,7 +47,6 @@ pub struct UdpListener {
     state: RefCell<State>,
 }
 
-#[derive(Default)]
 struct State {
     flows: Table<Key, Flow>,
     received: RecvBatch,
@@ -62,7 +61,9 @@ impl UdpListener {
         socket: ListenFd,
         watch: Arc<OwnedFd>,
     ) -> UdpListener {
-        UdpListener { addr, listener, is_draining: Cell::new(false), socket, watch, state: RefCell::default() }
+        let (flows, sending) = (Table::default(), SendBatch::default());
+        let state = RefCell::new(State { flows, received: RecvBatch::new(JOINED_MAX), sending });
+        UdpListener { addr, listener, is_draining: Cell::new(false), socket, watch, state }
     }
 
     /// Takes a batch from clients. Whether there may be more.
@@ -98,7 +99,7 @@ impl UdpListener {
             if let Some((_, flow)) = state.flows.get_mut(index) {
                 flow.bytes_in += came.len as u64;
             }
-            state.sending.push(&state.received, slot, index, None);
+            state.sending.push(slot, &came, index, None);
         }
         if let Some((_, index)) = last {
             self.pass_on(core, state, index, &listener, now);
@@ -160,11 +161,11 @@ impl UdpListener {
             match state.received.take(link.socket.as_fd(), used, most, false) {
                 Ok(taken) => {
                     more |= taken == most;
-                    let to = Some(To { client: key.client, ours: key.ours });
+                    let to = Some(To { client: key.client, ours: key.ours, interface: 0 });
                     for slot in used..used + taken {
                         let came = state.received.came(slot);
                         flow.on_answer(came.count(), came.len, now);
-                        state.sending.push(&state.received, slot, index, to);
+                        state.sending.push(slot, came, index, to);
                     }
                     used += taken;
                     if answers > 0 && flow.link.as_ref().is_some_and(|link| link.has_all(answers)) {

@@ -47,7 +47,7 @@ impl Server {
                 let (given, addr) = (inherited.at(at), at.1);
                 let opened = match at.0 {
                     Protocol::Tcp => listen::tcp(addr, workers, given),
-                    Protocol::Udp => listen::udp(addr, workers, given),
+                    Protocol::Udp => listen::udp(addr, workers, given, true),
                 };
                 let fail = |error| StartError::Listen(listener.name.clone(), addr, error);
                 sockets.insert(at, opened.map_err(fail)?);
