@@ -318,7 +318,7 @@ mod tests {
 
     #[test]
     fn another_thread_wakes_a_task_and_the_root() {
-        for _ in 0..100 {
+        for _ in 0..if cfg!(miri) { 3 } else { 100 } {
             let (to_task, of_task) = oneshot::channel();
             let (to_root, of_root) = oneshot::channel();
             let other = thread::spawn(move || to_task.send(7).unwrap());
