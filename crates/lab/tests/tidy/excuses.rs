@@ -6,7 +6,6 @@ use crate::sizes::FULL;
 
 /// Rule, crate or folder, reason.
 const EXCUSED: &[(&str, &str, &str)] = &[
-    (CIRCLES, "dns", "the worker and the sockets that it serves know each other"),
     (FULL, "crates/proxy/tests", "they follow the files of its sources"),
 ];
 

@@ -51,7 +51,7 @@ const TURNS_PER_LOOK: usize = 64;
 /// # Errors
 /// The kernel has no descriptors left to give.
 pub fn run<F: Future>(future: F) -> io::Result<F::Output> {
-    let remote = RemoteWaker::new()?;
+    let remote = RemoteWaker::new(tasks::wake)?;
     reactor::watch_remote(&remote)?;
     let _running = tasks::begin(&remote);
     alarm::start()?;

@@ -3,7 +3,6 @@
 
 use super::kernel::Signal;
 use super::remote_queue::RemoteQueue;
-use super::tasks;
 use crate::slab::Key;
 use std::cell::Cell;
 use std::io;
@@ -21,15 +20,17 @@ pub struct RemoteWaker {
     /// What the event loop watches.
     pub signal: Signal,
     keys: RemoteQueue<Key>,
+    /// Wakes a task on the thread that runs the event loop. Passed in, as tasks know this and not the other way round.
+    wake_here: fn(Key),
 }
 
 impl RemoteWaker {
-    /// The remote waker of an event loop that is about to run.
+    /// The remote waker of an event loop that is about to run, whose tasks `wake_here` wakes.
     ///
     /// # Errors
     /// As `eventfd(2)`.
-    pub fn new() -> io::Result<Arc<RemoteWaker>> {
-        Ok(Arc::new(RemoteWaker { signal: Signal::new()?, keys: RemoteQueue::new() }))
+    pub fn new(wake_here: fn(Key)) -> io::Result<Arc<RemoteWaker>> {
+        Ok(Arc::new(RemoteWaker { signal: Signal::new()?, keys: RemoteQueue::new(), wake_here }))
     }
 
     /// The event loop begins to run on this thread, which must not run another.
@@ -58,7 +59,7 @@ impl RemoteWaker {
     /// Wakes a task of the event loop, from any thread.
     #[inline]
     pub fn wake(&self, key: Key) {
-        if self.is_here() { tasks::wake(key) } else { self.notify(key) }
+        if self.is_here() { (self.wake_here)(key) } else { self.notify(key) }
     }
 
     /// Has the event loop wake a task.
@@ -71,6 +72,6 @@ impl RemoteWaker {
 
     /// Wakes the tasks that other threads have asked for.
     pub fn drain(&self) {
-        self.keys.drain(tasks::wake);
+        self.keys.drain(self.wake_here);
     }
 }
