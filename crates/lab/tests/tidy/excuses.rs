@@ -5,9 +5,7 @@ use crate::rule::{File, Finding};
 use crate::sizes::FULL;
 
 /// Rule, crate or folder, reason.
-const EXCUSED: &[(&str, &str, &str)] = &[
-    (FULL, "crates/proxy/tests", "they follow the files of its sources"),
-];
+const EXCUSED: &[(&str, &str, &str)] = &[];
 
 /// Whether a crate, or a folder, need not keep a rule.
 pub fn excused(rule: &str, place: &str) -> bool {

@@ -1,13 +1,12 @@
 //! Do real programs get through? dig and kdig to NSD, iperf3, and DNS servers that die under their resolver.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "a test is no worker: it may lock and wait")]
 
-mod support;
-
+use crate::support;
+use crate::support::datagrams::{ask_until_answered, client};
+use crate::support::{Proxy, listening, own_addr, wait_until};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
-use support::datagrams::{ask_until_answered, client};
-use support::{Proxy, listening, own_addr, wait_until};
 
 /// An NSD with a zone, until dropped.
 struct Nsd {

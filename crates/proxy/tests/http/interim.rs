@@ -1,9 +1,8 @@
 //! What passes besides requests and responses? Interim responses, and all that follows a switch of protocols.
 
-mod support;
-
-use support::endpoint::ok;
-use support::{Endpoint, Proxy, text, wait_until};
+use crate::support;
+use crate::support::endpoint::ok;
+use crate::support::{Endpoint, Proxy, text, wait_until};
 
 const EXPECTING: &str = "POST / HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 5\r\n\r\n";
 

@@ -1,9 +1,8 @@
 //! Do messages pass as they were meant, over real sockets? Versions, framings, order, and when connections are kept.
 
-mod support;
-
-use support::endpoint::ok;
-use support::{Endpoint, Proxy, text, wait_until};
+use crate::support;
+use crate::support::endpoint::ok;
+use crate::support::{Endpoint, Proxy, text, wait_until};
 
 /// What the proxy adds behind the fields of a request to `a`.
 const ADDED: &str = "X-Forwarded-For: 127.0.0.1\r\nX-Forwarded-Proto: http\r\nX-Forwarded-Host: a\r\n\r\n";

@@ -1,10 +1,8 @@
 //! Does the access log tell what happened? A line of valid JSON for each request, however it ended.
 
-mod support;
-
-use support::endpoint::ok;
-use support::log::Log;
-use support::{Endpoint, Proxy, wait_until};
+use crate::support::endpoint::ok;
+use crate::support::log::Log;
+use crate::support::{Endpoint, Proxy, wait_until};
 
 const FIELDS: [&str; 22] = [
     "ts",

@@ -1,15 +1,14 @@
 //! Do datagrams get there and back? Flows over real sockets: who gets them, how they end, and what they survive.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "a test is no worker: it may lock and wait")]
 
-mod support;
-
+use crate::support;
+use crate::support::datagrams::{Echo, ask, ask_until_answered, client, client_at, hear};
+use crate::support::log::Log;
+use crate::support::{Proxy, noise, wait_until};
 use evenkeel_balance::algorithms;
 use evenkeel_proxy::stats::UdpStats;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
-use support::datagrams::{Echo, ask, ask_until_answered, client, client_at, hear};
-use support::log::Log;
-use support::{Proxy, noise, wait_until};
 
 const NAMES: [&str; 3] = ["a", "b", "c"];
 

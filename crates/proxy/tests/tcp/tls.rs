@@ -1,14 +1,12 @@
 //! Does TLS that is passed through get to where its client asks for? With the clients and servers of OpenSSL and curl.
 
-mod support;
-
+use crate::support::certificate::Certificate;
+use crate::support::{Endpoint, Proxy, SOON, listening, own_addr, tool};
 use std::fmt::Write as _;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::path::PathBuf;
 use std::process::{Child, Stdio};
-use support::certificate::Certificate;
-use support::{Endpoint, Proxy, SOON, listening, own_addr, tool};
 
 /// `openssl s_server` that answers with its own page, until dropped.
 struct TlsServer {

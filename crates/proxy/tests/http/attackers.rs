@@ -2,15 +2,13 @@
 //! is served meanwhile, and afterwards every counter is where it was.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "a test is no worker: it may lock and wait")]
 
-mod support;
-
+use crate::support::endpoint::{Conn, ok};
+use crate::support::{Client, Endpoint, Proxy, SOON, noise, text, wait_until};
 use evenkeel_proxy::end::Cause;
 use std::io::{ErrorKind, Read, Write};
 use std::sync::Mutex;
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
-use support::endpoint::{Conn, ok};
-use support::{Client, Endpoint, Proxy, SOON, noise, text, wait_until};
 
 /// For a pool: what an endpoint did shows, and is not mended.
 const ONE_TRY: &str = "retry = { attempts = 0 }";

@@ -1,16 +1,14 @@
 //! When does a connection carry another request, and when does it end in order? Towards endpoints and towards clients.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "a test is no worker: it may lock and wait")]
 
-mod support;
-
+use crate::support::endpoint::ok;
+use crate::support::{Client, Endpoint, Proxy, SOON, text, wait_until};
 use std::io::{ErrorKind, Read};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::BorrowedFd;
 use std::sync::Mutex;
 use std::sync::mpsc::{Sender, channel};
 use std::time::Duration;
-use support::endpoint::ok;
-use support::{Client, Endpoint, Proxy, SOON, text, wait_until};
 
 const GET: &str = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
 

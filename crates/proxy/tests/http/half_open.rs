@@ -2,14 +2,12 @@
 //! them, not even an end: only our own time can be over.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "a test is no worker: it may lock and wait")]
 
-mod support;
-
+use crate::support::endpoint::ok;
+use crate::support::{Endpoint, Proxy, wait_until};
 use evenkeel_proxy::end::Cause;
 use std::io;
 use std::net::TcpStream;
 use std::os::fd::AsRawFd;
-use support::endpoint::ok;
-use support::{Endpoint, Proxy, wait_until};
 
 const GET: &str = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
 

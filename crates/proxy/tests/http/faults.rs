@@ -2,13 +2,11 @@
 //! request finds another one.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "a test is no worker: it may lock and wait")]
 
-mod support;
-
+use crate::support::endpoint::{ok, refusing};
+use crate::support::{Endpoint, Proxy, SOON, text, wait_until};
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Mutex;
 use std::sync::mpsc::channel;
-use support::endpoint::{ok, refusing};
-use support::{Endpoint, Proxy, SOON, text, wait_until};
 
 /// For a pool: what an endpoint did shows, and is not mended.
 const ONE_TRY: &str = "retry = { attempts = 0 }";

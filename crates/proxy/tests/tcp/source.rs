@@ -1,11 +1,9 @@
 //! Does an endpoint see the client's address, where that is asked for? In a network of its own, with a client, a proxy and
 //! an endpoint that route through the proxy. Needs root, as making networks does.
 
-mod support;
-
+use crate::support::{Proxy, SOON};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use support::{Proxy, SOON};
 
 /// Leaves the machine's network for an empty one, as far as this thread and those that it starts go; `false` if this
 /// process may not.

@@ -1,13 +1,11 @@
 //! Do real clients and servers notice that something is between them? PostgreSQL, Redis, iperf3, nc and socat, each started
 //! here at an address of its own. What is not installed is skipped, loudly: `make setup` installs it.
 
-mod support;
-
+use crate::support::{Proxy, listening, noise, own_addr, wait_until};
 use std::io::Write;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
-use support::{Proxy, listening, noise, own_addr, wait_until};
 
 /// A program of that name, where Debian keeps programs; `None`, and said so, if it is not installed.
 fn installed(program: &str, folders: &[&str]) -> Option<PathBuf> {

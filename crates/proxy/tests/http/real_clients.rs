@@ -1,12 +1,11 @@
 //! Do clients and servers that others wrote get on with it? curl, ab, wrk and Python's `http.client` in front, NGINX
 //! behind. They must be installed: a test that is skipped says nothing.
 
-mod support;
-
+use crate::support;
+use crate::support::nginx::{Directory, Nginx};
+use crate::support::{Endpoint, Proxy, noise, tool, wait_until};
 use std::io::Write;
 use std::process::{Output, Stdio};
-use support::nginx::{Directory, Nginx};
-use support::{Endpoint, Proxy, noise, tool, wait_until};
 
 /// Megabytes of the large upload.
 const UPLOAD_MB: usize = 100;

@@ -2,15 +2,13 @@
 //! not in the proxy, and nothing that was promised gets lost.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "a test is no worker: it may lock and wait")]
 
-mod support;
-
+use crate::support::endpoint::ok;
+use crate::support::{Endpoint, Proxy, SOON, noise, text, wait_until};
 use std::io::{ErrorKind, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
-use support::endpoint::ok;
-use support::{Endpoint, Proxy, SOON, noise, text, wait_until};
 
 /// More than the socket buffers of a relayed connection may hold, of which two are kept small here. The other two grow as
 /// far as the kernel lets them.

@@ -2,13 +2,11 @@
 //! elsewhere when an endpoint cannot be connected to.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "a test is no worker: it may lock and wait")]
 
-mod support;
-
+use crate::support::endpoint::refusing;
+use crate::support::{Endpoint, Proxy, SOON, noise, wait_until};
 use std::fmt::Write as _;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
-use support::endpoint::refusing;
-use support::{Endpoint, Proxy, SOON, noise, wait_until};
 
 /// A proxy that passes sessions on, with more lines for the listener and for the pool.
 fn passing(endpoints: &[SocketAddr], listener: &str, pool: &str) -> Proxy {

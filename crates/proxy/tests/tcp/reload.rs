@@ -1,16 +1,14 @@
 //! Do sessions live as long as they should? Through reloads that do not touch them; until the time to drain is over where
 //! their listener or endpoint has left; through the death of other endpoints.
 
-mod support;
-
+use crate::support::endpoint::refusing;
+use crate::support::log::Log;
+use crate::support::{Endpoint, Proxy, SOON, wait_until};
 use std::fmt::Write as _;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
-use support::endpoint::refusing;
-use support::log::Log;
-use support::{Endpoint, Proxy, SOON, wait_until};
 
 /// Sends back what comes, until the end.
 fn echo() -> Endpoint {

@@ -1,8 +1,8 @@
 //! Does QUIC get through? Clients and servers of quinn, which send with segmentation offload as they please, and what
 //! becomes of connections whose client moves.
 
-mod support;
-
+use crate::support::certificate::Certificate;
+use crate::support::{Proxy, noise};
 use evenkeel_proxy::stats::UdpStats;
 use quinn::crypto::HmacKey;
 use quinn::rustls::RootCertStore;
@@ -16,8 +16,6 @@ use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
-use support::certificate::Certificate;
-use support::{Proxy, noise};
 
 /// The name in the certificate of all servers.
 const NAME: &str = "quic.test";

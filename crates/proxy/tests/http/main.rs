@@ -1,0 +1,14 @@
+//! Do requests and responses pass whole, whatever either side does?
+
+mod attackers;
+mod faults;
+mod half_open;
+mod interim;
+mod log;
+mod messages;
+mod pressure;
+mod real_clients;
+mod reuse;
+
+#[path = "../support/mod.rs"]
+mod support;

@@ -1,0 +1,10 @@
+//! Does a connection that is not read become a session, whatever happens to it?
+
+mod peers;
+mod reload;
+mod sessions;
+mod source;
+mod tls;
+
+#[path = "../support/mod.rs"]
+mod support;

@@ -1,0 +1,8 @@
+//! Do datagrams get there and back, whatever happens to their flow?
+
+mod flows;
+mod peers;
+mod quic;
+
+#[path = "../support/mod.rs"]
+mod support;
