@@ -1,9 +1,11 @@
-//! Where do values lie that come and go? In places that are used again: no allocation for each, and a place is found by
-//! number. [`Slab`] holds values by a [`Key`] that tells a value from the next one in its place; [`Places`] only says which
-//! places are free, for what lies elsewhere or outlives its turn.
+//! Where are values kept that come and go often? In numbered places that are used again, so a value costs no allocation.
+//!
+//! [`Slab`] keeps the values, and finds one by a [`Key`] that tells it from the next value in the same place. [`Places`]
+//! only knows which places are free: for a caller that keeps the values itself, or keeps a place's memory from one value to
+//! the next.
 
-/// Which places are free. Of those, the one that was freed last is taken first: it is the likeliest to be in the
-/// processor's cache.
+/// The numbers of the places that are free. The one that was freed last is taken first, as it is the likeliest to be in
+/// the processor's cache.
 #[derive(Clone, Debug, Default)]
 pub struct Places {
     /// How many there are, free or not.
@@ -12,12 +14,12 @@ pub struct Places {
 }
 
 impl Places {
-    /// Without any place.
+    /// Returns an allocator without any place.
     pub const fn new() -> Places {
         Places { count: 0, free: Vec::new() }
     }
 
-    /// Takes a place: a free one, or else a new one, which has the number that [`count`](Self::count) gave before.
+    /// Takes a free place, or else a new one, whose number is what [`count`](Self::count) returned before.
     ///
     /// # Panics
     /// When 2^32 - 1 are taken.
@@ -30,27 +32,27 @@ impl Places {
         })
     }
 
-    /// Frees a place that was taken.
+    /// Frees a place that was taken. Each place must be freed once only.
     #[inline]
     pub fn free(&mut self, place: u32) {
         debug_assert!(place < self.count, "a place that was never taken");
         self.free.push(place);
     }
 
-    /// How many places there are, free or not.
+    /// Returns the number of places, free or taken.
     #[inline]
     pub fn count(&self) -> u32 {
         self.count
     }
 
-    /// Those that are free, in no order.
+    /// Returns the places that are free, in no order.
     pub fn all_free(&self) -> &[u32] {
         &self.free
     }
 }
 
-/// Which value of a [`Slab`]? Its place, and how many values that had before: a key of one that is gone finds nothing, until
-/// its place was used 2^32 times more.
+/// The key of one value of a [`Slab`]: its place, and the number of values that had the place before it. The key of a value
+/// that was taken out finds nothing, until its place was used another 2^32 times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Key {
     place: u32,
@@ -58,30 +60,30 @@ pub struct Key {
 }
 
 impl Key {
-    /// A key that finds nothing in any slab.
+    /// The key that finds nothing in any slab.
     pub const NONE: Key = Key { place: u32::MAX, generation: u32::MAX };
 
-    /// The number of its place.
+    /// Returns the number of the place.
     #[inline]
     pub fn place(self) -> u32 {
         self.place
     }
 
-    /// As one number, for what takes nothing else (the kernel's `epoll_event`, a waker's pointer). [`Key::NONE`] is
-    /// `u64::MAX`.
+    /// Returns the key as one number, for the data of an `epoll_event` or of a waker. [`Key::NONE`] is `u64::MAX`.
     #[inline]
     pub fn to_bits(self) -> u64 {
         u64::from(self.generation) << 32 | u64::from(self.place)
     }
 
-    /// Of [`to_bits`](Self::to_bits). Other numbers find nothing, or any value.
+    /// Returns the key that [`to_bits`](Self::to_bits) made this number of. A key of any other number is safe to look for,
+    /// and may find any value.
     #[inline]
     pub fn from_bits(bits: u64) -> Key {
         Key { place: bits as u32, generation: (bits >> 32) as u32 }
     }
 }
 
-/// Values in places that are used again. Memory stays as large as it was when most were in.
+/// Values in places that are used again. The memory stays as large as the most values at once needed.
 #[derive(Clone, Debug)]
 pub struct Slab<T> {
     entries: Vec<Entry<T>>,
@@ -90,7 +92,7 @@ pub struct Slab<T> {
 
 #[derive(Clone, Debug)]
 struct Entry<T> {
-    /// How many values were taken out of this place; wraps.
+    /// The number of values that were taken out of this place; wraps.
     generation: u32,
     value: Option<T>,
 }
@@ -102,27 +104,27 @@ impl<T> Default for Slab<T> {
 }
 
 impl<T> Slab<T> {
-    /// Without values. Takes no memory yet.
+    /// Returns an empty slab, which has no memory yet.
     pub const fn new() -> Slab<T> {
         Slab { entries: Vec::new(), places: Places::new() }
     }
 
-    /// How many values are in.
+    /// Returns the number of values.
     #[inline]
     pub fn len(&self) -> usize {
         self.entries.len() - self.places.free.len()
     }
 
-    /// Whether none is.
+    /// Returns whether there is no value.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Puts a value in.
+    /// Puts a value in, and returns its key.
     ///
     /// # Panics
-    /// When 2^32 - 1 are in.
+    /// When 2^32 - 1 values are in.
     #[inline]
     pub fn insert(&mut self, value: T) -> Key {
         let place = self.places.take();
@@ -138,7 +140,7 @@ impl<T> Slab<T> {
         }
     }
 
-    /// The value of a key, if it is still in.
+    /// Returns the value of a key, if it is still in.
     #[inline]
     pub fn get(&self, key: Key) -> Option<&T> {
         let entry = self.entries.get(key.place as usize)?;
@@ -160,7 +162,8 @@ impl<T> Slab<T> {
         if entry.generation == key.generation { self.remove_at(key.place) } else { None }
     }
 
-    /// The value in a place, whichever it is: for an owner that takes it out itself, so that its number can mean no other.
+    /// Returns the value in a place, if there is one, without a look at generations: for the only owner of a value, which
+    /// takes it out itself and so cannot find another in its place.
     #[inline]
     pub fn at(&self, place: u32) -> Option<&T> {
         self.entries.get(place as usize)?.value.as_ref()
@@ -172,7 +175,7 @@ impl<T> Slab<T> {
         self.entries.get_mut(place as usize)?.value.as_mut()
     }
 
-    /// Takes the value in a place out, whichever it is; as [`at`](Self::at).
+    /// Takes the value in a place out, for the same owner as [`at`](Self::at).
     #[inline]
     pub fn remove_at(&mut self, place: u32) -> Option<T> {
         let entry = self.entries.get_mut(place as usize)?;
@@ -182,7 +185,7 @@ impl<T> Slab<T> {
         Some(value)
     }
 
-    /// All values, by place.
+    /// Returns all values with their keys, in the order of their places.
     pub fn iter(&self) -> impl Iterator<Item = (Key, &T)> {
         let key = |place: usize, generation| Key { place: place as u32, generation };
         self.entries.iter().enumerate().filter_map(move |(i, e)| Some((key(i, e.generation), e.value.as_ref()?)))

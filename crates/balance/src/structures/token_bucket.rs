@@ -2,26 +2,26 @@
 //! [`Rate`] that many buckets share.
 //!
 //! A bucket is one number, the time at which it will be full again (the generic cell rate algorithm, ITU-T I.371): each
-//! token taken puts that off by what a token takes to come. So a bucket costs eight bytes, nothing while it is not used,
-//! and the rate may change under it.
+//! token that is taken puts that time off by the interval of one token. So a bucket has eight bytes, costs nothing while it
+//! is not used, and its rate may change at any time.
 
 use crate::structures::time::{Instant, SECOND_NS};
 
 /// How fast tokens come, and how many a bucket holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rate {
-    /// What one token takes to come, nanoseconds, at least 1.
+    /// From one token to the next, nanoseconds, at least 1.
     interval_ns: u64,
-    /// What an empty bucket takes to fill, nanoseconds: at least `interval_ns`, or 0 if it never holds a token.
+    /// From an empty bucket to a full one, nanoseconds: at least `interval_ns`, or 0 if a bucket never holds a token.
     capacity_ns: u64,
 }
 
 impl Rate {
-    /// Of `per_second` tokens, 0 or above, into buckets that hold `burst` of them, at least 1. At 0 there are no tokens,
-    /// not even the first.
+    /// Returns the rate of `per_second` tokens (0 or above) into buckets that hold `burst` tokens (at least 1). With 0 a
+    /// second there is no token, not even the first.
     ///
-    /// What one token takes is rounded up to whole nanoseconds, so the rate is never exceeded: at a million a second it is
-    /// 0.1 % low at most.
+    /// The interval is rounded up to whole nanoseconds, so the rate is never exceeded. Up to a million tokens a second it
+    /// is at most 0.1 % too low.
     pub fn new(per_second: f64, burst: u32) -> Rate {
         if per_second.is_nan() || per_second <= 0.0 {
             return Rate { interval_ns: u64::MAX, capacity_ns: 0 };
@@ -31,21 +31,21 @@ impl Rate {
         Rate { interval_ns, capacity_ns: interval_ns.saturating_mul(u64::from(burst.max(1))) }
     }
 
-    /// Into buckets that hold at least what comes within `span_ns`.
+    /// Returns the same rate into buckets that hold at least the tokens of `span_ns` nanoseconds.
     #[must_use]
     pub fn saving(self, span_ns: u64) -> Rate {
-        // 0 stays 0: a span without tokens saves none.
+        // 0 stays 0: a rate without tokens saves none.
         let least_ns = if self.capacity_ns == 0 { 0 } else { span_ns };
         Rate { capacity_ns: self.capacity_ns.max(least_ns), ..self }
     }
 
-    /// What one token takes to come, nanoseconds.
+    /// Returns the time from one token to the next, nanoseconds.
     pub fn interval_ns(self) -> u64 {
         self.interval_ns
     }
 }
 
-/// Tokens that were saved up. Full when it is made.
+/// A bucket of tokens, full when it is made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TokenBucket {
     full_at: Instant,
@@ -55,17 +55,17 @@ impl TokenBucket {
     /// Takes one token.
     ///
     /// # Errors
-    /// There is none, and nothing is taken. In so many nanoseconds there will be one, if nothing else takes it;
-    /// `u64::MAX`: never.
+    /// There is no token, and none is taken. The error is the time until there is one, if nothing else takes it, in
+    /// nanoseconds; `u64::MAX` means never.
     #[inline]
     pub fn take(&mut self, rate: Rate, now: Instant) -> Result<(), u64> {
         self.take_for(rate.interval_ns, rate, now)
     }
 
-    /// Takes what comes within `cost_ns`, for what costs parts of a token or several.
+    /// Takes the tokens of `cost_ns` nanoseconds, which may be several or a part of one.
     ///
     /// # Errors
-    /// There is not as much, and nothing is taken. As [`take`](Self::take).
+    /// There are not as many, and none is taken. The error is as that of [`take`](Self::take).
     #[inline]
     pub fn take_for(&mut self, cost_ns: u64, rate: Rate, now: Instant) -> Result<(), u64> {
         let Some(spare_ns) = rate.capacity_ns.checked_sub(cost_ns) else { return Err(u64::MAX) };
@@ -79,8 +79,8 @@ impl TokenBucket {
         Ok(())
     }
 
-    /// When it is full again, if nothing is taken until then. One that is full is as good as none: of many, the one that
-    /// is full first is the one to forget.
+    /// Returns when the bucket is full again, if nothing is taken until then. A full bucket is as good as a new one, so a
+    /// table that has no room forgets the one that is full first.
     #[inline]
     pub fn full_at(&self) -> Instant {
         self.full_at
