@@ -5,12 +5,11 @@
 use crate::query::Subnet;
 use evenkeel_balance::Instant;
 use evenkeel_balance::rng::mix;
+use evenkeel_balance::token_bucket::{self, TokenBucket};
 use std::net::IpAddr;
 
 /// Networks that are told apart: 256 KiB. Two that share a bucket share its tokens, never more than that.
 const BUCKETS: usize = 1 << 14;
-/// Parts of a token.
-const UNIT: u64 = 1_000;
 
 /// What a response may be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,19 +25,17 @@ pub enum Allowed {
 /// The limit of one worker and listener.
 #[derive(Debug)]
 pub struct Rate {
-    per_second: u32,
+    rate: token_bucket::Rate,
     salt: u64,
-    buckets: Box<[Bucket]>,
+    networks: Box<[Responses]>,
 }
 
+/// Responses to the networks that share a bucket.
 #[derive(Clone, Copy, Debug, Default)]
-struct Bucket {
-    /// What is left, in parts of a token.
-    left: u32,
+struct Responses {
+    tokens: TokenBucket,
     /// Responses over the limit.
     over: u32,
-    /// Milliseconds at which it was filled, plus 1; 0: never used.
-    filled: u64,
 }
 
 impl Rate {
@@ -46,33 +43,22 @@ impl Rate {
     /// share a bucket.
     pub fn new(per_second: u32, salt: u64) -> Rate {
         let buckets = if per_second == 0 { 0 } else { BUCKETS };
-        Rate { per_second, salt, buckets: vec![Bucket::default(); buckets].into() }
+        let rate = token_bucket::Rate::new(f64::from(per_second), per_second);
+        Rate { rate, salt, networks: vec![Responses::default(); buckets].into() }
     }
 
     /// What the next response to this address may be.
     pub fn take(&mut self, client: IpAddr, now: Instant) -> Allowed {
-        if self.buckets.is_empty() {
+        if self.networks.is_empty() {
             return Allowed::Yes;
         }
-        let full = u64::from(self.per_second) * UNIT;
         let at = mix(Subnet::around(client).key() ^ self.salt) as usize % BUCKETS;
-        let bucket = &mut self.buckets[at];
-        let ms = now.0 / 1_000_000 + 1;
-        let passed = if bucket.filled == 0 { u64::MAX } else { ms.saturating_sub(bucket.filled) };
-        let left =
-            (u64::from(bucket.left) + passed.saturating_mul(u64::from(self.per_second) * UNIT / 1_000)).min(full);
-        bucket.filled = ms;
-        match left.checked_sub(UNIT) {
-            Some(left) => {
-                bucket.left = left.min(u64::from(u32::MAX)) as u32;
-                Allowed::Yes
-            }
-            None => {
-                bucket.left = left as u32;
-                bucket.over = bucket.over.wrapping_add(1);
-                if bucket.over.is_multiple_of(2) { Allowed::Short } else { Allowed::No }
-            }
+        let responses = &mut self.networks[at];
+        if responses.tokens.take(self.rate, now).is_ok() {
+            return Allowed::Yes;
         }
+        responses.over = responses.over.wrapping_add(1);
+        if responses.over.is_multiple_of(2) { Allowed::Short } else { Allowed::No }
     }
 }
 
@@ -99,6 +85,6 @@ mod tests {
     fn no_limit_takes_no_memory() {
         let mut rate = Rate::new(0, 1);
         assert!((0..10_000).all(|_| rate.take([192, 0, 2, 1].into(), Instant(0)) == Allowed::Yes));
-        assert!(rate.buckets.is_empty());
+        assert!(rate.networks.is_empty());
     }
 }

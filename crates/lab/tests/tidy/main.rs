@@ -4,7 +4,6 @@
 //! A new rule is a function and a row. What clippy can check belongs into the lints of the workspace instead.
 
 mod comments;
-mod excuses;
 mod imports;
 mod manifests;
 mod names;

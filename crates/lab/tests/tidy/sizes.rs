@@ -1,18 +1,14 @@
 //! How long may a file be, and how full a folder?
 
-use crate::excuses::{excused, unneeded};
 use crate::rule::{File, Finding, Rule, sample};
 use std::collections::BTreeMap;
 
 /// Sources in a folder, without its subfolders.
 const FOLDER_MAX: usize = 20;
 
-/// The name of the rule about full folders.
-pub const FULL: &str = "no folder has more than twenty sources";
-
 /// The rules of this file.
 pub static RULES: &[Rule] = &[Rule {
-    name: FULL,
+    name: "no folder has more than twenty sources",
     check: full_folders,
     kept_by: &[("crates/sim/src/a.rs", ""), ("crates/sim/src/b/a.rs", "")],
     broken_by: &TWENTY_ONE,
@@ -27,10 +23,7 @@ fn full_folders(files: &[File]) -> Vec<Finding> {
     }
     let mut findings = Vec::new();
     for (folder, sources) in folders {
-        let is_full = sources.len() > FOLDER_MAX;
-        if excused(FULL, folder) {
-            findings.extend(unneeded(FULL, folder, sources[0]).filter(|_| !is_full));
-        } else if is_full {
+        if sources.len() > FOLDER_MAX {
             let error = format!("{} sources in {folder}", sources.len());
             findings.push(sources[0].finding(0, error, "folders, each for one question"));
         }

@@ -2,8 +2,9 @@
 //! in front of it, and the limits of all others.
 
 use crate::peer::forwarded::is_in;
-use crate::peer::per_address::{OpenConnection, PerAddress, Rate};
+use crate::peer::per_address::{OpenConnection, PerAddress};
 use evenkeel_balance::Instant;
+use evenkeel_balance::token_bucket::Rate;
 use evenkeel_config::plan::{Cidr, Listener};
 use std::net::IpAddr;
 use std::num::NonZeroUsize;

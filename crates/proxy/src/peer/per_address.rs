@@ -7,6 +7,7 @@
 #![expect(clippy::disallowed_types, reason = "limits per address are shared, see above")]
 
 use evenkeel_balance::Instant;
+use evenkeel_balance::token_bucket::{Rate, TokenBucket};
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 use std::net::IpAddr;
@@ -86,7 +87,7 @@ impl PerAddress {
     /// # Errors
     /// It is one too many. In so many nanoseconds one will be allowed again.
     pub fn request(&self, ip: IpAddr, rate: Rate, now: Instant) -> Result<(), u64> {
-        self.rates.get_or_init(Rates::new).request(Key::of(ip), rate, now.0)
+        self.rates.get_or_init(Rates::new).request(Key::of(ip), rate, now)
     }
 }
 
@@ -107,36 +108,17 @@ impl Drop for OpenConnection {
     }
 }
 
-/// How fast requests of one address may come.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Rate {
-    /// Between two requests, on average, nanoseconds.
-    interval_ns: u64,
-    /// How far requests may be ahead of that.
-    ahead_ns: u64,
-}
-
-impl Rate {
-    /// `per_second` > 0 on average, and `burst` at once.
-    pub fn new(per_second: f64, burst: u32) -> Rate {
-        // A cast of a float stops at the largest number.
-        let interval_ns = ((1e9 / per_second) as u64).max(1);
-        Rate { interval_ns, ahead_ns: interval_ns.saturating_mul(u64::from(burst.max(1) - 1)) }
-    }
-}
-
-/// Token buckets, each as the one time at which it will be full again (the generic cell rate algorithm, ITU-T I.371): a
-/// bucket that is full is as good as none, so the one that is fullest is the one to forget.
+/// A token bucket for each address. One that is full is as good as none, so the fullest is the one to forget.
 #[derive(Debug)]
 struct Rates {
     hasher: RandomState,
-    sets: Box<[Mutex<[Bucket; WAYS]>]>,
+    sets: Box<[Mutex<[Requests; WAYS]>]>,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-struct Bucket {
+struct Requests {
     key: Key,
-    full_at_ns: u64,
+    tokens: TokenBucket,
 }
 
 impl Rates {
@@ -144,25 +126,18 @@ impl Rates {
         Rates { hasher: RandomState::new(), sets: (0..SETS).map(|_| Mutex::default()).collect() }
     }
 
-    fn request(&self, key: Key, rate: Rate, now_ns: u64) -> Result<(), u64> {
+    fn request(&self, key: Key, rate: Rate, now: Instant) -> Result<(), u64> {
         let mut set = lock(&self.sets[self.hasher.hash_one(key) as usize % SETS]);
-        let bucket = match set.iter().position(|bucket| bucket.key == key) {
+        let requests = match set.iter().position(|requests| requests.key == key) {
             Some(at) => &mut set[at],
             None => {
-                let fullest = set.iter_mut().min_by_key(|bucket| bucket.full_at_ns);
+                let fullest = set.iter_mut().min_by_key(|requests| requests.tokens.full_at());
                 let fullest = fullest.expect("a set has several ways");
-                *fullest = Bucket { key, full_at_ns: now_ns };
+                *fullest = Requests { key, tokens: TokenBucket::default() };
                 fullest
             }
         };
-        // Each worker's clock lags a little behind; the latest one counts.
-        let full_at = bucket.full_at_ns.max(now_ns);
-        let ahead = full_at - now_ns;
-        if ahead > rate.ahead_ns {
-            return Err(ahead - rate.ahead_ns);
-        }
-        bucket.full_at_ns = full_at.saturating_add(rate.interval_ns);
-        Ok(())
+        requests.tokens.take(rate, now)
     }
 }
 

@@ -81,12 +81,12 @@ fn who_comes_most_often_is_not_forgotten_when_the_table_is_full() {
     let (rates, rate) = (Rates::new(), Rate::new(1.0, 100));
     let busy = Key::of(ip("10.0.0.1"));
     for _ in 0..100 {
-        rates.request(busy, rate, 0).expect("within the burst");
+        rates.request(busy, rate, Instant(0)).expect("within the burst");
     }
     for n in 0..(4 * SETS * WAYS) as u32 {
-        let _ = rates.request(Key::of(IpAddr::V4((0x0b00_0000 + n).into())), rate, 1);
+        let _ = rates.request(Key::of(IpAddr::V4((0x0b00_0000 + n).into())), rate, Instant(1));
     }
-    assert!(rates.request(busy, rate, 2).is_err(), "it is still known");
+    assert!(rates.request(busy, rate, Instant(2)).is_err(), "it is still known");
 }
 
 proptest! {
@@ -108,7 +108,7 @@ proptest! {
         }
         for from in 0..passed.len() {
             for to in from..passed.len() {
-                let allowed = f64::from(burst) + (passed[to] - passed[from]) as f64 / rate.interval_ns as f64;
+                let allowed = f64::from(burst) + (passed[to] - passed[from]) as f64 / rate.interval_ns() as f64;
                 prop_assert!((to - from) as f64 <= allowed, "{} in {} ns", to - from + 1, passed[to] - passed[from]);
             }
         }

@@ -1,27 +1,24 @@
 //! How many probes may a pool send, from one worker?
 
 use evenkeel_balance::Instant;
+use evenkeel_balance::time::MILLISECOND_NS;
+use evenkeel_balance::token_bucket::{Rate, TokenBucket};
 use std::cell::Cell;
 
-/// Probes that may be sent at once after a pause, as a part of what a second allows.
-const BURST: f64 = 0.01;
+/// Probes that may be sent at once after a pause: what comes within this time.
+const BURST_NS: u64 = 10 * MILLISECOND_NS;
 
 /// How many probes a pool may send, from one worker.
 #[derive(Debug, Default)]
-pub struct ProbeRate {
-    left: Cell<f64>,
-    at: Cell<Instant>,
-}
+pub struct ProbeRate(Cell<TokenBucket>);
 
 impl ProbeRate {
-    /// Whether one more may be sent now, at `rate` a second.
-    pub fn take(&self, rate: u32, now: Instant) -> bool {
-        let rate = f64::from(rate);
-        let passed = now.since(self.at.get()) as f64 / 1e9;
-        self.at.set(now);
-        let left = (self.left.get() + passed * rate).min((rate * BURST).max(1.0));
-        self.left.set(if left >= 1.0 { left - 1.0 } else { left });
-        left >= 1.0
+    /// Whether one more may be sent now, at `per_second`.
+    pub fn take(&self, per_second: u32, now: Instant) -> bool {
+        let mut tokens = self.0.get();
+        let taken = tokens.take(Rate::new(f64::from(per_second), 1).saving(BURST_NS), now).is_ok();
+        self.0.set(tokens);
+        taken
     }
 }
 
