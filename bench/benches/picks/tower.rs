@@ -3,6 +3,7 @@
 
 use crate::harness::{self, Case, Measured};
 use crate::{IN_FLIGHT, Subject};
+use evenkeel_balance::algorithms;
 use evenkeel_tower::Builder;
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -49,7 +50,8 @@ pub fn subjects() -> Vec<Subject> {
     let ewma = |case| run(case, || Balance::new(list(case, peak_ewma)));
     let mut subjects =
         vec![subject("tower p2c pending-requests", Box::new(pending)), subject("tower p2c peak-ewma", Box::new(ewma))];
-    subjects.extend(["random", "leastconn", "round_robin", "peak_ewma"].map(|name| {
+    let needs_nothing = algorithms::ALL.iter().filter(|a| !a.needs.key && !a.needs.probes);
+    subjects.extend(needs_nothing.map(|a| a.name).map(|name| {
         let balance = move |case| {
             let builder = Builder::new(name).expect("it is in the registry").seed(1);
             builder.build(list(case, || Endpoint)).expect("it needs nothing")

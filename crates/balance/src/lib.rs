@@ -1,24 +1,29 @@
 //! Every balancing decision of evenkeel: which endpoint gets this request?
 //!
 //! The crate does no I/O and reads no clock: the moment and the random generator are passed in, so that a live proxy, a
-//! DNS server and a simulator in virtual time run the very same code. Read the files in this order:
+//! DNS server and a simulator in virtual time run the very same code.
 //!
-//! 1. [`time`], [`rng`], [`decay`]: moments, seeded chance, and how old numbers fade.
-//! 2. [`endpoint`], [`set`]: who could get the request, folded once into an immutable [`EndpointSet`].
-//! 3. [`loads`], [`latency`]: what is known of each endpoint. Measurement is apart from choice.
-//! 4. [`picker`]: what an algorithm is; [`algorithms`]: all of them, in one registry; [`params`]: what can be set.
-//! 5. [`request`], [`ticket`] and [`balancer`]: one worker and one pool, the seam that shells call: `start` gives a
-//!    [`Ticket`], `end` takes it.
-//! 6. [`pool`], [`subset`] and [`published`]: from the configured endpoints to the set that every worker sees.
-//! 7. [`health`], [`outlier`], [`slow_start`], [`concurrency`]: state machines of one endpoint. [`control`] keeps them and
-//!    says when to look again, by what checks say and requests see; [`eligible`] folds them into the set, and [`state`]
-//!    names them for whoever watches.
-//! 8. [`queue`], [`retry`], [`hedge`]: may a request wait, try again, or go twice? Under a [`budget`], after a
-//!    [`percentile`].
-//! 9. [`sticky`]: which endpoint does a session belong to?
-//! 10. [`report`], [`reported`], [`load_estimate`]: what an endpoint says of its own load, whether that is believed, and
-//!     how it knows. `slowness`: who is slow by that.
-//! 11. [`explain`]: why this pick. [`journal`]: all that picks depended on, and [`replay`]: would they be the same?
+//! Its folders have an order: each imports from those above it in this list, and none from those below it. It is the order
+//! to read them in, too. Shells name a module without its folder.
+//!
+//! 1. `structures`, what decides nothing: [`time`] and [`rng`], moments and seeded chance; [`decay`], how old
+//!    numbers fade; [`percentile`], how long most requests take; [`token_bucket`], how often something may
+//!    happen; [`slab`], places that are used again; [`published`], a value that control replaces for all workers.
+//! 2. `machines`, the state machines: of one endpoint ([`health`], [`outlier`], [`slow_start`], [`concurrency`]) and of
+//!    requests ([`queue`], [`retry`], [`hedge`]: may one wait, be tried again, or go twice? Under a [`budget`]).
+//! 3. `endpoints`: [`endpoint`], what is configured, and [`subset`], which part of it is used; [`set`], an immutable
+//!    [`EndpointSet`] of those that may get a request now, into which [`eligible`] folds all that is known; [`state`],
+//!    names for that, for metrics and logs; [`sticky`], which endpoint a session belongs to.
+//! 4. `measurement`: [`request`] and [`ticket`], what starts and ends; [`loads`] and [`latency`], what that shows of each
+//!    endpoint; [`report`], [`reported`] and [`load_estimate`], what an endpoint says of its own load, whether that is
+//!    believed, and how it knows. Measurement is apart from choice.
+//! 5. `seam`: [`picker`], what an algorithm is, and [`params`], what can be set on one; [`balancer`], one worker and one
+//!    pool, which shells call: `start` gives a [`Ticket`], `end` takes it. [`explain`]: why this pick. [`journal`]: all
+//!    that picks depended on.
+//! 6. `parts`: what several algorithms are made of, as [`draw`].
+//! 7. [`algorithms`]: all of them, in one registry.
+//! 8. `pools`: [`control`] keeps the machines of each endpoint and says when to look again; [`pool`] turns configured
+//!    endpoints into the set that every worker sees; [`replay`]: would the picks of a journal be the same?
 //!
 //! ```
 //! use evenkeel_balance::{algorithms, EndpointSpec, Instant, Outcome, Params, Pool, Request, Seat};
@@ -36,53 +41,21 @@
 #![forbid(unsafe_code)]
 
 pub mod algorithms;
-mod atomics;
-pub mod balancer;
-pub(crate) mod buckets;
-pub mod budget;
-pub mod concurrency;
-pub mod control;
-pub mod decay;
-pub mod draw;
-pub mod eligible;
-pub mod endpoint;
-pub mod explain;
-pub mod health;
-pub(crate) mod heap;
-pub mod hedge;
-pub mod journal;
-pub mod latency;
-pub mod load_estimate;
-pub(crate) mod load_order;
-pub mod loads;
-pub(crate) mod maglev_table;
-pub(crate) mod observed;
-pub mod outlier;
-pub mod params;
-pub mod percentile;
-pub mod picker;
-pub mod pool;
-pub(crate) mod probe_budget;
-pub(crate) mod probe_pool;
-pub mod published;
-pub mod queue;
-pub mod replay;
-pub mod report;
-pub mod reported;
-pub mod request;
-pub mod retry;
-pub mod rng;
-pub(crate) mod row;
-pub mod set;
-pub mod slow_start;
-mod slowness;
-pub mod state;
-pub mod sticky;
-pub mod subset;
-pub(crate) mod tally;
-pub mod ticket;
-pub mod time;
-pub(crate) mod told;
+mod endpoints;
+mod machines;
+mod measurement;
+mod parts;
+mod pools;
+mod seam;
+mod structures;
+
+pub use endpoints::{eligible, endpoint, set, state, sticky, subset};
+pub use machines::{budget, concurrency, health, hedge, outlier, queue, retry, slow_start};
+pub use measurement::{latency, load_estimate, loads, report, reported, request, ticket};
+pub use parts::draw;
+pub use pools::{control, pool, replay};
+pub use seam::{balancer, explain, journal, params, picker};
+pub use structures::{decay, percentile, published, rng, slab, time, token_bucket};
 
 pub use balancer::Balancer;
 pub use endpoint::{EndpointId, EndpointSpec};

@@ -13,7 +13,7 @@ use evenkeel_balance::{
     outlier, slow_start,
 };
 use std::collections::BTreeMap;
-use support::rows::Row;
+use support::rows::{self, Row};
 
 const WORKERS: u32 = 3;
 
@@ -68,7 +68,8 @@ impl World {
         let mut pool = Pool::new(WORKERS);
         pool.configure(settings, Instant(0));
         let due = pool.update(&specs, Instant(0));
-        let row = Row::named(["random", "leastconn", "round_robin", "peak_ewma"][(seed % 4) as usize]);
+        let rows: Vec<Row> = rows::defaults().collect();
+        let row = &rows[seed as usize % rows.len()];
         let seat = |worker| Seat { worker, workers: WORKERS };
         let balancers = (0..WORKERS).map(|worker| row.balancer(&pool, seat(worker), seed)).collect();
         let (running, ramps, now) = (Vec::new(), BTreeMap::new(), Instant(0));

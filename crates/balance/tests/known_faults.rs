@@ -8,7 +8,7 @@ use evenkeel_balance::latency::PeakEwma;
 use evenkeel_balance::params::Value;
 use evenkeel_balance::time::SECOND_NS;
 use evenkeel_balance::{EndpointId, EndpointSpec, Instant, Outcome, Pool, Request, Rng, Seat};
-use support::rows::Row;
+use support::rows::{self, Row};
 use support::world::{World, weighted};
 
 const PICKS: usize = 20_000;
@@ -167,8 +167,12 @@ fn an_endpoint_that_was_never_measured_gets_no_flood() {
 /// Traefik's power of two and others lose what is in flight when the configuration is read again.
 #[test]
 fn counts_and_latencies_survive_a_reload() {
-    for name in ["random", "leastconn", "peak_ewma"] {
-        let row = Row::named(name);
+    // Those that go by load: `first` goes by its list, and turns need no counts.
+    let by_load = |row: &Row| {
+        let (needs, promises) = (row.algorithm.needs, row.algorithm.promises);
+        needs.in_flight && (needs.ends || promises.shares_when_idle)
+    };
+    for row in rows::defaults().filter(by_load) {
         let mut w = World::new(&row, 1, weighted(&[1, 1]), 5, "a reload between");
         let [busy, free] = [w.specs[0].id, w.specs[1].id];
         (0..50).for_each(|_| w.start_at(0, busy).expect("no limit is set"));
@@ -207,10 +211,10 @@ fn weights_hold_when_all_endpoints_are_idle() {
     });
     assert_percent("faulty", &faulty, &[25.0; 4]);
     let want = weights.map(|w| f64::from(w) * 100.0 / 13.0);
-    for name in ["random", "leastconn", "round_robin"] {
+    for row in rows::defaults().filter(|row| row.algorithm.promises.shares_when_idle) {
         for gap_ns in [0, 1_000_000, SECOND_NS, 60 * SECOND_NS] {
-            let got = shares_at_loads(&Row::named(name), &weights, &[0; 4], gap_ns);
-            assert_percent(&format!("{name}, a request every {gap_ns} ns"), &got, &want);
+            let got = shares_at_loads(&row, &weights, &[0; 4], gap_ns);
+            assert_percent(&format!("{row}, a request every {gap_ns} ns"), &got, &want);
         }
     }
 }
@@ -261,10 +265,10 @@ fn a_large_pool_at_low_load_is_spread_better_than_by_chance() {
     let (least, most) = spread(Box::new(|| rng.below(SERVERS as u32) as usize));
     // Poisson of mean 100, sd 10; the extremes of 400 lie about three sd out.
     assert!(least < 80 && most > 120, "blind ties: {least} to {most}, the fault has gone");
-    for name in ["random", "leastconn", "round_robin"] {
+    for row in rows::defaults().filter(|row| row.algorithm.promises.shares_when_idle) {
         let mut pool = Pool::new(1);
         pool.update(&weighted(&[1; SERVERS]), Instant(0));
-        let mut balancer = Row::named(name).balancer(&pool, Seat::default(), 8);
+        let mut balancer = row.balancer(&pool, Seat::default(), 8);
         let mut now = Instant(0);
         let (least, most) = spread(Box::new(|| {
             now = now.after(1_000_000);
@@ -274,6 +278,6 @@ fn a_large_pool_at_low_load_is_spread_better_than_by_chance() {
             server
         }));
         // Two choices by picks so far: the balls-in-bins bound of log log n, whatever the number of picks.
-        assert!(least >= 93 && most <= 104, "{name}: {least} to {most} picks, mean 100");
+        assert!(least >= 93 && most <= 104, "{row}: {least} to {most} picks, mean 100");
     }
 }

@@ -5,12 +5,11 @@
 use crate::query::Subnet;
 use evenkeel_balance::Instant;
 use evenkeel_balance::rng::mix;
+use evenkeel_balance::token_bucket::{Rate, TokenBucket};
 use std::net::IpAddr;
 
 /// Networks that are told apart: 256 KiB. Two that share a bucket share its tokens, never more than that.
 const BUCKETS: usize = 1 << 14;
-/// Parts of a token.
-const UNIT: u64 = 1_000;
 
 /// What a response may be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,28 +24,27 @@ pub enum Allowed {
 
 /// The limit of one worker and listener.
 #[derive(Debug)]
-pub struct Rate {
-    per_second: u32,
+pub struct Limit {
+    rate: Rate,
     salt: u64,
     buckets: Box<[Bucket]>,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Bucket {
-    /// What is left, in parts of a token.
-    left: u32,
+    tokens: TokenBucket,
     /// Responses over the limit.
     over: u32,
-    /// Milliseconds at which it was filled, plus 1; 0: never used.
-    filled: u64,
 }
 
-impl Rate {
+impl Limit {
     /// A limit of so many responses a second to one network; 0 = none. `salt` keeps others from choosing networks that
     /// share a bucket.
-    pub fn new(per_second: u32, salt: u64) -> Rate {
+    pub fn new(per_second: u32, salt: u64) -> Limit {
         let buckets = if per_second == 0 { 0 } else { BUCKETS };
-        Rate { per_second, salt, buckets: vec![Bucket::default(); buckets].into() }
+        // What comes in a second may come at once.
+        let rate = Rate::new(per_second.into(), per_second);
+        Limit { rate, salt, buckets: vec![Bucket::default(); buckets].into() }
     }
 
     /// What the next response to this address may be.
@@ -54,25 +52,13 @@ impl Rate {
         if self.buckets.is_empty() {
             return Allowed::Yes;
         }
-        let full = u64::from(self.per_second) * UNIT;
         let at = mix(Subnet::around(client).key() ^ self.salt) as usize % BUCKETS;
         let bucket = &mut self.buckets[at];
-        let ms = now.0 / 1_000_000 + 1;
-        let passed = if bucket.filled == 0 { u64::MAX } else { ms.saturating_sub(bucket.filled) };
-        let left =
-            (u64::from(bucket.left) + passed.saturating_mul(u64::from(self.per_second) * UNIT / 1_000)).min(full);
-        bucket.filled = ms;
-        match left.checked_sub(UNIT) {
-            Some(left) => {
-                bucket.left = left.min(u64::from(u32::MAX)) as u32;
-                Allowed::Yes
-            }
-            None => {
-                bucket.left = left as u32;
-                bucket.over = bucket.over.wrapping_add(1);
-                if bucket.over.is_multiple_of(2) { Allowed::Short } else { Allowed::No }
-            }
+        if bucket.tokens.take(self.rate, now).is_ok() {
+            return Allowed::Yes;
         }
+        bucket.over = bucket.over.wrapping_add(1);
+        if bucket.over.is_multiple_of(2) { Allowed::Short } else { Allowed::No }
     }
 }
 
@@ -82,7 +68,7 @@ mod tests {
 
     #[test]
     fn a_network_gets_its_rate_and_every_second_of_the_rest_may_come_by_tcp() {
-        let mut rate = Rate::new(100, 1);
+        let mut rate = Limit::new(100, 1);
         let (one, same, other) = ([192, 0, 2, 1].into(), [192, 0, 2, 200].into(), [198, 51, 100, 1].into());
         let second = |n: u64| Instant(n * 1_000_000_000);
         let mut seen = [0; 3];
@@ -97,7 +83,7 @@ mod tests {
 
     #[test]
     fn no_limit_takes_no_memory() {
-        let mut rate = Rate::new(0, 1);
+        let mut rate = Limit::new(0, 1);
         assert!((0..10_000).all(|_| rate.take([192, 0, 2, 1].into(), Instant(0)) == Allowed::Yes));
         assert!(rate.buckets.is_empty());
     }

@@ -7,6 +7,7 @@ use crate::endpoints::Endpoints;
 use crate::error::DiscoverError;
 use crate::future::ResponseFuture;
 use crate::returns::{HEAD, Returns};
+use evenkeel_balance::slab::Places;
 use evenkeel_balance::{Balancer, EndpointId, EndpointSpec, Instant, Outcome, Pool, Request, Slot, Ticket, algorithms};
 use std::collections::BTreeMap;
 use std::hash::Hash;
@@ -38,7 +39,7 @@ pub struct Balance<D: Discover, Req, C = AtHead> {
     returns: Arc<Returns>,
     /// By place in `returns`, the ticket of the request that has it.
     tickets: Vec<Option<Ticket>>,
-    free: Vec<u32>,
+    places: Places,
     /// The last place that was taken.
     head: u32,
 }
@@ -66,6 +67,9 @@ impl<D: Discover, Req, C> Balance<D, Req, C> {
         (pool, balancer): (Pool, Balancer),
         returns: Returns,
     ) -> Balance<D, Req, C> {
+        let mut places = Places::new();
+        let head = places.take();
+        debug_assert_eq!(head, HEAD, "the first place is the list's, and no request's");
         Balance {
             discover,
             complete: false,
@@ -79,8 +83,8 @@ impl<D: Discover, Req, C> Balance<D, Req, C> {
             vouched: None,
             returns: Arc::new(returns),
             tickets: Vec::from([None]),
-            free: Vec::new(),
-            head: HEAD,
+            places,
+            head,
         }
     }
 
@@ -108,10 +112,10 @@ impl<D: Discover, Req, C> Balance<D, Req, C> {
     /// Tells the balancer of the requests that ended.
     #[inline]
     fn settle(&mut self) {
-        let (balancer, tickets, free) = (&mut self.balancer, &mut self.tickets, &mut self.free);
+        let (balancer, tickets, places) = (&mut self.balancer, &mut self.tickets, &mut self.places);
         self.returns.take(&mut self.head, |place, freed, ended| {
             let mut ticket = tickets[place as usize].take().expect("a place is given back once");
-            free.push(freed);
+            places.free(freed);
             if let Some(at) = ended.answered {
                 ticket.answered(at);
             }
@@ -126,11 +130,11 @@ impl<D: Discover, Req, C> Balance<D, Req, C> {
     /// Notes a request as in flight, until what this gives is dropped.
     #[inline]
     fn hold(&mut self, ticket: Ticket) -> InFlight {
-        let place = self.free.pop().unwrap_or_else(|| {
-            self.tickets.push(None);
-            self.tickets.len() as u32 - 1
-        });
-        self.tickets[place as usize] = Some(ticket);
+        let place = self.places.take();
+        match self.tickets.get_mut(place as usize) {
+            Some(free) => *free = Some(ticket),
+            None => self.tickets.push(Some(ticket)),
+        }
         InFlight::new(self.returns.clone(), place)
     }
 

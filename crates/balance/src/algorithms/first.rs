@@ -2,11 +2,11 @@
 //! Source: HAProxy `balance first`.
 //! Use with limits, so that the later endpoints can sleep, or for a standby. Not to spread load: it does the opposite.
 
-use crate::loads::Loads;
-use crate::picker::{Algorithm, Needs, NoPick, PickContext, Picker, Promises};
-use crate::request::End;
-use crate::set::{EndpointSet, Slot};
-use crate::time::Instant;
+use crate::endpoints::set::{EndpointSet, Slot};
+use crate::measurement::loads::Loads;
+use crate::measurement::request::End;
+use crate::seam::picker::{Algorithm, Needs, NoPick, PickContext, Picker, Promises};
+use crate::structures::time::Instant;
 
 /// The row of the registry.
 pub static ALGORITHM: Algorithm = Algorithm {
@@ -25,6 +25,7 @@ pub static ALGORITHM: Algorithm = Algorithm {
     },
     params: &[],
     table: None,
+    prepare: None,
     new: |_, seat| Ok(Box::new(First { alone: seat.workers <= 1, ..First::default() })),
 };
 
@@ -76,7 +77,7 @@ impl Picker for First {
 
 #[cfg(test)]
 mod tests {
-    use crate::picker::Seat;
+    use crate::seam::picker::Seat;
     use crate::{Balancer, EndpointSpec, Instant, NoPick, Outcome, Params, Pool, Request, Ticket};
 
     fn pool(workers: u32) -> Pool {

@@ -9,18 +9,18 @@
 
 mod params;
 
-use crate::balancer::End;
-use crate::endpoint::EndpointId;
-use crate::load_order::{LoadOrder, Standing};
-use crate::loads::Loads;
-use crate::params::Params;
-use crate::picker::{Algorithm, Needs, NoPick, PickContext, Picker, Promises, Seat};
-use crate::probe_budget::ProbeBudget;
-use crate::report::LoadReport;
-use crate::set::{EndpointSet, Member, Slot};
-use crate::slowness::Slowness;
-use crate::time::Instant;
-use crate::told::{Told, UNTOLD};
+use crate::endpoints::endpoint::EndpointId;
+use crate::endpoints::set::{EndpointSet, Member, Slot};
+use crate::measurement::loads::Loads;
+use crate::measurement::report::LoadReport;
+use crate::parts::load_order::{LoadOrder, Standing};
+use crate::parts::probe_budget::ProbeBudget;
+use crate::parts::slowness::Slowness;
+use crate::parts::told::{Told, UNTOLD};
+use crate::seam::balancer::End;
+use crate::seam::params::Params;
+use crate::seam::picker::{Algorithm, Needs, NoPick, PickContext, Picker, Promises, Seat};
+use crate::structures::time::Instant;
 
 /// The row of the registry.
 pub static ALGORITHM: Algorithm = Algorithm {
@@ -41,6 +41,7 @@ pub static ALGORITHM: Algorithm = Algorithm {
     },
     params: params::ALL,
     table: None,
+    prepare: None,
     new: |params, seat| Ok(Box::new(LeastConn::new(params, seat))),
 };
 

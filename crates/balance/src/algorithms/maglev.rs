@@ -3,14 +3,14 @@
 //! Loads (2017).
 //! Use for caches and sessions. Not when any endpoint will do: then `random` balances better.
 
-use crate::endpoint::EndpointId;
-use crate::loads::Loads;
-use crate::maglev_table::{self, is_prime, nearest_prime};
-use crate::params::{Kind, Param, ParamError, Params, Value};
-use crate::picker::{Algorithm, Needs, NoPick, PickContext, Picker, Promises};
-use crate::rng::mix;
-use crate::set::{EndpointSet, Member, Slot};
-use crate::time::Instant;
+use crate::endpoints::set::{EndpointSet, Member, Slot};
+use crate::measurement::loads::Loads;
+use crate::parts::maglev_table::{self, KeyTable, is_prime, nearest_prime};
+use crate::seam::params::{Kind, Param, ParamError, Params, Value};
+use crate::seam::picker::{Algorithm, Needs, NoPick, PickContext, Picker, Promises};
+use crate::structures::rng::mix;
+use crate::structures::time::Instant;
+use std::sync::Arc;
 
 /// The row of the registry.
 pub static ALGORITHM: Algorithm = Algorithm {
@@ -34,6 +34,14 @@ pub static ALGORITHM: Algorithm = Algorithm {
         let table = maglev_table::table(members, params.int("table") as u32);
         table.iter().map(|&i| members[i as usize].slot).collect()
     }),
+    prepare: Some(|set, params, former| {
+        let places = params.int("table") as u32;
+        KeyTable::prepare(set, places, former.prepared().as_ref());
+        for (i, later) in set.later().iter().enumerate() {
+            let former = former.later().get(i).and_then(EndpointSet::prepared);
+            KeyTable::prepare(later, places, former.as_ref());
+        }
+    }),
     new: |params, _| Ok(Box::new(Maglev::new(params)?)),
 };
 
@@ -50,7 +58,7 @@ static PARAMS: &[Param] = &[
         kind: Kind::Int { min: 251, max: 5_000_011 },
         default: Value::Int(65_537),
         help: "Places of the lookup table, a prime; at least 100 for each endpoint.",
-        why: "The size in the paper and in Envoy: shares within 1 % up to 650 endpoints, 256 KiB for each worker.",
+        why: "The size in the paper and in Envoy: shares within 1 % up to 650 endpoints, 256 KiB for each pool.",
     },
     Param {
         name: "bound",
@@ -69,10 +77,9 @@ const WALK_MAX: u32 = 32;
 struct Maglev {
     places: u32,
     bound: f64,
-    /// The index in the set's members of each place's owner.
-    table: Box<[u32]>,
-    /// What the table was made of.
-    made_of: Vec<(EndpointId, u32)>,
+    /// As in `table`: one step less to go in each pick.
+    owners: Arc<[u32]>,
+    table: Option<Arc<KeyTable>>,
 }
 
 impl Maglev {
@@ -82,14 +89,13 @@ impl Maglev {
             let problem = format!("{places} is not prime; the nearest prime is {}", nearest_prime(places));
             return Err(ParamError { name: "table".into(), problem });
         }
-        let (table, made_of) = (Box::default(), Vec::new());
-        Ok(Maglev { places: places as u32, bound: params.float("bound"), table, made_of })
+        Ok(Maglev { places: places as u32, bound: params.float("bound"), owners: Arc::default(), table: None })
     }
 
     /// The owner of the place that a hash names.
     #[inline]
     fn owner(&self, hash: u64) -> usize {
-        self.table[((u128::from(hash) * self.table.len() as u128) >> 64) as usize] as usize
+        self.owners[((u128::from(hash) * self.owners.len() as u128) >> 64) as usize] as usize
     }
 }
 
@@ -128,11 +134,9 @@ impl Picker for Maglev {
     }
 
     fn on_set(&mut self, set: &EndpointSet, _loads: &Loads, _now: Instant) {
-        let made_of: Vec<_> = set.members().iter().map(|m| (m.id, m.weight)).collect();
-        if made_of != self.made_of {
-            self.table = maglev_table::table(set.members(), self.places);
-            self.made_of = made_of;
-        }
+        let table = KeyTable::of(set, self.places, self.table.as_ref());
+        self.owners = table.owners.clone();
+        self.table = Some(table);
     }
 }
 
@@ -174,7 +178,7 @@ fn explain(cx: &mut PickContext<'_>, home: &Member, picked: &Member) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::picker::Seat;
+    use crate::seam::picker::Seat;
     use crate::{Balancer, EndpointSpec, Outcome, Pool, Request};
 
     fn pool(weights: &[u32]) -> Pool {
@@ -222,6 +226,34 @@ mod tests {
             assert_eq!(t.slot(), table[at as usize]);
             b.end(t, Outcome::Success, Instant(0));
         }
+    }
+
+    #[test]
+    fn the_table_is_there_before_any_worker_picks_and_all_share_it() {
+        let mut pool = pool(&[1, 2]);
+        assert!(pool.view().set.prepared::<KeyTable>().is_none(), "the algorithm is not known yet");
+        let mut b = balancer(&pool);
+        let first = pool.view().set.prepared::<KeyTable>().expect("made with the first balancer");
+        pool.update(&["0", "1", "2"].map(EndpointSpec::new), Instant(0));
+        let second = pool.view().set.prepared::<KeyTable>().expect("made with the set");
+        assert!(!Arc::ptr_eq(&first, &second));
+        pool.update(&["0", "1", "2"].map(|n| EndpointSpec::new(n).in_flight_max(9)), Instant(0));
+        let third = pool.view().set.prepared::<KeyTable>().expect("made with the set");
+        assert!(Arc::ptr_eq(&second, &third), "limits are no part of it");
+        let t = b.start(&with_key(1), Instant(0)).unwrap();
+        b.end(t, Outcome::Success, Instant(0));
+
+        let set = &pool.view().set;
+        let owners = |params: &Params| {
+            let mut maglev = Maglev::new(params).unwrap();
+            maglev.on_set(set, b.loads(), Instant(0));
+            maglev.owners
+        };
+        let [one, other] = [0, 1].map(|_| owners(&Params::defaults(PARAMS)));
+        assert!(Arc::ptr_eq(&one, &other) && Arc::ptr_eq(&one, &third.owners));
+        let mut small = Params::defaults(PARAMS);
+        small.set("table", Value::Int(251)).unwrap();
+        assert_eq!(owners(&small).len(), 251, "of the size that was set");
     }
 
     #[test]

@@ -9,7 +9,7 @@ pub mod prequal;
 pub mod random;
 pub mod round_robin;
 
-use crate::picker::Algorithm;
+use crate::seam::picker::Algorithm;
 
 /// Every algorithm, in the order in which docs list them. The first is the default.
 pub static ALL: &[&Algorithm] = &[

@@ -2,17 +2,17 @@
 //! Source: Finagle's PeakEwma, with distinct draws, readings that do not write, and failures that count as slow.
 //! Use when latencies differ between endpoints. Not for DNS: it learns nothing after answering.
 
-use crate::decay::Fade;
-use crate::draw;
-use crate::endpoint::EndpointId;
-use crate::latency::{PeakEwma, RETRY_AFTER_MAX_NS};
-use crate::loads::Loads;
-use crate::params::{Kind, Param, Params, Value};
-use crate::picker::{Algorithm, Needs, NoPick, PickContext, Picker, Promises};
-use crate::request::{End, Outcome};
-use crate::set::{EndpointSet, Member, Slot};
-use crate::slow_start::FULL;
-use crate::time::{Instant, MILLISECOND_NS, SECOND_NS};
+use crate::endpoints::endpoint::EndpointId;
+use crate::endpoints::set::{EndpointSet, Member, Slot};
+use crate::machines::slow_start::FULL;
+use crate::measurement::latency::{PeakEwma, RETRY_AFTER_MAX_NS};
+use crate::measurement::loads::Loads;
+use crate::measurement::request::{End, Outcome};
+use crate::parts::draw;
+use crate::seam::params::{Kind, Param, Params, Value};
+use crate::seam::picker::{Algorithm, Needs, NoPick, PickContext, Picker, Promises};
+use crate::structures::decay::Fade;
+use crate::structures::time::{Instant, MILLISECOND_NS, SECOND_NS};
 
 /// The row of the registry.
 pub static ALGORITHM: Algorithm = Algorithm {
@@ -31,6 +31,7 @@ pub static ALGORITHM: Algorithm = Algorithm {
     },
     params: PARAMS,
     table: None,
+    prepare: None,
     new: |params, _| Ok(Box::new(PeakEwmaPicker::new(params))),
 };
 
@@ -177,8 +178,8 @@ impl Picker for PeakEwmaPicker {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::picker::Seat;
-    use crate::request::FailureKind;
+    use crate::measurement::request::FailureKind;
+    use crate::seam::picker::Seat;
     use crate::{Balancer, EndpointSpec, Pool, Request, Rng, Ticket};
     use std::cmp::Reverse;
     use std::collections::BinaryHeap;

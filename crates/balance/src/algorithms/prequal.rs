@@ -2,18 +2,18 @@
 //! Source: Wydrowski et al., Load is not what you should balance: Introducing Prequal (NSDI 2024).
 //! Use when many balancers share endpoints that can answer probes. Not without probes: then `random`.
 
-use crate::draw;
-use crate::endpoint::EndpointId;
-use crate::latency::RETRY_AFTER_MAX_NS;
-use crate::loads::Loads;
-use crate::params::{Kind, Param, Params, Value};
-use crate::picker::{Algorithm, Needs, NoPick, PickContext, Picker, Promises};
-use crate::probe_budget::{PROBE_RATE_MAX, ProbeBudget};
-use crate::probe_pool::{Entry, ProbePool};
-use crate::report::LoadReport;
-use crate::request::{End, Outcome};
-use crate::set::{EndpointSet, Member, Slot};
-use crate::time::{Instant, MILLISECOND_NS, SECOND_NS};
+use crate::endpoints::endpoint::EndpointId;
+use crate::endpoints::set::{EndpointSet, Member, Slot};
+use crate::measurement::latency::RETRY_AFTER_MAX_NS;
+use crate::measurement::loads::Loads;
+use crate::measurement::report::LoadReport;
+use crate::measurement::request::{End, Outcome};
+use crate::parts::draw;
+use crate::parts::probe_budget::{PROBE_RATE_MAX, ProbeBudget};
+use crate::parts::probe_pool::{Entry, ProbePool};
+use crate::seam::params::{Kind, Param, Params, Value};
+use crate::seam::picker::{Algorithm, Needs, NoPick, PickContext, Picker, Promises};
+use crate::structures::time::{Instant, MILLISECOND_NS, SECOND_NS};
 
 /// The row of the registry.
 pub static ALGORITHM: Algorithm = Algorithm {
@@ -32,6 +32,7 @@ pub static ALGORITHM: Algorithm = Algorithm {
     },
     params: PARAMS,
     table: None,
+    prepare: None,
     new: |params, _| Ok(Box::new(Prequal::new(params))),
 };
 
@@ -364,8 +365,8 @@ impl Picker for Prequal {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::picker::Seat;
-    use crate::request::FailureKind;
+    use crate::measurement::request::FailureKind;
+    use crate::seam::picker::Seat;
     use crate::{Balancer, EndpointSpec, Explanation, Pool, Request};
 
     fn pool(n: usize) -> Pool {

@@ -2,10 +2,10 @@
 //! Source: Mitzenmacher 2001; HAProxy `random(N)`, with draws that are distinct and ties that keep the weights.
 //! Use when in doubt. Not for affinity: the same client lands anywhere.
 
-use crate::draw::{self, DRAWS_MAX, Draws};
-use crate::params::{Kind, Param, Params, Value};
-use crate::picker::{Algorithm, Needs, NoPick, PickContext, Picker, Promises};
-use crate::set::{Member, Slot};
+use crate::endpoints::set::{Member, Slot};
+use crate::parts::draw::{self, DRAWS_MAX, Draws};
+use crate::seam::params::{Kind, Param, Params, Value};
+use crate::seam::picker::{Algorithm, Needs, NoPick, PickContext, Picker, Promises};
 
 /// The row of the registry.
 pub static ALGORITHM: Algorithm = Algorithm {
@@ -24,6 +24,7 @@ pub static ALGORITHM: Algorithm = Algorithm {
     },
     params: PARAMS,
     table: None,
+    prepare: None,
     new: |params, _| Ok(Box::new(Random::new(params))),
 };
 
@@ -118,7 +119,7 @@ fn explain(cx: &mut PickContext<'_>, first: &Member, second: &Member, rule: &'st
 
 #[cfg(test)]
 mod tests {
-    use crate::picker::Seat;
+    use crate::seam::picker::Seat;
     use crate::{EndpointSpec, Instant, Outcome, Params, Pool, Request, algorithms};
 
     #[test]

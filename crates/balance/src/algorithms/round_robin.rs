@@ -2,11 +2,11 @@
 //! Source: earliest deadline first over virtual time, as in start-time fair queueing (Goyal, Vin and Cheng 1996).
 //! Use when requests cost the same everywhere. Not when endpoints or requests differ: it never looks at load.
 
-use crate::heap::IndexedHeap;
-use crate::loads::Loads;
-use crate::picker::{Algorithm, Needs, NoPick, PickContext, Picker, Promises, Seat};
-use crate::set::{EndpointSet, Slot};
-use crate::time::Instant;
+use crate::endpoints::set::{EndpointSet, Slot};
+use crate::measurement::loads::Loads;
+use crate::seam::picker::{Algorithm, Needs, NoPick, PickContext, Picker, Promises, Seat};
+use crate::structures::heap::IndexedHeap;
+use crate::structures::time::Instant;
 
 /// The row of the registry.
 pub static ALGORITHM: Algorithm = Algorithm {
@@ -25,6 +25,7 @@ pub static ALGORITHM: Algorithm = Algorithm {
     },
     params: &[],
     table: None,
+    prepare: None,
     new: |_, seat| Ok(Box::new(RoundRobin { seat, ..RoundRobin::default() })),
 };
 
@@ -108,7 +109,7 @@ impl RoundRobin {
 
 #[cfg(test)]
 mod tests {
-    use crate::picker::Seat;
+    use crate::seam::picker::Seat;
     use crate::{Balancer, EndpointSpec, Instant, Outcome, Params, Pool, Request};
 
     fn balancer(pool: &Pool, seat: Seat) -> Balancer {

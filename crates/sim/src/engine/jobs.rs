@@ -1,6 +1,7 @@
 //! Which requests are under way? One [`Job`] each, in places that are used again: no allocation per request.
 
 use evenkeel_balance::retry::{self, Retry};
+use evenkeel_balance::slab::Places;
 use evenkeel_balance::{FailureKind, LoadReport, Slot, Ticket};
 
 /// No job: a client asked.
@@ -88,13 +89,13 @@ impl Job {
 #[derive(Default)]
 pub(super) struct Jobs {
     all: Vec<Job>,
-    free: Vec<u32>,
+    places: Places,
 }
 
 impl Jobs {
     pub fn add(&mut self, parent: u32, service: u16, seed: u64, began: u64, measured: bool) -> u32 {
-        if let Some(index) = self.free.pop() {
-            let job = &mut self.all[index as usize];
+        let index = self.places.take();
+        if let Some(job) = self.all.get_mut(index as usize) {
             (job.parent, job.service, job.seed, job.began, job.measured) = (parent, service, seed, began, measured);
             (job.step, job.answer, job.orphan) = (0, Answer::Well, false);
             job.attempt = job.attempt.wrapping_add(1);
@@ -122,12 +123,12 @@ impl Jobs {
             orphan: false,
             measured,
         });
-        (self.all.len() - 1) as u32
+        index
     }
 
     pub fn free(&mut self, index: u32) {
         debug_assert!(self.all[index as usize].ticket.is_none(), "a ticket would be lost");
-        self.free.push(index);
+        self.places.free(index);
     }
 
     #[inline]
@@ -139,7 +140,7 @@ impl Jobs {
 impl Jobs {
     /// When each request of a client began that has not ended.
     pub fn open_of_clients(&self) -> impl Iterator<Item = u64> + '_ {
-        let free: std::collections::BTreeSet<u32> = self.free.iter().copied().collect();
+        let free: std::collections::BTreeSet<u32> = self.places.all_free().iter().copied().collect();
         let open = move |(i, job): (usize, &Job)| {
             (!free.contains(&(i as u32)) && job.parent == CLIENT && !job.orphan).then_some(job.began)
         };

@@ -193,11 +193,7 @@ impl World<'_> {
             }
             let server = self.groups[service].first + door.server_at[slot.index()];
             let probe = Probe { door: at, worker, server, slot, said: None };
-            let number = self.probes_free.pop().unwrap_or_else(|| {
-                self.probes.push(probe);
-                (self.probes.len() - 1) as u32
-            });
-            self.probes[number as usize] = probe;
+            let number = self.probes.insert(probe).place();
             self.calendar.send(self.now + self.scenario.link_ns, Event::Probe(number));
         }
         let next = door.balancers[worker as usize].probe_at().map(|at| at.0.max(self.now + 1));
@@ -218,11 +214,11 @@ impl World<'_> {
 
     /// A probe reaches its server, or its answer the balancer.
     pub fn on_probe(&mut self, number: u32) {
-        let Probe { door, worker, server, slot, said } = self.probes[number as usize];
+        let Some(&Probe { door, worker, server, slot, said }) = self.probes.at(number) else { return };
         let at = &self.servers[server as usize];
         let service = usize::from(at.service);
         if let Some(report) = said {
-            self.probes_free.push(number);
+            self.probes.remove_at(number);
             let door = &mut self.doors[door as usize];
             // Another server may have the slot by now.
             if door.server_at[slot.index()] == u32::from(at.place) {
@@ -232,14 +228,18 @@ impl World<'_> {
             return;
         }
         if self.fault(server) == Some(Mode::BlackHole) {
-            return self.probes_free.push(number);
+            self.probes.remove_at(number);
+            return;
         }
         let work_ns = self.scenario.services[service].balancing.information.probe_work_ns;
         if work_ns > 0 && !self.servers[server as usize].is_unlimited() {
             self.servers[server as usize].add(NOBODY, work_ns as f64, self.now);
             self.look_again(server);
         }
-        self.probes[number as usize].said = Some(self.load_of(server));
+        let said = self.load_of(server);
+        if let Some(probe) = self.probes.at_mut(number) {
+            probe.said = Some(said);
+        }
         self.calendar.send(self.now + self.scenario.link_ns, Event::Probe(number));
     }
 }

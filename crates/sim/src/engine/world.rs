@@ -10,6 +10,7 @@ use crate::run::Run;
 use crate::scenario::{Chooser, Place, Policy, Reference, Scenario, Step};
 use evenkeel_balance::queue::Waiting;
 use evenkeel_balance::rng::mix;
+use evenkeel_balance::slab::Slab;
 use evenkeel_balance::{LoadReport, Rng, Slot};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex};
@@ -71,8 +72,7 @@ pub(super) struct World<'s> {
     /// Requests of clients so far.
     pub made: u64,
     pub requests_seed: u64,
-    pub probes: Vec<Probe>,
-    pub probes_free: Vec<u32>,
+    pub probes: Slab<Probe>,
     /// Those in the queue of a pool, and those of them that were woken.
     pub waits: BTreeMap<u32, Waiting>,
     pub woken: Arc<Mutex<Vec<u32>>>,
@@ -100,8 +100,7 @@ impl<'s> World<'s> {
             arrivals: Arrivals::new(&scenario.load, stream(1)),
             made: 0,
             requests_seed: stream(2),
-            probes: Vec::new(),
-            probes_free: Vec::new(),
+            probes: Slab::new(),
             waits: BTreeMap::new(),
             woken: Arc::default(),
             open: Vec::new(),

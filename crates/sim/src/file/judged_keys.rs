@@ -1,6 +1,6 @@
 //! Which keys do published figures and claims have?
 
-use super::keys::{DAY, key, required, with_default};
+use super::rows::{DAY, key, required, with_default};
 use crate::metric;
 use evenkeel_config::tables::{Form, Kind, Table};
 

@@ -1,31 +1,12 @@
-//! Which keys does a scenario file have? The top level, the load, the cases and what work is drawn from; services and
-//! what is judged have files of their own.
+//! Which keys does a scenario file have? The top level, the load and the cases; services, what is judged and what work is
+//! drawn from have files of their own.
 
 use super::judged_keys::{CLAIM, PUBLISHED};
+use super::rows::{DAY, H, MS, US, key, required, with_default};
 use super::service_keys::SERVICE;
+use super::work_keys::WORK;
 use crate::metric;
 use evenkeel_config::tables::{Absent, Form, Key, Kind, Table};
-
-pub(super) const US: u64 = 1_000;
-pub(super) const MS: u64 = 1_000 * US;
-pub(super) const S: u64 = 1_000 * MS;
-pub(super) const H: u64 = 3_600 * S;
-pub(super) const DAY: u64 = 24 * H;
-
-/// A key without a default that would be worth a reason.
-pub(super) const fn key(name: &'static str, kind: Kind, absent: &'static str, help: &'static str) -> Key {
-    Key { name, kind, absent: Absent::Means(absent), help, why: "" }
-}
-
-/// A key with a default.
-pub(super) const fn with_default(name: &'static str, kind: Kind, default: &'static str, help: &'static str) -> Key {
-    Key { name, kind, absent: Absent::Default(default), help, why: "" }
-}
-
-/// A key that must be set.
-pub(super) const fn required(name: &'static str, kind: Kind, example: &'static str, help: &'static str) -> Key {
-    Key { name, kind, absent: Absent::Required(example), help, why: "" }
-}
 
 /// The top level of a scenario file.
 pub(super) static ROOT: Table = Table {
@@ -198,78 +179,5 @@ static CASE: Table = Table {
     keys: &[
         required("name", Kind::Text(Form::Label), "\"high\"", "What it is called."),
         required("set", Kind::Open, "{ load.users = 50 }", "Keys of this file, each with its value here."),
-    ],
-};
-
-/// What lengths of time are drawn from.
-pub(super) static WORK: Table = Table {
-    path: "work",
-    help: "A length of time, or what it is drawn from: exactly one key. A plain duration is `constant`.",
-    inherits: false,
-    keys: &[
-        key("constant", Kind::Duration { min: 0, max: DAY, off: false }, "none", "Always this."),
-        key("exponential", Kind::Duration { min: 1, max: DAY, off: false }, "none", "Exponential, with this mean."),
-        key("uniform", Kind::Table(&UNIFORM), "none", "Uniform over whole steps."),
-        key("normal", Kind::Table(&NORMAL), "none", "Normal, drawn again until it is not below 0."),
-        key("lognormal", Kind::Table(&LOGNORMAL), "none", "The exponential of a normal distribution."),
-        key("pareto", Kind::Table(&PARETO), "none", "Pareto between two bounds."),
-    ],
-};
-
-static UNIFORM: Table = Table {
-    path: "work.uniform",
-    help: "Every whole multiple of `step` from `min` to `max` is as likely.",
-    inherits: false,
-    keys: &[
-        with_default("min", Kind::Int { min: 0, max: 1_000_000 }, "0", "The smallest, in steps."),
-        required("max", Kind::Int { min: 0, max: 1_000_000 }, "99", "The largest, in steps."),
-        with_default("step", Kind::Duration { min: 1, max: H, off: false }, "\"1ms\"", "The length of a step."),
-        with_default(
-            "late",
-            Kind::Duration { min: 0, max: S, off: false },
-            "\"0s\"",
-            "How late a timer wakes at most; uniform from 0 to this is added.",
-        ),
-    ],
-};
-
-static NORMAL: Table = Table {
-    path: "work.normal",
-    help: "Normal, drawn again until it is not below 0: its mean is above `mean` if `deviation` is large.",
-    inherits: false,
-    keys: &[
-        required("mean", Kind::Duration { min: 1, max: DAY, off: false }, "\"10ms\"", "The mean before that."),
-        required(
-            "deviation",
-            Kind::Duration { min: 1, max: DAY, off: false },
-            "\"10ms\"",
-            "The deviation before that.",
-        ),
-    ],
-};
-
-static LOGNORMAL: Table = Table {
-    path: "work.lognormal",
-    help: "Most are short, some are very long.",
-    inherits: false,
-    keys: &[
-        required("mean", Kind::Duration { min: 1, max: DAY, off: false }, "\"10ms\"", "The mean of the whole."),
-        required("sigma", Kind::Number { min: 0.0, max: 5.0 }, "1.5", "The deviation of its logarithm."),
-    ],
-};
-
-static PARETO: Table = Table {
-    path: "work.pareto",
-    help: "Most are short, few are very long.",
-    inherits: false,
-    keys: &[
-        required(
-            "alpha",
-            Kind::Number { min: 0.01, max: 100.0 },
-            "1.5",
-            "The exponent; the smaller, the heavier the tail.",
-        ),
-        required("min", Kind::Duration { min: 1, max: DAY, off: false }, "\"1ms\"", "The smallest."),
-        required("max", Kind::Duration { min: 2, max: DAY, off: false }, "\"1s\"", "The largest."),
     ],
 };

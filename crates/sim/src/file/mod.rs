@@ -9,10 +9,12 @@ mod judged_keys;
 mod keys;
 mod points;
 mod policies;
+mod rows;
 mod service;
 mod service_keys;
 mod system;
 mod work;
+mod work_keys;
 
 pub use policies::policies;
 

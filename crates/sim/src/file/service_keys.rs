@@ -1,7 +1,8 @@
 //! Which keys do services and their servers have? What they share with a pool of the configuration has the rows of the
 //! configuration.
 
-use super::keys::{DAY, H, S, US, WORK, key, required, with_default};
+use super::rows::{DAY, H, MS, S, US, key, required, with_default};
+use super::work_keys::WORK;
 use evenkeel_config::tables::{self, Form, Kind, Table};
 
 pub(super) static SERVICE: Table = Table {
@@ -108,7 +109,7 @@ static HEALTH: Table = Table {
     keys: &[
         required(
             "interval",
-            Kind::Duration { min: 10 * super::keys::MS, max: DAY, off: false },
+            Kind::Duration { min: 10 * MS, max: DAY, off: false },
             "\"2s\"",
             "From one check of a server to the next.",
         ),

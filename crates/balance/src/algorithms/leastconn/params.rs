@@ -1,8 +1,8 @@
 //! What can be said of `leastconn` in a configuration, and why each default is what it is?
 
-use crate::params::{Kind, Param, Value};
-use crate::probe_budget::PROBE_RATE_MAX;
-use crate::time::{MILLISECOND_NS, SECOND_NS};
+use crate::parts::probe_budget::PROBE_RATE_MAX;
+use crate::seam::params::{Kind, Param, Value};
+use crate::structures::time::{MILLISECOND_NS, SECOND_NS};
 
 pub static ALL: &[Param] = &[
     Param {

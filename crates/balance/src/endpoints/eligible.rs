@@ -1,0 +1,269 @@
+//! Who is eligible at a moment? Weight, drain, health, ejection, slow start, zone, tier and panic, folded into one set.
+
+use crate::endpoints::endpoint::{EndpointId, EndpointSpec};
+use crate::endpoints::set::{EndpointSet, Exclusion, Member, Slot};
+use crate::machines::slow_start;
+
+/// What happens when few endpoints of a pool are healthy.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Panic {
+    /// The share of healthy endpoints below which the pool panics, 0 to 1; 0 = never.
+    pub healthy_below: f64,
+    /// What it does then.
+    pub mode: PanicMode,
+}
+
+/// What a pool in panic does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PanicMode {
+    /// It uses all endpoints, healthy or not: a few that are left would go down under the load of all.
+    UseAll,
+    /// It refuses requests with 503.
+    Refuse,
+}
+
+impl Default for Panic {
+    /// Envoy's threshold.
+    fn default() -> Panic {
+        Panic { healthy_below: 0.5, mode: PanicMode::UseAll }
+    }
+}
+
+/// Endpoints of the own zone first.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Locality {
+    /// The hash of the own zone's name ([`crate::endpoint::stable_hash`]).
+    pub zone: u64,
+    /// The share of the own zone's weight that must be healthy for it to get everything, above 0 to 1; below it the rest
+    /// of the load spills over to the other zones in proportion.
+    pub spill_at: f64,
+}
+
+/// One configured endpoint, and what control knows of it.
+#[derive(Clone, Copy, Debug)]
+pub struct Candidate<'a> {
+    /// Its slot.
+    pub slot: Slot,
+    /// What the configuration says.
+    pub spec: &'a EndpointSpec,
+    /// What checks and requests say.
+    pub standing: Standing,
+    /// What slow start lets it have of its weight, of [`slow_start::FULL`].
+    pub ramp: u16,
+    /// Most in flight at once, of configured and adaptive limit the smaller; 0 for no limit.
+    pub in_flight_max: u32,
+}
+
+/// Whether an endpoint may be used, by what checks and requests say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// Yes.
+    Fit,
+    /// By one request at a time: trial number so-and-so after an ejection.
+    Trial(u16),
+    /// Not before its first health check.
+    Unchecked,
+    /// No: health checks fail.
+    Unhealthy,
+    /// No: requests fared badly there.
+    Ejected,
+}
+
+/// What a pool does besides using the fit.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Rules {
+    /// When few are fit.
+    pub panic: Panic,
+    /// The own zone, if it comes first.
+    pub locality: Option<Locality>,
+}
+
+/// Weights with a common factor stay below this, so that shares by turns stay exact to a thousandth.
+const SCALED_MAX: f64 = 65_536.0;
+
+impl Candidate<'_> {
+    /// An endpoint of which nothing bad is known.
+    pub fn fit(slot: Slot, spec: &EndpointSpec) -> Candidate<'_> {
+        let in_flight_max = spec.in_flight_max;
+        Candidate { slot, spec, standing: Standing::Fit, ramp: slow_start::FULL, in_flight_max }
+    }
+
+    /// Whether the configuration wants it used.
+    fn counts(&self) -> bool {
+        self.spec.weight > 0 && !self.spec.drain
+    }
+
+    /// Whether it may get requests, be it one at a time.
+    fn serves(&self) -> bool {
+        self.counts() && matches!(self.standing, Standing::Fit | Standing::Trial(_))
+    }
+
+    fn is_fit(&self) -> bool {
+        self.counts() && self.standing == Standing::Fit
+    }
+
+    /// Why it is not in the set; `unused` if it could be.
+    fn exclusion(&self, unused: Exclusion) -> (Slot, EndpointId, Exclusion) {
+        let why = match self.standing {
+            _ if self.spec.drain => Exclusion::Draining,
+            _ if self.spec.weight == 0 => Exclusion::WeightZero,
+            Standing::Unhealthy => Exclusion::Unhealthy,
+            Standing::Unchecked => Exclusion::Unchecked,
+            Standing::Ejected => Exclusion::Ejected,
+            Standing::Fit | Standing::Trial(_) => unused,
+        };
+        (self.slot, self.spec.id, why)
+    }
+}
+
+/// Folds what is known of the endpoints into the set that workers pick from. Keeps the order given.
+///
+/// Tiers: the first that has fit endpoints, and enough of them not to panic, is used, together with what is left of those
+/// above. One of which nothing is known yet is waited for: a standby must not serve because its check was the first to
+/// come back. Where none has enough the pool panics, unless first checks that are out may still change that. What could
+/// be used but is not, other zones and lower tiers, is tried when all limits of the set are reached.
+pub fn fold(candidates: &[Candidate<'_>], rules: &Rules) -> EndpointSet {
+    let slots = candidates.iter().map(|c| c.slot.index() + 1).max().unwrap_or(0);
+    let mut tiers: Vec<u8> = candidates.iter().filter(|c| c.counts()).map(|c| c.spec.priority).collect();
+    tiers.sort_unstable();
+    tiers.dedup();
+    let counted: Vec<Tier> = tiers.iter().map(|&t| Tier::count(candidates, t)).collect();
+    let holds = counted.iter().position(|t| (t.fit > 0 || t.is_unknown()) && t.is_enough(&rules.panic));
+    let may_hold = counted.iter().any(|t| t.unchecked > 0 && t.is_enough(&rules.panic));
+    if holds.is_none() && !may_hold && !tiers.is_empty() && rules.panic.healthy_below > 0.0 {
+        return panicking(candidates, rules.panic.mode, slots);
+    }
+    let lowest = holds.or(tiers.len().checked_sub(1)).map(|at| tiers[at]);
+    let (used, unused): (Vec<&Candidate<'_>>, Vec<&Candidate<'_>>) =
+        candidates.iter().filter(|c| c.serves()).partition(|c| Some(c.spec.priority) <= lowest);
+    let near = Near::new(candidates, &used, lowest, rules.locality);
+    let (here, elsewhere): (Vec<&Candidate<'_>>, Vec<_>) = used.into_iter().partition(|c| near.uses(c));
+
+    let mut in_set = vec![false; slots];
+    here.iter().for_each(|c| in_set[c.slot.index()] = true);
+    let leaves_out = |c: &Candidate<'_>| {
+        let zone = c.serves() && Some(c.spec.priority) <= lowest;
+        c.exclusion(if zone { Exclusion::OtherZone } else { Exclusion::LowerPriority })
+    };
+    let excluded = candidates.iter().filter(|c| !in_set[c.slot.index()]).map(leaves_out).collect();
+    let set = EndpointSet::of(members(&here, &near), excluded, slots);
+    if set.members().iter().all(|m| m.in_flight_max == 0) {
+        return set; // never full
+    }
+    let below = tiers.iter().map(|&t| unused.iter().filter(|c| c.spec.priority == t).copied().collect::<Vec<_>>());
+    let groups = std::iter::once(elsewhere).chain(below).filter(|group| !group.is_empty());
+    let later = groups.map(|group| EndpointSet::of(members(&group, &Near::ALL), Vec::new(), slots)).collect();
+    set.with_later(later)
+}
+
+impl EndpointSet {
+    /// The set of these endpoints, each with its slot, when all are healthy. Keeps the order given.
+    pub fn new(specs: &[(Slot, EndpointSpec)]) -> EndpointSet {
+        let candidates: Vec<_> = specs.iter().map(|(slot, spec)| Candidate::fit(*slot, spec)).collect();
+        fold(&candidates, &Rules::default())
+    }
+}
+
+/// What is counted of a tier.
+struct Tier {
+    /// Endpoints that the configuration wants used.
+    counts: usize,
+    fit: usize,
+    unchecked: usize,
+}
+
+impl Tier {
+    fn count(candidates: &[Candidate<'_>], tier: u8) -> Tier {
+        let of = |standing: fn(&Candidate<'_>) -> bool| {
+            candidates.iter().filter(|c| c.counts() && c.spec.priority == tier && standing(c)).count()
+        };
+        let unchecked = of(|c| c.standing == Standing::Unchecked);
+        Tier { counts: of(|_| true), fit: of(|c| c.is_fit()), unchecked }
+    }
+
+    /// Whether every first check of it is out.
+    fn is_unknown(&self) -> bool {
+        self.unchecked == self.counts
+    }
+
+    /// Whether it has, or may have once first checks are in, the share of fit endpoints below which there is panic.
+    fn is_enough(&self, panic: &Panic) -> bool {
+        (self.fit + self.unchecked) as f64 >= panic.healthy_below * self.counts as f64
+    }
+}
+
+fn panicking(candidates: &[Candidate<'_>], mode: PanicMode, slots: usize) -> EndpointSet {
+    let uses = |c: &&Candidate<'_>| mode == PanicMode::UseAll && c.counts();
+    let member = |c: &Candidate<'_>| {
+        // Neither ramp nor one request at a time: each that works is needed. A trial still counts.
+        let trial = if let Standing::Trial(number) = c.standing { number } else { 0 };
+        let in_flight_max = c.in_flight_max;
+        Member { slot: c.slot, id: c.spec.id, weight: c.spec.weight, in_flight_max, ramp: slow_start::FULL, trial }
+    };
+    let members = candidates.iter().filter(uses).map(member).collect();
+    let excluded = candidates.iter().filter(|c| !uses(c)).map(|c| c.exclusion(Exclusion::Panic)).collect();
+    EndpointSet::of(members, excluded, slots).panicking()
+}
+
+/// Members with whole weights: as configured, or where slow start or zones take parts of them, all times a common factor.
+fn members(used: &[&Candidate<'_>], near: &Near) -> Vec<Member> {
+    let plain = near.is_even() && used.iter().all(|c| c.ramp == slow_start::FULL);
+    let whole = |c: &Candidate<'_>| f64::from(c.spec.weight) * near.part(c);
+    let heaviest = used.iter().map(|c| whole(c)).fold(1.0, f64::max);
+    let factor = (SCALED_MAX / heaviest).min(f64::from(slow_start::FULL)) / f64::from(slow_start::FULL);
+    let member = |c: &&Candidate<'_>| {
+        let (trial, in_flight_max) = match c.standing {
+            Standing::Trial(number) => (number, 1),
+            _ => (0, c.in_flight_max),
+        };
+        let weight =
+            if plain { c.spec.weight } else { (whole(c) * f64::from(c.ramp) * factor).round().max(1.0) as u32 };
+        Member { slot: c.slot, id: c.spec.id, weight, in_flight_max, ramp: c.ramp, trial }
+    };
+    used.iter().map(member).collect()
+}
+
+/// How the load is split between the own zone and the others.
+#[derive(Clone, Copy)]
+struct Near {
+    zone: Option<u64>,
+    /// By which each weight of the own zone, and of the others, is multiplied.
+    parts: (f64, f64),
+}
+
+impl Near {
+    /// By weight alone.
+    const ALL: Near = Near { zone: None, parts: (1.0, 1.0) };
+
+    /// The own zone gets everything while it has `spill_at` of its weight; below that what it has of it, and the others
+    /// the rest. Slow start has no part in this: an endpoint that ramps is well.
+    fn new(candidates: &[Candidate<'_>], used: &[&Candidate<'_>], lowest: Option<u8>, rule: Option<Locality>) -> Near {
+        let Some(Locality { zone, spill_at }) = rule else { return Near::ALL };
+        let weight = |c: &Candidate<'_>| f64::from(c.spec.weight);
+        let own = |c: &Candidate<'_>| c.spec.zone == Some(zone);
+        let of_tiers = |c: &&Candidate<'_>| c.counts() && own(c) && Some(c.spec.priority) <= lowest;
+        let configured: f64 = candidates.iter().filter(of_tiers).map(weight).sum();
+        let sum = |near: bool| used.iter().filter(|c| c.is_fit() && own(c) == near).map(|c| weight(c)).sum::<f64>();
+        let (near, far) = (sum(true), sum(false));
+        if configured == 0.0 || near == 0.0 || far == 0.0 {
+            return Near::ALL; // nobody there, or nobody to share with
+        }
+        let share = near / (spill_at * configured);
+        let parts =
+            if share >= 1.0 { (1.0, 0.0) } else { (share * (near + far) / near, (1.0 - share) * (near + far) / far) };
+        Near { zone: Some(zone), parts }
+    }
+
+    fn part(&self, c: &Candidate<'_>) -> f64 {
+        if self.zone.is_none() || c.spec.zone == self.zone { self.parts.0 } else { self.parts.1 }
+    }
+
+    fn uses(&self, c: &Candidate<'_>) -> bool {
+        self.part(c) > 0.0
+    }
+
+    /// Whether members of the set keep their weights.
+    fn is_even(&self) -> bool {
+        self.parts.0 == 1.0 && [0.0, 1.0].contains(&self.parts.1)
+    }
+}

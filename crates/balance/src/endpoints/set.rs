@@ -1,0 +1,335 @@
+//! Who may get a request now? An immutable [`EndpointSet`]: control code folds weights, health and priority into it
+//! once ([`crate::eligible`]), so that no algorithm ever asks whether an endpoint is up.
+
+use crate::endpoints::endpoint::EndpointId;
+use crate::machines::slow_start;
+use crate::structures::rng::Rng;
+use std::any::Any;
+use std::fmt;
+use std::sync::{Arc, OnceLock};
+
+/// An endpoint's number in its pool: stable while the endpoint stays, reused only after its last ticket ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Slot(pub(crate) u32);
+
+impl Slot {
+    /// For indexing arrays kept beside a pool.
+    #[inline]
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// One eligible endpoint.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Member {
+    /// Its number in the pool.
+    pub slot: Slot,
+    /// Who it is.
+    pub id: EndpointId,
+    /// At least 1.
+    pub weight: u32,
+    /// Most in flight at once; 0 for no limit.
+    pub in_flight_max: u32,
+    /// The part of its weight that slow start lets it have, of [`slow_start::FULL`]; `weight` is reduced by it already.
+    pub ramp: u16,
+    /// The number of its trial while it is in probation after an ejection; 0 else.
+    pub trial: u16,
+}
+
+/// Why an endpoint cannot be picked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Exclusion {
+    /// Its weight is 0.
+    WeightZero,
+    /// It drains.
+    Draining,
+    /// Its health checks fail.
+    Unhealthy,
+    /// Its first health check is out.
+    Unchecked,
+    /// Requests fared badly there.
+    Ejected,
+    /// A tier of higher priority has eligible endpoints.
+    LowerPriority,
+    /// The own zone has enough healthy endpoints.
+    OtherZone,
+    /// It is well, but too few others are, and the pool refuses rather than overload it.
+    Panic,
+    /// This request has tried it.
+    Tried,
+    /// It is at its limit of requests in flight.
+    Full,
+}
+
+impl Exclusion {
+    /// Why an endpoint may be out of the set, whatever the request.
+    pub const STANDING: [Exclusion; 8] = [
+        Exclusion::Draining,
+        Exclusion::WeightZero,
+        Exclusion::Unhealthy,
+        Exclusion::Unchecked,
+        Exclusion::Ejected,
+        Exclusion::LowerPriority,
+        Exclusion::OtherZone,
+        Exclusion::Panic,
+    ];
+}
+
+/// The eligible endpoints of a pool at one moment, ready for weighted draws.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct EndpointSet {
+    members: Box<[Member]>,
+    position: Box<[u32]>,
+    excluded: Box<[(Slot, EndpointId, Exclusion)]>,
+    weight_total: u64,
+    draws: Draws,
+    /// Draws by weights as they are without slow start; `None` when no member ramps.
+    unramped: Option<Draws>,
+    later: Box<[EndpointSet]>,
+    in_panic: bool,
+    prepared: Prepared,
+}
+
+/// What an algorithm made of a set, for all workers. Sets are equal whether or not it was made.
+#[derive(Clone, Default)]
+struct Prepared(OnceLock<Arc<dyn Any + Send + Sync>>);
+
+impl PartialEq for Prepared {
+    fn eq(&self, _: &Prepared) -> bool {
+        true
+    }
+}
+
+impl fmt::Debug for Prepared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.0.get().is_some() { "made" } else { "not made" })
+    }
+}
+
+/// Walker's alias table (Vose's construction) of indices by weight; empty when all weights are equal.
+#[derive(Clone, Debug, Default, PartialEq)]
+struct Draws(Box<[Alias]>);
+
+/// One column: keep this index when a 32-bit draw is below `keep`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Alias {
+    keep: u32,
+    other: u32,
+}
+
+const ABSENT: u32 = u32::MAX;
+
+impl EndpointSet {
+    /// A set of these members; `slots` as [`slots`](Self::slots).
+    pub(crate) fn of(members: Vec<Member>, excluded: Vec<(Slot, EndpointId, Exclusion)>, slots: usize) -> EndpointSet {
+        let mut position = vec![ABSENT; slots];
+        for (i, m) in members.iter().enumerate() {
+            position[m.slot.index()] = i as u32;
+        }
+        let ramps = members.iter().any(|m| m.ramp < slow_start::FULL);
+        let unramped = |m: &Member| f64::from(m.weight) / f64::from(m.ramp);
+        EndpointSet {
+            position: position.into(),
+            excluded: excluded.into(),
+            weight_total: members.iter().map(|m| u64::from(m.weight)).sum(),
+            draws: Draws::new(members.iter().map(|m| f64::from(m.weight))),
+            unramped: ramps.then(|| Draws::new(members.iter().map(unramped))),
+            members: members.into(),
+            later: Box::default(),
+            in_panic: false,
+            prepared: Prepared::default(),
+        }
+    }
+
+    /// With these to be tried in turn when it is full.
+    pub(crate) fn with_later(self, later: Vec<EndpointSet>) -> EndpointSet {
+        EndpointSet { later: later.into(), ..self }
+    }
+
+    /// As the set of a pool in panic.
+    pub(crate) fn panicking(self) -> EndpointSet {
+        EndpointSet { in_panic: true, ..self }
+    }
+
+    /// The eligible endpoints, in the order given.
+    #[inline]
+    pub fn members(&self) -> &[Member] {
+        &self.members
+    }
+
+    /// How many are eligible.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.members.len()
+    }
+
+    /// Whether none is.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.members.is_empty()
+    }
+
+    /// The endpoints that are configured but not eligible, and why.
+    pub fn excluded(&self) -> &[(Slot, EndpointId, Exclusion)] {
+        &self.excluded
+    }
+
+    /// Where a request goes when all here are full, in turn: other zones, then tiers of lower priority. Empty when no
+    /// member has a limit.
+    #[inline]
+    pub fn later(&self) -> &[EndpointSet] {
+        &self.later
+    }
+
+    /// Whether so few endpoints are healthy that the pool no longer goes by health.
+    pub fn in_panic(&self) -> bool {
+        self.in_panic
+    }
+
+    /// Whether endpoints are left out only until their first health check.
+    pub fn awaits_checks(&self) -> bool {
+        self.excluded.iter().any(|(_, _, why)| *why == Exclusion::Unchecked)
+    }
+
+    /// One more than the highest slot, eligible or not: the length of arrays indexed by slot.
+    #[inline]
+    pub fn slots(&self) -> usize {
+        self.position.len()
+    }
+
+    /// The member at this slot, if eligible.
+    #[inline]
+    pub fn get(&self, slot: Slot) -> Option<&Member> {
+        self.members.get(self.position_of(slot)?)
+    }
+
+    /// The index in [`members`](Self::members) of this slot, if eligible.
+    #[inline]
+    pub fn position_of(&self, slot: Slot) -> Option<usize> {
+        self.position.get(slot.index()).filter(|&&p| p != ABSENT).map(|&p| p as usize)
+    }
+
+    /// The sum of the weights.
+    #[inline]
+    pub fn weight_total(&self) -> u64 {
+        self.weight_total
+    }
+
+    /// Whether all weights are equal.
+    #[inline]
+    pub fn weights_equal(&self) -> bool {
+        self.draws.0.is_empty()
+    }
+
+    /// Whether a member has less than its weight by slow start.
+    #[inline]
+    pub fn ramps(&self) -> bool {
+        self.unramped.is_some()
+    }
+
+    /// The index of a random member, each with the probability of its share of the weights, in O(1). The set must
+    /// not be empty.
+    #[inline]
+    pub fn draw(&self, rng: &mut Rng) -> usize {
+        self.draws.draw(self.members.len(), rng)
+    }
+
+    /// What an algorithm made of this set for all workers, if it has, and if that is a `T`.
+    pub(crate) fn prepared<T: Any + Send + Sync>(&self) -> Option<Arc<T>> {
+        self.prepared.0.get().cloned()?.downcast().ok()
+    }
+
+    /// Makes what all workers shall share, unless something was made already. Another thread
+    /// that calls this meanwhile waits until it is there: not for picks.
+    pub(crate) fn prepare<T: Any + Send + Sync>(&self, make: impl FnOnce() -> Arc<T>) {
+        self.prepared.0.get_or_init(|| make());
+    }
+
+    /// As [`draw`](Self::draw), by weights as they are without slow start.
+    pub(crate) fn draw_unramped(&self, rng: &mut Rng) -> usize {
+        self.unramped.as_ref().unwrap_or(&self.draws).draw(self.members.len(), rng)
+    }
+}
+
+impl Draws {
+    fn new(weights: impl ExactSizeIterator<Item = f64> + Clone) -> Draws {
+        let first = weights.clone().next();
+        if weights.clone().all(|w| Some(w) == first) {
+            return Draws::default();
+        }
+        let (n, total) = (weights.len(), weights.clone().sum::<f64>());
+        let mut scaled: Vec<f64> = weights.map(|w| w * n as f64 / total).collect();
+        let mut table = vec![Alias { keep: u32::MAX, other: 0 }; n];
+        let (mut small, mut large): (Vec<usize>, Vec<usize>) = (0..n).partition(|&i| scaled[i] < 1.0);
+        while let (Some(&s), Some(&l)) = (small.last(), large.last()) {
+            small.pop();
+            table[s] = Alias { keep: (scaled[s] * 4_294_967_296.0) as u32, other: l as u32 };
+            scaled[l] -= 1.0 - scaled[s];
+            if scaled[l] < 1.0 {
+                large.pop();
+                small.push(l);
+            }
+        }
+        // Those left are 1 but for rounding: they keep every draw, also the one in 2^32 that equals `keep`.
+        for i in small.into_iter().chain(large) {
+            table[i] = Alias { keep: u32::MAX, other: i as u32 };
+        }
+        Draws(table.into())
+    }
+
+    #[inline]
+    fn draw(&self, members: usize, rng: &mut Rng) -> usize {
+        if self.0.is_empty() {
+            return rng.below(members as u32) as usize;
+        }
+        // The high half picks the column and the low half decides in it: independent bits of one number.
+        let r = rng.next_u64();
+        let column = ((r >> 32) * self.0.len() as u64) >> 32;
+        let a = self.0[column as usize];
+        if (r as u32) < a.keep { column as usize } else { a.other as usize }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::endpoints::endpoint::EndpointSpec;
+
+    fn set(weights: &[u32]) -> EndpointSet {
+        let spec = |(i, &w): (usize, &u32)| (Slot(i as u32), EndpointSpec::new(&i.to_string()).weight(w));
+        EndpointSet::new(&weights.iter().enumerate().map(spec).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn draws_follow_the_weights() {
+        for weights in [vec![1, 1, 1], vec![10, 1, 1, 1], vec![1, 2, 3, 4, 5], vec![65535, 1], vec![7]] {
+            let s = set(&weights);
+            let (mut rng, draws) = (Rng::new(3), 200_000u32);
+            let mut seen = vec![0u32; weights.len()];
+            (0..draws).for_each(|_| seen[s.draw(&mut rng)] += 1);
+            for (i, &w) in weights.iter().enumerate() {
+                let p = f64::from(w) / s.weight_total() as f64;
+                // 5 standard deviations of a binomial, and 1 for the rounding of tiny shares.
+                let slack = 5.0 * (f64::from(draws) * p * (1.0 - p)).sqrt() + 1.0;
+                let off = (f64::from(seen[i]) - f64::from(draws) * p).abs();
+                assert!(off <= slack, "{weights:?}[{i}]: {} draws, off by {off}, allowed {slack}", seen[i]);
+            }
+        }
+    }
+
+    #[test]
+    fn the_lowest_tier_with_an_eligible_endpoint_is_used() {
+        let spec = |n: &str| EndpointSpec::new(n);
+        let s = EndpointSet::new(&[
+            (Slot(0), spec("a").drain(true)),
+            (Slot(1), spec("b").weight(0)),
+            (Slot(2), spec("c").priority(2)),
+            (Slot(3), spec("d").priority(1)),
+        ]);
+        assert_eq!(s.members().iter().map(|m| m.slot).collect::<Vec<_>>(), [Slot(3)]);
+        let why: Vec<_> = s.excluded().iter().map(|(_, _, why)| *why).collect();
+        assert_eq!(why, [Exclusion::Draining, Exclusion::WeightZero, Exclusion::LowerPriority]);
+        assert_eq!((s.slots(), s.position_of(Slot(3)), s.position_of(Slot(9))), (4, Some(0), None));
+    }
+}

@@ -1,0 +1,69 @@
+//! What is an endpoint at the moment, in one word? For metrics, logs and pages; decisions never read it.
+
+use crate::endpoints::endpoint::EndpointId;
+use crate::machines::outlier::Cause;
+use crate::structures::time::Instant;
+use std::fmt;
+
+/// What an endpoint is, for whoever watches. Of several that apply, the first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    /// Gets no new requests, by configuration.
+    Draining,
+    /// Has weight 0.
+    Disabled,
+    /// Health checks fail.
+    Down,
+    /// Waits for its first health check.
+    Unchecked,
+    /// Requests fared badly there.
+    Ejected(Cause),
+    /// Back from ejection with one request at a time, until the first outcome.
+    Probation,
+    /// Up, with part of its weight: slow start.
+    Ramping,
+    /// Up.
+    Up,
+}
+
+impl State {
+    /// Its name in metrics: one word.
+    pub fn name(self) -> &'static str {
+        match self {
+            State::Draining => "draining",
+            State::Disabled => "disabled",
+            State::Down => "down",
+            State::Unchecked => "unchecked",
+            State::Ejected(_) => "ejected",
+            State::Probation => "probation",
+            State::Ramping => "ramping",
+            State::Up => "up",
+        }
+    }
+
+    /// All names, in the order of the states.
+    pub const NAMES: [&'static str; 8] =
+        ["draining", "disabled", "down", "unchecked", "ejected", "probation", "ramping", "up"];
+}
+
+impl fmt::Display for State {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            State::Ejected(cause) => write!(f, "ejected: {cause}"),
+            state => f.write_str(state.name()),
+        }
+    }
+}
+
+/// An endpoint became something else.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Change {
+    /// Who.
+    pub id: EndpointId,
+    /// What it was.
+    pub from: State,
+    /// What it is.
+    pub to: State,
+    /// When this was noticed.
+    pub at: Instant,
+}

@@ -1,0 +1,11 @@
+//! The state machines: each sees what happens to one endpoint, one pool or one request, and says what follows. None knows
+//! of sets or algorithms.
+
+pub mod budget;
+pub mod concurrency;
+pub mod health;
+pub mod hedge;
+pub mod outlier;
+pub mod queue;
+pub mod retry;
+pub mod slow_start;

@@ -1,0 +1,286 @@
+//! Who waits when every endpoint is full? A bounded queue per pool, first in first out over all workers.
+//!
+//! A place is never handed over. Who is at the front gets a *grant*, which wakes it and says "your turn to try", and the
+//! algorithm of its own worker picks. What keeps a free place and a waiter who could use it from missing each other:
+//!
+//! - Whoever frees a place grants the longest waiter that has no grant yet. A grant is used up before the try, so a place
+//!   freed during a try brings a new one.
+//! - A waiter whose try fails because it must not go where the place is, or who leaves with a grant, passes it on to the
+//!   next one behind. One that could have gone anywhere and found all full passes on nothing: there is nothing to take.
+//! - Places may be free that nobody could use so far: who enters, and everybody after a new set was published, is offered
+//!   one try, in order and one after another, as soon as nobody with a grant is before it.
+//!
+//! So a waiter is woken once for each place it may get, and not all of them for each place. Grants are given in order;
+//! of those who have one at the same time, the first to run is the first to try.
+//!
+//! The second file of this crate with a lock: it is taken only where somebody waits.
+
+#[expect(
+    clippy::disallowed_types,
+    reason = "taken by those who wait and those who wake them, not without waiters"
+)]
+use crate::structures::atomics::Mutex;
+use crate::structures::atomics::atomic::{AtomicU32, Ordering::Relaxed, Ordering::SeqCst, fence};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::sync::{Arc, PoisonError};
+use std::task::Waker;
+
+/// How many may wait, and how long.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// Requests that may wait at once, all workers together; 0 = none waits.
+    pub max: u32,
+    /// How long one waits at most, nanoseconds.
+    pub timeout_ns: u64,
+}
+
+/// The queue of one pool, shared by its workers.
+#[derive(Debug)]
+pub struct Queue {
+    /// How many wait. Beside the lock, so that nobody locks while it is 0.
+    waiting: AtomicU32,
+    #[expect(clippy::disallowed_types, reason = "as above")]
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    max: u32,
+    /// How many ever entered: the number of the next one.
+    entered: u64,
+    waiters: BTreeMap<u64, Waker>,
+    /// Those of them without a grant.
+    ungranted: BTreeSet<u64>,
+    /// Turns under way.
+    trying: u32,
+    /// Waiters from this number on have not been offered a try of their own.
+    unoffered: u64,
+    /// How often all were offered one.
+    offers: u64,
+}
+
+/// One request in the queue. Dropped, it leaves, and passes on the grant if it had one.
+#[derive(Debug)]
+#[must_use = "dropped, it leaves the queue"]
+pub struct Waiting {
+    queue: Arc<Queue>,
+    number: u64,
+}
+
+/// As many wait as may.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Full;
+
+impl fmt::Display for Full {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the queue is full")
+    }
+}
+
+impl std::error::Error for Full {}
+
+impl Queue {
+    /// An empty queue for at most `max` waiters.
+    #[expect(clippy::disallowed_types, reason = "as above")]
+    pub fn new(max: u32) -> Queue {
+        Queue { waiting: AtomicU32::new(0), state: Mutex::new(State { max, ..State::default() }) }
+    }
+
+    /// Changes how many may wait. Those that wait stay.
+    pub fn set_max(&self, max: u32) {
+        self.change(|s| {
+            s.max = max;
+            None
+        });
+    }
+
+    /// How many wait, over all workers. May be some nanoseconds old.
+    #[inline]
+    pub fn depth(&self) -> u32 {
+        self.waiting.load(Relaxed)
+    }
+
+    /// Enters at the back. The caller then tries at once with [`Balancer::start_waited`](crate::Balancer::start_waited),
+    /// and again each time `waker` is woken, until it has a ticket or drops the [`Waiting`].
+    ///
+    /// # Errors
+    /// As many wait as may.
+    pub fn enter(self: &Arc<Queue>, waker: Waker) -> Result<Waiting, Full> {
+        let mut number = None;
+        self.change(|s| {
+            if s.waiters.len() < s.max as usize {
+                s.waiters.insert(s.entered, waker);
+                s.ungranted.insert(s.entered);
+                number = Some(s.entered);
+                s.entered += 1;
+            }
+            // If the offer is anybody's, then the newcomer's: no need to wake it.
+            s.offer();
+            None
+        });
+        // Pairs with the fence of `freed`: of a waiter who counts itself and then looks for a place, and somebody who frees
+        // a place and then looks for waiters, at least one sees the other.
+        fence(SeqCst);
+        let number = number.ok_or(Full)?;
+        Ok(Waiting { queue: self.clone(), number })
+    }
+
+    /// Grants the longest waiter a try, if any waits: to be called after a place became free. `alone`: by the pool's only
+    /// worker, who then is the one that waits, too, and does one after the other.
+    #[inline]
+    pub(crate) fn freed(&self, alone: bool) {
+        if !alone {
+            fence(SeqCst); // as said in `enter`
+        }
+        if self.waiting.load(Relaxed) != 0 {
+            self.grant();
+        }
+    }
+
+    #[cold]
+    fn grant(&self) {
+        self.change(|s| s.grant(0));
+    }
+
+    /// Offers each waiter a try, the longest first: to be called after limits rose or endpoints came back.
+    pub fn grant_all(&self) {
+        // The lock orders this with `enter`: a waiter who comes later sees what was published before.
+        self.change(|s| {
+            s.unoffered = 0;
+            s.offers += 1;
+            s.offer()
+        });
+    }
+
+    /// Changes the state under the lock, and wakes whom the change grants a try after it: a waker is foreign code.
+    fn change(&self, change: impl FnOnce(&mut State) -> Option<Waker>) {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let woken = change(&mut state);
+        let waiting = state.waiters.len() as u32;
+        // Only ever written under the lock; and not for nothing, as all workers keep it in their caches.
+        if self.waiting.load(Relaxed) != waiting {
+            self.waiting.store(waiting, Relaxed);
+        }
+        drop(state);
+        if let Some(waker) = woken {
+            waker.wake();
+        }
+    }
+}
+
+impl State {
+    /// Grants the first waiter from `number` on that has no grant.
+    fn grant(&mut self, number: u64) -> Option<Waker> {
+        let first = *self.ungranted.range(number..).next()?;
+        self.ungranted.remove(&first);
+        self.waiters.get(&first).cloned()
+    }
+
+    /// Grants the first waiter that was not offered a try, unless somebody has a grant or tries: that is before it.
+    fn offer(&mut self) -> Option<Waker> {
+        if self.trying > 0 || self.ungranted.len() < self.waiters.len() {
+            return None;
+        }
+        let first = *self.ungranted.range(self.unoffered..).next()?;
+        self.unoffered = first + 1;
+        self.grant(first)
+    }
+
+    /// Takes a waiter out; a grant that it had goes on to the next one behind.
+    fn leave(&mut self, number: u64) -> Option<Waker> {
+        let left = self.waiters.remove(&number).is_some();
+        let granted = left && !self.ungranted.remove(&number);
+        if granted { self.grant(number) } else { None }
+    }
+}
+
+impl Waiting {
+    /// How many had entered the queue before this one, since it was made. Who has the lower number is served first.
+    pub fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// Whom to wake from now on. A try has to follow, as the waker before may have been woken already.
+    pub fn set_waker(&mut self, waker: &Waker) {
+        self.queue.change(|s| {
+            if let Some(old) = s.waiters.get_mut(&self.number) {
+                old.clone_from(waker);
+            }
+            None
+        });
+    }
+
+    /// Uses up the grant, if there is one.
+    pub(crate) fn turn(&mut self) -> Option<Turn<'_>> {
+        let mut offers = None;
+        self.queue.change(|s| {
+            // Not while it has left the queue, with a ticket.
+            if s.waiters.contains_key(&self.number) && s.ungranted.insert(self.number) {
+                s.trying += 1;
+                offers = Some(s.offers);
+            }
+            None
+        });
+        offers.map(|offers| Turn { waiting: self, offers, ended: Ended::Missed })
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        self.queue.change(|s| s.leave(self.number).or_else(|| s.offer()));
+    }
+}
+
+/// A waiter's turn to try. Dropped, it has failed and is passed on.
+#[derive(Debug)]
+pub(crate) struct Turn<'w> {
+    waiting: &'w mut Waiting,
+    /// How often all had been offered a try when it began.
+    offers: u64,
+    ended: Ended,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Ended {
+    /// It has a ticket.
+    Took,
+    /// It could have gone anywhere: all were full.
+    AllFull,
+    /// It could not use what is free.
+    Missed,
+}
+
+impl Turn<'_> {
+    /// A ticket came of it: the waiter leaves the queue.
+    pub(crate) fn took(mut self) {
+        self.ended = Ended::Took;
+    }
+
+    /// Every place was taken, for whomever.
+    pub(crate) fn all_full(mut self) {
+        self.ended = Ended::AllFull;
+    }
+}
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        let number = self.waiting.number;
+        self.waiting.queue.change(|s| {
+            s.trying -= 1;
+            let woken = match self.ended {
+                Ended::Took => s.leave(number),
+                Ended::Missed => s.grant(number + 1),
+                Ended::AllFull => {
+                    // Nor is there anything to offer, unless that was newly offered to all since: this turn may not have
+                    // seen the new set. Places freed since have brought grants, which stay.
+                    if self.offers == s.offers {
+                        s.unoffered = s.entered;
+                    }
+                    None
+                }
+            };
+            woken.or_else(|| s.offer())
+        });
+    }
+}

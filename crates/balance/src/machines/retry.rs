@@ -1,0 +1,340 @@
+//! May a request try again, and when? Conditions, a budget, and a backoff with jitter.
+//!
+//! Where it goes is the balancer's matter: the endpoints that a request has tried are excluded from its picks.
+
+use crate::machines::budget::Budget;
+use crate::structures::rng::Rng;
+use crate::structures::time::Instant;
+use std::fmt;
+
+/// What is tried again, and how much of it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Settings {
+    /// Further tries that a request gets after its first; 0 = none.
+    pub attempts: u32,
+    /// The failures that are tried again.
+    pub on: Conditions,
+    /// Whether requests whose method is not idempotent are tried again too, once something of them has left.
+    pub non_idempotent: bool,
+    /// Tries that may be retries, as a share of requests, 0 to 1.
+    pub budget: f64,
+    /// Retries per second that are always allowed, all workers of the process together.
+    pub budget_floor: f64,
+    /// The first pause is drawn from 0 to this, nanoseconds; each further one from twice that.
+    pub backoff_ns: u64,
+    /// The longest pause, nanoseconds.
+    pub backoff_max_ns: u64,
+    /// How long one try may take to the head of its response, nanoseconds; `None` = as long as the request.
+    pub try_timeout_ns: Option<u64>,
+}
+
+/// Which failures are tried again.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Conditions {
+    /// The endpoint could not be connected to: nothing of the request has left.
+    pub connect: bool,
+    /// It closed or reset the connection before the first byte of a response.
+    pub reset: bool,
+    /// It did not answer within the time for a try.
+    pub timeout: bool,
+    /// It answered with one of these statuses, ascending; 400 to 599.
+    pub statuses: Vec<u16>,
+}
+
+impl Default for Settings {
+    /// One retry, elsewhere, of what has surely not been served. Envoy's budget.
+    fn default() -> Settings {
+        Settings {
+            attempts: 1,
+            on: Conditions { connect: true, reset: true, timeout: false, statuses: Vec::new() },
+            non_idempotent: false,
+            budget: 0.2,
+            budget_floor: 3.0,
+            backoff_ns: 25_000_000,
+            backoff_max_ns: 250_000_000,
+            try_timeout_ns: None,
+        }
+    }
+}
+
+impl Settings {
+    /// The pause before a retry after `pauses` earlier ones, nanoseconds: uniform from 0 to a
+    /// bound that doubles, so that clients that failed together do not come back together. Source: Brooker, "Exponential Backoff And
+    /// Jitter", AWS 2015 (full jitter).
+    pub fn pause_ns(&self, pauses: u32, rng: &mut Rng) -> u64 {
+        let longest = self.backoff_ns.saturating_mul(1u64.checked_shl(pauses).unwrap_or(u64::MAX));
+        rng.below_u64(longest.min(self.backoff_max_ns).saturating_add(1))
+    }
+}
+
+/// How a try failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Failure {
+    /// The endpoint could not be connected to: nothing of the request left in this try.
+    Connect,
+    /// It closed or reset the connection before the first byte of a response.
+    Reset,
+    /// It did not answer within the time for a try.
+    Timeout,
+    /// It answered with this status.
+    Status(u16),
+}
+
+impl Conditions {
+    /// Whether such a failure is tried again.
+    pub fn admit(&self, failure: Failure) -> bool {
+        match failure {
+            Failure::Connect => self.connect,
+            Failure::Reset => self.reset,
+            Failure::Timeout => self.timeout,
+            Failure::Status(status) => self.statuses.binary_search(&status).is_ok(),
+        }
+    }
+}
+
+/// What a shell knows of a request when one of its tries has failed.
+#[derive(Clone, Copy, Debug)]
+pub struct Failed {
+    /// How.
+    pub failure: Failure,
+    /// Whether its method is idempotent (RFC 9110, 9.2.2).
+    pub idempotent: bool,
+    /// Whether all that has left of it is still here to be sent again; so too when nothing has left.
+    pub replayable: bool,
+    /// Nanoseconds to the deadline of the whole request, if it has one.
+    pub left_ns: Option<u64>,
+}
+
+/// What comes of a failure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Decision {
+    /// Another try.
+    Again {
+        /// After this pause, nanoseconds.
+        after_ns: u64,
+        /// Whether an endpoint that was tried may be asked again when no other is left. Not one that answered: it has
+        /// said no. Nor for a try without a pause, as nothing can have changed.
+        same: bool,
+    },
+    /// The failure is the result.
+    Stop(Stop),
+}
+
+/// Why there is no other try.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stop {
+    /// Such failures are not tried again.
+    Condition,
+    /// Something of it left, and doing it twice might not be the same as once.
+    NotIdempotent,
+    /// What left of it is no longer here.
+    BodyGone,
+    /// It had all its tries.
+    Attempts,
+    /// The pause would outlast the request's deadline.
+    Deadline,
+    /// Too many requests need one.
+    Budget,
+}
+
+impl Stop {
+    /// All, in the order of their numbers: `stop as usize` is an index for counters.
+    pub const ALL: [Stop; 6] =
+        [Stop::Condition, Stop::NotIdempotent, Stop::BodyGone, Stop::Attempts, Stop::Deadline, Stop::Budget];
+
+    /// One word for metrics and logs.
+    pub fn name(self) -> &'static str {
+        match self {
+            Stop::Condition => "condition",
+            Stop::NotIdempotent => "not_idempotent",
+            Stop::BodyGone => "body_gone",
+            Stop::Attempts => "attempts",
+            Stop::Deadline => "deadline",
+            Stop::Budget => "budget",
+        }
+    }
+}
+
+impl fmt::Display for Stop {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// The retries of one request.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Retry {
+    retries: u32,
+    pauses: u32,
+}
+
+impl Retry {
+    /// How many it had.
+    pub fn retries(&self) -> u32 {
+        self.retries
+    }
+
+    /// Decides after a failed try. `Again` counts as taken, and is paid from the budget, which is asked last: what is
+    /// refused for another reason costs nothing.
+    pub fn decide(
+        &mut self,
+        settings: &Settings,
+        failed: &Failed,
+        budget: &mut Budget,
+        rng: &mut Rng,
+        now: Instant,
+    ) -> Decision {
+        let connect = failed.failure == Failure::Connect;
+        if !settings.on.admit(failed.failure) {
+            return Decision::Stop(Stop::Condition);
+        }
+        // After a failed connect the endpoint has seen nothing; what an earlier try sent was allowed to be sent twice.
+        if !(connect || failed.idempotent || settings.non_idempotent) {
+            return Decision::Stop(Stop::NotIdempotent);
+        }
+        if !failed.replayable {
+            return Decision::Stop(Stop::BodyGone);
+        }
+        if self.retries >= settings.attempts {
+            return Decision::Stop(Stop::Attempts);
+        }
+        // The first time that nothing listens, another endpoint is asked at once: the one that failed gets no load by it.
+        let at_once = connect && self.retries == 0;
+        let after_ns = if at_once { 0 } else { settings.pause_ns(self.pauses, rng) };
+        if failed.left_ns.is_some_and(|left| left <= after_ns) {
+            return Decision::Stop(Stop::Deadline);
+        }
+        if !budget.spend(now) {
+            return Decision::Stop(Stop::Budget);
+        }
+        self.retries += 1;
+        self.pauses += u32::from(!at_once);
+        Decision::Again { after_ns, same: !at_once && !matches!(failed.failure, Failure::Status(_)) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: Instant = Instant(0);
+
+    fn plenty() -> Budget {
+        Budget::new(1.0, 1e6, 1, NOW)
+    }
+
+    fn all(attempts: u32) -> Settings {
+        let on = Conditions { connect: true, reset: true, timeout: true, statuses: vec![429, 503] };
+        Settings { attempts, on, ..Settings::default() }
+    }
+
+    fn failed(failure: Failure) -> Failed {
+        Failed { failure, idempotent: true, replayable: true, left_ns: None }
+    }
+
+    fn decide(settings: &Settings, failed: &Failed) -> Decision {
+        Retry::default().decide(settings, failed, &mut plenty(), &mut Rng::new(1), NOW)
+    }
+
+    const KINDS: [Failure; 5] =
+        [Failure::Connect, Failure::Reset, Failure::Timeout, Failure::Status(429), Failure::Status(503)];
+
+    #[test]
+    fn only_what_is_configured_is_tried_again() {
+        let none = Settings { on: Conditions::default(), ..all(1) };
+        for failure in KINDS {
+            assert_eq!(decide(&none, &failed(failure)), Decision::Stop(Stop::Condition), "{failure:?}");
+            assert!(matches!(decide(&all(1), &failed(failure)), Decision::Again { .. }), "{failure:?}");
+        }
+        assert_eq!(decide(&all(1), &failed(Failure::Status(500))), Decision::Stop(Stop::Condition));
+        assert_eq!(decide(&all(0), &failed(Failure::Connect)), Decision::Stop(Stop::Attempts));
+    }
+
+    #[test]
+    fn what_is_not_idempotent_is_sent_again_only_if_nothing_left_or_if_allowed() {
+        let allowed = Settings { non_idempotent: true, ..all(1) };
+        for failure in KINDS {
+            let post = Failed { idempotent: false, ..failed(failure) };
+            let again = matches!(decide(&all(1), &post), Decision::Again { .. });
+            assert_eq!(again, failure == Failure::Connect, "{failure:?}");
+            assert!(matches!(decide(&allowed, &post), Decision::Again { .. }), "{failure:?}");
+            let gone = Failed { replayable: false, ..post };
+            assert_eq!(decide(&allowed, &gone), Decision::Stop(Stop::BodyGone), "{failure:?}");
+        }
+        let post = Failed { idempotent: false, ..failed(Failure::Reset) };
+        assert_eq!(decide(&all(1), &post), Decision::Stop(Stop::NotIdempotent));
+    }
+
+    #[test]
+    fn a_failed_connect_goes_elsewhere_at_once_but_only_the_first_time() {
+        let (mut retry, mut budget, mut rng) = (Retry::default(), plenty(), Rng::new(1));
+        let settings = Settings { backoff_ns: 1 << 40, backoff_max_ns: 1 << 40, ..all(2) };
+        let mut next = || retry.decide(&settings, &failed(Failure::Connect), &mut budget, &mut rng, NOW);
+        assert_eq!(next(), Decision::Again { after_ns: 0, same: false });
+        assert!(matches!(next(), Decision::Again { after_ns: 1.., same: true }), "a pause of 0 has odds of 2^-40");
+        assert_eq!(next(), Decision::Stop(Stop::Attempts));
+    }
+
+    #[test]
+    fn an_endpoint_that_answered_is_not_asked_again() {
+        let may_repeat = |failure| match decide(&all(1), &failed(failure)) {
+            Decision::Again { same, .. } => same,
+            Decision::Stop(stop) => panic!("{stop}"),
+        };
+        assert_eq!(KINDS.map(may_repeat), [false, true, true, false, false]);
+    }
+
+    #[test]
+    fn pauses_double_up_to_the_longest_and_use_their_whole_range() {
+        let settings = Settings { backoff_ns: 1000, backoff_max_ns: 6000, ..all(9) };
+        let mut rng = Rng::new(3);
+        for (pauses, most) in [(0, 1000), (1, 2000), (2, 4000), (3, 6000), (63, 6000), (64, 6000), (u32::MAX, 6000)] {
+            let drawn: Vec<u64> = (0..20_000).map(|_| settings.pause_ns(pauses, &mut rng)).collect();
+            let mean = drawn.iter().sum::<u64>() as f64 / 20_000.0;
+            // The mean of 20,000 uniform draws has a standard deviation of most / sqrt(12 * 20,000); five of them.
+            assert!((mean - most as f64 / 2.0).abs() < 5.0 * most as f64 / 489.9, "{pauses}: {mean}");
+            assert!(*drawn.iter().max().unwrap() <= most && *drawn.iter().min().unwrap() < most / 100, "{pauses}");
+        }
+        let none = Settings { backoff_ns: 0, backoff_max_ns: u64::MAX, ..all(1) };
+        assert_eq!(none.pause_ns(7, &mut rng), 0);
+    }
+
+    #[test]
+    fn no_history_has_more_tries_than_allowed_or_one_past_its_deadline() {
+        let mut stops = [0; Stop::ALL.len()];
+        for seed in 0..300 {
+            let mut rng = Rng::new(seed);
+            let settings = Settings { non_idempotent: rng.coin(), ..all(rng.below(4)) };
+            let mut budget = Budget::new(0.2, 0.5, 1, NOW);
+            let (mut retries, mut requests, mut now) = (0, 0, NOW);
+            for _ in 0..200 {
+                let mut retry = Retry::default();
+                budget.earn(now);
+                requests += 1;
+                loop {
+                    let failure = [KINDS[rng.below(5) as usize], Failure::Status(404)][usize::from(rng.below(9) == 0)];
+                    let left_ns = rng.coin().then(|| u64::from(rng.below(60)) * 1_000_000);
+                    let (idempotent, replayable) = (rng.coin(), rng.below(4) > 0);
+                    let failed = Failed { failure, idempotent, replayable, left_ns };
+                    let before = retry;
+                    match retry.decide(&settings, &failed, &mut budget, &mut rng, now) {
+                        Decision::Again { after_ns, .. } => {
+                            retries += 1;
+                            assert!(left_ns.is_none_or(|left| after_ns < left), "seed {seed}");
+                            assert!(retry.retries() <= settings.attempts, "seed {seed}");
+                            now = now.after(after_ns);
+                        }
+                        Decision::Stop(stop) => {
+                            assert_eq!(retry, before, "seed {seed}: nothing was taken");
+                            stops[stop as usize] += 1;
+                            break;
+                        }
+                    }
+                }
+            }
+            let most = 0.2 * f64::from(requests) + 0.5 * (now.0 as f64 / 1e9 + 10.0) + 1.0;
+            assert!(f64::from(retries) <= most, "seed {seed}: {retries} retries, {most} allowed");
+        }
+        assert!(stops.iter().all(|&n| n > 50), "some reasons hardly came up: {stops:?} of {:?}", Stop::ALL);
+    }
+}

@@ -1,0 +1,64 @@
+//! How much may an endpoint get that has just come, or come back? A weight that ramps up.
+
+use crate::structures::time::MILLISECOND_NS;
+
+/// The ramp: weight x max(`min_weight`, (age / `window_ns`)^(1 / `aggression`)), as in Envoy.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Settings {
+    /// How long the ramp is, nanoseconds.
+    pub window_ns: u64,
+    /// 1: linear; above: faster at first. Above 0.
+    pub aggression: f64,
+    /// The share of its weight that an endpoint starts with, above 0 to 1.
+    pub min_weight: f64,
+}
+
+/// The grain of a ramp: parts of a whole weight, so that a weight of 1 can ramp too.
+pub const FULL: u16 = 256;
+
+/// Each step is a new set for all workers, so there are at most 20, and at most ten a second.
+const STEPS: u64 = 20;
+const STEP_MIN_NS: u64 = 100 * MILLISECOND_NS;
+
+impl Settings {
+    /// From one step of the ramp to the next, nanoseconds.
+    pub fn step_ns(&self) -> u64 {
+        (self.window_ns / STEPS).max(STEP_MIN_NS)
+    }
+
+    /// What an endpoint may have of its weight at this age, 1 to [`FULL`], nearest to the formula. Never falls with age.
+    pub fn ramp(&self, age_ns: u64) -> u16 {
+        if age_ns >= self.window_ns {
+            return FULL;
+        }
+        let age = age_ns as f64 / self.window_ns as f64;
+        // `powf` may differ between platforms in its last bit, which the rounding hides but for one age in 2^44.
+        let share = if self.aggression == 1.0 { age } else { age.powf(1.0 / self.aggression) };
+        (share.max(self.min_weight) * f64::from(FULL)).round().clamp(1.0, f64::from(FULL)) as u16
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::structures::time::SECOND_NS;
+
+    #[test]
+    fn follows_the_formula_and_never_falls() {
+        for (aggression, at_half) in [(1.0, 128), (2.0, 181), (0.5, 64)] {
+            let settings = Settings { window_ns: 10 * SECOND_NS, aggression, min_weight: 0.1 };
+            assert_eq!([0, 5, 10, 99].map(|s| settings.ramp(s * SECOND_NS)), [26, at_half, FULL, FULL]);
+            let ramp: Vec<u16> = (0..=1000).map(|i| settings.ramp(i * 10 * MILLISECOND_NS)).collect();
+            assert!(ramp.windows(2).all(|w| w[0] <= w[1]), "aggression {aggression}: {ramp:?}");
+        }
+    }
+
+    #[test]
+    fn no_settings_make_a_weight_vanish_or_exceed_itself() {
+        for (window_ns, aggression, min_weight) in [(0, 1.0, 0.1), (1, 1e-9, 1e-9), (u64::MAX, 1e9, 1.0)] {
+            let settings = Settings { window_ns, aggression, min_weight };
+            assert!([0, 1, u64::MAX / 2, u64::MAX].iter().all(|&age| (1..=FULL).contains(&settings.ramp(age))));
+            assert!(settings.step_ns() >= STEP_MIN_NS);
+        }
+    }
+}

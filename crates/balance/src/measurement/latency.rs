@@ -1,0 +1,115 @@
+//! How long does an endpoint take of late? A peak-sensitive moving average of unevenly spaced samples.
+//!
+//! Source: Finagle's PeakEwma and tower's, with one change: reading never writes. There a reading decays the estimate
+//! and moves its time stamp, so that how often an endpoint is looked at changes what is believed of it.
+
+use crate::structures::decay::Fade;
+use crate::structures::time::{Instant, SECOND_NS};
+
+/// Longest Retry-After that is believed, nanoseconds. One header must not shut an endpoint out for a day.
+pub const RETRY_AFTER_MAX_NS: u64 = 300 * SECOND_NS;
+
+/// The latency estimate of one endpoint.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct PeakEwma {
+    /// Nanoseconds, as of `at`; `None` until measured.
+    estimate: Option<f32>,
+    at: Instant,
+}
+
+impl PeakEwma {
+    /// The estimate at `now`, nanoseconds; `None` until measured: the caller picks a prior. Reads only.
+    ///
+    /// It fades towards 0 as exp(-age / tau): what a sample of 0 would leave, which is the least that any sample
+    /// could. So an endpoint that was slow and got no request since is tried again some time.
+    #[inline]
+    pub fn latency_ns(&self, now: Instant, fade: Fade) -> Option<f32> {
+        self.estimate.map(|e| e * fade.left(now.since(self.at)))
+    }
+
+    /// Whether there is an estimate.
+    #[inline]
+    pub fn is_measured(&self) -> bool {
+        self.estimate.is_some()
+    }
+
+    /// Takes a measured latency. A slower one replaces the estimate at once; a faster one moves it by the share
+    /// 1 - exp(-dt / tau), where dt is the time since the last sample.
+    #[inline]
+    pub fn observe(&mut self, latency_ns: u64, now: Instant, fade: Fade) {
+        let sample = latency_ns as f32;
+        let estimate = match self.estimate {
+            Some(old) if old > sample => sample + (old - sample) * fade.left(now.since(self.at)),
+            _ => sample,
+        };
+        *self = PeakEwma { estimate: Some(estimate), at: now };
+    }
+
+    /// Takes a lower bound of a latency (a request given up after that long, a failure that shall count so): raises
+    /// the estimate to it, or changes nothing.
+    #[inline]
+    pub fn raise(&mut self, latency_ns: u64, now: Instant, fade: Fade) {
+        let bound = latency_ns as f32;
+        if self.latency_ns(now, fade).is_none_or(|e| e < bound) {
+            *self = PeakEwma { estimate: Some(bound), at: now };
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tau() -> Fade {
+        Fade::over(10 * SECOND_NS)
+    }
+
+    fn at(seconds: u64) -> Instant {
+        Instant(seconds * SECOND_NS)
+    }
+
+    #[test]
+    fn a_slower_sample_counts_at_once_and_a_faster_one_by_time() {
+        let mut e = PeakEwma::default();
+        assert_eq!(e.latency_ns(at(0), tau()), None);
+        e.observe(1_000_000, at(0), tau());
+        e.observe(9_000_000, at(0), tau());
+        assert_eq!(e.latency_ns(at(0), tau()), Some(9e6));
+        e.observe(1_000_000, at(10), tau());
+        let got = e.latency_ns(at(10), tau()).unwrap();
+        assert!((got - (1e6 + 8e6 * (-1.0f32).exp())).abs() < 2e4, "{got}");
+    }
+
+    #[test]
+    fn reading_changes_nothing() {
+        let mut e = PeakEwma::default();
+        e.observe(5_000_000, at(0), tau());
+        let mut read = e;
+        for s in 0..60 {
+            let _ = read.latency_ns(at(s), tau());
+        }
+        e.observe(1_000_000, at(60), tau());
+        read.observe(1_000_000, at(60), tau());
+        assert_eq!(e.latency_ns(at(61), tau()), read.latency_ns(at(61), tau()));
+    }
+
+    #[test]
+    fn a_spike_fades_to_a_quarter_percent_in_a_minute() {
+        let mut e = PeakEwma::default();
+        e.observe(4 * SECOND_NS, at(0), tau());
+        let got = e.latency_ns(at(60), tau()).unwrap() / (4 * SECOND_NS) as f32;
+        assert!((got - 0.0025).abs() < 0.0001, "{got}");
+    }
+
+    #[test]
+    fn a_lower_bound_raises_and_never_lowers() {
+        let mut e = PeakEwma::default();
+        e.observe(5_000_000, at(0), tau());
+        e.raise(1_000_000, at(1), tau());
+        let mut untouched = PeakEwma::default();
+        untouched.observe(5_000_000, at(0), tau());
+        assert_eq!(e.latency_ns(at(2), tau()), untouched.latency_ns(at(2), tau()));
+        e.raise(8_000_000, at(2), tau());
+        assert_eq!(e.latency_ns(at(2), tau()), Some(8e6));
+    }
+}

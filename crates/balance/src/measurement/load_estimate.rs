@@ -1,0 +1,221 @@
+//! What shall an endpoint say of itself? The endpoint's side of a [`LoadReport`](crate::LoadReport): what a request would
+//! take at the load of now, from what recent requests took at about that load.
+//!
+//! Source: Wydrowski et al., Load is not what you should balance: Introducing Prequal (NSDI 2024), section 4: the median
+//! of recent latencies of requests that came at about the present number in flight. Where none came at about that number
+//! of late, those that came at the next one are scaled to it. Without that an endpoint that was overrun would tell of that
+//! time as long as nobody asks it for anything, and so nobody would: idle for ever.
+
+use crate::structures::time::{Instant, SECOND_NS};
+
+/// Requests remembered at each level of load. The median of 16 exponential times has a sd of 36 %.
+const SAMPLES: usize = 16;
+
+/// So many recent requests are enough to go by; fewer, and those of the next level are taken too.
+const ENOUGH: usize = 8;
+
+/// What ended longer ago is not recent: an endpoint may have become another since.
+const AGE_MAX_NS: u64 = 5 * SECOND_NS;
+
+/// What recent requests took, by how many were in flight when they came. One per worker of the endpoint's side; 64 kB at
+/// most, 24 at loads in the thousands.
+#[derive(Clone, Debug, Default)]
+pub struct LoadEstimate {
+    /// Grows to the highest level seen, of 124.
+    levels: Vec<Level>,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Level {
+    /// Where the next sample goes: over the oldest, once there are as many as fit.
+    next: u8,
+    count: u8,
+    /// The latencies of the samples in their order, so that their median is there to be read.
+    sorted: [u64; SAMPLES],
+    /// As a ring.
+    samples: [Sample; SAMPLES],
+}
+
+impl Level {
+    #[inline]
+    fn note(&mut self, sample: Sample) {
+        let next = usize::from(self.next) % SAMPLES;
+        let (old, mut count) = (self.samples[next].latency_ns, usize::from(self.count));
+        if count == SAMPLES {
+            let at = rank(&self.sorted, old);
+            self.sorted.copy_within(at + 1.., at);
+            count -= 1;
+        }
+        let at = rank(&self.sorted[..count], sample.latency_ns);
+        self.sorted.copy_within(at..count, at + 1);
+        self.sorted[at] = sample.latency_ns;
+        self.samples[next] = sample;
+        self.next = (next as u8 + 1) % SAMPLES as u8;
+        self.count = count as u8 + 1;
+    }
+
+    /// The median, if all there are are recent, and enough.
+    #[inline]
+    fn median(&self, now: Instant) -> Option<u64> {
+        let count = usize::from(self.count);
+        let oldest = if count == SAMPLES { usize::from(self.next) } else { 0 };
+        (count >= ENOUGH && self.samples[oldest].is_recent(now)).then(|| self.sorted[count / 2])
+    }
+}
+
+/// How many of these are smaller.
+#[inline]
+fn rank(of: &[u64], value: u64) -> usize {
+    of.iter().map(|&v| usize::from(v < value)).sum()
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Sample {
+    /// Of the request, when it came, itself among them; 0: no sample.
+    in_flight: u32,
+    latency_ns: u64,
+    at: Instant,
+}
+
+impl Sample {
+    #[inline]
+    fn is_recent(&self, now: Instant) -> bool {
+        now.since(self.at) <= AGE_MAX_NS
+    }
+}
+
+/// The level of so many others in flight: up to 7 each number is one, above that a quarter of an octave.
+fn level(in_flight: u32) -> usize {
+    match in_flight.checked_ilog2() {
+        Some(octave @ 3..) => (4 * octave + (in_flight >> (octave - 2)) % 4 - 4) as usize,
+        _ => in_flight as usize,
+    }
+}
+
+impl LoadEstimate {
+    /// Notes a request that ended well after `latency_ns`, and that found `in_flight` others when it came.
+    #[inline]
+    pub fn ended(&mut self, in_flight: u32, latency_ns: u64, now: Instant) {
+        let level = level(in_flight);
+        if level >= self.levels.len() {
+            self.levels.resize(level + 1, Level::default());
+        }
+        self.levels[level].note(Sample { in_flight: in_flight.saturating_add(1), latency_ns, at: now });
+    }
+
+    /// What a request would take that finds `in_flight` others, nanoseconds; 0 when not known.
+    #[inline]
+    pub fn latency_ns(&self, in_flight: u32, now: Instant) -> u64 {
+        let median = self.levels.get(level(in_flight)).and_then(|level| level.median(now));
+        median.unwrap_or_else(|| self.of_few(in_flight, now))
+    }
+
+    /// The same where the level has few samples, or old ones.
+    fn of_few(&self, in_flight: u32, now: Instant) -> u64 {
+        let at = level(in_flight);
+        let mut found = [0; ENOUGH - 1 + 2 * SAMPLES];
+        let mut count = self.recent(Some(at), None, now, &mut found);
+        // Levels within an octave say much the same of this one. Further ones are better than nothing, and no more.
+        let mut apart = 1;
+        while count < ENOUGH && (count == 0 || apart < 4) && apart < at.max(self.levels.len()) + 1 {
+            let (below, above) = (at.checked_sub(apart), Some(at + apart));
+            for level in [below, above] {
+                count += self.recent(level, Some(in_flight), now, &mut found[count..]);
+            }
+            apart += 1;
+        }
+        if count == 0 { 0 } else { *found[..count].select_nth_unstable(count / 2).1 }
+    }
+
+    /// Collects what is recent of a level, scaled to `in_flight` others if that is another's.
+    fn recent(&self, level: Option<usize>, scaled_to: Option<u32>, now: Instant, out: &mut [u64]) -> usize {
+        let Some(level) = level.and_then(|l| self.levels.get(l)) else { return 0 };
+        let recent = |s: &&Sample| s.in_flight != 0 && s.is_recent(now);
+        let scale = |s: &Sample| match scaled_to {
+            Some(others) => (s.latency_ns as f64 * (f64::from(others) + 1.0) / f64::from(s.in_flight)) as u64,
+            None => s.latency_ns,
+        };
+        let mut count = 0;
+        for (out, sample) in out.iter_mut().zip(level.samples.iter().filter(recent)) {
+            *out = scale(sample);
+            count += 1;
+        }
+        count
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::structures::rng::Rng;
+    use crate::structures::time::MILLISECOND_NS as MS;
+
+    fn at(ms: u64) -> Instant {
+        Instant(ms * MS)
+    }
+
+    #[test]
+    fn levels_follow_each_other_without_gap() {
+        let mut last = level(0);
+        for n in 1..100_000 {
+            let l = level(n);
+            assert!(l == last || l == last + 1, "{n} is in level {l}, {} in {last}", n - 1);
+            last = l;
+        }
+        assert_eq!([0, 7, 8, 9, 10, 15, 16, 19, 20].map(level), [0, 7, 8, 8, 9, 11, 12, 12, 13]);
+    }
+
+    #[test]
+    fn says_what_requests_took_that_came_at_that_load() {
+        let mut e = LoadEstimate::default();
+        assert_eq!(e.latency_ns(0, at(0)), 0);
+        // Four at once without waiting, then each waits for a quarter of those ahead.
+        let takes = |others: u32| 10 * MS * u64::from(others.max(3) + 1) / 4;
+        let mut rng = Rng::new(1);
+        for i in 0..2000 {
+            let others = rng.below(12);
+            e.ended(others, takes(others) * u64::from(90 + rng.below(20)) / 100, at(i));
+        }
+        for others in 0..12 {
+            let (got, want) = (e.latency_ns(others, at(2000)) as f64, takes(others) as f64);
+            // Levels above 7 take in two numbers: 6 % of 8 or 9; the median of 16 of +-10 % is within half of that.
+            assert!((got / want - 1.0).abs() < 0.12, "{others}: {got} for {want}");
+        }
+        assert_eq!(e.latency_ns(3, at(8000)), 0, "long ago");
+    }
+
+    #[test]
+    fn the_median_that_is_kept_is_that_of_the_samples() {
+        let (mut e, mut rng, mut kept) = (LoadEstimate::default(), Rng::new(3), 0);
+        for i in 0..5000u64 {
+            // Few latencies, so that many are equal; pauses after which some or all samples are old.
+            let now = at(10 * i + 3000 * (i / 37));
+            e.ended(rng.below(3), u64::from(rng.below(9)), now);
+            for others in 0..4 {
+                assert_eq!(e.latency_ns(others, now), e.of_few(others, now), "{i}, {others}");
+                kept += usize::from(e.levels.get(others as usize).is_some_and(|level| level.median(now).is_some()));
+            }
+        }
+        assert!((5000..15_000).contains(&kept), "{kept}: both ways are compared");
+    }
+
+    /// The trap: who goes by the requests that came at other loads as if they had come at this one, or by those of long
+    /// ago, tells of a rush for as long as nobody comes, and so nobody does.
+    #[test]
+    fn who_was_overrun_and_is_idle_does_not_look_slow() {
+        let mut e = LoadEstimate::default();
+        (0..100).for_each(|i| e.ended(99, 1000 * MS, at(i)));
+        let idle = e.latency_ns(0, at(200));
+        assert!((9 * MS..=11 * MS).contains(&idle), "{idle}");
+        assert_eq!(e.latency_ns(0, at(60_000)), 0, "nobody came for a minute: not known is not slow");
+    }
+
+    #[test]
+    fn a_few_of_this_load_come_before_many_of_another() {
+        let mut e = LoadEstimate::default();
+        (0..16).for_each(|i| e.ended(40, 400 * MS, at(i)));
+        e.ended(1, 30 * MS, at(20));
+        assert_eq!(e.latency_ns(1, at(20)), 30 * MS);
+        assert_eq!(e.latency_ns(u32::MAX, at(20)) / (1 << 32), 400 * MS / 41);
+    }
+}

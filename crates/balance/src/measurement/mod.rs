@@ -1,0 +1,10 @@
+//! What is known of each endpoint? What its requests show, and what it says of itself. Measurement is apart from choice.
+
+pub mod latency;
+pub mod load_estimate;
+pub mod loads;
+pub(crate) mod observed;
+pub mod report;
+pub mod reported;
+pub mod request;
+pub mod ticket;

@@ -1,0 +1,315 @@
+//! What do requests see of each endpoint? Numbers that all workers write as requests end, and that control code reads:
+//! failures in a row, the verdict of a trial, and, where the settings ask for them, sums over time.
+//!
+//! Relaxed is enough for all of them: each is one atomic number that stands for itself, and nobody finds other memory
+//! through it. All changes of one number have one order, so streaks are exact over all workers. That a worker sees a new
+//! trial is the set's matter, which is published with order.
+
+use crate::machines::outlier::{self, Cause};
+use crate::measurement::request::{FailureKind, Outcome};
+use crate::structures::row::Row;
+use crate::structures::tally::Tally;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+
+/// What workers are to note; all off by default.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Watch {
+    /// Whether anything is noted of each request.
+    pub(crate) on: bool,
+    /// Failures in a row that control wants to hear of at once; 0 for none.
+    pub(crate) thresholds: Streaks,
+    /// Whether outcomes and latencies are summed.
+    pub(crate) tallies: bool,
+    /// Whether the most requests in flight at once are noted.
+    pub(crate) peaks: bool,
+}
+
+/// Failures in a row, by what breaks the row. As one number of 64 bits: each change is one atomic operation.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Streaks {
+    connect: u32,
+    gateway: u32,
+    server: u32,
+}
+
+/// Longest row that is told apart.
+const STREAK_MAX: u32 = (1 << 21) - 1;
+
+impl Streaks {
+    pub(crate) fn thresholds(settings: &outlier::Settings) -> Streaks {
+        Streaks {
+            connect: settings.consecutive_connect.min(STREAK_MAX),
+            gateway: settings.consecutive_gateway.min(STREAK_MAX),
+            server: settings.consecutive_5xx.min(STREAK_MAX),
+        }
+    }
+
+    fn unpack(word: u64) -> Streaks {
+        let part = |at: u32| (word >> at) as u32 & STREAK_MAX;
+        Streaks { connect: part(0), gateway: part(21), server: part(42) }
+    }
+
+    fn pack(self) -> u64 {
+        u64::from(self.connect) | u64::from(self.gateway) << 21 | u64::from(self.server) << 42
+    }
+
+    /// With one more failure. A refused connection says nothing of responses; any response shows that one was opened.
+    fn and(self, kind: FailureKind) -> Streaks {
+        let more = |n: u32| (n + 1).min(STREAK_MAX);
+        match kind {
+            FailureKind::Connect => Streaks { connect: more(self.connect), ..self },
+            FailureKind::Gateway => Streaks { connect: 0, gateway: more(self.gateway), server: more(self.server) },
+            FailureKind::Server => Streaks { connect: 0, gateway: 0, server: more(self.server) },
+            FailureKind::Busy => Streaks::default(),
+        }
+    }
+
+    /// Which row is as long as its threshold or longer.
+    pub(crate) fn reached(self, thresholds: Streaks) -> Option<Cause> {
+        let long = |n: u32, threshold: u32| threshold > 0 && n >= threshold;
+        match () {
+            () if long(self.connect, thresholds.connect) => Some(Cause::Connect),
+            () if long(self.gateway, thresholds.gateway) => Some(Cause::Gateway),
+            () if long(self.server, thresholds.server) => Some(Cause::Server),
+            () => None,
+        }
+    }
+
+    /// Whether a row became as long as its threshold just now: so exactly one worker tells.
+    fn crossed(self, before: Streaks, thresholds: Streaks) -> bool {
+        let crossed = |n: u32, before: u32, threshold: u32| n != before && n == threshold;
+        crossed(self.connect, before.connect, thresholds.connect)
+            || crossed(self.gateway, before.gateway, thresholds.gateway)
+            || crossed(self.server, before.server, thresholds.server)
+    }
+}
+
+/// What is noted of the slots of a chunk.
+#[derive(Debug)]
+pub(crate) struct Observed {
+    streaks: Row<AtomicU64>,
+    /// The number of the trial, and in the two lowest bits its verdict.
+    trials: Row<AtomicU64>,
+    /// Most requests that held a place at once.
+    peaks: Row<AtomicU32>,
+    /// By shard, as the counts are.
+    tallies: Box<[Row<Sums>]>,
+}
+
+#[derive(Debug, Default)]
+struct Sums {
+    answered: AtomicU32,
+    failed: AtomicU32,
+    timed: AtomicU32,
+    latency_ns: AtomicU64,
+}
+
+const PASSED: u64 = 1;
+const FAILED: u64 = 2;
+
+/// Who writes: which shard, and whether nobody else does.
+#[derive(Clone, Copy)]
+pub(crate) struct Writer {
+    pub(crate) shard: usize,
+    pub(crate) sole: bool,
+}
+
+impl Observed {
+    pub(crate) fn new(shards: usize) -> Observed {
+        let tallies = (0..shards).map(|_| Row::new()).collect();
+        Observed { streaks: Row::new(), trials: Row::new(), peaks: Row::new(), tallies }
+    }
+
+    /// Notes how a request ended; whether control has something to decide.
+    #[inline]
+    pub(crate) fn on_end(
+        &self,
+        at: usize,
+        trial: u16,
+        outcome: Outcome,
+        latency_ns: u64,
+        watch: &Watch,
+        writer: Writer,
+    ) -> bool {
+        if watch.tallies {
+            self.tally(at, outcome, latency_ns, writer);
+        }
+        // Nearly always there is no row to break: then this line is only ever read.
+        let quiet = outcome == Outcome::Success && self.streaks.0[at].load(Relaxed) == 0;
+        if quiet && trial == 0 { false } else { self.on_news(at, trial, outcome, watch) }
+    }
+
+    #[cold]
+    fn on_news(&self, at: usize, trial: u16, outcome: Outcome, watch: &Watch) -> bool {
+        let crossed = match outcome {
+            Outcome::Cancelled => return false,
+            Outcome::Success => {
+                self.streaks.0[at].store(0, Relaxed);
+                false
+            }
+            Outcome::Failure { kind, .. } => {
+                let with_it = |word| Some(Streaks::unpack(word).and(kind).pack());
+                let before = self.streaks.0[at].fetch_update(Relaxed, Relaxed, with_it);
+                let before = Streaks::unpack(before.unwrap_or_else(|word| word));
+                before.and(kind).crossed(before, watch.thresholds)
+            }
+        };
+        crossed | self.decide(at, trial, outcome)
+    }
+
+    /// The first outcome of a trial is its verdict; those of earlier trials are too late.
+    fn decide(&self, at: usize, trial: u16, outcome: Outcome) -> bool {
+        let undecided = u64::from(trial) << 2;
+        let works = matches!(outcome, Outcome::Success | Outcome::Failure { kind: FailureKind::Busy, .. });
+        let verdict = if works { PASSED } else { FAILED };
+        let word = &self.trials.0[at];
+        trial != 0 && word.compare_exchange(undecided, undecided | verdict, Relaxed, Relaxed).is_ok()
+    }
+
+    #[inline]
+    fn tally(&self, at: usize, outcome: Outcome, latency_ns: u64, writer: Writer) {
+        let sums = &self.tallies[writer.shard].0[at];
+        let one_more = |count: &AtomicU32| {
+            if writer.sole {
+                count.store(count.load(Relaxed).wrapping_add(1), Relaxed);
+            } else {
+                count.fetch_add(1, Relaxed);
+            }
+        };
+        match outcome {
+            Outcome::Cancelled => {}
+            Outcome::Failure { kind: FailureKind::Busy, .. } => one_more(&sums.answered),
+            Outcome::Failure { .. } => one_more(&sums.failed),
+            Outcome::Success => {
+                one_more(&sums.answered);
+                one_more(&sums.timed);
+                if writer.sole {
+                    sums.latency_ns.store(sums.latency_ns.load(Relaxed).wrapping_add(latency_ns), Relaxed);
+                } else {
+                    sums.latency_ns.fetch_add(latency_ns, Relaxed);
+                }
+            }
+        }
+    }
+
+    /// Notes how many hold a place.
+    #[inline]
+    pub(crate) fn on_hold(&self, at: usize, held: u32) {
+        // Mostly it is no news; then nothing is written.
+        if held > self.peaks.0[at].load(Relaxed) {
+            self.peaks.0[at].fetch_max(held, Relaxed);
+        }
+    }
+
+    /// Failures in a row up to now.
+    pub(crate) fn streaks(&self, at: usize) -> Streaks {
+        Streaks::unpack(self.streaks.0[at].load(Relaxed))
+    }
+
+    /// Forgets what was seen in a row.
+    pub(crate) fn clear_streaks(&self, at: usize) {
+        self.streaks.0[at].store(0, Relaxed);
+    }
+
+    /// From now on outcomes of this trial decide.
+    pub(crate) fn begin_trial(&self, at: usize, number: u16) {
+        self.trials.0[at].store(u64::from(number) << 2, Relaxed);
+    }
+
+    /// The number of the latest trial; 0 before the first.
+    pub(crate) fn latest_trial(&self, at: usize) -> u16 {
+        (self.trials.0[at].load(Relaxed) >> 2) as u16
+    }
+
+    /// Whether this trial was passed; `None` while it is undecided.
+    pub(crate) fn verdict(&self, at: usize, number: u16) -> Option<bool> {
+        let word = self.trials.0[at].load(Relaxed);
+        (word >> 2 == u64::from(number) && word & 3 != 0).then_some(word & 3 == PASSED)
+    }
+
+    /// The most that held a place since the last call.
+    pub(crate) fn take_peak(&self, at: usize) -> u32 {
+        self.peaks.0[at].swap(0, Relaxed)
+    }
+
+    /// The sums of all workers. A request that ends meanwhile may be in some of them: one in many.
+    pub(crate) fn tallied(&self, at: usize) -> Tally {
+        self.tallies.iter().map(|row| &row.0[at]).fold(Tally::default(), |sum, s| Tally {
+            answered: sum.answered.wrapping_add(s.answered.load(Relaxed)),
+            failed: sum.failed.wrapping_add(s.failed.load(Relaxed)),
+            latency_ns: sum.latency_ns.wrapping_add(s.latency_ns.load(Relaxed)),
+            timed: sum.timed.wrapping_add(s.timed.load(Relaxed)),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const WATCH: Watch =
+        Watch { on: true, thresholds: Streaks { connect: 3, gateway: 2, server: 4 }, tallies: true, peaks: true };
+    const WRITER: Writer = Writer { shard: 0, sole: true };
+
+    fn end(observed: &Observed, outcome: Outcome) -> bool {
+        observed.on_end(5, 0, outcome, 10, &WATCH, WRITER)
+    }
+
+    #[test]
+    fn each_row_is_broken_by_what_shows_that_the_fault_is_gone() {
+        use FailureKind::{Busy, Connect, Gateway, Server};
+        let observed = Observed::new(1);
+        let mut tells = |kind| end(&observed, Outcome::failed(kind));
+        assert_eq!([Connect, Connect, Gateway, Connect, Connect].map(&mut tells), [false; 5]);
+        assert_eq!(observed.streaks(5), Streaks { connect: 2, gateway: 1, server: 1 });
+        assert!(tells(Connect), "the third in a row");
+        assert!(!tells(Connect), "the fourth tells nothing new");
+        assert_eq!(observed.streaks(5).reached(WATCH.thresholds), Some(Cause::Connect));
+        assert_eq!([Server, Gateway, Gateway].map(&mut tells), [false, false, true]);
+        assert!(!tells(Busy));
+        assert_eq!(observed.streaks(5), Streaks::default());
+        assert_eq!([Server, Server, Server, Server].map(&mut tells), [false, false, false, true]);
+        assert!(!end(&observed, Outcome::Cancelled) && observed.streaks(5).server == 4);
+        assert!(!end(&observed, Outcome::Success) && observed.streaks(5).server == 0);
+    }
+
+    #[test]
+    fn only_the_first_outcome_of_the_trial_at_hand_decides() {
+        let observed = Observed::new(1);
+        let end = |trial, outcome| observed.on_end(7, trial, outcome, 0, &WATCH, WRITER);
+        observed.begin_trial(7, 3);
+        assert!(!end(2, Outcome::Success), "of an earlier trial");
+        assert!(!end(3, Outcome::Cancelled) && observed.verdict(7, 3).is_none());
+        assert!(end(3, Outcome::failed(FailureKind::Server)));
+        assert!(!end(3, Outcome::Success), "the second outcome");
+        assert_eq!((observed.verdict(7, 3), observed.verdict(7, 4)), (Some(false), None));
+    }
+
+    #[test]
+    fn streaks_and_sums_are_exact_over_threads() {
+        let observed = Observed::new(2);
+        let watch = Watch { thresholds: Streaks { server: 8000, ..Streaks::default() }, ..WATCH };
+        let told: usize = std::thread::scope(|scope| {
+            let work = |thread: usize| {
+                let (observed, writer) = (&observed, Writer { shard: thread % 2, sole: false });
+                let fail =
+                    move |_: &i32| observed.on_end(0, 0, Outcome::failed(FailureKind::Server), 0, &watch, writer);
+                scope.spawn(move || (0..2000).filter(fail).count())
+            };
+            (0..4).map(work).collect::<Vec<_>>().into_iter().map(|t| t.join().unwrap()).sum()
+        });
+        assert_eq!((told, observed.streaks(0).server, observed.tallied(0).failed), (1, 8000, 8000));
+    }
+
+    #[test]
+    fn sums_keep_latencies_of_successes_alone() {
+        let observed = Observed::new(1);
+        let before = observed.tallied(5);
+        end(&observed, Outcome::Success);
+        end(&observed, Outcome::failed(FailureKind::Busy));
+        end(&observed, Outcome::failed(FailureKind::Gateway));
+        end(&observed, Outcome::Cancelled);
+        let want = Tally { answered: 2, failed: 1, latency_ns: 10, timed: 1 };
+        assert_eq!(observed.tallied(5).since(before), want);
+    }
+}

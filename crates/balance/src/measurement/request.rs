@@ -1,0 +1,86 @@
+//! What is a request to a balancer? What its pick may depend on, and in the end how it went: shells say both.
+
+use crate::endpoints::set::Slot;
+use crate::structures::time::Instant;
+
+/// What a pick may depend on besides the loads.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Request<'a> {
+    /// The hash of what the request is keyed by, for algorithms that need one.
+    pub key: Option<u64>,
+    /// Endpoints that this request has tried already.
+    pub tried: &'a [Slot],
+}
+
+/// How a request ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// The endpoint answered.
+    Success,
+    /// It refused, reset, timed out or answered with a server error.
+    Failure {
+        /// In which way.
+        kind: FailureKind,
+        /// What its Retry-After asked for, nanoseconds.
+        retry_after_ns: Option<u64>,
+    },
+    /// Whoever asked went away.
+    Cancelled,
+}
+
+impl Outcome {
+    /// A failure that asked for nothing.
+    pub fn failed(kind: FailureKind) -> Outcome {
+        Outcome::Failure { kind, retry_after_ns: None }
+    }
+}
+
+/// In which way an endpoint failed: what passive health counts apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FailureKind {
+    /// No connection could be opened: refused, unreachable, or not in time.
+    Connect,
+    /// A connection, but no response to pass on: reset, timeout, malformed; or 502, 503, 504.
+    Gateway,
+    /// A response of 500 or above that is none of the gateway's.
+    Server,
+    /// 429: it is well and wants less. Part of no streak.
+    Busy,
+}
+
+impl FailureKind {
+    /// All of them.
+    pub const ALL: [FailureKind; 4] =
+        [FailureKind::Connect, FailureKind::Gateway, FailureKind::Server, FailureKind::Busy];
+
+    /// One word for logs.
+    pub fn name(self) -> &'static str {
+        match self {
+            FailureKind::Connect => "connect",
+            FailureKind::Gateway => "gateway",
+            FailureKind::Server => "server",
+            FailureKind::Busy => "busy",
+        }
+    }
+
+    /// The kind of a response's status; `None` if that is no failure.
+    pub fn of_status(status: u16) -> Option<FailureKind> {
+        match status {
+            429 => Some(FailureKind::Busy),
+            502..=504 => Some(FailureKind::Gateway),
+            500.. => Some(FailureKind::Server),
+            _ => None,
+        }
+    }
+}
+
+/// What a picker is told of an end.
+#[derive(Clone, Copy, Debug)]
+pub struct End {
+    /// How it ended.
+    pub outcome: Outcome,
+    /// From the start to the first byte of the response, or to the end where there was none; nanoseconds.
+    pub latency_ns: u64,
+    /// When it ended.
+    pub now: Instant,
+}

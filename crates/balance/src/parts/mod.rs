@@ -1,0 +1,9 @@
+//! What algorithms are made of, apart from the rule that tells them apart.
+
+pub mod draw;
+pub(crate) mod load_order;
+pub(crate) mod maglev_table;
+pub(crate) mod probe_budget;
+pub(crate) mod probe_pool;
+pub(crate) mod slowness;
+pub(crate) mod told;

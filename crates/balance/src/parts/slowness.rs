@@ -1,0 +1,275 @@
+//! Which endpoints take clearly longer than their like, and how much load does that amount to? By what endpoints say a
+//! request takes them, so that a slow one that is idle does not look as good as a quick one that is.
+//!
+//! A latency means nothing without the load that it was at, and how it grows with load is not known: in proportion where
+//! requests are worked on one at a time, not at all where there are cores for all. So two numbers are kept of each, and an
+//! endpoint is slow when it is by both: the time of a request, and that time over the requests that share it.
+
+use crate::endpoints::set::Slot;
+use crate::measurement::report::LoadReport;
+use crate::structures::time::{Instant, SECOND_NS};
+
+/// Reports over which the two numbers are averaged. They come some times for each request and each is a median already;
+/// what is averaged is above all the load that they were at.
+const WINDOW: f32 = 16.0;
+
+/// A latency that is repeated to the nanosecond for so long, or of which nothing was heard for so long, was not measured
+/// of late: nobody knows. Else one that was slow would get no request, and never be found to be quick again.
+const BELIEVED_NS: u64 = 5 * SECOND_NS;
+
+/// No endpoint counts as slower than this, whatever it says: when the others are that busy it gets requests too.
+const SLOWER_MAX: f32 = 32.0;
+
+/// Fewer cannot say which of them is slow.
+const LIKE_MIN: usize = 3;
+
+/// What endpoints say of their speed.
+#[derive(Default)]
+pub(crate) struct Slowness {
+    /// How many times slower than usual is slow; 0: none ever is.
+    factor: f32,
+    /// By slot.
+    takes: Vec<Takes>,
+    /// By slot, of the slow ones: how many times slower than usual. Else 0.
+    slow: Vec<f32>,
+    slow_count: usize,
+    /// The two numbers of the endpoints of a class, while they are looked at.
+    latencies: Vec<f32>,
+    parts: Vec<f32>,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Takes {
+    /// Nanoseconds; 0 when not known.
+    latency_ns: f32,
+    /// The same over the requests that share the endpoint.
+    part_ns: f32,
+    /// The latest word, when it came, and since when it has been the same.
+    said_ns: u64,
+    at: Instant,
+    since: Instant,
+}
+
+impl Takes {
+    fn is_known(&self) -> bool {
+        self.latency_ns > 0.0
+    }
+
+    /// How many times slower it is, if that is `bound` or more.
+    fn slower_than(&self, (latency_ns, part_ns): (f32, f32), bound: f32) -> Option<f32> {
+        let by_part = self.part_ns / part_ns;
+        let surely = by_part.min(self.latency_ns / latency_ns);
+        (self.is_known() && surely >= bound).then_some(by_part.min(SLOWER_MAX))
+    }
+}
+
+impl Slowness {
+    pub(crate) fn new(factor: f64) -> Slowness {
+        Slowness { factor: factor as f32, ..Slowness::default() }
+    }
+
+    /// Takes up a set with so many slots; of those that `stay` what is known is kept.
+    pub(crate) fn on_set(&mut self, slots: usize, stay: impl Fn(usize) -> bool) {
+        self.takes.resize(slots, Takes::default());
+        self.slow.resize(slots, 0.0);
+        for slot in (0..slots).filter(|&slot| !stay(slot)) {
+            self.takes[slot] = Takes::default();
+            self.slow[slot] = 0.0;
+        }
+        self.slow_count = self.slow.iter().filter(|&&slow| slow > 0.0).count();
+    }
+
+    /// Forgets all.
+    pub(crate) fn clear(&mut self) {
+        self.takes.fill(Takes::default());
+        self.slow.fill(0.0);
+        self.slow_count = 0;
+    }
+
+    pub(crate) fn on_report(&mut self, slot: Slot, report: &LoadReport, now: Instant) {
+        let Some(takes) = self.takes.get_mut(slot.index()).filter(|_| self.factor > 0.0) else { return };
+        if report.latency_ns != takes.said_ns {
+            takes.since = now;
+            takes.said_ns = report.latency_ns;
+        }
+        takes.at = now;
+        if report.latency_ns == 0 || now.since(takes.since) > BELIEVED_NS {
+            takes.latency_ns = 0.0;
+            return;
+        }
+        let latency_ns = report.latency_ns as f32;
+        let part_ns = latency_ns / (report.in_flight as f32 + 1.0);
+        if takes.is_known() {
+            takes.latency_ns += (latency_ns - takes.latency_ns) / WINDOW;
+            takes.part_ns += (part_ns - takes.part_ns) / WINDOW;
+        } else {
+            (takes.latency_ns, takes.part_ns) = (latency_ns, part_ns);
+        }
+    }
+
+    /// Finds the slow ones among endpoints that are alike, and adds those that are or were to `changed`. O(n).
+    pub(crate) fn look(&mut self, alike: impl Iterator<Item = Slot> + Clone, now: Instant, changed: &mut Vec<Slot>) {
+        self.latencies.clear();
+        self.parts.clear();
+        for slot in alike.clone() {
+            let takes = &mut self.takes[slot.index()];
+            if now.since(takes.at) > BELIEVED_NS {
+                *takes = Takes::default();
+            }
+            if takes.is_known() {
+                self.latencies.push(takes.latency_ns);
+                self.parts.push(takes.part_ns);
+            }
+        }
+        let usual = self.usual();
+        for slot in alike {
+            let i = slot.index();
+            let before = self.slow[i];
+            // Half way back it is slow no more, so that noise does not move it to and fro.
+            let bound = if before > 0.0 { (1.0 + self.factor) / 2.0 } else { self.factor };
+            let slower = usual.and_then(|usual| self.takes[i].slower_than(usual, bound)).unwrap_or(0.0);
+            self.slow[i] = slower;
+            self.slow_count += usize::from(slower > 0.0);
+            self.slow_count -= usize::from(before > 0.0);
+            if slower > 0.0 || before > 0.0 {
+                changed.push(slot);
+            }
+        }
+    }
+
+    /// The medians: as long as fewer than half make up what they say, it moves them little. Of an even number the faster of
+    /// the two in the middle, so that half of the endpoints may be slow.
+    fn usual(&mut self) -> Option<(f32, f32)> {
+        let known = self.latencies.len();
+        let median = |numbers: &mut [f32]| *numbers.select_nth_unstable_by((known - 1) / 2, f32::total_cmp).1;
+        (known >= LIKE_MIN).then(|| (median(&mut self.latencies), median(&mut self.parts)))
+    }
+
+    /// Whether any endpoint is slow.
+    #[inline]
+    pub(crate) fn is_any(&self) -> bool {
+        self.slow_count > 0
+    }
+
+    /// What so many requests in flight at an endpoint amount to. An idle one counts as one of the usual speed that would take
+    /// as long for the next; for those behind it no more is added. To count each as so many times longer is right where one
+    /// waits for the other, but who is wrongly taken for slow, as it stalled, would then lose most where much is in flight
+    /// (simulated in `mytime`: 2 to 3 % of the throughput and 7 % higher peaks; so none of either).
+    #[inline]
+    pub(crate) fn load(&self, slot: Slot, in_flight: u32) -> u32 {
+        if self.is_any() { self.load_of_any(slot, in_flight) } else { in_flight }
+    }
+
+    fn load_of_any(&self, slot: Slot, in_flight: u32) -> u32 {
+        let slower = self.slow.get(slot.index()).copied().unwrap_or(0.0);
+        // `slower` - 1, to the nearest; none if it is 0.
+        in_flight.saturating_add((slower - 0.5) as u32)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::structures::time::MILLISECOND_NS as MS;
+
+    /// So many endpoints.
+    fn slowness(slots: usize) -> Slowness {
+        let mut slowness = Slowness::new(2.0);
+        slowness.on_set(slots, |_| false);
+        slowness
+    }
+
+    /// Each says at `ms` milliseconds that it has so many in flight and takes so long, to the millisecond; and it is looked.
+    fn tell(slowness: &mut Slowness, said: &[(u32, u64)], ms: u64) {
+        let now = Instant(ms * MS);
+        for (slot, &(in_flight, latency_ms)) in (0..).map(Slot).zip(said) {
+            // Never twice the same, as where it is measured.
+            slowness.on_report(slot, &LoadReport::new(in_flight, latency_ms * MS + ms), now);
+        }
+        slowness.look((0..said.len() as u32).map(Slot), now, &mut Vec::new());
+    }
+
+    fn loads(slowness: &Slowness, in_flight: u32) -> Vec<u32> {
+        (0..slowness.takes.len() as u32).map(|slot| slowness.load(Slot(slot), in_flight)).collect()
+    }
+
+    #[test]
+    fn one_that_takes_four_times_as_long_counts_as_if_three_more_were_there() {
+        let mut slowness = slowness(4);
+        tell(&mut slowness, &[(0, 10), (0, 40), (0, 11), (0, 9)], 0);
+        assert_eq!((loads(&slowness, 0), loads(&slowness, 1)), (vec![0, 3, 0, 0], vec![1, 4, 1, 1]));
+        assert_eq!(slowness.load(Slot(1), u32::MAX), u32::MAX);
+    }
+
+    #[test]
+    fn who_is_only_busier_or_only_idle_is_not_slow() {
+        // The first four as in a queue, the others with cores for all.
+        for said in [[(0, 10), (1, 20), (4, 50), (9, 100)], [(0, 10), (1, 10), (7, 10), (15, 11)]] {
+            let mut slowness = slowness(4);
+            tell(&mut slowness, &said, 0);
+            assert_eq!(loads(&slowness, 3), [3; 4], "{said:?}");
+        }
+    }
+
+    #[test]
+    fn noise_moves_nobody_to_and_fro() {
+        let mut slowness = slowness(3);
+        let mut seen = Vec::new();
+        for (i, latency_ms) in [19, 21, 16, 16, 14].into_iter().enumerate() {
+            // Long enough for the average to be there.
+            (0..100).for_each(|j| tell(&mut slowness, &[(0, 10), (0, 10), (0, latency_ms)], i as u64 * 100 + j));
+            seen.push(slowness.is_any());
+        }
+        assert_eq!(seen, [false, true, true, true, false]);
+    }
+
+    #[test]
+    fn a_latency_that_was_not_measured_of_late_is_forgotten() {
+        let mut slowness = slowness(3);
+        let mut said = |slow_ns: u64, ms: u64| {
+            tell(&mut slowness, &[(0, 10), (0, 10)], ms);
+            if slow_ns > 0 {
+                slowness.on_report(Slot(2), &LoadReport::new(0, slow_ns), Instant(ms * MS));
+            }
+            slowness.look((0..3).map(Slot), Instant(ms * MS), &mut Vec::new());
+            slowness.is_any()
+        };
+        // The same for five seconds; then another.
+        assert_eq!([0, 4000, 5000, 5001, 6000].map(|ms| said(40 * MS, ms)), [true, true, true, false, false]);
+        assert!(said(40 * MS + 1, 6001), "it was measured again");
+        // Nothing at all for five seconds.
+        assert_eq!([11_001, 11_002].map(|ms| said(0, ms)), [true, false]);
+    }
+
+    #[test]
+    fn one_that_does_not_know_is_as_usual() {
+        let mut slowness = slowness(3);
+        tell(&mut slowness, &[(0, 10), (0, 10), (0, 40)], 0);
+        slowness.on_report(Slot(2), &LoadReport::new(0, 0), Instant(MS));
+        slowness.look((0..3).map(Slot), Instant(MS), &mut Vec::new());
+        assert!(!slowness.is_any());
+    }
+
+    #[test]
+    fn who_makes_things_up_draws_nothing_and_starves_nobody() {
+        let mut fast = slowness(3);
+        tell(&mut fast, &[(0, 0), (0, 10), (0, 10)], 1);
+        assert_eq!(loads(&fast, 5), [5; 3], "a claim of a nanosecond");
+        let mut two = slowness(2);
+        tell(&mut two, &[(0, 0), (0, 10)], 1);
+        assert_eq!(loads(&two, 5), [5; 2], "of two nobody knows which is slow");
+        let mut slow = slowness(3);
+        tell(&mut slow, &[(0, 10), (0, 10), (0, 1 << 40)], 0);
+        assert_eq!(loads(&slow, 0), [0, 0, 31], "a claim of years");
+    }
+
+    #[test]
+    fn of_another_endpoint_in_the_slot_nothing_is_known() {
+        let mut slowness = slowness(3);
+        tell(&mut slowness, &[(0, 10), (0, 10), (0, 40)], 0);
+        slowness.on_set(3, |slot| slot != 0);
+        assert!(slowness.is_any());
+        slowness.on_set(3, |slot| slot != 2);
+        assert!(!slowness.is_any());
+    }
+}

@@ -1,0 +1,369 @@
+//! What does a pool know of its endpoints, and when must it look again? Health, ejection, ramp and limit of each, by
+//! identity, so that they outlive reloads; [`crate::eligible`] folds them into the set.
+
+use crate::endpoints::eligible::{self, Candidate, Locality, Panic, Rules, Standing};
+use crate::endpoints::endpoint::{EndpointId, EndpointSpec};
+use crate::endpoints::set::{EndpointSet, Slot};
+use crate::endpoints::state::{Change, State};
+use crate::endpoints::subset::Subset;
+use crate::machines::concurrency::{self, Interval, Limit};
+use crate::machines::health::{self, Health, Initial, Verdict};
+use crate::machines::outlier::{self, Cause, Ejection, Phase};
+use crate::machines::slow_start::{self, FULL};
+use crate::measurement::loads::Counts;
+use crate::measurement::observed::{Streaks, Watch};
+use crate::structures::tally::Tally;
+use crate::structures::time::Instant;
+use std::collections::BTreeMap;
+
+/// How a pool looks after its endpoints. By default it does not: all are taken for well.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Settings {
+    /// Active checks: their results are to be given to [`Pool::on_check`](crate::Pool::on_check).
+    pub health: Option<health::Settings>,
+    /// Ejection by what requests see.
+    pub outlier: Option<outlier::Settings>,
+    /// Ramps for endpoints that come or come back.
+    pub slow_start: Option<slow_start::Settings>,
+    /// What happens when few are healthy.
+    pub panic: Panic,
+    /// The own zone first.
+    pub locality: Option<Locality>,
+    /// Limits that follow latency.
+    pub concurrency: Option<concurrency::Settings>,
+    /// Only a part of the endpoints; from the next [`Pool::update`](crate::Pool::update) on.
+    pub subset: Option<Subset>,
+}
+
+impl Settings {
+    fn watch(&self) -> Watch {
+        let thresholds = self.outlier.as_ref().map(Streaks::thresholds).unwrap_or_default();
+        let peaks = self.concurrency.is_some();
+        let tallies = peaks || self.outlier.is_some_and(|o| o.compares());
+        Watch { on: self.outlier.is_some() || peaks, thresholds, tallies, peaks }
+    }
+}
+
+/// Changes that nobody takes are dropped beyond this, the newest first.
+const CHANGES_MAX: usize = 10_000;
+
+/// What is known of one endpoint.
+#[derive(Clone, Debug)]
+struct Known {
+    slot: Slot,
+    spec: EndpointSpec,
+    health: Option<Health>,
+    ejection: Ejection,
+    /// Whether checks and ejection let it be used, and since when its ramp runs if it has one.
+    usable: bool,
+    ramp_from: Option<Instant>,
+    /// Whether it ramps when it becomes usable: not at the start of a pool, when everything is new.
+    ramps: bool,
+    limit: Option<Limit>,
+    /// The sums at the start of the interval, of ejection and of limits.
+    judged: Tally,
+    limited: Tally,
+    state: State,
+}
+
+/// The control side of a pool, but for slots and publishing.
+#[derive(Debug, Default)]
+pub(crate) struct Control {
+    settings: Settings,
+    /// In the order of the configuration.
+    known: Vec<Known>,
+    judge_at: Option<Instant>,
+    limit_at: Option<Instant>,
+    changes: Vec<Change>,
+    /// Whether there were endpoints before.
+    begun: bool,
+}
+
+impl Control {
+    pub(crate) fn configure(&mut self, settings: Settings, counts: &Counts, now: Instant) {
+        if settings == self.settings {
+            return; // or intervals would begin anew
+        }
+        self.settings = settings;
+        self.judge_at = settings.outlier.filter(|o| o.compares()).map(|o| now.after(o.interval_ns));
+        self.limit_at = settings.concurrency.map(|c| now.after(c.interval_ns));
+        for known in &mut self.known {
+            // Endpoints that serve already go on until a check speaks against them: a reload is no reason to wait.
+            known.health = settings.health.map(|_| known.health.unwrap_or(Health::new(Initial::Healthy, now)));
+            known.limit = settings.concurrency.map(|c| known.limit.unwrap_or(Limit::new(&c)).within(&c));
+            if settings.outlier.is_none() {
+                known.ejection = Ejection::new(known.ejection.trial(), now);
+            }
+            let (observed, at) = counts.observed(known.slot);
+            (known.judged, known.limited) = (observed.tallied(at), observed.tallied(at));
+        }
+    }
+
+    /// Those of the endpoints that are to be used, if not all.
+    pub(crate) fn part(&self, specs: &[EndpointSpec]) -> Option<Vec<EndpointSpec>> {
+        self.settings.subset.map(|subset| subset.of(specs))
+    }
+
+    /// What workers are to note of requests.
+    pub(crate) fn watch(&self) -> Watch {
+        self.settings.watch()
+    }
+
+    /// Replaces the endpoints; what is known of those that stay is kept.
+    pub(crate) fn update(&mut self, placed: Vec<(Slot, EndpointSpec)>, counts: &Counts, now: Instant) {
+        let mut before: BTreeMap<EndpointId, Known> = self.known.drain(..).map(|k| (k.spec.id, k)).collect();
+        for (slot, spec) in placed {
+            let known = match before.remove(&spec.id) {
+                Some(known) => Known { slot, spec, ..known },
+                None => self.newcomer(slot, spec, counts, now),
+            };
+            self.known.push(known);
+        }
+        self.begun |= !self.known.is_empty();
+        self.bring_back_excess(counts, now);
+    }
+
+    fn newcomer(&self, slot: Slot, spec: EndpointSpec, counts: &Counts, now: Instant) -> Known {
+        let (observed, at) = counts.observed(slot);
+        observed.clear_streaks(at); // of whoever had the slot before
+        let (reported, row) = counts.reported(slot);
+        reported.now_of(row, spec.id);
+        let (sums, settings) = (observed.tallied(at), &self.settings);
+        let mut known = Known {
+            slot,
+            spec,
+            health: settings.health.map(|h| Health::new(h.initial, now)),
+            ejection: Ejection::new(observed.latest_trial(at), now),
+            usable: false,
+            ramp_from: None,
+            ramps: self.begun,
+            limit: settings.concurrency.map(|c| Limit::new(&c)),
+            judged: sums,
+            limited: sums,
+            state: State::Up,
+        };
+        self.settle_use(&mut known, now);
+        known.state = self.state(&known, now);
+        known
+    }
+
+    /// Takes the result of a check.
+    pub(crate) fn on_check(&mut self, id: EndpointId, passed: bool, counts: &Counts) {
+        let Some(known) = self.known.iter_mut().find(|k| k.spec.id == id) else { return };
+        let (Some(settings), Some(health)) = (&self.settings.health, &mut known.health) else { return };
+        known.ramps |= health.on_check(settings, passed) == Some(health::Transition::Down);
+        if passed && known.ejection.on_passed_check() {
+            begin_trial(known, counts);
+        }
+    }
+
+    /// Does all that is due.
+    pub(crate) fn settle(&mut self, counts: &Counts, now: Instant) {
+        if let Some(settings) = self.settings.outlier {
+            self.settle_ejections(&settings, counts, now);
+        }
+        if let Some(settings) = self.settings.concurrency.filter(|_| self.limit_at.is_some_and(|at| at <= now)) {
+            self.limit_at = Some(now.after(settings.interval_ns));
+            self.known.iter_mut().for_each(|known| step_limit(known, &settings, counts));
+        }
+        let mut known = std::mem::take(&mut self.known);
+        for k in &mut known {
+            self.settle_use(k, now);
+            let (from, to) = (k.state, self.state(k, now));
+            if from != to && self.changes.len() < CHANGES_MAX {
+                self.changes.push(Change { id: k.spec.id, from, to, at: now });
+            }
+            k.state = to;
+        }
+        self.known = known;
+    }
+
+    /// Notes whether checks and ejection let an endpoint be used; one that they let again ramps.
+    fn settle_use(&self, known: &mut Known, now: Instant) {
+        let usable = known.is_checked(now) && known.ejection.phase() == Phase::In;
+        if usable && !known.usable {
+            known.ramp_from = known.ramps.then_some(now);
+            known.ramps = true;
+        }
+        known.usable = usable;
+    }
+
+    fn settle_ejections(&mut self, settings: &outlier::Settings, counts: &Counts, now: Instant) {
+        for known in &mut self.known {
+            let (observed, at) = counts.observed(known.slot);
+            if let Some(passed) = observed.verdict(at, known.ejection.trial())
+                && matches!(known.ejection.phase(), Phase::Trial { .. })
+            {
+                observed.clear_streaks(at);
+                known.ejection.on_trial(settings, passed, now);
+            }
+            if known.ejection.expire(now) {
+                begin_trial(known, counts);
+            }
+        }
+        let thresholds = self.settings.watch().thresholds;
+        for i in 0..self.known.len() {
+            let (observed, at) = counts.observed(self.known[i].slot);
+            if let Some(cause) = observed.streaks(at).reached(thresholds) {
+                self.eject(i, settings, cause, counts, now);
+            }
+        }
+        if self.judge_at.is_some_and(|at| at <= now) {
+            self.judge_at = Some(now.after(settings.interval_ns));
+            self.judge(settings, counts, now);
+        }
+    }
+
+    /// Compares the endpoints with their pool over the interval that ends now.
+    fn judge(&mut self, settings: &outlier::Settings, counts: &Counts, now: Instant) {
+        let (mut who, mut tallies) = (Vec::new(), Vec::new());
+        for (i, known) in self.known.iter_mut().enumerate() {
+            let (observed, at) = counts.observed(known.slot);
+            let sums = observed.tallied(at);
+            let since = sums.since(std::mem::replace(&mut known.judged, sums));
+            if known.ejection.phase() == Phase::In {
+                who.push(i);
+                tallies.push(since);
+            }
+        }
+        for (i, cause) in outlier::far_worse(settings, &tallies) {
+            self.eject(who[i], settings, cause, counts, now);
+        }
+    }
+
+    /// Ejects an endpoint, if it is in and the pool can spare it: another is left, and not too many are out already.
+    fn eject(&mut self, i: usize, settings: &outlier::Settings, cause: Cause, counts: &Counts, now: Instant) {
+        let (out, of) = self.out();
+        let is_in = |k: &Known| k.counts() && k.ejection.phase() == Phase::In;
+        let another = self.known.iter().enumerate().any(|(other, k)| other != i && is_in(k) && k.is_checked(now));
+        if is_in(&self.known[i]) && another && out < settings.out_max(of) {
+            let known = &mut self.known[i];
+            known.ejection.eject(settings, cause, now);
+            let (observed, at) = counts.observed(known.slot);
+            observed.clear_streaks(at);
+        }
+    }
+
+    /// How many endpoints are ejected or in probation, of how many that the configuration wants used.
+    fn out(&self) -> (usize, usize) {
+        let wanted = self.known.iter().filter(|k| k.counts());
+        (wanted.clone().filter(|k| k.ejection.phase() != Phase::In).count(), wanted.count())
+    }
+
+    /// A pool that shrank may have more out than it may: those ejected last have done the least for it.
+    fn bring_back_excess(&mut self, counts: &Counts, now: Instant) {
+        let Some(settings) = self.settings.outlier else { return };
+        let (out, of) = self.out();
+        for _ in settings.out_max(of)..out {
+            let ends = |k: &&mut Known| match k.ejection.phase() {
+                Phase::Out { until, .. } => until,
+                Phase::In | Phase::Trial { .. } => now,
+            };
+            let out = self.known.iter_mut().filter(|k| k.counts() && k.ejection.phase() != Phase::In);
+            if let Some(known) = out.min_by_key(ends) {
+                known.ejection.bring_back(now);
+                let (observed, at) = counts.observed(known.slot);
+                observed.clear_streaks(at);
+            }
+        }
+    }
+
+    /// The set as of now.
+    pub(crate) fn fold(&self, now: Instant) -> EndpointSet {
+        let candidates: Vec<Candidate<'_>> = self.known.iter().map(|k| self.candidate(k, now)).collect();
+        let Settings { panic, locality, .. } = self.settings;
+        eligible::fold(&candidates, &Rules { panic, locality })
+    }
+
+    fn candidate<'k>(&self, known: &'k Known, now: Instant) -> Candidate<'k> {
+        let Known { slot, spec, limit, .. } = known;
+        let limits = [spec.in_flight_max, limit.map_or(0, |l| l.in_flight_max())];
+        let in_flight_max = limits.into_iter().filter(|&max| max != 0).min().unwrap_or(0);
+        let (standing, ramp) = (known.standing(now), self.ramp(known, now));
+        Candidate { slot: *slot, spec, standing, ramp, in_flight_max }
+    }
+
+    /// All ramps of a pool step at the same moments, so that there are not more sets the more endpoints ramp.
+    fn ramp(&self, known: &Known, now: Instant) -> u16 {
+        let (Some(settings), Some(from)) = (self.settings.slow_start, known.ramp_from) else { return FULL };
+        let step = Instant(now.0 - now.0 % settings.step_ns());
+        if known.usable { settings.ramp(step.since(from)) } else { FULL }
+    }
+
+    fn state(&self, known: &Known, now: Instant) -> State {
+        match (known.standing(now), known.ejection.phase()) {
+            _ if known.spec.drain => State::Draining,
+            _ if known.spec.weight == 0 => State::Disabled,
+            (Standing::Unhealthy, _) => State::Down,
+            (Standing::Unchecked, _) => State::Unchecked,
+            (_, Phase::Out { cause, .. }) => State::Ejected(cause),
+            (_, Phase::Trial { .. }) => State::Probation,
+            (_, Phase::In) if self.ramp(known, now) < FULL => State::Ramping,
+            (_, Phase::In) => State::Up,
+        }
+    }
+
+    /// When something is due next.
+    pub(crate) fn next(&self, now: Instant) -> Option<Instant> {
+        let step = self.settings.slow_start.map(|s| Instant((now.0 / s.step_ns() + 1).saturating_mul(s.step_ns())));
+        let of = |k: &Known| {
+            let checked = k.health.and_then(|h| h.verdict().usable_at());
+            let back = if let Phase::Out { until, .. } = k.ejection.phase() { Some(until) } else { None };
+            let ramp = step.filter(|_| self.ramp(k, now) < FULL);
+            checked.into_iter().chain(back).chain(ramp).filter(|&at| at > now).min()
+        };
+        self.known.iter().filter_map(of).chain(self.judge_at).chain(self.limit_at).min()
+    }
+
+    pub(crate) fn take_changes(&mut self) -> Vec<Change> {
+        std::mem::take(&mut self.changes)
+    }
+
+    pub(crate) fn states(&self) -> impl Iterator<Item = (EndpointId, State)> + '_ {
+        self.known.iter().map(|k| (k.spec.id, k.state))
+    }
+}
+
+impl Known {
+    /// Whether the configuration wants it used.
+    fn counts(&self) -> bool {
+        self.spec.weight > 0 && !self.spec.drain
+    }
+
+    /// Whether checks let it be used.
+    fn is_checked(&self, now: Instant) -> bool {
+        match self.health.map(|h| h.verdict()) {
+            None | Some(Verdict::Up) => true,
+            Some(Verdict::Down) => false,
+            Some(unchecked) => unchecked.usable_at().is_none_or(|at| at <= now),
+        }
+    }
+
+    fn standing(&self, now: Instant) -> Standing {
+        match self.ejection.phase() {
+            _ if !self.is_checked(now) => match self.health.map(|h| h.verdict()) {
+                Some(Verdict::Unchecked { .. }) => Standing::Unchecked,
+                _ => Standing::Unhealthy,
+            },
+            Phase::In => Standing::Fit,
+            Phase::Out { .. } => Standing::Ejected,
+            Phase::Trial { .. } => Standing::Trial(self.ejection.trial()),
+        }
+    }
+}
+
+/// Lets the outcomes of the trial that has begun decide.
+fn begin_trial(known: &Known, counts: &Counts) {
+    let (observed, at) = counts.observed(known.slot);
+    observed.begin_trial(at, known.ejection.trial());
+}
+
+fn step_limit(known: &mut Known, settings: &concurrency::Settings, counts: &Counts) {
+    let (observed, at) = counts.observed(known.slot);
+    let (sums, in_flight) = (observed.tallied(at), observed.take_peak(at));
+    let since = sums.since(std::mem::replace(&mut known.limited, sums));
+    let latency_ns = since.latency_ns as f64 / f64::from(since.timed.max(1));
+    if let Some(limit) = &mut known.limit {
+        limit.step(settings, &Interval { requests: since.timed, latency_ns, in_flight });
+    }
+}

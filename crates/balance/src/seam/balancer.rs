@@ -1,0 +1,387 @@
+//! Which endpoint gets this request? [`Balancer`], one worker's hold on one pool: `start` gives a [`Ticket`], `end`
+//! takes it back, exactly once.
+
+mod choose_k;
+
+use crate::endpoints::set::{EndpointSet, Slot};
+use crate::machines::queue::{Queue, Waiting};
+use crate::measurement::loads::Loads;
+use crate::measurement::report::{LoadReport, Refused};
+pub(crate) use crate::measurement::request::End;
+use crate::measurement::request::{Outcome, Request};
+use crate::measurement::ticket::{Place, Ticket};
+use crate::seam::explain::Explanation;
+use crate::seam::journal::{Journal, Way};
+use crate::seam::params::{ParamError, Params};
+use crate::seam::picker::{Algorithm, NoPick, PickContext, Picker, Seat};
+use crate::seam::view::View;
+use crate::structures::published::Reader;
+use crate::structures::rng::{Rng, mix};
+use crate::structures::time::Instant;
+use std::sync::Arc;
+
+/// One worker x one pool.
+pub struct Balancer {
+    reader: Reader<View>,
+    queue: Arc<Queue>,
+    loads: Loads,
+    picker: Box<dyn Picker>,
+    /// One for each of the set's `later`, and how they are made.
+    later: Vec<Box<dyn Picker>>,
+    new_picker: Box<dyn Fn() -> Result<Box<dyn Picker>, ParamError> + Send>,
+    rng: Rng,
+    /// Whether the picker was told of the first set.
+    told: bool,
+    /// Whether a member of the set has a limit.
+    limited: bool,
+    /// Where all is written down that a pick depends on, if anybody wants it.
+    journal: Option<Box<Journal>>,
+}
+
+impl Balancer {
+    pub(crate) fn new(
+        algorithm: &Algorithm,
+        params: &Params,
+        reader: Reader<View>,
+        queue: Arc<Queue>,
+        seat: Seat,
+        seed: u64,
+    ) -> Result<Balancer, ParamError> {
+        let (new, params) = (algorithm.new, params.clone());
+        let new_picker = Box::new(move || new(&params, seat));
+        let (picker, later) = (new_picker()?, Vec::new());
+        let loads = Loads::new(reader.get().counts.clone(), seat.worker);
+        let rng = Rng::new(seed ^ mix(u64::from(seat.worker)));
+        let (told, limited, journal) = (false, false, None);
+        Ok(Balancer { reader, queue, loads, picker, later, new_picker, rng, told, limited, journal })
+    }
+
+    /// With a journal from its birth on.
+    pub(crate) fn recorded(self, journal: Journal) -> Balancer {
+        Balancer { journal: Some(Box::new(journal)), ..self }
+    }
+
+    /// Picks an endpoint for a request and counts the request there.
+    ///
+    /// # Errors
+    /// Why there is none; then nothing is counted. While others wait, an endpoint with a limit counts as full.
+    // Always inlined, as is what it calls: request and ticket are too large for registers, and to write them to memory in
+    // parts and read them as a whole right after waits for the stores. Planes call it in one or two places.
+    #[expect(clippy::inline_always, reason = "as above")]
+    #[inline(always)]
+    pub fn start(&mut self, request: &Request<'_>, now: Instant) -> Result<Ticket, NoPick> {
+        self.pick(request, false, now, None)
+    }
+
+    /// As [`start`](Self::start), for a request that waits in this pool's queue: tries if it is its turn. With a ticket
+    /// it has left the queue; without one it keeps its place there, and is woken when it is its turn again.
+    ///
+    /// # Errors
+    /// `AllFull` as long as it is not its turn, and as [`start`](Self::start). Unless the pool changed meanwhile that is
+    /// `AllFull` too; whoever does not want to wait for another reason drops `waiting`.
+    pub fn start_waited(
+        &mut self,
+        request: &Request<'_>,
+        waiting: &mut Waiting,
+        now: Instant,
+    ) -> Result<Ticket, NoPick> {
+        let turn = waiting.turn().ok_or(NoPick::AllFull)?;
+        let picked = self.pick(request, true, now, None);
+        if picked.is_ok() {
+            turn.took();
+        } else if request.tried.is_empty() {
+            turn.all_full();
+        }
+        picked
+    }
+
+    /// As [`start`](Self::start), and tells why.
+    ///
+    /// # Errors
+    /// As [`start`](Self::start); the explanation is filled then too.
+    pub fn start_explained(
+        &mut self,
+        request: &Request<'_>,
+        now: Instant,
+        explanation: &mut Explanation,
+    ) -> Result<Ticket, NoPick> {
+        self.pick_explained(request, false, now, explanation)
+    }
+
+    pub(crate) fn pick_explained(
+        &mut self,
+        request: &Request<'_>,
+        waited: bool,
+        now: Instant,
+        explanation: &mut Explanation,
+    ) -> Result<Ticket, NoPick> {
+        self.refresh(now);
+        explanation.begin(&self.reader.get().set, &self.loads, request.tried);
+        let picked = self.pick(request, waited, now, Some(explanation));
+        explanation.picked = picked.as_ref().ok().map(Ticket::slot);
+        picked
+    }
+
+    #[expect(clippy::inline_always, reason = "as for `start`")]
+    #[inline(always)]
+    fn pick(
+        &mut self,
+        request: &Request<'_>,
+        waited: bool,
+        now: Instant,
+        trace: Option<&mut Explanation>,
+    ) -> Result<Ticket, NoPick> {
+        let chosen = self.choose(request, waited, now, trace);
+        if let Ok((slot, _)) = chosen {
+            self.count(slot, true, now);
+        }
+        if self.journal.is_some() {
+            self.write_down(request, waited, chosen.map(|(slot, _)| slot), now);
+        }
+        chosen.map(|(slot, place)| Ticket::new(slot, place, now))
+    }
+
+    #[cold]
+    fn write_down(&mut self, request: &Request<'_>, waited: bool, picked: Result<Slot, NoPick>, now: Instant) {
+        let Some(journal) = &mut self.journal else { return };
+        let total = self.loads.in_flight_total().wrapping_sub(u32::from(picked.is_ok()));
+        journal.pick(request, way(&self.queue, waited), total, picked, now);
+    }
+
+    /// An endpoint, and the place taken there.
+    #[expect(clippy::inline_always, reason = "as for `start`")]
+    #[inline(always)]
+    fn choose(
+        &mut self,
+        request: &Request<'_>,
+        waited: bool,
+        now: Instant,
+        mut trace: Option<&mut Explanation>,
+    ) -> Result<(Slot, Place), NoPick> {
+        self.refresh(now);
+        let (set, loads, key, tried) = (&self.reader.get().set, &self.loads, request.key, request.tried);
+        let mut cx = PickContext { set, loads, now, rng: &mut self.rng, key, tried, trace: trace.as_deref_mut() };
+        let turns = match self.picker.choose(&mut cx) {
+            Ok(slot) => match hold(set, loads, &self.queue, waited, slot) {
+                Some(place) => return Ok((slot, place)),
+                None if is_behind(&self.queue, waited) => 0,
+                None => set.len(),
+            },
+            Err(NoPick::AllFull) => 0,
+            Err(why) => return Err(why),
+        };
+        self.choose_on(turns, request, waited, now, trace)
+    }
+
+    /// Where to when what was chosen has no room: elsewhere in the set, in so many turns, or else to what comes later.
+    #[cold]
+    fn choose_on(
+        &mut self,
+        turns: usize,
+        request: &Request<'_>,
+        waited: bool,
+        now: Instant,
+        mut trace: Option<&mut Explanation>,
+    ) -> Result<(Slot, Place), NoPick> {
+        let (set, loads, key, tried) = (&self.reader.get().set, &self.loads, request.key, request.tried);
+        // A sibling worker may take the last place between a choice and the hold: then that endpoint shows as full, and
+        // the next choice goes elsewhere. So after one turn for each endpoint, and one more, all have been full.
+        let later = self.later.iter_mut().zip(set.later()).map(|(picker, set)| (picker, set, set.len() + 1));
+        let sets = std::iter::once((&mut self.picker, set, turns)).chain(later);
+        for (i, (picker, set, turns)) in sets.enumerate() {
+            if let Some(trace) = trace.as_deref_mut().filter(|_| i > 0) {
+                trace.go_on(set, loads, tried);
+            }
+            for _ in 0..turns {
+                let trace = trace.as_deref_mut();
+                let mut cx = PickContext { set, loads, now, rng: &mut self.rng, key, tried, trace };
+                let Ok(slot) = picker.choose(&mut cx) else { break };
+                if let Some(place) = hold(set, loads, &self.queue, waited, slot) {
+                    return Ok((slot, place));
+                }
+                if is_behind(&self.queue, waited) {
+                    break;
+                }
+            }
+        }
+        Err(NoPick::AllFull)
+    }
+
+    /// Counts a request at an endpoint that something else chose (sticky session, hedge, queue).
+    ///
+    /// # Errors
+    /// The endpoint has left, or is at its limit, or has one while others wait.
+    pub fn start_at(&mut self, slot: Slot, now: Instant) -> Result<Ticket, NoPick> {
+        self.refresh(now);
+        let set = &self.reader.get().set;
+        let place = match set.get(slot) {
+            None => Err(NoPick::Empty),
+            Some(member) if self.loads.is_full(member) => Err(NoPick::AllFull),
+            Some(_) => hold(set, &self.loads, &self.queue, false, slot).ok_or(NoPick::AllFull),
+        };
+        if let Some(journal) = &mut self.journal {
+            journal.at(slot, way(&self.queue, false), place.map(|_| slot), now);
+        }
+        let place = place?;
+        self.count(slot, false, now);
+        Ok(Ticket::new(slot, place, now))
+    }
+
+    /// Counts a start. `turn`: whether it was picked.
+    #[expect(clippy::inline_always, reason = "as for `start`")]
+    #[inline(always)]
+    fn count(&mut self, slot: Slot, turn: bool, now: Instant) {
+        self.loads.on_start(slot, turn);
+        self.picker.on_start(slot, &self.loads, now);
+        if !self.later.is_empty() {
+            self.tell_later(|picker, loads| picker.on_start(slot, loads, now));
+        }
+    }
+
+    /// Gives a ticket back. Whether this decided something for the control side: then [`Pool::poll`](crate::Pool::poll)
+    /// should be called soon, on its thread.
+    #[inline]
+    pub fn end(&mut self, ticket: Ticket, outcome: Outcome, now: Instant) -> bool {
+        let (slot, place) = (ticket.slot, ticket.place);
+        let end = End { outcome, latency_ns: ticket.latency_ns(now), now };
+        let decides = self.loads.on_end(slot, place, &end);
+        if let Some(journal) = &mut self.journal {
+            journal.end(slot, place.is_held(), &end);
+        }
+        self.picker.on_end(slot, &end, &self.loads);
+        if !self.later.is_empty() {
+            self.tell_later(|picker, loads| picker.on_end(slot, &end, loads));
+        }
+        // A request that started before its endpoint had a limit holds no place, but fills it all the same.
+        if place.is_held() || self.limited || self.reader.is_stale() {
+            self.queue.freed(self.loads.is_alone());
+        }
+        decides
+    }
+
+    #[cold]
+    fn tell_later(&mut self, tell: impl Fn(&mut dyn Picker, &Loads)) {
+        self.later.iter_mut().for_each(|picker| tell(&mut **picker, &self.loads));
+    }
+
+    /// Where requests of this pool wait.
+    pub fn queue(&self) -> &Arc<Queue> {
+        &self.queue
+    }
+
+    /// When [`poll_probe`](Self::poll_probe) is to be called though no request starts; `None` = not before one does. To be
+    /// read after each round of `poll_probe`.
+    pub fn probe_at(&self) -> Option<Instant> {
+        self.picker.probe_at()
+    }
+
+    /// The next endpoint to ask for its load, if the algorithm wants one asked. To be called after each start, and at
+    /// [`probe_at`](Self::probe_at), until it gives `None`, where endpoints can be asked: an algorithm that does not need it does without.
+    pub fn poll_probe(&mut self, now: Instant) -> Option<Slot> {
+        self.refresh(now);
+        let set = &self.reader.get().set;
+        let mut cx =
+            PickContext { set, loads: &self.loads, now, rng: &mut self.rng, key: None, tried: &[], trace: None };
+        let asks = self.picker.poll_probe(&mut cx);
+        if let Some(journal) = &mut self.journal {
+            journal.probe(asks, now);
+        }
+        asks
+    }
+
+    /// Takes what an endpoint said of itself: a probe's answer, or what came with a response.
+    ///
+    /// # Errors
+    /// Why it is not gone by. To be counted, and nothing else: the request that brought it is well.
+    /// [`Refused::Gone`] is not found where another endpoint has the slot by now: probes are to end with their endpoint.
+    pub fn report(&mut self, slot: Slot, report: &LoadReport, now: Instant) -> Result<(), Refused> {
+        self.refresh(now); // first, as a journal has sets before what happens by them
+        if let Some(journal) = &mut self.journal {
+            journal.report(slot, report, now);
+        }
+        report.is_plausible()?;
+        let set = &self.reader.get().set;
+        if !std::iter::once(set).chain(set.later()).any(|set| set.get(slot).is_some()) {
+            return Err(Refused::Gone);
+        }
+        self.loads.report(slot, report, now)?;
+        self.picker.on_report(slot, report, now);
+        self.later.iter_mut().for_each(|picker| picker.on_report(slot, report, now));
+        Ok(())
+    }
+
+    /// Passes on what the journal's sink still holds.
+    pub fn flush_journal(&mut self) {
+        if let Some(journal) = &mut self.journal {
+            journal.flush();
+        }
+    }
+
+    /// Writes no journal from now on, as another balancer of the pool begins one.
+    pub fn end_journal(&mut self) {
+        self.journal = None;
+    }
+
+    /// What is known of the endpoints.
+    pub fn loads(&self) -> &Loads {
+        &self.loads
+    }
+
+    /// The set as of the last start.
+    pub fn set(&self) -> &EndpointSet {
+        &self.reader.get().set
+    }
+
+    /// Takes up the newest set, as every start does: for shells whose pools may get no request for long, as a set is kept
+    /// while somebody has it.
+    #[inline]
+    pub fn refresh(&mut self, now: Instant) {
+        if self.reader.refresh() || !self.told {
+            self.take_set(now);
+        }
+    }
+
+    #[cold]
+    fn take_set(&mut self, now: Instant) {
+        self.told = true;
+        let view = self.reader.get();
+        if let Some(journal) = &mut self.journal {
+            journal.set(&view.set, now);
+        }
+        self.limited = view.set.members().iter().any(|m| m.in_flight_max != 0);
+        self.loads.on_set(&view.set, &view.counts);
+        self.picker.on_set(&view.set, &self.loads, now);
+        let later = view.set.later();
+        self.later.truncate(later.len());
+        while self.later.len() < later.len() {
+            self.later.push((self.new_picker)().expect("one was made of these parameters"));
+        }
+        for (picker, set) in self.later.iter_mut().zip(later) {
+            picker.on_set(set, &self.loads, now);
+        }
+    }
+}
+
+/// Whether others wait for a place and are before this request.
+#[inline]
+fn is_behind(queue: &Queue, waited: bool) -> bool {
+    !waited && queue.depth() != 0
+}
+
+#[inline]
+fn way(queue: &Queue, waited: bool) -> Way {
+    match waited {
+        true => Way::Waited,
+        false if is_behind(queue, false) => Way::Behind,
+        false => Way::Free,
+    }
+}
+
+/// Takes a place at `slot`, which was not full just now, if it has a limit; `None` when a sibling worker was faster, or when
+/// others wait for such places.
+#[inline]
+fn hold(set: &EndpointSet, loads: &Loads, queue: &Queue, waited: bool, slot: Slot) -> Option<Place> {
+    let member = set.get(slot)?;
+    let got = member.in_flight_max == 0 || (!is_behind(queue, waited) && loads.try_hold(member));
+    got.then(|| Place::at(member))
+}

@@ -1,0 +1,59 @@
+//! Which endpoints does an answer name? Several at once, for planes that hand out addresses and see nothing of what
+//! becomes of them, such as DNS.
+
+use super::Balancer;
+use crate::endpoints::set::Slot;
+use crate::measurement::request::Request;
+use crate::seam::picker::{NoPick, PickContext};
+use crate::structures::time::Instant;
+
+impl Balancer {
+    /// Picks up to `k` different endpoints into `out`, the one that a single request would get first: clients mostly take
+    /// the first. All eligible ones when there are fewer than `k`. Each is the algorithm's choice among those that are
+    /// left, which for a weighted draw is a draw without replacement.
+    ///
+    /// Counts nothing as in flight, as nobody will tell of an end. Only the algorithm's own turn moves, once for each
+    /// call: whoever is named second has not had its turn yet.
+    ///
+    /// # Errors
+    /// Why there is none; `out` is empty then.
+    pub fn choose_k(
+        &mut self,
+        request: &Request<'_>,
+        k: usize,
+        now: Instant,
+        out: &mut Vec<Slot>,
+    ) -> Result<(), NoPick> {
+        self.refresh(now);
+        let set = &self.reader.get().set;
+        let pickers = std::iter::once(&mut self.picker).chain(&mut self.later);
+        let sets = std::iter::once(set).chain(set.later());
+        let left_out = request.tried.len();
+        out.clear();
+        out.extend_from_slice(request.tried);
+        let mut why = Ok(());
+        for (picker, set) in pickers.zip(sets) {
+            while out.len() < left_out + k {
+                let (loads, key) = (&self.loads, request.key);
+                let mut cx = PickContext { set, loads, now, rng: &mut self.rng, key, tried: out, trace: None };
+                match picker.choose(&mut cx) {
+                    Ok(slot) => {
+                        if out.len() == left_out {
+                            picker.on_start(slot, loads, now);
+                        }
+                        out.push(slot);
+                    }
+                    Err(refusal) => {
+                        why = Err(refusal);
+                        break;
+                    }
+                }
+            }
+            if out.len() > left_out || why != Err(NoPick::AllFull) {
+                break;
+            }
+        }
+        out.drain(..left_out);
+        if out.is_empty() { why } else { Ok(()) }
+    }
+}

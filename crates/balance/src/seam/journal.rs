@@ -1,0 +1,213 @@
+//! What did a balancer see and do? A [`Journal`] has a line for each thing that went in and for each pick that came out,
+//! in order, from the balancer's birth: all that a pick depends on, so that [`crate::replay`] finds the same picks.
+//!
+//! The lines, version 1. Moments and durations are nanoseconds, ids and keys hexadecimal, `-` stands for none.
+//!
+//! ```text
+//! evenkeel-journal 1 ALGORITHM WORKER WORKERS SEED [PARAM=VALUE]*   a balancer is born; starts a journal
+//! set NOW SLOTS PANIC [MEMBER]* [out [OUT]*] [later [MEMBER]*]*     it takes up a set, and what may be tried later
+//!     MEMBER = SLOT:ID:WEIGHT:LIMIT:RAMP:TRIAL    OUT = SLOT:ID:WHY
+//! pick NOW WAY KEY TRIED TOTAL PICKED    TRIED = SLOT[,SLOT]*; TOTAL: requests in flight in the pool before
+//!     WAY = free: nobody waits | behind: others wait | waited: it waited in the queue, and it is its turn
+//! at NOW WAY SLOT PICKED                 somebody else chose this slot (a session, a hedge)
+//! end NOW SLOT HELD LATENCY OUTCOME RETRY_AFTER    HELD: 1 if it had a place under a limit
+//! report NOW SLOT IN_FLIGHT LATENCY STAMP
+//! probe NOW PICKED                       whom to ask for its load
+//! lost LINES                             so many could not be written here
+//! PICKED = a slot, or why there is none
+//! ```
+
+use crate::endpoints::set::{EndpointSet, Member, Slot};
+use crate::measurement::report::LoadReport;
+use crate::measurement::request::{End, Outcome, Request};
+use crate::seam::params::{Params, Value};
+use crate::seam::picker::{Algorithm, NoPick, Seat};
+use crate::structures::time::Instant;
+use std::fmt::{self, Write};
+
+/// The version of the lines.
+pub(crate) const VERSION: &str = "1";
+/// The first word of a journal.
+pub(crate) const HEADER: &str = "evenkeel-journal";
+
+/// Where lines go. A shell implements it, as this crate writes no files.
+pub trait Sink: Send {
+    /// Takes lines, each with its end.
+    fn add(&mut self, lines: &str);
+
+    /// Passes on what it still holds. To be called now and then, or the last lines of a quiet pool come late.
+    fn flush(&mut self) {}
+}
+
+/// The journal of one balancer. What writes is cold: a balancer without one pays a branch.
+pub(crate) struct Journal {
+    to: Box<dyn Sink>,
+    /// What is not in `to` yet: between two events only the header, so that a balancer that is never used leaves none.
+    text: String,
+}
+
+/// Whether a pick goes by the queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Way {
+    /// Nobody waits.
+    Free,
+    /// Others wait, so what has a limit counts as full.
+    Behind,
+    /// It waited, and it is its turn.
+    Waited,
+}
+
+impl Way {
+    pub(crate) const ALL: [(Way, &'static str); 3] =
+        [(Way::Free, "free"), (Way::Behind, "behind"), (Way::Waited, "waited")];
+}
+
+/// Refusals by name.
+pub(crate) const REFUSALS: [(NoPick, &str); 4] = [
+    (NoPick::Empty, "empty"),
+    (NoPick::AllTried, "all_tried"),
+    (NoPick::AllFull, "all_full"),
+    (NoPick::Unchecked, "unchecked"),
+];
+
+impl Journal {
+    pub(crate) fn new(to: Box<dyn Sink>, algorithm: &Algorithm, params: &Params, seat: Seat, seed: u64) -> Journal {
+        let Seat { worker, workers } = seat;
+        let mut text = format!("{HEADER} {VERSION} {} {worker} {workers} {seed:x}", algorithm.name);
+        for (name, value) in params.values() {
+            match value {
+                Value::Int(n) | Value::Duration(n) => put(&mut text, format_args!(" {name}={n}")),
+                Value::Float(x) => put(&mut text, format_args!(" {name}={x}")),
+                // Pickers get the key already hashed.
+                Value::Text(_) => {}
+            }
+        }
+        text.push('\n');
+        Journal { to, text }
+    }
+
+    /// A set was taken up.
+    #[cold]
+    pub(crate) fn set(&mut self, set: &EndpointSet, now: Instant) {
+        put(&mut self.text, format_args!("set {} {} {}", now.0, set.slots(), u32::from(set.in_panic())));
+        self.members(set);
+        if !set.excluded().is_empty() {
+            self.text.push_str(" out");
+        }
+        for (slot, id, why) in set.excluded() {
+            put(&mut self.text, format_args!(" {}:{:x}:{why:?}", slot.0, id.0));
+        }
+        for later in set.later() {
+            self.text.push_str(" later");
+            self.members(later);
+        }
+        self.write(format_args!(""));
+    }
+
+    fn members(&mut self, set: &EndpointSet) {
+        for &Member { slot, id, weight, in_flight_max, ramp, trial } in set.members() {
+            put(&mut self.text, format_args!(" {}:{:x}:{weight}:{in_flight_max}:{ramp}:{trial}", slot.0, id.0));
+        }
+    }
+
+    /// A pick; `total` requests were in flight in the pool before.
+    #[cold]
+    pub(crate) fn pick(
+        &mut self,
+        request: &Request<'_>,
+        way: Way,
+        total: u32,
+        picked: Result<Slot, NoPick>,
+        now: Instant,
+    ) {
+        put(&mut self.text, format_args!("pick {} {way} ", now.0));
+        match request.key {
+            Some(key) => put(&mut self.text, format_args!("{key:x}")),
+            None => self.text.push('-'),
+        }
+        if request.tried.is_empty() {
+            self.text.push_str(" -");
+        }
+        for (i, slot) in request.tried.iter().enumerate() {
+            put(&mut self.text, format_args!("{}{}", if i == 0 { ' ' } else { ',' }, slot.0));
+        }
+        self.write(format_args!(" {total} {}", Picked(picked)));
+    }
+
+    /// Something else chose.
+    #[cold]
+    pub(crate) fn at(&mut self, slot: Slot, way: Way, picked: Result<Slot, NoPick>, now: Instant) {
+        self.write(format_args!("at {} {way} {} {}", now.0, slot.0, Picked(picked)));
+    }
+
+    /// A request ended; `held` a place under a limit.
+    #[cold]
+    pub(crate) fn end(&mut self, slot: Slot, held: bool, end: &End) {
+        let (outcome, retry_after) = match end.outcome {
+            Outcome::Success => ("success", None),
+            Outcome::Cancelled => ("cancelled", None),
+            Outcome::Failure { kind, retry_after_ns } => (kind.name(), retry_after_ns),
+        };
+        let End { latency_ns, now, .. } = end;
+        let held = u32::from(held);
+        match retry_after {
+            None => self.write(format_args!("end {} {} {held} {latency_ns} {outcome} -", now.0, slot.0)),
+            Some(ns) => self.write(format_args!("end {} {} {held} {latency_ns} {outcome} {ns}", now.0, slot.0)),
+        }
+    }
+
+    /// An endpoint said how loaded it is.
+    #[cold]
+    pub(crate) fn report(&mut self, slot: Slot, report: &LoadReport, now: Instant) {
+        let LoadReport { in_flight, latency_ns, stamp } = report;
+        self.write(format_args!("report {} {} {in_flight} {latency_ns} {stamp}", now.0, slot.0));
+    }
+
+    /// Somebody is to be asked, or nobody.
+    #[cold]
+    pub(crate) fn probe(&mut self, slot: Option<Slot>, now: Instant) {
+        match slot {
+            Some(slot) => self.write(format_args!("probe {} {}", now.0, slot.0)),
+            None => self.write(format_args!("probe {} -", now.0)),
+        }
+    }
+
+    /// Ends the line.
+    fn write(&mut self, rest: fmt::Arguments<'_>) {
+        put(&mut self.text, rest);
+        self.text.push('\n');
+        self.to.add(&self.text);
+        self.text.clear();
+    }
+
+    pub(crate) fn flush(&mut self) {
+        self.to.flush();
+    }
+}
+
+fn put(text: &mut String, what: fmt::Arguments<'_>) {
+    text.write_fmt(what).expect("a String takes everything");
+}
+
+impl fmt::Display for Way {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(named(&Way::ALL, *self))
+    }
+}
+
+/// A slot, or the name of why there is none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Picked(pub(crate) Result<Slot, NoPick>);
+
+impl fmt::Display for Picked {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Ok(slot) => write!(f, "{}", slot.0),
+            Err(why) => f.write_str(named(&REFUSALS, why)),
+        }
+    }
+}
+
+fn named<T: PartialEq>(names: &'static [(T, &'static str)], value: T) -> &'static str {
+    names.iter().find(|(v, _)| *v == value).map_or("", |(_, name)| name)
+}

@@ -1,0 +1,9 @@
+//! Where shells and algorithms meet: a shell calls the [`Balancer`](balancer::Balancer), which asks a
+//! [`Picker`](picker::Picker).
+
+pub mod balancer;
+pub mod explain;
+pub mod journal;
+pub mod params;
+pub mod picker;
+pub(crate) mod view;

@@ -1,0 +1,212 @@
+//! Which of many has the least, when each has a small whole number that moves by one? Lists, one for each number, of
+//! which the lowest that is not empty is known: every change is O(1), where a heap's takes log n.
+//!
+//! Source: the frequency lists of Shah, Mitra and Matani's O(1) LFU cache (2010).
+
+const ABSENT: u32 = u32::MAX;
+
+/// Numbers from here on share one list. The lists' heads take 8 bytes a number.
+const NUMBER_MAX: u32 = 65_535;
+
+/// How far an item moves up its list from the end to where its rank belongs. Requests that take about equally long end
+/// in the order in which they began, so one step is common. Where they do not, a longer walk would only favour
+/// endpoints that were slow.
+const WALK_MAX: usize = 8;
+
+/// Items 0.., each in one group and with a number there; of equal ones in a group the lowest rank comes first, but for
+/// [`WALK_MAX`].
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Buckets {
+    items: Vec<Item>,
+    groups: Vec<Group>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Group {
+    lists: Vec<List>,
+    /// One bit a list: whether it has items.
+    occupied: Vec<u64>,
+    /// No list before this one has items.
+    least: u32,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Item {
+    rank: u64,
+    group: u32,
+    number: u32,
+    before: u32,
+    after: u32,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct List {
+    first: u32,
+    last: u32,
+}
+
+impl Buckets {
+    /// Takes out all items and makes room for items below `items` in groups below `groups`.
+    pub(crate) fn clear(&mut self, items: usize, groups: usize) {
+        self.items.clear();
+        self.items.resize(items, Item { rank: 0, group: 0, number: ABSENT, before: ABSENT, after: ABSENT });
+        self.groups.clear();
+        self.groups.resize(groups, Group::default());
+    }
+
+    /// Puts an item in, or changes it.
+    #[inline]
+    pub(crate) fn put(&mut self, item: u32, group: u32, number: u32, rank: u64) {
+        self.remove(item);
+        let number = number.min(NUMBER_MAX);
+        let g = &mut self.groups[group as usize];
+        if number as usize >= g.lists.len() {
+            g.grow(number);
+        }
+        let last = g.lists[number as usize].last;
+        let mut before = last;
+        for _ in 0..WALK_MAX {
+            match self.items.get(before as usize) {
+                Some(other) if other.rank > rank => before = other.before,
+                _ => break,
+            }
+        }
+        let after = match self.items.get_mut(before as usize) {
+            Some(other) => std::mem::replace(&mut other.after, item),
+            None => std::mem::replace(&mut g.lists[number as usize].first, item),
+        };
+        match self.items.get_mut(after as usize) {
+            Some(other) => other.before = item,
+            None => g.lists[number as usize].last = item,
+        }
+        self.items[item as usize] = Item { rank, group, number, before, after };
+        g.occupied[number as usize / 64] |= 1 << (number % 64);
+        g.least = g.least.min(number);
+    }
+
+    /// Takes an item out, if it is there.
+    #[inline]
+    pub(crate) fn remove(&mut self, item: u32) {
+        let Item { group, number, before, after, .. } = self.items[item as usize];
+        if number == ABSENT {
+            return;
+        }
+        self.items[item as usize].number = ABSENT;
+        let g = &mut self.groups[group as usize];
+        match self.items.get_mut(before as usize) {
+            Some(other) => other.after = after,
+            None => g.lists[number as usize].first = after,
+        }
+        match self.items.get_mut(after as usize) {
+            Some(other) => other.before = before,
+            None => g.lists[number as usize].last = before,
+        }
+        if g.lists[number as usize].first == ABSENT {
+            g.occupied[number as usize / 64] &= !(1 << (number % 64));
+        }
+    }
+
+    /// Whether the item is there.
+    #[inline]
+    pub(crate) fn has(&self, item: u32) -> bool {
+        self.items.get(item as usize).is_some_and(|i| i.number != ABSENT)
+    }
+
+    /// The lowest number of a group and the item with it, of several the first.
+    #[inline]
+    pub(crate) fn first(&mut self, group: u32) -> Option<(u32, u32)> {
+        let g = &mut self.groups[group as usize];
+        g.least = g.occupied_from(g.least)?;
+        Some((g.least, g.lists[g.least as usize].first))
+    }
+
+    /// The first item of a group that `admits`, in order, and its number.
+    #[inline]
+    pub(crate) fn first_where(&self, group: u32, mut admits: impl FnMut(u32) -> bool) -> Option<(u32, u32)> {
+        let g = &self.groups[group as usize];
+        let mut number = g.least;
+        loop {
+            number = g.occupied_from(number)?;
+            let mut item = g.lists[number as usize].first;
+            while item != ABSENT {
+                if admits(item) {
+                    return Some((number, item));
+                }
+                item = self.items[item as usize].after;
+            }
+            number += 1;
+        }
+    }
+}
+
+impl Group {
+    /// The lowest number with items, from this one on.
+    #[inline]
+    fn occupied_from(&self, number: u32) -> Option<u32> {
+        let mut word = number as usize / 64;
+        let mut bits = self.occupied.get(word)? & (u64::MAX << (number % 64));
+        while bits == 0 {
+            word += 1;
+            bits = *self.occupied.get(word)?;
+        }
+        Some(word as u32 * 64 + bits.trailing_zeros())
+    }
+
+    #[cold]
+    fn grow(&mut self, number: u32) {
+        self.lists.resize(number as usize + 1, List { first: ABSENT, last: ABSENT });
+        self.occupied.resize(number as usize / 64 + 1, 0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::structures::rng::Rng;
+
+    #[test]
+    fn agrees_with_a_sorted_list() {
+        let mut rng = Rng::new(5);
+        for n in [1u32, 2, 5, 8] {
+            let mut buckets = Buckets::default();
+            buckets.clear(n as usize, 2);
+            let mut plain: Vec<Option<(u32, u32, u64)>> = vec![None; n as usize];
+            for step in 0..5000 {
+                let i = rng.below(n);
+                if rng.below(4) == 0 {
+                    buckets.remove(i);
+                    plain[i as usize] = None;
+                } else {
+                    // Lists of at most 8 items are in exact order, as no walk is longer.
+                    let rank = u64::from(rng.below(50)) * 10_000 + step;
+                    let to = (rng.below(2), rng.below(100) * rng.below(2), rank);
+                    buckets.put(i, to.0, to.1, to.2);
+                    plain[i as usize] = Some(to);
+                }
+                for group in 0..2 {
+                    let least = |from: u32| {
+                        let of = (from..n).filter_map(|i| plain[i as usize].filter(|p| p.0 == group).map(|p| (p, i)));
+                        of.min().map(|(p, i)| (p.1, i))
+                    };
+                    assert_eq!(buckets.first(group), least(0), "n = {n}, step {step}");
+                    let bar = rng.below(n);
+                    assert_eq!(
+                        buckets.first_where(group, |i| i >= bar),
+                        least(bar),
+                        "n = {n}, step {step}, from {bar}"
+                    );
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn numbers_beyond_the_last_list_share_it() {
+        let mut buckets = Buckets::default();
+        buckets.clear(2, 1);
+        buckets.put(0, 0, u32::MAX, 1);
+        buckets.put(1, 0, NUMBER_MAX, 2);
+        assert_eq!(buckets.first(0), Some((NUMBER_MAX, 0)));
+        assert!(buckets.has(0) && !buckets.has(9));
+    }
+}

@@ -1,0 +1,165 @@
+//! Below what did most latencies of late stay? A histogram with buckets that grow with the latency, and that fade.
+//!
+//! Fixed memory, and a count per request. Source of the buckets: HdrHistogram.
+
+use crate::structures::time::{Instant, SECOND_NS};
+
+/// Latencies count in units of 2^10 ns, about a microsecond: nobody acts on less.
+const UNIT_BITS: u32 = 10;
+
+/// Buckets for each doubling: 2^4, so that a bucket is at most 1/16 wider than where it begins.
+const PART_BITS: u32 = 4;
+const PARTS: usize = 1 << PART_BITS;
+
+/// Doublings above the first [`PARTS`] units: up to 2^27 units, 137 s. What takes longer counts as that.
+const DOUBLINGS: usize = 23;
+const BUCKETS: usize = (DOUBLINGS + 1) * PARTS;
+
+/// How often all counts halve: what was seen a minute ago weighs 1/64.
+const FADE_NS: u64 = 10 * SECOND_NS;
+
+/// The percentile is looked up again after this many latencies: 64 counts pay for one walk over the buckets.
+const REFRESH: u32 = 64;
+
+/// One percentile of one worker's latencies.
+#[derive(Clone, Debug)]
+pub struct Percentile {
+    /// Above 0 and below 1.
+    share: f64,
+    /// Latencies without which there is no answer, and that fading leaves.
+    seen_min: u64,
+    counts: Box<[u32; BUCKETS]>,
+    seen: u64,
+    unread: u32,
+    faded: Instant,
+    value_ns: Option<u64>,
+}
+
+impl Percentile {
+    /// The percentile that the `share` (above 0 and below 1) of the latencies stay below, once `seen_min` were seen.
+    pub fn new(share: f64, seen_min: u64, now: Instant) -> Percentile {
+        let counts = Box::new([0; BUCKETS]);
+        Percentile { share, seen_min, counts, seen: 0, unread: 0, faded: now, value_ns: None }
+    }
+
+    /// Nanoseconds, as of at most 64 latencies ago; `None` until enough were seen. Off by at most 1/16 or a microsecond,
+    /// for values up to 137 s.
+    #[inline]
+    pub fn value_ns(&self) -> Option<u64> {
+        self.value_ns
+    }
+
+    /// Counts a latency.
+    #[inline]
+    pub fn record(&mut self, latency_ns: u64, now: Instant) {
+        let count = &mut self.counts[bucket(latency_ns)];
+        *count = count.saturating_add(1);
+        self.seen += 1;
+        self.unread += 1;
+        if self.unread >= REFRESH || self.seen == self.seen_min {
+            self.refresh(now);
+        }
+    }
+
+    #[cold]
+    fn refresh(&mut self, now: Instant) {
+        if now.since(self.faded) >= FADE_NS {
+            self.faded = now;
+            // A pool with few requests remembers longer instead of never knowing enough.
+            let half: u64 = self.counts.iter().map(|&n| u64::from(n / 2)).sum();
+            if half >= self.seen_min {
+                self.counts.iter_mut().for_each(|n| *n /= 2);
+                self.seen = half;
+            }
+        }
+        self.unread = 0;
+        self.value_ns = (self.seen >= self.seen_min).then(|| self.read()).flatten();
+    }
+
+    fn read(&self) -> Option<u64> {
+        let rank = (self.share * self.seen as f64).ceil().max(1.0) as u64;
+        let mut below = 0;
+        for (bucket, &count) in self.counts.iter().enumerate() {
+            let count = u64::from(count);
+            if below + count >= rank {
+                // As if those inside were spread evenly: a bucket's end alone would put a narrow spread of latencies below.
+                let (begin, end) = (begin_ns(bucket), begin_ns(bucket + 1));
+                return Some(begin + ((end - begin) as f64 * (rank - below) as f64 / count as f64) as u64);
+            }
+            below += count;
+        }
+        None
+    }
+}
+
+fn bucket(latency_ns: u64) -> usize {
+    let units = (latency_ns >> UNIT_BITS).min((1 << (PART_BITS as usize + DOUBLINGS)) - 1);
+    let doubling = (units >> PART_BITS).checked_ilog2().map_or(0, |log| log + 1);
+    // Below PARTS units: one bucket each. Above: the PARTS parts of each doubling, which begin at PARTS << (doubling - 1).
+    let part = units >> doubling.saturating_sub(1);
+    (doubling.saturating_sub(1) as usize) * PARTS + part as usize
+}
+
+/// Where a bucket begins, and the one before it ends.
+fn begin_ns(bucket: usize) -> u64 {
+    let doubling = (bucket / PARTS).saturating_sub(1);
+    ((bucket - doubling * PARTS) as u64) << doubling << UNIT_BITS
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::structures::rng::Rng;
+
+    const NOW: Instant = Instant(0);
+
+    #[test]
+    fn buckets_follow_each_other_without_gap() {
+        for b in 0..BUCKETS {
+            assert_eq!(bucket(begin_ns(b)), b, "the first of it");
+            assert_eq!(bucket(begin_ns(b + 1) - 1), b, "the last of it");
+        }
+        assert_eq!((bucket(0), bucket(u64::MAX)), (0, BUCKETS - 1));
+    }
+
+    #[test]
+    fn is_within_a_bucket_of_the_sorted_latencies() {
+        for seed in 0..300 {
+            let mut rng = Rng::new(seed);
+            let share = [0.01, 0.5, 0.9, 0.95, 0.99, 0.999][rng.below(6) as usize];
+            // Over nine decades, in clusters.
+            let (scale, n) = (rng.below(30), 1 + rng.below(2000) as usize);
+            let mut percentile = Percentile::new(share, n as u64, NOW);
+            let mut all: Vec<u64> = (0..n).map(|_| rng.next_u64() >> (28 + (scale + rng.below(9)) % 36)).collect();
+            all.iter().for_each(|&ns| percentile.record(ns, NOW));
+            all.sort_unstable();
+            let exact = all[((share * n as f64).ceil() as usize).max(1) - 1];
+            let got = percentile.value_ns().expect("enough were seen");
+            let (begin, end) = (begin_ns(bucket(exact)), begin_ns(bucket(exact) + 1));
+            assert!((begin..=end).contains(&got), "seed {seed}: {got} for {exact}");
+            assert!(end - begin <= (begin / 16).max(1 << UNIT_BITS), "seed {seed}: {begin} to {end}");
+        }
+    }
+
+    #[test]
+    fn says_nothing_before_it_has_seen_enough() {
+        let mut percentile = Percentile::new(0.95, 100, NOW);
+        for i in 0..100 {
+            assert_eq!(percentile.value_ns(), None, "after {i}");
+            percentile.record(5_000_000, NOW);
+        }
+        assert!(percentile.value_ns().is_some());
+    }
+
+    #[test]
+    fn follows_a_change_within_a_minute_of_busy_and_keeps_what_it_knows_in_quiet() {
+        let mut percentile = Percentile::new(0.95, 100, NOW);
+        let at = |i: u64| Instant(i * 10_000_000);
+        (0..10_000).for_each(|i| percentile.record(100_000_000, at(i)));
+        (10_000..16_000).for_each(|i| percentile.record(1_000_000, at(i)));
+        assert!(percentile.value_ns().unwrap() < 1_200_000, "{:?}", percentile.value_ns());
+        let mut quiet = Percentile::new(0.95, 100, NOW);
+        (0..1000).for_each(|i| quiet.record(1_000_000, Instant(i * 60 * SECOND_NS)));
+        assert!(quiet.value_ns().is_some() && quiet.seen >= 100);
+    }
+}

@@ -1,0 +1,77 @@
+//! Which keys say how long work takes?
+
+use super::rows::{DAY, H, S, key, required, with_default};
+use evenkeel_config::tables::{Kind, Table};
+
+/// What lengths of time are drawn from.
+pub(super) static WORK: Table = Table {
+    path: "work",
+    help: "A length of time, or what it is drawn from: exactly one key. A plain duration is `constant`.",
+    inherits: false,
+    keys: &[
+        key("constant", Kind::Duration { min: 0, max: DAY, off: false }, "none", "Always this."),
+        key("exponential", Kind::Duration { min: 1, max: DAY, off: false }, "none", "Exponential, with this mean."),
+        key("uniform", Kind::Table(&UNIFORM), "none", "Uniform over whole steps."),
+        key("normal", Kind::Table(&NORMAL), "none", "Normal, drawn again until it is not below 0."),
+        key("lognormal", Kind::Table(&LOGNORMAL), "none", "The exponential of a normal distribution."),
+        key("pareto", Kind::Table(&PARETO), "none", "Pareto between two bounds."),
+    ],
+};
+
+static UNIFORM: Table = Table {
+    path: "work.uniform",
+    help: "Every whole multiple of `step` from `min` to `max` is as likely.",
+    inherits: false,
+    keys: &[
+        with_default("min", Kind::Int { min: 0, max: 1_000_000 }, "0", "The smallest, in steps."),
+        required("max", Kind::Int { min: 0, max: 1_000_000 }, "99", "The largest, in steps."),
+        with_default("step", Kind::Duration { min: 1, max: H, off: false }, "\"1ms\"", "The length of a step."),
+        with_default(
+            "late",
+            Kind::Duration { min: 0, max: S, off: false },
+            "\"0s\"",
+            "How late a timer wakes at most; uniform from 0 to this is added.",
+        ),
+    ],
+};
+
+static NORMAL: Table = Table {
+    path: "work.normal",
+    help: "Normal, drawn again until it is not below 0: its mean is above `mean` if `deviation` is large.",
+    inherits: false,
+    keys: &[
+        required("mean", Kind::Duration { min: 1, max: DAY, off: false }, "\"10ms\"", "The mean before that."),
+        required(
+            "deviation",
+            Kind::Duration { min: 1, max: DAY, off: false },
+            "\"10ms\"",
+            "The deviation before that.",
+        ),
+    ],
+};
+
+static LOGNORMAL: Table = Table {
+    path: "work.lognormal",
+    help: "Most are short, some are very long.",
+    inherits: false,
+    keys: &[
+        required("mean", Kind::Duration { min: 1, max: DAY, off: false }, "\"10ms\"", "The mean of the whole."),
+        required("sigma", Kind::Number { min: 0.0, max: 5.0 }, "1.5", "The deviation of its logarithm."),
+    ],
+};
+
+static PARETO: Table = Table {
+    path: "work.pareto",
+    help: "Most are short, few are very long.",
+    inherits: false,
+    keys: &[
+        required(
+            "alpha",
+            Kind::Number { min: 0.01, max: 100.0 },
+            "1.5",
+            "The exponent; the smaller, the heavier the tail.",
+        ),
+        required("min", Kind::Duration { min: 1, max: DAY, off: false }, "\"1ms\"", "The smallest."),
+        required("max", Kind::Duration { min: 2, max: DAY, off: false }, "\"1s\"", "The largest."),
+    ],
+};
