@@ -6,7 +6,7 @@
 use crate::cookie::Secret;
 use crate::pools::{Found, WorkerPool};
 use crate::query::{Edns, Name, Query, Reject, Subnet};
-use crate::rate::{Allowed, Rate};
+use crate::rate::{Allowed, Limit};
 use crate::records::{Answering, Asked, Records, negative};
 use crate::reply::{self, OptRecord, Owner, Reply, Section};
 use crate::soa;
@@ -38,7 +38,7 @@ pub struct Moment {
 pub struct Answerer {
     zone: Arc<Zone>,
     records: Records,
-    rate: Rate,
+    limit: Limit,
     secret: Secret,
     stats: Arc<ListenerStats>,
     rng: Rng,
@@ -57,7 +57,7 @@ impl Answerer {
         let mut rng = Rng::new(seed);
         Answerer {
             records: Records::new(&zone, pools),
-            rate: Rate::new(zone.plan.responses_per_subnet, rng.next_u64()),
+            limit: Limit::new(zone.plan.responses_per_subnet, rng.next_u64()),
             secret,
             stats,
             rng,
@@ -103,7 +103,7 @@ impl Answerer {
                 return false;
             }
             Err(Reject::Code(code)) => {
-                if !is_proven && self.rate.take(client, at.now) != Allowed::Yes {
+                if !is_proven && self.limit.take(client, at.now) != Allowed::Yes {
                     self.stats.limited[0].add(1);
                     return false;
                 }
@@ -113,7 +113,7 @@ impl Answerer {
             }
             Ok(query) => {
                 self.stats.query(query.qtype);
-                let allowed = if is_proven { Allowed::Yes } else { self.rate.take(client, at.now) };
+                let allowed = if is_proven { Allowed::Yes } else { self.limit.take(client, at.now) };
                 if allowed == Allowed::No {
                     self.stats.limited[0].add(1);
                     return false;

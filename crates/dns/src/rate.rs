@@ -5,7 +5,7 @@
 use crate::query::Subnet;
 use evenkeel_balance::Instant;
 use evenkeel_balance::rng::mix;
-use evenkeel_balance::token_bucket::{self, TokenBucket};
+use evenkeel_balance::token_bucket::{Rate, TokenBucket};
 use std::net::IpAddr;
 
 /// Networks that are told apart: 256 KiB. Two that share a bucket share its tokens, never more than that.
@@ -24,41 +24,41 @@ pub enum Allowed {
 
 /// The limit of one worker and listener.
 #[derive(Debug)]
-pub struct Rate {
-    rate: token_bucket::Rate,
+pub struct Limit {
+    rate: Rate,
     salt: u64,
-    networks: Box<[Responses]>,
+    buckets: Box<[Bucket]>,
 }
 
-/// Responses to the networks that share a bucket.
 #[derive(Clone, Copy, Debug, Default)]
-struct Responses {
+struct Bucket {
     tokens: TokenBucket,
     /// Responses over the limit.
     over: u32,
 }
 
-impl Rate {
+impl Limit {
     /// A limit of so many responses a second to one network; 0 = none. `salt` keeps others from choosing networks that
     /// share a bucket.
-    pub fn new(per_second: u32, salt: u64) -> Rate {
+    pub fn new(per_second: u32, salt: u64) -> Limit {
         let buckets = if per_second == 0 { 0 } else { BUCKETS };
-        let rate = token_bucket::Rate::new(f64::from(per_second), per_second);
-        Rate { rate, salt, networks: vec![Responses::default(); buckets].into() }
+        // What comes in a second may come at once.
+        let rate = Rate::new(per_second.into(), per_second);
+        Limit { rate, salt, buckets: vec![Bucket::default(); buckets].into() }
     }
 
     /// What the next response to this address may be.
     pub fn take(&mut self, client: IpAddr, now: Instant) -> Allowed {
-        if self.networks.is_empty() {
+        if self.buckets.is_empty() {
             return Allowed::Yes;
         }
         let at = mix(Subnet::around(client).key() ^ self.salt) as usize % BUCKETS;
-        let responses = &mut self.networks[at];
-        if responses.tokens.take(self.rate, now).is_ok() {
+        let bucket = &mut self.buckets[at];
+        if bucket.tokens.take(self.rate, now).is_ok() {
             return Allowed::Yes;
         }
-        responses.over = responses.over.wrapping_add(1);
-        if responses.over.is_multiple_of(2) { Allowed::Short } else { Allowed::No }
+        bucket.over = bucket.over.wrapping_add(1);
+        if bucket.over.is_multiple_of(2) { Allowed::Short } else { Allowed::No }
     }
 }
 
@@ -68,7 +68,7 @@ mod tests {
 
     #[test]
     fn a_network_gets_its_rate_and_every_second_of_the_rest_may_come_by_tcp() {
-        let mut rate = Rate::new(100, 1);
+        let mut rate = Limit::new(100, 1);
         let (one, same, other) = ([192, 0, 2, 1].into(), [192, 0, 2, 200].into(), [198, 51, 100, 1].into());
         let second = |n: u64| Instant(n * 1_000_000_000);
         let mut seen = [0; 3];
@@ -83,8 +83,8 @@ mod tests {
 
     #[test]
     fn no_limit_takes_no_memory() {
-        let mut rate = Rate::new(0, 1);
+        let mut rate = Limit::new(0, 1);
         assert!((0..10_000).all(|_| rate.take([192, 0, 2, 1].into(), Instant(0)) == Allowed::Yes));
-        assert!(rate.networks.is_empty());
+        assert!(rate.buckets.is_empty());
     }
 }

@@ -1,11 +1,11 @@
 //! How does what has come go on? Many datagrams by one call (`sendmmsg(2)`), and those of one flow that are equally long
 //! as one (`UDP_SEGMENT`): it goes through the kernel once, and is parted at the end of its way.
 
+use super::message::{CONTROL, Control, Name, write_control};
 use super::recv_batch::{Came, RecvBatch, last_errno};
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd};
 use rustix::io::Errno;
 use rustix::net::SendFlags;
-use socket2::SockAddr;
 use std::net::{IpAddr, SocketAddr};
 use std::ops::Range;
 
@@ -14,9 +14,6 @@ const SEGMENTS_MAX: usize = 64;
 
 /// Bytes in one message: what a datagram over IPv4 can have.
 const LEN_MAX: usize = 65_507;
-
-/// An address of ours and the length of segments, each with its head.
-const CONTROL: usize = 64;
 
 /// Where the bytes are that are about to be sent: in the slots of a [`RecvBatch`], as they
 /// came, or where answers to them were written.
@@ -43,7 +40,7 @@ impl Payloads for [Vec<u8>] {
 pub struct SendBatch {
     messages: Vec<Message>,
     // Built for each call, and kept for their memory.
-    addresses: Vec<SockAddr>,
+    names: Vec<Name>,
     parts: Vec<libc::iovec>,
     controls: Vec<Control>,
     heads: Vec<libc::mmsghdr>,
@@ -72,8 +69,12 @@ pub struct To {
     pub interface: u32,
 }
 
-/// Numbers, as it must be aligned.
-type Control = [u64; CONTROL / 8];
+impl To {
+    /// The address of ours, with its interface.
+    fn ours(self) -> Option<(IpAddr, u32)> {
+        self.ours.map(|ip| (ip, self.interface))
+    }
+}
 
 /// What became of a flush.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -191,13 +192,13 @@ impl SendBatch {
     /// Writes the heads of the messages from `first` on.
     fn build<P: Payloads + ?Sized>(&mut self, payloads: &P, first: usize) {
         let messages = &self.messages[first..];
-        self.addresses.clear();
+        self.names.clear();
         self.parts.clear();
         self.controls.clear();
         self.heads.clear();
         // All that heads point to comes first: nothing of it is moved or borrowed once they do.
         for message in messages {
-            self.addresses.extend(message.to.map(|to| SockAddr::from(to.client)));
+            self.names.extend(message.to.map(|to| Name::of(to.client)));
             self.parts.extend(message.slots.clone().map(|slot| {
                 let bytes = payloads.payload(slot);
                 libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() }
@@ -206,15 +207,16 @@ impl SendBatch {
                 self.controls.push([0; CONTROL / 8]);
             }
         }
-        let mut addresses = self.addresses.iter();
-        let (mut parts, mut controls) = (self.parts.as_mut_ptr(), self.controls.as_mut_ptr());
+        let (mut names, mut parts) = (self.names.as_mut_ptr(), self.parts.as_mut_ptr());
+        let mut controls = self.controls.as_mut_ptr();
         for message in messages {
             // SAFETY: all zeros are a message without a name, parts and control.
             let mut head: libc::mmsghdr = unsafe { std::mem::zeroed() };
             let header = &mut head.msg_hdr;
-            if let Some(address) = message.to.and_then(|_| addresses.next()) {
-                header.msg_name = address.as_ptr().cast_mut().cast();
-                header.msg_namelen = address.len();
+            if let Some(to) = message.to {
+                header.msg_name = names.cast();
+                header.msg_namelen = Name::len(to.client);
+                names = names.wrapping_add(1);
             }
             header.msg_iov = parts;
             header.msg_iovlen = message.slots.len() as _;
@@ -223,7 +225,8 @@ impl SendBatch {
                 header.msg_control = controls.cast();
                 header.msg_controllen = CONTROL as _;
                 controls = controls.wrapping_add(1);
-                write_control(header, message.to, (message.count > 1).then_some(message.segment as u16));
+                let ours = message.to.and_then(To::ours);
+                write_control(header, ours, (message.count > 1).then_some(message.segment as u16));
             }
             self.heads.push(head);
         }
@@ -262,70 +265,21 @@ fn send_one(socket: BorrowedFd<'_>, datagram: &[u8], to: Option<To>) -> Result<u
 }
 
 fn send_from(socket: BorrowedFd<'_>, datagram: &[u8], to: To) -> Result<usize, Errno> {
-    let address = SockAddr::from(to.client);
+    let mut name = Name::of(to.client);
     let mut part = libc::iovec { iov_base: datagram.as_ptr().cast_mut().cast(), iov_len: datagram.len() };
     let mut control: Control = [0; CONTROL / 8];
     // SAFETY: all zeros are a message without a name, parts and control.
     let mut header: libc::msghdr = unsafe { std::mem::zeroed() };
-    header.msg_name = address.as_ptr().cast_mut().cast();
-    header.msg_namelen = address.len();
+    header.msg_name = (&raw mut name).cast();
+    header.msg_namelen = Name::len(to.client);
     header.msg_iov = &raw mut part;
     header.msg_iovlen = 1;
     header.msg_control = control.as_mut_ptr().cast();
     header.msg_controllen = CONTROL as _;
-    write_control(&mut header, Some(to), None);
+    write_control(&mut header, to.ours(), None);
     // SAFETY: the header points to a name, a part and a control with their lengths, which outlive the call.
     let n = unsafe { libc::sendmsg(socket.as_raw_fd(), &raw const header, libc::MSG_DONTWAIT) };
     usize::try_from(n).map_err(|_| last_errno())
-}
-
-/// Says from which address, and where to part; the header has a control of [`CONTROL`] bytes, all zero.
-fn write_control(header: &mut libc::msghdr, to: Option<To>, segment: Option<u16>) {
-    let (ours, interface) = to.map_or((None, 0), |to| (to.ours, to.interface));
-    let mut used = 0;
-    // SAFETY: the control is aligned and has room for both: 40 bytes for the longer address, 24 for a number. Its zeros are
-    // heads of no length, which is what CMSG_NXTHDR wants to find behind the last.
-    unsafe {
-        let mut next = libc::CMSG_FIRSTHDR(header);
-        match ours {
-            Some(IpAddr::V4(ip)) => {
-                let spec = libc::in_addr { s_addr: u32::from(ip).to_be() };
-                let info =
-                    libc::in_pktinfo { ipi_ifindex: 0, ipi_spec_dst: spec, ipi_addr: libc::in_addr { s_addr: 0 } };
-                used += put(next, libc::IPPROTO_IP, libc::IP_PKTINFO, info);
-                next = libc::CMSG_NXTHDR(header, next);
-            }
-            Some(IpAddr::V6(ip)) => {
-                let info = libc::in6_pktinfo {
-                    ipi6_addr: libc::in6_addr { s6_addr: ip.octets() },
-                    ipi6_ifindex: interface as _,
-                };
-                used += put(next, libc::IPPROTO_IPV6, libc::IPV6_PKTINFO, info);
-                next = libc::CMSG_NXTHDR(header, next);
-            }
-            None => {}
-        }
-        if let Some(segment) = segment {
-            used += put(next, libc::SOL_UDP, libc::UDP_SEGMENT, segment);
-        }
-    }
-    header.msg_controllen = used as _;
-}
-
-/// Writes one control message; how many bytes it takes.
-///
-/// # Safety
-/// There is room for a head and `data` at `at`.
-unsafe fn put<T>(at: *mut libc::cmsghdr, level: libc::c_int, kind: libc::c_int, data: T) -> u32 {
-    let len = size_of::<T>() as u32;
-    // SAFETY: as the caller says.
-    unsafe {
-        (*at).cmsg_level = level;
-        (*at).cmsg_type = kind;
-        (*at).cmsg_len = libc::CMSG_LEN(len) as _;
-        std::ptr::write_unaligned(libc::CMSG_DATA(at).cast::<T>(), data);
-        libc::CMSG_SPACE(len)
-    }
 }
 
 #[cfg(test)]
@@ -355,7 +309,7 @@ mod tests {
         let payloads: Vec<Vec<u8>> = (0..6).map(|slot| vec![slot; 4]).collect();
         let came = |len| Came { len, segment: 4, from: None, to: None, interface: 0, is_cut: false };
         let to = |port, ours: Option<&str>| To {
-            client: ([192, 0, 2, 1], port).into(),
+            client: if port == 2 { ([0, 0, 0, 0, 0, 0, 0, 1], port).into() } else { ([192, 0, 2, 1], port).into() },
             ours: ours.map(|ip| ip.parse().unwrap()),
             interface: 0,
         };
@@ -380,8 +334,11 @@ mod tests {
             for (head, (bytes, controls, port)) in batch.heads.iter().zip(expected) {
                 assert_eq!(read(&head.msg_hdr), (bytes, controls));
                 let name = head.msg_hdr.msg_name.cast::<libc::sockaddr_in>();
-                // SAFETY: a name of these messages is an address of IPv4.
+                // SAFETY: a name is an address of either kind, which have their ports in the same place.
                 let named = (!name.is_null()).then(|| u16::from_be(unsafe { (*name).sin_port }));
+                let len = [0, size_of::<libc::sockaddr_in>(), size_of::<libc::sockaddr_in6>()];
+                let kind = port.map_or(0, |port| if port == 2 { 2 } else { 1 });
+                assert_eq!(head.msg_hdr.msg_namelen as usize, len[kind]);
                 assert_eq!(named, port);
             }
             assert_eq!(batch.clear(), 6);

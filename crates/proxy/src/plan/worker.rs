@@ -38,7 +38,7 @@ pub struct WorkerConfig {
 /// workers' clocks count from.
 ///
 /// # Errors
-/// None; but a worker of another plane may have some.
+/// Never: a socket that cannot be watched is logged, and its worker serves the others.
 pub async fn serve(index: usize, base: Base, config: WorkerConfig) -> io::Result<()> {
     let WorkerConfig { link: ControlLink { mut updates, mut commands, beats }, peers, mut handed, probing } = config;
     let core = Rc::new(Core::new(index, base, peers));
@@ -51,7 +51,8 @@ pub async fn serve(index: usize, base: Base, config: WorkerConfig) -> io::Result
     while *commands.borrow_and_update() == Command::Run {
         tokio::select! {
             changed = commands.changed() => if changed.is_err() { break },
-            Some((update, applied)) = updates.recv() => {
+            update = updates.recv() => {
+                let Some((update, applied)) = update else { break };
                 apply(&worker, update, applied);
                 early = early.into_iter().filter_map(|one| accept::take_over(&worker, one).err()).collect();
             }

@@ -2,6 +2,7 @@
 //! order of their last use.
 
 use evenkeel_balance::Instant;
+use evenkeel_balance::slab::Slab;
 use std::collections::HashMap;
 use std::hash::Hash;
 
@@ -15,8 +16,7 @@ const NONE: Index = Index::MAX;
 pub struct Table<K, V> {
     /// Seeded: clients choose their ports, and must not be able to choose ones that collide.
     by_key: HashMap<K, Index>,
-    nodes: Vec<Option<Node<K, V>>>,
-    free: Vec<Index>,
+    nodes: Slab<Node<K, V>>,
     oldest: Index,
     newest: Index,
 }
@@ -32,7 +32,7 @@ struct Node<K, V> {
 
 impl<K, V> Default for Table<K, V> {
     fn default() -> Table<K, V> {
-        Table { by_key: HashMap::new(), nodes: Vec::new(), free: Vec::new(), oldest: NONE, newest: NONE }
+        Table { by_key: HashMap::new(), nodes: Slab::new(), oldest: NONE, newest: NONE }
     }
 }
 
@@ -46,7 +46,7 @@ impl<K: Copy + Eq + Hash, V> Table<K, V> {
     /// What is there.
     #[inline]
     pub fn get_mut(&mut self, index: Index) -> Option<(&K, &mut V)> {
-        self.nodes.get_mut(index as usize)?.as_mut().map(|node| (&node.key, &mut node.value))
+        self.nodes.at_mut(index).map(|node| (&node.key, &mut node.value))
     }
 
     /// Adds an entry, used at `now`, in the place of one with the same key.
@@ -55,16 +55,7 @@ impl<K: Copy + Eq + Hash, V> Table<K, V> {
             self.remove(index);
         }
         let node = Node { key, value, used: now, older: NONE, newer: NONE };
-        let index = match self.free.pop() {
-            Some(index) => {
-                self.nodes[index as usize] = Some(node);
-                index
-            }
-            None => {
-                self.nodes.push(Some(node));
-                self.nodes.len() as Index - 1
-            }
-        };
+        let index = self.nodes.insert(node).place();
         self.by_key.insert(key, index);
         self.link_newest(index);
         index
@@ -73,7 +64,7 @@ impl<K: Copy + Eq + Hash, V> Table<K, V> {
     /// Notes that an entry is used. Time must not go back between two uses.
     #[inline]
     pub fn touch(&mut self, index: Index, now: Instant) {
-        let Some(node) = self.nodes[index as usize].as_mut() else { return };
+        let Some(node) = self.nodes.at_mut(index) else { return };
         node.used = now;
         if index != self.newest {
             self.unlink(index);
@@ -84,38 +75,32 @@ impl<K: Copy + Eq + Hash, V> Table<K, V> {
     /// The entry that was not used for the longest time, and its last use.
     #[inline]
     pub fn oldest(&self) -> Option<(Index, Instant)> {
-        let node = self.nodes.get(self.oldest as usize)?.as_ref()?;
+        let node = self.nodes.at(self.oldest)?;
         Some((self.oldest, node.used))
     }
 
     /// Takes an entry out.
     pub fn remove(&mut self, index: Index) -> Option<(K, V)> {
-        self.nodes.get(index as usize)?.as_ref()?;
+        self.nodes.at(index)?;
         self.unlink(index);
-        let node = self.nodes[index as usize].take()?;
+        let node = self.nodes.remove_at(index)?;
         self.by_key.remove(&node.key);
-        self.free.push(index);
         Some((node.key, node.value))
     }
 
     /// All entries.
     pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut V> {
-        self.nodes.iter_mut().flatten().map(|node| &mut node.value)
-    }
-
-    #[inline]
-    fn at(&mut self, index: Index) -> Option<&mut Node<K, V>> {
-        self.nodes.get_mut(index as usize)?.as_mut()
+        self.nodes.iter_mut().map(|(_, node)| &mut node.value)
     }
 
     #[inline]
     fn unlink(&mut self, index: Index) {
-        let Some(&mut Node { older, newer, .. }) = self.at(index) else { return };
-        match self.at(older) {
+        let Some(&mut Node { older, newer, .. }) = self.nodes.at_mut(index) else { return };
+        match self.nodes.at_mut(older) {
             Some(node) => node.newer = newer,
             None => self.oldest = newer,
         }
-        match self.at(newer) {
+        match self.nodes.at_mut(newer) {
             Some(node) => node.older = older,
             None => self.newest = older,
         }
@@ -124,11 +109,11 @@ impl<K: Copy + Eq + Hash, V> Table<K, V> {
     #[inline]
     fn link_newest(&mut self, index: Index) {
         let newest = std::mem::replace(&mut self.newest, index);
-        match self.at(newest) {
+        match self.nodes.at_mut(newest) {
             Some(node) => node.newer = index,
             None => self.oldest = index,
         }
-        if let Some(node) = self.at(index) {
+        if let Some(node) = self.nodes.at_mut(index) {
             (node.older, node.newer) = (newest, NONE);
         }
     }
@@ -201,7 +186,7 @@ mod tests {
                     }
                 }
                 prop_assert_eq!(table.by_key.len(), model.0.len());
-                prop_assert_eq!(table.nodes.len(), table.free.len() + model.0.len());
+                prop_assert_eq!(table.nodes.len(), model.0.len());
                 for (key, value, _) in &model.0 {
                     let index = table.find(key).expect("the model has it");
                     prop_assert_eq!(table.get_mut(index), Some((key, &mut value.clone())));
