@@ -88,7 +88,7 @@ fn with_too_few_descriptors_to_start_it_ends_and_says_why() {
         };
         // Below some number it cannot even be loaded, or catch signals.
         assert!(!status.success(), "{files}: {status}, {said}");
-        if said.contains("error: cannot start a worker thread: Too many open files") {
+        if said.contains("error: cannot start a worker: Too many open files") {
             assert_eq!(status.code(), Some(1), "{files}: {said}");
             without_event_loop += 1;
         }
