@@ -42,7 +42,8 @@ fn each_wrong_file_gets_the_committed_text_beside_it() {
 
 /// A new algorithm changes no text here.
 fn without_algorithms(text: String) -> String {
-    let lists: [(&str, fn(Needs) -> bool); 3] = [
+    type Fits = fn(Needs) -> bool;
+    let lists: [(&str, Fits); 3] = [
         ("(every algorithm)", |_| true),
         ("(every algorithm without probes)", |needs| !needs.probes),
         ("(every algorithm that needs no ends)", |needs| !needs.ends),
