@@ -14,9 +14,9 @@ use crate::endpoints::set::{EndpointSet, Member, Slot};
 use crate::measurement::loads::Loads;
 use crate::measurement::report::LoadReport;
 use crate::parts::load_order::{LoadOrder, Standing};
+use crate::parts::peer_load::{PeerLoad, UNKNOWN};
 use crate::parts::probe_budget::ProbeBudget;
 use crate::parts::slowness::Slowness;
-use crate::parts::told::{Told, UNTOLD};
 use crate::seam::balancer::End;
 use crate::seam::params::Params;
 use crate::seam::picker::{Algorithm, Needs, NoPick, PickContext, Picker, Promises, Seat};
@@ -64,7 +64,7 @@ struct LeastConn {
     budget: ProbeBudget,
     /// Whether an endpoint of the pool said lately what it has in flight. What follows is of use only then.
     shared: bool,
-    told: Told,
+    peer_load: PeerLoad,
     slowness: Slowness,
     /// Picks until it is looked again who is slow.
     look_in: usize,
@@ -93,8 +93,8 @@ struct Known {
     class: u32,
     /// What all but this worker had in flight there when we last looked.
     elsewhere: u32,
-    /// What balancers other than this process have of that; [`UNTOLD`] if the endpoint did not say lately.
-    told: u32,
+    /// What balancers other than this process have of that; [`UNKNOWN`] if the endpoint did not say lately.
+    peer_load: u32,
     /// The number of its latest start here; 0 for none.
     latest: u64,
 }
@@ -153,7 +153,8 @@ impl Picker for LeastConn {
     }
 
     fn on_set(&mut self, set: &EndpointSet, loads: &Loads, now: Instant) {
-        let absent = Known { id: EndpointId(0), weight: 0, class: NO_CLASS, elsewhere: 0, told: UNTOLD, latest: 0 };
+        let absent =
+            Known { id: EndpointId(0), weight: 0, class: NO_CLASS, elsewhere: 0, peer_load: UNKNOWN, latest: 0 };
         let old = std::mem::replace(&mut self.known, vec![absent; set.slots()]);
         self.order = LoadOrder::new(set, loads.clock());
         // Workers start at different places, or all would hit the same endpoint first.
@@ -169,7 +170,7 @@ impl Picker for LeastConn {
         let known = &self.known;
         self.slowness.on_set(set.slots(), |slot| old.get(slot).is_some_and(|k| k.id == known[slot].id));
         self.look_in = 0;
-        self.told = Told::default();
+        self.peer_load = PeerLoad::default();
         self.news.clear(); // all are read now
         slots.sort_by_key(|m| self.known[m.slot.index()].latest);
         // Twice, as the first time it is not known yet what is usual.
@@ -239,7 +240,7 @@ impl LeastConn {
             budget: ProbeBudget::new(samples, params.int("probe_rate_max"))
                 .at_least(rate_min / f64::from(seat.workers)),
             shared: false,
-            told: Told::default(),
+            peer_load: PeerLoad::default(),
             slowness: Slowness::new(params.float("slow_factor")),
             look_in: 0,
             changed: Vec::new(),
@@ -360,11 +361,11 @@ impl LeastConn {
     /// What balancers other than this process have in flight at an endpoint, as it says itself or as is usual.
     fn others_at(&mut self, slot: Slot, loads: &Loads, now: Instant) -> u32 {
         let known = &mut self.known[slot.index()];
-        let told = loads.others(slot, now).filter(|others| others.age_ns <= self.report_age_max_ns);
-        let told = told.map_or(UNTOLD, |others| others.in_flight);
-        self.told.replace(known.told, told, known.weight);
-        known.told = told;
-        if told == UNTOLD { self.told.usual(known.weight) } else { told }
+        let peer_load = loads.others(slot, now).filter(|others| others.age_ns <= self.report_age_max_ns);
+        let peer_load = peer_load.map_or(UNKNOWN, |others| others.in_flight);
+        self.peer_load.replace(known.peer_load, peer_load, known.weight);
+        known.peer_load = peer_load;
+        if peer_load == UNKNOWN { self.peer_load.usual(known.weight) } else { peer_load }
     }
 
     /// The first in order that may be picked.

@@ -37,9 +37,9 @@ pub static ALGORITHM: Algorithm = Algorithm {
     prepare: Some(|set, params, former| {
         let places = params.int("table") as u32;
         KeyTable::prepare(set, places, former.prepared().as_ref());
-        for (i, later) in set.later().iter().enumerate() {
-            let former = former.later().get(i).and_then(EndpointSet::prepared);
-            KeyTable::prepare(later, places, former.as_ref());
+        for (i, overflow) in set.overflow().iter().enumerate() {
+            let former = former.overflow().get(i).and_then(EndpointSet::prepared);
+            KeyTable::prepare(overflow, places, former.as_ref());
         }
     }),
     new: |params, _| Ok(Box::new(Maglev::new(params)?)),

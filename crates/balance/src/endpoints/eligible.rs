@@ -152,8 +152,8 @@ pub fn fold(candidates: &[Candidate<'_>], rules: &Rules) -> EndpointSet {
     }
     let below = tiers.iter().map(|&t| unused.iter().filter(|c| c.spec.priority == t).copied().collect::<Vec<_>>());
     let groups = std::iter::once(elsewhere).chain(below).filter(|group| !group.is_empty());
-    let later = groups.map(|group| EndpointSet::of(members(&group, &Near::ALL), Vec::new(), slots)).collect();
-    set.with_later(later)
+    let overflow = groups.map(|group| EndpointSet::of(members(&group, &Near::ALL), Vec::new(), slots)).collect();
+    set.with_overflow(overflow)
 }
 
 impl EndpointSet {

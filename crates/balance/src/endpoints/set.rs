@@ -86,7 +86,7 @@ pub struct EndpointSet {
     draws: Draws,
     /// Draws by weights as they are without slow start; `None` when no member ramps.
     unramped: Option<Draws>,
-    later: Box<[EndpointSet]>,
+    overflow: Box<[EndpointSet]>,
     in_panic: bool,
     prepared: Prepared,
 }
@@ -136,15 +136,15 @@ impl EndpointSet {
             draws: Draws::new(members.iter().map(|m| f64::from(m.weight))),
             unramped: ramps.then(|| Draws::new(members.iter().map(unramped))),
             members: members.into(),
-            later: Box::default(),
+            overflow: Box::default(),
             in_panic: false,
             prepared: Prepared::default(),
         }
     }
 
     /// With these to be tried in turn when it is full.
-    pub(crate) fn with_later(self, later: Vec<EndpointSet>) -> EndpointSet {
-        EndpointSet { later: later.into(), ..self }
+    pub(crate) fn with_overflow(self, overflow: Vec<EndpointSet>) -> EndpointSet {
+        EndpointSet { overflow: overflow.into(), ..self }
     }
 
     /// As the set of a pool in panic.
@@ -178,8 +178,8 @@ impl EndpointSet {
     /// Where a request goes when all here are full, in turn: other zones, then tiers of lower priority. Empty when no
     /// member has a limit.
     #[inline]
-    pub fn later(&self) -> &[EndpointSet] {
-        &self.later
+    pub fn overflow(&self) -> &[EndpointSet] {
+        &self.overflow
     }
 
     /// Whether so few endpoints are healthy that the pool no longer goes by health.

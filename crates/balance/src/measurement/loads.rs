@@ -180,7 +180,7 @@ impl Loads {
     /// Takes up the counts of a new set. Slots that kept their endpoint keep what is known of it.
     pub(crate) fn on_set(&mut self, set: &EndpointSet, counts: &Counts) {
         self.counts = counts.clone();
-        let members = || set.members().iter().chain(set.later().iter().flat_map(EndpointSet::members));
+        let members = || set.members().iter().chain(set.overflow().iter().flat_map(EndpointSet::members));
         let lightest = members().map(|m| m.weight).min().unwrap_or(1);
         self.slack = 4 * (ROUND / u64::from(lightest));
         let blank = |id| Mine { id, in_flight: 0, failed: false, stride: 0, due: self.clock };

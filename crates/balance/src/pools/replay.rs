@@ -182,7 +182,7 @@ impl Run {
         let now = words.now()?;
         let set = read_set(words)?;
         self.counts = self.counts.grown_to(set.slots());
-        for member in std::iter::once(&set).chain(set.later()).flat_map(EndpointSet::members) {
+        for member in std::iter::once(&set).chain(set.overflow()).flat_map(EndpointSet::members) {
             let (reported, at) = self.counts.reported(member.slot);
             reported.now_of(at, member.id);
         }
@@ -320,7 +320,7 @@ fn read_set(words: &mut Words<'_>) -> Result<EndpointSet, Why> {
     for word in &mut words.0 {
         match word {
             "out" => out = true,
-            "later" => {
+            "overflow" => {
                 out = false;
                 groups.push(Vec::new());
             }
@@ -349,7 +349,7 @@ fn read_set(words: &mut Words<'_>) -> Result<EndpointSet, Why> {
     }
     let mut groups = groups.into_iter();
     let set = EndpointSet::of(groups.next().unwrap_or_default(), excluded, slots);
-    let set = set.with_later(groups.map(|members| EndpointSet::of(members, Vec::new(), slots)).collect());
+    let set = set.with_overflow(groups.map(|members| EndpointSet::of(members, Vec::new(), slots)).collect());
     Ok(if in_panic { set.panicking() } else { set })
 }
 

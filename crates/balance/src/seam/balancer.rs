@@ -26,8 +26,8 @@ pub struct Balancer {
     queue: Arc<Queue>,
     loads: Loads,
     picker: Box<dyn Picker>,
-    /// One for each of the set's `later`, and how they are made.
-    later: Vec<Box<dyn Picker>>,
+    /// One for each of the set's `overflow`, and how they are made.
+    overflow: Vec<Box<dyn Picker>>,
     new_picker: Box<dyn Fn() -> Result<Box<dyn Picker>, ParamError> + Send>,
     rng: Rng,
     /// Whether the picker was told of the first set.
@@ -49,11 +49,11 @@ impl Balancer {
     ) -> Result<Balancer, ParamError> {
         let (new, params) = (algorithm.new, params.clone());
         let new_picker = Box::new(move || new(&params, seat));
-        let (picker, later) = (new_picker()?, Vec::new());
+        let (picker, overflow) = (new_picker()?, Vec::new());
         let loads = Loads::new(reader.get().counts.clone(), seat.worker);
         let rng = Rng::new(seed ^ mix(u64::from(seat.worker)));
         let (told, limited, journal) = (false, false, None);
-        Ok(Balancer { reader, queue, loads, picker, later, new_picker, rng, told, limited, journal })
+        Ok(Balancer { reader, queue, loads, picker, overflow, new_picker, rng, told, limited, journal })
     }
 
     /// With a journal from its birth on.
@@ -186,8 +186,8 @@ impl Balancer {
         let (set, loads, key, tried) = (&self.reader.get().set, &self.loads, request.key, request.tried);
         // A sibling worker may take the last place between a choice and the hold: then that endpoint shows as full, and
         // the next choice goes elsewhere. So after one turn for each endpoint, and one more, all have been full.
-        let later = self.later.iter_mut().zip(set.later()).map(|(picker, set)| (picker, set, set.len() + 1));
-        let sets = std::iter::once((&mut self.picker, set, turns)).chain(later);
+        let overflow = self.overflow.iter_mut().zip(set.overflow()).map(|(picker, set)| (picker, set, set.len() + 1));
+        let sets = std::iter::once((&mut self.picker, set, turns)).chain(overflow);
         for (i, (picker, set, turns)) in sets.enumerate() {
             if let Some(trace) = trace.as_deref_mut().filter(|_| i > 0) {
                 trace.go_on(set, loads, tried);
@@ -233,7 +233,7 @@ impl Balancer {
     fn count(&mut self, slot: Slot, turn: bool, now: Instant) {
         self.loads.on_start(slot, turn);
         self.picker.on_start(slot, &self.loads, now);
-        if !self.later.is_empty() {
+        if !self.overflow.is_empty() {
             self.tell_later(|picker, loads| picker.on_start(slot, loads, now));
         }
     }
@@ -249,7 +249,7 @@ impl Balancer {
             journal.end(slot, place.is_held(), &end);
         }
         self.picker.on_end(slot, &end, &self.loads);
-        if !self.later.is_empty() {
+        if !self.overflow.is_empty() {
             self.tell_later(|picker, loads| picker.on_end(slot, &end, loads));
         }
         // A request that started before its endpoint had a limit holds no place, but fills it all the same.
@@ -261,7 +261,7 @@ impl Balancer {
 
     #[cold]
     fn tell_later(&mut self, tell: impl Fn(&mut dyn Picker, &Loads)) {
-        self.later.iter_mut().for_each(|picker| tell(&mut **picker, &self.loads));
+        self.overflow.iter_mut().for_each(|picker| tell(&mut **picker, &self.loads));
     }
 
     /// Where requests of this pool wait.
@@ -301,12 +301,12 @@ impl Balancer {
         }
         report.is_plausible()?;
         let set = &self.reader.get().set;
-        if !std::iter::once(set).chain(set.later()).any(|set| set.get(slot).is_some()) {
+        if !std::iter::once(set).chain(set.overflow()).any(|set| set.get(slot).is_some()) {
             return Err(Refused::Gone);
         }
         self.loads.report(slot, report, now)?;
         self.picker.on_report(slot, report, now);
-        self.later.iter_mut().for_each(|picker| picker.on_report(slot, report, now));
+        self.overflow.iter_mut().for_each(|picker| picker.on_report(slot, report, now));
         Ok(())
     }
 
@@ -351,12 +351,12 @@ impl Balancer {
         self.limited = view.set.members().iter().any(|m| m.in_flight_max != 0);
         self.loads.on_set(&view.set, &view.counts);
         self.picker.on_set(&view.set, &self.loads, now);
-        let later = view.set.later();
-        self.later.truncate(later.len());
-        while self.later.len() < later.len() {
-            self.later.push((self.new_picker)().expect("one was made of these parameters"));
+        let overflow = view.set.overflow();
+        self.overflow.truncate(overflow.len());
+        while self.overflow.len() < overflow.len() {
+            self.overflow.push((self.new_picker)().expect("one was made of these parameters"));
         }
-        for (picker, set) in self.later.iter_mut().zip(later) {
+        for (picker, set) in self.overflow.iter_mut().zip(overflow) {
             picker.on_set(set, &self.loads, now);
         }
     }

@@ -97,9 +97,9 @@ impl Journal {
         for (slot, id, why) in set.excluded() {
             put(&mut self.text, format_args!(" {}:{:x}:{why:?}", slot.0, id.0));
         }
-        for later in set.later() {
-            self.text.push_str(" later");
-            self.members(later);
+        for overflow in set.overflow() {
+            self.text.push_str(" overflow");
+            self.members(overflow);
         }
         self.write(format_args!(""));
     }

@@ -37,7 +37,7 @@ pub(super) struct Job {
     /// What its server does next.
     pub step: u16,
     /// Which balancer has it.
-    pub door: u32,
+    pub dispatcher: u32,
     pub worker: u32,
     /// Who serves it.
     pub server: u32,
@@ -109,7 +109,7 @@ impl Jobs {
             parent,
             service,
             step: 0,
-            door: 0,
+            dispatcher: 0,
             worker: 0,
             server: 0,
             ticket: None,

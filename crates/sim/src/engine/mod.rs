@@ -7,7 +7,7 @@
 
 mod arrivals;
 mod calendar;
-mod door;
+mod dispatcher;
 mod jobs;
 mod outcome;
 mod requests;

@@ -51,17 +51,17 @@ impl World<'_> {
         let job = self.jobs.get(index);
         let (service, seed, parent) = (usize::from(job.service), job.seed, job.parent);
         let balancing = &self.scenario.services[service].balancing;
-        let doors = self.groups[service].doors.len();
+        let dispatchers = self.groups[service].dispatchers.len();
         let at = match balancing.place {
-            Place::Door { .. } => among(seed ^ 1, doors),
-            Place::Caller if parent == CLIENT => doors - 1,
+            Place::Door { .. } => among(seed ^ 1, dispatchers),
+            Place::Caller if parent == CLIENT => dispatchers - 1,
             Place::Caller => self.jobs.get(parent).server as usize,
         };
-        let door = self.groups[service].doors[at];
+        let dispatcher = self.groups[service].dispatchers[at];
         let job = self.jobs.get(index);
-        job.door = door;
+        job.dispatcher = dispatcher;
         job.worker = if balancing.workers == 1 { 0 } else { among(seed ^ 2, balancing.workers as usize) as u32 };
-        if let Some(budget) = &mut self.doors[door as usize].budget {
+        if let Some(budget) = &mut self.dispatchers[dispatcher as usize].budget {
             budget.earn(Instant(self.now));
         }
         self.pick(index);
@@ -74,14 +74,14 @@ impl World<'_> {
         if let Some(reference) = self.groups[service].reference {
             return self.pick_by_truth(index, service, reference);
         }
-        let (at, worker, key) = (job.door, job.worker, Some(job.seed));
-        let door = &mut self.doors[at as usize];
-        let balancer = &mut door.balancers[worker as usize];
+        let (at, worker, key) = (job.dispatcher, job.worker, Some(job.seed));
+        let dispatcher = &mut self.dispatchers[at as usize];
+        let balancer = &mut dispatcher.balancers[worker as usize];
         match balancer.start(&Request { key, tried: job.tried() }, Instant(self.now)) {
             Ok(ticket) => {
                 let slot = ticket.slot();
                 job.ticket = Some(ticket);
-                let server = self.groups[service].first + door.server_at[slot.index()];
+                let server = self.groups[service].first + dispatcher.server_at[slot.index()];
                 self.go(index, server);
                 self.send_probes(at, worker, service);
             }
@@ -154,13 +154,13 @@ impl World<'_> {
             return;
         }
         let (parent, service, seed, began, measured) = (job.parent, job.service, job.seed, job.began, job.measured);
-        let (door, worker, server) = (job.door, job.worker, job.server);
+        let (dispatcher, worker, server) = (job.dispatcher, job.worker, job.server);
         let (ticket, mut rest) = (job.ticket.take(), job.rest.take());
         rest.iter_mut().for_each(|rest| rest.report = None); // it comes too late
         job.orphan = true;
         let other = self.jobs.add(parent, service, seed, began, measured);
         let job = self.jobs.get(other);
-        (job.door, job.worker, job.server) = (door, worker, server);
+        (job.dispatcher, job.worker, job.server) = (dispatcher, worker, server);
         (job.ticket, job.rest) = (ticket, rest);
         self.end_try(other, Answer::Bad(Failure::TimedOut));
     }
@@ -169,7 +169,7 @@ impl World<'_> {
     fn end_try(&mut self, index: u32, answer: Answer) {
         let now = Instant(self.now);
         let job = self.jobs.get(index);
-        let (service, at, report) = (usize::from(job.service), job.door as usize, job.take_report());
+        let (service, at, report) = (usize::from(job.service), job.dispatcher as usize, job.take_report());
         let failure = answer.as_failure();
         let Some(ticket) = job.ticket.take() else {
             let group = &mut self.groups[service];
@@ -178,25 +178,27 @@ impl World<'_> {
         };
         let slot = ticket.slot();
         let outcome = failure.map_or(Outcome::Success, |(kind, _)| Outcome::failed(kind));
-        let door = &mut self.doors[at];
-        let balancer = &mut door.balancers[job.worker as usize];
+        let dispatcher = &mut self.dispatchers[at];
+        let balancer = &mut dispatcher.balancers[job.worker as usize];
         if balancer.end(ticket, outcome, now) {
             self.poll(at as u32);
         }
         if let Some(report) = report {
-            let door = &mut self.doors[at];
+            let dispatcher = &mut self.dispatchers[at];
             // What is refused is dropped, as in production.
-            let _ = door.balancers[self.jobs.get(index).worker as usize].report(slot, &report, now);
+            let _ = dispatcher.balancers[self.jobs.get(index).worker as usize].report(slot, &report, now);
         }
         self.wake();
         let job = self.jobs.get(index);
-        let door = &mut self.doors[at];
+        let dispatcher = &mut self.dispatchers[at];
         let settings = self.scenario.services[service].balancing.retry.as_ref();
-        if let (Some((_, failure)), Some(settings), Some(budget)) = (failure, settings, &mut door.budget) {
+        if let (Some((_, failure)), Some(settings), Some(budget)) = (failure, settings, &mut dispatcher.budget) {
             let rest = job.rest();
             rest.tried.push(slot);
             let failed = Failed { failure, idempotent: true, replayable: true, left_ns: None };
-            if let Decision::Again { after_ns, .. } = rest.retry.decide(settings, &failed, budget, &mut door.rng, now) {
+            if let Decision::Again { after_ns, .. } =
+                rest.retry.decide(settings, &failed, budget, &mut dispatcher.rng, now)
+            {
                 job.attempt = job.attempt.wrapping_add(1);
                 (job.step, job.answer) = (0, Answer::Well);
                 self.groups[service].retries += 1;
@@ -228,9 +230,9 @@ impl World<'_> {
     /// Waits in the queue of the pool.
     fn wait(&mut self, index: u32) {
         let job = self.jobs.get(index);
-        let (at, attempt, service) = (job.door as usize, job.attempt, usize::from(job.service));
+        let (at, attempt, service) = (job.dispatcher as usize, job.attempt, usize::from(job.service));
         let waker = Waker::from(Arc::new(Bell { woken: self.woken.clone(), job: index }));
-        match self.doors[at].pool.queue().enter(waker) {
+        match self.dispatchers[at].pool.queue().enter(waker) {
             Ok(waiting) => {
                 self.waits.insert(index, waiting);
                 let timeout_ns = self.scenario.services[service].balancing.queue.1;
@@ -245,12 +247,12 @@ impl World<'_> {
     fn try_waited(&mut self, index: u32) {
         let Some(mut waiting) = self.waits.remove(&index) else { return };
         let job = self.jobs.get(index);
-        let (at, worker, service) = (job.door, job.worker, usize::from(job.service));
-        let door = &mut self.doors[at as usize];
+        let (at, worker, service) = (job.dispatcher, job.worker, usize::from(job.service));
+        let dispatcher = &mut self.dispatchers[at as usize];
         let request = Request { key: Some(job.seed), tried: job.tried() };
-        match door.balancers[worker as usize].start_waited(&request, &mut waiting, Instant(self.now)) {
+        match dispatcher.balancers[worker as usize].start_waited(&request, &mut waiting, Instant(self.now)) {
             Ok(ticket) => {
-                let server = self.groups[service].first + door.server_at[ticket.slot().index()];
+                let server = self.groups[service].first + dispatcher.server_at[ticket.slot().index()];
                 job.ticket = Some(ticket);
                 job.attempt = job.attempt.wrapping_add(1);
                 self.go(index, server);

@@ -185,45 +185,45 @@ impl World<'_> {
             return;
         }
         let information = &self.scenario.services[service].balancing.information;
-        let door = &mut self.doors[at as usize];
-        while let Some(slot) = door.balancers[worker as usize].poll_probe(Instant(self.now)) {
+        let dispatcher = &mut self.dispatchers[at as usize];
+        while let Some(slot) = dispatcher.balancers[worker as usize].poll_probe(Instant(self.now)) {
             self.groups[service].probes += 1;
-            if information.probe_loss > 0.0 && door.losses.unit() < information.probe_loss {
+            if information.probe_loss > 0.0 && dispatcher.losses.unit() < information.probe_loss {
                 continue;
             }
-            let server = self.groups[service].first + door.server_at[slot.index()];
-            let probe = Probe { door: at, worker, server, slot, said: None };
+            let server = self.groups[service].first + dispatcher.server_at[slot.index()];
+            let probe = Probe { dispatcher: at, worker, server, slot, said: None };
             let number = self.probes.insert(probe).place();
             self.calendar.send(self.now + self.scenario.link_ns, Event::Probe(number));
         }
-        let next = door.balancers[worker as usize].probe_at().map(|at| at.0.max(self.now + 1));
+        let next = dispatcher.balancers[worker as usize].probe_at().map(|at| at.0.max(self.now + 1));
         // Once it is in the calendar it stays there: what was asked meanwhile only makes it late.
-        if let (Some(next), u64::MAX) = (next, door.ask_at[worker as usize]) {
-            door.ask_at[worker as usize] = next;
+        if let (Some(next), u64::MAX) = (next, dispatcher.ask_at[worker as usize]) {
+            dispatcher.ask_at[worker as usize] = next;
             self.calendar.at(next, Event::Ask(at, worker as u16));
         }
     }
 
     /// Lets a balancer ask though no request starts.
     pub fn ask(&mut self, at: u32, worker: u16) {
-        let door = &mut self.doors[at as usize];
-        door.ask_at[usize::from(worker)] = u64::MAX;
-        let service = usize::from(door.service);
+        let dispatcher = &mut self.dispatchers[at as usize];
+        dispatcher.ask_at[usize::from(worker)] = u64::MAX;
+        let service = usize::from(dispatcher.service);
         self.send_probes(at, u32::from(worker), service);
     }
 
     /// A probe reaches its server, or its answer the balancer.
     pub fn on_probe(&mut self, number: u32) {
-        let Some(&Probe { door, worker, server, slot, said }) = self.probes.at(number) else { return };
+        let Some(&Probe { dispatcher, worker, server, slot, said }) = self.probes.at(number) else { return };
         let at = &self.servers[server as usize];
         let service = usize::from(at.service);
         if let Some(report) = said {
             self.probes.remove_at(number);
-            let door = &mut self.doors[door as usize];
+            let dispatcher = &mut self.dispatchers[dispatcher as usize];
             // Another server may have the slot by now.
-            if door.server_at[slot.index()] == u32::from(at.place) {
+            if dispatcher.server_at[slot.index()] == u32::from(at.place) {
                 // What is refused is dropped, as in production.
-                let _ = door.balancers[worker as usize].report(slot, &report, Instant(self.now));
+                let _ = dispatcher.balancers[worker as usize].report(slot, &report, Instant(self.now));
             }
             return;
         }

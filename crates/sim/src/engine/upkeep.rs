@@ -29,16 +29,18 @@ impl World<'_> {
                 self.calendar.at(0, Event::Board(index as u16));
             }
         }
-        for at in 0..self.doors.len() as u32 {
-            let (door, service) =
-                (&self.doors[at as usize], &scenario.services[usize::from(self.doors[at as usize].service)]);
+        for at in 0..self.dispatchers.len() as u32 {
+            let (dispatcher, service) = (
+                &self.dispatchers[at as usize],
+                &scenario.services[usize::from(self.dispatchers[at as usize].service)],
+            );
             let changes = service.servers.iter().flat_map(|s| [s.joins_ns, s.leaves_ns]);
             for change in changes.filter(|&change| change > 0 && change != u64::MAX) {
-                self.calendar.at(change + door.lag_ns, Event::Members(at));
+                self.calendar.at(change + dispatcher.lag_ns, Event::Members(at));
             }
             if service.balancing.check_every_ns > 0 {
                 // Balancers do not check in step.
-                let first = self.doors[at as usize].rng.below_u64(service.balancing.check_every_ns);
+                let first = self.dispatchers[at as usize].rng.below_u64(service.balancing.check_every_ns);
                 self.calendar.at(first, Event::Check(at));
             }
             self.poll(at);
@@ -103,14 +105,14 @@ impl World<'_> {
         let service = usize::from(index);
         let group = &mut self.groups[service];
         group.board.copy_from_slice(&group.assigned);
-        let (first, doors) = (group.first, self.groups[service].doors.clone());
+        let (first, dispatchers) = (group.first, self.groups[service].dispatchers.clone());
         let servers = &self.scenario.services[service].servers;
         for (i, server) in servers.iter().enumerate() {
             let report = self.load_of(first + i as u32);
-            for &at in doors.iter().filter(|&&at| at != super::world::NOWHERE) {
-                let door = &mut self.doors[at as usize];
-                let Some(slot) = door.pool.slot_of(EndpointId::of(&server.name)) else { continue };
-                for balancer in &mut door.balancers {
+            for &at in dispatchers.iter().filter(|&&at| at != super::world::NOWHERE) {
+                let dispatcher = &mut self.dispatchers[at as usize];
+                let Some(slot) = dispatcher.pool.slot_of(EndpointId::of(&server.name)) else { continue };
+                for balancer in &mut dispatcher.balancers {
                     // What is refused is dropped, as in production.
                     let _ = balancer.report(slot, &report, Instant(self.now));
                 }
@@ -122,16 +124,16 @@ impl World<'_> {
 
     /// Lets a pool do what is due.
     pub fn poll(&mut self, at: u32) {
-        let next = self.doors[at as usize].pool.poll(Instant(self.now));
+        let next = self.dispatchers[at as usize].pool.poll(Instant(self.now));
         self.poll_later(at, next.map(|at| at.0));
         self.wake();
     }
 
     fn poll_later(&mut self, at: u32, next: Option<u64>) {
-        let door = &mut self.doors[at as usize];
+        let dispatcher = &mut self.dispatchers[at as usize];
         let Some(next) = next.map(|next| next.max(self.now + 1)) else { return };
-        if next < door.poll_at || door.poll_at <= self.now {
-            door.poll_at = next;
+        if next < dispatcher.poll_at || dispatcher.poll_at <= self.now {
+            dispatcher.poll_at = next;
             self.calendar.at(next, Event::Poll(at));
         }
     }
@@ -139,15 +141,15 @@ impl World<'_> {
     /// A pool learns which servers there are.
     pub fn learn_members(&mut self, at: u32) {
         let (now, scenario) = (self.now, self.scenario);
-        let door = &mut self.doors[at as usize];
-        let next = door.learn(&scenario.services[usize::from(door.service)], now - door.lag_ns);
+        let dispatcher = &mut self.dispatchers[at as usize];
+        let next = dispatcher.learn(&scenario.services[usize::from(dispatcher.service)], now - dispatcher.lag_ns);
         self.poll_later(at, next);
         self.wake();
     }
 
     /// Sends a check to each server.
     pub fn check(&mut self, at: u32) {
-        let service = usize::from(self.doors[at as usize].service);
+        let service = usize::from(self.dispatchers[at as usize].service);
         let (way, balancing) = (2 * self.scenario.link_ns, &self.scenario.services[service].balancing);
         for i in 0..self.groups[service].count {
             self.calendar.at(self.now + way, Event::Checked(at, i as u16));
@@ -157,11 +159,11 @@ impl World<'_> {
 
     /// The result of a check is there.
     pub fn checked(&mut self, at: u32, i: u16) {
-        let service = usize::from(self.doors[at as usize].service);
+        let service = usize::from(self.dispatchers[at as usize].service);
         let server = self.groups[service].first + u32::from(i);
         let passed = !matches!(self.fault(server), Some(Mode::BlackHole));
         let id = EndpointId::of(&self.scenario.services[service].servers[usize::from(i)].name);
-        let next = self.doors[at as usize].pool.on_check(id, passed, Instant(self.now));
+        let next = self.dispatchers[at as usize].pool.on_check(id, passed, Instant(self.now));
         self.poll_later(at, next.map(|at| at.0));
         self.wake();
     }

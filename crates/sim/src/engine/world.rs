@@ -2,7 +2,7 @@
 
 use super::arrivals::Arrivals;
 use super::calendar::{Calendar, Event};
-use super::door::Door;
+use super::dispatcher::Dispatcher;
 use super::jobs::Jobs;
 use super::server::Server;
 use super::tally::{Recorder, Tally};
@@ -18,7 +18,7 @@ use std::sync::{Arc, Mutex};
 /// How long a run goes on for requests that nobody will answer, nanoseconds of virtual time.
 const PATIENCE_NS: u64 = 3_600_000_000_000;
 
-/// No door.
+/// No dispatcher.
 pub(super) const NOWHERE: u32 = u32::MAX;
 
 /// One service while it runs.
@@ -26,8 +26,8 @@ pub(super) struct Group {
     /// Its first server among all, and how many it has.
     pub first: u32,
     pub count: u32,
-    /// Its doors: the first of so many for anybody, or by the server that calls, the last for clients.
-    pub doors: Vec<u32>,
+    /// Its dispatchers: the first of so many for anybody, or by the server that calls, the last for clients.
+    pub dispatchers: Vec<u32>,
     /// The yardstick that chooses here.
     pub reference: Option<Reference>,
     /// Whether balancers send probes, and whether anybody hears in any way how loaded servers say they are.
@@ -48,7 +48,7 @@ pub(super) struct Group {
 /// A probe on its way: to the server, or back with what it said.
 #[derive(Clone, Copy)]
 pub(super) struct Probe {
-    pub door: u32,
+    pub dispatcher: u32,
     pub worker: u32,
     pub server: u32,
     pub slot: Slot,
@@ -67,7 +67,7 @@ pub(super) struct World<'s> {
     /// What is random about the capacity of each.
     pub capacity: Vec<Rng>,
     pub groups: Vec<Group>,
-    pub doors: Vec<Door>,
+    pub dispatchers: Vec<Dispatcher>,
     pub arrivals: Arrivals,
     /// Requests of clients so far.
     pub made: u64,
@@ -96,7 +96,7 @@ impl<'s> World<'s> {
             machines: vec![Vec::new(); scenario.machines.len()],
             capacity: Vec::new(),
             groups: Vec::new(),
-            doors: Vec::new(),
+            dispatchers: Vec::new(),
             arrivals: Arrivals::new(&scenario.load, stream(1)),
             made: 0,
             requests_seed: stream(2),
@@ -129,7 +129,7 @@ impl<'s> World<'s> {
             world.groups.push(Group {
                 first,
                 count: count as u32,
-                doors: Vec::new(),
+                dispatchers: Vec::new(),
                 reference,
                 probed,
                 heard: probed || information.with_answers || information.board_ns > 0,
@@ -146,15 +146,15 @@ impl<'s> World<'s> {
         for (index, service) in scenario.services.iter().enumerate() {
             let policy = service.balancing.policy.as_ref().unwrap_or(policy);
             let add = |world: &mut World<'_>| {
-                let number = world.doors.len() as u32;
-                world.doors.push(Door::new(number, index as u16, service, policy, stream(4)));
+                let number = world.dispatchers.len() as u32;
+                world.dispatchers.push(Dispatcher::new(number, index as u16, service, policy, stream(4)));
                 number
             };
-            let doors = match service.balancing.place {
+            let dispatchers = match service.balancing.place {
                 Place::Door { balancers } => (0..balancers).map(|_| add(&mut world)).collect(),
                 Place::Caller => {
-                    let mut doors = vec![NOWHERE; world.servers.len() + 1];
-                    for (server, door) in doors.iter_mut().enumerate() {
+                    let mut dispatchers = vec![NOWHERE; world.servers.len() + 1];
+                    for (server, dispatcher) in dispatchers.iter_mut().enumerate() {
                         let calls = match world.servers.get(server) {
                             Some(caller) => {
                                 scenario.services[usize::from(caller.service)].steps.contains(&Step::Call(index))
@@ -162,13 +162,13 @@ impl<'s> World<'s> {
                             None => index == 0,
                         };
                         if calls {
-                            *door = add(&mut world);
+                            *dispatcher = add(&mut world);
                         }
                     }
-                    doors
+                    dispatchers
                 }
             };
-            world.groups[index].doors = doors;
+            world.groups[index].dispatchers = dispatchers;
         }
         world.begin_upkeep();
         let mut first = Vec::new();
@@ -205,14 +205,14 @@ impl<'s> World<'s> {
             Event::TimedOut(job, attempt) => self.timed_out(job, attempt),
             Event::Again(job) => self.pick(job),
             Event::WaitedLong(job, attempt) => self.waited_long(job, attempt),
-            Event::Ask(door, worker) => self.ask(door, worker),
+            Event::Ask(dispatcher, worker) => self.ask(dispatcher, worker),
             Event::Probe(probe) => self.on_probe(probe),
             Event::Capacity(server, process) => self.change_capacity(server, process),
             Event::Board(service) => self.post_board(service),
-            Event::Poll(door) => self.poll(door),
-            Event::Members(door) => self.learn_members(door),
-            Event::Check(door) => self.check(door),
-            Event::Checked(door, server) => self.checked(door, server),
+            Event::Poll(dispatcher) => self.poll(dispatcher),
+            Event::Members(dispatcher) => self.learn_members(dispatcher),
+            Event::Check(dispatcher) => self.check(dispatcher),
+            Event::Checked(dispatcher, server) => self.checked(dispatcher, server),
             Event::Sample => self.sample(),
         }
     }

@@ -26,8 +26,8 @@ impl Balancer {
     ) -> Result<(), NoPick> {
         self.refresh(now);
         let set = &self.reader.get().set;
-        let pickers = std::iter::once(&mut self.picker).chain(&mut self.later);
-        let sets = std::iter::once(set).chain(set.later());
+        let pickers = std::iter::once(&mut self.picker).chain(&mut self.overflow);
+        let sets = std::iter::once(set).chain(set.overflow());
         let left_out = request.tried.len();
         out.clear();
         out.extend_from_slice(request.tried);

@@ -1,4 +1,4 @@
-//! Where do requests enter a service? A [`Door`]: one balancer, that is one pool and its workers, as a process of
+//! Where do requests enter a service? A [`Dispatcher`]: one balancer, that is one pool and its workers, as a process of
 //! production has them; or a yardstick that needs neither.
 
 use crate::scenario::{Balancing, Chooser, Policy, Service};
@@ -7,7 +7,7 @@ use evenkeel_balance::rng::mix;
 use evenkeel_balance::{Balancer, EndpointSpec, Instant, Pool, Rng, Seat};
 
 /// One balancer.
-pub(super) struct Door {
+pub(super) struct Dispatcher {
     pub service: u16,
     pub pool: Pool,
     pub balancers: Vec<Balancer>,
@@ -25,8 +25,8 @@ pub(super) struct Door {
     pub lag_ns: u64,
 }
 
-impl Door {
-    pub fn new(number: u32, index: u16, service: &Service, policy: &Policy, seed: u64) -> Door {
+impl Dispatcher {
+    pub fn new(number: u32, index: u16, service: &Service, policy: &Policy, seed: u64) -> Dispatcher {
         let own = mix(seed ^ mix(u64::from(number) + 1));
         let Balancing { workers, lag_ns, control, queue, retry, .. } = &service.balancing;
         let mut pool = Pool::new(*workers);
@@ -35,7 +35,7 @@ impl Door {
         let mut rng = Rng::new(own);
         let lag_ns = rng.below_u64(*lag_ns);
         let budget = retry.as_ref().map(|r| Budget::new(r.budget, r.budget_floor, 1, Instant(0)));
-        let mut door = Door {
+        let mut dispatcher = Dispatcher {
             service: index,
             pool,
             balancers: Vec::new(),
@@ -47,16 +47,16 @@ impl Door {
             rng,
             lag_ns,
         };
-        door.learn(service, 0);
+        dispatcher.learn(service, 0);
         if let Chooser::Algorithm(algorithm, params) = &policy.chooser {
             let balancer = |worker| {
                 let seat = Seat { worker, workers: *workers };
-                let balancer = door.pool.balancer(algorithm, params, seat, mix(own ^ 1));
+                let balancer = dispatcher.pool.balancer(algorithm, params, seat, mix(own ^ 1));
                 balancer.expect("parameters were checked when the scenario was read")
             };
-            door.balancers = (0..*workers).map(balancer).collect();
+            dispatcher.balancers = (0..*workers).map(balancer).collect();
         }
-        door
+        dispatcher
     }
 
     /// Takes up the servers as they are at `now`; when to poll next.

@@ -1,24 +1,24 @@
 //! What does an endpoint have that says nothing of its load? As much as those that do, by its weight.
 
 /// More than any endpoint has in flight: it did not say lately.
-pub(crate) const UNTOLD: u32 = u32::MAX;
+pub(crate) const UNKNOWN: u32 = u32::MAX;
 
 /// What others have in flight, over all endpoints that said so lately.
 #[derive(Default)]
-pub(crate) struct Told {
+pub(crate) struct PeerLoad {
     in_flight: u64,
     /// The weights of those endpoints.
     weight: u64,
 }
 
-impl Told {
+impl PeerLoad {
     /// Replaces what one endpoint of this weight said.
     pub(crate) fn replace(&mut self, before: u32, now: u32, weight: u32) {
-        if before != UNTOLD {
+        if before != UNKNOWN {
             self.in_flight -= u64::from(before);
             self.weight -= u64::from(weight);
         }
-        if now != UNTOLD {
+        if now != UNKNOWN {
             self.in_flight += u64::from(now);
             self.weight += u64::from(weight);
         }
