@@ -19,7 +19,9 @@ fuzz_target!(|bytes: &[u8]| {
     let [_, cuts, _] = naive::cuts(bytes);
     reads_as_itself(bytes, &cuts, Connection::requests);
     for (head, upgrade) in [(false, false), (true, false), (false, true)] {
-        reads_as_itself(bytes, &cuts, |limits| Connection::responses(vec![RequestContext { head, upgrade }; 8], limits));
+        reads_as_itself(bytes, &cuts, |limits| {
+            Connection::responses(vec![RequestContext { head, upgrade }; 8], limits)
+        });
     }
 });
 

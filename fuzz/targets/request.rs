@@ -110,7 +110,8 @@ fn target(line: &[u8]) -> Target<'_> {
 /// The head that must go on.
 fn forwarded(request: &Request<'_, '_>, head: &Head, target: &Target<'_>, host: Option<&[u8]>) -> Vec<u8> {
     let line = |name: &str, value: &[u8]| [name.as_bytes(), b": ", value].concat();
-    let hop_by_hop = "connection keep-alive te proxy-connection forwarded x-forwarded-for x-forwarded-proto x-forwarded-host";
+    let hop_by_hop =
+        "connection keep-alive te proxy-connection forwarded x-forwarded-for x-forwarded-proto x-forwarded-host";
     let mut dropped: Vec<String> = hop_by_hop.split(' ').map(String::from).collect();
     dropped.extend(head.nominated().into_iter().filter(|name| name != "upgrade"));
     let old = request.version == Version::V10;

@@ -17,7 +17,8 @@ const LIMITS: Limits = Limits { head: 1024, fields: 24 };
 const AFTER: Limits = Limits { head: 4096, fields: 32 };
 
 fuzz_target!(|bytes: &[u8]| {
-    for asked in [(false, false), (true, false), (false, true)].map(|(head, upgrade)| RequestContext { head, upgrade }) {
+    for asked in [(false, false), (true, false), (false, true)].map(|(head, upgrade)| RequestContext { head, upgrade })
+    {
         let new = || Connection::responses(vec![asked; 8], LIMITS);
         let finest = new().read(bytes.chunks(1));
         assert!(new().read([bytes]).agrees_with(&finest));
@@ -96,7 +97,8 @@ fn check_back(response: &Response<'_, '_>, asked: RequestContext, head: &Head, t
 
     let mut room = Room::new();
     assert_eq!(head_len(&written, &AFTER), Ok(Some(written.len())));
-    let again = Response::read(&written, &mut room, asked, &AFTER).expect("what goes back is good").expect("it is whole");
+    let again =
+        Response::read(&written, &mut room, asked, &AFTER).expect("what goes back is good").expect("it is whole");
     assert_eq!((again.status, again.is_interim()), (response.status, response.is_interim()));
     let stripped = towards.version == Version::V10 && matches!(response.body, Body::Chunked(_));
     assert_eq!(again.body, if stripped { Body::UntilClose } else { response.body.clone() });
