@@ -111,6 +111,9 @@ fn a_body_that_is_not_as_long_as_it_says_is_refused() {
     });
     run("lengths", &[&endpoint], "", |client| {
         Box::pin(async move {
+            let down = Memory::new(client, 9);
+            down.serve(client, "POST /", &[], Stated::Length(5), true).await;
+            assert_eq!((down.statuses(), down.end()), (vec![400], (true, false)), "none comes of what it says");
             for sent in [&b"12"[..], b"1234567"] {
                 let down = Memory::new(client, 9);
                 down.push_data(sent);

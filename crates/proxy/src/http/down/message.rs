@@ -17,7 +17,7 @@ use evenkeel_wire::head::{Request, Table};
 use evenkeel_wire::http1::fields::Stated;
 use evenkeel_wire::http1::request::write_translated;
 use evenkeel_wire::http1::response::{RequestContext, Towards};
-use evenkeel_wire::http1::{Body, Version, reject};
+use evenkeel_wire::http1::{Body, Reject, Version, reject};
 use std::task::{Context, Poll};
 
 /// A part of a body.
@@ -79,9 +79,17 @@ pub async fn serve<D: Messages>(
         _ if ended => Stated::Nothing,
         _ => Stated::Chunked,
     };
-    let close = route.pool.limits.get().idle_per_endpoint == 0 || route.pool.announce.get().is_some();
+    // An endpoint that does not read a body without meaning takes it for the next request.
+    let overlooked = !ended && matches!(request.method, "GET" | "HEAD" | "DELETE" | "TRACE");
+    let single = route.pool.limits.get().idle_per_endpoint == 0 || route.pool.announce.get().is_some();
+    let close = single || overlooked;
     let forward = exchange::forward(client, origin.as_ref(), route.pool, close);
-    if let Err(reject) = write_translated(request, framing, &forward, &mut bytes) {
+    let written = match framing {
+        // The endpoint would take the next request for the body that is missing.
+        Stated::Length(1..) if ended => Err(Reject::LengthMalformed),
+        _ => write_translated(request, framing, &forward, &mut bytes),
+    };
+    if let Err(reject) = written {
         client.core.give_back(bytes);
         client.listener.stats.malformed.add(1);
         record.blame(Cause::Proxy);
