@@ -116,13 +116,17 @@ pub struct Replay {
     pub files: Vec<PathBuf>,
 }
 
-/// Runs each algorithm in front of ten uneven endpoints and compares them, in under a minute
+/// Compares the algorithms in front of ten uneven endpoints and kills one of them, in a minute
 #[derive(Debug, Args)]
 #[command(after_help = "Afterwards it keeps serving, so that you can look around, until Ctrl-C.")]
 pub struct Demo {
     /// Ends after the comparison
     #[arg(long)]
     pub once: bool,
+
+    /// Also prints all percentiles and shares, and how to read them
+    #[arg(long, conflicts_with = "json")]
+    pub details: bool,
 
     /// Prints the results as JSON, and ends
     #[arg(long)]
