@@ -30,8 +30,6 @@ pub struct Outage {
     pub answered: Vec<u64>,
     /// Requests of clients that failed in each slice.
     pub failed: Vec<u64>,
-    /// The slices in which it was dead: from the first to before the last.
-    pub dead: (usize, usize),
     /// Requests of clients, over all slices.
     pub requests: u64,
     /// Tries that failed and were made again at another endpoint.
@@ -75,7 +73,6 @@ impl<'a> Watch<'a> {
             victim: endpoints.all()[VICTIM].name.clone(),
             answered: Vec::new(),
             failed: Vec::new(),
-            dead: (usize::MAX, usize::MAX),
             requests: 0,
             retries: 0,
             out: None,
@@ -100,7 +97,6 @@ impl<'a> Watch<'a> {
             (None, _) if since >= LASTS / 3 => {
                 victim.kill();
                 self.killed = Some(now);
-                outage.dead.0 = outage.answered.len();
             }
             (Some(killed), None) => {
                 if let (None, Some(state)) = (outage.out, is_out) {
@@ -109,7 +105,6 @@ impl<'a> Watch<'a> {
                 if since >= LASTS * 2 / 3 {
                     victim.revive();
                     self.revived = Some(now);
-                    outage.dead.1 = outage.answered.len();
                 }
             }
             (_, Some(revived)) if outage.back.is_none() && state.is_some() && is_out.is_none() => {

@@ -88,3 +88,46 @@ fn answer(out: &mut String, outage: &Outage) {
         outage.back.map_or("not back yet".to_string(), |after| format!("back {} after its revival", seconds(after)));
     let _ = writeln!(out, "  {left}, {back}; {} tries made again elsewhere", outage.retries);
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::load::Seen;
+    use super::*;
+    use evenkeel_balance::algorithms;
+    use evenkeel_balance::outlier::Cause;
+    use hdrhistogram::Histogram;
+
+    fn trial(name: &str, p99_ms: u64, share: f64) -> Trial {
+        let mut latency_us = Histogram::new(3).expect("three digits are allowed");
+        latency_us.record_n(1000, 1960).expect("it grows");
+        latency_us.record_n(p99_ms * 1000, 40).expect("it grows");
+        let seen = Seen { latency_us, errors: 0, wall: Duration::from_secs(1), capped: false };
+        let algorithm = algorithms::ALL.iter().find(|a| a.name == name).expect("it is registered");
+        Trial { algorithm, seen, shares: vec![share, 1.0 - share] }
+    }
+
+    #[test]
+    fn the_best_is_first_and_what_would_overload_a_server_stands_apart() {
+        let trials = [trial("round_robin", 890, 0.5), trial("first", 21, 1.0), trial("leastconn", 83, 0.6)];
+        let outage = Outage {
+            victim: "b".into(),
+            answered: vec![8, 1, 0, 4],
+            failed: vec![0, 0, 1, 0],
+            requests: 900,
+            retries: 3,
+            out: Some((Duration::from_millis(140), State::Ejected(Cause::Gateway))),
+            back: None,
+        };
+        let text = screen(&trials, &outage);
+        let places =
+            ["  leastconn ", "  round_robin ", "leastconn 83 ms, round_robin 890 ms", "overloaded", "  first "];
+        let places: Vec<_> =
+            places.iter().map(|what| text.find(what).unwrap_or_else(|| panic!("{what}: {text}"))).collect();
+        assert!(places.is_sorted(), "{text}");
+        assert!(
+            text.contains("\u{2588}\u{2582} \u{2585}") && text.contains("..x.  1 of 900 requests failed"),
+            "{text}"
+        );
+        assert!(text.contains("ejected after 0.1 s, not back yet; 3 tries"), "{text}");
+    }
+}
