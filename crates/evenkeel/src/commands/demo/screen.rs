@@ -86,7 +86,7 @@ fn answer(out: &mut String, outage: &Outage) {
     };
     let back =
         outage.back.map_or("not back yet".to_string(), |after| format!("back {} after its revival", seconds(after)));
-    let _ = writeln!(out, "  {left}, {back}; {} tries made again elsewhere", outage.retries);
+    let _ = writeln!(out, "  {left}, {back}; {} retries elsewhere", outage.retries);
 }
 
 #[cfg(test)]
@@ -128,6 +128,6 @@ mod tests {
             text.contains("\u{2588}\u{2582} \u{2585}") && text.contains("..x.  1 of 900 requests failed"),
             "{text}"
         );
-        assert!(text.contains("ejected after 0.1 s, not back yet; 3 tries"), "{text}");
+        assert!(text.contains("ejected after 0.1 s, not back yet; 3 retries elsewhere"), "{text}");
     }
 }
