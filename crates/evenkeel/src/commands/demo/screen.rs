@@ -26,8 +26,8 @@ pub fn screen(trials: &[Trial], outage: &Outage) -> String {
     answer(&mut out, outage);
     let _ = writeln!(
         out,
-        "\n--details has all percentiles and shares, --json everything; `evenkeel algorithms`\n\
-         explains each algorithm, and `evenkeel sim` tries them on systems like yours."
+        "\nMore: --details (all percentiles), --json; `evenkeel algorithms` explains each\n\
+         one, `evenkeel sim` tries them on systems like yours."
     );
     out
 }
