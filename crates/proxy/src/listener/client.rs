@@ -45,7 +45,6 @@ impl<'c> Client<'c> {
     }
 
     /// Whether its connection is to end after the request that runs, if one does.
-    #[inline]
     pub fn is_ending(&self) -> bool {
         self.core.command.get() != Command::Run || self.listener.gone.get()
     }

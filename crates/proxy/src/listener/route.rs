@@ -75,7 +75,6 @@ impl Router {
     }
 
     /// The route for a request, or `None` when no route takes it. `host` as the client wrote it; `path` without query.
-    #[inline]
     pub fn find(&self, host: &[u8], path: &str) -> Option<RouteId> {
         if self.sole.is_some() {
             return self.sole;

@@ -57,7 +57,6 @@ pub struct Tries<'r> {
 
 impl<'r> Tries<'r> {
     /// A request that begins.
-    #[inline]
     pub fn begin(retries: &'r Retries, key: Option<u64>, now: Instant) -> Tries<'r> {
         retries.budget.borrow_mut().earn(now);
         let (retry, decided, same, hedged, tried) = Default::default();
@@ -65,7 +64,6 @@ impl<'r> Tries<'r> {
     }
 
     /// Whether one that is not idempotent may be sent twice.
-    #[inline]
     pub fn may_repeat(&self) -> bool {
         self.retries.plan.settings.non_idempotent
     }
@@ -97,7 +95,6 @@ impl<'r> Tries<'r> {
     }
 
     /// Whether a response with this status is tried again, if anything else allows it.
-    #[inline]
     pub fn minds(&self, status: u16) -> bool {
         self.retries.plan.settings.on.admit(Failure::Status(status))
     }
@@ -113,7 +110,6 @@ impl<'r> Tries<'r> {
     }
 
     /// The timeouts of one try.
-    #[inline]
     pub fn timeouts(&self, whole: RouteTimeouts) -> RouteTimeouts {
         let Some(try_ns) = self.retries.plan.settings.try_timeout_ns else { return whole };
         let of_try = std::time::Duration::from_nanos(try_ns);
@@ -123,7 +119,6 @@ impl<'r> Tries<'r> {
 
     /// After how many nanoseconds a second endpoint is asked too; `None` for never. Once for each request: a retry is
     /// not hedged.
-    #[inline]
     pub fn hedge_after(&self, left_ns: Option<u64>) -> Option<u64> {
         let first = |_: &&RefCell<Hedge>| self.tried.borrow().is_empty() && !self.hedged.replace(true);
         let hedge = self.retries.hedge.as_ref().filter(first)?;
@@ -136,7 +131,6 @@ impl<'r> Tries<'r> {
     }
 
     /// Takes the latency of a first copy.
-    #[inline]
     pub fn on_answer(&self, latency_ns: u64, now: Instant) {
         if let Some(hedge) = &self.retries.hedge {
             hedge.borrow_mut().record(latency_ns, now);

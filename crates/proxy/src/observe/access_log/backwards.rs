@@ -23,13 +23,11 @@ impl Backwards {
     }
 
     /// What was written.
-    #[inline]
     pub fn bytes(&self) -> &[u8] {
         &self.room[self.at..]
     }
 
     /// A text.
-    #[inline]
     pub fn put(&mut self, text: &[u8]) {
         let end = self.at;
         self.at -= text.len();
