@@ -50,6 +50,35 @@ fn a_refused_connection_is_tried_elsewhere_whatever_the_method() {
 }
 
 #[test]
+fn when_a_tier_has_no_endpoint_left_to_try_the_next_one_is_asked() {
+    for primary in [1, 2] {
+        let standby = Endpoint::saying("standby");
+        let refusing: String = (0..primary).map(|_| format!("'{}', ", refusing())).collect();
+        let endpoints = format!("{refusing}{{ addr = '{}', priority = 1 }}", standby.addr);
+        let proxy = Proxy::start(&format!(
+            "[runtime]\nworkers = 1\n[listener.web]\nbind = ['$BIND']\n[pool.web]\nendpoints = [{endpoints}]\n{}",
+            pool(&format!("attempts = {primary}"))
+        ));
+        for request in [GET, POST, GET] {
+            assert_eq!(answer(&proxy, request), 200, "{primary} refuse");
+        }
+        assert_eq!((standby.seen().len(), retries(&proxy)), (3, 3 * primary));
+    }
+}
+
+#[test]
+fn a_status_of_the_list_is_tried_again_in_the_next_tier_too() {
+    let (busy, standby) = (Endpoint::answering(|_| status("503 Busy", "try another")), Endpoint::saying("standby"));
+    let endpoints = format!("'{}', {{ addr = '{}', priority = 1 }}", busy.addr, standby.addr);
+    let proxy = Proxy::start(&format!(
+        "[runtime]\nworkers = 1\n[listener.web]\nbind = ['$BIND']\n[pool.web]\nendpoints = [{endpoints}]\n{}",
+        pool("on = [503]")
+    ));
+    assert_eq!([0; 2].map(|_| proxy.client().send(GET).response().body_text()), ["standby"; 2]);
+    assert_eq!((busy.seen().len(), standby.seen().len()), (2, 2));
+}
+
+#[test]
 fn what_was_not_answered_is_tried_again_if_twice_does_no_harm() {
     let (bad, good) = (Endpoint::resetting(), Endpoint::saying("good"));
     let once = proxy(&[bad.addr, good.addr], "");
