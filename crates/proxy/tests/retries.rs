@@ -4,6 +4,8 @@
 mod support;
 
 use evenkeel_balance::retry::Stop;
+use evenkeel_proxy::end::Cause;
+use evenkeel_proxy::stats::ErrorKind;
 use std::net::SocketAddr;
 use support::endpoint::{ok, refusing, status};
 use support::log::Log;
@@ -240,6 +242,22 @@ fn an_endpoint_that_takes_too_long_is_left_for_another() {
     assert_eq!([0; 3].map(|_| answer(&proxy, GET)), [200; 3]);
     assert!(retries(&proxy) > 0);
     wait_until("the slow one has read them", || slow.seen().len() as u64 == retries(&proxy));
+}
+
+/// A pause of up to a minute: that one of 10 ms is drawn, in which the client might not leave first, has odds of 1 in 6000.
+#[test]
+fn a_client_that_leaves_before_another_try_is_noticed_at_once() {
+    let (bad, log) = (Endpoint::resetting(), Log::new());
+    let lines = "outlier = 'off'\nretry = { backoff = '1m..1m' }\ntimeouts = { request = 'off' }";
+    let proxy = Proxy::with(&[bad.addr], "", lines, &log.config());
+    let mut client = proxy.client();
+    client.send(GET);
+    wait_until("it has failed once", || proxy.endpoint(0, |e| e.errors[ErrorKind::Reset as usize].get()) == 1);
+    client.reset();
+    wait_until("the client is gone", || proxy.listener(|l| l.ends[Cause::Client as usize].get()) == 1);
+    assert_eq!((bad.seen().len(), retries(&proxy)), (1, 0));
+    let lines = log.lines(proxy);
+    assert_eq!((&lines[0]["term"], &lines[0]["tries"]), (&"CH".into(), &1.into()), "{}", lines[0]);
 }
 
 #[test]
