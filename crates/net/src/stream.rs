@@ -100,10 +100,7 @@ impl Stream {
     /// As `recv(2)`.
     #[inline]
     pub fn poll_read_into(&self, cx: &mut Context<'_>, room: impl Fn() -> Buf) -> Poll<io::Result<(usize, Buf)>> {
-        let read = || {
-            let mut buf = room();
-            self.try_read(&mut buf).map(|read| read.map(|n| (n, buf)))
-        };
+        let read = || self.read_ready(&room);
         if self.watched.get().is_none()
             && let Some(read) = read()
         {
@@ -116,6 +113,14 @@ impl Stream {
                 return Poll::Ready(read);
             }
         }
+    }
+
+    /// The same without waiting; `None` if there is nothing. Asks the socket itself, as the event loop may not have told yet
+    /// of what has come.
+    #[inline]
+    pub fn read_ready(&self, room: impl Fn() -> Buf) -> Option<io::Result<(usize, Buf)>> {
+        let mut buf = room();
+        self.try_read(&mut buf).map(|read| read.map(|n| (n, buf)))
     }
 
     /// Reads; `None` if there is nothing.

@@ -121,7 +121,7 @@ impl Candidate<'_> {
 /// Tiers: the first that has fit endpoints, and enough of them not to panic, is used, together with what is left of those
 /// above. One of which nothing is known yet is waited for: a standby must not serve because its check was the first to
 /// come back. Where none has enough the pool panics, unless first checks that are out may still change that. What could
-/// be used but is not, other zones and lower tiers, is tried when all limits of the set are reached.
+/// be used but is not, other zones and lower tiers, is for requests that have tried all of the set, or find it full.
 pub fn fold(candidates: &[Candidate<'_>], rules: &Rules) -> EndpointSet {
     let slots = candidates.iter().map(|c| c.slot.index() + 1).max().unwrap_or(0);
     let mut tiers: Vec<u8> = candidates.iter().filter(|c| c.counts()).map(|c| c.spec.priority).collect();
@@ -146,14 +146,10 @@ pub fn fold(candidates: &[Candidate<'_>], rules: &Rules) -> EndpointSet {
         c.exclusion(if zone { Exclusion::OtherZone } else { Exclusion::LowerPriority })
     };
     let excluded = candidates.iter().filter(|c| !in_set[c.slot.index()]).map(leaves_out).collect();
-    let set = EndpointSet::of(members(&here, &near), excluded, slots);
-    if set.members().iter().all(|m| m.in_flight_max == 0) {
-        return set; // never full
-    }
     let below = tiers.iter().map(|&t| unused.iter().filter(|c| c.spec.priority == t).copied().collect::<Vec<_>>());
     let groups = std::iter::once(elsewhere).chain(below).filter(|group| !group.is_empty());
     let overflow = groups.map(|group| EndpointSet::of(members(&group, &Near::ALL), Vec::new(), slots)).collect();
-    set.with_overflow(overflow)
+    EndpointSet::of(members(&here, &near), excluded, slots).with_overflow(overflow)
 }
 
 impl EndpointSet {

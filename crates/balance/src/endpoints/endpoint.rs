@@ -29,7 +29,7 @@ pub struct EndpointSpec {
     pub id: EndpointId,
     /// Its share of the load relative to others; 0 gets nothing.
     pub weight: u32,
-    /// Priority tier: the lowest with eligible endpoints is used, the next when that has no room.
+    /// Priority tier: the lowest with eligible endpoints is used, the next when that has none left for a request.
     pub priority: u8,
     /// Gets no new requests; running ones go on.
     pub drain: bool,

@@ -142,7 +142,7 @@ impl EndpointSet {
         }
     }
 
-    /// With these to be tried in turn when it is full.
+    /// With these to be tried in turn when none of it is left for a request.
     pub(crate) fn with_overflow(self, overflow: Vec<EndpointSet>) -> EndpointSet {
         EndpointSet { overflow: overflow.into(), ..self }
     }
@@ -175,8 +175,8 @@ impl EndpointSet {
         &self.excluded
     }
 
-    /// Where a request goes when all here are full, in turn: other zones, then tiers of lower priority. Empty when no
-    /// member has a limit.
+    /// Where a request goes when it has tried all here, or the rest is full, in turn: other zones, then tiers of lower
+    /// priority.
     #[inline]
     pub fn overflow(&self) -> &[EndpointSet] {
         &self.overflow

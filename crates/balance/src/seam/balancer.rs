@@ -168,12 +168,14 @@ impl Balancer {
                 None => set.len(),
             },
             Err(NoPick::AllFull) => 0,
+            Err(NoPick::AllTried) if !set.overflow().is_empty() => 0,
             Err(why) => return Err(why),
         };
         self.choose_on(turns, request, waited, now, trace)
     }
 
-    /// Where to when what was chosen has no room: elsewhere in the set, in so many turns, or else to what comes later.
+    /// Where to when what was chosen has no room, or all was tried: elsewhere in the set, in so many turns, or else to what
+    /// comes later.
     #[cold]
     fn choose_on(
         &mut self,
@@ -204,7 +206,8 @@ impl Balancer {
                 }
             }
         }
-        Err(NoPick::AllFull)
+        let mut members = std::iter::once(set).chain(set.overflow()).flat_map(EndpointSet::members);
+        Err(if members.all(|m| tried.contains(&m.slot)) { NoPick::AllTried } else { NoPick::AllFull })
     }
 
     /// Counts a request at an endpoint that something else chose (sticky session, hedge, queue).
@@ -234,7 +237,7 @@ impl Balancer {
         self.loads.on_start(slot, turn);
         self.picker.on_start(slot, &self.loads, now);
         if !self.overflow.is_empty() {
-            self.tell_later(|picker, loads| picker.on_start(slot, loads, now));
+            self.tell_overflow(slot, |picker, loads| picker.on_start(slot, loads, now));
         }
     }
 
@@ -250,7 +253,7 @@ impl Balancer {
         }
         self.picker.on_end(slot, &end, &self.loads);
         if !self.overflow.is_empty() {
-            self.tell_later(|picker, loads| picker.on_end(slot, &end, loads));
+            self.tell_overflow(slot, |picker, loads| picker.on_end(slot, &end, loads));
         }
         // A request that started before its endpoint had a limit holds no place, but fills it all the same.
         if place.is_held() || self.limited || self.reader.is_stale() {
@@ -259,9 +262,12 @@ impl Balancer {
         decides
     }
 
-    #[cold]
-    fn tell_later(&mut self, tell: impl Fn(&mut dyn Picker, &Loads)) {
-        self.overflow.iter_mut().for_each(|picker| tell(&mut **picker, &self.loads));
+    /// Tells the pickers of the overflow what happened at an endpoint, unless it is of the set itself: most are.
+    #[inline]
+    fn tell_overflow(&mut self, slot: Slot, tell: impl Fn(&mut dyn Picker, &Loads)) {
+        if self.reader.get().set.position_of(slot).is_none() {
+            self.overflow.iter_mut().for_each(|picker| tell(&mut **picker, &self.loads));
+        }
     }
 
     /// Where requests of this pool wait.

@@ -39,7 +39,7 @@ impl Explanation {
         self.exclude(set, loads, tried);
     }
 
-    /// The set before was full: now these are looked at.
+    /// The set before had nothing for it: now these are looked at.
     pub(crate) fn go_on(&mut self, set: &EndpointSet, loads: &Loads, tried: &[Slot]) {
         self.excluded.retain(|(slot, ..)| set.get(*slot).is_none());
         self.exclude(set, loads, tried);

@@ -5,8 +5,28 @@ use evenkeel_balance::retry::{Decision, Failed, Failure, Retry};
 use evenkeel_balance::rng::{Rng, mix};
 use evenkeel_balance::{Instant, Slot, budget::Budget};
 use evenkeel_config::plan::{self, RouteTimeouts};
+use evenkeel_net::event_loop::alarm;
 use std::cell::{Cell, RefCell};
+use std::future::{Future, poll_fn};
+use std::pin::pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+/// The client went away before its request was tried again.
+pub struct Left;
+
+/// The pause before another try, which ends when `gone` says that the client is.
+///
+/// # Errors
+/// It is: nothing is tried again.
+pub async fn pause(after_ns: u64, mut gone: impl FnMut(&mut Context<'_>) -> Poll<()>) -> Result<(), Left> {
+    if after_ns == 0 {
+        return Ok(());
+    }
+    let mut over = pin!(alarm::sleep(Duration::from_nanos(after_ns)));
+    poll_fn(|cx| if gone(cx).is_ready() { Poll::Ready(Err(Left)) } else { over.as_mut().poll(cx).map(Ok) }).await
+}
 
 /// The retries and hedges of one route on one worker.
 pub struct Retries {
@@ -112,7 +132,7 @@ impl<'r> Tries<'r> {
     /// The timeouts of one try.
     pub fn timeouts(&self, whole: RouteTimeouts) -> RouteTimeouts {
         let Some(try_ns) = self.retries.plan.settings.try_timeout_ns else { return whole };
-        let of_try = std::time::Duration::from_nanos(try_ns);
+        let of_try = Duration::from_nanos(try_ns);
         let response = Some(whole.response.map_or(of_try, |time| time.min(of_try)));
         RouteTimeouts { connect: whole.connect.min(of_try), response, ..whole }
     }

@@ -49,7 +49,7 @@ impl Balancer {
                     }
                 }
             }
-            if out.len() > left_out || why != Err(NoPick::AllFull) {
+            if out.len() > left_out || !matches!(why, Err(NoPick::AllFull | NoPick::AllTried)) {
                 break;
             }
         }
