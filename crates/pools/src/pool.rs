@@ -192,8 +192,9 @@ fn subset(plan: &plan::Subset) -> Subset {
 /// What is decided of one endpoint of a plan.
 fn spec(endpoint: &plan::Endpoint, plan: &plan::Pool) -> EndpointSpec {
     let spec = EndpointSpec::new(&endpoint.name)
+        .weight(endpoint.weight.into())
         // Without an address it would fail each request that it got.
-        .weight(if address(&endpoint.addr).is_some() { endpoint.weight.into() } else { 0 })
+        .unresolved(address(&endpoint.addr).is_none())
         .priority(endpoint.priority)
         .drain(endpoint.drain)
         .in_flight_max(plan.limits.requests_per_endpoint);
