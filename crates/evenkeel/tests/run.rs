@@ -89,7 +89,7 @@ fn what_checks_and_requests_say_of_endpoints_is_in_the_metrics() {
          panic = {{ healthy_below = 0.9 }}\n",
         well.addr
     );
-    let _running = Running::start(&["run", "-c", &folder.file("evenkeel.toml", &text)]);
+    let running = Running::start(&["run", "-c", &folder.file("evenkeel.toml", &text)]);
     eventually("the first checks", || (get(&admin, "/readyz").ok()?.0 == 200).then_some(()));
     assert_eq!(get(&listen, "/").expect("an answer"), (200, "well".to_string()));
     let of = |name: &str, endpoint: &str, more: &str| {
@@ -115,6 +115,10 @@ fn what_checks_and_requests_say_of_endpoints_is_in_the_metrics() {
     }
     let failed = of("health_checks_total", &dead, ",result=\"failed\"") + " 0";
     assert!(!metrics.contains(&failed), "{metrics}");
+    // How many were well by then is the checks' order.
+    let says = ["ERROR pool \"web\": ", " of 2 endpoints healthy; using all of them (panic.mode = \"use-all\")"];
+    let told = |line: &str| says.iter().all(|part| line.contains(part));
+    assert!(running.said().lines().any(told), "{}", running.said());
 }
 
 #[test]

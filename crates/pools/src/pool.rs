@@ -119,7 +119,8 @@ impl SharedPool {
 
     fn record(&mut self) {
         let changes = self.pool.take_changes();
-        self.history.record(&changes, &self.pool.view().set);
+        let states = self.pool.states().map(|(_, state)| state);
+        self.history.record(&changes, self.pool.view().set.in_panic(), states, self.settings.panic.mode);
     }
 
     /// Whom to check, and how.
