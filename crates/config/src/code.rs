@@ -94,6 +94,7 @@ codes! {
     Warning TrustsAll         "EK0306" "every client is trusted to say who it is"
     Warning AtOdds            "EK0307" "settings that work against each other"
     Warning UnknownZone       "EK0308" "no endpoint is in the zone"
+    Warning OddMatch          "EK0309" "a match that takes something else than it seems to"
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@
 mod collisions;
 mod dns;
 mod leads;
+mod matches;
 mod reports;
 mod routes;
 mod tcp;

@@ -49,13 +49,14 @@ table! {
                    anything over UDP, whose flows are; or DNS, over UDP and TCP, whose answers are.",
             why: "",
         };
-        /// Where everything goes that no route takes, for modes other than HTTP: there is a route of the listener's name to it.
+        /// Where everything goes that no route of this listener takes, except for DNS: there is a route of the listener's name to
+        /// it.
         pool: Option<Arc<str>> = Key {
             name: "pool",
             kind: Kind::Text(Form::Name),
             absent: Absent::Means("none: routes say where to"),
-            help: "The pool for everything that no route of this listener takes. For modes other than `http`, whose routes are \
-                   for all its listeners alike.",
+            help: "The pool for everything that no other route to this listener takes. With `mode = \"http\"` it is as a route \
+                   that names the listener and matches nothing else.",
             why: "",
         };
         /// What is answered to resolvers; there if, and only if, DNS is spoken.
