@@ -1,7 +1,8 @@
 //! What was seen of a pool and its endpoints? For metrics and the log: checks, changes of state, panic.
 
+use evenkeel_balance::EndpointId;
+use evenkeel_balance::eligible::PanicMode;
 use evenkeel_balance::state::{Change, State};
-use evenkeel_balance::{EndpointId, EndpointSet};
 use evenkeel_config::plan::{self, Address};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -92,8 +93,9 @@ impl History {
         endpoint.failure = checked.result.clone().err();
     }
 
-    /// Counts changes, and logs them.
-    pub fn record(&mut self, changes: &[Change], set: &EndpointSet) {
+    /// Counts changes, and logs them. `states`: those of all endpoints, after the changes; `mode`: what the pool does in a
+    /// panic.
+    pub fn record(&mut self, changes: &[Change], in_panic: bool, states: impl Iterator<Item = State>, mode: PanicMode) {
         let pool = &*self.name;
         for change in changes {
             let Some(endpoint) = self.endpoints.get_mut(&change.id) else { continue };
@@ -111,14 +113,48 @@ impl History {
                 _ => tracing::info!(pool, endpoint = name, %from, %to, "endpoint has changed"),
             }
         }
-        let in_panic = set.in_panic();
         if std::mem::replace(&mut self.in_panic, in_panic) != in_panic {
+            let text = panic_text(pool, states, in_panic.then_some(mode));
             match in_panic {
-                true => {
-                    tracing::error!(pool, "panic: too few endpoints are healthy; see panic.mode for what happens now")
-                }
-                false => tracing::warn!(pool, "panic is over: enough endpoints are healthy"),
+                true => tracing::error!(pool, "{text}"),
+                false => tracing::warn!(pool, "{text}"),
             }
         }
+    }
+}
+
+/// What the log says when a pool begins to panic, or is over it.
+fn panic_text(pool: &str, states: impl Iterator<Item = State>, mode: Option<PanicMode>) -> String {
+    let (mut healthy, mut all) = (0, 0);
+    // Those that the configuration takes out of use are no reason to panic.
+    for state in states.filter(|s| !matches!(s, State::Draining | State::Disabled | State::Unresolved)) {
+        all += 1;
+        healthy += usize::from(matches!(state, State::Up | State::Ramping));
+    }
+    let what = match mode {
+        None => "the panic is over",
+        Some(PanicMode::UseAll) => "using all of them (panic.mode = \"use-all\")",
+        Some(PanicMode::Refuse) => "refusing its requests (panic.mode = \"refuse\")",
+    };
+    format!("pool \"{pool}\": {healthy} of {all} endpoints healthy; {what}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_panic_is_told_with_the_pool_its_numbers_and_what_happens_now() {
+        use State::{Down, Draining, Ramping, Unresolved, Up};
+        let text = |states: &[State], mode| panic_text("shop", states.iter().copied(), mode);
+        assert_eq!(
+            text(&[Down, Down, Draining, Down], Some(PanicMode::UseAll)),
+            "pool \"shop\": 0 of 3 endpoints healthy; using all of them (panic.mode = \"use-all\")"
+        );
+        assert_eq!(
+            text(&[Up, Down, Unresolved, Down], Some(PanicMode::Refuse)),
+            "pool \"shop\": 1 of 3 endpoints healthy; refusing its requests (panic.mode = \"refuse\")"
+        );
+        assert_eq!(text(&[Up, Ramping, Down], None), "pool \"shop\": 2 of 3 endpoints healthy; the panic is over");
     }
 }

@@ -119,7 +119,8 @@ impl SharedPool {
 
     fn record(&mut self) {
         let changes = self.pool.take_changes();
-        self.history.record(&changes, &self.pool.view().set);
+        let states = self.pool.states().map(|(_, state)| state);
+        self.history.record(&changes, self.pool.view().set.in_panic(), states, self.settings.panic.mode);
     }
 
     /// Whom to check, and how.
@@ -192,8 +193,9 @@ fn subset(plan: &plan::Subset) -> Subset {
 /// What is decided of one endpoint of a plan.
 fn spec(endpoint: &plan::Endpoint, plan: &plan::Pool) -> EndpointSpec {
     let spec = EndpointSpec::new(&endpoint.name)
+        .weight(endpoint.weight.into())
         // Without an address it would fail each request that it got.
-        .weight(if address(&endpoint.addr).is_some() { endpoint.weight.into() } else { 0 })
+        .unresolved(address(&endpoint.addr).is_none())
         .priority(endpoint.priority)
         .drain(endpoint.drain)
         .in_flight_max(plan.limits.requests_per_endpoint);

@@ -90,7 +90,7 @@ impl Candidate<'_> {
 
     /// Whether the configuration wants it used.
     fn counts(&self) -> bool {
-        self.spec.weight > 0 && !self.spec.drain
+        self.spec.counts()
     }
 
     /// Whether it may get requests, be it one at a time.
@@ -107,6 +107,7 @@ impl Candidate<'_> {
         let why = match self.standing {
             _ if self.spec.drain => Exclusion::Draining,
             _ if self.spec.weight == 0 => Exclusion::WeightZero,
+            _ if self.spec.unresolved => Exclusion::Unresolved,
             Standing::Unhealthy => Exclusion::Unhealthy,
             Standing::Unchecked => Exclusion::Unchecked,
             Standing::Ejected => Exclusion::Ejected,

@@ -44,6 +44,8 @@ pub enum Exclusion {
     WeightZero,
     /// It drains.
     Draining,
+    /// Its name has no address yet.
+    Unresolved,
     /// Its health checks fail.
     Unhealthy,
     /// Its first health check is out.
@@ -64,9 +66,10 @@ pub enum Exclusion {
 
 impl Exclusion {
     /// Why an endpoint may be out of the set, whatever the request.
-    pub const STANDING: [Exclusion; 8] = [
+    pub const STANDING: [Exclusion; 9] = [
         Exclusion::Draining,
         Exclusion::WeightZero,
+        Exclusion::Unresolved,
         Exclusion::Unhealthy,
         Exclusion::Unchecked,
         Exclusion::Ejected,

@@ -12,6 +12,8 @@ pub enum State {
     Draining,
     /// Has weight 0.
     Disabled,
+    /// Its name has no address yet.
+    Unresolved,
     /// Health checks fail.
     Down,
     /// Waits for its first health check.
@@ -32,6 +34,7 @@ impl State {
         match self {
             State::Draining => "draining",
             State::Disabled => "disabled",
+            State::Unresolved => "unresolved",
             State::Down => "down",
             State::Unchecked => "unchecked",
             State::Ejected(_) => "ejected",
@@ -42,8 +45,8 @@ impl State {
     }
 
     /// All names, in the order of the states.
-    pub const NAMES: [&'static str; 8] =
-        ["draining", "disabled", "down", "unchecked", "ejected", "probation", "ramping", "up"];
+    pub const NAMES: [&'static str; 9] =
+        ["draining", "disabled", "unresolved", "down", "unchecked", "ejected", "probation", "ramping", "up"];
 }
 
 impl fmt::Display for State {

@@ -294,6 +294,7 @@ impl Control {
         match (known.standing(now), known.ejection.phase()) {
             _ if known.spec.drain => State::Draining,
             _ if known.spec.weight == 0 => State::Disabled,
+            _ if known.spec.unresolved => State::Unresolved,
             (Standing::Unhealthy, _) => State::Down,
             (Standing::Unchecked, _) => State::Unchecked,
             (_, Phase::Out { cause, .. }) => State::Ejected(cause),
@@ -327,7 +328,7 @@ impl Control {
 impl Known {
     /// Whether the configuration wants it used.
     fn counts(&self) -> bool {
-        self.spec.weight > 0 && !self.spec.drain
+        self.spec.counts()
     }
 
     /// Whether checks let it be used.

@@ -67,6 +67,7 @@ impl fmt::Display for Exclusion {
         f.write_str(match self {
             Exclusion::WeightZero => "weight 0",
             Exclusion::Draining => "draining",
+            Exclusion::Unresolved => "without an address: the name does not resolve",
             Exclusion::Unhealthy => "unhealthy",
             Exclusion::Unchecked => "not checked yet",
             Exclusion::Ejected => "ejected",

@@ -253,6 +253,8 @@ fn no_pick_text(pool: &WorkerPool, why: NoPick) -> String {
     if !reasons.is_empty() {
         // Writing to a String cannot fail.
         let _ = write!(text, " ({})", reasons.join(", "));
+    } else if set.is_empty() {
+        text.push_str(" (discovery has found none; the log says why)");
     }
     text
 }

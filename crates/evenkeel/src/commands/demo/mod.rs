@@ -15,7 +15,7 @@ mod screen;
 mod trial;
 
 use crate::arguments::Demo;
-use crate::commands::run;
+use crate::commands::run::{self, Origin};
 use crate::failure::Failure;
 use crate::output::print;
 use crate::serve::Serving;
@@ -84,20 +84,14 @@ fn stay(endpoints: &Endpoints) -> Result<(), Failure> {
     let plan = trial::plan(&text)?;
     log::start(plan.runtime.log);
     eprintln!("\nStill serving. Your own endpoints go the same way: evenkeel run 127.0.0.1:8081 127.0.0.1:8082");
-    run::serve(
-        plan,
-        "evenkeel config reference says what a file can set",
-        None,
-        Default::default(),
-        |serving: &Serving| {
-            let plan = serving.server().plan();
-            let addresses = plan.listeners.iter().flat_map(|l| &l.bind).chain(plan.admin.iter().flat_map(|a| &a.bind));
-            let urls: Vec<String> = addresses.map(|addr| greeting::url("http", *addr)).collect();
-            let [web, admin] = &urls[..] else { return };
-            eprintln!(
-                "\nTry:\n  for i in 1 2 3 4 5 6; do curl -s {web}/; done\n  \
+    run::serve(plan, Origin::Demo, Default::default(), |serving: &Serving| {
+        let plan = serving.server().plan();
+        let addresses = plan.listeners.iter().flat_map(|l| &l.bind).chain(plan.admin.iter().flat_map(|a| &a.bind));
+        let urls: Vec<String> = addresses.map(|addr| greeting::url("http", *addr)).collect();
+        let [web, admin] = &urls[..] else { return };
+        eprintln!(
+            "\nTry:\n  for i in 1 2 3 4 5 6; do curl -s {web}/; done\n  \
              curl -s {admin}/metrics | grep upstream_requests_total\n  curl -s {admin}/readyz\n"
-            );
-        },
-    )
+        );
+    })
 }
