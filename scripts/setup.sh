@@ -10,6 +10,7 @@ programs=(
     git:git
     curl:curl
     python3:python3
+    jq:jq                # lines of the access log
     taskset:util-linux
     wrk:wrk              # load with connections kept
     ab:apache2-utils     # load with a connection per request
