@@ -37,13 +37,12 @@ theory: ## Checks the simulator against queueing theory at full length: minutes 
 
 loom: ## Checks what threads share in every order that the memory model allows
 	RUSTFLAGS="--cfg loom" cargo test --release --target-dir target/loom -p evenkeel-balance --test loom
-	RUSTFLAGS="--cfg loom" cargo test --release --target-dir target/loom -p evenkeel-net --test loom
 
 # The tests of what has unsafe code. Not those that need options of sockets, which Miri does not know, or that measure time.
-miri: ## Looks for undefined behaviour in tasks, wakers, boxed futures and what threads leave for each other (needs nightly)
+miri: ## Looks for undefined behaviour in tasks, wakers and boxed futures (needs nightly)
 	@scripts/setup.sh miri
 	MIRIFLAGS=-Zmiri-disable-isolation cargo +nightly miri test --target-dir target/miri -p evenkeel-net --lib -- \
-		tasks remote_queue boxed slab
+		tasks reentrance remote_waker boxed slab
 
 release: ## Builds the fastest binary, target/guided/evenkeel, by what it does under load: some 15 minutes
 	@scripts/setup.sh release
