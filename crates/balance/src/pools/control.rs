@@ -251,8 +251,8 @@ impl Control {
         (wanted.clone().filter(|k| k.ejection.phase() != Phase::In).count(), wanted.count())
     }
 
-    /// Brings back endpoints when a shrunken pool has more out than allowed: those ejected last, as they have waited
-    /// least.
+    /// Brings back endpoints when a pool that shrank has more out than allowed: those in probation first, then those
+    /// whose ejection ends first.
     fn bring_back_excess(&mut self, counts: &Counts, now: Instant) {
         let Some(settings) = self.settings.outlier else { return };
         let (out, of) = self.out();
