@@ -1,4 +1,4 @@
-//! What was seen of a pool and its endpoints? For metrics and the log: checks, changes of state, panic.
+//! What has happened to a pool and its endpoints? Checks, changes of state and panic, for metrics and the log.
 
 use evenkeel_balance::EndpointId;
 use evenkeel_balance::eligible::PanicMode;
@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What was seen of one pool.
+/// What has happened to one pool.
 #[derive(Debug, Default)]
 pub struct History {
     name: Arc<str>,
@@ -16,20 +16,20 @@ pub struct History {
     in_panic: bool,
 }
 
-/// What was seen of one endpoint.
+/// What has happened to one endpoint.
 #[derive(Debug)]
 pub struct EndpointHistory {
     /// Its name in the plan.
     pub name: Arc<str>,
-    /// Where it is, as configured.
+    /// Its address, as configured.
     pub addr: Address,
-    /// In numbers.
+    /// How often each thing happened.
     pub counts: Counts,
     /// Why the latest check failed, if it did.
     pub failure: Option<String>,
 }
 
-/// How often what happened to an endpoint.
+/// How often each thing happened to an endpoint.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Counts {
     /// Checks that passed.
@@ -44,17 +44,17 @@ pub struct Counts {
     pub ejections: u64,
 }
 
-/// How a check went.
+/// The result of a check.
 #[derive(Debug)]
 pub struct Checked {
-    /// Passed, or why not.
+    /// Whether it passed, or why not.
     pub result: Result<(), String>,
     /// How long it took.
     pub took: Duration,
 }
 
 impl History {
-    /// Goes on with the endpoints of a plan. Those that stay keep their numbers.
+    /// Switches to the endpoints of a plan. Those that stay keep their numbers.
     pub fn apply(&mut self, plan: &plan::Pool) {
         self.name = plan.name.clone();
         let mut before = std::mem::take(&mut self.endpoints);
@@ -77,7 +77,7 @@ impl History {
         self.endpoints.get(&id)
     }
 
-    /// Whether so few endpoints are healthy that health is not asked for.
+    /// Whether so few endpoints are healthy that health is ignored.
     pub fn in_panic(&self) -> bool {
         self.in_panic
     }

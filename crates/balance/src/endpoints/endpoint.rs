@@ -1,4 +1,4 @@
-//! What is an endpoint? An identity that all instances agree on, and what the configuration says of it.
+//! What is an endpoint? An identity that all instances agree on, and its configuration.
 
 use crate::structures::rng::mix;
 
@@ -25,13 +25,13 @@ pub fn stable_hash(bytes: &[u8]) -> u64 {
 /// One endpoint as configured or discovered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EndpointSpec {
-    /// Who it is.
+    /// Its identity.
     pub id: EndpointId,
     /// Its share of the load relative to others; 0 gets nothing.
     pub weight: u32,
     /// Priority tier: the lowest with eligible endpoints is used, the next when that has none left for a request.
     pub priority: u8,
-    /// Gets no new requests; running ones go on.
+    /// Whether it gets no new requests; running ones go on.
     pub drain: bool,
     /// Its name has no address yet: it gets nothing until then.
     pub unresolved: bool,
