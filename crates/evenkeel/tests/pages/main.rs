@@ -10,6 +10,7 @@ mod shell;
 
 use page::Page;
 use shell::Shell;
+use std::io::{self, Write};
 use support::{Folder, ends};
 
 /// Blocks with the info string `sh no-run`: they need root, the network, a service manager, a build or minutes. Every other
@@ -31,7 +32,7 @@ fn guides() -> impl Iterator<Item = Page> {
 fn every_command_block_runs_as_written() {
     let missing: Vec<&str> = ["bash", "curl", "jq", "python3", "ss"].into_iter().filter(|p| !shell::has(p)).collect();
     if !missing.is_empty() {
-        println!("SKIPPED: not installed: {}; `make setup` installs what the tests need", missing.join(", "));
+        let _ = writeln!(io::stderr(), "SKIPPED: not installed: {}; `make setup` installs it", missing.join(", "));
         return;
     }
     let mut ran = 0;

@@ -1,11 +1,15 @@
 //! What runs the commands of a page? One bash for all of them, in a folder of its own, at addresses of this process.
 
 use super::page::Block;
-use super::support::{DEADLINE, Folder, address, eventually};
+use super::support::{Folder, address};
 use rustix::process::{Pid, Signal, kill_process_group};
 use std::fs::{File, read_to_string};
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// How long a page may take before the test fails: generous, since many tests may share few cores.
+const DEADLINE: Duration = Duration::from_secs(120);
 
 /// Functions in the place of what a reader does by hand, and of what would take long.
 const FUNCTIONS: &str = include_str!("shell.sh");
@@ -79,15 +83,26 @@ impl Shell {
         let group = Pid::from_child(&bash);
         // Ends what a page leaves behind, also when waiting fails.
         let _ended = Ended(group);
-        let ended = eventually(&format!("the end of {} within {DEADLINE:?}", self.page), || {
-            bash.try_wait().expect("it is ours")
-        });
-        assert!(ended.success(), "{}: {ended}\n{}", self.page, read_to_string(&said).unwrap_or_default());
+        let ended = poll(Instant::now() + DEADLINE, || bash.try_wait().expect("it is ours"));
+        let said = read_to_string(&said).unwrap_or_default();
+        let ended = ended.unwrap_or_else(|| panic!("{}: not over in {DEADLINE:?}\n{said}", self.page));
+        assert!(ended.success(), "{}: {ended}\n{said}", self.page);
     }
 
     /// A text of the page as it runs here.
     fn here(&self, text: &str) -> String {
         self.instead.iter().fold(text.to_string(), |text, (theirs, ours)| text.replace(theirs, ours))
+    }
+}
+
+/// Polls until there is something, or it is too late.
+fn poll<T>(deadline: Instant, mut look: impl FnMut() -> Option<T>) -> Option<T> {
+    loop {
+        let found = look();
+        if found.is_some() || Instant::now() > deadline {
+            return found;
+        }
+        std::thread::park_timeout(Duration::from_millis(5));
     }
 }
 
