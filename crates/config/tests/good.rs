@@ -46,18 +46,20 @@ fn every_example_is_clean_and_survives_being_written() {
 }
 
 #[test]
-fn every_whole_file_in_the_guide_is_clean() {
-    let guide = Path::new(EXAMPLES).with_file_name("docs").join("guide");
+fn every_whole_file_in_readme_and_guides_is_clean() {
+    let root = Path::new(EXAMPLES).with_file_name("");
+    let guides = std::fs::read_dir(root.join("docs/guide")).expect("the guides are there");
+    let pages = guides.map(|entry| entry.expect("an entry").path()).chain([root.join("README.md")]);
     let mut files = 0;
-    for entry in std::fs::read_dir(guide).expect("the guide is there") {
-        let page = std::fs::read_to_string(entry.expect("an entry").path()).expect("a text");
+    for page in pages {
+        let page = std::fs::read_to_string(page).expect("a text");
         let blocks = page.split("```toml\n").skip(1).filter_map(|block| block.split("```").next());
         for block in blocks.filter(|block| ["[listener.", "[pool."].iter().all(|table| block.contains(table))) {
             plan(block);
             files += 1;
         }
     }
-    assert!(files >= 2, "{files}");
+    assert!(files >= 10, "{files}");
 }
 
 #[test]

@@ -9,6 +9,7 @@ mod manifests;
 mod names;
 mod order;
 mod paths;
+mod prose;
 mod registries;
 mod rule;
 mod sizes;
@@ -18,8 +19,16 @@ use rule::{Finding, Rule, sample, tree};
 use std::path::Path;
 
 fn rules() -> impl Iterator<Item = &'static Rule> {
-    let all =
-        [manifests::RULES, names::RULES, comments::RULES, registries::RULES, paths::RULES, sizes::RULES, order::RULES];
+    let all = [
+        manifests::RULES,
+        names::RULES,
+        comments::RULES,
+        registries::RULES,
+        paths::RULES,
+        prose::RULES,
+        sizes::RULES,
+        order::RULES,
+    ];
     all.into_iter().flatten()
 }
 

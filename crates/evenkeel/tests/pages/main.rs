@@ -1,0 +1,76 @@
+//! Do the pages that users read hold? Their command blocks run as written, their links lead somewhere, and their scenarios are
+//! read.
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod links;
+mod page;
+mod shell;
+
+use page::Page;
+use shell::Shell;
+use std::io::{self, Write};
+use support::{Folder, ends};
+
+/// Blocks with the info string `sh no-run`: they need root, the network, a service manager, a build or minutes. Every other
+/// block runs, so each of these is a command that may stop working unseen.
+const NO_RUN_MAX: usize = 8;
+
+/// Pages whose commands look at an evenkeel that serves already, as `shell.sh` starts it.
+const SERVED: &[&str] = &["docs/guide/changing.md", "docs/guide/operating.md", "docs/guide/troubleshooting.md"];
+
+/// Pages that others link to before they are written.
+const TO_COME: &[&str] = &["docs/guide/coming-from.md"];
+
+/// The pages with commands: README and guides.
+fn guides() -> impl Iterator<Item = Page> {
+    Page::all().into_iter().filter(|page| page.path == "README.md" || page.path.starts_with("docs/guide/"))
+}
+
+#[test]
+fn every_command_block_runs_as_written() {
+    let missing: Vec<&str> = ["bash", "curl", "jq", "python3", "ss"].into_iter().filter(|p| !shell::has(p)).collect();
+    if !missing.is_empty() {
+        let _ = writeln!(io::stderr(), "SKIPPED: not installed: {}; `make setup` installs it", missing.join(", "));
+        return;
+    }
+    let mut ran = 0;
+    for page in guides() {
+        let blocks: Vec<_> = page.blocks().into_iter().filter(|block| block.info == "sh").collect();
+        if !blocks.is_empty() {
+            Shell::new(&page.path, SERVED.contains(&&*page.path)).run(&blocks);
+            ran += blocks.len();
+        }
+    }
+    assert!(ran >= 25, "only {ran} blocks were found");
+}
+
+#[test]
+fn few_command_blocks_are_not_run() {
+    let blocks = guides().flat_map(|page| page.blocks());
+    let shell: Vec<_> = blocks.filter(|block| block.info.starts_with("sh")).collect();
+    let unknown: Vec<_> = shell.iter().filter(|block| !["sh", "sh no-run"].contains(&&*block.info)).collect();
+    assert!(unknown.is_empty(), "`sh` or `sh no-run`: {unknown:?}");
+    let not_run: Vec<_> = shell.iter().filter(|block| block.info == "sh no-run").map(|block| &block.place).collect();
+    assert!(not_run.len() <= NO_RUN_MAX, "more than {NO_RUN_MAX} blocks do not run: {not_run:?}");
+}
+
+#[test]
+fn every_scenario_in_the_guide_is_read() {
+    let blocks = guides().flat_map(|page| page.blocks());
+    let scenarios: Vec<_> = blocks.filter(|block| block.info == "toml" && block.text.contains("[service.")).collect();
+    assert!(!scenarios.is_empty(), "there is none");
+    let folder = Folder::new("scenarios");
+    for scenario in scenarios {
+        let file = folder.file("mine.toml", &scenario.text);
+        ends(&["sim", &file, "--requests", "300", "--seeds", "1"], 0, &["best is"]);
+    }
+}
+
+#[test]
+fn every_link_leads_somewhere() {
+    let pages = Page::all();
+    let wrong: Vec<String> = pages.iter().flat_map(|page| links::dead(page, &pages, TO_COME)).collect();
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}

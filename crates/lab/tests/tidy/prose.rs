@@ -1,0 +1,36 @@
+//! Is the prose of pages plain? Readers are of every mother tongue.
+
+use crate::rule::{File, Finding, Rule};
+
+/// The rules of this file.
+pub static RULES: &[Rule] = &[Rule {
+    name: "pages name who acts: the client, the worker, the operator",
+    check: vague_actors,
+    kept_by: &[("docs/guide/udp.md", "The client waits.\n```sh\nkill --kill-whom=main\n```\n")],
+    broken_by: &[("docs/guide/udp.md", "It is for\nwhoever waits.\n")],
+}];
+
+/// Words that leave open who acts.
+const VAGUE: &[&str] = &["whoever", "whom", "whomever", "nobody", "somebody", "anybody", "everybody"];
+
+fn vague_actors(files: &[File]) -> Vec<Finding> {
+    let pages = files.iter().filter(|file| {
+        let is_page = file.path.ends_with(".md") && (file.path.starts_with("docs/") || !file.path.contains('/'));
+        // What is generated has its words from the tables of the code.
+        is_page && !file.text.contains("<!-- Generated from")
+    });
+    let mut findings = Vec::new();
+    for page in pages {
+        let mut is_code = false;
+        for (line, text) in page.lines() {
+            if text.starts_with("```") {
+                is_code = !is_code;
+            }
+            let words = text.split(|c: char| !c.is_alphabetic()).map(str::to_lowercase);
+            for word in words.filter(|word| !is_code && VAGUE.contains(&&**word)) {
+                findings.push(page.finding(line, format!("\"{word}\""), "name who acts, as the client or the worker"));
+            }
+        }
+    }
+    findings
+}
