@@ -1,4 +1,4 @@
-//! Does the control side see, decide and let go as it should? A pool with real balancers, in virtual time: ejection and
+//! Does the control side observe and decide as it should? A pool with real balancers, in virtual time: ejection and
 //! trials over workers, first checks, tiers, zones and panic.
 
 mod support;
@@ -47,7 +47,7 @@ fn start_at(balancer: &mut Balancer, pool: &Pool, name: &str, now: Instant) -> R
     balancer.start_at(pool.slot_of(EndpointId::of(name)).expect("it is configured"), now)
 }
 
-/// One request there; whether its end told control.
+/// Makes one request there. Returns whether its end decided something for the control side.
 fn request(balancer: &mut Balancer, pool: &Pool, name: &str, outcome: Outcome, now: Instant) -> bool {
     let ticket = start_at(balancer, pool, name, now).expect("it has room");
     balancer.end(ticket, outcome, now)
@@ -57,7 +57,7 @@ fn fail(kind: FailureKind) -> Outcome {
     Outcome::failed(kind)
 }
 
-/// So many requests that fail there, one after the other.
+/// Makes `count` requests that fail there, one after the other.
 fn fails(count: u32, kind: FailureKind, balancer: &mut Balancer, pool: &Pool, name: &str, now: Instant) {
     for _ in 0..count {
         request(balancer, pool, name, fail(kind), now);
@@ -78,7 +78,7 @@ fn state(pool: &Pool, name: &str) -> State {
 fn reached(balancer: &mut Balancer, pool: &Pool, of: &[&str], now: Instant) -> Vec<String> {
     let mut hits = vec![0; of.len()];
     for _ in 0..1000 {
-        let ticket = balancer.start(&Request::default(), now).expect("somebody is there");
+        let ticket = balancer.start(&Request::default(), now).expect("an endpoint is there");
         let name = of.iter().position(|n| pool.slot_of(EndpointId::of(n)) == Some(ticket.slot()));
         hits[name.expect("it is one of them")] += 1;
         balancer.end(ticket, Outcome::Cancelled, now);
@@ -211,7 +211,7 @@ fn a_standby_waits_for_the_first_check_of_the_active_one() {
     assert_eq!(workers[0].start(&Request::default(), at(0)).unwrap_err(), NoPick::Unchecked);
     pool.on_check(EndpointId::of("active"), false, at(0));
     assert_eq!(reached(&mut workers[0], &pool, &["active", "standby"], at(0)), ["standby"]);
-    // It serves: a newcomer above it is not waited for.
+    // The standby serves: the pool does not wait for a new endpoint above it.
     let more = [specs[0].clone(), EndpointSpec::new("new"), specs[1].clone()];
     pool.update(&more, at(5));
     assert_eq!(reached(&mut workers[0], &pool, &["active", "new", "standby"], at(5)), ["standby"]);

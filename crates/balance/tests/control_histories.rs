@@ -1,5 +1,5 @@
-//! Does the control side keep its word in any history? Random sequences of requests, outcomes, checks, reloads and time,
-//! against invariants that hold at every step. A failure prints its seed.
+//! Does the control side keep its promises in any history? Random sequences of requests, outcomes, checks, reloads and
+//! time, against invariants that hold at every step. A failure prints its seed.
 
 mod support;
 
@@ -17,7 +17,7 @@ use support::rows::{self, Row};
 
 const WORKERS: u32 = 3;
 
-/// The worker, the ticket, and which trial of whom it is.
+/// The worker, the ticket, and the trial it belongs to: the endpoint and the trial's number.
 type Running = (usize, Ticket, Option<(EndpointId, u16)>);
 
 struct World {
@@ -82,7 +82,7 @@ impl World {
             0..8 => {
                 let Ok(ticket) = self.balancers[worker].start(&Request::default(), self.now) else { return };
                 let set = self.balancers[worker].set();
-                // In panic nothing is held back, trials neither.
+                // In panic nothing is held back, not even trials.
                 let member = set.get(ticket.slot()).filter(|m| m.trial != 0 && !set.in_panic());
                 let trial = member.map(|m| (m.id, m.trial));
                 self.running.push((worker, ticket, trial));
@@ -101,7 +101,7 @@ impl World {
             17 => self.now = self.now.after(u64::from(self.rng.below(1000)) * MILLISECOND_NS),
             _ => self.now = self.now.after(u64::from(self.rng.below(20)) * MILLISECOND_NS),
         }
-        // As a shell would: at the moment that was given, though it may be late.
+        // As a shell would: at the moment that was returned, though it may be late.
         while let Some(due) = self.due.filter(|&due| due <= self.now) {
             self.due = self.pool.poll(self.now);
             assert!(self.due.is_none_or(|next| next > self.now), "due at {due:?}, and again at once");
@@ -185,7 +185,7 @@ fn no_history_breaks_a_promise() {
         let changes = w.pool.take_changes();
         ejections += changes.iter().filter(|c| matches!(c.to, State::Ejected(_))).count();
         trials += changes.iter().filter(|c| c.to == State::Probation).count();
-        // Left alone, all that are out come to their trial: nobody is ejected for ever.
+        // Left alone, all that are out come to their trial: no endpoint is ejected for ever.
         for _ in 0..100 {
             w.now = w.due.filter(|&due| due > w.now).unwrap_or(w.now.after(SECOND_NS));
             w.due = w.pool.poll(w.now);
@@ -197,6 +197,6 @@ fn no_history_breaks_a_promise() {
         }
         assert_eq!(w.pool.view().counts.in_flight_total(), 0, "seed {seed}");
     }
-    // The histories are worth something only if they get into every corner.
+    // The histories are worth something only if they reach every case.
     assert!(ejections > 1000 && trials > 1000 && panics > 1000, "{ejections} ejections, {trials} trials, {panics}");
 }

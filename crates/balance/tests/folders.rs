@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// As the list in `lib.rs` has them.
+/// The folders in the order of the list in `lib.rs`.
 const ORDER: [&str; 8] = ["structures", "machines", "endpoints", "measurement", "seam", "parts", "algorithms", "pools"];
 
 fn sources(folder: &Path, found: &mut Vec<PathBuf>) {

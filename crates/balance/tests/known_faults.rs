@@ -1,5 +1,5 @@
-//! Do we have the faults that other balancers had? Each test shows one by a few lines that have it, written for this
-//! page after the idea and not the code, and then that ours do not.
+//! Does evenkeel have the faults that other balancers had? Each test shows a fault in a few lines that have it, written
+//! for this file after the idea and not the code, and then that evenkeel's algorithms do not have it.
 
 mod support;
 
@@ -30,7 +30,7 @@ fn draws(n: u64) -> Row {
     Row::named("random").with("draws", Value::Int(n)).expect("random has draws")
 }
 
-/// Where one request after the other goes, in percent, with these many held in flight at each.
+/// The shares of requests that come one at a time, in percent, with so many held in flight at each endpoint.
 fn shares_at_loads(row: &Row, weights: &[u32], loads: &[u32], gap_ns: u64) -> Vec<f64> {
     let mut w = World::new(row, 1, weighted(weights), 7, format!("loads {loads:?}, weights {weights:?}"));
     let ids: Vec<EndpointId> = w.specs.iter().map(|s| s.id).collect();
@@ -160,14 +160,15 @@ fn an_endpoint_that_was_never_measured_gets_no_flood() {
     w.reload(weighted(&[1; 10]));
     let new = EndpointId::of("e9");
     let got = (0..100).filter(|_| w.start(0, None, &[]) == Ok(new)).count();
-    // It is in a fifth of the pairs, and evens out with the others at a tenth: 10 of 100, five sd of a draw are 15.
+    // The new endpoint is in a fifth of the pairs, and evens out with the others at a tenth: 10 of 100, five sd of a
+    // draw are 15.
     assert!((1..=25).contains(&got), "seed {}: the newcomer got {got} of 100 before its first answer", w.seed);
 }
 
 /// Traefik's power of two and others lose what is in flight when the configuration is read again.
 #[test]
 fn counts_and_latencies_survive_a_reload() {
-    // Those that go by load: `first` goes by its list, and turns need no counts.
+    // Rows that compare loads: `first` follows its list, and turns need no counts.
     let by_load = |row: &Row| {
         let (needs, promises) = (row.algorithm.needs, row.algorithm.promises);
         needs.in_flight && (needs.ends || promises.shares_when_idle)

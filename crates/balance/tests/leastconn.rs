@@ -1,4 +1,4 @@
-//! What does `leastconn` make of what endpoints say of their own load?
+//! How does `leastconn` use what endpoints report of their own load?
 
 mod support;
 
@@ -18,7 +18,7 @@ fn pool<const WORKERS: usize>(weights: &[u32]) -> (Pool, [Balancer; WORKERS]) {
     (pool, balancers)
 }
 
-/// Makes a request, and asks whom it wants asked: reports count where endpoints are asked.
+/// Makes a request, and sends the probes that it asks for: reports count only where endpoints are asked.
 fn ask(b: &mut Balancer, now: Instant) {
     let ticket = b.start(&Request::default(), now).unwrap();
     while b.poll_probe(now).is_some() {}
@@ -29,7 +29,7 @@ fn end(b: &mut Balancer, t: Ticket) {
     b.end(t, Outcome::Success, Instant(0));
 }
 
-/// Says at `now` that each of these endpoints, by index, has so many in flight.
+/// Reports at `now` that each of these endpoints, by index, has so many in flight.
 fn tell(b: &mut Balancer, in_flight: &[(usize, u32)], now: Instant) {
     b.refresh(now);
     for &(index, in_flight) in in_flight {
@@ -61,7 +61,7 @@ fn what_others_have_in_flight_counts_at_every_worker() {
 }
 
 #[test]
-fn who_says_nothing_counts_like_the_others() {
+fn an_endpoint_without_reports_counts_like_the_others() {
     let (_pool, [mut b]) = pool(&[1, 1, 1, 2]);
     tell(&mut b, &[(0, 6), (1, 10)], Instant(0));
     let got = together(&mut b, 2, Instant(MS));
@@ -80,7 +80,7 @@ fn a_second_after_the_last_report_only_what_is_known_here_counts() {
     assert!((0..100).all(|slot| count(&alone, slot) == 1), "one each at once: {alone:?}");
 }
 
-/// Says at `now` that each endpoint is idle and takes so many milliseconds, and a bit that is never the same.
+/// Reports at `now` that each endpoint is idle and takes so many milliseconds, plus a little that is never the same.
 fn takes(b: &mut Balancer, ms: &[u64], now: Instant) {
     b.refresh(now);
     for (index, ms) in ms.iter().enumerate() {
@@ -90,7 +90,7 @@ fn takes(b: &mut Balancer, ms: &[u64], now: Instant) {
 }
 
 #[test]
-fn one_that_says_it_is_four_times_slower_gets_the_request_that_would_wait_as_long_elsewhere() {
+fn an_endpoint_four_times_slower_gets_the_request_that_would_wait_as_long_elsewhere() {
     let (_pool, [mut b]) = pool(&[1; 4]);
     takes(&mut b, &[10, 10, 40, 10], Instant(MS));
     let got = together(&mut b, 9, Instant(2 * MS));
@@ -100,7 +100,7 @@ fn one_that_says_it_is_four_times_slower_gets_the_request_that_would_wait_as_lon
 }
 
 #[test]
-fn slow_is_who_is_slower_than_others_of_its_weight() {
+fn an_endpoint_is_slow_compared_with_others_of_its_weight() {
     let (_pool, [mut b]) = pool(&[4, 4, 4, 1, 1, 1]);
     takes(&mut b, &[10, 10, 10, 40, 40, 40], Instant(MS));
     let got = together(&mut b, 15 * 4, Instant(2 * MS));
@@ -108,14 +108,14 @@ fn slow_is_who_is_slower_than_others_of_its_weight() {
 }
 
 #[test]
-fn a_second_after_the_last_report_nobody_is_slow() {
+fn a_second_after_the_last_report_no_endpoint_is_slow() {
     let (_pool, [mut b]) = pool(&[1; 4]);
     takes(&mut b, &[10, 10, 40, 10], Instant(MS));
     assert_eq!(count(&together(&mut b, 8, Instant(2 * MS)), 2), 0);
     assert_eq!(count(&together(&mut b, 8, Instant(SECOND_NS + 3 * MS)), 2), 2);
 }
 
-/// Whoever was slow, and gets no requests that could show that it no longer is.
+/// An endpoint was slow, and gets no requests that could show that it no longer is.
 #[test]
 fn an_endpoint_that_was_slow_does_not_starve() {
     let (_pool, [mut b]) = pool(&[1; 6]);
@@ -133,11 +133,12 @@ fn an_endpoint_that_was_slow_does_not_starve() {
         }
         end(&mut b, ticket);
     }
-    // It repeats itself for five seconds; it is looked every 32 requests.
+    // It repeats the same report for five seconds; slow ones are searched every 32 requests.
     assert!(first.is_some_and(|first| (5000..5100).contains(&first)), "first at {first:?} ms");
 }
 
-/// Whoever was busy when asked, and is never next, is asked again by chance, or else counts as usual after a second.
+/// An endpoint that was busy when asked, and is never next, is asked again by chance, or else counts as usual after a
+/// second.
 #[test]
 fn an_endpoint_that_was_overrun_does_not_starve() {
     for answers in [true, false] {
@@ -181,14 +182,14 @@ fn the_next_one_is_asked_and_another() {
 }
 
 #[test]
-fn where_requests_are_rare_endpoints_are_asked_in_between_and_where_none_come_nobody_is() {
+fn where_requests_are_rare_endpoints_are_asked_in_between_and_where_none_come_none_is() {
     let (_pool, [mut b]) = pool(&[1; 3]);
     let ticket = b.start(&Request::default(), Instant(0)).unwrap();
     let at_start = std::iter::from_fn(|| b.poll_probe(Instant(0))).count();
     assert_eq!(at_start, 2, "samples for one request");
     let (mut now, mut asked) = (Instant(0), [0; 3]);
     while let Some(at) = b.probe_at() {
-        assert!(at > now, "or a shell would turn round and round");
+        assert!(at > now, "or a shell would loop without a pause");
         now = at;
         std::iter::from_fn(|| b.poll_probe(now)).for_each(|slot| asked[slot.index()] += 1);
     }
@@ -197,9 +198,9 @@ fn where_requests_are_rare_endpoints_are_asked_in_between_and_where_none_come_no
     b.end(ticket, Outcome::Success, now);
 }
 
-/// Reports that come with answers alone tell of whoever answers fast, and of the others how it was long ago.
+/// Reports that come only with answers are recent for endpoints that answer fast, and old for the others.
 #[test]
-fn where_nobody_can_be_asked_reports_do_not_count() {
+fn where_no_endpoint_can_be_asked_reports_do_not_count() {
     let mut pool = Pool::new(1);
     pool.update(&[EndpointSpec::new("a"), EndpointSpec::new("b")], Instant(0));
     let mut b = Row::named("leastconn").balancer(&pool, Seat { worker: 0, workers: 1 }, 1);

@@ -1,7 +1,7 @@
-//! Do the counts, the limits, the slots and the queue hold in every order that the memory model allows? Models for loom,
-//! a model checker, each small enough to be searched; run by `make loom`.
+//! Do the counts, the limits, the slots and the queue hold in every order that the memory model allows? Models for
+//! loom, a model checker, each small enough to be searched; run by `make loom`.
 //!
-//! A lost wake-up shows as a deadlock: nobody is left who could wake the one that waits.
+//! A lost wake-up shows as a deadlock: no thread is left that could wake the one that waits.
 #![cfg(loom)]
 
 use evenkeel_balance::{
@@ -21,7 +21,7 @@ fn spec(name: &str, in_flight_max: u32) -> EndpointSpec {
     EndpointSpec::new(name).in_flight_max(in_flight_max)
 }
 
-/// A pool with a queue for its workers, all of whom have seen the first endpoints.
+/// A pool with a queue for its workers, all of which have seen the first endpoints.
 fn pool<const WORKERS: usize>(specs: &[EndpointSpec]) -> (Pool, [Balancer; WORKERS]) {
     let mut pool = Pool::new(WORKERS as u32);
     pool.queue().set_max(4);
@@ -85,7 +85,7 @@ fn entering_and_freeing_never_miss_each_other() {
 }
 
 #[test]
-fn two_who_free_serve_one_who_waits() {
+fn two_threads_that_free_places_serve_one_waiter() {
     model(2, || {
         let (pool, [mut a, mut b, mut c]) = pool(&[spec("a", 2)]);
         let held = [start(&mut a), start(&mut b)];
@@ -99,7 +99,7 @@ fn two_who_free_serve_one_who_waits() {
 }
 
 #[test]
-fn who_leaves_while_being_granted_passes_it_on() {
+fn a_waiter_that_leaves_while_it_gets_a_grant_passes_it_on() {
     model(2, || {
         let (pool, [mut a, mut b, mut c]) = pool(&[spec("a", 1)]);
         let held = start(&mut a);
@@ -116,7 +116,7 @@ fn who_leaves_while_being_granted_passes_it_on() {
 }
 
 #[test]
-fn a_raised_limit_reaches_who_waits() {
+fn a_raised_limit_reaches_a_waiter() {
     model(2, || {
         let (mut pool, [mut a, mut b]) = pool(&[spec("a", 1)]);
         let held = start(&mut a);
@@ -156,7 +156,7 @@ fn a_report_is_known_as_a_whole_or_not_at_all() {
         let (pool, workers) = pool::<3>(&[spec("a", 0)]);
         let slot = pool.slot_of(EndpointId::of("a")).expect("configured");
         let [a, b, reader] = workers;
-        // The same one at two workers, one of whom hears it later.
+        // The same report at two workers, one of which gets it later.
         let threads = [(a, Instant(0)), (b, Instant(1_000_000))].map(|(mut balancer, at)| {
             let report = LoadReport { in_flight: 7, latency_ns: 0, stamp: 5 };
             thread::spawn(move || balancer.report(slot, &report, at))
@@ -165,7 +165,7 @@ fn a_report_is_known_as_a_whole_or_not_at_all() {
         let seen = reader.loads().others(slot, now);
         assert!(seen.is_none_or(|others| others.in_flight == 7 && others.age_ns <= 1_000_000), "{seen:?}");
         let taken = threads.map(|t| t.join().unwrap());
-        // Both may take it, if neither saw the other do so: it says the same.
+        // Both may take it, if neither saw the other do so: the result is the same.
         assert!(taken.contains(&Ok(())) && reader.loads().others(slot, now).is_some());
     });
 }
@@ -175,18 +175,18 @@ fn a_slot_is_reused_only_after_its_last_ticket_ended() {
     model(3, || {
         let (mut pool, [mut worker]) = pool(&[spec("a", 0)]);
         let (a, old) = (EndpointId::of("a"), pool.slot_of(EndpointId::of("a")).expect("configured"));
-        // Tickets of "a" that are out, and 100 once its slot is somebody else's: then there may never be one again.
+        // Tickets of "a" that are out, and 100 once another endpoint has its slot: then there may never be one again.
         let out = Arc::new(AtomicU32::new(0));
         let seen = out.clone();
         let thread = thread::spawn(move || {
             let first = start(&mut worker);
             let is_old = worker.set().get(first.slot()).is_some_and(|member| member.id == a);
             if is_old {
-                assert_eq!(out.fetch_add(1, Relaxed), 0, "the slot of a ticket is somebody else's");
+                assert_eq!(out.fetch_add(1, Relaxed), 0, "another endpoint has the slot of a ticket");
             }
             let second = start(&mut worker); // may be the first that the new endpoint gets
             if is_old {
-                assert_eq!(out.fetch_sub(1, Relaxed), 1, "the slot of a ticket is somebody else's");
+                assert_eq!(out.fetch_sub(1, Relaxed), 1, "another endpoint has the slot of a ticket");
             }
             end(&mut worker, first);
             end(&mut worker, second);

@@ -1,5 +1,5 @@
-//! Does the queue lose nobody and keep the order? Random histories of one thread, in which every step is checked against
-//! what a waiter could do, and real threads that share one place or a few.
+//! Does the queue lose no waiter and keep the order? Random histories of one thread, in which every step is checked
+//! against what a waiter could do, and real threads that share one place or a few.
 
 mod support;
 
@@ -43,7 +43,7 @@ struct World {
     balancers: Vec<Balancer>,
     running: Vec<(Ticket, usize)>,
     waiters: Vec<Waiter>,
-    /// Whether who is woken tries before anything else happens.
+    /// Whether a woken waiter tries before anything else happens.
     prompt: bool,
 }
 
@@ -95,7 +95,7 @@ impl World {
         }
     }
 
-    /// A waiter tries; it is the front one of those who could.
+    /// A waiter tries; it must be the first of those that could start.
     fn attempt(&mut self, index: usize) {
         let key = Some(self.rng.next_u64());
         let waiter = &mut self.waiters[index];
@@ -106,10 +106,10 @@ impl World {
         let passed = self.prompt && self.waiters[..index].iter().any(could);
         self.running.push((ticket, self.waiters[index].worker));
         drop(self.waiters.remove(index));
-        self.ensure(!passed, "got a place before one who waited longer and could have used it");
+        self.ensure(!passed, "got a place before one that waited longer and could have used it");
     }
 
-    /// Lets everybody who was woken try, until nobody is.
+    /// Lets every woken waiter try, until none is woken.
     fn settle(&mut self) {
         while let Some(index) = self.waiters.iter().position(|w| w.bell.0.load(SeqCst)) {
             self.attempt(index);
@@ -156,7 +156,7 @@ fn spec(i: u32, in_flight_max: u32) -> EndpointSpec {
 }
 
 #[test]
-fn whoever_could_start_is_woken_and_the_longest_waiter_first() {
+fn every_waiter_that_could_start_is_woken_and_the_longest_first() {
     let mut waited = 0;
     for row in rows::defaults().filter(|row| row.algorithm.table.is_none()) {
         for seed in 0..60 {
@@ -178,7 +178,7 @@ fn whoever_could_start_is_woken_and_the_longest_waiter_first() {
 }
 
 #[test]
-fn nobody_waits_where_no_queue_is_configured() {
+fn no_request_waits_where_no_queue_is_configured() {
     let pool = Pool::new(1);
     assert!(pool.queue().enter(Waker::noop().clone()).is_err());
     assert_eq!(pool.queue().depth(), 0);
@@ -195,7 +195,7 @@ fn a_newcomer_does_not_overtake_even_by_session() {
     let ticket = balancer.start(&request, NOW).expect("the place is free");
     let slot = ticket.slot();
     let bell = Arc::new(Bell::default());
-    let mut waiting = pool.queue().enter(Waker::from(bell.clone())).expect("nobody else waits");
+    let mut waiting = pool.queue().enter(Waker::from(bell.clone())).expect("no other request waits");
     assert_eq!(balancer.start_waited(&request, &mut waiting, NOW).err(), Some(NoPick::AllFull));
     balancer.end(ticket, Outcome::Success, NOW);
     assert!(bell.0.load(SeqCst), "the place is free");
@@ -208,7 +208,7 @@ fn a_newcomer_does_not_overtake_even_by_session() {
 
 #[test]
 fn a_request_from_before_the_limit_wakes_when_it_ends() {
-    // It holds no place, but fills the endpoint; and its worker starts nothing after the limit came.
+    // The request holds no place, but fills the endpoint; and its worker starts nothing after the limit was set.
     let row = Row::named("first");
     let mut pool = Pool::new(2);
     pool.queue().set_max(1);
@@ -218,7 +218,7 @@ fn a_request_from_before_the_limit_wakes_when_it_ends() {
     pool.update(&[spec(0, 1)], Instant(0));
     assert_eq!(workers[1].start(&Request::default(), NOW).err(), Some(NoPick::AllFull));
     let bell = Arc::new(Bell::default());
-    let mut waiting = pool.queue().enter(Waker::from(bell.clone())).expect("nobody else waits");
+    let mut waiting = pool.queue().enter(Waker::from(bell.clone())).expect("no other request waits");
     assert!(workers[1].start_waited(&Request::default(), &mut waiting, NOW).is_err());
     workers[0].end(before, Outcome::Success, NOW);
     assert!(bell.0.load(SeqCst));
@@ -227,7 +227,7 @@ fn a_request_from_before_the_limit_wakes_when_it_ends() {
 }
 
 #[test]
-fn what_was_offered_to_all_is_not_lost_with_the_last_who_leaves() {
+fn what_was_offered_to_all_is_not_lost_with_the_last_waiter_that_leaves() {
     let row = Row::named("first");
     let mut pool = Pool::new(1);
     pool.queue().set_max(2);
@@ -335,8 +335,8 @@ fn the_place_goes_round_the_threads_in_the_order_in_which_they_came() {
                         let (mut waiting, _) = waiters.remove(woken);
                         let ticket = balancer.start_waited(&Request::default(), &mut waiting, NOW);
                         let turn = served.fetch_add(1, SeqCst);
-                        // Nobody parks for ever because of one that failed.
-                        balancer.end(ticket.expect("nobody else may take it"), Outcome::Success, NOW);
+                        // No thread parks for ever because another failed.
+                        balancer.end(ticket.expect("no other may take it"), Outcome::Success, NOW);
                         assert_eq!(waiting.number(), turn, "round {round}");
                     }
                 });

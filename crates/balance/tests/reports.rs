@@ -1,4 +1,4 @@
-//! Which reports are believed, and who learns of them?
+//! Which reports are believed, and which workers learn of them?
 
 mod support;
 
@@ -63,13 +63,17 @@ fn each_report_that_is_not_believed_has_its_reason() {
     run(&mut worker, b, Outcome::failed(FailureKind::Gateway));
     assert_eq!(worker.report(b, &report(0, 1), now), Err(Refused::Failing));
     run(&mut worker, b, Outcome::Cancelled);
-    assert_eq!(worker.report(b, &report(0, 1), now), Err(Refused::Failing), "nobody knows how that would have ended");
+    assert_eq!(
+        worker.report(b, &report(0, 1), now),
+        Err(Refused::Failing),
+        "how the request would have ended is not known"
+    );
     run(&mut worker, b, Outcome::Success);
     assert_eq!(worker.report(b, &report(0, 1), now), Ok(()));
 }
 
 #[test]
-fn of_who_left_nothing_is_taken_and_nothing_inherited() {
+fn no_report_of_an_endpoint_that_left_is_taken_or_inherited() {
     let (mut pool, [mut worker]) = pool::<1>(&["a"]);
     let (old, now) = (slot(&pool, "a"), Instant(0));
     worker.report(old, &report(3, 100), now).unwrap();

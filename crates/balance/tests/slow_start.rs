@@ -1,5 +1,5 @@
-//! Does what an endpoint gets rise with its ramp? One joins five that are busy, in virtual time: its share of the requests
-//! second by second, beside what the ramp says. `cargo test --test slow_start -- --nocapture` draws it.
+//! Does an endpoint's share rise with its ramp? One joins five that are busy, in virtual time: its share of the
+//! requests second by second, beside the ramp. `cargo test --test slow_start -- --nocapture` draws it.
 
 mod support;
 
@@ -17,14 +17,14 @@ const GAP_NS: u64 = MS / 10;
 const BEFORE: u64 = 2;
 const SECONDS: usize = 24;
 
-/// Who is asked: the pool under test, or the naive rule beside it.
+/// What chooses: the pool under test, or the naive rule beside it.
 trait Chooser {
     fn join(&mut self, now: Instant);
     fn start(&mut self, request: u64, now: Instant) -> usize;
     fn end(&mut self, request: u64, server: usize, now: Instant);
 }
 
-/// What came of it, from the moment the newcomer joined.
+/// The result, from the moment the newcomer joined.
 struct Course {
     /// Its share of the requests, second by second.
     shares: Vec<f64>,

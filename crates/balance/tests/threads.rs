@@ -27,7 +27,7 @@ fn work(mut balancer: Balancer, real: &Real, seed: u64) {
     let mut rng = Rng::new(seed);
     let mut out = Vec::new();
     let end = |balancer: &mut Balancer, (ticket, i): (_, usize), now| {
-        // Ours first: the pool may give the place away as soon as it has the ticket back.
+        // This test's count first: the pool may give the place away as soon as it has the ticket back.
         real[i].fetch_sub(1, SeqCst);
         balancer.end(ticket, Outcome::Success, now);
     };

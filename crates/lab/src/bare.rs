@@ -1,6 +1,6 @@
-//! What does it take to pass a session on, and nothing else? A relay that no one should use: no timeouts, no limits, no
-//! checks, no counts, one endpoint after the other. It makes the calls that a session takes and spends next to nothing
-//! between them: what it costs is what this kernel costs, and no proxy here can cost much less.
+//! What does passing a session on cost at least? A relay not meant for real use: no timeouts, no limits, no checks, no
+//! counts, one endpoint after the other. It makes the calls that a session needs and spends next to nothing between
+//! them: so its cost is that of the kernel, and no proxy here can cost much less.
 
 use crate::error::{Error, Result, While};
 use clap::{Arg, ArgMatches, Command, value_parser};
@@ -25,7 +25,7 @@ const PIPE: usize = 1024 * 1024;
 /// Fewer bytes at once are copied again.
 const SPLICE_MIN: usize = 16 * 1024;
 
-/// Whose events come with this key: the listener's. Those of sessions come with twice their place, plus a side.
+/// The key of the listener's events. Events of a session have twice its place, plus the side, as their key.
 const LISTENER: u64 = u64::MAX;
 
 /// Adds the argument: a file with three ports of loopback, where it listens and where the endpoints do.
@@ -98,7 +98,7 @@ fn relay(listener: &OwnedFd, endpoints: [SocketAddr; 2]) -> Asked<()> {
     }
 }
 
-/// What the kernel says to a call.
+/// The kernel's answer to a call.
 type Asked<T> = std::result::Result<T, Errno>;
 
 type Pipe = (OwnedFd, OwnedFd);
@@ -114,10 +114,10 @@ struct Session {
 struct Way {
     /// What was read and not written.
     bytes: Vec<u8>,
-    /// Likewise, without having been looked at.
+    /// Likewise, but without having passed through this process.
     pages: Option<(Pipe, usize)>,
     is_bulk: bool,
-    /// Whether the kernel said that no more comes than what waits.
+    /// Whether the kernel said that no more will come than what waits already.
     is_closing: bool,
     is_over: bool,
 }
@@ -148,7 +148,7 @@ impl Session {
         Ok(Session { sockets: [client, endpoint], ways })
     }
 
-    /// Does what can be done now that `side` has changed; whether the session goes on.
+    /// Does what can be done now that `side` has changed. Returns whether the session goes on.
     fn go_on(&mut self, side: usize, flags: EventFlags, buffer: &mut [u8], pipes: &mut Vec<Pipe>) -> Asked<bool> {
         let ended = EventFlags::RDHUP | EventFlags::HUP | EventFlags::ERR;
         if flags.contains(EventFlags::OUT) && self.ways[1 - side].is_held() {
@@ -196,14 +196,14 @@ impl Session {
                 way.bytes.extend_from_slice(&buffer[sent..n]);
                 match n {
                     _ if ends && sent == n => 0,
-                    // A short read has emptied the socket: the kernel says when there is more.
+                    // A short read has emptied the socket: the kernel reports when there is more.
                     1..READ => return Ok(()),
                     n => n,
                 }
             };
             if n == 0 {
                 way.is_over = true;
-                // Both ends together are told by closing.
+                // If both directions have ended, closing the sockets ends them.
                 return if is_last { Ok(()) } else { rustix::net::shutdown(to, Shutdown::Write) };
             }
         }
@@ -215,7 +215,7 @@ impl Way {
         !self.bytes.is_empty() || self.pages.is_some()
     }
 
-    /// Writes what was read; whether all of it.
+    /// Writes what was read. Returns whether all of it was written.
     fn drain(&mut self, to: &OwnedFd, pipes: &mut Vec<Pipe>) -> Asked<bool> {
         if !self.bytes.is_empty() {
             let n = send(to, &self.bytes, SendFlags::NOSIGNAL)?;
@@ -250,7 +250,7 @@ fn pipe() -> Asked<Pipe> {
     Ok(pipe)
 }
 
-/// How many were taken, which may be none.
+/// Sends bytes. Returns how many were taken, which may be none.
 fn send(to: &OwnedFd, bytes: &[u8], flags: SendFlags) -> Asked<usize> {
     match rustix::net::send(to, bytes, flags) {
         Err(Errno::AGAIN) => Ok(0),

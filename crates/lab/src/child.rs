@@ -1,6 +1,6 @@
-//! Who ends the processes that an experiment starts? The lab, whatever happens to it: a guard ends each on drop (so
-//! also on a panic and on Ctrl-C, which only sets a flag that every wait looks at), and should the lab itself be
-//! killed, the kernel tells each child (`setpriv --pdeathsig`).
+//! How are the processes of an experiment ended? By the lab, whatever happens: a guard ends each on drop (so also on a
+//! panic and on Ctrl-C, which only sets a flag that every wait checks), and if the lab itself is killed, the kernel
+//! signals each child (`setpriv --pdeathsig`).
 
 use crate::error::{Error, Result, While};
 use rustix::process::{Pid, Signal, kill_process};
@@ -49,7 +49,7 @@ pub fn pause(time: Duration) -> Result<()> {
     Ok(())
 }
 
-/// Where a program is: on the path, or in the folders for administration that Debian leaves out of a user's path.
+/// Finds a program: on the path, or in the folders for administration that Debian leaves out of a user's path.
 ///
 /// # Errors
 /// `Missing`.
@@ -94,8 +94,7 @@ pub struct Child {
 impl Child {
     /// Starts `command`, on `core` if given, with both of its outputs into the file `said`.
     ///
-    /// Only to be called from the main thread: a child is told of its parent's death when the thread that started it
-    /// ends.
+    /// Call it only from the main thread: a child gets its parent's death signal when the thread that started it ends.
     ///
     /// # Errors
     /// If it cannot be started.
@@ -121,7 +120,7 @@ impl Child {
         !matches!(self.process.borrow_mut().try_wait(), Ok(None))
     }
 
-    /// Sends it Ctrl-C and waits until it has written what it has to say.
+    /// Sends it Ctrl-C and waits until it has written its output and ended.
     ///
     /// # Errors
     /// If it does not end within ten seconds.
@@ -133,7 +132,7 @@ impl Child {
         Err(Error::Wrong(format!("{} did not end when interrupted", self.name)))
     }
 
-    /// Ends it as a crash would: at once, with nothing said to anybody.
+    /// Ends it as a crash would: at once, without a goodbye to its peers.
     ///
     /// # Errors
     /// If it does not end within two seconds.
@@ -148,7 +147,7 @@ impl Child {
     /// Sends it a signal.
     pub fn signal(&self, signal: Signal) {
         if let Some(pid) = i32::try_from(self.pid()).ok().and_then(Pid::from_raw) {
-            // It may have ended meanwhile; until it is waited for, nobody else can have its id.
+            // It may have ended meanwhile; until it is waited for, no other process can have its id.
             let _ = kill_process(pid, signal);
         }
     }
@@ -167,7 +166,7 @@ impl Child {
 
 impl Drop for Child {
     fn drop(&mut self) {
-        // The second SIGTERM is for those that drain on the first; SIGKILL would leave a master's workers behind.
+        // The second SIGTERM is for processes that drain on the first; SIGKILL would leave a master's workers behind.
         for (signal, patience) in [(Signal::TERM, 2), (Signal::TERM, 2), (Signal::KILL, 2)] {
             if self.has_ended() {
                 return;
@@ -181,7 +180,8 @@ impl Drop for Child {
     }
 }
 
-/// From now on, processes whose parent ended become ours, so that a process that replaces another can be waited for.
+/// From now on, processes whose parent ended become children of the lab, so that it can wait for a process that
+/// replaces another.
 ///
 /// # Errors
 /// If the system refuses it.
@@ -190,7 +190,8 @@ pub fn adopt_orphans() -> Result<()> {
     rustix::process::set_child_subreaper(Some(us)).or_say(|| "cannot adopt processes".into())
 }
 
-/// A process that one of ours started to replace it. Ended on drop, whoever its parent is by then.
+/// A process that a process of the lab started to replace itself. Ended on drop, whichever process is its parent by
+/// then.
 pub struct Adopted(u32);
 
 impl Adopted {
@@ -203,7 +204,7 @@ impl Adopted {
 impl Drop for Adopted {
     fn drop(&mut self) {
         if let Some(pid) = i32::try_from(self.0).ok().and_then(Pid::from_raw) {
-            // It may have ended already. Once its old parent has ended it is ours to wait for, and dies at once.
+            // It may have ended already. Once its old parent has ended, the lab can wait for it, and it dies at once.
             let _ = kill_process(pid, Signal::KILL);
             let _ = rustix::process::waitpid(Some(pid), rustix::process::WaitOptions::empty());
         }
@@ -228,7 +229,7 @@ pub fn output(command: &[String], limit: Duration) -> Result<Output> {
     let spawned = spawned.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut process = spawned.spawn().or_say(|| format!("cannot start {name}"))?;
     let (out, err) = (process.stdout.take(), process.stderr.take());
-    // A process that prints more than a pipe holds would wait for a reader, so both are read while it runs.
+    // A process that prints more than a pipe holds waits for a reader, so both outputs are read while it runs.
     let readers = [out.map(|o| reader(Box::new(o))), err.map(|e| reader(Box::new(e)))];
     let guard = Child { name: name.clone(), process: RefCell::new(process) };
     let deadline = Instant::now() + limit;
@@ -246,13 +247,13 @@ pub fn output(command: &[String], limit: Duration) -> Result<Output> {
 fn reader(mut pipe: Box<dyn Read + Send>) -> std::thread::JoinHandle<String> {
     std::thread::spawn(move || {
         let mut bytes = Vec::new();
-        let _ = pipe.read_to_end(&mut bytes); // what was read before an error is what there is
+        let _ = pipe.read_to_end(&mut bytes); // after an error, what was read so far is enough
         String::from_utf8_lossy(&bytes).into_owned()
     })
 }
 
-/// `command` behind the small programs of util-linux that tie its life to ours and its threads to a core. Each replaces
-/// itself by the next, so the process id stays.
+/// `command` behind the small programs of util-linux that tie its life to the lab's and its threads to a core. Each
+/// replaces itself by the next, so the process id stays.
 fn guarded(command: &[String], core: Option<usize>) -> Result<Command> {
     let mut whole = Command::new(find("setpriv")?);
     whole.args(["--pdeathsig", "TERM", "--"]);
@@ -305,7 +306,7 @@ mod tests {
 
     #[test]
     fn a_missing_program_names_the_way_to_get_it() {
-        let error = find("no-such-program-at-all").expect_err("nobody has it").to_string();
+        let error = find("no-such-program-at-all").expect_err("no machine has it").to_string();
         assert!(error.contains("make setup"), "{error}");
     }
 }

@@ -19,7 +19,7 @@ pub enum Answer {
     Cut,
 }
 
-/// A GET. `last`: the client will close after it, and says so.
+/// A GET. `last`: the client will close after it, and announces that.
 pub fn get(path: &str, last: bool) -> Vec<u8> {
     format!("GET {path} HTTP/1.1\r\nHost: lab.test\r\n{}\r\n", closing(last)).into_bytes()
 }
@@ -40,7 +40,7 @@ fn closing(last: bool) -> &'static str {
     if last { "Connection: close\r\n" } else { "" }
 }
 
-/// Sends a request and reads the answer. Sets `begun` with the head of it, for those who do not wait for the end.
+/// Sends a request and reads the answer. Sets `begun` once the head is there, for callers that do not wait for the end.
 ///
 /// # Errors
 /// If there is no whole head of an answer.
@@ -57,7 +57,7 @@ pub async fn answer(wire: &mut Wire, begun: &mut bool) -> Result<Answer> {
     let head = wire.head().await?.ok_or(ErrorKind::UnexpectedEof)?;
     *begun = true;
     let status = head.status().ok_or(ErrorKind::InvalidData)?;
-    // Endpoints here always say the length, and so do error pages; without it the answer is not one of ours.
+    // The lab's endpoints always send the length, and so do error pages; an answer without it is from elsewhere.
     let length = head.length().ok_or(ErrorKind::InvalidData)?;
     Ok(match wire.exactly(length).await {
         Ok(body) => Answer::Whole { status, body, reusable: !head.closes() },

@@ -1,5 +1,5 @@
 //! What time is it, in every process of an experiment? One clock for all of them, so that what an endpoint saw can be
-//! laid beside what a client felt.
+//! compared with what a client saw.
 
 use rustix::time::{ClockId, clock_gettime};
 use std::time::Duration;

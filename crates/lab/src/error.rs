@@ -1,4 +1,4 @@
-//! What went wrong in an experiment, and how to mend it.
+//! What went wrong in an experiment, and how is it mended?
 
 use std::fmt;
 use std::io;
@@ -11,7 +11,7 @@ pub type Result<T> = std::result::Result<T, Error>;
 pub enum Error {
     /// A program that the experiment runs is not installed.
     Missing(String),
-    /// The system said no. The text says to what.
+    /// The system refused something. The text says what.
     Os(String, io::Error),
     /// A process, a file or an option is not as it must be.
     Wrong(String),

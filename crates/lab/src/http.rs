@@ -1,5 +1,5 @@
-//! How are messages of HTTP/1 read here, and one request at a time sent? The plainest way: to check an answer byte by
-//! byte, and to keep a connection open.
+//! How are messages of HTTP/1 read here, and one request at a time sent? In the simplest way: enough to check an answer
+//! byte by byte, and to keep a connection open.
 
 use crate::error::{Error, Result, While};
 use std::io::{Read, Write};
@@ -11,10 +11,10 @@ pub fn local(port: u16) -> SocketAddr {
     SocketAddr::from((Ipv4Addr::LOCALHOST, port))
 }
 
-/// A connection to a port of this machine, with five seconds of patience.
+/// A connection to a port of this machine, with a timeout of five seconds.
 ///
 /// # Errors
-/// If nobody listens.
+/// If no process listens.
 pub fn connect(port: u16) -> Result<TcpStream> {
     connect_to(local(port))
 }
@@ -22,7 +22,7 @@ pub fn connect(port: u16) -> Result<TcpStream> {
 /// As `connect`, to any address.
 ///
 /// # Errors
-/// If nobody listens.
+/// If no process listens.
 pub fn connect_to(address: SocketAddr) -> Result<TcpStream> {
     let doing = || format!("cannot connect to {address}");
     let patience = Duration::from_secs(5);

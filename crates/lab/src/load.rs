@@ -1,11 +1,12 @@
 //! How is a proxy loaded, and how many requests were answered? By wrk where clients keep their connection, by
-//! ApacheBench where each request has its own. One answer that is not a 2xx, or one failed read, and there is no figure.
+//! ApacheBench where each request has its own. One answer that is not a 2xx, or one failed read, and there is no
+//! figure.
 
 use crate::child;
 use crate::error::{Error, Result};
 use std::time::Duration;
 
-/// Who sends requests, and how many at once.
+/// The program that sends requests, and how many at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Load {
     /// wrk, one thread: as many connections, each with the next request as soon as the answer is there.
@@ -14,7 +15,7 @@ pub enum Load {
     Close(u32),
 }
 
-/// What was answered.
+/// How much was answered.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Answered {
     /// Whole answers.

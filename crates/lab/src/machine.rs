@@ -1,4 +1,4 @@
-//! On which machine was it? What a figure must carry to be compared with another.
+//! On which machine was a figure measured? A figure must say so to be compared with another.
 
 use crate::child;
 use crate::error::{Error, Result, While};
@@ -14,12 +14,12 @@ use std::time::Duration;
 pub struct Cores {
     /// The proxy's.
     pub proxy: usize,
-    /// Everyone else's.
+    /// Those of all other processes.
     pub load: Vec<usize>,
 }
 
 impl Cores {
-    /// Divides the cores this process may use, and keeps this process, and so all it starts, off the proxy's.
+    /// Divides the cores that this process may use, and keeps this process, and so all that it starts, off the proxy's.
     ///
     /// # Errors
     /// If there is only one, since the load would then be measured with the proxy's caches.
@@ -36,8 +36,8 @@ impl Cores {
         Ok(Cores { proxy, load })
     }
 
-    /// Puts all threads of a process on the proxy's core, whatever cores it chose itself: Knot has its workers on the first
-    /// ones, where the load is, and what shares a core with its clients is not woken from another.
+    /// Puts all threads of a process on the proxy's core, whatever cores it chose itself: Knot puts its workers on the
+    /// first ones, where the load is, and a process that shares a core with its clients is not woken from another.
     ///
     /// # Errors
     /// If it is gone.
@@ -54,7 +54,8 @@ impl Cores {
     }
 }
 
-/// Raises the limit of open files as far as it goes towards `wanted`, for us and what we start. Gives the limit.
+/// Raises the limit of open files as far as possible towards `wanted`, for this process and its children. Returns the
+/// limit.
 pub fn allow_files(wanted: u64) -> u64 {
     let now = rustix::process::getrlimit(Resource::Nofile);
     let soft = now.current.unwrap_or(u64::MAX);
@@ -62,7 +63,7 @@ pub fn allow_files(wanted: u64) -> u64 {
         return soft;
     }
     let hard = now.maximum.unwrap_or(u64::MAX);
-    // Only root may raise the hard limit; whoever may not still gets up to it.
+    // Only root may raise the hard limit; other users still get up to it.
     let tries = [wanted.max(hard), hard];
     let raise = |&limit: &u64| {
         let both = Rlimit { current: Some(limit.min(wanted)), maximum: Some(limit) };
@@ -71,7 +72,7 @@ pub fn allow_files(wanted: u64) -> u64 {
     tries.iter().find_map(raise).unwrap_or(soft)
 }
 
-/// The machine and this checkout, as far as they tell.
+/// The machine and this checkout, as far as known.
 #[derive(Clone, Debug)]
 pub struct Machine {
     /// Release of the kernel.
@@ -104,8 +105,7 @@ impl Machine {
     }
 }
 
-/// The first line with a number of what `command` prints when asked for its version; `unknown` if it does not know the
-/// question.
+/// The first line with a number of what `command` prints when asked for its version; `unknown` if there is none.
 ///
 /// # Errors
 /// If it cannot be run.

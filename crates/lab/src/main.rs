@@ -1,4 +1,5 @@
-//! What does happen? Runs evenkeel and its rivals as processes, loads them over sockets and says what it cost.
+//! What does a load balancer cost, and how does it behave, live? Runs evenkeel and its rivals as processes, loads them
+//! over sockets and reports the figures.
 //!
 //! Read `experiments/mod.rs` first: the registry from which the subcommands are made.
 
@@ -40,7 +41,7 @@ fn main() -> ExitCode {
         let sub = Command::new(experiment.name).about(experiment.summary).long_about(experiment.docs);
         command = command.subcommand((experiment.args)(sub));
     }
-    // Not for people: experiments start endpoints and a relay by them.
+    // Hidden subcommands: experiments start endpoints and a relay with them.
     command = command.subcommand(endpoint::arguments(Command::new("endpoint")).hide(true));
     command = command.subcommand(bare::arguments(Command::new(bare::NAME)).hide(true));
     let matches = command.get_matches();

@@ -1,5 +1,5 @@
-//! Who answers behind the proxies? Two endpoints of one NGINX that serve a few files from the page cache, and count
-//! connections and requests, so that it can be seen whether a proxy reused its connections as it was meant to.
+//! Which endpoints answer behind the proxies? Two of one NGINX, which serve a few files from the page cache, and count
+//! connections and requests, to show whether a proxy reused its connections as intended.
 
 use crate::child::{self, Child};
 use crate::error::{Error, Result, While};
@@ -102,7 +102,7 @@ pub fn verify(port: u16) -> Result<()> {
     Ok(())
 }
 
-/// Two ports nobody listens on. Both are held until both are known, or they might be the same.
+/// Two free ports. Both are held until both are known, or they might be the same.
 ///
 /// # Errors
 /// If the system has none.
@@ -135,10 +135,11 @@ pub fn nginx_preamble(folder: &Path) -> String {
     format!("{}http {{\n{temporary}", nginx_process(folder))
 }
 
-/// What an NGINX is as a process: one worker in the foreground that writes only to its folder.
+/// The configuration of NGINX as a process: one worker in the foreground that writes only to its folder.
 pub fn nginx_process(folder: &Path) -> String {
     let folder = folder.display();
-    // Root's NGINX would give its workers to a user who may not read the folder; others may not name a user at all.
+    // NGINX started by root would give its workers to a user that may not read the folder; started by another user, it
+    // may not name a user at all.
     let user = if rustix::process::geteuid().is_root() { "user root;\n" } else { "" };
     format!(
         "{user}daemon off;\nworker_processes 1;\npid {folder}/nginx.pid;\nerror_log stderr error;\n\

@@ -1,4 +1,4 @@
-//! What has a process used? Its CPU time and its memory, as the kernel tells them under /proc.
+//! What has a process used? Its CPU time and its memory, as the kernel reports them under /proc.
 
 use crate::error::{Error, Result, While};
 use rustix::process::Pid;
@@ -6,7 +6,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// CPU time of some processes so far, told in two ways.
+/// CPU time of some processes so far, counted in two ways.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Cpu {
     /// Sum over living threads of the scheduler's own count. Exact to the last switch, but a thread that ended is lost.
@@ -16,7 +16,7 @@ pub struct Cpu {
 }
 
 impl Cpu {
-    /// Of these processes, all threads.
+    /// The CPU time of these processes, over all threads.
     ///
     /// # Errors
     /// If one has ended.

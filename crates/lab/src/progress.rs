@@ -1,10 +1,10 @@
-//! How far is it? One line on the terminal that is written over; nothing where nobody looks.
+//! How far is an experiment? One line on the terminal that is written over; nothing if there is no terminal.
 
 use std::io::{IsTerminal, Write};
 
 const WIDTH: usize = 24;
 
-/// A bar that goes when it is dropped.
+/// A progress bar, which is erased when it is dropped.
 pub struct Progress {
     shown: bool,
 }
@@ -19,7 +19,7 @@ impl Progress {
     pub fn tell(&self, done: f64, whole: f64, text: &str) {
         if self.shown {
             eprint!("\r\x1b[K{}", line(done, whole, text));
-            let _ = std::io::stderr().flush(); // who closed the terminal does not look
+            let _ = std::io::stderr().flush(); // a closed terminal needs no progress
         }
     }
 }

@@ -1,11 +1,11 @@
-//! Where do configurations, logs and sockets of one experiment live? In a folder that goes when the experiment ends.
+//! Where are configurations, logs and sockets of one experiment? In a folder that is removed when the experiment ends.
 
 use crate::error::{Result, While};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// A folder of our own under the system's temporary folder, removed on drop.
+/// A folder of the lab's own under the system's temporary folder, removed on drop.
 pub struct Scratch {
     path: PathBuf,
 }
@@ -41,7 +41,7 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        // What cannot be removed stays in the system's temporary folder, which is emptied by others.
+        // Files that cannot be removed stay in the system's temporary folder, which the system empties.
         let _ = fs::remove_dir_all(&self.path);
     }
 }

@@ -23,8 +23,8 @@ impl Spread {
         Some(Spread { median, min, max })
     }
 
-    /// What `runs` are of `base`, round by round: interleaved rounds share the machine's mood, so their ratio spreads
-    /// less than either. `None` unless there is one of each per round.
+    /// The ratio of `runs` to `base`, round by round: interleaved rounds share the state of the machine, so their ratio
+    /// spreads less than either. `None` unless there is one of each per round.
     pub fn of_ratios(runs: &[f64], base: &[f64]) -> Option<Spread> {
         if runs.len() != base.len() || base.contains(&0.0) {
             return None;

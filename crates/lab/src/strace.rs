@@ -22,7 +22,7 @@ pub fn count<T>(pids: &[u32], folder: &Path, work: impl FnOnce() -> Result<T>) -
     }
     let tracer = Child::spawn("strace", &command, None, &said)?;
     let deadline = Instant::now() + Duration::from_secs(5);
-    // It says so once per thread; all of a process are attached before any of the next.
+    // strace prints this once per thread; all threads of a process are attached before any of the next.
     while fs::read_to_string(&said).unwrap_or_default().matches(" attached").count() < pids.len() {
         if Instant::now() > deadline || tracer.has_ended() {
             let said = fs::read_to_string(&said).unwrap_or_default();

@@ -1,12 +1,12 @@
-//! How do clients and endpoints read and write messages while they wait for other things? A connection and what came
-//! on it too early.
+//! How do clients and endpoints read and write messages while they wait for other things? Through a connection that
+//! keeps the bytes that came too early.
 
 use crate::http::{self, Head};
 use std::io::{Error, ErrorKind};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-/// A head that is longer than this is no head of ours.
+/// The lab sends no head longer than this.
 const HEAD_MAX: usize = 64 * 1024;
 
 /// One side of a connection.

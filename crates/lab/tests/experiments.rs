@@ -1,5 +1,5 @@
-//! Do the experiments run from end to end? Each once, as short as it can be, as people start it, with the balancers that
-//! this machine has.
+//! Do the experiments run from end to end? Each once, as short as it can be, as people start it, with the balancers
+//! that this machine has.
 
 use serde_json::Value;
 use std::path::Path;
@@ -53,7 +53,7 @@ fn failure_breaks_an_endpoint_under_every_balancer_and_draws_it() {
         assert_eq!(balancer["posts_done_twice"], 0, "{name}");
         let failed = ["failed_gets", "failed_posts", "cut_answers"].map(|kind| whole[kind].as_u64().expect("a count"));
         assert!(name != "evenkeel" || failed[0] == 0, "a GET can always be asked again elsewhere: {failed:?}");
-        // A sixth of the requests went there for two of seven seconds, had nobody noticed.
+        // If no balancer had noticed, a sixth of the requests would have gone there for two of seven seconds.
         assert!(failed.iter().sum::<u64>() < requests[0] / 20, "{name}: {failed:?}");
         assert!(whole["p50_ms"].as_f64() >= Some(8.0), "{name}: an endpoint works at least so long");
     }

@@ -1,12 +1,11 @@
-//! Least connections: the endpoint with the fewest requests in flight per weight. Source: HAProxy `leastconn` for the
-//! aim; LSQ (Vargaftik, Keslassy and Orda 2020) for the requests of other workers. Use for long or uneven requests.
-//! Many independent balancers need endpoints that report what they have in flight: each knows only its own requests,
-//! and all would choose the same idle endpoint at once.
+//! Least connections: the endpoint with the fewest requests in flight per weight.
+//! Source: HAProxy `leastconn` for the aim; LSQ (Vargaftik, Keslassy and Orda 2020) for the requests of other workers.
+//! Use for long or uneven requests. Many independent balancers need endpoints that report what they have in flight:
+//! each knows only its own requests, and all would choose the same idle endpoint at once.
 //!
 //! Counts requests at L7 and connections at L4. This worker's own requests are exact. Those of sibling workers, and
-//! what endpoints report of other balancers, are read at a few endpoints a pick: the next one in turn and those about
-//! to be picked. So there is no lock, and no scan of all. An endpoint that reports that it takes clearly longer than
-//! its like counts as busier.
+//! what endpoints report of other balancers, are read at a few endpoints a pick: no lock, and no scan of all. An
+//! endpoint that reports clearly longer times than its like counts as busier.
 
 mod params;
 
@@ -49,10 +48,9 @@ pub static ALGORITHM: Algorithm = Algorithm {
 /// Most candidates that an explanation lists.
 const EXPLAINED_MAX: usize = 16;
 
-/// Fewest picks from one search for slow endpoints to the next. With more endpoints than that, as many picks as there
-/// are endpoints, so that the cost for each pick does not grow with them: some nanoseconds. It grows with the classes
-/// of weight, as each search goes over all endpoints once for each class: up to 8 times as much, and with more weights
-/// once for each doubling of weight.
+/// Fewest picks from one search for slow endpoints to the next; in larger pools as many picks as there are endpoints,
+/// so that the cost of a pick stays at some nanoseconds. Each search goes over all endpoints once for each class of
+/// weight: up to 8 times, and with more weights once for each doubling of weight.
 const LOOK_EVERY_MIN: usize = 32;
 
 /// The class of endpoints that are not in the set.

@@ -1,4 +1,4 @@
-//! Does `choose_k` give what a plane can put into an answer? Different endpoints, as many as there are, nothing counted,
+//! Does `choose_k` give what a plane can put into an answer? Different endpoints, as many as exist, nothing counted,
 //! and the first of them by weight.
 
 use crate::support::rows;

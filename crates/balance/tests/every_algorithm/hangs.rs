@@ -1,10 +1,10 @@
-//! What does an endpoint collect that never answers? Where a row goes by what is in flight, about as much per weight as
-//! the others hold, also beside a light one (a canary of weight 1 beside two of weight 100).
+//! How many requests does an endpoint collect that never answers? Where a row compares requests in flight, about as
+//! many per weight as the others hold, also beside a light one (a canary of weight 1 beside two of weight 100).
 //!
 //! The bound. A row that compares all gives the hanging endpoint of weight w another request only while, for each other
-//! endpoint i, its count h < (l_i + 1) w / w_i. The smallest of the right sides is at most what the sums give:
-//! (sum of l_i + number of i) w / sum of w_i; and then it has one more. Two draws meet a light or busy one now and then,
-//! and compare with that: twice as much, and the w / w_i of some such pairs.
+//! endpoint i, its count h < (l_i + 1) w / w_i. The smallest of the right sides is at most what the sums give: (sum of
+//! l_i + number of i) w / sum of w_i; and then it has one more. Two draws sometimes meet a light or busy one, and
+//! compare with that: twice as much, and the w / w_i of some such pairs.
 
 use crate::support::rows::{self, Row};
 use crate::support::world::{World, weighted};

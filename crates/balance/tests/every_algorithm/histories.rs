@@ -8,7 +8,7 @@ use evenkeel_balance::{EndpointId, EndpointSpec, FailureKind, NoPick, Outcome, R
 
 const STEPS: u32 = 500;
 
-/// What a history is made of: each step's picks.
+/// The picks of a history, step by step.
 pub type Picks = Vec<Result<EndpointId, NoPick>>;
 
 /// Runs one random history. `seed` decides the balancers' draws, `script` what happens.
@@ -18,7 +18,7 @@ fn history(row: &Row, workers: u32, seed: u64, script: u64, explain: bool) -> Pi
     run(&mut w, script)
 }
 
-/// Lets happen what `script` decides.
+/// Runs the events that `script` decides.
 pub fn run(w: &mut World<'_>, script: u64) -> Picks {
     w.rng = Rng::new(script);
     w.answers = script % 4 != 3;
@@ -114,7 +114,7 @@ fn every_count_follows_the_model_and_returns_to_zero() {
                 picks.extend(history(&row, workers, seed, seed * 31 + u64::from(workers), seed % 3 == 0));
             }
         }
-        // The histories are worth something only if they get into every corner.
+        // The histories are worth something only if they reach every case.
         for refusal in [NoPick::Empty, NoPick::AllTried, NoPick::AllFull] {
             let met = picks.iter().filter(|p| **p == Err(refusal)).count();
             assert!(met > 0, "row {row}: \"{refusal}\" came up {met} times in {} starts", picks.len());

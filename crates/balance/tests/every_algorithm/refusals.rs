@@ -1,5 +1,5 @@
-//! Who never gets a request, and what is said when nobody can? The checks themselves are in `World::start`: inside the
-//! set, never tried, never over a limit, and the one refusal that the model gives.
+//! Which endpoints never get a request, and which refusal follows when none can? The checks themselves are in
+//! `World::start`: inside the set, never tried, never over a limit, and the one refusal that the model gives.
 
 use crate::support::rows;
 use crate::support::world::{World, weighted};
@@ -9,7 +9,7 @@ use evenkeel_balance::{EndpointSpec, FailureKind, Instant, NoPick, Outcome};
 fn an_empty_pool_says_so() {
     for row in rows::all() {
         for specs in [vec![], vec![EndpointSpec::new("a").weight(0), EndpointSpec::new("b").drain(true)]] {
-            let mut w = World::new(&row, 2, specs, 1, "nobody eligible");
+            let mut w = World::new(&row, 2, specs, 1, "no endpoint eligible");
             w.explain = true;
             for i in 0..10 {
                 assert_eq!(w.start(i % 2, Some(7), &[]), Err(NoPick::Empty), "row {row}");

@@ -49,7 +49,7 @@ fn a_row_that_does_not_ask_never_wants_a_probe() {
         }
         assert!(row.algorithm.asks || !asked, "row {row}");
     }
-    // And the one that asks does, with what it comes with.
+    // And an algorithm that asks does so with its defaults.
     for row in rows::defaults().filter(|row| row.algorithm.asks) {
         let mut pool = Pool::new(1);
         pool.update(&weighted(&[1; 10]), Instant(0));
@@ -86,7 +86,7 @@ fn a_table_holds_only_members_by_weight_and_does_not_depend_on_order() {
             let after = table(&w.pool.view().set, &row.params);
             w.ensure(before == after, || "the order of the configuration changed the table".into());
         }
-        let empty = World::new(&row, 1, Vec::new(), 1, "a table of nobody");
+        let empty = World::new(&row, 1, Vec::new(), 1, "a table without endpoints");
         assert!(table(&empty.pool.view().set, &row.params).is_empty(), "row {row}");
     }
 }

@@ -1,5 +1,5 @@
-//! Is a journal all that picks depend on? Random histories are recorded and replayed, on every row: each pick is the same
-//! again, a changed line is found, and no line, however wrong, panics.
+//! Is a journal all that picks depend on? Random histories are recorded and replayed, on every row: each pick is the
+//! same again, a changed line is found, and no line, however wrong, panics.
 
 use crate::histories;
 use crate::support::rows::{self, Row};
@@ -86,7 +86,7 @@ fn a_missing_line_is_found() {
 }
 
 #[test]
-fn who_waits_and_who_is_behind_is_replayed() {
+fn waiting_and_standing_behind_waiters_is_replayed() {
     for row in rows::defaults() {
         let (to, lines) = channel();
         let mut pool = Pool::new(1);
@@ -111,7 +111,7 @@ fn who_waits_and_who_is_behind_is_replayed() {
         let summary = replayed(&journal).unwrap_or_else(|e| panic!("row {row}: {e}\n{journal}"));
         assert_eq!(summary.picks, 6, "row {row}");
         let free = journal.replacen(" behind ", " free ", 1);
-        assert!(replayed(&free).is_err(), "row {row}: nobody noticed that others waited");
+        assert!(replayed(&free).is_err(), "row {row}: the replay did not notice that others waited");
     }
 }
 

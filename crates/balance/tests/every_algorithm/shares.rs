@@ -2,9 +2,9 @@
 //! overlap, whatever the loads, and with several workers.
 //!
 //! The bound. An algorithm that drew each of N picks by weight would give an endpoint with share p a binomial count, sd
-//! sqrt(N p (1 - p)); one that takes turns or evens out what it did has less. Five of them are passed once in 1.7
-//! million, and some thousand shares are checked. Turn-takers are off by up to one turn for each worker, and a row that
-//! evens out forgets half a turn at each end.
+//! sqrt(N p (1 - p)); one that takes turns or evens out its earlier picks has less. Five sd are exceeded once in 1.7
+//! million, and some thousand shares are checked. Algorithms that take turns are off by up to one turn for each worker,
+//! and one that evens out forgets half a turn at each end.
 
 use crate::support::rows::{self, Row};
 use crate::support::world::{World, weighted};

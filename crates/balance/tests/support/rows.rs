@@ -1,5 +1,5 @@
-//! Over what does the contract run? Every row of the registry: with its defaults, and with each of its parameters at
-//! the ends of its range. Nothing here names an algorithm, so a new row is under contract the moment it is listed.
+//! What does the contract test cover? Every row of the registry: with its defaults, and with each of its parameters at
+//! the ends of its range. Nothing here names an algorithm, so a new row is tested as soon as it is listed.
 
 use evenkeel_balance::params::{Kind, Value};
 use evenkeel_balance::{Algorithm, Balancer, Params, Pool, Seat, algorithms};

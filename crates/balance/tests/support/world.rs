@@ -264,7 +264,7 @@ impl<'r> World<'r> {
         self.ensure(got == want, || format!("start gave {got:?}, the model says {want:?}; tried {tried:?}"));
     }
 
-    /// To be called before the start is counted.
+    /// Called before the start is counted.
     fn check_explanation(&self, why: &Explanation, tried: &[Slot], picked: Option<Slot>) {
         self.ensure(why.picked == picked, || format!("explains another pick than {picked:?}: {why:?}"));
         let eligible = self.looked_at(tried);
@@ -285,7 +285,9 @@ impl<'r> World<'r> {
         want.sort_by_key(|e| e.0);
         self.ensure(got == want, || format!("excluded {got:?}, the model says {want:?}"));
         for c in &why.candidates {
-            self.ensure(self.owner.get(&c.slot.index()) == Some(&c.id), || format!("candidate {c:?} is nobody"));
+            self.ensure(self.owner.get(&c.slot.index()) == Some(&c.id), || {
+                format!("candidate {c:?} is no endpoint of the pool")
+            });
             self.ensure(!got.iter().any(|e| e.0 == c.id), || format!("{c:?} is both candidate and excluded"));
             let seen = (c.in_flight, Some(c.weight));
             let model = (self.in_flight(c.id), self.specs.iter().find(|s| s.id == c.id).map(|s| s.weight));

@@ -13,7 +13,7 @@ pub const KIND: Kind = Kind {
     arguments: |_, config| vec!["-W".into(), "-f".into(), config.display().to_string()],
     version_flag: "-v",
     reload: Signal::USR2,
-    // Each reload is one.
+    // Each reload replaces the process.
     upgrades: false,
     generation: newest_worker,
     settings: "balance random(2); checks of /health each 500 ms with 300 ms of patience, fall 2 rise 2; observe layer7 with \

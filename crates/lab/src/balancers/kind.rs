@@ -1,4 +1,4 @@
-//! What has to be known of a balancer to run it?
+//! What does the lab have to know of a balancer to run it?
 
 use crate::error::{Error, Result};
 use crate::procfs;
@@ -12,7 +12,7 @@ pub struct Site<'a> {
     pub folder: &'a Path,
     /// Where it listens.
     pub port: u16,
-    /// Where it tells how it is.
+    /// The port for its statistics.
     pub admin_port: u16,
     /// The endpoints.
     pub endpoints: &'a [SocketAddr],
@@ -48,11 +48,11 @@ pub struct Kind {
     pub(super) generation: fn(&Site, pid: u32) -> Result<u64>,
     /// How it is set up, and why, for the report.
     pub settings: &'static str,
-    /// Retries so far, if it tells.
+    /// Retries so far, if it counts them.
     pub(super) retries: fn(&Site) -> Result<u64>,
 }
 
-/// For those that reload by starting a worker: the newest worker's process id, as ids ascend.
+/// For balancers that reload by starting a worker: the newest worker's process id, as ids ascend.
 pub(super) fn newest_worker(_: &Site, master: u32) -> Result<u64> {
     let newest = procfs::children_of(master).into_iter().max();
     newest.map(u64::from).ok_or_else(|| Error::Wrong(format!("process {master} has no worker")))

@@ -1,6 +1,6 @@
-//! Which load balancers are put to the test, and how does each run? One row of [`KINDS`] each: its configuration, set up
-//! to live with broken endpoints as well as it can, its command line, and how it is told to reload. The files of the
-//! rows say why they are set up so.
+//! Which load balancers are tested, and how does each run? One row of [`KINDS`] each: its configuration, set up to live
+//! with broken endpoints as well as it can, its command line, and how it is made to reload. The files of the rows say
+//! why they are set up so.
 
 mod evenkeel;
 mod haproxy;
@@ -26,13 +26,13 @@ pub static KINDS: &[Kind] = &[evenkeel::KIND, haproxy::KIND, nginx::KIND];
 pub struct Balancer {
     /// Its row.
     pub kind: &'static Kind,
-    /// How it names its version.
+    /// Its version, as it prints it.
     pub version: String,
     program: String,
 }
 
 impl Balancer {
-    /// Those named.
+    /// The balancers with these names.
     ///
     /// # Errors
     /// If one is unknown or missing.
@@ -98,7 +98,7 @@ impl Running {
     /// Retries so far.
     ///
     /// # Errors
-    /// If it does not tell.
+    /// If its statistics cannot be read.
     pub fn retries(&self) -> Result<u64> {
         (self.kind.retries)(&self.site(1))
     }
@@ -106,7 +106,7 @@ impl Running {
     /// A number that changes when a new configuration is at work.
     ///
     /// # Errors
-    /// If it does not tell.
+    /// If it cannot be read.
     pub fn generation(&self) -> Result<u64> {
         (self.kind.generation)(&self.site(1), self.pid())
     }

@@ -13,7 +13,7 @@ pub const KIND: Kind = Kind {
     arguments: |folder, config| origin::nginx_command(String::new(), folder, config).split_off(1),
     version_flag: "-v",
     reload: Signal::HUP,
-    // It would, but ignores the signal in the foreground, where the lab needs it.
+    // NGINX can, but ignores the signal in the foreground, where the lab runs it.
     upgrades: false,
     generation: newest_worker,
     settings: "random two least_conn; no active checks, as the open version has none; max_fails=3 fail_timeout=5s; \
@@ -80,7 +80,7 @@ fn retries(site: &Site) -> Result<u64> {
     Ok(parse(&fs::read_to_string(&log).or_say(|| format!("cannot read {}", log.display()))?))
 }
 
-/// It counts none, but logs every endpoint that a request was sent to: `a, b` is one retry.
+/// Counts retries from the log, as NGINX counts none: it logs every endpoint that a request was sent to: `a, b` is one.
 fn parse(log: &str) -> u64 {
     log.matches(", ").count() as u64
 }

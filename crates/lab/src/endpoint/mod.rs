@@ -1,5 +1,5 @@
-//! Who answers, and who breaks? Endpoints of our own: processes of this program that do a little work for each request,
-//! write down what reached them, and fail in the way they are told.
+//! What do the endpoints of an experiment do? They are processes of this program that do a little work for each
+//! request, write down what reached them, and fail in the way they are told.
 
 mod process;
 mod serve;
@@ -26,7 +26,7 @@ pub enum Mode {
     ResetBody,
     /// Answers 500 at once, while the health check still passes: a defect in the program.
     Error500,
-    /// Answers 503 at once, and fails the health check: it says that it cannot.
+    /// Answers 503 at once, and fails the health check: it reports overload itself.
     Error503,
 }
 
@@ -78,7 +78,7 @@ pub struct Id {
 }
 
 impl Id {
-    /// Where it is asked for.
+    /// The path of the request.
     pub fn path(self) -> String {
         format!("/item/{}/{}", self.balancer, self.number)
     }

@@ -1,5 +1,5 @@
-//! How does an endpoint live as a process? The command that is one, and the guard by which an experiment starts it,
-//! breaks it, revives it, and reads what it wrote down.
+//! How does an endpoint run as a process? The subcommand that runs one, and the guard with which an experiment starts
+//! it, breaks it, revives it, and reads what it wrote down.
 
 use super::serve::{self, Saw};
 use super::{Arrival, Dial, Mode};
@@ -21,7 +21,7 @@ pub fn arguments(command: Command) -> Command {
     command.arg(address("serve")).arg(address("orders"))
 }
 
-/// Is an endpoint until it is killed. Each request of the load is a line on standard output.
+/// Runs an endpoint until it is killed. Each request of the load is a line on standard output.
 ///
 /// # Errors
 /// If it cannot listen.
@@ -40,7 +40,7 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
     })
 }
 
-/// An endpoint in a process of its own, until dropped. To be used from the main thread, as `Child::spawn` says.
+/// An endpoint in a process of its own, until dropped. Use it from the main thread, as `Child::spawn` says.
 pub struct Endpoint {
     /// Where it serves.
     pub address: SocketAddr,
@@ -52,8 +52,8 @@ pub struct Endpoint {
 }
 
 impl Endpoint {
-    /// Starts the one of this number, with a loopback address of its own: nobody's outgoing connection can take its
-    /// port while it is dead. Writes into `folder`.
+    /// Starts the endpoint of this number, with a loopback address of its own: no outgoing connection can take its port
+    /// while it is dead. Writes into `folder`.
     ///
     /// # Errors
     /// If it does not come up.
@@ -97,7 +97,7 @@ impl Endpoint {
         self.process.take().map_or(Ok(()), |process| process.crash())
     }
 
-    /// Stops it as a debugger would: the kernel goes on accepting for it, and nobody reads.
+    /// Stops it as a debugger would: the kernel goes on accepting for it, and no thread reads.
     pub fn stop(&mut self) {
         if let Some(process) = &self.process {
             process.signal(Signal::STOP);
@@ -105,7 +105,7 @@ impl Endpoint {
         }
     }
 
-    /// Whatever it was, it is well again.
+    /// Makes it healthy again, whatever its state.
     ///
     /// # Errors
     /// If it cannot be started or does not obey.
@@ -121,7 +121,7 @@ impl Endpoint {
     /// Every request of the load that reached it so far, in all its lives.
     ///
     /// # Errors
-    /// If what it wrote cannot be read, or shows that it failed by itself.
+    /// If its output cannot be read, or shows that it failed by itself.
     pub fn arrivals(&self) -> Result<Vec<Arrival>> {
         let mut arrivals = Vec::new();
         for life in &self.lives {
@@ -138,7 +138,7 @@ impl Endpoint {
 
 impl Drop for Endpoint {
     fn drop(&mut self) {
-        // A stopped process would not see that it is to end.
+        // A stopped process would not see the signal to end.
         if let Some(process) = self.process.as_ref().filter(|_| self.stopped) {
             process.signal(Signal::CONT);
         }

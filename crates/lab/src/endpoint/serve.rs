@@ -12,10 +12,10 @@ use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::sleep;
 
-/// Told of each request of the load.
+/// Called with each request of the load.
 pub type Saw = Arc<dyn Fn(Arrival) + Send + Sync>;
 
-/// Of a response that is cut: long enough that a proxy has passed on what came before.
+/// The pause before a response is cut: long enough that a proxy has passed on what came before.
 const BEFORE_RESET: Duration = Duration::from_millis(20);
 
 /// Downloads come in pieces of this size, with a pause between, so that they last.
@@ -25,7 +25,7 @@ const BETWEEN_PIECES: Duration = Duration::from_millis(10);
 /// Accepts for ever.
 pub async fn serve(listener: TcpListener, dial: Arc<Dial>, saw: Saw) {
     loop {
-        // A connection that was gone before it was accepted is none.
+        // A connection that was gone before it was accepted does not count.
         let Ok((stream, _)) = listener.accept().await else { continue };
         let Ok(wire) = Wire::new(stream) else { continue };
         if dial.mode() == Mode::ResetAccept {
@@ -33,7 +33,7 @@ pub async fn serve(listener: TcpListener, dial: Arc<Dial>, saw: Saw) {
             continue;
         }
         let (dial, saw) = (Arc::clone(&dial), Arc::clone(&saw));
-        // How it ended is the client's to say.
+        // The client reports how it ended.
         tokio::spawn(async move { drop(connection(wire, &dial, &saw).await) });
     }
 }
@@ -154,7 +154,7 @@ fn answer(status: u16, body: &[u8]) -> Vec<u8> {
 pub async fn obey(listener: TcpListener, dial: Arc<Dial>) {
     loop {
         let Ok((stream, _)) = listener.accept().await else { continue };
-        // Whoever orders waits for the answer, and asks again if there is none.
+        // The client that sends the order waits for the answer, and asks again if there is none.
         drop(order(stream, &dial).await);
     }
 }
@@ -190,11 +190,11 @@ mod tests {
             let address = listener.local_addr().expect("it listens");
             let dial = Arc::new(Dial::default());
             dial.set(mode);
-            let saw: Saw = Arc::new(move |arrival: Arrival| told.lock().expect("nobody panics").push(arrival.id));
+            let saw: Saw = Arc::new(move |arrival: Arrival| told.lock().expect("no thread panics").push(arrival.id));
             tokio::spawn(serve(listener, dial, saw));
             ask(address).await
         });
-        let seen = seen.lock().expect("nobody panics").clone();
+        let seen = seen.lock().expect("no thread panics").clone();
         (got, seen)
     }
 

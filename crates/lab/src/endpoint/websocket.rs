@@ -1,5 +1,4 @@
-//! How does a stream over WebSocket look, as far as an echo needs it? The opening handshake and short text frames
-//! (RFC 6455).
+//! What does an echo need of the WebSocket protocol? The opening handshake and short text frames (RFC 6455).
 
 use crate::wire::Wire;
 use std::io::{Error, ErrorKind, Result};

@@ -1,5 +1,5 @@
-//! What does an answer cost, in CPU time of the server? evenkeel, Knot DNS and NSD answer the same questions of the same
-//! generator, in turn.
+//! What does an answer cost, in CPU time of the server? evenkeel, Knot DNS and NSD answer the same questions of the
+//! same generator, in turn.
 
 use crate::child::{self, Child};
 use crate::error::{Error, Result};
@@ -41,14 +41,14 @@ struct Arguments {
     evenkeel: Option<PathBuf>,
 }
 
-/// One of those that answer.
+/// One of the servers that answer.
 struct Server {
     name: &'static str,
     /// Its command. The folder has the zone and may get a file; the port is its own.
     command: fn(&Setting<'_>) -> Result<Vec<String>>,
 }
 
-/// What a command is made of.
+/// The values for a server's command.
 pub(super) struct Setting<'s> {
     pub(super) folder: &'s Scratch,
     pub(super) port: u16,
@@ -151,7 +151,7 @@ fn one(server: &Server, program: &str, dnsperf: &str, cores: &Cores, seconds: u6
     let said = folder.path().join("said");
     let process = Child::spawn(server.name, &command, Some(cores.proxy), &said)?;
     origin::await_listening(server.name, &process, SocketAddr::from(([127, 0, 0, 1], port)), &said)?;
-    // Those that fork have forked once they answer.
+    // Servers that fork have forked once they answer.
     ask(dnsperf, &questions, port, 1)?;
     let pids: Vec<u32> = [vec![process.pid()], family(process.pid())].concat();
     pids.iter().try_for_each(|&pid| cores.hold(pid))?;
@@ -171,7 +171,7 @@ fn family(of: u32) -> Vec<u32> {
     [children, below].concat()
 }
 
-/// Has the generator ask; how many answers there were.
+/// Lets the generator ask. Returns how many answers there were.
 fn ask(dnsperf: &str, questions: &Path, port: u16, seconds: u64) -> Result<u64> {
     let (port, time, file) = (port.to_string(), seconds.to_string(), questions.display().to_string());
     let command = words(&[dnsperf, "-s", "127.0.0.1", "-p", &port, "-d", &file, "-l", &time, "-c", "8", "-q", "200"]);

@@ -1,5 +1,5 @@
-//! Does a second DNS worker answer as much as the first? On a machine whose every core is a worker's, so that no generator
-//! may run beside them.
+//! Does a second DNS worker answer as much as the first? On a machine where the workers have all cores, so that no
+//! generator may run beside them.
 
 use super::dns_cost::{self, Setting};
 use crate::child::{self, Child};
@@ -50,7 +50,7 @@ const EACH: usize = 32;
 /// Time to answer them all in, with much to spare. Nothing else may run in it.
 const QUIET: Duration = Duration::from_millis(200);
 
-/// A server, and those who ask it.
+/// A server and its clients.
 struct Asked {
     process: Child,
     clients: Vec<UdpSocket>,
@@ -99,7 +99,7 @@ impl Asked {
         Ok(answered as f64 / busiest.as_secs_f64())
     }
 
-    /// Takes what has come; how many answers.
+    /// Takes the answers that have come, and returns how many.
     fn take(&self) -> usize {
         let mut answer = [0; 512];
         let mut came = 0;

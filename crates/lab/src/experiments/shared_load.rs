@@ -1,5 +1,5 @@
-//! What do balancers gain that know each other's load? Two evenkeels in front of six endpoints, one of them slow, with and
-//! without what the evenkeel beside each endpoint tells.
+//! What do balancers gain that know each other's load? Two evenkeels in front of six endpoints, one of them slow, with
+//! and without the reports of the evenkeel beside each endpoint.
 
 use crate::child;
 use crate::client::{self, Answer};
@@ -31,7 +31,7 @@ pub static EXPERIMENT: Experiment = Experiment {
     docs: "Starts six applications, each with an evenkeel beside it that reports its load, and two evenkeels in front of \
 all of them that balance by leastconn. An application works on one request at a time unless --at-once says more, first come \
 first served: 8 to 12 ms each, the slow one four times that. So five take 100 requests a second each and one 25: 525 in \
-all, and the offered load is given as a share of that. At 60 % there is mostly a free endpoint for whoever knows which, and \
+all, and the offered load is given as a share of that. At 60 % there is mostly a free endpoint, but which one must be known, and \
 a request that meets another waits for all of it, so what is measured is whether balancers find the free ones. Requests are \
 sent at moments drawn beforehand (Poisson), half of them to each balancer, whatever becomes of the ones before; latency \
 counts from the moment meant.
@@ -50,7 +50,7 @@ const BALANCERS: usize = 2;
 const SLOWED: f64 = 4.0;
 /// Requests a second that an endpoint takes for each that it works on at once, and the slow one a part of that.
 const CAPACITY: f64 = 100.0;
-/// Of each round, so much is not counted: connections are opened, and queues fill.
+/// The start of each round that is not counted: connections are opened, and queues fill.
 const WARM_UP: Duration = Duration::from_secs(1);
 
 #[derive(Args, Debug)]
@@ -97,7 +97,7 @@ struct Application {
     index: usize,
 }
 
-/// What a round came to.
+/// The result of a round.
 struct Round {
     /// Milliseconds, ascending.
     latencies: Vec<f64>,
@@ -139,7 +139,7 @@ fn run(arguments: Arguments) -> Result<()> {
     Ok(())
 }
 
-/// When requests are sent, to whom, and how much work they are.
+/// When requests are sent, to which balancer, and how much work they are.
 fn plan(seed: u64, rate: f64, seconds: f64) -> Vec<Planned> {
     let mut rng = Rng::new(seed);
     let (mut planned, mut at) = (Vec::new(), 0.0);
@@ -170,7 +170,7 @@ fn in_front(sidecars: &[Running], balance: &str, shared: bool) -> String {
     )
 }
 
-/// Starts the applications; where they listen.
+/// Starts the applications and returns their addresses.
 async fn applications(served: &Rc<[Cell<u64>; ENDPOINTS]>, at_once: u8) -> Result<Vec<SocketAddr>> {
     let mut addresses = Vec::new();
     for index in 0..ENDPOINTS {
@@ -183,7 +183,7 @@ async fn applications(served: &Rc<[Cell<u64>; ENDPOINTS]>, at_once: u8) -> Resul
         let application = Rc::new(Application { slowed, free_at, served: served.clone(), index });
         spawn_local(async move {
             loop {
-                // A connection that was gone before it was accepted is none.
+                // A connection that was gone before it was accepted does not count.
                 let Ok((stream, _)) = listener.accept().await else { continue };
                 let application = application.clone();
                 spawn_local(async move { drop(application.serve(stream).await) });
@@ -217,7 +217,7 @@ impl Application {
     }
 }
 
-/// Sends the requests; the latencies of those after the warm-up, ascending.
+/// Sends the requests. Returns the latencies of those after the warm-up, ascending.
 async fn drive(planned: &[Planned], ports: &[u16]) -> Result<Vec<f64>> {
     let began = Instant::now();
     let idle: Rc<Vec<RefCell<VecDeque<Wire>>>> = Rc::new(ports.iter().map(|_| RefCell::default()).collect());

@@ -1,5 +1,5 @@
-//! What do clients that take their time cost the others, and how much memory? Thousands of them in each state that a
-//! connection can be in, and one more client that just wants its answers.
+//! What do slow clients cost the others, and how much memory do they take? Thousands of them in each state that a
+//! connection can be in, and one more client that is not slow.
 
 use crate::child;
 use crate::error::{Error, Result, While};
@@ -83,7 +83,8 @@ struct Round {
 fn run(arguments: Arguments) -> Result<()> {
     let program = child::find_evenkeel(arguments.evenkeel.as_deref())?;
     let cores = Cores::divide()?;
-    // A connection to the silent endpoint has two of its ends here, and another two at evenkeel, which inherits the limit.
+    // A connection to the silent endpoint has two of its ends here, and another two at evenkeel, which inherits the
+    // limit.
     let allowed = machine::allow_files(4 * arguments.connections + 1000);
     if allowed < 3 * arguments.connections {
         return Err(Error::Wrong(format!("only {allowed} files may be open; lower --connections")));
@@ -118,7 +119,7 @@ fn run(arguments: Arguments) -> Result<()> {
     Ok(())
 }
 
-/// With timeouts so long that every connection stays as it is.
+/// A configuration with timeouts so long that every connection stays as it is.
 fn config(origin: &Origin, silent: u16) -> String {
     let [first, second] = origin.ports;
     format!(
@@ -176,7 +177,7 @@ fn percentile_us(stream: &mut TcpStream, time: Duration) -> Result<f64> {
     Ok(took.get(took.len() * 99 / 100).map_or(0.0, |t| t.as_secs_f64() * 1e6))
 }
 
-/// Accepts and says nothing, as long as this process runs.
+/// An endpoint that accepts and never answers, as long as this process runs.
 fn silent_endpoint() -> Result<u16> {
     let doing = || "cannot listen".to_owned();
     let listener = TcpListener::bind("127.0.0.1:0").or_say(doing)?;

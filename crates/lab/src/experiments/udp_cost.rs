@@ -59,7 +59,7 @@ static LOADS: &[Load] = &[
 
 const LEN: usize = 200;
 
-/// What comes later than this is lost.
+/// An answer that comes later than this is lost.
 const WAIT: Duration = Duration::from_millis(200);
 
 /// Where Debian keeps it; NGINX itself has none built in.
@@ -168,7 +168,7 @@ impl Running {
         let said = folder.path().join("said");
         let process = Child::spawn(name, &command(folder.path(), &config), Some(core), &said)?;
         let (client, deadline) = (client(port)?, Instant::now() + Duration::from_secs(10));
-        // Nothing says that a port is open but an answer.
+        // Only an answer shows that a port is open.
         while client.send(&[0; LEN]).is_err() || client.recv(&mut [0; LEN]).is_err() {
             if process.has_ended() || Instant::now() > deadline {
                 return Err(Error::Wrong(format!("{name} passes nothing on:\n{}", child::last_words(&said))));

@@ -1,5 +1,4 @@
-//! How does a page for people look, whichever experiment it is of? One file without anything from elsewhere, readable by
-//! day and by night.
+//! How does the page of an experiment look? One file without anything from elsewhere, readable by day and by night.
 
 /// A page of these parts, which are HTML already.
 pub fn page(title: &str, parts: &[String]) -> String {

@@ -1,4 +1,4 @@
-//! How do results reach people? As text, or as a page.
+//! How are results shown? As text, or as a page.
 
 pub mod html;
 pub mod table;

@@ -1,5 +1,5 @@
-//! Which file of a crate uses which other file of it? Read off `use` and paths in the code, through re-exports to the file
-//! that has the thing. A facade that only passes names on uses nothing itself.
+//! Which file of a crate uses which other file of it? Read off `use` and paths in the code, through re-exports to the
+//! file that has the thing. A facade that only passes names on uses nothing itself.
 
 use crate::rule::File;
 use crate::source::{Token, tokens};
@@ -68,7 +68,7 @@ fn read<'a>(name: &'a str, files: &'a [File]) -> Crate<'a> {
     let mut krate = Crate { name, ..Crate::default() };
     let Some(root) = ["lib.rs", "main.rs"].into_iter().find_map(of_crate) else { return krate };
     let mut reading = Reading::default();
-    // Only what a `mod` line outside of tests leads to.
+    // Only files that a `mod` line outside of tests leads to.
     let mut open = vec![(Path::new(), root)];
     while let Some((module, file)) = open.pop() {
         krate.files.push(file);
@@ -112,7 +112,7 @@ impl Reading {
                     i += 3;
                     continue;
                 }
-                // As a bound (`impl Trait + use<'a>`) it imports nothing.
+                // In a bound (`impl Trait + use<'a>`) it imports nothing.
                 "use" if word(i + 1) != "<" => {
                     let is_public = matches!(word(i.wrapping_sub(1)), "pub" | ")");
                     let (trees, end) = use_tree(tokens, i + 1, &Path::new());
@@ -162,7 +162,7 @@ impl Reading {
 
     /// The module of this crate that has what a path leads to, and what is left of the path there.
     fn resolve(&self, from: &Path, path: &[String], depth: usize) -> Option<(Path, Path)> {
-        // What re-exports itself, by whatever detour, is not there.
+        // A name that re-exports itself, directly or not, leads nowhere.
         if depth > 16 {
             return None;
         }

@@ -42,7 +42,7 @@ pub static RULES: &[Rule] = &[
     },
 ];
 
-/// Who may import whom: the table of rooms in ARCHITECTURE.md. Planes never import each other.
+/// Which crate may import which: the table of rooms in ARCHITECTURE.md. Planes never import each other.
 const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("balance", &[]),
     ("config", &["balance"]),
@@ -75,7 +75,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
         ],
     ),
     ("lab", &["peers"]),
-    // Of tests alone.
+    // Only for tests.
     ("peers", &[]),
 ];
 

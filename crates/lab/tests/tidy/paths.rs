@@ -10,7 +10,7 @@ pub static RULES: &[Rule] = &[Rule {
     broken_by: &[("crates/dns/src/a.rs", "const A: &str = \"/home/me\";\n")],
 }];
 
-/// Folders that are somebody's, or that the system may put elsewhere. Tests may name them as samples.
+/// Folders of one user, or that another system may have elsewhere. Tests may name them as samples.
 const MACHINE_FOLDERS: &[&str] = &["home", "root", "tmp", "work"];
 
 fn machine_paths(files: &[File]) -> Vec<Finding> {

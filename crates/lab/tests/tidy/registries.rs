@@ -1,4 +1,4 @@
-//! Is everything registered that is there?
+//! Is every algorithm and experiment registered?
 
 use crate::rule::{File, Finding, Rule};
 

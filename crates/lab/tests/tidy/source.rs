@@ -13,7 +13,7 @@ impl Token {
     }
 }
 
-/// The tokens outside of what is only there for tests.
+/// The tokens outside of test code.
 pub fn tokens(text: &str) -> Vec<Token> {
     without_tests(&all_tokens(text))
 }

@@ -1,5 +1,5 @@
-//! How is a run drawn? One SVG for each balancer: failures, p99 and the share of each endpoint, second by second, with a
-//! band where an endpoint was broken.
+//! How is a run drawn? One SVG for each balancer: failures, p99 and the share of each endpoint, second by second, with
+//! a band where an endpoint was broken.
 
 use super::measure::Second;
 use std::fmt::Write;
@@ -44,7 +44,7 @@ impl Panel {
     }
 }
 
-/// Draws one balancer. `failures_max` is the top of the axis of failures, the same for all who are compared.
+/// Draws one balancer. `failures_max` is the top of the axis of failures, the same for all balancers that are compared.
 pub fn draw(name: &str, seconds: &[Second], bands: &[Band], failures_max: usize) -> String {
     let failures = Panel { top: TOP, height: FAILURES };
     let latency = Panel { top: failures.top + FAILURES + GAP, height: LATENCY };

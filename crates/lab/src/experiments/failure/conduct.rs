@@ -1,5 +1,5 @@
-//! How is a run conducted? All balancers at once, over the same endpoints, so that each lives through the very same
-//! faults, on the same machine in the same mood. At this load none of them takes a noticeable part of a core, so they
+//! How is a run conducted? With all balancers at once, over the same endpoints, so that each meets the very same
+//! faults, on the same machine in the same state. At this load none of them takes a noticeable part of a core, so they
 //! do not take it from each other.
 
 use super::measure::{Course, Felt, Lived, Second, Struck};
@@ -18,12 +18,12 @@ use std::time::Duration;
 
 /// Time to be ready before the first request.
 const HEAD_START: Duration = Duration::from_millis(500);
-/// How often the progress is told.
+/// How often the progress is shown.
 const GLANCE: Duration = Duration::from_millis(100);
 
-/// What one balancer lived through.
+/// The results of one balancer.
 pub struct Took {
-    /// What clients felt in all.
+    /// What clients saw in all.
     pub felt: Felt,
     /// Each fault.
     pub lived: Vec<Lived>,
@@ -97,7 +97,7 @@ pub fn conduct(balancers: &[Balancer], endpoints: usize, laps: &[Lap], plan: &Ar
     Ok(Ran { begin_ns, struck, took })
 }
 
-/// Waits for moments, gathers what clients tell meanwhile, and shows it.
+/// Waits for moments, gathers what clients report meanwhile, and shows it.
 struct Watch<'a> {
     begin_ns: u64,
     told: Receiver<Record>,

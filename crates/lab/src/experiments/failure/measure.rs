@@ -1,5 +1,5 @@
-//! What did each fault cost the clients of a balancer, and how soon did it steer away and back? Pure: from what was
-//! planned, what was told and what the endpoints wrote down.
+//! What did each fault cost the clients of a balancer, and how soon did it steer away and back? Computed only from the
+//! plan, the clients' records and what the endpoints wrote down.
 
 use super::schedule::Fault;
 use super::traffic::{Outcome, Record, Request};
@@ -9,7 +9,7 @@ use crate::stats::quantile;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::time::Duration;
 
-/// A request that takes longer than this has been hurt: five times the work of an endpoint that is well.
+/// A request that takes longer than this has been hurt: five times the work of a healthy endpoint.
 pub const HURT: Duration = Duration::from_millis(50);
 /// Requests sent so shortly before a fault that they may still be at the endpoint belong to it.
 const AT_WORK: Duration = Duration::from_millis(200);
@@ -45,7 +45,7 @@ pub struct Course<'a> {
     pub arrivals: &'a [Vec<Arrival>],
 }
 
-/// What clients felt, over some requests.
+/// What clients saw, over some requests.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Felt {
     /// Requests sent.
@@ -54,7 +54,7 @@ pub struct Felt {
     pub gets: usize,
     /// Failed POSTs whose answer had not begun: a balancer must not ask again once it was sent.
     pub posts: usize,
-    /// Failed requests whose answer had begun: nobody can mend them.
+    /// Failed requests whose answer had begun: no balancer can mend them.
     pub begun: usize,
     /// Failures by what the client saw.
     pub seen: BTreeMap<String, usize>,
@@ -70,10 +70,10 @@ impl Felt {
     }
 }
 
-/// One fault, as lived through by one balancer.
+/// One fault, as it affected one balancer.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Lived {
-    /// What clients felt, from the fault to the end of the recovery.
+    /// What clients saw, from the fault to the end of the recovery.
     pub felt: Felt,
     /// From the fault to the last request that it hurt (that failed or took longer than `HURT`). Zero if none.
     pub away: Duration,
@@ -109,7 +109,7 @@ impl Course<'_> {
         self.records.iter().filter(move |record| (from_ns..to_ns).contains(&self.sent_ns(record.id.number)))
     }
 
-    /// What clients felt in the whole run.
+    /// What clients saw in the whole run.
     pub fn felt(&self) -> Felt {
         self.felt_of(self.records.iter())
     }
@@ -139,7 +139,7 @@ impl Course<'_> {
         felt
     }
 
-    /// How one fault was lived through.
+    /// How one fault affected the balancer.
     pub fn lived(&self, struck: &Struck) -> Lived {
         let (from_ns, until_ns) = (struck.from_ns.saturating_sub(clock::ns(AT_WORK)), struck.until_ns);
         let to_ns = struck.to_ns.saturating_sub(clock::ns(AT_WORK));
@@ -160,8 +160,8 @@ impl Course<'_> {
         }
     }
 
-    /// Arrivals at a revived endpoint of requests that were sent after its revival: what it finds in its buffers was
-    /// sent before.
+    /// Arrivals at a revived endpoint of requests that were sent after its revival: those in its buffers were sent
+    /// before.
     fn after_revival(&self, struck: &Struck) -> impl Iterator<Item = &Arrival> {
         let wanted = |arrival: &&Arrival| (struck.until_ns..struck.to_ns).contains(&self.sent_ns(arrival.id.number));
         self.arrivals[struck.endpoint].iter().filter(wanted)
@@ -233,8 +233,8 @@ mod tests {
     const MS: u64 = 1_000_000;
     const BEGIN: u64 = 1_000_000 * MS;
 
-    /// A request each 10 ms for 4 s, each fifth a POST; endpoints in turn; all good after 10 ms. Then `change` has its
-    /// way with each: number, record and endpoints.
+    /// A request each 10 ms for 4 s, each fifth a POST; endpoints in turn; all good after 10 ms. Then `change` changes
+    /// each: number, record and endpoints.
     struct Made {
         plan: Vec<Request>,
         records: Vec<Record>,

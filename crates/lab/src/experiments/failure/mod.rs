@@ -1,5 +1,5 @@
-//! How do load balancers live with endpoints that break? evenkeel, HAProxy and NGINX under the same load, in front of the
-//! same endpoints, through the same faults.
+//! How do load balancers live with endpoints that break? evenkeel, HAProxy and NGINX under the same load, in front of
+//! the same endpoints, through the same faults.
 
 mod chart;
 mod conduct;
@@ -32,7 +32,7 @@ after a schedule that the seed gives. Requests are sent at moments drawn beforeh
 connection of their own. Each request has a body of its own, and each answer is compared with the one it must be.
 
 A failed GET whose answer had not begun could have been asked again elsewhere, so it is the balancer's. A failed POST \
-could not, once it was sent, unless the work may be done twice. An answer that had begun nobody can mend. The three are \
+could not, once it was sent, unless the work may be done twice. An answer that had begun cannot be mended. The three are \
 counted apart.
 
 The load is low on purpose: no balancer takes a noticeable part of a core, so that what is seen is what they decide, not \

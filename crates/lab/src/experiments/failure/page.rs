@@ -1,5 +1,5 @@
-//! How does a person see a run at a glance? What the figures say first, then a drawing of each balancer, then the tables
-//! and the method.
+//! How does the page show a run at a glance? First what the figures say, then a drawing of each balancer, then the
+//! tables and the method.
 
 use super::chart::{self, Band};
 use super::told::{FELT, LIVED, Told, WHOLE};

@@ -13,8 +13,8 @@ pub struct Fault {
     /// What happens, and how the endpoint's health check looks meanwhile.
     pub about: &'static str,
     how: How,
-    /// Whether the endpoint can write down requests that the fault hurts. Where it cannot, whatever goes wrong
-    /// meanwhile is put down to the fault.
+    /// Whether the endpoint can write down requests that the fault hurts. Where it cannot, every failure meanwhile
+    /// counts as caused by the fault.
     pub writes_down: bool,
 }
 
@@ -58,7 +58,7 @@ pub static FAULTS: [Fault; 9] = [
     },
     Fault {
         name: "stopped",
-        about: "the process is stopped (SIGSTOP): the kernel still accepts, nobody reads",
+        about: "the process is stopped (SIGSTOP): the kernel still accepts, no thread reads",
         how: How::Stop,
         writes_down: true,
     },
@@ -70,7 +70,7 @@ pub static FAULTS: [Fault; 9] = [
     },
     Fault {
         name: "reset in body",
-        about: "resets within the body of the response, which nobody can mend; health checks pass",
+        about: "resets within the body of the response, which cannot be mended; health checks pass",
         how: How::Be(Mode::ResetBody),
         writes_down: true,
     },
@@ -83,7 +83,7 @@ pub static FAULTS: [Fault; 9] = [
 ];
 
 impl Fault {
-    /// Breaks an endpoint so.
+    /// Breaks an endpoint in this way.
     ///
     /// # Errors
     /// If it does not break.
@@ -113,14 +113,14 @@ pub struct Lap {
     pub to: Duration,
 }
 
-/// All is well for so long at first.
+/// How long all endpoints are healthy at first.
 const LEAD_IN: Duration = Duration::from_secs(2);
 /// A lap shorter than this says nothing: checks need a second to see a fault, and one to see a return.
 const LAP_MIN: Duration = Duration::from_secs(5);
 /// The share of a lap that the fault lasts.
 const BROKEN: f64 = 0.4;
 
-/// As many faults as fit into `length`, in random order, each at a random one of `endpoints`.
+/// As many faults as fit into `length`, in random order, each at a random endpoint.
 pub fn plan(seed: u64, length: Duration, endpoints: usize) -> Vec<Lap> {
     let time = length.saturating_sub(LEAD_IN);
     let fit = (time.as_nanos() / LAP_MIN.as_nanos()) as usize;

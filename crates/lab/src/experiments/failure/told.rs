@@ -1,4 +1,4 @@
-//! How are the figures told? Tables for people at a terminal, and JSON for machines.
+//! How are the figures printed? As tables for the terminal, and as JSON for programs.
 
 use super::conduct::{Ran, Took};
 use super::measure::{BACK, Felt, HURT, Lived, Struck};
@@ -24,7 +24,7 @@ pub struct Told {
     pub rate: u32,
     /// The seed.
     pub seed: u64,
-    /// Who took part.
+    /// The balancers that took part.
     pub balancers: Vec<Balancer>,
     /// What happened.
     pub ran: Ran,
@@ -122,7 +122,7 @@ impl Told {
         self.balancers.iter().map(|balancer| balancer.kind.name).zip(&self.ran.took)
     }
 
-    /// All of it for a terminal.
+    /// The whole run as text for a terminal.
     pub fn text(&self) -> String {
         let mut text = self.method().join("\n") + "\n";
         for (name, version, settings) in self.versions() {
@@ -138,7 +138,7 @@ impl Told {
         text
     }
 
-    /// All of it for a machine, the seconds included.
+    /// The whole run as JSON, the seconds included.
     pub fn json(&self) -> Value {
         let Machine { kernel, cpu, cores, commit } = &self.machine;
         let second = |at_ns: u64| at_ns.saturating_sub(self.ran.begin_ns) as f64 / 1e9;

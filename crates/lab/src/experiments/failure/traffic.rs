@@ -1,5 +1,5 @@
-//! Who asks, and what do they get? Requests at moments that are drawn before the run, whatever becomes of the ones
-//! before (an open loop): the same for each balancer, at the same moment.
+//! What do clients send, and what do they get? Requests at moments that are drawn before the run, whatever becomes of
+//! the ones before (an open loop): the same for each balancer, at the same moment.
 
 use crate::client::{self, Answer};
 use crate::clock;
@@ -38,7 +38,7 @@ pub struct Request {
 
 /// Requests over `length`, `rate` per second, at random moments (a Poisson process).
 pub fn plan(seed: u64, length: Duration, rate: u32) -> Vec<Request> {
-    // Not the numbers of the schedule of faults.
+    // Other numbers than those of the schedule of faults.
     let mut rng = Rng::new(seed ^ 0x7261_6666_6963);
     let mut at = Duration::ZERO;
     let next = || {
@@ -56,7 +56,7 @@ pub enum Outcome {
     Good,
     /// Another status.
     Status(u16),
-    /// The balancer could not be connected to.
+    /// The connection to the balancer failed.
     Unreachable,
     /// The connection ended before the head of an answer.
     NoAnswer,
@@ -72,7 +72,7 @@ pub enum Outcome {
 }
 
 impl Outcome {
-    /// Whether the client had the head of an answer that then failed.
+    /// Whether the client had the head of the answer before it failed.
     pub fn begun(self) -> bool {
         matches!(self, Outcome::Cut | Outcome::Late { begun: true } | Outcome::Wrong)
     }
@@ -102,8 +102,8 @@ pub struct Record {
     pub took_ns: u64,
 }
 
-/// Sends the plan to each of `ports` from `begin_ns` on, from a thread of its own, and tells of each end. Ends when all
-/// have ended.
+/// Sends the plan to each of `ports` from `begin_ns` on, from a thread of its own, and reports each end. Ends when all
+/// requests have ended.
 pub fn start(
     plan: Arc<[Request]>,
     ports: Vec<u16>,
@@ -124,7 +124,7 @@ async fn send_all(plan: &[Request], ports: &[u16], begin_ns: u64, told: &Sender<
     for (number, &request) in plan.iter().enumerate() {
         sleep_until(begin + request.at).await;
         while asked.try_join_next().is_some() {}
-        // Whoever is first has the core first, so each is in turn.
+        // The first balancer has the core first, so they take turns.
         for place in 0..lines.len() {
             let balancer = (number + place) % lines.len();
             let (line, told) = (Arc::clone(&lines[balancer]), told.clone());
@@ -133,7 +133,7 @@ async fn send_all(plan: &[Request], ports: &[u16], begin_ns: u64, told: &Sender<
                 let outcome = line.ask(id, request).await;
                 let meant_ns = begin_ns + clock::ns(request.at);
                 let took_ns = clock::now_ns().saturating_sub(meant_ns);
-                // Nobody listens any more when the experiment was interrupted.
+                // After an interrupted experiment no receiver is left.
                 let _ = told.send(Record { id, outcome, took_ns });
             });
         }
@@ -183,7 +183,7 @@ impl Line {
         }
     }
 
-    /// The one used last, if it is young.
+    /// The connection used last, if it is young.
     fn idle_connection(&self) -> Option<Wire> {
         let (wire, since) = self.lock().pop()?;
         (since.elapsed() < IDLE_MAX).then_some(wire)

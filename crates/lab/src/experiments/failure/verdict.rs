@@ -30,7 +30,7 @@ fn away(lived: &Lived) -> Option<f64> {
     Some(if lived.to_the_end { f64::INFINITY } else { lived.away.as_secs_f64() })
 }
 
-/// Who had not steered away has no way back.
+/// A balancer that had not steered away has no way back.
 fn back(lived: &Lived) -> Option<f64> {
     let back = lived.share_back.map_or(f64::INFINITY, |time| time.as_secs_f64());
     (!lived.to_the_end).then_some(back)
@@ -73,7 +73,7 @@ fn on_fault(fault: &str, names: &[&str], lived: &[&Lived]) -> String {
     }
 }
 
-/// Who did best and who worst, if it can be told apart. A time that never came is worse than any.
+/// The best and the worst balancers, if they differ clearly. A time that never came is worse than any.
 fn compare(measure: &Measure, names: &[&str], lived: &[&Lived]) -> Option<String> {
     let values = names.iter().zip(lived).filter_map(|(name, lived)| Some((name, (measure.of)(lived)?)));
     let values: Vec<(&&str, f64)> = values.collect();
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn best_and_worst_are_named_and_nobody_is_both() {
+    fn best_and_worst_are_named_and_no_balancer_is_both() {
         let all = [lived(0, Some(2000)), lived(2, None), lived(4, Some(2100))];
         let told = on_fault("hung", &["a", "b", "c"], &all.iter().collect::<Vec<_>>());
         let back = "time back to its share: best a (2.0 s), c (2.1 s), worst b (never)";

@@ -2,23 +2,23 @@
 
 use crate::load::Load;
 
-/// One load, and what is read off under it.
+/// One load, and what is measured under it.
 pub struct Case {
     /// Its name in `--only`.
     pub name: &'static str,
     /// What happens in it.
     pub about: &'static str,
-    /// What is read off.
+    /// What is measured.
     pub measure: Measure,
-    /// Who sends the requests.
+    /// The load generator and its connections.
     pub load: Load,
-    /// Which of the endpoints' files they ask for.
+    /// The endpoints' file that it asks for.
     pub path: &'static str,
     /// How the proxies are set up.
     pub setup: Setup,
 }
 
-/// What is read off.
+/// What is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Measure {
     /// User plus system time of the proxy, per request.
@@ -49,7 +49,7 @@ pub enum Setup {
     CloseUpstream,
     /// As `Plain`, with a line in the access log for each request.
     Logged,
-    /// Bytes are passed on without reading them: what is asked for is HTTP, but the proxies do not know.
+    /// Bytes are passed on without being parsed: the exchanges are HTTP, but the proxies do not know.
     Session,
 }
 
@@ -132,7 +132,7 @@ pub static ALL: &[Case] = &[
     },
 ];
 
-/// Those of sessions over TCP, likewise.
+/// Every case of sessions over TCP, in the order in which they run.
 pub static SESSIONS: &[Case] = &[
     Case {
         name: "exchange",

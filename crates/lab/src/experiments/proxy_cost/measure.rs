@@ -1,5 +1,5 @@
-//! How is one figure taken? Everything is read off the proxy's processes before and after a load, and the endpoints are
-//! asked whether it reused connections as the case says.
+//! How is one figure taken? Everything is read from the proxy's processes before and after a load, and the endpoints'
+//! counts show whether it reused connections as the case says.
 
 use super::case::{Case, Measure, Setup};
 use super::proxy::{Proxy, Running};
@@ -29,17 +29,17 @@ pub struct Effort {
 pub struct Cell {
     /// A figure per round, in the case's unit.
     pub runs: Vec<f64>,
-    /// Requests per second, per round. Informs only: it says as much of the load generator and of the neighbours.
+    /// Requests per second, per round. Only informs: it depends as much on the load generator and on other processes.
     pub per_second: Vec<f64>,
     /// Connections to endpoints per request, per round.
     pub connections: Vec<f64>,
     /// Syscalls by name, of the last round.
     pub calls: Calls,
-    /// What a reader of the figures must know.
+    /// Notes that a reader of the figures needs.
     pub notes: Vec<String>,
 }
 
-/// Measures every proxy under one case, round by round in turn, so that what the machine does meanwhile meets all.
+/// Measures every proxy under one case, round by round in turn, so that other work of the machine affects all of them.
 ///
 /// # Errors
 /// If a proxy cannot be measured, or its figure would mislead.
@@ -104,7 +104,7 @@ fn cpu(case: &Case, proxy: &Running, origin: &Origin, effort: Effort, cell: &mut
     Ok(answered)
 }
 
-/// Fails if a proxy spared, or made, connections that the case says it must not.
+/// Fails if a proxy made fewer or more connections than the case allows.
 fn check_reuse(setup: Setup, connections: f64) -> Result<()> {
     let meant = match setup {
         Setup::CloseUpstream => connections > 0.99,
@@ -145,7 +145,7 @@ fn syscalls(case: &Case, proxy: &Running, effort: Effort, cell: &mut Cell) -> Re
 const IDLE_CONNECTIONS: u64 = 10_000;
 
 fn idle_memory(case: &Case, proxy: &Proxy, origin: &Origin, effort: Effort, cell: &mut Cell) -> Result<()> {
-    // Ours and the proxy's side of each connection are files of two processes; some more are open anyway.
+    // The lab's and the proxy's side of each connection are files of two processes; some more are open anyway.
     let per_client = if case.setup == Setup::Session { 2 } else { 1 };
     let count = IDLE_CONNECTIONS.min(machine::allow_files(0).saturating_sub(400) / per_client);
     if count < IDLE_CONNECTIONS {
@@ -165,7 +165,7 @@ fn idle_memory(case: &Case, proxy: &Proxy, origin: &Origin, effort: Effort, cell
         idle.push(stream);
     }
     let grown = resident()?.saturating_sub(before);
-    // Whoever had closed some of them meanwhile would look thrifty.
+    // A proxy that had closed some of them meanwhile would seem to need little memory.
     for stream in idle.iter_mut().step_by(100) {
         ask(stream)?;
     }

@@ -79,7 +79,7 @@ struct Arguments {
     list: bool,
 }
 
-/// `sessions`: these are passed on, and not requests.
+/// `sessions`: the proxies pass on sessions, not requests.
 fn run(arguments: Arguments, all: &'static [Case], sessions: bool) -> Result<()> {
     if arguments.list {
         let rows: Vec<Vec<String>> = all.iter().map(|case| vec![case.name.into(), case.about.into()]).collect();

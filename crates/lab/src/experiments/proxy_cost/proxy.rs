@@ -1,5 +1,5 @@
-//! Which proxies are measured, and how is each set up at its best? One row of [`KINDS`] each: its configuration text and
-//! its command line.
+//! Which proxies are measured, and how is each set up at its best? One row of [`KINDS`] each: its configuration text
+//! and its command line.
 
 use super::case::Setup;
 use super::sink::Sink;
@@ -24,7 +24,7 @@ pub struct Site<'a> {
     pub endpoints: [u16; 2],
     /// How it is set up.
     pub setup: Setup,
-    /// Where lines of the access log are sent by those that write no files.
+    /// The port to which proxies that write no files send lines of the access log.
     pub log_port: u16,
 }
 
@@ -39,7 +39,7 @@ impl Site<'_> {
 pub struct Kind {
     /// Its name in `--proxies`.
     pub name: &'static str,
-    /// The program, where it must be looked for.
+    /// The program, if it has to be searched for.
     program: &'static str,
     config_name: &'static str,
     config: fn(&Site) -> String,
@@ -49,7 +49,7 @@ pub struct Kind {
     forks: bool,
     /// Whether it can only log to a socket.
     pub logs_to_socket: bool,
-    /// Whether it passes sessions on and knows no requests.
+    /// Whether it can only pass on sessions, not requests.
     sessions_only: bool,
 }
 
@@ -78,7 +78,7 @@ pub static KINDS: &[Kind] = &[
         logs_to_socket: true,
         sessions_only: false,
     },
-    // Of both, as splicing helps it with large bodies and costs it a little with small ones.
+    // HAProxy with and without splicing, which helps it with large bodies and costs it a little with small ones.
     Kind {
         name: "haproxy-splice",
         program: "haproxy",
@@ -101,7 +101,7 @@ pub static KINDS: &[Kind] = &[
         logs_to_socket: false,
         sessions_only: false,
     },
-    // The least that a relay can cost here (`bare.rs`), beside which the others are to be seen.
+    // The least that a relay can cost here (`bare.rs`), to compare the others with.
     Kind {
         name: "bare",
         program: "evenkeel-lab",
@@ -119,15 +119,15 @@ pub static KINDS: &[Kind] = &[
 pub struct Proxy {
     /// Its name in the table.
     pub name: String,
-    /// How it names its version.
+    /// Its version, as it prints it.
     pub version: String,
     kind: &'static Kind,
     command: Vec<String>,
 }
 
 impl Proxy {
-    /// Those named, or all that there are, and `HAPROXY_BIN` beside Debian's HAProxy. `sessions`: to pass these on, and not
-    /// requests.
+    /// The proxies with these names, or all that are installed, and `HAPROXY_BIN` beside Debian's HAProxy. `sessions`:
+    /// to pass on sessions, not requests.
     ///
     /// # Errors
     /// If one is unknown or missing.
@@ -208,7 +208,7 @@ impl Running {
         self.folder.path()
     }
 
-    /// Ends it, so that what it kept back is written, and gives the lines of its access log.
+    /// Ends it, so that buffered lines are written, and returns the number of lines in its access log.
     pub fn stop_and_count_log(self) -> u64 {
         drop(self.process);
         match self.sink {
@@ -298,8 +298,9 @@ fn haproxy(site: &Site, splice: &str) -> String {
     };
     let close = if site.setup == Setup::CloseUpstream { "option httpclose" } else { "http-reuse always" };
     let [first, second] = site.endpoints;
-    // Checks and a limit, as evenkeel has them; it may count on more files than it is given, as it will not need them all. The rest was measured to be its best here: defer-accept 56 -> 39 us where clients close; splice-response 587 -> 423 us for 1 MB
-    // and 44 -> 35 for 64 kB (splice-auto: 519 and 48).
+    // Checks and a limit, as evenkeel has them. The limit may need more files than the process gets, as it will not use
+    // them all. The rest was measured to be its best here: defer-accept 56 -> 39 us where clients close;
+    // splice-response 587 -> 423 us for 1 MB and 44 -> 35 for 64 kB (splice-auto: 519 and 48).
     format!(
         "global
   nbthread 1

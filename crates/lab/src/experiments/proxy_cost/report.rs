@@ -1,4 +1,4 @@
-//! How are the figures told? A table for people and JSON for machines, both with what is needed to compare and repeat.
+//! How are the figures printed? As a table and as JSON, both with what is needed to compare and repeat.
 
 use super::case::{Case, Measure};
 use super::measure::{Cell, Effort};
@@ -8,7 +8,7 @@ use crate::report::table;
 use crate::stats::Spread;
 use serde_json::{Value, json};
 
-/// What was measured by whom, where.
+/// What was measured, by which command, on which machine.
 pub struct Report<'a> {
     /// Its name.
     pub experiment: &'static str,
@@ -16,7 +16,7 @@ pub struct Report<'a> {
     pub command: String,
     /// The machine.
     pub machine: Machine,
-    /// Who had which cores.
+    /// Which processes had which cores.
     pub cores: Cores,
     /// How long and how often.
     pub effort: Effort,
@@ -26,7 +26,7 @@ pub struct Report<'a> {
     pub cases: Vec<(&'a Case, Vec<Cell>)>,
 }
 
-/// Whom the others are compared with.
+/// The proxy that the others are compared with.
 const BASE: &str = "haproxy";
 
 impl Report<'_> {

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// How often the reader looks whether it is to end, while nothing comes.
+/// How often the reader checks whether to end, while nothing comes.
 const GLANCE: Duration = Duration::from_millis(20);
 
 /// A listening port and its reader.

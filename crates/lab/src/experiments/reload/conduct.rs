@@ -1,4 +1,4 @@
-//! How is one balancer reloaded and upgraded under load, and how is it seen that it did?
+//! How is one balancer reloaded and upgraded under load, and how is that observed?
 
 use super::traffic::{Clients, Count, KINDS};
 use crate::balancers::{Balancer, Running};
@@ -13,9 +13,9 @@ use std::time::{Duration, Instant};
 
 /// At least this long from one reload to the next.
 const BETWEEN: Duration = Duration::from_millis(120);
-/// What takes longer does not happen.
+/// After this a change counts as failed.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// A signal without effect for so long was lost: a master of HAProxy that has just reloaded overhears the next one.
+/// A signal without effect for so long was lost: a master of HAProxy that has just reloaded misses the next one.
 const LOST: Duration = Duration::from_millis(500);
 /// Before the first reload, after the last, and after an upgrade.
 const SETTLE: Duration = Duration::from_secs(2);
@@ -69,14 +69,14 @@ pub fn conduct(balancer: &Balancer, reloads: u32) -> Result<Went> {
         child::pause(SETTLE)?;
     }
     let whole = clients.stop();
-    // The old process first: its successor is ours to wait for only then.
+    // The old process first: only then can the lab wait for its successor.
     drop(running);
     let upgrade = successor.map(|_| std::array::from_fn(|row| whole[row].since(&counted[row])));
     took.sort_unstable();
     Ok(Went { reloads: counted, took, lost, upgrade, left, before })
 }
 
-/// Reloads once. Gives the time from the signal that was heard, and counts those that were not.
+/// Reloads once. Returns the time from the signal that had an effect, and counts those that had none.
 fn reload(running: &Running, weight: u32, lost: &mut usize) -> Result<Duration> {
     let before = running.generation()?;
     running.rewrite(weight)?;
@@ -96,7 +96,7 @@ fn reload(running: &Running, weight: u32, lost: &mut usize) -> Result<Duration> 
     Ok(asked.elapsed())
 }
 
-/// Has the process replace itself by a child, after which it ends by itself.
+/// Makes the process replace itself by a child, after which it ends by itself.
 fn upgrade(running: &Running) -> Result<Adopted> {
     let before = procfs::children_of(running.pid());
     running.signal(Signal::USR2);
@@ -123,7 +123,7 @@ fn await_change(mut changed: impl FnMut() -> Result<bool>, otherwise: impl Fn() 
     Ok(())
 }
 
-/// How many processes a balancer has, and what they hold of memory. One that ends meanwhile counts no more.
+/// How many processes a balancer has, and their memory. A process that ends meanwhile does not count.
 fn processes(running: &Running) -> (usize, u64) {
     let mut pids = procfs::children_of(running.pid());
     pids.push(running.pid());

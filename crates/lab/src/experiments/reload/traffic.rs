@@ -1,5 +1,5 @@
-//! Who is connected while a balancer reloads? Clients of every kind that a reload might hurt, each in a closed loop, and
-//! what they count.
+//! Which clients are connected while a balancer reloads? Clients of every kind that a reload might hurt, each in a
+//! closed loop, and their counts.
 
 use crate::client::{self, Answer};
 use crate::endpoint::{Id, websocket};
@@ -116,10 +116,10 @@ impl Clients {
         self.shared.lock().clone()
     }
 
-    /// Lets each end what it is at, and gives what was counted.
+    /// Lets each client finish its exchange, and returns what was counted.
     pub fn stop(self) -> [Count; KINDS.len()] {
-        self.shared.ending.store(true, Ordering::Relaxed); // nothing else passes by it
-        // Had they panicked, what they counted would show it: nothing.
+        self.shared.ending.store(true, Ordering::Relaxed); // the flag guards no other data
+        // If the clients had panicked, their counts would be 0.
         drop(self.thread.join());
         self.shared.lock().clone()
     }
@@ -149,7 +149,7 @@ impl Shared {
                     Kind::Stream => self.stream(row, number.is_multiple_of(2)).await,
                 }
             };
-            // A stream has its patience for each text.
+            // A stream has a timeout of its own for each text.
             let ended = match kind {
                 Kind::Stream => asked.await,
                 _ => timeout(PATIENCE, asked).await.unwrap_or_else(|_| Err("late".into())),
@@ -160,7 +160,7 @@ impl Shared {
                 Err(what) => {
                     kept = None;
                     *self.lock()[row].failed.entry(what).or_default() += 1;
-                    // Where nobody listens, a loop without a pause would do nothing else.
+                    // Without a listener, a loop without a pause would take the whole core.
                     sleep(BETWEEN_PIECES).await;
                 }
             }
@@ -184,7 +184,7 @@ impl Shared {
             _ => client::get(&id.path(), fresh),
         };
         match client::exchange(&mut wire, &bytes, &mut false).await {
-            // Browsers ask again then, if asking twice does no harm; whoever reloads should not need that.
+            // Browsers ask again then, if asking twice does no harm; a reload should not need that.
             Err(_) if reused => Err("closed instead of an answer, on a kept connection".into()),
             Err(error) => Err(format!("no answer: {}", error.kind())),
             Ok(Answer::Whole { status: 200, body, reusable }) if body == id.answer() => {
