@@ -107,9 +107,11 @@ impl Findings {
             (f.code.severity(), place)
         });
         let hidden: Vec<_> = self.hidden.iter().map(|place| (place.file, sources.positions(*place))).collect();
-        let hides = |file, at: Position| hidden.iter().any(|(f, (start, end))| *f == file && *start <= at && at < *end);
         let line_text = |file, line| {
-            let shown = |(index, c)| if hides(file, Position { line, col: index + 1 }) { '*' } else { c };
+            let here = hidden.iter().filter(|(f, (start, end))| *f == file && start.line <= line && line <= end.line);
+            let here: Vec<&(Position, Position)> = here.map(|(_, range)| range).collect();
+            let hides = |at: Position| here.iter().any(|(start, end)| *start <= at && at < *end);
+            let shown = |(index, c)| if hides(Position { line, col: index + 1 }) { '*' } else { c };
             sources.line(file, line).chars().enumerate().map(shown).collect()
         };
         let spot = |place: Place| {

@@ -9,7 +9,8 @@ use crate::plan::Plan;
 use crate::sections::root::{INCLUDE, ROOT, build};
 use crate::source::{Place, Sources};
 use crate::table::{Reader, quote};
-use crate::tree::{self, Node, TableNode, Tree};
+use crate::tree::{self, Joined, Node, TableNode, Tree};
+use std::collections::HashSet;
 use std::fmt::Write;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -84,7 +85,7 @@ struct Loader<'a> {
     sources: Sources,
     findings: Findings,
     /// Everything that could be read, joined.
-    joined: TableNode,
+    joined: Joined,
     /// Whether that is everything.
     complete: bool,
 }
@@ -92,13 +93,13 @@ struct Loader<'a> {
 impl<'a> Loader<'a> {
     fn new(files: &'a dyn Files, env: Env<'a>) -> Loader<'a> {
         let (sources, findings) = (Sources::default(), Findings::default());
-        Loader { files, env, sources, findings, joined: TableNode::default(), complete: true }
+        Loader { files, env, sources, findings, joined: Joined::default(), complete: true }
     }
 
     fn main(&mut self, name: &str, text: &str, directory: &Path) {
         let mut table = self.parse(name, text);
         let include = table.entries.iter().position(|e| e.key == "include").map(|at| table.entries.remove(at));
-        tree::join(&mut self.joined, table, 0, &mut self.findings);
+        self.joined.add(table, &mut self.findings);
         let Some(include) = include else { return };
         let Tree::Table(inner) = &include.node.tree else {
             self.findings
@@ -111,14 +112,14 @@ impl<'a> Loader<'a> {
             return;
         };
         let section = Reader::new(&ROOT, &mut self.findings, true).table(&INCLUDE, inner, include.key_place);
-        let mut included: Vec<PathBuf> = Vec::new();
+        let mut included: HashSet<PathBuf> = HashSet::new();
         for (pattern, place) in section.formed_list("files") {
             let crate::form::Formed::Text(pattern) = pattern else { continue };
             self.include(directory, &pattern, place, &mut included);
         }
     }
 
-    fn include(&mut self, directory: &Path, pattern: &str, place: Place, included: &mut Vec<PathBuf>) {
+    fn include(&mut self, directory: &Path, pattern: &str, place: Place, included: &mut HashSet<PathBuf>) {
         let paths = match matching(self.files, directory, pattern) {
             Ok(paths) => paths,
             Err(error) => {
@@ -132,13 +133,12 @@ impl<'a> Loader<'a> {
             self.findings.add(Code::EmptyInclude, place, format!("\"{pattern}\" matches no file"));
         }
         for path in paths {
-            if included.contains(&path) {
+            if !included.insert(path.clone()) {
                 let message = format!("{} is included twice", path.display());
                 self.findings.add(Code::Include, place, message).help("let only one of the patterns match it");
                 continue;
             }
             let text = self.read(&path, Some(place));
-            included.push(path.clone());
             let Some(text) = text else {
                 self.complete = false;
                 continue;
@@ -151,7 +151,7 @@ impl<'a> Loader<'a> {
                     .see("it was included here", place)
                     .help("name the file in the first file instead");
             }
-            tree::join(&mut self.joined, table, 0, &mut self.findings);
+            self.joined.add(table, &mut self.findings);
         }
     }
 
@@ -203,7 +203,8 @@ impl<'a> Loader<'a> {
     }
 
     fn finish(mut self, machine: Option<&dyn Machine>) -> Outcome {
-        let root = Reader::new(&ROOT, &mut self.findings, self.complete).table(&ROOT, &self.joined, Place::whole(0));
+        let joined = std::mem::take(&mut self.joined).finish();
+        let root = Reader::new(&ROOT, &mut self.findings, self.complete).table(&ROOT, &joined, Place::whole(0));
         // What refers to something in a file that could not be read is not wrong.
         let plan = self.complete.then(|| build(&root, machine, &mut self.findings));
         let plan = plan.filter(|_| !self.findings.has_errors());

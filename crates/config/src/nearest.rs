@@ -1,5 +1,7 @@
 //! Which known word was meant? The nearest one, if it is near enough to be a slip of the fingers.
 
+use std::cell::Cell;
+
 /// The word of `known` with the fewest edits from `seen` (a swap of neighbours counts as one), if those are at most
 /// a third of its letters, but at least one and for short words two at most.
 pub(crate) fn nearest<'a>(seen: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
@@ -22,9 +24,55 @@ pub(crate) fn suggest(seen: &str, known: &[&str]) -> String {
     }
 }
 
+/// Names of the user's, of which there may be thousands, and as many that are none of them.
+pub(crate) struct Names<'a> {
+    known: Vec<&'a str>,
+    searches: Cell<u32>,
+}
+
+/// Names that are listed; more would hide what is said.
+const LISTED: usize = 20;
+
+/// A search looks at every name: in a file that is generated wrong all of them may be, and the first tell enough.
+const SEARCHES_MAX: u32 = 100;
+
+impl<'a> Names<'a> {
+    /// These are known.
+    pub fn new(known: impl IntoIterator<Item = &'a str>) -> Names<'a> {
+        Names { known: known.into_iter().collect(), searches: Cell::new(0) }
+    }
+
+    /// What to write instead of a name that is not known. `add` if there is none at all.
+    pub fn suggest(&self, seen: &str, add: &str) -> String {
+        if self.known.is_empty() {
+            return add.to_string();
+        }
+        let searches = self.searches.replace(self.searches.get() + 1);
+        let near = (searches < SEARCHES_MAX).then(|| nearest(seen, self.known.iter().copied())).flatten();
+        let did = near.map(|word| format!("did you mean \"{word}\"? ")).unwrap_or_default();
+        let more = match self.known.len().saturating_sub(LISTED) {
+            0 => String::new(),
+            more => format!(", and {more} more"),
+        };
+        format!("{did}allowed: {}{more}", self.known[..self.known.len().min(LISTED)].join(", "))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn of_many_names_the_first_are_listed() {
+        let known: Vec<String> = (0..1000).map(|n| format!("pool-{n}")).collect();
+        let names = Names::new(known.iter().map(String::as_str));
+        let said = names.suggest("pol-7", "add it");
+        assert!(said.starts_with("did you mean \"pool-7\"? allowed: pool-0, pool-1,"), "{said}");
+        assert!(said.ends_with("pool-19, and 980 more"), "{said}");
+        (0..SEARCHES_MAX).for_each(|_| drop(names.suggest("pol-7", "add it")));
+        assert!(names.suggest("pol-7", "add it").starts_with("allowed: "), "the search ends some time");
+        assert_eq!(Names::new([]).suggest("x", "add it"), "add it");
+    }
 
     #[test]
     fn finds_slips_and_nothing_far() {

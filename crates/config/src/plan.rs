@@ -55,18 +55,46 @@ impl Plan {
     /// What is spoken on the listeners that lead to each pool, in the order of the pools; nothing for one that none leads
     /// to.
     pub fn modes(&self) -> Vec<Vec<Mode>> {
-        let at: HashMap<&str, usize> = self.pools.iter().enumerate().map(|(i, pool)| (&*pool.name, i)).collect();
         let mut modes = vec![Vec::new(); self.pools.len()];
-        for listener in &self.listeners {
-            let records = listener.zone.iter().flat_map(|zone| &zone.records).map(|record| &record.pool);
-            let routes = self.routes_on(&listener.name).map(|route| &route.pool);
-            for pool in records.chain(routes).filter_map(|name| at.get(&**name)) {
-                if !modes[*pool].contains(&listener.mode) {
-                    modes[*pool].push(listener.mode);
-                }
+        let mut add = |pool: usize, mode: Mode| {
+            if !modes[pool].contains(&mode) {
+                modes[pool].push(mode);
             }
+        };
+        let at = self.pools_by_name();
+        // Each listener that speaks HTTP has them, and one tells as much as all.
+        let mut common = Some(self.pools_of_all());
+        for (listener, pools) in self.listeners.iter().zip(self.pools_named_on()) {
+            let records = listener.zone.iter().flat_map(|zone| &zone.records);
+            let records = records.filter_map(|record| at.get(&*record.pool).copied());
+            let common = common.take_if(|_| listener.mode == Mode::Http).unwrap_or_default();
+            records.chain(pools).chain(common).for_each(|pool| add(pool, listener.mode));
         }
         modes
+    }
+
+    fn pools_by_name(&self) -> HashMap<&str, usize> {
+        self.pools.iter().enumerate().map(|(i, pool)| (&*pool.name, i)).collect()
+    }
+
+    /// The pools of the routes that name each listener, by index, in the order of the listeners.
+    pub(crate) fn pools_named_on(&self) -> Vec<Vec<usize>> {
+        let at = self.pools_by_name();
+        let listeners: HashMap<&str, usize> = self.listeners.iter().enumerate().map(|(i, l)| (&*l.name, i)).collect();
+        let mut pools = vec![Vec::new(); self.listeners.len()];
+        for route in &self.routes {
+            let Some(pool) = at.get(&*route.pool) else { continue };
+            let named = route.listeners.iter().filter_map(|name| listeners.get(&**name));
+            named.for_each(|listener| pools[*listener].push(*pool));
+        }
+        pools
+    }
+
+    /// The pools of the routes that name no listener, by index.
+    pub(crate) fn pools_of_all(&self) -> Vec<usize> {
+        let at = self.pools_by_name();
+        let common = self.routes.iter().filter(|r| r.listeners.is_empty());
+        common.filter_map(|r| at.get(&*r.pool).copied()).collect()
     }
 
     /// The routes that take requests of a listener, those that name it first: if two have the same host and path, the

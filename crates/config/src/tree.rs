@@ -4,6 +4,7 @@
 use crate::code::Code;
 use crate::diagnostic::Findings;
 use crate::source::{Place, Sources};
+use std::collections::HashMap;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
@@ -144,31 +145,75 @@ fn node(file: usize, value: &Spanned<DeValue<'_>>) -> Node {
     Node { place: Place { file, start: span.start, end: span.end }, tree }
 }
 
-/// Joins the tables of another file into `into`: tables key by key, the root's arrays of tables (`[[route]]`) one
-/// after the other; any other key that both set is an error that names both places.
-pub(crate) fn join(into: &mut TableNode, from: TableNode, depth: usize, findings: &mut Findings) {
-    if into.entries.is_empty() {
-        *into = from;
-        return;
+/// Tables of several files as one: tables key by key, the root's arrays of tables (`[[route]]`) one after the other; any
+/// other key that two files set is an error that names both places.
+#[derive(Debug, Default)]
+pub(crate) struct Joined {
+    entries: Vec<Joining>,
+    /// Where in there a key is.
+    at: HashMap<String, usize>,
+}
+
+/// A key, and what it has so far.
+#[derive(Debug)]
+enum Joining {
+    /// As one file has it.
+    One(Entry),
+    /// A table that several files have.
+    Several(String, Place, Place, Joined),
+}
+
+impl Joined {
+    /// Joins the table of another file.
+    pub fn add(&mut self, table: TableNode, findings: &mut Findings) {
+        self.join(table, 0, findings);
     }
-    for entry in from.entries {
-        let Some(existing) = into.entries.iter_mut().find(|e| e.key == entry.key) else {
-            into.entries.push(entry);
-            continue;
-        };
-        match (&mut existing.node.tree, entry.node.tree) {
-            (Tree::Table(a), Tree::Table(b)) => join(a, b, depth + 1, findings),
-            (Tree::List(a), Tree::List(b)) if depth == 0 => a.extend(b),
-            _ => {
-                findings
-                    .add(
-                        Code::KeyInTwoFiles,
-                        entry.key_place,
-                        format!("\"{}\" is set in another file already", entry.key),
-                    )
-                    .see("the other one is here", existing.key_place)
-                    .help("keep one of the two; files are joined key by key, and none overrides another");
+
+    fn join(&mut self, table: TableNode, depth: usize, findings: &mut Findings) {
+        for entry in table.entries {
+            let Some(&at) = self.at.get(&entry.key) else {
+                self.at.insert(entry.key.clone(), self.entries.len());
+                self.entries.push(Joining::One(entry));
+                continue;
+            };
+            let existing = &mut self.entries[at];
+            // Most keys are of one file: only what a second one adds to is made ready for more.
+            if let (
+                Joining::One(Entry { key, key_place, node: Node { place, tree: Tree::Table(a) } }),
+                Tree::Table(_),
+            ) = (&mut *existing, &entry.node.tree)
+            {
+                let mut joined = Joined::default();
+                joined.join(std::mem::take(a), depth + 1, findings);
+                *existing = Joining::Several(std::mem::take(key), *key_place, *place, joined);
+            }
+            match (existing, entry.node.tree) {
+                (Joining::Several(_, _, _, joined), Tree::Table(b)) => joined.join(b, depth + 1, findings),
+                (Joining::One(Entry { node: Node { tree: Tree::List(a), .. }, .. }), Tree::List(b)) if depth == 0 => {
+                    a.extend(b);
+                }
+                (Joining::One(Entry { key_place, .. }) | Joining::Several(_, key_place, _, _), _) => {
+                    findings
+                        .add(
+                            Code::KeyInTwoFiles,
+                            entry.key_place,
+                            format!("\"{}\" is set in another file already", entry.key),
+                        )
+                        .see("the other one is here", *key_place)
+                        .help("keep one of the two; files are joined key by key, and none overrides another");
+                }
             }
         }
+    }
+
+    /// What all of them say together.
+    pub fn finish(self) -> TableNode {
+        let entry = |joining| match joining {
+            Joining::One(entry) => entry,
+            Joining::Several(key, key_place, place, joined) => {
+                Entry { key, key_place, node: Node { place, tree: Tree::Table(joined.finish()) } }
+            }
+        };
+        TableNode { entries: self.entries.into_iter().map(entry).collect() }
     }
 }

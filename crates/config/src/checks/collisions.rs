@@ -6,7 +6,7 @@ use crate::form::{HostPattern, path_shape};
 use crate::sections::listener::{Listener, Mode};
 use crate::sections::route::Route;
 use crate::source::Place;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// A route and where it matches.
 pub(super) struct Placed {
@@ -30,54 +30,105 @@ pub(super) fn check_collisions(placed: &[Placed], listeners: &[Listener], findin
     // Sessions have no path: their routes are looked at elsewhere.
     let http: BTreeSet<&str> = listeners.iter().filter(|l| l.mode == Mode::Http).map(|l| &*l.name).collect();
     for indices in by_host.values() {
-        let mut naming: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
+        let mut naming: BTreeMap<&str, BTreeSet<usize>> = BTreeMap::new();
         for &index in indices {
             for listener in placed[index].route.listeners.iter().filter(|l| http.contains(&***l)) {
-                let of_listener = naming.entry(listener).or_default();
-                if of_listener.last() != Some(&index) {
-                    of_listener.push(index);
-                }
+                naming.entry(listener).or_default().insert(index);
             }
         }
-        let is_any = |index: &usize| placed[*index].route.listeners.is_empty();
-        let any: Vec<usize> = indices.iter().copied().filter(is_any).collect();
-        // Of the listeners that no route of this host names, one is like another.
-        let unnamed = (naming.len() < http.len()).then(Vec::new);
-        for naming in naming.into_values().chain(unnamed) {
-            let naming = naming.iter().map(|index| (*index, true));
-            one_router(placed, naming.chain(any.iter().map(|index| (*index, false))), &mut told, findings);
+        // Those that all listeners have go in once, and those of one listener come and go.
+        let mut paths = Paths::default();
+        let is_any = |index: &&usize| placed[**index].route.listeners.is_empty();
+        for &index in indices.iter().filter(is_any) {
+            paths.add(placed, index, &mut told, findings);
+        }
+        for naming in naming.values() {
+            let mut own = Own::default();
+            for &index in naming {
+                paths.add_own(placed, index, &mut own, &mut told, findings);
+            }
+            paths.remove(own);
         }
     }
 }
 
-/// Inserts routes, each with whether it names the listener; those that do come first. `told` has the pairs that were
-/// reported for another listener or host.
-fn one_router(
-    placed: &[Placed],
-    order: impl Iterator<Item = (usize, bool)>,
-    told: &mut BTreeSet<(Option<usize>, usize)>,
-    findings: &mut Findings,
-) {
-    let mut router = matchit::Router::new();
-    let mut shapes: BTreeMap<String, (usize, bool)> = BTreeMap::new();
-    for (index, names) in order {
-        let route = &placed[index];
-        let pattern = route.route.path.to_string();
+/// The paths of one host, as one router has them.
+#[derive(Default)]
+struct Paths {
+    router: matchit::Router<usize>,
+    /// Paths without the names of their parameters, and whose they are.
+    shapes: HashMap<String, usize>,
+}
+
+/// What a listener has beside the common paths.
+#[derive(Default)]
+struct Own {
+    shapes: HashMap<String, usize>,
+    inserted: Vec<String>,
+}
+
+/// The pairs that were reported for another listener or host.
+type Told = BTreeSet<(Option<usize>, usize)>;
+
+impl Paths {
+    /// Adds a route that names no listener.
+    fn add(&mut self, placed: &[Placed], index: usize, told: &mut Told, findings: &mut Findings) {
+        let pattern = placed[index].route.path.to_string();
         let shape = path_shape(&pattern);
-        if let Some(&(first, first_names)) = shapes.get(&shape) {
-            if first_names == names && told.insert((Some(first), index)) {
-                same_match(&placed[first], route, findings);
+        if let Some(&first) = self.shapes.get(&shape) {
+            if told.insert((Some(first), index)) {
+                same_match(&placed[first], &placed[index], findings);
             }
-            continue;
+            return;
         }
-        if let Err(matchit::InsertError::Conflict { with }) = router.insert(pattern, index) {
-            let first = shapes.get(&path_shape(&with)).map(|(first, _)| *first);
-            if told.insert((first, index)) {
-                path_conflict(first.map(|f| &placed[f]), route, &with, findings);
+        if let Err(matchit::InsertError::Conflict { with }) = self.router.insert(pattern, index) {
+            self.conflict(placed, index, &with, &Own::default(), told, findings);
+            return;
+        }
+        self.shapes.insert(shape, index);
+    }
+
+    /// Adds a route that names the listener.
+    fn add_own(&mut self, placed: &[Placed], index: usize, own: &mut Own, told: &mut Told, findings: &mut Findings) {
+        let pattern = placed[index].route.path.to_string();
+        let shape = path_shape(&pattern);
+        if let Some(&first) = own.shapes.get(&shape) {
+            if told.insert((Some(first), index)) {
+                same_match(&placed[first], &placed[index], findings);
             }
-            continue;
+            return;
         }
-        shapes.insert(shape, (index, names));
+        // It wins over a common one of that path, which stands for it here.
+        if !self.shapes.contains_key(&shape) {
+            if let Err(matchit::InsertError::Conflict { with }) = self.router.insert(pattern.as_str(), index) {
+                self.conflict(placed, index, &with, own, told, findings);
+                return;
+            }
+            own.inserted.push(pattern);
+        }
+        own.shapes.insert(shape, index);
+    }
+
+    fn conflict(
+        &self,
+        placed: &[Placed],
+        index: usize,
+        with: &str,
+        own: &Own,
+        told: &mut Told,
+        findings: &mut Findings,
+    ) {
+        let shape = path_shape(with);
+        let first = own.shapes.get(&shape).or_else(|| self.shapes.get(&shape)).copied();
+        if told.insert((first, index)) {
+            path_conflict(first.map(|f| &placed[f]), &placed[index], with, findings);
+        }
+    }
+
+    fn remove(&mut self, own: Own) {
+        for pattern in own.inserted {
+            self.router.remove(pattern);
+        }
     }
 }
 

@@ -4,25 +4,27 @@ use super::leads::Leads;
 use crate::code::Code;
 use crate::diagnostic::Findings;
 use crate::form::HashKey;
-use crate::nearest::suggest;
+use crate::nearest::Names;
 use crate::sections::listener::Mode;
 use crate::sections::pool::Pool;
 use crate::source::Place;
 use crate::table::Section;
 use evenkeel_balance::algorithms;
+use std::collections::HashMap;
 
 /// Whether every record's pool is there, and can be balanced by answers alone.
 pub(super) fn check(root: &Section, pools: &[Pool], findings: &mut Findings) {
+    let by_name: HashMap<&str, &Pool> = pools.iter().map(|p| (&*p.name, p)).collect();
+    let names = Names::new(pools.iter().map(|p| &*p.name));
     for listener in root.named("listener").iter().filter(|l| l.section.word("mode") == Mode::Dns.name()) {
         let zone = listener.section.section("zone");
         let apex = zone.set("apex").map(|_| zone.section("apex"));
-        for record in apex.into_iter().chain(zone.named("records").into_iter().map(|named| named.section)) {
+        for record in apex.iter().chain(zone.named("records").iter().map(|named| &named.section)) {
             let Some(name) = record.text("pool") else { continue };
             let place = record.place_of("pool");
-            match pools.iter().find(|p| *p.name == *name) {
+            match by_name.get(&*name) {
                 None => {
-                    let names: Vec<&str> = pools.iter().map(|p| &*p.name).collect();
-                    let help = if names.is_empty() { "add the pool".to_string() } else { suggest(&name, &names) };
+                    let help = names.suggest(&name, "add the pool");
                     findings.add(Code::UnknownPool, place, format!("there is no pool \"{name}\"")).help(help);
                 }
                 Some(pool) => check_pool(pool, place, findings),

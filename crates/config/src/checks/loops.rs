@@ -57,32 +57,35 @@ pub(crate) fn check(root: &Section, plan: &Plan, machine: Option<&dyn Machine>, 
 }
 
 fn report(root: &Section, plan: &Plan, links: &[Link], findings: &mut Findings) {
-    let at: HashMap<&str, usize> = plan.pools.iter().enumerate().map(|(i, pool)| (&*pool.name, i)).collect();
-    // The pools of each listener that is an endpoint or has one, and the listeners of each pool.
-    let pools: Vec<HashSet<usize>> = plan
-        .listeners
-        .iter()
-        .map(|l| plan.routes_on(&l.name).filter_map(|r| at.get(&*r.pool).copied()).collect())
-        .collect();
+    let mut of_pool: HashMap<usize, HashSet<usize>> = HashMap::new();
+    for link in links {
+        of_pool.entry(link.pool).or_default().insert(link.listener);
+    }
+    let (named, common) = (plan.pools_named_on(), plan.pools_of_all());
+    // Only pools with such endpoints lead on.
+    let pools = |listener: usize| {
+        let common = if plan.listeners[listener].mode == Mode::Http { &common[..] } else { &[] };
+        named[listener].iter().chain(common).filter(|pool| of_pool.contains_key(pool))
+    };
     let sections = root.named("pool");
     for link in links {
         // Everything that a request gets to from there.
-        let (mut seen, mut next) = (HashSet::from([link.listener]), vec![link.listener]);
-        while let Some(listener) = next.pop() {
-            let on = links.iter().filter(|l| pools[listener].contains(&l.pool)).map(|l| l.listener);
-            next.extend(on.filter(|l| seen.insert(*l)));
+        let (mut seen, mut next, mut back) = (HashSet::from([link.listener]), vec![link.listener], None);
+        while let (Some(listener), None) = (next.pop(), back) {
+            back = pools(listener).any(|pool| *pool == link.pool).then_some(listener);
+            next.extend(pools(listener).flat_map(|pool| &of_pool[pool]).filter(|l| seen.insert(**l)));
         }
-        let Some(back) = seen.iter().filter(|l| pools[**l].contains(&link.pool)).min() else { continue };
+        let Some(back) = back else { continue };
         let endpoint =
             sections.get(link.pool).and_then(|p| p.section.sections("endpoints").into_iter().nth(link.endpoint));
         let Some(place) = endpoint.map(|e| e.place_of("addr")) else { continue };
         let (pool, name) = (&plan.pools[link.pool], &plan.listeners[link.listener].name);
         let addr = &pool.endpoints[link.endpoint].addr;
-        let message = match *back == link.listener {
+        let message = match back == link.listener {
             true => format!("endpoint {addr} is listener \"{name}\" itself: each request would come back, for ever"),
             false => format!(
                 "endpoint {addr} is listener \"{name}\", from which requests come back to listener \"{}\", for ever",
-                plan.listeners[*back].name
+                plan.listeners[back].name
             ),
         };
         findings

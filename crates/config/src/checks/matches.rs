@@ -11,7 +11,7 @@ use crate::table::Section;
 use crate::tree::quoted;
 
 /// Warns of each that probably takes something else than was meant.
-pub(super) fn check(sections: &[Section], placed: &[Placed], listeners: &[Listener], findings: &mut Findings) {
+pub(super) fn check(sections: &[&Section], placed: &[Placed], listeners: &[Listener], findings: &mut Findings) {
     let mut paths: Vec<&str> = placed.iter().filter_map(|p| literal(&p.route.path)).collect();
     paths.sort_unstable();
     for (section, placed) in sections.iter().zip(placed).filter(|(_, placed)| placed.whole) {

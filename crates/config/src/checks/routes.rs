@@ -6,7 +6,7 @@ use super::{matches, tcp};
 use crate::code::Code;
 use crate::diagnostic::Findings;
 use crate::form::Formed;
-use crate::nearest::suggest;
+use crate::nearest::Names;
 use crate::sections::listener::{Listener, Mode};
 use crate::sections::names::check_name;
 use crate::sections::pool::Pool;
@@ -14,7 +14,7 @@ use crate::sections::retry;
 use crate::sections::route::{self, Route};
 use crate::sections::timeouts::check_order;
 use crate::source::Place;
-use crate::table::Section;
+use crate::table::{Named, Section};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
@@ -27,7 +27,8 @@ pub(super) fn routes(
     findings: &mut Findings,
 ) -> Vec<Route> {
     let sections = root.sections("route");
-    let own = own_routes(root, pools, findings);
+    let pool_names = Names::new(pools.iter().map(|p| &*p.name));
+    let own = own_routes(root, pools, &pool_names, findings);
     if root.set("route").is_none() {
         let mut own: Vec<Route> = own.into_iter().map(|p| p.route).collect();
         let leads = Leads::new(&own, listeners);
@@ -53,9 +54,9 @@ pub(super) fn routes(
         check_name(&route.name, root.place_of("listener"), "routes", &mut names, findings);
     }
     let mut taken: BTreeSet<String> = names.into_keys().collect();
-    let pool_sections = root.named("pool");
-    let pool_sections: HashMap<&str, &Section> = pool_sections.iter().map(|p| (&*p.name, &p.section)).collect();
-    let listener_names: HashSet<&str> = listeners.iter().map(|l| &*l.name).collect();
+    let pool_sections: HashMap<&str, &Section> = root.named("pool").iter().map(|p| (&*p.name, &p.section)).collect();
+    let known: HashSet<&str> = listeners.iter().map(|l| &*l.name).collect();
+    let listener_names = Names::new(listeners.iter().map(|l| &*l.name));
     let mut placed = Vec::new();
     for section in &sections {
         let pool = section.text("pool").and_then(|name| pool_sections.get(&*name).copied());
@@ -67,9 +68,9 @@ pub(super) fn routes(
         check_order(&timeouts, findings);
         retry::check(&section.section("retry"), &timeouts, &route.retry, route.timeouts.request, findings);
         if section.text("pool").is_some() && pool.is_none() {
-            unknown_pool(&route.pool, section.place_of("pool"), pools, findings);
+            unknown_pool(&route.pool, section.place_of("pool"), &pool_names, findings);
         }
-        check_references(section, &listener_names, listeners, findings);
+        check_references(section, &known, &listener_names, findings);
         route::check(section, findings);
         let whole = section.set("match").is_none_or(|m| !m.is_broken());
         placed.push(Placed { route, place: section.section("match").place, whole });
@@ -77,9 +78,14 @@ pub(super) fn routes(
     let count = placed.len();
     placed.extend(own);
     check_collisions(&placed, listeners, findings);
+    let mut of_listener: HashMap<&str, Vec<(&Route, &Section)>> = HashMap::new();
+    for (placed, section) in placed.iter().zip(&sections).filter(|(p, _)| p.whole) {
+        let names: BTreeSet<&str> = placed.route.listeners.iter().map(|l| &**l).collect();
+        names.into_iter().for_each(|name| of_listener.entry(name).or_default().push((&placed.route, section)));
+    }
     for listener in listeners.iter().filter(|l| l.mode == Mode::Tcp) {
-        let named = placed.iter().zip(&sections).filter(|(p, _)| p.whole && p.route.listeners.contains(&listener.name));
-        tcp::check_routes(listener, &named.map(|(p, s)| (&p.route, s)).collect::<Vec<_>>(), findings);
+        let named = of_listener.get(&*listener.name).map_or(&[][..], Vec::as_slice);
+        tcp::check_routes(listener, named, findings);
     }
     matches::check(&sections, &placed[..count], listeners, findings);
     let routes: Vec<Route> = placed.into_iter().map(|p| p.route).collect();
@@ -91,7 +97,7 @@ pub(super) fn routes(
 }
 
 /// The routes that listeners' own pools stand for: they take what no other route of that listener takes.
-fn own_routes(root: &Section, pools: &[Pool], findings: &mut Findings) -> Vec<Placed> {
+fn own_routes(root: &Section, pools: &[Pool], names: &Names<'_>, findings: &mut Findings) -> Vec<Placed> {
     let mut routes = Vec::new();
     let by_name: HashMap<&str, &Pool> = pools.iter().map(|p| (&*p.name, p)).collect();
     for named in root.named("listener") {
@@ -106,7 +112,7 @@ fn own_routes(root: &Section, pools: &[Pool], findings: &mut Findings) -> Vec<Pl
                 let route = Route { name: own.into(), listeners: vec![own.into()], ..Route::catch_all(pool) };
                 routes.push(Placed { route, place, whole: true });
             }
-            None => unknown_pool(&name, place, pools, findings),
+            None => unknown_pool(&name, place, names, findings),
         }
     }
     routes
@@ -140,22 +146,21 @@ fn free_name(route: &Route, taken: &mut BTreeSet<String>) -> Arc<str> {
     free.into()
 }
 
-fn check_references(section: &Section, known: &HashSet<&str>, listeners: &[Listener], findings: &mut Findings) {
+fn check_references(section: &Section, known: &HashSet<&str>, names: &Names<'_>, findings: &mut Findings) {
     for (formed, place) in section.section("match").formed_list("listener") {
         let Formed::Text(name) = formed else { continue };
         if !known.contains(name.as_str()) {
-            let names: Vec<&str> = listeners.iter().map(|l| &*l.name).collect();
             findings
                 .add(Code::UnknownListener, place, format!("there is no listener \"{name}\""))
-                .help(if names.is_empty() { "add the listener".to_string() } else { suggest(&name, &names) });
+                .help(names.suggest(&name, "add the listener"));
         }
     }
 }
 
-fn unknown_pool(name: &str, place: Place, pools: &[Pool], findings: &mut Findings) {
-    let names: Vec<&str> = pools.iter().map(|p| &*p.name).collect();
-    let help = if names.is_empty() { "add the pool".to_string() } else { suggest(name, &names) };
-    findings.add(Code::UnknownPool, place, format!("there is no pool \"{name}\"")).help(help);
+fn unknown_pool(name: &str, place: Place, names: &Names<'_>, findings: &mut Findings) {
+    findings
+        .add(Code::UnknownPool, place, format!("there is no pool \"{name}\""))
+        .help(names.suggest(name, "add the pool"));
 }
 
 fn check_unused(root: &Section, routes: &[Route], listeners: &[Listener], findings: &mut Findings) {
@@ -167,24 +172,22 @@ fn check_unused(root: &Section, routes: &[Route], listeners: &[Listener], findin
                 .help("add a [[route]] to it, or remove it");
         }
     }
-    for named in root.named("listener") {
-        let is_http = listeners.iter().any(|l| *l.name == *named.name && l.mode == Mode::Http);
-        let serves = |r: &Route| (is_http && r.listeners.is_empty()) || r.listeners.iter().any(|l| **l == *named.name);
-        if listeners.iter().any(|l| *l.name == *named.name && l.mode == Mode::Dns) {
+    let named: HashSet<&str> = routes.iter().flat_map(|r| &r.listeners).map(|l| &**l).collect();
+    let common = routes.iter().any(|r| r.listeners.is_empty());
+    for Named { name, place, .. } in root.named("listener") {
+        let mode = leads.mode_of(name);
+        let is_served = named.contains(&**name) || (common && mode == Some(Mode::Http));
+        if is_served || mode == Some(Mode::Dns) {
             continue;
         }
-        if !is_http && !routes.iter().any(serves) {
+        if mode != Some(Mode::Http) {
             findings
-                .add(Code::NothingToDo, named.place, format!("listener \"{}\" has no pool", named.name))
+                .add(Code::NothingToDo, *place, format!("listener \"{name}\" has no pool"))
                 .help("set pool = \"NAME\", the pool that its clients get to");
-        } else if !routes.iter().any(serves) {
+        } else {
             findings
-                .add(
-                    Code::UnusedListener,
-                    named.place,
-                    format!("no route takes requests from listener \"{}\"", named.name),
-                )
-                .help("it would answer 404 to everything: add a [[route]] for it, or remove it");
+                .add(Code::UnusedListener, *place, format!("no route takes requests from listener \"{name}\""))
+                .help("it would answer 404 to everything: set its \"pool\", add a [[route]] for it, or remove it");
         }
     }
 }

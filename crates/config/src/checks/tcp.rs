@@ -8,6 +8,7 @@ use crate::sections::listener::{Listener, Mode};
 use crate::sections::pool::{Pool, SpeakAs};
 use crate::sections::route::Route;
 use crate::table::Section;
+use std::collections::HashMap;
 
 /// Keys of a listener that only speak of requests.
 const OF_REQUESTS: &[&str] = &["trusted_proxies", "report_load"];
@@ -25,7 +26,7 @@ pub(super) fn check(
     findings: &mut Findings,
 ) {
     let sections = root.named("listener");
-    for (listener, named) in listeners.iter().zip(&sections).filter(|(l, _)| l.mode == Mode::Tcp) {
+    for (listener, named) in listeners.iter().zip(sections).filter(|(l, _)| l.mode == Mode::Tcp) {
         let limits = named.section.section("limits");
         let of_listener = OF_REQUESTS.iter().filter_map(|key| Some((*key, named.section.set(key)?.place)));
         let of_limits = LIMITS_OF_REQUESTS.iter().filter_map(|key| Some((*key, limits.set(key)?.place)));
@@ -57,7 +58,7 @@ pub(super) fn check(
         }
     }
     let sections = root.named("pool");
-    for (pool, named) in pools.iter().zip(&sections) {
+    for (pool, named) in pools.iter().zip(sections) {
         let here = |mode: Mode| {
             leads.routes(&pool.name).iter().any(|r| match r.listeners.is_empty() {
                 true => mode == Mode::Http,
@@ -99,20 +100,21 @@ fn check_pool(pool: &Pool, section: &Section, findings: &mut Findings) {
 
 /// Reports where two routes of a listener take the same sessions.
 pub(super) fn check_routes(listener: &Listener, routes: &[(&Route, &Section)], findings: &mut Findings) {
-    let overlap = |one: &Route, other: &Route| {
-        let host = |r: &Route, host: &HostPattern| r.hosts.contains(host);
-        let hosts = match one.hosts.is_empty() {
-            true => other.hosts.is_empty(),
-            false => one.hosts.iter().any(|h| host(other, h)),
-        };
-        let alpn = match one.alpn.is_empty() {
-            true => other.alpn.is_empty(),
-            false => one.alpn.iter().any(|p| other.alpn.contains(p)),
-        };
-        hosts && alpn
-    };
+    // What each takes: a host or any, with a protocol or any.
+    let mut taken: HashMap<(Option<&HostPattern>, Option<&str>), usize> = HashMap::new();
     for (index, (second, section)) in routes.iter().enumerate() {
-        if let Some((first, earlier)) = routes[..index].iter().find(|(first, _)| overlap(first, second)) {
+        let any_host = second.hosts.is_empty().then_some(None);
+        let any_alpn = second.alpn.is_empty().then_some(None);
+        let mut earlier: Option<usize> = None;
+        for host in second.hosts.iter().map(Some).chain(any_host) {
+            for alpn in second.alpn.iter().map(|p| Some(&**p)).chain(any_alpn) {
+                let first = *taken.entry((host, alpn)).or_insert(index);
+                if first < index {
+                    earlier = Some(earlier.map_or(first, |e| e.min(first)));
+                }
+            }
+        }
+        if let Some((first, earlier)) = earlier.map(|at| routes[at]) {
             let message = format!("routes \"{}\" and \"{}\" take the same sessions", first.name, second.name);
             findings
                 .add(Code::SameMatch, section.section("match").place, message)

@@ -66,7 +66,7 @@ pub(super) fn authority(text: &str) -> Result<String, Misfit> {
 }
 
 /// Which hosts a route takes. Lower case, without port and without a final dot.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum HostPattern {
     /// Exactly this host: a name or an IP address (IPv6 in brackets).
     Exact(String),

@@ -5,7 +5,7 @@ use super::runtime::{LogFormat, Runtime, Workers};
 use crate::code::Code;
 use crate::diagnostic::Findings;
 use crate::form::{Form, Formed};
-use crate::nearest::suggest;
+use crate::nearest::Names;
 use crate::table::{Absent, Field, Key, Kind, Section, Value, quote, table};
 use std::path::PathBuf;
 
@@ -176,11 +176,11 @@ pub(crate) fn check(telemetry: &Section, runtime: &Runtime, pools: &[Pool], find
 
 fn check_journal(section: &Section, runtime: &Runtime, pools: &[Pool], findings: &mut Findings) {
     let (Some(_), Some(pool)) = (section.text("path"), section.text("pool")) else { return };
-    let names: Vec<&str> = pools.iter().map(|p| &*p.name).collect();
-    if !names.contains(&&*pool) {
+    if pools.iter().all(|p| *p.name != *pool) {
+        let names = Names::new(pools.iter().map(|p| &*p.name));
         findings
             .add(Code::UnknownPool, section.place_of("pool"), format!("there is no pool \"{pool}\""))
-            .help(if names.is_empty() { "add the pool".to_string() } else { suggest(&pool, &names) });
+            .help(names.suggest(&pool, "add the pool"));
     }
     if runtime.workers != Workers::Count(1) {
         let message = "\"journal\" needs one worker: the picks of several depend on each other";

@@ -9,6 +9,8 @@ use crate::diagnostic::Findings;
 use crate::form::Formed;
 use crate::source::Place;
 use crate::tree;
+use std::cell::RefCell;
+use std::collections::HashMap;
 use std::time::Duration;
 
 /// A value that fits its row.
@@ -220,14 +222,14 @@ impl Section {
     }
 
     /// The tables of an array of tables, or of a list whose elements are tables.
-    pub fn sections(&self, name: &str) -> Vec<Section> {
-        let section = |l: Located| if let Value::Section(s) = l.value { Some(s) } else { None };
-        self.list(name).into_iter().filter_map(section).collect()
+    pub fn sections(&self, name: &str) -> Vec<&Section> {
+        let Some(Located { value: Value::List(list), .. }) = self.set(name) else { return Vec::new() };
+        list.iter().filter_map(|l| if let Value::Section(s) = &l.value { Some(s) } else { None }).collect()
     }
 
     /// Tables with names of the user's, in the order of the file.
-    pub fn named(&self, name: &str) -> Vec<Named> {
-        if let Value::Named(named) = self.value(name) { named } else { Vec::new() }
+    pub fn named(&self, name: &str) -> &[Named] {
+        if let Some(Located { value: Value::Named(named), .. }) = self.set(name) { named } else { &[] }
     }
 
     /// This table, and for keys that it does not set, what `base` sets.
@@ -272,8 +274,24 @@ impl Section {
 /// The table of a default, which stands in none.
 static NOWHERE: Table = Table { path: "", help: "", inherits: false, keys: &[] };
 
+thread_local! {
+    /// What is read of the default of each row: the same for each of thousands of tables.
+    static DEFAULTS: RefCell<HashMap<usize, Option<Value>>> = RefCell::default();
+}
+
 /// The default of a row, read as if it stood in a file.
-pub(crate) fn default_of(key: &Key) -> Option<Value> {
+pub(crate) fn default_of(key: &'static Key) -> Option<Value> {
+    // A row stays where it is, so that its address is its name.
+    let at = std::ptr::from_ref(key) as usize;
+    if let Some(known) = DEFAULTS.with_borrow(|known| known.get(&at).cloned()) {
+        return known;
+    }
+    let read = read_default(key);
+    DEFAULTS.with_borrow_mut(|known| known.insert(at, read.clone()));
+    read
+}
+
+fn read_default(key: &Key) -> Option<Value> {
     let Absent::Default(text) = key.absent else { return None };
     let mut findings = Findings::default();
     let node = tree::parse_value(text)?;

@@ -6,6 +6,7 @@ use crate::diagnostic::Findings;
 use crate::form::{Cidr, Form};
 use crate::quantity::duration_text;
 use crate::table::{Absent, Declared, Field, H, Key, Kind, Lines, Section, Table, quote, table, words};
+use std::collections::HashSet;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -288,7 +289,7 @@ fn records(zone: &Section) -> Vec<Record> {
     let apex = zone.has("apex").then(|| Record::of(&zone.section("apex")));
     let named = zone
         .named("records")
-        .into_iter()
+        .iter()
         .map(|named| Record { name: named.name.to_ascii_lowercase().into(), ..Record::of(&named.section) });
     apex.into_iter().chain(named).collect()
 }
@@ -337,7 +338,7 @@ pub(super) fn check(listener: &Section, mode: Mode, findings: &mut Findings) {
 }
 
 fn check_records(zone: &Section, zone_name: &str, findings: &mut Findings) {
-    let mut seen: Vec<String> = Vec::new();
+    let mut seen = HashSet::new();
     for named in zone.named("records") {
         let name = named.name.to_ascii_lowercase();
         if !crate::form::is_domain(&name) || name.len() + zone_name.len() > 252 {
@@ -345,12 +346,11 @@ fn check_records(zone: &Section, zone_name: &str, findings: &mut Findings) {
                 .add(Code::BadName, named.place, format!("\"{}\" is no name in the zone", named.name))
                 .help("labels are 1 to 63 letters, digits, - and _, parted by dots");
         }
-        if seen.contains(&name) {
+        if !seen.insert(name.clone()) {
             findings
                 .add(Code::SameName, named.place, format!("two records are named \"{name}\""))
                 .help("give each a name of its own; case makes no difference");
         }
-        seen.push(name);
     }
 }
 

@@ -120,7 +120,7 @@ fn write_name(set: &Endpoint, _: &Endpoint, lines: &mut Lines) {
 
 /// Those of a pool, or of a file that lists some: of entries that say where they listen.
 pub(crate) fn endpoints(section: &Section) -> Vec<Endpoint> {
-    section.sections("endpoints").iter().filter(|e| e.formed("addr").is_some()).map(Endpoint::of).collect()
+    section.sections("endpoints").into_iter().filter(|e| e.formed("addr").is_some()).map(Endpoint::of).collect()
 }
 
 /// Reports addresses and names that are there twice.

@@ -1,0 +1,102 @@
+//! Does a file that is ten times as long take ten times as long to read, and not a hundred times? By time on the processor, which
+//! others on the machine do not change much.
+
+use evenkeel_config::{Files, Outcome, load_from, parse_str, render_text};
+use std::fmt::Write;
+use std::io;
+use std::path::Path;
+
+/// Nanoseconds that this thread was on a processor so far.
+fn on_cpu() -> u64 {
+    let stat = std::fs::read_to_string("/proc/thread-self/schedstat").expect("Linux has it");
+    stat.split(' ').next().and_then(|ns| ns.parse().ok()).expect("a number")
+}
+
+/// The least that some runs took, and what came of the last one.
+fn least<T>(mut run: impl FnMut() -> T) -> (u64, T) {
+    let mut once = || {
+        let began = on_cpu();
+        let done = run();
+        (on_cpu() - began, done)
+    };
+    let (first, second) = (once(), once());
+    (first.0.min(second.0), second.1)
+}
+
+#[track_caller]
+fn good(outcome: &Outcome) {
+    let errors = outcome.diagnostics.iter().take(3).cloned().collect::<Vec<_>>();
+    assert!(outcome.plan.is_some(), "{}", render_text(&errors, false));
+}
+
+#[test]
+fn listeners_with_routes_of_their_own_do_not_look_at_all_common_routes_again() {
+    let file = |listeners: usize, own: bool| {
+        let mut text = "[pool.p]\nendpoints = ['10.0.0.1:80']\n".to_string();
+        for n in 0..listeners {
+            let _ = writeln!(text, "[listener.l{n}]\nbind = ['127.0.0.1:{}']", 1024 + n);
+        }
+        for n in 0..listeners {
+            let (listener, name) =
+                (if own { format!(", listener = ['l{n}']") } else { String::new() }, format!("own{n}"));
+            let _ = writeln!(text, "[[route]]\npool = 'p'\nname = '{name}'\nmatch = {{ path = '/{name}'{listener} }}");
+        }
+        for n in 0..2000 {
+            let _ = writeln!(text, "[[route]]\npool = 'p'\nmatch = {{ path = '/common/{n}' }}");
+        }
+        text
+    };
+    let read = |own| least(|| parse_str("large.toml", &file(200, own), &|_| None));
+    let ((with, outcome), (without, _)) = (read(true), read(false));
+    good(&outcome);
+    // 400,000 paths instead of 2,200 made it six times.
+    assert!(with < 3 * without, "{} ms instead of {} ms", with / 1_000_000, without / 1_000_000);
+}
+
+/// Files by number, each with some pools.
+struct Many {
+    files: usize,
+    pools: usize,
+}
+
+impl Files for Many {
+    fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
+        let Some(file) = path.file_stem().and_then(|n| n.to_str()?.parse::<usize>().ok()) else {
+            return Ok(b"[include]\nfiles = ['d/*.toml']\n[pool]\nnone = 1\n".to_vec());
+        };
+        let mut text = "[pool]\n".to_string();
+        for n in 0..self.pools {
+            let _ = writeln!(text, "p{file}-{n} = 1");
+        }
+        Ok(text.into_bytes())
+    }
+
+    fn list(&self, _: &Path) -> io::Result<Vec<String>> {
+        Ok((0..self.files).map(|n| format!("{n}.toml")).collect())
+    }
+}
+
+#[test]
+fn files_are_joined_in_a_time_that_grows_as_they_do() {
+    let read =
+        |files| least(|| load_from(&Many { files, pools: 500 }, Path::new("main.toml"), &|_| None).diagnostics.len());
+    let ((few, small), (many, large)) = (read(8), read(64));
+    assert_eq!((small, large), (4003, 32_003), "each pool is wrong, and there is no listener");
+    // Eight times as many; what grew with the square took thirty times as long and more.
+    assert!(many < 16 * few, "{} ms instead of {} ms", many / 1_000_000, few / 1_000_000);
+}
+
+#[test]
+fn thousands_of_unknown_pools_do_not_each_list_thousands_of_names() {
+    let mut text = "[listener.web]\nbind = ['127.0.0.1:8080']\n".to_string();
+    for n in 0..1000 {
+        let _ = writeln!(text, "[pool.pool-{n}]\nendpoints = ['10.0.0.1:80']");
+        let _ = writeln!(text, "[[route]]\npool = 'pol-{n}'\nmatch = {{ path = '/{n}' }}");
+    }
+    let (_, outcome) = least(|| parse_str("large.toml", &text, &|_| None));
+    let unknown: Vec<&str> = outcome.diagnostics.iter().filter_map(|d| d.help.as_deref()).collect();
+    assert_eq!(unknown.len(), 1000);
+    let begin: String = unknown[0].chars().take(200).collect();
+    assert!(unknown.iter().all(|help| help.len() < 500), "{begin}...");
+    assert!(begin.starts_with("did you mean \"pool-0\"?"), "{begin}...");
+}
