@@ -26,7 +26,7 @@ pub struct Discovery {
     following: Arc<Mutex<Following>>,
     news: Arc<Notify>,
     shared: Shared,
-    /// Whether there are changes that nobody has taken up.
+    /// Whether there are changes that were not taken up yet.
     pending: bool,
     /// When changes were taken up last.
     last: Option<Instant>,

@@ -1,7 +1,7 @@
 //! Which endpoints exist now? Names and files that say so, followed while evenkeel runs. Read the files in this order:
 //!
 //! 1. [`following`]: the sources of a plan, and what its pools have by them. Everything runs as tasks of the event loop
-//!    that follows; nobody else is ever waited for.
+//!    that follows; no other source is ever waited for.
 //! 2. [`kept`] decides (sans-io) what of an answer counts; [`out`] is where a source puts its answers.
 //! 3. [`sources`]: where answers come from, a file for each kind. What they share is in [`context`]; those that have to ask
 //!    again and again do it by [`polling`].

@@ -14,7 +14,7 @@ const CNAMES_MAX: usize = 16;
 /// A question, with what its answer must repeat.
 #[derive(Clone, Debug)]
 pub struct Question {
-    /// Drawn so that nobody who does not see the question knows it.
+    /// Drawn at random, so that only a reader of the question knows it.
     pub id: u16,
     /// The whole name.
     pub name: Name<Vec<u8>>,

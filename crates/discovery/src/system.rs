@@ -30,7 +30,7 @@ impl Conf {
     }
 
     fn of(text: &str) -> Conf {
-        // A quarter of what the C library waits: whoever asks again and again need not be patient.
+        // A quarter of what the C library waits: a caller that asks again and again need not wait long.
         let mut conf = Conf {
             nameservers: Vec::new(),
             search: Vec::new(),
@@ -112,7 +112,7 @@ mod tests {
     #[test]
     fn resolv_conf_is_read_as_other_resolvers_do() {
         let conf = Conf::of(
-            "# made by somebody\nnameserver 10.0.0.2\nnameserver fd00::2\ndomain old.example\n\
+            "# made by hand\nnameserver 10.0.0.2\nnameserver fd00::2\ndomain old.example\n\
              search prod.svc.Cluster.local. cluster.local ; and so on\noptions ndots:5 timeout:2 rotate attempts:99\n\
              nameserver fe80::1%eth0\nnameserver\nnameserver 10.0.0.3\nnameserver 10.0.0.4\n",
         );

@@ -261,7 +261,7 @@ fn listen(text: &str) -> Result<String, String> {
     bind(text, everywhere)
 }
 
-/// As [`listen`], but a port alone is on this machine: whoever reaches the admin listener can read it.
+/// As [`listen`], but a port alone is on this machine: the admin listener answers all that reach it.
 fn admin(text: &str) -> Result<String, String> {
     bind(text, |port| format!("127.0.0.1:{port}"))
 }

@@ -1,5 +1,5 @@
-//! Has a worker ended though nobody told it to? Then the process ends as well, at once and with an error, so that whoever
-//! watches it starts another: what is left would go on with fewer sockets, and nobody would know.
+//! Has a worker ended that was not told to? Then the process ends as well, at once and with an error, so that its supervisor
+//! starts another: what is left would go on with fewer sockets, unnoticed.
 
 use crate::failure::Failure;
 use evenkeel_proxy::Server;

@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 
-/// Whoever starts evenkeel at a terminal should not have to wait.
+/// A user at a terminal should not have to wait.
 const PATIENCE: Duration = Duration::from_millis(250);
 
 /// Endpoints that are tried; thousands are not to be dialled at once.

@@ -40,7 +40,7 @@ impl Result {
     }
 }
 
-/// What came of it, for whoever asked.
+/// What came of it, for the one that asked.
 #[derive(Debug)]
 pub struct Report {
     /// In a word.
@@ -100,7 +100,7 @@ impl Report {
         format!("serving; {kept}{}", self.text.lines().next().unwrap_or_default())
     }
 
-    /// The answer to whoever asked for it over the admin's socket.
+    /// The answer to the client that asked for it over the admin's socket.
     pub fn changed(&self) -> Changed {
         let mut answer = json!({
             "result": self.result.label(),

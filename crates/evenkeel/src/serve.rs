@@ -29,7 +29,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio::sync::{mpsc, oneshot, watch};
 
-/// A running proxy, and whoever watches it.
+/// A running proxy, and the tasks that watch it.
 pub struct Serving {
     server: Server,
     dns: evenkeel_dns::Server,
@@ -37,7 +37,7 @@ pub struct Serving {
     admin: Option<Admin>,
     shown: Arc<Shown>,
     reloads: Arc<Reloads>,
-    /// Whoever asked for a reload over the admin's socket, and waits for the answer.
+    /// The client of the admin's socket that asked for a reload, and waits for the answer.
     asked: mpsc::UnboundedReceiver<oneshot::Sender<Changed>>,
     /// The admin's sockets, for a successor.
     admin_sockets: Vec<OwnedFd>,
@@ -210,7 +210,7 @@ impl Serving {
             report.log(why);
             self.reloads.count(report.result);
             watch = self.watch(watch, source);
-            // Whoever asked may be gone.
+            // The client that asked may be gone.
             let _ = answer.map(|answer| answer.send(report.changed()));
         }
         self.shown.draining.store(true, Relaxed);
@@ -218,7 +218,7 @@ impl Serving {
         let socket = self.server.plan().admin.as_ref().and_then(|admin| admin.socket.clone());
         self.end(signals, Command::Drain).await;
         if let Some(path) = socket {
-            // It names nothing any more; somebody may have taken it away already.
+            // It names nothing any more; it may be gone already.
             let _ = std::fs::remove_file(path);
         }
         Ok(())
@@ -236,7 +236,7 @@ impl Serving {
 
     /// Leaves the sockets to another process, and ends with the last request.
     async fn retire(mut self, signals: Signals) -> Result<(), Failure> {
-        // Whoever asks the admin now asks the other process.
+        // From now on the other process answers admin clients.
         self.admin = None;
         self.admin_sockets.clear();
         self.end(signals, Command::Retire).await;

@@ -30,7 +30,7 @@ impl Upgrade {
     pub fn start(sockets: &[(String, BorrowedFd<'_>)]) -> io::Result<Upgrade> {
         let mut arguments = std::env::args_os();
         // Not /proc/self/exe: that is the build that runs, even where another one is in its place.
-        let program = arguments.next().ok_or_else(|| io::Error::other("nobody knows how this program is called"))?;
+        let program = arguments.next().ok_or_else(|| io::Error::other("the path of this program is not known"))?;
         let mut command = Command::new(program);
         command.args(arguments);
         let (ready, says): (OwnedFd, OwnedFd) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;

@@ -13,7 +13,7 @@ use tokio::sync::mpsc;
 /// How long nothing must happen before the files are looked at: a change of several files takes some writes.
 const QUIET: Duration = Duration::from_millis(100);
 
-/// Whoever writes all the time does not hold a change back for longer than this.
+/// Writes without a pause do not hold a change back for longer than this.
 const LATEST: Duration = Duration::from_secs(2);
 
 /// Everything that may change what a file in a folder says.
@@ -40,7 +40,7 @@ impl Watch {
     /// The kernel has no room for another watcher, or there is none for another thread.
     pub fn start() -> io::Result<Watch> {
         let inotify = Arc::new(inotify::init(CreateFlags::CLOEXEC)?);
-        // One event that nobody has heard of yet is as good as many.
+        // One event that was not taken yet is as good as many.
         let (hint, events) = mpsc::channel(1);
         let (reading, sender) = (inotify.clone(), hint.downgrade());
         let read = move || {

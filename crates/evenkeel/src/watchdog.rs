@@ -1,5 +1,5 @@
 //! Is it alive? The service manager is told so only while the event loop of every worker turns: a process that answers
-//! signals but serves nobody is to be started again.
+//! signals but serves no client is to be started again.
 
 use crate::notify::Notify;
 use std::collections::HashMap;
@@ -9,7 +9,7 @@ use tokio::time::{Interval, MissedTickBehavior, interval};
 /// Looks at the workers as often as the service manager wants.
 #[derive(Debug)]
 pub struct Watchdog {
-    /// `None` if nobody watches.
+    /// `None` without a watchdog.
     looks: Option<Interval>,
     /// Beats by worker, as they were at the last look.
     seen: HashMap<String, u64>,

@@ -8,7 +8,7 @@ use std::io;
 use std::net::{IpAddr, SocketAddr};
 
 /// Starts a connection. It may be under way when this returns; a write then says so. `source`: the address that it comes
-/// from, whoever has that. `speaks`: bytes follow at once.
+/// from, if any. `speaks`: bytes follow at once.
 ///
 /// # Errors
 /// Why it could not even start.

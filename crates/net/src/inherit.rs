@@ -87,7 +87,7 @@ impl Inherited {
         self.unix.remove(path)
     }
 
-    /// Addresses of sockets that nobody took.
+    /// Addresses of sockets that no listener took.
     pub fn left(&self) -> Vec<String> {
         let bound = self.bound.keys().map(|(_, addr)| addr.to_string());
         bound.chain(self.unix.keys().map(|path| path.display().to_string())).collect()

@@ -14,7 +14,7 @@ use std::sync::Arc;
 const BACKLOG: i32 = 4096;
 
 /// Bytes of datagrams that may wait to be taken; the kernel caps it at `net.core.rmem_max`. A flow has what the kernel gives,
-/// as its datagrams wait for nobody else's.
+/// as its datagrams do not wait for those of others.
 const WAITING_MAX: usize = 4 << 20;
 
 /// Seconds that the kernel waits for a client's first bytes before it shows us the connection. The header timeout is
@@ -34,11 +34,11 @@ pub enum Protocol {
 }
 
 /// Opens one listening socket for each of `workers` workers, or more: those that are `given` are used first, and each
-/// of them by somebody, as clients may wait there.
+/// of them, as clients may wait there.
 ///
 /// # Errors
 /// As `bind(2)` and `listen(2)`. An address that another process listens on is in use, even if that process would
-/// share it: two balancers that silently take half of the clients each are nobody's wish.
+/// share it: two balancers that silently take half of the clients each are never wanted.
 pub fn tcp(addr: SocketAddr, workers: usize, given: Vec<OwnedFd>) -> io::Result<Vec<Vec<ListenFd>>> {
     let socket = |shared: bool| -> io::Result<Socket> {
         let kind = Type::STREAM.nonblocking().cloexec();
@@ -116,12 +116,12 @@ pub fn defer_accept(socket: &impl AsFd, defers: bool) {
 }
 
 /// For each of `workers` workers one socket at an address, or more: those that are `given` are used first, and each of them
-/// by somebody, as clients may wait there. `socket` binds one, alone or as one of several; `ready` makes of it what a worker
+/// later, as clients may wait there. `socket` binds one, alone or as one of several; `ready` makes of it what a worker
 /// can use.
 ///
 /// # Errors
 /// Theirs. An address that another process listens on is in use, even if that process would share it: two balancers that
-/// silently take half of the clients each are nobody's wish.
+/// silently take half of the clients each are never wanted.
 fn share_out(
     workers: usize,
     given: Vec<OwnedFd>,

@@ -93,7 +93,7 @@ impl Stream {
         self.poll_io_read(cx, |fd| rustix::net::recv(fd, &mut *room, RecvFlags::empty()).map(|(_, n)| n))
     }
 
-    /// Reads into what `room` takes, which is asked for only when something may be there: whoever waits holds no buffer.
+    /// Reads into what `room` takes, which is asked for only when something may be there: a waiting task holds no buffer.
     /// The buffer, and the number of bytes that came, 0 at the end.
     ///
     /// # Errors
@@ -250,7 +250,7 @@ impl Stream {
     }
 
     /// As [`write_all`](Self::write_all). `last`: the stream ends behind these bytes, and the kernel may wait with them for
-    /// its end, which then travels in the same packet. Whoever says so must close, shut down or write on at once.
+    /// its end, which then travels in the same packet. The caller must then close, shut down or write on at once.
     ///
     /// # Errors
     /// As `send(2)`.
@@ -294,7 +294,7 @@ impl Stream {
         }
     }
 
-    /// The addresses of the peer and of this side; `None` when the connection has failed, and then nobody needs them.
+    /// The addresses of the peer and of this side; `None` when the connection has failed, and then they are not needed.
     pub fn addresses(&self) -> Option<Addresses> {
         let peer = rustix::net::getpeername(&self.fd).ok()??;
         let (source, here) = (peer.try_into().ok()?, rustix::net::getsockname(&self.fd).ok()?);

@@ -44,7 +44,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_is_exact_whoever_counts() {
+    fn it_is_exact_whichever_thread_counts() {
         for workers in [1, 4] {
             let total = Total::new(workers);
             std::thread::scope(|scope| {

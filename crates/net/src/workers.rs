@@ -37,7 +37,7 @@ pub struct Worker<U> {
     name: String,
     updates: mpsc::UnboundedSender<(U, Applied)>,
     beats: Arc<Counter>,
-    /// `None` once it has ended, and somebody was told so.
+    /// `None` once it has ended, and that was reported.
     thread: Option<JoinHandle<io::Result<()>>>,
 }
 

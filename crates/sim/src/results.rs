@@ -181,7 +181,7 @@ impl Experiment {
         }
         let all = rows.len() * seeds.len();
         let (next, done) = (AtomicUsize::new(0), AtomicUsize::new(0));
-        // Each run has its place, whoever does it.
+        // Each run has its place, whichever thread does it.
         let places: Vec<Mutex<Option<Run>>> = (0..all).map(|_| Mutex::new(None)).collect();
         std::thread::scope(|scope| {
             for _ in 0..threads.clamp(1, all.max(1)) {

@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn the_best_is_named_with_whom_it_cannot_be_told_from() {
+    fn the_best_is_named_with_those_it_cannot_be_told_from() {
         let sentence =
             |(experiment, results): (Experiment, Results)| best(&experiment, &experiment.points[0], &results.points[0]);
         let apart = sentence(measured(&[0.2, 0.21, 0.19], &[0.1, 0.11, 0.09]));

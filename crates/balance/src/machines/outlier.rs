@@ -124,7 +124,7 @@ pub struct Ejection {
 }
 
 impl Ejection {
-    /// Never ejected. Trials are numbered on from `trial`, so that tickets of whoever had the slot before decide none.
+    /// Never ejected. Trials are numbered on from `trial`, so that tickets of the slot's earlier endpoint decide none.
     pub fn new(trial: u16, now: Instant) -> Ejection {
         Ejection { phase: Phase::In, times: 0, well_since: now, trial }
     }

@@ -52,7 +52,7 @@ impl List {
             _ => {}
         }
         let list = read(&self.path);
-        // Somebody is writing: what was read may be the first half.
+        // The file is being written: what was read may be the first half.
         if Stamp::of(&self.path) != stamp {
             return Answer::Nothing;
         }
@@ -74,7 +74,7 @@ impl Stamp {
 fn read(path: &Path) -> Result<Vec<evenkeel_config::plan::Endpoint>, String> {
     let name = path.display().to_string();
     let cannot = |error: io::Error| format!("cannot read {name}: {error}");
-    // Whoever opens a pipe waits for its other end.
+    // Opening a pipe waits for its other end.
     if !fs::metadata(path).map_err(cannot)?.is_file() {
         return Err(format!("{name} is not a file"));
     }

@@ -12,7 +12,7 @@ use evenkeel_config::plan::Admin;
 use evenkeel_config::{Outcome, Plan, render_text};
 use evenkeel_net::inherit::Inherited;
 
-/// The port when none is given, as Caddy's and most tutorials': nobody else's, and no right is needed for it.
+/// The port when none is given, as in most tutorials: no other service has it, and no privilege is needed.
 const PORT: &str = "8080";
 
 /// Runs `evenkeel run`.
@@ -54,7 +54,7 @@ pub fn serve(plan: Plan, origin: Origin, inherited: Inherited, then: impl FnOnce
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|e| Failure::running(format!("cannot make an event loop: {e}")))?;
     runtime.block_on(async {
-        // Before anything can be seen of it: whoever sees it may send one.
+        // Before the process can be seen: a signal may come as soon as it is.
         let signals = Signals::catch().map_err(|e| Failure::running(format!("cannot catch signals: {e}")))?;
         let serving = Serving::start(plan, inherited).await?;
         let (plan, workers) = (serving.server().plan().clone(), serving.server().stats().len());

@@ -185,7 +185,7 @@ impl<T: ?Sized> Pinned<T> {
 
 impl<T: ?Sized> Drop for Pinned<T> {
     fn drop(&mut self) {
-        // SAFETY: it was a box, and nobody uses the contents after this.
+        // SAFETY: it was a box, and the contents are not used after this.
         drop(unsafe { Box::from_raw(self.0.as_ptr()) });
     }
 }

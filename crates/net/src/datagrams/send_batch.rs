@@ -85,7 +85,7 @@ pub struct Flushed {
     pub bytes: u64,
     /// Datagrams that it did not take.
     pub lost: u64,
-    /// Whether it said that nobody listens at the other end; then what is left is still in the batch.
+    /// Whether it said that no socket listens at the other end; then what is left is still in the batch.
     pub is_refused: bool,
 }
 

@@ -1,5 +1,5 @@
 //! Which sockets do the datagrams of flows come through? One for each flow, connected to its endpoint: so the kernel lets in
-//! the answers of nobody else, and tells of an endpoint that is gone.
+//! the answers of no other address, and tells of an endpoint that is gone.
 
 use libc::c_int;
 use rustix::fd::{AsFd, AsRawFd, OwnedFd};

@@ -13,7 +13,7 @@ pub(super) enum Event {
     Done(u32),
     /// The work of some request at a server may be done.
     Depart(u32),
-    /// An answer reaches whoever sent the request.
+    /// An answer reaches the sender of the request.
     Answered(u32),
     /// A try has taken too long, if it is still the try of this number.
     TimedOut(u32, u16),

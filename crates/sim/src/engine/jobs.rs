@@ -52,7 +52,7 @@ pub(super) struct Job {
     pub attempt: u16,
     pub answer: Answer,
     pub rest: Option<Box<Rest>>,
-    /// Nobody waits for it any more.
+    /// No client waits for it any more.
     pub orphan: bool,
     pub measured: bool,
 }

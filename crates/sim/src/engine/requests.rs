@@ -146,7 +146,7 @@ impl World<'_> {
         self.end_try(index, answer);
     }
 
-    /// Nobody waits any longer for an answer to this try: the request goes on as another job, and this one is only what
+    /// No client waits any longer for an answer to this try: the request goes on as another job, and this one is only what
     /// is left of it at its server.
     pub fn timed_out(&mut self, index: u32, attempt: u16) {
         let job = self.jobs.get(index);
@@ -208,7 +208,7 @@ impl World<'_> {
         self.ended(index, answer);
     }
 
-    /// A request has ended, well or not: whoever waits for it goes on.
+    /// A request has ended, well or not: its client goes on.
     fn ended(&mut self, index: u32, answer: Answer) {
         let job = self.jobs.get(index);
         let (parent, began, measured) = (job.parent, job.began, job.measured);

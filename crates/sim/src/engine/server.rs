@@ -8,8 +8,8 @@ use evenkeel_balance::LoadEstimate;
 use std::cmp::Ordering;
 use std::collections::{BinaryHeap, VecDeque};
 
-/// Work that nobody waits for: a probe's.
-pub(super) const NOBODY: u32 = u32::MAX;
+/// Work without a request: a probe's.
+pub(super) const NO_REQUEST: u32 = u32::MAX;
 
 /// Done when the server's clock shows `due`.
 #[derive(Clone, Copy, PartialEq)]

@@ -2,7 +2,7 @@
 
 use super::calendar::Event;
 use super::jobs::Answer;
-use super::server::NOBODY;
+use super::server::NO_REQUEST;
 use super::world::{Probe, World};
 use crate::run::Failure;
 use crate::scenario::{Mode, Step};
@@ -121,7 +121,7 @@ impl World<'_> {
         }
         self.servers[at as usize].next_at = u64::MAX;
         while let Some(index) = self.servers[at as usize].take_done(self.now) {
-            if index != NOBODY {
+            if index != NO_REQUEST {
                 self.next_step(index);
             }
         }
@@ -233,7 +233,7 @@ impl World<'_> {
         }
         let work_ns = self.scenario.services[service].balancing.information.probe_work_ns;
         if work_ns > 0 && !self.servers[server as usize].is_unlimited() {
-            self.servers[server as usize].add(NOBODY, work_ns as f64, self.now);
+            self.servers[server as usize].add(NO_REQUEST, work_ns as f64, self.now);
             self.look_again(server);
         }
         let said = self.load_of(server);

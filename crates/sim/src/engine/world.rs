@@ -15,7 +15,7 @@ use evenkeel_balance::{LoadReport, Rng, Slot};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex};
 
-/// How long a run goes on for requests that nobody will answer, nanoseconds of virtual time.
+/// How long a run goes on for requests that no server will answer, nanoseconds of virtual time.
 const PATIENCE_NS: u64 = 3_600_000_000_000;
 
 /// No dispatcher.

@@ -13,7 +13,7 @@ impl Policy {
         Policy { label: balance.to_string(), chooser: Chooser::Algorithm(balance.algorithm, balance.params) }
     }
 
-    /// Whether it is a yardstick, which nobody can choose.
+    /// Whether it is a yardstick, which no balancer can choose.
     pub fn is_reference(&self) -> bool {
         matches!(self.chooser, Chooser::Reference(_))
     }
