@@ -6,7 +6,7 @@ LAB ?=
 # Seconds for each target of `make fuzz`.
 FUZZ_SECONDS ?= 600
 
-.PHONY: help setup demo test bless docs theory loom miri release bench failure reload lint fuzz
+.PHONY: help setup demo test bless docs theory loom miri release bench failure reload deny lint fuzz
 
 help: ## Lists what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-7s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -14,7 +14,8 @@ help: ## Lists what there is
 setup: ## Installs what building, testing and measuring need (Debian); instant when nothing is missing
 	@scripts/setup.sh
 
-demo: setup ## Starts evenkeel in front of a few endpoints, to look at
+demo: ## Compares the algorithms in front of ten endpoints and kills one; needs a compiler, nothing else
+	@scripts/setup.sh demo
 	cargo run --release -p evenkeel -- demo
 
 test: setup ## Runs every test, the rules of the house included
@@ -34,15 +35,14 @@ docs: ## Writes the JSON Schemas for editors: target/docs/*.schema.json
 theory: ## Checks the simulator against queueing theory at full length: minutes on every core
 	cargo test --release -p evenkeel-sim --test theory -- --include-ignored --nocapture
 
-loom: setup ## Checks what threads share in every order that the memory model allows
+loom: ## Checks what threads share in every order that the memory model allows
 	RUSTFLAGS="--cfg loom" cargo test --release --target-dir target/loom -p evenkeel-balance --test loom
-	RUSTFLAGS="--cfg loom" cargo test --release --target-dir target/loom -p evenkeel-net --test loom
 
 # The tests of what has unsafe code. Not those that need options of sockets, which Miri does not know, or that measure time.
-miri: ## Looks for undefined behaviour in tasks, wakers, boxed futures and what threads leave for each other (needs nightly)
+miri: ## Looks for undefined behaviour in tasks, wakers and boxed futures (needs nightly)
 	@scripts/setup.sh miri
 	MIRIFLAGS=-Zmiri-disable-isolation cargo +nightly miri test --target-dir target/miri -p evenkeel-net --lib -- \
-		tasks remote_queue boxed slab
+		tasks reentrance remote_waker boxed slab
 
 release: ## Builds the fastest binary, target/guided/evenkeel, by what it does under load: some 15 minutes
 	@scripts/setup.sh release
@@ -62,12 +62,17 @@ reload: setup ## Reloads evenkeel, HAProxy and NGINX a hundred times under load
 	cargo build --release -p evenkeel -p evenkeel-lab
 	cargo run --release -p evenkeel-lab -- reload $(LAB)
 
+# What can be checked without a network: `make lint` also asks for advisories.
+deny: ## Checks licences, bans and sources of everything that is built in (needs cargo-deny)
+	@scripts/setup.sh lint
+	cargo deny --all-features check --hide-inclusion-graph licenses bans sources
+
 lint: ## Checks format, lints, licences, sources and, if the network allows, advisories
 	@scripts/setup.sh lint
 	cargo fmt --all --check
 	cargo fmt --all --check --manifest-path bench/Cargo.toml
 	cargo clippy --workspace --all-targets -- -D warnings
-	cargo deny --all-features check --hide-inclusion-graph licenses bans sources
+	$(MAKE) deny
 	@if cargo deny --all-features fetch db; then cargo deny --all-features check --disable-fetch advisories; \
 	else echo "warning: the advisory database cannot be fetched; advisories are not checked"; fi
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Installs what is missing, and nothing else: `setup.sh` for building, testing and measuring, `setup.sh lint`, `release`,
-# `fuzz` and `miri` for what only those need. Prints one line when there was nothing to do.
+# Installs what is missing, and nothing else: `setup.sh demo` for building alone, `setup.sh` for testing and measuring,
+# `setup.sh lint`, `release`, `fuzz` and `miri` for what only those need. Prints one line when there was nothing to do.
 set -euo pipefail
 
 # Program, and the Debian package that has it.
@@ -73,8 +73,14 @@ install_packages() {
     done
 }
 
-base() {
+# A compiler: all that building needs.
+compiler() {
     command -v cargo >/dev/null || fail "no cargo; install Rust from https://rustup.rs"
+    command -v cc >/dev/null || install_packages build-essential
+}
+
+base() {
+    compiler
     local missing=() program
     # A module has no program to look for.
     [ -e /usr/lib/nginx/modules/ngx_stream_module.so ] || missing+=(libnginx-mod-stream)
@@ -99,9 +105,12 @@ cargo_tool() {
     fi
 }
 
-base
 case "${1:-}" in
-    "") ;;
+    demo) compiler ;;
+    *) base ;;
+esac
+case "${1:-}" in
+    "" | demo) ;;
     lint) cargo_tool cargo-deny ;;
     release)
         [ -e "$(rustc --print target-libdir)/../bin/llvm-profdata" ] || rustup component add llvm-tools
@@ -118,6 +127,6 @@ case "${1:-}" in
             rustup toolchain install nightly --profile minimal --component miri,rust-src ||
             fail "no nightly compiler with Miri can be had; is there a network?"
         ;;
-    *) fail "unknown argument \"$1\"; there are: lint, release, fuzz, miri" ;;
+    *) fail "unknown argument \"$1\"; there are: demo, lint, release, fuzz, miri" ;;
 esac
 echo "setup: all there"

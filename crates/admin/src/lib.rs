@@ -1,11 +1,11 @@
-//! What is happening in this process? Metrics, health and changes over plain HTTP, on a thread of its own, so that whoever asks
-//! slowly or often never stops a worker.
+//! What is happening in this process? Metrics, health and changes over plain HTTP, on a thread of its own, so that slow
+//! or frequent clients never stop a worker.
 //!
-//! 1. [`pages`]: what is answered at which path.
-//! 2. [`server`]: the listeners and their connections; [`socket`]: the one of those who may change something.
-//! 3. [`process`]: what the kernel says of the process.
+//! 1. [`pages`]: the answer at each path.
+//! 2. [`server`]: the listeners and their connections; [`socket`]: the Unix socket, over which changes are made.
+//! 3. [`process`]: what the kernel knows of the process.
 //!
-//! Nothing in here knows what is measured: the binary hands in closures.
+//! Nothing in here knows what is measured: the binary passes in closures.
 #![forbid(unsafe_code)]
 
 pub mod pages;

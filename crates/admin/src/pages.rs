@@ -1,5 +1,5 @@
-//! What is answered at which path? Reading for everybody; changing only for those who come in by the Unix socket, whose
-//! file says who may.
+//! What is answered at which path? Every client may read. Only clients of the Unix socket may change anything; the
+//! permissions of its file decide which users those are.
 
 use bytes::Bytes;
 use http_body_util::Full;
@@ -10,31 +10,31 @@ use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
 
-/// What the format of prometheus-client calls itself.
+/// The content type of prometheus-client's format.
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 const TEXT: &str = "text/plain; charset=utf-8";
 const JSON: &str = "application/json";
 
-/// Whether new requests should come here.
+/// Whether new requests should be sent to this process.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Ready {
-    /// Why not; empty = they should.
+    /// Why not; empty = they should be.
     pub reasons: Vec<String>,
 }
 
-/// What came of a change: whether it was made, and a JSON text that says more.
+/// The result of a change: whether it was made, and details as JSON text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Changed {
     /// Whether it was made.
     pub done: bool,
-    /// For whoever asked.
+    /// The details, for the client.
     pub json: String,
 }
 
-/// A change that somebody asks for and waits for.
+/// A change that a client asks for and waits for.
 pub type Change = Arc<dyn Fn() -> Pin<Box<dyn Future<Output = Changed> + Send>> + Send + Sync>;
 
-/// Where the pages get what they show. Called on the admin's own thread, once for each request.
+/// The sources of what the pages show. Called on the admin's own thread, once for each request.
 #[derive(Clone)]
 pub struct Pages {
     /// Path of the metrics.
@@ -53,11 +53,11 @@ impl fmt::Debug for Pages {
     }
 }
 
-/// Where the configuration is read again, by `POST`.
+/// The path at which a `POST` reads the configuration again.
 const RELOAD: &str = "/v1/reload";
 
 impl Pages {
-    /// The answer to a request. `may_change`: it came from somebody who may change things.
+    /// The answer to a request. `may_change`: it came from a client that may change things.
     pub async fn answer(&self, method: &Method, path: &str, may_change: bool) -> Response<Full<Bytes>> {
         if path != RELOAD {
             return self.read(method, path);
@@ -84,7 +84,7 @@ impl Pages {
             return wrong_method(path, method, "GET, HEAD");
         }
         match path {
-            // It answers, so it lives.
+            // The process answers, so it is alive.
             "/livez" => response(StatusCode::OK, TEXT, "ok\n".to_string()),
             "/readyz" => {
                 let Ready { reasons } = (self.ready)();

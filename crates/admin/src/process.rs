@@ -1,4 +1,4 @@
-//! What does the kernel say of this process? The `process_*` metrics that Prometheus dashboards expect, from
+//! What does the kernel know of this process? The `process_*` metrics that Prometheus dashboards expect, from
 //! `/proc/self`; where there is none, there are no such metrics.
 
 use prometheus_client::collector::Collector;
@@ -27,7 +27,7 @@ impl Stat {
     fn parse(text: &str) -> Option<Stat> {
         let (_, behind) = text.rsplit_once(')')?;
         let fields: Vec<&str> = behind.split_ascii_whitespace().collect();
-        // The first one behind the name is number 3.
+        // The first field after the name is number 3.
         let field = |number: usize| fields.get(number - 3)?.parse::<u64>().ok();
         Some(Stat {
             cpu_ticks: field(14)? + field(15)?,
@@ -60,7 +60,7 @@ impl Collector for Process {
             let family = encoder.encode_descriptor("process_start_time_seconds", help, None, MetricType::Gauge)?;
             ConstGauge::new(booted as f64 + stat.start_ticks as f64 / ticks).encode(family)?;
         }
-        // One of them is the one that reads the folder.
+        // One of the descriptors is the one that reads the folder.
         let open = std::fs::read_dir("/proc/self/fd").map_or(0, |fds| fds.count().saturating_sub(1) as u64);
         // Unlimited shows as 0, as other exporters do.
         let open_max = rustix::process::getrlimit(rustix::process::Resource::Nofile).current.unwrap_or(0);

@@ -1,5 +1,5 @@
-//! Who is answered? Whoever reaches the admin's address or its Unix socket: one thread, one event loop, a bounded number
-//! of connections.
+//! Which requests are answered? All that reach the admin's address or its Unix socket: on one thread, with one event
+//! loop and a bounded number of connections.
 
 use crate::pages::Pages;
 use hyper::body::Incoming;
@@ -16,7 +16,8 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, UnixListener};
 use tokio::sync::{Semaphore, oneshot};
 
-/// Connections open at once at each socket; more wait to be accepted. Some scrapers, some probes and a person need fewer.
+/// Connections open at once at each socket; more wait to be accepted. Some scrapers, some probes and a person need
+/// fewer.
 const CONNECTIONS_MAX: usize = 64;
 
 /// How long a client may take to send a request, and how long an idle connection is kept.
@@ -33,7 +34,7 @@ pub struct Admin {
 }
 
 impl Admin {
-    /// Answers from `pages` at each of these sockets; only who comes in by the second may change anything.
+    /// Answers from `pages` at each of these sockets; only clients of the second may change anything.
     ///
     /// # Errors
     /// No thread or event loop can be made.
@@ -85,7 +86,7 @@ impl Drop for Admin {
     fn drop(&mut self) {
         drop(self.stop.take());
         if let Some(thread) = self.thread.take() {
-            // A panic in there was told by its own thread.
+            // The thread has reported its own panic.
             let _ = thread.join();
         }
     }
@@ -118,7 +119,7 @@ where
             });
             let mut http = http1::Builder::new();
             http.timer(TokioTimer::new()).header_read_timeout(HEADER_TIMEOUT);
-            // How a connection of one scraper ends is no news.
+            // The end of a scraper's connection is not worth a log line.
             let _ = http.serve_connection(TokioIo::new(stream), answer).await;
             drop(place);
         });

@@ -1,4 +1,4 @@
-//! How does the Unix socket come to be? As a file whose mode says who may connect, and so who may change things.
+//! How is the Unix socket made? As a file whose mode decides which users may connect, and so may change things.
 
 use std::fs::{self, Permissions};
 use std::io::{self, ErrorKind};
@@ -6,13 +6,13 @@ use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 
-/// Owner and group of the process.
+/// Access for the owner and the group of the process.
 const MODE: u32 = 0o660;
 
-/// Listens at `path`. A socket that nobody listens at, as a process leaves it that was killed, is replaced.
+/// Listens at `path`. A socket without a listener, as a killed process leaves it, is replaced.
 ///
 /// # Errors
-/// Somebody listens there, something else is there, or as `bind(2)`.
+/// Another process listens there, the path is something else than a socket, or as `bind(2)`.
 pub fn listen(path: &Path) -> io::Result<UnixListener> {
     if fs::symlink_metadata(path).is_ok_and(|file| file.file_type().is_socket()) {
         if UnixStream::connect(path).is_ok() {
@@ -30,7 +30,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_socket_is_replaced_only_if_nobody_listens() {
+    fn a_socket_is_replaced_only_if_no_process_listens() {
         let path = std::env::temp_dir().join(format!("evenkeel-admin-{}.sock", std::process::id()));
         let first = listen(&path).unwrap();
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, MODE);

@@ -3,10 +3,10 @@
 //! The crate does no I/O and reads no clock: the moment and the random generator are passed in, so that a live proxy, a
 //! DNS server and a simulator in virtual time run the very same code.
 //!
-//! Its folders have an order: each imports from those above it in this list, and none from those below it. It is the order
-//! to read them in, too. Shells name a module without its folder.
+//! Its folders have an order: each imports from those above it in this list, and none from those below it. It is the
+//! order to read them in, too. Shells name a module without its folder.
 //!
-//! 1. `structures`, what decides nothing: [`time`] and [`rng`], moments and seeded chance; [`decay`], how old
+//! 1. `structures`, which decide nothing: [`time`] and [`rng`], moments and seeded chance; [`decay`], how old
 //!    numbers fade; [`percentile`], how long most requests take; [`token_bucket`], how often something may
 //!    happen; [`slab`], places that are used again; [`published`], a value that control replaces for all workers.
 //! 2. `machines`, the state machines: of one endpoint ([`health`], [`outlier`], [`slow_start`], [`concurrency`]) and of
@@ -14,13 +14,13 @@
 //! 3. `endpoints`: [`endpoint`], what is configured, and [`subset`], which part of it is used; [`set`], an immutable
 //!    [`EndpointSet`] of those that may get a request now, into which [`eligible`] folds all that is known; [`state`],
 //!    names for that, for metrics and logs; [`sticky`], which endpoint a session belongs to.
-//! 4. `measurement`: [`request`] and [`ticket`], what starts and ends; [`loads`] and [`latency`], what that shows of each
-//!    endpoint; [`report`], [`reported`] and [`load_estimate`], what an endpoint says of its own load, whether that is
-//!    believed, and how it knows. Measurement is apart from choice.
-//! 5. `seam`: [`picker`], what an algorithm is, and [`params`], what can be set on one; [`balancer`], one worker and one
-//!    pool, which shells call: `start` gives a [`Ticket`], `end` takes it. [`explain`]: why this pick. [`journal`]: all
-//!    that picks depended on.
-//! 6. `parts`: what several algorithms are made of, as [`draw`].
+//! 4. `measurement`: [`request`] and [`ticket`], what starts and ends; [`loads`] and [`latency`], what that shows of
+//!    each endpoint; [`report`], [`reported`] and [`load_estimate`], what an endpoint reports of its own load, whether
+//!    that is believed, and how the endpoint measures it. Measurement is apart from choice.
+//! 5. `seam`: [`picker`], what an algorithm is, and [`params`], what can be set on one; [`balancer`], one worker and
+//!    one pool, which shells call: `start` gives a [`Ticket`], `end` takes it. [`explain`]: why this pick. [`journal`]:
+//!    everything that picks depended on.
+//! 6. `parts`: what several algorithms are made of, such as [`draw`].
 //! 7. [`algorithms`]: all of them, in one registry.
 //! 8. `pools`: [`control`] keeps the machines of each endpoint and says when to look again; [`pool`] turns configured
 //!    endpoints into the set that every worker sees; [`replay`]: would the picks of a journal be the same?

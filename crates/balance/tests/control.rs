@@ -10,8 +10,8 @@ use evenkeel_balance::outlier::{self, Cause};
 use evenkeel_balance::state::State;
 use evenkeel_balance::time::SECOND_NS;
 use evenkeel_balance::{
-    Balancer, EndpointId, EndpointSpec, Exclusion, FailureKind, Instant, NoPick, Outcome, Pool, Request, Seat, Ticket,
-    endpoint, slow_start,
+    Balancer, EndpointId, EndpointSpec, Exclusion, Explanation, FailureKind, Instant, NoPick, Outcome, Pool, Request,
+    Seat, Ticket, endpoint, slow_start,
 };
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::SeqCst};
@@ -254,6 +254,33 @@ fn a_lower_tier_takes_what_the_first_has_no_room_for() {
             worker.end(ticket, Outcome::Success, at(3));
         }
         assert_eq!(worker.loads().in_flight_total(), 0);
+    }
+}
+
+#[test]
+fn a_request_that_has_tried_all_of_a_tier_goes_to_the_next_whether_or_not_there_are_limits() {
+    for row in rows::defaults() {
+        for limit in [0, 5] {
+            let tier = |name: &str| u8::from(name > "b") + u8::from(name > "c");
+            let specs = ["a", "b", "c", "d"].map(|n| EndpointSpec::new(n).in_flight_max(limit).priority(tier(n)));
+            let mut pool = Pool::new(1);
+            pool.update(&specs, at(0));
+            let mut worker = row.balancer(&pool, Seat::default(), 1);
+            let (mut tried, mut asked) = (Vec::new(), Explanation::default());
+            for _ in 0..4 {
+                let request = Request { key: Some(7), tried: &tried };
+                let ticket = worker.start_explained(&request, at(1), &mut asked).expect("one is untried");
+                tried.push(ticket.slot());
+                worker.end(ticket, Outcome::failed(FailureKind::Connect), at(1));
+            }
+            assert_eq!(tried[2..].iter().map(|slot| slot.index()).collect::<Vec<_>>(), [2, 3], "row {row}: {tried:?}");
+            let request = Request { key: Some(7), tried: &tried };
+            assert_eq!(worker.start(&request, at(1)).unwrap_err(), NoPick::AllTried, "row {row}: then there is none");
+            let mut out = Vec::new();
+            let request = Request { key: Some(7), tried: &tried[..2] };
+            worker.choose_k(&request, 3, at(1), &mut out).expect("the second tier is untried");
+            assert_eq!(out, [tried[2]], "row {row}: an answer names one tier");
+        }
     }
 }
 

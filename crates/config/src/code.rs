@@ -85,6 +85,8 @@ codes! {
     Error   Refused           "EK0209" "the algorithm refuses these parameters"
     Error   SameName          "EK0210" "a name is given twice"
     Error   Contradiction     "EK0211" "settings that exclude each other"
+    Error   NotHere           "EK0212" "a file, folder or address that this machine does not have"
+    Error   Loop              "EK0213" "an endpoint that is evenkeel itself, so that requests come back for ever"
 
     Warning UnusedPool        "EK0301" "no route leads to the pool"
     Warning NoTraffic         "EK0302" "no endpoint of the pool may get traffic"
@@ -94,6 +96,8 @@ codes! {
     Warning TrustsAll         "EK0306" "every client is trusted to say who it is"
     Warning AtOdds            "EK0307" "settings that work against each other"
     Warning UnknownZone       "EK0308" "no endpoint is in the zone"
+    Warning OddMatch          "EK0309" "a match that takes something else than it seems to"
+    Warning NotMine           "EK0310" "a file that the user who checks may not use"
 }
 
 #[cfg(test)]

@@ -1,13 +1,13 @@
 //! What did the user ask for, and is it possible? Text in; a [`Plan`], or every error with its place, out.
 //!
 //! Nothing stops at the first error, nothing panics on any text, and nothing is read that was not passed in: files come
-//! from [`Files`], the environment from a closure. Read the modules in this order:
+//! from [`Files`], the environment from a closure, and what a machine has from [`Machine`]. Read the modules in this order:
 //!
 //! 1. [`plan`]: what comes out, plain typed values.
 //! 2. `sections`: every key, one file a subject; from its declaration come the struct of the plan, the reader, the writer,
 //!    the [`schema()`] and the [`reference()`].
 //! 3. `table`: what makes all that of a declaration. `form` and `quantity` read strings.
-//! 4. `load`: the walk from files to a plan; `tree`, `env` and `files` are its first steps.
+//! 4. `load`: the walk from files to a plan; `tree`, `env` and `files` are its first steps, `machine` is asked at its end.
 //! 5. `checks`: references, and routes that collide: what goes over several tables.
 //! 6. `diagnostic`, `code`, [`render_text`]: what is said, and how it looks.
 //! 7. `list`: files beside it that list endpoints.
@@ -31,6 +31,7 @@ mod files;
 mod form;
 mod list;
 mod load;
+mod machine;
 mod nearest;
 pub mod plan;
 mod quantity;
@@ -48,7 +49,8 @@ pub use diagnostic::{Diagnostic, Range, Spot};
 pub use env::Env;
 pub use files::{Disk, Files, NoFiles};
 pub use list::endpoint_list;
-pub use load::{Outcome, load, load_from, parse_str};
+pub use load::{Outcome, check, load, load_from, parse_str};
+pub use machine::{Found, Machine, ThisMachine};
 pub use plan::Plan;
 pub use reference::{algorithm_reference, algorithms_reference, reference};
 pub use render::{render_text, to_json};

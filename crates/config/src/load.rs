@@ -4,6 +4,7 @@ use crate::code::Code;
 use crate::diagnostic::{Diagnostic, Findings};
 use crate::env::{Env, expand};
 use crate::files::{Disk, Files, NoFiles, matching};
+use crate::machine::Machine;
 use crate::plan::Plan;
 use crate::sections::root::{INCLUDE, ROOT, build};
 use crate::source::{Place, Sources};
@@ -33,20 +34,30 @@ pub fn load(path: &Path, env: Env<'_>) -> Outcome {
 
 /// Reads a file, and what it includes, from `files`.
 pub fn load_from(files: &dyn Files, path: &Path, env: Env<'_>) -> Outcome {
+    read_from(files, path, env).finish(None)
+}
+
+/// Reads a file of the disk as [`load`] does, and looks whether a machine has what it names: folders of logs and sockets,
+/// files with secrets, addresses. Nothing that listens is bound.
+pub fn check(path: &Path, env: Env<'_>, machine: &dyn Machine) -> Outcome {
+    read_from(&Disk, path, env).finish(Some(machine))
+}
+
+fn read_from<'a>(files: &'a dyn Files, path: &Path, env: Env<'a>) -> Loader<'a> {
     let mut loader = Loader::new(files, env);
     if let Some(text) = loader.read(path, None) {
         loader.main(&path.display().to_string(), &text, path.parent().unwrap_or(Path::new("")));
     } else {
         loader.complete = false;
     }
-    loader.finish()
+    loader
 }
 
 /// Reads a text that is not in a file and cannot include any. Pure: for tests, fuzzing and dry runs.
 pub fn parse_str(name: &str, text: &str, env: Env<'_>) -> Outcome {
     let mut loader = Loader::new(&NoFiles, env);
     loader.main(name, text, Path::new(""));
-    loader.finish()
+    loader.finish(None)
 }
 
 impl Plan {
@@ -191,10 +202,10 @@ impl<'a> Loader<'a> {
         None
     }
 
-    fn finish(mut self) -> Outcome {
+    fn finish(mut self, machine: Option<&dyn Machine>) -> Outcome {
         let root = Reader::new(&ROOT, &mut self.findings, self.complete).table(&ROOT, &self.joined, Place::whole(0));
         // What refers to something in a file that could not be read is not wrong.
-        let plan = self.complete.then(|| build(&root, &mut self.findings));
+        let plan = self.complete.then(|| build(&root, machine, &mut self.findings));
         let plan = plan.filter(|_| !self.findings.has_errors());
         Outcome { plan, diagnostics: self.findings.resolve(&self.sources) }
     }

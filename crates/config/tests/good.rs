@@ -277,11 +277,55 @@ fn routes_keep_hosts_paths_and_listeners_and_get_names() {
 }
 
 #[test]
-fn a_rest_has_an_empty_form() {
-    let empty_rest = |path: &str| PathPattern::Pattern(path.to_string()).empty_rest();
-    assert_eq!(empty_rest("/v1/{*rest}").as_deref(), Some("/v1/"));
-    assert_eq!(empty_rest("/v1/{id}"), None);
-    assert_eq!(PathPattern::Any.empty_rest().as_deref(), Some("/"));
+fn a_rest_has_empty_forms() {
+    let empty_rests = |path: &str| PathPattern::Pattern(path.to_string()).empty_rests();
+    assert_eq!(empty_rests("/v1/{*rest}"), ["/v1/"]);
+    assert_eq!(empty_rests("/v1/{id}"), [""; 0]);
+    assert_eq!(PathPattern::Any.empty_rests(), ["/"]);
+    assert_eq!(PathPattern::Prefix("/v1".to_string()).empty_rests(), ["/v1/", "/v1"]);
+}
+
+#[test]
+fn a_prefix_is_a_path_with_everything_below_it() {
+    let plan = plan(
+        "[listener.web]\nbind = ['127.0.0.1:8080']\n[pool.p]\nendpoints = ['127.0.0.1:1']\n\
+         [[route]]\npool = 'p'\nmatch = { prefix = '/api' }\n[[route]]\npool = 'p'\nmatch = { path = '/api' }\n\
+         [[route]]\npool = 'p'\nmatch = { host = ['a.b'], prefix = '/users/{id}/' }\n\
+         [[route]]\npool = 'p'\nname = 'all'\nmatch = { prefix = '/' }",
+    );
+    let paths: Vec<&PathPattern> = plan.routes.iter().map(|r| &r.path).collect();
+    let prefix = |path: &str| PathPattern::Prefix(path.to_string());
+    let exact = PathPattern::Pattern("/api".to_string());
+    assert_eq!(paths, [&prefix("/api"), &exact, &prefix("/users/{id}"), &PathPattern::Any]);
+    let names: Vec<&str> = plan.routes.iter().map(|r| &*r.name).collect();
+    assert_eq!(names, ["/api/*", "/api", "a.b/users/{id}/*", "all"]);
+    assert_eq!(self::plan(&plan.to_toml()), plan, "{}", plan.to_toml());
+}
+
+#[test]
+fn the_pool_of_a_listener_takes_what_no_route_of_it_takes() {
+    let file = |routes: &str| {
+        plan(&format!(
+            "[listener.a]\nbind = ['127.0.0.1:8080']\npool = 'p'\n[listener.b]\nbind = ['127.0.0.1:8081']\n\
+             [pool.p]\nendpoints = ['127.0.0.1:1']\n{routes}"
+        ))
+    };
+    let on = |plan: &Plan, listener: &str| -> Vec<String> {
+        plan.routes_on(listener).map(|r| format!("{} -> {}", r.name, r.pool)).collect()
+    };
+    // Without a route, a file with one pool sends everything there.
+    let plan = file("");
+    assert_eq!(
+        (on(&plan, "a"), on(&plan, "b")),
+        (vec!["a -> p".into(), "default -> p".into()], vec!["default -> p".into()])
+    );
+    assert_eq!(self::plan(&plan.to_toml()), plan, "{}", plan.to_toml());
+
+    let plan = file("[pool.q]\nendpoints = ['127.0.0.1:2']\ntimeouts = { request = '9s' }\n[[route]]\npool = 'q'");
+    let own = plan.routes_on("a").next().expect("it is there");
+    assert_eq!((&*own.name, &*own.pool, &own.path, own.hosts.len()), ("a", "p", &PathPattern::Any, 0));
+    assert_eq!(on(&plan, "b"), ["default -> q"]);
+    assert_eq!(self::plan(&plan.to_toml()), plan, "{}", plan.to_toml());
 }
 
 #[test]

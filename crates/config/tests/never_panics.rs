@@ -46,6 +46,7 @@ fn piece() -> impl Strategy<Value = String> {
         "pool = ",
         "host = ",
         "path = ",
+        "prefix = ",
         "files = ",
         "http = ",
         "timeouts = ",

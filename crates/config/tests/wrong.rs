@@ -61,8 +61,9 @@ fn every_code_has_a_wrong_file_or_cannot_have_one() {
         let outcome = load_from(&Under(HERE), Path::new(&name), &|_| None);
         seen.extend(outcome.diagnostics.iter().map(|d| d.code));
     }
-    // No algorithm refuses what its ranges allow; hash keys and probes need algorithms that may not be there yet.
-    let without = ["EK0112", "EK0208", "EK0209"];
+    // No algorithm refuses what its ranges allow; hash keys and probes need algorithms that may not be there yet. What a
+    // machine has is asked by `check` alone: tests/machine.rs.
+    let without = ["EK0112", "EK0208", "EK0209", "EK0212", "EK0310"];
     let missing: Vec<&str> =
         evenkeel_config::Code::ALL.iter().filter(|c| !seen.contains(c)).map(|c| c.as_str()).collect();
     let unexplained: Vec<&&str> = missing.iter().filter(|c| !without.contains(c)).collect();

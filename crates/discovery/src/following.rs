@@ -42,6 +42,17 @@ struct Pool {
     entries: Vec<Entry>,
 }
 
+/// An endpoint that is given as a name, and no address is known.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unresolved {
+    /// The name of its pool.
+    pub pool: Arc<str>,
+    /// What metrics and logs call it.
+    pub endpoint: Arc<str>,
+    /// What resolving said.
+    pub why: String,
+}
+
 /// What the endpoints of a pool are made of, in its order.
 #[derive(Clone, Debug)]
 enum Entry {
@@ -141,13 +152,27 @@ impl Discovery {
         lock(&self.following).lists()
     }
 
+    /// The names of endpoints that no address is known for.
+    pub fn unresolved(&self) -> Vec<Unresolved> {
+        let following = lock(&self.following);
+        let each = following.0.iter().flat_map(|pool| pool.entries.iter().map(move |entry| (&pool.name, entry)));
+        let unresolved = each.filter_map(|(pool, entry)| match entry {
+            Entry::Named(endpoint, source) => {
+                let why = source.kept().why_nothing()?;
+                Some(Unresolved { pool: pool.clone(), endpoint: endpoint.name.clone(), why })
+            }
+            Entry::Fixed(_) | Entry::Found(_) => None,
+        });
+        unresolved.collect()
+    }
+
     /// What is followed, now and later, for metrics.
     pub(crate) fn shared(&self) -> Arc<Mutex<Following>> {
         self.following.clone()
     }
 
     fn start(&self, pool: &Arc<str>, source: plan::Source, allow_empty: bool, resolver: &Resolver) -> Arc<Source> {
-        let (out, said) = channel(pool.clone(), source.to_string(), allow_empty, self.news.clone());
+        let (out, said) = channel(pool.clone(), &source, allow_empty, self.news.clone());
         let context = Context { resolver: resolver.clone(), shared: self.shared.clone() };
         let task = tokio::spawn(sources::run(source.clone(), context, out)).abort_handle();
         let (pool, resolver, began) = (pool.clone(), resolver.clone(), unix_time());

@@ -73,6 +73,15 @@ impl Kept {
         &self.endpoints
     }
 
+    /// Why there are no endpoints, for a source that resolves a name; `None` if there are some.
+    pub fn why_nothing(&self) -> Option<String> {
+        self.endpoints.is_empty().then(|| match &self.trouble {
+            Some(News::Failing(why)) => format!("its name does not resolve: {why}"),
+            Some(_) => "its name does not resolve: it has no address".to_string(),
+            None => "its name does not resolve: there is no answer yet".to_string(),
+        })
+    }
+
     /// Takes an answer that came at `now`, since 1970. Returns what is new.
     pub fn take(&mut self, answer: Answer, now: Duration, allow_empty: bool) -> Option<News> {
         let (list, ttl) = match answer {
@@ -198,6 +207,20 @@ mod tests {
         assert_eq!(kept.take(list(r#"["10.0.0.1:1"]"#), 9 * S, false), Some(News::Recovered));
         assert_eq!(kept.held_at, Some(9 * S));
         assert!(fail(&mut kept).is_some(), "it is another failure");
+    }
+
+    #[test]
+    fn a_name_without_addresses_has_a_reason_for_that() {
+        let mut kept = Kept::default();
+        let why = |kept: &Kept| kept.why_nothing().expect("there is no endpoint");
+        assert!(why(&kept).ends_with("there is no answer yet"));
+        give(&mut kept, nothing());
+        assert!(why(&kept).ends_with("it has no address"));
+        fail(&mut kept);
+        assert_eq!(why(&kept), "its name does not resolve: SERVFAIL");
+        give(&mut kept, list(r#"["10.0.0.1:1"]"#));
+        fail(&mut kept);
+        assert_eq!(kept.why_nothing(), None, "the last one goes on");
     }
 
     #[test]

@@ -21,5 +21,5 @@ mod polling;
 mod sources;
 mod system;
 
-pub use following::{Discovery, Following};
+pub use following::{Discovery, Following, Unresolved};
 pub use metrics::Numbers;

@@ -2,6 +2,7 @@
 
 use crate::kept::{Answer, Kept, News};
 use evenkeel_balance::EndpointId;
+use evenkeel_config::plan::Source;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 use tokio::sync::{Notify, watch};
@@ -15,6 +16,8 @@ pub struct Out {
     pool: Arc<str>,
     /// The source, as the log calls it.
     source: String,
+    /// The name that it resolves, if it does.
+    name: Option<String>,
     allow_empty: bool,
     kept: Arc<Mutex<Kept>>,
     news: Arc<Notify>,
@@ -29,11 +32,13 @@ pub struct In {
 }
 
 /// Makes the handle of a source of this pool, and its other end. Changes of the list wake `news`.
-pub fn channel(pool: Arc<str>, source: String, allow_empty: bool, news: Arc<Notify>) -> (Out, In) {
+pub fn channel(pool: Arc<str>, source: &Source, allow_empty: bool, news: Arc<Notify>) -> (Out, In) {
+    let name = if let Source::Dns(dns) = source { Some(dns.name.clone()) } else { None };
+    let source = source.to_string();
     let kept = Arc::<Mutex<Kept>>::default();
     let (answered, first) = watch::channel(false);
     let other = In { kept: kept.clone(), answered: first };
-    (Out { pool, source, allow_empty, kept, news, answered }, other)
+    (Out { pool, source, name, allow_empty, kept, news, answered }, other)
 }
 
 impl Out {
@@ -64,12 +69,19 @@ impl Out {
                 let (came, left) = (listed(&came), listed(&left));
                 tracing::info!(pool, source, endpoints, came, left, "endpoints have changed");
             }
-            News::Emptied if endpoints == 0 => {
-                tracing::warn!(pool, source, "no endpoints were found");
-            }
+            News::Emptied if endpoints == 0 => match &self.name {
+                Some(name) => tracing::warn!(pool, source, "{name} does not resolve: it has no address"),
+                None => tracing::warn!(pool, source, "no endpoints were found"),
+            },
             News::Emptied => {
                 tracing::warn!(pool, source, endpoints, "no endpoints were found; the last ones go on (allow_empty)");
             }
+            News::Failing(why) if endpoints == 0 => match &self.name {
+                Some(name) => {
+                    tracing::warn!(pool, source, why, "{name} does not resolve, and no address of it is known")
+                }
+                None => tracing::warn!(pool, source, why, "endpoints cannot be looked for, and none are known"),
+            },
             News::Failing(why) => {
                 tracing::warn!(pool, source, endpoints, why, "endpoints cannot be looked for; the last ones go on");
             }
@@ -121,7 +133,7 @@ mod tests {
     #[tokio::test]
     async fn a_source_may_speak_whenever_it_has_something_to_say() {
         let news = Arc::<Notify>::default();
-        let (mut out, other) = channel("web".into(), "stream:a".into(), false, news.clone());
+        let (mut out, other) = channel("web".into(), &Source::File("a".into()), false, news.clone());
         let list = |text| Answer::List(evenkeel_config::endpoint_list("a.json", text).expect("a good list"), None);
         let woken = || timeout(Duration::from_millis(1), news.notified());
         assert!(!other.has_answered());
@@ -139,7 +151,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_source_that_panicked_is_not_waited_for() {
-        let (out, other) = channel("web".into(), "stream:a".into(), false, Arc::default());
+        let (out, other) = channel("web".into(), &Source::File("a".into()), false, Arc::default());
         drop(out);
         assert!(timeout(Duration::from_secs(5), other.answered()).await.is_ok());
         assert!(!other.has_answered());

@@ -4,6 +4,7 @@ mod support;
 
 use evenkeel_config::Plan;
 use evenkeel_discovery::Discovery;
+use evenkeel_peers::installed;
 use std::fs;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -78,6 +79,9 @@ async fn becomes(discovery: &mut Discovery, wanted: &[&str]) {
 
 #[tokio::test]
 async fn a_zone_of_nsd_is_followed() {
+    if !installed(&["nsd"]) {
+        return;
+    }
     let (mut nsd, mut discovery) = (Nsd::new(), Discovery::default());
     let text = format!(
         "[resolver]\nnameservers = ['{}']\nmin_ttl = '100ms'\n[listener.web]\nbind = ['127.0.0.1:1']\n\

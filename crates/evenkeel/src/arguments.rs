@@ -90,6 +90,10 @@ pub struct Reload {
 
 /// Says everything that is wrong with a configuration file; exits with 0 or 78
 #[derive(Debug, Args)]
+#[command(
+    after_help = "Also what `run` would not find on this machine: folders of logs and sockets, files of secrets, addresses.\n\
+                        Nothing that listens is bound, so that it can be asked beside a running one."
+)]
 pub struct Check {
     /// The configuration file
     #[arg(value_name = "FILE", required_unless_present = "config")]
@@ -98,6 +102,10 @@ pub struct Check {
     /// The configuration file, as `run` takes it
     #[arg(short, long, value_name = "FILE", conflicts_with = "file")]
     pub config: Option<PathBuf>,
+
+    /// The file is for another machine, or for later: what this one has now is not looked at
+    #[arg(long)]
+    pub elsewhere: bool,
 
     /// Prints an array of objects {code, severity, message, file, line, col, end, help, related}
     #[arg(long)]
@@ -116,13 +124,17 @@ pub struct Replay {
     pub files: Vec<PathBuf>,
 }
 
-/// Runs each algorithm in front of ten uneven endpoints and compares them, in under a minute
+/// Compares the algorithms in front of ten uneven endpoints and kills one of them, in a minute
 #[derive(Debug, Args)]
 #[command(after_help = "Afterwards it keeps serving, so that you can look around, until Ctrl-C.")]
 pub struct Demo {
     /// Ends after the comparison
     #[arg(long)]
     pub once: bool,
+
+    /// Also prints all percentiles and shares, and how to read them
+    #[arg(long, conflicts_with = "json")]
+    pub details: bool,
 
     /// Prints the results as JSON, and ends
     #[arg(long)]
@@ -229,9 +241,12 @@ fn algorithm_names() -> PossibleValuesParser {
     algorithms::ALL.iter().map(|a| PossibleValue::new(a.name).aliases(a.aliases)).collect::<Vec<_>>().into()
 }
 
+/// What stands for the other side while one is checked: no machine has it (RFC 5737).
+const NOWHERE: &str = "192.0.2.1:1";
+
 /// An endpoint, by the rules of the configuration file.
 fn endpoint(text: &str) -> Result<String, String> {
-    let outcome = Plan::for_addresses("127.0.0.1:1", &[text], None);
+    let outcome = Plan::for_addresses(NOWHERE, &[text], None);
     match outcome.diagnostics.first() {
         None => Ok(text.to_string()),
         Some(_) if std::path::Path::new(text).extension().is_some_and(|e| e == "toml") => {
@@ -254,7 +269,7 @@ fn admin(text: &str) -> Result<String, String> {
 fn bind(text: &str, alone: impl Fn(&str) -> String) -> Result<String, String> {
     let port = text.strip_prefix(':').unwrap_or(text);
     let full = if port.parse::<u16>().is_ok() { alone(port) } else { text.to_string() };
-    let outcome = Plan::for_addresses(&full, &["127.0.0.1:1"], None);
+    let outcome = Plan::for_addresses(&full, &[NOWHERE], None);
     outcome.diagnostics.first().map_or(Ok(full), |problem| Err(said(problem)))
 }
 

@@ -1,26 +1,42 @@
 //! What is said when it runs? Where it listens, over what it balances and how, and what to do next.
 
 use crate::commands::check::contents;
-use crate::reach::Silent;
+use crate::reach::{Silent, Tried};
 use evenkeel_config::Plan;
-use evenkeel_config::plan::{LogFormat, LogTarget, Mode, Pool};
+use evenkeel_config::plan::{Address, LogFormat, LogTarget, Pool};
+use evenkeel_discovery::Unresolved;
 use std::fmt::Write;
 use std::net::SocketAddr;
 
 /// Endpoints that are listed by name for one pool.
 const LISTED: usize = 10;
 
+/// What there is to say.
+pub struct Greeting<'a> {
+    /// What runs.
+    pub plan: &'a Plan,
+    /// How many event loops.
+    pub workers: usize,
+    /// What came of a connection to each endpoint, if there was one.
+    pub tried: Option<Tried>,
+    /// Names of endpoints that have no address yet.
+    pub unresolved: Vec<Unresolved>,
+    /// Where the plan comes from.
+    pub config: &'a str,
+}
+
 /// Says it on standard error: as a block for people, or as log lines where the log is for machines.
-pub fn say(plan: &Plan, workers: usize, silent: &[Silent], config: &str) {
-    match plan.runtime.log.format {
-        LogFormat::Text => eprint!("{}", block(plan, workers, silent, config)),
-        LogFormat::Json => lines(plan, workers, silent),
+pub fn say(greeting: &Greeting<'_>) {
+    match greeting.plan.runtime.log.format {
+        LogFormat::Text => eprint!("{}", block(greeting)),
+        LogFormat::Json => lines(greeting),
     }
 }
 
-fn block(plan: &Plan, workers: usize, silent: &[Silent], config: &str) -> String {
+fn block(greeting: &Greeting<'_>) -> String {
+    let Greeting { plan, workers, tried, unresolved, config } = greeting;
     let mut out = format!("evenkeel {}: {}", env!("CARGO_PKG_VERSION"), contents(plan));
-    let _ = writeln!(out, ", {workers} worker{}", if workers == 1 { "" } else { "s" });
+    let _ = writeln!(out, ", {workers} worker{}", if *workers == 1 { "" } else { "s" });
     let mut row = |name: &str, text: &str| {
         let _ = writeln!(out, "  {name:<10} {text}");
     };
@@ -32,22 +48,29 @@ fn block(plan: &Plan, workers: usize, silent: &[Silent], config: &str) -> String
             }
         }
     }
-    let modes = plan.modes();
     for (index, pool) in plan.pools.iter().enumerate() {
         row("balancing", &format!("pool {} by {}: {}", pool.name, pool.balance.algorithm.name, endpoints(pool)));
-        let mine: Vec<&Silent> = silent.iter().filter(|s| s.pool == index).collect();
-        for s in mine.iter().take(LISTED) {
-            row("warning", &format!("endpoint {} does not answer: {}", pool.endpoints[s.endpoint].name, s.why));
+        let silent: Vec<&Silent> = silent(tried).filter(|s| s.pool == index).collect();
+        let nameless: Vec<&Unresolved> = unresolved.iter().filter(|u| u.pool == pool.name).collect();
+        let silences =
+            silent.iter().map(|s| format!("endpoint {} does not answer: {}", pool.endpoints[s.endpoint].name, s.why));
+        let warnings = nameless.iter().map(|u| format!("endpoint {}: {}", u.endpoint, u.why)).chain(silences);
+        let all: Vec<String> = warnings.collect();
+        all.iter().take(LISTED).for_each(|warning| row("warning", warning));
+        if all.len() > LISTED {
+            row("warning", &format!("and {} more of pool {}", all.len() - LISTED, pool.name));
         }
-        if mine.len() > LISTED {
-            row("warning", &format!("and {} more of pool {} do not answer", mine.len() - LISTED, pool.name));
+        let addressed = pool.endpoints.iter().filter(|e| matches!(e.addr, Address::Ip(_))).count();
+        match (all.is_empty(), addressed - silent.len()) {
+            (true, _) => {}
+            (_, 0) if silent.is_empty() => row("", "it serves nevertheless: until a name resolves, requests get a 503"),
+            (_, 0) => row("", "it serves nevertheless: until one answers, requests get a 502"),
+            _ => row("", "it serves nevertheless: requests go to the endpoints that can be reached"),
         }
-        match mine.len() {
-            0 => {}
-            n if n == pool.endpoints.len() && !modes[index].contains(&Mode::Http) => row("", "it serves nevertheless"),
-            n if n == pool.endpoints.len() => row("", "it serves nevertheless: until one answers, requests get a 502"),
-            _ => row("", "it serves nevertheless: a request that cannot connect goes to another endpoint, once"),
-        }
+    }
+    if let Some(tried) = tried {
+        let which = if tried.count == 1 { "the endpoint".to_string() } else { format!("{} endpoints", tried.count) };
+        row("tried", &format!("{which}, by one connection each; with a configuration file none is"));
     }
     if let Some(bind) = plan.admin.as_ref().and_then(|admin| admin.bind) {
         row("metrics", &format!("{}{}, and /livez, /readyz", url("http", bind), plan.telemetry.metrics.path));
@@ -82,7 +105,12 @@ fn endpoints(pool: &Pool) -> String {
     format!("{}{rest}", names.join(", "))
 }
 
-fn lines(plan: &Plan, workers: usize, silent: &[Silent]) {
+fn silent(tried: &Option<Tried>) -> impl Iterator<Item = &Silent> {
+    tried.iter().flat_map(|tried| &tried.silent)
+}
+
+fn lines(greeting: &Greeting<'_>) {
+    let Greeting { plan, workers, tried, unresolved, .. } = greeting;
     tracing::info!(version = env!("CARGO_PKG_VERSION"), workers, "started");
     for listener in &plan.listeners {
         for addr in &listener.bind {
@@ -93,7 +121,15 @@ fn lines(plan: &Plan, workers: usize, silent: &[Silent]) {
         let balance = pool.balance.algorithm.name;
         tracing::info!(pool = &*pool.name, balance, endpoints = pool.endpoints.len(), "balancing");
     }
-    for s in silent {
+    for u in unresolved {
+        tracing::warn!(
+            pool = &*u.pool,
+            endpoint = &*u.endpoint,
+            why = u.why,
+            "the name of an endpoint does not resolve"
+        );
+    }
+    for s in silent(tried) {
         let pool = &plan.pools[s.pool];
         tracing::warn!(
             pool = &*pool.name,

@@ -1,8 +1,16 @@
-//! How does the log of the process look? As `runtime.log` says, on standard error.
+//! How does the log of the process look? As `runtime.log` says, on standard error. Each line has the process id: during an
+//! upgrade two processes write to the same place.
 
 use crate::failure::color;
 use evenkeel_config::plan::{Level, Log, LogFormat};
+use std::fmt;
+use tracing::Event;
 use tracing::level_filters::LevelFilter;
+use tracing_subscriber::field::MakeExt;
+use tracing_subscriber::fmt::format::{Writer, debug_fn};
+use tracing_subscriber::fmt::time::{FormatTime, SystemTime};
+use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
+use tracing_subscriber::registry::LookupSpan;
 
 /// Starts it. What is logged before is lost.
 pub fn start(log: Log) {
@@ -15,7 +23,58 @@ pub fn start(log: Log) {
     };
     let lines = tracing_subscriber::fmt().with_writer(std::io::stderr).with_max_level(level).with_target(false);
     match log.format {
-        LogFormat::Json => lines.json().flatten_event(true).init(),
-        LogFormat::Text => lines.with_ansi(color()).init(),
+        LogFormat::Json => lines.json().flatten_event(true).map_event_format(Json).init(),
+        LogFormat::Text => {
+            let fields = debug_fn(|writer, field, value| match field.name() {
+                "message" => write!(writer, "{value:?}"),
+                name => write!(writer, "{name}={}", quoted(format!("{value:?}"))),
+            });
+            lines.with_ansi(color()).with_timer(Stamp).fmt_fields(fields.delimited(" ")).init();
+        }
+    }
+}
+
+/// A value of a field. One with spaces is quoted, or its end could not be told.
+fn quoted(value: String) -> String {
+    if value.contains(char::is_whitespace) && !value.starts_with('"') { format!("{value:?}") } else { value }
+}
+
+/// The time and the process id.
+struct Stamp;
+
+impl FormatTime for Stamp {
+    fn format_time(&self, writer: &mut Writer<'_>) -> fmt::Result {
+        SystemTime.format_time(writer)?;
+        write!(writer, " [{}]", std::process::id())
+    }
+}
+
+/// Lines of JSON with the process id as their first field.
+struct Json<F>(F);
+
+impl<S, N, F> FormatEvent<S, N> for Json<F>
+where
+    S: tracing::Subscriber + for<'a> LookupSpan<'a>,
+    N: for<'a> FormatFields<'a> + 'static,
+    F: FormatEvent<S, N>,
+{
+    fn format_event(&self, ctx: &FmtContext<'_, S, N>, mut writer: Writer<'_>, event: &Event<'_>) -> fmt::Result {
+        let mut line = String::new();
+        self.0.format_event(ctx, Writer::new(&mut line), event)?;
+        let fields = line.strip_prefix('{').ok_or(fmt::Error)?;
+        write!(writer, "{{\"pid\":{},{fields}", std::process::id())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::quoted;
+
+    #[test]
+    fn a_value_with_spaces_is_quoted_once() {
+        for (value, shown) in [("a", "a"), ("a b", "\"a b\""), ("\"a b\"", "\"a b\""), ("say \"x\"", r#""say \"x\"""#)]
+        {
+            assert_eq!(quoted(value.to_string()), shown);
+        }
     }
 }

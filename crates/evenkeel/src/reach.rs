@@ -1,19 +1,26 @@
-//! Which endpoints answer right now? One connection each at the start, only to be told: nothing depends on it. Nobody can
-//! tell of those that get datagrams only.
+//! Which endpoints answer right now? One connection to each that was named on the command line, only to be told: nothing
+//! depends on it.
 
+use crate::failure::reason;
 use evenkeel_config::Plan;
-use evenkeel_config::plan::{Address, Mode};
+use evenkeel_config::plan::Address;
 use std::time::Duration;
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 
-use crate::failure::reason;
-
 /// Whoever starts evenkeel at a terminal should not have to wait.
 const PATIENCE: Duration = Duration::from_millis(250);
 
-/// Endpoints that are tried; a pool of thousands is not to be dialled at once.
+/// Endpoints that are tried; thousands are not to be dialled at once.
 const TRIED_MAX: usize = 256;
+
+/// What came of it.
+pub struct Tried {
+    /// How many were.
+    pub count: usize,
+    /// Those that do not answer, in the order of the plan.
+    pub silent: Vec<Silent>,
+}
 
 /// An endpoint that does not answer.
 pub struct Silent {
@@ -25,20 +32,18 @@ pub struct Silent {
     pub why: String,
 }
 
-/// Those that do not answer, in the order of the plan. Endpoints that drain or have no weight need not.
-pub async fn silent(plan: &Plan) -> Vec<Silent> {
-    let modes = plan.modes();
-    let on_tcp = plan.pools.iter().enumerate().filter(|(p, _)| modes[*p] != [Mode::Udp]);
-    let all = on_tcp.flat_map(|(p, pool)| {
-        let wanted = pool.endpoints.iter().enumerate().filter(|(_, e)| e.weight > 0 && !e.drain);
-        wanted.map(move |(e, endpoint)| (p, e, endpoint.addr.clone()))
+/// Connects to each endpoint that has an address.
+pub async fn try_each(plan: &Plan) -> Tried {
+    let all = plan.pools.iter().enumerate().flat_map(|(p, pool)| {
+        let addressed = pool.endpoints.iter().enumerate().filter_map(|(e, endpoint)| match endpoint.addr {
+            Address::Ip(addr) => Some((e, addr)),
+            Address::Name { .. } => None,
+        });
+        addressed.map(move |(e, addr)| (p, e, addr))
     });
     let mut tries = JoinSet::new();
     for (pool, endpoint, addr) in all.take(TRIED_MAX) {
         tries.spawn(async move {
-            let Address::Ip(addr) = addr else {
-                return Some(Silent { pool, endpoint, why: "its name does not resolve".into() });
-            };
             let why = match tokio::time::timeout(PATIENCE, TcpStream::connect(addr)).await {
                 Ok(Ok(_)) => return None,
                 Ok(Err(error)) => reason(&error),
@@ -47,7 +52,8 @@ pub async fn silent(plan: &Plan) -> Vec<Silent> {
             Some(Silent { pool, endpoint, why })
         });
     }
+    let count = tries.len();
     let mut silent: Vec<Silent> = tries.join_all().await.into_iter().flatten().collect();
     silent.sort_by_key(|s| (s.pool, s.endpoint));
-    silent
+    Tried { count, silent }
 }

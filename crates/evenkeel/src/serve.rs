@@ -144,6 +144,11 @@ impl Serving {
         &self.server
     }
 
+    /// What is followed to find endpoints.
+    pub fn discovery(&self) -> &Discovery {
+        &self.discovery
+    }
+
     /// Serves until a signal asks it to end, then drains: accepts no more, and gives what runs its time. A second signal
     /// ends that at once. `source`: where its configuration comes from, if that can be read again.
     pub async fn until_told(mut self, mut signals: Signals, mut source: Option<Source>) -> Result<(), Failure> {

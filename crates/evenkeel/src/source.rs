@@ -50,6 +50,11 @@ impl Source {
         Source { file: file.to_path_buf(), seen: Seen::default() }
     }
 
+    /// The file that names all others.
+    pub fn file(&self) -> &Path {
+        &self.file
+    }
+
     /// Reads it, with its environment.
     pub fn read(&mut self) -> Outcome {
         let (outcome, seen) = self.look();

@@ -78,6 +78,14 @@ fn an_access_log_that_cannot_be_opened_is_named() {
         ),
     );
     ends(&["run", "-c", &file], 1, &["access log: cannot open", "there is no folder"]);
+    ends(&["check", &file], 78, &["error[EK0212]: there is no folder", "--elsewhere"]);
+    ends(&["check", &file, "--elsewhere"], 0, &["ok: 1 listener"]);
+}
+
+#[test]
+fn what_would_loop_does_not_start() {
+    let listen = address();
+    ends(&["run", &listen, "--listen", &listen], 2, &["error[EK0213]", "itself: each request would come back"]);
 }
 
 #[test]

@@ -34,11 +34,27 @@ fn every_algorithm_is_shown_with_all_its_requests() {
 }
 
 #[test]
-fn the_table_is_for_people() {
-    let output = evenkeel(&["demo", "--once", "--requests", "50"]);
+fn an_endpoint_that_dies_costs_no_request_and_comes_back() {
+    let output = evenkeel(&["demo", "--once", "--json", "--requests", "50"]);
+    let found: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let outage = &found["outage"];
+    assert_eq!(outage["failed"], 0, "{outage}");
+    assert!(outage["retries"].as_u64() > Some(0), "requests were under way when it died: {outage}");
+    assert!(outage["out_after_s"].is_number() && outage["back_after_s"].is_number(), "{outage}");
+}
+
+#[test]
+fn the_last_screen_fits_a_terminal_of_80_columns_and_24_rows() {
+    let output = evenkeel(&["demo", "--once", "--requests", "300"]);
     let (out, err) = (text(&output.stdout), text(&output.stderr));
     assert_eq!(output.status.code(), Some(0), "{err}");
-    assert!(out.contains("1000 ms\nrandom "), "{out}");
-    assert!(out.contains("What it does not show."), "{out}");
-    assert!(err.contains("50 requests in "), "{err}");
+    assert!(out.lines().all(|line| line.chars().count() <= 80) && out.lines().count() <= 24, "{out}");
+    assert!(err.contains("300 requests in "), "{err}");
+}
+
+#[test]
+fn details_have_the_table_and_its_reading() {
+    let output = evenkeel(&["demo", "--once", "--details", "--requests", "50"]);
+    let out = text(&output.stdout);
+    assert!(out.contains("1000 ms\nrandom ") && out.contains("What it does not show."), "{out}");
 }

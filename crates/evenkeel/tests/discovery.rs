@@ -151,7 +151,8 @@ fn a_name_that_does_not_resolve_stops_no_start_and_is_taken_up_when_it_does() {
     let (setup, port) = (Setup::new("late"), b.addr.rsplit(':').next().expect("a port"));
     let file = setup.write(&format!("endpoints = ['{}', 'late.test:{port}']", a.addr));
     let running = Running::start(&["run", "-c", &file]);
-    assert!(running.said().contains("its name does not resolve"), "{}", running.said());
+    let says = format!("endpoint late.test:{port}: its name does not resolve: ");
+    assert!(running.said().contains(&says), "{}", running.said());
     for _ in 0..4 {
         assert_eq!(get(&setup.listen, "/").expect("an answer"), (200, "a".into()));
     }
@@ -161,6 +162,31 @@ fn a_name_that_does_not_resolve_stops_no_start_and_is_taken_up_when_it_does() {
         let _ = get(&setup.listen, "/");
         (b.served() > 0).then_some(())
     });
+}
+
+#[test]
+fn a_name_that_does_not_resolve_is_named_by_the_banner_the_answer_and_the_log() {
+    for (pool, of_503) in [
+        ("endpoints = ['late.test:80']", "0 of 1 endpoints eligible (1 without an address: the name does not resolve)"),
+        (
+            "endpoints = [{ addr = 'late.test:80', resolve = 'all' }]",
+            "0 of 0 endpoints eligible (discovery has found none; the log says why)",
+        ),
+    ] {
+        let setup = Setup::new("nowhere");
+        let running = Running::start(&["run", "-c", &setup.write(pool)]);
+        let said = running.said();
+        assert!(said.contains("endpoint late.test:80: its name does not resolve: it has no address"), "{said}");
+        assert!(said.contains("until a name resolves, requests get a 503"), "{said}");
+        assert!(said.contains("late.test does not resolve: it has no address"), "{said}");
+        let (status, body) = get(&setup.listen, "/").expect("an answer");
+        assert!(status == 503 && body.contains(of_503), "{status} {body}");
+        // A server that fails is another reason.
+        setup.names.say("late.test", A, Says::Code(2));
+        eventually("a line in the log", || {
+            running.said().contains("late.test does not resolve, and no address of it is known").then_some(())
+        });
+    }
 }
 
 #[test]

@@ -3,7 +3,7 @@
 mod support;
 
 use rustix::process::Signal;
-use std::net::TcpStream;
+use std::net::{TcpListener, TcpStream};
 use support::{Endpoint, Folder, Running, address, evenkeel, eventually, get, text};
 
 #[test]
@@ -55,9 +55,11 @@ fn balances_between_two_endpoints_and_counts_them() {
 }
 
 #[test]
-fn says_what_is_spoken_where_and_of_whom_it_hears_nothing() {
+fn says_what_is_spoken_where_and_with_a_file_connects_to_nothing_unasked() {
     let (folder, tcp, udp) = (Folder::new("greeting"), address(), address());
     let (of_tcp, of_udp) = (address(), address());
+    let endpoint = TcpListener::bind(&of_tcp).expect("nobody else uses it");
+    endpoint.set_nonblocking(true).expect("it can be");
     let file = folder.file(
         "evenkeel.toml",
         &format!(
@@ -71,9 +73,10 @@ fn says_what_is_spoken_where_and_of_whom_it_hears_nothing() {
     for (mode, listen) in [("tcp", &tcp), ("udp", &udp)] {
         assert!(said.contains(&format!("listening  {mode}://{listen} (listener {mode})")), "{said}");
     }
-    // No connection tells of one that gets datagrams.
-    let silent = |endpoint: &str| said.contains(&format!("endpoint {endpoint} does not answer"));
-    assert!(silent(&of_tcp) && !silent(&of_udp) && !said.contains("502"), "{said}");
+    // What was connected before the greeting waits to be accepted.
+    assert!(!said.contains("does not answer") && !said.contains("  tried "), "{said}");
+    let accepted = endpoint.accept().map_err(|error| error.kind());
+    assert_eq!(accepted.err(), Some(std::io::ErrorKind::WouldBlock), "the start has connected to an endpoint");
 }
 
 #[test]
@@ -86,7 +89,7 @@ fn what_checks_and_requests_say_of_endpoints_is_in_the_metrics() {
          panic = {{ healthy_below = 0.9 }}\n",
         well.addr
     );
-    let _running = Running::start(&["run", "-c", &folder.file("evenkeel.toml", &text)]);
+    let running = Running::start(&["run", "-c", &folder.file("evenkeel.toml", &text)]);
     eventually("the first checks", || (get(&admin, "/readyz").ok()?.0 == 200).then_some(()));
     assert_eq!(get(&listen, "/").expect("an answer"), (200, "well".to_string()));
     let of = |name: &str, endpoint: &str, more: &str| {
@@ -112,6 +115,10 @@ fn what_checks_and_requests_say_of_endpoints_is_in_the_metrics() {
     }
     let failed = of("health_checks_total", &dead, ",result=\"failed\"") + " 0";
     assert!(!metrics.contains(&failed), "{metrics}");
+    // How many were well by then is the checks' order.
+    let says = ["ERROR pool \"web\": ", " of 2 endpoints healthy; using all of them (panic.mode = \"use-all\")"];
+    let told = |line: &str| says.iter().all(|part| line.contains(part));
+    assert!(running.said().lines().any(told), "{}", running.said());
 }
 
 #[test]
@@ -132,6 +139,7 @@ fn starts_with_dead_endpoints_and_says_so() {
     let running = Running::start(&["run", &alive.addr, &dead, "--listen", &listen]);
     let said = running.said();
     assert!(said.contains(&format!("endpoint {dead} does not answer: connection refused")), "{said}");
+    assert!(said.contains("tried      2 endpoints, by one connection each"), "{said}");
     for _ in 0..8 {
         assert_eq!(get(&listen, "/").expect("an answer"), (200, "alive".to_string()));
     }

@@ -2,19 +2,16 @@
 //! this machine has.
 
 use serde_json::Value;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 const LAB: &str = env!("CARGO_BIN_EXE_evenkeel-lab");
 
-/// Those of `names` that are installed; evenkeel is if it was built beside the lab.
-fn installed(names: &[&str]) -> Vec<String> {
-    let path = std::env::var("PATH").unwrap_or_default();
-    let mut folders: Vec<PathBuf> = path.split(':').map(PathBuf::from).collect();
-    folders.extend(["/usr/local/sbin", "/usr/sbin"].map(PathBuf::from));
-    folders.extend(Path::new(LAB).parent().map(Path::to_path_buf));
-    let there = |name: &&&str| folders.iter().any(|folder| folder.join(name).is_file());
-    names.iter().filter(there).map(|name| (*name).to_owned()).collect()
+/// The balancers among these that can run: evenkeel if it was built beside the lab.
+fn runnable(rivals: &[&str]) -> Vec<String> {
+    let beside = Path::new(LAB).with_file_name("evenkeel").is_file().then_some("evenkeel");
+    let there = |name: &&str| evenkeel_peers::installed(&[*name]);
+    beside.into_iter().chain(rivals.iter().copied().filter(there)).map(str::to_owned).collect()
 }
 
 /// Runs an experiment, gives what it wrote as JSON.
@@ -35,7 +32,7 @@ fn each(report: &Value) -> impl Iterator<Item = (&str, &Value)> {
 
 #[test]
 fn failure_breaks_an_endpoint_under_every_balancer_and_draws_it() {
-    let balancers = installed(&["evenkeel", "haproxy", "nginx"]);
+    let balancers = runnable(&["haproxy", "nginx"]);
     if balancers.is_empty() {
         return;
     }
@@ -67,7 +64,7 @@ fn failure_breaks_an_endpoint_under_every_balancer_and_draws_it() {
 
 #[test]
 fn reload_counts_what_clients_of_every_kind_meet() {
-    let balancers = installed(&["evenkeel", "haproxy", "nginx"]);
+    let balancers = runnable(&["haproxy", "nginx"]);
     if balancers.is_empty() {
         return;
     }

@@ -2,7 +2,7 @@
 //! of it, though at its beginning there is little in it but its arguments. They had better be no larger than a word: one
 //! that is has to be copied, and what lies beside it in the future with it.
 //!
-//! One that every request needs takes the place of the one before: allocating so much takes 200 instructions.
+//! One that every request needs takes the place of the one before: otherwise a request takes 3 % more instructions.
 
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::cell::RefCell;

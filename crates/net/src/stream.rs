@@ -7,15 +7,13 @@
 use crate::buffer::Buf;
 use crate::event_loop::Watched;
 use evenkeel_wire::proxy_protocol::Addresses;
-use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use rustix::fd::OwnedFd;
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, Shutdown};
 use socket2::{SockRef, TcpKeepalive};
 use std::cell::{Cell, OnceCell};
 use std::future::poll_fn;
 use std::io;
-use std::mem::ManuallyDrop;
-use std::ops::Deref;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -24,7 +22,7 @@ use std::time::Duration;
 pub struct Stream {
     /// Before `fd`: the descriptor is closed last, and that ends the watch.
     watched: OnceCell<Watched>,
-    fd: Descriptor,
+    fd: OwnedFd,
     /// Whether the kernel was told to send small writes at once.
     at_once: Cell<bool>,
 }
@@ -32,7 +30,7 @@ pub struct Stream {
 impl Stream {
     /// Takes over a non-blocking socket.
     pub fn new(fd: OwnedFd) -> Stream {
-        Stream { watched: OnceCell::new(), fd: Descriptor(ManuallyDrop::new(fd)), at_once: Cell::new(false) }
+        Stream { watched: OnceCell::new(), fd, at_once: Cell::new(false) }
     }
 
     /// From now on a small write does not wait for the acknowledgement of the one before (`TCP_NODELAY`). Not needed for
@@ -102,10 +100,7 @@ impl Stream {
     /// As `recv(2)`.
     #[inline]
     pub fn poll_read_into(&self, cx: &mut Context<'_>, room: impl Fn() -> Buf) -> Poll<io::Result<(usize, Buf)>> {
-        let read = || {
-            let mut buf = room();
-            self.try_read(&mut buf).map(|read| read.map(|n| (n, buf)))
-        };
+        let read = || self.read_ready(&room);
         if self.watched.get().is_none()
             && let Some(read) = read()
         {
@@ -118,6 +113,14 @@ impl Stream {
                 return Poll::Ready(read);
             }
         }
+    }
+
+    /// The same without waiting; `None` if there is nothing. Asks the socket itself, as the event loop may not have told yet
+    /// of what has come.
+    #[inline]
+    pub fn read_ready(&self, room: impl Fn() -> Buf) -> Option<io::Result<(usize, Buf)>> {
+        let mut buf = room();
+        self.try_read(&mut buf).map(|read| read.map(|n| (n, buf)))
     }
 
     /// Reads; `None` if there is nothing.
@@ -314,35 +317,6 @@ impl Stream {
     /// Says that no more bytes will be written. Errors do not matter: the peer may be gone.
     pub fn shutdown_write(&self) {
         let _ = rustix::net::shutdown(&self.fd, Shutdown::Write);
-    }
-}
-
-/// A descriptor that is closed by the syscall itself: a thread can be cancelled in libc's `close`, which takes two locked
-/// instructions to allow and to forbid.
-#[derive(Debug)]
-struct Descriptor(ManuallyDrop<OwnedFd>);
-
-impl Deref for Descriptor {
-    type Target = OwnedFd;
-
-    #[inline]
-    fn deref(&self) -> &OwnedFd {
-        &self.0
-    }
-}
-
-impl AsFd for Descriptor {
-    #[inline]
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.0.as_fd()
-    }
-}
-
-impl Drop for Descriptor {
-    #[inline]
-    fn drop(&mut self) {
-        // SAFETY: it is open, and ours; nobody uses it after this.
-        unsafe { rustix::io::close(self.0.as_raw_fd()) };
     }
 }
 

@@ -72,6 +72,11 @@ impl Transport {
         each!(self, stream => stream.poll_read_into(cx, room))
     }
 
+    /// The same without waiting; see [`Stream::read_ready`].
+    pub fn read_ready(&self, room: impl Fn() -> Buf) -> Option<io::Result<(usize, Buf)>> {
+        each!(self, stream => stream.read_ready(room))
+    }
+
     /// Writes some of `bytes`: how many.
     ///
     /// # Errors

@@ -1,5 +1,5 @@
-//! Does an endpoint pass its check? A connection of its own for each check, opened and asked as a client would, so that
-//! what a check sees is what a request would see; or a datagram and its answer.
+//! Does an endpoint pass its check? Each check opens a connection of its own and asks as a client would, so that it
+//! sees what a request would see; or it sends a datagram and reads the answer.
 
 use crate::pool::Checkup;
 use evenkeel_config::plan::{Check, ProxyVersion};
@@ -14,10 +14,10 @@ use std::ops::RangeInclusive;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpStream, UdpSocket};
 
-/// How far into a body the expected text is looked for.
+/// How much of a body is searched for the expected text.
 const BODY_MAX: usize = 64 * 1024;
 
-/// A response's head may be as large as one that is relayed.
+/// The head of a response may be as large as that of a relayed one.
 const LIMITS: Limits = Limits { head: evenkeel_net::buffer::CAPACITY, fields: FIELDS_MAX };
 
 /// Why an endpoint did not pass.
@@ -25,11 +25,11 @@ const LIMITS: Limits = Limits { head: evenkeel_net::buffer::CAPACITY, fields: FI
 pub enum Failure {
     /// No connection.
     Connect(io::Error),
-    /// Not all that was to come has come in time.
+    /// The answer was not complete in time.
     Timeout,
-    /// The connection broke, or was closed before the response was whole enough to tell.
+    /// The connection broke, or was closed before enough of the response came to decide.
     Closed,
-    /// What came is no HTTP/1 response.
+    /// The answer is not an HTTP/1 response.
     Malformed(Reject),
     /// A status that is not expected.
     Status(u16),
@@ -60,7 +60,7 @@ impl Display for Failure {
 #[expect(clippy::disallowed_methods, reason = "no worker runs checks, so there is no wheel")]
 pub async fn run(checkup: &Checkup) -> Result<(), Failure> {
     let Checkup { check, addr, announce } = checkup;
-    // Who listens at a port of its own knows nothing of the clients of the other one.
+    // A listener for checks at a port of its own may not expect the header that the traffic port expects.
     let announce = announce.filter(|_| check.port.is_none_or(|port| port == addr.port()));
     let addr = SocketAddr::new(addr.ip(), check.port.unwrap_or(addr.port()));
     tokio::time::timeout(check.timeout, once(&check.check, addr, announce)).await.unwrap_or(Err(Failure::Timeout))
@@ -93,7 +93,7 @@ async fn once(check: &Check, addr: SocketAddr, announce: Option<ProxyVersion>) -
     }
 }
 
-/// Sends a datagram, and looks at the first answer. That nothing listens there is heard at once.
+/// Sends a datagram, and looks at the first answer. If nothing listens there, this fails at once.
 async fn ask(addr: SocketAddr, send: &[u8], expect: Option<&[u8]>) -> Result<(), Failure> {
     let any: IpAddr = if addr.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
     let socket = UdpSocket::bind((any, 0)).await.map_err(Failure::Connect)?;
@@ -111,7 +111,7 @@ fn is_expected(expect: &[RangeInclusive<u16>], status: u16) -> bool {
     expect.iter().any(|range| range.contains(&status))
 }
 
-/// What comes back.
+/// The answer of an endpoint.
 struct Answer {
     stream: TcpStream,
     /// Read and not used yet.
@@ -137,7 +137,7 @@ impl Answer {
         }
     }
 
-    /// Takes a head, if all of it came: whether it is interim, its status, its framing.
+    /// Takes a head, if it is complete. Returns whether it is interim, its status, and its framing.
     fn next_head(&mut self, asked: RequestContext) -> Result<Option<(bool, u16, Body)>, Failure> {
         let mut room = Room::new();
         let read = Response::read(&self.bytes, &mut room, asked, &LIMITS).map_err(Failure::Malformed)?;

@@ -1,5 +1,5 @@
-//! What goes on beside the requests? Health checks, ejections and their ends, ramps, limits: one thread looks after the
-//! pools. Workers get new sets from it, and poke it when a request has decided something.
+//! What happens beside the requests? Health checks, ejections and their ends, ramps, limits: one thread does all this
+//! for the pools. It gives workers new sets, and workers wake it when a request has decided something.
 #![expect(clippy::disallowed_types, reason = "workers get new sets, and never take the lock")]
 
 use crate::check;
@@ -20,7 +20,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::AbortHandle;
 use tokio::time::{sleep, sleep_until};
 
-/// Speaks to the control thread.
+/// A handle that sends events to the control thread.
 #[derive(Clone, Debug)]
 pub struct Control {
     pools: Arc<Mutex<Pools>>,
@@ -32,11 +32,11 @@ pub struct Control {
 enum Event {
     /// Requests have decided something about an endpoint of this pool.
     Tripped(Arc<str>),
-    /// There are other pools, endpoints or checks now.
+    /// Pools, endpoints or checks have changed.
     Changed,
     /// A check of an endpoint of this pool has ended.
     Checked(Arc<str>, EndpointId, Checked),
-    /// No more.
+    /// The thread has to stop.
     Stop,
 }
 
@@ -62,7 +62,7 @@ impl Control {
         Ok(Thread { control, thread: Some(thread) })
     }
 
-    /// The pools of a plan without a thread that looks after them: what is known before anything has happened.
+    /// The pools of a plan without a control thread: their state before anything has happened.
     pub fn unattended(plan: &Plan, workers: usize) -> Control {
         let control = Control { pools: Arc::default(), events: unbounded_channel().0, base: Base::now() };
         for pool in &plan.pools {
@@ -74,13 +74,14 @@ impl Control {
         control
     }
 
-    /// The pools by name. To be held shortly: all of them are looked after under this lock.
+    /// The pools by name. Hold the lock only briefly: the control thread needs it for all pools.
     pub fn pools(&self) -> MutexGuard<'_, Pools> {
-        // What a panic left half done is at worst an old set.
+        // A change that a panic interrupted leaves at worst an old set.
         self.pools.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// How the pools of a plan are now, in its order. While the plan changes, a pool may not be there yet: it has no endpoints.
+    /// The present state of a plan's pools, in its order. While the plan changes, a pool may not exist yet: it then has
+    /// no endpoints.
     pub fn snapshot(&self, plan: &Plan) -> Vec<PoolSnapshot> {
         let pools = self.pools();
         let one = |plan: &plan::Pool| pools.get(&plan.name).map(|pool| pool.snapshot(plan)).unwrap_or_default();
@@ -109,7 +110,7 @@ impl Control {
     }
 
     fn send(&self, event: Event) {
-        // After the end of the thread there is nothing left to look after.
+        // After the end of the thread no event matters.
         let _ = self.events.send(event);
     }
 }
@@ -126,13 +127,13 @@ impl Drop for Thread {
     fn drop(&mut self) {
         self.control.send(Event::Stop);
         if let Some(thread) = self.thread.take() {
-            // It has told of its panic already.
+            // The thread has reported its own panic.
             let _ = thread.join();
         }
     }
 }
 
-/// What the thread does.
+/// The state of the control thread.
 struct Watching {
     control: Control,
     checkers: HashMap<(Arc<str>, EndpointId), Checker>,
@@ -182,7 +183,7 @@ impl Watching {
         }
     }
 
-    /// Starts the checks that are new, and ends those that are wanted no more; others go on undisturbed.
+    /// Starts new checks, and ends those that are no longer configured; others go on undisturbed.
     fn check_what_there_is(&mut self) {
         let wanted: HashMap<_, _> = {
             let pools = self.control.pools();
@@ -204,7 +205,7 @@ impl Watching {
     }
 }
 
-/// The first check is at once: requests may wait for it.
+/// Checks one endpoint for ever. The first check is at once: requests may wait for it.
 async fn check_again_and_again(control: Control, pool: Arc<str>, id: EndpointId, checkup: Checkup) {
     // Seeded by the endpoint and the process, so that balancers that start together drift apart.
     let mut rng = Rng::new(id.0 ^ u64::from(std::process::id()));

@@ -1,13 +1,14 @@
-//! What was seen of a pool and its endpoints? For metrics and the log: checks, changes of state, panic.
+//! What has happened to a pool and its endpoints? Checks, changes of state and panic, for metrics and the log.
 
+use evenkeel_balance::EndpointId;
+use evenkeel_balance::eligible::PanicMode;
 use evenkeel_balance::state::{Change, State};
-use evenkeel_balance::{EndpointId, EndpointSet};
 use evenkeel_config::plan::{self, Address};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What was seen of one pool.
+/// What has happened to one pool.
 #[derive(Debug, Default)]
 pub struct History {
     name: Arc<str>,
@@ -15,20 +16,20 @@ pub struct History {
     in_panic: bool,
 }
 
-/// What was seen of one endpoint.
+/// What has happened to one endpoint.
 #[derive(Debug)]
 pub struct EndpointHistory {
     /// Its name in the plan.
     pub name: Arc<str>,
-    /// Where it is, as configured.
+    /// Its address, as configured.
     pub addr: Address,
-    /// In numbers.
+    /// How often each thing happened.
     pub counts: Counts,
     /// Why the latest check failed, if it did.
     pub failure: Option<String>,
 }
 
-/// How often what happened to an endpoint.
+/// How often each thing happened to an endpoint.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Counts {
     /// Checks that passed.
@@ -43,17 +44,17 @@ pub struct Counts {
     pub ejections: u64,
 }
 
-/// How a check went.
+/// The result of a check.
 #[derive(Debug)]
 pub struct Checked {
-    /// Passed, or why not.
+    /// Whether it passed, or why not.
     pub result: Result<(), String>,
     /// How long it took.
     pub took: Duration,
 }
 
 impl History {
-    /// Goes on with the endpoints of a plan. Those that stay keep their numbers.
+    /// Switches to the endpoints of a plan. Those that stay keep their numbers.
     pub fn apply(&mut self, plan: &plan::Pool) {
         self.name = plan.name.clone();
         let mut before = std::mem::take(&mut self.endpoints);
@@ -76,7 +77,7 @@ impl History {
         self.endpoints.get(&id)
     }
 
-    /// Whether so few endpoints are healthy that health is not asked for.
+    /// Whether so few endpoints are healthy that health is ignored.
     pub fn in_panic(&self) -> bool {
         self.in_panic
     }
@@ -92,8 +93,9 @@ impl History {
         endpoint.failure = checked.result.clone().err();
     }
 
-    /// Counts changes, and logs them.
-    pub fn record(&mut self, changes: &[Change], set: &EndpointSet) {
+    /// Counts changes, and logs them. `states`: those of all endpoints, after the changes; `mode`: what the pool does in a
+    /// panic.
+    pub fn record(&mut self, changes: &[Change], in_panic: bool, states: impl Iterator<Item = State>, mode: PanicMode) {
         let pool = &*self.name;
         for change in changes {
             let Some(endpoint) = self.endpoints.get_mut(&change.id) else { continue };
@@ -111,14 +113,48 @@ impl History {
                 _ => tracing::info!(pool, endpoint = name, %from, %to, "endpoint has changed"),
             }
         }
-        let in_panic = set.in_panic();
         if std::mem::replace(&mut self.in_panic, in_panic) != in_panic {
+            let text = panic_text(pool, states, in_panic.then_some(mode));
             match in_panic {
-                true => {
-                    tracing::error!(pool, "panic: too few endpoints are healthy; see panic.mode for what happens now")
-                }
-                false => tracing::warn!(pool, "panic is over: enough endpoints are healthy"),
+                true => tracing::error!(pool, "{text}"),
+                false => tracing::warn!(pool, "{text}"),
             }
         }
+    }
+}
+
+/// What the log says when a pool begins to panic, or is over it.
+fn panic_text(pool: &str, states: impl Iterator<Item = State>, mode: Option<PanicMode>) -> String {
+    let (mut healthy, mut all) = (0, 0);
+    // Those that the configuration takes out of use are no reason to panic.
+    for state in states.filter(|s| !matches!(s, State::Draining | State::Disabled | State::Unresolved)) {
+        all += 1;
+        healthy += usize::from(matches!(state, State::Up | State::Ramping));
+    }
+    let what = match mode {
+        None => "the panic is over",
+        Some(PanicMode::UseAll) => "using all of them (panic.mode = \"use-all\")",
+        Some(PanicMode::Refuse) => "refusing its requests (panic.mode = \"refuse\")",
+    };
+    format!("pool \"{pool}\": {healthy} of {all} endpoints healthy; {what}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_panic_is_told_with_the_pool_its_numbers_and_what_happens_now() {
+        use State::{Down, Draining, Ramping, Unresolved, Up};
+        let text = |states: &[State], mode| panic_text("shop", states.iter().copied(), mode);
+        assert_eq!(
+            text(&[Down, Down, Draining, Down], Some(PanicMode::UseAll)),
+            "pool \"shop\": 0 of 3 endpoints healthy; using all of them (panic.mode = \"use-all\")"
+        );
+        assert_eq!(
+            text(&[Up, Down, Unresolved, Down], Some(PanicMode::Refuse)),
+            "pool \"shop\": 1 of 3 endpoints healthy; refusing its requests (panic.mode = \"refuse\")"
+        );
+        assert_eq!(text(&[Up, Ramping, Down], None), "pool \"shop\": 2 of 3 endpoints healthy; the panic is over");
     }
 }

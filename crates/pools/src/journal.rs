@@ -1,5 +1,5 @@
-//! How does the journal of a pool get to its file? Through a batch and a writer thread, like the access log. Lines that
-//! the disk could not take leave a line that says so: without them, no later pick can be compared.
+//! How does the journal of a pool get to its file? Through a batch and a writer thread, like the access log. Where
+//! lines are lost because the disk is too slow, a line says so: without them, no later pick can be compared.
 
 use evenkeel_balance::journal::Sink;
 use evenkeel_net::counter::Counter;
@@ -9,12 +9,12 @@ use std::sync::Arc;
 /// Where a balancer writes its journal.
 pub struct Journal {
     batch: Batch,
-    /// Lost lines that it tells of.
+    /// Lost lines that the journal has reported so far.
     told: u64,
 }
 
 impl Journal {
-    /// One that `writer` writes.
+    /// A journal that `writer` writes.
     pub fn new(writer: &Writer) -> Journal {
         Journal { batch: writer.batch(Arc::<Counter>::default()), told: 0 }
     }

@@ -1,8 +1,9 @@
-//! How are the endpoints now? The pools of a plan as every plane shares them. Read the files in this order:
+//! In which state are the endpoints? The pools of a plan as every plane shares them. Read the files in this order:
 //!
 //! 1. [`pool`]: from configured endpoints to the sets that workers pick from.
-//! 2. [`control`]: the thread that looks after them; [`check`]: whether an endpoint is well.
-//! 3. [`history`]: what was seen of them, for metrics and logs; [`snapshot`]: how they are now, for whatever shows it.
+//! 2. [`control`]: the thread that watches them; [`check`]: whether an endpoint is healthy.
+//! 3. [`history`]: what has happened to them, for metrics and logs; [`snapshot`]: their present state, for pages and
+//!    tools.
 //! 4. [`journal`]: what every pick depended on.
 
 pub mod check;

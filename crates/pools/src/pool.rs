@@ -1,5 +1,5 @@
-//! Who owns the pools? The control side: it turns configured endpoints into sets, and gives each worker a balancer and
-//! what it keeps by slot. What checks and requests say of endpoints comes together here.
+//! Which side owns the pools? The control side: it turns configured endpoints into sets, and gives each worker a
+//! balancer and what the worker keeps by slot. The results of checks and requests come together here.
 
 use crate::history::{Checked, History};
 use crate::journal::Journal;
@@ -20,7 +20,7 @@ pub type Pools = HashMap<Arc<str>, SharedPool>;
 /// A pool as all workers share it.
 #[derive(Debug)]
 pub struct SharedPool {
-    /// The decisions: who may get a request.
+    /// The decisions: which endpoints may get a request.
     pub pool: Pool,
     workers: u32,
     settings: Settings,
@@ -28,18 +28,18 @@ pub struct SharedPool {
     check: Option<Arc<HealthCheck>>,
     announce: Option<ProxyVersion>,
     specs: Vec<EndpointSpec>,
-    /// What was seen of the pool and its endpoints.
+    /// What has happened to the pool and its endpoints.
     history: History,
-    /// When it is to be looked after next.
+    /// When something is due next.
     due: Option<Instant>,
 }
 
 /// How one endpoint is checked.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Checkup {
-    /// What is asked, and when.
+    /// What the check asks, and when.
     pub check: Arc<HealthCheck>,
-    /// Where.
+    /// The address to check.
     pub addr: SocketAddr,
     /// The header that the endpoint expects first on each connection.
     pub announce: Option<ProxyVersion>,
@@ -62,7 +62,7 @@ impl SharedPool {
         }
     }
 
-    /// A balancer for each worker, with a journal if `writer` is there to write it.
+    /// A balancer for each worker, with a journal if there is a `writer` for it.
     ///
     /// # Errors
     /// The algorithm refuses its parameters.
@@ -76,7 +76,8 @@ impl SharedPool {
         seats.map(balancer).collect()
     }
 
-    /// Gives the endpoints of a plan their slots: no worker may pick a new one before it knows what is in its slot.
+    /// Gives the endpoints of a plan their slots: no worker may pick a new endpoint before it knows what is in the
+    /// slot.
     pub fn reserve(&mut self, plan: &plan::Pool) {
         self.specs = plan.endpoints.iter().map(|e| spec(e, plan)).collect();
         self.pool.reserve(&self.specs);
@@ -90,8 +91,8 @@ impl SharedPool {
         self.history.apply(plan);
     }
 
-    /// Lets the workers pick the endpoints that were [reserved](Self::reserve), and no others, by the settings of their
-    /// plan.
+    /// Lets the workers pick the endpoints that were [reserved](Self::reserve), and no others, under the settings of
+    /// their plan.
     pub fn publish(&mut self, now: Instant) {
         self.pool.queue().set_max(self.queue_max);
         self.pool.configure(self.settings, now);
@@ -99,7 +100,7 @@ impl SharedPool {
         self.record();
     }
 
-    /// When it is to be looked after next.
+    /// When something is due next.
     pub fn due(&self) -> Option<Instant> {
         self.due
     }
@@ -119,10 +120,11 @@ impl SharedPool {
 
     fn record(&mut self) {
         let changes = self.pool.take_changes();
-        self.history.record(&changes, &self.pool.view().set);
+        let states = self.pool.states().map(|(_, state)| state);
+        self.history.record(&changes, self.pool.view().set.in_panic(), states, self.settings.panic.mode);
     }
 
-    /// Whom to check, and how.
+    /// The endpoints to check, and how.
     pub fn checkups(&self) -> impl Iterator<Item = (EndpointId, Checkup)> + '_ {
         let used: HashSet<EndpointId> = self.pool.states().map(|(id, _)| id).collect();
         let endpoints = self.check.iter().flat_map(|check| self.history.endpoints().map(move |e| (check, e)));
@@ -132,12 +134,12 @@ impl SharedPool {
         })
     }
 
-    /// What was seen of it.
+    /// What has happened to the pool.
     pub fn history(&self) -> &History {
         &self.history
     }
 
-    /// What an endpoint is now.
+    /// The present state of an endpoint.
     pub fn state_of(&self, name: &str) -> Option<State> {
         let wanted = EndpointId::of(name);
         self.pool.states().find(|(id, _)| *id == wanted).map(|(_, state)| state)
@@ -148,7 +150,7 @@ impl SharedPool {
     /// # Errors
     /// The algorithm refuses its parameters.
     pub fn balancer_for_answers(&self, plan: &plan::Pool, worker: u32) -> Result<Balancer, ParamError> {
-        // Never alone: it does not see what the workers here count.
+        // Never the only worker: it does not see what the workers here count.
         let seat = Seat { worker: worker % self.workers, workers: self.workers + 1 };
         self.pool.balancer(plan.balance.algorithm, &plan.balance.params, seat, seed(plan) ^ !0)
     }
@@ -164,12 +166,12 @@ impl SharedPool {
     }
 }
 
-/// Where the chance of a pool's balancers begins.
+/// The seed of a pool's balancers.
 fn seed(plan: &plan::Pool) -> u64 {
     EndpointId::of(&plan.name).0 ^ u64::from(std::process::id())
 }
 
-/// How a pool looks after its endpoints, of all that a plan says of it.
+/// The part of a plan that says how the pool watches its endpoints.
 fn settings(plan: &plan::Pool) -> Settings {
     Settings {
         health: plan.health.as_ref().map(|health| health.machine),
@@ -182,18 +184,19 @@ fn settings(plan: &plan::Pool) -> Settings {
     }
 }
 
-/// The part of this instance: by the name in its plan, or that of the host.
+/// The part of the endpoints for this instance: by the name in its plan, or that of the host.
 fn subset(plan: &plan::Subset) -> Subset {
     let host = || std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     let instance = plan.instance.as_deref().map_or_else(host, str::to_string);
     Subset::named(plan.size, instance.trim())
 }
 
-/// What is decided of one endpoint of a plan.
+/// The specification of one endpoint of a plan.
 fn spec(endpoint: &plan::Endpoint, plan: &plan::Pool) -> EndpointSpec {
     let spec = EndpointSpec::new(&endpoint.name)
+        .weight(endpoint.weight.into())
         // Without an address it would fail each request that it got.
-        .weight(if address(&endpoint.addr).is_some() { endpoint.weight.into() } else { 0 })
+        .unresolved(address(&endpoint.addr).is_none())
         .priority(endpoint.priority)
         .drain(endpoint.drain)
         .in_flight_max(plan.limits.requests_per_endpoint);
@@ -203,7 +206,7 @@ fn spec(endpoint: &plan::Endpoint, plan: &plan::Pool) -> EndpointSpec {
     }
 }
 
-/// Where to connect to; `None` for a name that discovery has not resolved yet.
+/// The address to connect to; `None` for a name that discovery has not resolved yet.
 pub fn address(addr: &Address) -> Option<SocketAddr> {
     match addr {
         Address::Ip(addr) => Some(*addr),

@@ -1,5 +1,5 @@
-//! How is a pool at this moment, for metrics, a dashboard, an answer to an operator? A copy, so that the lock of the pools is
-//! held only while it is made.
+//! What is the state of a pool now, for metrics, a dashboard or an answer to an operator? A copy, so that the lock of
+//! the pools is held only while it is made.
 
 use crate::history::Counts;
 use crate::pool::SharedPool;
@@ -15,7 +15,7 @@ use std::sync::Arc;
 pub struct PoolSnapshot {
     /// Its name.
     pub name: Arc<str>,
-    /// Whether so few endpoints are healthy that health is not asked for.
+    /// Whether so few endpoints are healthy that health is ignored.
     pub in_panic: bool,
     /// Requests that wait for a place at an endpoint.
     pub waiting: u32,
@@ -28,18 +28,18 @@ pub struct PoolSnapshot {
 pub struct EndpointSnapshot {
     /// Its name in the plan.
     pub name: Arc<str>,
-    /// What it is; `None` while the plan that names it is not in use yet.
+    /// Its state; `None` while the plan that names it is not in use yet.
     pub state: Option<State>,
-    /// What of its weight counts now: 0 while it gets no requests, less than configured during slow start.
+    /// The weight that counts now: 0 while it gets no requests, less than configured during slow start.
     pub weight: f64,
     /// Why its latest check failed, if it did.
     pub failure: Option<String>,
-    /// How often what happened to it.
+    /// How often each thing happened to it.
     pub counts: Counts,
 }
 
 impl SharedPool {
-    /// How it is now, with the endpoints of this plan.
+    /// The present state of the pool, with the endpoints of this plan.
     pub fn snapshot(&self, plan: &plan::Pool) -> PoolSnapshot {
         let (view, history) = (self.pool.view(), self.history());
         let states: HashMap<EndpointId, State> = self.pool.states().collect();

@@ -4,6 +4,8 @@
 mod support;
 
 use evenkeel_balance::retry::Stop;
+use evenkeel_proxy::end::Cause;
+use evenkeel_proxy::stats::ErrorKind;
 use std::net::SocketAddr;
 use support::endpoint::{ok, refusing, status};
 use support::log::Log;
@@ -47,6 +49,35 @@ fn a_refused_connection_is_tried_elsewhere_whatever_the_method() {
     }
     assert_eq!(good.seen().len(), 4);
     assert!((1..=4).contains(&retries(&proxy)), "{}", retries(&proxy));
+}
+
+#[test]
+fn when_a_tier_has_no_endpoint_left_to_try_the_next_one_is_asked() {
+    for primary in [1, 2] {
+        let standby = Endpoint::saying("standby");
+        let refusing: String = (0..primary).map(|_| format!("'{}', ", refusing())).collect();
+        let endpoints = format!("{refusing}{{ addr = '{}', priority = 1 }}", standby.addr);
+        let proxy = Proxy::start(&format!(
+            "[runtime]\nworkers = 1\n[listener.web]\nbind = ['$BIND']\n[pool.web]\nendpoints = [{endpoints}]\n{}",
+            pool(&format!("attempts = {primary}"))
+        ));
+        for request in [GET, POST, GET] {
+            assert_eq!(answer(&proxy, request), 200, "{primary} refuse");
+        }
+        assert_eq!((standby.seen().len(), retries(&proxy)), (3, 3 * primary));
+    }
+}
+
+#[test]
+fn a_status_of_the_list_is_tried_again_in_the_next_tier_too() {
+    let (busy, standby) = (Endpoint::answering(|_| status("503 Busy", "try another")), Endpoint::saying("standby"));
+    let endpoints = format!("'{}', {{ addr = '{}', priority = 1 }}", busy.addr, standby.addr);
+    let proxy = Proxy::start(&format!(
+        "[runtime]\nworkers = 1\n[listener.web]\nbind = ['$BIND']\n[pool.web]\nendpoints = [{endpoints}]\n{}",
+        pool("on = [503]")
+    ));
+    assert_eq!([0; 2].map(|_| proxy.client().send(GET).response().body_text()), ["standby"; 2]);
+    assert_eq!((busy.seen().len(), standby.seen().len()), (2, 2));
 }
 
 #[test]
@@ -211,6 +242,22 @@ fn an_endpoint_that_takes_too_long_is_left_for_another() {
     assert_eq!([0; 3].map(|_| answer(&proxy, GET)), [200; 3]);
     assert!(retries(&proxy) > 0);
     wait_until("the slow one has read them", || slow.seen().len() as u64 == retries(&proxy));
+}
+
+/// A pause of up to a minute: that one of 10 ms is drawn, in which the client might not leave first, has odds of 1 in 6000.
+#[test]
+fn a_client_that_leaves_before_another_try_is_noticed_at_once() {
+    let (bad, log) = (Endpoint::resetting(), Log::new());
+    let lines = "outlier = 'off'\nretry = { backoff = '1m..1m' }\ntimeouts = { request = 'off' }";
+    let proxy = Proxy::with(&[bad.addr], "", lines, &log.config());
+    let mut client = proxy.client();
+    client.send(GET);
+    wait_until("it has failed once", || proxy.endpoint(0, |e| e.errors[ErrorKind::Reset as usize].get()) == 1);
+    client.reset();
+    wait_until("the client is gone", || proxy.listener(|l| l.ends[Cause::Client as usize].get()) == 1);
+    assert_eq!((bad.seen().len(), retries(&proxy)), (1, 0));
+    let lines = log.lines(proxy);
+    assert_eq!((&lines[0]["term"], &lines[0]["tries"]), (&"CH".into(), &1.into()), "{}", lines[0]);
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use crate::experiment::{Experiment, Point};
 use crate::metric::{self, Metric};
 use crate::results::{Results, Row};
-use crate::verdict::{self, Verdict, digits, shown, with_interval};
+use crate::verdict::{self, Verdict, shown, with_interval};
 use std::fmt::Write;
 
 /// Columns that every table has; the others only where they are not all 0.
@@ -31,7 +31,7 @@ pub fn text(experiment: &Experiment, results: &Results) -> String {
         let interval = judged
             .interval
             .filter(|i| i.half.is_finite())
-            .map_or(String::new(), |i| format!(" ({} [{}, {}])", digits(i.mean), digits(i.low()), digits(i.high())));
+            .map_or(String::new(), |i| format!(" ({})", verdict::compared(i, claim.difference)));
         let _ = writeln!(out, "{}: {}{interval}", judged.verdict.as_str(), claim.says);
     }
     if !experiment.claims.is_empty() {
@@ -119,7 +119,7 @@ pub fn published(experiment: &Experiment, results: &Results) -> Vec<Vec<String>>
     table
 }
 
-/// Columns in line: the first leans left, and so does whatever is words; figures lean right.
+/// Columns in line: the first leans left, and so do words; figures lean right.
 fn aligned(table: &[Vec<String>]) -> String {
     let columns = table.first().map_or(0, Vec::len);
     let width = |at: usize| table.iter().map(|row| row[at].chars().count()).max().unwrap_or(0);

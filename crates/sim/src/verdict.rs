@@ -145,6 +145,19 @@ pub fn regret(point: &Point, rows: &[Row], policy: usize, yardstick: &str) -> Op
     Some([over("mean")?, over("p99")?])
 }
 
+/// What two sides differ by: `0.25 [0.22, 0.28]`, or for a ratio near 1 as a margin with the digits that decide, two of
+/// the half width: `+0.31 % [+0.22, +0.40]`.
+pub fn compared(interval: Interval, is_difference: bool) -> String {
+    let (low, mean, high) = (interval.low(), interval.mean, interval.high());
+    if is_difference || low < 0.9 || high > 1.1 {
+        return format!("{} [{}, {}]", digits(mean), digits(low), digits(high));
+    }
+    let percent = |x: f64| (x - 1.0) * 100.0;
+    let half = interval.half * 100.0;
+    let places = if half > 0.0 { (1.0 - half.log10().floor()).clamp(0.0, 6.0) as usize } else { 2 };
+    format!("{:+.places$} % [{:+.places$}, {:+.places$}]", percent(mean), percent(low), percent(high))
+}
+
 /// `106 ms [101, 111]`.
 pub fn with_interval(interval: Interval, metric: &Metric) -> String {
     let mean = shown(interval.mean, metric.unit);
@@ -193,6 +206,15 @@ mod tests {
     use crate::experiment::Figure;
     use crate::file;
     use crate::metric;
+
+    #[test]
+    fn a_ratio_near_one_is_a_margin_with_the_digits_that_decide() {
+        let interval = |mean, half| Interval { mean, half };
+        assert_eq!(compared(interval(1.0031, 0.0009), false), "+0.310 % [+0.220, +0.400]");
+        assert_eq!(compared(interval(0.98, 0.03), false), "-2.0 % [-5.0, +1.0]");
+        assert_eq!(compared(interval(0.25, 0.03), false), "0.25 [0.22, 0.28]");
+        assert_eq!(compared(interval(1.0, 0.01), true), "1.00 [0.99, 1.01]");
+    }
 
     /// An experiment of two algorithms whose mean latencies, by seed, are these.
     fn measured(first: &[f64], second: &[f64]) -> (Experiment, Results) {

@@ -1,9 +1,9 @@
-//! How does a stack balance over ten uneven endpoints? tower's demonstration of 2017 (its change #76), live: tower's own
-//! balancer and this one, each over the same endpoints under the same load.
+//! How does a stack balance over ten uneven endpoints? tower's demonstration of 2017 (its change #76), live: tower's
+//! own balancer and this one, each over the same endpoints under the same load.
 //!
-//! `cargo run --release -p evenkeel-tower --example demo -- [REQUESTS] [SUBJECT..]`, with 50,000 requests, 50 at a time,
-//! unless told otherwise. An endpoint takes a whole number of ms below its maximum, whatever its load: so a balancer that
-//! sends all to the fastest would win here, and none should be praised for this alone.
+//! `cargo run --release -p evenkeel-tower --example demo -- [REQUESTS] [SUBJECT..]`, with 50,000 requests, 50 at a
+//! time, by default. An endpoint takes a whole number of ms below its maximum, whatever its load: so a balancer that
+//! sends all requests to the fastest would win here, and this figure alone shows little.
 
 use evenkeel_tower::{Balance, Builder};
 use std::error::Error;

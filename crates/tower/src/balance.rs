@@ -22,18 +22,18 @@ use tower::{BoxError, Service};
 /// See the [crate's page](crate) for when it is ready, when it chooses, and what it counts.
 pub struct Balance<D: Discover, Req, C = AtHead> {
     discover: D,
-    /// Whether nothing more is discovered.
+    /// Whether discovery has ended.
     complete: bool,
     closures: Closures<D::Key, Req>,
     completion: C,
 
-    /// In the order in which they were discovered, by its number.
+    /// The endpoints, each with its number in the order of discovery.
     listed: BTreeMap<EndpointId, (u64, EndpointSpec)>,
     discovered: u64,
     pool: Pool,
     balancer: Balancer,
     endpoints: Endpoints<D::Service>,
-    /// One that was seen to be ready since the last call, and so need not be asked again at the next.
+    /// An endpoint that was seen to be ready since the last call, and so need not be asked again at the next.
     vouched: Option<Slot>,
 
     returns: Arc<Returns>,
@@ -51,11 +51,11 @@ where
     D::Service: Service<Req>,
     Req: 'static,
 {
-    /// With the default algorithm: two endpoints drawn at random, of which the one with fewer requests in flight gets the
-    /// request. [`Builder`] has the others.
+    /// With the default algorithm: two endpoints drawn at random, of which the one with fewer requests in flight gets
+    /// the request. [`Builder`] has the others.
     pub fn new(discover: D) -> Balance<D, Req> {
         let builder = Builder::of(algorithms::default());
-        builder.build(discover).expect("the default algorithm needs nothing that is not there")
+        builder.build(discover).expect("the default algorithm needs no key and no reports")
     }
 }
 
@@ -69,7 +69,7 @@ impl<D: Discover, Req, C> Balance<D, Req, C> {
     ) -> Balance<D, Req, C> {
         let mut places = Places::new();
         let head = places.take();
-        debug_assert_eq!(head, HEAD, "the first place is the list's, and no request's");
+        debug_assert_eq!(head, HEAD, "the first place belongs to the list, not to a request");
         Balance {
             discover,
             complete: false,
@@ -93,7 +93,7 @@ impl<D: Discover, Req, C> Balance<D, Req, C> {
         self.endpoints.len()
     }
 
-    /// Whether there is none.
+    /// Whether there are no endpoints.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -109,7 +109,7 @@ impl<D: Discover, Req, C> Balance<D, Req, C> {
         self.balancer.loads().in_flight_total()
     }
 
-    /// Tells the balancer of the requests that ended.
+    /// Ends the requests at the balancer that ended since the last time.
     #[inline]
     fn settle(&mut self) {
         let (balancer, tickets, places) = (&mut self.balancer, &mut self.tickets, &mut self.places);
@@ -120,14 +120,14 @@ impl<D: Discover, Req, C> Balance<D, Req, C> {
                 ticket.answered(at);
             }
             if let Some(report) = ended.report {
-                // What the balancer drops is its matter: the request is well.
+                // The balancer may drop a report; the request is well.
                 let _dropped = balancer.report(ticket.slot(), &report, ended.at);
             }
             balancer.end(ticket, ended.outcome, ended.at);
         });
     }
 
-    /// Notes a request as in flight, until what this gives is dropped.
+    /// Counts a request as in flight until the returned guard is dropped.
     #[inline]
     fn hold(&mut self, ticket: Ticket) -> InFlight {
         let place = self.places.take();
@@ -138,13 +138,13 @@ impl<D: Discover, Req, C> Balance<D, Req, C> {
         InFlight::new(self.returns.clone(), place)
     }
 
-    /// Tells the balancer who there is now.
+    /// Gives the balancer the present endpoints.
     fn publish(&mut self) {
         let mut listed: Vec<_> = self.listed.values().collect();
         listed.sort_unstable_by_key(|(number, _)| *number);
         let specs: Vec<_> = listed.into_iter().map(|(_, spec)| spec.clone()).collect();
         let now = self.returns.now();
-        // What ended first, so that the slots of those who left are free again.
+        // Ends come first, so that the slots of endpoints that left are free again.
         self.settle();
         self.pool.update(&specs, now);
         self.balancer.refresh(now);
@@ -166,7 +166,7 @@ where
     D::Error: Into<BoxError>,
     D::Service: Service<Req>,
 {
-    /// Takes up all that was discovered, in one go: a pool of thousands is listed once.
+    /// Takes all that was discovered at once: a pool of thousands is listed once.
     fn follow(&mut self, cx: &mut Context<'_>) -> Result<(), DiscoverError> {
         let (mut changed, mut failed) = (false, None);
         let mut arrivals: BTreeMap<EndpointId, D::Service> = BTreeMap::new();
@@ -217,8 +217,8 @@ where
         }
     }
 
-    /// Whether an endpoint is ready as of now. All that are new, called or woken are asked; if none of them is ready, one
-    /// of the others after the other until one is: it may have failed since.
+    /// Whether an endpoint is ready now. Asks all that are new, were called or woke up; if none of them is ready, asks
+    /// those that were ready before one by one, as they may have failed since, until one is.
     #[inline]
     fn vouch(&mut self) -> bool {
         self.vouched = None;
@@ -234,7 +234,7 @@ where
         true
     }
 
-    /// The endpoint for a request, counted there; `None` if nobody is ready.
+    /// The endpoint for a request, counted there; `None` if none is ready.
     #[inline]
     fn pick(&mut self, request: &Req, now: Instant) -> Option<Ticket> {
         let key = self.closures.key.as_ref().map(|key| key(request));
@@ -271,14 +271,15 @@ where
             return Poll::Ready(Ok(()));
         }
         if !self.endpoints.wait(cx.waker()) {
-            // Somebody woke meanwhile. Not asked at once: it may wake itself each time, to let others run.
+            // An endpoint woke meanwhile. It is not asked at once: it may wake itself each time, to let other tasks
+            // run.
             cx.waker().wake_by_ref();
         }
         Poll::Pending
     }
 
-    /// Sends the request to the endpoint that the algorithm chooses of those that are ready. Without one, as before
-    /// `poll_ready` was asked, the response is the error [`Unready`](crate::Unready).
+    /// Sends the request to the endpoint that the algorithm chooses among those that are ready. If none is, for
+    /// instance because `poll_ready` was not called, the response is the error [`Unready`](crate::Unready).
     fn call(&mut self, request: Req) -> Self::Future {
         let now = self.returns.now();
         self.settle();

@@ -1,4 +1,4 @@
-//! How is a balancer made? By an algorithm's name, its parameters, and closures that say what endpoints and requests are.
+//! How is a balancer made? From an algorithm's name, its parameters, and closures that describe endpoints and requests.
 
 use crate::balance::Balance;
 use crate::clock::{SystemClock, Timing};
@@ -34,14 +34,14 @@ pub struct Builder<K, Req, C = AtHead> {
     seed: Option<u64>,
 }
 
-/// What endpoints and requests are.
+/// The closures that describe endpoints and requests.
 pub(crate) struct Closures<K, Req> {
     id: Ask<K, EndpointId>,
     weight: Option<Ask<K, u32>>,
     pub(crate) key: Option<Ask<Req, u64>>,
 }
 
-/// A question about something.
+/// A closure that answers a question about a key or a request.
 type Ask<Of, Answer> = Box<dyn Fn(&Of) -> Answer + Send + Sync>;
 
 impl<K, Req> Closures<K, Req> {
@@ -52,10 +52,10 @@ impl<K, Req> Closures<K, Req> {
 }
 
 impl<K: Hash + 'static, Req> Builder<K, Req> {
-    /// With the algorithm of this name or alias, and its parameters at their defaults.
+    /// A builder with the algorithm of this name or alias, and its parameters at their defaults.
     ///
     /// # Errors
-    /// There is no such algorithm; the text lists those that there are.
+    /// There is no such algorithm; the text lists all names.
     pub fn new(algorithm: &str) -> Result<Builder<K, Req>, BuildError> {
         let found = algorithms::find(algorithm).ok_or_else(|| BuildError::UnknownAlgorithm(algorithm.to_string()));
         Ok(Builder::of(found?))
@@ -77,56 +77,56 @@ impl<K, Req, C> Builder<K, Req, C> {
     pub fn set(mut self, name: &str, value: impl Into<Value>) -> Result<Builder<K, Req, C>, BuildError> {
         let value = value.into();
         if let Value::Text(_) = value {
-            let problem = "a plane's matter; give Builder::key a closure".to_string();
+            let problem = "not set by name here; give Builder::key a closure".to_string();
             return Err(ParamError { name: name.to_string(), problem }.into());
         }
         self.params.set(name, value)?;
         Ok(self)
     }
 
-    /// What a request is keyed by, hashed, for algorithms that send equal keys to the same endpoint.
+    /// Sets the hash of a request's key, for algorithms that send equal keys to the same endpoint.
     /// [`stable_hash`] is the same in every process.
     pub fn key(mut self, key: impl Fn(&Req) -> u64 + Send + Sync + 'static) -> Builder<K, Req, C> {
         self.closures.key = Some(Box::new(key));
         self
     }
 
-    /// An endpoint's share of the load relative to others, from 1; by default all have 1. 0 counts as 1: to keep an
-    /// endpoint from requests, take it out of what is discovered.
+    /// Sets an endpoint's share of the load relative to others, from 1; by default all have 1. 0 counts as 1: to keep
+    /// requests away from an endpoint, remove it from discovery.
     pub fn weight(mut self, weight: impl Fn(&K) -> u32 + Send + Sync + 'static) -> Builder<K, Req, C> {
         self.closures.weight = Some(Box::new(weight));
         self
     }
 
-    /// Who an endpoint is: keys with the same identity are the same endpoint. By default the hash of the key, equal in all
-    /// processes of one program. Where programs of different builds must send a key to the same endpoint, give
-    /// `EndpointId::of` of its name.
+    /// Sets an endpoint's identity: keys with the same identity are the same endpoint. By default it is the hash of the
+    /// key, equal in all processes of one program. Where programs of different builds must send a key to the same
+    /// endpoint, give `EndpointId::of` of its name.
     pub fn id(mut self, id: impl Fn(&K) -> EndpointId + Send + Sync + 'static) -> Builder<K, Req, C> {
         self.closures.id = Box::new(id);
         self
     }
 
-    /// How and when requests end: a [`Completion`], or a closure `Fn(&Result<Response, Error>) -> Outcome`. By default
-    /// [`AtHead`].
+    /// Sets how and when requests end: a [`Completion`], or a closure `Fn(&Result<Response, Error>) -> Outcome`. By
+    /// default [`AtHead`].
     pub fn completion<New>(self, completion: New) -> Builder<K, Req, New> {
         let Builder { algorithm, params, closures, completion: _, clock, seed } = self;
         Builder { algorithm, params, closures, completion, clock, seed }
     }
 
-    /// What to time requests with, instead of the system's monotonic clock: for tests in virtual time.
+    /// Sets the clock that times requests, instead of the system's monotonic clock: for tests in virtual time.
     pub fn clock(mut self, clock: impl Clock + Send + Sync + 'static) -> Builder<K, Req, C> {
         self.clock = Some(Box::new(clock));
         self
     }
 
-    /// Where chance begins, for picks that can be repeated. By default elsewhere each time, as balancers that draw alike
-    /// would send their requests to the same endpoints at once.
+    /// Sets the seed of the random draws, for picks that can be repeated. By default it differs each time, as balancers
+    /// with the same draws would send their requests to the same endpoints at once.
     pub fn seed(mut self, seed: u64) -> Builder<K, Req, C> {
         self.seed = Some(seed);
         self
     }
 
-    /// The balancer over what `discover` gives.
+    /// Returns the balancer over the endpoints that `discover` gives.
     ///
     /// # Errors
     /// The algorithm lacks what it needs, or refuses a parameter.
@@ -146,7 +146,7 @@ impl<K, Req, C> Builder<K, Req, C> {
         let pool = Pool::new(1);
         let seed = seed.unwrap_or_else(|| RandomState::new().build_hasher().finish());
         let balancer = pool.balancer(algorithm, &params, Seat::default(), seed)?;
-        // Reading it takes longer than most picks, so only those who look at it pay for it.
+        // Reading the clock takes longer than most picks, so only algorithms that use it pay for it.
         let timed = algorithm.needs.latency || algorithm.needs.probes;
         let timing = match clock {
             _ if !timed => Timing::Untimed,
@@ -157,14 +157,14 @@ impl<K, Req, C> Builder<K, Req, C> {
     }
 }
 
-/// The identity of a key that has no other.
+/// The identity of a key by default.
 fn hashed(key: &impl Hash) -> EndpointId {
     let mut bytes = Bytes(Vec::new());
     key.hash(&mut bytes);
     EndpointId(bytes.finish())
 }
 
-/// All that a key hashes, so that it can go through the one hash that all processes agree on.
+/// Collects the bytes that a key hashes, for the one hash that all processes agree on.
 struct Bytes(Vec<u8>);
 
 impl Hasher for Bytes {

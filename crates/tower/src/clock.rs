@@ -2,8 +2,9 @@
 
 use evenkeel_balance::{Clock, Instant};
 
-/// The system's monotonic clock, from the moment this was made. Where the processor's counter of cycles serves as one it is
-/// read itself, which costs half; the first clock of a process then takes some milliseconds, at most 200, to learn its rate.
+/// The system's monotonic clock, from the moment this was made. Where the processor's cycle counter is reliable, it is
+/// read directly, at half the cost; the first clock of a process then takes some milliseconds, at most 200, to learn
+/// its rate.
 #[derive(Clone, Debug)]
 pub struct SystemClock {
     clock: quanta::Clock,
@@ -24,7 +25,7 @@ impl Default for SystemClock {
     }
 }
 
-/// What requests are timed with.
+/// The clock that times requests.
 pub(crate) enum Timing {
     /// Nothing: every moment is 0.
     Untimed,
@@ -48,7 +49,7 @@ impl Timing {
 impl Clock for SystemClock {
     #[inline]
     fn now(&self) -> Instant {
-        // No less than 0 where another core's counter is a cycle behind.
+        // Not below 0 where another core's counter is a cycle behind.
         Instant(self.clock.delta_as_nanos(self.start, self.clock.raw()))
     }
 }

@@ -1,11 +1,11 @@
-//! When is a request over, and did it go well? [`Completion`] decides; [`InFlight`] is the request's count at its endpoint,
-//! which ends when it is dropped.
+//! When is a request over, and did it go well? [`Completion`] decides; [`InFlight`] is the request's count at its
+//! endpoint, which ends when it is dropped.
 
 use crate::returns::{Ended, Returns};
 use evenkeel_balance::{FailureKind, LoadReport, Outcome};
 use std::sync::Arc;
 
-/// Decides how and when a request ends, by what its service gave: `Result<T, E>`.
+/// Decides how and when a request ends, by the result of its service: `Result<T, E>`.
 ///
 /// A closure `Fn(&Result<T, E>) -> Outcome` is one, for requests that are over when the service has answered. Write an
 /// implementation where the response goes on after that, as a stream of bytes does:
@@ -34,15 +34,15 @@ pub trait Completion<T, E>: Clone {
     /// What the balancer's caller gets.
     type Output;
 
-    /// Whether [`report`](Self::report) may give something. Algorithms that need reports are refused without.
+    /// Whether [`report`](Self::report) may return reports. Without them, algorithms that need reports are refused.
     const REPORTS: bool = false;
 
-    /// How it went. By default an error is a failure, and a response is not.
+    /// The request's outcome. By default an error is a failure, and a response is not.
     fn outcome(&self, result: &Result<T, E>) -> Outcome {
         if result.is_ok() { Outcome::Success } else { Outcome::failed(FailureKind::Gateway) }
     }
 
-    /// What the response says of its endpoint's load.
+    /// What the response reports of its endpoint's load.
     fn report(&self, _response: &T) -> Option<LoadReport> {
         None
     }
@@ -78,8 +78,8 @@ impl<T, E, F: Fn(&Result<T, E>) -> Outcome + Clone> Completion<T, E> for F {
     }
 }
 
-/// A request in flight: counted at its endpoint until this is dropped. Before its service has answered that counts as
-/// cancelled. May be dropped on any thread, also after its balancer.
+/// A request in flight: counted at its endpoint until this is dropped. Dropped before its service has answered, the
+/// request counts as cancelled. May be dropped on any thread, also after its balancer.
 #[must_use = "a request counts as ended when this is dropped"]
 pub struct InFlight {
     returns: Arc<Returns>,
@@ -92,9 +92,9 @@ pub struct InFlight {
 enum Stage {
     /// Its service has not answered.
     Waiting,
-    /// Its outcome is noted, its end is to come.
+    /// Its outcome is noted, its end is not.
     Answered,
-    /// All is noted.
+    /// Outcome and end are noted.
     Over,
 }
 
@@ -112,12 +112,12 @@ impl InFlight {
         self.stage = Stage::Answered;
     }
 
-    /// Replaces how it went: a body that breaks off is a failure, or cancelled, whatever the head said.
+    /// Replaces the outcome: a body that breaks off is a failure, or cancelled, whatever the head said.
     pub fn set_outcome(&mut self, outcome: Outcome) {
         self.returns.note_outcome(self.place, outcome);
     }
 
-    /// Ends the request as of when its service answered. Cheaper than a drop, which asks the clock again.
+    /// Ends the request as of the moment its service answered. Cheaper than a drop, which reads the clock again.
     #[inline]
     pub fn end_with_head(mut self) {
         self.stage = Stage::Over;

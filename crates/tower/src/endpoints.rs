@@ -1,5 +1,5 @@
 //! Which endpoints can take a request now? Their services by slot, each polled until it is ready, and again after each
-//! request. One that fails is gone.
+//! request. An endpoint that fails is removed.
 
 use crate::wakes::Wakes;
 use evenkeel_balance::{EndpointId, Slot};
@@ -12,10 +12,10 @@ pub(crate) struct Endpoints<S> {
     len: usize,
     /// In no order.
     unready: Vec<Slot>,
-    /// To be polled at the next chance: new, called, or woken.
+    /// Endpoints to poll next: new, called, or woken.
     due: Vec<Slot>,
     wakes: Wakes,
-    /// The index in `by_slot` from which one is looked for that is ready still.
+    /// The index in `by_slot` where the next search for an endpoint that is still ready begins.
     from: usize,
 }
 
@@ -23,7 +23,7 @@ struct Endpoint<S> {
     id: EndpointId,
     slot: Slot,
     service: S,
-    /// Takes the place of `service` once it is ready.
+    /// The service that replaces `service` once it is ready.
     successor: Option<S>,
     waker: Waker,
     /// Its place in `unready`; `None` when it is ready.
@@ -40,7 +40,7 @@ impl<S> Endpoints<S> {
         self.len
     }
 
-    /// Those that may get no request now.
+    /// The endpoints that may get no request now.
     #[inline]
     pub(crate) fn unready(&self) -> &[Slot] {
         &self.unready
@@ -50,12 +50,12 @@ impl<S> Endpoints<S> {
         self.len - self.unready.len()
     }
 
-    /// Has `waker` woken when there is something to poll; `false` if there is already.
+    /// Arranges that `waker` is woken when there is something to poll; `false` if there is already.
     pub(crate) fn wait(&self, waker: &Waker) -> bool {
         self.wakes.wait(waker)
     }
 
-    /// Adds an endpoint. One that is there already, and ready, serves on until the new service is.
+    /// Adds an endpoint. If it exists already and is ready, its old service goes on until the new one is ready.
     pub(crate) fn insert(&mut self, id: EndpointId, slot: Slot, service: S) {
         if self.by_slot.len() <= slot.index() {
             self.by_slot.resize_with(slot.index() + 1, || None);
@@ -73,7 +73,7 @@ impl<S> Endpoints<S> {
         }
     }
 
-    /// Takes an endpoint out, if it is there; gives its identity.
+    /// Removes an endpoint, if it is there; returns its identity.
     pub(crate) fn remove(&mut self, slot: Slot) -> Option<EndpointId> {
         self.admit(slot);
         let removed = self.by_slot.get_mut(slot.index())?.take()?;
@@ -96,18 +96,18 @@ impl<S> Endpoints<S> {
         let Some(at) = endpoint.unready_at.take() else { return };
         self.unready.swap_remove(at as usize);
         if let Some(&moved) = self.unready.get(at as usize) {
-            let moved = self.by_slot[moved.index()].as_mut().expect("who leaves is taken off the list");
+            let moved = self.by_slot[moved.index()].as_mut().expect("an endpoint that leaves is removed from the list");
             moved.unready_at = Some(at);
         }
     }
 
-    /// Sends a request to an endpoint, which is not ready after that until it was polled.
+    /// Sends a request to an endpoint, which then is not ready until it is polled again.
     #[inline]
     pub(crate) fn call<Req>(&mut self, slot: Slot, request: Req) -> S::Future
     where
         S: Service<Req>,
     {
-        let endpoint = self.by_slot[slot.index()].as_mut().expect("only who is there is picked");
+        let endpoint = self.by_slot[slot.index()].as_mut().expect("only endpoints of the set are picked");
         let future = endpoint.service.call(request);
         if let Some(successor) = endpoint.successor.take() {
             endpoint.service = successor;
@@ -117,10 +117,10 @@ impl<S> Endpoints<S> {
         future
     }
 
-    /// Polls an endpoint: whether it is ready.
+    /// Polls an endpoint and returns whether it is ready.
     ///
     /// # Errors
-    /// It failed, and is of no more use.
+    /// It failed, and cannot be used any more.
     #[inline]
     pub(crate) fn poll<Req>(&mut self, slot: Slot) -> Result<bool, S::Error>
     where
@@ -135,7 +135,7 @@ impl<S> Endpoints<S> {
                     self.admit(slot); // the old one may not have been ready any more
                     return Ok(true);
                 }
-                Poll::Ready(Err(_)) => endpoint.successor = None, // the old one is as good as before
+                Poll::Ready(Err(_)) => endpoint.successor = None, // the old one goes on
                 Poll::Pending => {}
             }
         }
@@ -154,7 +154,7 @@ impl<S> Endpoints<S> {
         self.due.pop()
     }
 
-    /// One that was ready when it was last polled, another one each time.
+    /// An endpoint that was ready when it was last polled, another one each time.
     pub(crate) fn next_ready(&mut self) -> Option<Slot> {
         if self.ready_len() == 0 {
             return None;

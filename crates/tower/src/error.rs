@@ -1,20 +1,20 @@
-//! What can go wrong, other than in a service? A balancer that cannot be built, and a call that finds nobody ready.
+//! What can go wrong, other than in a service? A balancer cannot be built, or a call finds no endpoint ready.
 
 use evenkeel_balance::algorithms;
 use evenkeel_balance::params::ParamError;
 use std::fmt;
 use tower::BoxError;
 
-/// Why a [`Builder`](crate::Builder) builds nothing.
+/// Why a [`Builder`](crate::Builder) cannot build a balancer.
 #[derive(Clone, Debug, PartialEq)]
 pub enum BuildError {
     /// No algorithm has this name.
     UnknownAlgorithm(String),
-    /// A parameter that the algorithm does not have, or not with this value.
+    /// The algorithm does not have this parameter, or does not allow its value.
     Param(ParamError),
-    /// The algorithm of this name goes by a key of each request.
+    /// The algorithm of this name needs a key of each request.
     NeedsKey(&'static str),
-    /// The algorithm of this name goes by what endpoints report of their load.
+    /// The algorithm of this name needs the load that endpoints report.
     NeedsReports(&'static str),
 }
 
@@ -27,11 +27,11 @@ impl fmt::Display for BuildError {
             }
             BuildError::Param(error) => write!(f, "{error}"),
             BuildError::NeedsKey(name) => {
-                write!(f, "\"{name}\" goes by a key of each request; give one with Builder::key")
+                write!(f, "\"{name}\" needs a key of each request; give one with Builder::key")
             }
             BuildError::NeedsReports(name) => write!(
                 f,
-                "\"{name}\" goes by the load that endpoints report; give a Completion whose REPORTS is true, or take \
+                "\"{name}\" needs the load that endpoints report; give a Completion whose REPORTS is true, or take \
                  \"leastconn\", which counts by itself"
             ),
         }
@@ -68,9 +68,7 @@ pub struct Unready;
 
 impl fmt::Display for Unready {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(
-            "no endpoint is ready: poll_ready was not asked before the call, or the last ready one failed since",
-        )
+        f.write_str("no endpoint is ready: poll_ready was not called before, or the last ready one failed since")
     }
 }
 

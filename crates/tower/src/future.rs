@@ -9,7 +9,8 @@ use std::task::{Context, Poll, ready};
 use tower::BoxError;
 
 pin_project! {
-    /// The response of [`Balance`](crate::Balance). Dropped before it is there, the request counts as cancelled.
+    /// The response future of [`Balance`](crate::Balance). Dropped before the response, the request counts as
+    /// cancelled.
     #[derive(Debug)]
     pub struct ResponseFuture<F, C> {
         // `None` when no endpoint was ready.
@@ -44,7 +45,7 @@ where
         let this = self.project();
         let Some(future) = this.future.as_pin_mut() else { return Poll::Ready(Err(Unready.into())) };
         let result = ready!(future.poll(cx));
-        let mut in_flight = this.in_flight.take().expect("a future is not polled after it was ready");
+        let mut in_flight = this.in_flight.take().expect("a future is not polled after it has finished");
         let report = result.as_ref().ok().and_then(|response| this.completion.report(response));
         in_flight.answered(this.completion.outcome(&result), report);
         Poll::Ready(match result {

@@ -38,33 +38,33 @@
 //! # });
 //! ```
 //!
-//! In the place of `PendingRequests` goes [`Balance::new`], which needs no name. A load's completion becomes a
-//! [`Completion`], which also says which responses are failures: an endpoint that fails at once is not a fast one.
+//! [`Balance::new`] replaces `PendingRequests`, and needs no name. A load's completion becomes a [`Completion`], which
+//! also says which responses are failures: an endpoint that fails at once is not a fast one.
 //!
 //! # When it is ready, and when it chooses
 //!
-//! `poll_ready` takes up what was discovered, polls the endpoints that are new, were called or woke up, and is ready when one
-//! endpoint was seen to be ready during this very call. An endpoint that fails is dropped, as in tower, until it is
+//! `poll_ready` takes what was discovered, polls the endpoints that are new, were called or woke up, and is ready when
+//! one endpoint was seen to be ready during this very call. An endpoint that fails is dropped, as in tower, until it is
 //! discovered again.
 //!
-//! The choice is made in `call`, among the endpoints that are ready, and not before: only then is the request known, and so
-//! its key, and the loads are as new as can be. Whoever asks early and calls late neither holds an endpoint meanwhile nor
-//! spoils its latency. The chosen endpoint is polled once more right before it gets the request; if it failed since, the
-//! next choice goes elsewhere.
+//! The choice is made in `call`, among the endpoints that are ready, and not before: only then the request and its key
+//! are known, and the loads are as new as possible. A caller that asks early and calls late neither holds an endpoint
+//! meanwhile nor spoils its latency. The chosen endpoint is polled once more right before it gets the request; if it
+//! failed since, another one is chosen.
 //!
 //! # What it counts
 //!
-//! A request is in flight from its `call` until its [`InFlight`] is dropped: with the head of the response, with the last byte
-//! if a [`Completion`] says so, or with the response future, which counts as cancelled. Latency is the time to the head.
-//! Endpoints are known by their key: one that is replaced, or that comes back while requests are out, keeps what is known of
-//! it.
+//! A request is in flight from its `call` until its [`InFlight`] is dropped: with the head of the response, with the
+//! last byte if a [`Completion`] says so, or with the response future, which counts as cancelled. Latency is the time
+//! to the head. Endpoints are known by their key: one that is replaced, or that comes back while requests are out,
+//! keeps what is known of it.
 //!
 //! # Threads
 //!
-//! A `Balance` is one task's own and is not `Clone`, as tower's: put a [`Buffer`](https://docs.rs/tower/latest/tower/buffer/)
-//! in front to share one. That balances better than one for each thread, as each sees only its own requests. Responses may
-//! go to any thread; their ends come back without a lock. The clock is read twice per request by algorithms that look at
-//! latencies, and never by the others.
+//! A `Balance` belongs to one task and is not `Clone`, like tower's: put a
+//! [`Buffer`](https://docs.rs/tower/latest/tower/buffer/) in front to share one. That balances better than one for each
+//! thread, as each sees only its own requests. Responses may go to any thread; their ends come back without a lock. The
+//! clock is read twice per request for algorithms that use latencies, and never for the others.
 #![forbid(unsafe_code)]
 
 mod balance;

@@ -1,8 +1,8 @@
-//! Which endpoints have something new to say? Each is polled with a waker of its own, so that one that becomes ready among
-//! a thousand that are not costs one poll.
+//! Which endpoints have woken? Each is polled with a waker of its own, so that one that becomes ready among a thousand
+//! that are not costs one poll.
 //!
-//! A waker sets its endpoint's bit. The task that polls the balancer is told only if it waits, so a balancer that is ready
-//! takes no lock.
+//! A waker sets its endpoint's bit. The task that polls the balancer is woken only if it waits, so a balancer that is
+//! ready takes no lock.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,7 +13,7 @@ const WORD: usize = u64::BITS as usize;
 /// The bits of all slots.
 #[derive(Default)]
 pub(crate) struct Wakes {
-    /// Shared with the wakers by the word, so that there can be more slots at any time.
+    /// Each word is shared with its wakers, so that slots can be added at any time.
     words: Vec<Arc<AtomicU64>>,
     task: Arc<Task>,
 }
@@ -23,7 +23,7 @@ pub(crate) struct Wakes {
 struct Task {
     /// Whether a bit was set since the last look.
     any: AtomicBool,
-    /// Whom to wake, while it waits.
+    /// The task's waker, while it waits.
     waiting: Mutex<Option<Waker>>,
 }
 
@@ -40,7 +40,7 @@ impl Wake for Bit {
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
-        // Release, twice: whoever sees the flag finds the bit, and whoever sees the bit what it was set for.
+        // Release, twice: a task that sees the flag finds the bit, and one that sees the bit finds what it was set for.
         self.word.fetch_or(self.mask, Ordering::Release);
         self.task.any.store(true, Ordering::Release);
         // The lock orders this with `wait`: either the waker is here already, or `wait` sees the flag.
@@ -71,7 +71,7 @@ impl Wakes {
 
     #[cold]
     fn take_bits(&self, mut woken: impl FnMut(usize)) {
-        // The flag first: a bit that is set while we look raises it again.
+        // The flag first: a bit that is set during the search raises it again.
         self.task.any.swap(false, Ordering::Acquire);
         for (i, word) in self.words.iter().enumerate() {
             let mut bits = word.swap(0, Ordering::Acquire);
@@ -82,7 +82,7 @@ impl Wakes {
         }
     }
 
-    /// Has `waker` woken by the next bit; `false` if there is one already.
+    /// Arranges that the next bit wakes `waker`; `false` if one is set already.
     pub(crate) fn wait(&self, waker: &Waker) -> bool {
         let mut waiting = self.task.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         if !waiting.as_ref().is_some_and(|old| old.will_wake(waker)) {

@@ -31,9 +31,9 @@ pub static ALGORITHM: Algorithm = Algorithm {
 
 #[derive(Default)]
 struct First {
-    /// Whether every end of the pool is ours to see.
+    /// Whether this worker sees every end of the pool.
     alone: bool,
-    /// No member before this one has room. Stays 0 with sibling workers, as we do not see their ends.
+    /// No member before this one has room. Stays 0 with sibling workers, as their ends are not seen.
     from: usize,
     /// By slot, its place in the list.
     position: Vec<u32>,
@@ -53,7 +53,7 @@ impl Picker for First {
                 }
                 return Ok(m.slot);
             }
-            // One that was merely tried has room for the next request.
+            // An endpoint that was merely tried has room for the next request.
             full_so_far &= cx.loads.is_full(m);
             self.from += usize::from(full_so_far);
         }
@@ -69,7 +69,7 @@ impl Picker for First {
 
     #[inline]
     fn on_end(&mut self, slot: Slot, _end: &End, _loads: &Loads) {
-        // Of one that left the set the place is the highest number, or is not there.
+        // An endpoint that left the set has the highest number as its place, or none.
         let position = self.position.get(slot.index()).map_or(usize::MAX, |&p| p as usize);
         self.from = self.from.min(position);
     }

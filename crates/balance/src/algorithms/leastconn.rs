@@ -1,11 +1,12 @@
-//! Least connections: the endpoint with the fewest requests in flight per weight.
-//! Source: HAProxy `leastconn` in its aim; LSQ (Vargaftik, Keslassy and Orda 2020) for what other workers do.
-//! Use for long or uneven requests. Many independent balancers need endpoints that say what they have in flight: each
-//! knows only its own requests, and all choose the same idle endpoint at once.
+//! Least connections: the endpoint with the fewest requests in flight per weight. Source: HAProxy `leastconn` for the
+//! aim; LSQ (Vargaftik, Keslassy and Orda 2020) for the requests of other workers. Use for long or uneven requests.
+//! Many independent balancers need endpoints that report what they have in flight: each knows only its own requests,
+//! and all would choose the same idle endpoint at once.
 //!
-//! Counts requests at L7 and connections at L4. This worker's own requests are exact. Those of sibling workers are read
-//! at a few endpoints a pick, the next one in turn and those about to be picked, and so is what endpoints say others
-//! have there: no lock, and no scan of all. An endpoint that says it takes clearly longer than its like counts as busier.
+//! Counts requests at L7 and connections at L4. This worker's own requests are exact. Those of sibling workers, and
+//! what endpoints report of other balancers, are read at a few endpoints a pick: the next one in turn and those about
+//! to be picked. So there is no lock, and no scan of all. An endpoint that reports that it takes clearly longer than
+//! its like counts as busier.
 
 mod params;
 
@@ -48,36 +49,37 @@ pub static ALGORITHM: Algorithm = Algorithm {
 /// Most candidates that an explanation lists.
 const EXPLAINED_MAX: usize = 16;
 
-/// Fewest picks from one look at who is slow to the next; where there are more endpoints than that, as many picks as those,
-/// so that what it costs a pick does not grow with them: some nanoseconds. It does with the classes of weight, as each look
-/// goes over all endpoints once for each: up to 8 times as much, with more weights one for each doubling of weight.
+/// Fewest picks from one search for slow endpoints to the next. With more endpoints than that, as many picks as there
+/// are endpoints, so that the cost for each pick does not grow with them: some nanoseconds. It grows with the classes
+/// of weight, as each search goes over all endpoints once for each class: up to 8 times as much, and with more weights
+/// once for each doubling of weight.
 const LOOK_EVERY_MIN: usize = 32;
 
-/// In no class: not in the set.
+/// The class of endpoints that are not in the set.
 const NO_CLASS: u32 = u32::MAX;
 
 struct LeastConn {
     seat: Seat,
-    /// Siblings read for each pick: in turn, and about to be picked.
+    /// Endpoints whose sibling requests are read for each pick: in turn, and about to be picked.
     reads: (u64, u64),
     report_age_max_ns: u64,
     budget: ProbeBudget,
-    /// Whether an endpoint of the pool said lately what it has in flight. What follows is of use only then.
+    /// Whether an endpoint of the pool reported its load lately. The next fields are used only then.
     shared: bool,
     peer_load: PeerLoad,
     slowness: Slowness,
-    /// Picks until it is looked again who is slow.
+    /// Picks until the next search for slow endpoints.
     look_in: usize,
-    /// Who became slow or no longer is, while it is looked.
+    /// Endpoints that became slow or no longer are, during a search.
     changed: Vec<Slot>,
-    /// Endpoints that this worker heard of since its latest pick.
+    /// Endpoints with a report to this worker since its latest pick.
     news: Vec<Slot>,
-    /// Endpoints by load, in classes of like weight; of equal ones the one picked longest ago first. Those found full are
-    /// taken out until they are seen to have room.
+    /// Endpoints by load, in classes of like weight; of equal ones the one picked longest ago first. Those found full
+    /// are removed until they are seen to have room.
     order: LoadOrder,
     /// By slot.
     known: Vec<Known>,
-    /// The first of each class, while one is picked.
+    /// The first of each class, during a pick.
     firsts: Vec<Ranked>,
     /// Starts so far.
     starts: u64,
@@ -91,9 +93,10 @@ struct Known {
     weight: u32,
     /// Its class in `order`.
     class: u32,
-    /// What all but this worker had in flight there when we last looked.
+    /// What all but this worker had in flight there when this was last read.
     elsewhere: u32,
-    /// What balancers other than this process have of that; [`UNKNOWN`] if the endpoint did not say lately.
+    /// The part of that which other balancers than this process have; [`UNKNOWN`] if the endpoint did not report
+    /// lately.
     peer_load: u32,
     /// The number of its latest start here; 0 for none.
     latest: u64,
@@ -107,9 +110,10 @@ struct Ranked {
 }
 
 impl Ranked {
-    /// Whether `other` would with one more request still have no more per weight than this one has without it. Anything
-    /// less is the grain of whole requests: taking it for load would break the shares at low load, where one request at
-    /// an endpoint of weight 10 would always lose to none at one of weight 1. For equal weights: it has more in flight.
+    /// Whether `other`, with one more request, would still have no more per weight than this one has without it. A
+    /// smaller difference is the grain of whole requests: taking it for load would break the shares at low load, where
+    /// one request at an endpoint of weight 10 would always lose to none at one of weight 1. For equal weights: this
+    /// one has more in flight.
     #[inline]
     fn yields_to(&self, other: &Ranked) -> bool {
         (u64::from(other.load) + 1) * u64::from(self.weight) <= u64::from(self.load) * u64::from(other.weight)
@@ -119,8 +123,8 @@ impl Ranked {
 impl Picker for LeastConn {
     #[inline]
     fn choose(&mut self, cx: &mut PickContext<'_>) -> Result<Slot, NoPick> {
-        // Answers alone tell of whoever answers fast, and of the others how it was long ago: simulated with sidecars they
-        // are worse than no reports at all. So only where endpoints are asked.
+        // Reports with answers alone are recent for endpoints that answer fast, and old for the others: simulated with
+        // sidecars they are worse than no reports at all. So they count only where endpoints are asked.
         let fresh = self.report_age_max_ns;
         let shared =
             self.budget.asked_within(fresh, cx.now) && cx.loads.heard_ns_ago(cx.now).is_some_and(|ago| ago <= fresh);
@@ -138,8 +142,8 @@ impl Picker for LeastConn {
             self.read_one_more(cx);
         }
         let mut slot = self.least(cx)?;
-        // If more is in flight there than we thought, the next one gets the request; unseen load of that one shows
-        // when it comes up itself.
+        // If more is in flight there than was known, the next one gets the request; its own unseen load is read when it
+        // comes first in turn.
         for _ in 0..again {
             if !self.read(slot, cx.loads, cx.now) {
                 break;
@@ -171,7 +175,7 @@ impl Picker for LeastConn {
         self.slowness.on_set(set.slots(), |slot| old.get(slot).is_some_and(|k| k.id == known[slot].id));
         self.look_in = 0;
         self.peer_load = PeerLoad::default();
-        self.news.clear(); // all are read now
+        self.news.clear(); // all are read below
         slots.sort_by_key(|m| self.known[m.slot.index()].latest);
         // Twice, as the first time it is not known yet what is usual.
         for _ in 0..2 {
@@ -200,7 +204,7 @@ impl Picker for LeastConn {
 
     fn on_report(&mut self, slot: Slot, report: &LoadReport, now: Instant) {
         self.slowness.on_report(slot, report, now);
-        // Where reports come and nobody is picked, those left out are read in turn.
+        // Where reports come and no endpoint is picked, those left out are read in turn.
         if self.is_in_set(slot) && self.news.len() < self.known.len() {
             self.news.push(slot);
         }
@@ -214,9 +218,10 @@ impl Picker for LeastConn {
         if !self.budget.is_due(cx) || !self.budget.may_send(cx.now) {
             return None;
         }
-        // Of the one that is next the truth is worth most: the next request goes by it. Of any, so that one which is less
-        // busy than it was is found. Simulated with 100 balancers at 90 % load, two a request, by requests in flight
-        // alone: p99 113 ms for any two, 128 in turn, 104 for the next two, 100 for the next one and any.
+        // First the next endpoint to be picked, whose load matters most: the next request depends on it. Then any, so
+        // that an endpoint which is less busy than it was is found. Simulated with 100 balancers at 90 % load, two
+        // probes a request, by requests in flight alone: p99 113 ms for any two, 128 in turn, 104 for the next two, 100
+        // for the next one and any.
         let next = if self.budget.is_first() { self.least(cx).ok() } else { None };
         match next {
             Some(slot) => self.budget.ask(slot),
@@ -228,8 +233,8 @@ impl Picker for LeastConn {
 impl LeastConn {
     fn new(params: &Params, seat: Seat) -> LeastConn {
         let reads = params.int("sibling_reads");
-        // Mostly of those about to be picked: simulated with 64 workers, four reads, p99 91 ms with half in turn, 90 with one,
-        // 101 with three.
+        // Most reads are of endpoints about to be picked: simulated with 64 workers, four reads, p99 91 ms with half in
+        // turn, 90 with one, 101 with three.
         let in_turn = reads.div_ceil(4);
         let samples = params.float("samples");
         let rate_min = if samples > 0.0 { params.int("probe_rate_min") as f64 } else { 0.0 };
@@ -257,8 +262,8 @@ impl LeastConn {
         self.known.get(slot.index()).is_some_and(|k| k.class != NO_CLASS)
     }
 
-    /// Endpoints begin to say what they have in flight, or none does any more: then at once only what this process knows
-    /// counts. O(n).
+    /// Switches when endpoints begin to report what they have in flight, or when none does any more: then at once only
+    /// what this process knows counts. O(n).
     #[cold]
     fn share(&mut self, shared: bool, cx: &PickContext<'_>) {
         self.shared = shared;
@@ -272,7 +277,7 @@ impl LeastConn {
         }
     }
 
-    /// Looks who is slow, every n picks.
+    /// Finds the slow endpoints, every n picks.
     #[inline]
     fn look(&mut self, cx: &PickContext<'_>) {
         match self.look_in.checked_sub(1) {
@@ -295,7 +300,7 @@ impl LeastConn {
                 self.put(slot, cx.loads);
             }
         }
-        self.changed = changed; // its room is used again
+        self.changed = changed; // keeps its allocation
     }
 
     /// Requests in flight there, or more if it is slow.
@@ -305,7 +310,7 @@ impl LeastConn {
         self.slowness.load(slot, in_flight)
     }
 
-    /// Every 2^15 rounds of turns.
+    /// Places all endpoints anew, every 2^15 rounds of turns.
     #[cold]
     fn begin_epoch(&mut self, loads: &Loads) {
         self.order.begin_epoch(loads.clock());
@@ -316,7 +321,7 @@ impl LeastConn {
         }
     }
 
-    /// Puts an endpoint of the set where it belongs.
+    /// Moves an endpoint of the set to its place in the order.
     #[inline]
     fn put(&mut self, slot: Slot, loads: &Loads) {
         let Some(known) = self.known.get(slot.index()).filter(|k| k.class != NO_CLASS) else { return };
@@ -329,7 +334,7 @@ impl LeastConn {
         self.order.has(slot.0, self.known[slot.index()].class)
     }
 
-    /// Reads the sibling requests of each endpoint in turn, one a pick: none is believed for longer than n picks.
+    /// Reads the sibling requests of each endpoint in turn, one a pick: no number is believed for longer than n picks.
     #[inline]
     fn read_one_more(&mut self, cx: &PickContext<'_>) {
         if self.read_next >= cx.set.len() {
@@ -342,7 +347,7 @@ impl LeastConn {
         }
     }
 
-    /// Reads what others have in flight at one endpoint; whether that is news.
+    /// Reads what others have in flight at one endpoint. Returns whether that has changed.
     #[inline]
     fn read(&mut self, slot: Slot, loads: &Loads, now: Instant) -> bool {
         let mut elsewhere = if self.reads.0 > 0 { siblings_at(slot, loads) } else { 0 };
@@ -358,7 +363,7 @@ impl LeastConn {
         news
     }
 
-    /// What balancers other than this process have in flight at an endpoint, as it says itself or as is usual.
+    /// What other balancers than this process have in flight at an endpoint, as it reports or as is usual.
     fn others_at(&mut self, slot: Slot, loads: &Loads, now: Instant) -> u32 {
         let known = &mut self.known[slot.index()];
         let peer_load = loads.others(slot, now).filter(|others| others.age_ns <= self.report_age_max_ns);
@@ -368,7 +373,7 @@ impl LeastConn {
         if peer_load == UNKNOWN { self.peer_load.usual(known.weight) } else { peer_load }
     }
 
-    /// The first in order that may be picked.
+    /// The first endpoint in order that may be picked.
     #[inline]
     fn least(&mut self, cx: &PickContext<'_>) -> Result<Slot, NoPick> {
         let first = match self.order.classes() {
@@ -382,7 +387,7 @@ impl LeastConn {
         }
     }
 
-    /// Of the first of each class those that yield to none, and of these the one whose turn it is by weight.
+    /// Of the first of each class, keeps those that yield to none, and takes the one whose turn it is by weight.
     /// O(classes).
     #[inline]
     fn across(&mut self, loads: &Loads, first: impl Fn(&mut LoadOrder, u32) -> Option<u32>) -> Option<Slot> {
@@ -392,7 +397,7 @@ impl LeastConn {
             let Some(slot) = first(&mut self.order, class).map(Slot) else { continue };
             let new = Ranked { slot, load: self.load(slot, loads), weight: self.known[slot.index()].weight };
             self.firsts.push(new);
-            // The lowest (load + 1) / weight: who yields to any yields to that one.
+            // The lowest (load + 1) / weight: an endpoint that yields to any yields to that one.
             let after = |r: &Ranked, other: u32| (u64::from(r.load) + 1) * u64::from(other);
             if bar.is_none_or(|old| after(&new, old.weight) < after(&old, new.weight)) {
                 bar = Some(new);
@@ -403,8 +408,8 @@ impl LeastConn {
         stays.min_by_key(|f| loads.ahead(f.slot)).map(|f| f.slot)
     }
 
-    /// Past those tried, and takes out those that are full, so that no later pick walks over them again. Each removal
-    /// is paid for by the start that filled the endpoint.
+    /// Skips those tried, and removes those that are full, so that no later pick walks over them again. Each removal is
+    /// paid for by the start that filled the endpoint.
     #[cold]
     fn look_further(&mut self, cx: &PickContext<'_>) -> Result<Slot, NoPick> {
         let untried = |order: &mut LoadOrder, class| order.first_where(class, |s| !cx.tried.contains(&Slot(s)));
@@ -414,7 +419,7 @@ impl LeastConn {
             }
             self.order.remove(slot.0, self.known[slot.index()].class);
         }
-        // Some that were taken out may have room again by what siblings ended. O(n), at saturation only.
+        // Some that were removed may have room again, as siblings ended requests. O(n), at saturation only.
         let open = cx.set.members().iter().filter(|m| cx.admits(m));
         let least = open.min_by(|a, b| self.per_weight(a, cx).total_cmp(&self.per_weight(b, cx)));
         least.map(|m| m.slot).ok_or_else(|| cx.refusal())
@@ -424,7 +429,7 @@ impl LeastConn {
         f64::from(self.load(m.slot, cx.loads)) / f64::from(m.weight)
     }
 
-    /// The picked one, and those that it did not come before by load.
+    /// Explains the pick: lists the picked endpoint, and those that it did not beat by load.
     #[cold]
     fn explain(&self, cx: &mut PickContext<'_>, picked: Slot) {
         let ranked = |m: &Member| Ranked { slot: m.slot, load: self.load(m.slot, cx.loads), weight: m.weight };
@@ -453,7 +458,7 @@ impl LeastConn {
 #[inline]
 fn siblings_at(slot: Slot, loads: &Loads) -> u32 {
     let siblings = loads.in_flight(slot).wrapping_sub(loads.in_flight_here(slot));
-    // A start and an end at siblings may be seen in either order: below 0 is 0.
+    // A start and an end at siblings may be seen in either order: a number below 0 counts as 0.
     if siblings > u32::MAX / 2 { 0 } else { siblings }
 }
 

@@ -1,7 +1,7 @@
 //! Maglev: the same key to the same endpoint, unless that has much more than its share.
 //! Source: Eisenbud et al., Maglev (NSDI 2016); Mirrokni, Thorup and Zadimoghaddam, Consistent Hashing with Bounded
 //! Loads (2017).
-//! Use for caches and sessions. Not when any endpoint will do: then `random` balances better.
+//! Use for caches and sessions. Not when any endpoint can serve a request: then `random` balances better.
 
 use crate::endpoints::set::{EndpointSet, Member, Slot};
 use crate::measurement::loads::Loads;
@@ -23,7 +23,7 @@ pub static ALGORITHM: Algorithm = Algorithm {
     asks: false,
     promises: Promises {
         shares_when_idle: true,
-        // What goes over a bound goes elsewhere, and few requests in flight are often over it.
+        // Requests over a bound go elsewhere, and few requests in flight are often over it.
         shares_when_busy: false,
         shares_whatever_the_load: false,
         affinity: true,
@@ -50,8 +50,8 @@ static PARAMS: &[Param] = &[
         name: "key",
         kind: Kind::HashKey,
         default: Value::Text("client-ip"),
-        help: "What of a request is hashed. A request that lacks it is balanced as by `random`.",
-        why: "The client's address is there in every protocol.",
+        help: "The part of a request that is hashed. A request that lacks it is balanced as by `random`.",
+        why: "Every protocol has the client's address.",
     },
     Param {
         name: "table",
@@ -70,14 +70,14 @@ static PARAMS: &[Param] = &[
     },
 ];
 
-/// Places of a key that are looked at before the rest is scanned. At most 1 / bound of the weight can be over its bound,
-/// so a walk of 32 fails for 1 key in 1,260 at 1.25 when the pool is as uneven as can be.
+/// Places of a key that are looked at before the rest is scanned. At most 1 / bound of the weight can be over its
+/// bound, so a walk of 32 fails for 1 key in 1,260 at 1.25 when the pool is as uneven as can be.
 const WALK_MAX: u32 = 32;
 
 struct Maglev {
     places: u32,
     bound: f64,
-    /// As in `table`: one step less to go in each pick.
+    /// A copy of the table's owners: saves one step in each pick.
     owners: Arc<[u32]>,
     table: Option<Arc<KeyTable>>,
 }
@@ -99,9 +99,9 @@ impl Maglev {
     }
 }
 
-/// Where a key lives next, after a place that will not do. A place of the whole table and not a neighbour, so that the
-/// overflow of one endpoint spreads over all others by weight; by the hash and not by the key, so that the ways of two
-/// keys that differ by a constant do not meet.
+/// The key's next place, after one that cannot be used. It may be any place of the table and not a neighbour, so that
+/// the overflow of one endpoint spreads over all others by weight. It depends on the hash and not on the key, so that
+/// the ways of two keys that differ by a constant do not meet.
 #[inline]
 fn further(hash: u64) -> u64 {
     mix(hash.wrapping_add(0x9e37_79b9_7f4a_7c15))
@@ -140,8 +140,8 @@ impl Picker for Maglev {
     }
 }
 
-/// O(n), for the few keys all of whose places were taken, tried or over: the least loaded by weight. Ties by key, so that
-/// all workers agree.
+/// Picks the least loaded by weight, for the few keys whose places are all tried, full or over the bound. The key
+/// decides ties, so that all workers agree. O(n).
 #[cold]
 fn least_loaded(cx: &mut PickContext<'_>, key: u64) -> Result<Slot, NoPick> {
     let by_load = |a: &&Member, b: &&Member| {
@@ -239,7 +239,7 @@ mod tests {
         assert!(!Arc::ptr_eq(&first, &second));
         pool.update(&["0", "1", "2"].map(|n| EndpointSpec::new(n).in_flight_max(9)), Instant(0));
         let third = pool.view().set.prepared::<KeyTable>().expect("made with the set");
-        assert!(Arc::ptr_eq(&second, &third), "limits are no part of it");
+        assert!(Arc::ptr_eq(&second, &third), "limits do not change the table");
         let t = b.start(&with_key(1), Instant(0)).unwrap();
         b.end(t, Outcome::Success, Instant(0));
 

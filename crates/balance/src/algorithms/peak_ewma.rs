@@ -58,7 +58,7 @@ static PARAMS: &[Param] = &[
 /// 25th and the 75th percentile of all with a probability above 99.4 % (binomial), and costs the same in any pool.
 const PRIOR_SAMPLE: usize = 31;
 
-/// Looks at unmeasured endpoints after which the prior is made anew.
+/// Uses of the prior after which it is computed anew.
 const PRIOR_USES: u32 = 32;
 
 struct PeakEwmaPicker {
@@ -71,7 +71,7 @@ struct PeakEwmaPicker {
     prior: Prior,
 }
 
-/// What an endpoint without an estimate is taken for.
+/// The latency that an endpoint without an estimate counts with.
 #[derive(Default)]
 struct Prior {
     latency_ns: Option<f32>,
@@ -97,15 +97,15 @@ impl PeakEwmaPicker {
         if own.is_some() { own } else { self.prior(now) }
     }
 
-    /// The median of the measured endpoints: a newcomer that were taken for fast would be flooded, one taken for slow
-    /// would stay idle.
+    /// The median of the measured endpoints: a new endpoint that counted as fast would be flooded, one that counted as
+    /// slow would stay idle.
     #[cold]
     fn prior(&mut self, now: Instant) -> Option<f32> {
         self.prior.uses += 1;
         if self.prior.made_of != self.measured.len() || self.prior.uses > PRIOR_USES {
             let (all, known) = (&self.measured, &self.known);
             let sample = all.len().min(PRIOR_SAMPLE);
-            // Evenly spaced over all of them: chance has no part in it, and needs none.
+            // Evenly spaced over all of them: no chance is needed.
             let slot = |i: usize| all[i * all.len() / sample] as usize;
             let mut values: Vec<f32> =
                 (0..sample).filter_map(|i| known[slot(i)].1.latency_ns(now, self.fade)).collect();
@@ -124,7 +124,7 @@ impl Picker for PeakEwmaPicker {
         // At least 1 ns, so that in flight still counts where nothing is measured or all has faded to 0.
         let mut latency_ns = |m: &Member, now| self.latency_ns(m.slot, now).unwrap_or(1.0).max(1.0);
         if cx.set.ramps() {
-            // One that ramps shall have that part in flight of what others have.
+            // A ramping endpoint shall have that part in flight of what others have.
             let part = |m: &Member| f32::from(m.ramp) / f32::from(FULL);
             return draw::lowest_thinned(cx, rule, |cx, m| {
                 latency_ns(m, cx.now) * (cx.loads.in_flight(m.slot) as f32 / part(m) + 1.0)
@@ -160,8 +160,8 @@ impl Picker for PeakEwmaPicker {
                 let counts_as = end.latency_ns.max(self.failure_penalty_ns).max(asked);
                 estimate.raise(counts_as, end.now, self.fade);
             }
-            // Its age is less than the latency would have been. It may raise the prior of an unmeasured endpoint, but
-            // where nothing is measured a lower bound alone says nothing.
+            // The request's age is less than the latency would have been. It may raise the estimate of an unmeasured
+            // endpoint, but where nothing is measured a lower bound alone says nothing.
             Outcome::Cancelled => {
                 if first && self.prior(end.now).is_none_or(|prior| end.latency_ns as f32 <= prior) {
                     return;
@@ -232,7 +232,7 @@ mod tests {
         request(&mut b, slow, 100, 101, Outcome::Cancelled);
         assert_eq!(picks(&mut b, slow, 102), 0);
         request(&mut b, fast, 102, 2102, Outcome::Cancelled);
-        assert_eq!(picks(&mut b, fast, 2103), 0, "it was waited for in vain, longer than the other takes");
+        assert_eq!(picks(&mut b, fast, 2103), 0, "a request waited for it in vain, longer than the other takes");
     }
 
     #[test]
@@ -284,7 +284,8 @@ mod tests {
             if started < 50_000 {
                 started += 1;
                 let t = b.start(&Request::default(), Instant(at)).unwrap();
-                // A timer fires at the next tick at the earliest, also for a latency of 0: without that all is 3 % faster.
+                // A timer fires at the next tick at the earliest, also for a latency of 0: without that all is 3 %
+                // faster.
                 let ms = u64::from(work.below(maxima[t.slot().index()])).max(1);
                 tickets[client] = Some(t);
                 running.push(Reverse((at + ms * MILLISECOND_NS, 50 + started, client)));
@@ -297,8 +298,9 @@ mod tests {
 
     #[test]
     fn meets_the_published_table() {
-        // The text of tower's change: peak EWMA 15 s, 5, 56, 78, 96 ms (55, 77 in virtual time); two draws by in flight 18 s, 5, 57, 80, 98,
-        // 857 ms. The wall time is given in whole seconds; the rest is met within 2 % or 1 ms, the far tail within 5 %.
+        // The text of tower's change: peak EWMA 15 s, 5, 56, 78, 96 ms (55, 77 in virtual time); two draws by in flight
+        // 18 s, 5, 57, 80, 98, 857 ms. The wall time is given in whole seconds; the rest is met within 2 % or 1 ms, the
+        // far tail within 5 %.
         let published: [(&str, &[f64]); 2] =
             [("peak_ewma", &[15.0, 5.0, 55.0, 77.0, 96.0]), ("random", &[18.0, 5.0, 57.0, 80.0, 98.0, 857.0])];
         for (name, want) in published {

@@ -65,7 +65,7 @@ static PARAMS: &[Param] = &[
         name: "hot_quantile",
         kind: Kind::Float { min: 0.0, max: 1.0 },
         default: Value::Float(0.5),
-        help: "An endpoint is hot when it has more in flight than this share of recent answers; 0 goes by in flight alone.",
+        help: "An endpoint is hot when it has more in flight than this share of recent answers; 0 compares in flight alone.",
         why: "The paper runs at 0.84 and finds 0.6 to 0.9 good. Simulated with 100 balancers at 90 % load and capacities \
               that change: p99 112 ms at 0, 98 at 0.25, 84 at 0.5, 83 at 0.6, 89 at 0.84. The worse endpoints know how \
               long they take, the more the higher ones herd onto those that look fast.",
@@ -102,7 +102,7 @@ static PARAMS: &[Param] = &[
     },
 ];
 
-/// An answer that is used more often than this says little about now: each use changes what it told of.
+/// An answer that is used more often than this says little about now: each use changes the load that it reported.
 const USES_MAX: f64 = 16.0;
 
 /// Requests over which answers are averaged.
@@ -122,15 +122,15 @@ struct Prequal {
     /// By slot.
     known: Vec<Known>,
     endpoints: usize,
-    /// Whether one of them has a limit.
+    /// Whether an endpoint has a limit.
     limited: bool,
     budget: ProbeBudget,
-    /// Answers since the latest start, and for each request of late.
+    /// Answers since the latest start, and for each recent request.
     answered: f64,
     answers: f64,
-    /// What others had in flight per weight at endpoints that were told of lately, on average.
+    /// What other balancers had in flight per weight at endpoints with a recent report, on average.
     others: f64,
-    /// Fractions of removals and of uses that wait for the next.
+    /// Fractions of removals and of uses, carried over to the next.
     remove_owed: f64,
     uses_owed: f64,
 }
@@ -141,7 +141,7 @@ struct Known {
     /// 0 when it is not in the set.
     weight: u32,
     avoid_until: Instant,
-    /// What its latest answer said.
+    /// Its latest answer.
     told: LoadReport,
 }
 
@@ -180,9 +180,9 @@ impl Prequal {
         if self.probes > 0.0 { self.remove * (self.answers / self.probes).min(1.0) } else { 0.0 }
     }
 
-    /// How many requests may go by the next answer. The paper's b = (1 + reuse) / ((1 - pool / n) x probes - remove):
-    /// what comes in new, less what is removed, must serve all requests. The paper rounds at random; carrying the
-    /// fraction has the same mean with less spread.
+    /// How many requests may use the next answer. The paper's b = (1 + reuse) / ((1 - pool / n) x probes - remove): the
+    /// new answers, less those removed, must serve all requests. The paper rounds at random; carrying the fraction has
+    /// the same mean with less spread.
     fn uses(&mut self) -> u32 {
         let renewed = 1.0 - self.pool_max() as f64 / self.endpoints.max(1) as f64;
         let net = renewed * self.answers - self.removals();
@@ -193,7 +193,7 @@ impl Prequal {
         whole
     }
 
-    /// Takes in that an endpoint had so many in flight at the moment `at`.
+    /// Takes an answer: the endpoint had so many in flight at the moment `at`.
     fn answer(&mut self, slot: Slot, in_flight: u32, at: Instant, now: Instant) {
         let Some(known) = self.known.get(slot.index()).filter(|k| k.weight > 0 && now >= k.avoid_until) else { return };
         let one = 1.0 / known.weight as f32;
@@ -205,8 +205,8 @@ impl Prequal {
         self.pool.add(entry, most);
     }
 
-    /// Takes in what others had in flight when any worker last heard of it, and what this process has there now. Who was
-    /// not heard of for long counts like the others, or it would get nothing where probes are few.
+    /// Takes as an answer what others had in flight in the latest report to any worker, and what this process has there
+    /// now. An endpoint without a recent report counts like the others, or it would get nothing where probes are few.
     fn recall(&mut self, slot: Slot, cx: &PickContext<'_>) {
         let Some(known) = self.known.get(slot.index()).filter(|k| k.weight > 0) else { return };
         let weight = f64::from(known.weight);
@@ -225,12 +225,12 @@ impl Prequal {
         self.known.get(slot.index()).is_some_and(|k| now < k.avoid_until)
     }
 
-    /// The best of the answers that may be picked; `None` when those are fewer than two: with one there is nothing to
-    /// compare, and all requests until the next answer would go there.
+    /// The best of the answers that may be picked; `None` when those are fewer than two: one alone compares with
+    /// nothing, and all requests until the next answer would go there.
     fn best(&self, cx: &PickContext<'_>) -> Option<(Entry, &'static str)> {
         let hot_above = self.pool.quantile(self.hot_quantile);
-        // Whoever is avoided or has left has no answer here. The rest is looked up where it can matter: for each of many
-        // answers that would be most of what a pick takes.
+        // Endpoints that are avoided or have left have no answer here. The rest is checked only where it can matter:
+        // done for each of many answers it would be most of a pick's time.
         let all = !self.limited && cx.tried.is_empty();
         let usable = |e: &&Entry| all || cx.set.get(e.slot).is_some_and(|m| cx.admits(m));
         let (mut count, mut coolest, mut fastest) = (0, None::<&Entry>, None::<&Entry>);
@@ -247,7 +247,7 @@ impl Prequal {
         if count < 2 {
             return None;
         }
-        // Among those whose latencies are equal but for noise: where all are, or are not known, in flight alone decides.
+        // Among those whose latencies are equal but for noise. If all are equal, or not known, in flight alone decides.
         let equal_below = fastest.map_or(0.0, |f| f.latency_ns as f64 * self.latency_noise);
         let equal = |e: &&Entry| usable(e) && e.in_flight <= hot_above && e.latency_ns as f64 <= equal_below;
         let mut best = fastest;
@@ -264,11 +264,11 @@ impl Prequal {
         best.or(coolest).map(|&e| (e, rule))
     }
 
-    /// Without enough answers: of two draws the one with fewer in flight here. The paper draws one at random; the own
-    /// count costs nothing and is never worse than that.
+    /// Without enough answers: of two draws the one with fewer in flight here. The paper draws one at random; this
+    /// worker's own count costs nothing and is never worse than that.
     #[cold]
     fn fall_back(&self, cx: &mut PickContext<'_>) -> Result<Slot, NoPick> {
-        // More than any count per weight: who failed of late is taken when both drawn did.
+        // More than any count per weight: an endpoint that failed recently is taken only when both drawn did.
         let avoided = |slot, now| if self.avoids(slot, now) { 1e12 } else { 0.0 };
         draw::lowest(cx, "too few answers to probes: fewer in flight per weight", |cx, m| {
             cx.loads.in_flight(m.slot) as f32 / m.weight as f32 + avoided(m.slot, cx.now)
@@ -321,7 +321,7 @@ impl Picker for Prequal {
         self.remove_owed += self.removals();
         while self.remove_owed >= 1.0 {
             self.remove_owed -= 1.0;
-            // The last two are worth more than a fallback.
+            // The last two answers are worth more than a fallback.
             if self.pool.entries().len() > 2 {
                 let hot_above = self.pool.quantile(self.hot_quantile);
                 self.pool.remove_one(hot_above);

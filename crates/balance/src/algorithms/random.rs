@@ -54,7 +54,7 @@ impl Picker for Random {
     }
 }
 
-/// Draws and compares; also for algorithms that have nothing better to go by at the moment.
+/// Draws and compares; also for algorithms that have no better information at the moment.
 ///
 /// # Errors
 /// Why none could be drawn.
@@ -87,9 +87,9 @@ fn of_many(cx: &mut PickContext<'_>, drawn: Draws, draws: usize) -> Result<Slot,
     Ok(best.slot)
 }
 
-/// The less loaded of two: the one that would with this request be no more loaded, per weight, than the other is without
-/// it. Anything less is the grain of whole requests, and taking it for load would cost unequal weights their shares at
-/// low load. For equal weights: fewer in flight. Else the one whose turn it is.
+/// The less loaded of two: the one that with this request would be no more loaded, per weight, than the other is
+/// without it. A smaller difference is the grain of whole requests, and taking it for load would cost unequal weights
+/// their shares at low load. For equal weights: fewer in flight. Else the one whose turn it is.
 #[expect(clippy::inline_always, reason = "once in each pick; the other caller is a rare one")]
 #[inline(always)]
 fn better<'a>(cx: &mut PickContext<'_>, first: &'a Member, second: &'a Member) -> &'a Member {
@@ -99,7 +99,7 @@ fn better<'a>(cx: &mut PickContext<'_>, first: &'a Member, second: &'a Member) -
     let load_2 = u64::from(cx.loads.in_flight(second.slot)) * weight_1;
     let (less, more) = (load_2 + weight_1 <= load_1, load_1 + weight_2 <= load_2);
     let due = draw::is_due(cx.loads, second, first);
-    // Without jumps: which of two it is cannot be predicted, and a wrong guess costs more than all of this.
+    // Without branches: which of two it is cannot be predicted, and a wrong guess costs more than all of this.
     let wins = less | (!more & due);
     if cx.trace.is_some() {
         explain(cx, first, second, if less | more { "fewer in flight per weight" } else { draw::TIE });

@@ -42,7 +42,7 @@ struct RoundRobin {
     stride: Vec<u64>,
     /// The virtual time of the latest pick.
     clock: u64,
-    /// Whose turn it was at the latest choice.
+    /// The endpoint whose turn it was at the latest choice.
     turn: Option<Slot>,
 }
 
@@ -84,11 +84,11 @@ impl Picker for RoundRobin {
     #[inline]
     fn on_start(&mut self, slot: Slot, _loads: &Loads, _now: Instant) {
         let Some(due) = self.due.key(slot.0) else { return };
-        // Only a turn moves the clock, also past one that is due but full; what a sticky session takes ahead does not.
+        // Only a turn moves the clock, also past an endpoint that is due but full; a sticky session's start does not.
         if self.turn.take() == Some(slot) {
             self.clock = self.clock.max(due);
         }
-        // Who was full for long comes back at most one round behind, or it would get a burst of all it missed.
+        // An endpoint that was full for long is at most one round behind, or it would get a burst of all it missed.
         let next = (due + self.stride[slot.index()]).max(self.clock.saturating_sub(ROUND));
         self.due.update(slot.0, next);
         if self.clock > u64::MAX / 2 {

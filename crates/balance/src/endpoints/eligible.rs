@@ -1,4 +1,5 @@
-//! Who is eligible at a moment? Weight, drain, health, ejection, slow start, zone, tier and panic, folded into one set.
+//! Which endpoints are eligible now? Weight, drain, health, ejection, slow start, zone, tier and panic, folded into one
+//! set.
 
 use crate::endpoints::endpoint::{EndpointId, EndpointSpec};
 use crate::endpoints::set::{EndpointSet, Exclusion, Member, Slot};
@@ -16,7 +17,7 @@ pub struct Panic {
 /// What a pool in panic does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PanicMode {
-    /// It uses all endpoints, healthy or not: a few that are left would go down under the load of all.
+    /// It uses all endpoints, healthy or not: the few healthy ones would go down under the load of all.
     UseAll,
     /// It refuses requests with 503.
     Refuse,
@@ -29,47 +30,47 @@ impl Default for Panic {
     }
 }
 
-/// Endpoints of the own zone first.
+/// The rule that endpoints of the own zone come first.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Locality {
     /// The hash of the own zone's name ([`crate::endpoint::stable_hash`]).
     pub zone: u64,
-    /// The share of the own zone's weight that must be healthy for it to get everything, above 0 to 1; below it the rest
-    /// of the load spills over to the other zones in proportion.
+    /// The share of the own zone's weight that must be healthy for it to get everything, above 0 to 1; below it the
+    /// rest of the load spills over to the other zones in proportion.
     pub spill_at: f64,
 }
 
-/// One configured endpoint, and what control knows of it.
+/// One configured endpoint, and what the control side knows of it.
 #[derive(Clone, Copy, Debug)]
 pub struct Candidate<'a> {
     /// Its slot.
     pub slot: Slot,
-    /// What the configuration says.
+    /// Its configuration.
     pub spec: &'a EndpointSpec,
-    /// What checks and requests say.
+    /// The verdict of checks and requests.
     pub standing: Standing,
-    /// What slow start lets it have of its weight, of [`slow_start::FULL`].
+    /// The part of its weight that slow start allows, of [`slow_start::FULL`].
     pub ramp: u16,
-    /// Most in flight at once, of configured and adaptive limit the smaller; 0 for no limit.
+    /// Most in flight at once: the smaller of the configured and the adaptive limit; 0 for no limit.
     pub in_flight_max: u32,
 }
 
-/// Whether an endpoint may be used, by what checks and requests say.
+/// Whether checks and requests let an endpoint be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Standing {
     /// Yes.
     Fit,
-    /// By one request at a time: trial number so-and-so after an ejection.
+    /// By one request at a time: a trial after an ejection, with its number.
     Trial(u16),
-    /// Not before its first health check.
+    /// Not before the result of its first health check.
     Unchecked,
     /// No: health checks fail.
     Unhealthy,
-    /// No: requests fared badly there.
+    /// No: too many of its requests failed or were slow.
     Ejected,
 }
 
-/// What a pool does besides using the fit.
+/// What a pool does besides using the endpoints that are fit.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Rules {
     /// When few are fit.
@@ -82,7 +83,7 @@ pub struct Rules {
 const SCALED_MAX: f64 = 65_536.0;
 
 impl Candidate<'_> {
-    /// An endpoint of which nothing bad is known.
+    /// An endpoint without any known fault.
     pub fn fit(slot: Slot, spec: &EndpointSpec) -> Candidate<'_> {
         let in_flight_max = spec.in_flight_max;
         Candidate { slot, spec, standing: Standing::Fit, ramp: slow_start::FULL, in_flight_max }
@@ -90,10 +91,10 @@ impl Candidate<'_> {
 
     /// Whether the configuration wants it used.
     fn counts(&self) -> bool {
-        self.spec.weight > 0 && !self.spec.drain
+        self.spec.counts()
     }
 
-    /// Whether it may get requests, be it one at a time.
+    /// Whether it may get requests, even if only one at a time.
     fn serves(&self) -> bool {
         self.counts() && matches!(self.standing, Standing::Fit | Standing::Trial(_))
     }
@@ -107,6 +108,7 @@ impl Candidate<'_> {
         let why = match self.standing {
             _ if self.spec.drain => Exclusion::Draining,
             _ if self.spec.weight == 0 => Exclusion::WeightZero,
+            _ if self.spec.unresolved => Exclusion::Unresolved,
             Standing::Unhealthy => Exclusion::Unhealthy,
             Standing::Unchecked => Exclusion::Unchecked,
             Standing::Ejected => Exclusion::Ejected,
@@ -118,10 +120,11 @@ impl Candidate<'_> {
 
 /// Folds what is known of the endpoints into the set that workers pick from. Keeps the order given.
 ///
-/// Tiers: the first that has fit endpoints, and enough of them not to panic, is used, together with what is left of those
-/// above. One of which nothing is known yet is waited for: a standby must not serve because its check was the first to
-/// come back. Where none has enough the pool panics, unless first checks that are out may still change that. What could
-/// be used but is not, other zones and lower tiers, is tried when all limits of the set are reached.
+/// Tiers: the first that has fit endpoints, and enough of them not to panic, is used, together with the fit endpoints
+/// of the tiers above. While nothing is known of a tier yet, the pool waits for it: a standby must not serve because
+/// its check was the first to come back. If no tier has enough the pool panics, unless pending first checks may still
+/// change that. Endpoints that could be used but are not, of other zones and lower tiers, are for requests that have
+/// tried all of the set, or find it full.
 pub fn fold(candidates: &[Candidate<'_>], rules: &Rules) -> EndpointSet {
     let slots = candidates.iter().map(|c| c.slot.index() + 1).max().unwrap_or(0);
     let mut tiers: Vec<u8> = candidates.iter().filter(|c| c.counts()).map(|c| c.spec.priority).collect();
@@ -146,14 +149,10 @@ pub fn fold(candidates: &[Candidate<'_>], rules: &Rules) -> EndpointSet {
         c.exclusion(if zone { Exclusion::OtherZone } else { Exclusion::LowerPriority })
     };
     let excluded = candidates.iter().filter(|c| !in_set[c.slot.index()]).map(leaves_out).collect();
-    let set = EndpointSet::of(members(&here, &near), excluded, slots);
-    if set.members().iter().all(|m| m.in_flight_max == 0) {
-        return set; // never full
-    }
     let below = tiers.iter().map(|&t| unused.iter().filter(|c| c.spec.priority == t).copied().collect::<Vec<_>>());
     let groups = std::iter::once(elsewhere).chain(below).filter(|group| !group.is_empty());
     let overflow = groups.map(|group| EndpointSet::of(members(&group, &Near::ALL), Vec::new(), slots)).collect();
-    set.with_overflow(overflow)
+    EndpointSet::of(members(&here, &near), excluded, slots).with_overflow(overflow)
 }
 
 impl EndpointSet {
@@ -164,7 +163,7 @@ impl EndpointSet {
     }
 }
 
-/// What is counted of a tier.
+/// The counts of one tier.
 struct Tier {
     /// Endpoints that the configuration wants used.
     counts: usize,
@@ -181,12 +180,12 @@ impl Tier {
         Tier { counts: of(|_| true), fit: of(|c| c.is_fit()), unchecked }
     }
 
-    /// Whether every first check of it is out.
+    /// Whether all of its first checks are still pending.
     fn is_unknown(&self) -> bool {
         self.unchecked == self.counts
     }
 
-    /// Whether it has, or may have once first checks are in, the share of fit endpoints below which there is panic.
+    /// Whether it has, or may have once first checks are in, the share of fit endpoints that avoids panic.
     fn is_enough(&self, panic: &Panic) -> bool {
         (self.fit + self.unchecked) as f64 >= panic.healthy_below * self.counts as f64
     }
@@ -195,7 +194,7 @@ impl Tier {
 fn panicking(candidates: &[Candidate<'_>], mode: PanicMode, slots: usize) -> EndpointSet {
     let uses = |c: &&Candidate<'_>| mode == PanicMode::UseAll && c.counts();
     let member = |c: &Candidate<'_>| {
-        // Neither ramp nor one request at a time: each that works is needed. A trial still counts.
+        // Without ramps and trial limits: each endpoint that works is needed. A trial still counts.
         let trial = if let Standing::Trial(number) = c.standing { number } else { 0 };
         let in_flight_max = c.in_flight_max;
         Member { slot: c.slot, id: c.spec.id, weight: c.spec.weight, in_flight_max, ramp: slow_start::FULL, trial }
@@ -205,7 +204,8 @@ fn panicking(candidates: &[Candidate<'_>], mode: PanicMode, slots: usize) -> End
     EndpointSet::of(members, excluded, slots).panicking()
 }
 
-/// Members with whole weights: as configured, or where slow start or zones take parts of them, all times a common factor.
+/// Members with whole weights: as configured, or, where slow start or zones take parts of them, all multiplied by a
+/// common factor.
 fn members(used: &[&Candidate<'_>], near: &Near) -> Vec<Member> {
     let plain = near.is_even() && used.iter().all(|c| c.ramp == slow_start::FULL);
     let whole = |c: &Candidate<'_>| f64::from(c.spec.weight) * near.part(c);
@@ -227,7 +227,7 @@ fn members(used: &[&Candidate<'_>], near: &Near) -> Vec<Member> {
 #[derive(Clone, Copy)]
 struct Near {
     zone: Option<u64>,
-    /// By which each weight of the own zone, and of the others, is multiplied.
+    /// The factors for each weight of the own zone, and of the others.
     parts: (f64, f64),
 }
 
@@ -235,8 +235,8 @@ impl Near {
     /// By weight alone.
     const ALL: Near = Near { zone: None, parts: (1.0, 1.0) };
 
-    /// The own zone gets everything while it has `spill_at` of its weight; below that what it has of it, and the others
-    /// the rest. Slow start has no part in this: an endpoint that ramps is well.
+    /// The own zone gets everything while `spill_at` of its weight is healthy. Below that it gets the share that is
+    /// healthy, and the others the rest. Slow start does not matter here: an endpoint that ramps is healthy.
     fn new(candidates: &[Candidate<'_>], used: &[&Candidate<'_>], lowest: Option<u8>, rule: Option<Locality>) -> Near {
         let Some(Locality { zone, spill_at }) = rule else { return Near::ALL };
         let weight = |c: &Candidate<'_>| f64::from(c.spec.weight);
@@ -246,7 +246,7 @@ impl Near {
         let sum = |near: bool| used.iter().filter(|c| c.is_fit() && own(c) == near).map(|c| weight(c)).sum::<f64>();
         let (near, far) = (sum(true), sum(false));
         if configured == 0.0 || near == 0.0 || far == 0.0 {
-            return Near::ALL; // nobody there, or nobody to share with
+            return Near::ALL; // no endpoint in the own zone, or none outside
         }
         let share = near / (spill_at * configured);
         let parts =

@@ -1,4 +1,4 @@
-//! What is an endpoint? An identity that all instances agree on, and what the configuration says of it.
+//! What is an endpoint? An identity that all instances agree on, and its configuration.
 
 use crate::structures::rng::mix;
 
@@ -25,14 +25,16 @@ pub fn stable_hash(bytes: &[u8]) -> u64 {
 /// One endpoint as configured or discovered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EndpointSpec {
-    /// Who it is.
+    /// Its identity.
     pub id: EndpointId,
     /// Its share of the load relative to others; 0 gets nothing.
     pub weight: u32,
-    /// Priority tier: the lowest with eligible endpoints is used, the next when that has no room.
+    /// Priority tier: the lowest with eligible endpoints is used, the next when that has none left for a request.
     pub priority: u8,
-    /// Gets no new requests; running ones go on.
+    /// Whether it gets no new requests; running ones go on.
     pub drain: bool,
+    /// Its name has no address yet: it gets nothing until then.
+    pub unresolved: bool,
     /// Most requests in flight at once over all workers of this process; 0 for no limit.
     pub in_flight_max: u32,
     /// The hash of its zone's name ([`stable_hash`]); `None` if it has none.
@@ -42,7 +44,15 @@ pub struct EndpointSpec {
 impl EndpointSpec {
     /// An endpoint of weight 1 in tier 0 without a limit and a zone.
     pub fn new(name: &str) -> EndpointSpec {
-        EndpointSpec { id: EndpointId::of(name), weight: 1, priority: 0, drain: false, in_flight_max: 0, zone: None }
+        EndpointSpec {
+            id: EndpointId::of(name),
+            weight: 1,
+            priority: 0,
+            drain: false,
+            unresolved: false,
+            in_flight_max: 0,
+            zone: None,
+        }
     }
 
     /// With this weight.
@@ -58,6 +68,16 @@ impl EndpointSpec {
     /// Draining or not.
     pub fn drain(self, drain: bool) -> EndpointSpec {
         EndpointSpec { drain, ..self }
+    }
+
+    /// Without an address so far, or with one.
+    pub fn unresolved(self, unresolved: bool) -> EndpointSpec {
+        EndpointSpec { unresolved, ..self }
+    }
+
+    /// Whether the configuration wants it used, and says where it is.
+    pub fn counts(&self) -> bool {
+        self.weight > 0 && !self.drain && !self.unresolved
     }
 
     /// In the zone of this name.

@@ -1,5 +1,5 @@
-//! Who may get a request now? An immutable [`EndpointSet`]: control code folds weights, health and priority into it
-//! once ([`crate::eligible`]), so that no algorithm ever asks whether an endpoint is up.
+//! Which endpoints may get a request now? Those of an immutable [`EndpointSet`]: control code folds weights, health and
+//! priority into it once ([`crate::eligible`]), so that no algorithm ever asks whether an endpoint is up.
 
 use crate::endpoints::endpoint::EndpointId;
 use crate::machines::slow_start;
@@ -13,7 +13,7 @@ use std::sync::{Arc, OnceLock};
 pub struct Slot(pub(crate) u32);
 
 impl Slot {
-    /// For indexing arrays kept beside a pool.
+    /// The index in arrays kept beside a pool.
     #[inline]
     pub fn index(self) -> usize {
         self.0 as usize
@@ -25,15 +25,15 @@ impl Slot {
 pub struct Member {
     /// Its number in the pool.
     pub slot: Slot,
-    /// Who it is.
+    /// Its identity.
     pub id: EndpointId,
     /// At least 1.
     pub weight: u32,
     /// Most in flight at once; 0 for no limit.
     pub in_flight_max: u32,
-    /// The part of its weight that slow start lets it have, of [`slow_start::FULL`]; `weight` is reduced by it already.
+    /// The part of its weight that slow start allows, of [`slow_start::FULL`]; `weight` is reduced by it already.
     pub ramp: u16,
-    /// The number of its trial while it is in probation after an ejection; 0 else.
+    /// The number of its trial while it is in probation after an ejection; otherwise 0.
     pub trial: u16,
 }
 
@@ -44,17 +44,19 @@ pub enum Exclusion {
     WeightZero,
     /// It drains.
     Draining,
+    /// Its name has no address yet.
+    Unresolved,
     /// Its health checks fail.
     Unhealthy,
-    /// Its first health check is out.
+    /// Its first health check is pending.
     Unchecked,
-    /// Requests fared badly there.
+    /// Too many of its requests failed or were slow.
     Ejected,
     /// A tier of higher priority has eligible endpoints.
     LowerPriority,
     /// The own zone has enough healthy endpoints.
     OtherZone,
-    /// It is well, but too few others are, and the pool refuses rather than overload it.
+    /// It is healthy, but too few others are, and the pool refuses rather than overload it.
     Panic,
     /// This request has tried it.
     Tried,
@@ -63,10 +65,11 @@ pub enum Exclusion {
 }
 
 impl Exclusion {
-    /// Why an endpoint may be out of the set, whatever the request.
-    pub const STANDING: [Exclusion; 8] = [
+    /// The reasons for which an endpoint is out of the set, whatever the request.
+    pub const STANDING: [Exclusion; 9] = [
         Exclusion::Draining,
         Exclusion::WeightZero,
+        Exclusion::Unresolved,
         Exclusion::Unhealthy,
         Exclusion::Unchecked,
         Exclusion::Ejected,
@@ -84,14 +87,14 @@ pub struct EndpointSet {
     excluded: Box<[(Slot, EndpointId, Exclusion)]>,
     weight_total: u64,
     draws: Draws,
-    /// Draws by weights as they are without slow start; `None` when no member ramps.
+    /// Draws by the weights without slow start; `None` when no member ramps.
     unramped: Option<Draws>,
     overflow: Box<[EndpointSet]>,
     in_panic: bool,
     prepared: Prepared,
 }
 
-/// What an algorithm made of a set, for all workers. Sets are equal whether or not it was made.
+/// What an algorithm computed from a set, for all workers. It does not count when sets are compared.
 #[derive(Clone, Default)]
 struct Prepared(OnceLock<Arc<dyn Any + Send + Sync>>);
 
@@ -121,7 +124,7 @@ struct Alias {
 const ABSENT: u32 = u32::MAX;
 
 impl EndpointSet {
-    /// A set of these members; `slots` as [`slots`](Self::slots).
+    /// A set of these members, with [`slots`](Self::slots) of `slots`.
     pub(crate) fn of(members: Vec<Member>, excluded: Vec<(Slot, EndpointId, Exclusion)>, slots: usize) -> EndpointSet {
         let mut position = vec![ABSENT; slots];
         for (i, m) in members.iter().enumerate() {
@@ -142,12 +145,12 @@ impl EndpointSet {
         }
     }
 
-    /// With these to be tried in turn when it is full.
+    /// This set, with others to try in turn when none of it is left for a request.
     pub(crate) fn with_overflow(self, overflow: Vec<EndpointSet>) -> EndpointSet {
         EndpointSet { overflow: overflow.into(), ..self }
     }
 
-    /// As the set of a pool in panic.
+    /// This set as that of a pool in panic.
     pub(crate) fn panicking(self) -> EndpointSet {
         EndpointSet { in_panic: true, ..self }
     }
@@ -175,14 +178,14 @@ impl EndpointSet {
         &self.excluded
     }
 
-    /// Where a request goes when all here are full, in turn: other zones, then tiers of lower priority. Empty when no
-    /// member has a limit.
+    /// The sets for requests that have tried all of this one, or find the rest full, in turn: other zones, then tiers of
+    /// lower priority.
     #[inline]
     pub fn overflow(&self) -> &[EndpointSet] {
         &self.overflow
     }
 
-    /// Whether so few endpoints are healthy that the pool no longer goes by health.
+    /// Whether so few endpoints are healthy that the pool ignores health.
     pub fn in_panic(&self) -> bool {
         self.in_panic
     }
@@ -235,18 +238,18 @@ impl EndpointSet {
         self.draws.draw(self.members.len(), rng)
     }
 
-    /// What an algorithm made of this set for all workers, if it has, and if that is a `T`.
+    /// What an algorithm computed from this set for all workers, if it did, and if that is a `T`.
     pub(crate) fn prepared<T: Any + Send + Sync>(&self) -> Option<Arc<T>> {
         self.prepared.0.get().cloned()?.downcast().ok()
     }
 
-    /// Makes what all workers shall share, unless something was made already. Another thread
-    /// that calls this meanwhile waits until it is there: not for picks.
+    /// Computes what all workers shall share, unless that was done already. Another thread that calls this meanwhile
+    /// waits until it is done: not for picks.
     pub(crate) fn prepare<T: Any + Send + Sync>(&self, make: impl FnOnce() -> Arc<T>) {
         self.prepared.0.get_or_init(|| make());
     }
 
-    /// As [`draw`](Self::draw), by weights as they are without slow start.
+    /// As [`draw`](Self::draw), by the weights without slow start.
     pub(crate) fn draw_unramped(&self, rng: &mut Rng) -> usize {
         self.unramped.as_ref().unwrap_or(&self.draws).draw(self.members.len(), rng)
     }
@@ -271,7 +274,7 @@ impl Draws {
                 small.push(l);
             }
         }
-        // Those left are 1 but for rounding: they keep every draw, also the one in 2^32 that equals `keep`.
+        // The columns left are 1 but for rounding: they keep every draw, also the one in 2^32 that equals `keep`.
         for i in small.into_iter().chain(large) {
             table[i] = Alias { keep: u32::MAX, other: i as u32 };
         }

@@ -1,22 +1,24 @@
-//! What is an endpoint at the moment, in one word? For metrics, logs and pages; decisions never read it.
+//! In which state is an endpoint, in one word? For metrics, logs and pages; decisions never read it.
 
 use crate::endpoints::endpoint::EndpointId;
 use crate::machines::outlier::Cause;
 use crate::structures::time::Instant;
 use std::fmt;
 
-/// What an endpoint is, for whoever watches. Of several that apply, the first.
+/// The state of an endpoint, for metrics, logs and pages. Of several that apply, the first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
     /// Gets no new requests, by configuration.
     Draining,
     /// Has weight 0.
     Disabled,
+    /// Its name has no address yet.
+    Unresolved,
     /// Health checks fail.
     Down,
     /// Waits for its first health check.
     Unchecked,
-    /// Requests fared badly there.
+    /// Too many of its requests failed or were slow.
     Ejected(Cause),
     /// Back from ejection with one request at a time, until the first outcome.
     Probation,
@@ -32,6 +34,7 @@ impl State {
         match self {
             State::Draining => "draining",
             State::Disabled => "disabled",
+            State::Unresolved => "unresolved",
             State::Down => "down",
             State::Unchecked => "unchecked",
             State::Ejected(_) => "ejected",
@@ -42,8 +45,8 @@ impl State {
     }
 
     /// All names, in the order of the states.
-    pub const NAMES: [&'static str; 8] =
-        ["draining", "disabled", "down", "unchecked", "ejected", "probation", "ramping", "up"];
+    pub const NAMES: [&'static str; 9] =
+        ["draining", "disabled", "unresolved", "down", "unchecked", "ejected", "probation", "ramping", "up"];
 }
 
 impl fmt::Display for State {
@@ -55,14 +58,14 @@ impl fmt::Display for State {
     }
 }
 
-/// An endpoint became something else.
+/// A change of an endpoint's state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Change {
-    /// Who.
+    /// The endpoint.
     pub id: EndpointId,
-    /// What it was.
+    /// The state before.
     pub from: State,
-    /// What it is.
+    /// The state now.
     pub to: State,
     /// When this was noticed.
     pub at: Instant,

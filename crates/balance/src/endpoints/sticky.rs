@@ -1,15 +1,15 @@
 //! Which endpoint does a session belong to? A token, for a cookie, that names an endpoint until it expires. Signed, so
 //! that clients cannot choose an endpoint, and kept by the client, so that instances share no table.
 //!
-//! The token names the endpoint by its [`EndpointId`]: not secret, as an address could be guessed from it, but of no use
-//! without access to the network behind. Who has no valid token, or whose endpoint is not eligible now (it left, drains or
-//! is ejected), is picked an endpoint as any other and gets a new token.
+//! The token names the endpoint by its [`EndpointId`]: not secret, as an address could be guessed from it, but of no
+//! use without access to the network behind. A client without a valid token, or whose endpoint is not eligible now (it
+//! left, drains or is ejected), gets an endpoint by an ordinary pick, and a new token.
 
 use crate::endpoints::endpoint::EndpointId;
 use crate::endpoints::set::{EndpointSet, Slot};
 
-/// A keyed signature, such as HMAC-SHA-256 cut to its first 16 bytes (RFC 2104, 5). The shell brings it, with a key that
-/// all instances share and a label of the pool in it, so that a token is good for one pool only.
+/// A keyed signature, such as HMAC-SHA-256 cut to its first 16 bytes (RFC 2104, 5). The shell implements it, with a key
+/// that all instances share and that includes a label of the pool, so that a token is valid for one pool only.
 pub trait Sign {
     /// The signature of a message.
     fn sign(&self, message: &[u8]) -> [u8; 16];
@@ -22,7 +22,7 @@ pub const TOKEN_LEN: usize = 2 * BYTES;
 const BYTES: usize = 28;
 const SIGNED: usize = 12;
 
-/// The token of a session at `endpoint` that is good until `expires`, in seconds since 1970. ASCII.
+/// The token of a session at `endpoint` that is valid until `expires`, in seconds since 1970. ASCII.
 pub fn token(endpoint: EndpointId, expires: u32, key: &impl Sign) -> [u8; TOKEN_LEN] {
     let mut bytes = [0; BYTES];
     bytes[..8].copy_from_slice(&endpoint.0.to_be_bytes());
@@ -32,7 +32,7 @@ pub fn token(endpoint: EndpointId, expires: u32, key: &impl Sign) -> [u8; TOKEN_
     std::array::from_fn(|i| b"0123456789abcdef"[usize::from(bytes[i / 2] >> (4 * (1 - i % 2)) & 15)])
 }
 
-/// The endpoint that a token names, unless it is not one of ours or has expired. `now`: seconds since 1970.
+/// The endpoint that a token names; `None` if the signature is wrong or it has expired. `now`: seconds since 1970.
 pub fn endpoint(token: &[u8], now: u32, key: &impl Sign) -> Option<EndpointId> {
     let token: &[u8; TOKEN_LEN] = token.try_into().ok()?;
     let mut bytes = [0; BYTES];
@@ -40,7 +40,7 @@ pub fn endpoint(token: &[u8], now: u32, key: &impl Sign) -> Option<EndpointId> {
         *byte = digit(pair[0])? << 4 | digit(pair[1])?;
     }
     let (signed, signature) = bytes.split_at(SIGNED);
-    // All bytes are compared, whatever the first ones say: how long it takes must not tell how many were right.
+    // All bytes are compared, even after a difference: the time must not show how many bytes were right.
     let differ = key.sign(signed).iter().zip(signature).fold(0, |differ, (a, b)| differ | (a ^ b));
     let expires = u32::from_be_bytes(signed[8..].try_into().ok()?);
     let id = u64::from_be_bytes(signed[..8].try_into().ok()?);
@@ -48,7 +48,7 @@ pub fn endpoint(token: &[u8], now: u32, key: &impl Sign) -> Option<EndpointId> {
 }
 
 /// Where to start the session's next request ([`Balancer::start_at`](crate::Balancer::start_at)), if its endpoint is
-/// eligible. Looks at each member: what requests with a session pay.
+/// eligible. Looks at each member, which only requests with a session pay for.
 pub fn slot(set: &EndpointSet, endpoint: EndpointId) -> Option<Slot> {
     set.members().iter().find(|member| member.id == endpoint).map(|member| member.slot)
 }
@@ -68,7 +68,7 @@ mod tests {
     use crate::endpoints::endpoint::{EndpointSpec, stable_hash};
     use crate::structures::rng::{Rng, mix};
 
-    /// Not a signature that anybody should use, but one that any change of a bit shows in.
+    /// Not a secure signature, but any changed bit changes it.
     struct Key(u64);
 
     impl Sign for Key {

@@ -1,14 +1,14 @@
 //! Which endpoints of a large pool does this instance use? A part of them, so that hundreds of instances need not keep
 //! connections to, and check the health of, hundreds of endpoints each.
 //!
-//! All instances put the endpoints of a tier on a ring in the same order, that of their identities, at equal distances. Each
-//! takes `size` of them from its own place on, which depends on its number alone. Places are those of van der Corput:
-//! 0, 1/2, 1/4, 3/4, 1/8, ... So:
-//! - an instance that comes or goes changes nothing for the others;
+//! All instances put the endpoints of a tier on a ring in the same order, that of their identities, at equal distances.
+//! Each takes `size` of them from its own place on, which depends on its number alone. Places are those of van der
+//! Corput: 0, 1/2, 1/4, 3/4, 1/8, ... So:
+//! - an instance that joins or leaves changes nothing for the others;
 //! - instances numbered from 0 use each endpoint equally often, but for one if their number is a power of two, and at
 //!   most for one for each 1 among its binary digits: the first k places are as many even rings;
-//! - an endpoint that comes or goes moves the part of an instance by less than one place. Of 20 endpoints out of 100, an
-//!   instance changes 0.43 on average, where 0.2 could not be helped, and never more than two;
+//! - an endpoint that joins or leaves moves the part of an instance by less than one place. Of 20 endpoints out of 100,
+//!   an instance changes 0.43 on average, where 0.2 are inevitable, and never more than two;
 //! - weights hold among the endpoints that an instance uses, and over all instances as far as each part has the mean
 //!   weight of the whole.
 //!
@@ -23,19 +23,19 @@ use std::collections::BTreeSet;
 pub struct Subset {
     /// Endpoints to use of each tier, or all if it has no more; at least 1.
     pub size: u32,
-    /// Which instance this is. Numbered from 0 they share best; any other numbers do as random ones would.
+    /// The number of this instance. Instances numbered from 0 share best; other numbers share as well as random ones.
     pub instance: u64,
 }
 
 impl Subset {
-    /// The part of an instance of this name: by the number at its end, as `evenkeel-7` has one, or else by its hash.
+    /// The part of the instance with this name: by the number at its end, as in `evenkeel-7`, or else by its hash.
     pub fn named(size: u32, instance: &str) -> Subset {
         let head = instance.trim_end_matches(|c: char| c.is_ascii_digit());
         let number = instance[head.len()..].parse().ok();
         Subset { size, instance: number.unwrap_or_else(|| stable_hash(instance.as_bytes())) }
     }
 
-    /// Those of the endpoints that this instance uses, in the order given. O(n log n).
+    /// The endpoints that this instance uses, in the order given. O(n log n).
     pub fn of(&self, specs: &[EndpointSpec]) -> Vec<EndpointSpec> {
         let ring: BTreeSet<(u8, EndpointId)> = specs.iter().map(|s| (s.priority, s.id)).collect();
         let ring: Vec<_> = ring.into_iter().collect();
@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn an_endpoint_that_comes_or_goes_changes_little() {
+    fn an_endpoint_that_joins_or_leaves_changes_little() {
         let (all, size) = (specs(100), 20);
         let (mut changed, mut instances) = (0, 0);
         for gone in 0..all.len() {
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn each_tier_has_its_part_and_the_order_of_the_file_means_nothing() {
+    fn each_tier_has_its_part_and_the_order_of_the_file_does_not_matter() {
         let mut specs = specs(30);
         specs[20..].iter_mut().for_each(|s| s.priority = 1);
         for instance in [0, 1, 5, u64::MAX] {

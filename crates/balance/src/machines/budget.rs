@@ -1,15 +1,15 @@
 //! How many extra tries may a pool's requests cause? As many as recent requests have earned, and a floor per second.
 //!
-//! Retries and hedges help while few requests need them; when all do, they would multiply the load of whoever is
-//! overloaded already. So each is paid with a token. Source: Finagle's RetryBudget (a share of the requests of the last ten
-//! seconds, and a floor), with decay for its window.
+//! Retries and hedges help while few requests need them; when all do, they would multiply the load of endpoints that
+//! are overloaded already. So each is paid with a token. Source: Finagle's RetryBudget (a share of the requests of the
+//! last ten seconds, and a floor), with decay for its window.
 
 use crate::structures::decay::decay;
 use crate::structures::time::{Instant, SECOND_NS};
 use crate::structures::token_bucket::{Rate, TokenBucket};
 
-/// What requests earn is forgotten with this time constant, nanoseconds, and the floor saves up no longer. Finagle's
-/// window: long enough that one failed endpoint's share of requests can go elsewhere at once.
+/// What requests earn fades with this time constant, nanoseconds, and the floor saves up for as long. Finagle's window:
+/// long enough that one failed endpoint's share of requests can go elsewhere at once.
 const MEMORY_NS: u64 = 10 * SECOND_NS;
 
 /// How often what was earned fades. Once a second: a request then costs an addition and a comparison.
@@ -17,16 +17,16 @@ const FADE_NS: u64 = SECOND_NS;
 
 /// One worker's budget of tries beyond the first.
 ///
-/// Whatever happens, from its making on it never gives more than `share` x requests + `floor` x (seconds + 10) + 1.
+/// Since it was made it never gave more than `share` x requests + `floor` x (seconds + 10) + 1, whatever happened.
 #[derive(Clone, Debug)]
 pub struct Budget {
     /// Tokens for each request.
     share: f64,
-    /// What requests earned and nobody spent, as of `at`.
+    /// Tokens that requests earned and that are not spent, as of `at`.
     earned: f64,
     at: Instant,
     floor: Rate,
-    /// What the floor gave and nobody spent.
+    /// Tokens that the floor gave and that are not spent.
     saved: TokenBucket,
 }
 
@@ -60,7 +60,7 @@ impl Budget {
 
     fn fade(&mut self, now: Instant) {
         self.earned *= f64::from(decay(now.since(self.at), MEMORY_NS));
-        // Never back: a clock that lags must not make anything fade twice.
+        // Never backwards: a clock that lags must not make anything fade twice.
         self.at = self.at.max(now);
     }
 }

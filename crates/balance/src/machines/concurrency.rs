@@ -11,7 +11,7 @@ pub struct Settings {
     pub start: u32,
     /// How many times its shortest latency an endpoint may take before the limit falls; above 1.
     pub tolerance: f64,
-    /// How often it is looked at, nanoseconds.
+    /// How often the limit is computed anew, nanoseconds.
     pub interval_ns: u64,
 }
 
@@ -25,17 +25,17 @@ impl Default for Settings {
 /// The limit of one endpoint, stepped once per interval.
 ///
 /// Source: Envoy's gradient controller and Netflix's Gradient2: limit x (shortest latency x tolerance / latency) + sqrt
-/// of the limit, which leaves room to find out that more is possible. Both need to know the latency without queueing
-/// and must not take an endpoint that has become slower for one that is overloaded for ever. So it is measured again now
-/// and then, by a limit that leaves no queue for an interval; Envoy goes down to 3 requests for that.
+/// of the limit, which leaves room to find out that more is possible. Both need to know the latency without queueing,
+/// and must not treat an endpoint that has become slower as overloaded for ever. So that latency is measured again now
+/// and then, under a limit that leaves no queue for an interval; Envoy goes down to 3 requests for that.
 #[derive(Clone, Copy, Debug)]
 pub struct Limit {
     limit: f64,
-    /// Mean latency of an interval without queueing that we caused, nanoseconds; `None` before the first.
+    /// Mean latency of an interval in which our requests did not queue, nanoseconds; `None` before the first.
     shortest_ns: Option<f64>,
     /// Intervals until it is measured again.
     measure_in: u32,
-    /// While it is measured, the limit of before.
+    /// While it is measured, the limit from before.
     paused: Option<f64>,
 }
 
@@ -50,13 +50,14 @@ pub struct Interval {
     pub in_flight: u32,
 }
 
-/// Fewer requests say too little of a mean: with exponential latencies that of 10 has a relative sd of a third.
+/// Fewer requests say too little of the mean: with exponential latencies the mean of 10 has a relative sd of a third.
 const REQUESTS_MIN: u32 = 10;
 
-/// Intervals from one measurement of the shortest latency to the next. Each costs about a third of an interval's requests.
+/// Intervals from one measurement of the shortest latency to the next. Each costs about a third of an interval's
+/// requests.
 const MEASURE_EVERY: u32 = 30;
 
-/// The part of its way that the shortest latency goes up when the endpoint is slower with few requests in flight.
+/// When the endpoint is slower with few requests in flight, the shortest latency rises by this part of the difference.
 const FORGET: f64 = 0.1;
 
 /// A limit falls by half at most, as one interval may be an accident.
@@ -74,7 +75,7 @@ impl Limit {
         (self.limit.round() as u32).max(1)
     }
 
-    /// Keeps to bounds that may be new.
+    /// This limit within the bounds of `settings`, which may be new.
     pub fn within(self, settings: &Settings) -> Limit {
         let min = f64::from(settings.min.max(1));
         Limit { limit: self.limit.clamp(min, f64::from(settings.max).max(min)), ..self }
@@ -93,7 +94,7 @@ impl Limit {
         }
         let shortest = self.shortest_ns.unwrap_or(did.latency_ns).min(did.latency_ns);
         if f64::from(did.in_flight) < self.limit / 2.0 {
-            // The limit was never felt, so nothing is known of it; and what is slow now is so by itself.
+            // The limit was never reached, so nothing is known of it; and an endpoint that is slow now is so by itself.
             self.shortest_ns = Some(shortest + (did.latency_ns - shortest) * FORGET);
             return;
         }
@@ -117,7 +118,7 @@ mod tests {
 
     const MS: f64 = 1e6;
 
-    /// An endpoint that serves so many at once in so many ms each, when always asked as much as the limit allows.
+    /// An endpoint that serves `at_once` requests in `ms` each, and always gets as many as the limit allows.
     fn busy(limit: &Limit, at_once: f64, ms: f64) -> Interval {
         let in_flight = limit.in_flight_max();
         let latency_ns = ms * MS * (f64::from(in_flight) / at_once).max(1.0);
@@ -163,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn is_not_moved_by_intervals_that_never_felt_it() {
+    fn is_not_moved_by_intervals_that_never_reached_it() {
         let settings = Settings::default();
         let mut limit = Limit::new(&settings);
         for requests in [5, 1000] {

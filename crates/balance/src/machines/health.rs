@@ -2,8 +2,8 @@
 
 use crate::structures::time::{Instant, SECOND_NS};
 
-/// How long an endpoint waits for its first result at most, nanoseconds: then it counts as usable, or a check that hangs
-/// would hold up a whole pool.
+/// How long an endpoint waits for its first result at most, nanoseconds. After that it counts as usable: otherwise a
+/// check that hangs would hold up a whole pool.
 pub const FIRST_CHECK_NS: u64 = SECOND_NS;
 
 /// What checks must say before an endpoint changes its state.
@@ -82,7 +82,8 @@ impl Health {
         self.verdict
     }
 
-    /// Takes a result; what it changed. The first result of one that is unchecked decides alone, late or not.
+    /// Takes a result and returns what it changed. The first result of an unchecked endpoint decides alone, late or
+    /// not.
     pub fn on_check(&mut self, settings: &Settings, passed: bool) -> Option<Transition> {
         let needed = match self.verdict {
             Verdict::Unchecked { .. } => 1,
@@ -139,7 +140,7 @@ mod tests {
         assert_eq!([true, true, true].map(|p| down.on_check(&settings, p)), [None, None, Some(Transition::Up)]);
     }
 
-    /// The rule read the other way round: over the whole history, not step by step.
+    /// The same rule computed differently: over the whole history, not step by step.
     #[test]
     fn rise_and_fall_are_exact_over_any_history() {
         for seed in 0..200 {

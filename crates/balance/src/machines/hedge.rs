@@ -24,8 +24,8 @@ impl Default for Settings {
     }
 }
 
-/// One worker's hedging of one pool. For each request: [`begin`](Self::begin); a timer if there is a delay; when the timer
-/// fires before the first byte of a response, [`send`](Self::send); [`record`](Self::record) when it is over.
+/// One worker's hedging of one pool. For each request: [`begin`](Self::begin); a timer if there is a delay; when the
+/// timer fires before the first byte of a response, [`send`](Self::send); [`record`](Self::record) when it is over.
 #[derive(Clone, Debug)]
 pub struct Hedge {
     latencies: Percentile,
@@ -39,9 +39,9 @@ impl Hedge {
         Hedge { latencies, budget: Budget::new(settings.budget, 0.0, 1, now) }
     }
 
-    /// Counts a request, and says after how many nanoseconds without the first byte of a response a second copy may go
-    /// out; `None` for never. `repeatable`: its method is idempotent and all of it is still here. `left_ns`: nanoseconds to
-    /// its deadline, before which the copy has to leave.
+    /// Counts a request, and returns after how many nanoseconds without the first byte of a response a second copy may
+    /// go out; `None` for never. `repeatable`: its method is idempotent and all of it is still here. `left_ns`:
+    /// nanoseconds to its deadline, before which the copy has to leave.
     #[inline]
     pub fn begin(&mut self, repeatable: bool, left_ns: Option<u64>, now: Instant) -> Option<u64> {
         self.budget.earn(now);
@@ -54,13 +54,14 @@ impl Hedge {
         self.latencies.value_ns()
     }
 
-    /// Whether the second copy goes out now. If so it is paid for: call it last, with the other endpoint picked.
+    /// Whether the second copy goes out now. If so, the budget has paid for it: the caller picks the other endpoint
+    /// first.
     pub fn send(&mut self, now: Instant) -> bool {
         self.budget.spend(now)
     }
 
-    /// Takes the latency of a first copy. One that a second copy overtook counts too, with the time that it had taken when
-    /// it was given up: without those the percentile would creep towards the latencies of the fast.
+    /// Takes the latency of a first copy. One that a second copy overtook counts too, with the time it had taken when
+    /// it was given up: without those the percentile would creep towards the latencies of fast requests.
     #[inline]
     pub fn record(&mut self, latency_ns: u64, now: Instant) {
         self.latencies.record(latency_ns, now);

@@ -1,23 +1,25 @@
 //! Who waits when every endpoint is full? A bounded queue per pool, first in first out over all workers.
 //!
-//! A place is never handed over. Who is at the front gets a *grant*, which wakes it and says "your turn to try", and the
-//! algorithm of its own worker picks. What keeps a free place and a waiter who could use it from missing each other:
+//! A place is never handed over. The waiter at the front gets a *grant*, which wakes it and gives it a turn to try;
+//! then the algorithm of its own worker picks. Three rules keep a free place and a waiter that could use it from
+//! missing each other:
 //!
-//! - Whoever frees a place grants the longest waiter that has no grant yet. A grant is used up before the try, so a place
-//!   freed during a try brings a new one.
-//! - A waiter whose try fails because it must not go where the place is, or who leaves with a grant, passes it on to the
-//!   next one behind. One that could have gone anywhere and found all full passes on nothing: there is nothing to take.
-//! - Places may be free that nobody could use so far: who enters, and everybody after a new set was published, is offered
-//!   one try, in order and one after another, as soon as nobody with a grant is before it.
+//! - A thread that frees a place grants the longest waiter that has no grant yet. A grant is used up before the try, so
+//!   a place freed during a try brings a new one.
+//! - A waiter whose try fails because it must not go where the place is, or that leaves with a grant, passes the grant
+//!   on to the next one behind. One that could have gone anywhere and found all full passes on nothing: no place is
+//!   free.
+//! - Places may be free that no waiter could use so far. So a waiter that enters, and every waiter after a new set was
+//!   published, is offered one try, in order and one after another, as soon as no waiter before it has a grant.
 //!
-//! So a waiter is woken once for each place it may get, and not all of them for each place. Grants are given in order;
-//! of those who have one at the same time, the first to run is the first to try.
+//! So one waiter is woken for each free place, not all of them. Grants are given in order; of waiters that have one at
+//! the same time, the first to run is the first to try.
 //!
-//! The second file of this crate with a lock: it is taken only where somebody waits.
+//! This is the second file of this crate with a lock: the lock is taken only while a request waits.
 
 #[expect(
     clippy::disallowed_types,
-    reason = "taken by those who wait and those who wake them, not without waiters"
+    reason = "taken by waiters and by threads that wake them, and not without waiters"
 )]
 use crate::structures::atomics::Mutex;
 use crate::structures::atomics::atomic::{AtomicU32, Ordering::Relaxed, Ordering::SeqCst, fence};
@@ -38,7 +40,7 @@ pub struct Settings {
 /// The queue of one pool, shared by its workers.
 #[derive(Debug)]
 pub struct Queue {
-    /// How many wait. Beside the lock, so that nobody locks while it is 0.
+    /// How many wait. Beside the lock, so that no thread locks while it is 0.
     waiting: AtomicU32,
     #[expect(clippy::disallowed_types, reason = "as above")]
     state: Mutex<State>,
@@ -47,16 +49,16 @@ pub struct Queue {
 #[derive(Debug, Default)]
 struct State {
     max: u32,
-    /// How many ever entered: the number of the next one.
+    /// How many have entered so far: the number of the next one.
     entered: u64,
     waiters: BTreeMap<u64, Waker>,
-    /// Those of them without a grant.
+    /// The waiters without a grant.
     ungranted: BTreeSet<u64>,
     /// Turns under way.
     trying: u32,
     /// Waiters from this number on have not been offered a try of their own.
     unoffered: u64,
-    /// How often all were offered one.
+    /// How often all waiters were offered a try.
     offers: u64,
 }
 
@@ -68,7 +70,7 @@ pub struct Waiting {
     number: u64,
 }
 
-/// As many wait as may.
+/// The queue is full.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Full;
 
@@ -87,7 +89,7 @@ impl Queue {
         Queue { waiting: AtomicU32::new(0), state: Mutex::new(State { max, ..State::default() }) }
     }
 
-    /// Changes how many may wait. Those that wait stay.
+    /// Changes how many may wait. Requests that wait already stay.
     pub fn set_max(&self, max: u32) {
         self.change(|s| {
             s.max = max;
@@ -101,11 +103,12 @@ impl Queue {
         self.waiting.load(Relaxed)
     }
 
-    /// Enters at the back. The caller then tries at once with [`Balancer::start_waited`](crate::Balancer::start_waited),
-    /// and again each time `waker` is woken, until it has a ticket or drops the [`Waiting`].
+    /// Enters at the back. The caller then tries at once with
+    /// [`Balancer::start_waited`](crate::Balancer::start_waited), and again each time `waker` is woken, until it has a
+    /// ticket or drops the [`Waiting`].
     ///
     /// # Errors
-    /// As many wait as may.
+    /// The queue is full.
     pub fn enter(self: &Arc<Queue>, waker: Waker) -> Result<Waiting, Full> {
         let mut number = None;
         self.change(|s| {
@@ -115,19 +118,19 @@ impl Queue {
                 number = Some(s.entered);
                 s.entered += 1;
             }
-            // If the offer is anybody's, then the newcomer's: no need to wake it.
+            // An offer made here can only be the newcomer's, which need not be woken.
             s.offer();
             None
         });
-        // Pairs with the fence of `freed`: of a waiter who counts itself and then looks for a place, and somebody who frees
-        // a place and then looks for waiters, at least one sees the other.
+        // Pairs with the fence of `freed`: of a waiter that counts itself and then looks for a place, and a thread that
+        // frees a place and then looks for waiters, at least one sees the other.
         fence(SeqCst);
         let number = number.ok_or(Full)?;
         Ok(Waiting { queue: self.clone(), number })
     }
 
-    /// Grants the longest waiter a try, if any waits: to be called after a place became free. `alone`: by the pool's only
-    /// worker, who then is the one that waits, too, and does one after the other.
+    /// Grants the longest waiter a try, if any waits; called after a place became free. `alone`: the caller is the
+    /// pool's only worker, so its waiters are on the same thread and no fence is needed.
     #[inline]
     pub(crate) fn freed(&self, alone: bool) {
         if !alone {
@@ -143,9 +146,9 @@ impl Queue {
         self.change(|s| s.grant(0));
     }
 
-    /// Offers each waiter a try, the longest first: to be called after limits rose or endpoints came back.
+    /// Offers each waiter a try, the longest first; called after limits rose or endpoints came back.
     pub fn grant_all(&self) {
-        // The lock orders this with `enter`: a waiter who comes later sees what was published before.
+        // The lock orders this with `enter`: a waiter that comes later sees what was published before.
         self.change(|s| {
             s.unoffered = 0;
             s.offers += 1;
@@ -153,12 +156,13 @@ impl Queue {
         });
     }
 
-    /// Changes the state under the lock, and wakes whom the change grants a try after it: a waker is foreign code.
+    /// Changes the state under the lock, and wakes the waiter that got a grant after releasing it: a waker is foreign
+    /// code.
     fn change(&self, change: impl FnOnce(&mut State) -> Option<Waker>) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let woken = change(&mut state);
         let waiting = state.waiters.len() as u32;
-        // Only ever written under the lock; and not for nothing, as all workers keep it in their caches.
+        // Written only under the lock, and only when it changes, as all workers keep it in their caches.
         if self.waiting.load(Relaxed) != waiting {
             self.waiting.store(waiting, Relaxed);
         }
@@ -177,7 +181,7 @@ impl State {
         self.waiters.get(&first).cloned()
     }
 
-    /// Grants the first waiter that was not offered a try, unless somebody has a grant or tries: that is before it.
+    /// Grants the first waiter that was not offered a try, unless another has a grant or tries: that one comes first.
     fn offer(&mut self) -> Option<Waker> {
         if self.trying > 0 || self.ungranted.len() < self.waiters.len() {
             return None;
@@ -187,7 +191,7 @@ impl State {
         self.grant(first)
     }
 
-    /// Takes a waiter out; a grant that it had goes on to the next one behind.
+    /// Removes a waiter; a grant that it had goes on to the next one behind.
     fn leave(&mut self, number: u64) -> Option<Waker> {
         let left = self.waiters.remove(&number).is_some();
         let granted = left && !self.ungranted.remove(&number);
@@ -196,12 +200,12 @@ impl State {
 }
 
 impl Waiting {
-    /// How many had entered the queue before this one, since it was made. Who has the lower number is served first.
+    /// How many had entered the queue before this one, since it was made. The lower number is served first.
     pub fn number(&self) -> u64 {
         self.number
     }
 
-    /// Whom to wake from now on. A try has to follow, as the waker before may have been woken already.
+    /// Sets the waker for grants from now on. A try has to follow, as the previous waker may have been woken already.
     pub fn set_waker(&mut self, waker: &Waker) {
         self.queue.change(|s| {
             if let Some(old) = s.waiters.get_mut(&self.number) {
@@ -215,7 +219,7 @@ impl Waiting {
     pub(crate) fn turn(&mut self) -> Option<Turn<'_>> {
         let mut offers = None;
         self.queue.change(|s| {
-            // Not while it has left the queue, with a ticket.
+            // Not after it has left the queue, with a ticket.
             if s.waiters.contains_key(&self.number) && s.ungranted.insert(self.number) {
                 s.trying += 1;
                 offers = Some(s.offers);
@@ -236,7 +240,7 @@ impl Drop for Waiting {
 #[derive(Debug)]
 pub(crate) struct Turn<'w> {
     waiting: &'w mut Waiting,
-    /// How often all had been offered a try when it began.
+    /// How often all waiters had been offered a try when the turn began.
     offers: u64,
     ended: Ended,
 }
@@ -257,7 +261,7 @@ impl Turn<'_> {
         self.ended = Ended::Took;
     }
 
-    /// Every place was taken, for whomever.
+    /// The try could have gone anywhere, and every place was taken.
     pub(crate) fn all_full(mut self) {
         self.ended = Ended::AllFull;
     }
@@ -272,8 +276,8 @@ impl Drop for Turn<'_> {
                 Ended::Took => s.leave(number),
                 Ended::Missed => s.grant(number + 1),
                 Ended::AllFull => {
-                    // Nor is there anything to offer, unless that was newly offered to all since: this turn may not have
-                    // seen the new set. Places freed since have brought grants, which stay.
+                    // Nothing is left to offer either, unless all were offered a try since: this turn may not have seen
+                    // the new set. Places freed since have brought grants, which stay.
                     if self.offers == s.offers {
                         s.unoffered = s.entered;
                     }

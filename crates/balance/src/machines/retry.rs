@@ -7,10 +7,10 @@ use crate::structures::rng::Rng;
 use crate::structures::time::Instant;
 use std::fmt;
 
-/// What is tried again, and how much of it.
+/// Which failures are tried again, and how often.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Settings {
-    /// Further tries that a request gets after its first; 0 = none.
+    /// How many more tries a request gets after its first; 0 = none.
     pub attempts: u32,
     /// The failures that are tried again.
     pub on: Conditions,
@@ -31,7 +31,7 @@ pub struct Settings {
 /// Which failures are tried again.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Conditions {
-    /// The endpoint could not be connected to: nothing of the request has left.
+    /// The connection to the endpoint failed: nothing of the request has left.
     pub connect: bool,
     /// It closed or reset the connection before the first byte of a response.
     pub reset: bool,
@@ -42,7 +42,7 @@ pub struct Conditions {
 }
 
 impl Default for Settings {
-    /// One retry, elsewhere, of what has surely not been served. Envoy's budget.
+    /// One retry, at another endpoint, of requests that were surely not served. Envoy's budget.
     fn default() -> Settings {
         Settings {
             attempts: 1,
@@ -58,9 +58,9 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// The pause before a retry after `pauses` earlier ones, nanoseconds: uniform from 0 to a
-    /// bound that doubles, so that clients that failed together do not come back together. Source: Brooker, "Exponential Backoff And
-    /// Jitter", AWS 2015 (full jitter).
+    /// The pause before a retry after `pauses` earlier ones, nanoseconds: uniform from 0 to a bound that doubles, so
+    /// that clients that failed together do not come back together. Source: Brooker, "Exponential Backoff And Jitter",
+    /// AWS 2015 (full jitter).
     pub fn pause_ns(&self, pauses: u32, rng: &mut Rng) -> u64 {
         let longest = self.backoff_ns.saturating_mul(1u64.checked_shl(pauses).unwrap_or(u64::MAX));
         rng.below_u64(longest.min(self.backoff_max_ns).saturating_add(1))
@@ -70,7 +70,7 @@ impl Settings {
 /// How a try failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Failure {
-    /// The endpoint could not be connected to: nothing of the request left in this try.
+    /// The connection to the endpoint failed: nothing of the request left in this try.
     Connect,
     /// It closed or reset the connection before the first byte of a response.
     Reset,
@@ -81,7 +81,7 @@ pub enum Failure {
 }
 
 impl Conditions {
-    /// Whether such a failure is tried again.
+    /// Whether a request is tried again after such a failure.
     pub fn admit(&self, failure: Failure) -> bool {
         match failure {
             Failure::Connect => self.connect,
@@ -95,25 +95,25 @@ impl Conditions {
 /// What a shell knows of a request when one of its tries has failed.
 #[derive(Clone, Copy, Debug)]
 pub struct Failed {
-    /// How.
+    /// How the try failed.
     pub failure: Failure,
     /// Whether its method is idempotent (RFC 9110, 9.2.2).
     pub idempotent: bool,
-    /// Whether all that has left of it is still here to be sent again; so too when nothing has left.
+    /// Whether the part that was sent is still here to be sent again; also true when nothing was sent.
     pub replayable: bool,
     /// Nanoseconds to the deadline of the whole request, if it has one.
     pub left_ns: Option<u64>,
 }
 
-/// What comes of a failure.
+/// What follows after a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Decision {
     /// Another try.
     Again {
         /// After this pause, nanoseconds.
         after_ns: u64,
-        /// Whether an endpoint that was tried may be asked again when no other is left. Not one that answered: it has
-        /// said no. Nor for a try without a pause, as nothing can have changed.
+        /// Whether an endpoint that was tried may be asked again when no other is left. False if it answered, as it
+        /// refused; and for a try without a pause, as nothing can have changed.
         same: bool,
     },
     /// The failure is the result.
@@ -125,20 +125,20 @@ pub enum Decision {
 pub enum Stop {
     /// Such failures are not tried again.
     Condition,
-    /// Something of it left, and doing it twice might not be the same as once.
+    /// Part of the request was sent, and serving it twice might not be the same as once.
     NotIdempotent,
-    /// What left of it is no longer here.
+    /// The part that was sent is no longer here.
     BodyGone,
-    /// It had all its tries.
+    /// The request had all its tries.
     Attempts,
     /// The pause would outlast the request's deadline.
     Deadline,
-    /// Too many requests need one.
+    /// Too many requests need a retry.
     Budget,
 }
 
 impl Stop {
-    /// All, in the order of their numbers: `stop as usize` is an index for counters.
+    /// All reasons, in the order of their numbers: `stop as usize` is an index for counters.
     pub const ALL: [Stop; 6] =
         [Stop::Condition, Stop::NotIdempotent, Stop::BodyGone, Stop::Attempts, Stop::Deadline, Stop::Budget];
 
@@ -174,8 +174,8 @@ impl Retry {
         self.retries
     }
 
-    /// Decides after a failed try. `Again` counts as taken, and is paid from the budget, which is asked last: what is
-    /// refused for another reason costs nothing.
+    /// Decides after a failed try. `Again` counts as taken, and is paid from the budget, which is asked last: a retry
+    /// that is refused for another reason costs nothing.
     pub fn decide(
         &mut self,
         settings: &Settings,
@@ -188,7 +188,7 @@ impl Retry {
         if !settings.on.admit(failed.failure) {
             return Decision::Stop(Stop::Condition);
         }
-        // After a failed connect the endpoint has seen nothing; what an earlier try sent was allowed to be sent twice.
+        // After a failed connect the endpoint has seen nothing; what an earlier try sent may be sent twice.
         if !(connect || failed.idempotent || settings.non_idempotent) {
             return Decision::Stop(Stop::NotIdempotent);
         }
@@ -198,7 +198,7 @@ impl Retry {
         if self.retries >= settings.attempts {
             return Decision::Stop(Stop::Attempts);
         }
-        // The first time that nothing listens, another endpoint is asked at once: the one that failed gets no load by it.
+        // After the first failed connect another endpoint is asked at once: the one that failed gets no load by that.
         let at_once = connect && self.retries == 0;
         let after_ns = if at_once { 0 } else { settings.pause_ns(self.pauses, rng) };
         if failed.left_ns.is_some_and(|left| left <= after_ns) {

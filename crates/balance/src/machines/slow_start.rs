@@ -1,4 +1,4 @@
-//! How much may an endpoint get that has just come, or come back? A weight that ramps up.
+//! How much may an endpoint get that was just added or has recovered? A weight that ramps up.
 
 use crate::structures::time::MILLISECOND_NS;
 
@@ -26,7 +26,8 @@ impl Settings {
         (self.window_ns / STEPS).max(STEP_MIN_NS)
     }
 
-    /// What an endpoint may have of its weight at this age, 1 to [`FULL`], nearest to the formula. Never falls with age.
+    /// The part of its weight that an endpoint has at this age, 1 to [`FULL`], nearest to the formula. Never falls with
+    /// age.
     pub fn ramp(&self, age_ns: u64) -> u16 {
         if age_ns >= self.window_ns {
             return FULL;

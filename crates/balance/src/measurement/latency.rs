@@ -1,7 +1,7 @@
-//! How long does an endpoint take of late? A peak-sensitive moving average of unevenly spaced samples.
+//! How long did an endpoint's recent requests take? A peak-sensitive moving average of unevenly spaced samples.
 //!
 //! Source: Finagle's PeakEwma and tower's, with one change: reading never writes. There a reading decays the estimate
-//! and moves its time stamp, so that how often an endpoint is looked at changes what is believed of it.
+//! and moves its time stamp, so that the estimate depends on how often it is read.
 
 use crate::structures::decay::Fade;
 use crate::structures::time::{Instant, SECOND_NS};
@@ -20,8 +20,8 @@ pub struct PeakEwma {
 impl PeakEwma {
     /// The estimate at `now`, nanoseconds; `None` until measured: the caller picks a prior. Reads only.
     ///
-    /// It fades towards 0 as exp(-age / tau): what a sample of 0 would leave, which is the least that any sample
-    /// could. So an endpoint that was slow and got no request since is tried again some time.
+    /// It fades towards 0 as exp(-age / tau): as low as a sample of 0 would move it, and no sample could move it lower.
+    /// So an endpoint that was slow and got no request since is tried again some time.
     #[inline]
     pub fn latency_ns(&self, now: Instant, fade: Fade) -> Option<f32> {
         self.estimate.map(|e| e * fade.left(now.since(self.at)))

@@ -1,24 +1,25 @@
-//! What shall an endpoint say of itself? The endpoint's side of a [`LoadReport`](crate::LoadReport): what a request would
-//! take at the load of now, from what recent requests took at about that load.
+//! What shall an endpoint report of itself? The endpoint's side of a [`LoadReport`](crate::LoadReport): how long a
+//! request would take at the present load, estimated from recent requests at about that load.
 //!
-//! Source: Wydrowski et al., Load is not what you should balance: Introducing Prequal (NSDI 2024), section 4: the median
-//! of recent latencies of requests that came at about the present number in flight. Where none came at about that number
-//! of late, those that came at the next one are scaled to it. Without that an endpoint that was overrun would tell of that
-//! time as long as nobody asks it for anything, and so nobody would: idle for ever.
+//! Source: Wydrowski et al., Load is not what you should balance: Introducing Prequal (NSDI 2024), section 4: the
+//! median of recent latencies of requests that came at about the present number in flight. If no recent request came at
+//! about that number, those of the next one are scaled to it. Without that, an endpoint that was overrun would report
+//! the slow latencies of that time as long as no balancer sends it requests, and for that reason no balancer would:
+//! idle for ever.
 
 use crate::structures::time::{Instant, SECOND_NS};
 
 /// Requests remembered at each level of load. The median of 16 exponential times has a sd of 36 %.
 const SAMPLES: usize = 16;
 
-/// So many recent requests are enough to go by; fewer, and those of the next level are taken too.
+/// So many recent requests are enough for an estimate; with fewer, those of the next level are taken too.
 const ENOUGH: usize = 8;
 
-/// What ended longer ago is not recent: an endpoint may have become another since.
+/// Requests that ended longer ago are not recent: the endpoint may have changed since.
 const AGE_MAX_NS: u64 = 5 * SECOND_NS;
 
-/// What recent requests took, by how many were in flight when they came. One per worker of the endpoint's side; 64 kB at
-/// most, 24 at loads in the thousands.
+/// Latencies of recent requests, by how many were in flight when they came. One per worker of the endpoint's side; 64
+/// kB at most, 24 kB at loads in the thousands.
 #[derive(Clone, Debug, Default)]
 pub struct LoadEstimate {
     /// Grows to the highest level seen, of 124.
@@ -30,9 +31,9 @@ struct Level {
     /// Where the next sample goes: over the oldest, once there are as many as fit.
     next: u8,
     count: u8,
-    /// The latencies of the samples in their order, so that their median is there to be read.
+    /// The latencies of the samples, sorted, so that their median is read at once.
     sorted: [u64; SAMPLES],
-    /// As a ring.
+    /// A ring.
     samples: [Sample; SAMPLES],
 }
 
@@ -54,7 +55,7 @@ impl Level {
         self.count = count as u8 + 1;
     }
 
-    /// The median, if all there are are recent, and enough.
+    /// The median, if there are enough samples and all are recent.
     #[inline]
     fn median(&self, now: Instant) -> Option<u64> {
         let count = usize::from(self.count);
@@ -63,7 +64,7 @@ impl Level {
     }
 }
 
-/// How many of these are smaller.
+/// How many of the numbers are smaller than `value`.
 #[inline]
 fn rank(of: &[u64], value: u64) -> usize {
     of.iter().map(|&v| usize::from(v < value)).sum()
@@ -71,7 +72,7 @@ fn rank(of: &[u64], value: u64) -> usize {
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Sample {
-    /// Of the request, when it came, itself among them; 0: no sample.
+    /// Requests in flight when this one came, including itself; 0: no sample.
     in_flight: u32,
     latency_ns: u64,
     at: Instant,
@@ -84,7 +85,7 @@ impl Sample {
     }
 }
 
-/// The level of so many others in flight: up to 7 each number is one, above that a quarter of an octave.
+/// The level of a number of others in flight: up to 7 each number is a level, above that each quarter of an octave.
 fn level(in_flight: u32) -> usize {
     match in_flight.checked_ilog2() {
         Some(octave @ 3..) => (4 * octave + (in_flight >> (octave - 2)) % 4 - 4) as usize,
@@ -103,7 +104,7 @@ impl LoadEstimate {
         self.levels[level].note(Sample { in_flight: in_flight.saturating_add(1), latency_ns, at: now });
     }
 
-    /// What a request would take that finds `in_flight` others, nanoseconds; 0 when not known.
+    /// How long a request would take that finds `in_flight` others, nanoseconds; 0 when not known.
     #[inline]
     pub fn latency_ns(&self, in_flight: u32, now: Instant) -> u64 {
         let median = self.levels.get(level(in_flight)).and_then(|level| level.median(now));
@@ -115,7 +116,7 @@ impl LoadEstimate {
         let at = level(in_flight);
         let mut found = [0; ENOUGH - 1 + 2 * SAMPLES];
         let mut count = self.recent(Some(at), None, now, &mut found);
-        // Levels within an octave say much the same of this one. Further ones are better than nothing, and no more.
+        // Levels within an octave predict this one about equally well. Further ones are merely better than nothing.
         let mut apart = 1;
         while count < ENOUGH && (count == 0 || apart < 4) && apart < at.max(self.levels.len()) + 1 {
             let (below, above) = (at.checked_sub(apart), Some(at + apart));
@@ -127,7 +128,7 @@ impl LoadEstimate {
         if count == 0 { 0 } else { *found[..count].select_nth_unstable(count / 2).1 }
     }
 
-    /// Collects what is recent of a level, scaled to `in_flight` others if that is another's.
+    /// Collects the recent latencies of a level. `scaled_to`: scales them to that many others, if the level is another.
     fn recent(&self, level: Option<usize>, scaled_to: Option<u32>, now: Instant, out: &mut [u64]) -> usize {
         let Some(level) = level.and_then(|l| self.levels.get(l)) else { return 0 };
         let recent = |s: &&Sample| s.in_flight != 0 && s.is_recent(now);
@@ -166,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn says_what_requests_took_that_came_at_that_load() {
+    fn reports_the_latency_of_requests_at_that_load() {
         let mut e = LoadEstimate::default();
         assert_eq!(e.latency_ns(0, at(0)), 0);
         // Four at once without waiting, then each waits for a quarter of those ahead.
@@ -199,15 +200,15 @@ mod tests {
         assert!((5000..15_000).contains(&kept), "{kept}: both ways are compared");
     }
 
-    /// The trap: who goes by the requests that came at other loads as if they had come at this one, or by those of long
-    /// ago, tells of a rush for as long as nobody comes, and so nobody does.
+    /// The trap: an endpoint that uses requests of other loads as if they had come at this one, or old requests,
+    /// reports a rush for as long as no request comes, and for that reason none comes.
     #[test]
-    fn who_was_overrun_and_is_idle_does_not_look_slow() {
+    fn an_endpoint_that_was_overrun_and_is_idle_does_not_look_slow() {
         let mut e = LoadEstimate::default();
         (0..100).for_each(|i| e.ended(99, 1000 * MS, at(i)));
         let idle = e.latency_ns(0, at(200));
         assert!((9 * MS..=11 * MS).contains(&idle), "{idle}");
-        assert_eq!(e.latency_ns(0, at(60_000)), 0, "nobody came for a minute: not known is not slow");
+        assert_eq!(e.latency_ns(0, at(60_000)), 0, "no request came for a minute: not known is not slow");
     }
 
     #[test]

@@ -3,8 +3,8 @@
 //!
 //! Counts are sharded by worker: up to [`SHARDS_MAX`] workers each write a shard of their own (a plain load and store),
 //! more of them share shards by atomic add. So a start or an end touches one line that no other worker writes, and a
-//! reader sums at most eight numbers. Measured on one thread (two threads): a count of its own writer 6-8 ns (15-29), one
-//! shared count 15-18 (30-51), an `Arc` guard 26-31 (49-108).
+//! reader sums at most eight numbers. Measured on one thread (two threads): a count of its own writer 6-8 ns (15-29),
+//! one shared count 15-18 (30-51), an `Arc` guard 26-31 (49-108).
 
 use crate::endpoints::endpoint::EndpointId;
 use crate::endpoints::set::{EndpointSet, Member, Slot};
@@ -32,7 +32,7 @@ pub struct Counts {
     totals: Arc<[Padded]>,
     heard: Arc<Heard>,
     workers: u32,
-    /// What is noted of requests besides.
+    /// What else is noted of requests.
     watch: Watch,
 }
 
@@ -40,7 +40,7 @@ pub struct Counts {
 #[derive(Debug)]
 struct Chunk {
     shards: Box<[Row<AtomicU32>]>,
-    /// Requests holding a place under a limit; only written for endpoints that have one.
+    /// Requests that hold a place under a limit; only written for endpoints that have a limit.
     held: Row<AtomicU32>,
     observed: Observed,
     reported: Reported,
@@ -51,15 +51,15 @@ struct Chunk {
 struct Padded(AtomicU32);
 
 impl Counts {
-    /// Counts for `workers` workers and no slots yet. Of one worker alone no number is locked: its balancers have to be used
-    /// by one thread at a time.
+    /// Counts for `workers` workers and no slots yet. With a single worker no atomic operation locks its cache line:
+    /// the worker's balancers have to be used by one thread at a time.
     pub fn new(workers: u32) -> Counts {
         let shards = (workers.max(1) as usize).min(SHARDS_MAX);
         let totals = (0..shards).map(|_| Padded(AtomicU32::new(0))).collect();
         Counts { chunks: Vec::new(), totals, heard: Arc::default(), workers, watch: Watch::default() }
     }
 
-    /// The same counts, with this noted of requests besides.
+    /// The same counts, which also note what `watch` asks for.
     pub(crate) fn watching(&self, watch: Watch) -> Counts {
         Counts { watch, ..self.clone() }
     }
@@ -78,8 +78,8 @@ impl Counts {
 
     /// Requests in flight at `slot` over all workers of this process.
     ///
-    /// Relaxed: each count is exact to its writer; a sibling's may be some nanoseconds old, as any would be by the
-    /// time it was used.
+    /// Relaxed: each count is exact for its writer; a sibling's may be some nanoseconds old, as any count would be when
+    /// it is used.
     #[inline]
     pub fn in_flight(&self, slot: Slot) -> u32 {
         let Some(chunk) = self.chunks.get(slot.index() / CHUNK) else { return 0 };
@@ -96,12 +96,12 @@ impl Counts {
         self.totals.iter().fold(0, |sum, t| sum.wrapping_add(t.0.load(Relaxed)))
     }
 
-    /// What requests saw of `slot`, and its place there. The slot must be one of the pool's.
+    /// What requests showed of the row that has `slot`, and the slot's place in it. The slot must be one of the pool's.
     pub(crate) fn observed(&self, slot: Slot) -> (&Observed, usize) {
         (&self.chunks[slot.index() / CHUNK].observed, slot.index() % CHUNK)
     }
 
-    /// What `slot` says of itself, and its place there. The slot must be one of the pool's.
+    /// The reports of the row that has `slot`, and the slot's place in it. The slot must be one of the pool's.
     #[inline]
     pub(crate) fn reported(&self, slot: Slot) -> (&Reported, usize) {
         (&self.chunks[slot.index() / CHUNK].reported, slot.index() % CHUNK)
@@ -112,17 +112,17 @@ impl Counts {
     }
 }
 
-/// What all shards count at one place. Not inlined, as every pick asks in several places, and code costs by its length.
+/// The sum of all shards at one place. Not inlined, as every pick needs it in several places, and long code costs time.
 #[inline(never)]
 fn summed(shards: &[Row<AtomicU32>], at: usize) -> u32 {
     // Wrapping: with shared shards a start and an end may be seen in either order, their sum is still right.
     shards.iter().fold(0, |sum, row| sum.wrapping_add(row.0[at].load(Relaxed)))
 }
 
-/// To be added: counts wrap.
+/// Added to subtract one: counts wrap.
 const MINUS_ONE: u32 = u32::MAX;
 
-/// Adds to a number, which is cheaper where nobody else writes it.
+/// Adds to a number, which is cheaper where no other thread writes it.
 #[inline]
 fn add(number: &AtomicU32, n: u32, sole_writer: bool) {
     if sole_writer {
@@ -177,7 +177,7 @@ impl Loads {
         self.alone
     }
 
-    /// Takes up the counts of a new set. Slots that kept their endpoint keep what is known of it.
+    /// Switches to the counts of a new set. Slots that kept their endpoint keep what is known of it.
     pub(crate) fn on_set(&mut self, set: &EndpointSet, counts: &Counts) {
         self.counts = counts.clone();
         let members = || set.members().iter().chain(set.overflow().iter().flat_map(EndpointSet::members));
@@ -195,8 +195,8 @@ impl Loads {
             }
             let stride = ROUND / u64::from(member.weight);
             if mine.stride != stride && mine.stride != 0 {
-                // Its place in its turn is kept: what was ahead by half a turn still is, and a factor on all weights, as
-                // while endpoints ramp, changes nothing.
+                // The endpoint keeps its place in its turn: if it was ahead by half a turn, it still is; and a factor
+                // on all weights, as while endpoints ramp, changes nothing.
                 let ahead = i128::from(mine.due.wrapping_sub(self.clock) as i64);
                 let scaled = ahead * i128::from(stride) / i128::from(mine.stride);
                 mine.due = self.clock.wrapping_add_signed(scaled as i64);
@@ -223,20 +223,21 @@ impl Loads {
         self.mine.get(slot.index()).map_or(0, |m| m.in_flight)
     }
 
-    /// What others than this process had in flight at `slot` when it last said so, to any worker. `None` before.
+    /// What other balancers than this process had in flight at `slot` in its latest report to any worker. `None` before
+    /// the first.
     #[inline]
     pub fn others(&self, slot: Slot, now: Instant) -> Option<Others> {
         let chunk = self.counts.chunks.get(slot.index() / CHUNK)?;
         chunk.reported.others(slot.index() % CHUNK, now)
     }
 
-    /// How long ago any endpoint of the pool said what it has in flight, nanoseconds, in whole milliseconds.
+    /// How long ago any endpoint of the pool reported, nanoseconds, in whole milliseconds.
     #[inline]
     pub fn heard_ns_ago(&self, now: Instant) -> Option<u64> {
         self.counts.heard.age_ns(now)
     }
 
-    /// Takes what an endpoint of the pool says of itself.
+    /// Takes the report of an endpoint of the pool.
     pub(crate) fn report(&self, slot: Slot, report: &LoadReport, now: Instant) -> Result<(), Refused> {
         let (reported, at) = self.counts.reported(slot);
         reported.accept(at, report, self.in_flight(slot), now)?;
@@ -251,8 +252,8 @@ impl Loads {
         self.mine.get(slot.index()).map_or(0, |m| m.due.wrapping_sub(self.clock) as i64)
     }
 
-    /// The virtual time of this worker's next turn of `slot`, and that from one turn to the next. The former wraps: only
-    /// differences mean anything.
+    /// The virtual time of this worker's next turn of `slot`, and the virtual time from one turn to the next. The
+    /// former wraps: only differences mean anything.
     #[inline]
     pub(crate) fn turn(&self, slot: Slot) -> (u64, u64) {
         self.mine.get(slot.index()).map_or((0, 0), |m| (m.due, m.stride))
@@ -264,21 +265,21 @@ impl Loads {
         self.clock
     }
 
-    /// Whether the endpoint is at its limit. Requests that started before it had one count too.
+    /// Whether the endpoint is at its limit. Requests that started before it had a limit count too.
     #[inline]
     pub fn is_full(&self, member: &Member) -> bool {
         member.in_flight_max != 0 && self.is_at_limit(member)
     }
 
-    /// Not inlined, as every pick asks of two.
+    /// Not inlined, as every pick needs it for two endpoints.
     #[inline(never)]
     fn is_at_limit(&self, member: &Member) -> bool {
         let max = member.in_flight_max;
         self.counts.held(member.slot).load(Relaxed) >= max || self.in_flight(member.slot) >= max
     }
 
-    /// Takes a place under the limit of an endpoint that has one and is not [full](Self::is_full), exactly: over all
-    /// workers never more than the limit hold one.
+    /// Takes a place under the limit of an endpoint that has one and is not [full](Self::is_full). Exact: over all
+    /// workers never more than the limit hold a place.
     #[inline]
     pub(crate) fn try_hold(&self, member: &Member) -> bool {
         let one_more = |held: u32| (held < member.in_flight_max).then_some(held + 1);
@@ -297,14 +298,14 @@ impl Loads {
         true
     }
 
-    /// Counts a start. `turn`: whether it was picked, and so had its turn, or was chosen by something else.
+    /// Counts a start. `turn`: whether the endpoint was picked, and so had its turn, or was chosen by something else.
     #[inline]
     pub(crate) fn on_start(&mut self, slot: Slot, turn: bool) {
         self.count(&self.counts.chunks[slot.index() / CHUNK], slot.index() % CHUNK, 1);
         let mine = &mut self.mine[slot.index()];
         mine.in_flight += 1;
-        // Who was slow or full for long comes back a few turns behind and no more, or it would win every tie until it
-        // had made up for all it missed. Likewise who was ahead, by sticky sessions.
+        // An endpoint that was slow or full for long comes back at most a few turns behind, or it would win every tie
+        // until it had made up for all it missed. Likewise one that is ahead through sticky sessions.
         let slack = self.slack as i64;
         let ahead = (mine.due.wrapping_sub(self.clock) as i64).clamp(-slack, slack);
         mine.due = self.clock.wrapping_add_signed(ahead + mine.stride as i64);
@@ -313,12 +314,12 @@ impl Loads {
         }
     }
 
-    /// Counts an end, gives back the place, and notes how it went, if that is wanted; whether control has something to
-    /// decide.
+    /// Counts an end, gives back the place, and notes the outcome, if that is wanted. Returns whether the control side
+    /// has something to decide.
     #[inline]
     pub(crate) fn on_end(&mut self, slot: Slot, place: Place, end: &End) -> bool {
         let (chunk, at) = (&*self.counts.chunks[slot.index() / CHUNK], slot.index() % CHUNK);
-        // Counted down before the place is free, so that a limit is never refused by a count that is about to fall.
+        // Counted down before the place is free, so that no start is refused because of a count that is about to fall.
         self.count(chunk, at, MINUS_ONE);
         if place.is_held() {
             add(&chunk.held.0[at], MINUS_ONE, self.alone);
@@ -326,7 +327,7 @@ impl Loads {
         let mine = &mut self.mine[slot.index()];
         mine.in_flight -= 1;
         let failed = matches!(end.outcome, Outcome::Failure { .. });
-        // One bit of our own, so that success after success touches nothing that is shared.
+        // A bit of this worker's own, so that success after success touches no shared memory.
         if (failed | mine.failed) && end.outcome != Outcome::Cancelled {
             mine.failed = failed;
             chunk.reported.on_outcome(at, failed, end.now);
@@ -405,7 +406,7 @@ mod tests {
     }
 
     #[test]
-    fn a_factor_on_all_weights_leaves_everybody_in_turn() {
+    fn a_factor_on_all_weights_leaves_every_endpoint_in_turn() {
         let specs = |factor| ["a", "b", "c"].map(|n| EndpointSpec::new(n).weight(factor));
         let set = |factor| EndpointSet::new(&(0..).map(Slot).zip(specs(factor)).collect::<Vec<_>>());
         let counts = Counts::new(1).grown_to(3);
@@ -423,7 +424,7 @@ mod tests {
     }
 
     #[test]
-    fn turns_come_by_weight_and_nobody_falls_more_than_four_behind() {
+    fn turns_come_by_weight_and_no_endpoint_falls_more_than_four_behind() {
         let specs = [(Slot(0), EndpointSpec::new("a").weight(3)), (Slot(1), EndpointSpec::new("b"))];
         let counts = Counts::new(1).grown_to(2);
         let mut mine = Loads::new(counts.clone(), 0);

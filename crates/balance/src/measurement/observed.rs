@@ -1,9 +1,9 @@
-//! What do requests see of each endpoint? Numbers that all workers write as requests end, and that control code reads:
+//! What do requests show of each endpoint? Numbers that all workers write as requests end, and that control code reads:
 //! failures in a row, the verdict of a trial, and, where the settings ask for them, sums over time.
 //!
-//! Relaxed is enough for all of them: each is one atomic number that stands for itself, and nobody finds other memory
-//! through it. All changes of one number have one order, so streaks are exact over all workers. That a worker sees a new
-//! trial is the set's matter, which is published with order.
+//! Relaxed is enough for all of them: each is one atomic number that stands for itself, and no thread reaches other
+//! memory through it. All changes of one number have one order, so streaks are exact over all workers. A new trial
+//! reaches workers with the set, which is published with order.
 
 use crate::machines::outlier::{self, Cause};
 use crate::measurement::request::{FailureKind, Outcome};
@@ -11,12 +11,12 @@ use crate::structures::row::Row;
 use crate::structures::tally::Tally;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
-/// What workers are to note; all off by default.
+/// What workers have to note; all off by default.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Watch {
     /// Whether anything is noted of each request.
     pub(crate) on: bool,
-    /// Failures in a row that control wants to hear of at once; 0 for none.
+    /// Failures in a row that the control side is told of at once; 0 for none.
     pub(crate) thresholds: Streaks,
     /// Whether outcomes and latencies are summed.
     pub(crate) tallies: bool,
@@ -32,7 +32,7 @@ pub(crate) struct Streaks {
     server: u32,
 }
 
-/// Longest row that is told apart.
+/// The longest row that is counted.
 const STREAK_MAX: u32 = (1 << 21) - 1;
 
 impl Streaks {
@@ -53,7 +53,8 @@ impl Streaks {
         u64::from(self.connect) | u64::from(self.gateway) << 21 | u64::from(self.server) << 42
     }
 
-    /// With one more failure. A refused connection says nothing of responses; any response shows that one was opened.
+    /// The rows with one more failure. A refused connection says nothing about responses; any response shows that a
+    /// connection was opened.
     fn and(self, kind: FailureKind) -> Streaks {
         let more = |n: u32| (n + 1).min(STREAK_MAX);
         match kind {
@@ -64,7 +65,7 @@ impl Streaks {
         }
     }
 
-    /// Which row is as long as its threshold or longer.
+    /// The row that is as long as its threshold or longer, if any.
     pub(crate) fn reached(self, thresholds: Streaks) -> Option<Cause> {
         let long = |n: u32, threshold: u32| threshold > 0 && n >= threshold;
         match () {
@@ -75,7 +76,7 @@ impl Streaks {
         }
     }
 
-    /// Whether a row became as long as its threshold just now: so exactly one worker tells.
+    /// Whether a row became as long as its threshold just now: so exactly one worker reports it.
     fn crossed(self, before: Streaks, thresholds: Streaks) -> bool {
         let crossed = |n: u32, before: u32, threshold: u32| n != before && n == threshold;
         crossed(self.connect, before.connect, thresholds.connect)
@@ -107,7 +108,7 @@ struct Sums {
 const PASSED: u64 = 1;
 const FAILED: u64 = 2;
 
-/// Who writes: which shard, and whether nobody else does.
+/// The worker that writes: its shard, and whether no other worker writes it.
 #[derive(Clone, Copy)]
 pub(crate) struct Writer {
     pub(crate) shard: usize,
@@ -120,7 +121,7 @@ impl Observed {
         Observed { streaks: Row::new(), trials: Row::new(), peaks: Row::new(), tallies }
     }
 
-    /// Notes how a request ended; whether control has something to decide.
+    /// Notes how a request ended. Returns whether the control side has something to decide.
     #[inline]
     pub(crate) fn on_end(
         &self,
@@ -134,7 +135,7 @@ impl Observed {
         if watch.tallies {
             self.tally(at, outcome, latency_ns, writer);
         }
-        // Nearly always there is no row to break: then this line is only ever read.
+        // Nearly always there is no row to break: then this cache line is only read.
         let quiet = outcome == Outcome::Success && self.streaks.0[at].load(Relaxed) == 0;
         if quiet && trial == 0 { false } else { self.on_news(at, trial, outcome, watch) }
     }
@@ -195,7 +196,7 @@ impl Observed {
     /// Notes how many hold a place.
     #[inline]
     pub(crate) fn on_hold(&self, at: usize, held: u32) {
-        // Mostly it is no news; then nothing is written.
+        // Mostly it is no new peak; then nothing is written.
         if held > self.peaks.0[at].load(Relaxed) {
             self.peaks.0[at].fetch_max(held, Relaxed);
         }
@@ -206,12 +207,12 @@ impl Observed {
         Streaks::unpack(self.streaks.0[at].load(Relaxed))
     }
 
-    /// Forgets what was seen in a row.
+    /// Forgets the failures in a row.
     pub(crate) fn clear_streaks(&self, at: usize) {
         self.streaks.0[at].store(0, Relaxed);
     }
 
-    /// From now on outcomes of this trial decide.
+    /// Begins a trial: from now on its outcomes decide.
     pub(crate) fn begin_trial(&self, at: usize, number: u16) {
         self.trials.0[at].store(u64::from(number) << 2, Relaxed);
     }
@@ -232,7 +233,7 @@ impl Observed {
         self.peaks.0[at].swap(0, Relaxed)
     }
 
-    /// The sums of all workers. A request that ends meanwhile may be in some of them: one in many.
+    /// The sums of all workers. A request that ends meanwhile may be in some of them only: an error of one in many.
     pub(crate) fn tallied(&self, at: usize) -> Tally {
         self.tallies.iter().map(|row| &row.0[at]).fold(Tally::default(), |sum, s| Tally {
             answered: sum.answered.wrapping_add(s.answered.load(Relaxed)),

@@ -1,21 +1,21 @@
-//! What does an endpoint say of its own load? A [`LoadReport`], sent with a response or in answer to a probe, and why one
-//! is not gone by.
+//! What does an endpoint report of its own load? A [`LoadReport`], sent with a response or in answer to a probe, and
+//! the reasons for which one is not used.
 
 use std::fmt;
 
-/// What an endpoint says of itself, about all that send to it.
+/// What an endpoint reports of itself, over all balancers that send to it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LoadReport {
     /// Requests in flight there, from all balancers.
     pub in_flight: u32,
-    /// What a request would take at about this load, nanoseconds; 0 when not known.
+    /// How long a request would take at about this load, nanoseconds; 0 when not known.
     pub latency_ns: u64,
-    /// The endpoint's own clock, which rises from one report to the next, in any unit; 0 when it has none. Tells an old
-    /// report that comes again from news.
+    /// The endpoint's own clock, which rises from one report to the next, in any unit; 0 when it has none. It tells an
+    /// old report that comes again from a new one.
     pub stamp: u64,
 }
 
-/// No endpoint serves more at once: whoever says so miscounts.
+/// No endpoint serves more at once: one that reports more miscounts.
 const IN_FLIGHT_MAX: u32 = 1 << 24;
 
 /// Why a report was dropped.
@@ -23,16 +23,16 @@ const IN_FLIGHT_MAX: u32 = 1 << 24;
 pub enum Refused {
     /// More than any endpoint can have in flight.
     Implausible,
-    /// Not newer than one that was seen.
+    /// Not newer than an earlier report.
     Replayed,
-    /// The endpoint failed of late: who fails at once looks idle.
+    /// The endpoint failed recently: an endpoint that fails at once looks idle.
     Failing,
     /// The endpoint is not in the set.
     Gone,
 }
 
 impl Refused {
-    /// All, in the order of their numbers: `refused as usize` is an index for counters.
+    /// All reasons, in the order of their numbers: `refused as usize` is an index for counters.
     pub const ALL: [Refused; 4] = [Refused::Implausible, Refused::Replayed, Refused::Failing, Refused::Gone];
 
     /// One word for metrics.
@@ -53,7 +53,7 @@ impl fmt::Display for Refused {
 }
 
 impl LoadReport {
-    /// Of an endpoint that has no clock.
+    /// A report of an endpoint that has no clock.
     pub fn new(in_flight: u32, latency_ns: u64) -> LoadReport {
         LoadReport { in_flight, latency_ns, stamp: 0 }
     }

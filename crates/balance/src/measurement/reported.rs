@@ -1,7 +1,7 @@
-//! What do endpoints say of themselves, and is it believed? The latest report of each, shared by the workers of a process:
-//! what one learns serves all.
+//! What do endpoints report, and is it believed? The latest report of each, shared by the workers of a process: a
+//! report to one serves all.
 //!
-//! Relaxed is enough: each number stands for itself, and nobody finds other memory through it.
+//! Relaxed is enough: each number stands for itself, and no thread reaches other memory through it.
 
 use crate::endpoints::endpoint::EndpointId;
 use crate::measurement::report::{LoadReport, Refused};
@@ -9,8 +9,8 @@ use crate::structures::atomics::atomic::{AtomicU64, Ordering::Relaxed};
 use crate::structures::row::Row;
 use crate::structures::time::{Instant, MILLISECOND_NS, SECOND_NS};
 
-/// For so long after a report an endpoint's clock must rise, and for so long after a failure it is looked at twice; then
-/// the clock may have been set back, and the failure is history.
+/// For so long after a report an endpoint's clock must rise, and for so long after a failure its reports are suspect.
+/// Later the clock may have been set back, and the failure no longer matters.
 const SUSPECT_NS: u64 = SECOND_NS;
 
 /// What all but this process have in flight at an endpoint.
@@ -22,19 +22,20 @@ pub struct Others {
     pub age_ns: u64,
 }
 
-/// Bits for what is in flight, of which no report has more than 2^24. The moment has 39: 17 years of milliseconds.
+/// Bits for the requests in flight, of which no report has more than 2^24. The moment has 39: 17 years of milliseconds.
 const IN_FLIGHT_BITS: u32 = 25;
 
 /// What is known of the slots of a chunk. 0 is nothing in each.
 #[derive(Debug)]
 pub(crate) struct Reported {
-    /// The moment of the latest report, and what others had in flight, in one number so that both are of one report.
+    /// The moment of the latest report, and what others had in flight, in one number, so that both belong to one
+    /// report.
     latest: Row<AtomicU64>,
     /// The latest stamps.
     stamps: Row<AtomicU64>,
-    /// When a request failed, unless one went well since.
+    /// When a request failed, unless one succeeded since.
     failed: Row<AtomicU64>,
-    /// The endpoints that all this is of.
+    /// The endpoints that these numbers belong to.
     of: Row<AtomicU64>,
 }
 
@@ -43,12 +44,13 @@ impl Reported {
         Reported { latest: Row::new(), stamps: Row::new(), failed: Row::new(), of: Row::new() }
     }
 
-    /// Takes a plausible report in, of an endpoint where this process has `here` in flight.
+    /// Takes a plausible report of an endpoint where this process has `here` in flight.
     pub(crate) fn accept(&self, at: usize, report: &LoadReport, here: u32, now: Instant) -> Result<(), Refused> {
         let in_flight = report.in_flight.saturating_sub(here);
         let before = self.others(at, now).filter(|others| others.age_ns <= SUSPECT_NS);
-        // Who fails at once has nothing in flight: until a request goes well, or it is history, a report may only make it
-        // look busier than it did. Nobody is drawn to it by that, and one that fails as it is overrun is still believed.
+        // An endpoint that fails at once has nothing in flight. So until a request succeeds, or the failure is old, a
+        // report may only make it look busier. That draws no requests to it, and an endpoint that fails because it is
+        // overrun is still believed.
         if self.is_failing(at, now) && before.is_none_or(|before| in_flight < before.in_flight) {
             return Err(Refused::Failing);
         }
@@ -60,7 +62,7 @@ impl Reported {
         Ok(())
     }
 
-    /// What others had in flight when the endpoint last said so.
+    /// What others had in flight in the endpoint's latest report.
     #[inline]
     pub(crate) fn others(&self, at: usize, now: Instant) -> Option<Others> {
         let word = self.latest.0[at].load(Relaxed);
@@ -73,22 +75,22 @@ impl Reported {
         failed != 0 && age_ns(failed, now) < SUSPECT_NS
     }
 
-    /// A request failed there, or the first went well after one that did.
+    /// Notes that a request failed there, or that the first one after a failure succeeded.
     pub(crate) fn on_outcome(&self, at: usize, failed: bool, now: Instant) {
         self.failed.0[at].store(if failed { moment(now) } else { 0 }, Relaxed);
     }
 
-    /// Forgets all of another endpoint that had the slot. One that comes back is still believed, or it would depend on
-    /// when workers look whether they know anything of it.
+    /// Forgets everything of another endpoint that had the slot. The numbers of an endpoint that comes back are kept,
+    /// or what is known of it would depend on when workers look.
     pub(crate) fn now_of(&self, at: usize, id: EndpointId) {
-        // Relaxed: no worker picks the slot before it takes up the set that has this endpoint.
+        // Relaxed: no worker picks the slot before it switches to the set that has this endpoint.
         if self.of.0[at].swap(id.0, Relaxed) != id.0 {
             [&self.latest, &self.stamps, &self.failed].iter().for_each(|row| row.0[at].store(0, Relaxed));
         }
     }
 }
 
-/// When any endpoint of the pool was last heard of, by any worker.
+/// When any endpoint of the pool last reported, to any worker.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub(crate) struct Heard(AtomicU64);
@@ -108,12 +110,12 @@ impl Heard {
     }
 }
 
-/// In milliseconds, from 1 on.
+/// The moment in milliseconds, from 1 on.
 fn moment(now: Instant) -> u64 {
     now.0 / MILLISECOND_NS + 1
 }
 
-/// Clocks of two workers may differ by a batch: what is yet to come is new.
+/// The age of a report. Clocks of two workers may differ by a batch: a report from the future has age 0.
 fn age_ns(at: u64, now: Instant) -> u64 {
     moment(now).saturating_sub(at) * MILLISECOND_NS
 }
@@ -157,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn who_fails_may_only_look_busier() {
+    fn an_endpoint_that_fails_may_only_look_busier() {
         let reported = Reported::new();
         let accept = |in_flight, ms| reported.accept(0, &LoadReport::new(in_flight, 0), 0, at(ms));
         reported.on_outcome(0, true, at(0));

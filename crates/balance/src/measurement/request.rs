@@ -1,4 +1,5 @@
-//! What is a request to a balancer? What its pick may depend on, and in the end how it went: shells say both.
+//! What does a balancer know of a request? What its pick may depend on, and at the end its outcome; shells pass both
+//! in.
 
 use crate::endpoints::set::Slot;
 use crate::structures::time::Instant;
@@ -21,30 +22,30 @@ pub enum Outcome {
     Failure {
         /// In which way.
         kind: FailureKind,
-        /// What its Retry-After asked for, nanoseconds.
+        /// The delay that its Retry-After asked for, nanoseconds.
         retry_after_ns: Option<u64>,
     },
-    /// Whoever asked went away.
+    /// The client went away.
     Cancelled,
 }
 
 impl Outcome {
-    /// A failure that asked for nothing.
+    /// A failure without a Retry-After.
     pub fn failed(kind: FailureKind) -> Outcome {
         Outcome::Failure { kind, retry_after_ns: None }
     }
 }
 
-/// In which way an endpoint failed: what passive health counts apart.
+/// In which way an endpoint failed: passive health counts these apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FailureKind {
     /// No connection could be opened: refused, unreachable, or not in time.
     Connect,
     /// A connection, but no response to pass on: reset, timeout, malformed; or 502, 503, 504.
     Gateway,
-    /// A response of 500 or above that is none of the gateway's.
+    /// A response of 500 or above that is not one of the gateway kind.
     Server,
-    /// 429: it is well and wants less. Part of no streak.
+    /// 429: the endpoint is healthy and wants fewer requests. Part of no streak.
     Busy,
 }
 
@@ -74,7 +75,7 @@ impl FailureKind {
     }
 }
 
-/// What a picker is told of an end.
+/// What a picker gets to know of an end.
 #[derive(Clone, Copy, Debug)]
 pub struct End {
     /// How it ended.

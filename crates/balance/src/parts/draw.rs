@@ -44,8 +44,8 @@ impl Draws {
     }
 }
 
-/// Two distinct admitted members, drawn as by [`distinct`], when the first draws will do; else what was drawn so far.
-/// The common case without loops and arrays.
+/// Two distinct admitted members, drawn as by [`distinct`], if the first draws are distinct and admitted; else what was
+/// drawn so far. The common case without loops and arrays.
 #[inline]
 pub(crate) fn pair<'a>(cx: &mut PickContext<'a>) -> Result<(&'a Member, &'a Member), Draws> {
     let members = cx.set.members();
@@ -65,7 +65,7 @@ pub(crate) fn pair<'a>(cx: &mut PickContext<'a>) -> Result<(&'a Member, &'a Memb
     if a != b && cx.admits(first) && cx.admits(second) { Ok((first, second)) } else { Err(begun(cx, a)) }
 }
 
-/// The first draw stands if it is admitted, whatever became of the second.
+/// The first draw stands if it is admitted, even if the second is not.
 #[cold]
 fn begun(cx: &PickContext<'_>, first: usize) -> Draws {
     let mut draws = Draws::NONE;
@@ -105,8 +105,7 @@ pub(crate) fn more(cx: &mut PickContext<'_>, mut draws: Draws, k: usize) -> Draw
     draws
 }
 
-/// Of two distinct drawn members the one whose `cost` is lowest; `by` says what the cost is. Ties as in
-/// [`is_due`].
+/// Of two distinct drawn members, the one with the lower `cost`; `by` says what the cost is. [`is_due`] decides ties.
 ///
 /// # Errors
 /// Why none could be drawn.
@@ -128,8 +127,8 @@ pub(crate) fn lowest(
     lowest_of(cx, &draws, by, cost)
 }
 
-/// As [`lowest`], for sets where members ramp and costs that do not go by weight: the draw alone would not hold them back,
-/// as of two endpoints both are always drawn.
+/// As [`lowest`], for sets with ramping members and costs that do not depend on the weight: the draw alone would not
+/// hold those members back, as of two endpoints both are always drawn.
 ///
 /// # Errors
 /// Why none could be drawn.
@@ -143,8 +142,8 @@ pub(crate) fn lowest_thinned(
     lowest_of(cx, &draws, by, cost)
 }
 
-/// Draws by weights as they are without slow start, of which each stays with the chance of its ramp: so it gets that
-/// part of what it would get without.
+/// Draws by the weights without slow start; each drawn member stays with the probability of its ramp, and so gets that
+/// part of its full share.
 fn thinned(cx: &mut PickContext<'_>) -> Draws {
     let members = cx.set.members();
     let tries = if members.len() < 2 { 0 } else { REJECTIONS_MAX };
@@ -165,7 +164,7 @@ fn thinned(cx: &mut PickContext<'_>) -> Draws {
     more(cx, Draws::NONE, 2)
 }
 
-/// The one of these with the lowest cost.
+/// The drawn member with the lowest cost.
 fn lowest_of(
     cx: &mut PickContext<'_>,
     draws: &Draws,
@@ -185,7 +184,7 @@ fn lowest_of(
     Ok(best.0.slot)
 }
 
-/// Of two members with their costs.
+/// The better of two members with their costs.
 #[inline]
 fn cheaper<'a>(
     cx: &mut PickContext<'_>,
@@ -195,7 +194,7 @@ fn cheaper<'a>(
 ) -> (&'a Member, f32) {
     let tied = other.1 == best.1;
     note(cx, other.0, other.1, if tied { TIE } else { by });
-    // Without jumps: which of two it is cannot be predicted.
+    // Without branches: which of two it is cannot be predicted.
     let wins = (other.1 < best.1) | (tied & is_due(cx.loads, other.0, best.0));
     [best, other][usize::from(wins)]
 }
@@ -214,9 +213,9 @@ fn note(cx: &mut PickContext<'_>, member: &Member, cost: f32, rule: &'static str
 /// The rule of a tie.
 pub(crate) const TIE: &str = "its turn, or else the first drawn, all else being equal";
 
-/// Whether `other` wins a tie: if it is due before `best` by the picks so far, so that a large pool at low load, where
-/// nearly all show 0 in flight, does not fall back to blind chance. Else the one drawn first wins, as the first draw
-/// alone follows the weights.
+/// Whether `other` wins a tie, because it is due before `best` by the picks so far: otherwise a large pool at low load,
+/// where nearly all show 0 in flight, would fall back to blind chance. Else the one drawn first wins, as only the first
+/// draw follows the weights.
 #[inline]
 pub(crate) fn is_due(loads: &Loads, other: &Member, best: &Member) -> bool {
     loads.ahead(other.slot) < loads.ahead(best.slot)

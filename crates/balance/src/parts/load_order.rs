@@ -1,8 +1,8 @@
-//! Who has the least in flight, among those of like weight? [`LoadOrder`] keeps endpoints in classes, each in order of
-//! load, so that an algorithm compares only the first of each.
+//! Which endpoint has the least in flight, among those of like weight? [`LoadOrder`] keeps endpoints in classes, each
+//! in order of load, so that an algorithm compares only the first of each.
 //!
-//! Up to [`CLASSES_MAX`] different weights, each is a class of its own: lists, O(1) for any change. Above that, as when
-//! many endpoints warm up, a class takes in weights within a factor of two: heaps, O(log n).
+//! With up to [`CLASSES_MAX`] different weights, each is a class of its own: lists, O(1) for any change. With more, as
+//! when many endpoints warm up, a class holds weights within a factor of two: heaps, O(log n).
 
 use crate::endpoints::set::EndpointSet;
 use crate::structures::buckets::Buckets;
@@ -86,18 +86,20 @@ impl LoadOrder {
         self.lightest.partition_point(|&w| w > weight) as u32
     }
 
-    /// Whether virtual time has come so far that all must be put in again after [`begin_epoch`](Self::begin_epoch).
+    /// Whether virtual time has run so far that [`begin_epoch`](Self::begin_epoch) is due, and then all are placed
+    /// again.
     #[inline]
     pub(crate) fn is_past(&self, clock: u64) -> bool {
         clock.wrapping_sub(self.epoch) >> (TURN_BITS - 1) != 0
     }
 
-    /// Counts virtual time from 256 rounds ago: whoever had no turn for longer is as early as can be.
+    /// Counts virtual time from 256 rounds ago: an endpoint without a turn for longer than that is as early as
+    /// possible.
     pub(crate) fn begin_epoch(&mut self, clock: u64) {
         self.epoch = clock.wrapping_sub(256 << 32);
     }
 
-    /// Puts an endpoint in, or where it belongs now.
+    /// Inserts an endpoint, or moves it to its new place.
     #[inline]
     pub(crate) fn put(&mut self, slot: u32, class: u32, at: &Standing) {
         match &mut self.classes {
@@ -141,9 +143,9 @@ impl LoadOrder {
     }
 }
 
-/// Load in whole requests of the lightest of the class, and below that grain the turn, where each request in flight sets
-/// an endpoint back by one. Less than a factor of two in weight: so no endpoint gets ahead of another of its class by
-/// more than two requests, and turns keep the shares exact.
+/// Orders by load in whole requests of the lightest of the class, and below that grain by turn, where each request in
+/// flight sets an endpoint back by one. Weights of a class differ by less than a factor of two: so no endpoint gets
+/// ahead of another of its class by more than two requests, and turns keep the shares exact.
 fn place(at: &Standing, lightest: u32, epoch: u64) -> u64 {
     let level = u64::from(at.load) * u64::from(lightest) / u64::from(at.weight);
     let (due, stride) = at.turn;

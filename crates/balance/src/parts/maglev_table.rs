@@ -1,5 +1,5 @@
 //! Which endpoint owns which part of the key space? Maglev's table: each endpoint has its own permutation of the places
-//! and takes the first free one whenever it is its turn, until all are taken.
+//! and takes the first free one at each of its turns, until all are taken.
 //!
 //! Source: Eisenbud et al., Maglev: A Fast and Reliable Software Network Load Balancer (NSDI 2016), section 3.4. Turns
 //! are by weight, interleaved as in Katran's second version; how many places each gets is fixed before, exactly.
@@ -14,7 +14,7 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub(crate) struct KeyTable {
     places: u32,
-    /// What it was made of, in the order of the set.
+    /// The endpoints and weights it was made of, in the order of the set.
     made_of: Box<[(EndpointId, u32)]>,
     /// The index in the set's members of each place's owner.
     pub(crate) owners: Arc<[u32]>,
@@ -36,8 +36,8 @@ impl KeyTable {
         set.prepare(|| KeyTable::new(set, places, former));
     }
 
-    /// The table of a set: that of all workers, which the first of them makes if nothing else has; or one of its own, if
-    /// theirs has another size, as they may for one set after a change of the configuration.
+    /// The table of a set: the one that all workers share, which the first of them makes if it does not exist yet. If
+    /// the shared one has another size, as it may after a change of the configuration, the worker makes one of its own.
     pub(crate) fn of(set: &EndpointSet, places: u32, former: Option<&Arc<KeyTable>>) -> Arc<KeyTable> {
         KeyTable::prepare(set, places, former);
         let shared = set.prepared::<KeyTable>().filter(|table| table.places == places);
@@ -48,7 +48,7 @@ impl KeyTable {
 /// The index in `members` of the owner of each of `places` places; `places` must be prime. The same for the same
 /// identities and weights in any order. O(places x ln places). Empty without members.
 pub(crate) fn table(members: &[Member], places: u32) -> Box<[u32]> {
-    // Everything below goes by identity, so that the order of the configuration has no part in it.
+    // Everything below goes by identity, so that the order of the configuration does not matter.
     let mut by_id: Vec<u32> = (0..members.len() as u32).collect();
     by_id.sort_unstable_by_key(|&i| members[i as usize].id);
     let mut left = quotas(members, &by_id, places);
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn the_order_of_the_configuration_has_no_part_in_it() {
+    fn the_order_of_the_configuration_does_not_matter() {
         let mut m = members(&[1, 5, 2, 1, 9]);
         let first = owners(&m, 251);
         m.rotate_left(2);
@@ -193,9 +193,9 @@ mod tests {
     }
 
     #[test]
-    fn few_places_change_hands_that_need_not() {
-        // All places of the one that leaves must: 1 / n. The paper (figure 12) sees some percent more when one of 1000
-        // leaves a table of 65,537; 2 % is our bar here, where a modulus would move 1 - 1/n of all.
+    fn few_places_change_their_owner_without_need() {
+        // All places of the endpoint that leaves must: 1 / n. The paper (figure 12) sees some percent more when one of
+        // 1000 leaves a table of 65,537; the limit here is 2 %, where a modulus would move 1 - 1/n of all.
         for (n, weights) in [(10, [1, 1]), (100, [1, 1]), (50, [1, 7])] {
             let weights: Vec<u32> = (0..n).map(|i| weights[i % 2]).collect();
             let m = members(&weights);

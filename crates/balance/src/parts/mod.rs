@@ -1,4 +1,4 @@
-//! What algorithms are made of, apart from the rule that tells them apart.
+//! What algorithms share: everything but the rule that tells them apart.
 
 pub mod draw;
 pub(crate) mod load_order;

@@ -1,9 +1,9 @@
-//! What does an endpoint have that says nothing of its load? As much as those that do, by its weight.
+//! How loaded is an endpoint that does not report its load? As loaded as those that do, by its weight.
 
-/// More than any endpoint has in flight: it did not say lately.
+/// More than any endpoint has in flight. It means that the endpoint did not report lately.
 pub(crate) const UNKNOWN: u32 = u32::MAX;
 
-/// What others have in flight, over all endpoints that said so lately.
+/// What other balancers have in flight, over all endpoints that reported lately.
 #[derive(Default)]
 pub(crate) struct PeerLoad {
     in_flight: u64,
@@ -12,7 +12,7 @@ pub(crate) struct PeerLoad {
 }
 
 impl PeerLoad {
-    /// Replaces what one endpoint of this weight said.
+    /// Replaces the report of one endpoint of this weight.
     pub(crate) fn replace(&mut self, before: u32, now: u32, weight: u32) {
         if before != UNKNOWN {
             self.in_flight -= u64::from(before);
@@ -24,8 +24,8 @@ impl PeerLoad {
         }
     }
 
-    /// What an endpoint has that says nothing: as much as the others by its weight. As idle, one that cannot say would
-    /// get everything.
+    /// The load of an endpoint that does not report: as much as the others by its weight. If it counted as idle, an
+    /// endpoint that cannot report would get everything.
     pub(crate) fn usual(&self, weight: u32) -> u32 {
         let usual = (self.in_flight * u64::from(weight) + self.weight / 2).checked_div(self.weight).unwrap_or(0);
         usual.min(u64::from(u32::MAX)) as u32

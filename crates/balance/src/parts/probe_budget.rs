@@ -1,5 +1,5 @@
-//! Who is asked for its load now? So many endpoints for each request, each of them once, under a rate; and where requests
-//! are rare but not absent, so many a second.
+//! Which endpoint is asked for its load now? A fixed number of different endpoints for each request, under a maximal
+//! rate; and where requests are rare but not absent, a minimal number a second.
 
 use crate::endpoints::set::Slot;
 use crate::seam::params::{Kind, Param, Value};
@@ -14,35 +14,36 @@ pub(crate) const PROBE_RATE_MAX: Param = Param {
     default: Value::Int(10_000),
     help: "Most probes a second from each worker, whatever the rate of requests.",
     why: "At some 10 us of processor time for a probe and its answer this is a tenth of a core. Above it a worker goes by \
-          what it was told before, and by its own requests since.",
+          earlier answers, and by its own requests since.",
 };
 
-/// Without a request for so long nobody is asked, nanoseconds: the next one finds answers too old to believe, and asks anew.
+/// After so long without a request no endpoint is asked, nanoseconds: the next request finds the answers too old to
+/// believe, and asks anew.
 const IDLE_NS: u64 = SECOND_NS;
 
 /// Probes that may be sent at once after a pause: those of 10 ms, and those of a few requests.
 const BURST_NS: u64 = 10 * MILLISECOND_NS;
 const BURST_MIN: u32 = 16;
 
-/// What may be asked.
+/// How many probes may be sent, and to which endpoints.
 #[derive(Debug)]
 pub(crate) struct ProbeBudget {
     per_request: f64,
     rate_max: Rate,
-    /// Between two probes at most while requests come, nanoseconds; `u64::MAX` = as long as it takes.
+    /// Longest time between two probes while requests come, nanoseconds; `u64::MAX` = no bound.
     pause_max_ns: u64,
-    /// When a request started last, and when somebody was asked last.
+    /// When the latest request started, and when the latest probe was sent.
     started_at: Instant,
     asked_at: Instant,
-    /// Whether anybody was ever asked.
+    /// Whether a probe was ever sent.
     asks: bool,
-    /// Starts since anybody was last asked.
+    /// Starts since the latest probe.
     starts: u32,
-    /// Questions for the requests so far.
+    /// Probes due for the requests so far.
     owed: f64,
     /// Probes that the rate allows.
     allowed: TokenBucket,
-    /// Whom we asked since the latest start: distinct.
+    /// Endpoints asked since the latest start: distinct.
     asked: Vec<Slot>,
 }
 
@@ -62,7 +63,7 @@ impl ProbeBudget {
         }
     }
 
-    /// With at least so many probes a second while requests come; 0 = none but for requests.
+    /// The same budget with at least `rate` probes a second while requests come; 0 = only those for requests.
     pub(crate) fn at_least(self, rate: f64) -> ProbeBudget {
         let pause_max_ns = if rate > 0.0 { (SECOND_NS as f64 / rate) as u64 } else { u64::MAX };
         ProbeBudget { pause_max_ns, ..self }
@@ -74,16 +75,16 @@ impl ProbeBudget {
         self.started_at = now;
     }
 
-    /// When somebody is to be asked though no request starts; `None` while none comes.
+    /// When the next probe is due even if no request starts; `None` while no requests come.
     pub(crate) fn due_at(&self) -> Option<Instant> {
         let at = self.asked_at.after(self.pause_max_ns);
         (self.pause_max_ns != u64::MAX && at.since(self.started_at) <= IDLE_NS).then_some(at)
     }
 
-    /// Whether one more endpoint is to be asked; then it counts as asked.
+    /// Whether one more endpoint is to be asked; if so, the probe counts as sent.
     pub(crate) fn is_due(&mut self, cx: &PickContext<'_>) -> bool {
         if self.starts > 0 {
-            // What could not be asked for two requests is forgotten: answers are wanted now, not many later.
+            // Probes beyond those of two requests are forgotten: answers are wanted now, not many later.
             let owed = self.owed + self.per_request * f64::from(self.starts);
             self.owed = owed.min(2.0 * self.per_request.max(1.0));
             self.starts = 0;
@@ -103,33 +104,33 @@ impl ProbeBudget {
         due || (overdue && several)
     }
 
-    /// Whether somebody was asked within so many nanoseconds.
+    /// Whether a probe was sent within the last `ns` nanoseconds.
     pub(crate) fn asked_within(&self, ns: u64, now: Instant) -> bool {
         self.asks && now.since(self.asked_at) <= ns
     }
 
-    /// Whether nobody was asked since the latest start.
+    /// Whether no endpoint was asked since the latest start.
     pub(crate) fn is_first(&self) -> bool {
         self.asked.is_empty()
     }
 
-    /// Asks this one.
+    /// Notes that `slot` is asked, and returns it.
     pub(crate) fn ask(&mut self, slot: Slot) -> Option<Slot> {
         self.asks = true;
         self.asked.push(slot);
         Some(slot)
     }
 
-    /// Asks any that was not asked since the latest start.
+    /// Chooses any endpoint that was not asked since the latest start.
     pub(crate) fn ask_any(&mut self, cx: &mut PickContext<'_>) -> Option<Slot> {
         let members = cx.set.members();
-        // From a random place on: at most as many steps as were asked since the latest start, eight or so.
+        // From a random place on: at most as many steps as endpoints were asked since the latest start, eight or so.
         let (before, from) = members.split_at(cx.rng.below(members.len() as u32) as usize);
         let slot = from.iter().chain(before).map(|m| m.slot).find(|s| !self.asked.contains(s))?;
         self.ask(slot)
     }
 
-    /// Whether one more probe may be sent; then it counts as sent.
+    /// Whether the rate allows one more probe; if so, it counts as sent.
     pub(crate) fn may_send(&mut self, now: Instant) -> bool {
         self.allowed.take(self.rate_max, now).is_ok()
     }

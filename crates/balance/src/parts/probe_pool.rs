@@ -1,12 +1,12 @@
-//! Which answers to probes are worth going by? A small pool of recent ones, the newest for each endpoint, from which
-//! old, bad and used-up ones are removed.
+//! Which answers to probes decide picks? A small pool of recent ones, the newest for each endpoint, from which old, bad
+//! and used-up ones are removed.
 //!
 //! Source: Wydrowski et al., Load is not what you should balance: Introducing Prequal (NSDI 2024), section 4.
 
 use crate::endpoints::set::Slot;
 use crate::structures::time::Instant;
 
-/// In flight of this many recent answers tells what is much in flight: the median of 64 is within 6 % of the true rank
+/// How many recent answers decide what counts as much in flight: the median of 64 is within 6 % of the true rank
 /// (sd 1 / (2 sqrt 64)), and a change of load is seen after 64 probes, some 20 requests.
 const RECENT_MAX: usize = 64;
 
@@ -14,14 +14,14 @@ const RECENT_MAX: usize = 64;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Entry {
     pub(crate) slot: Slot,
-    /// Requests in flight there per weight: as answered, one more for each that this worker sent there since, and one less
-    /// for each of its own that ended.
+    /// Requests in flight there per weight: as answered, one more for each that this worker sent there since, and one
+    /// less for each of its own that ended.
     pub(crate) in_flight: f32,
-    /// One request of that.
+    /// What one request adds to that.
     pub(crate) one: f32,
     pub(crate) latency_ns: u64,
     pub(crate) at: Instant,
-    /// How many more requests may go by it.
+    /// How many more requests may use this answer.
     pub(crate) uses: u32,
 }
 
@@ -33,7 +33,7 @@ pub(crate) struct ProbePool {
     recent: Vec<f32>,
     next: usize,
     sorted: Vec<f32>,
-    /// Whether the next removal takes the worst, or else the oldest.
+    /// Whether the next removal takes the worst; if not, the oldest.
     worst_next: bool,
 }
 
@@ -42,7 +42,7 @@ impl ProbePool {
         &self.entries
     }
 
-    /// Takes an answer in; beyond `most` the oldest goes.
+    /// Adds an answer; beyond `most` the oldest is removed.
     pub(crate) fn add(&mut self, entry: Entry, most: usize) {
         let over = self.entries.len().saturating_sub(most); // some endpoints have left
         self.entries.drain(..over);
@@ -66,7 +66,7 @@ impl ProbePool {
         let gone = std::mem::replace(&mut self.recent[self.next], in_flight);
         self.next = (self.next + 1) % RECENT_MAX;
         let from = self.sorted.partition_point(|&x| x < gone);
-        // Only what is between the two moves.
+        // Only the numbers between the two places move.
         if from < to {
             self.sorted[from..to].rotate_left(1);
             self.sorted[to - 1] = in_flight;
@@ -91,7 +91,7 @@ impl ProbePool {
         self.entries.retain(keep);
     }
 
-    /// A request was sent to `slot`: it is one busier than its answer said, and that answer is used once more.
+    /// A request was sent to `slot`: the endpoint is one busier than it answered, and that answer was used once more.
     pub(crate) fn sent(&mut self, slot: Slot) {
         let Some(at) = self.entries.iter().position(|e| e.slot == slot) else { return };
         let entry = &mut self.entries[at];
@@ -109,8 +109,8 @@ impl ProbePool {
         }
     }
 
-    /// Removes the oldest and the worst by turns: the oldest is the least true, and the worst, which nobody picks, would
-    /// stay till it is the oldest, so that the pool filled up with bad ones.
+    /// Removes the oldest and the worst by turns. The oldest is the least true. The worst, which no request picks,
+    /// would stay until it is the oldest, and the pool would fill up with bad answers.
     pub(crate) fn remove_one(&mut self, hot_above: f32) {
         if self.entries.is_empty() {
             return;
@@ -120,7 +120,7 @@ impl ProbePool {
         self.worst_next = !self.worst_next;
     }
 
-    /// Of the hot ones that with most in flight; if none is hot that with the highest latency.
+    /// Of the hot answers the one with most in flight; if none is hot, the one with the highest latency.
     fn worst(&self, hot_above: f32) -> usize {
         let rank = |e: &Entry| if e.in_flight > hot_above { (e.in_flight, 0) } else { (-1.0, e.latency_ns) };
         let mut worst = 0;

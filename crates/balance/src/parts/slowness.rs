@@ -1,39 +1,41 @@
-//! Which endpoints take clearly longer than their like, and how much load does that amount to? By what endpoints say a
-//! request takes them, so that a slow one that is idle does not look as good as a quick one that is.
+//! Which endpoints take clearly longer than their like, and how much load does that amount to? Decided by the latencies
+//! that endpoints report, so that a slow idle endpoint does not look as good as a quick idle one.
 //!
-//! A latency means nothing without the load that it was at, and how it grows with load is not known: in proportion where
-//! requests are worked on one at a time, not at all where there are cores for all. So two numbers are kept of each, and an
-//! endpoint is slow when it is by both: the time of a request, and that time over the requests that share it.
+//! A latency means nothing without the load at which it was measured, and how it grows with load is not known: in
+//! proportion where requests are worked on one at a time, not at all where there are cores for all. So two numbers are
+//! kept of each endpoint: the time of a request, and that time divided by the requests that share the endpoint. An
+//! endpoint is slow only when both numbers are high.
 
 use crate::endpoints::set::Slot;
 use crate::measurement::report::LoadReport;
 use crate::structures::time::{Instant, SECOND_NS};
 
-/// Reports over which the two numbers are averaged. They come some times for each request and each is a median already;
-/// what is averaged is above all the load that they were at.
+/// Reports over which the two numbers are averaged. Several come for each request and each is a median already; what is
+/// averaged is above all the load at which they were measured.
 const WINDOW: f32 = 16.0;
 
-/// A latency that is repeated to the nanosecond for so long, or of which nothing was heard for so long, was not measured
-/// of late: nobody knows. Else one that was slow would get no request, and never be found to be quick again.
+/// A latency that is repeated to the nanosecond for so long, or was not reported for so long, was not measured lately
+/// and counts as unknown. Otherwise an endpoint that was slow would get no request, and never be found to be quick
+/// again.
 const BELIEVED_NS: u64 = 5 * SECOND_NS;
 
-/// No endpoint counts as slower than this, whatever it says: when the others are that busy it gets requests too.
+/// No endpoint counts as slower than this, whatever it reports: when the others are that busy it gets requests too.
 const SLOWER_MAX: f32 = 32.0;
 
-/// Fewer cannot say which of them is slow.
+/// Among fewer endpoints it cannot be decided which is slow.
 const LIKE_MIN: usize = 3;
 
-/// What endpoints say of their speed.
+/// What endpoints report of their speed.
 #[derive(Default)]
 pub(crate) struct Slowness {
-    /// How many times slower than usual is slow; 0: none ever is.
+    /// From how many times slower than usual an endpoint is slow; 0: none ever is.
     factor: f32,
     /// By slot.
     takes: Vec<Takes>,
-    /// By slot, of the slow ones: how many times slower than usual. Else 0.
+    /// By slot: how many times slower than usual a slow endpoint is; 0 for the others.
     slow: Vec<f32>,
     slow_count: usize,
-    /// The two numbers of the endpoints of a class, while they are looked at.
+    /// The two numbers of the endpoints of a class, while they are compared.
     latencies: Vec<f32>,
     parts: Vec<f32>,
 }
@@ -42,9 +44,9 @@ pub(crate) struct Slowness {
 struct Takes {
     /// Nanoseconds; 0 when not known.
     latency_ns: f32,
-    /// The same over the requests that share the endpoint.
+    /// The same divided by the requests that share the endpoint.
     part_ns: f32,
-    /// The latest word, when it came, and since when it has been the same.
+    /// The latest report, when it came, and since when it has been the same.
     said_ns: u64,
     at: Instant,
     since: Instant,
@@ -55,7 +57,7 @@ impl Takes {
         self.latency_ns > 0.0
     }
 
-    /// How many times slower it is, if that is `bound` or more.
+    /// How many times slower than usual the endpoint is, if that is `bound` or more.
     fn slower_than(&self, (latency_ns, part_ns): (f32, f32), bound: f32) -> Option<f32> {
         let by_part = self.part_ns / part_ns;
         let surely = by_part.min(self.latency_ns / latency_ns);
@@ -68,7 +70,7 @@ impl Slowness {
         Slowness { factor: factor as f32, ..Slowness::default() }
     }
 
-    /// Takes up a set with so many slots; of those that `stay` what is known is kept.
+    /// Switches to a set with so many slots; keeps what is known of those that `stay`.
     pub(crate) fn on_set(&mut self, slots: usize, stay: impl Fn(usize) -> bool) {
         self.takes.resize(slots, Takes::default());
         self.slow.resize(slots, 0.0);
@@ -79,7 +81,7 @@ impl Slowness {
         self.slow_count = self.slow.iter().filter(|&&slow| slow > 0.0).count();
     }
 
-    /// Forgets all.
+    /// Forgets everything.
     pub(crate) fn clear(&mut self) {
         self.takes.fill(Takes::default());
         self.slow.fill(0.0);
@@ -107,7 +109,7 @@ impl Slowness {
         }
     }
 
-    /// Finds the slow ones among endpoints that are alike, and adds those that are or were to `changed`. O(n).
+    /// Finds the slow ones among endpoints that are alike, and adds to `changed` those that are or were slow. O(n).
     pub(crate) fn look(&mut self, alike: impl Iterator<Item = Slot> + Clone, now: Instant, changed: &mut Vec<Slot>) {
         self.latencies.clear();
         self.parts.clear();
@@ -125,7 +127,7 @@ impl Slowness {
         for slot in alike {
             let i = slot.index();
             let before = self.slow[i];
-            // Half way back it is slow no more, so that noise does not move it to and fro.
+            // Slow until half way back to usual, so that noise does not change the verdict to and fro.
             let bound = if before > 0.0 { (1.0 + self.factor) / 2.0 } else { self.factor };
             let slower = usual.and_then(|usual| self.takes[i].slower_than(usual, bound)).unwrap_or(0.0);
             self.slow[i] = slower;
@@ -137,8 +139,8 @@ impl Slowness {
         }
     }
 
-    /// The medians: as long as fewer than half make up what they say, it moves them little. Of an even number the faster of
-    /// the two in the middle, so that half of the endpoints may be slow.
+    /// The medians: as long as fewer than half of the endpoints report false numbers, those move the medians little. Of
+    /// an even number the faster of the two in the middle, so that half of the endpoints may be slow.
     fn usual(&mut self) -> Option<(f32, f32)> {
         let known = self.latencies.len();
         let median = |numbers: &mut [f32]| *numbers.select_nth_unstable_by((known - 1) / 2, f32::total_cmp).1;
@@ -151,10 +153,11 @@ impl Slowness {
         self.slow_count > 0
     }
 
-    /// What so many requests in flight at an endpoint amount to. An idle one counts as one of the usual speed that would take
-    /// as long for the next; for those behind it no more is added. To count each as so many times longer is right where one
-    /// waits for the other, but who is wrongly taken for slow, as it stalled, would then lose most where much is in flight
-    /// (simulated in `mytime`: 2 to 3 % of the throughput and 7 % higher peaks; so none of either).
+    /// The load that `in_flight` requests at an endpoint amount to. A slow idle endpoint counts as a usual one that is
+    /// busy enough to take as long for the next request; further requests add no more than one each. To multiply each
+    /// request would be right where one waits for the other. But an endpoint that stalled and so is wrongly taken for
+    /// slow would then lose most where much is in flight (simulated in `mytime`: 2 to 3 % of the throughput and 7 %
+    /// higher peaks; this way neither).
     #[inline]
     pub(crate) fn load(&self, slot: Slot, in_flight: u32) -> u32 {
         if self.is_any() { self.load_of_any(slot, in_flight) } else { in_flight }
@@ -172,18 +175,19 @@ mod tests {
     use super::*;
     use crate::structures::time::MILLISECOND_NS as MS;
 
-    /// So many endpoints.
+    /// The state for a set of `slots` endpoints.
     fn slowness(slots: usize) -> Slowness {
         let mut slowness = Slowness::new(2.0);
         slowness.on_set(slots, |_| false);
         slowness
     }
 
-    /// Each says at `ms` milliseconds that it has so many in flight and takes so long, to the millisecond; and it is looked.
+    /// At `ms` milliseconds each endpoint reports so many in flight and such a latency, in milliseconds; then the slow
+    /// ones are found.
     fn tell(slowness: &mut Slowness, said: &[(u32, u64)], ms: u64) {
         let now = Instant(ms * MS);
         for (slot, &(in_flight, latency_ms)) in (0..).map(Slot).zip(said) {
-            // Never twice the same, as where it is measured.
+            // Never twice the same, as in real measurements.
             slowness.on_report(slot, &LoadReport::new(in_flight, latency_ms * MS + ms), now);
         }
         slowness.look((0..said.len() as u32).map(Slot), now, &mut Vec::new());
@@ -202,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_only_busier_or_only_idle_is_not_slow() {
+    fn an_endpoint_that_is_only_busier_or_only_idle_is_not_slow() {
         // The first four as in a queue, the others with cores for all.
         for said in [[(0, 10), (1, 20), (4, 50), (9, 100)], [(0, 10), (1, 10), (7, 10), (15, 11)]] {
             let mut slowness = slowness(4);
@@ -212,11 +216,11 @@ mod tests {
     }
 
     #[test]
-    fn noise_moves_nobody_to_and_fro() {
+    fn noise_moves_no_endpoint_to_and_fro() {
         let mut slowness = slowness(3);
         let mut seen = Vec::new();
         for (i, latency_ms) in [19, 21, 16, 16, 14].into_iter().enumerate() {
-            // Long enough for the average to be there.
+            // Long enough for the average to settle.
             (0..100).for_each(|j| tell(&mut slowness, &[(0, 10), (0, 10), (0, latency_ms)], i as u64 * 100 + j));
             seen.push(slowness.is_any());
         }
@@ -242,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_does_not_know_is_as_usual() {
+    fn an_endpoint_that_reports_no_latency_is_as_usual() {
         let mut slowness = slowness(3);
         tell(&mut slowness, &[(0, 10), (0, 10), (0, 40)], 0);
         slowness.on_report(Slot(2), &LoadReport::new(0, 0), Instant(MS));
@@ -251,20 +255,20 @@ mod tests {
     }
 
     #[test]
-    fn who_makes_things_up_draws_nothing_and_starves_nobody() {
+    fn false_reports_draw_no_requests_and_starve_no_endpoint() {
         let mut fast = slowness(3);
         tell(&mut fast, &[(0, 0), (0, 10), (0, 10)], 1);
         assert_eq!(loads(&fast, 5), [5; 3], "a claim of a nanosecond");
         let mut two = slowness(2);
         tell(&mut two, &[(0, 0), (0, 10)], 1);
-        assert_eq!(loads(&two, 5), [5; 2], "of two nobody knows which is slow");
+        assert_eq!(loads(&two, 5), [5; 2], "of two it is not known which is slow");
         let mut slow = slowness(3);
         tell(&mut slow, &[(0, 10), (0, 10), (0, 1 << 40)], 0);
         assert_eq!(loads(&slow, 0), [0, 0, 31], "a claim of years");
     }
 
     #[test]
-    fn of_another_endpoint_in_the_slot_nothing_is_known() {
+    fn nothing_is_known_of_another_endpoint_in_the_slot() {
         let mut slowness = slowness(3);
         tell(&mut slowness, &[(0, 10), (0, 10), (0, 40)], 0);
         slowness.on_set(3, |slot| slot != 0);

@@ -16,22 +16,22 @@ use crate::structures::tally::Tally;
 use crate::structures::time::Instant;
 use std::collections::BTreeMap;
 
-/// How a pool looks after its endpoints. By default it does not: all are taken for well.
+/// How a pool watches its endpoints. By default it does not: all count as healthy.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Settings {
-    /// Active checks: their results are to be given to [`Pool::on_check`](crate::Pool::on_check).
+    /// Active checks: the shell gives their results to [`Pool::on_check`](crate::Pool::on_check).
     pub health: Option<health::Settings>,
-    /// Ejection by what requests see.
+    /// Ejection by what requests show.
     pub outlier: Option<outlier::Settings>,
-    /// Ramps for endpoints that come or come back.
+    /// Ramps for endpoints that join or recover.
     pub slow_start: Option<slow_start::Settings>,
     /// What happens when few are healthy.
     pub panic: Panic,
-    /// The own zone first.
+    /// The own zone, if it comes first.
     pub locality: Option<Locality>,
     /// Limits that follow latency.
     pub concurrency: Option<concurrency::Settings>,
-    /// Only a part of the endpoints; from the next [`Pool::update`](crate::Pool::update) on.
+    /// Use of only a part of the endpoints; from the next [`Pool::update`](crate::Pool::update) on.
     pub subset: Option<Subset>,
 }
 
@@ -44,7 +44,7 @@ impl Settings {
     }
 }
 
-/// Changes that nobody takes are dropped beyond this, the newest first.
+/// At most so many changes are kept until they are taken; further ones are dropped, the newest first.
 const CHANGES_MAX: usize = 10_000;
 
 /// What is known of one endpoint.
@@ -57,7 +57,7 @@ struct Known {
     /// Whether checks and ejection let it be used, and since when its ramp runs if it has one.
     usable: bool,
     ramp_from: Option<Instant>,
-    /// Whether it ramps when it becomes usable: not at the start of a pool, when everything is new.
+    /// Whether it ramps when it becomes usable: not at the start of a pool, when all endpoints are new.
     ramps: bool,
     limit: Option<Limit>,
     /// The sums at the start of the interval, of ejection and of limits.
@@ -66,7 +66,7 @@ struct Known {
     state: State,
 }
 
-/// The control side of a pool, but for slots and publishing.
+/// The control side of a pool, except slots and publishing.
 #[derive(Debug, Default)]
 pub(crate) struct Control {
     settings: Settings,
@@ -99,12 +99,12 @@ impl Control {
         }
     }
 
-    /// Those of the endpoints that are to be used, if not all.
+    /// The endpoints to use, if not all.
     pub(crate) fn part(&self, specs: &[EndpointSpec]) -> Option<Vec<EndpointSpec>> {
         self.settings.subset.map(|subset| subset.of(specs))
     }
 
-    /// What workers are to note of requests.
+    /// What workers have to note of requests.
     pub(crate) fn watch(&self) -> Watch {
         self.settings.watch()
     }
@@ -125,7 +125,7 @@ impl Control {
 
     fn newcomer(&self, slot: Slot, spec: EndpointSpec, counts: &Counts, now: Instant) -> Known {
         let (observed, at) = counts.observed(slot);
-        observed.clear_streaks(at); // of whoever had the slot before
+        observed.clear_streaks(at); // those of the slot's earlier endpoint
         let (reported, row) = counts.reported(slot);
         reported.now_of(row, spec.id);
         let (sums, settings) = (observed.tallied(at), &self.settings);
@@ -178,7 +178,7 @@ impl Control {
         self.known = known;
     }
 
-    /// Notes whether checks and ejection let an endpoint be used; one that they let again ramps.
+    /// Notes whether checks and ejection let an endpoint be used; one that becomes usable again ramps.
     fn settle_use(&self, known: &mut Known, now: Instant) {
         let usable = known.is_checked(now) && known.ejection.phase() == Phase::In;
         if usable && !known.usable {
@@ -231,7 +231,8 @@ impl Control {
         }
     }
 
-    /// Ejects an endpoint, if it is in and the pool can spare it: another is left, and not too many are out already.
+    /// Ejects an endpoint, if it is in use and the pool can spare it: another is left, and not too many are out
+    /// already.
     fn eject(&mut self, i: usize, settings: &outlier::Settings, cause: Cause, counts: &Counts, now: Instant) {
         let (out, of) = self.out();
         let is_in = |k: &Known| k.counts() && k.ejection.phase() == Phase::In;
@@ -244,13 +245,14 @@ impl Control {
         }
     }
 
-    /// How many endpoints are ejected or in probation, of how many that the configuration wants used.
+    /// How many endpoints are ejected or in probation, and how many the configuration wants used.
     fn out(&self) -> (usize, usize) {
         let wanted = self.known.iter().filter(|k| k.counts());
         (wanted.clone().filter(|k| k.ejection.phase() != Phase::In).count(), wanted.count())
     }
 
-    /// A pool that shrank may have more out than it may: those ejected last have done the least for it.
+    /// Brings back endpoints when a pool that shrank has more out than allowed: those in probation first, then those
+    /// whose ejection ends first.
     fn bring_back_excess(&mut self, counts: &Counts, now: Instant) {
         let Some(settings) = self.settings.outlier else { return };
         let (out, of) = self.out();
@@ -294,6 +296,7 @@ impl Control {
         match (known.standing(now), known.ejection.phase()) {
             _ if known.spec.drain => State::Draining,
             _ if known.spec.weight == 0 => State::Disabled,
+            _ if known.spec.unresolved => State::Unresolved,
             (Standing::Unhealthy, _) => State::Down,
             (Standing::Unchecked, _) => State::Unchecked,
             (_, Phase::Out { cause, .. }) => State::Ejected(cause),
@@ -327,7 +330,7 @@ impl Control {
 impl Known {
     /// Whether the configuration wants it used.
     fn counts(&self) -> bool {
-        self.spec.weight > 0 && !self.spec.drain
+        self.spec.counts()
     }
 
     /// Whether checks let it be used.

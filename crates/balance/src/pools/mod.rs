@@ -1,4 +1,5 @@
-//! A pool as a whole: what control knows of its endpoints, the set that workers see, and the same once more by a journal.
+//! A pool as a whole: what the control side knows of its endpoints, the set that workers see, and the replay of a
+//! journal.
 
 pub mod control;
 pub mod pool;

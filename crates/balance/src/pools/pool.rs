@@ -23,7 +23,7 @@ pub use crate::seam::view::View;
 #[derive(Debug)]
 pub struct Pool {
     published: Published<View>,
-    /// What is made of each set before it is published, for the algorithm of the latest balancer.
+    /// Prepares each set before it is published, for the algorithm of the latest balancer.
     prepares: Published<Option<(Prepare, Params)>>,
     queue: Arc<Queue>,
     counts: Counts,
@@ -43,7 +43,7 @@ struct Left {
 }
 
 impl Pool {
-    /// A pool without endpoints for `workers` workers, in whose queue nobody may wait yet.
+    /// A pool without endpoints for `workers` workers. Its queue takes no requests yet.
     pub fn new(workers: u32) -> Pool {
         let counts = Counts::new(workers);
         let view = View { set: EndpointSet::default(), counts: counts.clone() };
@@ -53,8 +53,8 @@ impl Pool {
         Pool { published, prepares, queue, counts, control, slots: BTreeMap::new(), left: Vec::new(), slots_used: 0 }
     }
 
-    /// Sets how it looks after its endpoints; what is known of them is kept as far as it still means something. To be
-    /// called before the first [`update`](Self::update) if that shall go by the settings. Returns as [`poll`](Self::poll).
+    /// Sets how the pool watches its endpoints; what is known of them is kept as far as it is still meaningful. Call it
+    /// before the first [`update`](Self::update) if that shall follow the settings. Returns as [`poll`](Self::poll).
     pub fn configure(&mut self, settings: Settings, now: Instant) -> Option<Instant> {
         self.control.configure(settings, &self.counts, now);
         self.counts = self.counts.watching(self.control.watch());
@@ -63,9 +63,9 @@ impl Pool {
         self.control.next(now)
     }
 
-    /// Replaces the endpoints. Those that stay keep slot and counts, whatever their order, and so do those that come
-    /// back while their tickets are out, or a discovery that flaps would lose counts and double limits. Of specs with
-    /// the same identity the first counts. Returns as [`poll`](Self::poll).
+    /// Replaces the endpoints. Those that stay keep slot and counts, whatever their order. So do those that come back
+    /// while their tickets are out, or a discovery that flaps would lose counts and double limits. Of specs with the
+    /// same identity the first counts. Returns as [`poll`](Self::poll).
     pub fn update(&mut self, specs: &[EndpointSpec], now: Instant) -> Option<Instant> {
         let part = self.control.part(specs);
         let specs = part.as_deref().unwrap_or(specs);
@@ -87,8 +87,8 @@ impl Pool {
         self.control.next(now)
     }
 
-    /// Gives slots to endpoints that are about to join, for shells that keep something by slot: they can get ready before
-    /// an [`update`](Self::update) with the same endpoints lets any worker pick one.
+    /// Gives slots to endpoints that are about to join, for shells that keep something by slot: they can get ready
+    /// before an [`update`](Self::update) with the same endpoints lets any worker pick one.
     pub fn reserve(&mut self, specs: &[EndpointSpec]) {
         self.bring_back(specs);
         let mut free = self.reclaim();
@@ -119,8 +119,9 @@ impl Pool {
         self.poll(now)
     }
 
-    /// Does all that is due, and publishes the set if that changed it. To be called at the moment that the last call gave,
-    /// and when [`Balancer::end`] says so. Returns when to be called next; `None`: not before something happens.
+    /// Does all that is due, and publishes the set if that changed it. The shell calls it at the moment that the last
+    /// call returned, and when [`Balancer::end`] says so. Returns when to call it next; `None`: not before something
+    /// happens.
     pub fn poll(&mut self, now: Instant) -> Option<Instant> {
         self.control.settle(&self.counts, now);
         if self.control.fold(now) != self.published.current().set {
@@ -134,12 +135,12 @@ impl Pool {
         self.control.take_changes()
     }
 
-    /// What each endpoint is, as of the latest call that took the time.
+    /// The state of each endpoint, as of the latest call that took the time as a parameter.
     pub fn states(&self) -> impl Iterator<Item = (EndpointId, State)> + '_ {
         self.control.states()
     }
 
-    /// Endpoints that left and are configured again take their old slots.
+    /// Gives endpoints that left and are configured again their old slots.
     fn bring_back(&mut self, specs: &[EndpointSpec]) {
         if !self.left.is_empty() {
             let wanted: BTreeSet<EndpointId> = specs.iter().map(|s| s.id).collect();
@@ -178,7 +179,7 @@ impl Pool {
 
     /// The balancer of one worker. Workers that share `seed` still draw differently.
     ///
-    /// All balancers of a worker are to be used by one thread at a time: what it alone writes is not locked.
+    /// All balancers of a worker have to be used by one thread at a time: what only that worker writes is not locked.
     ///
     /// # Errors
     /// Parameters that the algorithm refuses.

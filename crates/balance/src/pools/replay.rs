@@ -26,7 +26,7 @@ use std::str::{FromStr, Split};
 use std::sync::Arc;
 use std::task::Waker;
 
-/// More slots than any pool has; bounds what a wrong line can make it allocate.
+/// More slots than any pool has; bounds how much a wrong line can make the replay allocate.
 const SLOTS_MAX: usize = 1 << 16;
 
 /// Takes lines one by one.
@@ -47,29 +47,29 @@ pub struct Summary {
     pub picks: u64,
 }
 
-/// Why it ended before the lines did.
+/// Why the replay stopped before the last line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stopped {
     /// The number of the line, from 1.
     pub line: u64,
-    /// What is with it.
+    /// What is wrong with it.
     pub why: Why,
 }
 
-/// What is with a line.
+/// What is wrong with a line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Why {
-    /// It is none of a journal.
+    /// It is not a line of a journal.
     Unreadable(String),
-    /// From here on picks depend on what the journal does not say.
+    /// From here on picks depend on what the journal does not contain.
     NotComparable(String),
     /// Another pick was made.
     Differs {
         /// The moment of the pick.
         now: Instant,
-        /// Where it went, and what is known of that place.
+        /// The endpoint that was picked, and what was known of it.
         recorded: String,
-        /// Where it goes now, and why.
+        /// The endpoint that is picked now, and why.
         replayed: String,
     },
 }
@@ -93,7 +93,7 @@ impl Replay {
     /// Takes the next line, without its end.
     ///
     /// # Errors
-    /// Why no further line means anything.
+    /// Why the replay cannot go on.
     pub fn line(&mut self, line: &str) -> Result<(), Stopped> {
         self.summary.lines += 1;
         self.take(line).map_err(|why| Stopped { line: self.summary.lines, why })
@@ -133,13 +133,13 @@ impl Replay {
     }
 }
 
-/// One balancer, living again.
+/// One balancer that is replayed.
 struct Run {
     balancer: Balancer,
     published: Published<View>,
     counts: Counts,
     queue: Arc<Queue>,
-    /// Stands for those that wait.
+    /// Stands for the requests that wait.
     waiting: Option<Waiting>,
     explanation: Explanation,
 }
@@ -248,7 +248,7 @@ impl Run {
         let (now, slot) = (words.now()?, words.slot()?);
         let (in_flight, latency_ns) = (words.number("requests in flight")?, words.number("a latency")?);
         let report = LoadReport { in_flight, latency_ns, stamp: words.number("a stamp")? };
-        // Whether it was gone by shows in the picks.
+        // Whether the report was used shows in the picks.
         let _ = self.balancer.report(slot, &report, now);
         Ok(())
     }
@@ -257,7 +257,7 @@ impl Run {
         let now = words.now()?;
         let recorded = words.optional("a slot", Words::slot)?;
         let replayed = self.balancer.poll_probe(now);
-        let told = |slot: Option<Slot>| slot.map_or("asks nobody".to_string(), |slot| format!("asks slot {}", slot.0));
+        let told = |slot: Option<Slot>| slot.map_or("asks no slot".to_string(), |slot| format!("asks slot {}", slot.0));
         let (same, recorded, replayed) = (recorded == replayed, told(recorded), told(replayed));
         if same { Ok(()) } else { Err(Why::Differs { now, recorded, replayed }) }
     }
@@ -327,7 +327,7 @@ fn read_set(words: &mut Words<'_>) -> Result<EndpointSet, Why> {
             _ => {
                 let mut parts = Words(word.split(':'));
                 let (slot, id) = (parts.slot()?, EndpointId(parts.hex("an id")?));
-                // Who is out of the first choice may be in a later one.
+                // An endpoint that is out of the first set may be in an overflow set.
                 if slot.index() >= slots || !(out || seen.insert(slot)) {
                     return Err(bad("a slot of its own", word));
                 }
@@ -365,7 +365,7 @@ fn number<T: FromStr>(word: &str, what: &str) -> Result<T, Why> {
     word.parse().map_err(|_| bad(what, word))
 }
 
-/// What is left of a line.
+/// The rest of a line.
 struct Words<'a>(Split<'a, char>);
 
 impl<'a> Words<'a> {

@@ -30,11 +30,11 @@ pub struct Balancer {
     overflow: Vec<Box<dyn Picker>>,
     new_picker: Box<dyn Fn() -> Result<Box<dyn Picker>, ParamError> + Send>,
     rng: Rng,
-    /// Whether the picker was told of the first set.
+    /// Whether the picker has seen the first set.
     told: bool,
     /// Whether a member of the set has a limit.
     limited: bool,
-    /// Where all is written down that a pick depends on, if anybody wants it.
+    /// Records everything that picks depend on, if a journal is configured.
     journal: Option<Box<Journal>>,
 }
 
@@ -56,7 +56,7 @@ impl Balancer {
         Ok(Balancer { reader, queue, loads, picker, overflow, new_picker, rng, told, limited, journal })
     }
 
-    /// With a journal from its birth on.
+    /// This balancer with a journal, which has to start with its first event.
     pub(crate) fn recorded(self, journal: Journal) -> Balancer {
         Balancer { journal: Some(Box::new(journal)), ..self }
     }
@@ -64,21 +64,22 @@ impl Balancer {
     /// Picks an endpoint for a request and counts the request there.
     ///
     /// # Errors
-    /// Why there is none; then nothing is counted. While others wait, an endpoint with a limit counts as full.
-    // Always inlined, as is what it calls: request and ticket are too large for registers, and to write them to memory in
-    // parts and read them as a whole right after waits for the stores. Planes call it in one or two places.
+    /// Why no endpoint was picked; then nothing is counted. While others wait, an endpoint with a limit counts as full.
+    // Always inlined, as is what it calls: request and ticket are too large for registers, and reading them as a whole
+    // right after they were written in parts waits for the stores. Planes call it in one or two places.
     #[expect(clippy::inline_always, reason = "as above")]
     #[inline(always)]
     pub fn start(&mut self, request: &Request<'_>, now: Instant) -> Result<Ticket, NoPick> {
         self.pick(request, false, now, None)
     }
 
-    /// As [`start`](Self::start), for a request that waits in this pool's queue: tries if it is its turn. With a ticket
-    /// it has left the queue; without one it keeps its place there, and is woken when it is its turn again.
+    /// As [`start`](Self::start), for a request that waits in this pool's queue: tries if it is the request's turn.
+    /// With a ticket the request has left the queue; without one it keeps its place there, and is woken at its next
+    /// turn.
     ///
     /// # Errors
-    /// `AllFull` as long as it is not its turn, and as [`start`](Self::start). Unless the pool changed meanwhile that is
-    /// `AllFull` too; whoever does not want to wait for another reason drops `waiting`.
+    /// `AllFull` as long as it is not the request's turn, and as [`start`](Self::start). Unless the pool changed
+    /// meanwhile that is `AllFull` too; a caller that does not want to wait for another reason drops `waiting`.
     pub fn start_waited(
         &mut self,
         request: &Request<'_>,
@@ -95,7 +96,7 @@ impl Balancer {
         picked
     }
 
-    /// As [`start`](Self::start), and tells why.
+    /// As [`start`](Self::start), and explains the pick.
     ///
     /// # Errors
     /// As [`start`](Self::start); the explanation is filled then too.
@@ -168,12 +169,14 @@ impl Balancer {
                 None => set.len(),
             },
             Err(NoPick::AllFull) => 0,
+            Err(NoPick::AllTried) if !set.overflow().is_empty() => 0,
             Err(why) => return Err(why),
         };
         self.choose_on(turns, request, waited, now, trace)
     }
 
-    /// Where to when what was chosen has no room: elsewhere in the set, in so many turns, or else to what comes later.
+    /// Chooses anew when the chosen endpoint has no room, or all were tried: another of the set, within `turns` choices, or
+    /// else one of the overflow sets.
     #[cold]
     fn choose_on(
         &mut self,
@@ -204,13 +207,14 @@ impl Balancer {
                 }
             }
         }
-        Err(NoPick::AllFull)
+        let mut members = std::iter::once(set).chain(set.overflow()).flat_map(EndpointSet::members);
+        Err(if members.all(|m| tried.contains(&m.slot)) { NoPick::AllTried } else { NoPick::AllFull })
     }
 
     /// Counts a request at an endpoint that something else chose (sticky session, hedge, queue).
     ///
     /// # Errors
-    /// The endpoint has left, or is at its limit, or has one while others wait.
+    /// The endpoint has left, is at its limit, or has a limit while others wait.
     pub fn start_at(&mut self, slot: Slot, now: Instant) -> Result<Ticket, NoPick> {
         self.refresh(now);
         let set = &self.reader.get().set;
@@ -227,19 +231,19 @@ impl Balancer {
         Ok(Ticket::new(slot, place, now))
     }
 
-    /// Counts a start. `turn`: whether it was picked.
+    /// Counts a start. `turn`: whether the algorithm picked the endpoint.
     #[expect(clippy::inline_always, reason = "as for `start`")]
     #[inline(always)]
     fn count(&mut self, slot: Slot, turn: bool, now: Instant) {
         self.loads.on_start(slot, turn);
         self.picker.on_start(slot, &self.loads, now);
         if !self.overflow.is_empty() {
-            self.tell_later(|picker, loads| picker.on_start(slot, loads, now));
+            self.tell_overflow(slot, |picker, loads| picker.on_start(slot, loads, now));
         }
     }
 
-    /// Gives a ticket back. Whether this decided something for the control side: then [`Pool::poll`](crate::Pool::poll)
-    /// should be called soon, on its thread.
+    /// Gives a ticket back. Returns whether this decided something for the control side: then
+    /// [`Pool::poll`](crate::Pool::poll) should be called soon, on its thread.
     #[inline]
     pub fn end(&mut self, ticket: Ticket, outcome: Outcome, now: Instant) -> bool {
         let (slot, place) = (ticket.slot, ticket.place);
@@ -250,18 +254,21 @@ impl Balancer {
         }
         self.picker.on_end(slot, &end, &self.loads);
         if !self.overflow.is_empty() {
-            self.tell_later(|picker, loads| picker.on_end(slot, &end, loads));
+            self.tell_overflow(slot, |picker, loads| picker.on_end(slot, &end, loads));
         }
-        // A request that started before its endpoint had a limit holds no place, but fills it all the same.
+        // A request that started before its endpoint had a limit holds no place, but counts towards the limit.
         if place.is_held() || self.limited || self.reader.is_stale() {
             self.queue.freed(self.loads.is_alone());
         }
         decides
     }
 
-    #[cold]
-    fn tell_later(&mut self, tell: impl Fn(&mut dyn Picker, &Loads)) {
-        self.overflow.iter_mut().for_each(|picker| tell(&mut **picker, &self.loads));
+    /// Tells the pickers of the overflow what happened at an endpoint, unless it is of the set itself: most are.
+    #[inline]
+    fn tell_overflow(&mut self, slot: Slot, tell: impl Fn(&mut dyn Picker, &Loads)) {
+        if self.reader.get().set.position_of(slot).is_none() {
+            self.overflow.iter_mut().for_each(|picker| tell(&mut **picker, &self.loads));
+        }
     }
 
     /// Where requests of this pool wait.
@@ -269,14 +276,15 @@ impl Balancer {
         &self.queue
     }
 
-    /// When [`poll_probe`](Self::poll_probe) is to be called though no request starts; `None` = not before one does. To be
-    /// read after each round of `poll_probe`.
+    /// When to call [`poll_probe`](Self::poll_probe) even if no request starts; `None` = not before one does. Shells
+    /// read it after each round of `poll_probe`.
     pub fn probe_at(&self) -> Option<Instant> {
         self.picker.probe_at()
     }
 
-    /// The next endpoint to ask for its load, if the algorithm wants one asked. To be called after each start, and at
-    /// [`probe_at`](Self::probe_at), until it gives `None`, where endpoints can be asked: an algorithm that does not need it does without.
+    /// The next endpoint to ask for its load, if the algorithm wants one asked. Shells that can ask endpoints call it
+    /// after each start, and at [`probe_at`](Self::probe_at), until it gives `None`; unless it needs probes, an
+    /// algorithm works without them.
     pub fn poll_probe(&mut self, now: Instant) -> Option<Slot> {
         self.refresh(now);
         let set = &self.reader.get().set;
@@ -289,13 +297,13 @@ impl Balancer {
         asks
     }
 
-    /// Takes what an endpoint said of itself: a probe's answer, or what came with a response.
+    /// Takes what an endpoint reported of its load: in a probe's answer, or with a response.
     ///
     /// # Errors
-    /// Why it is not gone by. To be counted, and nothing else: the request that brought it is well.
-    /// [`Refused::Gone`] is not found where another endpoint has the slot by now: probes are to end with their endpoint.
+    /// Why the report is not used. The caller only counts it: the request that brought it is well. A slot that another
+    /// endpoint has by now does not give [`Refused::Gone`]: shells end probes with their endpoint.
     pub fn report(&mut self, slot: Slot, report: &LoadReport, now: Instant) -> Result<(), Refused> {
-        self.refresh(now); // first, as a journal has sets before what happens by them
+        self.refresh(now); // first, as a journal has a set before the events under that set
         if let Some(journal) = &mut self.journal {
             journal.report(slot, report, now);
         }
@@ -317,7 +325,7 @@ impl Balancer {
         }
     }
 
-    /// Writes no journal from now on, as another balancer of the pool begins one.
+    /// Writes no journal from now on: another balancer of the pool begins one.
     pub fn end_journal(&mut self) {
         self.journal = None;
     }
@@ -332,8 +340,8 @@ impl Balancer {
         &self.reader.get().set
     }
 
-    /// Takes up the newest set, as every start does: for shells whose pools may get no request for long, as a set is kept
-    /// while somebody has it.
+    /// Switches to the newest set, as every start does. For shells whose pools may get no request for long: an old set
+    /// is kept in memory as long as a worker uses it.
     #[inline]
     pub fn refresh(&mut self, now: Instant) {
         if self.reader.refresh() || !self.told {
@@ -354,7 +362,7 @@ impl Balancer {
         let overflow = view.set.overflow();
         self.overflow.truncate(overflow.len());
         while self.overflow.len() < overflow.len() {
-            self.overflow.push((self.new_picker)().expect("one was made of these parameters"));
+            self.overflow.push((self.new_picker)().expect("a picker was made with these parameters before"));
         }
         for (picker, set) in self.overflow.iter_mut().zip(overflow) {
             picker.on_set(set, &self.loads, now);
@@ -362,7 +370,7 @@ impl Balancer {
     }
 }
 
-/// Whether others wait for a place and are before this request.
+/// Whether other requests wait for a place and come before this one.
 #[inline]
 fn is_behind(queue: &Queue, waited: bool) -> bool {
     !waited && queue.depth() != 0
@@ -377,8 +385,8 @@ fn way(queue: &Queue, waited: bool) -> Way {
     }
 }
 
-/// Takes a place at `slot`, which was not full just now, if it has a limit; `None` when a sibling worker was faster, or when
-/// others wait for such places.
+/// Takes a place at `slot`, which was not full just now, if it has a limit; `None` when a sibling worker was faster, or
+/// when others wait for such places.
 #[inline]
 fn hold(set: &EndpointSet, loads: &Loads, queue: &Queue, waited: bool, slot: Slot) -> Option<Place> {
     let member = set.get(slot)?;

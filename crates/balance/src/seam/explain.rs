@@ -1,4 +1,4 @@
-//! Why this pick? An [`Explanation`] is filled only when somebody asked; otherwise it costs one branch.
+//! Why this pick? An [`Explanation`] is filled only when the caller asks for it; otherwise it costs one branch.
 
 use crate::endpoints::endpoint::EndpointId;
 use crate::endpoints::set::{EndpointSet, Exclusion, Member, Slot};
@@ -23,13 +23,13 @@ pub struct Explanation {
 pub struct Candidate {
     /// Its slot.
     pub slot: Slot,
-    /// Who it is.
+    /// Its identity.
     pub id: EndpointId,
     /// Requests in flight there.
     pub in_flight: u32,
     /// Its weight in the set: while endpoints ramp or zones spill, all are scaled by a common factor.
     pub weight: u32,
-    /// What the algorithm compared, lower is better, where that is more than in flight per weight.
+    /// What the algorithm compared, lower is better; `None` where that is just the requests in flight per weight.
     pub score: Option<f64>,
 }
 
@@ -39,7 +39,7 @@ impl Explanation {
         self.exclude(set, loads, tried);
     }
 
-    /// The set before was full: now these are looked at.
+    /// Goes on to `set`, as the set before had nothing left for the request.
     pub(crate) fn go_on(&mut self, set: &EndpointSet, loads: &Loads, tried: &[Slot]) {
         self.excluded.retain(|(slot, ..)| set.get(*slot).is_none());
         self.exclude(set, loads, tried);
@@ -67,6 +67,7 @@ impl fmt::Display for Exclusion {
         f.write_str(match self {
             Exclusion::WeightZero => "weight 0",
             Exclusion::Draining => "draining",
+            Exclusion::Unresolved => "without an address: the name does not resolve",
             Exclusion::Unhealthy => "unhealthy",
             Exclusion::Unchecked => "not checked yet",
             Exclusion::Ejected => "ejected",

@@ -1,19 +1,20 @@
-//! What did a balancer see and do? A [`Journal`] has a line for each thing that went in and for each pick that came out,
-//! in order, from the balancer's birth: all that a pick depends on, so that [`crate::replay`] finds the same picks.
+//! What did a balancer see and do? A [`Journal`] has a line for each event that went in and for each pick that came
+//! out, in order, from the balancer's start: all that a pick depends on, so that [`crate::replay`] finds the same
+//! picks.
 //!
 //! The lines, version 1. Moments and durations are nanoseconds, ids and keys hexadecimal, `-` stands for none.
 //!
 //! ```text
-//! evenkeel-journal 1 ALGORITHM WORKER WORKERS SEED [PARAM=VALUE]*   a balancer is born; starts a journal
-//! set NOW SLOTS PANIC [MEMBER]* [out [OUT]*] [later [MEMBER]*]*     it takes up a set, and what may be tried later
+//! evenkeel-journal 1 ALGORITHM WORKER WORKERS SEED [PARAM=VALUE]*   a balancer is made; starts a journal
+//! set NOW SLOTS PANIC [MEMBER]* [out [OUT]*] [later [MEMBER]*]*     it switches to a set, and its overflow sets
 //!     MEMBER = SLOT:ID:WEIGHT:LIMIT:RAMP:TRIAL    OUT = SLOT:ID:WHY
 //! pick NOW WAY KEY TRIED TOTAL PICKED    TRIED = SLOT[,SLOT]*; TOTAL: requests in flight in the pool before
-//!     WAY = free: nobody waits | behind: others wait | waited: it waited in the queue, and it is its turn
-//! at NOW WAY SLOT PICKED                 somebody else chose this slot (a session, a hedge)
+//!     WAY = free: none waits | behind: others wait | waited: it waited in the queue, and it is its turn
+//! at NOW WAY SLOT PICKED                 something else chose this slot (a session, a hedge)
 //! end NOW SLOT HELD LATENCY OUTCOME RETRY_AFTER    HELD: 1 if it had a place under a limit
 //! report NOW SLOT IN_FLIGHT LATENCY STAMP
-//! probe NOW PICKED                       whom to ask for its load
-//! lost LINES                             so many could not be written here
+//! probe NOW PICKED                       the endpoint to ask for its load
+//! lost LINES                             so many lines could not be written here
 //! PICKED = a slot, or why there is none
 //! ```
 
@@ -35,25 +36,25 @@ pub trait Sink: Send {
     /// Takes lines, each with its end.
     fn add(&mut self, lines: &str);
 
-    /// Passes on what it still holds. To be called now and then, or the last lines of a quiet pool come late.
+    /// Passes on what it still holds. Callers do so now and then, or the last lines of a quiet pool come late.
     fn flush(&mut self) {}
 }
 
-/// The journal of one balancer. What writes is cold: a balancer without one pays a branch.
+/// The journal of one balancer. The functions that write are cold: a balancer without a journal pays one branch.
 pub(crate) struct Journal {
     to: Box<dyn Sink>,
-    /// What is not in `to` yet: between two events only the header, so that a balancer that is never used leaves none.
+    /// Text that is not in `to` yet. Between two events only the header: a balancer that is never used writes none.
     text: String,
 }
 
-/// Whether a pick goes by the queue.
+/// How a pick relates to the queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Way {
-    /// Nobody waits.
+    /// No request waits.
     Free,
-    /// Others wait, so what has a limit counts as full.
+    /// Others wait, so endpoints with a limit count as full.
     Behind,
-    /// It waited, and it is its turn.
+    /// The request waited, and it is its turn.
     Waited,
 }
 
@@ -86,7 +87,7 @@ impl Journal {
         Journal { to, text }
     }
 
-    /// A set was taken up.
+    /// The balancer switched to a set.
     #[cold]
     pub(crate) fn set(&mut self, set: &EndpointSet, now: Instant) {
         put(&mut self.text, format_args!("set {} {} {}", now.0, set.slots(), u32::from(set.in_panic())));
@@ -134,13 +135,13 @@ impl Journal {
         self.write(format_args!(" {total} {}", Picked(picked)));
     }
 
-    /// Something else chose.
+    /// Something other than the algorithm chose the endpoint.
     #[cold]
     pub(crate) fn at(&mut self, slot: Slot, way: Way, picked: Result<Slot, NoPick>, now: Instant) {
         self.write(format_args!("at {} {way} {} {}", now.0, slot.0, Picked(picked)));
     }
 
-    /// A request ended; `held` a place under a limit.
+    /// A request ended; `held`: it had a place under a limit.
     #[cold]
     pub(crate) fn end(&mut self, slot: Slot, held: bool, end: &End) {
         let (outcome, retry_after) = match end.outcome {
@@ -156,14 +157,14 @@ impl Journal {
         }
     }
 
-    /// An endpoint said how loaded it is.
+    /// An endpoint reported its load.
     #[cold]
     pub(crate) fn report(&mut self, slot: Slot, report: &LoadReport, now: Instant) {
         let LoadReport { in_flight, latency_ns, stamp } = report;
         self.write(format_args!("report {} {} {in_flight} {latency_ns} {stamp}", now.0, slot.0));
     }
 
-    /// Somebody is to be asked, or nobody.
+    /// The algorithm was asked for a probe: the endpoint to ask, or none.
     #[cold]
     pub(crate) fn probe(&mut self, slot: Option<Slot>, now: Instant) {
         match slot {
@@ -186,7 +187,7 @@ impl Journal {
 }
 
 fn put(text: &mut String, what: fmt::Arguments<'_>) {
-    text.write_fmt(what).expect("a String takes everything");
+    text.write_fmt(what).expect("writing to a String never fails");
 }
 
 impl fmt::Display for Way {
@@ -195,7 +196,7 @@ impl fmt::Display for Way {
     }
 }
 
-/// A slot, or the name of why there is none.
+/// A slot, or the name of the refusal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Picked(pub(crate) Result<Slot, NoPick>);
 

@@ -43,7 +43,7 @@ pub enum Kind {
         /// Longest allowed.
         max: u64,
     },
-    /// What of a request is hashed: `client-ip`, `path`, `header:NAME`, `cookie:NAME` or `query:NAME`.
+    /// The part of a request that is hashed: `client-ip`, `path`, `header:NAME`, `cookie:NAME` or `query:NAME`.
     HashKey,
 }
 

@@ -1,14 +1,15 @@
 //! What is an algorithm? A [`Picker`]: it chooses among the endpoints of a set by what is known of their loads,
-//! and is told of every start and end. [`Algorithm`] is its row in the registry.
+//! and sees every start and end. [`Algorithm`] is its row in the registry.
 //!
-//! The template to copy for a new one is `algorithms/random.rs`: a row, a table of parameters, a picker, and why it picked
-//! what it did.
+//! The template to copy for a new one is `algorithms/random.rs`: a row, a table of parameters, a picker, and the
+//! explanation of its picks.
 //!
 //! The rule of ties: an algorithm that finds two endpoints equal gives the request to the one whose turn comes first by
-//! weight (`is_due` in `parts/draw.rs`; [`Loads`] keeps the turns), and if that is equal too to the one it drew first, as
-//! draws follow the weights. Never to the one that is listed first: at low load nearly all endpoints are idle, so
-//! nearly every pick is a tie, and the first would get them all. Nor by chance alone: then shares spread as widely as those
-//! of blind draws. `first` and hashes by key are exceptions, as their order is what they are for.
+//! weight (`is_due` in `parts/draw.rs`; [`Loads`] keeps the turns). If that is equal too, it takes the one it drew
+//! first, as draws follow the weights. It never takes the one that is listed first: at low load nearly all endpoints
+//! are idle, so nearly every pick is a tie, and the first would get them all. Nor does chance alone decide: then shares
+//! would spread as widely as those of blind draws. `first` and hashes by key are exceptions, as their order is their
+//! purpose.
 
 use crate::endpoints::set::{EndpointSet, Member, Slot};
 use crate::measurement::loads::Loads;
@@ -67,7 +68,7 @@ pub struct PickContext<'a> {
     pub key: Option<u64>,
     /// Endpoints this request has tried already.
     pub tried: &'a [Slot],
-    /// Filled when somebody asked why.
+    /// Filled when the caller asks for an explanation.
     pub trace: Option<&'a mut Explanation>,
 }
 
@@ -78,7 +79,7 @@ impl PickContext<'_> {
         !self.tried.contains(&member.slot) && !self.loads.is_full(member)
     }
 
-    /// Why nothing could be picked, for when every member was refused.
+    /// Why nothing could be picked, after every member was refused.
     #[cold]
     pub fn refusal(&self) -> NoPick {
         if self.set.is_empty() {
@@ -96,7 +97,7 @@ pub trait Picker: Send {
     /// Chooses an endpoint of `cx.set` that `cx.admits`. Counts nothing: a choice may be thrown away.
     ///
     /// # Errors
-    /// Why there is none.
+    /// Why no endpoint can be chosen.
     fn choose(&mut self, cx: &mut PickContext<'_>) -> Result<Slot, NoPick>;
 
     /// The set changed. Called before the first `choose` too.
@@ -109,10 +110,10 @@ pub trait Picker: Send {
     /// have left the set meanwhile.
     fn on_end(&mut self, _slot: Slot, _end: &End, _loads: &Loads) {}
 
-    /// An endpoint said how loaded it is (a probe's answer, or a header on a response).
+    /// An endpoint reported its load (in a probe's answer, or in a header on a response).
     fn on_report(&mut self, _slot: Slot, _report: &LoadReport, _now: Instant) {}
 
-    /// When to call [`poll_probe`](Self::poll_probe) though no request starts; `None` = not before one does.
+    /// When to call [`poll_probe`](Self::poll_probe) even if no request starts; `None` = not before one does.
     fn probe_at(&self) -> Option<Instant> {
         None
     }
@@ -130,8 +131,8 @@ pub struct Needs {
     pub key: bool,
     /// Starts and ends of requests, so that in flight is known.
     pub in_flight: bool,
-    /// Ends of requests: without them it would be left with blind chance. One that merely does better for knowing how
-    /// many are in flight does not need them, and serves planes that hand out addresses.
+    /// Ends of requests: without them its picks would be blind chance. An algorithm that merely picks better when it
+    /// knows how many are in flight does not need them, and serves planes that hand out addresses.
     pub ends: bool,
     /// Latencies at the end of requests.
     pub latency: bool,
@@ -139,7 +140,7 @@ pub struct Needs {
     pub probes: bool,
 }
 
-/// What an algorithm holds to. The contract test checks exactly this; the rest (inside the set, never tried, never
+/// What an algorithm promises. The contract test checks exactly this; the rest (inside the set, never tried, never
 /// full, weight 0 gets nothing, every count returns to 0, same seed same picks) holds for all.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Promises {
@@ -147,7 +148,7 @@ pub struct Promises {
     pub shares_when_idle: bool,
     /// Shares proportional to weights when requests overlap and take equally long.
     pub shares_when_busy: bool,
-    /// Shares proportional to weights whatever the loads are: it does not look at them.
+    /// Shares proportional to weights whatever the loads are: the algorithm does not look at them.
     pub shares_whatever_the_load: bool,
     /// The same key gets the same endpoint while the set stays and no bound is hit.
     pub affinity: bool,
@@ -171,7 +172,8 @@ impl Default for Seat {
 
 /// Compiles a set to a table of slots, which a plane walks or indexes by hash.
 pub type MakeTable = fn(&EndpointSet, &Params) -> Box<[Slot]>;
-/// Makes what all workers' pickers share of a set, and leaves it in the set; the last argument is the set before this one.
+/// Makes what all workers' pickers share of a set, and leaves it in the set; the last argument is the set before this
+/// one.
 pub type Prepare = fn(&EndpointSet, &Params, &EndpointSet);
 /// Makes the picker of one worker, or says which parameter it refuses.
 pub type MakePicker = fn(&Params, Seat) -> Result<Box<dyn Picker>, ParamError>;
@@ -192,16 +194,16 @@ pub struct Algorithm {
     pub needs: Needs,
     /// Whether it asks endpoints for their load where they can be asked: others never want a probe.
     pub asks: bool,
-    /// What it holds to.
+    /// What it promises.
     pub promises: Promises,
-    /// What can be set.
+    /// Its parameters.
     pub params: &'static [Param],
-    /// For planes that cannot call us per request (kernel maps): the slots in table order.
+    /// For planes that cannot call the picker per request (kernel maps): the slots in table order.
     pub table: Option<MakeTable>,
-    /// For what takes long to make of a set: a pool calls it on its own thread before it publishes the set. A picker must do
-    /// without it too, as the set may be from elsewhere.
+    /// For what takes long to compute from a set: a pool calls it on its own thread before it publishes the set. A
+    /// picker must work without it too, as the set may be from elsewhere.
     pub prepare: Option<Prepare>,
-    /// Makes a picker. Checks what ranges alone cannot say.
+    /// Makes a picker. Checks what ranges alone cannot express.
     pub new: MakePicker,
 }
 

@@ -1,4 +1,4 @@
-//! What do workers see of a pool? A [`View`], which control replaces as a whole.
+//! What do workers see of a pool? A [`View`], which the control side replaces as a whole.
 
 use crate::endpoints::set::EndpointSet;
 use crate::measurement::loads::Counts;

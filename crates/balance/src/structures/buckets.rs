@@ -1,5 +1,5 @@
-//! Which of many has the least, when each has a small whole number that moves by one? Lists, one for each number, of
-//! which the lowest that is not empty is known: every change is O(1), where a heap's takes log n.
+//! Which of many items has the lowest number, when the numbers are small and move by one? One list for each number, and
+//! the lowest list that is not empty is known: every change is O(1), where a heap takes log n.
 //!
 //! Source: the frequency lists of Shah, Mitra and Matani's O(1) LFU cache (2010).
 
@@ -8,13 +8,13 @@ const ABSENT: u32 = u32::MAX;
 /// Numbers from here on share one list. The lists' heads take 8 bytes a number.
 const NUMBER_MAX: u32 = 65_535;
 
-/// How far an item moves up its list from the end to where its rank belongs. Requests that take about equally long end
+/// How far an item moves up its list, from the end to where its rank belongs. Requests that take about equally long end
 /// in the order in which they began, so one step is common. Where they do not, a longer walk would only favour
 /// endpoints that were slow.
 const WALK_MAX: usize = 8;
 
-/// Items 0.., each in one group and with a number there; of equal ones in a group the lowest rank comes first, but for
-/// [`WALK_MAX`].
+/// Items 0.., each in one group and with a number there. Of equal ones in a group the lowest rank comes first, as far
+/// as [`WALK_MAX`] allows.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Buckets {
     items: Vec<Item>,
@@ -46,7 +46,7 @@ struct List {
 }
 
 impl Buckets {
-    /// Takes out all items and makes room for items below `items` in groups below `groups`.
+    /// Removes all items and makes room for items below `items` in groups below `groups`.
     pub(crate) fn clear(&mut self, items: usize, groups: usize) {
         self.items.clear();
         self.items.resize(items, Item { rank: 0, group: 0, number: ABSENT, before: ABSENT, after: ABSENT });
@@ -54,7 +54,7 @@ impl Buckets {
         self.groups.resize(groups, Group::default());
     }
 
-    /// Puts an item in, or changes it.
+    /// Inserts an item, or changes it.
     #[inline]
     pub(crate) fn put(&mut self, item: u32, group: u32, number: u32, rank: u64) {
         self.remove(item);
@@ -84,7 +84,7 @@ impl Buckets {
         g.least = g.least.min(number);
     }
 
-    /// Takes an item out, if it is there.
+    /// Removes an item, if it is there.
     #[inline]
     pub(crate) fn remove(&mut self, item: u32) {
         let Item { group, number, before, after, .. } = self.items[item as usize];
@@ -112,7 +112,7 @@ impl Buckets {
         self.items.get(item as usize).is_some_and(|i| i.number != ABSENT)
     }
 
-    /// The lowest number of a group and the item with it, of several the first.
+    /// The lowest number of a group and its item; of several items the first.
     #[inline]
     pub(crate) fn first(&mut self, group: u32) -> Option<(u32, u32)> {
         let g = &mut self.groups[group as usize];

@@ -3,7 +3,7 @@
 //! `f32::exp` may differ between platforms in its last bits, and the same seed must give the same picks everywhere, so
 //! the power of two is built from integer parts and a polynomial.
 
-/// How fast something fades. Made once, as a pick has no time to divide.
+/// How fast something fades. Made once, to keep the division out of picks.
 #[derive(Clone, Copy, Debug)]
 pub struct Fade {
     /// How often it halves in a nanosecond.
@@ -36,7 +36,7 @@ impl Fade {
     }
 }
 
-/// [`Fade::left`] of a time constant that is used once; both in nanoseconds.
+/// [`Fade::left`] for a time constant that is used once; both in nanoseconds.
 #[inline]
 pub fn decay(elapsed_ns: u64, tau_ns: u64) -> f32 {
     Fade::over(tau_ns).left(elapsed_ns)

@@ -5,7 +5,7 @@
 const ARITY: usize = 4;
 const ABSENT: u32 = u32::MAX;
 
-/// Looked-at items after which [`IndexedHeap::first_where`] turns to a plain scan.
+/// Items that [`IndexedHeap::first_where`] looks at before it turns to a plain scan.
 const SEARCH_MAX: usize = 32;
 
 /// A min-heap of items 0.. with a key each.
@@ -18,14 +18,14 @@ pub(crate) struct IndexedHeap<K> {
 }
 
 impl<K: Copy + PartialOrd> IndexedHeap<K> {
-    /// Takes out all items and makes room for items below `items`.
+    /// Removes all items and makes room for items below `items`.
     pub(crate) fn clear(&mut self, items: usize) {
         self.nodes.clear();
         self.position.clear();
         self.position.resize(items, ABSENT);
     }
 
-    /// Puts in an item that is not there yet.
+    /// Inserts an item that is not there yet.
     pub(crate) fn push(&mut self, item: u32, key: K) {
         self.nodes.push((key, item));
         self.position[item as usize] = self.nodes.len() as u32 - 1;
@@ -39,7 +39,7 @@ impl<K: Copy + PartialOrd> IndexedHeap<K> {
         self.nodes.get(at as usize).map(|n| n.0)
     }
 
-    /// Puts in an item, or changes its key.
+    /// Inserts an item, or changes its key.
     #[inline]
     pub(crate) fn put(&mut self, item: u32, key: K) {
         if self.position[item as usize] == ABSENT {
@@ -49,7 +49,7 @@ impl<K: Copy + PartialOrd> IndexedHeap<K> {
         }
     }
 
-    /// Takes out an item, if it is there.
+    /// Removes an item, if it is there.
     pub(crate) fn remove(&mut self, item: u32) {
         let Some(&at) = self.position.get(item as usize).filter(|&&at| at != ABSENT) else { return };
         self.position[item as usize] = ABSENT;
@@ -148,8 +148,8 @@ impl<K: Copy + PartialOrd> IndexedHeap<K> {
     }
 }
 
-/// The index of the smallest key. Which of four it is cannot be predicted, so whole families are compared in pairs by
-/// moves instead of jumps.
+/// The index of the smallest key. Which of four it is cannot be predicted, so the four are compared in pairs, by
+/// conditional moves instead of branches.
 #[inline]
 fn least<K: Copy + PartialOrd>(family: &[(K, u32)]) -> usize {
     if let [a, b, c, d] = family {

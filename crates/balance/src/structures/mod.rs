@@ -1,5 +1,5 @@
-//! What decides nothing by itself: time and chance, numbers that fade, orders, and what threads share. Imports nothing of
-//! the crate.
+//! Building blocks that decide nothing: time and chance, numbers that fade, orders, and what threads share. They import
+//! nothing of the crate.
 
 pub(crate) mod atomics;
 pub(crate) mod buckets;

@@ -1,21 +1,21 @@
-//! Below what did most latencies of late stay? A histogram with buckets that grow with the latency, and that fade.
+//! How long did most recent requests take at most? A histogram with buckets that grow with the latency, and that fade.
 //!
 //! Fixed memory, and a count per request. Source of the buckets: HdrHistogram.
 
 use crate::structures::time::{Instant, SECOND_NS};
 
-/// Latencies count in units of 2^10 ns, about a microsecond: nobody acts on less.
+/// Latencies count in units of 2^10 ns, about a microsecond: less changes no decision.
 const UNIT_BITS: u32 = 10;
 
 /// Buckets for each doubling: 2^4, so that a bucket is at most 1/16 wider than where it begins.
 const PART_BITS: u32 = 4;
 const PARTS: usize = 1 << PART_BITS;
 
-/// Doublings above the first [`PARTS`] units: up to 2^27 units, 137 s. What takes longer counts as that.
+/// Doublings above the first [`PARTS`] units: up to 2^27 units, 137 s. Longer latencies count as 137 s.
 const DOUBLINGS: usize = 23;
 const BUCKETS: usize = (DOUBLINGS + 1) * PARTS;
 
-/// How often all counts halve: what was seen a minute ago weighs 1/64.
+/// How often all counts halve: a latency of a minute ago weighs 1/64.
 const FADE_NS: u64 = 10 * SECOND_NS;
 
 /// The percentile is looked up again after this many latencies: 64 counts pay for one walk over the buckets.
@@ -26,7 +26,7 @@ const REFRESH: u32 = 64;
 pub struct Percentile {
     /// Above 0 and below 1.
     share: f64,
-    /// Latencies without which there is no answer, and that fading leaves.
+    /// How many latencies an answer takes at least, and how many fading leaves.
     seen_min: u64,
     counts: Box<[u32; BUCKETS]>,
     seen: u64,
@@ -42,8 +42,8 @@ impl Percentile {
         Percentile { share, seen_min, counts, seen: 0, unread: 0, faded: now, value_ns: None }
     }
 
-    /// Nanoseconds, as of at most 64 latencies ago; `None` until enough were seen. Off by at most 1/16 or a microsecond,
-    /// for values up to 137 s.
+    /// Nanoseconds, as of at most 64 latencies ago; `None` until enough were seen. Off by at most 1/16 or a
+    /// microsecond, for values up to 137 s.
     #[inline]
     pub fn value_ns(&self) -> Option<u64> {
         self.value_ns
@@ -65,7 +65,7 @@ impl Percentile {
     fn refresh(&mut self, now: Instant) {
         if now.since(self.faded) >= FADE_NS {
             self.faded = now;
-            // A pool with few requests remembers longer instead of never knowing enough.
+            // A pool with few requests remembers longer, or it would never know enough.
             let half: u64 = self.counts.iter().map(|&n| u64::from(n / 2)).sum();
             if half >= self.seen_min {
                 self.counts.iter_mut().for_each(|n| *n /= 2);
@@ -82,7 +82,8 @@ impl Percentile {
         for (bucket, &count) in self.counts.iter().enumerate() {
             let count = u64::from(count);
             if below + count >= rank {
-                // As if those inside were spread evenly: a bucket's end alone would put a narrow spread of latencies below.
+                // As if the latencies inside were spread evenly: the bucket's end alone would be above all of a narrow
+                // spread.
                 let (begin, end) = (begin_ns(bucket), begin_ns(bucket + 1));
                 return Some(begin + ((end - begin) as f64 * (rank - below) as f64 / count as f64) as u64);
             }
@@ -95,7 +96,8 @@ impl Percentile {
 fn bucket(latency_ns: u64) -> usize {
     let units = (latency_ns >> UNIT_BITS).min((1 << (PART_BITS as usize + DOUBLINGS)) - 1);
     let doubling = (units >> PART_BITS).checked_ilog2().map_or(0, |log| log + 1);
-    // Below PARTS units: one bucket each. Above: the PARTS parts of each doubling, which begin at PARTS << (doubling - 1).
+    // Below PARTS units: one bucket each. Above: the PARTS parts of each doubling, which begin at PARTS << (doubling -
+    // 1).
     let part = units >> doubling.saturating_sub(1);
     (doubling.saturating_sub(1) as usize) * PARTS + part as usize
 }

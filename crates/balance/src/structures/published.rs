@@ -44,7 +44,7 @@ impl<T> Published<T> {
     pub fn publish(&self, value: T) -> u64 {
         let mut state = self.0.state.lock().unwrap_or_else(PoisonError::into_inner);
         state.value = Arc::new(value);
-        // Release: whoever sees the new number and then locks finds the new value.
+        // Release: a thread that sees the new number and then locks finds the new value.
         self.0.generation.fetch_add(1, Ordering::Release) + 1
     }
 
@@ -62,7 +62,7 @@ impl<T> Published<T> {
         Reader { cell: self.0.clone(), value: state.value.clone(), seen }
     }
 
-    /// The oldest generation that any living reader may still use: what only older ones knew can be reused.
+    /// The oldest generation that any living reader may still use: what only older generations refer to can be reused.
     pub fn oldest_seen(&self) -> u64 {
         let state = self.0.state.lock().unwrap_or_else(PoisonError::into_inner);
         let newest = self.0.generation.load(Ordering::Relaxed);
@@ -79,7 +79,7 @@ impl<T> Reader<T> {
         &self.value
     }
 
-    /// Takes the newest value; whether it changed. One atomic load when not.
+    /// Takes the newest value. Returns whether it changed; if not, this costs one atomic load.
     #[inline]
     pub fn refresh(&mut self) -> bool {
         let stale = self.is_stale();

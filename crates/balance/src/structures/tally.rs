@@ -1,9 +1,9 @@
-//! How did the requests of one endpoint go, summed up?
+//! How did the requests of one endpoint end, in sums?
 
 /// Outcomes and latencies of one endpoint, summed since the start of the process. Wraps: differences count.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Tally {
-    /// Requests that were answered well; those told to come less often among them.
+    /// Requests that were answered well, including those told to come less often.
     pub(crate) answered: u32,
     pub(crate) failed: u32,
     /// Latencies of the successes, and their number.
@@ -12,7 +12,7 @@ pub(crate) struct Tally {
 }
 
 impl Tally {
-    /// What came since `earlier`.
+    /// What was added since `earlier`.
     pub(crate) fn since(self, earlier: Tally) -> Tally {
         Tally {
             answered: self.answered.wrapping_sub(earlier.answered),

@@ -1,4 +1,4 @@
-//! What time is it? Only what the caller says: no code in this crate reads a clock.
+//! What time is it? The caller passes it in: no code in this crate reads a clock.
 //!
 //! `std::time::Instant` cannot be made at will, so a simulator could not use it; ours is a plain number.
 

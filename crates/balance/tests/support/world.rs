@@ -92,16 +92,15 @@ impl<'r> World<'r> {
         self.specs.iter().filter(usable).filter(|s| Some(s.priority) == tier).cloned().collect()
     }
 
-    /// The tiers that a request looks at: the first, and when that is full the next ones up to that with room.
+    /// The tiers that a request looks at: the first, and when that is tried or full the next ones up to that with room.
     fn looked_at(&self, tried: &[Slot]) -> Vec<EndpointSpec> {
         let mut usable: Vec<EndpointSpec> = self.specs.iter().filter(|s| s.weight > 0 && !s.drain).cloned().collect();
         usable.sort_by_key(|s| s.priority); // stable
         let mut seen = Vec::new();
         for tier in usable.chunk_by(|a, b| a.priority == b.priority) {
             let untried: Vec<_> = tier.iter().filter(|s| !tried.contains(&self.slot(s.id))).collect();
-            let first = seen.is_empty();
             seen.extend_from_slice(tier);
-            if untried.iter().any(|s| !self.is_full(s)) || (first && untried.is_empty()) {
+            if untried.iter().any(|s| !self.is_full(s)) {
                 break;
             }
         }
@@ -255,7 +254,7 @@ impl<'r> World<'r> {
         let eligible = self.eligible();
         let anywhere = self.looked_at(tried);
         let room = anywhere.iter().any(|s| !tried.contains(&self.slot(s.id)) && !self.is_full(s));
-        let untried: Vec<_> = eligible.iter().filter(|s| !tried.contains(&self.slot(s.id))).collect();
+        let untried: Vec<_> = anywhere.iter().filter(|s| !tried.contains(&self.slot(s.id))).collect();
         let want = match () {
             () if eligible.is_empty() => Some(NoPick::Empty),
             () if untried.is_empty() => Some(NoPick::AllTried),

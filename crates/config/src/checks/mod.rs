@@ -1,9 +1,12 @@
 //! Does the plan hold together? What goes over several tables: references, routes that collide, and pools that what is
-//! spoken to them does not fit. What goes over the keys of one table is checked beside it, in `sections`.
+//! spoken to them does not fit; and, if asked, what the machine has of it all. What goes over the keys of one table is checked beside it, in `sections`.
 
 mod collisions;
 mod dns;
 mod leads;
+mod loops;
+mod machine;
+mod matches;
 mod reports;
 mod routes;
 mod tcp;
@@ -15,6 +18,9 @@ use crate::sections::pool::Pool;
 use crate::sections::route::Route;
 use crate::table::Section;
 use leads::Leads;
+
+pub(crate) use loops::check as loops;
+pub(crate) use machine::check as machine;
 
 /// Makes the routes between listeners and pools, and checks all three together.
 pub(crate) fn routes(

@@ -2,7 +2,7 @@
 
 use super::collisions::{Placed, check_collisions};
 use super::leads::Leads;
-use super::tcp;
+use super::{matches, tcp};
 use crate::code::Code;
 use crate::diagnostic::Findings;
 use crate::form::Formed;
@@ -11,7 +11,7 @@ use crate::sections::listener::{Listener, Mode};
 use crate::sections::names::check_name;
 use crate::sections::pool::Pool;
 use crate::sections::retry;
-use crate::sections::route::Route;
+use crate::sections::route::{self, Route};
 use crate::sections::timeouts::check_order;
 use crate::source::Place;
 use crate::table::Section;
@@ -27,13 +27,17 @@ pub(super) fn routes(
     findings: &mut Findings,
 ) -> Vec<Route> {
     let sections = root.sections("route");
-    let mut own = own_routes(root, pools, findings);
+    let own = own_routes(root, pools, findings);
     if root.set("route").is_none() {
+        let mut own: Vec<Route> = own.into_iter().map(|p| p.route).collect();
         let leads = Leads::new(&own, listeners);
         let is_rest = |p: &&Pool| leads.routes(&p.name).is_empty() && !leads.is_answered(&p.name);
-        let rest: Vec<&Pool> = pools.iter().filter(is_rest).collect();
-        let http = listeners.is_empty() || listeners.iter().any(|l| l.mode == Mode::Http);
-        let mut routes = if http { catch_all(root, &rest, findings) } else { Vec::new() };
+        let rest: Vec<&Pool> = if let [only] = pools { vec![only] } else { pools.iter().filter(is_rest).collect() };
+        let needs = |l: &Listener| l.mode == Mode::Http && l.pool.is_none();
+        let mut routes = match listeners.is_empty() || listeners.iter().any(needs) {
+            true => catch_all(root, &rest, findings),
+            false => Vec::new(),
+        };
         routes.append(&mut own);
         if !findings.has_errors() {
             check_unused(root, &routes, listeners, findings);
@@ -45,7 +49,7 @@ pub(super) fn routes(
         let name = section.text("name").unwrap_or_default();
         check_name(&name, section.place_of("name"), "routes", &mut names, findings);
     }
-    for route in &own {
+    for Placed { route, .. } in &own {
         check_name(&route.name, root.place_of("listener"), "routes", &mut names, findings);
     }
     let mut taken: BTreeSet<String> = names.into_keys().collect();
@@ -66,15 +70,19 @@ pub(super) fn routes(
             unknown_pool(&route.pool, section.place_of("pool"), pools, findings);
         }
         check_references(section, &listener_names, listeners, findings);
+        route::check(section, findings);
         let whole = section.set("match").is_none_or(|m| !m.is_broken());
         placed.push(Placed { route, place: section.section("match").place, whole });
     }
+    let count = placed.len();
+    placed.extend(own);
     check_collisions(&placed, listeners, findings);
     for listener in listeners.iter().filter(|l| l.mode == Mode::Tcp) {
         let named = placed.iter().zip(&sections).filter(|(p, _)| p.whole && p.route.listeners.contains(&listener.name));
         tcp::check_routes(listener, &named.map(|(p, s)| (&p.route, s)).collect::<Vec<_>>(), findings);
     }
-    let routes: Vec<Route> = placed.into_iter().map(|p| p.route).chain(own).collect();
+    matches::check(&sections, &placed[..count], listeners, findings);
+    let routes: Vec<Route> = placed.into_iter().map(|p| p.route).collect();
     // An error may be why something seems unused.
     if !findings.has_errors() {
         check_unused(root, &routes, listeners, findings);
@@ -83,29 +91,21 @@ pub(super) fn routes(
 }
 
 /// The routes that listeners' own pools stand for: they take what no other route of that listener takes.
-fn own_routes(root: &Section, pools: &[Pool], findings: &mut Findings) -> Vec<Route> {
+fn own_routes(root: &Section, pools: &[Pool], findings: &mut Findings) -> Vec<Placed> {
     let mut routes = Vec::new();
+    let by_name: HashMap<&str, &Pool> = pools.iter().map(|p| (&*p.name, p)).collect();
     for named in root.named("listener") {
         let Some(name) = named.section.text("pool") else { continue };
         let place = named.section.place_of("pool");
         if named.section.word("mode") == Mode::Dns.name() {
             continue;
         }
-        if named.section.word("mode") == Mode::Http.name() {
-            let message = format!("listener \"{}\" has a pool of its own, but speaks HTTP", named.name);
-            let finding = named.section.contradiction(place, message, "mode", findings);
-            finding.help(format!(
-                "add [[route]] with pool = \"{name}\" and match = {{ listener = [\"{}\"] }}, or set mode = \"tcp\"",
-                named.name
-            ));
-            continue;
-        }
-        match pools.iter().find(|p| *p.name == *name) {
-            Some(pool) => routes.push(Route {
-                name: named.name.as_str().into(),
-                listeners: vec![named.name.as_str().into()],
-                ..Route::catch_all(pool)
-            }),
+        match by_name.get(&*name) {
+            Some(pool) => {
+                let own = named.name.as_str();
+                let route = Route { name: own.into(), listeners: vec![own.into()], ..Route::catch_all(pool) };
+                routes.push(Placed { route, place, whole: true });
+            }
             None => unknown_pool(&name, place, pools, findings),
         }
     }

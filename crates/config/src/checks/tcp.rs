@@ -48,9 +48,11 @@ pub(super) fn check(
         if !modes.contains(&Mode::Tcp) {
             continue;
         }
-        if let Some(path) = matches.set("path") {
+        for key in ["path", "prefix"] {
+            let Some(path) = matches.set(key) else { continue };
+            let message = format!("\"{key}\" is about requests, and a session over TCP has none");
             findings
-                .add(Code::Contradiction, path.place, "\"path\" is about requests, and a session over TCP has none")
+                .add(Code::Contradiction, path.place, message)
                 .help("leave it out, or name only listeners with mode = \"http\"");
         }
     }

@@ -49,6 +49,8 @@ pub enum Form {
     Host,
     /// A path pattern.
     Path,
+    /// A path with everything below it.
+    Prefix,
     /// A path without parameters.
     PlainPath,
     /// The name of a DNS zone or of a host in one.
@@ -122,6 +124,7 @@ impl Form {
             Form::Socket => "a Unix socket, as \"unix:/run/evenkeel/admin.sock\"",
             Form::Host => "a host, as \"api.example.com\" or \"*.example.com\"",
             Form::Path => "a path, as \"/x\", \"/users/{id}\" or \"/v1/{*rest}\"",
+            Form::Prefix => "a path without a rest, as \"/api\" or \"/users/{id}\"",
             Form::PlainPath => "a path, as \"/metrics\"",
             Form::Domain => "a domain name, as \"gslb.example.com\"",
             Form::Ip => "an IP address, as \"192.0.2.1\" or \"2001:db8::1\"",
@@ -152,7 +155,7 @@ impl Form {
             Form::Network => "^[0-9A-Fa-f:.]+(/[0-9]{1,3})?$",
             Form::Socket => "^unix:/.+$",
             Form::Host => "^(\\*\\.)?[^\\s/*]+$",
-            Form::Path | Form::PlainPath => "^/[^\\s?#]*$",
+            Form::Path | Form::Prefix | Form::PlainPath => "^/[^\\s?#]*$",
             Form::Domain => "^[A-Za-z0-9_.-]{1,254}$",
             Form::Ip => "^[0-9A-Fa-f:.]+$",
             Form::Target => "^/[^\\s#]*$",
@@ -182,6 +185,7 @@ impl Form {
             Form::Socket => socket::read(text).map(Formed::Socket),
             Form::Host => host::read(text).map(Formed::Host),
             Form::Path => path::read(text).map(Formed::Path),
+            Form::Prefix => path::prefix(text).map(Formed::Path),
             Form::HashKey => hash_key::read(text).map(Formed::HashKey),
             Form::Status => status::read(text, 200..=599).map(Formed::Statuses),
             Form::RetryOn => retry::failure(text).map(Formed::RetryOn),

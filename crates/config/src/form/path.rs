@@ -32,6 +32,23 @@ pub(super) fn read(text: &str) -> Result<PathPattern, Misfit> {
     }
 }
 
+/// A path with everything below it. A slash at its end means nothing.
+pub(super) fn prefix(text: &str) -> Result<PathPattern, Misfit> {
+    let path = text.trim_end_matches('/');
+    if path.is_empty() && !text.is_empty() {
+        return Ok(PathPattern::Any);
+    }
+    let without_rest = path.split(['*']).next().unwrap_or_default().trim_end_matches(['{', '/']);
+    if without_rest.len() < path.len() && text.starts_with('/') {
+        let write = if without_rest.is_empty() { "/" } else { without_rest };
+        return Err(bad(text, "a prefix takes everything below it anyway", format!("write {}", quoted(write))));
+    }
+    match read(path)? {
+        PathPattern::Pattern(path) => Ok(PathPattern::Prefix(path)),
+        other => Ok(other),
+    }
+}
+
 /// What every path must be: absolute, without query, in visible ASCII.
 pub(super) fn plain(text: &str) -> Result<(), Misfit> {
     if !text.starts_with('/') {
@@ -102,15 +119,21 @@ pub enum PathPattern {
     /// A pattern in `matchit` syntax that was inserted without conflict: `/x`, `/users/{id}/posts`, `/v1/{*rest}`.
     /// For evenkeel `{*rest}` also takes nothing: `/v1/{*rest}` has `/v1/`, which `matchit` leaves out.
     Pattern(String),
+    /// Such a pattern without a rest and without a slash at its end, and everything below it: `/v1` has `/v1`, `/v1/` and
+    /// `/v1/x`, but not `/v10`.
+    Prefix(String),
 }
 
 impl PathPattern {
-    /// The path that a rest at the end also takes, and that `matchit` would leave out: `/v1/` for `/v1/{*rest}`.
-    /// Insert it after every pattern as it is written, and ignore a conflict: a route to just that path wins.
-    pub fn empty_rest(&self) -> Option<String> {
+    /// The paths that a rest at the end also takes, and that `matchit` would leave out: `/v1/` for `/v1/{*rest}`.
+    /// Insert them after every pattern as it is written, and ignore a conflict: a route to just that path wins.
+    pub fn empty_rests(&self) -> Vec<String> {
         match self {
-            PathPattern::Any => Some("/".to_string()),
-            PathPattern::Pattern(pattern) => pattern.rfind("/{*").map(|at| pattern[..=at].to_string()),
+            PathPattern::Any => vec!["/".to_string()],
+            PathPattern::Pattern(pattern) => {
+                pattern.rfind("/{*").map(|at| pattern[..=at].to_string()).into_iter().collect()
+            }
+            PathPattern::Prefix(path) => vec![format!("{path}/"), path.clone()],
         }
     }
 }
@@ -121,6 +144,7 @@ impl fmt::Display for PathPattern {
         match self {
             PathPattern::Any => f.write_str("/{*rest}"),
             PathPattern::Pattern(p) => f.write_str(p),
+            PathPattern::Prefix(p) => write!(f, "{p}/{{*rest}}"),
         }
     }
 }
@@ -138,6 +162,27 @@ mod tests {
             assert!(read(text).is_err(), "{text}");
         }
         assert!(read("/v1/*").expect_err("a star").help.contains("\"/v1/{*rest}\""));
+    }
+
+    #[test]
+    fn reads_prefixes() {
+        for (text, path) in
+            [("/api", "/api"), ("/api/", "/api"), ("/users/{id}", "/users/{id}"), ("/a{{b}}", "/a{{b}}")]
+        {
+            assert_eq!(prefix(text), Ok(PathPattern::Prefix(path.to_string())));
+        }
+        assert_eq!(prefix("/"), Ok(PathPattern::Any));
+        for (text, help) in [
+            ("", "write \"/\""),
+            ("api", "\"/api\""),
+            ("/api/*", "write \"/api\""),
+            ("/api/{*rest}", "write \"/api\""),
+            ("/*", "write \"/\""),
+            ("/{a}{b}", "one parameter"),
+        ] {
+            let misfit = prefix(text).expect_err(text);
+            assert!(misfit.help.contains(help), "{text}: {misfit:?}");
+        }
     }
 
     #[test]

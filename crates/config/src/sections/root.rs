@@ -13,6 +13,7 @@ use super::timeouts::{DEFAULT_TIMEOUTS, check_order};
 use crate::checks;
 use crate::diagnostic::Findings;
 use crate::form::Form;
+use crate::machine::Machine;
 use crate::plan::Plan;
 use crate::table::{Absent, Declared, Key, Kind, Section, Table, quote};
 
@@ -70,8 +71,9 @@ pub(crate) static INCLUDE: Table = Table {
     }],
 };
 
-/// Builds the plan. It is only good if there is no error among the findings afterwards.
-pub(crate) fn build(root: &Section, findings: &mut Findings) -> Plan {
+/// Builds the plan. It is only good if there is no error among the findings afterwards. `machine`: where it is to run, if that
+/// is to be looked at too.
+pub(crate) fn build(root: &Section, machine: Option<&dyn Machine>, findings: &mut Findings) -> Plan {
     let defaults = root.section("defaults");
     check_defaults(&defaults, findings);
     let (runtime, admin) = (Runtime::of(&root.section("runtime")), admin(root));
@@ -82,7 +84,12 @@ pub(crate) fn build(root: &Section, findings: &mut Findings) -> Plan {
     let routes = checks::routes(root, &defaults, &listeners, &pools, findings);
     let telemetry = Telemetry::of(&root.section("telemetry"));
     telemetry::check(&root.section("telemetry"), &runtime, &pools, findings);
-    Plan { runtime, admin, telemetry, resolver, listeners, routes, pools }
+    let plan = Plan { runtime, admin, telemetry, resolver, listeners, routes, pools };
+    checks::loops(root, &plan, machine, findings);
+    if let Some(machine) = machine {
+        checks::machine(root, machine, findings);
+    }
+    plan
 }
 
 /// What is said of the tables of a pool or route, of those that they start from.

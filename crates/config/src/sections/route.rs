@@ -3,7 +3,8 @@
 use super::pool::Pool;
 use super::retry::{ROUTE_RETRY, Retry};
 use super::timeouts::{ROUTE_TIMEOUTS, RouteTimeouts};
-use crate::form::{Form, HostPattern, PathPattern};
+use crate::diagnostic::Findings;
+use crate::form::{Form, Formed, HostPattern, PathPattern};
 use crate::table::{Absent, Declared, Key, Kind, Lines, Section, quote, table};
 use std::sync::Arc;
 
@@ -101,15 +102,28 @@ table! {
             why: "",
         };
         /// See [`Route::path`].
-        path: PathPattern = Key {
-            name: "path",
-            kind: Kind::Text(Form::Path),
-            absent: Absent::Means("every path"),
-            help: "A path without query: fixed (`/x`), with parameters that stand for one segment (`/users/{id}/posts`), \
-                   or with a rest at its end (`/v1/{*rest}`: everything below `/v1/`, and `/v1/` itself). \
-                   `{{` and `}}` are literal braces.",
-            why: "",
-        };
+        path: PathPattern,
+            rows [
+                Key {
+                    name: "path",
+                    kind: Kind::Text(Form::Path),
+                    absent: Absent::Means("every path"),
+                    help: "A path without query, as a whole: fixed (`/x`), with parameters that stand for one segment \
+                           (`/users/{id}/posts`), or with a rest at its end (`/v1/{*rest}`: everything below `/v1/`, and \
+                           `/v1/` itself). `{{` and `}}` are literal braces.",
+                    why: "",
+                },
+                Key {
+                    name: "prefix",
+                    kind: Kind::Text(Form::Prefix),
+                    absent: Absent::Means("every path"),
+                    help: "In place of `path`: a path and everything below it. `/api` takes `/api`, `/api/` and `/api/x`, \
+                           but not `/apix`. It may have parameters (`/users/{id}`).",
+                    why: "",
+                },
+            ],
+            read path,
+            write write_path;
         /// See [`Route::alpn`].
         alpn: Vec<Arc<str>> = Key {
             name: "alpn",
@@ -135,6 +149,32 @@ fn write_name(set: &Route, _: &Route, lines: &mut Lines) {
 
 fn matches(route: &Section) -> Match {
     Match::of(&route.section("match"))
+}
+
+fn path(matches: &Section) -> PathPattern {
+    match (matches.formed("path"), matches.formed("prefix")) {
+        (Some(Formed::Path(path)), _) | (None, Some(Formed::Path(path))) => path,
+        _ => PathPattern::Any,
+    }
+}
+
+fn write_path(set: &Match, _: &Match, lines: &mut Lines) {
+    match &set.path {
+        PathPattern::Any => {}
+        PathPattern::Pattern(path) => lines.add("path", quote(path)),
+        PathPattern::Prefix(path) => lines.add("prefix", quote(path)),
+    }
+}
+
+/// Reports a match that says twice which paths.
+pub(crate) fn check(route: &Section, findings: &mut Findings) {
+    let matches = route.section("match");
+    if let (Some(path), Some(_)) = (matches.set("path"), matches.set("prefix")) {
+        let message = "\"path\" and \"prefix\" exclude each other";
+        matches
+            .contradiction(path.place, message, "prefix", findings)
+            .help("keep one of the two; a second [[route]] to the same pool can have the other");
+    }
 }
 
 fn write_matches(set: &Route, _: &Route, lines: &mut Lines) {
@@ -168,6 +208,8 @@ impl Route {
             (Some(host), PathPattern::Any) => host.to_string(),
             (None, PathPattern::Pattern(path)) => path.clone(),
             (Some(host), PathPattern::Pattern(path)) => format!("{host}{path}"),
+            (None, PathPattern::Prefix(path)) => format!("{path}/*"),
+            (Some(host), PathPattern::Prefix(path)) => format!("{host}{path}/*"),
         }
     }
 

@@ -3,13 +3,16 @@
 use crate::arguments::Check;
 use crate::failure::{Failure, color};
 use crate::output::print;
-use evenkeel_config::{Outcome, Plan, load, render_text, to_json};
+use evenkeel_config::{Outcome, Plan, ThisMachine, load, render_text, to_json};
 use std::path::Path;
 
 /// Runs `evenkeel check`.
 pub fn check(arguments: &Check) -> Result<(), Failure> {
     let file = arguments.file.as_ref().or(arguments.config.as_ref()).expect("clap requires one of them");
-    let Outcome { plan, diagnostics } = read(file);
+    let Outcome { plan, diagnostics } = match arguments.elsewhere {
+        true => read(file),
+        false => evenkeel_config::check(file, &environment, &ThisMachine),
+    };
     if arguments.json {
         print(&format!("{:#}\n", to_json(&diagnostics)))?;
     } else {
@@ -24,7 +27,11 @@ pub fn check(arguments: &Check) -> Result<(), Failure> {
 
 /// A file with its environment.
 pub fn read(file: &Path) -> Outcome {
-    load(file, &|name| std::env::var(name).ok())
+    load(file, &environment)
+}
+
+fn environment(name: &str) -> Option<String> {
+    std::env::var(name).ok()
 }
 
 /// `1 listener, 2 routes, 1 pool, 3 endpoints`.

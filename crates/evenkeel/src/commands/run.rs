@@ -2,11 +2,12 @@
 
 use crate::arguments::{Run, everywhere};
 use crate::failure::{Failure, color};
+use crate::greeting::{self, Greeting};
 use crate::output::print;
 use crate::serve::Serving;
 use crate::signals::Signals;
 use crate::source::Source;
-use crate::{greeting, log, reach};
+use crate::{log, reach};
 use evenkeel_config::plan::Admin;
 use evenkeel_config::{Outcome, Plan, render_text};
 use evenkeel_net::inherit::Inherited;
@@ -24,21 +25,32 @@ pub fn run(arguments: &Run) -> Result<(), Failure> {
         return print(&plan.to_toml());
     }
     log::start(plan.runtime.log);
-    let config = match &arguments.config {
-        Some(file) => file.display().to_string(),
-        None => "the same command with --print-config > evenkeel.toml writes it as a file".to_string(),
-    };
-    serve(plan, &config, source, inherited, |_| {})
+    serve(plan, source.map_or(Origin::Addresses, Origin::File), inherited, |_| {})
+}
+
+/// Where a plan comes from.
+pub enum Origin {
+    /// A file, which can be read again.
+    File(Source),
+    /// Addresses on the command line.
+    Addresses,
+    /// The demo.
+    Demo,
+}
+
+impl Origin {
+    /// What people are told about it.
+    fn config(&self) -> String {
+        match self {
+            Origin::File(source) => source.file().display().to_string(),
+            Origin::Addresses => "the same command with --print-config > evenkeel.toml writes it as a file".to_string(),
+            Origin::Demo => "evenkeel config reference says what a file can set".to_string(),
+        }
+    }
 }
 
 /// Starts, greets, says what `then` has to say, and serves until told to end.
-pub fn serve(
-    plan: Plan,
-    config: &str,
-    source: Option<Source>,
-    inherited: Inherited,
-    then: impl FnOnce(&Serving),
-) -> Result<(), Failure> {
+pub fn serve(plan: Plan, origin: Origin, inherited: Inherited, then: impl FnOnce(&Serving)) -> Result<(), Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|e| Failure::running(format!("cannot make an event loop: {e}")))?;
     runtime.block_on(async {
@@ -46,9 +58,16 @@ pub fn serve(
         let signals = Signals::catch().map_err(|e| Failure::running(format!("cannot catch signals: {e}")))?;
         let serving = Serving::start(plan, inherited).await?;
         let (plan, workers) = (serving.server().plan().clone(), serving.server().stats().len());
-        greeting::say(&plan, workers, &reach::silent(&plan).await, config);
+        // Who types addresses wants to know whether they are right. What a file names gets requests and checks, and nothing
+        // else that was not asked for.
+        let tried = match origin {
+            Origin::Addresses => Some(reach::try_each(&plan).await),
+            Origin::File(_) | Origin::Demo => None,
+        };
+        let unresolved = serving.discovery().unresolved();
+        greeting::say(&Greeting { plan: &plan, workers, tried, unresolved, config: &origin.config() });
         then(&serving);
-        serving.until_told(signals, source).await
+        serving.until_told(signals, if let Origin::File(source) = origin { Some(source) } else { None }).await
     })
 }
 

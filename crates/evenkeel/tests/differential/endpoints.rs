@@ -31,16 +31,16 @@ pub fn all(folder: &Folder) -> Vec<Endpoint> {
 
     let (addr, behind) = (address(), address());
     let config = folder.file("nginx.conf", &nginx(&folder.0, &addr, &behind));
-    let mut command = Command::new(program("nginx"));
+    let mut command = Command::new(found("nginx"));
     command.args(["-e", "stderr", "-c", &config]);
-    let version = said(Command::new(program("nginx")).arg("-v"));
+    let version = said(Command::new(found("nginx")).arg("-v"));
     let nginx = start("nginx", version, addr, &mut command, folder.0.join("nginx.log"));
 
     let addr = address();
     let config = folder.file("haproxy.cfg", &haproxy(&addr));
-    let version = said(Command::new(program("haproxy")).arg("-v"));
+    let version = said(Command::new(found("haproxy")).arg("-v"));
     let haproxy =
-        start("haproxy", version, addr, Command::new(program("haproxy")).args(["-db", "-f", &config]), out("haproxy"));
+        start("haproxy", version, addr, Command::new(found("haproxy")).args(["-db", "-f", &config]), out("haproxy"));
 
     let addr = address();
     let version = said(Command::new("node").arg("--version"));
@@ -68,11 +68,9 @@ impl Drop for Endpoint {
     }
 }
 
-/// Debian keeps servers where a user's path does not look.
-fn program(name: &str) -> PathBuf {
-    let path = std::env::var("PATH").unwrap_or_default() + ":/usr/local/sbin:/usr/sbin:/sbin";
-    let found = path.split(':').map(|folder| Path::new(folder).join(name)).find(|path| path.is_file());
-    found.unwrap_or_else(|| panic!("{name} is not installed; `make setup` installs what the tests need"))
+/// A program that the test has looked for.
+fn found(program: &str) -> PathBuf {
+    evenkeel_peers::find(program).expect("the test looked")
 }
 
 /// The first line that a command says.

@@ -3,6 +3,7 @@
 use crate::names::{A, Names, Says, v4};
 use crate::support::{Folder, Running, address, eventually, text};
 use crate::wellness::ask;
+use evenkeel_peers::installed;
 use std::fs;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
@@ -33,6 +34,9 @@ fn code(listen: &str, kind: &str) -> String {
 
 #[test]
 fn answers_name_the_addresses_that_a_name_has_now() {
+    if !installed(&["dig"]) {
+        return;
+    }
     let (folder, names, listen) = (Folder::new("dns-found-name"), Names::start(), address());
     let pool = "endpoints = [{ addr = 'all.test:80', resolve = 'all' }]";
     let _running = Running::start(&["run", "--config", &file(&folder, &names, &listen, pool)]);

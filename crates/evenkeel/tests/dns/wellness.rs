@@ -2,6 +2,7 @@
 //! replaces the zone without losing a query.
 
 use crate::support::{Folder, Running, address, eventually, text};
+use evenkeel_peers::installed;
 use rustix::process::Signal;
 use std::net::TcpListener;
 use std::process::Command;
@@ -37,6 +38,9 @@ fn file(folder: &Folder, listen: &str, ips: &[&str], port: u16, more: &str) -> S
 
 #[test]
 fn an_endpoint_that_ends_is_gone_within_a_check_interval_and_comes_back() {
+    if !installed(&["dig"]) {
+        return;
+    }
     let (folder, listen) = (Folder::new("dns-wellness"), address());
     let base = address();
     let (ip, port) = base.rsplit_once(':').expect("an address with a port");
@@ -85,6 +89,9 @@ fn other(ip: &str, n: u8) -> String {
 
 #[test]
 fn queries_are_answered_through_reloads() {
+    if !installed(&["dig"]) {
+        return;
+    }
     let (folder, listen) = (Folder::new("dns-reload"), address());
     let zone = |ttl: u32| {
         folder.file(

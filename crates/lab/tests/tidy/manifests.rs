@@ -49,8 +49,8 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("wire", &["config"]),
     ("net", &["balance", "wire"]),
     ("pools", &["balance", "config", "net", "wire"]),
-    ("discovery", &["balance", "config"]),
-    ("proxy", &["balance", "config", "net", "pools", "wire"]),
+    ("discovery", &["balance", "config", "peers"]),
+    ("proxy", &["balance", "config", "net", "peers", "pools", "wire"]),
     ("kernel", &["balance", "config", "net", "pools", "wire"]),
     ("dns", &["balance", "config", "net", "pools", "wire"]),
     ("admin", &["balance", "config", "pools"]),
@@ -58,9 +58,25 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("tower", &["balance"]),
     (
         "evenkeel",
-        &["balance", "config", "wire", "net", "pools", "discovery", "proxy", "kernel", "dns", "admin", "sim", "tower"],
+        &[
+            "balance",
+            "config",
+            "wire",
+            "net",
+            "pools",
+            "discovery",
+            "proxy",
+            "kernel",
+            "dns",
+            "admin",
+            "sim",
+            "tower",
+            "peers",
+        ],
     ),
-    ("lab", &[]),
+    ("lab", &["peers"]),
+    // Of tests alone.
+    ("peers", &[]),
 ];
 
 fn import_directions(files: &[File]) -> Vec<Finding> {

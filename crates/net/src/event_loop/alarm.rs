@@ -49,7 +49,7 @@ pub fn start() -> io::Result<()> {
 }
 
 /// Wakes all whose time has come by `now`.
-fn ring(now: Instant) {
+pub(super) fn ring(now: Instant) {
     ALARMS.with_borrow_mut(|alarms| alarms.set = None);
     while let Some(waker) = ALARMS.with_borrow_mut(|alarms| alarms.take_due(now)) {
         // Outside of the borrow: a waker of others may set alarms.

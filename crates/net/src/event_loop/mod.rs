@@ -5,8 +5,8 @@
 //!    a [`waker_slot`] is what something on this thread keeps instead.
 //! 2. [`reactor`] knows what sockets they wait for: one epoll, of which a connection is a slot, and any other
 //!    descriptor a [`source`].
-//! 3. An [`alarm`] wakes a task after some milliseconds. A [`remote_waker`] lets another thread wake one, by a
-//!    [`remote_queue`]. `kernel` makes the descriptors that they watch.
+//! 3. An [`alarm`] wakes a task after some milliseconds. A [`remote_waker`] lets another thread wake one. `kernel` makes
+//!    the descriptors that they watch.
 //!
 //! It is our own as it is on the way of each request: one epoll, wakers that cost a few instructions, no timeout that the
 //! kernel would set and clear for each sleep. Beside tokio's loop and sockets a relay took 0.90 of the processor time where
@@ -19,10 +19,6 @@ mod kernel;
 mod reactor;
 #[cfg(test)]
 mod reentrance;
-#[cfg(not(loom))]
-mod remote_queue;
-#[cfg(loom)]
-pub mod remote_queue;
 mod remote_waker;
 mod source;
 mod task_waker;

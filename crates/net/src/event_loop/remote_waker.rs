@@ -1,13 +1,16 @@
-//! How does another thread wake a task of this event loop? It leaves the task's key in a queue, and writes to a descriptor
+//! How does another thread wake a task of this event loop? It adds the task's key to a list, and writes to a descriptor
 //! that the event loop watches.
+//!
+//! The list has a lock, as such wakes are rare (a reload, an answer of the control thread, a place in a full pool), and
+//! the event loop looks at it only when it was notified.
+#![expect(clippy::disallowed_types, reason = "held for a push or a take, never while a task is woken")]
 
 use super::kernel::Signal;
-use super::remote_queue::RemoteQueue;
 use crate::slab::Key;
 use std::cell::Cell;
 use std::io;
 use std::ptr;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 thread_local! {
     /// Of the event loop that this thread runs. Only compared.
@@ -19,7 +22,8 @@ thread_local! {
 pub struct RemoteWaker {
     /// What the event loop watches.
     pub signal: Signal,
-    keys: RemoteQueue<Key>,
+    /// The tasks to be woken, `None` once the event loop has ended.
+    keys: Mutex<Option<Vec<Key>>>,
     /// Wakes a task on the thread that runs the event loop. Passed in, as tasks know this and not the other way round.
     wake_here: fn(Key),
 }
@@ -30,7 +34,7 @@ impl RemoteWaker {
     /// # Errors
     /// As `eventfd(2)`.
     pub fn new(wake_here: fn(Key)) -> io::Result<Arc<RemoteWaker>> {
-        Ok(Arc::new(RemoteWaker { signal: Signal::new()?, keys: RemoteQueue::new(), wake_here }))
+        Ok(Arc::new(RemoteWaker { signal: Signal::new()?, keys: Mutex::new(Some(Vec::new())), wake_here }))
     }
 
     /// The event loop begins to run on this thread, which must not run another.
@@ -42,7 +46,7 @@ impl RemoteWaker {
     /// The event loop has ended: its tasks are gone, and waking them does nothing.
     pub fn leave(&self) {
         HERE.set(ptr::null());
-        self.keys.close();
+        *self.keys() = None;
     }
 
     /// Whether this thread runs an event loop.
@@ -65,13 +69,89 @@ impl RemoteWaker {
     /// Has the event loop wake a task.
     #[cold]
     fn notify(&self, key: Key) {
-        if self.keys.push(key) {
+        if self.push(key) {
             self.signal.raise();
         }
     }
 
-    /// Wakes the tasks that other threads have asked for.
+    /// Adds a task to be woken. Returns whether the event loop must be notified: it finds the others together with the
+    /// first, and after its end none.
+    fn push(&self, key: Key) -> bool {
+        self.keys().as_mut().is_some_and(|keys| {
+            keys.push(key);
+            keys.len() == 1
+        })
+    }
+
+    /// Wakes the tasks that other threads have asked for, in that order.
     pub fn drain(&self) {
-        self.keys.drain(self.wake_here);
+        let keys = self.keys().as_mut().map(std::mem::take);
+        keys.into_iter().flatten().for_each(self.wake_here);
+    }
+
+    fn keys(&self) -> MutexGuard<'_, Option<Vec<Key>>> {
+        self.keys.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cell::RefCell;
+    use std::thread;
+
+    thread_local! {
+        static WOKEN: RefCell<Vec<u64>> = const { RefCell::new(Vec::new()) };
+    }
+
+    fn remote() -> Arc<RemoteWaker> {
+        RemoteWaker::new(|key| WOKEN.with_borrow_mut(|woken| woken.push(key.into()))).unwrap()
+    }
+
+    fn push(remote: &RemoteWaker, number: u64) -> bool {
+        remote.push(Key::from_bits(number))
+    }
+
+    #[test]
+    fn tasks_are_woken_once_and_in_order_and_the_first_notifies() {
+        let remote = remote();
+        assert_eq!([1, 2, 3].map(|n| push(&remote, n)), [true, false, false]);
+        remote.drain();
+        assert!(push(&remote, 4));
+        remote.drain();
+        assert_eq!(WOKEN.take(), [1, 2, 3, 4]);
+    }
+
+    #[test]
+    fn an_event_loop_that_has_ended_is_neither_notified_nor_woken() {
+        let remote = remote();
+        push(&remote, 1);
+        remote.leave();
+        assert!(!push(&remote, 2));
+        remote.drain();
+        assert!(WOKEN.take().is_empty());
+    }
+
+    /// Each list that is taken has one notification, which comes after its first key: a reader that sleeps until then
+    /// misses none.
+    #[test]
+    fn nothing_is_lost_between_threads() {
+        const EACH: u64 = if cfg!(miri) { 50 } else { 5_000 };
+        let remote = remote();
+        let pushing = [0, EACH].map(|first| {
+            let remote = remote.clone();
+            thread::spawn(move || (first..first + EACH).filter(|&n| push(&remote, n)).count())
+        });
+        let (mut woken, mut lists) = (Vec::new(), 0);
+        while woken.len() < 2 * EACH as usize {
+            remote.drain();
+            let list = WOKEN.take();
+            lists += usize::from(!list.is_empty());
+            woken.extend(list);
+        }
+        let notified: usize = pushing.into_iter().map(|thread| thread.join().unwrap()).sum();
+        assert_eq!(notified, lists);
+        let (one, other): (Vec<u64>, Vec<u64>) = woken.into_iter().partition(|&n| n < EACH);
+        assert!(one.into_iter().eq(0..EACH) && other.into_iter().eq(EACH..2 * EACH), "in the order of its thread");
     }
 }

@@ -57,13 +57,11 @@ impl Core {
     }
 
     /// An empty vector with some room; to be given back.
-    #[inline]
     pub fn scratch(&self) -> Vec<u8> {
         self.scratch.borrow_mut().pop().unwrap_or_else(|| Vec::with_capacity(1024))
     }
 
     /// Takes a vector back.
-    #[inline]
     pub fn give_back(&self, mut vec: Vec<u8>) {
         let mut scratch = self.scratch.borrow_mut();
         // One that has grown large would keep its memory for ever.
@@ -74,7 +72,6 @@ impl Core {
     }
 
     /// An id for a request: unique in this process, and very likely among others.
-    #[inline]
     pub fn next_request_id(&self) -> u64 {
         let id = self.request_id.get();
         self.request_id.set(id.wrapping_add(1));

@@ -127,7 +127,6 @@ pub async fn run<'r, D: Downstream>(
 }
 
 /// Gives the balancer what came with a response about the endpoint's load, now that the request is over.
-#[inline]
 fn take_received(record: &Record<'_>, pool: &WorkerPool, slot: Slot, endpoint: &Rc<Endpoint>, now: Instant) {
     if let Some(received) = record.received.take() {
         pool.take_received(slot, endpoint, received, now);

@@ -11,11 +11,9 @@ use crate::listener::client::Client;
 use crate::observe::end::Cause;
 use crate::upstream::pick::{self, InFlight, NoPlace, Wait};
 use crate::upstream::pool::WorkerPool;
-use crate::upstream::retries::Tries;
+use crate::upstream::retries::{self, Left, Tries};
 use evenkeel_balance::retry::{Decision, Stop};
 use evenkeel_balance::{Clock, NoPick};
-use evenkeel_net::event_loop::alarm;
-use std::time::Duration;
 
 /// Sends the request, and relays the response of the endpoint that answers.
 ///
@@ -55,12 +53,13 @@ pub async fn send<'r, D: Downstream>(
         };
         match decide(client, down, opened, out, &tries, &failed) {
             Some(Decision::Again { after_ns, .. }) => {
-                opened.route.pool.stats.retries.add(1);
                 tries.tried.borrow_mut().push(slot);
                 last = failed.reply;
-                if after_ns > 0 {
-                    alarm::sleep(Duration::from_nanos(after_ns)).await;
+                if let Err(Left) = retries::pause(after_ns, |cx| down.poll_gone(cx)).await {
+                    record.blame(Cause::Client);
+                    return Err(None);
                 }
+                opened.route.pool.stats.retries.add(1);
             }
             stop => {
                 if let Some(Decision::Stop(why)) = stop {

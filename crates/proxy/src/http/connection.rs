@@ -100,3 +100,7 @@ impl Drop for Open<'_> {
         core.connection_closed();
     }
 }
+
+#[cfg(test)]
+#[path = "connection_tests.rs"]
+mod tests;

@@ -25,19 +25,16 @@ impl<'w> Outgoing<'w> {
     }
 
     /// The request; of one that was let go of and not kept, nothing.
-    #[inline]
     pub fn request(&self) -> &[u8] {
         if self.len > 0 { &self.buf.filled()[..self.len] } else { &self.alone }
     }
 
     /// What is still to be sent.
-    #[inline]
     pub fn unsent(&self) -> &[u8] {
         &self.request()[self.sent..]
     }
 
     /// `n` more bytes were sent.
-    #[inline]
     pub fn advance(&mut self, n: usize) {
         self.sent += n;
     }
@@ -48,14 +45,12 @@ impl<'w> Outgoing<'w> {
     }
 
     /// Whether a copy of it may be kept.
-    #[inline]
     pub fn is_small(&self) -> bool {
         self.request().len() <= REPLAY_MAX
     }
 
     /// Lets go of the bytes sent, but for small ones if `again`: while the endpoint thinks, most connections hold no
     /// buffer, and the few in use stay in the cache.
-    #[inline]
     pub fn let_go(&mut self, again: bool) {
         if !again {
             self.forget();
@@ -96,7 +91,6 @@ impl<'w> Outgoing<'w> {
         (!buf.is_empty()).then_some(buf)
     }
 
-    #[inline]
     fn forget(&mut self) {
         self.core.give_back(std::mem::take(&mut self.alone));
     }

@@ -115,13 +115,11 @@ impl<'c> Record<'c> {
     }
 
     /// Adds bytes from the client.
-    #[inline]
     pub fn count_in(&self, n: usize) {
         self.bytes_in.set(self.bytes_in.get() + n as u64);
     }
 
     /// Adds bytes to the client.
-    #[inline]
     pub fn count_out(&self, n: usize) {
         self.bytes_out.set(self.bytes_out.get() + n as u64);
     }

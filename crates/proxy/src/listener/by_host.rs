@@ -49,25 +49,21 @@ impl<T> ByHost<T> {
     }
 
     /// Bytes of the longest suffix.
-    #[inline]
     pub fn suffix_max(&self) -> usize {
         self.suffix_max
     }
 
     /// The value of exactly this host.
-    #[inline]
     pub fn exact(&self, host: &[u8]) -> Option<&T> {
         self.exact.get(host)
     }
 
     /// The value of a wildcard.
-    #[inline]
     pub fn wildcard(&self, suffix: &[u8]) -> Option<&T> {
         self.wildcard.get(suffix)
     }
 
     /// The suffixes of a host of which one may be a wildcard's here, longest first.
-    #[inline]
     pub fn suffixes<'h>(&self, host: &'h [u8]) -> impl Iterator<Item = &'h [u8]> {
         // A wildcard takes at least one byte before its suffix.
         let from = host.len().saturating_sub(self.suffix_max).max(1);

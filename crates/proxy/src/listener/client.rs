@@ -27,25 +27,24 @@ impl<'c> Client<'c> {
     }
 
     /// Reads more behind the bytes that came before: how many, 0 at the end, and all of them. `None` when there is no point in
-    /// waiting.
+    /// waiting: this side ends, and nothing has come. What has was sent before the client could know.
     pub async fn read_after(&self, transport: &Transport, partial: &[u8]) -> Option<(usize, Buf)> {
         poll_fn(|cx| {
             let over = self.core.command.get() == Command::Drain || self.listener.gone.get();
-            if partial.is_empty() && over {
-                return Poll::Ready(None);
-            }
             let room = || {
                 let mut buf = Buf::take();
                 buf.extend(partial);
                 buf
             };
+            if partial.is_empty() && over {
+                return Poll::Ready(transport.read_ready(room).and_then(Result::ok));
+            }
             transport.poll_read_into(cx, room).map(Result::ok)
         })
         .await
     }
 
     /// Whether its connection is to end after the request that runs, if one does.
-    #[inline]
     pub fn is_ending(&self) -> bool {
         self.core.command.get() != Command::Run || self.listener.gone.get()
     }

@@ -35,20 +35,17 @@ impl Routes {
     }
 
     /// The pool that its requests go to.
-    #[inline]
     pub fn pool(&self, route: RouteId) -> Option<&Rc<WorkerPool>> {
         self.pools.get(route)
     }
 
     /// What its requests may try again. `plan`: what is said of the route.
-    #[inline]
     pub fn retries(&self, route: RouteId, plan: &plan::Route, worker: usize, clock: &CachedClock) -> &Retries {
         let new = || Rc::new(Retries::new(plan, worker, self.workers, clock.now()));
         self.retries[route].get_or_init(new)
     }
 
     /// How many there are.
-    #[inline]
     pub fn len(&self) -> usize {
         self.pools.len()
     }
@@ -81,7 +78,6 @@ impl PerRoute {
     }
 
     /// What is noted of a route of the plan.
-    #[inline]
     pub fn of(&self, route: RouteId, plan: &[plan::Route]) -> &Noted {
         let block = self.blocks[route / BLOCK].get_or_init(|| Box::new([const { OnceCell::new() }; BLOCK]));
         block[route % BLOCK].get_or_init(|| self.first(plan.get(route)))

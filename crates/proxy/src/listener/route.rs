@@ -75,7 +75,6 @@ impl Router {
     }
 
     /// The route for a request, or `None` when no route takes it. `host` as the client wrote it; `path` without query.
-    #[inline]
     pub fn find(&self, host: &[u8], path: &str) -> Option<RouteId> {
         if self.sole.is_some() {
             return self.sole;
@@ -137,7 +136,7 @@ fn paths(plan: &Plan, ids: &[RouteId]) -> Paths {
         let _ = paths.insert(plan.routes[id].path.to_string(), id);
     }
     for &id in ids {
-        if let Some(path) = plan.routes[id].path.empty_rest() {
+        for path in plan.routes[id].path.empty_rests() {
             let _ = paths.insert(path, id);
         }
     }
@@ -153,6 +152,7 @@ fn takes_any(path: &PathPattern) -> bool {
     match path {
         PathPattern::Any => true,
         PathPattern::Pattern(pattern) => pattern.starts_with("/{*"),
+        PathPattern::Prefix(_) => false,
     }
 }
 
@@ -166,6 +166,42 @@ fn without_port(host: &[u8]) -> &[u8] {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// The names of the routes that these paths take on a listener.
+    fn found(plan: &Plan, listener: usize, paths: &[&str]) -> Vec<String> {
+        let router = &Router::of_plan(plan)[listener];
+        let name = |path: &&str| router.find(b"a", path).map_or("-".into(), |id| plan.routes[id].name.to_string());
+        paths.iter().map(name).collect()
+    }
+
+    fn plan(text: &str) -> Plan {
+        let pools = "[pool.p]\nendpoints = ['127.0.0.1:1']\n[pool.q]\nendpoints = ['127.0.0.1:2']\n";
+        let outcome = evenkeel_config::parse_str("a.toml", &format!("{text}\n{pools}"), &|_| None);
+        outcome.plan.unwrap_or_else(|| panic!("{}", evenkeel_config::render_text(&outcome.diagnostics, false)))
+    }
+
+    #[test]
+    fn a_prefix_takes_its_path_and_what_is_below_and_nothing_beside() {
+        let plan = plan(
+            "[listener.a]\nbind = ['127.0.0.1:1']\n[[route]]\npool = 'p'\nmatch = { prefix = '/api' }\n\
+             [[route]]\npool = 'q'\nmatch = { path = '/api/v2' }\n[[route]]\npool = 'q'\nmatch = { prefix = '/t/{id}' }",
+        );
+        let paths = ["/api", "/api/", "/api/x/y", "/api/v2", "/apix", "/", "/t/1", "/t/1/x", "/t/"];
+        let want = ["/api/*", "/api/*", "/api/*", "/api/v2", "-", "-", "/t/{id}/*", "/t/{id}/*", "-"];
+        assert_eq!(found(&plan, 0, &paths), want);
+    }
+
+    #[test]
+    fn the_pool_of_a_listener_is_its_last_route() {
+        let plan = plan(
+            "[listener.a]\nbind = ['127.0.0.1:1']\npool = 'p'\n[listener.b]\nbind = ['127.0.0.1:2']\n\
+             [[route]]\npool = 'q'\n[[route]]\npool = 'q'\nmatch = { prefix = '/api' }\n\
+             [[route]]\npool = 'q'\nmatch = { host = ['a'], path = '/a' }",
+        );
+        let paths = ["/", "/x", "/api/x", "/a"];
+        assert_eq!(found(&plan, 0, &paths), ["a", "a", "/api/*", "a/a"]);
+        assert_eq!(found(&plan, 1, &paths), ["default", "default", "/api/*", "a/a"]);
+    }
 
     #[test]
     fn ports_and_final_dots_do_not_count() {

@@ -74,13 +74,11 @@ impl Listener {
     }
 
     /// The rules for a request that begins now.
-    #[inline]
     pub fn rules(&self) -> Rc<Rules> {
         self.rules.borrow().clone()
     }
 
     /// The rules of this moment, not to be held while anything waits.
-    #[inline]
     pub fn peek(&self) -> Ref<'_, Rules> {
         Ref::map(self.rules.borrow(), |rules| &**rules)
     }
@@ -114,37 +112,31 @@ impl Rules {
     }
 
     /// The pool of a route that the router has found.
-    #[inline]
     pub fn pool(&self, route: RouteId) -> &WorkerPool {
         self.routes.pool(route).expect("a router has routes of its plan")
     }
 
     /// What requests of a route may try again.
-    #[inline]
     pub fn retries(&self, route: RouteId, core: &Core) -> &Retries {
         self.routes.retries(route, &self.plan.routes[route], core.index, &core.clock)
     }
 
     /// The numbers of a route here, or those of requests that no route took.
-    #[inline]
     pub fn stats(&self, route: RouteId) -> &RouteStats {
         &self.noted(route).stats
     }
 
-    #[inline]
     fn noted(&self, route: RouteId) -> &Noted {
         self.noted.of(route, &self.plan.routes)
     }
 
     /// The fields of the access log that tell a listener and its route.
-    #[inline]
     pub fn named(&self, listener: &Listener, route: RouteId) -> &[u8] {
         let route_name = || self.plan.routes.get(route).map(|route| &*route.name);
         self.noted(route).named.taken(&listener.name, route_name)
     }
 
     /// The index of the numbers of requests that no route took.
-    #[inline]
     pub fn unrouted(&self) -> RouteId {
         self.routes.len()
     }

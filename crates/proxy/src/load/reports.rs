@@ -40,7 +40,6 @@ const AGE_MAX_NS: u64 = 1_000_000_000;
 
 impl WorkerPool {
     /// What is done about load reports in responses, if anything is.
-    #[inline]
     pub fn hears(&self) -> Option<Rc<LoadReports>> {
         self.reports.borrow().as_ref().filter(|reports| reports.in_band).cloned()
     }

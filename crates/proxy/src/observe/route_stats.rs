@@ -28,7 +28,6 @@ impl RouteStats {
     }
 
     /// Counts one request.
-    #[inline]
     pub fn count(&self, method: usize, status: u16, duration_ns: u64) {
         self.requests[method].count(status);
         self.duration[class(status)].record(duration_ns);

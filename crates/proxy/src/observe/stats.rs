@@ -29,7 +29,6 @@ impl Histogram {
     }
 
     /// Counts one duration.
-    #[inline]
     pub fn record(&self, ns: u64) {
         let bucket = self.bounds_ns.iter().position(|&b| ns <= b).unwrap_or(self.bounds_ns.len());
         self.buckets[bucket].add(1);
@@ -41,7 +40,6 @@ impl Histogram {
 pub const METHODS: [&str; 9] = ["GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "OTHER"];
 
 /// The index of a method in [`METHODS`].
-#[inline]
 pub fn method_index(method: &str) -> usize {
     METHODS.iter().position(|m| *m == method).unwrap_or(METHODS.len() - 1)
 }
@@ -50,7 +48,6 @@ pub fn method_index(method: &str) -> usize {
 pub const CLASSES: usize = 6;
 
 /// The class of a status: 0 for 1xx to 4 for 5xx, 5 for none.
-#[inline]
 pub fn class(status: u16) -> usize {
     match status {
         100..=599 => usize::from(status / 100 - 1),
@@ -96,7 +93,6 @@ const STATUS: std::ops::Range<u16> = 100..600;
 pub struct ByStatus(OnceLock<Box<[Counter]>>);
 
 impl ByStatus {
-    #[inline]
     pub(super) fn count(&self, status: u16) {
         let counters = self.0.get_or_init(|| (0..=STATUS.len()).map(|_| Counter::default()).collect());
         let index = if STATUS.contains(&status) { usize::from(status - STATUS.start) } else { STATUS.len() };

@@ -56,7 +56,6 @@ impl AddressText {
     }
 
     /// The text, which is ASCII.
-    #[inline]
     pub fn as_bytes(&self) -> &[u8] {
         &self.text[..usize::from(self.len)]
     }

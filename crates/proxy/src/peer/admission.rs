@@ -68,7 +68,6 @@ impl Admission {
     ///
     /// # Errors
     /// It is one too many: in so many seconds, at least 1, it may come again.
-    #[inline]
     pub fn request(&self, client: IpAddr, now: impl FnOnce() -> Instant) -> Result<(), u64> {
         match self.rate {
             Some(rate) if self.is_limited(client) => {

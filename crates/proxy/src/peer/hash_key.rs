@@ -6,7 +6,6 @@ use evenkeel_wire::head::Request;
 use std::net::IpAddr;
 
 /// The hash of what `key` names; `None` when the request has none of it.
-#[inline]
 pub fn hash(key: &HashKey, request: &Request<'_, '_>, client: IpAddr) -> Option<u64> {
     let bytes = match key {
         HashKey::ClientIp => return Some(of_client(client)),
@@ -19,7 +18,6 @@ pub fn hash(key: &HashKey, request: &Request<'_, '_>, client: IpAddr) -> Option<
 }
 
 /// The hash of a client's address.
-#[inline]
 pub fn of_client(client: IpAddr) -> u64 {
     match client {
         IpAddr::V4(ip) => stable_hash(&ip.octets()),

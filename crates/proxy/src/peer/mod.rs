@@ -50,7 +50,6 @@ impl<'c> Peer<'c> {
     }
 
     /// Its address as text.
-    #[inline]
     pub fn ip_text(&self) -> &[u8] {
         self.text.get_or_init(|| AddressText::of(self.ip)).as_bytes()
     }

@@ -15,12 +15,11 @@ use crate::peer::per_address::OpenConnection;
 use crate::upstream::connections::{Wanted, unreachable};
 use crate::upstream::pick::{self, InFlight, NoPlace, Wait};
 use crate::upstream::pool::WorkerPool;
-use crate::upstream::retries::Tries;
+use crate::upstream::retries::{self, Left, Tries};
 use evenkeel_balance::retry::{Decision, Failure};
 use evenkeel_balance::{Clock, FailureKind, Outcome};
 use evenkeel_net::buffer::Buf;
 use evenkeel_net::deadline::{Elapsed, Timer};
-use evenkeel_net::event_loop::alarm;
 use evenkeel_net::transport::Transport;
 use evenkeel_wire::tls_hello::{self, Hello};
 use record::Record;
@@ -151,9 +150,11 @@ async fn open<'r>(
         match decide(client, pool, &tries) {
             Decision::Again { after_ns, .. } => {
                 tries.tried.borrow_mut().push(slot);
-                if after_ns > 0 {
-                    alarm::sleep(Duration::from_nanos(after_ns)).await;
+                if let Err(Left) = retries::pause(after_ns, |cx| down.transport.poll_reset(cx)).await {
+                    record.blame(Cause::Client);
+                    return None;
                 }
+                pool.stats.retries.add(1);
             }
             Decision::Stop(_) => {
                 record.blame(cause);
@@ -303,9 +304,8 @@ impl Drop for Whole<'_> {
 fn decide(client: &Client<'_>, pool: &WorkerPool, tries: &Tries<'_>) -> Decision {
     // Nothing was sent, so nothing can be done twice.
     let decision = tries.decide(Failure::Connect, true, true, None, client.core.clock.now());
-    match decision {
-        Decision::Again { .. } => pool.stats.retries.add(1),
-        Decision::Stop(why) => pool.stats.retries_refused[why as usize].add(1),
+    if let Decision::Stop(why) = decision {
+        pool.stats.retries_refused[why as usize].add(1);
     }
     decision
 }

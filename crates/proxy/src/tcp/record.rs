@@ -64,7 +64,6 @@ impl<'c> Record<'c> {
     }
 
     /// Adds bytes from the client.
-    #[inline]
     pub fn count_in(&self, n: usize) {
         self.bytes_in.set(self.bytes_in.get() + n as u64);
         // At once: a session may last for months.
@@ -72,7 +71,6 @@ impl<'c> Record<'c> {
     }
 
     /// Adds bytes to the client.
-    #[inline]
     pub fn count_out(&self, n: usize) {
         if self.ttfb_ns.get().is_none() {
             self.ttfb_ns.set(Some(self.client.core.clock.now().since(self.began)));

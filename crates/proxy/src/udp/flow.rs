@@ -65,7 +65,6 @@ pub struct Link {
 
 impl Link {
     /// Whether so many came back for each that went.
-    #[inline]
     pub fn has_all(&self, answers: u64) -> bool {
         self.answered >= self.asked.saturating_mul(answers)
     }
@@ -94,7 +93,6 @@ impl Flow {
     }
 
     /// Counts answers.
-    #[inline]
     pub fn on_answer(&mut self, datagrams: usize, bytes: usize, now: Instant) {
         if self.first_answer_ns.is_none() {
             self.first_answer_ns = Some(now.since(self.began));

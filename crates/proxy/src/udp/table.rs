@@ -38,13 +38,11 @@ impl<K, V> Default for Table<K, V> {
 
 impl<K: Copy + Eq + Hash, V> Table<K, V> {
     /// The entry of a key.
-    #[inline]
     pub fn find(&self, key: &K) -> Option<Index> {
         self.by_key.get(key).copied()
     }
 
     /// What is there.
-    #[inline]
     pub fn get_mut(&mut self, index: Index) -> Option<(&K, &mut V)> {
         self.nodes.at_mut(index).map(|node| (&node.key, &mut node.value))
     }
@@ -62,7 +60,6 @@ impl<K: Copy + Eq + Hash, V> Table<K, V> {
     }
 
     /// Notes that an entry is used. Time must not go back between two uses.
-    #[inline]
     pub fn touch(&mut self, index: Index, now: Instant) {
         let Some(node) = self.nodes.at_mut(index) else { return };
         node.used = now;
@@ -73,7 +70,6 @@ impl<K: Copy + Eq + Hash, V> Table<K, V> {
     }
 
     /// The entry that was not used for the longest time, and its last use.
-    #[inline]
     pub fn oldest(&self) -> Option<(Index, Instant)> {
         let node = self.nodes.at(self.oldest)?;
         Some((self.oldest, node.used))
@@ -93,7 +89,6 @@ impl<K: Copy + Eq + Hash, V> Table<K, V> {
         self.nodes.iter_mut().map(|(_, node)| &mut node.value)
     }
 
-    #[inline]
     fn unlink(&mut self, index: Index) {
         let Some(&mut Node { older, newer, .. }) = self.nodes.at_mut(index) else { return };
         match self.nodes.at_mut(older) {
@@ -106,7 +101,6 @@ impl<K: Copy + Eq + Hash, V> Table<K, V> {
         }
     }
 
-    #[inline]
     fn link_newest(&mut self, index: Index) {
         let newest = std::mem::replace(&mut self.newest, index);
         match self.nodes.at_mut(newest) {

@@ -48,7 +48,6 @@ impl Wanted<'_> {
     ///
     /// # Errors
     /// It cannot be opened, or takes nothing.
-    #[inline]
     pub async fn acquire(&self, endpoint: &Endpoint, idle: Option<Transport>, bytes: &[u8]) -> io::Result<Acquired> {
         if let Some(transport) = idle {
             let sent = transport.write_some(bytes).await?;

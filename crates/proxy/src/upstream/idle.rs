@@ -20,7 +20,6 @@ struct Idle {
 impl IdleConns {
     /// The one that became idle last, if it is still good: its buffers are warm, and it is the least likely to be closed by
     /// the endpoint just now. `kept_ns`: how long one may be idle.
-    #[inline]
     pub fn take(&self, kept_ns: u64, now: Instant, count: &Counter) -> Option<Transport> {
         loop {
             let idle = self.idle.borrow_mut().pop()?;
@@ -33,7 +32,6 @@ impl IdleConns {
     }
 
     /// Keeps one for the next request, unless there are `most` already.
-    #[inline]
     pub fn keep(&self, transport: Transport, most: usize, now: Instant, count: &Counter) {
         let mut idle = self.idle.borrow_mut();
         if idle.len() < most {

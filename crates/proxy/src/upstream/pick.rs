@@ -29,7 +29,6 @@ impl<'r> InFlight<'r> {
     ///
     /// # Errors
     /// Why there is none.
-    #[inline]
     pub fn start(
         clock: &'r CachedClock,
         pool: &'r WorkerPool,
@@ -49,7 +48,6 @@ impl<'r> InFlight<'r> {
         Ok(InFlight::new(clock, pool, ticket))
     }
 
-    #[inline]
     fn new(clock: &'r CachedClock, pool: &'r WorkerPool, ticket: Ticket) -> InFlight<'r> {
         let endpoint = pool.endpoints.at(ticket.slot());
         endpoint.stats.active.add(1);
@@ -61,13 +59,11 @@ impl<'r> InFlight<'r> {
     }
 
     /// Which endpoint it is at.
-    #[inline]
     pub fn slot(&self) -> Slot {
         self.ticket().slot()
     }
 
     /// The first byte of the response came.
-    #[inline]
     pub fn answered(&mut self, now: Instant) {
         if let Some(ticket) = &mut self.ticket {
             ticket.answered(now);
@@ -75,7 +71,6 @@ impl<'r> InFlight<'r> {
     }
 
     /// When it was picked.
-    #[inline]
     pub fn began(&self) -> Instant {
         self.ticket().began()
     }
@@ -91,12 +86,10 @@ impl<'r> InFlight<'r> {
     }
 
     /// Gives the place back.
-    #[inline]
     pub fn end(mut self, outcome: Outcome) {
         self.give_back(outcome);
     }
 
-    #[inline]
     fn give_back(&mut self, outcome: Outcome) {
         if let Some(ticket) = self.ticket.take() {
             self.pool.take_back(ticket, &self.endpoint, outcome, self.clock.now());
@@ -106,7 +99,6 @@ impl<'r> InFlight<'r> {
 
 impl WorkerPool {
     /// Takes back the ticket of a request at this endpoint, which was counted there.
-    #[inline]
     pub fn take_back(&self, ticket: Ticket, endpoint: &Endpoint, outcome: Outcome, now: Instant) {
         endpoint.stats.active.sub(1);
         if self.balancer.borrow_mut().end(ticket, outcome, now) {
@@ -157,7 +149,6 @@ impl NoPlace {
 ///
 /// # Errors
 /// Why there is none: to [`wait`](Wait::place) may help.
-#[inline]
 pub fn place<'r>(clock: &'r CachedClock, pool: &'r WorkerPool, tries: &Tries<'_>) -> Result<InFlight<'r>, NoPick> {
     let mut placed = InFlight::start(clock, pool, tries.key, &tries.tried.borrow());
     if matches!(placed, Err(NoPick::AllTried)) && tries.same_will_do() {
@@ -262,6 +253,8 @@ fn no_pick_text(pool: &WorkerPool, why: NoPick) -> String {
     if !reasons.is_empty() {
         // Writing to a String cannot fail.
         let _ = write!(text, " ({})", reasons.join(", "));
+    } else if set.is_empty() {
+        text.push_str(" (discovery has found none; the log says why)");
     }
     text
 }

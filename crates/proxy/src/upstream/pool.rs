@@ -108,7 +108,6 @@ impl Drop for Endpoint {
 
 impl Endpoints {
     /// The endpoint in a slot that the pool's balancer gave.
-    #[inline]
     pub fn at(&self, slot: Slot) -> Rc<Endpoint> {
         self.0.borrow()[slot.index()].clone().expect("a slot is filled before it is given")
     }
@@ -168,13 +167,11 @@ impl WorkerPool {
     }
 
     /// A connection to the endpoint that is idle and still good, if there is one.
-    #[inline]
     pub fn take_idle(&self, endpoint: &Endpoint, now: Instant) -> Option<Transport> {
         endpoint.connections.take(self.idle_ns(), now, &endpoint.stats.idle)
     }
 
     /// Keeps a connection for the next request.
-    #[inline]
     pub fn keep_idle(&self, endpoint: &Endpoint, transport: Transport, now: Instant) {
         if !endpoint.gone.get() {
             endpoint.connections.keep(transport, self.limits.get().idle_per_endpoint, now, &endpoint.stats.idle);

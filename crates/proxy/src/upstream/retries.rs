@@ -5,8 +5,28 @@ use evenkeel_balance::retry::{Decision, Failed, Failure, Retry};
 use evenkeel_balance::rng::{Rng, mix};
 use evenkeel_balance::{Instant, Slot, budget::Budget};
 use evenkeel_config::plan::{self, RouteTimeouts};
+use evenkeel_net::event_loop::alarm;
 use std::cell::{Cell, RefCell};
+use std::future::{Future, poll_fn};
+use std::pin::pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+/// The client went away before its request was tried again.
+pub struct Left;
+
+/// The pause before another try, which ends when `gone` says that the client is.
+///
+/// # Errors
+/// It is: nothing is tried again.
+pub async fn pause(after_ns: u64, mut gone: impl FnMut(&mut Context<'_>) -> Poll<()>) -> Result<(), Left> {
+    if after_ns == 0 {
+        return Ok(());
+    }
+    let mut over = pin!(alarm::sleep(Duration::from_nanos(after_ns)));
+    poll_fn(|cx| if gone(cx).is_ready() { Poll::Ready(Err(Left)) } else { over.as_mut().poll(cx).map(Ok) }).await
+}
 
 /// The retries and hedges of one route on one worker.
 pub struct Retries {
@@ -57,7 +77,6 @@ pub struct Tries<'r> {
 
 impl<'r> Tries<'r> {
     /// A request that begins.
-    #[inline]
     pub fn begin(retries: &'r Retries, key: Option<u64>, now: Instant) -> Tries<'r> {
         retries.budget.borrow_mut().earn(now);
         let (retry, decided, same, hedged, tried) = Default::default();
@@ -65,7 +84,6 @@ impl<'r> Tries<'r> {
     }
 
     /// Whether one that is not idempotent may be sent twice.
-    #[inline]
     pub fn may_repeat(&self) -> bool {
         self.retries.plan.settings.non_idempotent
     }
@@ -97,7 +115,6 @@ impl<'r> Tries<'r> {
     }
 
     /// Whether a response with this status is tried again, if anything else allows it.
-    #[inline]
     pub fn minds(&self, status: u16) -> bool {
         self.retries.plan.settings.on.admit(Failure::Status(status))
     }
@@ -113,17 +130,15 @@ impl<'r> Tries<'r> {
     }
 
     /// The timeouts of one try.
-    #[inline]
     pub fn timeouts(&self, whole: RouteTimeouts) -> RouteTimeouts {
         let Some(try_ns) = self.retries.plan.settings.try_timeout_ns else { return whole };
-        let of_try = std::time::Duration::from_nanos(try_ns);
+        let of_try = Duration::from_nanos(try_ns);
         let response = Some(whole.response.map_or(of_try, |time| time.min(of_try)));
         RouteTimeouts { connect: whole.connect.min(of_try), response, ..whole }
     }
 
     /// After how many nanoseconds a second endpoint is asked too; `None` for never. Once for each request: a retry is
     /// not hedged.
-    #[inline]
     pub fn hedge_after(&self, left_ns: Option<u64>) -> Option<u64> {
         let first = |_: &&RefCell<Hedge>| self.tried.borrow().is_empty() && !self.hedged.replace(true);
         let hedge = self.retries.hedge.as_ref().filter(first)?;
@@ -136,7 +151,6 @@ impl<'r> Tries<'r> {
     }
 
     /// Takes the latency of a first copy.
-    #[inline]
     pub fn on_answer(&self, latency_ns: u64, now: Instant) {
         if let Some(hedge) = &self.retries.hedge {
             hedge.borrow_mut().record(latency_ns, now);

@@ -18,7 +18,6 @@ pub struct Session {
 
 impl WorkerPool {
     /// The session of a request, where sessions are kept.
-    #[inline]
     pub fn session(&self, request: &Request<'_, '_>, core: &Core) -> Option<Session> {
         let sticky = self.sticky.borrow().clone()?;
         let was = sticky.named(request, seconds(core));

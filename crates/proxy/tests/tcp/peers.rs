@@ -1,22 +1,12 @@
 //! Do real clients and servers notice that something is between them? PostgreSQL, Redis, iperf3, nc and socat, each started
-//! here at an address of its own. What is not installed is skipped, loudly: `make setup` installs it.
+//! here at an address of its own. What is not installed is skipped with a line that says so.
 
 use crate::support::{Proxy, listening, noise, own_addr, wait_until};
+use evenkeel_peers::installed;
 use std::io::Write;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
-
-/// A program of that name, where Debian keeps programs; `None`, and said so, if it is not installed.
-fn installed(program: &str, folders: &[&str]) -> Option<PathBuf> {
-    let found = folders.iter().map(|folder| PathBuf::from(folder).join(program)).find(|path| path.exists());
-    if found.is_none() {
-        eprintln!("SKIPPED: {program} is not installed; `make setup` installs it");
-    }
-    found
-}
-
-const USUAL: &[&str] = &["/usr/bin", "/bin"];
 
 /// A server, until dropped.
 struct Server {
@@ -74,12 +64,14 @@ fn as_nobody(program: &PathBuf) -> Command {
 
 #[test]
 fn postgresql_serves_its_clients() {
-    let Some(psql) = installed("psql", USUAL) else { return };
-    let versions = std::fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
-    let folders: Vec<String> = versions.map(|v| v.path().join("bin").display().to_string()).collect();
-    let folders: Vec<&str> = folders.iter().map(String::as_str).collect();
-    let (Some(initdb), Some(postgres)) = (installed("initdb", &folders), installed("postgres", &folders)) else {
+    if !installed(&["psql"]) {
         return;
+    }
+    let folder = std::fs::read_dir("/usr/lib/postgresql");
+    let versions: Vec<PathBuf> = folder.into_iter().flatten().flatten().map(|version| version.path()).collect();
+    let find = |program| versions.iter().map(|v| v.join("bin").join(program)).find(|path| path.exists());
+    let (Some(initdb), Some(postgres)) = (find("initdb"), find("postgres")) else {
+        return evenkeel_peers::skip("PostgreSQL's server is not installed");
     };
     let server = serve(|addr, folder| {
         if is_root() {
@@ -93,7 +85,7 @@ fn postgresql_serves_its_clients() {
         command
     });
     let proxy = before(&server);
-    let mut client = Command::new(psql);
+    let mut client = Command::new("psql");
     client.args(["-X", "-A", "-t", "-h", "127.0.0.1", "-p", &proxy.addr().port().to_string(), "-U", "tester"]);
     client.args(["-d", "postgres", "-v", "ON_ERROR_STOP=1"]);
     client.args(["-c", "create table t as select n, repeat('x', 1000) as text from generate_series(1, 5000) n"]);
@@ -111,41 +103,45 @@ fn postgresql_serves_its_clients() {
 
 #[test]
 fn redis_serves_its_clients() {
-    let (Some(server), Some(client)) = (installed("redis-server", USUAL), installed("redis-cli", USUAL)) else {
+    if !installed(&["redis-server", "redis-cli", "redis-benchmark"]) {
         return;
-    };
+    }
     let server = serve(|addr, folder| {
-        let mut command = Command::new(&server);
+        let mut command = Command::new("redis-server");
         let (ip, port) = (addr.ip().to_string(), addr.port().to_string());
         command.args(["--port", &port, "--bind", &ip, "--save", "", "--dir"]).arg(folder);
         command
     });
     let proxy = before(&server);
     let ask = |arguments: &[&str]| {
-        says(Command::new(&client).args(["-h", "127.0.0.1", "-p", &proxy.addr().port().to_string()]).args(arguments))
+        says(
+            Command::new("redis-cli").args(["-h", "127.0.0.1", "-p", &proxy.addr().port().to_string()]).args(arguments),
+        )
     };
     assert_eq!(ask(&["set", "key", "value"]).trim(), "OK");
     assert_eq!(ask(&["get", "key"]).trim(), "value");
     // Many small writes one behind the other.
-    let bench = installed("redis-benchmark", USUAL).expect("it comes with the server");
     let port = proxy.addr().port().to_string();
-    let told =
-        says(Command::new(bench).args(["-p", &port, "-n", "2000", "-c", "20", "-P", "4", "-t", "set,get", "-q"]));
+    let told = says(
+        Command::new("redis-benchmark").args(["-p", &port, "-n", "2000", "-c", "20", "-P", "4", "-t", "set,get", "-q"]),
+    );
     assert!(told.contains("requests per second"), "{told}");
 }
 
 #[test]
 fn iperf3_measures_both_directions() {
-    let Some(iperf) = installed("iperf3", USUAL) else { return };
+    if !installed(&["iperf3"]) {
+        return;
+    }
     let server = serve(|addr, _| {
-        let mut command = Command::new(&iperf);
+        let mut command = Command::new("iperf3");
         command.args(["-s", "-B", &addr.ip().to_string(), "-p", &addr.port().to_string()]);
         command
     });
     let proxy = before(&server);
     let port = proxy.addr().port().to_string();
     for direction in [&[][..], &["-R"]] {
-        let mut client = Command::new(&iperf);
+        let mut client = Command::new("iperf3");
         client.args(["-c", "127.0.0.1", "-p", &port, "-n", "64M", "-P", "2"]).args(direction);
         // It serves one test at a time, and for a moment more than that.
         wait_until("it is served", || client.output().expect("iperf3 runs").status.success());
@@ -154,9 +150,11 @@ fn iperf3_measures_both_directions() {
 
 #[test]
 fn nc_and_socat_pass_a_file_and_its_end() {
-    let (Some(nc), Some(socat)) = (installed("nc", USUAL), installed("socat", USUAL)) else { return };
+    if !installed(&["nc", "socat"]) {
+        return;
+    }
     let server = serve(|addr, _| {
-        let mut command = Command::new(&socat);
+        let mut command = Command::new("socat");
         command.args([&format!("TCP-LISTEN:{},bind={},fork,reuseaddr", addr.port(), addr.ip()), "EXEC:cksum"]);
         command
     });
@@ -168,10 +166,10 @@ fn nc_and_socat_pass_a_file_and_its_end() {
         String::from_utf8_lossy(&child.wait_with_output().expect("it ends").stdout).into_owned()
     };
     let wanted = sum(Command::new("cksum"));
-    let mut by_nc = Command::new(nc);
+    let mut by_nc = Command::new("nc");
     by_nc.args(["-N", "127.0.0.1", &proxy.addr().port().to_string()]);
     assert_eq!(sum(by_nc), wanted);
-    let mut by_socat = Command::new(socat);
+    let mut by_socat = Command::new("socat");
     by_socat.args(["-t", "20", "-", &format!("TCP:127.0.0.1:{}", proxy.addr().port())]);
     assert_eq!(sum(by_socat), wanted);
 }

@@ -216,6 +216,22 @@ fn where_nobody_accepts_the_client_is_reset() {
     wait_until("it is counted", || ends(&proxy, evenkeel_proxy::end::Cause::Endpoint) == 1);
 }
 
+/// A pause of up to a minute: that one of 10 ms is drawn, in which the client might not leave first, has odds of 1 in 6000.
+#[test]
+fn a_client_that_leaves_before_another_try_is_noticed_at_once() {
+    use evenkeel_proxy::end::Cause;
+    use evenkeel_proxy::stats::ErrorKind;
+    let retry = "outlier = 'off'\nretry = { attempts = 2, backoff = '1m..1m' }";
+    let proxy = passing(&[refusing(), refusing()], "", retry);
+    let client = connect(&proxy);
+    (&client).write_all(b"x").unwrap();
+    let failed = || [0, 1].map(|i| proxy.endpoint(i, |e| e.errors[ErrorKind::Connect as usize].get()));
+    wait_until("both have refused", || failed() == [1, 1]);
+    reset(client);
+    wait_until("the client is gone", || ends(&proxy, Cause::Client) == 1);
+    assert_eq!((failed(), proxy.pool(|pool| pool.retries.get())), ([1, 1], 1));
+}
+
 #[test]
 fn failed_connects_in_a_row_eject_an_endpoint_and_it_comes_back() {
     let endpoint = saying("well");

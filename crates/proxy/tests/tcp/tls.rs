@@ -2,6 +2,7 @@
 
 use crate::support::certificate::Certificate;
 use crate::support::{Endpoint, Proxy, SOON, listening, own_addr, tool};
+use evenkeel_peers::installed;
 use std::fmt::Write as _;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -68,6 +69,9 @@ fn subject(proxy: &Proxy, arguments: &[&str]) -> String {
 
 #[test]
 fn openssl_gets_the_server_that_it_names_and_the_protocol_that_it_speaks() {
+    if !installed(&["openssl"]) {
+        return;
+    }
     let (db, other, h2) = (
         TlsServer::start("db.example.com", "http/1.1"),
         TlsServer::start("other.example.com", "http/1.1"),
@@ -97,6 +101,9 @@ fn openssl_gets_the_server_that_it_names_and_the_protocol_that_it_speaks() {
 
 #[test]
 fn curl_verifies_the_server_at_the_other_end() {
+    if !installed(&["openssl", "curl"]) {
+        return;
+    }
     let server = TlsServer::start("db.example.com", "http/1.1");
     let proxy = passing(false, &[("db", server.addr)], &[("host = [\"db.example.com\"]", "db")]);
     let at = |name: &str| {

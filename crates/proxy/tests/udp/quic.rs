@@ -3,6 +3,7 @@
 
 use crate::support::certificate::Certificate;
 use crate::support::{Proxy, noise};
+use evenkeel_peers::installed;
 use evenkeel_proxy::stats::UdpStats;
 use quinn::crypto::HmacKey;
 use quinn::rustls::RootCertStore;
@@ -175,6 +176,9 @@ async fn exchange(connection: &Connection, bytes: &[u8]) -> Result<(), Connectio
 
 #[tokio::test]
 async fn streams_go_both_ways_on_many_connections_and_survive_a_reload() {
+    if !installed(&["openssl"]) {
+        return;
+    }
     let service = Service::start(&["a", "b"]);
     let mut proxy = service.behind("balance = \"round_robin\"");
     let mut servers = Vec::new();
@@ -215,6 +219,9 @@ async fn streams_go_both_ways_on_many_connections_and_survive_a_reload() {
 
 #[tokio::test]
 async fn a_client_that_moves_goes_on_where_its_address_leads_to_the_same_server() {
+    if !installed(&["openssl"]) {
+        return;
+    }
     let service = Service::start(&["a", "b"]);
     // One of two may have twice its share, which is all.
     let mut proxy = service.behind("balance = { maglev = { key = \"client-ip\", bound = 2.0 } }");
@@ -235,6 +242,9 @@ async fn a_client_that_moves_goes_on_where_its_address_leads_to_the_same_server(
 
 #[tokio::test]
 async fn a_client_that_moves_to_another_server_hears_so_if_servers_share_their_key() {
+    if !installed(&["openssl"]) {
+        return;
+    }
     let service = Service::start(&["a", "b"]);
     let mut proxy = service.behind("balance = \"first\"\nlimits = { requests_per_endpoint = 1 }");
     let client = service.client();

@@ -38,6 +38,10 @@ pub struct Line {
     pub label: String,
     /// Ascending in x.
     pub points: Vec<(f64, f64)>,
+    /// Its interval: x, and the lower and upper end. Empty where there is none.
+    pub band: Vec<(f64, f64, f64)>,
+    /// A yardstick rather than something to choose.
+    pub is_dashed: bool,
 }
 
 /// A plot.
@@ -88,10 +92,19 @@ impl Chart {
             (TOP + bottom) / 2.0,
             escape(self.y.name())
         );
+        for (index, line) in self.lines.iter().enumerate().filter(|(_, line)| !line.band.is_empty()) {
+            let upper = line.band.iter().map(|(px, _, high)| (*px, *high));
+            let lower = line.band.iter().rev().map(|(px, low, _)| (*px, *low));
+            let points: String =
+                upper.chain(lower).map(|(px, py)| format!("{:.1},{:.1} ", x.place(px), y.place(py))).collect();
+            let _ = writeln!(out, "<polygon class=\"band f{}\" points=\"{}\"/>", index % 8, points.trim_end());
+        }
         for (index, line) in self.lines.iter().enumerate() {
             let at = |(px, py): &(f64, f64)| format!("{:.1},{:.1} ", x.place(*px), y.place(*py));
             let points: String = line.points.iter().map(at).collect();
-            let _ = writeln!(out, "<polyline class=\"line s{}\" points=\"{}\"/>", index % 8, points.trim_end());
+            // More lines than colours: the second round of colours is dashed, as yardsticks are.
+            let dashed = if line.is_dashed || index >= 8 { " dashed" } else { "" };
+            let _ = writeln!(out, "<polyline class=\"line{dashed} s{}\" points=\"{}\"/>", index % 8, points.trim_end());
         }
         out.push_str("</svg>\n<div class=\"legend\">");
         for (index, line) in self.lines.iter().enumerate() {
@@ -154,7 +167,7 @@ impl Scale {
         let low = values.iter().filter(positive).copied().fold(f64::INFINITY, f64::min);
         let (low, high) = match axis {
             Axis::Nines(nines) => (0.0, *nines),
-            Axis::Share => (0.0, if high > 0.5 { 1.0 } else { high.max(0.01) }),
+            Axis::Share => (0.0, (high * 1.05).clamp(0.01, 1.0)),
             _ if axis.log() && low.is_finite() => {
                 // Whole steps of 1, 2 and 5.
                 (step_below(low), step_above(high.max(low * 1.01)))

@@ -57,7 +57,7 @@ pub fn pair(left: &str, right: &str) -> String {
     format!("<div class=\"pair\">{left}{right}</div>\n")
 }
 
-/// What is shown when somebody opens it.
+/// A part that can be folded away.
 pub fn folded(title: &str, inner: &str) -> String {
     format!("<details open><summary>{}</summary>\n{inner}</details>\n", escape(title))
 }
@@ -90,10 +90,13 @@ svg { width: 100%; height: auto; } svg text { fill: var(--dim); font-size: 12px;
 @media (max-width: 600px) { svg text { font-size: 19px; } }
 svg .end { text-anchor: end; } svg .middle { text-anchor: middle; }
 .grid { stroke: var(--line); } .line { fill: none; stroke-width: 2; stroke-linejoin: round; }
+.dashed { stroke-dasharray: 6 4; } .band { stroke: none; opacity: .15; }
 .legend { display: flex; flex-wrap: wrap; gap: .1rem 1rem; font-size: 13px; }
 .legend i { display: inline-block; width: 1.1em; height: .25em; margin-right: .4em; vertical-align: middle; }
 .s0 { stroke: var(--s0); background: var(--s0); } .s1 { stroke: var(--s1); background: var(--s1); }
 .s2 { stroke: var(--s2); background: var(--s2); } .s3 { stroke: var(--s3); background: var(--s3); }
 .s4 { stroke: var(--s4); background: var(--s4); } .s5 { stroke: var(--s5); background: var(--s5); }
 .s6 { stroke: var(--s6); background: var(--s6); } .s7 { stroke: var(--s7); background: var(--s7); }
+.f0 { fill: var(--s0); } .f1 { fill: var(--s1); } .f2 { fill: var(--s2); } .f3 { fill: var(--s3); }
+.f4 { fill: var(--s4); } .f5 { fill: var(--s5); } .f6 { fill: var(--s6); } .f7 { fill: var(--s7); }
 ";

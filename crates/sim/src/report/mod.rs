@@ -4,12 +4,13 @@ mod chart;
 mod html;
 
 use crate::experiment::{Experiment, Point};
+use crate::interval::Interval;
 use crate::results::{Results, Row};
-use crate::{text, verdict};
+use crate::{Policy, text, verdict};
 use chart::{Axis, Chart, Line};
 
-/// Policies that have a colour of their own.
-const SERIES_MAX: usize = 8;
+/// Policies that are drawn; yardsticks are always among them.
+const SERIES_MAX: usize = 16;
 
 /// Groups of servers that are drawn over time.
 const GROUPS_MAX: usize = 8;
@@ -54,15 +55,22 @@ pub fn page(experiment: &Experiment, results: &Results) -> String {
     html::page(&format!("evenkeel sim: {}", experiment.name), &parts)
 }
 
+/// The policies of a point that are drawn, each with its place among all.
+fn drawn(point: &Point) -> impl Iterator<Item = (usize, &Policy)> {
+    let yardsticks = point.policies.iter().filter(|policy| policy.is_reference()).count();
+    let mut left = SERIES_MAX.saturating_sub(yardsticks);
+    point.policies.iter().enumerate().filter(move |(_, policy)| {
+        let takes = policy.is_reference() || left > 0;
+        left -= usize::from(takes && !policy.is_reference());
+        takes
+    })
+}
+
 /// Latency by percentile; nines are as far from each other as they are in requests.
 fn by_percentile(point: &Point, rows: &[Row]) -> String {
-    let settled: Vec<(&str, &Row)> = point
-        .policies
-        .iter()
-        .zip(rows)
+    let settled: Vec<(&Policy, &Row)> = drawn(point)
+        .map(|(index, policy)| (policy, &rows[index]))
         .filter(|(_, row)| row.steady && !row.latency.is_empty())
-        .map(|(policy, row)| (policy.label.as_str(), row))
-        .take(SERIES_MAX)
         .collect();
     if settled.is_empty() {
         return html::paragraph("No steady state, so there is no latency to draw.");
@@ -70,15 +78,18 @@ fn by_percentile(point: &Point, rows: &[Row]) -> String {
     let most = settled.iter().map(|(_, row)| row.latency.len()).max().unwrap_or(1) as f64;
     // At least ten requests are beyond the last point.
     let nines = (most / 10.0).log10().clamp(1.0, 5.0);
-    let line = |(label, row): (&str, &Row)| {
+    let line = |(policy, row): (&Policy, &Row)| {
         let steps = 120;
         let at = |i: usize| {
             let x = nines * i as f64 / f64::from(steps);
             (x, row.latency.value_at_quantile(1.0 - 10f64.powf(-x)) as f64 / 1e9)
         };
         Line {
-            label: label.to_string(), // From the tenth percentile on: what is below is a few lucky ones, and would decide the scale.
+            label: policy.label.clone(),
+            // From the tenth percentile on: what is below is a few lucky ones, and would decide the scale.
             points: (0..=steps as usize).map(at).filter(|(x, _)| *x > 0.045).collect(),
+            band: Vec::new(),
+            is_dashed: policy.is_reference(),
         }
     };
     Chart {
@@ -97,15 +108,22 @@ fn against_what_varies(experiment: &Experiment, results: &Results) -> Option<Str
         return None;
     }
     let metric = experiment.rank;
-    let line = |policy: &crate::Policy| {
-        let point = |(at, x): (usize, &f64)| {
+    let line = |(_, policy): (usize, &Policy)| {
+        let interval = |(at, x): (usize, &f64)| {
             let index = experiment.points[at].policies.iter().position(|p| p.label == policy.label)?;
-            Some((*x, results.points[at][index].interval(metric)?.mean))
+            Some((*x, results.points[at][index].interval(metric)?))
         };
-        Line { label: policy.label.clone(), points: xs.iter().enumerate().filter_map(point).collect() }
+        let intervals: Vec<(f64, Interval)> = xs.iter().enumerate().filter_map(interval).collect();
+        let band = |(x, interval): &(f64, Interval)| (*x, interval.low(), interval.high());
+        Line {
+            label: policy.label.clone(),
+            points: intervals.iter().map(|(x, interval)| (*x, interval.mean)).collect(),
+            band: intervals.iter().filter(|(_, interval)| interval.half.is_finite()).map(band).collect(),
+            is_dashed: policy.is_reference(),
+        }
     };
     let key = experiment.points[0].label.split(" = ").next().unwrap_or_default();
-    let lines = experiment.points[0].policies.iter().take(SERIES_MAX).map(line);
+    let lines = drawn(&experiment.points[0]).map(line);
     let (low, high) = (xs.iter().copied().fold(f64::INFINITY, f64::min), xs.iter().copied().fold(0.0, f64::max));
     let log = low > 0.0 && high / low > 8.0;
     let y = match metric.unit {
@@ -123,13 +141,14 @@ fn over_time(point: &Point, rows: &[Row]) -> String {
         return String::new();
     }
     let mut out = String::new();
-    for (policy, row) in point.policies.iter().zip(rows).take(SERIES_MAX) {
-        let over = &row.over_time;
+    for (index, policy) in drawn(point) {
+        let over = &rows[index].over_time;
         let lines = |figures: &[Vec<f64>]| {
             let line = |((name, servers), values): (&(String, std::ops::Range<usize>), &Vec<f64>)| {
                 let at = |(i, y): (usize, &f64)| ((i as f64 + 0.5) * over.step, *y);
                 let label = if servers.len() > 1 { format!("{name}, {} servers", servers.len()) } else { name.clone() };
-                Line { label, points: values.iter().enumerate().map(at).collect() }
+                let points = values.iter().enumerate().map(at).collect();
+                Line { label, points, band: Vec::new(), is_dashed: false }
             };
             point.groups.iter().zip(figures).take(GROUPS_MAX).map(line).collect::<Vec<_>>()
         };
@@ -148,7 +167,7 @@ fn over_time(point: &Point, rows: &[Row]) -> String {
 mod tests {
     use crate::{builtin, file};
 
-    /// Every tag is closed in order: whoever writes SVG by hand forgets one sooner or later.
+    /// Every tag is closed in order: hand-written SVG lacks one sooner or later.
     fn unclosed(page: &str) -> Vec<String> {
         let (mut open, mut rest): (Vec<String>, &str) = (Vec::new(), page);
         while let Some(at) = rest.find('<') {
@@ -163,6 +182,20 @@ mod tests {
             }
         }
         open
+    }
+
+    #[test]
+    fn a_yardstick_is_drawn_however_many_algorithms_there_are() {
+        let text = builtin::find("dispatchers").expect("it is built in").text;
+        let mut experiment = file::read("dispatchers.toml", text).experiment.expect("it is clean");
+        experiment.set_requests(2000);
+        let results = experiment.run(&[1, 2], 1, &|_, _| {}).expect("nothing contradicts itself");
+        let page = super::page(&experiment, &results);
+        assert_eq!(unclosed(&page), Vec::<String>::new());
+        let figures: Vec<&str> =
+            page.split("<figure>").filter(|figure| figure.starts_with("<figcaption>p99")).collect();
+        assert!(!figures.is_empty() && figures.iter().all(|figure| figure.contains("</i>jsq</span>")), "{figures:?}");
+        assert!(figures.iter().all(|figure| figure.contains("class=\"band ")), "intervals are drawn");
     }
 
     #[test]

@@ -80,7 +80,7 @@ impl World {
                 self.running.push(task::spawn(self.svc.call(key)));
             }
             Poll::Pending => {
-                // Whoever has room was asked, and would have made it ready.
+                // An endpoint with room was asked, and would have made it ready.
                 let idle = self.handles.values().filter(|(_, room)| *room > 0).count();
                 assert!(idle == 0 || self.svc.is_woken(), "{}: {idle} are ready", self.name);
             }
@@ -88,7 +88,7 @@ impl World {
         self.receive();
     }
 
-    /// Takes in what endpoints were asked.
+    /// Takes the requests that endpoints got.
     fn receive(&mut self) {
         for (handle, room) in self.handles.values_mut() {
             while let Poll::Ready(Some((_, answer))) = task::spawn(handle.next_request()).poll() {

@@ -79,10 +79,10 @@ fn what_cannot_work_is_refused_with_a_way_out() {
         refused(Any::new("peak_ewma").unwrap().set("decay", 10).map(drop)),
         "parameter \"decay\": 10 is not allowed; allowed: a duration from 100ms to 600s"
     );
-    assert_eq!(refused(build("maglev")), "\"maglev\" goes by a key of each request; give one with Builder::key");
+    assert_eq!(refused(build("maglev")), "\"maglev\" needs a key of each request; give one with Builder::key");
     assert_eq!(
         refused(build("prequal")),
-        "\"prequal\" goes by the load that endpoints report; give a Completion whose REPORTS is true, or take \
+        "\"prequal\" needs the load that endpoints report; give a Completion whose REPORTS is true, or take \
          \"leastconn\", which counts by itself"
     );
     let table = Builder::new("maglev").unwrap().key(|_: &Request| 0).set("table", 1000).unwrap();

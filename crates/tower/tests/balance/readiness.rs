@@ -1,5 +1,5 @@
-//! Is the balancer ready when an endpoint is, and is nobody else called? What tower's own balancer is tested for, over
-//! every algorithm, and more.
+//! Is the balancer ready when an endpoint is, and is no other endpoint called? What tower's own balancer is tested for,
+//! over every algorithm, and more.
 
 use crate::rows::{self, Balanced, Request, Response};
 use tokio_test::task::{self, Spawn};
@@ -70,7 +70,7 @@ fn a_single_endpoint_decides() {
             assert_ready_ok!(svc.poll_ready(), "{algorithm}");
             a.send_error("endpoint lost");
             assert_pending!(svc.poll_ready(), "{algorithm}: it was ready, and is lost");
-            assert!(svc.get_ref().is_empty(), "{algorithm}: who failed is dropped");
+            assert!(svc.get_ref().is_empty(), "{algorithm}: an endpoint that failed is dropped");
         }
     });
 }
@@ -99,10 +99,10 @@ fn of_two_endpoints_only_a_ready_one_is_called() {
             };
             assert_ready_ok!(svc.poll_ready(), "{algorithm}: the other is still ready");
             let second = exchange(&mut svc, &mut [(&mut a, "a"), (&mut b, "b")]);
-            assert_ne!(first, second, "{algorithm}: who was called has to become ready first");
+            assert_ne!(first, second, "{algorithm}: an endpoint that was called has to become ready first");
             a.send_error("endpoint lost");
             assert_pending!(svc.poll_ready(), "{algorithm}");
-            assert_eq!(svc.get_ref().len(), 1, "{algorithm}: who failed is dropped");
+            assert_eq!(svc.get_ref().len(), 1, "{algorithm}: an endpoint that failed is dropped");
         }
     });
 }
@@ -148,7 +148,7 @@ fn it_is_woken_by_any_endpoint_that_becomes_ready() {
 }
 
 #[test]
-fn a_call_that_finds_nobody_ready_is_an_error_and_no_panic() {
+fn a_call_that_finds_no_endpoint_ready_is_an_error_and_no_panic() {
     rows::steer(async {
         for algorithm in rows::all() {
             let (mut svc, endpoints) = spawned(algorithm);
@@ -158,7 +158,7 @@ fn a_call_that_finds_nobody_ready_is_an_error_and_no_panic() {
             a.allow(1);
             assert_ready_ok!(svc.poll_ready());
             let _response: Spawn<_> = task::spawn(svc.call(7));
-            // Its one place is taken: a second call without asking is the caller's mistake, and harms nobody.
+            // Its one place is taken: a second call without poll_ready is the caller's mistake, and does no harm.
             let error = assert_ready_err!(task::spawn(svc.call(7)).poll(), "{algorithm}");
             assert!(error.is::<evenkeel_tower::Unready>(), "{error}");
             assert_eq!(svc.get_mut().in_flight(), 1, "{algorithm}");

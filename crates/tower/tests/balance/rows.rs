@@ -26,7 +26,7 @@ impl tokio_stream::Stream for Discovered {
     }
 }
 
-/// Ends with the head, and reports what is never wrong: so that the algorithms that need reports have some.
+/// Ends requests with the head, and returns reports that are always valid, for the algorithms that need reports.
 #[derive(Clone)]
 pub struct Reporting;
 
@@ -51,7 +51,7 @@ pub fn balancer(algorithm: &str, seed: u64) -> (Balanced, Endpoints) {
     let (sender, receiver) = mpsc::unbounded_channel();
     let builder = Builder::new(algorithm).expect("it is in the registry");
     let builder = builder.completion(Reporting).key(|request: &Request| *request).seed(seed);
-    (builder.build(Discovered(receiver)).expect("it has all that any needs"), Endpoints(sender))
+    (builder.build(Discovered(receiver)).expect("it has all that any algorithm needs"), Endpoints(sender))
 }
 
 /// Runs a test without tokio's budget: with it, mocks pretend after 128 polls that they have nothing.

@@ -1,4 +1,4 @@
-//! What can be said of `leastconn` in a configuration, and why each default is what it is?
+//! What can be set on `leastconn`, and why is each default what it is?
 
 use crate::parts::probe_budget::PROBE_RATE_MAX;
 use crate::seam::params::{Kind, Param, Value};
@@ -28,27 +28,27 @@ pub static ALL: &[Param] = &[
         name: "report_age_max",
         kind: Kind::Duration { min: MILLISECOND_NS, max: 60 * SECOND_NS },
         default: Value::Duration(SECOND_NS),
-        help: "How long an endpoint is believed what it said it has in flight.",
-        why: "Simulated as above an endpoint is asked some seven times a second. When none says anything for so long, only \
-              what this process knows counts, at once.",
+        help: "How long an endpoint's report of its requests in flight is believed.",
+        why: "Simulated as above an endpoint is asked some seven times a second. When none reports for so long, only what \
+              this process knows counts, at once.",
     },
     Param {
         name: "slow_factor",
         kind: Kind::Float { min: 0.0, max: 100.0 },
         default: Value::Float(2.0),
-        help: "An endpoint that says it takes this many times as long as is usual at its weight counts as if as many \
-               requests more were there, less one, until it is half way back; 0 goes by requests in flight alone.",
+        help: "An endpoint that reports taking this many times as long as is usual at its weight counts as if as many \
+               requests more were there, less one, until it is half way back; 0 compares requests in flight alone.",
         why: "Two balancers, six endpoints that work on one request at a time, one of them four times slower, 60 % load, \
               simulated (`sidecars`): p99 108 ms without reports, 81 with 0, 24 with 1.5, with 2 and with 3. Where all are alike \
               none of them changes anything. Where each is slow for one second in six, 93 with 0, 95 with 3, 101 with 2, \
-              105 with 1.5: who was slow is believed to be so for some seconds more.",
+              105 with 1.5: an endpoint that was slow counts as slow for some seconds more.",
     },
     Param {
         name: "sibling_reads",
         kind: Kind::Int { min: 0, max: 8 },
         default: Value::Int(4),
-        help: "Endpoints whose requests in flight from other workers of this process are read for each pick; 0 goes by a \
-               worker's own.",
+        help: "Endpoints whose requests in flight from other workers of this process are read for each pick; 0 compares a \
+               worker's own alone.",
         why: "Simulated with 64 workers in front of 100 servers at 90 % load: p99 715 ms with 0, 98 with 2, 90 with 4, 87 \
               with 8, and 81 if each knew all.",
     },

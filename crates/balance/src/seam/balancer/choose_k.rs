@@ -1,5 +1,5 @@
-//! Which endpoints does an answer name? Several at once, for planes that hand out addresses and see nothing of what
-//! becomes of them, such as DNS.
+//! Which endpoints does an answer name? Several at once, for planes that hand out addresses and do not see how clients
+//! use them, such as DNS.
 
 use super::Balancer;
 use crate::endpoints::set::Slot;
@@ -8,15 +8,15 @@ use crate::seam::picker::{NoPick, PickContext};
 use crate::structures::time::Instant;
 
 impl Balancer {
-    /// Picks up to `k` different endpoints into `out`, the one that a single request would get first: clients mostly take
-    /// the first. All eligible ones when there are fewer than `k`. Each is the algorithm's choice among those that are
-    /// left, which for a weighted draw is a draw without replacement.
+    /// Picks up to `k` different endpoints into `out`. First comes the one that a single request would get: clients
+    /// mostly take the first. If fewer than `k` are eligible, picks all of them. Each is the algorithm's choice among
+    /// those that are left, which for a weighted draw is a draw without replacement.
     ///
-    /// Counts nothing as in flight, as nobody will tell of an end. Only the algorithm's own turn moves, once for each
-    /// call: whoever is named second has not had its turn yet.
+    /// Counts nothing as in flight, because no end will be reported. Only the algorithm's own turn moves, once for each
+    /// call: the endpoint named second has not had its turn yet.
     ///
     /// # Errors
-    /// Why there is none; `out` is empty then.
+    /// Why no endpoint was picked; `out` is empty then.
     pub fn choose_k(
         &mut self,
         request: &Request<'_>,
@@ -49,7 +49,7 @@ impl Balancer {
                     }
                 }
             }
-            if out.len() > left_out || why != Err(NoPick::AllFull) {
+            if out.len() > left_out || !matches!(why, Err(NoPick::AllFull | NoPick::AllTried)) {
                 break;
             }
         }

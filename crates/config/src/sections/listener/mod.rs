@@ -1,5 +1,6 @@
 //! Where do requests come in? [`Listener`], `[listener.NAME]`; tables below it have files of their own.
 
+mod bound;
 mod mode;
 mod report_load;
 mod udp;
@@ -15,8 +16,8 @@ use super::timeouts::{LISTENER_TIMEOUTS, ListenerTimeouts};
 use crate::code::Code;
 use crate::diagnostic::Findings;
 use crate::form::{Cidr, Form, Formed};
-use crate::source::Place;
 use crate::table::{Absent, Declared, Key, Kind, Lines, Named, Section, table};
+use bound::{Bound, On};
 use report_load::REPORT_LOAD;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -49,13 +50,14 @@ table! {
                    anything over UDP, whose flows are; or DNS, over UDP and TCP, whose answers are.",
             why: "",
         };
-        /// Where everything goes that no route takes, for modes other than HTTP: there is a route of the listener's name to it.
+        /// Where everything goes that no route of this listener takes, except for DNS: there is a route of the listener's name to
+        /// it.
         pool: Option<Arc<str>> = Key {
             name: "pool",
             kind: Kind::Text(Form::Name),
             absent: Absent::Means("none: routes say where to"),
-            help: "The pool for everything that no route of this listener takes. For modes other than `http`, whose routes are \
-                   for all its listeners alike.",
+            help: "The pool for everything that no other route to this listener takes. With `mode = \"http\"` it is as a route \
+                   that names the listener and matches nothing else.",
             why: "",
         };
         /// What is answered to resolvers; there if, and only if, DNS is spoken.
@@ -222,13 +224,20 @@ pub(crate) fn listeners(
             .add(Code::NothingToDo, root.place, "there is no listener: no request could come in")
             .help("add [listener.web] with bind = [\"127.0.0.1:8080\"]");
     }
-    let mut bound: Vec<(SocketAddr, Mode, Place)> = Vec::new();
+    let mut bound = Bound::default();
     if let Some(bind) = admin.and_then(|admin| admin.bind) {
-        bound.push((bind, Mode::Http, root.section("admin").section("http").place_of("bind")));
+        let on = On { tcp: true, udp: false, probes: false };
+        bound.add(bind, on, root.section("admin").section("http").place_of("bind"), findings);
     }
     let one = |named: &Named| {
         let listener = one(named, defaults);
-        check(&named.section, listener.mode, &mut bound, findings);
+        let (tcp, udp) = (listener.mode.is_on_tcp(), listener.mode.is_on_udp());
+        let on = On { tcp, udp, probes: listener.report_load.as_ref().is_some_and(|report| report.udp) };
+        for (formed, place) in named.section.formed_list("bind") {
+            let Formed::Bind(addr) = formed else { continue };
+            bound.add(addr, on, place, findings);
+        }
+        check(&named.section, listener.mode, findings);
         listener
     };
     named.iter().map(one).collect()
@@ -239,27 +248,11 @@ fn one(Named { name, section, .. }: &Named, defaults: &Section) -> Listener {
     Listener { name: name.as_str().into(), ..Listener::of(&section.clone().with("timeouts", timeouts)) }
 }
 
-fn check(section: &Section, mode: Mode, bound: &mut Vec<(SocketAddr, Mode, Place)>, findings: &mut Findings) {
-    check_bind(section, mode, bound, findings);
+fn check(section: &Section, mode: Mode, findings: &mut Findings) {
     zone::check(section, mode, findings);
     check_networks(section, "accept_proxy_protocol", findings);
     check_networks(section, "trusted_proxies", findings);
     udp::check(section, mode, findings);
-}
-
-/// Reports an address that is bound twice; `bound` has those so far.
-fn check_bind(section: &Section, mode: Mode, bound: &mut Vec<(SocketAddr, Mode, Place)>, findings: &mut Findings) {
-    let shares = |other: Mode| (mode.is_on_tcp() && other.is_on_tcp()) || (mode.is_on_udp() && other.is_on_udp());
-    for (formed, place) in section.formed_list("bind") {
-        let Formed::Bind(addr) = formed else { continue };
-        if let Some((.., first)) = bound.iter().find(|(b, other, _)| *b == addr && shares(*other)) {
-            findings
-                .add(Code::SameAddress, place, format!("{addr} is bound twice"))
-                .see("it is bound here first", *first)
-                .help("give each listener its own address or port");
-        }
-        bound.push((addr, mode, place));
-    }
 }
 
 /// Reports networks that every client is in, and that would be believed.

@@ -51,12 +51,12 @@ table! {
             help: "Its share against the others; 0 = no traffic.",
             why: "Equal shares.",
         };
-        /// Its tier: 0 is used first, 1 when tier 0 has no room, and so on to 15.
+        /// Its tier: 0 is used first, 1 when tier 0 has no room or a request has tried all of it, and so on to 15.
         priority: u8 = Key {
             name: "priority",
             kind: Kind::Int { min: 0, max: 15 },
             absent: Absent::Default("0"),
-            help: "Its tier: 0 is used first, the next when that one has no room.",
+            help: "Its tier: 0 is used first, the next when that one has no room, or for a request that has tried all of it.",
             why: "All in one tier.",
         };
         /// Gets no new requests; running ones go on.

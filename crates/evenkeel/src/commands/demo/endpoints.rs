@@ -16,6 +16,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 use tokio::net::TcpListener;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
 
 /// Each answers after a whole number of milliseconds, evenly drawn from 0 to one below its maximum. The maxima are those
 /// of the demo in the change that brought power of two choices to tower (tower-balance, commit fcdc9d27).
@@ -37,9 +39,20 @@ pub struct Endpoint {
     seed: u64,
     asked: AtomicU64,
     answered: AtomicU64,
+    is_up: watch::Sender<bool>,
 }
 
 impl Endpoint {
+    /// Closes its socket and its connections, as the system does for a process that was killed.
+    pub fn kill(&self) {
+        self.is_up.send_replace(false);
+    }
+
+    /// Listens again.
+    pub fn revive(&self) {
+        self.is_up.send_replace(true);
+    }
+
     /// How long the n-th request takes. Counted, not drawn in turn: each algorithm meets the same endpoints.
     fn latency(&self, n: u64) -> Duration {
         Duration::from_millis(mix(self.seed ^ mix(n)) % self.max_ms)
@@ -71,6 +84,7 @@ impl Endpoints {
                 seed: mix(seed ^ mix(index as u64)),
                 asked: AtomicU64::new(0),
                 answered: AtomicU64::new(0),
+                is_up: watch::Sender::new(true),
             });
             all.push(endpoint.clone());
             let _inside = runtime.enter();
@@ -95,16 +109,35 @@ impl Endpoints {
     }
 }
 
-async fn serve(endpoint: Arc<Endpoint>, listener: TcpListener) {
+async fn serve(endpoint: Arc<Endpoint>, mut listener: TcpListener) {
+    let mut is_up = endpoint.is_up.subscribe();
+    loop {
+        // Connections end with the set that they are in.
+        tokio::select! {
+            () = accept(&endpoint, listener) => {}
+            _ = is_up.wait_for(|is_up| !is_up) => {}
+        }
+        if is_up.wait_for(|is_up| *is_up).await.is_err() {
+            return;
+        }
+        // The port is free, unless another process took it while the endpoint was down: then it stays down.
+        let Ok(again) = TcpListener::bind(endpoint.addr).await else { return };
+        listener = again;
+    }
+}
+
+async fn accept(endpoint: &Arc<Endpoint>, listener: TcpListener) {
+    let mut connections = JoinSet::new();
     loop {
         // Out of descriptors, most likely: the others may give some back.
         let Ok((stream, _)) = listener.accept().await else {
             tokio::time::sleep(Duration::from_millis(10)).await;
             continue;
         };
+        while connections.try_join_next().is_some() {}
         let _ = stream.set_nodelay(true);
         let endpoint = endpoint.clone();
-        tokio::spawn(async move {
+        connections.spawn(async move {
             let answer = service_fn(|_: Request<Incoming>| answer(&endpoint));
             // A connection that ends in the midst of something is the proxy's right.
             let _ = http1::Builder::new().serve_connection(TokioIo::new(stream), answer).await;
@@ -135,6 +168,7 @@ mod tests {
             seed,
             asked: AtomicU64::new(0),
             answered: AtomicU64::new(0),
+            is_up: watch::Sender::new(true),
         };
         let mut seen = [0u32; 10];
         for n in 0..10_000 {

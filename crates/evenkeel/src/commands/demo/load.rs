@@ -29,6 +29,15 @@ pub struct Seen {
     pub capped: bool,
 }
 
+/// How far the clients are.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Progress {
+    /// Requests that ended, well or not.
+    pub done: u64,
+    /// Those among them that failed: another status than 200, or no answer.
+    pub errors: u64,
+}
+
 /// What the clients share.
 struct Shared {
     addr: SocketAddr,
@@ -36,10 +45,17 @@ struct Shared {
     until: Instant,
     sent: AtomicU64,
     done: AtomicU64,
+    errors: AtomicU64,
 }
 
-/// Sends so many requests, or as many as fit into `limit`, from so many clients at once. `progress` is told now and then
-/// how many were answered.
+impl Shared {
+    fn progress(&self) -> Progress {
+        Progress { done: self.done.load(Relaxed), errors: self.errors.load(Relaxed) }
+    }
+}
+
+/// Sends so many requests, or as many as fit into `limit`, from so many clients at once. `progress` is called every 100 ms,
+/// and once more at the end.
 ///
 /// # Errors
 /// No event loop can be made.
@@ -48,13 +64,13 @@ pub fn run(
     clients: usize,
     requests: u64,
     limit: Duration,
-    progress: impl Fn(u64),
+    mut progress: impl FnMut(Progress),
 ) -> io::Result<Seen> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
     runtime.block_on(async {
         let began = Instant::now();
-        let (sent, done) = (AtomicU64::new(0), AtomicU64::new(0));
-        let shared = Arc::new(Shared { addr, requests, until: began + limit, sent, done });
+        let [sent, done, errors] = [const { AtomicU64::new(0) }; 3];
+        let shared = Arc::new(Shared { addr, requests, until: began + limit, sent, done, errors });
         let mut running = JoinSet::new();
         for _ in 0..clients {
             running.spawn(client(shared.clone()));
@@ -63,21 +79,19 @@ pub fn run(
         let mut tick = tokio::time::interval(Duration::from_millis(100));
         loop {
             tokio::select! {
-                _ = tick.tick() => progress(shared.done.load(Relaxed)),
+                _ = tick.tick() => progress(shared.progress()),
                 ended = running.join_next() => match ended {
                     None => break,
-                    Some(Ok((latency_us, errors))) => {
-                        // Made alike, so they fit.
-                        let _ = seen.latency_us.add(&latency_us);
-                        seen.errors += errors;
-                    }
+                    // Made alike, so they fit.
+                    Some(Ok(latency_us)) => drop(seen.latency_us.add(&latency_us)),
                     Some(Err(panic)) => std::panic::resume_unwind(panic.into_panic()),
                 },
             }
         }
         seen.wall = began.elapsed();
+        seen.errors = shared.progress().errors;
         seen.capped = seen.latency_us.len() + seen.errors < requests;
-        progress(shared.done.load(Relaxed));
+        progress(shared.progress());
         Ok(seen)
     })
 }
@@ -87,8 +101,8 @@ fn histogram() -> Histogram<u64> {
     Histogram::new(3).expect("three digits are allowed")
 }
 
-async fn client(shared: Arc<Shared>) -> (Histogram<u64>, u64) {
-    let (mut latency_us, mut errors) = (histogram(), 0);
+async fn client(shared: Arc<Shared>) -> Histogram<u64> {
+    let mut latency_us = histogram();
     let (mut stream, mut buf) = (None, Vec::with_capacity(1024));
     while Instant::now() < shared.until {
         let n = shared.sent.fetch_add(1, Relaxed);
@@ -96,17 +110,17 @@ async fn client(shared: Arc<Shared>) -> (Histogram<u64>, u64) {
             break;
         }
         let began = Instant::now();
-        match ask(&mut stream, &mut buf, shared.addr, n).await {
+        let status = ask(&mut stream, &mut buf, shared.addr, n).await;
+        match status {
             Ok(200) => latency_us.record(began.elapsed().as_micros() as u64).expect("it grows"),
-            Ok(_) => errors += 1,
-            Err(_) => {
-                errors += 1;
-                stream = None;
-            }
+            _ => drop(shared.errors.fetch_add(1, Relaxed)),
+        }
+        if status.is_err() {
+            stream = None;
         }
         shared.done.fetch_add(1, Relaxed);
     }
-    (latency_us, errors)
+    latency_us
 }
 
 /// Sends a request and reads its answer; the status. An error leaves the connection unusable.

@@ -1,13 +1,14 @@
-//! What came of it? A table with its reading, or JSON.
+//! All figures of the demo: a table with its reading, or JSON.
 
 use super::endpoints::MAXIMA_MS;
 use super::load::{CLIENTS, USERS};
+use super::outage::Outage;
 use super::trial::Trial;
 use crate::arguments::Demo;
 use serde_json::{Value, json};
 use std::fmt::Write;
 
-/// A percentile is shown only if at least this many answers are beyond it, or it would be the tale of a few requests.
+/// A percentile is shown only if at least this many answers are beyond it: fewer would make it chance.
 const BEYOND_MIN: f64 = 10.0;
 
 const PERCENTILES: [f64; 5] = [50.0, 90.0, 95.0, 99.0, 99.9];
@@ -25,7 +26,7 @@ fn groups() -> Vec<(u64, Vec<usize>)> {
 }
 
 /// A percentile in milliseconds; `None` if too few answers are beyond it.
-fn percentile(trial: &Trial, p: f64) -> Option<f64> {
+pub fn percentile(trial: &Trial, p: f64) -> Option<f64> {
     let histogram = &trial.seen.latency_us;
     let enough = histogram.len() as f64 * (100.0 - p) / 100.0 > BEYOND_MIN;
     enough.then(|| histogram.value_at_percentile(p) as f64 / 1000.0)
@@ -92,28 +93,28 @@ fn reading(trials: &[Trial]) -> String {
         out,
         "\nHow to read it. Ten endpoints answer after 0 to MAX-1 ms, evenly drawn: one with a maximum of 1 ms, four of 10,\n\
          four of 100, one of 1000. {CLIENTS} clients ask again as soon as they are answered. Timers add up to 1 ms. Requests\n\
-         pile up where answers are slow, so whoever looks at requests in flight or at latencies asks those endpoints less.\n"
+         pile up where answers are slow, so algorithms that look at requests in flight or at latencies send less there.\n"
     );
     let blind = named(&|t| t.algorithm.promises.shares_whatever_the_load);
     if !blind.is_empty() {
         let _ = writeln!(
             out,
-            "Not so {blind}: each endpoint gets its tenth, and most clients wait at the slowest one most of the time."
+            "{blind} does not look: each endpoint gets its tenth, and most clients wait at the slowest one most of the time."
         );
     }
     let greedy = named(&|t| t.shares[0] > 0.9);
-    let example = if greedy.is_empty() { String::new() } else { format!(" That is all that {greedy} did here.") };
+    let example = if greedy.is_empty() { String::new() } else { format!(" That is what {greedy} did.") };
     let _ = write!(
         out,
-        "\nWhat it does not show. These endpoints have no limit: however many requests one has, it stays as fast. So whoever\n\
-         sends everything to the fastest one wins, which would break a real one.{example}\n\
+        "\nWhat it does not show. These endpoints have no limit: however many requests one has, it stays as fast. Sending\n\
+         everything to the fastest one wins here; a real server would be overloaded.{example}\n\
          One run on this machine, clients, proxy and endpoints together: the order of algorithms that are close is chance.\n"
     );
     out
 }
 
 /// Everything, for machines.
-pub fn as_json(arguments: &Demo, trials: &[Trial]) -> Value {
+pub fn as_json(arguments: &Demo, trials: &[Trial], outage: &Outage) -> Value {
     let one = |trial: &Trial| {
         let seen = &trial.seen;
         json!({
@@ -136,6 +137,15 @@ pub fn as_json(arguments: &Demo, trials: &[Trial]) -> Value {
         "clients": CLIENTS,
         "users": USERS,
         "endpoint_maxima_ms": MAXIMA_MS,
+        "outage": {
+            "endpoint": outage.victim,
+            "requests": outage.requests,
+            "failed": outage.failed.iter().sum::<u64>(),
+            "retries": outage.retries,
+            "out_after_s": outage.out.map(|(after, _)| after.as_secs_f64()),
+            "back_after_s": outage.back.map(|after| after.as_secs_f64()),
+            "answered_by_slice": outage.answered,
+        },
         "algorithms": trials.iter().map(one).collect::<Value>(),
     })
 }

@@ -9,7 +9,7 @@ use evenkeel_config::{Plan, parse_str, render_text};
 use evenkeel_proxy::{Command, Server, StartError};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::fmt::Write;
-use std::io::{ErrorKind, IsTerminal};
+use std::io::{self, ErrorKind, IsTerminal};
 use std::net::{Ipv4Addr, TcpListener};
 use std::time::Duration;
 
@@ -33,12 +33,12 @@ pub fn run(
     requests: u64,
     limit: Duration,
 ) -> Result<Trial, Failure> {
-    let server = start(algorithm, endpoints)?;
+    let server = start(endpoints, algorithm, "")?;
     let addr = server.addresses()[0];
     endpoints.reset();
     let bar = Progress::new(algorithm.name, requests);
-    let seen = load::run(addr, CLIENTS, requests, limit, |done| bar.at(done));
-    let seen = seen.map_err(|e| Failure::running(format!("demo: cannot make an event loop: {e}")))?;
+    let seen = load::run(addr, CLIENTS, requests, limit, |at| bar.at(at.done));
+    let seen = seen.map_err(no_loop)?;
     bar.done(&seen);
     server.command(Command::Stop);
     server.join();
@@ -47,10 +47,17 @@ pub fn run(
     Ok(Trial { algorithm, seen, shares: answered.into_iter().map(|n| n as f64 / all).collect() })
 }
 
-fn start(algorithm: &Algorithm, endpoints: &Endpoints) -> Result<Server, Failure> {
+/// The failure of a load that could not begin.
+pub fn no_loop(error: io::Error) -> Failure {
+    Failure::running(format!("demo: cannot make an event loop: {error}"))
+}
+
+/// Starts a proxy in front of the endpoints; `more` are further keys of its pool.
+pub fn start(endpoints: &Endpoints, algorithm: &Algorithm, more: &str) -> Result<Server, Failure> {
     let mut tries = PORT_TRIES;
     loop {
-        let plan = plan(&config(endpoints, algorithm, free_port(None)?, None))?;
+        let text = config(endpoints, algorithm, free_port(None)?, None);
+        let plan = plan(&format!("{text}{more}"))?;
         tries -= 1;
         match Server::start(plan) {
             Err(StartError::Listen(_, _, error)) if error.kind() == ErrorKind::AddrInUse && tries > 0 => {}
@@ -59,14 +66,14 @@ fn start(algorithm: &Algorithm, endpoints: &Endpoints) -> Result<Server, Failure
     }
 }
 
-/// A port of loopback that nobody listens on right now: this one, or one that the system chooses.
+/// A free port of loopback: this one, or one that the system chooses.
 pub fn free_port(wanted: Option<u16>) -> Result<u16, Failure> {
     let bind = |port| TcpListener::bind((Ipv4Addr::LOCALHOST, port)).and_then(|listener| listener.local_addr());
     let found = wanted.map(bind).and_then(Result::ok).map_or_else(|| bind(0), Ok);
     found.map(|addr| addr.port()).map_err(|e| Failure::running(format!("demo: no free port on 127.0.0.1: {e}")))
 }
 
-/// The configuration of the demo, as anybody would write it.
+/// The configuration of the demo, as a user would write it.
 pub fn config(endpoints: &Endpoints, algorithm: &Algorithm, listen: u16, admin: Option<u16>) -> String {
     let mut text = String::new();
     if let Some(port) = admin {

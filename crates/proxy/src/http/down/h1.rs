@@ -65,7 +65,6 @@ pub enum After {
 }
 
 impl Downstream for H1 {
-    #[inline]
     fn timer(&self) -> &Timer {
         &self.timer
     }
@@ -74,7 +73,6 @@ impl Downstream for H1 {
         self.transport.poll_reset(cx)
     }
 
-    #[inline]
     async fn relay(
         &self,
         relay: &Relay<'_, '_>,

@@ -34,7 +34,6 @@ impl Relay<'_, '_> {
     ///
     /// # Errors
     /// What ended it early.
-    #[inline]
     pub async fn bytes(
         &self,
         down: &H1,

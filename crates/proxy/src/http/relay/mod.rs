@@ -126,7 +126,6 @@ impl Relay<'_, '_> {
     }
 
     /// The tick by which so much time is over, or the time for the whole.
-    #[inline]
     fn due(&self, time: Option<Duration>) -> u64 {
         time.map_or(u64::MAX, |time| self.timer.tick_after(time)).min(self.deadline)
     }

@@ -5,7 +5,7 @@ use super::{Answered, Relay};
 use crate::http::fault::Fault;
 use crate::load::reports;
 use evenkeel_balance::retry::{Decision, Failure};
-use evenkeel_balance::{Clock, FailureKind, Outcome, Slot};
+use evenkeel_balance::{Clock, EndpointSet, FailureKind, Outcome, Slot};
 use evenkeel_net::buffer::{Buf, CAPACITY};
 use evenkeel_wire::head::Fields;
 use evenkeel_wire::http1::chunked::Keep;
@@ -160,7 +160,9 @@ impl Relay<'_, '_> {
         let elsewhere = || {
             let (balancer, tried) = (pool.balancer.borrow(), tries.tried.borrow());
             let untried = |slot| slot != here && !tried.contains(&slot);
-            balancer.set().members().iter().any(|m| untried(m.slot) && !balancer.loads().is_full(m))
+            let set = balancer.set();
+            let mut members = std::iter::once(set).chain(set.overflow()).flat_map(EndpointSet::members);
+            members.any(|m| untried(m.slot) && !balancer.loads().is_full(m))
         };
         if !tries.minds(status) || !elsewhere() {
             return false;

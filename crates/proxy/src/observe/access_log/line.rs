@@ -84,13 +84,11 @@ pub struct Named(OnceCell<Box<[u8]>>);
 
 impl Named {
     /// The fields of a listener and a route of it.
-    #[inline]
     pub fn taken<'a>(&self, listener: &str, route: impl FnOnce() -> Option<&'a str>) -> &[u8] {
         self.0.get_or_init(|| names([(b",\"listener\":", Some(listener)), (b",\"route\":", route())]))
     }
 
     /// The fields of a pool and an endpoint of it.
-    #[inline]
     pub fn sent(&self, pool: &str, endpoint: Option<&str>) -> &[u8] {
         self.0.get_or_init(|| names([(b",\"pool\":", Some(pool)), (b",\"endpoint\":", endpoint)]))
     }

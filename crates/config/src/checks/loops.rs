@@ -1,0 +1,119 @@
+//! Does a request come back to where it came in? An endpoint may be a listener of the same evenkeel, which then sends its
+//! requests on; but not, over however many of them, to itself.
+
+use crate::code::Code;
+use crate::diagnostic::Findings;
+use crate::form::{Address, Formed};
+use crate::machine::Machine;
+use crate::plan::Plan;
+use crate::sections::listener::Mode;
+use crate::source::Place;
+use crate::table::Section;
+use std::collections::{HashMap, HashSet};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+
+/// An address that is listened on.
+struct Bound {
+    listener: usize,
+    ip: IpAddr,
+    mode: Mode,
+    place: Place,
+}
+
+/// An endpoint that is a listener.
+struct Link {
+    pool: usize,
+    endpoint: usize,
+    listener: usize,
+    place: Place,
+}
+
+/// Reports endpoints by which requests come back. `machine` knows which addresses are its own; without it those of loopback
+/// and those that are listened on are.
+pub(crate) fn check(root: &Section, plan: &Plan, machine: Option<&dyn Machine>, findings: &mut Findings) {
+    let mut bound: HashMap<u16, Vec<Bound>> = HashMap::new();
+    for (listener, named) in root.named("listener").iter().enumerate() {
+        let Some(Mode::Http | Mode::Tcp | Mode::Udp) = plan.listeners.get(listener).map(|l| l.mode) else { continue };
+        for (formed, place) in named.section.formed_list("bind") {
+            let Formed::Bind(addr) = formed else { continue };
+            let (ip, mode) = (addr.ip().to_canonical(), plan.listeners[listener].mode);
+            bound.entry(addr.port()).or_default().push(Bound { listener, ip, mode, place });
+        }
+    }
+    let modes = plan.modes();
+    let mut links = Vec::new();
+    for (pool, modes) in modes.iter().enumerate() {
+        for (endpoint, e) in plan.pools[pool].endpoints.iter().enumerate() {
+            let here = bound.get(&e.addr.port()).map_or(&[][..], Vec::as_slice);
+            let same = |b: &&Bound| modes.iter().any(|mode| speaks(*mode, b.mode)) && is_at(&e.addr, b.ip, machine);
+            let link = |b: &Bound| Link { pool, endpoint, listener: b.listener, place: b.place };
+            links.extend(here.iter().find(same).map(link));
+        }
+    }
+    if links.is_empty() {
+        return;
+    }
+    report(root, plan, &links, findings);
+}
+
+fn report(root: &Section, plan: &Plan, links: &[Link], findings: &mut Findings) {
+    let at: HashMap<&str, usize> = plan.pools.iter().enumerate().map(|(i, pool)| (&*pool.name, i)).collect();
+    // The pools of each listener that is an endpoint or has one, and the listeners of each pool.
+    let pools: Vec<HashSet<usize>> = plan
+        .listeners
+        .iter()
+        .map(|l| plan.routes_on(&l.name).filter_map(|r| at.get(&*r.pool).copied()).collect())
+        .collect();
+    let sections = root.named("pool");
+    for link in links {
+        // Everything that a request gets to from there.
+        let (mut seen, mut next) = (HashSet::from([link.listener]), vec![link.listener]);
+        while let Some(listener) = next.pop() {
+            let on = links.iter().filter(|l| pools[listener].contains(&l.pool)).map(|l| l.listener);
+            next.extend(on.filter(|l| seen.insert(*l)));
+        }
+        let Some(back) = seen.iter().filter(|l| pools[**l].contains(&link.pool)).min() else { continue };
+        let endpoint =
+            sections.get(link.pool).and_then(|p| p.section.sections("endpoints").into_iter().nth(link.endpoint));
+        let Some(place) = endpoint.map(|e| e.place_of("addr")) else { continue };
+        let (pool, name) = (&plan.pools[link.pool], &plan.listeners[link.listener].name);
+        let addr = &pool.endpoints[link.endpoint].addr;
+        let message = match *back == link.listener {
+            true => format!("endpoint {addr} is listener \"{name}\" itself: each request would come back, for ever"),
+            false => format!(
+                "endpoint {addr} is listener \"{name}\", from which requests come back to listener \"{}\", for ever",
+                plan.listeners[*back].name
+            ),
+        };
+        findings
+            .add(Code::Loop, place, message)
+            .see("it listens here", link.place)
+            .help("name the address of the application, or have evenkeel listen at another port");
+    }
+}
+
+/// Whether what a pool gets by this mode is taken by a listener of that one.
+fn speaks(pool: Mode, listener: Mode) -> bool {
+    pool != Mode::Dns && (pool == Mode::Udp) == (listener == Mode::Udp)
+}
+
+/// Whether an endpoint's address leads to a socket that is bound to `bound`, at the same port.
+fn is_at(endpoint: &Address, bound: IpAddr, machine: Option<&dyn Machine>) -> bool {
+    let at = |ip: IpAddr| {
+        let ip = ip.to_canonical();
+        let takes = match bound {
+            IpAddr::V4(bound) => bound.is_unspecified() && ip.is_ipv4(),
+            // It takes IPv4 too.
+            IpAddr::V6(bound) => bound.is_unspecified(),
+        };
+        ip == bound || (takes && (ip.is_loopback() || machine.is_some_and(|machine| machine.is_own(ip))))
+    };
+    match endpoint {
+        Address::Ip(addr) => at(SocketAddr::ip(addr)),
+        // RFC 6761, section 6.3.
+        Address::Name { host, .. } => {
+            (host == "localhost" || host.ends_with(".localhost"))
+                && (at(Ipv4Addr::LOCALHOST.into()) || at(Ipv6Addr::LOCALHOST.into()))
+        }
+    }
+}

@@ -1,0 +1,147 @@
+//! Has the machine what a plan names? What a start would stumble over, as far as it can be known without a start.
+
+use crate::code::Code;
+use crate::diagnostic::Findings;
+use crate::form::Formed;
+use crate::machine::{Found, Machine};
+use crate::plan::LogTarget;
+use crate::source::Place;
+use crate::table::{Field, Section};
+use std::io::{self, ErrorKind};
+use std::net::{Ipv6Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+
+/// How a folder comes to be that is not there.
+const MAKE: &str = "make it; if systemd does that (LogsDirectory=, RuntimeDirectory=), check with --elsewhere";
+
+/// Bytes of a key for sticky sessions, as for one in the file.
+const SECRET_MIN: usize = 16;
+
+/// Reports what the machine does not have, or the user may not use.
+pub(crate) fn check(root: &Section, machine: &dyn Machine, findings: &mut Findings) {
+    let telemetry = root.section("telemetry");
+    for log in ["access_log", "journal"].into_iter().filter(|log| telemetry.has(log)) {
+        let log = telemetry.section(log);
+        let path = log.set("path").filter(|path| !path.is_broken()).map(|_| LogTarget::read(log.value("path")));
+        if let Some(LogTarget::File(path)) = path {
+            check_log(&path, log.place_of("path"), machine, findings);
+        }
+    }
+    let admin = root.section("admin");
+    if let Some(Formed::Socket(path)) = admin.formed("bind") {
+        check_socket(&path, admin.place_of("bind"), machine, findings);
+    }
+    for pool in root.named("pool") {
+        let sticky = pool.section.section("sticky");
+        if let Some(path) = sticky.text("secret_file") {
+            check_secret(&PathBuf::from(path), sticky.place_of("secret_file"), machine, findings);
+        }
+    }
+    let http = admin.section("http");
+    let of_admin = http.formed("bind").map(|bind| (bind, http.place_of("bind")));
+    let listeners = root.named("listener");
+    let of_listeners = listeners.iter().flat_map(|named| named.section.formed_list("bind"));
+    for (formed, place) in of_admin.into_iter().chain(of_listeners) {
+        if let Formed::Bind(addr) = formed
+            && let Err(error) = machine.has(addr.ip())
+        {
+            cannot_listen(addr, &error, place, machine, findings);
+        }
+    }
+}
+
+/// The folder of a file that is to be made; whether it is there.
+fn check_folder(path: &Path, place: Place, machine: &dyn Machine, findings: &mut Findings) -> bool {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let message = match machine.look(folder) {
+        Ok(Found::Folder) => return true,
+        Ok(_) => format!("{} is no folder", folder.display()),
+        Err(error) if error.kind() == ErrorKind::NotFound => format!("there is no folder {}", folder.display()),
+        Err(error) if error.kind() == ErrorKind::PermissionDenied => {
+            not_mine(folder, "look into", place, findings);
+            return false;
+        }
+        Err(error) => format!("{} cannot be used as a folder: {}", folder.display(), reason(&error)),
+    };
+    findings.add(Code::NotHere, place, message).help(MAKE);
+    false
+}
+
+fn check_log(path: &Path, place: Place, machine: &dyn Machine, findings: &mut Findings) {
+    if !check_folder(path, place, machine, findings) {
+        return;
+    }
+    match machine.look(path) {
+        Ok(Found::Folder | Found::Socket) => {
+            let message = format!("{} is no file that lines can be written to", path.display());
+            findings.add(Code::NotHere, place, message).help("name a file in it, or \"-\" for standard output");
+        }
+        Ok(Found::File) if machine.append(path).is_err() => not_mine(path, "write to", place, findings),
+        _ => {}
+    }
+}
+
+fn check_socket(path: &Path, place: Place, machine: &dyn Machine, findings: &mut Findings) {
+    if check_folder(path, place, machine, findings)
+        && let Ok(Found::Folder | Found::File | Found::Other) = machine.look(path)
+    {
+        let message = format!("{} is there, and no socket", path.display());
+        findings.add(Code::NotHere, place, message).help("give it another path, or remove what is there");
+    }
+}
+
+fn check_secret(path: &Path, place: Place, machine: &dyn Machine, findings: &mut Findings) {
+    let make = format!("make one: head -c 32 /dev/urandom | base64 > {}", path.display());
+    let message = match machine.look(path) {
+        Ok(Found::Other) => return,
+        Ok(Found::Folder | Found::Socket) => format!("{} is no file", path.display()),
+        Ok(Found::File) => match machine.read(path) {
+            Ok(key) => match key.trim_ascii_end().len() {
+                SECRET_MIN.. => return,
+                short => format!("the key in {} has {short} bytes; {SECRET_MIN} are needed", path.display()),
+            },
+            Err(error) if error.kind() == ErrorKind::PermissionDenied => {
+                return not_mine(path, "read", place, findings);
+            }
+            Err(error) => format!("cannot read {}: {}", path.display(), reason(&error)),
+        },
+        Err(error) if error.kind() == ErrorKind::PermissionDenied => return not_mine(path, "read", place, findings),
+        Err(error) => format!("cannot read {}: {}", path.display(), reason(&error)),
+    };
+    findings.add(Code::NotHere, place, message).help(make);
+}
+
+/// Another user may run evenkeel than the one that checks.
+fn not_mine(path: &Path, what: &str, place: Place, findings: &mut Findings) {
+    findings
+        .add(Code::NotMine, place, format!("the user that checks may not {what} {}", path.display()))
+        .help("check as the user that runs evenkeel, who must be able to");
+}
+
+fn cannot_listen(addr: SocketAddr, error: &io::Error, place: Place, machine: &dyn Machine, findings: &mut Findings) {
+    let port = addr.port();
+    let (message, help) = match error.kind() {
+        ErrorKind::AddrNotAvailable => (
+            format!("this machine does not have the address {}", addr.ip()),
+            format!("\"ip addr\" shows those it has; \"[::]:{port}\" or \"0.0.0.0:{port}\" takes them all"),
+        ),
+        _ if addr.is_ipv6() && machine.has(Ipv6Addr::LOCALHOST.into()).is_err() => {
+            ("the kernel has no IPv6".to_string(), format!("write \"0.0.0.0:{port}\""))
+        }
+        // Reasons of the moment, as too many open files.
+        _ if addr.is_ipv4() || !matches!(error.kind(), ErrorKind::InvalidInput) => return,
+        _ => (
+            format!("{} is of one interface, and says not which", addr.ip()),
+            format!("write an address that is good everywhere, or \"[::]:{port}\" for all of them"),
+        ),
+    };
+    findings.add(Code::NotHere, place, message).help(help);
+}
+
+/// The reason without the number that the standard library puts behind it.
+fn reason(error: &io::Error) -> String {
+    match error.kind() {
+        ErrorKind::NotFound => "there is no such file".to_string(),
+        _ => error.to_string().split(" (os error").next().unwrap_or_default().to_lowercase(),
+    }
+}

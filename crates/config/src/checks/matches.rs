@@ -1,0 +1,109 @@
+//! Does a match take what it seems to? Paths that are written as other proxies write them are good paths, and take nothing that
+//! anybody asks for.
+
+use super::collisions::Placed;
+use crate::code::Code;
+use crate::diagnostic::Findings;
+use crate::form::{HostPattern, PathPattern};
+use crate::sections::listener::{Listener, Mode};
+use crate::source::Place;
+use crate::table::Section;
+use crate::tree::quoted;
+
+/// Warns of each that probably takes something else than was meant.
+pub(super) fn check(sections: &[Section], placed: &[Placed], listeners: &[Listener], findings: &mut Findings) {
+    let mut paths: Vec<&str> = placed.iter().filter_map(|p| literal(&p.route.path)).collect();
+    paths.sort_unstable();
+    for (section, placed) in sections.iter().zip(placed).filter(|(_, placed)| placed.whole) {
+        let matches = section.section("match");
+        match &placed.route.path {
+            PathPattern::Any => {}
+            PathPattern::Pattern(path) => {
+                let place = matches.place_of("path");
+                check_pattern(path, place, findings);
+                check_end(path, place, &paths, findings);
+            }
+            PathPattern::Prefix(path) => check_pattern(path, matches.place_of("prefix"), findings),
+        }
+        for (host, place) in placed.route.hosts.iter().zip(matches.formed_list("host")) {
+            check_host(host, place.1, findings);
+        }
+        check_rest(placed, listeners, findings);
+    }
+}
+
+/// The text of a path, without a rest.
+fn literal(path: &PathPattern) -> Option<&str> {
+    match path {
+        PathPattern::Any => None,
+        PathPattern::Pattern(path) => Some(path),
+        PathPattern::Prefix(path) => Some(path),
+    }
+}
+
+/// What other proxies give a meaning.
+fn check_pattern(path: &str, place: Place, findings: &mut Findings) {
+    let mut odd = |message: String, help: String| {
+        findings.add(Code::OddMatch, place, message).help(help);
+    };
+    let is_name = |name: &str| {
+        name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
+            && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
+    };
+    let with = |segment: &str, instead: &str| quoted(&path.replacen(segment, instead, 1));
+    for segment in path.split('/') {
+        if let Some(name) = segment.strip_prefix(':').filter(|name| is_name(name)) {
+            let message = format!("{} is taken as it is written, and is no parameter", quoted(segment));
+            odd(message, format!("write {}", with(segment, &format!("{{{name}}}"))));
+        }
+        let inner = segment.strip_prefix('{').and_then(|s| s.strip_suffix('}'));
+        if let Some((name, _)) = inner.and_then(|inner| inner.split_once(':')) {
+            let message = format!("{} takes any segment: a parameter has a name, and no condition", quoted(segment));
+            odd(message, format!("write {}", with(segment, &format!("{{{name}}}"))));
+            return;
+        }
+    }
+    if path.contains(['[', ']', '^', '|', '\\']) || path.ends_with('$') || path.contains("(?") || path.contains(".+") {
+        let message = format!("{} is taken as it is written: paths are no regular expressions", quoted(path));
+        odd(message, "write fixed text, {name} for one segment, or prefix = \"/PATH\" for all below it".to_string());
+    }
+}
+
+/// A slash at the end, which elsewhere means all that is below. `paths` are all there are, sorted.
+fn check_end(path: &str, place: Place, paths: &[&str], findings: &mut Findings) {
+    let Some(above) = path.strip_suffix('/').filter(|above| !above.is_empty()) else { return };
+    // Where another route takes what is below, this one is meant as it is.
+    let next = paths.get(paths.partition_point(|other| *other <= path));
+    if next.is_some_and(|next| next.starts_with(path)) || paths.binary_search(&above).is_ok() {
+        return;
+    }
+    findings
+        .add(Code::OddMatch, place, format!("{} takes only this path, and nothing below it", quoted(path)))
+        .help(format!("for all below it, write prefix = {} instead of path", quoted(above)));
+}
+
+fn check_host(host: &HostPattern, place: Place, findings: &mut Findings) {
+    let text = host.to_string();
+    if text == "_" {
+        let message = "\"_\" is a host like any other, and no client asks for it";
+        findings.add(Code::OddMatch, place, message).help("leave \"host\" out to take every host");
+    } else if text.contains('_') {
+        let message = format!("{} has a \"_\", which names of hosts cannot have (RFC 952)", quoted(&text));
+        findings
+            .add(Code::OddMatch, place, message)
+            .help("write it as clients send it: most refuse such a name, and certificates cannot have it");
+    }
+}
+
+/// A route for everything where every listener sends that elsewhere.
+fn check_rest(Placed { route, place, .. }: &Placed, listeners: &[Listener], findings: &mut Findings) {
+    let takes_all = route.path == PathPattern::Any && route.hosts.is_empty() && route.listeners.is_empty();
+    let mut http = listeners.iter().filter(|l| l.mode == Mode::Http);
+    if takes_all && http.all(|l| l.pool.is_some()) && listeners.iter().any(|l| l.mode == Mode::Http) {
+        let message =
+            format!("route \"{}\" takes nothing: each listener sends what no other route takes to a pool", route.name);
+        findings
+            .add(Code::OddMatch, *place, message)
+            .help("remove it, give it a match, or remove \"pool\" of a listener");
+    }
+}

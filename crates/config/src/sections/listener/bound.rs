@@ -1,0 +1,59 @@
+//! Which addresses are bound so far? [`Bound`] reports one that Linux would refuse beside them.
+
+use crate::code::Code;
+use crate::diagnostic::Findings;
+use crate::source::Place;
+use std::collections::HashMap;
+use std::net::{IpAddr, SocketAddr};
+
+/// The addresses so far, by port.
+#[derive(Debug, Default)]
+pub(super) struct Bound(HashMap<u16, Vec<(SocketAddr, On, Place)>>);
+
+/// What comes in: TCP and UDP have ports of their own.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct On {
+    pub tcp: bool,
+    pub udp: bool,
+    /// Probes by datagram, beside requests.
+    pub probes: bool,
+}
+
+impl Bound {
+    /// Adds one, and reports another that has the same clients.
+    pub fn add(&mut self, addr: SocketAddr, on: On, place: Place, findings: &mut Findings) {
+        let here = self.0.entry(addr.port()).or_default();
+        let overlaps = |other: SocketAddr| takes(addr, other) || takes(other, addr);
+        let datagrams = |on: On| on.udp || on.probes;
+        let shares = |other: On| (on.tcp && other.tcp) || (datagrams(on) && datagrams(other));
+        if let Some((first, other, at)) = here.iter().find(|(other, on, _)| shares(*on) && overlaps(*other)) {
+            let (message, mut help) = match *first == addr {
+                true => (format!("{addr} is bound twice"), "give each listener its own address or port".to_string()),
+                false => {
+                    let wide = if takes(*first, addr) { *first } else { addr };
+                    let narrow = if wide == addr { *first } else { addr };
+                    let message = format!("{addr} and {first} overlap: {wide} takes what comes to {narrow} too");
+                    (
+                        message,
+                        format!("leave {narrow} out, or give one of the two another port: Linux refuses the second"),
+                    )
+                }
+            };
+            if (on.probes || other.probes) && !(on.tcp && other.tcp) {
+                help += "; \"report_load\" answers probes by UDP, unless it says udp = false";
+            }
+            findings.add(Code::SameAddress, place, message).see("it is bound here first", *at).help(help);
+        }
+        here.push((addr, on, place));
+    }
+}
+
+/// Whether a socket at the first address takes what comes to the second one, of the same port.
+fn takes(wide: SocketAddr, narrow: SocketAddr) -> bool {
+    let (wide, narrow) = (wide.ip().to_canonical(), narrow.ip().to_canonical());
+    match wide {
+        IpAddr::V4(ip) => wide == narrow || (ip.is_unspecified() && narrow.is_ipv4()),
+        // It takes IPv4 too, as `net.ipv6.bindv6only` is 0 unless somebody changed it.
+        IpAddr::V6(ip) => wide == narrow || ip.is_unspecified(),
+    }
+}

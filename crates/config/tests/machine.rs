@@ -1,0 +1,180 @@
+//! Does `check` find what a start would stumble over on its machine? On one that is made up.
+
+use evenkeel_config::{Found, Machine, Outcome, ThisMachine, check, render_text};
+use std::collections::BTreeMap;
+use std::io::{self, ErrorKind};
+use std::net::{IpAddr, Ipv4Addr};
+use std::path::{Path, PathBuf};
+
+/// What is at each path; an error is what looking at it, or using it, gives.
+#[derive(Default)]
+struct Fake {
+    paths: BTreeMap<&'static str, Found>,
+    secrets: BTreeMap<&'static str, Result<&'static str, ErrorKind>>,
+    not_writable: Vec<&'static str>,
+    no_ipv6: bool,
+}
+
+impl Machine for Fake {
+    fn look(&self, path: &Path) -> io::Result<Found> {
+        let path = path.to_str().expect("UTF-8");
+        match self.secrets.contains_key(path) {
+            true => Ok(Found::File),
+            false => self.paths.get(path).copied().ok_or_else(|| ErrorKind::NotFound.into()),
+        }
+    }
+
+    fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
+        let key = self.secrets.get(path.to_str().expect("UTF-8")).copied().unwrap_or(Err(ErrorKind::NotFound));
+        key.map(|key| key.as_bytes().to_vec()).map_err(io::Error::from)
+    }
+
+    fn append(&self, path: &Path) -> io::Result<()> {
+        let may = !self.not_writable.iter().any(|p| Path::new(p) == path);
+        if may { Ok(()) } else { Err(ErrorKind::PermissionDenied.into()) }
+    }
+
+    fn has(&self, ip: IpAddr) -> io::Result<()> {
+        match ip {
+            IpAddr::V6(_) if self.no_ipv6 => Err(io::Error::from_raw_os_error(97)),
+            ip if ip.is_loopback() || ip.is_unspecified() || self.is_own(ip) => Ok(()),
+            _ => Err(ErrorKind::AddrNotAvailable.into()),
+        }
+    }
+
+    fn is_own(&self, ip: IpAddr) -> bool {
+        ip == IpAddr::from(Ipv4Addr::new(10, 0, 0, 5))
+    }
+}
+
+/// A file that is removed when dropped.
+struct File(PathBuf);
+
+impl File {
+    fn new(name: &str, text: &str) -> File {
+        let path = std::env::temp_dir().join(format!("evenkeel-machine-{}-{name}.toml", std::process::id()));
+        std::fs::write(&path, text).expect("the temporary folder can be written");
+        File(path)
+    }
+}
+
+impl Drop for File {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+fn with(name: &str, keys: &str, machine: &dyn Machine) -> Outcome {
+    let text = format!("{keys}\n[pool.p]\nendpoints = ['10.0.0.1:80', '10.0.0.5:8080']\n");
+    check(&File::new(name, &text).0, &|_| None, machine)
+}
+
+const WEB: &str = "[listener.web]\nbind = ['127.0.0.1:8080']\n";
+
+/// What is said of a file, in which these stand.
+#[track_caller]
+fn says(name: &str, keys: &str, machine: &dyn Machine, parts: &[&str]) {
+    let outcome = with(name, keys, machine);
+    let said = render_text(&outcome.diagnostics, false);
+    for part in parts {
+        assert!(said.contains(part), "{part:?} is not in\n{said}");
+    }
+    assert_eq!(said.is_empty(), parts.is_empty(), "{said}");
+    let errors = outcome.diagnostics.iter().any(|d| d.code.as_str() < "EK03");
+    assert_eq!(outcome.plan.is_none(), errors);
+}
+
+#[test]
+fn folders_and_files_of_logs_are_looked_at() {
+    let paths = BTreeMap::from([
+        ("/var/log", Found::Folder),
+        ("/var/log/a.log", Found::File),
+        ("/var/log/dir", Found::Folder),
+        (".", Found::Folder),
+    ]);
+    let machine = Fake { paths, not_writable: vec!["/var/log/a.log"], ..Fake::default() };
+    let log = |path: &str| format!("{WEB}[telemetry]\naccess_log = {{ path = '{path}' }}");
+    for path in ["/var/log/new.log", "new.log", "-", "stdout"] {
+        says("log-good", &log(path), &machine, &[]);
+    }
+    says(
+        "log-folder",
+        &log("/var/nope/a.log"),
+        &machine,
+        &["error[EK0212]: there is no folder /var/nope", "--elsewhere"],
+    );
+    says("log-file", &log("/var/log/a.log/b"), &machine, &["EK0212", "/var/log/a.log is no folder"]);
+    says("log-dir", &log("/var/log/dir"), &machine, &["/var/log/dir is no file that lines can be written to"]);
+    says("log-mine", &log("/var/log/a.log"), &machine, &["warning[EK0310]", "may not write to /var/log/a.log"]);
+    let journal = "[runtime]\nworkers = 1\n[telemetry]\njournal = { path = '/var/nope/j', pool = 'p' }";
+    says("journal", &format!("{WEB}{journal}"), &machine, &["EK0212", "there is no folder /var/nope"]);
+}
+
+#[test]
+fn the_folder_of_the_admins_socket_is_looked_at() {
+    let paths = BTreeMap::from([("/run", Found::Folder), ("/run/s", Found::Socket), ("/run/f", Found::File)]);
+    let machine = Fake { paths, ..Fake::default() };
+    let socket = |path: &str| format!("{WEB}[admin]\nbind = 'unix:{path}'");
+    says("socket-new", &socket("/run/new"), &machine, &[]);
+    says("socket-old", &socket("/run/s"), &machine, &[]);
+    says("socket-file", &socket("/run/f"), &machine, &["EK0212", "/run/f is there, and no socket"]);
+    says(
+        "socket-folder",
+        &socket("/run/evenkeel/s"),
+        &machine,
+        &["there is no folder /run/evenkeel", "RuntimeDirectory="],
+    );
+}
+
+#[test]
+fn a_secret_is_read_and_measured() {
+    let secrets = BTreeMap::from([
+        ("/k/good", Ok("0123456789abcdef\n")),
+        ("/k/short", Ok("0123456789abcde\n")),
+        ("/k/theirs", Err(ErrorKind::PermissionDenied)),
+    ]);
+    let machine = Fake { secrets, ..Fake::default() };
+    let sticky = |path: &str| {
+        format!(
+            "{WEB}pool = 'q'\n[pool.q]\nendpoints = ['10.0.0.1:80']\nsticky = {{ secret_file = '{path}' }}\n[[route]]\npool = 'p'\nmatch = {{ path = '/p' }}"
+        )
+    };
+    says("secret-good", &sticky("/k/good"), &machine, &[]);
+    says("secret-short", &sticky("/k/short"), &machine, &["EK0212", "has 15 bytes; 16 are needed", "/dev/urandom"]);
+    says("secret-none", &sticky("/k/none"), &machine, &["EK0212", "cannot read /k/none: there is no such file"]);
+    says("secret-theirs", &sticky("/k/theirs"), &machine, &["warning[EK0310]", "may not read /k/theirs"]);
+}
+
+#[test]
+fn addresses_that_the_machine_does_not_have_are_named() {
+    let listener = |bind: &str| format!("[listener.web]\nbind = ['{bind}']");
+    let says_there = |name: &str, bind: &str, parts: &[&str]| says(name, &listener(bind), &Fake::default(), parts);
+    says_there("bind-own", "10.0.0.5:80", &[]);
+    says_there("bind-other", "10.9.9.9:80", &["EK0212", "does not have the address 10.9.9.9", "\"0.0.0.0:80\""]);
+    let old = Fake { no_ipv6: true, ..Fake::default() };
+    says("bind-v6", &listener("[::]:80"), &old, &["error[EK0212]: the kernel has no IPv6", "\"0.0.0.0:80\""]);
+    let admin = format!("{WEB}[admin]\nhttp = {{ bind = '10.9.9.9:9900' }}");
+    says("bind-admin", &admin, &Fake::default(), &["EK0212", "10.9.9.9"]);
+}
+
+#[test]
+fn an_address_of_the_machine_is_evenkeel_where_it_listens_on_all() {
+    let listener = |bind: &str| format!("[listener.web]\nbind = ['{bind}']");
+    let machine = Fake::default();
+    for bind in ["0.0.0.0:8080", "[::]:8080"] {
+        says("own", &listener(bind), &machine, &["error[EK0213]: endpoint 10.0.0.5:8080 is listener \"web\" itself"]);
+    }
+    says("own-port", &listener("0.0.0.0:8081"), &machine, &[]);
+    says("own-loopback", &listener("127.0.0.1:8080"), &machine, &[]);
+}
+
+#[test]
+fn this_machine_is_asked_without_disturbing_it() {
+    // Somebody listens there already, which is none of the check's business.
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let bind = taken.local_addr().expect("an address");
+    let text = format!("[listener.web]\nbind = ['{bind}']");
+    says("this", &text, &ThisMachine, &[]);
+    let log = format!("{text}\n[telemetry]\naccess_log = {{ path = '/nowhere/of/evenkeel/a.log' }}");
+    says("this-log", &log, &ThisMachine, &["there is no folder /nowhere/of/evenkeel"]);
+}

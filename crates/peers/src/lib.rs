@@ -1,0 +1,56 @@
+//! Which programs of others can the tests meet on this machine? A test that needs a program that is missing is skipped with a
+//! line that no test runner hides. With `EVENKEEL_REQUIRE_PEERS=1` a missing program fails the test instead: CI sets it, so
+//! that nothing is skipped there.
+
+use std::env;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+/// Folders of servers, which Debian leaves out of a user's path.
+const FOLDERS: [&str; 3] = ["/usr/local/sbin", "/usr/sbin", "/sbin"];
+
+/// Returns whether all these programs are installed. If not, says so on standard error, with the name of the test.
+///
+/// # Panics
+/// If one is missing and `EVENKEEL_REQUIRE_PEERS` is `1`.
+pub fn installed(programs: &[&str]) -> bool {
+    let missing: Vec<&str> = programs.iter().copied().filter(|program| find(program).is_none()).collect();
+    if missing.is_empty() {
+        return true;
+    }
+    skip(&format!("not installed: {}; `make setup` installs what the tests need", missing.join(", ")));
+    false
+}
+
+/// Says that a test is skipped, and why.
+///
+/// # Panics
+/// If `EVENKEEL_REQUIRE_PEERS` is `1`.
+pub fn skip(why: &str) {
+    assert!(
+        env::var("EVENKEEL_REQUIRE_PEERS").as_deref() != Ok("1"),
+        "{why}, and EVENKEEL_REQUIRE_PEERS=1 asks for it"
+    );
+    let thread = std::thread::current();
+    // Not by `eprintln!`, which the test runner keeps to itself while tests pass.
+    let _ = writeln!(std::io::stderr(), "SKIPPED {}: {why}", thread.name().unwrap_or("a test"));
+}
+
+/// Returns where a program is: on the path, or in the folders of Debian for servers.
+pub fn find(program: &str) -> Option<PathBuf> {
+    let path = env::var("PATH").unwrap_or_default();
+    let folders = path.split(':').chain(FOLDERS);
+    folders.map(|folder| Path::new(folder).join(program)).find(|path| path.is_file())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_is_found_where_it_is() {
+        assert!(find("sh").is_some_and(|path| path.ends_with("sh")));
+        assert_eq!(find("no-such-program"), None);
+        assert!(installed(&["sh"]));
+    }
+}
