@@ -10,7 +10,6 @@ mod shell;
 
 use page::Page;
 use shell::Shell;
-use std::io::{self, Write};
 use support::{Folder, ends};
 
 /// Blocks with the info string `sh no-run`: they need root, the network, a service manager, a build or minutes. Every other
@@ -30,9 +29,7 @@ fn guides() -> impl Iterator<Item = Page> {
 
 #[test]
 fn every_command_block_runs_as_written() {
-    let missing: Vec<&str> = ["bash", "curl", "jq", "python3", "ss"].into_iter().filter(|p| !shell::has(p)).collect();
-    if !missing.is_empty() {
-        let _ = writeln!(io::stderr(), "SKIPPED: not installed: {}; `make setup` installs it", missing.join(", "));
+    if !evenkeel_peers::installed(&["bash", "curl", "jq", "python3", "ss"]) {
         return;
     }
     let mut ran = 0;

@@ -20,12 +20,6 @@ const PORTS: [&str; 4] = ["8080", "8081", "8082", "9900"];
 /// Folders of a system that is set up, as the pages have them; here they are in the page's folder.
 const SYSTEM_FOLDERS: [&str; 3] = ["/etc/evenkeel/", "/var/log/evenkeel/", "/run/evenkeel/"];
 
-/// Whether a program is installed.
-pub fn has(program: &str) -> bool {
-    let path = std::env::var("PATH").unwrap_or_default();
-    path.split(':').any(|folder| std::path::Path::new(folder).join(program).is_file())
-}
-
 /// One page's shell.
 pub struct Shell {
     page: String,
