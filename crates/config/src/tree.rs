@@ -1,9 +1,9 @@
-//! What does the file say, before it means anything? TOML as a tree of our own that knows the place of every key and
+//! What does the file say, before it means anything? TOML as a tree of our own that knows the span of every key and
 //! value, in the order of the file, and that files can be joined into.
 
 use crate::code::Code;
 use crate::diagnostic::Findings;
-use crate::source::{Place, Sources};
+use crate::source::{Sources, Span};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
@@ -11,7 +11,7 @@ use toml::de::{DeTable, DeValue};
 #[derive(Clone, Debug)]
 pub struct Node {
     /// Where it is.
-    pub place: Place,
+    pub span: Span,
     /// The value.
     pub tree: Tree,
 }
@@ -50,7 +50,7 @@ pub struct Entry {
     /// The key.
     pub key: String,
     /// Where the key is.
-    pub key_place: Place,
+    pub key_span: Span,
     /// The value.
     pub node: Node,
 }
@@ -101,16 +101,15 @@ pub(crate) fn parse(sources: &Sources, file: usize, findings: &mut Findings) -> 
     let (table, errors) = DeTable::parse_recoverable(text);
     let clean = errors.is_empty();
     // The parser recovers, but what it says after the first error is often caused by it.
-    let span_of = |error: &toml::de::Error| error.span().unwrap_or(text.len()..text.len());
-    if let Some(error) = errors.iter().min_by_key(|e| span_of(e).start) {
-        let span = span_of(error);
-        let place = Place { file, start: span.start, end: span.end };
-        let finding = findings.add(Code::Syntax, place, format!("not TOML: {}", error.message()));
+    let bytes_of = |error: &toml::de::Error| error.span().unwrap_or(text.len()..text.len());
+    if let Some(error) = errors.iter().min_by_key(|e| bytes_of(e).start) {
+        let span = Span::of(file, bytes_of(error));
+        let finding = findings.add(Code::Syntax, span, format!("not TOML: {}", error.message()));
         if error.message().starts_with("duplicate key") {
             finding.help("a file sets each key once, and has each [table] once; only [[route]] may be repeated");
         }
     }
-    (Node { place: Place::whole(file), tree: Tree::Table(table_node(file, table.get_ref())) }, clean)
+    (Node { span: Span::whole(file), tree: Tree::Table(table_node(file, table.get_ref())) }, clean)
 }
 
 /// Parses one value that stands in no file.
@@ -120,18 +119,16 @@ pub(crate) fn parse_value(text: &str) -> Option<Node> {
 
 fn table_node(file: usize, table: &DeTable<'_>) -> TableNode {
     let entry = |(key, value): (&Spanned<_>, &Spanned<DeValue<'_>>)| {
-        let span = key.span();
+        let key_span = Span::of(file, key.span());
         let key: &std::borrow::Cow<'_, str> = key.get_ref();
-        let key_place = Place { file, start: span.start, end: span.end };
-        Entry { key: key.to_string(), key_place, node: node(file, value) }
+        Entry { key: key.to_string(), key_span, node: node(file, value) }
     };
     let mut entries: Vec<Entry> = table.iter().map(entry).collect();
-    entries.sort_by_key(|e| e.key_place.start);
+    entries.sort_by_key(|e| e.key_span.start);
     TableNode { entries }
 }
 
 fn node(file: usize, value: &Spanned<DeValue<'_>>) -> Node {
-    let span = value.span();
     let tree = match value.get_ref() {
         DeValue::String(text) => Tree::Text(text.to_string()),
         DeValue::Integer(n) => Tree::Int(i128::from_str_radix(n.as_str(), n.radix()).ok(), n.to_string()),
@@ -141,11 +138,11 @@ fn node(file: usize, value: &Spanned<DeValue<'_>>) -> Node {
         DeValue::Array(values) => Tree::List(values.iter().map(|v| node(file, v)).collect()),
         DeValue::Table(table) => Tree::Table(table_node(file, table)),
     };
-    Node { place: Place { file, start: span.start, end: span.end }, tree }
+    Node { span: Span::of(file, value.span()), tree }
 }
 
 /// Joins the tables of another file into `into`: tables key by key, the root's arrays of tables (`[[route]]`) one
-/// after the other; any other key that both set is an error that names both places.
+/// after the other; any other key that both set is an error that shows both.
 pub(crate) fn join(into: &mut TableNode, from: TableNode, depth: usize, findings: &mut Findings) {
     if into.entries.is_empty() {
         *into = from;
@@ -163,10 +160,10 @@ pub(crate) fn join(into: &mut TableNode, from: TableNode, depth: usize, findings
                 findings
                     .add(
                         Code::KeyInTwoFiles,
-                        entry.key_place,
+                        entry.key_span,
                         format!("\"{}\" is set in another file already", entry.key),
                     )
-                    .see("the other one is here", existing.key_place)
+                    .see("the other one is here", existing.key_span)
                     .help("keep one of the two; files are joined key by key, and none overrides another");
             }
         }

@@ -13,7 +13,7 @@ use crate::sections::pool::Pool;
 use crate::sections::retry;
 use crate::sections::route::Route;
 use crate::sections::timeouts::check_order;
-use crate::source::Place;
+use crate::source::Span;
 use crate::table::Section;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
@@ -43,10 +43,10 @@ pub(super) fn routes(
     let mut names = BTreeMap::new();
     for section in sections.iter().filter(|s| s.set("name").is_some()) {
         let name = section.text("name").unwrap_or_default();
-        check_name(&name, section.place_of("name"), "routes", &mut names, findings);
+        check_name(&name, section.span_of("name"), "routes", &mut names, findings);
     }
     for route in &own {
-        check_name(&route.name, root.place_of("listener"), "routes", &mut names, findings);
+        check_name(&route.name, root.span_of("listener"), "routes", &mut names, findings);
     }
     let mut taken: BTreeSet<String> = names.into_keys().collect();
     let pool_sections = root.named("pool");
@@ -63,11 +63,11 @@ pub(super) fn routes(
         check_order(&timeouts, findings);
         retry::check(&section.section("retry"), &timeouts, &route.retry, route.timeouts.request, findings);
         if section.text("pool").is_some() && pool.is_none() {
-            unknown_pool(&route.pool, section.place_of("pool"), pools, findings);
+            unknown_pool(&route.pool, section.span_of("pool"), pools, findings);
         }
         check_references(section, &listener_names, listeners, findings);
         let whole = section.set("match").is_none_or(|m| !m.is_broken());
-        placed.push(Placed { route, place: section.section("match").place, whole });
+        placed.push(Placed { route, span: section.section("match").span, whole });
     }
     check_collisions(&placed, listeners, findings);
     for listener in listeners.iter().filter(|l| l.mode == Mode::Tcp) {
@@ -87,13 +87,13 @@ fn own_routes(root: &Section, pools: &[Pool], findings: &mut Findings) -> Vec<Ro
     let mut routes = Vec::new();
     for named in root.named("listener") {
         let Some(name) = named.section.text("pool") else { continue };
-        let place = named.section.place_of("pool");
+        let span = named.section.span_of("pool");
         if named.section.word("mode") == Mode::Dns.name() {
             continue;
         }
         if named.section.word("mode") == Mode::Http.name() {
             let message = format!("listener \"{}\" has a pool of its own, but speaks HTTP", named.name);
-            let finding = named.section.contradiction(place, message, "mode", findings);
+            let finding = named.section.contradiction(span, message, "mode", findings);
             finding.help(format!(
                 "add [[route]] with pool = \"{name}\" and match = {{ listener = [\"{}\"] }}, or set mode = \"tcp\"",
                 named.name
@@ -106,7 +106,7 @@ fn own_routes(root: &Section, pools: &[Pool], findings: &mut Findings) -> Vec<Ro
                 listeners: vec![named.name.as_str().into()],
                 ..Route::catch_all(pool)
             }),
-            None => unknown_pool(&name, place, pools, findings),
+            None => unknown_pool(&name, span, pools, findings),
         }
     }
     routes
@@ -122,7 +122,7 @@ fn catch_all(root: &Section, pools: &[&Pool], findings: &mut Findings) -> Vec<Ro
             findings
                 .add(
                     Code::NothingToDo,
-                    root.place_of("pool"),
+                    root.span_of("pool"),
                     format!("there are {} pools ({}), but no route", pools.len(), names.join(", ")),
                 )
                 .help(format!("add [[route]] with pool = \"{}\" and a match for each pool", names[0]));
@@ -141,21 +141,21 @@ fn free_name(route: &Route, taken: &mut BTreeSet<String>) -> Arc<str> {
 }
 
 fn check_references(section: &Section, known: &HashSet<&str>, listeners: &[Listener], findings: &mut Findings) {
-    for (formed, place) in section.section("match").formed_list("listener") {
+    for (formed, span) in section.section("match").formed_list("listener") {
         let Formed::Text(name) = formed else { continue };
         if !known.contains(name.as_str()) {
             let names: Vec<&str> = listeners.iter().map(|l| &*l.name).collect();
             findings
-                .add(Code::UnknownListener, place, format!("there is no listener \"{name}\""))
+                .add(Code::UnknownListener, span, format!("there is no listener \"{name}\""))
                 .help(if names.is_empty() { "add the listener".to_string() } else { suggest(&name, &names) });
         }
     }
 }
 
-fn unknown_pool(name: &str, place: Place, pools: &[Pool], findings: &mut Findings) {
+fn unknown_pool(name: &str, span: Span, pools: &[Pool], findings: &mut Findings) {
     let names: Vec<&str> = pools.iter().map(|p| &*p.name).collect();
     let help = if names.is_empty() { "add the pool".to_string() } else { suggest(name, &names) };
-    findings.add(Code::UnknownPool, place, format!("there is no pool \"{name}\"")).help(help);
+    findings.add(Code::UnknownPool, span, format!("there is no pool \"{name}\"")).help(help);
 }
 
 fn check_unused(root: &Section, routes: &[Route], listeners: &[Listener], findings: &mut Findings) {
@@ -163,7 +163,7 @@ fn check_unused(root: &Section, routes: &[Route], listeners: &[Listener], findin
     for named in root.named("pool") {
         if leads.routes(&named.name).is_empty() && !leads.is_answered(&named.name) {
             findings
-                .add(Code::UnusedPool, named.place, format!("no route leads to pool \"{}\"", named.name))
+                .add(Code::UnusedPool, named.span, format!("no route leads to pool \"{}\"", named.name))
                 .help("add a [[route]] to it, or remove it");
         }
     }
@@ -175,13 +175,13 @@ fn check_unused(root: &Section, routes: &[Route], listeners: &[Listener], findin
         }
         if !is_http && !routes.iter().any(serves) {
             findings
-                .add(Code::NothingToDo, named.place, format!("listener \"{}\" has no pool", named.name))
+                .add(Code::NothingToDo, named.span, format!("listener \"{}\" has no pool", named.name))
                 .help("set pool = \"NAME\", the pool that its clients get to");
         } else if !routes.iter().any(serves) {
             findings
                 .add(
                     Code::UnusedListener,
-                    named.place,
+                    named.span,
                     format!("no route takes requests from listener \"{}\"", named.name),
                 )
                 .help("it would answer 404 to everything: add a [[route]] for it, or remove it");

@@ -15,7 +15,7 @@ use super::timeouts::{LISTENER_TIMEOUTS, ListenerTimeouts};
 use crate::code::Code;
 use crate::diagnostic::Findings;
 use crate::form::{Cidr, Form, Formed};
-use crate::source::Place;
+use crate::source::Span;
 use crate::table::{Absent, Declared, Key, Kind, Lines, Named, Section, table};
 use report_load::REPORT_LOAD;
 use std::net::SocketAddr;
@@ -219,12 +219,12 @@ pub(crate) fn listeners(
     let named = root.named("listener");
     if named.is_empty() && root.set("listener").is_none_or(|l| !l.is_broken()) {
         findings
-            .add(Code::NothingToDo, root.place, "there is no listener: no request could come in")
+            .add(Code::NothingToDo, root.span, "there is no listener: no request could come in")
             .help("add [listener.web] with bind = [\"127.0.0.1:8080\"]");
     }
-    let mut bound: Vec<(SocketAddr, Mode, Place)> = Vec::new();
+    let mut bound: Vec<(SocketAddr, Mode, Span)> = Vec::new();
     if let Some(bind) = admin.and_then(|admin| admin.bind) {
-        bound.push((bind, Mode::Http, root.section("admin").section("http").place_of("bind")));
+        bound.push((bind, Mode::Http, root.section("admin").section("http").span_of("bind")));
     }
     let one = |named: &Named| {
         let listener = one(named, defaults);
@@ -239,7 +239,7 @@ fn one(Named { name, section, .. }: &Named, defaults: &Section) -> Listener {
     Listener { name: name.as_str().into(), ..Listener::of(&section.clone().with("timeouts", timeouts)) }
 }
 
-fn check(section: &Section, mode: Mode, bound: &mut Vec<(SocketAddr, Mode, Place)>, findings: &mut Findings) {
+fn check(section: &Section, mode: Mode, bound: &mut Vec<(SocketAddr, Mode, Span)>, findings: &mut Findings) {
     check_bind(section, mode, bound, findings);
     zone::check(section, mode, findings);
     check_networks(section, "accept_proxy_protocol", findings);
@@ -248,29 +248,29 @@ fn check(section: &Section, mode: Mode, bound: &mut Vec<(SocketAddr, Mode, Place
 }
 
 /// Reports an address that is bound twice; `bound` has those so far.
-fn check_bind(section: &Section, mode: Mode, bound: &mut Vec<(SocketAddr, Mode, Place)>, findings: &mut Findings) {
+fn check_bind(section: &Section, mode: Mode, bound: &mut Vec<(SocketAddr, Mode, Span)>, findings: &mut Findings) {
     let shares = |other: Mode| (mode.is_on_tcp() && other.is_on_tcp()) || (mode.is_on_udp() && other.is_on_udp());
-    for (formed, place) in section.formed_list("bind") {
+    for (formed, span) in section.formed_list("bind") {
         let Formed::Bind(addr) = formed else { continue };
         if let Some((.., first)) = bound.iter().find(|(b, other, _)| *b == addr && shares(*other)) {
             findings
-                .add(Code::SameAddress, place, format!("{addr} is bound twice"))
+                .add(Code::SameAddress, span, format!("{addr} is bound twice"))
                 .see("it is bound here first", *first)
                 .help("give each listener its own address or port");
         }
-        bound.push((addr, mode, place));
+        bound.push((addr, mode, span));
     }
 }
 
 /// Reports networks that every client is in, and that would be believed.
 fn check_networks(section: &Section, key: &str, findings: &mut Findings) {
-    for (formed, place) in section.formed_list(key) {
+    for (formed, span) in section.formed_list(key) {
         let Formed::Network(cidr) = formed else { continue };
         if cidr.prefix() > 0 {
             continue;
         }
         findings
-            .add(Code::TrustsAll, place, format!("\"{key}\" has every address: any client can say that it is another"))
+            .add(Code::TrustsAll, span, format!("\"{key}\" has every address: any client can say that it is another"))
             .help(format!("name the networks of your proxies instead of \"{cidr}\""));
     }
 }
