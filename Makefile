@@ -42,7 +42,7 @@ loom: ## Checks what threads share in every order that the memory model allows
 miri: ## Looks for undefined behaviour in tasks, wakers and boxed futures (needs nightly)
 	@scripts/setup.sh miri
 	MIRIFLAGS=-Zmiri-disable-isolation cargo +nightly miri test --target-dir target/miri -p evenkeel-net --lib -- \
-		tasks reentrance remote_waker boxed slab
+		tasks reentrance remote_waker boxed
 
 release: ## Builds the fastest binary, target/guided/evenkeel, by what it does under load: some 15 minutes
 	@scripts/setup.sh release

@@ -8,7 +8,7 @@
 //!
 //! 1. `structures`, which decide nothing: [`time`] and [`rng`], moments and seeded chance; [`decay`], how old
 //!    numbers fade; [`percentile`], how long most requests take; [`token_bucket`], how often something may
-//!    happen; [`slab`], places that are used again; [`published`], a value that control replaces for all workers.
+//!    happen; [`slab`], slots that are used again; [`published`], a value that control replaces for all workers.
 //! 2. `machines`, the state machines: of one endpoint ([`health`], [`outlier`], [`slow_start`], [`concurrency`]) and of
 //!    requests ([`queue`], [`retry`], [`hedge`]: may one wait, be tried again, or go twice? Under a [`budget`]).
 //! 3. `endpoints`: [`endpoint`], what is configured, and [`subset`], which part of it is used; [`set`], an immutable

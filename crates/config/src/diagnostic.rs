@@ -2,7 +2,7 @@
 //! gone. Inside this crate findings are kept as [`Finding`]s and resolved once, at the end.
 
 use crate::code::{Code, Severity};
-use crate::source::{Place, Position, Sources};
+use crate::source::{Position, Sources, Span};
 
 /// One error or warning.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -15,7 +15,7 @@ pub struct Diagnostic {
     pub at: Spot,
     /// What would be right: the values allowed, the nearest one, the text to write.
     pub help: Option<String>,
-    /// Other places that have a part in it.
+    /// What else in the files has a part in it.
     pub related: Vec<(String, Spot)>,
 }
 
@@ -26,7 +26,7 @@ impl Diagnostic {
     }
 }
 
-/// A place in a file, with the line it is on.
+/// A span in a file, with the line it is on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Spot {
     /// The name of the file, as it was given or included.
@@ -46,19 +46,19 @@ pub struct Range {
     pub line_text: String,
 }
 
-/// A diagnostic before its place is looked up.
+/// A diagnostic before its span is looked up.
 #[derive(Debug)]
 pub struct Finding {
     pub(crate) code: Code,
     pub(crate) message: String,
     pub(crate) at: At,
     pub(crate) help: Option<String>,
-    pub(crate) related: Vec<(String, Place)>,
+    pub(crate) related: Vec<(String, Span)>,
 }
 
 #[derive(Debug)]
 pub(crate) enum At {
-    Place(Place),
+    Span(Span),
     File(String),
 }
 
@@ -67,13 +67,13 @@ pub(crate) enum At {
 pub struct Findings {
     all: Vec<Finding>,
     /// Values that are not shown, whatever else is wrong on their lines.
-    hidden: Vec<Place>,
+    hidden: Vec<Span>,
 }
 
 impl Findings {
     /// Adds a finding; the rest of it is set on the result.
-    pub fn add(&mut self, code: Code, place: Place, message: impl Into<String>) -> &mut Finding {
-        self.push(code, At::Place(place), message.into())
+    pub fn add(&mut self, code: Code, span: Span, message: impl Into<String>) -> &mut Finding {
+        self.push(code, At::Span(span), message.into())
     }
 
     /// Adds a finding about a file as a whole.
@@ -88,7 +88,7 @@ impl Findings {
     }
 
     /// Shows asterisks instead of a value: diagnostics go to logs.
-    pub(crate) fn hide(&mut self, value: Place) {
+    pub(crate) fn hide(&mut self, value: Span) {
         self.hidden.push(value);
     }
 
@@ -100,13 +100,13 @@ impl Findings {
     /// Errors before warnings, each in the order of the files and lines.
     pub(crate) fn resolve(mut self, sources: &Sources) -> Vec<Diagnostic> {
         self.all.sort_by_key(|f| {
-            let place = match &f.at {
-                At::Place(place) => (1, place.file, place.start),
+            let span = match &f.at {
+                At::Span(span) => (1, span.file, span.start),
                 At::File(_) => (0, 0, 0),
             };
-            (f.code.severity(), place)
+            (f.code.severity(), span)
         });
-        let hidden: Vec<_> = self.hidden.iter().map(|place| (place.file, sources.positions(*place))).collect();
+        let hidden: Vec<_> = self.hidden.iter().map(|span| (span.file, sources.positions(*span))).collect();
         let line_text = |file, line| {
             let here = hidden.iter().filter(|(f, (start, end))| *f == file && start.line <= line && line <= end.line);
             let here: Vec<&(Position, Position)> = here.map(|(_, range)| range).collect();
@@ -114,23 +114,23 @@ impl Findings {
             let shown = |(index, c)| if hides(Position { line, col: index + 1 }) { '*' } else { c };
             sources.line(file, line).chars().enumerate().map(shown).collect()
         };
-        let spot = |place: Place| {
-            if place.is_whole() {
-                return Spot { file: sources.name(place.file).to_string(), range: None };
+        let spot = |span: Span| {
+            if span.is_whole() {
+                return Spot { file: sources.name(span.file).to_string(), range: None };
             }
-            let (start, end) = sources.positions(place);
-            let line_text = line_text(place.file, start.line);
-            Spot { file: sources.name(place.file).to_string(), range: Some(Range { start, end, line_text }) }
+            let (start, end) = sources.positions(span);
+            let line_text = line_text(span.file, start.line);
+            Spot { file: sources.name(span.file).to_string(), range: Some(Range { start, end, line_text }) }
         };
         let diagnostic = |f: Finding| Diagnostic {
             code: f.code,
             message: f.message,
             at: match f.at {
-                At::Place(place) => spot(place),
+                At::Span(span) => spot(span),
                 At::File(file) => Spot { file, range: None },
             },
             help: f.help,
-            related: f.related.into_iter().map(|(text, place)| (text, spot(place))).collect(),
+            related: f.related.into_iter().map(|(text, span)| (text, spot(span))).collect(),
         };
         self.all.into_iter().map(diagnostic).collect()
     }
@@ -143,9 +143,9 @@ impl Finding {
         self
     }
 
-    /// Adds another place.
-    pub fn see(&mut self, text: impl Into<String>, place: Place) -> &mut Finding {
-        self.related.push((text.into(), place));
+    /// Adds another span, and what is there.
+    pub fn see(&mut self, text: impl Into<String>, span: Span) -> &mut Finding {
+        self.related.push((text.into(), span));
         self
     }
 }

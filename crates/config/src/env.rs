@@ -16,12 +16,12 @@ pub(crate) fn expand(node: &mut Node, env: Env<'_>, findings: &mut Findings) {
             Err(Problem::Undefined(name)) => {
                 node.tree = Tree::Broken;
                 findings
-                    .add(Code::Undefined, node.place, format!("the environment variable \"{name}\" is not defined"))
+                    .add(Code::Undefined, node.span, format!("the environment variable \"{name}\" is not defined"))
                     .help(format!("set it, or give a default: ${{{name}:-value}}; \"$${{\" is a literal \"${{\""));
             }
             Err(Problem::Bad(why)) => {
                 node.tree = Tree::Broken;
-                findings.add(Code::Reference, node.place, why).help(
+                findings.add(Code::Reference, node.span, why).help(
                     "write ${NAME} or ${NAME:-default}, a name of letters, digits and _; \"$${\" is a literal \"${\"",
                 );
             }

@@ -4,7 +4,7 @@ use crate::code::Code;
 use crate::diagnostic::{Diagnostic, Findings};
 use crate::plan::{Address, Endpoint};
 use crate::sections::pool::{ENDPOINT_LIST, check_endpoints, endpoints};
-use crate::source::{Place, Sources};
+use crate::source::{Sources, Span};
 use crate::table::Reader;
 use crate::tree::{self, Entry, Node, TableNode, Tree};
 use serde_json::Value;
@@ -13,7 +13,7 @@ use serde_json::Value;
 /// empty list is one. Pure: nothing of the environment is put in.
 ///
 /// # Errors
-/// All that is wrong with it. With JSON, places are of the file as a whole.
+/// All that is wrong with it. With JSON, spans are of the file as a whole.
 pub fn endpoint_list(name: &str, text: &str) -> Result<Vec<Endpoint>, Vec<Diagnostic>> {
     let (mut sources, mut findings) = (Sources::default(), Findings::default());
     let file = sources.add(name, text.strip_prefix('\u{feff}').unwrap_or(text));
@@ -25,7 +25,7 @@ pub fn endpoint_list(name: &str, text: &str) -> Result<Vec<Endpoint>, Vec<Diagno
 }
 
 fn read(name: &str, file: usize, sources: &Sources, findings: &mut Findings) -> Option<Vec<Endpoint>> {
-    let whole = Place::whole(file);
+    let whole = Span::whole(file);
     let table = match name.to_ascii_lowercase().ends_with(".json") {
         true => match serde_json::from_str(sources.text(file)) {
             Ok(list @ Value::Array(_)) => TableNode { entries: vec![entry("endpoints".into(), list, whole)] },
@@ -59,22 +59,22 @@ fn read(name: &str, file: usize, sources: &Sources, findings: &mut Findings) -> 
         if let Some(crate::form::Formed::Address(addr @ Address::Name { .. })) = endpoint.formed("addr") {
             let message = format!("{addr} is a name, and a list has addresses");
             let help = "write the IP address; names can be in \"endpoints\" of a pool, or in its discover.dns";
-            findings.add(Code::BadAddress, endpoint.place_of("addr"), message).help(help);
+            findings.add(Code::BadAddress, endpoint.span_of("addr"), message).help(help);
         }
     }
     Some(endpoints(&section))
 }
 
-fn table(map: serde_json::Map<String, Value>, place: Place) -> TableNode {
-    TableNode { entries: map.into_iter().map(|(key, value)| entry(key, value, place)).collect() }
+fn table(map: serde_json::Map<String, Value>, span: Span) -> TableNode {
+    TableNode { entries: map.into_iter().map(|(key, value)| entry(key, value, span)).collect() }
 }
 
-fn entry(key: String, value: Value, place: Place) -> Entry {
-    Entry { key, key_place: place, node: node(value, place) }
+fn entry(key: String, value: Value, span: Span) -> Entry {
+    Entry { key, key_span: span, node: node(value, span) }
 }
 
 /// Nested no deeper than the parser of JSON allows, which is 128.
-fn node(value: Value, place: Place) -> Node {
+fn node(value: Value, span: Span) -> Node {
     let tree = match value {
         // What TOML has no word for; readers name it.
         Value::Null => Tree::Date("null".into()),
@@ -84,10 +84,10 @@ fn node(value: Value, place: Place) -> Node {
             None => Tree::Number(n.as_f64().unwrap_or(f64::NAN), n.to_string()),
         },
         Value::String(text) => Tree::Text(text),
-        Value::Array(values) => Tree::List(values.into_iter().map(|v| node(v, place)).collect()),
-        Value::Object(map) => Tree::Table(table(map, place)),
+        Value::Array(values) => Tree::List(values.into_iter().map(|v| node(v, span)).collect()),
+        Value::Object(map) => Tree::Table(table(map, span)),
     };
-    Node { place, tree }
+    Node { span, tree }
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use crate::files::{Disk, Files, NoFiles, matching};
 use crate::machine::Machine;
 use crate::plan::Plan;
 use crate::sections::root::{INCLUDE, ROOT, build};
-use crate::source::{Place, Sources};
+use crate::source::{Sources, Span};
 use crate::table::{Reader, quote};
 use crate::tree::{self, Joined, Node, TableNode, Tree};
 use std::collections::HashSet;
@@ -105,7 +105,7 @@ impl<'a> Loader<'a> {
             self.findings
                 .add(
                     Code::WrongType,
-                    include.node.place,
+                    include.node.span,
                     format!("\"include\" is {}, but must be a table", include.node.tree.seen()),
                 )
                 .help("write [include] and files = [\"conf.d/*.toml\"] below it");
@@ -113,32 +113,32 @@ impl<'a> Loader<'a> {
         };
         let section = Reader::new(&ROOT, &mut self.findings, true).table(&INCLUDE, inner, include.key_place);
         let mut included: HashSet<PathBuf> = HashSet::new();
-        for (pattern, place) in section.formed_list("files") {
+        for (pattern, span) in section.formed_list("files") {
             let crate::form::Formed::Text(pattern) = pattern else { continue };
-            self.include(directory, &pattern, place, &mut included);
+            self.include(directory, &pattern, span, &mut included);
         }
     }
 
-    fn include(&mut self, directory: &Path, pattern: &str, place: Place, included: &mut HashSet<PathBuf>) {
+    fn include(&mut self, directory: &Path, pattern: &str, span: Span, included: &mut HashSet<PathBuf>) {
         let paths = match matching(self.files, directory, pattern) {
             Ok(paths) => paths,
             Err(error) => {
                 let message = format!("cannot look for \"{pattern}\": {}", reason(&error));
-                self.findings.add(Code::Unreadable, place, message).help("paths are relative to this file");
+                self.findings.add(Code::Unreadable, span, message).help("paths are relative to this file");
                 self.complete = false;
                 return;
             }
         };
         if paths.is_empty() {
-            self.findings.add(Code::EmptyInclude, place, format!("\"{pattern}\" matches no file"));
+            self.findings.add(Code::EmptyInclude, span, format!("\"{pattern}\" matches no file"));
         }
         for path in paths {
             if !included.insert(path.clone()) {
                 let message = format!("{} is included twice", path.display());
-                self.findings.add(Code::Include, place, message).help("let only one of the patterns match it");
+                self.findings.add(Code::Include, span, message).help("let only one of the patterns match it");
                 continue;
             }
-            let text = self.read(&path, Some(place));
+            let text = self.read(&path, Some(span));
             let Some(text) = text else {
                 self.complete = false;
                 continue;
@@ -147,8 +147,8 @@ impl<'a> Loader<'a> {
             if let Some(at) = table.entries.iter().position(|e| e.key == "include") {
                 let nested = table.entries.remove(at);
                 self.findings
-                    .add(Code::Include, nested.key_place, "an included file cannot include")
-                    .see("it was included here", place)
+                    .add(Code::Include, nested.key_span, "an included file cannot include")
+                    .see("it was included here", span)
                     .help("name the file in the first file instead");
             }
             self.joined.add(table, &mut self.findings);
@@ -174,7 +174,7 @@ impl<'a> Loader<'a> {
     }
 
     /// The text of a file. What is wrong with it is said where it was asked for.
-    fn read(&mut self, path: &Path, asked: Option<Place>) -> Option<String> {
+    fn read(&mut self, path: &Path, asked: Option<Span>) -> Option<String> {
         let name = path.display().to_string();
         let problem = match self.files.read(path) {
             Err(error) => (Code::Unreadable, format!("cannot read {name}: {}", reason(&error)), ""),
@@ -193,7 +193,7 @@ impl<'a> Loader<'a> {
         };
         let (code, message, help) = problem;
         let finding = match asked {
-            Some(place) => self.findings.add(code, place, message),
+            Some(span) => self.findings.add(code, span, message),
             None => self.findings.add_file(code, &name, message),
         };
         if !help.is_empty() {
@@ -204,7 +204,7 @@ impl<'a> Loader<'a> {
 
     fn finish(mut self, machine: Option<&dyn Machine>) -> Outcome {
         let joined = std::mem::take(&mut self.joined).finish();
-        let root = Reader::new(&ROOT, &mut self.findings, self.complete).table(&ROOT, &joined, Place::whole(0));
+        let root = Reader::new(&ROOT, &mut self.findings, self.complete).table(&ROOT, &joined, Span::whole(0));
         // What refers to something in a file that could not be read is not wrong.
         let plan = self.complete.then(|| build(&root, machine, &mut self.findings));
         let plan = plan.filter(|_| !self.findings.has_errors());

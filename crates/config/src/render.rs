@@ -43,17 +43,17 @@ fn count(diagnostics: &[Diagnostic]) -> String {
 /// An array of objects: code, severity, message, file, line, col, end, help, related. `line`, `col` and `end` are
 /// null if the file as a whole is meant; `end` is the line and column after the last character.
 pub fn to_json(diagnostics: &[Diagnostic]) -> Value {
-    let place = |spot: &Spot| {
+    let range = |spot: &Spot| {
         let start = spot.range.as_ref().map(|r| r.start);
         let end = spot.range.as_ref().map(|r| json!({ "line": r.end.line, "col": r.end.col }));
         (start.map(|p| p.line), start.map(|p| p.col), end)
     };
     let related = |(text, spot): &(String, Spot)| {
-        let (line, col, end) = place(spot);
+        let (line, col, end) = range(spot);
         json!({ "message": text, "file": spot.file, "line": line, "col": col, "end": end })
     };
     let one = |d: &Diagnostic| {
-        let (line, col, end) = place(&d.at);
+        let (line, col, end) = range(&d.at);
         json!({
             "code": d.code.as_str(), "severity": d.severity().as_str(), "message": d.message,
             "file": d.at.file, "line": line, "col": col, "end": end,
@@ -63,7 +63,7 @@ pub fn to_json(diagnostics: &[Diagnostic]) -> Value {
     Value::Array(diagnostics.iter().map(one).collect())
 }
 
-/// Lines of a terminal; a longer line is shown around the place only.
+/// Lines of a terminal; a longer line is shown around the span only.
 const WIDTH: usize = 120;
 
 fn snippet(out: &mut String, spot: &Spot, mark: char, severity: Severity, paint: &Paint) {

@@ -1,18 +1,25 @@
-//! Where in which file? [`Sources`] keeps every text that was read; a [`Place`] is a range in one of them.
+//! Where in which file? [`Sources`] keeps every text that was read; a [`Span`] is a range in one of them.
+
+use std::ops::Range;
 
 /// A range of bytes in one file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Place {
+pub struct Span {
     /// Index into [`Sources`].
     pub(crate) file: usize,
     pub(crate) start: usize,
     pub(crate) end: usize,
 }
 
-impl Place {
+impl Span {
+    /// A range of bytes in a file.
+    pub(crate) fn of(file: usize, bytes: Range<usize>) -> Span {
+        Span { file, start: bytes.start, end: bytes.end }
+    }
+
     /// The whole of a file.
-    pub(crate) fn whole(file: usize) -> Place {
-        Place { file, start: 0, end: 0 }
+    pub(crate) fn whole(file: usize) -> Span {
+        Span { file, start: 0, end: 0 }
     }
 
     /// Whether the whole file is meant: an empty range at its start.
@@ -43,7 +50,7 @@ struct Source {
 }
 
 impl Sources {
-    /// Keeps a text; the index is for [`Place::file`].
+    /// Keeps a text; the index is for [`Span::file`].
     pub fn add(&mut self, name: &str, text: &str) -> usize {
         let starts = text.bytes().enumerate().filter(|(_, b)| *b == b'\n').map(|(at, _)| at + 1);
         let lines = std::iter::once(0).chain(starts).collect();
@@ -59,13 +66,13 @@ impl Sources {
         self.0.get(file).map_or("", |s| &s.text)
     }
 
-    /// Start and end of a place. Offsets beyond the text or inside a character are moved back to where one begins.
-    pub fn positions(&self, place: Place) -> (Position, Position) {
-        let Some(source) = self.0.get(place.file) else {
+    /// Start and end of a span. Offsets beyond the text or inside a character are moved back to where one begins.
+    pub fn positions(&self, span: Span) -> (Position, Position) {
+        let Some(source) = self.0.get(span.file) else {
             return (Position { line: 1, col: 1 }, Position { line: 1, col: 1 });
         };
-        let start = source.position(place.start);
-        (start, source.position(place.end.max(place.start)))
+        let start = source.position(span.start);
+        (start, source.position(span.end.max(span.start)))
     }
 
     /// The text of a line, without its end.
@@ -96,7 +103,7 @@ mod tests {
     fn counts_characters_and_survives_any_offset() {
         let mut sources = Sources::default();
         let file = sources.add("a", "ä = 1\r\nbc");
-        let at = |start, end| sources.positions(Place { file, start, end });
+        let at = |start, end| sources.positions(Span { file, start, end });
         assert_eq!(at(0, 2), (Position { line: 1, col: 1 }, Position { line: 1, col: 2 }));
         assert_eq!(at(1, 1).0, Position { line: 1, col: 1 });
         assert_eq!(at(8, 99), (Position { line: 2, col: 1 }, Position { line: 2, col: 3 }));

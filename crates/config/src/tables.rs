@@ -9,7 +9,7 @@ pub use crate::reference::tables_reference as reference_of;
 pub use crate::schema::schema_of;
 pub use crate::sections::pool::{CONCURRENCY, OUTLIER, PANIC, QUEUE, SLOW_START};
 pub use crate::sections::retry::TRIES;
-pub use crate::source::Place;
+pub use crate::source::Span;
 pub use crate::table::{Absent, Key, Kind, Named, Section, Table};
 pub use crate::tree::{Entry, Node, TableNode, Tree};
 
@@ -50,7 +50,7 @@ impl Document {
 
     /// Holds a tree against a table, which is the top level of the file.
     pub fn read(&mut self, root: &'static Table, tree: &TableNode) -> Section {
-        Reader::new(root, &mut self.findings, self.clean).table(root, tree, Place::whole(0))
+        Reader::new(root, &mut self.findings, self.clean).table(root, tree, Span::whole(0))
     }
 
     /// Whether nothing was found that is an error.

@@ -1,9 +1,9 @@
-//! What does the file say, before it means anything? TOML as a tree of our own that knows the place of every key and
+//! What does the file say, before it means anything? TOML as a tree of our own that knows the span of every key and
 //! value, in the order of the file, and that files can be joined into.
 
 use crate::code::Code;
 use crate::diagnostic::Findings;
-use crate::source::{Place, Sources};
+use crate::source::{Span, Sources};
 use std::collections::HashMap;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
@@ -12,7 +12,7 @@ use toml::de::{DeTable, DeValue};
 #[derive(Clone, Debug)]
 pub struct Node {
     /// Where it is.
-    pub place: Place,
+    pub span: Span,
     /// The value.
     pub tree: Tree,
 }
@@ -51,7 +51,7 @@ pub struct Entry {
     /// The key.
     pub key: String,
     /// Where the key is.
-    pub key_place: Place,
+    pub key_span: Span,
     /// The value.
     pub node: Node,
 }
@@ -102,16 +102,15 @@ pub(crate) fn parse(sources: &Sources, file: usize, findings: &mut Findings) -> 
     let (table, errors) = DeTable::parse_recoverable(text);
     let clean = errors.is_empty();
     // The parser recovers, but what it says after the first error is often caused by it.
-    let span_of = |error: &toml::de::Error| error.span().unwrap_or(text.len()..text.len());
-    if let Some(error) = errors.iter().min_by_key(|e| span_of(e).start) {
-        let span = span_of(error);
-        let place = Place { file, start: span.start, end: span.end };
-        let finding = findings.add(Code::Syntax, place, format!("not TOML: {}", error.message()));
+    let bytes_of = |error: &toml::de::Error| error.span().unwrap_or(text.len()..text.len());
+    if let Some(error) = errors.iter().min_by_key(|e| bytes_of(e).start) {
+        let span = Span::of(file, bytes_of(error));
+        let finding = findings.add(Code::Syntax, span, format!("not TOML: {}", error.message()));
         if error.message().starts_with("duplicate key") {
             finding.help("a file sets each key once, and has each [table] once; only [[route]] may be repeated");
         }
     }
-    (Node { place: Place::whole(file), tree: Tree::Table(table_node(file, table.get_ref())) }, clean)
+    (Node { span: Span::whole(file), tree: Tree::Table(table_node(file, table.get_ref())) }, clean)
 }
 
 /// Parses one value that stands in no file.
@@ -121,18 +120,16 @@ pub(crate) fn parse_value(text: &str) -> Option<Node> {
 
 fn table_node(file: usize, table: &DeTable<'_>) -> TableNode {
     let entry = |(key, value): (&Spanned<_>, &Spanned<DeValue<'_>>)| {
-        let span = key.span();
+        let key_span = Span::of(file, key.span());
         let key: &std::borrow::Cow<'_, str> = key.get_ref();
-        let key_place = Place { file, start: span.start, end: span.end };
-        Entry { key: key.to_string(), key_place, node: node(file, value) }
+        Entry { key: key.to_string(), key_span, node: node(file, value) }
     };
     let mut entries: Vec<Entry> = table.iter().map(entry).collect();
-    entries.sort_by_key(|e| e.key_place.start);
+    entries.sort_by_key(|e| e.key_span.start);
     TableNode { entries }
 }
 
 fn node(file: usize, value: &Spanned<DeValue<'_>>) -> Node {
-    let span = value.span();
     let tree = match value.get_ref() {
         DeValue::String(text) => Tree::Text(text.to_string()),
         DeValue::Integer(n) => Tree::Int(i128::from_str_radix(n.as_str(), n.radix()).ok(), n.to_string()),
@@ -142,7 +139,7 @@ fn node(file: usize, value: &Spanned<DeValue<'_>>) -> Node {
         DeValue::Array(values) => Tree::List(values.iter().map(|v| node(file, v)).collect()),
         DeValue::Table(table) => Tree::Table(table_node(file, table)),
     };
-    Node { place: Place { file, start: span.start, end: span.end }, tree }
+    Node { span: Span::of(file, value.span()), tree }
 }
 
 /// Tables of several files as one: tables key by key, the root's arrays of tables (`[[route]]`) one after the other; any
@@ -160,7 +157,7 @@ enum Joining {
     /// As one file has it.
     One(Entry),
     /// A table that several files have.
-    Several(String, Place, Place, Joined),
+    Several(String, Span, Span, Joined),
 }
 
 impl Joined {
@@ -179,13 +176,13 @@ impl Joined {
             let existing = &mut self.entries[at];
             // Most keys are of one file: only what a second one adds to is made ready for more.
             if let (
-                Joining::One(Entry { key, key_place, node: Node { place, tree: Tree::Table(a) } }),
+                Joining::One(Entry { key, key_place, node: Node { span, tree: Tree::Table(a) } }),
                 Tree::Table(_),
             ) = (&mut *existing, &entry.node.tree)
             {
                 let mut joined = Joined::default();
                 joined.join(std::mem::take(a), depth + 1, findings);
-                *existing = Joining::Several(std::mem::take(key), *key_place, *place, joined);
+                *existing = Joining::Several(std::mem::take(key), *key_place, *span, joined);
             }
             match (existing, entry.node.tree) {
                 (Joining::Several(_, _, _, joined), Tree::Table(b)) => joined.join(b, depth + 1, findings),
@@ -210,8 +207,8 @@ impl Joined {
     pub fn finish(self) -> TableNode {
         let entry = |joining| match joining {
             Joining::One(entry) => entry,
-            Joining::Several(key, key_place, place, joined) => {
-                Entry { key, key_place, node: Node { place, tree: Tree::Table(joined.finish()) } }
+            Joining::Several(key, key_place, span, joined) => {
+                Entry { key, key_place, node: Node { span, tree: Tree::Table(joined.finish()) } }
             }
         };
         TableNode { entries: self.entries.into_iter().map(entry).collect() }

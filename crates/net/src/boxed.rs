@@ -11,11 +11,11 @@ use std::pin::Pin;
 use std::ptr::NonNull;
 use std::task::{Context, Poll};
 
-/// Places that a thread keeps.
+/// Allocations that a thread keeps.
 const SPARE_MAX: usize = 64;
 
 thread_local! {
-    static SPARE: RefCell<Vec<Place>> = const { RefCell::new(Vec::new()) };
+    static SPARE: RefCell<Vec<Allocation>> = const { RefCell::new(Vec::new()) };
 }
 
 /// What `make` makes, in a box.
@@ -27,19 +27,19 @@ pub fn boxed<F>(make: impl FnOnce() -> F) -> Pin<Box<F>> {
 /// What `make` makes, where one of its kind may have been before.
 #[inline(always)]
 pub fn reused<F: Future>(make: impl FnOnce() -> F) -> Reused<F> {
-    const { assert!(size_of::<F>() > 0, "the allocator has no places of no size") };
-    let place = Place::take(Layout::new::<F>());
-    let future = place.at.cast::<F>();
-    // SAFETY: the place is of this layout, and nobody else's.
+    const { assert!(size_of::<F>() > 0, "the allocator gives nothing of no size") };
+    let allocation = Allocation::take(Layout::new::<F>());
+    let future = allocation.at.cast::<F>();
+    // SAFETY: the allocation is of this layout, and nothing else's.
     unsafe { future.write(make()) };
-    Reused { future, _place: place }
+    Reused { future, _allocation: allocation }
 }
 
 /// A future on the heap.
 pub struct Reused<F> {
     /// Written, and not moved until it is dropped.
     future: NonNull<F>,
-    _place: Place,
+    _allocation: Allocation,
 }
 
 impl<F: Future> Future for Reused<F> {
@@ -60,31 +60,31 @@ impl<F> Drop for Reused<F> {
 }
 
 /// Memory of the allocator's, of nobody else.
-struct Place {
+struct Allocation {
     at: NonNull<u8>,
     layout: Layout,
 }
 
-impl Place {
-    fn take(layout: Layout) -> Place {
-        if let Some(spare) = SPARE.with_borrow_mut(|spare| spare.pop_if(|place| place.layout == layout)) {
+impl Allocation {
+    fn take(layout: Layout) -> Allocation {
+        if let Some(spare) = SPARE.with_borrow_mut(|spare| spare.pop_if(|last| last.layout == layout)) {
             return spare;
         }
         // SAFETY: whoever asks has something of a size.
         let Some(at) = NonNull::new(unsafe { alloc(layout) }) else { handle_alloc_error(layout) };
-        Place { at, layout }
+        Allocation { at, layout }
     }
 }
 
-impl Drop for Place {
+impl Drop for Allocation {
     fn drop(&mut self) {
-        let Place { at, layout } = *self;
+        let Allocation { at, layout } = *self;
         // At the end of its thread there is nobody to keep it for.
         let kept = SPARE.try_with(|spare| {
             let mut spare = spare.borrow_mut();
             let keeps = spare.len() < SPARE_MAX;
             if keeps {
-                spare.push(Place { at, layout });
+                spare.push(Allocation { at, layout });
             }
             keeps
         });
@@ -114,17 +114,17 @@ mod tests {
     }
 
     #[test]
-    fn a_place_is_used_again_when_its_future_is_gone_however_it_went() {
+    fn an_allocation_is_used_again_when_its_future_is_gone_however_it_went() {
         let (held, padding) = (Rc::new(()), &[0; 2000]);
         let make = || reused(|| waits(held.clone(), padding));
-        let mut places: Vec<NonNull<u8>> = Vec::new();
+        let mut addresses: Vec<NonNull<u8>> = Vec::new();
         for polls in [0, 1, 2, 2] {
             let mut future = make();
-            places.push(future.future.cast());
+            addresses.push(future.future.cast());
             let polled: Vec<_> = (0..polls).map(|_| poll(&mut future)).collect();
             assert!(polled.get(1).is_none_or(|last| *last == Poll::Ready(2002)), "{polled:?}");
         }
-        assert!(places.iter().all(|place| *place == places[0]));
+        assert!(addresses.iter().all(|address| *address == addresses[0]));
         let (one, other) = (make(), make());
         assert_ne!(one.future, other.future);
         drop((one, other));

@@ -6,7 +6,7 @@
 //! moves earlier adds an entry, and the old one is dropped when found. Deadlines pass up to one [`TICK`] late.
 
 use crate::event_loop::WakerSlot;
-use crate::slab::Slab;
+use evenkeel_balance::slab::SlotTable;
 use std::cell::{Cell, RefCell};
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
@@ -28,7 +28,7 @@ const NEVER: u64 = u64::MAX;
 #[derive(Debug)]
 pub struct Wheel {
     tick: Cell<u64>,
-    entries: RefCell<Slab<Entry>>,
+    entries: RefCell<SlotTable<Entry>>,
     buckets: RefCell<Vec<Vec<u32>>>,
 }
 
@@ -56,7 +56,7 @@ pub struct Elapsed;
 #[derive(Debug)]
 pub struct Timer {
     wheel: Rc<Wheel>,
-    index: u32,
+    slot: u32,
 }
 
 impl Wheel {
@@ -64,7 +64,7 @@ impl Wheel {
     pub fn new() -> Rc<Wheel> {
         Rc::new(Wheel {
             tick: Cell::new(0),
-            entries: RefCell::new(Slab::new()),
+            entries: RefCell::new(SlotTable::new()),
             buckets: RefCell::new(vec![Vec::new(); BUCKETS as usize]),
         })
     }
@@ -76,7 +76,7 @@ impl Wheel {
         // that come and go would fill the buckets otherwise.
         let (key, entry) = entries.occupy();
         entry.fired = false;
-        Timer { wheel: self.clone(), index: key.index }
+        Timer { wheel: self.clone(), slot: key.slot() }
     }
 
     /// Moves on to the tick of `now`, since the worker's start, and wakes all whose deadline has passed.
@@ -90,17 +90,17 @@ impl Wheel {
 
     fn turn(&self, tick: u64) {
         let due = std::mem::take(&mut self.buckets.borrow_mut()[(tick % BUCKETS) as usize]);
-        for index in due {
-            if let Some(waker) = self.pass(index, tick) {
+        for slot in due {
+            if let Some(waker) = self.pass(slot, tick) {
                 waker.wake();
             }
         }
     }
 
     /// The tick has come at which an entry was placed: the waker, if its deadline has passed.
-    fn pass(&self, index: u32, tick: u64) -> Option<WakerSlot> {
+    fn pass(&self, slot: u32, tick: u64) -> Option<WakerSlot> {
         let mut entries = self.entries.borrow_mut();
-        let entry = entries.at_mut(index);
+        let entry = entries.at_mut(slot);
         if entry.placed != tick {
             return None;
         }
@@ -110,15 +110,15 @@ impl Wheel {
             return entry.waker.clone();
         }
         if entry.due != NEVER {
-            self.place(entry, index);
+            self.place(entry, slot);
         }
         None
     }
 
-    fn place(&self, entry: &mut Entry, index: u32) {
+    fn place(&self, entry: &mut Entry, slot: u32) {
         let tick = self.tick.get();
         entry.placed = entry.due.clamp(tick + 1, tick + BUCKETS - 1);
-        self.buckets.borrow_mut()[(entry.placed % BUCKETS) as usize].push(index);
+        self.buckets.borrow_mut()[(entry.placed % BUCKETS) as usize].push(slot);
     }
 
     /// Wakes every task that has a timer, without its deadline having passed: something for all has changed.
@@ -148,11 +148,11 @@ impl Timer {
     #[inline]
     pub fn set(&self, tick: u64) {
         let mut entries = self.wheel.entries.borrow_mut();
-        let entry = entries.at_mut(self.index);
+        let entry = entries.at_mut(self.slot);
         entry.due = tick;
         entry.fired = false;
         if tick < entry.placed {
-            self.wheel.place(entry, self.index);
+            self.wheel.place(entry, self.slot);
         }
     }
 
@@ -192,7 +192,7 @@ impl Timer {
     #[inline]
     fn poll_elapsed(&self, cx: &Context<'_>) -> Poll<Elapsed> {
         let mut entries = self.wheel.entries.borrow_mut();
-        let entry = entries.at_mut(self.index);
+        let entry = entries.at_mut(self.slot);
         if entry.fired {
             return Poll::Ready(Elapsed);
         }
@@ -207,7 +207,7 @@ impl Timer {
     #[cold]
     fn keep_waker(&self, cx: &Context<'_>) {
         let new = WakerSlot::of(cx);
-        let old = self.wheel.entries.borrow_mut().at_mut(self.index).waker.replace(new);
+        let old = self.wheel.entries.borrow_mut().at_mut(self.slot).waker.replace(new);
         drop(old);
     }
 }
@@ -216,10 +216,10 @@ impl Drop for Timer {
     fn drop(&mut self) {
         let waker = {
             let mut entries = self.wheel.entries.borrow_mut();
-            let entry = entries.at_mut(self.index);
+            let entry = entries.at_mut(self.slot);
             entry.due = NEVER;
             let waker = entry.waker.take();
-            entries.vacate(self.index);
+            entries.vacate(self.slot);
             waker
         };
         drop(waker);

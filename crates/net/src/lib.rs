@@ -1,7 +1,6 @@
 //! How do bytes move on this machine? All I/O of the data path, and its unsafe code. Read the files in this order:
 //!
-//! 1. [`event_loop`]: tasks, sockets and alarms of one thread. [`boxed`]: futures that are made where they stay. `slab`: the
-//!    tables that tasks, sockets and timers are in.
+//! 1. [`event_loop`]: tasks, sockets and alarms of one thread. [`boxed`]: futures that are made where they stay.
 //! 2. [`transport`]: what carries the bytes of a connection (`tokio_io`: with tokio's traits, behind the feature
 //!    `tokio-io`); [`stream`]: a TCP socket that meets the event loop only when it would block; [`dial`] and [`listen`] open them, and
 //!    [`inherit`] passes them from one process to the next. [`splice`] moves what need not be read.
@@ -22,7 +21,6 @@ pub mod event_loop;
 pub mod inherit;
 pub mod listen;
 pub mod log_writer;
-mod slab;
 pub mod splice;
 pub mod stream;
 #[cfg(feature = "tokio-io")]

@@ -1,7 +1,9 @@
 //! How fast is virtual time? Events per second of processor time, for the two loops that everything else is made of.
 
 use evenkeel_sim::scenario::Balancing;
-use evenkeel_sim::scenario::{Capacity, Information, Load, Place, Policy, Scenario, Server, Service, Serving, Step};
+use evenkeel_sim::scenario::{
+    Capacity, Deployment, Information, Load, Policy, Scenario, Server, Service, Serving, Step,
+};
 use evenkeel_sim::simulate;
 use evenkeel_sim::work::Work;
 
@@ -67,7 +69,7 @@ fn fleet() -> Scenario {
         ..Server::new(&i.to_string())
     };
     let balancing = Balancing {
-        place: Place::Door { balancers: 100 },
+        deployment: Deployment::Central { balancers: 100 },
         information: Information { probes: true, ..Information::default() },
         ..Balancing::default()
     };

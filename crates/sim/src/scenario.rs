@@ -188,8 +188,8 @@ pub struct Cold {
 pub struct Balancing {
     /// Instead of the policy under test.
     pub policy: Option<Policy>,
-    /// Where balancers stand.
-    pub place: Place,
+    /// Where balancers run.
+    pub deployment: Deployment,
     /// Workers of each balancer, on one pool; requests come to them at random.
     pub workers: u32,
     /// How balancers learn the load of servers.
@@ -208,16 +208,16 @@ pub struct Balancing {
     pub timeout_ns: u64,
 }
 
-/// Where balancers stand.
+/// Where balancers run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum Deployment {
     /// So many of their own, which know nothing of each other; each request comes to one of them at random.
-    Door {
+    Central {
         /// How many.
         balancers: u32,
     },
-    /// One beside each server that calls (a sidecar), or one for all clients.
-    Caller,
+    /// One beside each server that calls, or one for all clients.
+    Sidecar,
 }
 
 /// How balancers learn the load of servers, besides by their own requests.
@@ -293,7 +293,7 @@ impl Default for Balancing {
     fn default() -> Balancing {
         Balancing {
             policy: None,
-            place: Place::Door { balancers: 1 },
+            deployment: Deployment::Central { balancers: 1 },
             workers: 1,
             information: Information::default(),
             lag_ns: 0,

@@ -4,7 +4,8 @@
 use evenkeel_balance::{algorithms, control, health, outlier, retry, slow_start};
 use evenkeel_sim::run::Failure;
 use evenkeel_sim::scenario::{
-    Balancing, Capacity, Cold, Fault, Information, Load, Mode, Place, Policy, Scenario, Server, Service, Serving, Step,
+    Balancing, Capacity, Cold, Deployment, Fault, Information, Load, Mode, Policy, Scenario, Server, Service, Serving,
+    Step,
 };
 use evenkeel_sim::work::Work;
 use evenkeel_sim::{Run, simulate};
@@ -81,7 +82,7 @@ fn calls_to_other_services_are_in_flight_without_work() {
     let mut front = service("front", servers(1));
     front.steps = vec![Step::Work, Step::Call(1), Step::Call(1)];
     let mut back = service("back", servers(3));
-    back.balancing.place = Place::Caller;
+    back.balancing.deployment = Deployment::Sidecar;
     let mut s = scenario(vec![front, back], 1000);
     s.load = Load::Trace { at_ns: (0..1000).map(|i| i * 11 * MS).collect() };
     let run = run(&s);
@@ -99,13 +100,13 @@ fn sidecars_know_only_what_they_sent() {
         (0..4).map(|i| Server { serving: Serving::Unlimited, ..Server::new(&i.to_string()) }).collect(),
     );
     front.steps = vec![Step::Call(1)];
-    let at = |place| {
+    let at = |deployment| {
         let mut back = service("back", servers(8));
         back.work = Work::Exponential { mean_ns: 10e6 };
-        back.balancing.place = place;
+        back.balancing.deployment = deployment;
         run(&poisson(scenario(vec![front.clone(), back], 60_000), 720.0)).mean_ns()
     };
-    let (sidecars, central) = (at(Place::Caller), at(Place::Door { balancers: 1 }));
+    let (sidecars, central) = (at(Deployment::Sidecar), at(Deployment::Central { balancers: 1 }));
     assert!(sidecars > 1.1 * central, "{sidecars} with sidecars, {central} with one");
 }
 
@@ -255,7 +256,7 @@ fn probes_bring_news_cost_work_and_get_lost() {
     let with = |information| {
         let mut s = poisson(scenario(vec![service("a", servers(16))], 40_000), 1200.0);
         s.link_ns = MS / 10;
-        s.services[0].balancing.place = Place::Door { balancers: 8 };
+        s.services[0].balancing.deployment = Deployment::Central { balancers: 8 };
         s.services[0].balancing.information = information;
         run_by(&s, "prequal")
     };

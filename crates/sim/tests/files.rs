@@ -6,7 +6,7 @@ mod committed;
 use committed::same_as_committed;
 use evenkeel_config::render_text;
 use evenkeel_sim::file::{read, reference};
-use evenkeel_sim::scenario::{Capacity, Load, Place, Serving, Step};
+use evenkeel_sim::scenario::{Capacity, Deployment, Load, Serving, Step};
 use evenkeel_sim::work::Work;
 use proptest::prelude::*;
 
@@ -49,8 +49,8 @@ fn a_system_is_what_its_file_says() {
     assert!(matches!(front.servers[0].capacity[..], [Capacity::Stalls { speed: 0.0, .. }]));
     assert_eq!((front.servers[0].machine, scenario.machines.as_slice()), (Some(0), &[2.0][..]));
     assert_eq!(
-        (back.balancing.place, back.balancing.control.slow_start.map(|s| s.window_ns)),
-        (Place::Caller, Some(10_000_000_000))
+        (back.balancing.deployment, back.balancing.control.slow_start.map(|s| s.window_ns)),
+        (Deployment::Sidecar, Some(10_000_000_000))
     );
     assert_eq!(back.balancing.policy.as_ref().map(|p| p.label.as_str()), Some("random{draws=3}"));
     assert_eq!(back.balancing.retry.as_ref().map(|r| (r.attempts, r.on.timeout, r.on.connect)), Some((2, true, false)));

@@ -4,7 +4,7 @@
 use evenkeel_balance::algorithms;
 use evenkeel_balance::params::Value;
 use evenkeel_sim::scenario::{
-    Balancing, Capacity, Chooser, Information, Load, Place, Policy, Scenario, Server, Service, Serving, Step,
+    Balancing, Capacity, Chooser, Deployment, Information, Load, Policy, Scenario, Server, Service, Serving, Step,
 };
 use evenkeel_sim::simulate;
 use evenkeel_sim::work::Work;
@@ -23,7 +23,7 @@ fn farm(balancers: u32, requests: u64) -> Scenario {
         ..Server::new(&i.to_string())
     };
     let balancing = Balancing {
-        place: Place::Door { balancers },
+        deployment: Deployment::Central { balancers },
         information: Information { probes: true, ..Information::default() },
         ..Balancing::default()
     };

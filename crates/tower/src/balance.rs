@@ -7,7 +7,7 @@ use crate::endpoints::Endpoints;
 use crate::error::DiscoverError;
 use crate::future::ResponseFuture;
 use crate::returns::{HEAD, Returns};
-use evenkeel_balance::slab::Places;
+use evenkeel_balance::slab::SlotNumbers;
 use evenkeel_balance::{Balancer, EndpointId, EndpointSpec, Instant, Outcome, Pool, Request, Slot, Ticket, algorithms};
 use std::collections::BTreeMap;
 use std::hash::Hash;
@@ -37,10 +37,10 @@ pub struct Balance<D: Discover, Req, C = AtHead> {
     vouched: Option<Slot>,
 
     returns: Arc<Returns>,
-    /// By place in `returns`, the ticket of the request that has it.
+    /// By node of `returns`, the ticket of the request that has it.
     tickets: Vec<Option<Ticket>>,
-    places: Places,
-    /// The last place that was taken.
+    nodes: SlotNumbers,
+    /// The last node that was taken.
     head: u32,
 }
 
@@ -67,9 +67,9 @@ impl<D: Discover, Req, C> Balance<D, Req, C> {
         (pool, balancer): (Pool, Balancer),
         returns: Returns,
     ) -> Balance<D, Req, C> {
-        let mut places = Places::new();
-        let head = places.take();
-        debug_assert_eq!(head, HEAD, "the first place belongs to the list, not to a request");
+        let mut nodes = SlotNumbers::new();
+        let head = nodes.occupy();
+        debug_assert_eq!(head, HEAD, "the first node is the list's, and no request's");
         Balance {
             discover,
             complete: false,
@@ -83,7 +83,7 @@ impl<D: Discover, Req, C> Balance<D, Req, C> {
             vouched: None,
             returns: Arc::new(returns),
             tickets: Vec::from([None]),
-            places,
+            nodes,
             head,
         }
     }
@@ -112,10 +112,10 @@ impl<D: Discover, Req, C> Balance<D, Req, C> {
     /// Ends the requests at the balancer that ended since the last time.
     #[inline]
     fn settle(&mut self) {
-        let (balancer, tickets, places) = (&mut self.balancer, &mut self.tickets, &mut self.places);
-        self.returns.take(&mut self.head, |place, freed, ended| {
-            let mut ticket = tickets[place as usize].take().expect("a place is given back once");
-            places.free(freed);
+        let (balancer, tickets, nodes) = (&mut self.balancer, &mut self.tickets, &mut self.nodes);
+        self.returns.take(&mut self.head, |node, freed, ended| {
+            let mut ticket = tickets[node as usize].take().expect("a node is given back once");
+            nodes.vacate(freed);
             if let Some(at) = ended.answered {
                 ticket.answered(at);
             }
@@ -130,12 +130,12 @@ impl<D: Discover, Req, C> Balance<D, Req, C> {
     /// Counts a request as in flight until the returned guard is dropped.
     #[inline]
     fn hold(&mut self, ticket: Ticket) -> InFlight {
-        let place = self.places.take();
-        match self.tickets.get_mut(place as usize) {
+        let node = self.nodes.occupy();
+        match self.tickets.get_mut(node as usize) {
             Some(free) => *free = Some(ticket),
             None => self.tickets.push(Some(ticket)),
         }
-        InFlight::new(self.returns.clone(), place)
+        InFlight::new(self.returns.clone(), node)
     }
 
     /// Gives the balancer the present endpoints.

@@ -83,7 +83,7 @@ impl<T, E, F: Fn(&Result<T, E>) -> Outcome + Clone> Completion<T, E> for F {
 #[must_use = "a request counts as ended when this is dropped"]
 pub struct InFlight {
     returns: Arc<Returns>,
-    place: u32,
+    node: u32,
     stage: Stage,
 }
 
@@ -100,21 +100,21 @@ enum Stage {
 
 impl InFlight {
     #[inline]
-    pub(crate) fn new(returns: Arc<Returns>, place: u32) -> InFlight {
-        InFlight { returns, place, stage: Stage::Waiting }
+    pub(crate) fn new(returns: Arc<Returns>, node: u32) -> InFlight {
+        InFlight { returns, node, stage: Stage::Waiting }
     }
 
     /// Notes that the service answered just now. The latency that algorithms see ends here.
     #[inline]
     pub(crate) fn answered(&mut self, outcome: Outcome, report: Option<LoadReport>) {
         let now = self.returns.now();
-        self.returns.note(self.place, &Ended { outcome, answered: Some(now), at: now, report });
+        self.returns.note(self.node, &Ended { outcome, answered: Some(now), at: now, report });
         self.stage = Stage::Answered;
     }
 
     /// Replaces the outcome: a body that breaks off is a failure, or cancelled, whatever the head said.
     pub fn set_outcome(&mut self, outcome: Outcome) {
-        self.returns.note_outcome(self.place, outcome);
+        self.returns.note_outcome(self.node, outcome);
     }
 
     /// Ends the request as of the moment its service answered. Cheaper than a drop, which reads the clock again.
@@ -130,12 +130,12 @@ impl Drop for InFlight {
         match self.stage {
             Stage::Waiting => {
                 let at = self.returns.now();
-                self.returns.note(self.place, &Ended { outcome: Outcome::Cancelled, answered: None, at, report: None });
+                self.returns.note(self.node, &Ended { outcome: Outcome::Cancelled, answered: None, at, report: None });
             }
-            Stage::Answered => self.returns.note_end(self.place, self.returns.now()),
+            Stage::Answered => self.returns.note_end(self.node, self.returns.now()),
             Stage::Over => {}
         }
-        self.returns.give_back(self.place);
+        self.returns.give_back(self.node);
     }
 }
 

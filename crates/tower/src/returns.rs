@@ -1,9 +1,9 @@
 //! How does a request's end get back to the balancer? Responses are polled and dropped by any task on any thread, while
-//! the balancer is one task's own: whoever ends writes what happened into the request's place and puts that at the end of a
+//! the balancer is one task's own: whoever ends writes what happened into the request's node and puts that at the end of a
 //! list, and the balancer takes what is there before its next pick.
 //!
 //! No lock: the list is Vyukov's queue of many producers and one consumer, linked by number. Who puts in swaps one number;
-//! who takes out only reads, and leaves the last place behind as the head of the list. No allocation per request: places
+//! who takes out only reads, and leaves the last node behind as the head of the list. No allocation per request: nodes
 //! are used again, and are as many as requests were ever in flight at once, and one.
 
 use crate::clock::Timing;
@@ -25,19 +25,19 @@ pub(crate) struct Ended {
 /// Where ends are written, and what they are timed with.
 pub(crate) struct Returns {
     newest: Newest,
-    /// Each twice as long as the one before, so that places never move.
-    chunks: [OnceLock<Box<[Place]>>; CHUNKS],
+    /// Each twice as long as the one before, so that nodes never move.
+    chunks: [OnceLock<Box<[Node]>>; CHUNKS],
     timing: Timing,
 }
 
-/// The place at the end of the list, on a line of its own: every end writes it.
+/// The node at the end of the list, on a line of its own: every end writes it.
 #[repr(align(128))]
 struct Newest(AtomicU32);
 
 /// One request's. Written by whoever ends it, read by the balancer once it is in the list.
 #[derive(Default)]
 #[repr(align(64))]
-struct Place {
+struct Node {
     next: AtomicU32,
     outcome: AtomicU32,
     retry_after_ns: AtomicU64,
@@ -53,7 +53,7 @@ pub(crate) const HEAD: u32 = 0;
 
 const CHUNKS: usize = 26;
 const FIRST: u32 = 64;
-/// After the last place; also a time, a number of requests and a Retry-After that is not there.
+/// After the last node; also a time, a number of requests and a Retry-After that is not there.
 const NONE: u32 = u32::MAX;
 const NEVER: u64 = u64::MAX;
 
@@ -66,7 +66,7 @@ impl Returns {
     pub(crate) fn new(timing: Timing) -> Returns {
         let chunks = [const { OnceLock::new() }; CHUNKS];
         let returns = Returns { newest: Newest(AtomicU32::new(HEAD)), chunks, timing };
-        returns.place(HEAD).next.store(NONE, Ordering::Relaxed);
+        returns.node(HEAD).next.store(NONE, Ordering::Relaxed);
         returns
     }
 
@@ -75,61 +75,61 @@ impl Returns {
         self.timing.now()
     }
 
-    /// Writes what became of the request of this place, as far as it is known, and that nobody comes after it.
+    /// Writes what became of the request of this node, as far as it is known, and that nobody comes after it.
     #[inline]
     pub(crate) fn note(&self, number: u32, ended: &Ended) {
-        let place = self.place(number);
-        place.next.store(NONE, Ordering::Relaxed);
-        place.write(ended);
+        let node = self.node(number);
+        node.next.store(NONE, Ordering::Relaxed);
+        node.write(ended);
     }
 
     /// Replaces the outcome that was noted.
     pub(crate) fn note_outcome(&self, number: u32, outcome: Outcome) {
-        self.place(number).write_outcome(outcome);
+        self.node(number).write_outcome(outcome);
     }
 
     /// Replaces the end that was noted.
     pub(crate) fn note_end(&self, number: u32, at: Instant) {
-        self.place(number).at.store(at.0, Ordering::Relaxed);
+        self.node(number).at.store(at.0, Ordering::Relaxed);
     }
 
-    /// Gives a place back with what was noted. To be called once for each time it is given out, after [`note`](Self::note).
+    /// Gives a node back with what was noted. To be called once for each time it is given out, after [`note`](Self::note).
     #[inline]
     pub(crate) fn give_back(&self, number: u32) {
         // Release: whoever comes after us writes `next` after `note` did. Acquire: and we after whoever came before us.
         let before = self.newest.0.swap(number, Ordering::AcqRel);
         // Release: whoever finds us here finds what was noted.
-        self.place(before).next.store(number, Ordering::Release);
+        self.node(before).next.store(number, Ordering::Release);
     }
 
-    /// Calls `each` with every place that was given back since the last time, in that order. `head` is the last one that was
+    /// Calls `each` with every node that was given back since the last time, in that order. `head` is the last one that was
     /// taken, at first [`HEAD`]; each time `each` is called, the one that was head before is free again, its second argument.
     #[inline]
     pub(crate) fn take(&self, head: &mut u32, mut each: impl FnMut(u32, u32, Ended)) {
-        let mut last = self.place(*head);
+        let mut last = self.node(*head);
         loop {
             let next = last.next.load(Ordering::Acquire);
             if next == NONE {
                 return;
             }
             let free = std::mem::replace(head, next);
-            last = self.place(next);
+            last = self.node(next);
             each(next, free, last.read());
         }
     }
 
     #[inline]
-    fn place(&self, number: u32) -> &Place {
+    fn node(&self, number: u32) -> &Node {
         let at = u64::from(number) + u64::from(FIRST);
         let chunk = (at.ilog2() - FIRST.ilog2()) as usize;
         let length = (FIRST as usize) << chunk;
-        let places = self.chunks[chunk].get_or_init(|| (0..length).map(|_| Place::default()).collect());
-        &places[at as usize - length]
+        let nodes = self.chunks[chunk].get_or_init(|| (0..length).map(|_| Node::default()).collect());
+        &nodes[at as usize - length]
     }
 }
 
-// Relaxed throughout: the list hands a place over as a whole.
-impl Place {
+// Relaxed throughout: the list hands a node over as a whole.
+impl Node {
     #[inline]
     fn write(&self, ended: &Ended) {
         self.write_outcome(ended.outcome);
@@ -208,7 +208,7 @@ mod tests {
         returns.give_back(number);
     }
 
-    /// All that there is, by place, and the places that are free after that.
+    /// All that there is, by node, and the nodes that are free after that.
     fn taken(returns: &Returns, head: &mut u32) -> (BTreeMap<u32, Ended>, Vec<u32>) {
         let (mut all, mut free) = (BTreeMap::new(), Vec::new());
         returns.take(head, |number, freed, ended| {
@@ -227,7 +227,7 @@ mod tests {
         let mut all: Vec<Ended> = kinds.iter().map(|&kind| ended(Outcome::failed(kind), 1)).collect();
         all.extend([ended(Outcome::Cancelled, 2), ended(Outcome::Success, 3)]);
         all.push(Ended { outcome: busy, answered: Some(Instant(7)), at: Instant(8), report: Some(report) });
-        // Each place several times with something else, so that nothing of one use is left in the next.
+        // Each node several times with something else, so that nothing of one use is left in the next.
         for _ in 0..5 {
             let given: BTreeMap<u32, Ended> = free.iter().copied().zip(all.iter().copied()).collect();
             free.iter().for_each(|number| give_back(&returns, *number, &given[number]));
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn places_of_all_chunks_are_distinct() {
+    fn nodes_of_all_chunks_are_distinct() {
         let (returns, mut head) = (Returns::new(Timing::Untimed), HEAD);
         (1..1000).for_each(|number| give_back(&returns, number, &ended(Outcome::Success, u64::from(number))));
         let (got, free) = taken(&returns, &mut head);

@@ -12,7 +12,7 @@ use crate::measurement::observed::{Observed, Watch, Writer};
 use crate::measurement::report::{LoadReport, Refused};
 use crate::measurement::reported::{Heard, Others, Reported};
 use crate::measurement::request::{End, Outcome};
-use crate::measurement::ticket::Place;
+use crate::measurement::ticket::Hold;
 use crate::structures::atomics::atomic::{AtomicU32, Ordering::Relaxed};
 use crate::structures::row::{CHUNK, Row};
 use crate::structures::time::Instant;
@@ -40,7 +40,7 @@ pub struct Counts {
 #[derive(Debug)]
 struct Chunk {
     shards: Box<[Row<AtomicU32>]>,
-    /// Requests that hold a place under a limit; only written for endpoints that have a limit.
+    /// Requests that count towards a limit; only written for endpoints that have one.
     held: Row<AtomicU32>,
     observed: Observed,
     reported: Reported,
@@ -278,8 +278,8 @@ impl Loads {
         self.counts.held(member.slot).load(Relaxed) >= max || self.in_flight(member.slot) >= max
     }
 
-    /// Takes a place under the limit of an endpoint that has one and is not [full](Self::is_full). Exact: over all
-    /// workers never more than the limit hold a place.
+    /// Counts a request towards the limit of an endpoint that has one and is not [full](Self::is_full), exactly: over all
+    /// workers never more than the limit.
     #[inline]
     pub(crate) fn try_hold(&self, member: &Member) -> bool {
         let one_more = |held: u32| (held < member.in_flight_max).then_some(held + 1);
@@ -314,14 +314,14 @@ impl Loads {
         }
     }
 
-    /// Counts an end, gives back the place, and notes the outcome, if that is wanted. Returns whether the control side
-    /// has something to decide.
+    /// Counts an end, gives back what was held, and notes how it went, if that is wanted; whether control has something to
+    /// decide.
     #[inline]
-    pub(crate) fn on_end(&mut self, slot: Slot, place: Place, end: &End) -> bool {
+    pub(crate) fn on_end(&mut self, slot: Slot, hold: Hold, end: &End) -> bool {
         let (chunk, at) = (&*self.counts.chunks[slot.index() / CHUNK], slot.index() % CHUNK);
-        // Counted down before the place is free, so that no start is refused because of a count that is about to fall.
+        // Counted down before the hold is given back, so that a limit is never refused by a count that is about to fall.
         self.count(chunk, at, MINUS_ONE);
-        if place.is_held() {
+        if hold.is_limited() {
             add(&chunk.held.0[at], MINUS_ONE, self.alone);
         }
         let mine = &mut self.mine[slot.index()];
@@ -334,7 +334,7 @@ impl Loads {
         }
         let writer = Writer { shard: self.shard, sole: self.sole_writer };
         let watch = &self.counts.watch;
-        watch.on && chunk.observed.on_end(at, place.trial(), end.outcome, end.latency_ns, watch, writer)
+        watch.on && chunk.observed.on_end(at, hold.trial(), end.outcome, end.latency_ns, watch, writer)
     }
 
     #[inline]
@@ -376,7 +376,7 @@ mod tests {
                     for i in 0..3000u64 {
                         mine.on_start(Slot((i % 3) as u32), true);
                         if i % 2 == 0 {
-                            mine.on_end(Slot((i % 3) as u32), Place::at(&member(0, 0)), &END);
+                            mine.on_end(Slot((i % 3) as u32), Hold::at(&member(0, 0)), &END);
                         }
                     }
                 });
@@ -401,7 +401,7 @@ mod tests {
         let mut mine = loads(&counts, 0, 1);
         assert!(mine.is_full(&member(0, 777)));
         mine.on_start(Slot(0), true);
-        mine.on_end(Slot(0), Place::at(&member(0, 777)), &END);
+        mine.on_end(Slot(0), Hold::at(&member(0, 777)), &END);
         assert!(!mine.is_full(&member(0, 777)) && mine.try_hold(&member(0, 777)));
     }
 

@@ -91,7 +91,7 @@ pub(crate) struct Observed {
     streaks: Row<AtomicU64>,
     /// The number of the trial, and in the two lowest bits its verdict.
     trials: Row<AtomicU64>,
-    /// Most requests that held a place at once.
+    /// Most requests that counted towards the limit at once.
     peaks: Row<AtomicU32>,
     /// By shard, as the counts are.
     tallies: Box<[Row<Sums>]>,
@@ -193,7 +193,7 @@ impl Observed {
         }
     }
 
-    /// Notes how many hold a place.
+    /// Notes how many count towards the limit.
     #[inline]
     pub(crate) fn on_hold(&self, at: usize, held: u32) {
         // Mostly it is no new peak; then nothing is written.
@@ -228,7 +228,7 @@ impl Observed {
         (word >> 2 == u64::from(number) && word & 3 != 0).then_some(word & 3 == PASSED)
     }
 
-    /// The most that held a place since the last call.
+    /// The most that counted towards the limit since the last call.
     pub(crate) fn take_peak(&self, at: usize) -> u32 {
         self.peaks.0[at].swap(0, Relaxed)
     }

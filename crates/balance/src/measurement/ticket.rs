@@ -1,4 +1,4 @@
-//! What does a request in flight hold? A [`Ticket`]: its endpoint, a place there if that has a limit, and since when.
+//! What does a request in flight hold? A [`Ticket`]: its endpoint, a share of its limit if that has one, and since when.
 //!
 //! A ticket has no `Drop`: shells own cancellation, by a guard whose drop calls `end(Cancelled)`, so that this crate
 //! needs no reference counting on the hot path.
@@ -11,25 +11,25 @@ use crate::structures::time::Instant;
 #[must_use = "a ticket that is not ended counts as a request in flight for ever"]
 pub struct Ticket {
     pub(crate) slot: Slot,
-    pub(crate) place: Place,
+    pub(crate) hold: Hold,
     pub(crate) began: Instant,
     pub(crate) answered: Option<Instant>,
 }
 
-/// What a request has at its endpoint, as of its start, as the set may change while it is out: in the lowest bit whether
-/// it holds a place under the limit, above it the number of the trial that its outcome decides. One number, as it is
-/// moved around with each ticket.
+/// What a request holds at its endpoint, as of its start, as the set may change while it is out: in the lowest bit whether
+/// it counts towards a limit, above it the number of the trial that its outcome decides. One number, as it is moved around
+/// with each ticket.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Place(u32);
+pub(crate) struct Hold(u32);
 
-impl Place {
+impl Hold {
     #[inline]
-    pub(crate) fn at(member: &Member) -> Place {
-        Place(u32::from(member.in_flight_max != 0) | u32::from(member.trial) << 1)
+    pub(crate) fn at(member: &Member) -> Hold {
+        Hold(u32::from(member.in_flight_max != 0) | u32::from(member.trial) << 1)
     }
 
     #[inline]
-    pub(crate) fn is_held(self) -> bool {
+    pub(crate) fn is_limited(self) -> bool {
         self.0 & 1 != 0
     }
 
@@ -42,13 +42,13 @@ impl Place {
 impl Ticket {
     /// Of a request that starts now.
     #[inline]
-    pub(crate) fn new(slot: Slot, place: Place, now: Instant) -> Ticket {
-        Ticket { slot, place, began: now, answered: None }
+    pub(crate) fn new(slot: Slot, hold: Hold, now: Instant) -> Ticket {
+        Ticket { slot, hold, began: now, answered: None }
     }
 
     /// Of a request in a journal, which decides no trial.
     pub(crate) fn replayed(slot: Slot, held: bool, latency_ns: u64) -> Ticket {
-        Ticket { slot, place: Place(u32::from(held)), began: Instant(0), answered: Some(Instant(latency_ns)) }
+        Ticket { slot, hold: Hold(u32::from(held)), began: Instant(0), answered: Some(Instant(latency_ns)) }
     }
 
     /// The endpoint's slot.

@@ -9,7 +9,7 @@ use crate::measurement::loads::Loads;
 use crate::measurement::report::{LoadReport, Refused};
 pub(crate) use crate::measurement::request::End;
 use crate::measurement::request::{Outcome, Request};
-use crate::measurement::ticket::{Place, Ticket};
+use crate::measurement::ticket::{Hold, Ticket};
 use crate::seam::explain::Explanation;
 use crate::seam::journal::{Journal, Way};
 use crate::seam::params::{ParamError, Params};
@@ -139,7 +139,7 @@ impl Balancer {
         if self.journal.is_some() {
             self.write_down(request, waited, chosen.map(|(slot, _)| slot), now);
         }
-        chosen.map(|(slot, place)| Ticket::new(slot, place, now))
+        chosen.map(|(slot, hold)| Ticket::new(slot, hold, now))
     }
 
     #[cold]
@@ -149,7 +149,7 @@ impl Balancer {
         journal.pick(request, way(&self.queue, waited), total, picked, now);
     }
 
-    /// An endpoint, and the place taken there.
+    /// An endpoint, and what is held there.
     #[expect(clippy::inline_always, reason = "as for `start`")]
     #[inline(always)]
     fn choose(
@@ -158,13 +158,13 @@ impl Balancer {
         waited: bool,
         now: Instant,
         mut trace: Option<&mut Explanation>,
-    ) -> Result<(Slot, Place), NoPick> {
+    ) -> Result<(Slot, Hold), NoPick> {
         self.refresh(now);
         let (set, loads, key, tried) = (&self.reader.get().set, &self.loads, request.key, request.tried);
         let mut cx = PickContext { set, loads, now, rng: &mut self.rng, key, tried, trace: trace.as_deref_mut() };
         let turns = match self.picker.choose(&mut cx) {
             Ok(slot) => match hold(set, loads, &self.queue, waited, slot) {
-                Some(place) => return Ok((slot, place)),
+                Some(hold) => return Ok((slot, hold)),
                 None if is_behind(&self.queue, waited) => 0,
                 None => set.len(),
             },
@@ -185,9 +185,9 @@ impl Balancer {
         waited: bool,
         now: Instant,
         mut trace: Option<&mut Explanation>,
-    ) -> Result<(Slot, Place), NoPick> {
+    ) -> Result<(Slot, Hold), NoPick> {
         let (set, loads, key, tried) = (&self.reader.get().set, &self.loads, request.key, request.tried);
-        // A sibling worker may take the last place between a choice and the hold: then that endpoint shows as full, and
+        // A sibling worker may fill the endpoint between a choice and the hold: then it shows as full, and
         // the next choice goes elsewhere. So after one turn for each endpoint, and one more, all have been full.
         let overflow = self.overflow.iter_mut().zip(set.overflow()).map(|(picker, set)| (picker, set, set.len() + 1));
         let sets = std::iter::once((&mut self.picker, set, turns)).chain(overflow);
@@ -199,8 +199,8 @@ impl Balancer {
                 let trace = trace.as_deref_mut();
                 let mut cx = PickContext { set, loads, now, rng: &mut self.rng, key, tried, trace };
                 let Ok(slot) = picker.choose(&mut cx) else { break };
-                if let Some(place) = hold(set, loads, &self.queue, waited, slot) {
-                    return Ok((slot, place));
+                if let Some(hold) = hold(set, loads, &self.queue, waited, slot) {
+                    return Ok((slot, hold));
                 }
                 if is_behind(&self.queue, waited) {
                     break;
@@ -218,17 +218,17 @@ impl Balancer {
     pub fn start_at(&mut self, slot: Slot, now: Instant) -> Result<Ticket, NoPick> {
         self.refresh(now);
         let set = &self.reader.get().set;
-        let place = match set.get(slot) {
+        let hold = match set.get(slot) {
             None => Err(NoPick::Empty),
             Some(member) if self.loads.is_full(member) => Err(NoPick::AllFull),
             Some(_) => hold(set, &self.loads, &self.queue, false, slot).ok_or(NoPick::AllFull),
         };
         if let Some(journal) = &mut self.journal {
-            journal.at(slot, way(&self.queue, false), place.map(|_| slot), now);
+            journal.at(slot, way(&self.queue, false), hold.map(|_| slot), now);
         }
-        let place = place?;
+        let hold = hold?;
         self.count(slot, false, now);
-        Ok(Ticket::new(slot, place, now))
+        Ok(Ticket::new(slot, hold, now))
     }
 
     /// Counts a start. `turn`: whether the algorithm picked the endpoint.
@@ -246,18 +246,18 @@ impl Balancer {
     /// [`Pool::poll`](crate::Pool::poll) should be called soon, on its thread.
     #[inline]
     pub fn end(&mut self, ticket: Ticket, outcome: Outcome, now: Instant) -> bool {
-        let (slot, place) = (ticket.slot, ticket.place);
+        let (slot, hold) = (ticket.slot, ticket.hold);
         let end = End { outcome, latency_ns: ticket.latency_ns(now), now };
-        let decides = self.loads.on_end(slot, place, &end);
+        let decides = self.loads.on_end(slot, hold, &end);
         if let Some(journal) = &mut self.journal {
-            journal.end(slot, place.is_held(), &end);
+            journal.end(slot, hold.is_limited(), &end);
         }
         self.picker.on_end(slot, &end, &self.loads);
         if !self.overflow.is_empty() {
             self.tell_overflow(slot, |picker, loads| picker.on_end(slot, &end, loads));
         }
-        // A request that started before its endpoint had a limit holds no place, but counts towards the limit.
-        if place.is_held() || self.limited || self.reader.is_stale() {
+        // A request that started before its endpoint had a limit does not count towards it, but fills it all the same.
+        if hold.is_limited() || self.limited || self.reader.is_stale() {
             self.queue.freed(self.loads.is_alone());
         }
         decides
@@ -370,7 +370,7 @@ impl Balancer {
     }
 }
 
-/// Whether other requests wait for a place and come before this one.
+/// Whether others wait for an endpoint and are before this request.
 #[inline]
 fn is_behind(queue: &Queue, waited: bool) -> bool {
     !waited && queue.depth() != 0
@@ -385,11 +385,11 @@ fn way(queue: &Queue, waited: bool) -> Way {
     }
 }
 
-/// Takes a place at `slot`, which was not full just now, if it has a limit; `None` when a sibling worker was faster, or
-/// when others wait for such places.
+/// Counts a request towards the limit of `slot`, which was not full just now, if it has one; `None` when a sibling worker was
+/// faster, or when others wait for it.
 #[inline]
-fn hold(set: &EndpointSet, loads: &Loads, queue: &Queue, waited: bool, slot: Slot) -> Option<Place> {
+fn hold(set: &EndpointSet, loads: &Loads, queue: &Queue, waited: bool, slot: Slot) -> Option<Hold> {
     let member = set.get(slot)?;
     let got = member.in_flight_max == 0 || (!is_behind(queue, waited) && loads.try_hold(member));
-    got.then(|| Place::at(member))
+    got.then(|| Hold::at(member))
 }

@@ -5,13 +5,13 @@ use crate::diagnostic::Findings;
 use crate::form::{HostPattern, path_shape};
 use crate::sections::listener::{Listener, Mode};
 use crate::sections::route::Route;
-use crate::source::Place;
+use crate::source::Span;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// A route and where it matches.
 pub(super) struct Placed {
     pub route: Route,
-    pub place: Place,
+    pub span: Span,
     /// Whether its match could be read.
     pub whole: bool,
 }
@@ -135,17 +135,17 @@ impl Paths {
 fn same_match(first: &Placed, second: &Placed, findings: &mut Findings) {
     let message = format!("routes \"{}\" and \"{}\" match the same requests", first.route.name, second.route.name);
     findings
-        .add(Code::SameMatch, second.place, message)
-        .see("the first one is here", first.place)
+        .add(Code::SameMatch, second.span, message)
+        .see("the first one is here", first.span)
         .help("their order means nothing: make one of them more specific, or remove it");
 }
 
 fn path_conflict(first: Option<&Placed>, second: &Placed, with: &str, findings: &mut Findings) {
     let message =
         format!("neither of the paths \"{}\" and \"{with}\" is more specific than the other", second.route.path);
-    let finding = findings.add(Code::PathConflict, second.place, message);
-    finding.help("at one place in the path there can be either a parameter or a rest, besides fixed text");
+    let finding = findings.add(Code::PathConflict, second.span, message);
+    finding.help("at one span in the path there can be either a parameter or a rest, besides fixed text");
     if let Some(first) = first {
-        finding.see("the other one is here", first.place);
+        finding.see("the other one is here", first.span);
     }
 }

@@ -7,7 +7,7 @@ use crate::form::HashKey;
 use crate::nearest::Names;
 use crate::sections::listener::Mode;
 use crate::sections::pool::Pool;
-use crate::source::Place;
+use crate::source::Span;
 use crate::table::Section;
 use evenkeel_balance::algorithms;
 use std::collections::HashMap;
@@ -21,13 +21,13 @@ pub(super) fn check(root: &Section, pools: &[Pool], findings: &mut Findings) {
         let apex = zone.set("apex").map(|_| zone.section("apex"));
         for record in apex.iter().chain(zone.named("records").iter().map(|named| &named.section)) {
             let Some(name) = record.text("pool") else { continue };
-            let place = record.place_of("pool");
+            let span = record.span_of("pool");
             match by_name.get(&*name) {
                 None => {
                     let help = names.suggest(&name, "add the pool");
-                    findings.add(Code::UnknownPool, place, format!("there is no pool \"{name}\"")).help(help);
+                    findings.add(Code::UnknownPool, span, format!("there is no pool \"{name}\"")).help(help);
                 }
-                Some(pool) => check_pool(pool, place, findings),
+                Some(pool) => check_pool(pool, span, findings),
             }
         }
     }
@@ -44,12 +44,12 @@ pub(super) fn check_limits(root: &Section, leads: &Leads<'_>, pools: &[Pool], fi
                  ever at its limit",
                 pool.name
             );
-            findings.add(Code::AtOdds, set.place, message).help("leave it out, and let the endpoints have limits");
+            findings.add(Code::AtOdds, set.span, message).help("leave it out, and let the endpoints have limits");
         }
     }
 }
 
-fn check_pool(pool: &Pool, place: Place, findings: &mut Findings) {
+fn check_pool(pool: &Pool, span: Span, findings: &mut Findings) {
     let (name, algorithm) = (&pool.name, pool.balance.algorithm);
     if algorithm.needs.ends {
         let fit: Vec<_> = algorithms::ALL.iter().filter(|a| !a.needs.ends).map(|a| a.name).collect();
@@ -59,16 +59,12 @@ fn check_pool(pool: &Pool, place: Place, findings: &mut Findings) {
             algorithm.name
         );
         findings
-            .add(Code::PlaneLacks, place, message)
+            .add(Code::PlaneLacks, span, message)
             .help(format!("set balance to one of {} there, or make a pool for DNS that does", fit.join(", ")));
     }
     if let Some(key) = pool.balance.key().filter(|key| **key != HashKey::ClientIp) {
         findings
-            .add(
-                Code::PlaneLacks,
-                place,
-                format!("pool \"{name}\" is balanced by \"{key}\", which a DNS query has not"),
-            )
+            .add(Code::PlaneLacks, span, format!("pool \"{name}\" is balanced by \"{key}\", which a DNS query has not"))
             .help("set its key to \"client-ip\": the network of the resolver, or of its client");
     }
 }

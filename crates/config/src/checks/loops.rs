@@ -7,7 +7,7 @@ use crate::form::{Address, Formed};
 use crate::machine::Machine;
 use crate::plan::Plan;
 use crate::sections::listener::Mode;
-use crate::source::Place;
+use crate::source::Span;
 use crate::table::Section;
 use std::collections::{HashMap, HashSet};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -17,7 +17,7 @@ struct Bound {
     listener: usize,
     ip: IpAddr,
     mode: Mode,
-    place: Place,
+    span: Span,
 }
 
 /// An endpoint that is a listener.
@@ -25,7 +25,7 @@ struct Link {
     pool: usize,
     endpoint: usize,
     listener: usize,
-    place: Place,
+    span: Span,
 }
 
 /// Reports endpoints by which requests come back. `machine` knows which addresses are its own; without it those of loopback
@@ -34,10 +34,10 @@ pub(crate) fn check(root: &Section, plan: &Plan, machine: Option<&dyn Machine>, 
     let mut bound: HashMap<u16, Vec<Bound>> = HashMap::new();
     for (listener, named) in root.named("listener").iter().enumerate() {
         let Some(Mode::Http | Mode::Tcp | Mode::Udp) = plan.listeners.get(listener).map(|l| l.mode) else { continue };
-        for (formed, place) in named.section.formed_list("bind") {
+        for (formed, span) in named.section.formed_list("bind") {
             let Formed::Bind(addr) = formed else { continue };
             let (ip, mode) = (addr.ip().to_canonical(), plan.listeners[listener].mode);
-            bound.entry(addr.port()).or_default().push(Bound { listener, ip, mode, place });
+            bound.entry(addr.port()).or_default().push(Bound { listener, ip, mode, span });
         }
     }
     let modes = plan.modes();
@@ -46,7 +46,7 @@ pub(crate) fn check(root: &Section, plan: &Plan, machine: Option<&dyn Machine>, 
         for (endpoint, e) in plan.pools[pool].endpoints.iter().enumerate() {
             let here = bound.get(&e.addr.port()).map_or(&[][..], Vec::as_slice);
             let same = |b: &&Bound| modes.iter().any(|mode| speaks(*mode, b.mode)) && is_at(&e.addr, b.ip, machine);
-            let link = |b: &Bound| Link { pool, endpoint, listener: b.listener, place: b.place };
+            let link = |b: &Bound| Link { pool, endpoint, listener: b.listener, span: b.span };
             links.extend(here.iter().find(same).map(link));
         }
     }
@@ -78,7 +78,7 @@ fn report(root: &Section, plan: &Plan, links: &[Link], findings: &mut Findings) 
         let Some(back) = back else { continue };
         let endpoint =
             sections.get(link.pool).and_then(|p| p.section.sections("endpoints").into_iter().nth(link.endpoint));
-        let Some(place) = endpoint.map(|e| e.place_of("addr")) else { continue };
+        let Some(span) = endpoint.map(|e| e.span_of("addr")) else { continue };
         let (pool, name) = (&plan.pools[link.pool], &plan.listeners[link.listener].name);
         let addr = &pool.endpoints[link.endpoint].addr;
         let message = match back == link.listener {
@@ -89,8 +89,8 @@ fn report(root: &Section, plan: &Plan, links: &[Link], findings: &mut Findings) 
             ),
         };
         findings
-            .add(Code::Loop, place, message)
-            .see("it listens here", link.place)
+            .add(Code::Loop, span, message)
+            .see("it listens here", link.span)
             .help("name the address of the application, or have evenkeel listen at another port");
     }
 }

@@ -5,7 +5,7 @@ use crate::diagnostic::Findings;
 use crate::form::Formed;
 use crate::machine::{Found, Machine};
 use crate::plan::LogTarget;
-use crate::source::Place;
+use crate::source::Span;
 use crate::table::{Field, Section};
 use std::io::{self, ErrorKind};
 use std::net::{Ipv6Addr, SocketAddr};
@@ -24,73 +24,73 @@ pub(crate) fn check(root: &Section, machine: &dyn Machine, findings: &mut Findin
         let log = telemetry.section(log);
         let path = log.set("path").filter(|path| !path.is_broken()).map(|_| LogTarget::read(log.value("path")));
         if let Some(LogTarget::File(path)) = path {
-            check_log(&path, log.place_of("path"), machine, findings);
+            check_log(&path, log.span_of("path"), machine, findings);
         }
     }
     let admin = root.section("admin");
     if let Some(Formed::Socket(path)) = admin.formed("bind") {
-        check_socket(&path, admin.place_of("bind"), machine, findings);
+        check_socket(&path, admin.span_of("bind"), machine, findings);
     }
     for pool in root.named("pool") {
         let sticky = pool.section.section("sticky");
         if let Some(path) = sticky.text("secret_file") {
-            check_secret(&PathBuf::from(path), sticky.place_of("secret_file"), machine, findings);
+            check_secret(&PathBuf::from(path), sticky.span_of("secret_file"), machine, findings);
         }
     }
     let http = admin.section("http");
-    let of_admin = http.formed("bind").map(|bind| (bind, http.place_of("bind")));
+    let of_admin = http.formed("bind").map(|bind| (bind, http.span_of("bind")));
     let listeners = root.named("listener");
     let of_listeners = listeners.iter().flat_map(|named| named.section.formed_list("bind"));
-    for (formed, place) in of_admin.into_iter().chain(of_listeners) {
+    for (formed, span) in of_admin.into_iter().chain(of_listeners) {
         if let Formed::Bind(addr) = formed
             && let Err(error) = machine.has(addr.ip())
         {
-            cannot_listen(addr, &error, place, machine, findings);
+            cannot_listen(addr, &error, span, machine, findings);
         }
     }
 }
 
 /// The folder of a file that is to be made; whether it is there.
-fn check_folder(path: &Path, place: Place, machine: &dyn Machine, findings: &mut Findings) -> bool {
+fn check_folder(path: &Path, span: Span, machine: &dyn Machine, findings: &mut Findings) -> bool {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let message = match machine.look(folder) {
         Ok(Found::Folder) => return true,
         Ok(_) => format!("{} is no folder", folder.display()),
         Err(error) if error.kind() == ErrorKind::NotFound => format!("there is no folder {}", folder.display()),
         Err(error) if error.kind() == ErrorKind::PermissionDenied => {
-            not_mine(folder, "look into", place, findings);
+            not_mine(folder, "look into", span, findings);
             return false;
         }
         Err(error) => format!("{} cannot be used as a folder: {}", folder.display(), reason(&error)),
     };
-    findings.add(Code::NotHere, place, message).help(MAKE);
+    findings.add(Code::NotHere, span, message).help(MAKE);
     false
 }
 
-fn check_log(path: &Path, place: Place, machine: &dyn Machine, findings: &mut Findings) {
-    if !check_folder(path, place, machine, findings) {
+fn check_log(path: &Path, span: Span, machine: &dyn Machine, findings: &mut Findings) {
+    if !check_folder(path, span, machine, findings) {
         return;
     }
     match machine.look(path) {
         Ok(Found::Folder | Found::Socket) => {
             let message = format!("{} is no file that lines can be written to", path.display());
-            findings.add(Code::NotHere, place, message).help("name a file in it, or \"-\" for standard output");
+            findings.add(Code::NotHere, span, message).help("name a file in it, or \"-\" for standard output");
         }
-        Ok(Found::File) if machine.append(path).is_err() => not_mine(path, "write to", place, findings),
+        Ok(Found::File) if machine.append(path).is_err() => not_mine(path, "write to", span, findings),
         _ => {}
     }
 }
 
-fn check_socket(path: &Path, place: Place, machine: &dyn Machine, findings: &mut Findings) {
-    if check_folder(path, place, machine, findings)
+fn check_socket(path: &Path, span: Span, machine: &dyn Machine, findings: &mut Findings) {
+    if check_folder(path, span, machine, findings)
         && let Ok(Found::Folder | Found::File | Found::Other) = machine.look(path)
     {
         let message = format!("{} is there, and no socket", path.display());
-        findings.add(Code::NotHere, place, message).help("give it another path, or remove what is there");
+        findings.add(Code::NotHere, span, message).help("give it another path, or remove what is there");
     }
 }
 
-fn check_secret(path: &Path, place: Place, machine: &dyn Machine, findings: &mut Findings) {
+fn check_secret(path: &Path, span: Span, machine: &dyn Machine, findings: &mut Findings) {
     let make = format!("make one: head -c 32 /dev/urandom | base64 > {}", path.display());
     let message = match machine.look(path) {
         Ok(Found::Other) => return,
@@ -101,24 +101,24 @@ fn check_secret(path: &Path, place: Place, machine: &dyn Machine, findings: &mut
                 short => format!("the key in {} has {short} bytes; {SECRET_MIN} are needed", path.display()),
             },
             Err(error) if error.kind() == ErrorKind::PermissionDenied => {
-                return not_mine(path, "read", place, findings);
+                return not_mine(path, "read", span, findings);
             }
             Err(error) => format!("cannot read {}: {}", path.display(), reason(&error)),
         },
-        Err(error) if error.kind() == ErrorKind::PermissionDenied => return not_mine(path, "read", place, findings),
+        Err(error) if error.kind() == ErrorKind::PermissionDenied => return not_mine(path, "read", span, findings),
         Err(error) => format!("cannot read {}: {}", path.display(), reason(&error)),
     };
-    findings.add(Code::NotHere, place, message).help(make);
+    findings.add(Code::NotHere, span, message).help(make);
 }
 
 /// Another user may run evenkeel than the one that checks.
-fn not_mine(path: &Path, what: &str, place: Place, findings: &mut Findings) {
+fn not_mine(path: &Path, what: &str, span: Span, findings: &mut Findings) {
     findings
-        .add(Code::NotMine, place, format!("the user that checks may not {what} {}", path.display()))
+        .add(Code::NotMine, span, format!("the user that checks may not {what} {}", path.display()))
         .help("check as the user that runs evenkeel, who must be able to");
 }
 
-fn cannot_listen(addr: SocketAddr, error: &io::Error, place: Place, machine: &dyn Machine, findings: &mut Findings) {
+fn cannot_listen(addr: SocketAddr, error: &io::Error, span: Span, machine: &dyn Machine, findings: &mut Findings) {
     let port = addr.port();
     let (message, help) = match error.kind() {
         ErrorKind::AddrNotAvailable => (
@@ -135,7 +135,7 @@ fn cannot_listen(addr: SocketAddr, error: &io::Error, place: Place, machine: &dy
             format!("write an address that is good everywhere, or \"[::]:{port}\" for all of them"),
         ),
     };
-    findings.add(Code::NotHere, place, message).help(help);
+    findings.add(Code::NotHere, span, message).help(help);
 }
 
 /// The reason without the number that the standard library puts behind it.

@@ -6,7 +6,7 @@ use crate::code::Code;
 use crate::diagnostic::Findings;
 use crate::form::{HostPattern, PathPattern};
 use crate::sections::listener::{Listener, Mode};
-use crate::source::Place;
+use crate::source::Span;
 use crate::table::Section;
 use crate::tree::quoted;
 
@@ -19,14 +19,14 @@ pub(super) fn check(sections: &[&Section], placed: &[Placed], listeners: &[Liste
         match &placed.route.path {
             PathPattern::Any => {}
             PathPattern::Pattern(path) => {
-                let place = matches.place_of("path");
-                check_pattern(path, place, findings);
-                check_end(path, place, &paths, findings);
+                let span = matches.span_of("path");
+                check_pattern(path, span, findings);
+                check_end(path, span, &paths, findings);
             }
-            PathPattern::Prefix(path) => check_pattern(path, matches.place_of("prefix"), findings),
+            PathPattern::Prefix(path) => check_pattern(path, matches.span_of("prefix"), findings),
         }
-        for (host, place) in placed.route.hosts.iter().zip(matches.formed_list("host")) {
-            check_host(host, place.1, findings);
+        for (host, span) in placed.route.hosts.iter().zip(matches.formed_list("host")) {
+            check_host(host, span.1, findings);
         }
         check_rest(placed, listeners, findings);
     }
@@ -42,9 +42,9 @@ fn literal(path: &PathPattern) -> Option<&str> {
 }
 
 /// What other proxies give a meaning.
-fn check_pattern(path: &str, place: Place, findings: &mut Findings) {
+fn check_pattern(path: &str, span: Span, findings: &mut Findings) {
     let mut odd = |message: String, help: String| {
-        findings.add(Code::OddMatch, place, message).help(help);
+        findings.add(Code::OddMatch, span, message).help(help);
     };
     let is_name = |name: &str| {
         name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
@@ -70,7 +70,7 @@ fn check_pattern(path: &str, place: Place, findings: &mut Findings) {
 }
 
 /// A slash at the end, which elsewhere means all that is below. `paths` are all there are, sorted.
-fn check_end(path: &str, place: Place, paths: &[&str], findings: &mut Findings) {
+fn check_end(path: &str, span: Span, paths: &[&str], findings: &mut Findings) {
     let Some(above) = path.strip_suffix('/').filter(|above| !above.is_empty()) else { return };
     // Where another route takes what is below, this one is meant as it is.
     let next = paths.get(paths.partition_point(|other| *other <= path));
@@ -78,32 +78,32 @@ fn check_end(path: &str, place: Place, paths: &[&str], findings: &mut Findings) 
         return;
     }
     findings
-        .add(Code::OddMatch, place, format!("{} takes only this path, and nothing below it", quoted(path)))
+        .add(Code::OddMatch, span, format!("{} takes only this path, and nothing below it", quoted(path)))
         .help(format!("for all below it, write prefix = {} instead of path", quoted(above)));
 }
 
-fn check_host(host: &HostPattern, place: Place, findings: &mut Findings) {
+fn check_host(host: &HostPattern, span: Span, findings: &mut Findings) {
     let text = host.to_string();
     if text == "_" {
         let message = "\"_\" is a host like any other, and no client asks for it";
-        findings.add(Code::OddMatch, place, message).help("leave \"host\" out to take every host");
+        findings.add(Code::OddMatch, span, message).help("leave \"host\" out to take every host");
     } else if text.contains('_') {
         let message = format!("{} has a \"_\", which names of hosts cannot have (RFC 952)", quoted(&text));
         findings
-            .add(Code::OddMatch, place, message)
+            .add(Code::OddMatch, span, message)
             .help("write it as clients send it: most refuse such a name, and certificates cannot have it");
     }
 }
 
 /// A route for everything where every listener sends that elsewhere.
-fn check_rest(Placed { route, place, .. }: &Placed, listeners: &[Listener], findings: &mut Findings) {
+fn check_rest(Placed { route, span, .. }: &Placed, listeners: &[Listener], findings: &mut Findings) {
     let takes_all = route.path == PathPattern::Any && route.hosts.is_empty() && route.listeners.is_empty();
     let mut http = listeners.iter().filter(|l| l.mode == Mode::Http);
     if takes_all && http.all(|l| l.pool.is_some()) && listeners.iter().any(|l| l.mode == Mode::Http) {
         let message =
             format!("route \"{}\" takes nothing: each listener sends what no other route takes to a pool", route.name);
         findings
-            .add(Code::OddMatch, *place, message)
+            .add(Code::OddMatch, *span, message)
             .help("remove it, give it a match, or remove \"pool\" of a listener");
     }
 }

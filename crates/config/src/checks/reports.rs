@@ -26,9 +26,9 @@ pub(super) fn check(root: &Section, leads: &Leads<'_>, pools: &[Pool], findings:
             pool.name
         );
         let algorithm = pool.balance.algorithm;
-        let finding = findings.add(Code::AtOdds, set.place, message);
+        let finding = findings.add(Code::AtOdds, set.span, message);
         if algorithm.needs.probes {
-            finding.see("the algorithm is here", named.section.place_of("balance")).help(format!(
+            finding.see("the algorithm is here", named.section.span_of("balance")).help(format!(
                 "leave it out and balance by another algorithm: without answers \"{}\" has only what it counts itself",
                 algorithm.name
             ));

@@ -13,7 +13,7 @@ use crate::sections::pool::Pool;
 use crate::sections::retry;
 use crate::sections::route::{self, Route};
 use crate::sections::timeouts::check_order;
-use crate::source::Place;
+use crate::source::Span;
 use crate::table::{Named, Section};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
@@ -48,10 +48,10 @@ pub(super) fn routes(
     let mut names = BTreeMap::new();
     for section in sections.iter().filter(|s| s.set("name").is_some()) {
         let name = section.text("name").unwrap_or_default();
-        check_name(&name, section.place_of("name"), "routes", &mut names, findings);
+        check_name(&name, section.span_of("name"), "routes", &mut names, findings);
     }
     for Placed { route, .. } in &own {
-        check_name(&route.name, root.place_of("listener"), "routes", &mut names, findings);
+        check_name(&route.name, root.span_of("listener"), "routes", &mut names, findings);
     }
     let mut taken: BTreeSet<String> = names.into_keys().collect();
     let pool_sections: HashMap<&str, &Section> = root.named("pool").iter().map(|p| (&*p.name, &p.section)).collect();
@@ -68,12 +68,12 @@ pub(super) fn routes(
         check_order(&timeouts, findings);
         retry::check(&section.section("retry"), &timeouts, &route.retry, route.timeouts.request, findings);
         if section.text("pool").is_some() && pool.is_none() {
-            unknown_pool(&route.pool, section.place_of("pool"), &pool_names, findings);
+            unknown_pool(&route.pool, section.span_of("pool"), &pool_names, findings);
         }
         check_references(section, &known, &listener_names, findings);
         route::check(section, findings);
         let whole = section.set("match").is_none_or(|m| !m.is_broken());
-        placed.push(Placed { route, place: section.section("match").place, whole });
+        placed.push(Placed { route, span: section.section("match").span, whole });
     }
     let count = placed.len();
     placed.extend(own);
@@ -102,7 +102,7 @@ fn own_routes(root: &Section, pools: &[Pool], names: &Names<'_>, findings: &mut 
     let by_name: HashMap<&str, &Pool> = pools.iter().map(|p| (&*p.name, p)).collect();
     for named in root.named("listener") {
         let Some(name) = named.section.text("pool") else { continue };
-        let place = named.section.place_of("pool");
+        let span = named.section.span_of("pool");
         if named.section.word("mode") == Mode::Dns.name() {
             continue;
         }
@@ -110,9 +110,9 @@ fn own_routes(root: &Section, pools: &[Pool], names: &Names<'_>, findings: &mut 
             Some(pool) => {
                 let own = named.name.as_str();
                 let route = Route { name: own.into(), listeners: vec![own.into()], ..Route::catch_all(pool) };
-                routes.push(Placed { route, place, whole: true });
+                routes.push(Placed { route, span, whole: true });
             }
-            None => unknown_pool(&name, place, names, findings),
+            None => unknown_pool(&name, span, names, findings),
         }
     }
     routes
@@ -128,7 +128,7 @@ fn catch_all(root: &Section, pools: &[&Pool], findings: &mut Findings) -> Vec<Ro
             findings
                 .add(
                     Code::NothingToDo,
-                    root.place_of("pool"),
+                    root.span_of("pool"),
                     format!("there are {} pools ({}), but no route", pools.len(), names.join(", ")),
                 )
                 .help(format!("add [[route]] with pool = \"{}\" and a match for each pool", names[0]));
@@ -147,19 +147,19 @@ fn free_name(route: &Route, taken: &mut BTreeSet<String>) -> Arc<str> {
 }
 
 fn check_references(section: &Section, known: &HashSet<&str>, names: &Names<'_>, findings: &mut Findings) {
-    for (formed, place) in section.section("match").formed_list("listener") {
+    for (formed, span) in section.section("match").formed_list("listener") {
         let Formed::Text(name) = formed else { continue };
         if !known.contains(name.as_str()) {
             findings
-                .add(Code::UnknownListener, place, format!("there is no listener \"{name}\""))
+                .add(Code::UnknownListener, span, format!("there is no listener \"{name}\""))
                 .help(names.suggest(&name, "add the listener"));
         }
     }
 }
 
-fn unknown_pool(name: &str, place: Place, names: &Names<'_>, findings: &mut Findings) {
+fn unknown_pool(name: &str, span: Span, names: &Names<'_>, findings: &mut Findings) {
     findings
-        .add(Code::UnknownPool, place, format!("there is no pool \"{name}\""))
+        .add(Code::UnknownPool, span, format!("there is no pool \"{name}\""))
         .help(names.suggest(name, "add the pool"));
 }
 
@@ -168,13 +168,13 @@ fn check_unused(root: &Section, routes: &[Route], listeners: &[Listener], findin
     for named in root.named("pool") {
         if leads.routes(&named.name).is_empty() && !leads.is_answered(&named.name) {
             findings
-                .add(Code::UnusedPool, named.place, format!("no route leads to pool \"{}\"", named.name))
+                .add(Code::UnusedPool, named.span, format!("no route leads to pool \"{}\"", named.name))
                 .help("add a [[route]] to it, or remove it");
         }
     }
     let named: HashSet<&str> = routes.iter().flat_map(|r| &r.listeners).map(|l| &**l).collect();
     let common = routes.iter().any(|r| r.listeners.is_empty());
-    for Named { name, place, .. } in root.named("listener") {
+    for Named { name, span, .. } in root.named("listener") {
         let mode = leads.mode_of(name);
         let is_served = named.contains(&**name) || (common && mode == Some(Mode::Http));
         if is_served || mode == Some(Mode::Dns) {
@@ -182,11 +182,11 @@ fn check_unused(root: &Section, routes: &[Route], listeners: &[Listener], findin
         }
         if mode != Some(Mode::Http) {
             findings
-                .add(Code::NothingToDo, *place, format!("listener \"{name}\" has no pool"))
+                .add(Code::NothingToDo, *span, format!("listener \"{name}\" has no pool"))
                 .help("set pool = \"NAME\", the pool that its clients get to");
         } else {
             findings
-                .add(Code::UnusedListener, *place, format!("no route takes requests from listener \"{name}\""))
+                .add(Code::UnusedListener, *span, format!("no route takes requests from listener \"{name}\""))
                 .help("it would answer 404 to everything: set its \"pool\", add a [[route]] for it, or remove it");
         }
     }

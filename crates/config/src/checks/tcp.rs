@@ -28,11 +28,11 @@ pub(super) fn check(
     let sections = root.named("listener");
     for (listener, named) in listeners.iter().zip(sections).filter(|(l, _)| l.mode == Mode::Tcp) {
         let limits = named.section.section("limits");
-        let of_listener = OF_REQUESTS.iter().filter_map(|key| Some((*key, named.section.set(key)?.place)));
-        let of_limits = LIMITS_OF_REQUESTS.iter().filter_map(|key| Some((*key, limits.set(key)?.place)));
-        for (key, place) in of_listener.chain(of_limits) {
+        let of_listener = OF_REQUESTS.iter().filter_map(|key| Some((*key, named.section.set(key)?.span)));
+        let of_limits = LIMITS_OF_REQUESTS.iter().filter_map(|key| Some((*key, limits.set(key)?.span)));
+        for (key, span) in of_listener.chain(of_limits) {
             let message = format!("\"{key}\" is about requests, and listener \"{}\" passes sessions on", listener.name);
-            named.section.contradiction(place, message, "mode", findings).help("leave it out, or set mode = \"http\"");
+            named.section.contradiction(span, message, "mode", findings).help("leave it out, or set mode = \"http\"");
         }
     }
     for section in root.sections("route") {
@@ -43,7 +43,7 @@ pub(super) fn check(
             && (matches.set("listener").is_none() || modes.iter().any(|mode| *mode != Mode::Tcp))
         {
             findings
-                .add(Code::Contradiction, alpn.place, "\"alpn\" is about sessions over TCP, and this route is for more")
+                .add(Code::Contradiction, alpn.span, "\"alpn\" is about sessions over TCP, and this route is for more")
                 .help("name listeners with mode = \"tcp\" in \"listener\", and only those");
         }
         if !modes.contains(&Mode::Tcp) {
@@ -53,7 +53,7 @@ pub(super) fn check(
             let Some(path) = matches.set(key) else { continue };
             let message = format!("\"{key}\" is about requests, and a session over TCP has none");
             findings
-                .add(Code::Contradiction, path.place, message)
+                .add(Code::Contradiction, path.span, message)
                 .help("leave it out, or name only listeners with mode = \"http\"");
         }
     }
@@ -72,7 +72,7 @@ pub(super) fn check(
             let message =
                 format!("pool \"{}\" has the client's address as source, and serves more than TCP", pool.name);
             findings
-                .add(Code::Contradiction, named.section.place_of("source"), message)
+                .add(Code::Contradiction, named.section.span_of("source"), message)
                 .help("make a pool of its own for the listeners with mode = \"tcp\"");
         }
     }
@@ -84,7 +84,7 @@ fn check_pool(pool: &Pool, section: &Section, findings: &mut Findings) {
         findings
             .add(
                 Code::Contradiction,
-                sticky.place,
+                sticky.span,
                 format!("a session over TCP has no cookie for pool \"{}\"", pool.name),
             )
             .help("leave \"sticky\" out; maglev with key = \"client-ip\" brings clients back to their endpoint");
@@ -94,7 +94,7 @@ fn check_pool(pool: &Pool, section: &Section, findings: &mut Findings) {
             "\"{}\" is keyed by \"{key}\", which a session over TCP does not have",
             pool.balance.algorithm.name
         );
-        findings.add(Code::PlaneLacks, section.place_of("balance"), message).help("use key = \"client-ip\"");
+        findings.add(Code::PlaneLacks, section.span_of("balance"), message).help("use key = \"client-ip\"");
     }
 }
 
@@ -117,14 +117,14 @@ pub(super) fn check_routes(listener: &Listener, routes: &[(&Route, &Section)], f
         if let Some((first, earlier)) = earlier.map(|at| routes[at]) {
             let message = format!("routes \"{}\" and \"{}\" take the same sessions", first.name, second.name);
             findings
-                .add(Code::SameMatch, section.section("match").place, message)
-                .see("the first one is here", earlier.section("match").place)
+                .add(Code::SameMatch, section.section("match").span, message)
+                .see("the first one is here", earlier.section("match").span)
                 .help("their order means nothing: make one of them more specific, or remove it");
         }
         if listener.pool.is_some() && second.hosts.is_empty() && second.alpn.is_empty() {
             let message = format!("route \"{}\" takes every session, as the listener's own pool does", second.name);
             findings
-                .add(Code::SameMatch, section.section("match").place, message)
+                .add(Code::SameMatch, section.section("match").span, message)
                 .help(format!("remove it, or \"pool\" of [listener.{}]", listener.name));
         }
     }

@@ -14,9 +14,9 @@ pub(super) fn check(root: &Section, leads: &Leads<'_>, pools: &[Pool], findings:
     let gets_datagrams = |pool: &Pool| leads.routes(&pool.name).iter().any(|r| r.listeners.iter().any(|l| is_udp(l)));
     for (named, pool) in root.named("pool").iter().zip(pools).filter(|(_, pool)| gets_datagrams(pool)) {
         let mut lacks = |key: &str, message: &str, help: &str| {
-            let place = named.section.place_of(key);
+            let span = named.section.span_of(key);
             findings
-                .add(Code::PlaneLacks, place, format!("pool \"{}\" gets datagrams: {message}", pool.name))
+                .add(Code::PlaneLacks, span, format!("pool \"{}\" gets datagrams: {message}", pool.name))
                 .help(help);
         };
         if let Some(key) = pool.balance.key().filter(|key| **key != HashKey::ClientIp) {

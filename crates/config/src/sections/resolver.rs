@@ -59,7 +59,7 @@ pub(super) fn check(resolver: &Section, findings: &mut Findings) {
             if resolver.set("max_ttl").is_some() { ("max_ttl", "min_ttl") } else { ("min_ttl", "max_ttl") };
         let message = format!("\"min_ttl\" ({min}) is longer than \"max_ttl\" ({max})");
         resolver
-            .contradiction(resolver.place_of(one), message, other, findings)
+            .contradiction(resolver.span_of(one), message, other, findings)
             .help("lower the one or raise the other");
     }
 }

@@ -194,19 +194,19 @@ pub(crate) fn check(
     let set = own.set("try_timeout");
     let Some(try_timeout) = retry.settings.try_timeout_ns.map(Duration::from_nanos) else { return };
     if let Some(request) = request.filter(|request| try_timeout > *request)
-        && let Some(place) = set.or(timeouts.set("request")).map(|located| located.place)
+        && let Some(span) = set.or(timeouts.set("request")).map(|located| located.span)
     {
         let (tried, whole) = (duration_text(try_timeout), duration_text(request));
         let message = format!("\"try_timeout\" is {tried}, longer than \"request\" ({whole}), so it never ends a try");
-        let finding = findings.add(Code::TimeoutOrder, place, message);
+        let finding = findings.add(Code::TimeoutOrder, span, message);
         finding.help(format!("make \"try_timeout\" shorter: {whole} has to do for every try"));
         if let (Some(_), Some(request)) = (set, timeouts.set("request")) {
-            finding.see("the whole request ends before", request.place);
+            finding.see("the whole request ends before", request.span);
         }
     }
     if let Some(set) = set.filter(|_| !retry.settings.on.timeout) {
         findings
-            .add(Code::AtOdds, set.place, "\"try_timeout\" ends a try, but no other one follows")
+            .add(Code::AtOdds, set.span, "\"try_timeout\" ends a try, but no other one follows")
             .help("add \"timeout\" to \"on\"; to end requests, set \"response\" of \"timeouts\" instead");
     }
 }

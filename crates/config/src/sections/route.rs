@@ -172,7 +172,7 @@ pub(crate) fn check(route: &Section, findings: &mut Findings) {
     if let (Some(path), Some(_)) = (matches.set("path"), matches.set("prefix")) {
         let message = "\"path\" and \"prefix\" exclude each other";
         matches
-            .contradiction(path.place, message, "prefix", findings)
+            .contradiction(path.span, message, "prefix", findings)
             .help("keep one of the two; a second [[route]] to the same pool can have the other");
     }
 }

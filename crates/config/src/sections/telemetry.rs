@@ -158,7 +158,7 @@ impl Field for LogTarget {
 /// Reports buckets that do not ascend, and a journal that cannot be kept.
 pub(crate) fn check(telemetry: &Section, runtime: &Runtime, pools: &[Pool], findings: &mut Findings) {
     let buckets = telemetry.section("metrics").list("buckets").into_iter();
-    let buckets = buckets.filter_map(|l| if let Value::Number(x) = l.value { Some((x, l.place)) } else { None });
+    let buckets = buckets.filter_map(|l| if let Value::Number(x) = l.value { Some((x, l.span)) } else { None });
     let buckets: Vec<_> = buckets.collect();
     if let Some(pair) = buckets.windows(2).find(|pair| pair[0].0 >= pair[1].0) {
         findings
@@ -179,13 +179,13 @@ fn check_journal(section: &Section, runtime: &Runtime, pools: &[Pool], findings:
     if pools.iter().all(|p| *p.name != *pool) {
         let names = Names::new(pools.iter().map(|p| &*p.name));
         findings
-            .add(Code::UnknownPool, section.place_of("pool"), format!("there is no pool \"{pool}\""))
+            .add(Code::UnknownPool, section.span_of("pool"), format!("there is no pool \"{pool}\""))
             .help(names.suggest(&pool, "add the pool"));
     }
     if runtime.workers != Workers::Count(1) {
         let message = "\"journal\" needs one worker: the picks of several depend on each other";
         findings
-            .add(Code::Contradiction, section.place_of("path"), message)
+            .add(Code::Contradiction, section.span_of("path"), message)
             .help("set runtime.workers = 1, or leave out \"journal\"");
     }
 }

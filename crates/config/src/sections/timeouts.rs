@@ -138,13 +138,13 @@ const UPSTREAM_IDLE: Key = Key {
 
 /// Reports a part that, in the same table, may take longer than the whole.
 pub(crate) fn check_order(timeouts: &Section, findings: &mut Findings) {
-    let set = |name| timeouts.set(name).and(timeouts.duration(name)).map(|d| (d, timeouts.place_of(name)));
-    let Some((whole, whole_place)) = set("request") else { return };
+    let set = |name| timeouts.set(name).and(timeouts.duration(name)).map(|d| (d, timeouts.span_of(name)));
+    let Some((whole, whole_span)) = set("request") else { return };
     for part in ["connect", "response"] {
-        if let Some((_, place)) = set(part).filter(|(d, _)| *d > whole) {
+        if let Some((_, span)) = set(part).filter(|(d, _)| *d > whole) {
             findings
-                .add(Code::TimeoutOrder, place, format!("\"{part}\" is longer than \"request\", so it never ends one"))
-                .see("the whole request ends before", whole_place)
+                .add(Code::TimeoutOrder, span, format!("\"{part}\" is longer than \"request\", so it never ends one"))
+                .see("the whole request ends before", whole_span)
                 .help(format!("make \"{part}\" shorter, or leave it out"));
         }
     }

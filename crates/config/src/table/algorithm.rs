@@ -8,7 +8,7 @@ use super::section::Value;
 use crate::code::Code;
 use crate::form::{Form, Formed};
 use crate::nearest::suggest;
-use crate::source::Place;
+use crate::source::Span;
 use crate::tree::{Node, TableNode, Tree, quoted};
 use evenkeel_balance::algorithms;
 use evenkeel_balance::params::{self, Param};
@@ -28,16 +28,16 @@ impl Reader<'_> {
     /// `"NAME"` or `{ NAME = { ... } }`.
     pub(super) fn balance(&mut self, node: &Node) -> Value {
         match &node.tree {
-            Tree::Text(name) => match self.algorithm(name, node.place) {
-                Some(algorithm) => Value::Balance(Box::new(Balance::of(algorithm)), node.place),
+            Tree::Text(name) => match self.algorithm(name, node.span) {
+                Some(algorithm) => Value::Balance(Box::new(Balance::of(algorithm)), node.span),
                 None => Value::Broken,
             },
-            Tree::Table(table) => self.with_params(table, node.place),
+            Tree::Table(table) => self.with_params(table, node.span),
             _ => Value::Broken,
         }
     }
 
-    fn algorithm(&mut self, name: &str, place: Place) -> Option<&'static Algorithm> {
+    fn algorithm(&mut self, name: &str, span: Span) -> Option<&'static Algorithm> {
         let found = algorithms::find(name);
         if found.is_none() {
             let names: Vec<&str> = algorithms::ALL.iter().map(|a| a.name).collect();
@@ -47,12 +47,12 @@ impl Reader<'_> {
                 Some(near) => format!("did you mean \"{near}\"? allowed: {}", names.join(", ")),
                 None => suggest(name, &names),
             };
-            self.findings.add(Code::UnknownAlgorithm, place, format!("unknown algorithm {}", quoted(name))).help(help);
+            self.findings.add(Code::UnknownAlgorithm, span, format!("unknown algorithm {}", quoted(name))).help(help);
         }
         found
     }
 
-    fn with_params(&mut self, table: &TableNode, place: Place) -> Value {
+    fn with_params(&mut self, table: &TableNode, span: Span) -> Value {
         let [entry] = table.entries.as_slice() else {
             let seen: Vec<&str> = table.entries.iter().map(|e| e.key.as_str()).take(8).collect();
             let message = if seen.is_empty() {
@@ -61,15 +61,15 @@ impl Reader<'_> {
                 format!("\"balance\" has {} keys ({}), but must have one", table.entries.len(), seen.join(", "))
             };
             self.findings
-                .add(Code::WrongType, place, message)
+                .add(Code::WrongType, span, message)
                 .help("write balance = \"NAME\" or balance = { NAME = { PARAMETER = VALUE } }");
             return Value::Broken;
         };
-        let Some(algorithm) = self.algorithm(&entry.key, entry.key_place) else { return Value::Broken };
+        let Some(algorithm) = self.algorithm(&entry.key, entry.key_span) else { return Value::Broken };
         let Tree::Table(inner) = &entry.node.tree else {
             let message = format!("\"{}\" is {}, but must be a table", entry.key, entry.node.tree.seen());
             self.findings
-                .add(Code::WrongType, entry.node.place, message)
+                .add(Code::WrongType, entry.node.span, message)
                 .help(format!("write balance = \"{}\", or its parameters in braces", entry.key));
             return Value::Broken;
         };
@@ -84,23 +84,23 @@ impl Reader<'_> {
                     suggest(&param.key, &known)
                 };
                 let message = format!("unknown parameter {} of \"{}\"", quoted(&param.key), algorithm.name);
-                self.findings.add(Code::UnknownKey, param.key_place, message).help(help);
+                self.findings.add(Code::UnknownKey, param.key_span, message).help(help);
                 whole = false;
                 continue;
             };
             let value = self.value(row.name, &kind_of(row), &param.node);
-            whole &= self.set(&mut balance, row, value, param.node.place);
+            whole &= self.set(&mut balance, row, value, param.node.span);
         }
         // Some things ranges cannot say; the algorithm itself says them when it is made.
         if let (true, Err(refused)) = (whole, (algorithm.new)(&balance.params, Seat::default())) {
-            self.findings.add(Code::Refused, entry.node.place, format!("\"{}\": {refused}", algorithm.name));
+            self.findings.add(Code::Refused, entry.node.span, format!("\"{}\": {refused}", algorithm.name));
             return Value::Broken;
         }
-        Value::Balance(Box::new(balance), entry.key_place)
+        Value::Balance(Box::new(balance), entry.key_span)
     }
 
     /// Sets one parameter; whether that went well.
-    fn set(&mut self, balance: &mut Balance, row: &'static Param, value: Value, place: Place) -> bool {
+    fn set(&mut self, balance: &mut Balance, row: &'static Param, value: Value, span: Span) -> bool {
         let value = match value {
             Value::Int(n) => params::Value::Int(n),
             Value::Number(x) => params::Value::Float(x),
@@ -112,7 +112,7 @@ impl Reader<'_> {
             _ => return false,
         };
         let Err(refused) = balance.params.set(row.name, value) else { return true };
-        self.findings.add(Code::OutOfRange, place, refused.to_string());
+        self.findings.add(Code::OutOfRange, span, refused.to_string());
         false
     }
 }

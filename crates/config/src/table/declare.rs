@@ -3,7 +3,7 @@
 use super::lines::Lines;
 use super::row::{Absent, Key, Kind, Table};
 use super::section::Section;
-use crate::source::Place;
+use crate::source::Span;
 
 /// A struct whose fields are keys of a table.
 pub(crate) trait Declared: PartialEq + Sized {
@@ -18,7 +18,7 @@ pub(crate) trait Declared: PartialEq + Sized {
 
     /// What a table says that sets nothing.
     fn unset() -> Self {
-        Self::of(&Section::new(Self::TABLE, Place::whole(0)))
+        Self::of(&Section::new(Self::TABLE, Span::whole(0)))
     }
 }
 

@@ -7,7 +7,7 @@ use crate::code::Code;
 use crate::diagnostic::Findings;
 use crate::form::Form;
 use crate::nearest::{nearest, suggest};
-use crate::source::Place;
+use crate::source::Span;
 use crate::tree::{Entry, TableNode, Tree, quoted};
 
 /// Reads trees and reports what does not fit.
@@ -26,14 +26,14 @@ impl<'f> Reader<'f> {
         Reader { findings, root, complete, name: None }
     }
 
-    /// Reads one table. `place` is where to point if something is missing from it.
-    pub fn table(&mut self, table: &'static Table, node: &TableNode, place: Place) -> Section {
-        let mut section = Section::new(table, place);
+    /// Reads one table. `span` is where to point if something is missing from it.
+    pub fn table(&mut self, table: &'static Table, node: &TableNode, span: Span) -> Section {
+        let mut section = Section::new(table, span);
         for entry in &node.entries {
             match table.key(&entry.key) {
                 Some(key) => {
                     let value = self.value(key.name, &key.kind, &entry.node);
-                    section.push(key, Located { place: entry.node.place, value });
+                    section.push(key, Located { span: entry.node.span, value });
                 }
                 None => self.unknown(table, entry),
             }
@@ -41,7 +41,7 @@ impl<'f> Reader<'f> {
         for key in table.keys {
             if let (Absent::Required(example), None, true) = (&key.absent, node.get(key.name), self.complete) {
                 self.findings
-                    .add(Code::Missing, place, format!("{} has no \"{}\"", self.path(table), key.name))
+                    .add(Code::Missing, span, format!("{} has no \"{}\"", self.path(table), key.name))
                     .help(format!("add {} = {example}", key.name));
             }
         }
@@ -51,21 +51,21 @@ impl<'f> Reader<'f> {
     /// Reads a table of tables, each with a name of the user's.
     pub(super) fn named(&mut self, table: &'static Table, node: &TableNode) -> Vec<Named> {
         let mut all = Vec::new();
-        for Entry { key, key_place, node } in &node.entries {
+        for Entry { key, key_span, node } in &node.entries {
             if let Err(misfit) = Form::Name.read(key) {
-                self.findings.add(misfit.code, *key_place, misfit.message).help(misfit.help);
+                self.findings.add(misfit.code, *key_span, misfit.message).help(misfit.help);
             }
             self.name = Some(key.clone());
             match &node.tree {
                 Tree::Table(inner) => {
-                    let section = self.table(table, inner, *key_place);
-                    all.push(Named { name: key.clone(), place: *key_place, section });
+                    let section = self.table(table, inner, *key_span);
+                    all.push(Named { name: key.clone(), span: *key_span, section });
                 }
                 other => {
                     let path = self.path(table);
                     let message = format!("{path} is {}, but must be a table", other.seen());
                     self.findings
-                        .add(Code::WrongType, node.place, message)
+                        .add(Code::WrongType, node.span, message)
                         .help(format!("write {path} on a line of its own, and its keys below it"));
                 }
             }
@@ -80,13 +80,13 @@ impl<'f> Reader<'f> {
         let known: Vec<&str> = table.keys.iter().map(|k| k.name).collect();
         if is_planned(table.path, key) {
             self.findings
-                .add(Code::UnknownKey, entry.key_place, format!("\"{key}\" in {path} is not supported yet"))
+                .add(Code::UnknownKey, entry.key_span, format!("\"{key}\" in {path} is not supported yet"))
                 .help(format!("leave it out; this version reads: {}", known.join(", ")));
             return;
         }
         if known.is_empty() {
             self.findings
-                .add(Code::UnknownKey, entry.key_place, format!("unknown key {} in {path}", quoted(key)))
+                .add(Code::UnknownKey, entry.key_span, format!("unknown key {} in {path}", quoted(key)))
                 .help("it has no keys: write {}");
             return;
         }
@@ -100,7 +100,7 @@ impl<'f> Reader<'f> {
             _ => suggest(key, &known),
         };
         self.findings
-            .add(Code::UnknownKey, entry.key_place, format!("unknown key {} in {path}", quoted(key)))
+            .add(Code::UnknownKey, entry.key_span, format!("unknown key {} in {path}", quoted(key)))
             .help(help);
     }
 

@@ -7,7 +7,7 @@ use crate::code::Code;
 use crate::diagnostic::Finding;
 use crate::diagnostic::Findings;
 use crate::form::Formed;
-use crate::source::Place;
+use crate::source::Span;
 use crate::tree;
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -31,7 +31,7 @@ pub(crate) enum Value {
     /// A table without rows, which is looked at in the tree.
     Open,
     /// An algorithm, and where its name is.
-    Balance(Box<Balance>, Place),
+    Balance(Box<Balance>, Span),
     /// It did not fit, which was reported.
     Broken,
 }
@@ -39,7 +39,7 @@ pub(crate) enum Value {
 /// A value and where it is.
 #[derive(Clone, Debug)]
 pub(crate) struct Located {
-    pub place: Place,
+    pub span: Span,
     pub value: Value,
 }
 
@@ -62,7 +62,7 @@ pub struct Named {
     /// The name.
     pub name: String,
     /// Where it is.
-    pub place: Place,
+    pub span: Span,
     /// The table.
     pub section: Section,
 }
@@ -72,13 +72,13 @@ pub struct Named {
 pub struct Section {
     table: &'static Table,
     /// Where to point if the table as a whole is meant.
-    pub place: Place,
+    pub span: Span,
     fields: Vec<(&'static Key, Located)>,
 }
 
 impl Section {
-    pub(crate) fn new(table: &'static Table, place: Place) -> Section {
-        Section { table, place, fields: Vec::new() }
+    pub(crate) fn new(table: &'static Table, span: Span) -> Section {
+        Section { table, span, fields: Vec::new() }
     }
 
     pub(crate) fn push(&mut self, key: &'static Key, value: Located) {
@@ -102,8 +102,8 @@ impl Section {
     }
 
     /// Where the file sets it, or else the table.
-    pub fn place_of(&self, name: &str) -> Place {
-        self.set(name).map_or(self.place, |v| v.place)
+    pub fn span_of(&self, name: &str) -> Span {
+        self.set(name).map_or(self.span, |v| v.span)
     }
 
     /// Whether it has a row.
@@ -168,19 +168,19 @@ impl Section {
     }
 
     /// The elements of a list of formed strings.
-    pub(crate) fn formed_list(&self, name: &str) -> Vec<(Formed, Place)> {
-        let formed = |l: Located| if let Value::Formed(f) = l.value { Some((f, l.place)) } else { None };
+    pub(crate) fn formed_list(&self, name: &str) -> Vec<(Formed, Span)> {
+        let formed = |l: Located| if let Value::Formed(f) = l.value { Some((f, l.span)) } else { None };
         self.list(name).into_iter().filter_map(formed).collect()
     }
 
     /// An algorithm with its parameters, and where its name is.
-    pub fn balance(&self, name: &str) -> Option<(Balance, Place)> {
-        if let Value::Balance(balance, place) = self.value(name) { Some((*balance, place)) } else { None }
+    pub fn balance(&self, name: &str) -> Option<(Balance, Span)> {
+        if let Value::Balance(balance, span) = self.value(name) { Some((*balance, span)) } else { None }
     }
 
-    /// The texts of a list, each with its place.
-    pub fn texts(&self, name: &str) -> Vec<(String, Place)> {
-        let text = |(formed, place)| if let Formed::Text(text) = formed { Some((text, place)) } else { None };
+    /// The texts of a list, each with its span.
+    pub fn texts(&self, name: &str) -> Vec<(String, Span)> {
+        let text = |(formed, span)| if let Formed::Text(text) = formed { Some((text, span)) } else { None };
         self.formed_list(name).into_iter().filter_map(text).collect()
     }
 
@@ -190,9 +190,9 @@ impl Section {
         self.list(name).into_iter().filter_map(ns).collect()
     }
 
-    /// The algorithms of a list, each with the place of its name.
-    pub fn balances(&self, name: &str) -> Vec<(Balance, Place)> {
-        let one = |l: Located| if let Value::Balance(b, place) = l.value { Some((*b, place)) } else { None };
+    /// The algorithms of a list, each with the span of its name.
+    pub fn balances(&self, name: &str) -> Vec<(Balance, Span)> {
+        let one = |l: Located| if let Value::Balance(b, span) = l.value { Some((*b, span)) } else { None };
         self.list(name).into_iter().filter_map(one).collect()
     }
 
@@ -208,8 +208,8 @@ impl Section {
                     | Kind::TableOrWord { table, .. }
                     | Kind::TableOrBool(table),
                 ),
-            ) => Section::new(table, self.place),
-            _ => Section::new(self.table, self.place),
+            ) => Section::new(table, self.span),
+            _ => Section::new(self.table, self.span),
         }
     }
 
@@ -247,10 +247,10 @@ impl Section {
 
     /// This table, with another one below it.
     pub(crate) fn with(mut self, name: &str, below: Section) -> Section {
-        let place = self.place_of(name);
+        let span = self.span_of(name);
         self.fields.retain(|(key, _)| key.name != name);
         if let Some(row) = self.table.key(name) {
-            self.fields.push((row, Located { place, value: Value::Section(below) }));
+            self.fields.push((row, Located { span, value: Value::Section(below) }));
         }
         self
     }
@@ -258,14 +258,14 @@ impl Section {
     /// Reports what cannot be together with what `other`, another key of this table, says.
     pub(crate) fn contradiction<'f>(
         &self,
-        place: Place,
+        span: Span,
         message: impl Into<String>,
         other: &str,
         findings: &'f mut Findings,
     ) -> &'f mut Finding {
-        let finding = findings.add(Code::Contradiction, place, message);
+        let finding = findings.add(Code::Contradiction, span, message);
         match self.set(other) {
-            Some(other) => finding.see("the other one is here", other.place),
+            Some(other) => finding.see("the other one is here", other.span),
             None => finding,
         }
     }

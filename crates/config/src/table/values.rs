@@ -13,7 +13,7 @@ impl Reader<'_> {
     /// Reads the value of `key`.
     pub fn value(&mut self, key: &str, kind: &Kind, node: &Node) -> Value {
         if matches!(kind, Kind::Text(Form::Secret)) {
-            self.findings.hide(node.place);
+            self.findings.hide(node.span);
         }
         match (*kind, &node.tree) {
             (_, Tree::Broken) => Value::Broken,
@@ -61,18 +61,18 @@ impl Reader<'_> {
                 Some(word) => Value::Word(word),
                 None => {
                     let message = format!("\"{key}\" is {}, which is not allowed", quoted(text));
-                    self.findings.add(Code::NotAllowed, node.place, message).help(suggest(text, words));
+                    self.findings.add(Code::NotAllowed, node.span, message).help(suggest(text, words));
                     Value::Broken
                 }
             },
             (Kind::Text(form) | Kind::IntOrText { form, .. }, Tree::Text(text)) => self.formed(form, text, node),
             (Kind::List(of), Tree::List(nodes)) => self.list(key, of, nodes, node),
-            (Kind::Table(table), Tree::Table(inner)) => Value::Section(self.table(table, inner, node.place)),
+            (Kind::Table(table), Tree::Table(inner)) => Value::Section(self.table(table, inner, node.span)),
             (Kind::TableOr { table, .. } | Kind::TableOrWord { table, .. }, Tree::Table(inner)) => {
-                Value::Section(self.table(table, inner, node.place))
+                Value::Section(self.table(table, inner, node.span))
             }
-            (Kind::TableOrBool(table), Tree::Table(inner)) => Value::Section(self.table(table, inner, node.place)),
-            (Kind::TableOrBool(table), Tree::Bool(true)) => Value::Section(Section::new(table, node.place)),
+            (Kind::TableOrBool(table), Tree::Table(inner)) => Value::Section(self.table(table, inner, node.span)),
+            (Kind::TableOrBool(table), Tree::Bool(true)) => Value::Section(Section::new(table, node.span)),
             (Kind::TableOrBool(_), Tree::Bool(false)) => Value::Bool(false),
             (Kind::TableOrWord { word, .. }, Tree::Text(text)) if text == word => Value::Word(word),
             (Kind::TableOr { table, key }, Tree::Text(_)) if !table.is_number(key) => self.short(table, key, node),
@@ -91,7 +91,7 @@ impl Reader<'_> {
         match form.read(text) {
             Ok(formed) => Value::Formed(formed),
             Err(misfit) => {
-                self.findings.add(misfit.code, node.place, misfit.message).help(misfit.help);
+                self.findings.add(misfit.code, node.span, misfit.message).help(misfit.help);
                 Value::Broken
             }
         }
@@ -100,33 +100,33 @@ impl Reader<'_> {
     fn list(&mut self, key: &str, of: &Kind, nodes: &[Node], node: &Node) -> Value {
         if nodes.is_empty() {
             let message = format!("\"{key}\" is empty, but needs at least one element");
-            self.findings.add(Code::OutOfRange, node.place, message).help(format!("each element is {of}"));
+            self.findings.add(Code::OutOfRange, node.span, message).help(format!("each element is {of}"));
             return Value::Broken;
         }
-        let read = |n: &Node| Located { place: n.place, value: self.value(key, of, n) };
+        let read = |n: &Node| Located { span: n.span, value: self.value(key, of, n) };
         Value::List(nodes.iter().map(read).collect())
     }
 
     /// A string or number that stands for a table with one key.
     fn short(&mut self, table: &'static Table, key: &str, node: &Node) -> Value {
-        let mut section = Section::new(table, node.place);
+        let mut section = Section::new(table, node.span);
         if let Some(row) = table.key(key) {
             let value = self.value(key, &row.kind, node);
-            section.push(row, Located { place: node.place, value });
+            section.push(row, Located { span: node.span, value });
         }
         Value::Section(section)
     }
 
     fn out_of_range(&mut self, key: &str, kind: &Kind, node: &Node) -> Value {
         let message = format!("\"{key}\" is {}, which is out of range", node.tree.seen());
-        self.findings.add(Code::OutOfRange, node.place, message).help(format!("allowed: {kind}"));
+        self.findings.add(Code::OutOfRange, node.span, message).help(format!("allowed: {kind}"));
         Value::Broken
     }
 
     fn misfit(&mut self, code: Code, key: &str, kind: &Kind, node: &Node, why: &str, write: &str) -> Value {
         let what = if code == Code::BadSize { "size" } else { "duration" };
         let message = format!("\"{key}\" is {}, which is not a {what}: {why}", node.tree.seen());
-        self.findings.add(code, node.place, message).help(format!("{write}; allowed: {kind}"));
+        self.findings.add(code, node.span, message).help(format!("{write}; allowed: {kind}"));
         Value::Broken
     }
 
@@ -152,7 +152,7 @@ impl Reader<'_> {
             _ => format!("allowed: {kind}"),
         };
         self.findings
-            .add(Code::WrongType, node.place, format!("\"{key}\" is {seen}, but must be {}", kind.type_name()))
+            .add(Code::WrongType, node.span, format!("\"{key}\" is {seen}, but must be {}", kind.type_name()))
             .help(help);
         Value::Broken
     }

@@ -4,7 +4,7 @@
 use super::remote_waker::RemoteWaker;
 use super::tasks::poll_proceed;
 use super::waker_slot::WakerSlot;
-use crate::slab::{Key, Slab};
+use evenkeel_balance::slab::{Key, SlotTable};
 use rustix::event::Timespec;
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 use rustix::fd::{AsFd, OwnedFd};
@@ -19,7 +19,7 @@ use std::task::{Context, Poll};
 const EVENTS_MAX: usize = 256;
 
 /// The descriptor by which other threads wake this one, where sockets have the key of their slot.
-const REMOTE: Key = Key::OUTSIDE;
+const REMOTE: Key = Key::NONE;
 
 const NOW: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
 
@@ -36,13 +36,13 @@ const URGENT: u8 = 16;
 const NEWS: u8 = 32;
 
 thread_local! {
-    static REACTOR: Reactor = const { Reactor { epoll: OnceCell::new(), slots: RefCell::new(Slab::new()) } };
+    static REACTOR: Reactor = const { Reactor { epoll: OnceCell::new(), slots: RefCell::new(SlotTable::new()) } };
 }
 
 /// The sockets of a thread.
 struct Reactor {
     epoll: OnceCell<OwnedFd>,
-    slots: RefCell<Slab<Slot>>,
+    slots: RefCell<SlotTable<Slot>>,
 }
 
 #[derive(Default)]
@@ -55,7 +55,7 @@ struct Slot {
 /// A socket that is watched, of the thread that made this.
 #[derive(Debug)]
 pub struct Watched {
-    index: u32,
+    slot: u32,
     /// Whether the kernel was asked to tell when it can be written: mostly it always can.
     tells_writable: Cell<bool>,
     of_its_thread: PhantomData<*const ()>,
@@ -68,7 +68,7 @@ pub struct Watched {
 pub fn watch_remote(remote: &RemoteWaker) -> io::Result<()> {
     REACTOR.with(|reactor| {
         let flags = EventFlags::IN | EventFlags::ET;
-        epoll::add(reactor.epoll()?, &remote.signal, EventData::new_u64(REMOTE.into()), flags).map_err(Into::into)
+        epoll::add(reactor.epoll()?, &remote.signal, EventData::new_u64(REMOTE.to_bits()), flags).map_err(Into::into)
     })
 }
 
@@ -173,8 +173,8 @@ impl Watched {
         REACTOR.with(|reactor| {
             let (key, _) = reactor.slots.borrow_mut().occupy();
             // From here on dropping gives the slot back.
-            let watched = Watched { index: key.index, tells_writable: Cell::new(false), of_its_thread: PhantomData };
-            epoll::add(reactor.epoll()?, socket, EventData::new_u64(key.into()), read_flags())?;
+            let watched = Watched { slot: key.slot(), tells_writable: Cell::new(false), of_its_thread: PhantomData };
+            epoll::add(reactor.epoll()?, socket, EventData::new_u64(key.to_bits()), read_flags())?;
             Ok(watched)
         })
     }
@@ -212,7 +212,7 @@ impl Watched {
         // The first to wait has the kernel tell; it does so at once if there is room by now.
         if !self.tells_writable.replace(true) {
             REACTOR.with(|reactor| {
-                let data = EventData::new_u64(reactor.slots.borrow().key(self.index).into());
+                let data = EventData::new_u64(reactor.slots.borrow().key(self.slot).to_bits());
                 epoll::modify(reactor.epoll()?, socket, data, read_flags() | EventFlags::OUT).map_err(io::Error::from)
             })?;
         }
@@ -283,7 +283,7 @@ impl Watched {
     /// Does something with the slot that runs no code of others.
     #[inline]
     fn with<T>(&self, f: impl FnOnce(&mut Slot) -> T) -> T {
-        REACTOR.with(|reactor| f(reactor.slots.borrow_mut().at_mut(self.index)))
+        REACTOR.with(|reactor| f(reactor.slots.borrow_mut().at_mut(self.slot)))
     }
 }
 
@@ -292,8 +292,8 @@ impl Drop for Watched {
         // At the end of its thread the table may be gone first.
         let _ = REACTOR.try_with(|reactor| {
             let mut slots = reactor.slots.borrow_mut();
-            let gone = std::mem::take(slots.at_mut(self.index));
-            slots.vacate(self.index);
+            let gone = std::mem::take(slots.at_mut(self.slot));
+            slots.vacate(self.slot);
             drop(slots);
             // Outside of the borrow: a waker of others may be the last to hold a socket.
             drop(gone);
@@ -385,13 +385,13 @@ mod tests {
         run(async {
             let (mut peer, ours) = pair();
             let gone = Watched::new(&ours).unwrap();
-            let index = gone.index;
+            let slot = gone.slot;
             let held = ours.try_clone().unwrap();
             drop(gone);
             drop(ours);
             let (mut next_peer, next) = pair();
             let watched = Watched::new(&next).unwrap();
-            assert_eq!(watched.index, index);
+            assert_eq!(watched.slot, slot);
             peer.write_all(b"x").unwrap();
             let (mut third_peer, third) = pair();
             let sign = Watched::new(&third).unwrap();

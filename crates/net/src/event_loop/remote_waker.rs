@@ -1,12 +1,12 @@
 //! How does another thread wake a task of this event loop? It adds the task's key to a list, and writes to a descriptor
 //! that the event loop watches.
 //!
-//! The list has a lock, as such wakes are rare (a reload, an answer of the control thread, a place in a full pool), and
+//! The list has a lock, as such wakes are rare (a reload, an answer of the control thread, room in a full pool), and
 //! the event loop looks at it only when it was notified.
 #![expect(clippy::disallowed_types, reason = "held for a push or a take, never while a task is woken")]
 
 use super::kernel::Signal;
-use crate::slab::Key;
+use evenkeel_balance::slab::Key;
 use std::cell::Cell;
 use std::io;
 use std::ptr;
@@ -105,7 +105,7 @@ mod tests {
     }
 
     fn remote() -> Arc<RemoteWaker> {
-        RemoteWaker::new(|key| WOKEN.with_borrow_mut(|woken| woken.push(key.into()))).unwrap()
+        RemoteWaker::new(|key| WOKEN.with_borrow_mut(|woken| woken.push(key.to_bits()))).unwrap()
     }
 
     fn push(remote: &RemoteWaker, number: u64) -> bool {

@@ -2,7 +2,7 @@
 //! `will_wake` says what it should, and any thread may keep and use it.
 
 use super::remote_waker::RemoteWaker;
-use crate::slab::Key;
+use evenkeel_balance::slab::Key;
 use std::mem::ManuallyDrop;
 use std::ptr;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ pub struct TaskWaker {
 impl TaskWaker {
     /// The waker of a task of the event loop that `remote` belongs to.
     pub fn new(key: Key, remote: &Arc<RemoteWaker>) -> Arc<TaskWaker> {
-        Arc::new(TaskWaker { key: AtomicU64::new(key.into()), remote: remote.clone() })
+        Arc::new(TaskWaker { key: AtomicU64::new(key.to_bits()), remote: remote.clone() })
     }
 
     /// Makes it the waker of the next task of its slot, unless others still have it: they have that of a task that is gone.
@@ -34,7 +34,7 @@ impl TaskWaker {
         }
         // Pairs with the Release of the last holder's drop: it has read the key by now.
         fence(Ordering::Acquire);
-        this.key.store(key.into(), Ordering::Relaxed);
+        this.key.store(key.to_bits(), Ordering::Relaxed);
         true
     }
 

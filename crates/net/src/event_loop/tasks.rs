@@ -5,7 +5,7 @@ use super::remote_waker::RemoteWaker;
 use super::task_waker::TaskWaker;
 use super::waker_slot::WakerSlot;
 use crate::boxed::boxed;
-use crate::slab::{Key, Slab};
+use evenkeel_balance::slab::{Key, SlotTable};
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::future::{Future, poll_fn};
@@ -18,7 +18,7 @@ use std::task::{Context, Poll};
 const BUDGET: u8 = 128;
 
 /// The future that the event loop was started for.
-pub const ROOT: Key = Key::OUTSIDE;
+pub const ROOT: Key = Key::NONE;
 
 thread_local! {
     static TASKS: Tasks = const { Tasks::new() };
@@ -29,7 +29,7 @@ type Work = Pin<Box<dyn Future<Output = ()>>>;
 
 /// The tasks of a thread.
 struct Tasks {
-    slots: RefCell<Slab<Slot>>,
+    slots: RefCell<SlotTable<Slot>>,
     /// The tasks that can go on.
     ready: RefCell<VecDeque<Key>>,
     /// The tasks that go on after the next look at what the kernel has.
@@ -124,7 +124,7 @@ impl Task {
             let slot = slots.get_mut(self.0)?;
             slot.is_aborted = true;
             let work = slot.work.take()?;
-            slots.vacate_task(self.0);
+            vacate_task(&mut slots, self.0.slot());
             Some(work)
         });
         // Outside of the borrow: what the task holds may use the tasks when it is dropped.
@@ -159,7 +159,7 @@ pub fn poll(key: Key, remote: &Arc<RemoteWaker>) {
         // A panic ends one task, mostly; what it had in hand is dropped as at any other end.
         let polled = catch_unwind(AssertUnwindSafe(|| TaskWaker::lend(&waker, |cx| work.as_mut().poll(cx))));
         let mut slots = tasks.slots.borrow_mut();
-        let slot = slots.at_mut(key.index);
+        let slot = slots.at_mut(key.slot());
         slot.waker = Some(waker);
         if let Ok(Poll::Pending) = polled
             && !slot.is_aborted
@@ -168,7 +168,7 @@ pub fn poll(key: Key, remote: &Arc<RemoteWaker>) {
             return;
         }
         let is_essential = slot.is_essential;
-        slots.vacate_task(key);
+        vacate_task(&mut slots, key.slot());
         drop(slots);
         let _ = catch_unwind(AssertUnwindSafe(|| drop(work)));
         if let (Err(panic), true) = (polled, is_essential) {
@@ -250,7 +250,7 @@ pub async fn yield_now() {
 impl Tasks {
     const fn new() -> Tasks {
         Tasks {
-            slots: RefCell::new(Slab::new()),
+            slots: RefCell::new(SlotTable::new()),
             ready: RefCell::new(VecDeque::new()),
             after_look: RefCell::new(Vec::new()),
             is_root_ready: Cell::new(false),
@@ -267,23 +267,21 @@ impl Tasks {
     fn take_all(&self) -> Vec<Work> {
         let mut slots = self.slots.borrow_mut();
         let mut all = Vec::new();
-        let left: Vec<u32> = slots.iter_mut().filter(|(_, slot)| slot.work.is_some()).map(|(index, _)| index).collect();
-        for index in left {
-            let key = slots.key(index);
-            all.extend(slots.at_mut(index).work.take());
-            slots.vacate_task(key);
+        let left: Vec<u32> =
+            slots.iter_mut().filter(|(_, slot)| slot.work.is_some()).map(|(number, _)| number).collect();
+        for number in left {
+            all.extend(slots.at_mut(number).work.take());
+            vacate_task(&mut slots, number);
         }
         all
     }
 }
 
-impl Slab<Slot> {
-    /// Leaves the slot of a task whose work was taken out. Its waker stays there.
-    fn vacate_task(&mut self, key: Key) {
-        let slot = self.at_mut(key.index);
-        (slot.is_ready, slot.is_aborted, slot.is_essential) = (false, false, false);
-        self.vacate(key.index);
-    }
+/// Leaves the slot of a task whose work was taken out. Its waker stays there.
+fn vacate_task(slots: &mut SlotTable<Slot>, number: u32) {
+    let slot = slots.at_mut(number);
+    (slot.is_ready, slot.is_aborted, slot.is_essential) = (false, false, false);
+    slots.vacate(number);
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@
 
 use super::task_waker::TaskWaker;
 use super::tasks;
-use crate::slab::Key;
+use evenkeel_balance::slab::Key;
 use std::rc::Rc;
 use std::task::{Context, Waker};
 

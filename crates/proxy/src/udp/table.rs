@@ -44,7 +44,7 @@ impl<K: Copy + Eq + Hash, V> Table<K, V> {
 
     /// What is there.
     pub fn get_mut(&mut self, index: Index) -> Option<(&K, &mut V)> {
-        self.nodes.at_mut(index).map(|node| (&node.key, &mut node.value))
+        self.nodes.get_mut(index).map(|node| (&node.key, &mut node.value))
     }
 
     /// Adds an entry, used at `now`, in the place of one with the same key.
@@ -53,7 +53,7 @@ impl<K: Copy + Eq + Hash, V> Table<K, V> {
             self.remove(index);
         }
         let node = Node { key, value, used: now, older: NONE, newer: NONE };
-        let index = self.nodes.insert(node).place();
+        let index = self.nodes.insert(node);
         self.by_key.insert(key, index);
         self.link_newest(index);
         index
@@ -61,7 +61,7 @@ impl<K: Copy + Eq + Hash, V> Table<K, V> {
 
     /// Notes that an entry is used. Time must not go back between two uses.
     pub fn touch(&mut self, index: Index, now: Instant) {
-        let Some(node) = self.nodes.at_mut(index) else { return };
+        let Some(node) = self.nodes.get_mut(index) else { return };
         node.used = now;
         if index != self.newest {
             self.unlink(index);
@@ -71,31 +71,31 @@ impl<K: Copy + Eq + Hash, V> Table<K, V> {
 
     /// The entry that was not used for the longest time, and its last use.
     pub fn oldest(&self) -> Option<(Index, Instant)> {
-        let node = self.nodes.at(self.oldest)?;
+        let node = self.nodes.get(self.oldest)?;
         Some((self.oldest, node.used))
     }
 
     /// Takes an entry out.
     pub fn remove(&mut self, index: Index) -> Option<(K, V)> {
-        self.nodes.at(index)?;
+        self.nodes.get(index)?;
         self.unlink(index);
-        let node = self.nodes.remove_at(index)?;
+        let node = self.nodes.remove(index)?;
         self.by_key.remove(&node.key);
         Some((node.key, node.value))
     }
 
     /// All entries.
     pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut V> {
-        self.nodes.iter_mut().map(|(_, node)| &mut node.value)
+        self.nodes.iter_mut().map(|node| &mut node.value)
     }
 
     fn unlink(&mut self, index: Index) {
-        let Some(&mut Node { older, newer, .. }) = self.nodes.at_mut(index) else { return };
-        match self.nodes.at_mut(older) {
+        let Some(&mut Node { older, newer, .. }) = self.nodes.get_mut(index) else { return };
+        match self.nodes.get_mut(older) {
             Some(node) => node.newer = newer,
             None => self.oldest = newer,
         }
-        match self.nodes.at_mut(newer) {
+        match self.nodes.get_mut(newer) {
             Some(node) => node.older = older,
             None => self.newest = older,
         }
@@ -103,11 +103,11 @@ impl<K: Copy + Eq + Hash, V> Table<K, V> {
 
     fn link_newest(&mut self, index: Index) {
         let newest = std::mem::replace(&mut self.newest, index);
-        match self.nodes.at_mut(newest) {
+        match self.nodes.get_mut(newest) {
             Some(node) => node.newer = index,
             None => self.oldest = index,
         }
-        if let Some(node) = self.nodes.at_mut(index) {
+        if let Some(node) = self.nodes.get_mut(index) {
             (node.older, node.newer) = (newest, NONE);
         }
     }

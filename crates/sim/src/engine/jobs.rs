@@ -1,7 +1,7 @@
-//! Which requests are under way? One [`Job`] each, in places that are used again: no allocation per request.
+//! Which requests are under way? One [`Job`] each, in slots that are used again: no allocation per request.
 
 use evenkeel_balance::retry::{self, Retry};
-use evenkeel_balance::slab::Places;
+use evenkeel_balance::slab::SlotNumbers;
 use evenkeel_balance::{FailureKind, LoadReport, Slot, Ticket};
 
 /// No job: a client asked.
@@ -48,7 +48,7 @@ pub(super) struct Job {
     pub found: u32,
     /// What is random about it.
     pub seed: u64,
-    /// The number of its try; goes on when the place is used again.
+    /// The number of its try; goes on when the slot is used again.
     pub attempt: u16,
     pub answer: Answer,
     pub rest: Option<Box<Rest>>,
@@ -58,7 +58,7 @@ pub(super) struct Job {
 }
 
 /// What few requests need. Apart from the [`Job`], as a run of 10,000 under way spends a fifth of its time waiting for them
-/// to come into the processor's cache. Stays with its place when that is used again.
+/// to come into the processor's cache. Stays in its slot for the next job.
 #[derive(Default)]
 pub(super) struct Rest {
     pub retry: Retry,
@@ -89,12 +89,12 @@ impl Job {
 #[derive(Default)]
 pub(super) struct Jobs {
     all: Vec<Job>,
-    places: Places,
+    slots: SlotNumbers,
 }
 
 impl Jobs {
     pub fn add(&mut self, parent: u32, service: u16, seed: u64, began: u64, measured: bool) -> u32 {
-        let index = self.places.take();
+        let index = self.slots.occupy();
         if let Some(job) = self.all.get_mut(index as usize) {
             (job.parent, job.service, job.seed, job.began, job.measured) = (parent, service, seed, began, measured);
             (job.step, job.answer, job.orphan) = (0, Answer::Well, false);
@@ -128,7 +128,7 @@ impl Jobs {
 
     pub fn free(&mut self, index: u32) {
         debug_assert!(self.all[index as usize].ticket.is_none(), "a ticket would be lost");
-        self.places.free(index);
+        self.slots.vacate(index);
     }
 
     #[inline]
@@ -140,9 +140,9 @@ impl Jobs {
 impl Jobs {
     /// When each request of a client began that has not ended.
     pub fn open_of_clients(&self) -> impl Iterator<Item = u64> + '_ {
-        let free: std::collections::BTreeSet<u32> = self.places.all_free().iter().copied().collect();
+        let vacant: std::collections::BTreeSet<u32> = self.slots.vacant().iter().copied().collect();
         let open = move |(i, job): (usize, &Job)| {
-            (!free.contains(&(i as u32)) && job.parent == CLIENT && !job.orphan).then_some(job.began)
+            (!vacant.contains(&(i as u32)) && job.parent == CLIENT && !job.orphan).then_some(job.began)
         };
         self.all.iter().enumerate().filter_map(open)
     }

@@ -5,7 +5,7 @@ use super::jobs::{Answer, CLIENT};
 use super::world::World;
 use super::yardstick;
 use crate::run::Failure;
-use crate::scenario::{Place, Reference};
+use crate::scenario::{Deployment, Reference};
 use evenkeel_balance::retry::{Decision, Failed};
 use evenkeel_balance::rng::mix;
 use evenkeel_balance::{Instant, Outcome, Request};
@@ -52,10 +52,10 @@ impl World<'_> {
         let (service, seed, parent) = (usize::from(job.service), job.seed, job.parent);
         let balancing = &self.scenario.services[service].balancing;
         let dispatchers = self.groups[service].dispatchers.len();
-        let at = match balancing.place {
-            Place::Door { .. } => among(seed ^ 1, dispatchers),
-            Place::Caller if parent == CLIENT => dispatchers - 1,
-            Place::Caller => self.jobs.get(parent).server as usize,
+        let at = match balancing.deployment {
+            Deployment::Central { .. } => among(seed ^ 1, dispatchers),
+            Deployment::Sidecar if parent == CLIENT => dispatchers - 1,
+            Deployment::Sidecar => self.jobs.get(parent).server as usize,
         };
         let dispatcher = self.groups[service].dispatchers[at];
         let job = self.jobs.get(index);

@@ -38,9 +38,9 @@ impl Ord for Served {
 /// A server while it runs.
 pub(super) struct Server<'s> {
     pub spec: &'s scenario::Server,
-    /// Its service, and its place there.
+    /// Its service, and its number there.
     pub service: u16,
-    pub place: u16,
+    pub number: u16,
     /// What requests ask of it.
     pub work: Work,
     serving: Serving,
@@ -79,11 +79,11 @@ pub(super) struct Server<'s> {
 
 impl<'s> Server<'s> {
     /// Of which requests ask `usual` work, unless it has its own.
-    pub fn new(of: &'s scenario::Server, service: u16, place: u16, usual: Work) -> Server<'s> {
+    pub fn new(of: &'s scenario::Server, service: u16, number: u16, usual: Work) -> Server<'s> {
         let mut server = Server {
             spec: of,
             service,
-            place,
+            number,
             work: of.work.unwrap_or(usual),
             serving: of.serving,
             shares_nothing: of.serving == Serving::Unlimited

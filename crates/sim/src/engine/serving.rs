@@ -193,7 +193,7 @@ impl World<'_> {
             }
             let server = self.groups[service].first + dispatcher.server_at[slot.index()];
             let probe = Probe { dispatcher: at, worker, server, slot, said: None };
-            let number = self.probes.insert(probe).place();
+            let number = self.probes.insert(probe);
             self.calendar.send(self.now + self.scenario.link_ns, Event::Probe(number));
         }
         let next = dispatcher.balancers[worker as usize].probe_at().map(|at| at.0.max(self.now + 1));
@@ -214,21 +214,21 @@ impl World<'_> {
 
     /// A probe reaches its server, or its answer the balancer.
     pub fn on_probe(&mut self, number: u32) {
-        let Some(&Probe { dispatcher, worker, server, slot, said }) = self.probes.at(number) else { return };
+        let Some(&Probe { dispatcher, worker, server, slot, said }) = self.probes.get(number) else { return };
         let at = &self.servers[server as usize];
         let service = usize::from(at.service);
         if let Some(report) = said {
-            self.probes.remove_at(number);
+            self.probes.remove(number);
             let dispatcher = &mut self.dispatchers[dispatcher as usize];
             // Another server may have the slot by now.
-            if dispatcher.server_at[slot.index()] == u32::from(at.place) {
+            if dispatcher.server_at[slot.index()] == u32::from(at.number) {
                 // What is refused is dropped, as in production.
                 let _ = dispatcher.balancers[worker as usize].report(slot, &report, Instant(self.now));
             }
             return;
         }
         if self.fault(server) == Some(Mode::BlackHole) {
-            self.probes.remove_at(number);
+            self.probes.remove(number);
             return;
         }
         let work_ns = self.scenario.services[service].balancing.information.probe_work_ns;
@@ -237,7 +237,7 @@ impl World<'_> {
             self.look_again(server);
         }
         let said = self.load_of(server);
-        if let Some(probe) = self.probes.at_mut(number) {
+        if let Some(probe) = self.probes.get_mut(number) {
             probe.said = Some(said);
         }
         self.calendar.send(self.now + self.scenario.link_ns, Event::Probe(number));

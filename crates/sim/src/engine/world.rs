@@ -7,7 +7,7 @@ use super::jobs::Jobs;
 use super::server::Server;
 use super::tally::{Recorder, Tally};
 use crate::run::Run;
-use crate::scenario::{Chooser, Place, Policy, Reference, Scenario, Step};
+use crate::scenario::{Chooser, Deployment, Policy, Reference, Scenario, Step};
 use evenkeel_balance::queue::Waiting;
 use evenkeel_balance::rng::mix;
 use evenkeel_balance::slab::Slab;
@@ -150,9 +150,9 @@ impl<'s> World<'s> {
                 world.dispatchers.push(Dispatcher::new(number, index as u16, service, policy, stream(4)));
                 number
             };
-            let dispatchers = match service.balancing.place {
-                Place::Door { balancers } => (0..balancers).map(|_| add(&mut world)).collect(),
-                Place::Caller => {
+            let dispatchers = match service.balancing.deployment {
+                Deployment::Central { balancers } => (0..balancers).map(|_| add(&mut world)).collect(),
+                Deployment::Sidecar => {
                     let mut dispatchers = vec![NOWHERE; world.servers.len() + 1];
                     for (server, dispatcher) in dispatchers.iter_mut().enumerate() {
                         let calls = match world.servers.get(server) {

@@ -36,7 +36,7 @@ fn cell(metric: &'static Metric, table: &Section, row: &Section, findings: &mut 
     let high = if table.has("to") { number("to") } else { value + off };
     if low > high {
         findings
-            .add(Code::Contradiction, table.place_of("from"), "\"from\" must not be above \"to\"")
+            .add(Code::Contradiction, table.span_of("from"), "\"from\" must not be above \"to\"")
             .help("nothing is allowed now");
     }
     Cell { metric, value, allowed: (low, high), note: table.text("note") }
@@ -59,14 +59,14 @@ fn named(table: &Section, key: &str, points: &[Point], findings: &mut Findings) 
                 format!("add at = {:?}", labels[0]),
             ),
         };
-        findings.add(Code::NotAllowed, table.place_of("at"), message).help(help);
+        findings.add(Code::NotAllowed, table.span_of("at"), message).help(help);
         return None;
     };
     let name = table.text(key)?;
     if !point.policies.iter().any(|p| p.label == name) {
         let labels: Vec<&str> = point.policies.iter().map(|p| p.label.as_str()).collect();
         findings
-            .add(Code::UnknownAlgorithm, table.place_of(key), format!("\"{name}\" is not tried at this point"))
+            .add(Code::UnknownAlgorithm, table.span_of(key), format!("\"{name}\" is not tried at this point"))
             .help(suggest(&name, &labels));
         return None;
     }
@@ -85,7 +85,7 @@ fn claim(table: &Section, points: &[Point], findings: &mut Findings) -> Option<C
     let difference = table.word("by") == "difference";
     if difference && table.has("within") {
         findings
-            .add(Code::Contradiction, table.place_of("by"), "\"within\" is about the ratio")
+            .add(Code::Contradiction, table.span_of("by"), "\"within\" is about the ratio")
             .help("leave \"by\" out");
     }
     Some(Claim { says: table.text("says")?, figure: figure?, of: of?, to: to?, difference, bound: bound? })
@@ -96,7 +96,7 @@ fn figure(table: &Section, points: &[Point], findings: &mut Findings) -> Option<
         (Some(metric), None) => Some(Figure::Metric(metric)),
         (Some(_), Some(_)) => {
             findings
-                .add(Code::Contradiction, table.place_of("server"), "\"server\" goes with the metric \"share\"")
+                .add(Code::Contradiction, table.span_of("server"), "\"server\" goes with the metric \"share\"")
                 .help("leave it out");
             None
         }
@@ -104,11 +104,7 @@ fn figure(table: &Section, points: &[Point], findings: &mut Findings) -> Option<
             let groups: Vec<&str> = points[0].groups.iter().map(|(name, _)| name.as_str()).collect();
             if !groups.contains(&group.as_str()) {
                 findings
-                    .add(
-                        Code::NotAllowed,
-                        table.place_of("server"),
-                        format!("no group of servers is named \"{group}\""),
-                    )
+                    .add(Code::NotAllowed, table.span_of("server"), format!("no group of servers is named \"{group}\""))
                     .help(suggest(&group, &groups));
                 return None;
             }
@@ -116,7 +112,7 @@ fn figure(table: &Section, points: &[Point], findings: &mut Findings) -> Option<
         }
         (None, None) => {
             findings
-                .add(Code::Missing, table.place_of("metric"), "the metric \"share\" needs a \"server\"")
+                .add(Code::Missing, table.span_of("metric"), "the metric \"share\" needs a \"server\"")
                 .help("add server = \"s0\", the name of a group");
             None
         }
@@ -129,7 +125,7 @@ fn side(table: &Section, points: &[Point], findings: &mut Findings) -> Option<Si
         (false, true) => Some(Side::Constant(table.float("constant"))),
         _ => {
             findings
-                .add(Code::Contradiction, table.place, "it needs either \"algorithm\" or \"constant\"")
+                .add(Code::Contradiction, table.span, "it needs either \"algorithm\" or \"constant\"")
                 .help("write \"leastconn\", or { constant = 1 }");
             None
         }
@@ -149,7 +145,7 @@ fn bound(table: &Section, findings: &mut Findings) -> Option<Bound> {
     let [(name, bound)] = set[..] else {
         let names: Vec<&str> = BOUNDS.iter().map(|(name, _)| *name).collect();
         let message = format!("a claim needs exactly one of {}", names.join(", "));
-        findings.add(Code::Contradiction, table.place_of("says"), message).help("write at_most = 1.0");
+        findings.add(Code::Contradiction, table.span_of("says"), message).help("write at_most = 1.0");
         return None;
     };
     Some(bound(table.float(name)))

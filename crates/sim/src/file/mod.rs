@@ -62,10 +62,7 @@ fn experiment(name: &str, document: &mut Document) -> Option<Experiment> {
         let root = first.get_or_insert(root);
         if servers > SERVERS_MAX {
             let message = format!("there are more than {SERVERS_MAX} servers, all points together");
-            document
-                .findings
-                .add(Code::OutOfRange, root.place_of("service"), message)
-                .help("vary less, or count fewer");
+            document.findings.add(Code::OutOfRange, root.span_of("service"), message).help("vary less, or count fewer");
             return None;
         }
     }

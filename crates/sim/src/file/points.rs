@@ -40,10 +40,10 @@ pub(super) fn points(tree: &TableNode, findings: &mut Findings) -> Vec<Variant> 
     axes.retain(|axis| !axis.is_empty());
     let all = axes.iter().try_fold(1usize, |n, axis| n.checked_mul(axis.len())).unwrap_or(usize::MAX);
     if all > POINTS_MAX {
-        let place = tree.get("vary").or(tree.get("case")).map(|entry| entry.key_place);
-        if let Some(place) = place {
+        let span = tree.get("vary").or(tree.get("case")).map(|entry| entry.key_span);
+        if let Some(span) = span {
             let message = format!("there are more than {POINTS_MAX} points: every combination is one");
-            findings.add(Code::OutOfRange, place, message).help("vary fewer keys, or let them have fewer values");
+            findings.add(Code::OutOfRange, span, message).help("vary fewer keys, or let them have fewer values");
         }
         return Vec::new();
     }
@@ -63,7 +63,7 @@ fn variant(tree: &TableNode, axes: &[Vec<Choice>], mut point: usize, findings: &
         if let Err(why) = put(&mut tree, path, value) {
             let message = format!("\"{}\" cannot be set: {why}", path.join("."));
             findings
-                .add(Code::UnknownKey, value.place, message)
+                .add(Code::UnknownKey, value.span, message)
                 .help("write it as a key of this file, as load.users or service.web.server.0.count");
         }
     }
@@ -101,7 +101,7 @@ fn axes_of(table: &TableNode, path: &mut Vec<String>, axes: &mut Vec<Vec<Choice>
             Tree::List(values) if !values.is_empty() => axes.push(values.iter().map(|v| choice(path, v)).collect()),
             other => {
                 let message = format!("\"{}\" is {}, but must be an array of values", path.join("."), other.seen());
-                findings.add(Code::WrongType, entry.node.place, message).help("write load.share = [0.5, 0.9]");
+                findings.add(Code::WrongType, entry.node.span, message).help("write load.share = [0.5, 0.9]");
             }
         }
         path.pop();
@@ -136,8 +136,8 @@ fn put(table: &mut TableNode, path: &[String], value: &Node) -> Result<(), Strin
     let at = match table.entries.iter().position(|entry| entry.key == *key) {
         Some(at) => at,
         None => {
-            let node = Node { place: value.place, tree: Tree::Table(TableNode::default()) };
-            table.entries.push(Entry { key: key.clone(), key_place: value.place, node });
+            let node = Node { span: value.span, tree: Tree::Table(TableNode::default()) };
+            table.entries.push(Entry { key: key.clone(), key_span: value.span, node });
             table.entries.len() - 1
         }
     };

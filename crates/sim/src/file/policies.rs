@@ -31,9 +31,9 @@ pub(super) fn of(root: &Section, findings: &mut Findings) -> Vec<Policy> {
     let mut seen: Vec<&str> = Vec::new();
     for policy in &policies {
         if seen.contains(&policy.label.as_str()) {
-            let place = root.place_of(if policy.is_reference() { "references" } else { "algorithms" });
+            let span = root.span_of(if policy.is_reference() { "references" } else { "algorithms" });
             let message = format!("\"{}\" is tried twice", policy.label);
-            findings.add(Code::SameName, place, message).help("list it once");
+            findings.add(Code::SameName, span, message).help("list it once");
         }
         seen.push(&policy.label);
     }
@@ -57,7 +57,7 @@ pub(super) fn reference(table: &Section, findings: &mut Findings) -> Option<Refe
         ["draws_with_replacement"] => Some(Reference::DrawsWithReplacement(table.number("draws_with_replacement"))),
         _ => {
             findings
-                .add(Code::Contradiction, table.place, "a reference needs exactly one key")
+                .add(Code::Contradiction, table.span, "a reference needs exactly one key")
                 .help("write \"jsq\", \"central-queue\", { jsq = 2 } or { draws_with_replacement = 2 }");
             None
         }

@@ -2,7 +2,7 @@
 
 use super::work::work;
 use crate::scenario::{
-    Balancing, Capacity, Cold, Fault, Information, Mode, Place, Policy, Server, Service, Serving, Step,
+    Balancing, Capacity, Cold, Deployment, Fault, Information, Mode, Policy, Server, Service, Serving, Step,
 };
 use evenkeel_balance::{control, health};
 use evenkeel_config::Code;
@@ -32,7 +32,7 @@ pub(super) fn services(root: &Section, findings: &mut Findings) -> (Option<Vec<S
     if services.is_empty() {
         // Otherwise what is missing was said.
         if !root.is_broken() && root.has("service") {
-            findings.add(Code::NothingToDo, root.place_of("service"), "there is no service").help("add [service.web]");
+            findings.add(Code::NothingToDo, root.span_of("service"), "there is no service").help("add [service.web]");
         }
         return (None, Groups::new());
     }
@@ -45,7 +45,7 @@ pub(super) fn services(root: &Section, findings: &mut Findings) -> (Option<Vec<S
         Some(_) => return (Some(services), first.unwrap_or_default()),
     };
     findings
-        .add(Code::Contradiction, root.place_of("service"), problem)
+        .add(Code::Contradiction, root.span_of("service"), problem)
         .help("let services call fewer others, and none that calls them");
     (None, first.unwrap_or_default())
 }
@@ -61,7 +61,7 @@ fn one(
         let group = table.text("name").unwrap_or_else(|| format!("s{index}"));
         if groups.iter().any(|(name, _)| *name == group) {
             findings
-                .add(Code::SameName, table.place_of("name"), format!("two groups of servers are named \"{group}\""))
+                .add(Code::SameName, table.span_of("name"), format!("two groups of servers are named \"{group}\""))
                 .help("give each a name of its own");
         }
         let count: usize = table.number("count");
@@ -85,7 +85,7 @@ fn one(
 }
 
 fn steps(section: &Section, names: &[&str], findings: &mut Findings) -> Vec<Step> {
-    let step = |(name, place): (String, tables::Place)| {
+    let step = |(name, span): (String, tables::Span)| {
         if name == "work" {
             return Some(Step::Work);
         }
@@ -93,7 +93,7 @@ fn steps(section: &Section, names: &[&str], findings: &mut Findings) -> Vec<Step
         if found.is_none() {
             let known: Vec<&str> = ["work"].into_iter().chain(names.iter().copied()).collect();
             findings
-                .add(Code::NotAllowed, place, format!("\"{name}\" is neither \"work\" nor a service"))
+                .add(Code::NotAllowed, span, format!("\"{name}\" is neither \"work\" nor a service"))
                 .help(tables::suggest(&name, &known));
         }
         found.map(Step::Call)
@@ -122,9 +122,9 @@ fn balancing(section: &Section, findings: &mut Findings) -> Balancing {
     let timeout = |name: &str| section.duration(name).map(|_| section.ns(name));
     Balancing {
         policy: section.balance("balance").map(|(balance, _)| Policy::algorithm(balance)),
-        place: match section.word("balancers") {
-            "callers" => Place::Caller,
-            _ => Place::Door { balancers: section.number("balancers") },
+        deployment: match section.word("balancers") {
+            "callers" => Deployment::Sidecar,
+            _ => Deployment::Central { balancers: section.number("balancers") },
         },
         workers: section.number("workers"),
         information: Information {
@@ -163,7 +163,7 @@ fn server(table: &Section, name: &str, findings: &mut Findings) -> Server {
         (false, true) => Serving::Sharing { cores: table.float("sharing") },
         (true, true) => {
             findings
-                .add(Code::Contradiction, table.place_of("sharing"), "\"fifo\" and \"sharing\" exclude each other")
+                .add(Code::Contradiction, table.span_of("sharing"), "\"fifo\" and \"sharing\" exclude each other")
                 .help("leave one of the two out");
             Serving::Unlimited
         }
@@ -172,7 +172,7 @@ fn server(table: &Section, name: &str, findings: &mut Findings) -> Server {
     let (joins_ns, leaves_ns) = (table.ns("joins"), ns_or("leaves", u64::MAX));
     if leaves_ns <= joins_ns {
         findings
-            .add(Code::Contradiction, table.place_of("leaves"), "it leaves before it joins")
+            .add(Code::Contradiction, table.span_of("leaves"), "it leaves before it joins")
             .help("make \"leaves\" later than \"joins\"");
     }
     let cold = table.section("cold");
@@ -199,7 +199,7 @@ fn machine(table: &Section, machines: &[&str], findings: &mut Findings) -> Optio
     let name = table.text("machine")?;
     let found = machines.iter().position(|machine| *machine == name);
     if found.is_none() {
-        findings.add(Code::NotAllowed, table.place_of("machine"), format!("no machine is named \"{name}\"")).help(
+        findings.add(Code::NotAllowed, table.span_of("machine"), format!("no machine is named \"{name}\"")).help(
             match machines {
                 [] => format!("add [machine.{name}]"),
                 _ => tables::suggest(&name, machines),
@@ -217,7 +217,7 @@ fn capacity(table: &Section, findings: &mut Findings) -> Vec<Capacity> {
         let sum: f64 = states.iter().map(|(_, share)| share).sum();
         if (sum - 1.0).abs() > 1e-6 && !one.is_broken() {
             findings
-                .add(Code::OutOfRange, one.place_of("states"), format!("the shares sum to {sum}, but must sum to 1"))
+                .add(Code::OutOfRange, one.span_of("states"), format!("the shares sum to {sum}, but must sum to 1"))
                 .help("each is the probability of its speed");
         }
         all.push(Capacity::Antagonist { states, mean_ns: one.ns("mean") });
@@ -226,7 +226,7 @@ fn capacity(table: &Section, findings: &mut Findings) -> Vec<Capacity> {
         let (every, length) = (work(&one.section("every"), findings), work(&one.section("length"), findings));
         if every.mean_ns() <= 0.0 && !one.is_broken() {
             findings
-                .add(Code::OutOfRange, one.place_of("every"), "\"every\" is 0: it would always stall")
+                .add(Code::OutOfRange, one.span_of("every"), "\"every\" is 0: it would always stall")
                 .help("write { exponential = \"400ms\" }");
         }
         all.push(Capacity::Stalls { every, length, speed: one.float("speed") });
@@ -238,7 +238,7 @@ fn fault(table: &Section, findings: &mut Findings) -> Fault {
     let (from_ns, until_ns) = (table.ns("from"), if table.has("until") { table.ns("until") } else { u64::MAX });
     if until_ns <= from_ns {
         findings
-            .add(Code::Contradiction, table.place_of("until"), "the fault ends before it begins")
+            .add(Code::Contradiction, table.span_of("until"), "the fault ends before it begins")
             .help("make \"until\" later than \"from\"");
     }
     let mode = match table.word("mode") {

@@ -16,7 +16,7 @@ pub(super) fn scenario(root: &Section, findings: &mut Findings) -> Option<(Scena
     let until_ns = if root.has("until") { root.ns("until") } else { u64::MAX };
     if requests == u64::MAX && until_ns == u64::MAX {
         findings
-            .add(Code::Missing, root.place, "nothing ends a run: there is neither \"requests\" nor \"until\"")
+            .add(Code::Missing, root.span, "nothing ends a run: there is neither \"requests\" nor \"until\"")
             .help("add requests = 100000");
     }
     // Without a number of requests there is nothing to take a share of.
@@ -38,13 +38,11 @@ fn load(root: &Section, once: &Scenario, findings: &mut Findings) -> Option<Load
     let set: Vec<&str> = KINDS.into_iter().filter(|kind| table.has(kind)).collect();
     let [kind] = set[..] else {
         let message = format!("[load] needs exactly one of {}", KINDS.join(", "));
-        findings.add(Code::Contradiction, table.place, message).help("write share = 0.9, or users = 50");
+        findings.add(Code::Contradiction, table.span, message).help("write share = 0.9, or users = 50");
         return None;
     };
     if table.has("think") && kind != "users" {
-        findings
-            .add(Code::Contradiction, table.place_of("think"), "\"think\" goes with \"users\"")
-            .help("leave it out");
+        findings.add(Code::Contradiction, table.span_of("think"), "\"think\" goes with \"users\"").help("leave it out");
     }
     Some(match kind {
         "rate" => Load::Poisson { per_second: table.float("rate") },
@@ -53,7 +51,7 @@ fn load(root: &Section, once: &Scenario, findings: &mut Findings) -> Option<Load
             let states = table.sections("phases").iter().map(|p| (p.float("rate"), p.ns("mean"))).collect::<Vec<_>>();
             if states.iter().all(|(rate, _)| *rate <= 0.0) {
                 findings
-                    .add(Code::OutOfRange, table.place_of("phases"), "no phase has a rate above 0")
+                    .add(Code::OutOfRange, table.span_of("phases"), "no phase has a rate above 0")
                     .help("raise one");
                 return None;
             }
@@ -62,7 +60,7 @@ fn load(root: &Section, once: &Scenario, findings: &mut Findings) -> Option<Load
         "moments" => {
             let at_ns = table.durations("moments");
             if !at_ns.is_sorted() {
-                findings.add(Code::OutOfRange, table.place_of("moments"), "moments must ascend").help("sort them");
+                findings.add(Code::OutOfRange, table.span_of("moments"), "moments must ascend").help("sort them");
             }
             Load::Trace { at_ns: at_ns.into() }
         }
@@ -73,7 +71,7 @@ fn load(root: &Section, once: &Scenario, findings: &mut Findings) -> Option<Load
             _ => {
                 let message = "\"share\" needs servers that have a limit, and work that is not 0";
                 findings
-                    .add(Code::Contradiction, table.place_of("share"), message)
+                    .add(Code::Contradiction, table.span_of("share"), message)
                     .help("give servers \"fifo\" or \"sharing\", or write rate = 1000");
                 return None;
             }

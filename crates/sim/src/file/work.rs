@@ -14,7 +14,7 @@ pub(super) fn work(table: &Section, findings: &mut Findings) -> Work {
     let set: Vec<&str> = KINDS.into_iter().filter(|kind| table.has(kind)).collect();
     let [kind] = set[..] else {
         let message = format!("a length of time needs exactly one of {}", KINDS.join(", "));
-        findings.add(Code::Contradiction, table.place, message).help("write { exponential = \"10ms\" }");
+        findings.add(Code::Contradiction, table.span, message).help("write { exponential = \"10ms\" }");
         return nothing;
     };
     let inner = table.section(kind);
@@ -44,6 +44,6 @@ pub(super) fn work(table: &Section, findings: &mut Findings) -> Work {
 
 fn above(table: &Section, key: &str, findings: &mut Findings) {
     findings
-        .add(Code::Contradiction, table.place_of(key), "\"min\" must be below \"max\"")
+        .add(Code::Contradiction, table.span_of(key), "\"min\" must be below \"max\"")
         .help("raise \"max\", or lower \"min\"");
 }

@@ -2,7 +2,7 @@
 
 use evenkeel_balance::params::Value;
 use evenkeel_sim::scenario::{
-    Balancing, Chooser, Information, Load, Place, Policy, Scenario, Server, Service, Serving, Step,
+    Balancing, Chooser, Deployment, Information, Load, Policy, Scenario, Server, Service, Serving, Step,
 };
 use evenkeel_sim::work::Work;
 use evenkeel_sim::{Run, simulate};
@@ -17,7 +17,7 @@ pub fn exponential() -> Work {
 /// `load` is work offered over what `servers` of one core each can do.
 pub fn farm(servers: usize, serving: Serving, work: Work, load: f64, requests: u64) -> Scenario {
     let server = |i: usize| Server { serving, ..Server::new(&i.to_string()) };
-    let balancing = Balancing { place: Place::Door { balancers: 1 }, ..Balancing::default() };
+    let balancing = Balancing { deployment: Deployment::Central { balancers: 1 }, ..Balancing::default() };
     let service = Service {
         name: "farm".to_string(),
         servers: (0..servers).map(server).collect(),

@@ -2,13 +2,13 @@
 
 use crate::code::Code;
 use crate::diagnostic::Findings;
-use crate::source::Place;
+use crate::source::Span;
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
 
 /// The addresses so far, by port.
 #[derive(Debug, Default)]
-pub(super) struct Bound(HashMap<u16, Vec<(SocketAddr, On, Place)>>);
+pub(super) struct Bound(HashMap<u16, Vec<(SocketAddr, On, Span)>>);
 
 /// What comes in: TCP and UDP have ports of their own.
 #[derive(Clone, Copy, Debug)]
@@ -21,7 +21,7 @@ pub(super) struct On {
 
 impl Bound {
     /// Adds one, and reports another that has the same clients.
-    pub fn add(&mut self, addr: SocketAddr, on: On, place: Place, findings: &mut Findings) {
+    pub fn add(&mut self, addr: SocketAddr, on: On, span: Span, findings: &mut Findings) {
         let here = self.0.entry(addr.port()).or_default();
         let overlaps = |other: SocketAddr| takes(addr, other) || takes(other, addr);
         let datagrams = |on: On| on.udp || on.probes;
@@ -42,9 +42,9 @@ impl Bound {
             if (on.probes || other.probes) && !(on.tcp && other.tcp) {
                 help += "; \"report_load\" answers probes by UDP, unless it says udp = false";
             }
-            findings.add(Code::SameAddress, place, message).see("it is bound here first", *at).help(help);
+            findings.add(Code::SameAddress, span, message).see("it is bound here first", *at).help(help);
         }
-        here.push((addr, on, place));
+        here.push((addr, on, span));
     }
 }
 

@@ -221,21 +221,21 @@ pub(crate) fn listeners(
     let named = root.named("listener");
     if named.is_empty() && root.set("listener").is_none_or(|l| !l.is_broken()) {
         findings
-            .add(Code::NothingToDo, root.place, "there is no listener: no request could come in")
+            .add(Code::NothingToDo, root.span, "there is no listener: no request could come in")
             .help("add [listener.web] with bind = [\"127.0.0.1:8080\"]");
     }
     let mut bound = Bound::default();
     if let Some(bind) = admin.and_then(|admin| admin.bind) {
         let on = On { tcp: true, udp: false, probes: false };
-        bound.add(bind, on, root.section("admin").section("http").place_of("bind"), findings);
+        bound.add(bind, on, root.section("admin").section("http").span_of("bind"), findings);
     }
     let one = |named: &Named| {
         let listener = one(named, defaults);
         let (tcp, udp) = (listener.mode.is_on_tcp(), listener.mode.is_on_udp());
         let on = On { tcp, udp, probes: listener.report_load.as_ref().is_some_and(|report| report.udp) };
-        for (formed, place) in named.section.formed_list("bind") {
+        for (formed, span) in named.section.formed_list("bind") {
             let Formed::Bind(addr) = formed else { continue };
-            bound.add(addr, on, place, findings);
+            bound.add(addr, on, span, findings);
         }
         check(&named.section, listener.mode, findings);
         listener
@@ -257,13 +257,13 @@ fn check(section: &Section, mode: Mode, findings: &mut Findings) {
 
 /// Reports networks that every client is in, and that would be believed.
 fn check_networks(section: &Section, key: &str, findings: &mut Findings) {
-    for (formed, place) in section.formed_list(key) {
+    for (formed, span) in section.formed_list(key) {
         let Formed::Network(cidr) = formed else { continue };
         if cidr.prefix() > 0 {
             continue;
         }
         findings
-            .add(Code::TrustsAll, place, format!("\"{key}\" has every address: any client can say that it is another"))
+            .add(Code::TrustsAll, span, format!("\"{key}\" has every address: any client can say that it is another"))
             .help(format!("name the networks of your proxies instead of \"{cidr}\""));
     }
 }

@@ -41,7 +41,7 @@ const NOT_OF_DATAGRAMS: [&str; 3] = ["accept_proxy_protocol", "trusted_proxies",
 pub(super) fn check(listener: &Section, mode: Mode, findings: &mut Findings) {
     let mut alien = |key: &str, message: String, help: &str| {
         if let Some(set) = listener.set(key) {
-            listener.contradiction(set.place, message, "mode", findings).help(help);
+            listener.contradiction(set.span, message, "mode", findings).help(help);
         }
     };
     if mode == Mode::Udp {

@@ -313,25 +313,25 @@ pub(super) fn check(listener: &Section, mode: Mode, findings: &mut Findings) {
     let set = listener.set("zone");
     if mode == Mode::Dns && set.is_none() {
         findings
-            .add(Code::Missing, listener.place, "a listener with mode = \"dns\" answers for a zone, but has none")
+            .add(Code::Missing, listener.span, "a listener with mode = \"dns\" answers for a zone, but has none")
             .help("add zone = { name = \"gslb.example.com\", records = { www = { pool = \"web\" } } }");
     }
-    let Some(place) = set.map(|set| set.place) else { return };
+    let Some(span) = set.map(|set| set.span) else { return };
     if mode != Mode::Dns {
         let message = format!("a zone is answered by DNS, but the listener has mode = \"{}\"", mode.name());
-        listener.contradiction(place, message, "mode", findings).help("set mode = \"dns\", or leave \"zone\" out");
+        listener.contradiction(span, message, "mode", findings).help("set mode = \"dns\", or leave \"zone\" out");
         return;
     }
     if let Some(pool) = listener.set("pool") {
         let message = "a listener with mode = \"dns\" has no pool of its own: each record names one";
-        listener.contradiction(pool.place, message, "zone", findings).help("leave \"pool\" out");
+        listener.contradiction(pool.span, message, "zone", findings).help("leave \"pool\" out");
     }
     let zone = listener.section("zone");
     let name = zone.text("name").unwrap_or_default();
     check_records(&zone, &name, findings);
     if !zone.has("apex") && zone.named("records").is_empty() && !zone.is_broken() {
         findings
-            .add(Code::NothingToDo, place, "the zone has no records: every answer would be negative")
+            .add(Code::NothingToDo, span, "the zone has no records: every answer would be negative")
             .help("add records = { www = { pool = \"web\" } }");
     }
     zone.sections("ns").iter().for_each(|server| check_name_server(server, &name, findings));
@@ -343,12 +343,12 @@ fn check_records(zone: &Section, zone_name: &str, findings: &mut Findings) {
         let name = named.name.to_ascii_lowercase();
         if !crate::form::is_domain(&name) || name.len() + zone_name.len() > 252 {
             findings
-                .add(Code::BadName, named.place, format!("\"{}\" is no name in the zone", named.name))
+                .add(Code::BadName, named.span, format!("\"{}\" is no name in the zone", named.name))
                 .help("labels are 1 to 63 letters, digits, - and _, parted by dots");
         }
         if !seen.insert(name.clone()) {
             findings
-                .add(Code::SameName, named.place, format!("two records are named \"{name}\""))
+                .add(Code::SameName, named.span, format!("two records are named \"{name}\""))
                 .help("give each a name of its own; case makes no difference");
         }
     }
@@ -359,7 +359,7 @@ fn check_name_server(server: &Section, zone: &str, findings: &mut Findings) {
     let inside = *name == *zone || name.strip_suffix(zone).is_some_and(|rest| rest.ends_with('.'));
     if inside && addresses.is_empty() && !server.is_broken() {
         findings
-            .add(Code::Missing, server.place, format!("name server \"{name}\" is in its zone, but has no addresses"))
+            .add(Code::Missing, server.span, format!("name server \"{name}\" is in its zone, but has no addresses"))
             .help("add addresses = [\"192.0.2.1\"]: nobody else could tell them");
     }
 }

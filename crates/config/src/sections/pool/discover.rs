@@ -161,13 +161,13 @@ pub(super) fn check(pool: &Section, findings: &mut Findings) {
     match (section.set("dns"), section.set("file")) {
         (Some(dns), Some(_)) => {
             section
-                .contradiction(dns.place, "a pool has one source: \"dns\" or \"file\"", "file", findings)
+                .contradiction(dns.span, "a pool has one source: \"dns\" or \"file\"", "file", findings)
                 .help("keep one of the two; another pool can have the other");
         }
         (Some(_), None) => check_dns(&section.section("dns"), findings),
         (None, None) if !set.is_broken() => {
             findings
-                .add(Code::Missing, set.place, "\"discover\" says nowhere to look")
+                .add(Code::Missing, set.span, "\"discover\" says nowhere to look")
                 .help("add dns = { name = \"web.internal\", port = 8080 }, or file = \"PATH\"");
         }
         (None, _) => {}
@@ -178,7 +178,7 @@ fn check_dns(section: &Section, findings: &mut Findings) {
     match (Records::read(section.value("type")), section.set("port")) {
         (Records::Srv, Some(port)) => {
             section
-                .contradiction(port.place, "\"port\" is what SRV records say themselves", "type", findings)
+                .contradiction(port.span, "\"port\" is what SRV records say themselves", "type", findings)
                 .help("leave \"port\" out, or ask for another type");
         }
         (Records::Srv, None) | (_, Some(_)) => {}
@@ -187,7 +187,7 @@ fn check_dns(section: &Section, findings: &mut Findings) {
             findings
                 .add(
                     Code::Missing,
-                    section.place,
+                    section.span,
                     "\"dns\" has no \"port\", and addresses do not say where endpoints listen",
                 )
                 .help("add port = 8080, or type = \"SRV\" for records that have it");

@@ -4,7 +4,7 @@ use crate::code::Code;
 use crate::diagnostic::Findings;
 use crate::form::{Address, Form, Formed};
 use crate::sections::names::check_name;
-use crate::source::Place;
+use crate::source::Span;
 use crate::table::{Absent, Declared, Key, Kind, Lines, Section, Table, quote, table, words};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -125,26 +125,26 @@ pub(crate) fn endpoints(section: &Section) -> Vec<Endpoint> {
 
 /// Reports addresses and names that are there twice.
 pub(crate) fn check(section: &Section, findings: &mut Findings) {
-    let mut names: BTreeMap<String, Place> = BTreeMap::new();
-    let mut seen: BTreeMap<String, Place> = BTreeMap::new();
+    let mut names: BTreeMap<String, Span> = BTreeMap::new();
+    let mut seen: BTreeMap<String, Span> = BTreeMap::new();
     for endpoint in section.sections("endpoints") {
         let Some(Formed::Address(addr)) = endpoint.formed("addr") else { continue };
         let text = addr.to_string();
-        let place = endpoint.place_of("addr");
+        let span = endpoint.span_of("addr");
         if let Some(first) = seen.get(&text) {
             findings
-                .add(Code::SameEndpoint, place, format!("endpoint {text} is in its pool twice"))
+                .add(Code::SameEndpoint, span, format!("endpoint {text} is in its pool twice"))
                 .see("it is here first", *first)
                 .help("list it once; for a bigger share, raise its weight");
             continue;
         }
         if let (Some(set), Address::Ip(_)) = (endpoint.set("resolve"), &addr) {
             let message = format!("\"resolve\" is for names, and {text} is an address");
-            endpoint.contradiction(set.place, message, "addr", findings).help("leave \"resolve\" out");
+            endpoint.contradiction(set.span, message, "addr", findings).help("leave \"resolve\" out");
         }
         let name = endpoint.text("name").unwrap_or(text.clone());
-        check_name(&name, endpoint.place_of("name"), "endpoints of a pool", &mut names, findings);
-        seen.insert(text, place);
+        check_name(&name, endpoint.span_of("name"), "endpoints of a pool", &mut names, findings);
+        seen.insert(text, span);
     }
 }
 

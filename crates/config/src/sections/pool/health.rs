@@ -292,12 +292,12 @@ pub(super) fn check(pool: &Section, name: &str, findings: &mut Findings) {
     match (set.next(), set.next()) {
         (None, _) => {
             findings
-                .add(Code::Missing, health.place, format!("health of [pool.{name}] does not say how to check"))
+                .add(Code::Missing, health.span, format!("health of [pool.{name}] does not say how to check"))
                 .help("add http = { path = \"/\" }, tcp = {} or udp = { send = \"ping\" }");
         }
         (Some((first, _)), Some((second, set))) => {
             let message = format!("\"health\" has both \"{first}\" and \"{second}\"");
-            health.contradiction(set.place, message, first, findings).help("keep the one that says more");
+            health.contradiction(set.span, message, first, findings).help("keep the one that says more");
         }
         (Some(("http", _)), None) => check_http(&health.section("http"), findings),
         (Some(_), None) => {}
@@ -307,15 +307,15 @@ pub(super) fn check(pool: &Section, name: &str, findings: &mut Findings) {
         let (timeout, interval) = (duration_text(timeout), duration_text(interval));
         let message = format!("\"timeout\" is {timeout}, but the next check begins after {interval}, the \"interval\"");
         health
-            .contradiction(health.place_of("timeout"), message, "interval", findings)
+            .contradiction(health.span_of("timeout"), message, "interval", findings)
             .help(format!("write timeout = \"{interval}\" or shorter, or make \"interval\" longer"));
     }
 }
 
 fn check_http(http: &Section, findings: &mut Findings) {
     if Method::read(http.value("method")) == Method::Head && http.text("body").is_some() {
-        let place = http.place_of("body");
+        let span = http.span_of("body");
         let message = "\"body\" is expected, but the response to HEAD has none";
-        http.contradiction(place, message, "method", findings).help("write method = \"GET\", or leave \"body\" out");
+        http.contradiction(span, message, "method", findings).help("write method = \"GET\", or leave \"body\" out");
     }
 }

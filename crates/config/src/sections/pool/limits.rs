@@ -112,7 +112,7 @@ pub(crate) fn check(limit: &Section, findings: &mut Findings) {
         let mut set = ["start", "max", "min"].into_iter().filter(|key| limit.set(key).is_some());
         let (one, other) = (set.next().unwrap_or("start"), set.next().unwrap_or("start"));
         limit
-            .contradiction(limit.place_of(one), message, other, findings)
+            .contradiction(limit.span_of(one), message, other, findings)
             .help("raise \"max\", lower \"min\", or leave \"start\" out");
     }
 }

@@ -58,6 +58,6 @@ pub(super) fn check(pool: &Section, endpoints: &[Endpoint], findings: &mut Findi
             false => suggest(&zone, &zones),
         };
         let message = format!("no endpoint is in the zone \"{zone}\": all requests go to other zones");
-        findings.add(Code::UnknownZone, locality.place_of("zone"), message).help(help);
+        findings.add(Code::UnknownZone, locality.span_of("zone"), message).help(help);
     }
 }

@@ -308,7 +308,7 @@ pub(crate) fn pools(root: &Section, defaults: &Section, resolver: &Resolver, fin
     let named = root.named("pool");
     if named.is_empty() && root.set("pool").is_none_or(|p| !p.is_broken()) {
         findings
-            .add(Code::NothingToDo, root.place, "there is no pool: no request could be answered")
+            .add(Code::NothingToDo, root.span, "there is no pool: no request could be answered")
             .help("add [pool.web] with endpoints = [\"127.0.0.1:8081\", \"127.0.0.1:8082\"]");
     }
     let one = |named: &Named| {
@@ -329,12 +329,12 @@ fn one(Named { name, section, .. }: &Named, defaults: &Section, resolver: &Resol
     pool
 }
 
-fn check(Named { name, place, section }: &Named, pool: &Pool, findings: &mut Findings) {
+fn check(Named { name, span, section }: &Named, pool: &Pool, findings: &mut Findings) {
     endpoint::check(section, findings);
     discover::check(section, findings);
     if !section.has("endpoints") && !section.has("discover") {
         findings
-            .add(Code::Missing, *place, format!("[pool.{name}] has no \"endpoints\""))
+            .add(Code::Missing, *span, format!("[pool.{name}] has no \"endpoints\""))
             .help("add endpoints = [\"127.0.0.1:8081\", \"127.0.0.1:8082\"], or \"discover\" to find them");
     }
     let usable = |e: &Endpoint| e.weight > 0 && !e.drain;
@@ -342,7 +342,7 @@ fn check(Named { name, place, section }: &Named, pool: &Pool, findings: &mut Fin
         findings
             .add(
                 Code::NoTraffic,
-                *place,
+                *span,
                 format!("no endpoint of pool \"{name}\" may get traffic: all have weight 0 or drain"),
             )
             .help("give at least one of them a weight above 0, and do not drain it");
@@ -362,7 +362,7 @@ fn check(Named { name, place, section }: &Named, pool: &Pool, findings: &mut Fin
 
 /// Reports an algorithm that needs probes where none are sent.
 fn check_probes(section: &Section, pool: &Pool, findings: &mut Findings) {
-    let Some((balance, place)) = section.balance("balance") else { return };
+    let Some((balance, span)) = section.balance("balance") else { return };
     let is_broken = section.set("load_reports").is_some_and(Located::is_broken);
     let sends = pool.load_reports.as_ref().is_some_and(|reports| reports.probe != Probe::Off);
     if !balance.algorithm.needs.probes || is_broken || sends {
@@ -370,9 +370,9 @@ fn check_probes(section: &Section, pool: &Pool, findings: &mut Findings) {
     }
     let fit: Vec<_> = algorithms::ALL.iter().filter(|a| !a.needs.probes).map(|a| a.name).collect();
     let message = format!("\"{}\" needs probes, and the pool sends none", balance.algorithm.name);
-    let finding = findings.add(Code::PlaneLacks, place, message);
+    let finding = findings.add(Code::PlaneLacks, span, message);
     if let Some(set) = section.set("load_reports") {
-        finding.see("what it does about reports is here", set.place);
+        finding.see("what it does about reports is here", set.span);
     }
     finding.help(format!(
         "add load_reports = {{ probe = \"udp\" }} if its endpoints answer probes; without probes: {}",

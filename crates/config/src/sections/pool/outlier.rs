@@ -147,7 +147,7 @@ pub(crate) fn check(table: &Section, findings: &mut Findings) {
         let message =
             format!("the first ejection, \"eject\", lasts {eject}, but the longest, \"eject_max\", only {max}");
         outlier
-            .contradiction(outlier.place_of(set), message, other, findings)
+            .contradiction(outlier.span_of(set), message, other, findings)
             .help(format!("write eject_max = \"{eject}\" or longer, or eject = \"{max}\" or shorter"));
     }
 }

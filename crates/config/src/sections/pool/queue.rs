@@ -39,7 +39,7 @@ pub(super) fn check(pool: &Section, request: Option<Duration>, findings: &mut Fi
         findings
             .add(
                 Code::TimeoutOrder,
-                set.place,
+                set.span,
                 format!("\"timeout\" of the queue is longer than \"request\" ({whole}), so it never ends a wait"),
             )
             .help("make it shorter: what it leaves is the time to answer");

@@ -43,8 +43,8 @@ pub(super) fn check(pool: &Section, algorithm: &Algorithm, findings: &mut Findin
     let (name, promises, needs) = (algorithm.name, algorithm.promises, algorithm.needs);
     let shares = promises.shares_when_idle || promises.shares_when_busy || promises.shares_whatever_the_load;
     let mut at_odds = |message: String, help: &str| {
-        let balance = pool.place_of("balance");
-        findings.add(Code::AtOdds, set.place, message).see("the algorithm is here", balance).help(help);
+        let balance = pool.span_of("balance");
+        findings.add(Code::AtOdds, set.span, message).see("the algorithm is here", balance).help(help);
     };
     if promises.affinity {
         at_odds(

@@ -141,16 +141,16 @@ pub(super) fn check(pool: &Section, name: &str, algorithm: &Algorithm, findings:
     if algorithm.promises.affinity {
         let message = format!("the cookie of \"sticky\" goes before the key of \"{}\"", algorithm.name);
         findings
-            .add(Code::AtOdds, set.place, message)
-            .see("the algorithm is here", pool.place_of("balance"))
+            .add(Code::AtOdds, set.span, message)
+            .see("the algorithm is here", pool.span_of("balance"))
             .help("leave \"sticky\" out if the key is what matters, or choose another algorithm if the client is");
     }
     let sticky = pool.section("sticky");
     check_secret(&sticky, name, findings);
     if sticky.word("same_site") == SameSite::None.word() && !sticky.flag("secure") && !sticky.is_broken() {
-        let place = sticky.place_of("same_site");
+        let span = sticky.span_of("same_site");
         let message = "browsers drop a cookie with \"same_site\" none that is not \"secure\"";
-        sticky.contradiction(place, message, "secure", findings).help("add secure = true, or write \"lax\"");
+        sticky.contradiction(span, message, "secure", findings).help("add secure = true, or write \"lax\"");
     }
 }
 
@@ -158,12 +158,12 @@ fn check_secret(sticky: &Section, name: &str, findings: &mut Findings) {
     match (sticky.set("secret"), sticky.set("secret_file")) {
         (None, None) => {
             findings
-                .add(Code::Missing, sticky.place, format!("sticky of [pool.{name}] has no secret"))
+                .add(Code::Missing, sticky.span, format!("sticky of [pool.{name}] has no secret"))
                 .help("add secret_file = \"/etc/evenkeel/sticky.key\" or secret = \"${STICKY_SECRET}\"");
         }
         (Some(_), Some(file)) => {
             let message = "\"sticky\" has both \"secret\" and \"secret_file\"";
-            sticky.contradiction(file.place, message, "secret", findings).help("keep one of them");
+            sticky.contradiction(file.span, message, "secret", findings).help("keep one of them");
         }
         _ => {}
     }
