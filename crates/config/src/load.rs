@@ -111,7 +111,7 @@ impl<'a> Loader<'a> {
                 .help("write [include] and files = [\"conf.d/*.toml\"] below it");
             return;
         };
-        let section = Reader::new(&ROOT, &mut self.findings, true).table(&INCLUDE, inner, include.key_place);
+        let section = Reader::new(&ROOT, &mut self.findings, true).table(&INCLUDE, inner, include.key_span);
         let mut included: HashSet<PathBuf> = HashSet::new();
         for (pattern, span) in section.formed_list("files") {
             let crate::form::Formed::Text(pattern) = pattern else { continue };

@@ -3,7 +3,7 @@
 
 use crate::code::Code;
 use crate::diagnostic::Findings;
-use crate::source::{Span, Sources};
+use crate::source::{Sources, Span};
 use std::collections::HashMap;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
@@ -175,28 +175,26 @@ impl Joined {
             };
             let existing = &mut self.entries[at];
             // Most keys are of one file: only what a second one adds to is made ready for more.
-            if let (
-                Joining::One(Entry { key, key_place, node: Node { span, tree: Tree::Table(a) } }),
-                Tree::Table(_),
-            ) = (&mut *existing, &entry.node.tree)
+            if let (Joining::One(Entry { key, key_span, node: Node { span, tree: Tree::Table(a) } }), Tree::Table(_)) =
+                (&mut *existing, &entry.node.tree)
             {
                 let mut joined = Joined::default();
                 joined.join(std::mem::take(a), depth + 1, findings);
-                *existing = Joining::Several(std::mem::take(key), *key_place, *span, joined);
+                *existing = Joining::Several(std::mem::take(key), *key_span, *span, joined);
             }
             match (existing, entry.node.tree) {
                 (Joining::Several(_, _, _, joined), Tree::Table(b)) => joined.join(b, depth + 1, findings),
                 (Joining::One(Entry { node: Node { tree: Tree::List(a), .. }, .. }), Tree::List(b)) if depth == 0 => {
                     a.extend(b);
                 }
-                (Joining::One(Entry { key_place, .. }) | Joining::Several(_, key_place, _, _), _) => {
+                (Joining::One(Entry { key_span, .. }) | Joining::Several(_, key_span, _, _), _) => {
                     findings
                         .add(
                             Code::KeyInTwoFiles,
-                            entry.key_place,
+                            entry.key_span,
                             format!("\"{}\" is set in another file already", entry.key),
                         )
-                        .see("the other one is here", *key_place)
+                        .see("the other one is here", *key_span)
                         .help("keep one of the two; files are joined key by key, and none overrides another");
                 }
             }
@@ -207,8 +205,8 @@ impl Joined {
     pub fn finish(self) -> TableNode {
         let entry = |joining| match joining {
             Joining::One(entry) => entry,
-            Joining::Several(key, key_place, span, joined) => {
-                Entry { key, key_place, node: Node { span, tree: Tree::Table(joined.finish()) } }
+            Joining::Several(key, key_span, span, joined) => {
+                Entry { key, key_span, node: Node { span, tree: Tree::Table(joined.finish()) } }
             }
         };
         TableNode { entries: self.entries.into_iter().map(entry).collect() }

@@ -175,7 +175,7 @@ mod tests {
     }
 
     fn plan(text: &str) -> Plan {
-        let pools = "[pool.p]\nendpoints = ['127.0.0.1:1']\n[pool.q]\nendpoints = ['127.0.0.1:2']\n";
+        let pools = "[pool.p]\nendpoints = ['127.0.0.1:81']\n[pool.q]\nendpoints = ['127.0.0.1:82']\n";
         let outcome = evenkeel_config::parse_str("a.toml", &format!("{text}\n{pools}"), &|_| None);
         outcome.plan.unwrap_or_else(|| panic!("{}", evenkeel_config::render_text(&outcome.diagnostics, false)))
     }
