@@ -144,7 +144,7 @@ fn path_conflict(first: Option<&Placed>, second: &Placed, with: &str, findings: 
     let message =
         format!("neither of the paths \"{}\" and \"{with}\" is more specific than the other", second.route.path);
     let finding = findings.add(Code::PathConflict, second.span, message);
-    finding.help("at one span in the path there can be either a parameter or a rest, besides fixed text");
+    finding.help("at one place in the path there can be either a parameter or a rest, besides fixed text");
     if let Some(first) = first {
         finding.see("the other one is here", first.span);
     }
