@@ -18,8 +18,8 @@
 //!    each endpoint; [`report`], [`reported`] and [`load_estimate`], what an endpoint reports of its own load, whether
 //!    that is believed, and how the endpoint measures it. Measurement is apart from choice.
 //! 5. `seam`: [`picker`], what an algorithm is, and [`params`], what can be set on one; [`balancer`], one worker and
-//!    one pool, which shells call: `start` gives a [`Ticket`], `end` takes it. [`explain`]: why this pick. [`journal`]:
-//!    everything that picks depended on.
+//!    one pool, which shells call: `start` gives a [`Ticket`], `end` takes it. [`tried`]: the endpoints that a pick
+//!    leaves out. [`explain`]: why this pick. [`journal`]: everything that picks depended on.
 //! 6. `parts`: what several algorithms are made of, such as [`draw`].
 //! 7. [`algorithms`]: all of them, in one registry.
 //! 8. `pools`: [`control`] keeps the machines of each endpoint and says when to look again; [`pool`] turns configured
@@ -54,7 +54,7 @@ pub use machines::{budget, concurrency, health, hedge, outlier, queue, retry, sl
 pub use measurement::{latency, load_estimate, loads, report, reported, request, ticket};
 pub use parts::draw;
 pub use pools::{control, pool, replay};
-pub use seam::{balancer, explain, journal, params, picker};
+pub use seam::{balancer, explain, journal, params, picker, tried};
 pub use structures::{decay, percentile, published, rng, slab, time, token_bucket};
 
 pub use balancer::Balancer;
@@ -71,3 +71,4 @@ pub use rng::Rng;
 pub use set::{EndpointSet, Exclusion, Member, Slot};
 pub use ticket::Ticket;
 pub use time::{Clock, Instant};
+pub use tried::Tried;

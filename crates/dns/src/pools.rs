@@ -2,6 +2,7 @@
 //! picks. Made by whoever owns the pools, for every worker anew with each plan.
 
 use crate::stats::PoolStats;
+use evenkeel_balance::balancer::Part;
 use evenkeel_balance::{Balancer, Exclusion, Instant, Request, Slot};
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
@@ -73,15 +74,19 @@ pub struct Choice<'c> {
 pub struct WorkerPool {
     balancer: Balancer,
     /// By slot. One that left stays until its slot is needed again: it may be picked for a moment more.
-    endpoints: Vec<Option<Endpoint>>,
-    /// By family: slots of the other one.
-    others: [Vec<Slot>; 3],
+    endpoints: Vec<Option<(Slot, Endpoint)>>,
     /// By family: whether it has endpoints of that.
     has: [bool; 3],
+    /// By family: the endpoints of that, where there are others too.
+    of_family: [Option<Part>; 3],
+    /// By family and zone, of the zones that clients were near to.
+    near: [HashMap<Arc<str>, Part>; 3],
     goes_by_key: bool,
     stats: Arc<PoolStats>,
     picked: Vec<Slot>,
 }
+
+const FAMILIES: [Family; 3] = [Family::V4, Family::V6, Family::Both];
 
 impl WorkerPool {
     /// Of its parts.
@@ -89,8 +94,9 @@ impl WorkerPool {
         let mut pool = WorkerPool {
             balancer: parts.balancer,
             endpoints: Vec::new(),
-            others: Default::default(),
             has: Default::default(),
+            of_family: Default::default(),
+            near: Default::default(),
             goes_by_key: parts.goes_by_key,
             stats,
             picked: Vec::new(),
@@ -101,20 +107,24 @@ impl WorkerPool {
 
     /// Takes up other endpoints, before any of them can be picked.
     pub fn change(&mut self, new: &[(Slot, Endpoint)]) {
-        const FAMILIES: [Family; 3] = [Family::V4, Family::V6, Family::Both];
         for (slot, endpoint) in new {
             if self.endpoints.len() <= slot.index() {
                 self.endpoints.resize(slot.index() + 1, None);
             }
-            self.endpoints[slot.index()] = Some(endpoint.clone());
+            self.endpoints[slot.index()] = Some((*slot, endpoint.clone()));
         }
         // Of one without endpoints, nobody can say yet that it has none of a family.
         self.has = FAMILIES.map(|family| new.is_empty() || new.iter().any(|(_, e)| family.has(e.addr.ip())));
-        for (family, others) in FAMILIES.into_iter().zip(&mut self.others) {
-            others.extend(new.iter().map(|(slot, _)| *slot));
-            others.sort_unstable();
-            others.dedup();
-            others.retain(|slot| self.endpoints[slot.index()].as_ref().is_some_and(|e| !family.has(e.addr.ip())));
+        let endpoints = &self.endpoints;
+        for (family, part) in FAMILIES.into_iter().zip(&mut self.of_family) {
+            if endpoints.iter().flatten().all(|(_, e)| family.has(e.addr.ip())) {
+                *part = None;
+            } else {
+                part.get_or_insert_default().change(slots(endpoints, family, None));
+            }
+        }
+        for (family, near) in FAMILIES.into_iter().zip(&mut self.near) {
+            near.iter_mut().for_each(|(zone, part)| part.change(slots(endpoints, family, Some(zone))));
         }
     }
 
@@ -130,7 +140,7 @@ impl WorkerPool {
 
     /// Whether an endpoint has this address, or had it until now: a client may just come for it.
     pub fn has_address(&self, ip: IpAddr) -> bool {
-        self.endpoints.iter().flatten().any(|e| e.addr.ip() == ip)
+        self.endpoints.iter().flatten().any(|(_, e)| e.addr.ip() == ip)
     }
 
     /// Takes up the newest set, for pools that nobody asks for.
@@ -140,25 +150,39 @@ impl WorkerPool {
 
     /// The endpoints that an answer names; none if it has none to name.
     pub fn choose(&mut self, choice: &Choice<'_>, now: Instant) -> impl Iterator<Item = &Endpoint> {
-        let request = Request { key: choice.key, tried: &self.others[choice.family as usize] };
-        // Who is near is seen among all of them.
-        let k = if choice.near.is_some() { self.endpoints.len() } else { choice.answers };
-        // Why there is none makes no difference: a full endpoint, or one that was not checked yet, is better than none too.
-        let found = self.balancer.choose_k(&request, k, now, &mut self.picked).is_ok();
+        let found = choice.near.is_some_and(|zone| self.pick_near(zone, choice, now)) || self.pick(choice, now);
         if !found && choice.fail_open {
             self.name_all(choice);
         } else if found && self.balancer.set().in_panic() {
             self.stats.failed_open.add(1);
         }
-        let endpoints = &self.endpoints;
-        let zone_of = |slot: &Slot| endpoints.get(slot.index())?.as_ref()?.zone.as_deref();
-        if choice.near.is_some() && self.picked.iter().any(|slot| zone_of(slot) == choice.near) {
-            self.picked.retain(|slot| zone_of(slot) == choice.near);
-        }
-        self.picked.truncate(choice.answers);
         self.stats.answers.add(1);
+        let endpoints = &self.endpoints;
         // One that joined this moment is not known here yet.
-        self.picked.iter().filter_map(|slot| endpoints.get(slot.index())?.as_ref())
+        self.picked.iter().filter_map(|slot| Some(&endpoints.get(slot.index())?.as_ref()?.1))
+    }
+
+    /// Picks among the endpoints of a zone. Whether there is one.
+    fn pick_near(&mut self, zone: &str, choice: &Choice<'_>, now: Instant) -> bool {
+        let near = &mut self.near[choice.family as usize];
+        if !near.contains_key(zone) {
+            near.insert(zone.into(), Part::new(slots(&self.endpoints, choice.family, Some(zone))));
+        }
+        let part = near.get_mut(zone).expect("it was put there");
+        let request = Request { key: choice.key, ..Request::default() };
+        self.balancer.choose_k_of(part, &request, choice.answers, now, &mut self.picked).is_ok()
+    }
+
+    /// Picks among all endpoints of the family. Whether there is one: why there is none makes no difference, as a full
+    /// endpoint, or one that was not checked yet, is better than none too.
+    fn pick(&mut self, choice: &Choice<'_>, now: Instant) -> bool {
+        let request = Request { key: choice.key, ..Request::default() };
+        let (k, picked) = (choice.answers, &mut self.picked);
+        let found = match &mut self.of_family[choice.family as usize] {
+            None => self.balancer.choose_k(&request, k, now, picked),
+            Some(part) => self.balancer.choose_k_of(part, &request, k, now, picked),
+        };
+        found.is_ok()
     }
 
     /// All endpoints that should serve, whatever is known of them.
@@ -169,13 +193,30 @@ impl WorkerPool {
         let out =
             set.excluded().iter().filter(|(_, _, why)| matches!(why, Ejected | Full | Panic | Unchecked | Unhealthy));
         self.picked.extend(set.members().iter().map(|m| m.slot).chain(out.map(|(slot, ..)| *slot)));
-        let other = &self.others[choice.family as usize];
-        self.picked.retain(|slot| !other.contains(slot));
-        if !self.picked.is_empty() {
-            // Another one first each time.
-            let by = self.stats.failed_open.get() as usize % self.picked.len();
-            self.picked.rotate_left(by);
-            self.stats.failed_open.add(1);
+        let endpoints = &self.endpoints;
+        let endpoint = |slot: &Slot| Some(&endpoints.get(slot.index())?.as_ref()?.1);
+        self.picked.retain(|slot| endpoint(slot).is_some_and(|e| choice.family.has(e.addr.ip())));
+        if self.picked.is_empty() {
+            return;
         }
+        // Another one first each time.
+        let by = self.stats.failed_open.get() as usize % self.picked.len();
+        self.picked.rotate_left(by);
+        self.stats.failed_open.add(1);
+        let is_near = |slot: &Slot| endpoint(slot).is_some_and(|e| e.zone.as_deref() == choice.near);
+        if choice.near.is_some() && self.picked.iter().any(is_near) {
+            self.picked.retain(is_near);
+        }
+        self.picked.truncate(choice.answers);
     }
+}
+
+/// The slots of endpoints of a family, and in a zone if one is given.
+fn slots<'e>(
+    endpoints: &'e [Option<(Slot, Endpoint)>],
+    family: Family,
+    zone: Option<&'e str>,
+) -> impl Iterator<Item = Slot> + 'e {
+    let is_in = move |e: &Endpoint| family.has(e.addr.ip()) && (zone.is_none() || e.zone.as_deref() == zone);
+    endpoints.iter().flatten().filter(move |(_, e)| is_in(e)).map(|(slot, _)| *slot)
 }

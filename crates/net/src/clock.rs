@@ -47,21 +47,41 @@ fn monotonic_ns() -> u64 {
     now.tv_sec as u64 * SECOND_NS + now.tv_nsec as u64
 }
 
+/// Milliseconds since 1970 by the wall clock.
+type Wall = fn() -> i64;
+
+fn wall() -> i64 {
+    let unix = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    unix.as_millis() as i64
+}
+
+/// How long the wall clock is believed to go as the monotonic one does. It may be set, and it goes on while the machine
+/// sleeps.
+const WALL_AGE_MAX: u64 = SECOND_NS;
+
 /// A worker's clock.
 #[derive(Debug)]
 pub struct CachedClock {
     base: Base,
-    /// Milliseconds since 1970 at `base`.
-    base_unix_ms: u64,
+    wall: Wall,
+    /// Milliseconds since 1970 at `base`, by the latest look at the wall clock. Before 1970 where that was set back far.
+    base_unix_ms: Cell<i64>,
+    /// When to look again.
+    look_at: Cell<Instant>,
     now: Cell<Instant>,
 }
 
 impl CachedClock {
     /// A clock that counts from `base`, which all workers share.
     pub fn new(base: Base) -> CachedClock {
-        let unix = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-        let base_unix_ms = (unix.as_millis() as u64).saturating_sub(base.elapsed().0 / MILLISECOND_NS);
-        CachedClock { base, base_unix_ms, now: Cell::default() }
+        CachedClock::with_wall(base, wall)
+    }
+
+    fn with_wall(base: Base, wall: Wall) -> CachedClock {
+        let clock =
+            CachedClock { base, wall, base_unix_ms: Cell::default(), look_at: Cell::default(), now: Cell::default() };
+        clock.look(base.elapsed());
+        clock
     }
 
     /// The time right now, for where a difference of microseconds matters.
@@ -70,12 +90,21 @@ impl CachedClock {
         let now = self.base.elapsed();
         self.now.set(now);
         ANSWERS.set(ANSWERS_MAX);
+        if now >= self.look_at.get() {
+            self.look(now);
+        }
         now
     }
 
-    /// Milliseconds since 1970, for logs.
+    #[cold]
+    fn look(&self, now: Instant) {
+        self.base_unix_ms.set((self.wall)() - (now.0 / MILLISECOND_NS) as i64);
+        self.look_at.set(now.after(WALL_AGE_MAX));
+    }
+
+    /// Milliseconds since 1970, for logs and what clients bring back. Follows the wall clock within a second.
     pub fn unix_ms(&self, at: Instant) -> u64 {
-        self.base_unix_ms + at.0 / MILLISECOND_NS
+        (self.base_unix_ms.get() + (at.0 / MILLISECOND_NS) as i64).max(0) as u64
     }
 }
 
@@ -90,5 +119,43 @@ impl Clock for CachedClock {
                 self.now.get()
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MINUTE_MS: i64 = 60_000;
+
+    thread_local! {
+        static WALL: Cell<i64> = const { Cell::new(0) };
+    }
+
+    #[test]
+    fn a_step_of_the_wall_clock_is_followed_within_a_second() {
+        let set = |unix_ms| WALL.set(unix_ms);
+        set(100 * MINUTE_MS);
+        let mut clock = CachedClock::with_wall(Base::now(), || WALL.get());
+        // Two seconds pass, as the base is earlier by them.
+        let wait = |clock: &mut CachedClock| clock.base.0 -= 2 * SECOND_NS;
+        let shown = |clock: &CachedClock| clock.unix_ms(clock.read());
+        for (wall, what) in [
+            (101, "as time goes"),
+            (500, "a machine that slept"),
+            (200, "set back"),
+            (0, "a machine whose clock was never set"),
+        ] {
+            set(wall * MINUTE_MS);
+            wait(&mut clock);
+            let (shown, wall) = (shown(&clock) as i64, wall * MINUTE_MS);
+            // What the test itself takes comes on top.
+            assert!((wall..wall + MINUTE_MS).contains(&shown), "{what}: {shown} for {wall}");
+        }
+        set(900 * MINUTE_MS);
+        let looked_at = clock.look_at.get();
+        let now = clock.read();
+        let unix_ms = clock.unix_ms(now) as i64;
+        assert_eq!(unix_ms >= 900 * MINUTE_MS, now >= looked_at, "not asked for at every look at the time");
     }
 }

@@ -410,7 +410,7 @@ impl LeastConn {
     /// paid for by the start that filled the endpoint.
     #[cold]
     fn look_further(&mut self, cx: &PickContext<'_>) -> Result<Slot, NoPick> {
-        let untried = |order: &mut LoadOrder, class| order.first_where(class, |s| !cx.tried.contains(&Slot(s)));
+        let untried = |order: &mut LoadOrder, class| order.first_where(class, |s| !cx.tried.contains(Slot(s)));
         while let Some(slot) = self.across(cx.loads, untried) {
             if cx.set.get(slot).is_some_and(|m| !cx.loads.is_full(m)) {
                 return Ok(slot);

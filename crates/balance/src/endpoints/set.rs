@@ -155,6 +155,13 @@ impl EndpointSet {
         EndpointSet { in_panic: true, ..self }
     }
 
+    /// What is left of it when only these may be used.
+    pub(crate) fn part(&self, keeps: impl Fn(Slot) -> bool) -> EndpointSet {
+        let members = self.members.iter().filter(|m| keeps(m.slot)).copied().collect();
+        let excluded = self.excluded.iter().filter(|(slot, ..)| keeps(*slot)).copied().collect();
+        EndpointSet::of(members, excluded, self.slots())
+    }
+
     /// The eligible endpoints, in the order given.
     #[inline]
     pub fn members(&self) -> &[Member] {

@@ -2,6 +2,7 @@
 //! takes it back, exactly once.
 
 mod choose_k;
+mod part;
 
 use crate::endpoints::set::{EndpointSet, Slot};
 use crate::machines::queue::{Queue, Waiting};
@@ -14,11 +15,14 @@ use crate::seam::explain::Explanation;
 use crate::seam::journal::{Journal, Way};
 use crate::seam::params::{ParamError, Params};
 use crate::seam::picker::{Algorithm, NoPick, PickContext, Picker, Seat};
+use crate::seam::tried::{Marks, Tried};
 use crate::seam::view::View;
 use crate::structures::published::Reader;
 use crate::structures::rng::{Rng, mix};
 use crate::structures::time::Instant;
 use std::sync::Arc;
+
+pub use part::Part;
 
 /// One worker x one pool.
 pub struct Balancer {
@@ -30,10 +34,12 @@ pub struct Balancer {
     overflow: Vec<Box<dyn Picker>>,
     new_picker: Box<dyn Fn() -> Result<Box<dyn Picker>, ParamError> + Send>,
     rng: Rng,
-    /// Whether the picker has seen the first set.
-    told: bool,
+    /// Sets that the picker has seen.
+    sets: u64,
     /// Whether a member of the set has a limit.
     limited: bool,
+    /// Endpoints that the answer at hand names.
+    named: Marks,
     /// Records everything that picks depend on, if a journal is configured.
     journal: Option<Box<Journal>>,
 }
@@ -52,8 +58,8 @@ impl Balancer {
         let (picker, overflow) = (new_picker()?, Vec::new());
         let loads = Loads::new(reader.get().counts.clone(), seat.worker);
         let rng = Rng::new(seed ^ mix(u64::from(seat.worker)));
-        let (told, limited, journal) = (false, false, None);
-        Ok(Balancer { reader, queue, loads, picker, overflow, new_picker, rng, told, limited, journal })
+        let (sets, limited, named, journal) = (0, false, Marks::default(), None);
+        Ok(Balancer { reader, queue, loads, picker, overflow, new_picker, rng, sets, limited, named, journal })
     }
 
     /// This balancer with a journal, which has to start with its first event.
@@ -160,7 +166,7 @@ impl Balancer {
         mut trace: Option<&mut Explanation>,
     ) -> Result<(Slot, Hold), NoPick> {
         self.refresh(now);
-        let (set, loads, key, tried) = (&self.reader.get().set, &self.loads, request.key, request.tried);
+        let (set, loads, key, tried) = (&self.reader.get().set, &self.loads, request.key, Tried::List(request.tried));
         let mut cx = PickContext { set, loads, now, rng: &mut self.rng, key, tried, trace: trace.as_deref_mut() };
         let turns = match self.picker.choose(&mut cx) {
             Ok(slot) => match hold(set, loads, &self.queue, waited, slot) {
@@ -197,6 +203,7 @@ impl Balancer {
             }
             for _ in 0..turns {
                 let trace = trace.as_deref_mut();
+                let tried = Tried::List(tried);
                 let mut cx = PickContext { set, loads, now, rng: &mut self.rng, key, tried, trace };
                 let Ok(slot) = picker.choose(&mut cx) else { break };
                 if let Some(hold) = hold(set, loads, &self.queue, waited, slot) {
@@ -288,8 +295,15 @@ impl Balancer {
     pub fn poll_probe(&mut self, now: Instant) -> Option<Slot> {
         self.refresh(now);
         let set = &self.reader.get().set;
-        let mut cx =
-            PickContext { set, loads: &self.loads, now, rng: &mut self.rng, key: None, tried: &[], trace: None };
+        let mut cx = PickContext {
+            set,
+            loads: &self.loads,
+            now,
+            rng: &mut self.rng,
+            key: None,
+            tried: Tried::NONE,
+            trace: None,
+        };
         let asks = self.picker.poll_probe(&mut cx);
         if let Some(journal) = &mut self.journal {
             journal.probe(asks, now);
@@ -344,14 +358,14 @@ impl Balancer {
     /// is kept in memory as long as a worker uses it.
     #[inline]
     pub fn refresh(&mut self, now: Instant) {
-        if self.reader.refresh() || !self.told {
+        if self.reader.refresh() || self.sets == 0 {
             self.take_set(now);
         }
     }
 
     #[cold]
     fn take_set(&mut self, now: Instant) {
-        self.told = true;
+        self.sets += 1;
         let view = self.reader.get();
         if let Some(journal) = &mut self.journal {
             journal.set(&view.set, now);

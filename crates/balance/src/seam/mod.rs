@@ -6,4 +6,5 @@ pub mod explain;
 pub mod journal;
 pub mod params;
 pub mod picker;
+pub mod tried;
 pub(crate) mod view;

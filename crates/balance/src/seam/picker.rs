@@ -17,6 +17,7 @@ use crate::measurement::report::LoadReport;
 use crate::measurement::request::End;
 use crate::seam::explain::Explanation;
 use crate::seam::params::{Param, ParamError, Params};
+use crate::seam::tried::Tried;
 use crate::structures::rng::Rng;
 use crate::structures::time::Instant;
 use std::fmt;
@@ -66,8 +67,8 @@ pub struct PickContext<'a> {
     pub rng: &'a mut Rng,
     /// The hash of what the request is keyed by (client address, header, ...), if the algorithm needs one.
     pub key: Option<u64>,
-    /// Endpoints this request has tried already.
-    pub tried: &'a [Slot],
+    /// Endpoints that this request has tried, or this answer names, already.
+    pub tried: Tried<'a>,
     /// Filled when the caller asks for an explanation.
     pub trace: Option<&'a mut Explanation>,
 }
@@ -76,7 +77,7 @@ impl PickContext<'_> {
     /// Whether this endpoint may be picked now: not tried, not full. Eligibility is the set's matter.
     #[inline]
     pub fn admits(&self, member: &Member) -> bool {
-        !self.tried.contains(&member.slot) && !self.loads.is_full(member)
+        !self.tried.contains(member.slot) && !self.loads.is_full(member)
     }
 
     /// Why nothing could be picked, after every member was refused.
@@ -84,7 +85,7 @@ impl PickContext<'_> {
     pub fn refusal(&self) -> NoPick {
         if self.set.is_empty() {
             if self.set.awaits_checks() { NoPick::Unchecked } else { NoPick::Empty }
-        } else if self.set.members().iter().all(|m| self.tried.contains(&m.slot)) {
+        } else if self.set.members().iter().all(|m| self.tried.contains(m.slot)) {
             NoPick::AllTried
         } else {
             NoPick::AllFull

@@ -1,9 +1,10 @@
 //! Does `choose_k` give what a plane can put into an answer? Different endpoints, as many as exist, nothing counted,
-//! and the first of them by weight.
+//! and the first of them by weight; and of a part of a pool what a pool of these endpoints would give.
 
 use crate::support::rows;
 use crate::support::world::weighted;
-use evenkeel_balance::{Instant, NoPick, Pool, Request, Seat, Slot};
+use evenkeel_balance::balancer::Part;
+use evenkeel_balance::{Balancer, Instant, NoPick, Pool, Request, Seat, Slot};
 
 const KEYS: u64 = 6_000;
 
@@ -71,6 +72,54 @@ fn the_first_of_an_answer_follows_the_weights_where_the_row_serves_answers() {
                 assert!(off < 190.0, "row {row}, k {k}: {seen:?}, want {want} at {i}");
             }
         }
+    }
+}
+
+#[test]
+fn a_part_of_a_pool_is_named_as_a_pool_of_these_endpoints_would_be() {
+    for row in rows::defaults().filter(|row| !row.algorithm.needs.ends && row.algorithm.promises.shares_when_idle) {
+        // Those of the part have the weights 1 to 4, with others of more weight between them.
+        let pool = pool(&[1, 9, 2, 9, 3, 9, 4, 9]);
+        let slots: Vec<Slot> = pool.view().set.members().iter().map(|m| m.slot).collect();
+        let mut part = Part::new(slots.iter().copied().step_by(2));
+        let mut b = row.balancer(&pool, Seat::default(), 11);
+        let (mut out, mut seen) = (Vec::new(), [0u32; 4]);
+        for key in 0..KEYS {
+            let request = Request { key: Some(key), ..Request::default() };
+            b.choose_k_of(&mut part, &request, 2, Instant(key), &mut out).unwrap();
+            assert!(out.len() == 2 && out[0] != out[1], "row {row}: {out:?}");
+            assert!(out.iter().all(|slot| slot.index() % 2 == 0), "row {row}: {out:?}");
+            seen[out[0].index() / 2] += 1;
+        }
+        for (i, &got) in seen.iter().enumerate() {
+            let off = (f64::from(got) - KEYS as f64 * (i + 1) as f64 / 10.0).abs();
+            assert!(off < 190.0, "row {row}: {seen:?} at {i}, by the same bound as above");
+        }
+    }
+}
+
+#[test]
+fn a_part_follows_its_pool_and_what_it_is_told_to_be() {
+    for row in rows::all() {
+        let mut pool = pool(&[1, 1, 1, 1]);
+        let mut b = row.balancer(&pool, Seat::default(), 7);
+        let slots: Vec<Slot> = pool.view().set.members().iter().map(|m| m.slot).collect();
+        let mut part = Part::new(slots[..2].iter().copied());
+        let named = |b: &mut Balancer, part: &mut Part| {
+            let mut out = Vec::new();
+            let named = b.choose_k_of(part, &Request { key: Some(1), tried: &[] }, 9, Instant(1), &mut out);
+            out.sort_unstable();
+            named.map(|()| out)
+        };
+        assert_eq!(named(&mut b, &mut part), Ok(slots[..2].to_vec()), "row {row}");
+        part.change(slots[1..].iter().copied());
+        assert_eq!(named(&mut b, &mut part), Ok(slots[1..].to_vec()), "row {row}: other endpoints");
+        pool.update(&weighted(&[1, 1, 0, 0]), Instant(0));
+        assert_eq!(named(&mut b, &mut part), Ok(vec![slots[1]]), "row {row}: another set");
+        pool.update(&weighted(&[1, 0, 0, 0]), Instant(0));
+        assert_eq!(named(&mut b, &mut part), Err(NoPick::Empty), "row {row}: none of them");
+        pool.update(&weighted(&[1, 1, 1, 1]), Instant(0));
+        assert_eq!(named(&mut b, &mut part), Ok(slots[1..].to_vec()), "row {row}: all again");
     }
 }
 

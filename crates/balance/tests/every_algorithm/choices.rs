@@ -3,7 +3,7 @@
 
 use crate::support::rows;
 use crate::support::world::weighted;
-use evenkeel_balance::{Explanation, Instant, LoadReport, Loads, PickContext, Pool, Rng, Seat};
+use evenkeel_balance::{Explanation, Instant, LoadReport, Loads, PickContext, Pool, Rng, Seat, Tried};
 
 #[test]
 fn a_choice_that_is_thrown_away_changes_nothing() {
@@ -24,7 +24,7 @@ fn a_choice_that_is_thrown_away_changes_nothing() {
                 let (mut rng, mut why) = (Rng::new(seed), Explanation::default());
                 let trace = explain.then_some(&mut why);
                 let (set, loads, rng) = (&view.set, &loads, &mut rng);
-                picker.choose(&mut PickContext { set, loads, now, rng, key: Some(seed), tried: &[], trace })
+                picker.choose(&mut PickContext { set, loads, now, rng, key: Some(seed), tried: Tried::NONE, trace })
             };
             let first = choose(false);
             assert!(first.is_ok(), "row {row}, seed {seed}: {first:?}");

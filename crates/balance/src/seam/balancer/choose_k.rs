@@ -2,9 +2,12 @@
 //! use them, such as DNS.
 
 use super::Balancer;
-use crate::endpoints::set::Slot;
+use crate::endpoints::set::{EndpointSet, Slot};
+use crate::measurement::loads::Loads;
 use crate::measurement::request::Request;
-use crate::seam::picker::{NoPick, PickContext};
+use crate::seam::picker::{NoPick, PickContext, Picker};
+use crate::seam::tried::{Marks, Tried};
+use crate::structures::rng::Rng;
 use crate::structures::time::Instant;
 
 impl Balancer {
@@ -26,21 +29,45 @@ impl Balancer {
     ) -> Result<(), NoPick> {
         self.refresh(now);
         let set = &self.reader.get().set;
-        let pickers = std::iter::once(&mut self.picker).chain(&mut self.overflow);
-        let sets = std::iter::once(set).chain(set.overflow());
-        let left_out = request.tried.len();
+        let overflow = set.overflow().iter().zip(&mut self.overflow);
+        let levels = std::iter::once((set, &mut self.picker)).chain(overflow);
+        let answer = Answer { loads: &self.loads, rng: &mut self.rng, named: &mut self.named, now, k };
+        answer.fill(levels, request, out)
+    }
+}
+
+/// What one answer is made with.
+pub(super) struct Answer<'b> {
+    pub loads: &'b Loads,
+    pub rng: &'b mut Rng,
+    /// Nothing is marked before and after.
+    pub named: &'b mut Marks,
+    pub now: Instant,
+    pub k: usize,
+}
+
+impl Answer<'_> {
+    /// Names endpoints of the first set that has room; the others are tried in turn as long as all of one are full.
+    pub fn fill<'s>(
+        self,
+        levels: impl Iterator<Item = (&'s EndpointSet, &'s mut Box<dyn Picker>)>,
+        request: &Request<'_>,
+        out: &mut Vec<Slot>,
+    ) -> Result<(), NoPick> {
+        let Answer { loads, rng, named, now, k } = self;
         out.clear();
-        out.extend_from_slice(request.tried);
+        request.tried.iter().for_each(|slot| named.put(*slot));
         let mut why = Ok(());
-        for (picker, set) in pickers.zip(sets) {
-            while out.len() < left_out + k {
-                let (loads, key) = (&self.loads, request.key);
-                let mut cx = PickContext { set, loads, now, rng: &mut self.rng, key, tried: out, trace: None };
+        for (set, picker) in levels {
+            while out.len() < k {
+                let tried = Tried::Marked(named);
+                let mut cx = PickContext { set, loads, now, rng, key: request.key, tried, trace: None };
                 match picker.choose(&mut cx) {
                     Ok(slot) => {
-                        if out.len() == left_out {
+                        if out.is_empty() {
                             picker.on_start(slot, loads, now);
                         }
+                        named.put(slot);
                         out.push(slot);
                     }
                     Err(refusal) => {
@@ -49,11 +76,11 @@ impl Balancer {
                     }
                 }
             }
-            if out.len() > left_out || !matches!(why, Err(NoPick::AllFull | NoPick::AllTried)) {
+            if !out.is_empty() || !matches!(why, Err(NoPick::AllFull | NoPick::AllTried)) {
                 break;
             }
         }
-        out.drain(..left_out);
+        request.tried.iter().chain(&*out).for_each(|slot| named.remove(*slot));
         if out.is_empty() { why } else { Ok(()) }
     }
 }
