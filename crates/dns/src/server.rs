@@ -11,9 +11,10 @@ use evenkeel_balance::rng::mix;
 use evenkeel_config::Plan;
 use evenkeel_config::plan::{Listener, Mode};
 use evenkeel_net::clock::Base;
-use evenkeel_net::listen::{ListenFd, Protocol};
+use evenkeel_net::listen::{CannotListen, ListenFd, Protocol};
 use evenkeel_net::workers::{Applying, Command, Worker, Workers};
 use std::collections::HashMap;
+use std::error::Error;
 use std::fmt;
 use std::io;
 use std::net::SocketAddr;
@@ -26,7 +27,7 @@ use tokio::sync::watch;
 #[derive(Debug)]
 pub enum StartError {
     /// A listener's address cannot be listened on.
-    Listen(Arc<str>, SocketAddr, io::Error),
+    Listen(CannotListen),
     /// There is no chance to be had for cookies.
     Secret(io::Error),
     /// A thread cannot be made.
@@ -36,19 +37,18 @@ pub enum StartError {
 impl fmt::Display for StartError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            StartError::Listen(name, addr, error) => {
-                write!(f, "listener \"{name}\": cannot listen on {addr}: {error}")
-            }
+            StartError::Listen(error) => error.fmt(f),
             StartError::Secret(error) => write!(f, "DNS: no random bytes for the secret of cookies: {error}"),
             StartError::Thread(error) => write!(f, "cannot start a DNS worker: {error}"),
         }
     }
 }
 
-impl std::error::Error for StartError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+impl Error for StartError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
         match self {
-            StartError::Listen(_, _, e) | StartError::Secret(e) | StartError::Thread(e) => Some(e),
+            StartError::Listen(e) => e.source(),
+            StartError::Secret(e) | StartError::Thread(e) => Some(e),
         }
     }
 }
@@ -106,7 +106,8 @@ impl Server {
         for listener in listeners(plan) {
             for &addr in listener.bind.iter().filter(|addr| !self.sockets.contains_key(addr)) {
                 let mut all = |protocol| {
-                    let fail = |error| StartError::Listen(listener.name.clone(), addr, error);
+                    let fail =
+                        |error| StartError::Listen(CannotListen { listener: listener.name.clone(), addr, error });
                     open(protocol, addr, self.count).map_err(fail)
                 };
                 let by_worker = all(Protocol::Udp)?.into_iter().zip(all(Protocol::Tcp)?);

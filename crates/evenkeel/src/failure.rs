@@ -1,6 +1,7 @@
 //! What does a failure say, and with which exit code? What, where and how to fix it, each on a line.
 
 use evenkeel_config::plan::LogTarget;
+use evenkeel_net::listen::CannotListen;
 use evenkeel_proxy::StartError;
 use std::fmt::Write;
 use std::io::{self, ErrorKind, IsTerminal};
@@ -121,10 +122,16 @@ impl Failure {
 /// Linux's number; `io::ErrorKind` has no stable name for it.
 const EAFNOSUPPORT: i32 = 97;
 
+impl From<CannotListen> for Failure {
+    fn from(CannotListen { listener, addr, error }: CannotListen) -> Failure {
+        Failure::listen(&format!("listener \"{listener}\""), addr, &error)
+    }
+}
+
 impl From<StartError> for Failure {
     fn from(error: StartError) -> Failure {
         match error {
-            StartError::Listen(name, addr, error) => Failure::listen(&format!("listener \"{name}\""), addr, &error),
+            StartError::Listen(cannot) => cannot.into(),
             StartError::AccessLog(LogTarget::File(path), error) => {
                 let folder = path.parent().filter(|p| !p.as_os_str().is_empty());
                 let help = match (error.kind(), folder) {
@@ -150,9 +157,7 @@ impl From<StartError> for Failure {
 impl From<evenkeel_dns::StartError> for Failure {
     fn from(error: evenkeel_dns::StartError) -> Failure {
         match error {
-            evenkeel_dns::StartError::Listen(name, addr, error) => {
-                Failure::listen(&format!("listener \"{name}\""), addr, &error)
-            }
+            evenkeel_dns::StartError::Listen(cannot) => cannot.into(),
             error => Failure::running(error.to_string()),
         }
     }

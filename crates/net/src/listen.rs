@@ -6,9 +6,10 @@ use rustix::fd::{AsFd, AsRawFd, OwnedFd};
 use rustix::io::Errno;
 use rustix::net::SocketFlags;
 use socket2::{Domain, Protocol as Kind, Socket, Type};
-use std::io;
+use std::error::Error;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::{fmt, io};
 
 /// Connections that may wait to be accepted; the kernel caps it at `net.core.somaxconn`.
 const BACKLOG: i32 = 4096;
@@ -31,6 +32,30 @@ pub enum Protocol {
     Tcp,
     /// Datagrams.
     Udp,
+}
+
+/// An address of a listener that cannot be listened on.
+#[derive(Debug)]
+pub struct CannotListen {
+    /// The name of the listener.
+    pub listener: Arc<str>,
+    /// The address.
+    pub addr: SocketAddr,
+    /// Why.
+    pub error: io::Error,
+}
+
+impl fmt::Display for CannotListen {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let CannotListen { listener, addr, error } = self;
+        write!(f, "listener \"{listener}\": cannot listen on {addr}: {error}")
+    }
+}
+
+impl Error for CannotListen {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        Some(&self.error)
+    }
 }
 
 /// Opens one listening socket for each of `workers` workers, or more: those that are `given` are used first, and each

@@ -21,6 +21,9 @@ mod load;
 mod observe;
 mod peer;
 mod plan;
+#[cfg(test)]
+#[path = "../tests/support/mod.rs"]
+mod support;
 mod tcp;
 mod udp;
 mod upstream;

@@ -1,12 +1,9 @@
 //! What happens to a connection whose worker ends?
 
-#[path = "../../tests/support/mod.rs"]
-mod support;
-
 use crate::core::Command;
 use crate::http::down::memory::set_scenario;
+use crate::support::{Client, Endpoint, Proxy, SOON, own_addr};
 use std::sync::{Arc, Mutex, mpsc};
-use support::{Client, Endpoint, Proxy, SOON, own_addr};
 
 /// The worker is held while the request comes, and hears of it and of the drain in this order: that it is to drain, and
 /// nothing else.

@@ -1,6 +1,8 @@
 //! Why could a plan not be started?
 
 use evenkeel_config::plan::LogTarget;
+use evenkeel_net::listen::CannotListen;
+use std::error::Error;
 use std::fmt;
 use std::io;
 use std::net::SocketAddr;
@@ -10,7 +12,7 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub enum StartError {
     /// A listener's address cannot be listened on.
-    Listen(Arc<str>, SocketAddr, io::Error),
+    Listen(CannotListen),
     /// Probes cannot be taken at a listener's address.
     Probes(SocketAddr, io::Error),
     /// The access log cannot be opened.
@@ -30,9 +32,7 @@ pub enum StartError {
 impl fmt::Display for StartError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            StartError::Listen(name, addr, error) => {
-                write!(f, "listener \"{name}\": cannot listen on {addr}: {error}")
-            }
+            StartError::Listen(error) => error.fmt(f),
             StartError::Probes(addr, error) => write!(f, "cannot take probes by datagram at {addr}: {error}"),
             StartError::AccessLog(LogTarget::File(path), error) => {
                 write!(f, "access log: cannot open {}: {error}", path.display())
@@ -53,10 +53,11 @@ impl fmt::Display for StartError {
     }
 }
 
-impl std::error::Error for StartError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+impl Error for StartError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
         match self {
-            StartError::Listen(_, _, e) | StartError::Probes(_, e) => Some(e),
+            StartError::Listen(e) => e.source(),
+            StartError::Probes(_, e) => Some(e),
             StartError::AccessLog(_, e) | StartError::Journal(_, e) => Some(e),
             StartError::Sticky(_, e) | StartError::Source(_, e) | StartError::Thread(e) => Some(e),
             StartError::Balance(_, e) => Some(e),

@@ -9,13 +9,13 @@ use evenkeel_config::tables::{Findings, Section, suggest};
 pub(super) fn published(root: &Section, points: &[Point], findings: &mut Findings) -> Vec<Published> {
     let mut all = Vec::new();
     for row in root.sections("published") {
-        let Some((at, policy)) = named(&row, "algorithm", points, findings) else { continue };
+        let Some((at, policy)) = named(row, "algorithm", points, findings) else { continue };
         let cells = row.section("cells");
         let cells = CELLS
             .keys
             .iter()
             .filter(|key| cells.has(key.name))
-            .filter_map(|key| Some(cell(metric::find(key.name)?, &cells.section(key.name), &row, findings)));
+            .filter_map(|key| Some(cell(metric::find(key.name)?, &cells.section(key.name), row, findings)));
         all.push(Published { at, policy, title: row.text("title"), cells: cells.collect() });
     }
     all

@@ -26,7 +26,7 @@ pub(super) fn of(root: &Section, findings: &mut Findings) -> Vec<Policy> {
         false => every(),
     };
     for table in root.sections("references") {
-        policies.extend(reference(&table, findings).map(Policy::reference));
+        policies.extend(reference(table, findings).map(Policy::reference));
     }
     let mut seen: Vec<&str> = Vec::new();
     for policy in &policies {

@@ -60,7 +60,7 @@ fn row(out: &mut String, trial: &Trial, ms: f64, longest: f64) {
     let eighths = (ms / longest * (BAR * 8) as f64).round() as usize;
     let mut bar = "\u{2588}".repeat(eighths / 8);
     // U+2588 is a full block, the seven after it are narrower by an eighth each.
-    bar.extend(char::from_u32(0x2590 - (eighths % 8) as u32).filter(|_| eighths % 8 > 0));
+    bar.extend(char::from_u32(0x2590 - (eighths % 8) as u32).filter(|_| !eighths.is_multiple_of(8)));
     let _ = writeln!(out, "  {:12} {bar:BAR$} {ms:>6.0} ms", trial.algorithm.name);
 }
 

@@ -60,7 +60,7 @@ pub fn start(endpoints: &Endpoints, algorithm: &Algorithm, more: &str) -> Result
         let plan = plan(&format!("{text}{more}"))?;
         tries -= 1;
         match Server::start(plan) {
-            Err(StartError::Listen(_, _, error)) if error.kind() == ErrorKind::AddrInUse && tries > 0 => {}
+            Err(StartError::Listen(cannot)) if cannot.error.kind() == ErrorKind::AddrInUse && tries > 0 => {}
             started => return Ok(started?),
         }
     }

@@ -1,14 +1,11 @@
 //! Does a request in messages get to an HTTP/1 endpoint and back, with all that may go wrong?
 
-#[path = "../../../tests/support/mod.rs"]
-mod support;
-
 use super::*;
+use crate::support::endpoint::ok;
+use crate::support::{Endpoint, Proxy, SOON};
 use evenkeel_net::event_loop::yield_now;
 use std::future::Future;
 use std::sync::mpsc;
-use support::endpoint::ok;
-use support::{Endpoint, Proxy, SOON};
 
 /// Runs `scenario` on the worker of a proxy before these endpoints. `name` is that of its listener, and no other test's.
 fn run(

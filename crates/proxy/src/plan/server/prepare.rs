@@ -9,7 +9,7 @@ use evenkeel_config::Plan;
 use evenkeel_config::plan::{Pool, SpeakAs};
 use evenkeel_net::dial::check_transparent;
 use evenkeel_net::inherit::Inherited;
-use evenkeel_net::listen::{self, ListenFd, Protocol};
+use evenkeel_net::listen::{self, CannotListen, ListenFd, Protocol};
 use evenkeel_net::log_writer::Writer;
 use evenkeel_pools::{Pools, SharedPool};
 use std::collections::HashMap;
@@ -49,7 +49,7 @@ impl Server {
                     Protocol::Tcp => listen::tcp(addr, workers, given),
                     Protocol::Udp => listen::udp(addr, workers, given, true),
                 };
-                let fail = |error| StartError::Listen(listener.name.clone(), addr, error);
+                let fail = |error| StartError::Listen(CannotListen { listener: listener.name.clone(), addr, error });
                 sockets.insert(at, opened.map_err(fail)?);
             }
         }
