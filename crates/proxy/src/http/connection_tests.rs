@@ -1,5 +1,7 @@
 //! What happens to a connection whose worker ends?
 
+#![allow(clippy::disallowed_types, reason = "a test waits for what a worker does")]
+
 use crate::core::Command;
 use crate::http::down::memory::set_scenario;
 use crate::support::{Client, Endpoint, Proxy, SOON, own_addr};
@@ -37,7 +39,7 @@ fn a_request_that_has_come_on_a_kept_connection_is_served_though_the_worker_drai
     go_on.send(()).expect("the worker is held");
     let response = kept.response();
     assert_eq!((response.status(), response.field("connection")), (200, Some("close")));
-    assert_eq!(endpoint.seen().last().map(|request| request.line()), Some("GET /last HTTP/1.1".into()));
+    assert_eq!(endpoint.seen().last().map(|request| request.line()), Some("GET /last HTTP/1.1"));
     kept.ends();
     idle.ends();
 }
