@@ -48,7 +48,7 @@ pub struct Rules {
     pub timeouts: ListenerTimeouts,
     /// When flows end.
     pub flows: UdpFlows,
-    /// Who comes in as whom, and how much may come.
+    /// Which client addresses are trusted, and the limits per address.
     pub admission: Admission,
     /// Requests on one connection; `u64::MAX` for no limit.
     pub requests_max: u64,

@@ -73,7 +73,7 @@ pub struct ListenerParts {
     pub timeouts: ListenerTimeouts,
     /// When flows end.
     pub flows: UdpFlows,
-    /// Who comes in as whom, and how much may come.
+    /// Which client addresses are trusted, and the limits per address.
     pub admission: Admission,
     /// Requests on one connection; `u64::MAX` for no limit.
     pub requests_max: u64,
@@ -110,7 +110,7 @@ pub struct PoolParts {
     /// What is done about what endpoints say of their load.
     pub reports: Option<LoadReports>,
     pub stats: Arc<PoolStats>,
-    /// Whom to tell when requests decide something about an endpoint.
+    /// Is told when requests eject an endpoint or bring it back.
     pub control: Control,
 }
 

@@ -121,7 +121,7 @@ async fn open<'r>(
                     _ if record.tries > 0 => Cause::Endpoint,
                     _ => Cause::Proxy,
                 });
-                // There is nobody to read the reply, but it is counted.
+                // No client is left to read the reply, but the reply is counted.
                 none.count(pool);
                 return None;
             }

@@ -1,5 +1,5 @@
-//! How do the numbers of the workers look to Prometheus? Sums over the workers, written when somebody asks: the workers
-//! only ever count.
+//! How do the numbers of the workers look to Prometheus? Sums over the workers, written at each scrape: the workers
+//! only count.
 //!
 //! Every series is there from the start, at zero, so that a rate over its first event is right; only requests by method
 //! and status start with `GET` and `200` (for requests without a route, `404`) and show others once they occur. What a
