@@ -231,7 +231,7 @@ fn judge(
     assert!(answers.len() <= lines.len(), "more answers than requests: {}", about());
     for (answer, line) in answers.iter().zip(lines) {
         assert_eq!(answer.status, line.status, "{}", about());
-        let bodiless = line.request.starts_with("HEAD ");
+        let bodiless = line.request.starts_with("HEAD ") || !line.sent;
         assert!(answer.status != 200 || bodiless || answer.body == line.request, "another's answer: {}", about());
     }
     let statuses: Vec<String> = answers.iter().map(|answer| answer.status.to_string()).collect();

@@ -167,6 +167,8 @@ const KNOWN: &[(&str, &str)] = &[
     ("CL.0 with OPTIONS", "OPTIONS /@@@@/a HTTP/1.1\r\nHost: a\r\nContent-Length: 33\r\n\r\n<hidden>"),
     ("CL.0 with DELETE", "DELETE /@@@@/a HTTP/1.1\r\nHost: a\r\nContent-Length: 33\r\n\r\n<hidden>"),
     ("TE.0: chunks that OPTIONS ignore", "OPTIONS /@@@@/a HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n21\r\n<hidden>\r\n0\r\n\r\n"),
+    ("CL.0 with the last hop of OPTIONS", "OPTIONS /@@@@/a HTTP/1.1\r\nHost: a\r\nMax-Forwards: 0\r\nContent-Length: 33\r\n\r\n<hidden>"),
+    ("one hop of TRACE is left", "TRACE /@@@@/a HTTP/1.1\r\nHost: a\r\nMax-Forwards: 1\r\n\r\n<hidden>"),
     ("chunks in a GET", "GET /@@@@/a HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n21\r\n<hidden>\r\n0\r\n\r\n"),
     ("chunks in HTTP/1.0", "POST /@@@@/a HTTP/1.0\r\nHost: a\r\nConnection: keep-alive\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n<hidden>"),
     ("chunks and a length in HTTP/1.0", "POST /@@@@/a HTTP/1.0\r\nHost: a\r\nConnection: keep-alive\r\nTransfer-Encoding: chunked\r\nContent-Length: 38\r\n\r\n0\r\n\r\n<hidden>"),

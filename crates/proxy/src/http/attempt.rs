@@ -95,6 +95,7 @@ pub async fn run<'r, D: Downstream>(
             timeouts,
             deadline,
             client_due: Cell::new(0),
+            body_due: Cell::new(!opened.body.is_done()),
             tries: repeatable.then_some((tries, opened.idempotent)),
             cookie: cookie.as_deref(),
         };

@@ -2,9 +2,9 @@
 //! [`attempts`](super::attempts) send it.
 
 use super::record::Record;
-use super::reply::Reply;
+use super::reply::{Page, Reply};
 use crate::listener::client::Client;
-use crate::load::load_report::Reporter;
+use crate::load::load_report::{self, Reporter};
 use crate::peer::{forwarded, hash_key};
 use crate::upstream::pool::WorkerPool;
 use crate::upstream::retries::Retries;
@@ -13,9 +13,10 @@ use evenkeel_balance::Clock;
 use evenkeel_config::plan::RouteTimeouts;
 use evenkeel_net::deadline::Timer;
 use evenkeel_wire::head::Request;
-use evenkeel_wire::http1::Body;
+use evenkeel_wire::http1::max_forwards::{self, Hops};
 use evenkeel_wire::http1::request::Forward;
 use evenkeel_wire::http1::response::{RequestContext, Towards};
+use evenkeel_wire::http1::{Body, Reject};
 use forwarded::Origin;
 
 /// What clients speak with us.
@@ -45,14 +46,18 @@ pub struct Route<'r> {
     pub timeouts: RouteTimeouts,
     /// The tick by which all must be over.
     pub deadline: u64,
+    /// For its `Max-Forwards`, if that means something.
+    pub max_forwards: Option<u32>,
 }
 
 /// A request that goes no further.
 pub enum Refused {
     /// With this answer to its client.
     Answered(Reply),
-    /// It asks how busy we are.
-    Load,
+    /// It is for this side, which knows the answer.
+    Served(Page),
+    /// For what its head says.
+    Malformed(Reject),
 }
 
 /// Finds out who sent a request, whether it may, and where it goes. All of the head's bytes are needed here, and none
@@ -63,7 +68,7 @@ pub enum Refused {
 pub fn route<'r, 'b>(
     client: &Client<'_>,
     record: &mut Record<'r>,
-    request: &Request<'_, 'b>,
+    request: &mut Request<'_, 'b>,
     timer: &Timer,
 ) -> Result<(Route<'r>, Option<Origin<'b>>), Refused> {
     let (core, rules) = (client.core, record.rules);
@@ -76,10 +81,14 @@ pub fn route<'r, 'b>(
         client.listener.stats.forwarded_malformed.add(origin.malformed);
     }
     rules.admission.request(ip, || core.clock.now()).map_err(|seconds| Refused::Answered(too_many(client, seconds)))?;
+    let max_forwards = match max_forwards::take(request).map_err(Refused::Malformed)? {
+        Hops::Left(left) => left,
+        Hops::None => return Err(Refused::Served(last_hop(request))),
+    };
     let (host, path) = (request.host, request.path());
     // Who asks for the load needs no route, but may not ask more often than others.
-    if rules.reporter.as_ref().is_some_and(|reporter| reporter.plan.path == path) {
-        return Err(Refused::Load);
+    if let Some(reporter) = rules.reporter.as_ref().filter(|reporter| reporter.plan.path == path) {
+        return Err(Refused::Served(load(client, reporter)));
     }
     let no_route = || {
         let host = String::from_utf8_lossy(host);
@@ -94,14 +103,14 @@ pub fn route<'r, 'b>(
     let deadline = timeouts.request.map_or(u64::MAX, |limit| timer.tick_after(limit));
     let key = pool.key.as_ref().and_then(|key| hash_key::hash(key, request, ip));
     let session = pool.session(request, core);
-    Ok((Route { pool, retries: rules.retries(route, core), key, session, timeouts, deadline }, origin))
+    Ok((Route { pool, retries: rules.retries(route, core), key, session, timeouts, deadline, max_forwards }, origin))
 }
 
 /// What the head for the endpoint says of the client. `close`: the endpoint's connection must not carry another request.
 pub fn forward<'f>(
     client: &'f Client<'_>,
     origin: Option<&'f Origin<'_>>,
-    pool: &'f WorkerPool,
+    route: &'f Route<'_>,
     close: bool,
 ) -> Forward<'f> {
     Forward {
@@ -109,9 +118,27 @@ pub fn forward<'f>(
         scheme: origin.and_then(|origin| origin.scheme).unwrap_or(SCHEME),
         host: origin.and_then(|origin| origin.host),
         forwarded: origin.and_then(|origin| origin.forwarded.as_deref()),
-        host_if_none: &pool.name,
+        host_if_none: &route.pool.name,
+        max_forwards: route.max_forwards,
         close,
     }
+}
+
+/// How busy we are.
+#[cold]
+fn load(client: &Client<'_>, reporter: &Reporter) -> Page {
+    client.listener.stats.reports_given[2].add(1);
+    let load = reporter.load(client.core.clock.now());
+    let mut fields = b"Cache-Control: no-store\r\n".to_vec();
+    load_report::write_field(&load, &mut fields);
+    Page { fields, kind: "application/json", body: load_report::json(&load).into_bytes() }
+}
+
+/// The answer to a request that may not be forwarded once more: to TRACE what came, to OPTIONS nothing.
+#[cold]
+fn last_hop(request: &Request<'_, '_>) -> Page {
+    let body = if request.method == "TRACE" { max_forwards::reflection(request) } else { Vec::new() };
+    Page { fields: Vec::new(), kind: "message/http", body }
 }
 
 #[cold]

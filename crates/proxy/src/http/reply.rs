@@ -1,6 +1,6 @@
 //! What does the client read when no endpoint's response goes to it?
 
-/// What we say in an endpoint's place.
+/// Why no endpoint answers.
 pub struct Reply {
     pub status: u16,
     pub why: String,
@@ -12,4 +12,14 @@ impl Reply {
     pub fn new(status: u16, why: String) -> Reply {
         Reply { status, why, retry_after: None }
     }
+}
+
+/// What is asked of this side itself, and answered with 200.
+pub struct Page {
+    /// Besides its length and its type, each with its line's end.
+    pub fields: Vec<u8>,
+    /// The type of its body.
+    pub kind: &'static str,
+    /// May be empty.
+    pub body: Vec<u8>,
 }

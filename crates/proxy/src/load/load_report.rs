@@ -119,19 +119,6 @@ pub fn json(load: &LoadReport) -> String {
     format!("{{\"named_metrics\":{{\"in_flight\":{in_flight},\"{LATENCY}\":{latency_ns},\"{STAMP}\":{stamp}}}}}\n")
 }
 
-/// A whole response with the load: a header field for balancers, JSON for people.
-pub fn page(load: &LoadReport, close: bool, head_only: bool) -> Vec<u8> {
-    let body = json(load);
-    let mut page = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nCache-Control: no-store\r\n".to_vec();
-    write_field(load, &mut page);
-    // As above.
-    let _ = write!(page, "Content-Length: {}\r\n{}\r\n", body.len(), if close { "Connection: close\r\n" } else { "" });
-    if !head_only {
-        page.extend_from_slice(body.as_bytes());
-    }
-    page
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -181,8 +168,6 @@ mod tests {
             [report.in_flight, report.latency_ns, report.stamp].map(|x| x.expect("all are there") as u64)
         };
         assert_eq!(read(value), [7, 1_234_567, 1_760_000_000_000_001]);
-        let page = String::from_utf8(page(&load, false, false)).expect("ASCII");
-        let (_, body) = page.split_once("\r\n\r\n").expect("a head");
-        assert_eq!(read(format!("JSON {body}").as_bytes()), [7, 1_234_567, 1_760_000_000_000_001]);
+        assert_eq!(read(format!("JSON {}", json(&load)).as_bytes()), [7, 1_234_567, 1_760_000_000_000_001]);
     }
 }

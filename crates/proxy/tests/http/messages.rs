@@ -279,7 +279,7 @@ fn refused_requests_get_their_status_and_a_close() {
         ("GET / HTTP/3.0\r\nHost: a\r\n\r\n", 505, "only HTTP/1.0 and HTTP/1.1 are spoken here"),
         ("CONNECT a:1 HTTP/1.1\r\nHost: a:1\r\n\r\n", 501, "CONNECT is not served here"),
         (
-            "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: gzip\r\n\r\n",
+            "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: gzip, chunked\r\n\r\n",
             501,
             "a transfer coding other than chunked alone",
         ),

@@ -123,10 +123,15 @@ fn every_request_comes_to_what_its_row_says() {
             send(&client, part);
         }
         let _ = client.stream.shutdown(Shutdown::Write);
-        let answers = messages(&client.rest());
+        let got = client.rest();
+        let answers = messages(&got);
         let (count, bytes) = seen.take(&proxy);
 
         let (passed, cut, refused) = match &row.does {
+            Does::Answers(answer) => {
+                assert_eq!((text(&got), bytes), (text(answer.as_bytes()), String::new()), "{shown}");
+                continue;
+            }
             Does::Passes(passed) => (*passed, "", None),
             Does::Refuses(reject) => (&[][..], "", Some(*reject)),
             Does::PassesThenRefuses(passed, reject) => (*passed, "", Some(*reject)),
@@ -207,7 +212,7 @@ fn every_response_comes_to_what_its_row_says() {
 #[test]
 fn every_reason_to_refuse_has_a_row() {
     let by_request = requests::SECTIONS.iter().flat_map(|(_, rows)| *rows).filter_map(|row| match row.does {
-        Does::Passes(_) => None,
+        Does::Passes(_) | Does::Answers(_) => None,
         Does::Refuses(reject) | Does::PassesThenRefuses(_, reject) | Does::Cuts(_, reject) => Some(reject),
     });
     let by_response = responses::SECTIONS.iter().flat_map(|(_, rows)| *rows).filter_map(|row| match row.does {

@@ -49,6 +49,7 @@ pub fn write() -> String {
         for row in *rows {
             let (client, endpoint) = match &row.does {
                 Does::Passes(passed) => ("the answer".to_string(), all(passed, row.sent)),
+                Does::Answers(answer) => (code(answer), "nothing".into()),
                 Does::Refuses(reject) => (format!("{}: {reject}", reject.status()), "nothing".into()),
                 Does::PassesThenRefuses(passed, reject) => {
                     (format!("the answer; {}: {reject}", reject.status()), all(passed, row.sent))

@@ -64,6 +64,14 @@ pub fn drop_nominated(head: &[u8], fields: &mut [Field]) {
     }
 }
 
+/// Drops every field of this kind.
+#[cold]
+pub fn drop_all(of: Kind, head: &[u8], fields: &mut [Field]) {
+    for field in fields {
+        field.dropped |= kind(field.name(head)) == of;
+    }
+}
+
 /// The non-empty elements of a comma-separated list (RFC 9110 section 5.6.1).
 pub fn list(value: &[u8]) -> impl Iterator<Item = &[u8]> {
     value.split(|&b| b == b',').map(<[u8]>::trim_ascii).filter(|token| !token.is_empty())
@@ -78,7 +86,10 @@ pub fn names_http2(upgrade: &[u8]) -> bool {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Framing {
     length: Option<u64>,
+    /// Whether the last coding so far is `chunked`.
     chunked: bool,
+    /// Whether there are others, or more of it.
+    coded: bool,
     odd: bool,
 }
 
@@ -87,14 +98,14 @@ impl Framing {
     /// (tabs, leading zeros, `CHUNKED`) does not go on as it came: [`odd`](Self::odd) says what does.
     ///
     /// # Errors
-    /// As [`length`](Self::length) and [`transfer_encoding`](Self::transfer_encoding).
+    /// As [`length`](Self::length).
     pub fn take(&mut self, head: &[u8], kind: Kind, field: &mut Field) -> Result<(), Reject> {
         let value = field.value(head);
         let plain = if kind == Kind::ContentLength {
             self.length(value)?;
             value[0] != b'0' || value.len() == 1
         } else {
-            self.transfer_encoding(value)?;
+            self.transfer_encoding(value);
             value == b"chunked"
         };
         field.dropped = !(plain && field.plain);
@@ -129,25 +140,31 @@ impl Framing {
     }
 
     /// Takes a `Transfer-Encoding`.
-    ///
-    /// # Errors
-    /// Anything but one `chunked` in all: other codings would have to be decoded by both sides alike.
-    pub fn transfer_encoding(&mut self, value: &[u8]) -> Result<(), Reject> {
-        if self.chunked || !value.eq_ignore_ascii_case(b"chunked") {
-            return Err(Reject::TransferEncoding);
+    pub fn transfer_encoding(&mut self, value: &[u8]) {
+        if self.chunked || self.coded || !value.eq_ignore_ascii_case(b"chunked") {
+            self.other_coding(value);
+        } else {
+            self.chunked = true;
         }
-        self.chunked = true;
-        Ok(())
+    }
+
+    #[cold]
+    fn other_coding(&mut self, value: &[u8]) {
+        self.coded = true;
+        self.chunked = list(value).last().map_or(self.chunked, |last| last.eq_ignore_ascii_case(b"chunked"));
     }
 
     /// What was stated: chunked, a length, or nothing.
     ///
     /// # Errors
-    /// Both, or chunks in HTTP/1.0, which knows none.
+    /// Both, or a coding in HTTP/1.0, which knows none, or any but one `chunked`: others would have to be decoded by both
+    /// sides alike.
     pub fn stated(self, version: Version) -> Result<Stated, Reject> {
-        match (self.chunked, self.length) {
+        match (self.chunked | self.coded, self.length) {
             (true, _) if version == Version::V10 => Err(Reject::TransferEncodingIn10),
             (true, Some(_)) => Err(Reject::LengthAndChunked),
+            (true, None) if self.coded && self.chunked => Err(Reject::TransferEncoding),
+            (true, None) if self.coded => Err(Reject::NotChunkedLast),
             (true, None) => Ok(Stated::Chunked),
             (false, Some(n)) => Ok(Stated::Length(n)),
             (false, None) => Ok(Stated::Nothing),
@@ -229,12 +246,20 @@ mod tests {
         }
         let mut twice = Framing::default();
         assert_eq!(twice.length(b"5").and_then(|()| twice.length(b"5")), Err(Reject::LengthRepeated));
-        for bad in ["gzip", "gzip, chunked", "chunked, chunked", "xchunked", "chunked;q=1", "", "identity"] {
-            assert_eq!(Framing::default().transfer_encoding(bad.as_bytes()), Err(Reject::TransferEncoding), "{bad:?}");
+        let coded = |values: &[&str]| {
+            let mut framing = Framing::default();
+            values.iter().for_each(|value| framing.transfer_encoding(value.as_bytes()));
+            framing.stated(Version::V11)
+        };
+        for ends in [&["gzip, chunked"][..], &["chunked, chunked"], &["gzip", "CHUNKED"], &["chunked", "chunked"]] {
+            assert_eq!(coded(ends), Err(Reject::TransferEncoding), "{ends:?}");
+        }
+        for other in [&["gzip"][..], &["xchunked"], &["chunked;q=1"], &[""], &["identity"], &["chunked", "gzip"]] {
+            assert_eq!(coded(other), Err(Reject::NotChunkedLast), "{other:?}");
         }
         let mut both = Framing::default();
         both.length(b"0").unwrap();
-        both.transfer_encoding(b"Chunked").unwrap();
+        both.transfer_encoding(b"Chunked");
         assert_eq!(both.stated(Version::V11), Err(Reject::LengthAndChunked));
         assert_eq!(both.stated(Version::V10), Err(Reject::TransferEncodingIn10));
     }

@@ -1,4 +1,4 @@
-//! Which messages are refused, and what does the client read? One row each.
+//! Which messages are refused, and with which status? One row each.
 
 use std::fmt;
 
@@ -43,7 +43,9 @@ rejects! {
     LengthRepeated 400 "Content-Length is repeated",
     LengthMalformed 400 "Content-Length is not a number",
     TransferEncoding 501 "a transfer coding other than chunked alone",
+    NotChunkedLast 400 "the last transfer coding is not chunked",
     TransferEncodingIn10 400 "Transfer-Encoding in HTTP/1.0",
+    MaxForwards 400 "Max-Forwards is no number, or repeated",
     Expectation 417 "an expectation other than 100-continue",
     Chunk 400 "a chunk is malformed",
     Trailer 400 "a trailer field is malformed or not allowed there",
@@ -51,43 +53,3 @@ rejects! {
 }
 
 impl std::error::Error for Reject {}
-
-/// The phrase for a status that this proxy may send of its own.
-pub fn reason(status: u16) -> &'static str {
-    match status {
-        400 => "Bad Request",
-        404 => "Not Found",
-        408 => "Request Timeout",
-        413 => "Content Too Large",
-        417 => "Expectation Failed",
-        429 => "Too Many Requests",
-        431 => "Request Header Fields Too Large",
-        500 => "Internal Server Error",
-        501 => "Not Implemented",
-        502 => "Bad Gateway",
-        503 => "Service Unavailable",
-        504 => "Gateway Timeout",
-        505 => "HTTP Version Not Supported",
-        _ => "Error",
-    }
-}
-
-/// A line of text for people: the status, and why.
-pub fn text(status: u16, why: &dyn fmt::Display) -> String {
-    format!("{status} {}: {why}\n", reason(status))
-}
-
-/// A whole response with a line of text that says why, `close` or not; `fields`: more of them, each with its line's end.
-pub fn reply(status: u16, why: &dyn fmt::Display, close: bool, head_only: bool, fields: &str) -> Vec<u8> {
-    let phrase = reason(status);
-    let body = text(status, why);
-    let connection = if close { "Connection: close\r\n" } else { "" };
-    let mut reply = format!(
-        "HTTP/1.1 {status} {phrase}\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: {}\r\n{fields}{connection}\r\n",
-        body.len()
-    );
-    if !head_only {
-        reply.push_str(&body);
-    }
-    reply.into_bytes()
-}

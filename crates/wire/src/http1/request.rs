@@ -2,6 +2,7 @@
 
 use super::fields::{self, Framing, Options, Stated, append};
 use super::kind::{Kind, kind};
+use super::max_forwards;
 use super::tokens::Tokens;
 use super::{Body, Limits, Reject, Version};
 use super::{alphanumeric_and, head_len, leading_empty_lines};
@@ -61,6 +62,8 @@ pub struct Forward<'a> {
     pub forwarded: Option<&'a [u8]>,
     /// `Host` for a client that named none.
     pub host_if_none: &'a str,
+    /// For `Max-Forwards`, if the request had one that means something.
+    pub max_forwards: Option<u32>,
     /// Whether the endpoint is asked to close afterwards.
     pub close: bool,
 }
@@ -109,7 +112,10 @@ impl<'h, 'b> Request<'h, 'b> {
         if options.nominates {
             fields::drop_nominated(head, room);
         }
-        let (target, host) = origin_form(method, target, host)?;
+        let (target, host, wins) = origin_form(method, target, host)?;
+        if wins {
+            fields::drop_all(Kind::Host, head, room);
+        }
         let fields = Fields { bytes: head, rows: room };
         Ok(Some(Request {
             head: head::Request { method, target, host, fields },
@@ -118,7 +124,7 @@ impl<'h, 'b> Request<'h, 'b> {
             upgrade: switches,
             body: stated.body(Body::EMPTY),
             head_len: before + head.len(),
-            host_kept,
+            host_kept: host_kept && !wins,
             framing: framing.odd(stated),
             has_body,
         }))
@@ -156,6 +162,9 @@ impl Forward<'_> {
             (false, true) => b"Connection: close\r\n",
             (false, false) => b"",
         };
+        if let Some(left) = forward.max_forwards {
+            max_forwards::write(left, out);
+        }
         let (client, scheme) = (forward.client, forward.scheme.as_bytes());
         append(&[connection, b"X-Forwarded-For: ", client, b"\r\nX-Forwarded-Proto: ", scheme], out);
         let host = forward.host.unwrap_or(host);
@@ -185,7 +194,7 @@ pub fn write_translated(
     if !is_token(request.method.as_bytes()) {
         return Err(Reject::Malformed);
     }
-    let (target, _) = origin_form(request.method, request.target, request.host)?;
+    let (target, ..) = origin_form(request.method, request.target, request.host)?;
     if target != request.target || !is_target(target.as_bytes()) {
         return Err(Reject::Target);
     }
@@ -235,7 +244,7 @@ fn names_version(head: &[u8]) -> bool {
     let line = head.split(|&b| b == b'\r').next().unwrap_or_default();
     let mut words = line.split(|&b| b == b' ').skip(2);
     let version = words.next().and_then(|word| word.strip_prefix(b"HTTP/")).unwrap_or_default();
-    words.next().is_none() && version.first().is_some_and(u8::is_ascii_digit)
+    words.next().is_none() && matches!(version, [b'0'..=b'9', b'.', b'0'..=b'9'])
 }
 
 /// What the fields of a request say.
@@ -286,23 +295,24 @@ impl<'f, 'b> HeaderInfo<'f, 'b> {
     }
 }
 
-/// Makes a target origin-form (RFC 9112 section 3.2); the host that goes with it.
+/// Makes a target origin-form (RFC 9112 section 3.2); the host that goes with it, and whether that is another than the field
+/// says.
 #[inline]
-fn origin_form<'b>(method: &str, target: &'b str, host: &'b [u8]) -> Result<(&'b str, &'b [u8]), Reject> {
+fn origin_form<'b>(method: &str, target: &'b str, host: &'b [u8]) -> Result<(&'b str, &'b [u8], bool), Reject> {
     if !target.is_ascii() || memchr::memchr(b'#', target.as_bytes()).is_some() {
         return Err(Reject::Target);
     }
     match target.as_bytes() {
         // Whatever its target: an endpoint that takes it would make a tunnel of the connection.
         _ if method == "CONNECT" => Err(Reject::Connect),
-        [b'/', ..] => Ok((target, host)),
-        b"*" if method == "OPTIONS" => Ok((target, host)),
+        [b'/', ..] => Ok((target, host, false)),
+        b"*" if method == "OPTIONS" => Ok((target, host, false)),
         _ => of_absolute_form(method, target, host),
     }
 }
 
 #[cold]
-fn of_absolute_form<'b>(method: &str, target: &'b str, host: &'b [u8]) -> Result<(&'b str, &'b [u8]), Reject> {
+fn of_absolute_form<'b>(method: &str, target: &'b str, host: &'b [u8]) -> Result<(&'b str, &'b [u8], bool), Reject> {
     let (scheme, rest) = target.split_once("://").ok_or(Reject::Target)?;
     if !scheme.eq_ignore_ascii_case("http") && !scheme.eq_ignore_ascii_case("https") {
         return Err(Reject::Target);
@@ -310,19 +320,16 @@ fn of_absolute_form<'b>(method: &str, target: &'b str, host: &'b [u8]) -> Result
     let end = rest.find(['/', '?']).unwrap_or(rest.len());
     let (authority, path) = rest.split_at(end);
     let authority = valid_host(authority.as_bytes()).ok_or(Reject::Target)?;
-    // A Host that disagrees is a request that two servers would route differently. RFC 9112 section 3.2.2 lets the
-    // target win; refusing is safer and no real client sends it.
-    if !host.is_empty() && !host.eq_ignore_ascii_case(authority) {
-        return Err(Reject::HostMalformed);
-    }
     let target = match path {
         "" if method == "OPTIONS" => "*",
         "" => "/",
         path if path.starts_with('/') => path,
         _ => return Err(Reject::Target),
     };
-    // What the field says, so that both names of the host that go on are spelled alike.
-    Ok((target, if host.is_empty() { authority } else { host }))
+    // The target wins over the field (RFC 9112 section 3.2.2). Where both name the same, what the field says goes on, so that
+    // both names of the host are spelled alike.
+    let wins = !host.eq_ignore_ascii_case(authority);
+    Ok((target, if wins { authority } else { host }, wins))
 }
 
 /// A DNS name has 253 bytes at most; more is an attack on whoever stores it.

@@ -27,8 +27,15 @@ pub(super) fn get_with(lines: &str) -> Vec<u8> {
     format!("GET / HTTP/1.1\r\nHost: a\r\n{lines}\r\n\r\n").into_bytes()
 }
 
-const FORWARD: Forward<'_> =
-    Forward { client: b"192.0.2.1", scheme: "http", host: None, forwarded: None, host_if_none: "web", close: false };
+const FORWARD: Forward<'_> = Forward {
+    client: b"192.0.2.1",
+    scheme: "http",
+    host: None,
+    forwarded: None,
+    host_if_none: "web",
+    max_forwards: None,
+    close: false,
+};
 
 /// The head that goes on.
 pub(super) fn forwarded(message: &[u8]) -> String {
@@ -69,7 +76,8 @@ fn every_row_is_the_answer_to_some_message() {
         ),
         (Reject::LengthRepeated, "GET / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\nContent-Length: 5\r\n\r\n"),
         (Reject::LengthMalformed, "GET / HTTP/1.1\r\nHost: a\r\nContent-Length: +5\r\n\r\n"),
-        (Reject::TransferEncoding, "GET / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: gzip\r\n\r\n"),
+        (Reject::TransferEncoding, "GET / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: gzip, chunked\r\n\r\n"),
+        (Reject::NotChunkedLast, "GET / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: gzip\r\n\r\n"),
         (Reject::TransferEncodingIn10, "GET / HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n"),
         (Reject::Expectation, "POST / HTTP/1.1\r\nHost: a\r\nExpect: more\r\nContent-Length: 5\r\n\r\n"),
         (Reject::Chunk, &format!("{chunks}x\r\n")),
@@ -81,7 +89,9 @@ fn every_row_is_the_answer_to_some_message() {
     let mut room = Room::new();
     let switch = Response::read(b"HTTP/1.1 101 Switch\r\n\r\n", &mut room, RequestContext::default(), &LIMITS);
     assert_eq!(switch.err(), Some(Reject::SwitchNotAsked));
-    let shown = |r: &Reject| *r == Reject::SwitchNotAsked || rows.iter().any(|(row, _)| row == r);
+    // The others are given by those who ask for them.
+    let elsewhere = [Reject::SwitchNotAsked, Reject::MaxForwards];
+    let shown = |r: &Reject| elsewhere.contains(r) || rows.iter().any(|(row, _)| row == r);
     assert!(Reject::ALL.iter().all(shown), "a row of reject.rs that this test does not know");
 }
 
@@ -116,11 +126,21 @@ fn a_malformed_request_line_is_refused() {
 #[test]
 fn only_two_versions_are_spoken() {
     let refused = |version: &str| refusal(format!("GET / {version}\r\nHost: a\r\n\r\n").as_bytes());
-    for version in ["HTTP/0.9", "HTTP/1.2", "HTTP/2", "HTTP/2.0", "HTTP/3.0", "HTTP/11"] {
+    for version in ["HTTP/0.9", "HTTP/2.0", "HTTP/3.0", "HTTP/0.1"] {
         assert_eq!(refused(version), Some(Reject::Version), "{version}");
     }
-    for version in ["http/1.1", "HTTQ/1.1", "1.1", "HTTP", "HTTP/", "HTTP/x", "HTTP/1.1 HTTP/1.1", "ICY", "HTTP/1.10"] {
+    for version in ["http/1.1", "HTTQ/1.1", "1.1", "HTTP", "HTTP/", "HTTP/x", "HTTP/1.1 HTTP/1.1", "ICY"] {
         assert_eq!(refused(version), Some(Reject::Malformed), "{version}");
+    }
+    for version in
+        ["HTTP/1.10", "HTTP/1.20", "HTTP/01.1", "HTTP/1", "HTTP/1.", "HTTP/2", "HTTP/2.00", "HTTP/11", "HTTP/1,1"]
+    {
+        assert_eq!(refused(version), Some(Reject::Malformed), "{version}");
+    }
+    for later in 2..=9 {
+        let head = format!("GET / HTTP/1.{later}\r\nHost: a\r\n\r\n");
+        assert_eq!(read(head.as_bytes(), |r| (r.version, r.keep_alive)), Ok((Version::V11, true)));
+        assert_eq!(forwarded(head.as_bytes()), format!("GET / HTTP/1.1\r\nHost: a\r\n{ADDED}"));
     }
     assert_eq!(refusal(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"), Some(Reject::Version));
     assert_eq!(read(b"GET / HTTP/1.0\r\n\r\n", |r| r.version), Ok(Version::V10));
@@ -336,17 +356,33 @@ fn a_host_is_named_once_and_clearly() {
 }
 
 #[test]
-fn a_host_that_disagrees_with_the_target_is_refused() {
+fn the_host_of_an_absolute_target_wins_over_another_one() {
+    let sent = |target: &str, host: &str| format!("GET {target} HTTP/1.1\r\nA: b\r\nHost: {host}\r\n\r\n");
     let host = |target: &str, host: &str| {
-        read(format!("GET {target} HTTP/1.1\r\nHost: {host}\r\n\r\n").as_bytes(), |r| {
-            String::from_utf8_lossy(r.host).into_owned()
-        })
+        let sent = sent(target, host);
+        let named = read(sent.as_bytes(), |r| String::from_utf8_lossy(r.host).into_owned()).expect("it is good");
+        let goes_on = forwarded(sent.as_bytes());
+        assert_eq!(
+            goes_on.matches(&format!("Host: {named}\r\n")).count(),
+            2,
+            "as Host and as X-Forwarded-Host: {goes_on}"
+        );
+        assert_eq!(goes_on.matches("Host: ").count(), 2, "{goes_on}");
+        named
     };
-    assert_eq!(host("http://a/", "a"), Ok("a".into()));
-    assert_eq!(host("http://A:80/", "a:80"), Ok("a:80".into()));
-    for (target, other) in [("http://a/", "b"), ("http://a/", "a:80"), ("http://a:80/", "a"), ("http://a.b/", "a")] {
-        assert_eq!(host(target, other), Err(Reject::HostMalformed), "{target} {other}");
+    assert_eq!(host("http://a/", "a"), "a");
+    assert_eq!(host("http://A:80/", "a:80"), "a:80", "they differ in case alone");
+    for (target, other, named) in [
+        ("http://a/", "b", "a"),
+        ("http://a/", "a:80", "a"),
+        ("http://a:80/", "a", "a:80"),
+        ("http://a.b/", "a", "a.b"),
+    ] {
+        assert_eq!(host(target, other), named, "{target} {other}");
     }
+    let refused = |host: &str| refusal(sent("http://a/", host).as_bytes());
+    assert_eq!(refused("b c"), Some(Reject::HostMalformed));
+    assert_eq!(refused("b\r\nHost: b"), Some(Reject::HostRepeated));
 }
 
 /// Such a request went on without any host.

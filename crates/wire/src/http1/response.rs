@@ -16,7 +16,6 @@ pub struct Response<'h, 'b> {
     pub keep_alive: bool,
     /// What follows the head.
     pub body: Body,
-    version: Version,
     reason: &'b [u8],
     /// Its fields.
     pub fields: Fields<'h, 'b>,
@@ -78,14 +77,14 @@ impl<'h, 'b> Response<'h, 'b> {
         let bodiless = status < 200 || status == 204;
         if bodiless {
             // They never have a body (RFC 9110 sections 15.2 and 15.3.5): what promises one would mislead a reader.
-            drop_framing(head, room);
+            fields::drop_all(Kind::ContentLength, head, room);
+            fields::drop_all(Kind::TransferEncoding, head, room);
         }
         let body = if bodiless || status == 304 || asked.head { Body::EMPTY } else { stated.body(Body::UntilClose) };
         Ok(Some(Response {
             status,
             keep_alive: options.keep(version) && !matches!(body, Body::UntilClose),
             body,
-            version,
             reason,
             fields: Fields { bytes: head, rows: room },
             framing: if bodiless { Stated::Nothing } else { framing.odd(stated) },
@@ -123,7 +122,7 @@ impl<'h, 'b> Response<'h, 'b> {
     /// The one stretch that the head has to lose to go back, as all else can as it came; empty if nothing has to go.
     #[inline]
     pub fn all_but(&self, towards: Towards) -> Option<Range<usize>> {
-        let as_sent = self.version == Version::V11
+        let as_sent = self.fields.bytes.starts_with(b"HTTP/1.1")
             && self.framing == Stated::Nothing
             && towards == (Towards { version: Version::V11, keep_alive: true })
             && self.status != 101
@@ -218,13 +217,6 @@ impl HeaderInfo {
             }
         }
         Ok(())
-    }
-}
-
-#[cold]
-fn drop_framing(head: &[u8], fields: &mut [Field]) {
-    for field in fields {
-        field.dropped |= matches!(kind(field.name(head)), Kind::ContentLength | Kind::TransferEncoding);
     }
 }
 

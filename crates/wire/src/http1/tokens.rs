@@ -65,7 +65,7 @@ impl<'b> Tokens<'b> {
         if target.is_empty() { Err(Reject::Malformed) } else { Ok(target) }
     }
 
-    /// A version that we speak.
+    /// A version that we speak. A later minor one means what the latest means that is known (RFC 9110 section 2.5).
     ///
     /// # Errors
     /// It is another, or none.
@@ -73,9 +73,19 @@ impl<'b> Tokens<'b> {
     pub fn version(&mut self) -> Result<Version, Reject> {
         if self.expect(b"HTTP/1.1").is_ok() {
             Ok(Version::V11)
+        } else if self.expect(b"HTTP/1.0").is_ok() {
+            Ok(Version::V10)
         } else {
-            self.expect(b"HTTP/1.0").map(|()| Version::V10).map_err(|_| Reject::Version)
+            self.later_version()
         }
+    }
+
+    #[cold]
+    fn later_version(&mut self) -> Result<Version, Reject> {
+        let minor = self.left.strip_prefix(b"HTTP/1.").ok_or(Reject::Version)?;
+        let [b'2'..=b'9', left @ ..] = minor else { return Err(Reject::Version) };
+        self.left = left;
+        Ok(Version::V11)
     }
 
     /// Three digits.

@@ -109,13 +109,26 @@ fn their_response(bytes: &[u8]) -> Read {
     their(parsed, first, response.headers)
 }
 
+/// With the latest version that theirs knows in the place of a later one, which we read alike.
+fn in_latest(bytes: &[u8]) -> Vec<u8> {
+    let mut latest = bytes.to_vec();
+    let line = bytes.iter().position(|&b| b == b'\r').unwrap_or(bytes.len());
+    for at in [0, line.saturating_sub(8)] {
+        if let Some([b'H', b'T', b'T', b'P', b'/', b'1', b'.', minor @ b'2'..=b'9']) = latest.get_mut(at..at + 8) {
+            *minor = b'1';
+        }
+    }
+    latest
+}
+
 /// Theirs takes lines that end in LF alone, and empty lines in front; to neither do we get.
 fn check(bytes: &[u8]) {
     if matches!(bytes.first(), Some(b'\r' | b'\n')) || !matches!(head_len(bytes, &LIMITS), Ok(Some(_))) {
         return;
     }
-    assert_eq!(our_request(bytes), their_request(bytes), "{}", bytes.escape_ascii());
-    assert_eq!(our_response(bytes), their_response(bytes), "{}", bytes.escape_ascii());
+    let latest = in_latest(bytes);
+    assert_eq!(our_request(bytes), their_request(&latest), "{}", bytes.escape_ascii());
+    assert_eq!(our_response(bytes), their_response(&latest), "{}", bytes.escape_ascii());
 }
 
 proptest! {

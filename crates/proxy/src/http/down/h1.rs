@@ -4,27 +4,24 @@
 use super::Downstream;
 use crate::core::Core;
 use crate::http::attempts;
-use crate::http::exchange::{self, Opened, Refused, Route};
+use crate::http::exchange::{self, Opened, Refused};
 use crate::http::fault::Fault;
 use crate::http::outgoing::Outgoing;
 use crate::http::record::Record;
 use crate::http::relay::{Answered, Relay};
-use crate::http::reply::Reply;
+use crate::http::reply::{Page, Reply};
 use crate::listener::client::Client;
 use crate::listener::rules::Rules;
-use crate::load::load_report;
 use crate::observe::end::{Cause, Phase};
 use crate::upstream::pick::InFlight;
-use evenkeel_balance::Clock;
 use evenkeel_net::buffer::Buf;
 use evenkeel_net::deadline::{Elapsed, Timer};
 use evenkeel_net::stream::Stream;
 use evenkeel_net::transport::Transport;
 use evenkeel_wire::http1::chunked::{Keep, Taken};
 use evenkeel_wire::http1::response::{RequestContext, Towards};
-use evenkeel_wire::http1::{self, Body, Reject, Request, Version, reject};
+use evenkeel_wire::http1::{self, Body, Reject, Request, Version, reply};
 use rustix::fd::OwnedFd;
-use std::fmt::Display;
 use std::pin::pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -213,16 +210,15 @@ impl H1 {
                 let used = head_len + body.advance(&mut buf.filled_mut()[head_len..], Keep::Content)?.used;
                 buf.consume(used);
                 record.count_in(used);
-                // Our own replies do not say `keep-alive`, without which HTTP/1.0 means close.
-                let keep_alive = keep_alive && body.is_done() && version == Version::V11;
+                let keep_alive = keep_alive && body.is_done();
                 return Err(Stopped::Refused { refused, keep_alive, head_only });
             }
         };
-        let Route { pool, .. } = route;
+        let pool = route.pool;
         let mut bytes = core.scratch();
         let single = pool.limits.get().idle_per_endpoint == 0 || pool.announce.get().is_some();
         let close = single || request.body_may_be_overlooked();
-        request.write(&exchange::forward(client, origin.as_ref(), pool, close), &mut bytes);
+        request.write(&exchange::forward(client, origin.as_ref(), &route, close), &mut bytes);
         let more_wanted = request.keep_alive;
         let asked = RequestContext { head: request.is_head(), upgrade: request.upgrade };
         let (towards, idempotent) = (Towards { version, keep_alive }, request.is_idempotent());
@@ -245,11 +241,7 @@ impl H1 {
     /// Tells the client that its request goes no further. `buf`: what came behind it.
     async fn stop(&self, client: &Client<'_>, record: &Record<'_>, stopped: Stopped, buf: Buf) -> After {
         match stopped {
-            Stopped::Malformed(reject) => {
-                client.listener.stats.malformed.add(1);
-                self.refuse(record, Cause::Proxy, reject.status(), &reject).await;
-                After::Linger
-            }
+            Stopped::Malformed(reject) => self.malformed(client, record, reject).await,
             Stopped::Refused { refused, keep_alive, head_only } => {
                 let rest = (!buf.is_empty()).then_some(buf);
                 match refused {
@@ -257,26 +249,30 @@ impl H1 {
                         record.blame(Cause::Proxy);
                         self.answer(record, &reply, keep_alive, head_only, rest).await
                     }
-                    Refused::Load => self.tell_load(client, record, keep_alive, head_only, rest).await,
+                    Refused::Served(Page { fields, kind, body }) => {
+                        let page = reply::Reply { status: 200, fields: &fields, kind, body: &body };
+                        self.say(record, &page, keep_alive, head_only, rest).await
+                    }
+                    Refused::Malformed(reject) => self.malformed(client, record, reject).await,
                 }
             }
         }
+    }
+
+    /// Answers a client whose request means nothing, or several things.
+    async fn malformed(&self, client: &Client<'_>, record: &Record<'_>, reject: Reject) -> After {
+        client.listener.stats.malformed.add(1);
+        record.blame(Cause::Proxy);
+        self.answer(record, &Reply::new(reject.status(), reject.to_string()), false, false, None).await
     }
 
     /// Answers a client that sent no whole head in time.
     pub async fn give_up(&self, client: &Client<'_>) -> After {
         let rules = client.listener.rules();
         let record = Record::new(client, &rules);
-        self.refuse(&record, Cause::ClientSlow, 408, &"no whole request in time").await;
-        After::Linger
-    }
-
-    /// Tells the client why there is no request; its connection is to be closed.
-    async fn refuse(&self, record: &Record<'_>, cause: Cause, status: u16, why: &dyn Display) {
-        record.blame(cause);
-        record.status.set(status);
-        let sent = self.say(&reject::reply(status, why, true, false, "")).await;
-        record.count_out(sent as usize);
+        record.blame(Cause::ClientSlow);
+        let late = Reply::new(408, "no whole request in time".to_string());
+        self.answer(&record, &late, false, false, None).await
     }
 
     /// Answers in the endpoint's place. The connection is kept only if the request's end is known to be here.
@@ -288,49 +284,39 @@ impl H1 {
         head_only: bool,
         rest: Option<Buf>,
     ) -> After {
-        record.status.set(reply.status);
-        // As above.
-        let keep_alive = keep_alive && record.proto == proto(Version::V11);
         let mut fields = Vec::new();
         if let Some(seconds) = reply.retry_after {
             fields.extend_from_slice(format!("Retry-After: {seconds}\r\n").as_bytes());
         }
         record.write_load(&mut fields);
-        let fields = String::from_utf8_lossy(&fields);
-        let sent = self.say(&reject::reply(reply.status, &reply.why, !keep_alive, head_only, &fields)).await;
-        record.count_out(sent as usize);
-        if keep_alive && sent > 0 { After::Next(rest) } else { After::Linger }
+        let text = reply::text(reply.status, &reply.why);
+        let reply = reply::Reply { status: reply.status, fields: &fields, kind: reply::TEXT, body: text.as_bytes() };
+        self.say(record, &reply, keep_alive, head_only, rest).await
     }
 
-    /// Answers a client that asks how busy we are.
-    async fn tell_load(
+    /// Sends a whole response of the proxy's own.
+    async fn say(
         &self,
-        client: &Client<'_>,
         record: &Record<'_>,
+        reply: &reply::Reply<'_>,
         keep_alive: bool,
         head_only: bool,
         rest: Option<Buf>,
     ) -> After {
-        let Some(reporter) = &record.rules.reporter else { return After::Close };
-        record.status.set(200);
-        let page = load_report::page(&reporter.load(client.core.clock.now()), !keep_alive, head_only);
-        let sent = self.say(&page).await;
-        record.count_out(sent as usize);
-        client.listener.stats.reports_given[2].add(1);
-        if keep_alive && sent > 0 { After::Next(rest) } else { After::Linger }
-    }
-
-    /// Sends a whole response of the proxy's own; how many bytes of it went through.
-    async fn say(&self, reply: &[u8]) -> u64 {
+        record.status.set(reply.status);
+        // They do not say `keep-alive`, without which HTTP/1.0 means close.
+        let keep_alive = keep_alive && record.proto == proto(Version::V11);
+        let bytes = reply.write(!keep_alive, head_only);
         let mut buf = Buf::take();
-        if !buf.extend(reply) {
-            return 0;
+        if !buf.extend(&bytes) {
+            return After::Linger;
         }
         self.timer.set(self.timer.tick_after(LINGER));
         match self.timer.limit(pin!(self.transport.write_all(&mut buf))).await {
-            Ok(Ok(())) => reply.len() as u64,
-            _ => 0,
+            Ok(Ok(())) => record.count_out(bytes.len()),
+            _ => return After::Linger,
         }
+        if keep_alive { After::Next(rest) } else { After::Linger }
     }
 
     /// Closes so that what was sent arrives: reads on for a while, as closing with unread bytes would reset.

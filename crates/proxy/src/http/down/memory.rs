@@ -225,9 +225,9 @@ impl Memory {
     pub async fn serve(&self, client: &Client<'_>, line: &str, fields: &[(&str, &str)], framing: Stated, ended: bool) {
         let (method, target) = line.split_once(' ').expect("a method and a target");
         let mut table: Table = fields.iter().map(|(name, value)| (name.as_bytes(), value.as_bytes())).collect();
-        let request = Request { method, target, host: b"example.com", fields: table.fields() };
+        let mut request = Request { method, target, host: b"example.com", fields: table.fields() };
         let rules = client.listener.rules();
-        super::message::serve(client, &rules, self, &request, framing, ended, "memory").await;
+        super::message::serve(client, &rules, self, &mut request, framing, ended, "memory").await;
     }
 }
 

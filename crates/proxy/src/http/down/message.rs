@@ -6,18 +6,16 @@ use crate::http::attempts;
 use crate::http::exchange::{self, Opened, Refused};
 use crate::http::outgoing::Outgoing;
 use crate::http::record::Record;
-use crate::http::reply::Reply;
+use crate::http::reply::{Page, Reply};
 use crate::listener::client::Client;
 use crate::listener::rules::Rules;
-use crate::load::load_report;
 use crate::observe::end::{Cause, Phase};
-use evenkeel_balance::Clock;
 use evenkeel_net::buffer::Buf;
 use evenkeel_wire::head::{Request, Table};
 use evenkeel_wire::http1::fields::Stated;
 use evenkeel_wire::http1::request::write_translated;
 use evenkeel_wire::http1::response::{RequestContext, Towards};
-use evenkeel_wire::http1::{Body, Reject, Version, reject};
+use evenkeel_wire::http1::{Body, Reject, Version, reply};
 use std::task::{Context, Poll};
 
 /// A part of a body.
@@ -60,7 +58,7 @@ pub async fn serve<D: Messages>(
     client: &Client<'_>,
     rules: &Rules,
     down: &D,
-    request: &Request<'_, '_>,
+    request: &mut Request<'_, '_>,
     framing: Stated,
     ended: bool,
     proto: &'static str,
@@ -83,7 +81,7 @@ pub async fn serve<D: Messages>(
     let overlooked = !ended && matches!(request.method, "GET" | "HEAD" | "DELETE" | "TRACE");
     let single = route.pool.limits.get().idle_per_endpoint == 0 || route.pool.announce.get().is_some();
     let close = single || overlooked;
-    let forward = exchange::forward(client, origin.as_ref(), route.pool, close);
+    let forward = exchange::forward(client, origin.as_ref(), &route, close);
     let written = match framing {
         // The endpoint would take the next request for the body that is missing.
         Stated::Length(1..) if ended => Err(Reject::LengthMalformed),
@@ -91,9 +89,7 @@ pub async fn serve<D: Messages>(
     };
     if let Err(reject) = written {
         client.core.give_back(bytes);
-        client.listener.stats.malformed.add(1);
-        record.blame(Cause::Proxy);
-        return answer(&record, down, &Reply::new(reject.status(), reject.to_string()), head_only).await;
+        return Box::pin(refuse(client, &record, down, Refused::Malformed(reject), head_only)).await;
     }
     let body = match framing {
         _ if ended => Body::EMPTY,
@@ -118,24 +114,23 @@ pub async fn serve<D: Messages>(
 
 /// Tells the client that its request goes no further.
 async fn refuse<D: Messages>(client: &Client<'_>, record: &Record<'_>, down: &D, refused: Refused, head_only: bool) {
-    match (refused, &record.rules.reporter) {
-        (Refused::Answered(reply), _) => {
+    match refused {
+        Refused::Answered(reply) => {
             record.blame(Cause::Proxy);
             answer(record, down, &reply, head_only).await;
         }
-        (Refused::Load, Some(reporter)) => {
-            record.status.set(200);
-            let load = reporter.load(client.core.clock.now());
-            let mut fields = Table::default();
-            fields.push(b"content-type", b"application/json");
-            fields.push(b"cache-control", b"no-store");
-            let mut field = Vec::new();
-            load_report::write_field(&load, &mut field);
-            fields.push_lines(&field);
-            client.listener.stats.reports_given[2].add(1);
-            say(record, down, 200, fields, &load_report::json(&load), head_only).await;
+        Refused::Malformed(reject) => {
+            client.listener.stats.malformed.add(1);
+            record.blame(Cause::Proxy);
+            answer(record, down, &Reply::new(reject.status(), reject.to_string()), head_only).await;
         }
-        (Refused::Load, None) => down.reset(),
+        Refused::Served(Page { fields: lines, kind, body }) => {
+            record.status.set(200);
+            let mut fields = Table::default();
+            fields.push(b"content-type", kind.as_bytes());
+            fields.push_lines(&lines);
+            say(record, down, 200, fields, &body, head_only).await;
+        }
     }
 }
 
@@ -150,21 +145,24 @@ async fn answer<D: Messages>(record: &Record<'_>, down: &D, reply: &Reply, head_
     let mut load = Vec::new();
     record.write_load(&mut load);
     fields.push_lines(&load);
-    say(record, down, reply.status, fields, &reject::text(reply.status, &reply.why), head_only).await;
+    say(record, down, reply.status, fields, reply::text(reply.status, &reply.why).as_bytes(), head_only).await;
 }
 
 /// Sends a whole response of the proxy's own.
-async fn say<D: Messages>(record: &Record<'_>, down: &D, status: u16, mut fields: Table, body: &str, head_only: bool) {
+async fn say<D: Messages>(record: &Record<'_>, down: &D, status: u16, mut fields: Table, body: &[u8], head_only: bool) {
     fields.push(b"content-length", body.len().to_string().as_bytes());
     down.send_head(status, fields, head_only);
     if head_only {
         return;
     }
+    if body.is_empty() {
+        return down.send(Part::End);
+    }
     let mut buf = Buf::take();
     let timer = down.timer();
     timer.set(timer.tick_after(super::h1::LINGER));
     let room = timer.limit(std::pin::pin!(std::future::poll_fn(|cx| down.poll_room(cx)))).await;
-    if matches!(room, Ok(Ok(()))) && buf.extend(body.as_bytes()) {
+    if matches!(room, Ok(Ok(()))) && buf.extend(body) {
         record.count_out(buf.len());
         down.send(Part::Data(buf));
         down.send(Part::End);

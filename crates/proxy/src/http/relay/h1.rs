@@ -109,6 +109,7 @@ impl Relay<'_, '_> {
                 return Err(Fault::ClientGone);
             }
             let Taken { used, kept } = buf.take_body(0, body, Keep::Framed).map_err(Fault::Request)?;
+            self.body_due.set(!body.is_done());
             self.record.count_in(used);
             if kept < buf.len() {
                 out.put_behind(buf.split_behind(kept));
@@ -130,9 +131,10 @@ impl Relay<'_, '_> {
         }
         loop {
             let mut ready = loop {
-                match self.respond(&mut buf, ticket.slot())? {
-                    Some(ready) => break ready,
-                    None => match self.upstream.read(&mut buf).await {
+                match self.respond(&mut buf, ticket.slot()) {
+                    Ok(Some(ready)) => break ready,
+                    Err(fault) => self.mend(&mut buf, fault)?,
+                    Ok(None) => match self.upstream.read(&mut buf).await {
                         Ok(n) if n > 0 => {}
                         _ => return Err(Fault::CutShort),
                     },

@@ -141,9 +141,10 @@ impl Relay<'_, '_> {
         let mut interim = 0;
         loop {
             let head = loop {
-                match self.take_head(&mut buf, ticket.slot())? {
-                    Some(head) => break head,
-                    None => match self.upstream.read(&mut buf).await {
+                match self.take_head(&mut buf, ticket.slot()) {
+                    Ok(Some(head)) => break head,
+                    Err(fault) => self.mend(&mut buf, fault)?,
+                    Ok(None) => match self.upstream.read(&mut buf).await {
                         Ok(n) if n > 0 => {}
                         _ => return Err(Fault::CutShort),
                     },

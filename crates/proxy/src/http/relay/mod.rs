@@ -43,6 +43,8 @@ pub struct Relay<'t, 'c> {
     /// In how many directions the client is to send or to take something: if time runs out then, it is at fault. Else
     /// clients that read slowly could make endpoints look bad.
     pub client_due: Cell<u8>,
+    /// Whether more of the request's body is to come from the client.
+    pub body_due: Cell<bool>,
     /// Its tries, if all of it can be sent again, and whether its method is idempotent.
     pub tries: Option<(&'t Tries<'t>, bool)>,
     /// A field for the client, with its line's end.

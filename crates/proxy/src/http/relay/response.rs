@@ -9,6 +9,7 @@ use evenkeel_balance::{Clock, EndpointSet, FailureKind, Outcome, Slot};
 use evenkeel_net::buffer::{Buf, CAPACITY};
 use evenkeel_wire::head::Fields;
 use evenkeel_wire::http1::chunked::Keep;
+use evenkeel_wire::http1::mend;
 use evenkeel_wire::http1::response::Towards;
 use evenkeel_wire::http1::{Body, FIELDS_MAX, Limits, Reject, Response, Version};
 use evenkeel_wire::orca;
@@ -46,7 +47,8 @@ impl Relay<'_, '_> {
         let until_close = matches!(body, Body::UntilClose);
         let strip = self.towards.version == Version::V10 && matches!(body, Body::Chunked(_));
         let keep = if strip { Keep::Content } else { Keep::Framed };
-        let keep_alive = self.towards.keep_alive && !until_close && !strip && !self.client.is_ending();
+        let early = self.body_due.get() && is_refusal(response.status, &body, &buf.filled()[head_len..]);
+        let keep_alive = self.towards.keep_alive && !until_close && !strip && !early && !self.client.is_ending();
         let towards = Towards { keep_alive, ..self.towards };
         let (interim, switch) = (response.is_interim(), response.status == 101);
         let answered = Answered {
@@ -90,6 +92,17 @@ impl Relay<'_, '_> {
             send += buf.take_body(new_len, &mut body, keep).map_err(Fault::Response)?.kept;
         }
         Ok(Some(Ready { body, answered, interim, switch, keep, send }))
+    }
+
+    /// Puts a head that can be read in the place of one that was refused, where that can be done.
+    ///
+    /// # Errors
+    /// It cannot.
+    #[cold]
+    pub(super) fn mend(&self, buf: &mut Buf, fault: Fault) -> Result<(), Fault> {
+        let Fault::Response(refused) = fault else { return Err(fault) };
+        let (len, head) = mend::mend(buf.filled(), refused, &RESPONSE_LIMITS).ok_or(fault)?;
+        if buf.replace_front(len, &head) { Ok(()) } else { Err(fault) }
     }
 
     /// Takes the report of the endpoint's load out of a final response, if the pool uses it.
@@ -179,6 +192,19 @@ impl Relay<'_, '_> {
             }
         }
     }
+}
+
+/// Whether a response that comes before all of its request is one to a request of which nobody reads the rest: then the
+/// connection ends behind it, and the client is told (RFC 9112 section 9.6). Where both go on together, it may well be kept.
+/// `came`: what is there of its body.
+#[cold]
+fn is_refusal(status: u16, body: &Body, came: &[u8]) -> bool {
+    let is_whole = match body {
+        Body::Length(left) => came.len() as u64 >= *left,
+        Body::Chunked(_) => came.ends_with(b"0\r\n\r\n"),
+        Body::UntilClose => true,
+    };
+    status >= 300 || (status >= 200 && is_whole)
 }
 
 /// The outcome of a response for the balancer: server errors and "too many requests" count as failures, or an endpoint
