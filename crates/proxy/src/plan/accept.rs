@@ -90,7 +90,8 @@ fn take(worker: &Rc<Worker>, listener: &Rc<Listener>, fd: OwnedFd, peer: SocketA
         None => fd,
         Some(other) => {
             let generation = worker.installed.borrow().number;
-            match worker.core.peers.hand(other, Handoff { fd, peer, listener: listener.name.clone(), generation }) {
+            let (name, open) = (listener.name.clone(), listener.open.clone());
+            match worker.core.peers.hand(other, Handoff { fd, peer, listener: name, open, generation }) {
                 Ok(()) => return,
                 Err(Handoff { fd, .. }) => fd,
             }
@@ -105,14 +106,21 @@ pub fn take_over(worker: &Rc<Worker>, handed: Handoff) -> Result<(), Handoff> {
     let installed = worker.installed.borrow();
     match installed.listeners.iter().find(|listener| listener.name == handed.listener) {
         Some(listener) => {
+            handed.count_among(&listener.open);
             connection::start(&worker.core, listener, handed.fd, handed.peer);
             Ok(())
         }
         None if handed.generation > installed.number => Err(handed),
         None => {
             // The listener has just left the plan: this client came as late as one that is refused.
-            worker.core.connection_closed();
+            refuse(worker, &handed);
             Ok(())
         }
     }
+}
+
+/// Counts a connection that another worker accepted, and that is not served, as closed.
+pub fn refuse(worker: &Rc<Worker>, handed: &Handoff) {
+    handed.open.sub();
+    worker.core.connection_closed();
 }
