@@ -12,7 +12,7 @@ use crate::peer::admission::Admission;
 use crate::upstream::pool::WorkerPool;
 use crate::upstream::retries::Retries;
 use evenkeel_config::Plan;
-use evenkeel_config::plan::{ListenerTimeouts, UdpFlows};
+use evenkeel_config::plan::{Errors, ListenerTimeouts, UdpFlows};
 use evenkeel_net::total::Total;
 use evenkeel_wire::http1::Limits;
 use std::cell::{Cell, Ref, RefCell};
@@ -50,6 +50,8 @@ pub struct Rules {
     pub flows: UdpFlows,
     /// Who comes in as whom, and how much may come.
     pub admission: Admission,
+    /// What clients read in answers of our own.
+    pub errors: Errors,
     /// Requests on one connection; `u64::MAX` for no limit.
     pub requests_max: u64,
     /// Open connections over all workers.

@@ -74,6 +74,7 @@ fn install(worker: &Rc<Worker>, parts: Parts) {
             timeouts: parts.timeouts,
             flows: parts.flows,
             admission: parts.admission,
+            errors: parts.errors,
             requests_max: parts.requests_max,
             connections_max: parts.connections_max,
             reporter,

@@ -11,7 +11,7 @@ use crate::upstream::sticky::Sticky;
 use evenkeel_balance::{Balancer, Slot};
 use evenkeel_config::Plan;
 use evenkeel_config::plan::{
-    HashKey, ListenerTimeouts, LoadReports, Mode, PoolLimits, ProxyVersion, ReportLoad, SpeakAs, UdpFlows,
+    Errors, HashKey, ListenerTimeouts, LoadReports, Mode, PoolLimits, ProxyVersion, ReportLoad, SpeakAs, UdpFlows,
 };
 use evenkeel_net::listen::{ListenFd, Protocol};
 use evenkeel_net::total::Total;
@@ -75,6 +75,8 @@ pub struct ListenerParts {
     pub flows: UdpFlows,
     /// Who comes in as whom, and how much may come.
     pub admission: Admission,
+    /// What clients read in answers of our own.
+    pub errors: Errors,
     /// Requests on one connection; `u64::MAX` for no limit.
     pub requests_max: u64,
     /// Open connections over all workers.

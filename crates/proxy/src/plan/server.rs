@@ -421,6 +421,7 @@ fn listener_parts(
         timeouts: listener.timeouts,
         flows: listener.udp,
         admission: Admission::new(listener, &shared.per_address),
+        errors: listener.errors,
         requests_max: match listener.limits.requests_per_connection {
             0 => u64::MAX,
             n => n,

@@ -12,7 +12,7 @@ use crate::observe::end::{Cause, Phase};
 use crate::observe::stats::{ErrorKind, Rejected};
 use crate::peer::hash_key;
 use crate::peer::per_address::OpenConnection;
-use crate::upstream::connections::{Wanted, unreachable};
+use crate::upstream::connections::{Unreachable, Wanted, unreachable};
 use crate::upstream::pick::{self, InFlight, NoPlace, Wait};
 use crate::upstream::pool::WorkerPool;
 use crate::upstream::retries::{self, Left, Tries};
@@ -121,8 +121,8 @@ async fn open<'r>(
                     _ if record.tries > 0 => Cause::Endpoint,
                     _ => Cause::Proxy,
                 });
-                // There is nobody to read the reply, but it is counted.
-                none.count(pool);
+                // A session has no reply, but the access log tells.
+                record.reason = none.count(pool);
                 return None;
             }
         };
@@ -146,7 +146,7 @@ async fn open<'r>(
             Err(Elapsed) => None,
         };
         let slot = ticket.slot();
-        let cause = unreachable(pool, ticket, error).cause;
+        let Unreachable { cause, why, .. } = unreachable(pool, ticket, error);
         match decide(client, pool, &tries) {
             Decision::Again { after_ns, .. } => {
                 tries.tried.borrow_mut().push(slot);
@@ -158,6 +158,7 @@ async fn open<'r>(
             }
             Decision::Stop(_) => {
                 record.blame(cause);
+                record.reason = Some(why);
                 return None;
             }
         }

@@ -1,5 +1,6 @@
 //! Do requests and responses pass whole, whatever either side does?
 
+mod answers;
 mod attackers;
 mod faults;
 mod half_open;

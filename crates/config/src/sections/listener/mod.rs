@@ -1,11 +1,13 @@
 //! Where do requests come in? [`Listener`], `[listener.NAME]`; tables below it have files of their own.
 
 mod bound;
+mod errors;
 mod mode;
 mod report_load;
 mod udp;
 mod zone;
 
+pub use errors::Errors;
 pub use mode::Mode;
 pub use report_load::ReportLoad;
 pub use udp::UdpFlows;
@@ -109,6 +111,16 @@ table! {
             absent: Absent::Means("its defaults"),
             help: "When flows end, with `mode = \"udp\"`.",
             why: "",
+        };
+        /// What clients read in the answers that evenkeel makes itself.
+        errors: Errors = Key {
+            name: "errors",
+            kind: Kind::Choice(Errors::WORDS),
+            absent: Absent::Default("\"terse\""),
+            help: "What clients read in the answers that evenkeel makes itself, as a 503. `terse`: the status, its phrase, and \
+                   the id of the request, if there is an access log. `detailed`: why, with names of pools and addresses of \
+                   endpoints, for development. The access log has the reason (`reason`) either way.",
+            why: "Addresses and names of the inside are no business of clients, and help attackers.",
         };
         /// How balancers in front are told of its load; `None` = not at all.
         report_load: Option<ReportLoad> = Key {

@@ -24,7 +24,6 @@ use evenkeel_wire::http1::chunked::{Keep, Taken};
 use evenkeel_wire::http1::response::{RequestContext, Towards};
 use evenkeel_wire::http1::{self, Body, Reject, Request, Version, reject};
 use rustix::fd::OwnedFd;
-use std::fmt::Display;
 use std::pin::pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -247,7 +246,7 @@ impl H1 {
         match stopped {
             Stopped::Malformed(reject) => {
                 client.listener.stats.malformed.add(1);
-                self.refuse(record, Cause::Proxy, reject.status(), &reject).await;
+                self.refuse(record, Cause::Proxy, &reject.into()).await;
                 After::Linger
             }
             Stopped::Refused { refused, keep_alive, head_only } => {
@@ -267,15 +266,15 @@ impl H1 {
     pub async fn give_up(&self, client: &Client<'_>) -> After {
         let rules = client.listener.rules();
         let record = Record::new(client, &rules);
-        self.refuse(&record, Cause::ClientSlow, 408, &"no whole request in time").await;
+        let reply = Reply::new(408, "no whole request in time".to_string());
+        self.refuse(&record, Cause::ClientSlow, &reply).await;
         After::Linger
     }
 
     /// Tells the client why there is no request; its connection is to be closed.
-    async fn refuse(&self, record: &Record<'_>, cause: Cause, status: u16, why: &dyn Display) {
+    async fn refuse(&self, record: &Record<'_>, cause: Cause, reply: &Reply) {
         record.blame(cause);
-        record.status.set(status);
-        let sent = self.say(&reject::reply(status, why, true, false, "")).await;
+        let sent = self.say(&reject::reply(reply.status, &record.tell(reply), true, false, "")).await;
         record.count_out(sent as usize);
     }
 
@@ -288,7 +287,7 @@ impl H1 {
         head_only: bool,
         rest: Option<Buf>,
     ) -> After {
-        record.status.set(reply.status);
+        let text = record.tell(reply);
         // As above.
         let keep_alive = keep_alive && record.proto == proto(Version::V11);
         let mut fields = Vec::new();
@@ -297,7 +296,7 @@ impl H1 {
         }
         record.write_load(&mut fields);
         let fields = String::from_utf8_lossy(&fields);
-        let sent = self.say(&reject::reply(reply.status, &reply.why, !keep_alive, head_only, &fields)).await;
+        let sent = self.say(&reject::reply(reply.status, &text, !keep_alive, head_only, &fields)).await;
         record.count_out(sent as usize);
         if keep_alive && sent > 0 { After::Next(rest) } else { After::Linger }
     }

@@ -17,7 +17,7 @@ use evenkeel_wire::head::{Request, Table};
 use evenkeel_wire::http1::fields::Stated;
 use evenkeel_wire::http1::request::write_translated;
 use evenkeel_wire::http1::response::{RequestContext, Towards};
-use evenkeel_wire::http1::{Body, Reject, Version, reject};
+use evenkeel_wire::http1::{Body, Reject, Version};
 use std::task::{Context, Poll};
 
 /// A part of a body.
@@ -93,7 +93,7 @@ pub async fn serve<D: Messages>(
         client.core.give_back(bytes);
         client.listener.stats.malformed.add(1);
         record.blame(Cause::Proxy);
-        return answer(&record, down, &Reply::new(reject.status(), reject.to_string()), head_only).await;
+        return answer(&record, down, &reject.into(), head_only).await;
     }
     let body = match framing {
         _ if ended => Body::EMPTY,
@@ -141,7 +141,7 @@ async fn refuse<D: Messages>(client: &Client<'_>, record: &Record<'_>, down: &D,
 
 /// Answers in the endpoint's place.
 async fn answer<D: Messages>(record: &Record<'_>, down: &D, reply: &Reply, head_only: bool) {
-    record.status.set(reply.status);
+    let text = record.tell(reply);
     let mut fields = Table::default();
     fields.push(b"content-type", b"text/plain; charset=utf-8");
     if let Some(seconds) = reply.retry_after {
@@ -150,7 +150,7 @@ async fn answer<D: Messages>(record: &Record<'_>, down: &D, reply: &Reply, head_
     let mut load = Vec::new();
     record.write_load(&mut load);
     fields.push_lines(&load);
-    say(record, down, reply.status, fields, &reject::text(reply.status, &reply.why), head_only).await;
+    say(record, down, reply.status, fields, &text, head_only).await;
 }
 
 /// Sends a whole response of the proxy's own.
