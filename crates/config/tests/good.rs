@@ -421,6 +421,8 @@ fn everything_that_can_be_set_survives_being_written() {
         accept_proxy_protocol = ["::ffff:10.0.0.0/104", "fd00::/8"]
         trusted_proxies = ["127.0.0.1"]
         errors = "detailed"
+        error_pages = [{ status = [503, "5xx"], file = "/a b/5xx.html" },
+                       { status = ["502..=504"], file = "e.json", type = "application/json" }]
         limits = { connections = 7, connections_per_address = 3, requests_per_address = 2.5, burst_per_address = 4,
                    headers = "1500B", header_count = 9, requests_per_connection = 11 }
         timeouts = { client_header = "1s", client_idle = "2s", client_body = "3s" }
@@ -429,6 +431,7 @@ fn everything_that_can_be_set_survives_being_written() {
         match = { listener = ["a.b"], host = ["[::1]"], path = "/{{x}}/{id}" }
         pool = "p"
         timeouts = { connect = "1ms", response = "off", request = "1h", idle = "1500ms" }
+        error_pages = [{ status = [404], file = "404.html" }]
         [[route]]
         pool = "q"
         [pool.p]

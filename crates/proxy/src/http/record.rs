@@ -1,6 +1,6 @@
 //! How did a request go? Filled in while it runs, and written to counters and the access log at its end.
 
-use super::reply::Reply;
+use super::reply::{Content, Reply};
 use crate::listener::client::Client;
 use crate::listener::rules::Rules;
 use crate::load::load_report::{self, Working};
@@ -12,6 +12,7 @@ use crate::peer::address_text::AddressText;
 use crate::upstream::pool::{Endpoint, WorkerPool};
 use evenkeel_balance::{Clock, Instant};
 use evenkeel_wire::head::Request;
+use std::borrow::Cow;
 use std::cell::{Cell, OnceCell};
 use std::net::IpAddr;
 use std::rc::Rc;
@@ -120,13 +121,16 @@ impl<'c> Record<'c> {
 
     /// What the client reads in the place of an endpoint's response. The access log gets the reason.
     #[cold]
-    pub fn tell(&self, reply: &Reply) -> String {
+    pub fn tell(&self, reply: &Reply) -> Content<'_> {
         self.status.set(reply.status);
         let core = self.client.core;
         let told = || Box::new(Told { request_id: core.next_request_id(), reason: reply.why.clone() });
         let is_logged = core.log.borrow().is_some();
         let request_id = is_logged.then(|| self.told.get_or_init(told).request_id);
-        reply.text(self.rules.errors, request_id)
+        match self.rules.error_pages.find(&self.client.listener.name, self.route, reply.status) {
+            Some(page) => Content { media_type: &page.media_type, body: Cow::Borrowed(&page.body) },
+            None => Content::text(reply.text(self.rules.errors, request_id)),
+        }
     }
 
     /// Appends a field with the load of its listener beside this request, where that is reported.

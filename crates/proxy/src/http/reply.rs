@@ -3,6 +3,19 @@
 use evenkeel_config::plan::Errors;
 use evenkeel_wire::http1::Reject;
 use evenkeel_wire::http1::reject::reason;
+use std::borrow::Cow;
+
+/// What the client gets for a body.
+pub struct Content<'p> {
+    pub media_type: &'p str,
+    pub body: Cow<'p, [u8]>,
+}
+
+impl Content<'_> {
+    pub fn text(text: String) -> Content<'static> {
+        Content { media_type: "text/plain; charset=utf-8", body: Cow::Owned(text.into_bytes()) }
+    }
+}
 
 /// What we say in an endpoint's place.
 pub struct Reply {

@@ -1,9 +1,10 @@
 //! By which rules is a client served? A listener as one worker has it: its [`rules`], its routes ([`route`], [`tls_route`]),
-//! its [`client`]s and how they are [admitted](admit), and what it tells balancers in front ([`probe_answers`]).
+//! its [`client`]s and how they are [admitted](admit), its own [`error_pages`], and what it tells balancers in front ([`probe_answers`]).
 
 pub mod admit;
 mod by_host;
 pub mod client;
+pub mod error_pages;
 pub mod per_route;
 pub mod probe_answers;
 pub mod route;

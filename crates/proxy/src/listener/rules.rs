@@ -1,6 +1,7 @@
 //! By which rules is a request served? Those of its listener at the moment its head was there: a request ends by the
 //! rules it began with, whatever the configuration says by then.
 
+use super::error_pages::ErrorPages;
 use super::per_route::{Noted, PerRoute, Routes};
 use super::tls_route::TlsRoutes;
 use crate::core::Core;
@@ -52,6 +53,8 @@ pub struct Rules {
     pub admission: Admission,
     /// What clients read in answers of our own.
     pub errors: Errors,
+    /// What they see instead, for all listeners.
+    pub error_pages: Arc<ErrorPages>,
     /// Requests on one connection; `u64::MAX` for no limit.
     pub requests_max: u64,
     /// Open connections over all workers.

@@ -75,6 +75,7 @@ fn install(worker: &Rc<Worker>, parts: Parts) {
             flows: parts.flows,
             admission: parts.admission,
             errors: parts.errors,
+            error_pages: parts.error_pages,
             requests_max: parts.requests_max,
             connections_max: parts.connections_max,
             reporter,

@@ -1,6 +1,7 @@
 //! What is a worker given when the plan changes? Everything that can be made elsewhere and sent to it; the worker makes
 //! of it what only its own thread may touch ([`install`](crate::plan::install)).
 
+use crate::listener::error_pages::ErrorPages;
 use crate::listener::route::Router;
 use crate::listener::tls_route::TlsRoutes;
 use crate::load::load_report::SharedLoad;
@@ -77,6 +78,8 @@ pub struct ListenerParts {
     pub admission: Admission,
     /// What clients read in answers of our own.
     pub errors: Errors,
+    /// What they see instead, for all listeners.
+    pub error_pages: Arc<ErrorPages>,
     /// Requests on one connection; `u64::MAX` for no limit.
     pub requests_max: u64,
     /// Open connections over all workers.

@@ -72,16 +72,18 @@ pub fn reason(status: u16) -> &'static str {
     }
 }
 
-/// A whole response with a line of text, `close` or not; `fields`: more of them, each with its line's end.
-pub fn reply(status: u16, body: &str, close: bool, head_only: bool, fields: &str) -> Vec<u8> {
+/// A whole response with this body, which is of this media type; `close` or not. `fields`: more of them, each with its line's
+/// end.
+pub fn reply(status: u16, (media_type, body): (&str, &[u8]), close: bool, head_only: bool, fields: &str) -> Vec<u8> {
     let phrase = reason(status);
     let connection = if close { "Connection: close\r\n" } else { "" };
-    let mut reply = format!(
-        "HTTP/1.1 {status} {phrase}\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: {}\r\n{fields}{connection}\r\n",
+    let reply = format!(
+        "HTTP/1.1 {status} {phrase}\r\nContent-Type: {media_type}\r\nContent-Length: {}\r\n{fields}{connection}\r\n",
         body.len()
     );
+    let mut reply = reply.into_bytes();
     if !head_only {
-        reply.push_str(body);
+        reply.extend_from_slice(body);
     }
-    reply.into_bytes()
+    reply
 }

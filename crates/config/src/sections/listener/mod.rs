@@ -14,6 +14,7 @@ pub use udp::UdpFlows;
 pub use zone::{ClientLocality, NameServer, Record, RecordKind, Zone};
 
 use super::admin::Admin;
+use super::error_pages::{self, ERROR_PAGES, ErrorPage};
 use super::timeouts::{LISTENER_TIMEOUTS, ListenerTimeouts};
 use crate::code::Code;
 use crate::diagnostic::Findings;
@@ -122,6 +123,8 @@ table! {
                    endpoints, for development. The access log has the reason (`reason`) either way.",
             why: "Addresses and names of the inside are no business of clients, and help attackers.",
         };
+        /// What clients see in the place of a line of text, where no page of the route is for the status.
+        error_pages: Vec<ErrorPage> = ERROR_PAGES;
         /// How balancers in front are told of its load; `None` = not at all.
         report_load: Option<ReportLoad> = Key {
             name: "report_load",
@@ -265,6 +268,7 @@ fn check(section: &Section, mode: Mode, findings: &mut Findings) {
     check_networks(section, "accept_proxy_protocol", findings);
     check_networks(section, "trusted_proxies", findings);
     udp::check(section, mode, findings);
+    error_pages::check(section, findings);
 }
 
 /// Reports networks that every client is in, and that would be believed.

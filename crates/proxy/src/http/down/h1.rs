@@ -9,14 +9,14 @@ use crate::http::fault::Fault;
 use crate::http::outgoing::Outgoing;
 use crate::http::record::Record;
 use crate::http::relay::{Answered, Relay};
-use crate::http::reply::Reply;
+use crate::http::reply::{Content, Reply};
 use crate::listener::client::Client;
 use crate::listener::rules::Rules;
 use crate::load::load_report;
 use crate::observe::end::{Cause, Phase};
 use crate::upstream::pick::InFlight;
 use evenkeel_balance::Clock;
-use evenkeel_net::buffer::Buf;
+use evenkeel_net::buffer::{Buf, CAPACITY};
 use evenkeel_net::deadline::{Elapsed, Timer};
 use evenkeel_net::stream::Stream;
 use evenkeel_net::transport::Transport;
@@ -274,7 +274,8 @@ impl H1 {
     /// Tells the client why there is no request; its connection is to be closed.
     async fn refuse(&self, record: &Record<'_>, cause: Cause, reply: &Reply) {
         record.blame(cause);
-        let sent = self.say(&reject::reply(reply.status, &record.tell(reply), true, false, "")).await;
+        let Content { media_type, body } = record.tell(reply);
+        let sent = self.say(&reject::reply(reply.status, (media_type, &body), true, false, "")).await;
         record.count_out(sent as usize);
     }
 
@@ -287,7 +288,7 @@ impl H1 {
         head_only: bool,
         rest: Option<Buf>,
     ) -> After {
-        let text = record.tell(reply);
+        let Content { media_type, body } = record.tell(reply);
         // As above.
         let keep_alive = keep_alive && record.proto == proto(Version::V11);
         let mut fields = Vec::new();
@@ -296,7 +297,7 @@ impl H1 {
         }
         record.write_load(&mut fields);
         let fields = String::from_utf8_lossy(&fields);
-        let sent = self.say(&reject::reply(reply.status, &text, !keep_alive, head_only, &fields)).await;
+        let sent = self.say(&reject::reply(reply.status, (media_type, &body), !keep_alive, head_only, &fields)).await;
         record.count_out(sent as usize);
         if keep_alive && sent > 0 { After::Next(rest) } else { After::Linger }
     }
@@ -319,17 +320,20 @@ impl H1 {
         if keep_alive && sent > 0 { After::Next(rest) } else { After::Linger }
     }
 
-    /// Sends a whole response of the proxy's own; how many bytes of it went through.
+    /// Sends a whole response of the proxy's own; how many bytes of it went through, or 0 if not all did.
     async fn say(&self, reply: &[u8]) -> u64 {
-        let mut buf = Buf::take();
-        if !buf.extend(reply) {
-            return 0;
+        for part in reply.chunks(CAPACITY) {
+            let mut buf = Buf::take();
+            if !buf.extend(part) {
+                return 0;
+            }
+            self.timer.set(self.timer.tick_after(LINGER));
+            let written = self.timer.limit(pin!(self.transport.write_all(&mut buf))).await;
+            if !matches!(written, Ok(Ok(()))) {
+                return 0;
+            }
         }
-        self.timer.set(self.timer.tick_after(LINGER));
-        match self.timer.limit(pin!(self.transport.write_all(&mut buf))).await {
-            Ok(Ok(())) => reply.len() as u64,
-            _ => 0,
-        }
+        reply.len() as u64
     }
 
     /// Closes so that what was sent arrives: reads on for a while, as closing with unread bytes would reset.

@@ -6,13 +6,13 @@ use crate::http::attempts;
 use crate::http::exchange::{self, Opened, Refused};
 use crate::http::outgoing::Outgoing;
 use crate::http::record::Record;
-use crate::http::reply::Reply;
+use crate::http::reply::{Content, Reply};
 use crate::listener::client::Client;
 use crate::listener::rules::Rules;
 use crate::load::load_report;
 use crate::observe::end::{Cause, Phase};
 use evenkeel_balance::Clock;
-use evenkeel_net::buffer::Buf;
+use evenkeel_net::buffer::{Buf, CAPACITY};
 use evenkeel_wire::head::{Request, Table};
 use evenkeel_wire::http1::fields::Stated;
 use evenkeel_wire::http1::request::write_translated;
@@ -133,7 +133,7 @@ async fn refuse<D: Messages>(client: &Client<'_>, record: &Record<'_>, down: &D,
             load_report::write_field(&load, &mut field);
             fields.push_lines(&field);
             client.listener.stats.reports_given[2].add(1);
-            say(record, down, 200, fields, &load_report::json(&load), head_only).await;
+            say(record, down, 200, fields, load_report::json(&load).as_bytes(), head_only).await;
         }
         (Refused::Load, None) => down.reset(),
     }
@@ -141,34 +141,35 @@ async fn refuse<D: Messages>(client: &Client<'_>, record: &Record<'_>, down: &D,
 
 /// Answers in the endpoint's place.
 async fn answer<D: Messages>(record: &Record<'_>, down: &D, reply: &Reply, head_only: bool) {
-    let text = record.tell(reply);
+    let Content { media_type, body } = record.tell(reply);
     let mut fields = Table::default();
-    fields.push(b"content-type", b"text/plain; charset=utf-8");
+    fields.push(b"content-type", media_type.as_bytes());
     if let Some(seconds) = reply.retry_after {
         fields.push(b"retry-after", seconds.to_string().as_bytes());
     }
     let mut load = Vec::new();
     record.write_load(&mut load);
     fields.push_lines(&load);
-    say(record, down, reply.status, fields, &text, head_only).await;
+    say(record, down, reply.status, fields, &body, head_only).await;
 }
 
 /// Sends a whole response of the proxy's own.
-async fn say<D: Messages>(record: &Record<'_>, down: &D, status: u16, mut fields: Table, body: &str, head_only: bool) {
+async fn say<D: Messages>(record: &Record<'_>, down: &D, status: u16, mut fields: Table, body: &[u8], head_only: bool) {
     fields.push(b"content-length", body.len().to_string().as_bytes());
     down.send_head(status, fields, head_only);
     if head_only {
         return;
     }
-    let mut buf = Buf::take();
     let timer = down.timer();
-    timer.set(timer.tick_after(super::h1::LINGER));
-    let room = timer.limit(std::pin::pin!(std::future::poll_fn(|cx| down.poll_room(cx)))).await;
-    if matches!(room, Ok(Ok(()))) && buf.extend(body.as_bytes()) {
+    for part in body.chunks(CAPACITY) {
+        let mut buf = Buf::take();
+        timer.set(timer.tick_after(super::h1::LINGER));
+        let room = timer.limit(std::pin::pin!(std::future::poll_fn(|cx| down.poll_room(cx)))).await;
+        if !matches!(room, Ok(Ok(()))) || !buf.extend(part) {
+            return down.reset();
+        }
         record.count_out(buf.len());
         down.send(Part::Data(buf));
-        down.send(Part::End);
-    } else {
-        down.reset();
     }
+    down.send(Part::End);
 }
