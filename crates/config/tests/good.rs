@@ -421,6 +421,7 @@ fn everything_that_can_be_set_survives_being_written() {
         accept_proxy_protocol = ["::ffff:10.0.0.0/104", "fd00::/8"]
         trusted_proxies = ["127.0.0.1"]
         errors = "detailed"
+        detect_loops = false
         error_pages = [{ status = [503, "5xx"], file = "/a b/5xx.html" },
                        { status = ["502..=504"], file = "e.json", type = "application/json" }]
         limits = { connections = 7, connections_per_address = 3, requests_per_address = 2.5, burst_per_address = 4,

@@ -2,6 +2,7 @@
 //! rules it began with, whatever the configuration says by then.
 
 use super::error_pages::ErrorPages;
+use super::mark::Mark;
 use super::per_route::{Noted, PerRoute, Routes};
 use super::tls_route::TlsRoutes;
 use crate::core::Core;
@@ -51,6 +52,8 @@ pub struct Rules {
     pub flows: UdpFlows,
     /// Who comes in as whom, and how much may come.
     pub admission: Admission,
+    /// Whether requests that come back are known.
+    pub detect_loops: bool,
     /// What clients read in answers of our own.
     pub errors: Errors,
     /// What they see instead, for all listeners.
@@ -133,6 +136,11 @@ impl Rules {
 
     fn noted(&self, route: RouteId) -> &Noted {
         self.noted.of(route, &self.plan.routes)
+    }
+
+    /// What requests are known by that go on by a route, if they are to be.
+    pub fn mark(&self, route: RouteId) -> Option<&Mark> {
+        self.detect_loops.then(|| &self.noted(route).mark)
     }
 
     /// The fields of the access log that tell a listener and its route.

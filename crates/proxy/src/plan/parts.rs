@@ -48,6 +48,8 @@ pub struct Parts {
     pub plan: Arc<Plan>,
     /// How many there are.
     pub workers: usize,
+    /// Which evenkeel this is.
+    pub instance: u64,
     /// By listener, in the order of the plan.
     pub listeners: Vec<ListenerParts>,
     /// By pool, in the order of the plan.
@@ -76,6 +78,8 @@ pub struct ListenerParts {
     pub flows: UdpFlows,
     /// Who comes in as whom, and how much may come.
     pub admission: Admission,
+    /// Whether requests that come back are known.
+    pub detect_loops: bool,
     /// What clients read in answers of our own.
     pub errors: Errors,
     /// What they see instead, for all listeners.

@@ -50,6 +50,8 @@ pub struct Server {
     /// Where probes are answered.
     probed: Vec<SocketAddr>,
     workers: Workers<Update>,
+    /// Which evenkeel this is.
+    instance: u64,
     log: Option<Writer>,
     /// Writes the journal of the pool that the plan names.
     journal: Option<Writer>,
@@ -87,6 +89,7 @@ impl Server {
             sockets: HashMap::new(),
             probed: Vec::new(),
             workers: Workers::default(),
+            instance: inherited.instance(),
             log: None,
             journal,
         };
@@ -245,6 +248,7 @@ impl Server {
                 number: next.number,
                 plan: plan.clone(),
                 workers: next.workers.len(),
+                instance: self.instance,
                 listeners,
                 pools,
                 pool_of_route: pool_of_route.clone(),
@@ -311,6 +315,11 @@ impl Server {
             }
         }
         all
+    }
+
+    /// What distinguishes it from any other, but not from the process that takes over.
+    pub fn instance(&self) -> u64 {
+        self.instance
     }
 
     /// For each worker its name and a number that goes up while its event loop turns.
@@ -430,6 +439,7 @@ fn listener_parts(
         timeouts: listener.timeouts,
         flows: listener.udp,
         admission: Admission::new(listener, &shared.per_address),
+        detect_loops: listener.detect_loops,
         errors: listener.errors,
         error_pages,
         requests_max: match listener.limits.requests_per_connection {

@@ -7,6 +7,7 @@ mod faults;
 mod half_open;
 mod interim;
 mod log;
+mod loops;
 mod messages;
 mod pressure;
 mod real_clients;

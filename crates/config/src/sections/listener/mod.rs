@@ -113,6 +113,16 @@ table! {
             help: "When flows end, with `mode = \"udp\"`.",
             why: "",
         };
+        /// Whether requests that go on are marked, and refused when they come back.
+        detect_loops: bool = Key {
+            name: "detect_loops",
+            kind: Kind::Bool,
+            absent: Absent::Default("true"),
+            help: "Answers 508 to a request that comes in here by a route by which it has come before, as an endpoint leads \
+                   back. Requests that go on are marked with a field `CDN-Loop` (RFC 8586) for that.",
+            why: "Such a request goes round until connections run out. `false` is for endpoints that send the request of a \
+                  client on to this listener again, for another page.",
+        };
         /// What clients read in the answers that evenkeel makes itself.
         errors: Errors = Key {
             name: "errors",

@@ -205,7 +205,7 @@ impl H1 {
         record.proto = proto(version);
         let keep_alive = request.keep_alive && !last && !client.is_ending();
         let mut body = std::mem::replace(&mut request.body, Body::EMPTY);
-        let (route, origin) = match exchange::route(client, record, request, &self.timer) {
+        let (route, origin) = match exchange::route(client, record, request, request.has_passed_proxies, &self.timer) {
             Ok(routed) => routed,
             Err(refused) => {
                 let head_only = request.is_head();
@@ -221,7 +221,7 @@ impl H1 {
         let mut bytes = core.scratch();
         let single = pool.limits.get().idle_per_endpoint == 0 || pool.announce.get().is_some();
         let close = single || request.body_may_be_overlooked();
-        request.write(&exchange::forward(client, origin.as_ref(), pool, close), &mut bytes);
+        request.write(&exchange::forward(client, origin.as_ref(), &route, close), &mut bytes);
         let more_wanted = request.keep_alive;
         let asked = RequestContext { head: request.is_head(), upgrade: request.upgrade };
         let (towards, idempotent) = (Towards { version, keep_alive }, request.is_idempotent());

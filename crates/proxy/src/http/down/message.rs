@@ -68,7 +68,7 @@ pub async fn serve<D: Messages>(
     let mut record = Record::new(client, rules);
     record.proto = proto;
     let head_only = request.is_head();
-    let (route, origin) = match exchange::route(client, &mut record, request, down.timer()) {
+    let (route, origin) = match exchange::route(client, &mut record, request, true, down.timer()) {
         Ok(routed) => routed,
         Err(refused) => return Box::pin(refuse(client, &record, down, refused, head_only)).await,
     };
@@ -83,7 +83,7 @@ pub async fn serve<D: Messages>(
     let overlooked = !ended && matches!(request.method, "GET" | "HEAD" | "DELETE" | "TRACE");
     let single = route.pool.limits.get().idle_per_endpoint == 0 || route.pool.announce.get().is_some();
     let close = single || overlooked;
-    let forward = exchange::forward(client, origin.as_ref(), route.pool, close);
+    let forward = exchange::forward(client, origin.as_ref(), &route, close);
     let written = match framing {
         // The endpoint would take the next request for the body that is missing.
         Stated::Length(1..) if ended => Err(Reject::LengthMalformed),
