@@ -18,17 +18,17 @@ use evenkeel_net::listen::Protocol;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
-/// The largest datagram that is sent and asked for (DNS Flag Day 2020): it is not cut into fragments on any usual path.
+/// The largest datagram that is sent and offered (DNS Flag Day 2020): usual paths do not fragment it.
 pub const PAYLOAD: u16 = 1232;
-/// What a client without EDNS takes (RFC 1035 section 4.2.1).
+/// The largest datagram for a client without EDNS (RFC 1035 section 4.2.1).
 const PAYLOAD_MIN: u16 = 512;
 /// Code for "what the type stands for is not given" (RFC 8482 section 4.2).
 const HINFO: Rtype = Rtype::HINFO;
 
-/// When it came.
+/// When a query arrived.
 #[derive(Clone, Copy, Debug)]
 pub struct Moment {
-    /// As balancers count time.
+    /// On the balancers' clock.
     pub now: Instant,
     /// Seconds since 1970.
     pub unix: u32,
@@ -76,7 +76,7 @@ impl Answerer {
         self.records.apply_endpoints(&self.zone, found);
     }
 
-    /// Takes up the newest sets, for pools that nobody asks for.
+    /// Takes over the newest endpoint sets, also for pools that no query asks for.
     pub fn refresh(&mut self, now: Instant) {
         self.records.refresh(now);
     }
@@ -249,7 +249,7 @@ impl Answerer {
     }
 }
 
-/// Something, but not everything (RFC 8482): what everything is, nobody needs to know but those who flood others with it.
+/// The answer to `ANY`: one record set and not all (RFC 8482). Only attackers who amplify traffic need all of them.
 fn minimal(zone: &Zone, reply: &mut Reply<'_>) -> OptRcode {
     reply.push(Section::Answer, Owner::Asked, HINFO, zone.plan.ttl, |out| out.extend_from_slice(b"\x07RFC8482\x00"));
     OptRcode::NOERROR

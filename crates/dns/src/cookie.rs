@@ -1,4 +1,4 @@
-//! Is a client where it says? Whoever sends back the cookie that was sent to its address, received it there.
+//! Is the source address of a query real? A client that returns the cookie sent to its address receives datagrams there.
 //!
 //! Sources: RFC 7873, and RFC 9018 for a format that all servers of a zone can share.
 
@@ -22,7 +22,7 @@ impl std::fmt::Debug for Secret {
 }
 
 impl Secret {
-    /// A new one. Cookies of a process before this one are as good as none, and their clients get others.
+    /// A new secret. Cookies of an earlier process are invalid, and their clients get new ones.
     ///
     /// # Errors
     /// The kernel has no random bytes.
@@ -36,7 +36,7 @@ impl Secret {
         Ok(Secret(bytes))
     }
 
-    /// Whether it is ours, for this address, and not too old. `unix`: seconds since 1970.
+    /// Whether this server made the cookie for this address, not too long ago. `unix`: seconds since 1970.
     pub fn proves(&self, cookie: &Cookie, client: IpAddr, unix: u32) -> bool {
         let fresh = |made: Serial| {
             let age = unix.wrapping_sub(made.into_int());

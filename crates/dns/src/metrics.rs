@@ -1,4 +1,4 @@
-//! How do the numbers of the workers look to Prometheus? Sums over the workers, written when somebody asks.
+//! How do the numbers of the workers look to Prometheus? Sums over the workers, written at each scrape.
 
 use crate::stats::{CODES, ListenerStats, PoolStats, TYPES};
 use evenkeel_config::Plan;
@@ -21,7 +21,7 @@ pub struct Numbers {
 }
 
 impl Numbers {
-    /// Those of a plan for so many workers: what is there by name goes on counting.
+    /// The numbers of a plan for `workers` workers: listeners and pools that keep their names keep their counts.
     pub fn next(plan: &Plan, workers: usize, before: &Numbers) -> Numbers {
         let mut numbers = Numbers::default();
         for listener in plan.listeners.iter().filter(|l| l.mode == Mode::Dns) {
@@ -53,13 +53,13 @@ fn stays<T: Default>(before: &BTreeMap<Arc<str>, Vec<Arc<T>>>, name: &Arc<str>, 
 pub struct Metrics(watch::Receiver<Arc<Numbers>>);
 
 impl Metrics {
-    /// Metrics of whatever runs when they are asked for.
+    /// Metrics of what runs at the time of the scrape.
     pub fn new(numbers: watch::Receiver<Arc<Numbers>>) -> Metrics {
         Metrics(numbers)
     }
 }
 
-/// One counter of `S`, with the values of its labels besides the name of whose it is.
+/// One counter of `S`, with the values of its labels besides the name of the listener or pool.
 type Row<S> = (&'static [(&'static str, &'static str)], fn(&S) -> &Counter);
 
 /// The counters of a listener that have no label but its name: name, help, and where it is.

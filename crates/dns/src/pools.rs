@@ -1,5 +1,5 @@
-//! Which endpoints does an answer name? A worker's hold on one pool: the balancer that picks, and what is said of whom it
-//! picks. Made by whoever owns the pools, for every worker anew with each plan.
+//! Which endpoints does an answer name? A worker's view of one pool: the balancer that picks, and what an answer says of an
+//! endpoint. The owner of the pools makes it, for every worker anew with each plan.
 
 use crate::stats::PoolStats;
 use evenkeel_balance::balancer::Part;
@@ -8,17 +8,17 @@ use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
-/// What an owner of pools gives for a pool and a worker.
+/// What the owner of the pools gives for a pool and a worker.
 pub struct PoolParts {
     /// Picks, by the same sets as every other plane. Its worker counts nothing, so it may share a seat with one that does.
     pub balancer: Balancer,
     /// Whether it goes by the hash of the client's network.
     pub goes_by_key: bool,
-    /// Who is in which slot.
+    /// The endpoint in each slot.
     pub endpoints: Vec<(Slot, Endpoint)>,
 }
 
-/// What is said of an endpoint.
+/// What an answer says of an endpoint.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Endpoint {
     /// Where it is.
@@ -66,7 +66,7 @@ pub struct Choice<'c> {
     pub key: Option<u64>,
     /// Endpoints in this zone go before all others.
     pub near: Option<&'c str>,
-    /// Whether all are named when none is well.
+    /// Whether an answer names all endpoints when none is healthy.
     pub fail_open: bool,
 }
 
@@ -105,7 +105,7 @@ impl WorkerPool {
         pool
     }
 
-    /// Takes up other endpoints, before any of them can be picked.
+    /// Takes over other endpoints, before any of them can be picked.
     pub fn change(&mut self, new: &[(Slot, Endpoint)]) {
         for (slot, endpoint) in new {
             if self.endpoints.len() <= slot.index() {
@@ -113,7 +113,7 @@ impl WorkerPool {
             }
             self.endpoints[slot.index()] = Some((*slot, endpoint.clone()));
         }
-        // Of one without endpoints, nobody can say yet that it has none of a family.
+        // A pool without endpoints may still get some of any family.
         self.has = FAMILIES.map(|family| new.is_empty() || new.iter().any(|(_, e)| family.has(e.addr.ip())));
         let endpoints = &self.endpoints;
         for (family, part) in FAMILIES.into_iter().zip(&mut self.of_family) {
@@ -133,7 +133,7 @@ impl WorkerPool {
         self.goes_by_key
     }
 
-    /// Whether it has endpoints of that family, well or not; or none at all, as long as none was found.
+    /// Whether the pool has endpoints of that family, healthy or not; also true while no endpoint at all was found.
     pub fn has(&self, family: Family) -> bool {
         self.has[family as usize]
     }
@@ -143,7 +143,7 @@ impl WorkerPool {
         self.endpoints.iter().flatten().any(|(_, e)| e.addr.ip() == ip)
     }
 
-    /// Takes up the newest set, for pools that nobody asks for.
+    /// Takes over the newest endpoint set, also for a pool that no query asks for.
     pub fn refresh(&mut self, now: Instant) {
         self.balancer.refresh(now);
     }
@@ -185,7 +185,7 @@ impl WorkerPool {
         found.is_ok()
     }
 
-    /// All endpoints that should serve, whatever is known of them.
+    /// All endpoints that should serve, healthy or not.
     #[cold]
     fn name_all(&mut self, choice: &Choice<'_>) {
         use Exclusion::{Ejected, Full, Panic, Unchecked, Unhealthy};

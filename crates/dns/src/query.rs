@@ -109,9 +109,9 @@ impl std::fmt::Debug for Name {
 /// Why a message gets no proper answer.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Reject {
-    /// It gets none at all: it is no query, or so short that nobody would know which it was.
+    /// No answer at all: the message is not a query, or too short for its answer to be matched to it.
     Drop,
-    /// An empty one with this code.
+    /// An empty answer with this code.
     Code(Rcode),
 }
 
@@ -121,7 +121,7 @@ impl<'m> Query<'m> {
     /// Reads one message. `name` is where its name will be.
     ///
     /// # Errors
-    /// What becomes of it instead.
+    /// What the message gets instead.
     pub fn parse(bytes: &'m [u8], name: &'m mut Name) -> Result<Query<'m>, Reject> {
         let message = Message::from_slice(bytes).map_err(|_| Reject::Drop)?;
         // Never answered: two servers could keep each other busy for ever.
@@ -170,7 +170,7 @@ fn read_edns(record: &ParsedRecord<'_, [u8]>) -> Result<Edns, Reject> {
         subnet: None,
     };
     let opt = record.to_record::<Opt<_>>().map_err(|_| MALFORMED)?.ok_or(MALFORMED)?;
-    // What another version means nobody knows.
+    // The meaning of other versions is not defined.
     if edns.version != 0 {
         return Ok(edns);
     }
@@ -194,7 +194,7 @@ fn read_edns(record: &ParsedRecord<'_, [u8]>) -> Result<Edns, Reject> {
 }
 
 /// RFC 7871 section 6 and 7.1.2: exactly the bytes of the prefix, the rest of the last one 0, and a scope of 0. `None`: the
-/// client asks not to be known, or it is of a family that nobody knows.
+/// client asks for privacy, or the family of the address is unknown.
 fn read_subnet(data: &[u8]) -> Result<Option<Subnet>, Reject> {
     let [high, low, prefix, scope, address @ ..] = data else { return Err(MALFORMED) };
     let max = match u16::from_be_bytes([*high, *low]) {

@@ -1,6 +1,6 @@
-//! How much may one network be sent? Whoever forges the source of a query has us flood that address: a bucket of tokens
-//! for each network bounds it. Every second response over the limit is an empty one that asks to come by TCP, so that a
-//! client whose network is forged is still served.
+//! How many responses may one network get? A query with a forged source makes the server flood that address: a token bucket
+//! for each network limits it. Every second response over the limit is empty and truncated, which asks for TCP, so that real
+//! clients of a forged network are still served.
 
 use crate::query::Subnet;
 use evenkeel_balance::Instant;
@@ -8,7 +8,7 @@ use evenkeel_balance::rng::mix;
 use evenkeel_balance::token_bucket::{Rate, TokenBucket};
 use std::net::IpAddr;
 
-/// Networks that are told apart: 256 KiB. Two that share a bucket share its tokens, never more than that.
+/// Number of buckets: 256 KiB. Two networks that share a bucket share its tokens, so they get less and never more.
 const BUCKETS: usize = 1 << 14;
 
 /// What a response may be.

@@ -20,7 +20,7 @@ pub(crate) struct Asked<'z> {
     pub qtype: Rtype,
 }
 
-/// What was learned while records were written.
+/// What writing the records showed.
 pub(crate) struct Answering {
     /// Whether all that was asked for is in.
     pub fits: bool,
@@ -35,7 +35,7 @@ pub(crate) struct Records {
     /// By record of the zone: the index of its pool.
     pool_of: Vec<usize>,
     localities: Localities,
-    /// Whom the answer at hand names.
+    /// The endpoints that the current answer names.
     named: Vec<IpAddr>,
 }
 
@@ -62,7 +62,7 @@ impl Records {
         }
     }
 
-    /// Takes up the newest sets, for pools that nobody asks for.
+    /// Takes over the newest endpoint sets, also for pools that no query asks for.
     pub fn refresh(&mut self, now: Instant) {
         self.pools.iter_mut().for_each(|pool| pool.refresh(now));
     }
@@ -155,7 +155,7 @@ fn fixed(asked: &Asked<'_>, reply: &mut Reply<'_>, answering: &mut Answering) ->
     if any { OptRcode::NOERROR } else { negative(zone, reply, OptRcode::NOERROR, answering) }
 }
 
-/// Writes what is not there, and for how long that may be believed.
+/// Writes the SOA record of a negative answer, which says how long it may be cached.
 pub(crate) fn negative(zone: &Zone, reply: &mut Reply<'_>, code: OptRcode, answering: &mut Answering) -> OptRcode {
     answering.fits &= soa::push(zone, Section::Authority, zone.negative_ttl(), reply);
     code

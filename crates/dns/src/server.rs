@@ -28,7 +28,7 @@ use tokio::sync::watch;
 pub enum StartError {
     /// A listener's address cannot be listened on.
     Listen(CannotListen),
-    /// There is no chance to be had for cookies.
+    /// The kernel has no random bytes for the cookies' secret.
     Secret(io::Error),
     /// A thread cannot be made.
     Thread(io::Error),
@@ -53,14 +53,14 @@ impl Error for StartError {
     }
 }
 
-/// Gives a pool of the plan, by its name, to a worker, by its number. Whoever owns the pools knows those of the plan.
+/// Gives a worker (by its number) a pool of the plan (by its name). The owner of the pools has every pool of the plan.
 pub type GivePool<'a> = &'a dyn Fn(&str, u32) -> PoolParts;
 
-/// Opens what is bound to an address, by the kind of socket: for each of so many workers one or more. Whatever knows which
-/// sockets came with the process gives these first.
+/// Opens the sockets of one kind at an address: for each of so many workers one or more. Sockets that the process inherited
+/// come first.
 pub type OpenSockets<'a> = &'a mut dyn FnMut(Protocol, SocketAddr, usize) -> io::Result<Vec<Vec<ListenFd>>>;
 
-/// The control side of the workers. No threads until a plan has a listener that speaks DNS.
+/// The control side of the workers. There are no threads until a plan has a listener with `mode = "dns"`.
 pub struct Server {
     count: usize,
     base: Base,
@@ -73,7 +73,7 @@ pub struct Server {
     numbers: watch::Sender<Arc<Numbers>>,
 }
 
-/// What of a plan can fail, done.
+/// A plan whose steps that can fail have succeeded.
 pub struct Prepared {
     /// By address and worker, where there were none.
     sockets: HashMap<SocketAddr, Vec<Sockets>>,
@@ -81,7 +81,7 @@ pub struct Prepared {
 }
 
 impl Server {
-    /// One of so many workers, which serves nothing yet.
+    /// A server with `workers` workers, which serves nothing yet.
     ///
     /// # Errors
     /// The kernel has no random bytes.
@@ -164,7 +164,7 @@ impl Server {
         applying.wait();
     }
 
-    /// The numbers, now and later.
+    /// The metrics' numbers, now and after later plans.
     pub fn numbers(&self) -> watch::Receiver<Arc<Numbers>> {
         self.numbers.subscribe()
     }
@@ -189,7 +189,7 @@ impl Server {
         self.workers.beats()
     }
 
-    /// Tells the workers to leave, or to end.
+    /// Tells the workers to drain, or to end.
     pub fn command(&self, command: Command) {
         self.workers.command(command);
     }

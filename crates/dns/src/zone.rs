@@ -10,9 +10,9 @@ use std::hash::{BuildHasherDefault, Hasher};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
-/// The longest that a negative answer is kept, seconds: what is not there now may be there soon.
+/// How long a negative answer may be cached, in seconds: a missing name may exist soon.
 const NEGATIVE_MAX: u32 = 5;
-/// Seconds between looks of a secondary, until it tries again, and until it gives up: nobody transfers the zone.
+/// SOA refresh, retry and expire, in seconds. They mean little: no secondary transfers the zone.
 const SOA_TIMES: [u32; 3] = [3600, 600, 86_400];
 
 /// A zone.
@@ -29,8 +29,8 @@ pub struct Zone {
     pub name_servers: Vec<(Box<[u8]>, Vec<IpAddr>)>,
 }
 
-/// By the labels before the name of the zone. Only names of the configuration are in it, and whoever asks for others cannot
-/// make them collide, so the quickest hash will do.
+/// By the labels before the name of the zone. Only names of the configuration are in it, so clients cannot cause
+/// collisions, and the fastest hash is good enough.
 type Nodes = HashMap<Box<[u8]>, Node, BuildHasherDefault<LabelHasher>>;
 
 #[derive(Default)]
@@ -126,7 +126,7 @@ impl Zone {
         out.extend_from_slice(&self.apex);
     }
 
-    /// The records that name pools, with their names; for whoever makes the balancers.
+    /// The records that name pools, with the pools' names.
     pub fn pools(&self) -> Vec<Arc<str>> {
         let mut pools: Vec<Arc<str>> = self.plan.records.iter().map(|r| r.pool.clone()).collect();
         pools.sort();

@@ -1,8 +1,8 @@
-//! How does a future that is large get onto the heap? It is made there: `Box::pin` makes it on the stack, and copies all
-//! of it, though at its beginning there is little in it but its arguments. They had better be no larger than a word: one
-//! that is has to be copied, and what lies beside it in the future with it.
+//! How does a large future get onto the heap? It is made there: `Box::pin` makes it on the stack and copies all of it, though
+//! a new future contains little but its arguments. Arguments should be no larger than a word: a larger one is copied, together
+//! with what is beside it in the future.
 //!
-//! One that every request needs takes the place of the one before: otherwise a request takes 3 % more instructions.
+//! The future of a request reuses the memory of an earlier one: otherwise a request takes 3 % more instructions.
 
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::cell::RefCell;
@@ -24,7 +24,7 @@ pub fn boxed<F>(make: impl FnOnce() -> F) -> Pin<Box<F>> {
     Box::into_pin(Box::write(Box::new_uninit(), make()))
 }
 
-/// What `make` makes, where one of its kind may have been before.
+/// What `make` makes, in memory that another future of its size may have used before.
 #[inline(always)]
 pub fn reused<F: Future>(make: impl FnOnce() -> F) -> Reused<F> {
     const { assert!(size_of::<F>() > 0, "the allocator gives nothing of no size") };
@@ -47,19 +47,19 @@ impl<F: Future> Future for Reused<F> {
 
     #[inline(always)]
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
-        // SAFETY: it is there as long as this is, which has it alone, and it stays where it is.
+        // SAFETY: it lives as long as this, which is its only owner, and it never moves.
         unsafe { Pin::new_unchecked(self.future.as_mut()) }.poll(cx)
     }
 }
 
 impl<F> Drop for Reused<F> {
     fn drop(&mut self) {
-        // SAFETY: it was written, and nobody looks at it any more.
+        // SAFETY: it was written, and nothing uses it after this.
         unsafe { self.future.drop_in_place() };
     }
 }
 
-/// Memory of the allocator's, of nobody else.
+/// Memory from the allocator, not shared with anything.
 struct Allocation {
     at: NonNull<u8>,
     layout: Layout,
@@ -70,7 +70,7 @@ impl Allocation {
         if let Some(spare) = SPARE.with_borrow_mut(|spare| spare.pop_if(|last| last.layout == layout)) {
             return spare;
         }
-        // SAFETY: whoever asks has something of a size.
+        // SAFETY: callers ask for a size above 0.
         let Some(at) = NonNull::new(unsafe { alloc(layout) }) else { handle_alloc_error(layout) };
         Allocation { at, layout }
     }
@@ -79,7 +79,7 @@ impl Allocation {
 impl Drop for Allocation {
     fn drop(&mut self) {
         let Allocation { at, layout } = *self;
-        // At the end of its thread there is nobody to keep it for.
+        // While the thread ends, nothing will use it again.
         let kept = SPARE.try_with(|spare| {
             let mut spare = spare.borrow_mut();
             let keeps = spare.len() < SPARE_MAX;
@@ -89,7 +89,7 @@ impl Drop for Allocation {
             keeps
         });
         if kept != Ok(true) {
-            // SAFETY: it came from the allocator with this layout, and nobody has it any more.
+            // SAFETY: it came from the allocator with this layout, and nothing uses it any more.
             unsafe { dealloc(at.as_ptr(), layout) };
         }
     }

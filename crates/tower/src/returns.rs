@@ -1,9 +1,9 @@
 //! How does a request's end get back to the balancer? Responses are polled and dropped by any task on any thread, while
-//! the balancer is one task's own: whoever ends writes what happened into the request's node and puts that at the end of a
-//! list, and the balancer takes what is there before its next pick.
+//! the balancer belongs to one task: the end of a request is written into its node, the node is put at the end of a list, and
+//! the balancer takes what is in the list before its next pick.
 //!
-//! No lock: the list is Vyukov's queue of many producers and one consumer, linked by number. Who puts in swaps one number;
-//! who takes out only reads, and leaves the last node behind as the head of the list. No allocation per request: nodes
+//! No lock: the list is Vyukov's queue of many producers and one consumer, linked by number. A producer swaps one number;
+//! the consumer only reads, and leaves the last node behind as the head of the list. No allocation per request: nodes
 //! are used again, and are as many as requests were ever in flight at once, and one.
 
 use crate::clock::Timing;
@@ -34,7 +34,7 @@ pub(crate) struct Returns {
 #[repr(align(128))]
 struct Newest(AtomicU32);
 
-/// One request's. Written by whoever ends it, read by the balancer once it is in the list.
+/// The node of one request. Written where the request ends, read by the balancer once it is in the list.
 #[derive(Default)]
 #[repr(align(64))]
 struct Node {
@@ -75,7 +75,7 @@ impl Returns {
         self.timing.now()
     }
 
-    /// Writes what became of the request of this node, as far as it is known, and that nobody comes after it.
+    /// Writes what became of this node's request, as far as it is known, and that no node follows it.
     #[inline]
     pub(crate) fn note(&self, number: u32, ended: &Ended) {
         let node = self.node(number);
@@ -96,9 +96,10 @@ impl Returns {
     /// Gives a node back with what was noted. To be called once for each time it is given out, after [`note`](Self::note).
     #[inline]
     pub(crate) fn give_back(&self, number: u32) {
-        // Release: whoever comes after us writes `next` after `note` did. Acquire: and we after whoever came before us.
+        // Release: the next producer writes `next` of this node after `note` did. Acquire: this one writes after the previous
+        // one's `note`.
         let before = self.newest.0.swap(number, Ordering::AcqRel);
-        // Release: whoever finds us here finds what was noted.
+        // Release: a consumer that finds this number here finds what was noted.
         self.node(before).next.store(number, Ordering::Release);
     }
 

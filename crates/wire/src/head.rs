@@ -18,8 +18,8 @@ pub struct Field {
     pub(crate) end: u32,
     /// Where the next field begins.
     pub(crate) next: u32,
-    /// Whether it is spelled as nobody can misread: its value, which is not empty, behind at most one space, and nothing
-    /// behind that.
+    /// Whether no reader can misread it: its value, which is not empty, follows at most one space, and nothing follows the
+    /// value.
     pub plain: bool,
     /// Whether it does not go on as it came.
     pub dropped: bool,

@@ -53,7 +53,7 @@ pub(super) fn routes(
     for Placed { route, .. } in &own {
         check_name(&route.name, root.span_of("listener"), "routes", &mut names, findings);
     }
-    let mut taken: BTreeSet<String> = names.into_keys().collect();
+    let mut free_names = FreeNames { taken: names.into_keys().collect(), next: HashMap::new() };
     let pool_sections: HashMap<&str, &Section> = root.named("pool").iter().map(|p| (&*p.name, &p.section)).collect();
     let known: HashSet<&str> = listeners.iter().map(|l| &*l.name).collect();
     let listener_names = Names::new(listeners.iter().map(|l| &*l.name));
@@ -62,7 +62,7 @@ pub(super) fn routes(
         let pool = section.text("pool").and_then(|name| pool_sections.get(&*name).copied());
         let mut route = Route::over(section, pool, defaults);
         if !section.has("name") {
-            route.name = free_name(&route, &mut taken);
+            route.name = free_names.take(&route);
         }
         let timeouts = section.section("timeouts");
         check_order(&timeouts, findings);
@@ -137,13 +137,26 @@ fn catch_all(root: &Section, pools: &[&Pool], findings: &mut Findings) -> Vec<Ro
     }
 }
 
-/// The name of a route that was given none, with a number if it is taken.
-fn free_name(route: &Route, taken: &mut BTreeSet<String>) -> Arc<str> {
-    let name = Route::derived_name(&route.hosts, &route.path);
-    let numbered = (2..).map(|n| format!("{name}-{n}"));
-    let free = std::iter::once(name.clone()).chain(numbered).find(|n| !taken.contains(n)).unwrap_or(name);
-    taken.insert(free.clone());
-    free.into()
+/// Names for routes that were given none.
+struct FreeNames {
+    taken: BTreeSet<String>,
+    /// The number to try next, by derived name: the lower ones are taken.
+    next: HashMap<String, usize>,
+}
+
+impl FreeNames {
+    /// The name derived from the match, with a number if it is taken.
+    fn take(&mut self, route: &Route) -> Arc<str> {
+        let name = Route::derived_name(&route.hosts, &route.path);
+        let next = self.next.entry(name.clone()).or_insert(1);
+        loop {
+            let free = if *next == 1 { name.clone() } else { format!("{name}-{next}") };
+            *next += 1;
+            if self.taken.insert(free.clone()) {
+                return free.into();
+            }
+        }
+    }
 }
 
 fn check_references(section: &Section, known: &HashSet<&str>, names: &Names<'_>, findings: &mut Findings) {

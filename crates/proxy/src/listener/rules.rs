@@ -50,7 +50,7 @@ pub struct Rules {
     pub timeouts: ListenerTimeouts,
     /// When flows end.
     pub flows: UdpFlows,
-    /// Who comes in as whom, and how much may come.
+    /// Which client addresses are trusted, and the limits per address.
     pub admission: Admission,
     /// Whether requests that come back are known.
     pub detect_loops: bool,

@@ -60,7 +60,7 @@ impl Reporter {
         Working { reporter: self, found: self.shared.in_flight.fetch_add(1, Relaxed) }
     }
 
-    /// The load of now, for whoever asks.
+    /// The load now.
     pub fn load(&self, now: Instant) -> LoadReport {
         self.load_beside(0, now)
     }

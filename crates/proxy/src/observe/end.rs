@@ -30,7 +30,7 @@ macro_rules! answers {
 answers! {
     /// Who ended a request or a session; the first letter of its end, as in HAProxy's log.
     Cause:
-    Normal b'-' "normal" "nobody: it came to its normal end",
+    Normal b'-' "normal" "none: it came to its normal end",
     Client b'C' "client" "the client went away, or reset its session",
     ClientSlow b'c' "client_slow" "the client was too slow",
     Endpoint b'S' "endpoint" "the endpoint refused, reset or broke the rules",

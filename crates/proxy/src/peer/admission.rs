@@ -1,5 +1,4 @@
-//! As whom does a client come in, and how much may it use up there? What a listener says of addresses: which are proxies
-//! in front of it, and the limits of all others.
+//! Which addresses are proxies in front of a listener, and what are the limits of each other address?
 
 use crate::peer::forwarded::is_in;
 use crate::peer::per_address::{OpenConnection, PerAddress};
@@ -38,7 +37,7 @@ impl Admission {
         is_in(&self.announcing, peer)
     }
 
-    /// Whether a peer is believed about whom its requests come from.
+    /// Whether a peer is a trusted proxy, whose `X-Forwarded-For` names the client.
     pub fn is_trusted(&self, peer: IpAddr) -> bool {
         is_in(&self.trusted, peer)
     }

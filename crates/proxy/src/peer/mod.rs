@@ -18,7 +18,7 @@ use std::net::{IpAddr, SocketAddr};
 pub struct Peer<'c> {
     /// Where the client comes from, as its peer says if that speaks the PROXY protocol.
     pub ip: IpAddr,
-    /// Whether that is a proxy that is believed about whom each request comes from.
+    /// Whether that is a trusted proxy, whose `X-Forwarded-For` names the client.
     pub is_trusted: bool,
     /// Written when it is first asked for: sessions without a log never do.
     text: OnceCell<AddressText>,

@@ -27,8 +27,8 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Whom an address stands for. IPv6 counts by /64, which is what one subscriber gets (RFC 6177 section 2): who has one
-/// has all of its addresses.
+/// The subscriber behind an address. IPv6 counts by /64: one subscriber gets at least that (RFC 6177 section 2), and can use
+/// all of its addresses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 struct Key(u128);
 

@@ -6,17 +6,14 @@ use crate::http::connection;
 use crate::listener::rules::Listener;
 use crate::observe::stats::Rejected;
 use crate::plan::installed::Worker;
-use evenkeel_net::event_loop::{Source, Task, alarm, spawn_essential};
+use evenkeel_net::accept_pause;
+use evenkeel_net::event_loop::{Source, Task, spawn_essential};
 use evenkeel_net::listen::{self, ListenFd};
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
 use std::cell::RefCell;
 use std::net::SocketAddr;
 use std::rc::Rc;
-use std::time::Duration;
-
-/// Pause when the process has run out of descriptors: accepting would fail again at once.
-const PAUSE: Duration = Duration::from_millis(50);
 
 /// Whether the kernel may wait for a client's first bytes: not where the server may be the one to speak first.
 fn defer(socket: &ListenFd, listener: &Listener) {
@@ -69,10 +66,7 @@ async fn run(worker: Rc<Worker>, listener: Rc<RefCell<Rc<Listener>>>, socket: So
         match accepted {
             Ok(()) => {}
             Err(Errno::AGAIN) => socket.note_empty(),
-            Err(error) => {
-                tracing::warn!(%error, "cannot accept a connection; pausing");
-                alarm::sleep(PAUSE).await;
-            }
+            Err(error) => accept_pause::pause(error).await,
         }
     }
 }

@@ -76,7 +76,7 @@ pub struct ListenerParts {
     pub timeouts: ListenerTimeouts,
     /// When flows end.
     pub flows: UdpFlows,
-    /// Who comes in as whom, and how much may come.
+    /// Which client addresses are trusted, and the limits per address.
     pub admission: Admission,
     /// Whether requests that come back are known.
     pub detect_loops: bool,
@@ -119,7 +119,7 @@ pub struct PoolParts {
     /// What is done about what endpoints say of their load.
     pub reports: Option<LoadReports>,
     pub stats: Arc<PoolStats>,
-    /// Whom to tell when requests decide something about an endpoint.
+    /// Is told when requests eject an endpoint or bring it back.
     pub control: Control,
 }
 

@@ -42,7 +42,7 @@ struct Way {
     next: Next,
     /// Whether its end was passed on, or it cannot go on.
     done: bool,
-    /// Whether whom it leads to has reset the connection.
+    /// Whether the receiving side has reset the connection.
     refused: bool,
 }
 
@@ -131,7 +131,7 @@ impl Way {
                     (self.done, self.refused, self.held) = (true, true, Held::Nothing);
                     return Poll::Ready(Err(Broken::To));
                 }
-                // Nobody reads here meanwhile. (After our own end, the mark of a reset is also that of an end.)
+                // Nothing reads this side meanwhile. (After this side has sent its own end, a reset and an end look the same.)
                 Poll::Pending if back && from.poll_reset(cx).is_ready() => return Poll::Ready(Err(Broken::From)),
                 Poll::Pending => return Poll::Pending,
             }

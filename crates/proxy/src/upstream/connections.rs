@@ -17,7 +17,7 @@ use rustix::io::Errno;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 
-/// For whom a connection to an endpoint of `pool` is wanted.
+/// The request or session that needs a connection to an endpoint of `pool`.
 #[derive(Clone, Copy)]
 pub struct Wanted<'r> {
     pub core: &'r Core,

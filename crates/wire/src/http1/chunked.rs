@@ -1,17 +1,17 @@
 //! Where does a chunked body end? A decoder that takes any split of the bytes (RFC 9112 section 7.1).
 //!
 //! It keeps the chunks or only their content; either way every byte is checked, so that both sides of the proxy agree
-//! about the end. Extensions never go on: nobody needs them, and readers that skip them in different ways disagree about
-//! where a chunk begins.
+//! about the end. Extensions are never forwarded: no known peer needs them, and readers that skip them differently disagree
+//! about where a chunk begins.
 
 use super::Reject;
 use super::kind::{Kind, kind};
 
-/// Bytes of chunk extensions in one body. Nobody uses them; attackers do, to make a server read for ever.
+/// Bytes of chunk extensions in one body. Only attackers send many, to make a server read without end.
 const EXTENSIONS_MAX: u32 = 16 * 1024;
 /// Bytes of trailer fields in one body.
 const TRAILERS_MAX: u32 = 16 * 1024;
-/// Hexadecimal digits of a chunk size: 2^60 bytes are enough for anybody, and 64 bits cannot overflow.
+/// Hexadecimal digits of a chunk size: 2^60 bytes are enough, and 64 bits cannot overflow.
 const SIZE_DIGITS_MAX: u8 = 15;
 
 /// Trailer fields that would change who asks or what the content is, if a later reader merged them into the head (RFC 9110
@@ -44,7 +44,7 @@ struct Decoder {
     /// The start of the current trailer's name, lower case.
     name: [u8; NAME_KEPT],
     name_len: u8,
-    /// Trailers, to their empty line, if somebody looks at them before they go on.
+    /// Trailers, to their empty line, if they are inspected before they are forwarded.
     held: Option<Vec<u8>>,
 }
 

@@ -10,7 +10,7 @@ pub const STAMP: &str = "stamp";
 /// Bytes of a value that is read: some hundred metrics. Longer ones are no report about one endpoint's load.
 pub const LEN_MAX: usize = 4096;
 
-/// What a report says that somebody goes by or looks at.
+/// What evenkeel uses or shows of a report.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Report {
     /// Requests in flight, under the first name that is looked for of those that it has.

@@ -12,7 +12,7 @@ pub const LEN_MAX: usize = 4096;
 pub struct Header {
     /// Its bytes; the client's own follow.
     pub len: usize,
-    /// Whom it speaks of. `None`: of the sender itself (a health check), or of nobody with an address.
+    /// The client's addresses. `None`: the connection is the sender's own (a health check), or the client has no address.
     pub addresses: Option<Addresses>,
 }
 

@@ -1,8 +1,8 @@
 //! Who is the client behind a proxy that speaks TCP for it? The PROXY protocol, versions 1 and 2, read and written: a
 //! sans-io codec, so that the live proxy, tests and fuzzers drive the same code.
 //!
-//! Source: HAProxy, doc/proxy-protocol.txt. Where that leaves a choice, the stricter reading is taken: whoever is
-//! trusted to send this header has no reason to send it any other way.
+//! Source: HAProxy, doc/proxy-protocol.txt. Where that leaves a choice, the stricter reading is taken: a
+//! trusted sender has no reason to send anything else.
 
 mod header;
 mod v1;
@@ -29,7 +29,7 @@ pub fn read(bytes: &[u8]) -> Result<Option<Header>, Malformed> {
     }
 }
 
-/// Appends a header that speaks of these addresses, or of nobody's.
+/// Appends a header with these addresses, or one without addresses.
 pub fn write(version: ProxyVersion, addresses: Option<Addresses>, out: &mut Vec<u8>) {
     let addresses = addresses.map(Addresses::of_one_family);
     match version {
@@ -41,7 +41,7 @@ pub fn write(version: ProxyVersion, addresses: Option<Addresses>, out: &mut Vec<
 /// Appends a header that says that the connection is the sender's own, and no client's.
 pub fn write_local(version: ProxyVersion, out: &mut Vec<u8>) {
     match version {
-        // Version 1 has no word for it; whoever reads this takes the addresses of the connection.
+        // Version 1 cannot say it; after `UNKNOWN` a reader takes the addresses of the connection.
         ProxyVersion::V1 => v1::write(None, out),
         ProxyVersion::V2 => v2::write_local(out),
     }

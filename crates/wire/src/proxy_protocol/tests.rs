@@ -106,7 +106,7 @@ fn a_checksum_that_fits_is_taken_and_any_other_byte_is_not() {
 }
 
 #[test]
-fn a_header_may_speak_of_nobody() {
+fn a_header_may_have_no_addresses() {
     for version in [ProxyVersion::V1, ProxyVersion::V2] {
         let mut bytes = Vec::new();
         write(version, None, &mut bytes);
@@ -161,7 +161,7 @@ proptest! {
 }
 
 #[test]
-fn a_connection_of_our_own_is_nobodys() {
+fn a_connection_of_our_own_has_no_client() {
     for version in [ProxyVersion::V1, ProxyVersion::V2] {
         let mut bytes = Vec::new();
         write_local(version, &mut bytes);

@@ -1,5 +1,5 @@
-//! What do probes look like on the wire? A question of 40 bytes, an answer of as many: nobody can have an endpoint send
-//! more than they sent themselves. The layout is in docs/reference/load-probe.md.
+//! What do probes look like on the wire? A question of 40 bytes, and an answer of the same length, so that an endpoint
+//! cannot be used to amplify traffic. The layout is in docs/reference/load-probe.md.
 
 use evenkeel_balance::LoadReport;
 
@@ -14,7 +14,7 @@ const ANSWER: u8 = 2;
 /// What a datagram says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Datagram {
-    /// Somebody asks, and gives a number that is to come back.
+    /// A question, with a number that the answer must carry.
     Question(u64),
     /// The answer to the question with this number.
     Answer(u64, LoadReport),

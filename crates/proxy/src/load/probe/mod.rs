@@ -96,7 +96,7 @@ impl Prober {
         }
     }
 
-    /// Notes whom the algorithm of a pool wants asked now. To be called after each start.
+    /// Notes which endpoints the algorithm of a pool wants to probe now. To be called after each start.
     pub fn after_start(&self, pool: &Rc<WorkerPool>) {
         let reports = pool.reports.borrow();
         if let Some(reports) = reports.as_ref().filter(|reports| reports.probe != Probe::Off) {

@@ -1,4 +1,4 @@
-//! Which question is this the answer to? A table of fixed size, by a number that nobody can guess.
+//! Which question is this the answer to? A table of fixed size, by a number that cannot be guessed.
 //!
 //! Each place is used in turn, so the oldest question is always the next to be given up. What became of a question stays
 //! known until its place is needed: an answer that is late, or comes twice, is told from one that was made up.
@@ -33,13 +33,13 @@ enum State<Q> {
 /// Why an answer means nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unwanted {
-    /// Nobody asked that, as far as is known.
+    /// No known question has this number.
     Unknown,
-    /// It was given up.
+    /// The wait for it is over.
     Late,
-    /// It was answered.
+    /// The question was answered before.
     Repeated,
-    /// It was asked of somebody else.
+    /// The question was sent to another address.
     Sender,
 }
 
@@ -59,14 +59,14 @@ impl<Q> Outstanding<Q> {
         if matches!(place.state, State::Waiting(_)) {
             return Err(question);
         }
-        // A keyed hash of a counter: whoever does not see the question cannot answer it.
+        // A keyed hash of a counter: only a peer that saw the question can answer it.
         place.nonce = (self.random.hash_one(self.asked) & !(PLACES as u64 - 1)) | at;
         place.state = State::Waiting(question);
         self.asked += 1;
         Ok(place.nonce)
     }
 
-    /// Takes the question with this number, if `fits` says that the answer is from whom it was asked of.
+    /// Takes the question with this number, if `fits` says that the answer comes from the peer that was asked.
     pub fn answer(&mut self, nonce: u64, fits: impl FnOnce(&Q) -> bool) -> Result<Q, Unwanted> {
         let place = &mut self.places[(nonce % PLACES as u64) as usize];
         if place.nonce != nonce || self.asked == 0 {

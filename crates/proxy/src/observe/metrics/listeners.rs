@@ -130,7 +130,7 @@ impl Shown<'_> {
             ("evenkeel_http_sent_bytes", "Bytes of responses, heads included", |l| &l.bytes_out),
         ];
         self.counters(encoder, is_http, &counters)?;
-        let help = "Requests by who ended them; \"normal\" if nobody did";
+        let help = "Requests by what ended them; \"normal\" if nothing did early";
         self.by_listener(encoder, ("evenkeel_http_ends", help), is_http, ("cause", &Cause::LABELS), |l| &l.ends)
     }
 

@@ -1,4 +1,4 @@
-//! How do requests of each pool fare? Times, further tries, copies, and whoever waits.
+//! How do requests of each pool fare? Times, retries, hedges, and requests that wait.
 
 use super::modes::{Speaks, forwards, is_http, is_proxied_tcp};
 use super::{Family, NO_LABEL, Shown};
