@@ -105,6 +105,7 @@ async fn open<'r>(
     let (timer, clock) = (down.timer, &client.core.clock);
     let tries = Tries::begin(rules.retries(route, client.core), key, clock.now());
     let wanted = Wanted { core: client.core, peer: &client.peer, origin: None, pool };
+    let mut last: Option<String> = None;
     loop {
         let placed = match pick::place(clock, pool, &tries) {
             Ok(ticket) => Ok(ticket),
@@ -121,8 +122,9 @@ async fn open<'r>(
                     _ if record.tries > 0 => Cause::Endpoint,
                     _ => Cause::Proxy,
                 });
-                // A session has no reply, but the access log tells.
-                record.reason = none.count(pool);
+                // A session has no reply, but the access log tells: of the try before, if there was one.
+                let why = none.count(pool);
+                record.reason = last.or(why);
                 return None;
             }
         };
@@ -155,6 +157,7 @@ async fn open<'r>(
                     return None;
                 }
                 pool.stats.retries.add(1);
+                last = Some(why);
             }
             Decision::Stop(_) => {
                 record.blame(cause);
