@@ -63,10 +63,10 @@ pub fn parse_str(name: &str, text: &str, env: Env<'_>) -> Outcome {
 
 impl Plan {
     /// The plan of `evenkeel run ADDR ADDR...`: one listener, one pool, everything else as in a file that sets
-    /// nothing. It goes through the same reader as a file; its diagnostics point into the equivalent TOML, which is
-    /// called "command line".
+    /// nothing, but that clients are told why they get an error, as this is for trying things out. It goes through the
+    /// same reader as a file; its diagnostics point into the equivalent TOML, which is called "command line".
     pub fn for_addresses(listen: &str, endpoints: &[&str], balance: Option<&str>) -> Outcome {
-        let mut text = format!("[listener.web]\nbind = [{}]\n\n[pool.web]\n", quote(listen));
+        let mut text = format!("[listener.web]\nbind = [{}]\nerrors = \"detailed\"\n\n[pool.web]\n", quote(listen));
         if let Some(name) = balance {
             let _ = writeln!(text, "balance = {}", quote(name));
         }

@@ -4,6 +4,9 @@
 use super::record::Record;
 use super::reply::Reply;
 use crate::listener::client::Client;
+use crate::listener::mark::Mark;
+use crate::listener::route::RouteId;
+use crate::listener::rules::Rules;
 use crate::load::load_report::Reporter;
 use crate::peer::{forwarded, hash_key};
 use crate::upstream::pool::WorkerPool;
@@ -45,6 +48,8 @@ pub struct Route<'r> {
     pub timeouts: RouteTimeouts,
     /// The tick by which all must be over.
     pub deadline: u64,
+    /// What it is known by, should it come back: a field.
+    pub mark: &'r [u8],
 }
 
 /// A request that goes no further.
@@ -56,7 +61,7 @@ pub enum Refused {
 }
 
 /// Finds out who sent a request, whether it may, and where it goes. All of the head's bytes are needed here, and none
-/// afterwards but for what [`forward`] says of them.
+/// afterwards but for what [`forward`] says of them. `has_passed_proxies`: it may have been here before.
 ///
 /// # Errors
 /// It goes no further.
@@ -64,6 +69,7 @@ pub fn route<'r, 'b>(
     client: &Client<'_>,
     record: &mut Record<'r>,
     request: &Request<'_, 'b>,
+    has_passed_proxies: bool,
     timer: &Timer,
 ) -> Result<(Route<'r>, Option<Origin<'b>>), Refused> {
     let (core, rules) = (client.core, record.rules);
@@ -89,19 +95,24 @@ pub fn route<'r, 'b>(
     let pool = rules.pool(route);
     record.route = route;
     record.pool = Some(pool);
+    let mark = rules.mark(route);
+    if has_passed_proxies && mark.is_some_and(|mark| mark.is_on(request)) {
+        return Err(came_back(client, rules, route));
+    }
     record.working = rules.reporter.as_ref().map(Reporter::begin);
     let timeouts = rules.plan.routes[route].timeouts;
     let deadline = timeouts.request.map_or(u64::MAX, |limit| timer.tick_after(limit));
     let key = pool.key.as_ref().and_then(|key| hash_key::hash(key, request, ip));
     let session = pool.session(request, core);
-    Ok((Route { pool, retries: rules.retries(route, core), key, session, timeouts, deadline }, origin))
+    let mark = mark.map_or(&b""[..], Mark::line);
+    Ok((Route { pool, retries: rules.retries(route, core), key, session, timeouts, deadline, mark }, origin))
 }
 
 /// What the head for the endpoint says of the client. `close`: the endpoint's connection must not carry another request.
 pub fn forward<'f>(
     client: &'f Client<'_>,
     origin: Option<&'f Origin<'_>>,
-    pool: &'f WorkerPool,
+    route: &Route<'f>,
     close: bool,
 ) -> Forward<'f> {
     Forward {
@@ -109,9 +120,18 @@ pub fn forward<'f>(
         scheme: origin.and_then(|origin| origin.scheme).unwrap_or(SCHEME),
         host: origin.and_then(|origin| origin.host),
         forwarded: origin.and_then(|origin| origin.forwarded.as_deref()),
-        host_if_none: &pool.name,
+        host_if_none: &route.pool.name,
+        mark: route.mark,
         close,
     }
+}
+
+#[cold]
+fn came_back(client: &Client<'_>, rules: &Rules, route: RouteId) -> Refused {
+    client.listener.stats.loops.add(1);
+    let (route, pool) = (&rules.plan.routes[route].name, &rules.pool(route).name);
+    let why = format!("the request came by route \"{route}\" before: an endpoint of pool \"{pool}\" leads back here");
+    Refused::Answered(Reply::new(508, why))
 }
 
 #[cold]

@@ -138,6 +138,8 @@ pub struct ListenerStats {
     pub malformed: Counter,
     /// Requests over the rate of their address.
     pub rate_limited: Counter,
+    /// Requests that had come back.
+    pub loops: Counter,
     /// Values of `X-Forwarded-*` and `Forwarded` from trusted proxies that were malformed.
     pub forwarded_malformed: Counter,
     /// Requests or sessions by who ended them ([`Cause`]).

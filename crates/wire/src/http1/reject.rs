@@ -68,26 +68,23 @@ pub fn reason(status: u16) -> &'static str {
         503 => "Service Unavailable",
         504 => "Gateway Timeout",
         505 => "HTTP Version Not Supported",
+        508 => "Loop Detected",
         _ => "Error",
     }
 }
 
-/// A line of text for people: the status, and why.
-pub fn text(status: u16, why: &dyn fmt::Display) -> String {
-    format!("{status} {}: {why}\n", reason(status))
-}
-
-/// A whole response with a line of text that says why, `close` or not; `fields`: more of them, each with its line's end.
-pub fn reply(status: u16, why: &dyn fmt::Display, close: bool, head_only: bool, fields: &str) -> Vec<u8> {
+/// A whole response with this body, which is of this media type; `close` or not. `fields`: more of them, each with its line's
+/// end.
+pub fn reply(status: u16, (media_type, body): (&str, &[u8]), close: bool, head_only: bool, fields: &str) -> Vec<u8> {
     let phrase = reason(status);
-    let body = text(status, why);
     let connection = if close { "Connection: close\r\n" } else { "" };
-    let mut reply = format!(
-        "HTTP/1.1 {status} {phrase}\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: {}\r\n{fields}{connection}\r\n",
+    let reply = format!(
+        "HTTP/1.1 {status} {phrase}\r\nContent-Type: {media_type}\r\nContent-Length: {}\r\n{fields}{connection}\r\n",
         body.len()
     );
+    let mut reply = reply.into_bytes();
     if !head_only {
-        reply.push_str(&body);
+        reply.extend_from_slice(body);
     }
-    reply.into_bytes()
+    reply
 }

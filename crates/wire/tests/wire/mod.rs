@@ -10,8 +10,15 @@ use evenkeel_wire::http1::{Body, Limits, Reject, Request, Response, Room, Versio
 use evenkeel_wire::http1::{has_head, head_len};
 
 /// What the proxy adds to each request.
-pub const FORWARD: Forward<'_> =
-    Forward { client: b"192.0.2.1", scheme: "http", host: None, forwarded: None, host_if_none: "web", close: false };
+pub const FORWARD: Forward<'_> = Forward {
+    client: b"192.0.2.1",
+    scheme: "http",
+    host: None,
+    forwarded: None,
+    host_if_none: "web",
+    mark: b"",
+    close: false,
+};
 
 /// A client that keeps its connection.
 pub const KEPT: Towards = Towards { version: Version::V11, keep_alive: true };

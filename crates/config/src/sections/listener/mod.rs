@@ -1,17 +1,20 @@
 //! Where do requests come in? [`Listener`], `[listener.NAME]`; tables below it have files of their own.
 
 mod bound;
+mod errors;
 mod mode;
 mod report_load;
 mod udp;
 mod zone;
 
+pub use errors::Errors;
 pub use mode::Mode;
 pub use report_load::ReportLoad;
 pub use udp::UdpFlows;
 pub use zone::{ClientLocality, NameServer, Record, RecordKind, Zone};
 
 use super::admin::Admin;
+use super::error_pages::{self, ERROR_PAGES, ErrorPage};
 use super::timeouts::{LISTENER_TIMEOUTS, ListenerTimeouts};
 use crate::code::Code;
 use crate::diagnostic::Findings;
@@ -110,6 +113,28 @@ table! {
             help: "When flows end, with `mode = \"udp\"`.",
             why: "",
         };
+        /// Whether requests that go on are marked, and refused when they come back.
+        detect_loops: bool = Key {
+            name: "detect_loops",
+            kind: Kind::Bool,
+            absent: Absent::Default("true"),
+            help: "Answers 508 to a request that comes in here by a route by which it has come before, as an endpoint leads \
+                   back. Requests that go on are marked with a field `CDN-Loop` (RFC 8586) for that.",
+            why: "Such a request goes round until connections run out. `false` is for endpoints that send the request of a \
+                  client on to this listener again, for another page.",
+        };
+        /// What clients read in the answers that evenkeel makes itself.
+        errors: Errors = Key {
+            name: "errors",
+            kind: Kind::Choice(Errors::WORDS),
+            absent: Absent::Default("\"terse\""),
+            help: "What clients read in the answers that evenkeel makes itself, as a 503. `terse`: the status, its phrase, and \
+                   the id of the request, if there is an access log. `detailed`: why, with names of pools and addresses of \
+                   endpoints, for development. The access log has the reason (`reason`) either way.",
+            why: "Addresses and names of the inside are no business of clients, and help attackers.",
+        };
+        /// What clients see in the place of a line of text, where no page of the route is for the status.
+        error_pages: Vec<ErrorPage> = ERROR_PAGES;
         /// How balancers in front are told of its load; `None` = not at all.
         report_load: Option<ReportLoad> = Key {
             name: "report_load",
@@ -253,6 +278,7 @@ fn check(section: &Section, mode: Mode, findings: &mut Findings) {
     check_networks(section, "accept_proxy_protocol", findings);
     check_networks(section, "trusted_proxies", findings);
     udp::check(section, mode, findings);
+    error_pages::check(section, findings);
 }
 
 /// Reports networks that every client is in, and that would be believed.

@@ -9,14 +9,14 @@ use crate::http::fault::Fault;
 use crate::http::outgoing::Outgoing;
 use crate::http::record::Record;
 use crate::http::relay::{Answered, Relay};
-use crate::http::reply::Reply;
+use crate::http::reply::{Content, Reply};
 use crate::listener::client::Client;
 use crate::listener::rules::Rules;
 use crate::load::load_report;
 use crate::observe::end::{Cause, Phase};
 use crate::upstream::pick::InFlight;
 use evenkeel_balance::Clock;
-use evenkeel_net::buffer::Buf;
+use evenkeel_net::buffer::{Buf, CAPACITY};
 use evenkeel_net::deadline::{Elapsed, Timer};
 use evenkeel_net::stream::Stream;
 use evenkeel_net::transport::Transport;
@@ -24,7 +24,6 @@ use evenkeel_wire::http1::chunked::{Keep, Taken};
 use evenkeel_wire::http1::response::{RequestContext, Towards};
 use evenkeel_wire::http1::{self, Body, Reject, Request, Version, reject};
 use rustix::fd::OwnedFd;
-use std::fmt::Display;
 use std::pin::pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -206,7 +205,7 @@ impl H1 {
         record.proto = proto(version);
         let keep_alive = request.keep_alive && !last && !client.is_ending();
         let mut body = std::mem::replace(&mut request.body, Body::EMPTY);
-        let (route, origin) = match exchange::route(client, record, request, &self.timer) {
+        let (route, origin) = match exchange::route(client, record, request, request.has_passed_proxies, &self.timer) {
             Ok(routed) => routed,
             Err(refused) => {
                 let head_only = request.is_head();
@@ -222,7 +221,7 @@ impl H1 {
         let mut bytes = core.scratch();
         let single = pool.limits.get().idle_per_endpoint == 0 || pool.announce.get().is_some();
         let close = single || request.body_may_be_overlooked();
-        request.write(&exchange::forward(client, origin.as_ref(), pool, close), &mut bytes);
+        request.write(&exchange::forward(client, origin.as_ref(), &route, close), &mut bytes);
         let more_wanted = request.keep_alive;
         let asked = RequestContext { head: request.is_head(), upgrade: request.upgrade };
         let (towards, idempotent) = (Towards { version, keep_alive }, request.is_idempotent());
@@ -247,7 +246,7 @@ impl H1 {
         match stopped {
             Stopped::Malformed(reject) => {
                 client.listener.stats.malformed.add(1);
-                self.refuse(record, Cause::Proxy, reject.status(), &reject).await;
+                self.refuse(record, Cause::Proxy, &reject.into()).await;
                 After::Linger
             }
             Stopped::Refused { refused, keep_alive, head_only } => {
@@ -267,15 +266,16 @@ impl H1 {
     pub async fn give_up(&self, client: &Client<'_>) -> After {
         let rules = client.listener.rules();
         let record = Record::new(client, &rules);
-        self.refuse(&record, Cause::ClientSlow, 408, &"no whole request in time").await;
+        let reply = Reply::new(408, "no whole request in time".to_string());
+        self.refuse(&record, Cause::ClientSlow, &reply).await;
         After::Linger
     }
 
     /// Tells the client why there is no request; its connection is to be closed.
-    async fn refuse(&self, record: &Record<'_>, cause: Cause, status: u16, why: &dyn Display) {
+    async fn refuse(&self, record: &Record<'_>, cause: Cause, reply: &Reply) {
         record.blame(cause);
-        record.status.set(status);
-        let sent = self.say(&reject::reply(status, why, true, false, "")).await;
+        let Content { media_type, body } = record.tell(reply);
+        let sent = self.say(&reject::reply(reply.status, (media_type, &body), true, false, "")).await;
         record.count_out(sent as usize);
     }
 
@@ -288,7 +288,7 @@ impl H1 {
         head_only: bool,
         rest: Option<Buf>,
     ) -> After {
-        record.status.set(reply.status);
+        let Content { media_type, body } = record.tell(reply);
         // As above.
         let keep_alive = keep_alive && record.proto == proto(Version::V11);
         let mut fields = Vec::new();
@@ -297,7 +297,7 @@ impl H1 {
         }
         record.write_load(&mut fields);
         let fields = String::from_utf8_lossy(&fields);
-        let sent = self.say(&reject::reply(reply.status, &reply.why, !keep_alive, head_only, &fields)).await;
+        let sent = self.say(&reject::reply(reply.status, (media_type, &body), !keep_alive, head_only, &fields)).await;
         record.count_out(sent as usize);
         if keep_alive && sent > 0 { After::Next(rest) } else { After::Linger }
     }
@@ -320,17 +320,20 @@ impl H1 {
         if keep_alive && sent > 0 { After::Next(rest) } else { After::Linger }
     }
 
-    /// Sends a whole response of the proxy's own; how many bytes of it went through.
+    /// Sends a whole response of the proxy's own; how many bytes of it went through, or 0 if not all did.
     async fn say(&self, reply: &[u8]) -> u64 {
-        let mut buf = Buf::take();
-        if !buf.extend(reply) {
-            return 0;
+        for part in reply.chunks(CAPACITY) {
+            let mut buf = Buf::take();
+            if !buf.extend(part) {
+                return 0;
+            }
+            self.timer.set(self.timer.tick_after(LINGER));
+            let written = self.timer.limit(pin!(self.transport.write_all(&mut buf))).await;
+            if !matches!(written, Ok(Ok(()))) {
+                return 0;
+            }
         }
-        self.timer.set(self.timer.tick_after(LINGER));
-        match self.timer.limit(pin!(self.transport.write_all(&mut buf))).await {
-            Ok(Ok(())) => reply.len() as u64,
-            _ => 0,
-        }
+        reply.len() as u64
     }
 
     /// Closes so that what was sent arrives: reads on for a while, as closing with unread bytes would reset.

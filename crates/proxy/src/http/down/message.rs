@@ -6,18 +6,18 @@ use crate::http::attempts;
 use crate::http::exchange::{self, Opened, Refused};
 use crate::http::outgoing::Outgoing;
 use crate::http::record::Record;
-use crate::http::reply::Reply;
+use crate::http::reply::{Content, Reply};
 use crate::listener::client::Client;
 use crate::listener::rules::Rules;
 use crate::load::load_report;
 use crate::observe::end::{Cause, Phase};
 use evenkeel_balance::Clock;
-use evenkeel_net::buffer::Buf;
+use evenkeel_net::buffer::{Buf, CAPACITY};
 use evenkeel_wire::head::{Request, Table};
 use evenkeel_wire::http1::fields::Stated;
 use evenkeel_wire::http1::request::write_translated;
 use evenkeel_wire::http1::response::{RequestContext, Towards};
-use evenkeel_wire::http1::{Body, Reject, Version, reject};
+use evenkeel_wire::http1::{Body, Reject, Version};
 use std::task::{Context, Poll};
 
 /// A part of a body.
@@ -68,7 +68,7 @@ pub async fn serve<D: Messages>(
     let mut record = Record::new(client, rules);
     record.proto = proto;
     let head_only = request.is_head();
-    let (route, origin) = match exchange::route(client, &mut record, request, down.timer()) {
+    let (route, origin) = match exchange::route(client, &mut record, request, true, down.timer()) {
         Ok(routed) => routed,
         Err(refused) => return Box::pin(refuse(client, &record, down, refused, head_only)).await,
     };
@@ -83,7 +83,7 @@ pub async fn serve<D: Messages>(
     let overlooked = !ended && matches!(request.method, "GET" | "HEAD" | "DELETE" | "TRACE");
     let single = route.pool.limits.get().idle_per_endpoint == 0 || route.pool.announce.get().is_some();
     let close = single || overlooked;
-    let forward = exchange::forward(client, origin.as_ref(), route.pool, close);
+    let forward = exchange::forward(client, origin.as_ref(), &route, close);
     let written = match framing {
         // The endpoint would take the next request for the body that is missing.
         Stated::Length(1..) if ended => Err(Reject::LengthMalformed),
@@ -93,7 +93,7 @@ pub async fn serve<D: Messages>(
         client.core.give_back(bytes);
         client.listener.stats.malformed.add(1);
         record.blame(Cause::Proxy);
-        return answer(&record, down, &Reply::new(reject.status(), reject.to_string()), head_only).await;
+        return answer(&record, down, &reject.into(), head_only).await;
     }
     let body = match framing {
         _ if ended => Body::EMPTY,
@@ -133,7 +133,7 @@ async fn refuse<D: Messages>(client: &Client<'_>, record: &Record<'_>, down: &D,
             load_report::write_field(&load, &mut field);
             fields.push_lines(&field);
             client.listener.stats.reports_given[2].add(1);
-            say(record, down, 200, fields, &load_report::json(&load), head_only).await;
+            say(record, down, 200, fields, load_report::json(&load).as_bytes(), head_only).await;
         }
         (Refused::Load, None) => down.reset(),
     }
@@ -141,34 +141,35 @@ async fn refuse<D: Messages>(client: &Client<'_>, record: &Record<'_>, down: &D,
 
 /// Answers in the endpoint's place.
 async fn answer<D: Messages>(record: &Record<'_>, down: &D, reply: &Reply, head_only: bool) {
-    record.status.set(reply.status);
+    let Content { media_type, body } = record.tell(reply);
     let mut fields = Table::default();
-    fields.push(b"content-type", b"text/plain; charset=utf-8");
+    fields.push(b"content-type", media_type.as_bytes());
     if let Some(seconds) = reply.retry_after {
         fields.push(b"retry-after", seconds.to_string().as_bytes());
     }
     let mut load = Vec::new();
     record.write_load(&mut load);
     fields.push_lines(&load);
-    say(record, down, reply.status, fields, &reject::text(reply.status, &reply.why), head_only).await;
+    say(record, down, reply.status, fields, &body, head_only).await;
 }
 
 /// Sends a whole response of the proxy's own.
-async fn say<D: Messages>(record: &Record<'_>, down: &D, status: u16, mut fields: Table, body: &str, head_only: bool) {
+async fn say<D: Messages>(record: &Record<'_>, down: &D, status: u16, mut fields: Table, body: &[u8], head_only: bool) {
     fields.push(b"content-length", body.len().to_string().as_bytes());
     down.send_head(status, fields, head_only);
     if head_only {
         return;
     }
-    let mut buf = Buf::take();
     let timer = down.timer();
-    timer.set(timer.tick_after(super::h1::LINGER));
-    let room = timer.limit(std::pin::pin!(std::future::poll_fn(|cx| down.poll_room(cx)))).await;
-    if matches!(room, Ok(Ok(()))) && buf.extend(body.as_bytes()) {
+    for part in body.chunks(CAPACITY) {
+        let mut buf = Buf::take();
+        timer.set(timer.tick_after(super::h1::LINGER));
+        let room = timer.limit(std::pin::pin!(std::future::poll_fn(|cx| down.poll_room(cx)))).await;
+        if !matches!(room, Ok(Ok(()))) || !buf.extend(part) {
+            return down.reset();
+        }
         record.count_out(buf.len());
         down.send(Part::Data(buf));
-        down.send(Part::End);
-    } else {
-        down.reset();
     }
+    down.send(Part::End);
 }
