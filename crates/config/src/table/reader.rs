@@ -5,6 +5,7 @@ use super::row::{Absent, Table};
 use super::section::{Located, Named, Section};
 use crate::code::Code;
 use crate::diagnostic::Findings;
+use crate::foreign;
 use crate::form::Form;
 use crate::nearest::{nearest, suggest};
 use crate::source::Span;
@@ -88,6 +89,12 @@ impl<'f> Reader<'f> {
             self.findings
                 .add(Code::UnknownKey, entry.key_span, format!("unknown key {} in {path}", quoted(key)))
                 .help("it has no keys: write {}");
+            return;
+        }
+        if let Some(help) = foreign::key(table.path, key, &entry.node.tree) {
+            self.findings
+                .add(Code::UnknownKey, entry.key_span, format!("unknown key {} in {path}", quoted(key)))
+                .help(help);
             return;
         }
         // A key in the wrong table is more likely than a slip that makes it equal to another table's key.

@@ -144,9 +144,14 @@ impl Reader<'_> {
             (Kind::Text(_) | Kind::Choice(_), Tree::Int(..) | Tree::Number(..) | Tree::Bool(_)) => {
                 format!("write it in quotes: \"{seen}\"")
             }
-            (Kind::List(_), Tree::Text(_) | Tree::Int(..) | Tree::Number(..)) => {
-                format!("write it as an array: [{seen}]")
+            (Kind::List(_), Tree::Text(text)) => {
+                let parts: Vec<String> = text.split([',', ' ']).filter(|p| !p.is_empty()).map(quoted).collect();
+                // What is more than one word is rarely one thing.
+                let several = text.contains(',') || parts.iter().all(|part| part.contains(['.', ':']));
+                let write = if several && parts.len() > 1 { parts.join(", ") } else { seen.clone() };
+                format!("write it as an array: [{write}]")
             }
+            (Kind::List(_), Tree::Int(..) | Tree::Number(..)) => format!("write it as an array: [{seen}]"),
             (Kind::Tables(_), Tree::Table(_)) => format!("write [[{key}]], with two brackets"),
             (Kind::Named(table), _) => format!("write {} and its keys below it", table.path),
             _ => format!("allowed: {kind}"),
