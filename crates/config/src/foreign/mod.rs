@@ -6,8 +6,10 @@
 pub(crate) mod syntax;
 mod words;
 
+use crate::form::Form;
 use crate::table::quote;
 use crate::tree::Tree;
+use evenkeel_balance::algorithms;
 
 /// Where all of it stands side by side.
 pub(crate) const PAGE: &str = "docs/guide/coming-from.md";
@@ -15,15 +17,52 @@ pub(crate) const PAGE: &str = "docs/guide/coming-from.md";
 /// A value with more characters is not repeated in the advice.
 const LONGEST: usize = 100;
 
+/// What a key of another proxy is here.
+pub(crate) struct Meant {
+    /// What to write.
+    pub help: String,
+    /// The key of the same table that it stands for, if it is that simple: what is said there is not missing.
+    pub key: Option<&'static str>,
+    /// Whether the value may be read as that key's: a name, or tables with names.
+    pub is_value: bool,
+}
+
 /// What a key that a table does not know is here, with the value that was seen where it fits.
-pub(crate) fn key(table: &str, key: &str, value: &Tree) -> Option<String> {
+pub(crate) fn key(table: &str, key: &str, value: &Tree) -> Option<Meant> {
     let rows = words::KEYS.iter().filter(|(path, _)| *path == table).flat_map(|(_, rows)| *rows);
-    find(rows, key).map(|is| format!("here this is {}", filled(is, value)))
+    let is = find(rows, key)?;
+    if is == words::ALGORITHM
+        && let Tree::Text(name) = value
+        && let Some(help) = algorithm(name).or_else(|| known_algorithm(name))
+    {
+        return Some(Meant { help, key: Some("balance"), is_value: false });
+    }
+    let tables = |name| (Some(name), are_tables(value));
+    let (key, is_value) = match is {
+        words::LISTENER => tables("listener"),
+        words::POOL => tables("pool"),
+        _ => {
+            let key = is.split_once(" = ").map(|(key, _)| key).filter(|key| !key.contains(' '));
+            (key, is.contains(" = <\"NAME\">") && matches!(value, Tree::Text(_)))
+        }
+    };
+    Some(Meant { help: format!("here this is {}", filled(is, value)), key, is_value })
+}
+
+fn are_tables(value: &Tree) -> bool {
+    let Tree::Table(table) = value else { return false };
+    !table.entries.is_empty() && table.entries.iter().all(|entry| matches!(entry.node.tree, Tree::Table(_)))
 }
 
 /// What the name of another proxy's algorithm is here.
 pub(crate) fn algorithm(name: &str) -> Option<String> {
     find(words::ALGORITHMS, name).map(|is| format!("here this is balance = {is}"))
+}
+
+/// An algorithm under its name, or another spelling of it: `LEAST_REQUEST`.
+fn known_algorithm(name: &str) -> Option<String> {
+    let found = algorithms::find(&name.to_lowercase().replace('-', "_"))?;
+    Some(format!("here this is balance = {}", quote(found.name)))
 }
 
 /// By name alone: some write `max_conn`, some `maxConn`, some `max-conn`.
@@ -40,7 +79,7 @@ fn filled(is: &str, value: &Tree) -> String {
         rest.split_once('<').and_then(|(before, inner)| Some((before, inner.split_once('>')?)))
     {
         out.push_str(before);
-        let seen = if before.ends_with('[') { elements(value) } else { scalar(value, example) };
+        let seen = if before.ends_with('[') { elements(value, example) } else { scalar(value, example) };
         out.push_str(seen.as_deref().unwrap_or(example));
         rest = after;
     }
@@ -54,6 +93,9 @@ fn scalar(value: &Tree, example: &str) -> Option<String> {
         Tree::Text(text) if text.chars().count() > LONGEST => None,
         Tree::Text(text) if example.starts_with('"') => {
             let fits = !example.starts_with("\"/") || is_path(text);
+            if example.starts_with("\"10.") {
+                return element(text, example);
+            }
             (fits && (!is_time || text.starts_with(|c: char| c.is_ascii_digit()))).then(|| quote(text))
         }
         Tree::Text(text) => text.parse::<u32>().ok().map(|number| number.to_string()),
@@ -64,18 +106,43 @@ fn scalar(value: &Tree, example: &str) -> Option<String> {
 }
 
 /// What stands between the brackets of an array. Others write several in one string.
-fn elements(value: &Tree) -> Option<String> {
+fn elements(value: &Tree, example: &str) -> Option<String> {
+    let port: String;
     let parts: Vec<&str> = match value {
         Tree::Text(text) => text.split([',', ' ']).filter(|part| !part.is_empty()).collect(),
         Tree::List(nodes) => {
             let texts = nodes.iter().map(|node| if let Tree::Text(text) = &node.tree { Some(&**text) } else { None });
             texts.collect::<Option<_>>()?
         }
+        Tree::Int(..) => {
+            port = value.seen();
+            vec![&port]
+        }
         _ => return None,
     };
-    let each: Vec<String> = parts.into_iter().map(quote).collect();
+    let each = parts.into_iter().map(|part| element(part, example)).collect::<Option<Vec<String>>>()?;
     let all = each.join(", ");
     (!all.is_empty() && all.chars().count() <= LONGEST).then_some(all)
+}
+
+/// An address as it is written here, if it is one that another proxy would take.
+pub(crate) fn address(text: &str, form: Form) -> Option<String> {
+    let alike = match form {
+        Form::Bind => format!("[::]:{}", text.trim_start_matches('*').trim_start_matches(':')),
+        _ => text.strip_prefix("http://").unwrap_or(text).trim_end_matches('/').to_string(),
+    };
+    [text, &alike].into_iter().find(|text| form.read(text).is_ok()).map(quote)
+}
+
+/// An element of an array that is like the first one of the example.
+fn element(part: &str, example: &str) -> Option<String> {
+    if example.starts_with("\"[::]:") {
+        return address(part, Form::Bind);
+    }
+    if example.starts_with("\"10.") {
+        return address(part, Form::Address);
+    }
+    part.parse::<u64>().is_err().then(|| quote(part))
 }
 
 /// Whether it is the plain path that it seems to be, and no pattern of another proxy.
@@ -112,18 +179,26 @@ mod tests {
     #[test]
     fn the_value_seen_is_put_where_it_belongs() {
         let text = |text: &str| Tree::Text(text.to_string());
-        assert_eq!(key("[[route]]", "path", &text("/a")).as_deref(), Some("here this is match = { path = \"/a\" }"));
-        let said = key("[pool.NAME]", "max-conns", &Tree::Int(Some(7), "7".to_string()));
-        assert!(said.is_some_and(|said| said.contains("limits = { requests_per_endpoint = 7 }")));
+        let int = |text: &str| Tree::Int(text.parse().ok(), text.to_string());
         for (table, word, value, is) in [
+            ("[[route]]", "path", text("/a"), "match = { path = \"/a\" }"),
+            ("[pool.NAME]", "max-conns", int("7"), "limits = { requests_per_endpoint = 7 }"),
+            ("[pool.NAME]", "servers", text("http://a:80/ b:80"), "endpoints = [\"a:80\", \"b:80\"]"),
+            ("[pool.NAME]", "lb_policy", text("LEAST_REQUEST"), "balance = \"leastconn\""),
+            ("[pool.NAME]", "strategy", text("p2c"), "balance = \"random\""),
+            ("[pool.NAME]", "method", text("ip_hash"), "balance = { maglev = { key = \"client-ip\" } }"),
+            ("endpoints of [pool.NAME]", "url", text("http://a:80"), "addr = \"a:80\""),
+            ("[listener.NAME]", "listen", text("80"), "bind = [\"[::]:80\"]: all addresses, each with its port"),
+            ("[listener.NAME]", "port", int("80"), "bind = [\"[::]:80\"]: all addresses, each with its port"),
+            ("[listener.NAME]", "listen", text("*:81"), "bind = [\"[::]:81\"]: all addresses, each with its port"),
             ("[[route]]", "path", text("^/v[0-9]+/"), "match = { path = \"/api\" }"),
             ("[[route]]", "host", text("a.b, c.d"), "match = { host = [\"a.b\", \"c.d\"] }"),
             ("[listener.NAME]", "maxconn", text("500"), "limits = { connections = 500 }"),
             ("[listener.NAME]", "maxconn", Tree::Bool(true), "limits = { connections = 10000 }"),
-            ("health of [pool.NAME]", "inter", Tree::Int(Some(3), "3".to_string()), "interval = \"3s\""),
+            ("health of [pool.NAME]", "inter", int("3"), "interval = \"3s\""),
         ] {
-            assert_eq!(key(table, word, &value), Some(format!("here this is {is}")));
+            assert_eq!(key(table, word, &value).map(|meant| meant.help), Some(format!("here this is {is}")));
         }
-        assert_eq!(key("[[route]]", "colour", &Tree::Bool(true)), None);
+        assert!(key("[[route]]", "colour", &Tree::Bool(true)).is_none());
     }
 }

@@ -24,22 +24,26 @@ pub(super) const ALGORITHMS: &[Row] = &[
 
 const NOT_YET: &str = "not there yet: requests pass as they came, but for X-Forwarded-* and hop-by-hop fields";
 const NO_TLS: &str = "not there yet: a listener with mode = \"tcp\" passes TLS through, by server name and ALPN";
-const LISTENER: &str =
+pub(super) const LISTENER: &str =
     "[listener.NAME], with bind = [\"[::]:80\"] and pool = \"NAME\" or [[route]]s; docs/guide/coming-from.md";
-const POOL: &str = "[pool.NAME], with endpoints = [\"10.0.0.1:8080\"]; docs/guide/coming-from.md";
+pub(super) const POOL: &str = "[pool.NAME], with endpoints = [\"10.0.0.1:8080\"]; docs/guide/coming-from.md";
 const ROUTE: &str = "[[route]], with match = { host = [\"www.example.com\"], prefix = \"/\" } and pool = \"NAME\"; docs/guide/coming-from.md";
 const ALL: &str = "[listener.NAME], [[route]] and [pool.NAME], each at the top level; docs/guide/coming-from.md";
-const BIND: &str = "bind = [\"[::]:80\"]: all addresses, each with its port";
+const BIND: &str = "bind = [<\"[::]:80\">]: all addresses, each with its port";
 const TO_POOL: &str = "pool = <\"NAME\">, the name of a [pool.NAME]";
 const HOST: &str = "match = { host = [<\"www.example.com\">] } of a [[route]]";
 const HEALTH: &str = "health = { http = \"/healthz\" }, or tcp = {} in place of http";
-const ENDPOINTS: &str = "endpoints = [\"10.0.0.1:8080\", \"10.0.0.2:8080\"]";
+const ENDPOINTS: &str = "endpoints = [<\"10.0.0.1:8080\", \"10.0.0.2:8080\">]";
 const REQUESTS: &str = "limits = { requests_per_endpoint = <100> } of the pool";
-const OUTLIER: &str = "outlier = { consecutive_5xx = 5 } of the pool; it is on unless outlier = \"off\"";
+const OUTLIER: &str = "outlier = { consecutive_5xx = 5 }; it is on unless outlier = \"off\"";
 const STICKY: &str = "sticky = { secret_file = \"/etc/evenkeel/sticky.key\" } of the pool: a signed cookie of its own";
 const RETRY: &str = "retry = { attempts = 2, on = [\"connect\", \"503\"] }";
 const BALANCE: &str =
     "balance = \"NAME\" or { NAME = { PARAMETER = VALUE } } in the pool; `evenkeel algorithms` lists them";
+
+/// The algorithm of a pool: it is named as it is here, if it is known.
+pub(super) const ALGORITHM: &str =
+    "balance = \"NAME\": `evenkeel algorithms` lists them, as \"leastconn\", \"round_robin\" and \"random\"";
 
 /// What keys are here, by the table that they stand in.
 pub(super) const KEYS: &[(&str, &[Row])] = &[
@@ -191,8 +195,9 @@ pub(super) const KEYS: &[(&str, &[Row])] = &[
             ),
             (
                 "algorithm lb lbpolicy lbalgorithm lbmethod policy method strategy loadbalancing loadbalancer balancer",
-                "balance = \"NAME\": `evenkeel algorithms` lists them, as \"leastconn\", \"round_robin\" and \"random\"",
+                ALGORITHM,
             ),
+            ("option options", "health, retry, sticky or timeouts, each a key of the pool; docs/guide/coming-from.md"),
             ("iphash sourcehash", "balance = { maglev = { key = \"client-ip\" } }"),
             (
                 "hash urihash consistenthash ringhash hashpolicy hashtype",
@@ -247,16 +252,16 @@ pub(super) const KEYS: &[(&str, &[Row])] = &[
     (
         "endpoints of [pool.NAME]",
         &[
-            (
-                "address host hostname ip url server target dial uri endpoint",
-                "addr = \"HOST:PORT\", as \"10.0.0.1:8080\"",
-            ),
+            ("address host hostname ip url server target dial uri endpoint", "addr = <\"10.0.0.1:8080\">"),
             ("port", "a part of addr: addr = \"HOST:PORT\""),
             ("backup", "priority = 1"),
             ("maxconn maxconns maxconnections maxrequests", REQUESTS),
             ("down disabled disable maintenance draining", "drain = true"),
             ("check checks inter rise fall health healthcheck", "health = { http = \"/healthz\" } of the pool"),
-            ("maxfails failtimeout", OUTLIER),
+            (
+                "maxfails failtimeout",
+                "outlier = { consecutive_5xx = 5 } of the pool; it is on unless outlier = \"off\"",
+            ),
             ("cookie", STICKY),
             ("slowstart", "slow_start = <\"30s\"> of the pool"),
             ("sendproxy proxyprotocol", "proxy_protocol = \"v2\" of the pool"),

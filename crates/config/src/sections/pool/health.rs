@@ -283,7 +283,7 @@ fn write_timeout(set: &HealthCheck, _: &HealthCheck, lines: &mut Lines) {
 
 /// Reports a table that has no check, or two, a check that takes longer than its interval, and a body that HEAD has not.
 pub(super) fn check(pool: &Section, name: &str, findings: &mut Findings) {
-    if !pool.has("health") {
+    if !pool.has_read("health") {
         return;
     }
     let health = pool.section("health");
