@@ -16,7 +16,7 @@ use std::fmt::Write;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// What came of it.
+/// The result of reading a configuration.
 #[derive(Clone, Debug, PartialEq)]
 #[must_use]
 pub struct Outcome {

@@ -1,5 +1,5 @@
-//! What is this word, or this file, of another proxy called here? Who comes from HAProxy, NGINX, Envoy, Traefik or Caddy knows what
-//! is meant, and not yet how it is written.
+//! What is a word, or a file, of another proxy called here? Users of HAProxy, NGINX, Envoy, Traefik or Caddy know what
+//! they mean, but not yet how it is written here.
 //!
 //! [`words`]: the table. [`syntax`]: files that are not TOML at all.
 
@@ -11,7 +11,7 @@ use crate::table::quote;
 use crate::tree::Tree;
 use evenkeel_balance::algorithms;
 
-/// Where all of it stands side by side.
+/// The page that shows both side by side.
 pub(crate) const PAGE: &str = "docs/guide/coming-from.md";
 
 /// A value with more characters is not repeated in the advice.

@@ -315,10 +315,7 @@ pub(super) const KEYS: &[(&str, &[Row])] = &[
                 "hardstopafter gracefultimeout shutdowntimeout draintime workershutdowntimeout graceperiod",
                 "drain_timeout = <\"30s\">",
             ),
-            (
-                "user group chroot daemon pidfile pid",
-                "none: the service manager says who runs it, as User= of a systemd unit",
-            ),
+            ("user group chroot daemon pidfile pid", "none: the service manager sets it, as User= of a systemd unit"),
             ("loglevel", "log = { level = <\"info\"> }"),
             ("statssocket", "bind = \"unix:/run/evenkeel/admin.sock\" in [admin]"),
         ],

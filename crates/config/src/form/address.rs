@@ -195,7 +195,7 @@ fn is_port(text: &str) -> bool {
     text.bytes().all(|b| b.is_ascii_digit()) && text.parse::<u16>().is_ok_and(|port| port > 0)
 }
 
-/// Whether it may stand before a colon and a port.
+/// Whether it is a host that a port can follow.
 fn is_host(text: &str) -> bool {
     text.parse::<std::net::Ipv4Addr>().is_ok()
         || is_host_name(text)
