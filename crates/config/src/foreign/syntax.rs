@@ -1,12 +1,12 @@
-//! Whose configuration is a file that is not TOML? By what its lines look like: one clear error in the place of what a parser of
-//! TOML says about the first of them.
+//! Whose configuration is a file that is not TOML? What its lines look like says it: one clear error then stands in place of
+//! what the parser of TOML says about the first of them.
 
 /// What a file looks like.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Kind {
-    /// What it is called, with what belongs before it: `NGINX`, `Envoy, in YAML`.
+    /// Its name, and its format if others have the same: `NGINX`, `Envoy, in YAML`.
     pub name: &'static str,
-    /// The heading of the page that is about it.
+    /// The heading about it on the page; empty if there is none.
     pub heading: &'static str,
 }
 
@@ -125,7 +125,7 @@ impl Votes {
         let mut words = bare.split_whitespace();
         let (first, rest) = (words.next().unwrap_or_default(), words.next());
         let is_indented = line.starts_with([' ', '\t']);
-        if (bare.starts_with('[') && bare.ends_with(']')) || rest == Some("=") {
+        if (bare.starts_with('[') && bare.ends_with(']')) || is_entry(bare) {
             self.toml += 1;
             return;
         }
@@ -172,8 +172,8 @@ impl Votes {
         let nginx = (self.nginx.lines >= 2).then_some((self.nginx, NGINX));
         let caddy = (self.caddy.lines >= 2).then_some((self.caddy, CADDY));
         let of = |format: &str| {
-            let has = |word: &&str| text.contains(word);
-            BY_WORD.iter().find(|(f, words, _)| *f == format && words.iter().any(|w| has(&w))).map(|(.., kind)| *kind)
+            let fits = |words: &[&str]| words.iter().any(|word| text.contains(word));
+            BY_WORD.iter().find(|(f, words, _)| *f == format && fits(words)).map(|(.., kind)| *kind)
         };
         let yaml = (self.yaml.lines >= 2).then(|| of("yaml")).flatten().map(|kind| (self.yaml, kind));
         let json = text.trim_start().starts_with('{').then(|| of("json")).flatten();
@@ -183,6 +183,12 @@ impl Votes {
         let (start, end) = vote.first?;
         (vote.lines > self.toml).then_some((kind, start, end))
     }
+}
+
+/// Whether it begins with a key of TOML: a word or more with dots between them, and an equals sign.
+fn is_entry(bare: &str) -> bool {
+    let is_key = |key: &str| !key.is_empty() && key.chars().all(|c| c.is_alphanumeric() || "_-.\"".contains(c));
+    bare.split_once('=').is_some_and(|(key, _)| is_key(key.trim_end())) && !bare.ends_with(';')
 }
 
 fn is_yaml_key(key: &str) -> bool {
@@ -224,6 +230,7 @@ mod tests {
             "[pool.web]\nendpoints = [\n  \"10.0.0.1:80\",\n  \"10.0.0.2:80\"\n",
             "[listener.web\nbind = 1\n",
             "# server { listen 80; }\n[pool.web]\nbalance = leastconn\n",
+            "[listener.web]\nbind=[\":80\"]\nmode=http\ntimeouts={client_idle=\"5s\"}\n[pool.web]\nendpoints=[\n{addr=\"a:1\"},\n{addr=\"b:1\"}]\n",
             "bind: 80\n[pool.web]\nendpoints = [\"a:1\"]\nbalance = \"x\"\n",
             "a",
             "",

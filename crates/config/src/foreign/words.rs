@@ -1,14 +1,14 @@
-//! Which words do other proxies have for what? A row has all words for one thing, as they are when `_`, `-` and case are left out,
-//! and what it is here. What stands in `<` and `>` is an example, for which the value seen is put.
+//! Which words do other proxies have for what? A row has all words for one thing, written without `_`, `-` and capitals, and
+//! what it is here. The value seen replaces an example, which stands in `<` and `>`.
 
 /// Words, parted by spaces; what they are here.
 pub(super) type Row = (&'static str, &'static str);
 
-/// What of a client is balanced by, for all that hash something.
+/// The keys of algorithms that hash something.
 const BY_KEY: &str =
     "{ maglev = { key = \"client-ip\" } }, or another key: \"path\", \"header:NAME\", \"cookie:NAME\", \"query:NAME\"";
 
-/// Names of algorithms that are no alias of one here.
+/// Names of algorithms that are no aliases here.
 pub(super) const ALGORITHMS: &[Row] = &[
     ("iphash source sourceip clientiphash clientip hashclient", "{ maglev = { key = \"client-ip\" } }"),
     ("uri urihash uripathhash path url", "{ maglev = { key = \"path\" } }"),

@@ -57,7 +57,7 @@ fn spelled_otherwise(text: &str) -> Option<Misfit> {
         _ => {}
     }
     let is_regex = ["~", "~*"].contains(&modifier) || text.starts_with(['^', '~']) || text.starts_with("(?");
-    if !is_regex && !(text.contains(".*") && text.contains('/')) {
+    if !(is_regex || text.contains(".*") && text.contains('/')) {
         return None;
     }
     // What is fixed of it, up to the last slash or to its end.
