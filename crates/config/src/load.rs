@@ -166,11 +166,10 @@ impl<'a> Loader<'a> {
         if !clean && let Some((kind, start, end)) = syntax::recognise(self.sources.text(file)) {
             // What the parser of TOML stumbled over says nothing about such a file.
             self.findings.take_back();
-            let message = format!("not TOML: it looks like a configuration of {}", kind.name);
-            let heading = if kind.heading.is_empty() { "" } else { ", under " };
+            let message = format!("not TOML: it looks like {}", kind.name);
+            let under = if kind.heading.is_empty() { String::new() } else { format!(", under {}", kind.heading) };
             self.findings.add(Code::Syntax, Span { file, start, end }, message).help(format!(
-                "write it in TOML, as [listener.NAME], [[route]] and [pool.NAME]; {PAGE}{heading}{} has both side by side",
-                kind.heading
+                "write it in TOML, as [listener.NAME], [[route]] and [pool.NAME]; {PAGE} has both side by side{under}"
             ));
         }
         expand(&mut node, self.env, &mut self.findings);

@@ -8,7 +8,7 @@ mod words;
 
 use crate::form::Form;
 use crate::table::quote;
-use crate::tree::Tree;
+use crate::tree::{TableNode, Tree};
 use evenkeel_balance::algorithms;
 
 /// The page that shows both side by side.
@@ -37,13 +37,24 @@ pub(crate) fn key(table: &str, key: &str, value: &Tree) -> Option<Meant> {
     {
         return Some(Meant { help, key: Some("balance"), is_value: false });
     }
+    if let Tree::Text(text) = value
+        && (is.starts_with("match = ") || table == "match of [[route]]")
+        && is.contains("<\"/")
+        && let Err(misfit) = Form::Path.read(text)
+    {
+        return Some(Meant {
+            help: format!("here this is a key of match; {}", misfit.help),
+            key: Some("match"),
+            is_value: false,
+        });
+    }
     let tables = |name| (Some(name), are_tables(value));
     let (key, is_value) = match is {
         words::LISTENER => tables("listener"),
         words::POOL => tables("pool"),
         _ => {
             let key = is.split_once(" = ").map(|(key, _)| key).filter(|key| !key.contains(' '));
-            (key, is.contains(" = <\"NAME\">") && matches!(value, Tree::Text(_)))
+            (key, is.contains(" = <\"NAME\">") && matches!(value, Tree::Text(text) if is_name(text)))
         }
     };
     Some(Meant { help: format!("here this is {}", filled(is, value)), key, is_value })
@@ -92,7 +103,11 @@ fn scalar(value: &Tree, example: &str) -> Option<String> {
     match value {
         Tree::Text(text) if text.chars().count() > LONGEST => None,
         Tree::Text(text) if example.starts_with('"') => {
-            let fits = !example.starts_with("\"/") || is_path(text);
+            let fits = !example.starts_with("\"/") || Form::Path.read(text).is_ok();
+            if example == "\"NAME\"" {
+                let name = text.strip_prefix("http://").unwrap_or(text);
+                return is_name(name).then(|| quote(name));
+            }
             if example.starts_with("\"10.") {
                 return element(text, example);
             }
@@ -111,8 +126,12 @@ fn elements(value: &Tree, example: &str) -> Option<String> {
     let parts: Vec<&str> = match value {
         Tree::Text(text) => text.split([',', ' ']).filter(|part| !part.is_empty()).collect(),
         Tree::List(nodes) => {
-            let texts = nodes.iter().map(|node| if let Tree::Text(text) = &node.tree { Some(&**text) } else { None });
-            texts.collect::<Option<_>>()?
+            let each = nodes.iter().map(|node| match &node.tree {
+                Tree::Text(text) => element(text, example),
+                Tree::Table(table) => element(&address_in(table)?, example),
+                _ => None,
+            });
+            return joined(each);
         }
         Tree::Int(..) => {
             port = value.seen();
@@ -120,9 +139,27 @@ fn elements(value: &Tree, example: &str) -> Option<String> {
         }
         _ => return None,
     };
-    let each = parts.into_iter().map(|part| element(part, example)).collect::<Option<Vec<String>>>()?;
-    let all = each.join(", ");
+    joined(parts.into_iter().map(|part| element(part, example)))
+}
+
+fn joined(each: impl Iterator<Item = Option<String>>) -> Option<String> {
+    let all = each.collect::<Option<Vec<String>>>()?.join(", ");
     (!all.is_empty() && all.chars().count() <= LONGEST).then_some(all)
+}
+
+/// The address in a table that has nothing else in it: `{ url = "http://10.0.0.1:80" }`, `{ host = "10.0.0.1", port = 80 }`.
+fn address_in(table: &TableNode) -> Option<String> {
+    let (mut host, mut port) = (None, String::new());
+    for entry in &table.entries {
+        match (&*entry.key, &entry.node.tree) {
+            ("addr" | "address" | "dial" | "host" | "ip" | "server" | "target" | "url", Tree::Text(text)) => {
+                host = Some(text)
+            }
+            ("port", Tree::Int(..)) => port = format!(":{}", entry.node.tree.seen()),
+            _ => return None,
+        }
+    }
+    host.map(|host| host.clone() + &port)
 }
 
 /// An address as it is written here, if it is one that another proxy would take.
@@ -145,9 +182,9 @@ fn element(part: &str, example: &str) -> Option<String> {
     part.parse::<u64>().is_err().then(|| quote(part))
 }
 
-/// Whether it is the plain path that it seems to be, and no pattern of another proxy.
-fn is_path(text: &str) -> bool {
-    text.starts_with('/') && !text.contains([' ', '*', '^', '$', '[', '(', '|', '\\'])
+/// Whether it can be the name of a listener or pool.
+fn is_name(text: &str) -> bool {
+    Form::Name.read(text).is_ok()
 }
 
 #[cfg(test)]
@@ -191,7 +228,15 @@ mod tests {
             ("[listener.NAME]", "listen", text("80"), "bind = [\"[::]:80\"]: all addresses, each with its port"),
             ("[listener.NAME]", "port", int("80"), "bind = [\"[::]:80\"]: all addresses, each with its port"),
             ("[listener.NAME]", "listen", text("*:81"), "bind = [\"[::]:81\"]: all addresses, each with its port"),
-            ("[[route]]", "path", text("^/v[0-9]+/"), "match = { path = \"/api\" }"),
+            (
+                "[[route]]",
+                "path",
+                text("/api/*"),
+                "a key of match; write prefix = \"/api\" in place of path, for it and everything below it",
+            ),
+            ("[[route]]", "location", text("= /login"), "a key of match; write path = \"/login\""),
+            ("[[route]]", "proxy_pass", text("http://app"), "pool = \"app\""),
+            ("[[route]]", "proxy_pass", text("http://app:80/x"), "pool = \"NAME\""),
             ("[[route]]", "host", text("a.b, c.d"), "match = { host = [\"a.b\", \"c.d\"] }"),
             ("[listener.NAME]", "maxconn", text("500"), "limits = { connections = 500 }"),
             ("[listener.NAME]", "maxconn", Tree::Bool(true), "limits = { connections = 10000 }"),

@@ -4,7 +4,7 @@
 /// What a file looks like.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Kind {
-    /// Its name, and its format if others have the same: `NGINX`, `Envoy, in YAML`.
+    /// What it is: `a configuration of Envoy, in YAML`.
     pub name: &'static str,
     /// The heading about it on the page; empty if there is none.
     pub heading: &'static str,
@@ -14,20 +14,24 @@ const fn kind(name: &'static str, heading: &'static str) -> Kind {
     Kind { name, heading }
 }
 
-const HAPROXY: Kind = kind("HAProxy", "HAProxy");
-const NGINX: Kind = kind("NGINX", "NGINX");
-const CADDY: Kind = kind("Caddy", "Caddy");
+const HAPROXY: Kind = kind("a configuration of HAProxy", "HAProxy");
+const NGINX: Kind = kind("a configuration of NGINX", "NGINX");
+const CADDY: Kind = kind("a configuration of Caddy", "Caddy");
 
 /// By words that only they have, of files in YAML or JSON.
 const BY_WORD: &[(&str, &[&str], Kind)] = &[
-    ("yaml", &["static_resources", "lb_policy", "load_assignment"], kind("Envoy, in YAML", "Envoy")),
-    ("yaml", &["entryPoints", "routers", "loadBalancer", "providers"], kind("Traefik, in YAML", "Traefik")),
-    ("yaml", &["apiVersion"], kind("Kubernetes, in YAML", "")),
-    ("yaml", &["services", "image"], kind("Docker Compose, in YAML", "")),
-    ("yaml", &[""], kind("something else, in YAML", "")),
-    ("json", &["static_resources", "lb_policy"], kind("Envoy, in JSON", "Envoy")),
-    ("json", &["apps", "handle"], kind("Caddy, in JSON", "Caddy")),
-    ("json", &[""], kind("something else, in JSON", "")),
+    ("yaml", &["static_resources", "lb_policy", "load_assignment"], kind("a configuration of Envoy, in YAML", "Envoy")),
+    (
+        "yaml",
+        &["entryPoints", "routers", "loadBalancer", "providers"],
+        kind("a configuration of Traefik, in YAML", "Traefik"),
+    ),
+    ("yaml", &["apiVersion"], kind("a configuration of Kubernetes, in YAML", "")),
+    ("yaml", &["services", "image"], kind("a configuration of Docker Compose, in YAML", "")),
+    ("yaml", &[""], kind("YAML", "")),
+    ("json", &["static_resources", "lb_policy"], kind("a configuration of Envoy, in JSON", "Envoy")),
+    ("json", &["apps", "handle"], kind("a configuration of Caddy, in JSON", "Caddy")),
+    ("json", &[""], kind("JSON", "")),
 ];
 
 /// Words that begin a line of HAProxy's, at its start or below a section.
@@ -177,7 +181,8 @@ impl Votes {
         };
         let yaml = (self.yaml.lines >= 2).then(|| of("yaml")).flatten().map(|kind| (self.yaml, kind));
         let json = text.trim_start().starts_with('{').then(|| of("json")).flatten();
-        let json = json.filter(|_| self.json.lines >= 2).map(|kind| (self.json, kind));
+        let is_json = self.json.lines >= 2 || (text.trim_end().ends_with('}') && text.contains("\":"));
+        let json = json.filter(|_| is_json).map(|kind| (self.json, kind));
         let all = [json, haproxy, nginx, caddy, yaml];
         let (vote, kind) = all.into_iter().flatten().max_by_key(|(vote, _)| vote.lines)?;
         let (start, end) = vote.first?;
@@ -200,7 +205,7 @@ mod tests {
     use super::*;
 
     fn name(text: &str) -> &'static str {
-        recognise(text).map_or("", |(kind, ..)| kind.name)
+        recognise(text).map_or("", |(kind, ..)| kind.name.trim_start_matches("a configuration of "))
     }
 
     #[test]
@@ -214,9 +219,10 @@ mod tests {
             (":80\n\nreverse_proxy localhost:9000\nfile_server browse\n", "Caddy"),
             ("static_resources:\n  clusters:\n  - name: app\n    lb_policy: LEAST_REQUEST\n", "Envoy, in YAML"),
             ("http:\n  routers:\n    app:\n      rule: Host(`a.b`)\n      service: app\n", "Traefik, in YAML"),
-            ("listener:\n  web:\n    bind: [\"[::]:80\"]\n", "something else, in YAML"),
-            ("---\nlistener: 1\n", "something else, in YAML"),
+            ("listener:\n  web:\n    bind: [\"[::]:80\"]\n", "YAML"),
+            ("---\nlistener: 1\n", "YAML"),
             ("{\n  \"static_resources\": {\n    \"clusters\": []\n  }\n}\n", "Envoy, in JSON"),
+            ("{\"listener\": {\"web\": {\"bind\": [\"[::]:80\"]}}}", "JSON"),
             ("{\n  \"apps\": {\n    \"http\": {}\n  }\n}\n", "Caddy, in JSON"),
         ] {
             assert_eq!(name(text), is, "{text}");

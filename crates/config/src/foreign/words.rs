@@ -197,6 +197,7 @@ pub(super) const KEYS: &[(&str, &[Row])] = &[
                 "algorithm lb lbpolicy lbalgorithm lbmethod policy method strategy loadbalancing loadbalancer balancer",
                 ALGORITHM,
             ),
+            ("path paths pathprefix prefix location locations", "match = { prefix = <\"/api\"> } of a [[route]]"),
             ("option options", "health, retry, sticky or timeouts, each a key of the pool; docs/guide/coming-from.md"),
             ("iphash sourcehash", "balance = { maglev = { key = \"client-ip\" } }"),
             (
