@@ -1,4 +1,4 @@
-//! Has the machine what a plan names? What a start would stumble over, as far as it can be known without a start.
+//! Does the machine have what a plan names? What would make a start fail, as far as it can be known without one.
 
 use crate::code::Code;
 use crate::diagnostic::Findings;
@@ -139,7 +139,7 @@ fn check_page(path: &Path, span: Span, machine: &dyn Machine, findings: &mut Fin
 fn not_mine(path: &Path, what: &str, span: Span, findings: &mut Findings) {
     findings
         .add(Code::NotMine, span, format!("the user that checks may not {what} {}", path.display()))
-        .help("check as the user that runs evenkeel, who must be able to");
+        .help("check as the user that runs evenkeel; that user needs the permission");
 }
 
 fn cannot_listen(addr: SocketAddr, error: &io::Error, span: Span, machine: &dyn Machine, findings: &mut Findings) {

@@ -79,7 +79,7 @@ pub(super) fn check(
         }
         if pool.source == SpeakAs::Client && (here(Mode::Http) || here(Mode::Udp)) {
             let message =
-                format!("pool \"{}\" has the client's address as source, and serves more than TCP", pool.name);
+                format!("pool \"{}\" uses the client's address as its source, and serves more than TCP", pool.name);
             findings
                 .add(Code::Contradiction, named.section.span_of("source"), message)
                 .help("make a pool of its own for the listeners with mode = \"tcp\"");

@@ -53,8 +53,8 @@ table! {
                    anything over UDP, whose flows are; or DNS, over UDP and TCP, whose answers are.",
             why: "",
         };
-        /// Where everything goes that no route of this listener takes, except for DNS: there is a route of the listener's name to
-        /// it.
+        /// The pool for everything that no route of this listener takes, except for DNS: there is a route of the
+        /// listener's name to it.
         pool: Option<Arc<str>> = Key {
             name: "pool",
             kind: Kind::Text(Form::Name),
@@ -68,25 +68,25 @@ table! {
             name: "zone",
             kind: Kind::Table(&ZONE),
             absent: Absent::Means("none"),
-            help: "What is answered, with `mode = \"dns\"`.",
+            help: "The names to answer for, with `mode = \"dns\"`.",
             why: "",
         };
         /// Peers that must start each connection with a PROXY protocol header; all others must not. Empty = none.
         accept_proxy_protocol: Vec<Cidr> = Key {
             name: "accept_proxy_protocol",
             kind: Kind::List(&Kind::Text(Form::Network)),
-            absent: Absent::Means("nobody"),
+            absent: Absent::Means("none"),
             help: "Networks of load balancers in front that begin each connection with a PROXY protocol header, version 1 \
-                   or 2. From them it is required, from anybody else it is an error.",
+                   or 2. From these networks it is required, from all others it is an error.",
             why: "",
         };
         /// Peers whose `X-Forwarded-For` and its like are believed. Empty = none.
         trusted_proxies: Vec<Cidr> = Key {
             name: "trusted_proxies",
             kind: Kind::List(&Kind::Text(Form::Network)),
-            absent: Absent::Means("nobody"),
+            absent: Absent::Means("none"),
             help: "Networks of proxies in front whose `X-Forwarded-For`, `-Proto`, `-Host` and `Forwarded` are believed: the \
-                   client is the last address that is in none of these networks. From anybody else they are replaced.",
+                   client is the last address that is in none of these networks. From all others they are replaced.",
             why: "",
         };
         /// What a client may use up.
@@ -135,12 +135,12 @@ table! {
         };
         /// What clients see in the place of a line of text, where no page of the route is for the status.
         error_pages: Vec<ErrorPage> = ERROR_PAGES;
-        /// How balancers in front are told of its load; `None` = not at all.
+        /// How balancers in front learn its load; `None` = they do not.
         report_load: Option<ReportLoad> = Key {
             name: "report_load",
             kind: Kind::TableOrBool(&REPORT_LOAD),
             absent: Absent::Means("off"),
-            help: "Tells balancers in front how much there is to do: for an evenkeel that stands beside the application. \
+            help: "Reports the load to balancers in front: for an evenkeel that runs beside the application. \
                    `true`: with its defaults.",
             why: "",
         };
@@ -170,8 +170,7 @@ table! {
             absent: Absent::Default("0"),
             help: "Open connections, or flows, of one client address (of IPv6 one /64), all workers together; 0 = no \
                    limit. Proxies in front have none.",
-            why: "Behind one address there may be a whole company or a proxy; only whoever knows the clients knows the \
-                  number.",
+            why: "A whole company, or a proxy, may be behind one address: the right number depends on the clients.",
         };
         /// Requests a second of one client address, all workers together; 0 = no limit.
         requests_per_address: f64 = Key {
@@ -187,7 +186,7 @@ table! {
             name: "burst_per_address",
             kind: Kind::Int { min: 1, max: 1_000_000 },
             absent: Absent::Means("what `requests_per_address` allows in a second"),
-            help: "Requests of one address that may come at once before its rate counts.",
+            help: "Requests of one address that may come at once before its rate limits them.",
             why: "",
         }, read burst, write write_burst;
         /// Bytes of a request's head (request line and header fields): 1 KiB to 32 KiB.
