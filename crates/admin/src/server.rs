@@ -11,7 +11,7 @@ use std::convert::Infallible;
 use std::io;
 use std::sync::Arc;
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, UnixListener};
 use tokio::sync::{Semaphore, oneshot};
@@ -25,6 +25,9 @@ const HEADER_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Pause when a connection cannot be accepted, as when the process has run out of descriptors.
 const PAUSE: Duration = Duration::from_millis(100);
+
+/// Least time between two log lines about it.
+const QUIET: Duration = Duration::from_secs(60);
 
 /// A running admin listener. Ends when dropped.
 #[derive(Debug)]
@@ -97,13 +100,17 @@ where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let room = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    let mut quiet_until = Instant::now();
     loop {
         // The semaphore is never closed.
         let Ok(place) = room.clone().acquire_owned().await else { return };
         let stream = match next().await {
             Ok(stream) => stream,
             Err(error) => {
-                tracing::warn!(%error, "admin: cannot accept a connection; pausing");
+                if Instant::now() >= quiet_until {
+                    tracing::warn!(%error, "admin: cannot accept a connection; pausing");
+                    quiet_until = Instant::now() + QUIET;
+                }
                 tokio::time::sleep(PAUSE).await;
                 continue;
             }

@@ -93,11 +93,11 @@ codes! {
     Warning EmptyInclude      "EK0303" "an include matches no file"
     Warning UnusedListener    "EK0304" "no route takes requests from the listener"
     Warning TimeoutOrder      "EK0305" "a timeout that another one makes useless"
-    Warning TrustsAll         "EK0306" "every client is trusted to say who it is"
+    Warning TrustsAll         "EK0306" "every client may claim another address"
     Warning AtOdds            "EK0307" "settings that work against each other"
     Warning UnknownZone       "EK0308" "no endpoint is in the zone"
     Warning OddMatch          "EK0309" "a match that takes something else than it seems to"
-    Warning NotMine           "EK0310" "a file that the user who checks may not use"
+    Warning NotMine           "EK0310" "a file that the user of the check may not use"
 }
 
 #[cfg(test)]

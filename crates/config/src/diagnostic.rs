@@ -87,6 +87,16 @@ impl Findings {
         &mut self.all[at_end]
     }
 
+    /// Takes the last finding back, for a better one.
+    pub(crate) fn take_back(&mut self) {
+        self.all.pop();
+    }
+
+    /// Forgets findings about a table as a whole: what is missing from it may be there under another name.
+    pub(crate) fn forget(&mut self, code: Code, whole: Span) {
+        self.all.retain(|f| f.code != code || !matches!(f.at, At::Span(at) if at == whole));
+    }
+
     /// Shows asterisks instead of a value: diagnostics go to logs.
     pub(crate) fn hide(&mut self, value: Span) {
         self.hidden.push(value);

@@ -4,18 +4,19 @@ use crate::code::Code;
 use crate::diagnostic::{Diagnostic, Findings};
 use crate::env::{Env, expand};
 use crate::files::{Disk, Files, NoFiles, matching};
+use crate::foreign::{self, PAGE, syntax};
 use crate::machine::Machine;
 use crate::plan::Plan;
 use crate::sections::root::{INCLUDE, ROOT, build};
 use crate::source::{Sources, Span};
 use crate::table::{Reader, quote};
-use crate::tree::{self, Joined, Node, TableNode, Tree};
+use crate::tree::{self, Entry, Joined, Node, TableNode, Tree};
 use std::collections::HashSet;
 use std::fmt::Write;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// What came of it.
+/// The result of reading a configuration.
 #[derive(Clone, Debug, PartialEq)]
 #[must_use]
 pub struct Outcome {
@@ -63,10 +64,10 @@ pub fn parse_str(name: &str, text: &str, env: Env<'_>) -> Outcome {
 
 impl Plan {
     /// The plan of `evenkeel run ADDR ADDR...`: one listener, one pool, everything else as in a file that sets
-    /// nothing. It goes through the same reader as a file; its diagnostics point into the equivalent TOML, which is
-    /// called "command line".
+    /// nothing, but that clients are told why they get an error, as this is for trying things out. It goes through the
+    /// same reader as a file; its diagnostics point into the equivalent TOML, which is called "command line".
     pub fn for_addresses(listen: &str, endpoints: &[&str], balance: Option<&str>) -> Outcome {
-        let mut text = format!("[listener.web]\nbind = [{}]\n\n[pool.web]\n", quote(listen));
+        let mut text = format!("[listener.web]\nbind = [{}]\nerrors = \"detailed\"\n\n[pool.web]\n", quote(listen));
         if let Some(name) = balance {
             let _ = writeln!(text, "balance = {}", quote(name));
         }
@@ -162,6 +163,15 @@ impl<'a> Loader<'a> {
         let file = self.sources.add(name, text);
         let (mut node, clean) = tree::parse(&self.sources, file, &mut self.findings);
         self.complete &= clean;
+        if !clean && let Some((kind, start, end)) = syntax::recognise(self.sources.text(file)) {
+            // What the parser of TOML stumbled over says nothing about such a file.
+            self.findings.take_back();
+            let message = format!("not TOML: it looks like {}", kind.name);
+            let under = if kind.heading.is_empty() { String::new() } else { format!(", under {}", kind.heading) };
+            self.findings.add(Code::Syntax, Span { file, start, end }, message).help(format!(
+                "write it in TOML, as [listener.NAME], [[route]] and [pool.NAME]; {PAGE} has both side by side{under}"
+            ));
+        }
         expand(&mut node, self.env, &mut self.findings);
         match node {
             // What was recovered after a syntax error may not be what was meant; only what it includes is looked at.
@@ -207,6 +217,12 @@ impl<'a> Loader<'a> {
         let root = Reader::new(&ROOT, &mut self.findings, self.complete).table(&ROOT, &joined, Span::whole(0));
         // What refers to something in a file that could not be read is not wrong.
         let plan = self.complete.then(|| build(&root, machine, &mut self.findings));
+        let is_foreign =
+            |e: &Entry| ROOT.key(&e.key).is_none() && foreign::key(ROOT.path, &e.key, &e.node.tree).is_some();
+        if joined.entries.iter().any(is_foreign) {
+            // There may be listeners and pools, under the names that others have for them.
+            self.findings.forget(Code::NothingToDo, Span::whole(0));
+        }
         let plan = plan.filter(|_| !self.findings.has_errors());
         Outcome { plan, diagnostics: self.findings.resolve(&self.sources) }
     }

@@ -38,7 +38,7 @@ pub fn tables_reference(root: &'static Table) -> String {
 }
 
 fn one_table(table: &Table, out: &mut String) {
-    let title = if table.path.contains('[') { code_part(table.path) } else { "The top level".to_string() };
+    let title = if table.path == "the top level" { "The top level".to_string() } else { code_part(table.path) };
     let _ = writeln!(out, "\n## {title}\n\n{}", table.help);
     if !table.keys.is_empty() {
         let _ = writeln!(out, "\n| Key | Type | Default | Meaning |\n|---|---|---|---|");

@@ -388,7 +388,7 @@ fn addresses_alone_make_a_plan_and_its_file() {
     let plan = clean(Plan::for_addresses("127.0.0.1:8080", &["127.0.0.1:8081", "web:8082"], Some("round_robin")));
     assert_eq!(
         plan.to_toml(),
-        "version = 1\n\n[listener.web]\nbind = [\"127.0.0.1:8080\"]\n\n[pool.web]\nbalance = \"round_robin\"\n\
+        "version = 1\n\n[listener.web]\nbind = [\"127.0.0.1:8080\"]\nerrors = \"detailed\"\n\n[pool.web]\nbalance = \"round_robin\"\n\
          endpoints = [\n  \"127.0.0.1:8081\",\n  \"web:8082\",\n]\n"
     );
     let wrong = Plan::for_addresses("8080", &["a\"b${C}:1"], None);
@@ -420,6 +420,10 @@ fn everything_that_can_be_set_survives_being_written() {
         bind = ["127.0.0.1:8080", "[::1]:8080"]
         accept_proxy_protocol = ["::ffff:10.0.0.0/104", "fd00::/8"]
         trusted_proxies = ["127.0.0.1"]
+        errors = "detailed"
+        detect_loops = false
+        error_pages = [{ status = [503, "5xx"], file = "/a b/5xx.html" },
+                       { status = ["502..=504"], file = "e.json", type = "application/json" }]
         limits = { connections = 7, connections_per_address = 3, requests_per_address = 2.5, burst_per_address = 4,
                    headers = "1500B", header_count = 9, requests_per_connection = 11 }
         timeouts = { client_header = "1s", client_idle = "2s", client_body = "3s" }
@@ -428,6 +432,7 @@ fn everything_that_can_be_set_survives_being_written() {
         match = { listener = ["a.b"], host = ["[::1]"], path = "/{{x}}/{id}" }
         pool = "p"
         timeouts = { connect = "1ms", response = "off", request = "1h", idle = "1500ms" }
+        error_pages = [{ status = [404], file = "404.html" }]
         [[route]]
         pool = "q"
         [pool.p]

@@ -146,6 +146,24 @@ fn a_secret_is_read_and_measured() {
 }
 
 #[test]
+fn error_pages_are_read_and_measured() {
+    let large: &'static str = "x".repeat(256 * 1024 + 1).leak();
+    let secrets = BTreeMap::from([
+        ("/p/most", Ok(&large[1..])),
+        ("/p/large", Ok(large)),
+        ("/p/theirs", Err(ErrorKind::PermissionDenied)),
+    ]);
+    let machine = Fake { secrets, ..Fake::default() };
+    for owner in ["", "[[route]]\npool = 'p'\n"] {
+        let page = |path: &str| format!("{WEB}{owner}error_pages = [{{ status = [503], file = '{path}' }}]");
+        says("page-most", &page("/p/most"), &machine, &[]);
+        says("page-large", &page("/p/large"), &machine, &["EK0212", "has 262145 bytes; a page has 262144 at most"]);
+        says("page-none", &page("/p/none"), &machine, &["EK0212", "cannot read /p/none: there is no such file"]);
+        says("page-theirs", &page("/p/theirs"), &machine, &["warning[EK0310]", "may not read /p/theirs"]);
+    }
+}
+
+#[test]
 fn addresses_that_the_machine_does_not_have_are_named() {
     let listener = |bind: &str| format!("[listener.web]\nbind = ['{bind}']");
     let says_there = |name: &str, bind: &str, parts: &[&str]| says(name, &listener(bind), &Fake::default(), parts);

@@ -1,9 +1,10 @@
 //! How do messages come and go by TCP? One after the other, each behind its length; as many as the client likes (RFC 7766).
 
 use crate::binding::{Binding, Open};
+use evenkeel_net::accept_pause;
 use evenkeel_net::buffer::Buf;
 use evenkeel_net::deadline::Timer;
-use evenkeel_net::event_loop::{Source, Task, alarm, spawn, spawn_essential};
+use evenkeel_net::event_loop::{Source, Task, spawn, spawn_essential};
 use evenkeel_net::listen::{self, ListenFd, Protocol};
 use evenkeel_net::stream::Stream;
 use evenkeel_net::transport::Transport;
@@ -21,8 +22,6 @@ use std::time::Duration;
 const FAREWELL: Duration = Duration::from_secs(1);
 /// Answers that are sent together.
 const ANSWERS_MAX: usize = 64 << 10;
-/// Pause when the process has run out of descriptors: with the next connection that ends there is one again.
-const PAUSE: Duration = Duration::from_millis(50);
 
 /// A socket at which a worker accepts, and the task that does.
 pub struct Accepting {
@@ -55,7 +54,7 @@ async fn run(binding: Rc<Binding>, socket: Source<ListenFd>) {
         match accept(&binding, &socket) {
             Ok(()) => {}
             Err(Errno::AGAIN) => socket.note_empty(),
-            Err(_) => alarm::sleep(PAUSE).await,
+            Err(error) => accept_pause::pause(error).await,
         }
     }
 }

@@ -148,6 +148,11 @@ impl From<StartError> for Failure {
                 let problem = format!("access log: cannot open {}: {}", path.display(), reason(&error));
                 Failure { code: RUNNING, problem, help: Some(help) }
             }
+            StartError::ErrorPage(path, error) => Failure {
+                code: RUNNING,
+                problem: format!("error page {}: {}", path.display(), reason(&error)),
+                help: Some("the user that runs evenkeel must be able to read it; see error_pages".to_string()),
+            },
             error @ StartError::Balance(..) => Failure { code: CONFIG, problem: error.to_string(), help: None },
             error => Failure::running(error.to_string()),
         }

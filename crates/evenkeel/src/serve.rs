@@ -230,7 +230,7 @@ impl Serving {
         let mine = [self.server.sockets(), self.dns.sockets()].concat();
         let mine = mine.iter().map(|(name, socket)| (name.clone(), socket.as_fd()));
         let admin = self.admin_sockets.iter().map(|socket| ("admin".to_string(), socket.as_fd()));
-        let upgrade = Upgrade::start(&mine.chain(admin).collect::<Vec<_>>());
+        let upgrade = Upgrade::start(self.server.instance(), &mine.chain(admin).collect::<Vec<_>>());
         upgrade.inspect_err(|error| tracing::error!(%error, "SIGUSR2: cannot start it; this one goes on")).ok()
     }
 

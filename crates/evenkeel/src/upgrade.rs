@@ -23,18 +23,18 @@ pub struct Upgrade {
 }
 
 impl Upgrade {
-    /// Starts the program that was started as this one, with the same arguments, and with these sockets.
+    /// Starts the program that was started as this one, with the same arguments and these sockets, as the same instance.
     ///
     /// # Errors
     /// It cannot be started.
-    pub fn start(sockets: &[(String, BorrowedFd<'_>)]) -> io::Result<Upgrade> {
+    pub fn start(instance: u64, sockets: &[(String, BorrowedFd<'_>)]) -> io::Result<Upgrade> {
         let mut arguments = std::env::args_os();
         // Not /proc/self/exe: that is the build that runs, even where another one is in its place.
         let program = arguments.next().ok_or_else(|| io::Error::other("the path of this program is not known"))?;
         let mut command = Command::new(program);
         command.args(arguments);
         let (ready, says): (OwnedFd, OwnedFd) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
-        inherit::hand_over(&mut command, sockets, &says)?;
+        inherit::hand_over(&mut command, instance, sockets, &says)?;
         let child = command.spawn()?;
         Ok(Upgrade { child, ready: Receiver::from_owned_fd(ready)?, until: Instant::now() + PATIENCE })
     }

@@ -31,7 +31,7 @@ impl Setup {
             "evenkeel.toml",
             &format!(
                 "[runtime]\nworkers = 2\n[admin]\nhttp = {{ bind = '{admin}' }}\n\
-                 [resolver]\nnameservers = ['{}']\nmin_ttl = '100ms'\n[listener.web]\nbind = ['{listen}']\n\
+                 [resolver]\nnameservers = ['{}']\nmin_ttl = '100ms'\n[listener.web]\nbind = ['{listen}']\nerrors = 'detailed'\n\
                  [pool.web]\nbalance = 'round_robin'\n{pool}\n",
                 names.addr
             ),

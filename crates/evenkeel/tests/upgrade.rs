@@ -4,7 +4,8 @@
 mod support;
 
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
-use std::net::UdpSocket;
+use std::io::{Read, Write};
+use std::net::{TcpListener, UdpSocket};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixDatagram;
 use std::path::PathBuf;
@@ -63,6 +64,53 @@ fn takes_over_under_load(name: &str, listener: &str) {
     kill_process(pid, Signal::TERM).expect("it runs");
     eventually("its end", || test_kill_process(pid).is_err().then_some(()));
     assert!(!folder.0.join("admin.sock").exists());
+}
+
+/// An endpoint that answers each request with its head.
+fn mirror() -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let addr = listener.local_addr().expect("an address").to_string();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let Ok(mut stream) = stream else { return };
+            let mut head = Vec::new();
+            let mut byte = [0];
+            while !head.ends_with(b"\r\n\r\n") && stream.read(&mut byte).is_ok_and(|n| n > 0) {
+                head.push(byte[0]);
+            }
+            let length = format!("HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: {}\r\n\r\n", head.len());
+            // A connection without a request is one that was only tried.
+            let _ = stream.write_all(length.as_bytes()).and_then(|()| stream.write_all(&head));
+        }
+    });
+    addr
+}
+
+/// Or a request that came in by the process before would go round once more.
+#[test]
+fn requests_that_come_back_are_known_behind_an_upgrade_and_to_no_other_evenkeel() {
+    let (folder, endpoint) = (Folder::new("upgrade-mark"), mirror());
+    let start = |name: &str| {
+        let (listen, admin) = (address(), address());
+        let text = format!(
+            "[admin]\nhttp = {{ bind = '{admin}' }}\n[listener.web]\nbind = ['{listen}']\n[pool.web]\nendpoints = ['{endpoint}']\n"
+        );
+        (Running::start(&["run", "-c", &folder.file(name, &text)]), listen)
+    };
+    let mark = |listen: &str| {
+        let (_, head) = get(listen, "/").expect("an answer");
+        let mark = head.lines().find(|line| line.starts_with("CDN-Loop: evenkeel-"));
+        mark.unwrap_or_else(|| panic!("no mark: {head}")).to_string()
+    };
+    let (mut running, listen) = start("a.toml");
+    let (_other, other) = start("b.toml");
+    let before = mark(&listen);
+    assert_ne!(before, mark(&other));
+    running.signal(Signal::USR2);
+    let pid = eventually("the other process", || running.successor());
+    let _ended = Adopted(pid);
+    assert_eq!(running.ends(), Some(0), "{}", running.said());
+    assert_eq!(mark(&listen), before);
 }
 
 /// An endpoint that sends each datagram back, those that begin with "late" once it is told to.

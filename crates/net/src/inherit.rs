@@ -11,6 +11,7 @@ use rustix::net::{SocketAddrAny, SocketType, getsockname, sockopt};
 use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::fs::File;
+use std::hash::{BuildHasher, RandomState};
 use std::io::{self, Write};
 use std::net::SocketAddr;
 use std::os::unix::ffi::OsStrExt;
@@ -30,12 +31,25 @@ const PID: &str = "LISTEN_PID";
 /// Where the process that is to be replaced waits to hear that all is well. A descriptor of this process.
 const READY: &str = "EVENKEEL_READY_FD";
 
+/// Which evenkeel the process goes on with, in hex.
+const INSTANCE: &str = "EVENKEEL_INSTANCE";
+
 /// What came with the process and was not taken yet. The rest is closed when this is dropped.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Inherited {
+    instance: u64,
     bound: HashMap<(Protocol, SocketAddr), Vec<OwnedFd>>,
     unix: HashMap<PathBuf, OwnedFd>,
     ready: Option<File>,
+}
+
+/// Nothing, for an evenkeel that replaces none.
+impl Default for Inherited {
+    fn default() -> Inherited {
+        // Keyed at random, anew each time.
+        let instance = RandomState::new().hash_one(std::process::id());
+        Inherited { instance, bound: HashMap::new(), unix: HashMap::new(), ready: None }
+    }
 }
 
 impl Inherited {
@@ -63,8 +77,16 @@ impl Inherited {
                 _ => {}
             }
         }
+        if let (Some(_), Ok(instance)) = (ready, std::env::var(INSTANCE)) {
+            inherited.instance = u64::from_str_radix(&instance, 16).unwrap_or(inherited.instance);
+        }
         inherited.ready = ready.filter(|fd| *fd >= last).and_then(adopt).map(File::from);
         inherited
+    }
+
+    /// A number that only those processes have that replace one another.
+    pub fn instance(&self) -> u64 {
+        self.instance
     }
 
     /// The listening sockets for TCP at an address.
@@ -95,7 +117,7 @@ impl Inherited {
 
     /// Lets the process that is to be replaced know that this one serves; closes what was not taken. Whether there is one.
     pub fn serves(self) -> bool {
-        let Inherited { bound, unix, ready } = self;
+        let Inherited { bound, unix, ready, .. } = self;
         // First, so that the other one is the last to hold these, and can empty them.
         drop((bound, unix));
         match ready {
@@ -123,17 +145,24 @@ fn unix_path(addr: &SocketAddrAny) -> Option<PathBuf> {
     Some(PathBuf::from(OsStr::from_bytes(addr.path_bytes()?)))
 }
 
-/// Has `command` start with these sockets, each with a name, and with a descriptor on which it can say that it serves.
+/// Has `command` start with these sockets, each with a name, and with a descriptor on which it can say that it serves, as the
+/// same evenkeel.
 ///
 /// # Errors
 /// The process has no descriptors left.
-pub fn hand_over(command: &mut Command, sockets: &[(String, BorrowedFd<'_>)], ready: &OwnedFd) -> io::Result<()> {
+pub fn hand_over(
+    command: &mut Command,
+    instance: u64,
+    sockets: &[(String, BorrowedFd<'_>)],
+    ready: &OwnedFd,
+) -> io::Result<()> {
     let last = FIRST + sockets.len() as RawFd;
     let all = sockets.iter().map(|(_, fd)| *fd).chain([rustix::fd::AsFd::as_fd(ready)]);
     // Behind those that they are to become, so that none is overwritten before it is in its place.
     let all: Vec<OwnedFd> = all.map(|fd| fcntl_dupfd_cloexec(fd, last + 1)).collect::<Result<_, _>>()?;
     let names: Vec<&str> = sockets.iter().map(|(name, _)| name.as_str()).collect();
     command.env(COUNT, sockets.len().to_string()).env(NAMES, names.join(":")).env(READY, last.to_string());
+    command.env(INSTANCE, format!("{instance:x}"));
     // They are about this process.
     command.env_remove(PID).env_remove("WATCHDOG_PID");
     let place = move || {

@@ -2,14 +2,15 @@
 //!
 //! 1. [`event_loop`]: tasks, sockets and alarms of one thread. [`boxed`]: futures that are made where they stay.
 //! 2. [`transport`]: what carries the bytes of a connection (`tokio_io`: with tokio's traits, behind the feature
-//!    `tokio-io`); [`stream`]: a TCP socket that meets the event loop only when it would block; [`dial`] and [`listen`] open them, and
-//!    [`inherit`] passes them from one process to the next. [`splice`] moves what need not be read.
+//!    `tokio-io`); [`stream`]: a TCP socket that meets the event loop only when it would block; [`dial`] and [`listen`] open them,
+//!    [`accept_pause`] waits for descriptors, and [`inherit`] passes sockets from one process to the next. [`splice`] moves what need not be read.
 //! 3. [`datagrams`]: many by one syscall, each way.
 //! 4. [`buffer`], [`clock`], [`deadline`]: bytes, the time and timers of one thread.
-//! 5. [`counter`], [`total`]: numbers that one thread, or several, write and others read. [`log_writer`]: lines on their way
-//!    to a file.
+//! 5. [`counter`], [`total`]: numbers that one thread, or several, write and others read. [`log_writer`] and `line_file`: lines on
+//!    their way to a file.
 //! 6. [`workers`]: the threads of a plane, as they are started, updated, watched and ended.
 
+pub mod accept_pause;
 pub mod boxed;
 pub mod buffer;
 pub mod clock;
@@ -19,6 +20,7 @@ pub mod deadline;
 pub mod dial;
 pub mod event_loop;
 pub mod inherit;
+mod line_file;
 pub mod listen;
 pub mod log_writer;
 pub mod splice;

@@ -1,11 +1,13 @@
 //! How do lines get into a file? Each thread fills a batch of its own; full batches go to a writer thread, so that a slow
 //! disk never stops a worker.
 
-use crate::counter::Counter;
-use std::fs::OpenOptions;
-use std::io::{self, Write};
+use crate::line_file::LineFile;
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::fd::AsFd;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::thread::JoinHandle;
 
@@ -24,9 +26,15 @@ pub struct Writer {
 
 /// What the thread is given.
 enum Task {
-    Write(Vec<u8>),
+    Write(Lines),
     /// Writes there from now on.
-    Turn(Box<dyn Write + Send>),
+    Turn(File),
+}
+
+/// Whole lines, and where they are counted if they cannot be written.
+struct Lines {
+    text: Vec<u8>,
+    lost: Arc<AtomicU64>,
 }
 
 impl Writer {
@@ -35,19 +43,30 @@ impl Writer {
     /// # Errors
     /// The file cannot be opened.
     pub fn open(path: Option<&Path>, what: &'static str) -> io::Result<Writer> {
-        let mut out = open(path)?;
+        let mut out = LineFile::new(open(path)?);
         let (sender, tasks): (_, Receiver<Task>) = sync_channel(BATCHES_WAITING_MAX);
         let write = move || {
+            // Since it was possible to write.
+            let mut lost = None;
             for task in tasks {
-                let batch = match task {
-                    Task::Write(batch) => batch,
+                let Lines { text, lost: counter } = match task {
+                    Task::Write(lines) => lines,
                     Task::Turn(to) => {
-                        out = to;
+                        out = LineFile::new(to);
                         continue;
                     }
                 };
-                if let Err(error) = out.write_all(&batch).and_then(|()| out.flush()) {
-                    tracing::error!(%error, log = what, "cannot write; lines are lost");
+                match (out.write(&text, &counter), &mut lost) {
+                    (Ok(()), None) => {}
+                    (Ok(()), Some(lines)) => {
+                        tracing::warn!(log = what, lines, "can write again; lines were lost");
+                        lost = None;
+                    }
+                    (Err((error, more)), None) => {
+                        tracing::error!(%error, log = what, "cannot write; lines are lost until it is possible again");
+                        lost = Some(more);
+                    }
+                    (Err((_, more)), Some(lines)) => *lines += more,
                 }
             }
         };
@@ -55,8 +74,8 @@ impl Writer {
         Ok(Writer { sender, thread })
     }
 
-    /// A batch for one thread, which counts there the lines that the disk could not take.
-    pub fn batch(&self, dropped: Arc<Counter>) -> Batch {
+    /// A batch for one thread. `dropped` counts its lines that could not be written: the disk was full, or too slow.
+    pub fn batch(&self, dropped: Arc<AtomicU64>) -> Batch {
         Batch { lines: Vec::with_capacity(BATCH + 4096), sender: self.sender.clone(), dropped }
     }
 
@@ -76,11 +95,12 @@ impl Writer {
     }
 }
 
-fn open(path: Option<&Path>) -> io::Result<Box<dyn Write + Send>> {
-    Ok(match path {
-        None => Box::new(io::stdout()),
-        Some(path) => Box::new(OpenOptions::new().create(true).append(true).open(path)?),
-    })
+fn open(path: Option<&Path>) -> io::Result<File> {
+    match path {
+        // Not by way of `Stdout`, which keeps what it cannot write.
+        None => Ok(io::stdout().as_fd().try_clone_to_owned()?.into()),
+        Some(path) => OpenOptions::new().create(true).append(true).open(path),
+    }
 }
 
 /// The lines of one thread that were not handed over yet.
@@ -88,7 +108,7 @@ fn open(path: Option<&Path>) -> io::Result<Box<dyn Write + Send>> {
 pub struct Batch {
     lines: Vec<u8>,
     sender: SyncSender<Task>,
-    dropped: Arc<Counter>,
+    dropped: Arc<AtomicU64>,
 }
 
 impl Batch {
@@ -106,9 +126,9 @@ impl Batch {
         self.add_with(|to| to.extend_from_slice(lines.as_bytes()));
     }
 
-    /// Lines so far that the disk could not take.
+    /// Lines so far that could not be written.
     pub fn dropped(&self) -> u64 {
-        self.dropped.get()
+        self.dropped.load(Relaxed)
     }
 
     /// Gives the lines to the writer.
@@ -117,11 +137,12 @@ impl Batch {
         if self.lines.is_empty() {
             return;
         }
-        let lines = std::mem::replace(&mut self.lines, Vec::with_capacity(BATCH + 4096));
+        let text = std::mem::replace(&mut self.lines, Vec::with_capacity(BATCH + 4096));
+        let task = Task::Write(Lines { text, lost: self.dropped.clone() });
         if let Err(TrySendError::Full(Task::Write(lines)) | TrySendError::Disconnected(Task::Write(lines))) =
-            self.sender.try_send(Task::Write(lines))
+            self.sender.try_send(task)
         {
-            self.dropped.add(memchr::memchr_iter(b'\n', &lines).count() as u64);
+            self.dropped.fetch_add(memchr::memchr_iter(b'\n', &lines.text).count() as u64, Relaxed);
         }
     }
 }

@@ -28,6 +28,11 @@ impl Total {
         self.change(usize::MAX);
     }
 
+    /// The number.
+    pub fn get(&self) -> usize {
+        self.n.load(Relaxed)
+    }
+
     #[inline]
     fn change(&self, by: usize) -> usize {
         if self.is_shared {
@@ -58,7 +63,7 @@ mod tests {
                     });
                 }
             });
-            assert_eq!(total.add(), workers * 10_000);
+            assert_eq!(total.get(), workers * 10_000);
         }
     }
 }

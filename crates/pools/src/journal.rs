@@ -1,8 +1,7 @@
 //! How does the journal of a pool get to its file? Through a batch and a writer thread, like the access log. Where
-//! lines are lost because the disk is too slow, a line says so: without them, no later pick can be compared.
+//! lines are lost because the disk is full or too slow, a line says so: without them, no later pick can be compared.
 
 use evenkeel_balance::journal::Sink;
-use evenkeel_net::counter::Counter;
 use evenkeel_net::log_writer::{Batch, Writer};
 use std::sync::Arc;
 
@@ -16,7 +15,7 @@ pub struct Journal {
 impl Journal {
     /// A journal that `writer` writes.
     pub fn new(writer: &Writer) -> Journal {
-        Journal { batch: writer.batch(Arc::<Counter>::default()), told: 0 }
+        Journal { batch: writer.batch(Arc::default()), told: 0 }
     }
 
     fn tell_lost(&mut self) {

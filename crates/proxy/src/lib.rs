@@ -13,9 +13,6 @@
 // What the tests of sockets share names this crate as they do.
 #[cfg(test)]
 extern crate self as evenkeel_proxy;
-#[cfg(test)]
-#[path = "../tests/support/mod.rs"]
-mod support;
 
 mod core;
 mod http;

@@ -49,7 +49,7 @@ impl Site {
 fn config(endpoints: &str, health: &str, more: &str) -> String {
     let http = if health.contains("tcp") || health.contains("http") { "" } else { "http = { path = '/healthz' }, " };
     format!(
-        "[runtime]\nworkers = 1\n[listener.web]\nbind = ['$BIND']\n[pool.web]\nbalance = 'round_robin'\n\
+        "[runtime]\nworkers = 1\n[listener.web]\nbind = ['$BIND']\nerrors = 'detailed'\n[pool.web]\nbalance = 'round_robin'\n\
          endpoints = [{endpoints}]\nhealth = {{ {http}{health} }}\n{more}\n"
     )
 }

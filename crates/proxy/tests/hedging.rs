@@ -229,6 +229,34 @@ fn some_requests_are_never_sent_twice() {
 }
 
 #[test]
+fn a_hedge_that_the_budget_denies_leaves_the_turns_of_the_endpoints_alone() {
+    let endpoint = |name: &'static str| {
+        Endpoint::start(move |conn| {
+            while let Some(request) = conn.request() {
+                if request.line().contains(" /slow ") {
+                    // Later than the second copy would go out.
+                    std::thread::sleep(8 * FAST);
+                }
+                std::thread::sleep(FAST);
+                conn.send(ok(name));
+            }
+        })
+    };
+    let all = [endpoint("a"), endpoint("b")];
+    let lines = "outlier = 'off'\nretry = { attempts = 0, hedge_after = 'p95', hedge_budget = 0 }";
+    let proxy = Proxy::with(&all.each_ref().map(|e| e.addr), "", lines, "");
+    let mut client = proxy.client();
+    (0..ENOUGH).for_each(|_| assert_eq!(client.get("/").status(), 200));
+    let mut before = client.get("/").body_text();
+    for path in ["/slow", "/", "/slow", "/slow", "/"] {
+        let now = client.get(path).body_text();
+        assert_ne!(now, before, "each endpoint has its turn");
+        before = now;
+    }
+    assert_eq!(hedges(&proxy), [0, 0]);
+}
+
+#[test]
 fn when_all_are_slow_there_are_no_more_copies_than_the_budget_has() {
     let endpoints = Endpoints::start(2, |conn, _, _| hold(conn));
     let lines = "timeouts = { response = '100ms' }\nretry = { attempts = 0, hedge_after = 'p95', hedge_budget = 0.02 }";

@@ -207,7 +207,7 @@ fn stopping_ends_what_runs() {
 
 fn routed(endpoint: &Endpoint) -> Proxy {
     Proxy::start(&format!(
-        "[runtime]\nworkers = 1\n[listener.web]\nbind = [\"$BIND\"]\n[pool.web]\nendpoints = [\"{}\"]\n\
+        "[runtime]\nworkers = 1\n[listener.web]\nbind = [\"$BIND\"]\nerrors = \"detailed\"\n[pool.web]\nendpoints = [\"{}\"]\n\
          [[route]]\nmatch = {{ host = [\"a\"], path = \"/x/{{*rest}}\" }}\npool = \"web\"",
         endpoint.addr
     ))
@@ -277,7 +277,7 @@ fn a_request_that_no_endpoint_may_have_is_a_503_that_says_why() {
         ),
     ] {
         let proxy = Proxy::start(&format!(
-            "[runtime]\nworkers = 1\n[listener.web]\nbind = [\"$BIND\"]\n[pool.api]\nendpoints = [{endpoints}]"
+            "[runtime]\nworkers = 1\n[listener.web]\nbind = [\"$BIND\"]\nerrors = \"detailed\"\n[pool.api]\nendpoints = [{endpoints}]"
         ));
         let mut client = proxy.client();
         for n in 1..=2 {

@@ -58,6 +58,11 @@ impl Budget {
         self.saved.take(self.floor, now).is_ok()
     }
 
+    /// Takes back a token that was spent for nothing.
+    pub fn refund(&mut self) {
+        self.earned += 1.0;
+    }
+
     fn fade(&mut self, now: Instant) {
         self.earned *= f64::from(decay(now.since(self.at), MEMORY_NS));
         // Never backwards: a clock that lags must not make anything fade twice.

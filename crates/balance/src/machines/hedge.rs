@@ -54,10 +54,15 @@ impl Hedge {
         self.latencies.value_ns()
     }
 
-    /// Whether the second copy goes out now. If so, the budget has paid for it: the caller picks the other endpoint
-    /// first.
+    /// Whether a second copy may go out now. If so, the budget has paid for it, and the caller picks the other endpoint;
+    /// without one, it calls [`cancel`](Self::cancel).
     pub fn send(&mut self, now: Instant) -> bool {
         self.budget.spend(now)
+    }
+
+    /// Takes back what a second copy has cost that did not go out.
+    pub fn cancel(&mut self) {
+        self.budget.refund();
     }
 
     /// Takes the latency of a first copy. One that a second copy overtook counts too, with the time it had taken when
@@ -90,6 +95,11 @@ mod tests {
                         requests += 1.0;
                     }
                     1 => hedge.record(rng.next_u64() >> (20 + rng.below(44)), now),
+                    _ if rng.below(4) == 0 => {
+                        if hedge.send(now) {
+                            hedge.cancel();
+                        }
+                    }
                     _ => copies += f64::from(u8::from(hedge.send(now))),
                 }
                 assert!(copies <= settings.budget * requests + 1e-6, "seed {seed}: {copies} of {requests}");

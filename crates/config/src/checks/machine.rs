@@ -1,10 +1,10 @@
-//! Has the machine what a plan names? What a start would stumble over, as far as it can be known without a start.
+//! Does the machine have what a plan names? What would make a start fail, as far as it can be known without one.
 
 use crate::code::Code;
 use crate::diagnostic::Findings;
 use crate::form::Formed;
 use crate::machine::{Found, Machine};
-use crate::plan::LogTarget;
+use crate::plan::{ERROR_PAGE_MAX, LogTarget};
 use crate::source::Span;
 use crate::table::{Field, Section};
 use std::io::{self, ErrorKind};
@@ -35,6 +35,14 @@ pub(crate) fn check(root: &Section, machine: &dyn Machine, findings: &mut Findin
         let sticky = pool.section.section("sticky");
         if let Some(path) = sticky.text("secret_file") {
             check_secret(&PathBuf::from(path), sticky.span_of("secret_file"), machine, findings);
+        }
+    }
+    let routes = root.sections("route");
+    for owner in root.named("listener").iter().map(|named| &named.section).chain(routes.iter().copied()) {
+        for page in owner.sections("error_pages") {
+            if let Some(path) = page.text("file") {
+                check_page(&PathBuf::from(path), page.span_of("file"), machine, findings);
+            }
         }
     }
     let http = admin.section("http");
@@ -111,11 +119,27 @@ fn check_secret(path: &Path, span: Span, machine: &dyn Machine, findings: &mut F
     findings.add(Code::NotHere, span, message).help(make);
 }
 
+fn check_page(path: &Path, span: Span, machine: &dyn Machine, findings: &mut Findings) {
+    // Reading a pipe could wait for ever.
+    if machine.look(path).is_ok_and(|found| found == Found::Other) {
+        return;
+    }
+    let message = match machine.read(path) {
+        Ok(page) if page.len() <= ERROR_PAGE_MAX => return,
+        Ok(page) => format!("{} has {} bytes; a page has {ERROR_PAGE_MAX} at most", path.display(), page.len()),
+        Err(error) if error.kind() == ErrorKind::PermissionDenied => return not_mine(path, "read", span, findings),
+        Err(error) => format!("cannot read {}: {}", path.display(), reason(&error)),
+    };
+    findings
+        .add(Code::NotHere, span, message)
+        .help("name a file of up to 256 KiB, with its whole path; one that is only where evenkeel runs: check with --elsewhere");
+}
+
 /// Another user may run evenkeel than the one that checks.
 fn not_mine(path: &Path, what: &str, span: Span, findings: &mut Findings) {
     findings
         .add(Code::NotMine, span, format!("the user that checks may not {what} {}", path.display()))
-        .help("check as the user that runs evenkeel, who must be able to");
+        .help("check as the user that runs evenkeel; that user needs the permission");
 }
 
 fn cannot_listen(addr: SocketAddr, error: &io::Error, span: Span, machine: &dyn Machine, findings: &mut Findings) {

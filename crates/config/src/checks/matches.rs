@@ -1,5 +1,5 @@
-//! Does a match take what it seems to? Paths that are written as other proxies write them are good paths, and take nothing that
-//! anybody asks for.
+//! Does a match take what it seems to? Paths in the syntax of other proxies are valid here too, but match no request that
+//! clients send.
 
 use super::collisions::Placed;
 use crate::code::Code;

@@ -1,4 +1,4 @@
-//! Does anything bring the load reports that a pool listens to?
+//! Can the load reports that a pool wants arrive?
 
 use super::leads::Leads;
 use crate::code::Code;
@@ -8,8 +8,7 @@ use crate::sections::pool::Pool;
 use crate::sections::route::Route;
 use crate::table::Section;
 
-/// Reports where a pool is to hear of load that nobody asks for: reports come with responses, and probes are sent beside
-/// requests.
+/// Reports pools that want load reports and can get none: reports come with responses, and probes are sent beside requests.
 pub(super) fn check(root: &Section, leads: &Leads<'_>, pools: &[Pool], findings: &mut Findings) {
     let is_http = |name: &str| leads.mode_of(name) == Some(Mode::Http);
     // A route that names no listener is one of requests.
@@ -22,7 +21,8 @@ pub(super) fn check(root: &Section, leads: &Leads<'_>, pools: &[Pool], findings:
             continue;
         }
         let message = format!(
-            "pool \"{}\" gets no requests over HTTP, and only those bring reports and send probes: nothing is heard of load",
+            "pool \"{}\" gets no requests over HTTP, and only those bring reports and send probes: no load report can \
+             arrive",
             pool.name
         );
         let algorithm = pool.balance.algorithm;

@@ -11,7 +11,7 @@ use crate::table::Section;
 use std::collections::HashMap;
 
 /// Keys of a listener that only speak of requests.
-const OF_REQUESTS: &[&str] = &["trusted_proxies", "report_load"];
+const OF_REQUESTS: &[&str] = &["trusted_proxies", "detect_loops", "errors", "error_pages", "report_load"];
 
 /// Keys of a listener's limits that only speak of requests.
 const LIMITS_OF_REQUESTS: &[&str] =
@@ -49,6 +49,15 @@ pub(super) fn check(
         if !modes.contains(&Mode::Tcp) {
             continue;
         }
+        if let Some(pages) = section.set("error_pages") {
+            findings
+                .add(
+                    Code::Contradiction,
+                    pages.span,
+                    "\"error_pages\" are for requests, and a session over TCP has none",
+                )
+                .help("leave it out, or name only listeners with mode = \"http\"");
+        }
         for key in ["path", "prefix"] {
             let Some(path) = matches.set(key) else { continue };
             let message = format!("\"{key}\" is about requests, and a session over TCP has none");
@@ -70,7 +79,7 @@ pub(super) fn check(
         }
         if pool.source == SpeakAs::Client && (here(Mode::Http) || here(Mode::Udp)) {
             let message =
-                format!("pool \"{}\" has the client's address as source, and serves more than TCP", pool.name);
+                format!("pool \"{}\" uses the client's address as its source, and serves more than TCP", pool.name);
             findings
                 .add(Code::Contradiction, named.section.span_of("source"), message)
                 .help("make a pool of its own for the listeners with mode = \"tcp\"");

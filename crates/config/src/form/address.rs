@@ -7,9 +7,18 @@ use crate::tree::quoted;
 use std::fmt;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
+/// Which end of a connection it is: advice for one is wrong for the other.
+#[derive(Clone, Copy, PartialEq)]
+enum End {
+    /// Where to listen.
+    Bind,
+    /// Where to connect to.
+    Endpoint,
+}
+
 /// An address to listen on.
 pub(super) fn bind(text: &str) -> Result<SocketAddr, Misfit> {
-    match read(text, "127.0.0.1")? {
+    match read(text, End::Bind)? {
         Address::Ip(addr) => Ok(addr),
         Address::Name { port, .. } => Err(bad(
             text,
@@ -21,7 +30,7 @@ pub(super) fn bind(text: &str) -> Result<SocketAddr, Misfit> {
 
 /// An address to connect to.
 pub(super) fn upstream(text: &str) -> Result<Address, Misfit> {
-    match read(text, "10.0.0.1")? {
+    match read(text, End::Endpoint)? {
         Address::Ip(addr) if addr.ip().is_unspecified() => Err(bad(
             text,
             "nothing can be reached at an unspecified address",
@@ -45,26 +54,28 @@ fn bad(text: &str, why: &str, help: impl Into<String>) -> Misfit {
     Misfit::new(Code::BadAddress, format!("{} is not an address: {why}", quoted(text)), help)
 }
 
-fn read(text: &str, example: &str) -> Result<Address, Misfit> {
-    if let Some((scheme, rest)) = text.split_once("://") {
-        let rest = rest.split('/').next().unwrap_or_default();
-        return Err(bad(text, &format!("\"{scheme}://\" does not belong to it"), format!("write {}", quoted(rest))));
+fn read(text: &str, end: End) -> Result<Address, Misfit> {
+    if let Some(misfit) = spelled_otherwise(text, end) {
+        return Err(misfit);
     }
     let (host, port) = match text.rfind(']') {
         Some(at) if text.starts_with('[') => (&text[1..at], text[at + 1..].strip_prefix(':')),
         _ if text.matches(':').count() > 1 => {
+            let with_port = text.rsplit_once(':').filter(|(host, port)| is_ipv6(host) && is_port(port));
+            let write = match with_port {
+                Some((host, port)) => format!("[{host}]:{port}"),
+                None if is_ipv6(text) => format!("[{text}]:8080"),
+                None => "[::1]:8080".to_string(),
+            };
             return Err(bad(
                 text,
                 "IPv6 needs brackets",
-                "write \"[::1]:8080\": the address in brackets, then the port",
+                format!("write {}: the address in brackets, then the port", quoted(&write)),
             ));
         }
         _ => text.split_once(':').map_or((text, None), |(host, port)| (host, Some(port))),
     };
-    let Some(port) = port else {
-        let with_port = if text.is_empty() { format!("{example}:8080") } else { format!("{text}:8080") };
-        return Err(bad(text, "it has no port", format!("add one: {}", quoted(&with_port))));
-    };
+    let Some(port) = port else { return Err(without_port(text, end)) };
     let port = match port.parse::<u16>() {
         Ok(port) if port > 0 && port_is_digits(text) => port,
         _ => return Err(bad(text, &format!("{} is not a port", quoted(port)), "allowed: 1 to 65535")),
@@ -80,16 +91,115 @@ fn read(text: &str, example: &str) -> Result<Address, Misfit> {
     if is_host_name(&name) {
         return Ok(Address::Name { host: name, port });
     }
-    if host.is_empty() {
-        let help =
-            format!("write \"127.0.0.1:{port}\" for this machine, or \"[::]:{port}\" to listen on every address");
-        return Err(bad(text, "it has no host", help));
+    let (why, help) = match (host, end) {
+        ("", End::Bind) => ("it has no host", everywhere(port)),
+        ("*", End::Bind) => ("* is no IP address", everywhere(port)),
+        ("" | "*", End::Endpoint) => {
+            ("an endpoint is at one address", format!("write the address of the endpoint, as \"127.0.0.1:{port}\""))
+        }
+        (_, end) => {
+            let why = format!("{} is no IP address and no host name", quoted(host));
+            let example = if end == End::Bind { "127.0.0.1" } else { "10.0.0.1" };
+            return Err(bad(text, &why, format!("write \"{example}:{port}\"")));
+        }
+    };
+    Err(bad(text, why, help))
+}
+
+fn everywhere(port: u16) -> String {
+    format!(
+        "write \"[::]:{port}\" for every address, \"0.0.0.0:{port}\" for those of IPv4, or \"127.0.0.1:{port}\" for this machine only"
+    )
+}
+
+/// Without a port, which is all there is of some.
+fn without_port(text: &str, end: End) -> Misfit {
+    match (text.parse::<u16>(), end) {
+        (Ok(port), End::Bind) if port > 0 => bad(text, "it is only a port", everywhere(port)),
+        (Ok(port), End::Endpoint) if port > 0 => {
+            let help = format!("write \"127.0.0.1:{port}\", or the address of the endpoint with this port");
+            bad(text, "it is only a port", help)
+        }
+        _ => {
+            let example = if end == End::Bind { "127.0.0.1" } else { "10.0.0.1" };
+            let host = if is_host(text) { text } else { example };
+            bad(text, "it has no port", format!("add one: {}", quoted(&format!("{host}:8080"))))
+        }
     }
-    Err(bad(
-        text,
-        &format!("{} is no IP address and no host name", quoted(host)),
-        format!("write \"{example}:{port}\""),
-    ))
+}
+
+/// What other proxies write where one address belongs here.
+fn spelled_otherwise(text: &str, end: End) -> Option<Misfit> {
+    if let Some((scheme, rest)) = text.split_once("://") {
+        let rest = rest.split('/').next().unwrap_or_default();
+        let port = match scheme {
+            "http" | "ws" | "h2c" => 80,
+            "https" | "wss" => 443,
+            _ => 8080,
+        };
+        let write = match read(rest, end).is_ok() {
+            true => rest.to_string(),
+            false if is_host(rest) => format!("{rest}:{port}"),
+            false => format!("10.0.0.1:{port}"),
+        };
+        let help = match (end, scheme) {
+            (End::Endpoint, "https" | "wss") => {
+                format!(
+                    "write {}, and the port at which it is spoken to without TLS: TLS to endpoints is not there yet",
+                    quoted(&write)
+                )
+            }
+            _ => format!("write {}", quoted(&write)),
+        };
+        return Some(bad(text, &format!("\"{scheme}://\" does not belong to it"), help));
+    }
+    if text.starts_with("unix") && text[4..].starts_with([':', '/', '@']) || text.starts_with('/') {
+        let help =
+            "have it listen on a TCP address, as \"127.0.0.1:8080\": endpoints and listeners have no Unix sockets yet";
+        return Some(bad(text, "it is a Unix socket", help));
+    }
+    let parts: Vec<&str> = text.split([',', ' ', '\t']).filter(|part| !part.is_empty()).collect();
+    if parts.len() < 2 || !parts.iter().all(|part| part.is_ascii()) {
+        return None;
+    }
+    // All of them, or the first of them with what HAProxy and NGINX write behind it.
+    if parts.iter().all(|part| read(part, end).is_ok()) {
+        let each: Vec<String> = parts.iter().map(|part| quoted(part)).collect();
+        return Some(bad(text, "it is more than one", format!("write a string for each: {}", each.join(", "))));
+    }
+    let of_first = end == End::Endpoint && !text.contains(',') && read(parts[0], end).is_ok();
+    of_first.then(|| {
+        let number =
+            |name: &str| parts.iter().find_map(|p| p.strip_prefix(name)?.strip_prefix('=')?.parse::<u16>().ok());
+        let after = |name: &str| parts.iter().skip_while(|p| **p != name).nth(1).and_then(|p| p.parse::<u16>().ok());
+        let mut keys = format!("addr = {}", quoted(parts[0]));
+        if let Some(weight) = number("weight").or_else(|| after("weight")) {
+            keys += &format!(", weight = {weight}");
+        }
+        if parts.contains(&"backup") {
+            keys += ", priority = 1";
+        }
+        if parts.contains(&"down") || parts.contains(&"disabled") {
+            keys += ", drain = true";
+        }
+        let more = "health, outlier and limits are tables of the pool";
+        bad(text, "there is more behind it", format!("write {{ {keys} }}; {more}"))
+    })
+}
+
+fn is_ipv6(text: &str) -> bool {
+    text.parse::<Ipv6Addr>().is_ok()
+}
+
+fn is_port(text: &str) -> bool {
+    text.bytes().all(|b| b.is_ascii_digit()) && text.parse::<u16>().is_ok_and(|port| port > 0)
+}
+
+/// Whether it is a host that a port can follow.
+fn is_host(text: &str) -> bool {
+    text.parse::<std::net::Ipv4Addr>().is_ok()
+        || is_host_name(text)
+        || text.strip_prefix('[').and_then(|t| t.strip_suffix(']')).is_some_and(is_ipv6)
 }
 
 /// `parse` would take `+80`.
@@ -154,11 +264,26 @@ mod tests {
             ("", "\"10.0.0.1:8080\""),
             ("10.0.0.1", "\"10.0.0.1:8080\""),
             ("http://10.0.0.1:80/x", "\"10.0.0.1:80\""),
+            ("https://app-4", "\"app-4:443\""),
+            ("http://app-4/", "\"app-4:80\""),
+            ("http://[::1]", "\"[::1]:80\""),
+            ("80", "\"127.0.0.1:80\""),
+            ("app-4", "\"app-4:8080\""),
+            ("a b", "\"10.0.0.1:8080\""),
+            ("*:80", "\"127.0.0.1:80\""),
+            ("unix:/run/app.sock", "TCP"),
+            ("/run/app.sock", "TCP"),
+            ("a:80,b:80", "\"a:80\", \"b:80\""),
+            ("a:80, b:80", "\"a:80\", \"b:80\""),
+            ("a:80 check weight 3 backup", "{ addr = \"a:80\", weight = 3, priority = 1 }"),
+            ("a:80 weight=3 max_fails=2", "{ addr = \"a:80\", weight = 3 }"),
+            ("fe80::1", "\"[fe80::1]:8080\""),
             ("10.0.0.1:0", "1 to 65535"),
             ("10.0.0.1:70000", "1 to 65535"),
             ("10.0.0.1:+80", "1 to 65535"),
             ("10.0.0.1:", "1 to 65535"),
-            ("::1:80", "brackets"),
+            ("fd00::1:80", "\"[fd00::1]:80\""),
+            ("a:b:80", "brackets"),
             ("[::1]", "[::1]:8080"),
             ("[nope]:80", "\"[::1]:80\""),
             (":80", "127.0.0.1:80"),
@@ -170,6 +295,12 @@ mod tests {
             let misfit = upstream(text).expect_err(text);
             assert!(misfit.help.contains(help), "{text}: {misfit:?}");
         }
-        assert!(bind("localhost:80").expect_err("a name").help.contains("127.0.0.1:80"));
+        for text in ["localhost:80", "*:80", ":80", "80"] {
+            let help = bind(text).expect_err(text).help;
+            assert!(help.contains("\"[::]:80\""), "{text}: {help}");
+        }
+        assert!(
+            bind("127.0.0.1:80,127.0.0.1:81").expect_err("two").help.contains("\"127.0.0.1:80\", \"127.0.0.1:81\"")
+        );
     }
 }

@@ -11,11 +11,30 @@ pub(super) fn read(text: &str) -> Result<HostPattern, Misfit> {
     let bad =
         |why: &str, help: &str| Err(Misfit::new(Code::BadHost, format!("{} is not a host: {why}", quoted(text)), help));
     let host = text.strip_suffix('.').unwrap_or(text).to_ascii_lowercase();
-    if host == "*" {
+    if ["*", "", "default", "default_server"].contains(&&*host) {
         return bad("it would be every host", "leave host out to take every host");
     }
+    if let Some((_, rest)) = text.split_once('(').filter(|(function, _)| function.starts_with("Host")) {
+        let name = rest.trim_end_matches(')').trim_matches(['`', '"', '\'']);
+        let write = if read(name).is_ok() { name } else { "api.example.com" };
+        return bad("it is a rule of Traefik", &format!("write {}", quoted(write)));
+    }
+    if let Some(suffix) = host.strip_prefix('.').filter(|suffix| is_host_name(suffix)) {
+        let both = format!("write two: {} and {}", quoted(suffix), quoted(&format!("*.{suffix}")));
+        return bad("it has a label without a letter", &both);
+    }
+    if host.starts_with(['~', '^']) || host.contains(['\\', '$', '(']) {
+        return bad("it is a regular expression, and there are none", "name each host, or write \"*.example.com\"");
+    }
+    let parts: Vec<&str> = text.split([',', ' ']).filter(|part| !part.is_empty()).collect();
+    if parts.len() > 1 && parts.iter().all(|part| read(part).is_ok()) {
+        let each: Vec<String> = parts.iter().map(|part| quoted(part)).collect();
+        return bad("it is more than one", &format!("write a string for each: {}", each.join(", ")));
+    }
     if host.contains("://") || host.contains('/') {
-        return bad("only the host belongs here", "write it without scheme and path, as \"api.example.com\"");
+        let bare = host.split_once("://").map_or(&*host, |(_, rest)| rest).split(['/', ':']).next().unwrap_or_default();
+        let write = if read(bare).is_ok() { bare } else { "api.example.com" };
+        return bad("only the host belongs here", &format!("write it without scheme and path: {}", quoted(write)));
     }
     if let Some(inner) = host.strip_prefix('[').and_then(|h| h.strip_suffix(']')) {
         return match inner.parse::<Ipv6Addr>() {
@@ -29,7 +48,10 @@ pub(super) fn read(text: &str) -> Result<HostPattern, Misfit> {
         Err(_) => {}
     }
     if host.contains(':') {
-        return bad("a port does not belong to it", "a route takes the host on every port; choose ports by listener");
+        let bare = host.split(':').next().filter(|bare| read(bare).is_ok());
+        let help = "a route takes the host on every port; choose ports by listener";
+        let help = bare.map_or(help.to_string(), |bare| format!("write {}: {help}", quoted(bare)));
+        return bad("a port does not belong to it", &help);
     }
     if !host.is_ascii() {
         return bad("it is not ASCII", "write international names as clients send them: \"xn--...\"");

@@ -4,6 +4,7 @@ mod address;
 mod cidr;
 mod hash_key;
 mod host;
+mod media_type;
 mod misfit;
 mod name;
 mod network;
@@ -85,6 +86,10 @@ pub enum Form {
     HashKey,
     /// Statuses of a response.
     Status,
+    /// Statuses of an error.
+    ErrorStatus,
+    /// A media type.
+    MediaType,
     /// A failure that may be tried again.
     RetryOn,
     /// The first pause and the longest.
@@ -142,6 +147,8 @@ impl Form {
             Form::Include => "the path of a file, which may contain * in its last part",
             Form::HashKey => "\"client-ip\", \"path\", \"header:NAME\", \"cookie:NAME\" or \"query:NAME\"",
             Form::Status => "statuses, as \"204..=299\" or \"2xx\"",
+            Form::ErrorStatus => "statuses of errors, as \"502..=504\" or \"5xx\"",
+            Form::MediaType => "a media type, as \"text/html; charset=utf-8\"",
             Form::RetryOn => "\"connect\", \"reset\", \"timeout\" or statuses, as \"503\" or \"5xx\"",
             Form::Backoff => "the first pause and the longest, as \"25ms..250ms\"",
             Form::Percentile => "\"off\", or a percentile, as \"p95\" or \"p99.5\"",
@@ -169,6 +176,8 @@ impl Form {
             Form::Payload => "^[\\s\\S]+$",
             Form::Secret => "^[\\s\\S]{4,1024}$",
             Form::Status => "^([2-5]xx|[2-5][0-9][0-9](\\.\\.=[2-5][0-9][0-9])?)$",
+            Form::ErrorStatus => "^([45]xx|[45][0-9][0-9](\\.\\.=[45][0-9][0-9])?)$",
+            Form::MediaType => "^[^\\s/]+/[^\\s/;]+( *;.+)?$",
             Form::RetryOn => "^(connect|reset|timeout|[45]xx|[45][0-9][0-9](\\.\\.=[45][0-9][0-9])?)$",
             Form::Backoff => "^[0-9.a-zµμ]+\\.\\.[0-9.a-zµμ]+$",
             Form::Percentile => "^(off|[pP][0-9]{1,2}(\\.[0-9]{1,4})?)$",
@@ -188,6 +197,8 @@ impl Form {
             Form::Prefix => path::prefix(text).map(Formed::Path),
             Form::HashKey => hash_key::read(text).map(Formed::HashKey),
             Form::Status => status::read(text, 200..=599).map(Formed::Statuses),
+            Form::ErrorStatus => status::read(text, 400..=599).map(Formed::Statuses),
+            Form::MediaType => media_type::read(text).map(|()| Formed::Text(text.to_string())),
             Form::RetryOn => retry::failure(text).map(Formed::RetryOn),
             Form::Backoff => retry::backoff(text).map(|(first, last)| Formed::Backoff(first, last)),
             Form::Percentile => retry::percentile(text).map(Formed::Percentile),

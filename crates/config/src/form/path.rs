@@ -8,11 +8,17 @@ use matchit::InsertError;
 use std::fmt;
 
 pub(super) fn read(text: &str) -> Result<PathPattern, Misfit> {
+    if let Some(misfit) = spelled_otherwise(text) {
+        return Err(misfit);
+    }
     plain(text)?;
     if unbraced_star(text) {
-        let prefix = text.split('*').next().unwrap_or_default();
-        let prefix = prefix.rfind('/').map_or("/", |at| &prefix[..=at]);
-        let help = format!("write {} for everything below {prefix}", quoted(&format!("{prefix}{{*rest}}")));
+        let (before, after) = text.split_once('*').unwrap_or((text, ""));
+        let help = match (before.trim_end_matches('/'), after) {
+            ("", "") => "leave path out to take every path".to_string(),
+            (above, "") => format!("write prefix = {} in place of path, for it and everything below it", quoted(above)),
+            _ => "write {name} for one segment, as \"/users/{id}/posts\", or {*rest} at the end".to_string(),
+        };
         return Err(bad(text, "* has no meaning outside of braces", help));
     }
     let mut router = matchit::Router::new();
@@ -32,8 +38,53 @@ pub(super) fn read(text: &str) -> Result<PathPattern, Misfit> {
     }
 }
 
+/// What other proxies write for paths.
+fn spelled_otherwise(text: &str) -> Option<Misfit> {
+    let in_place = |key: &str, path: &str| format!("write {key} = {}", quoted(path));
+    // Traefik: Path(`/x`) and PathPrefix(`/x`).
+    if let Some((function, rest)) = text.split_once('(').filter(|(function, _)| function.starts_with("Path")) {
+        let path = rest.trim_end_matches(')').trim_matches(['`', '"', '\'']);
+        if path.starts_with('/') && plain(path).is_ok() {
+            let key = if function == "PathPrefix" { "prefix" } else { "path" };
+            return Some(bad(text, "it is a rule of Traefik", in_place(key, path)));
+        }
+    }
+    // NGINX: = /x, ^~ /x, ~ regex, ~* regex.
+    let (modifier, rest) = text.split_once(' ').unwrap_or(("", text));
+    match modifier {
+        "=" => return Some(bad(text, "it has a modifier of NGINX", in_place("path", rest.trim()))),
+        "^~" => return Some(bad(text, "it has a modifier of NGINX", in_place("prefix", rest.trim()))),
+        _ => {}
+    }
+    let is_regex = ["~", "~*"].contains(&modifier) || text.starts_with(['^', '~']) || text.starts_with("(?");
+    if !(is_regex || text.contains(".*") && text.contains('/')) {
+        return None;
+    }
+    // What is fixed of it, up to the last slash or to its end.
+    let regex = if modifier.starts_with('~') { rest.trim() } else { text.trim_start_matches('~') };
+    let regex = regex.trim_start_matches("(?i)").trim_start_matches('^');
+    let meta = regex.find(['[', '(', '.', '*', '+', '?', '\\', '|', '$', '{', '^']).unwrap_or(regex.len());
+    let fixed = &regex[..meta];
+    let is_whole = matches!(&regex[meta..], "" | ".*" | "(.*)" | ".*$" | "(.*)$" | "(/.*)?$" | "(/|$)" | "($|/)");
+    let fixed = if is_whole { fixed } else { fixed.rfind('/').map_or("", |at| &fixed[..at]) };
+    let help = match (&regex[meta..], fixed.trim_end_matches('/')) {
+        ("$", _) if regex.starts_with('/') => in_place("path", &regex[..meta]),
+        (_, "") => "write fixed text and {name} for one segment, as path = \"/users/{id}\", or prefix = \"/PATH\" for \
+                    everything below it"
+            .to_string(),
+        (_, path) if is_whole => in_place("prefix", path),
+        (_, path) => {
+            format!("{}, which takes more; or fixed text and {{name}} for one segment", in_place("prefix", path))
+        }
+    };
+    Some(bad(text, "it is a regular expression, and there are none", help))
+}
+
 /// A path with everything below it. A slash at its end means nothing.
 pub(super) fn prefix(text: &str) -> Result<PathPattern, Misfit> {
+    if let Some(misfit) = spelled_otherwise(text) {
+        return Err(misfit);
+    }
     let path = text.trim_end_matches('/');
     if path.is_empty() && !text.is_empty() {
         return Ok(PathPattern::Any);
@@ -161,7 +212,31 @@ mod tests {
         for text in ["", "x", "/a b", "/a?b", "/v1/*", "/{*rest}/x", "/{a}{b}", "/{", "/{}", "/ä", "/}"] {
             assert!(read(text).is_err(), "{text}");
         }
-        assert!(read("/v1/*").expect_err("a star").help.contains("\"/v1/{*rest}\""));
+    }
+
+    #[test]
+    fn what_others_write_has_a_fix() {
+        for (text, help) in [
+            ("/v1/*", "prefix = \"/v1\""),
+            ("/v1*", "prefix = \"/v1\""),
+            ("/*", "leave path out"),
+            ("/*/posts", "{name} for one segment"),
+            ("^/v[0-9]+/", "{name} for one segment"),
+            ("^/api/v[0-9]+/", "prefix = \"/api\""),
+            ("^/api/.*", "prefix = \"/api\""),
+            ("/api/.*", "prefix = \"/api\""),
+            ("^/login$", "path = \"/login\""),
+            ("~ \\.php$", "{name} for one segment"),
+            ("~* ^/static/", "prefix = \"/static\""),
+            ("= /x", "path = \"/x\""),
+            ("^~ /x", "prefix = \"/x\""),
+            ("PathPrefix(`/api`)", "prefix = \"/api\""),
+            ("Path(`/api`)", "path = \"/api\""),
+            ("x", "\"/x\""),
+        ] {
+            let misfit = read(text).expect_err(text);
+            assert!(misfit.help.contains(help), "{text}: {misfit:?}");
+        }
     }
 
     #[test]

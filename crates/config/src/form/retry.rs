@@ -38,7 +38,7 @@ pub(super) fn failure(text: &str) -> Result<RetryOn, Misfit> {
     }
 }
 
-/// The longest pause. More would hold a request, and who sent it, longer than most clients wait.
+/// The longest pause. A longer one would hold a request for longer than most clients wait.
 const PAUSE_MAX: u64 = 60_000_000_000;
 
 /// The first pause and the longest, nanoseconds.

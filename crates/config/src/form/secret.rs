@@ -1,4 +1,4 @@
-//! Is this a key to sign with? Long enough that nobody finds it by trying. No message has any of it.
+//! Is this a key to sign with? Long enough that it cannot be found by trying. No message has any of it.
 
 use super::misfit::Misfit;
 use crate::code::Code;

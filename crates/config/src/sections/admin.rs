@@ -1,4 +1,4 @@
-//! Where does the process tell how it is? [`Admin`], `[admin]`.
+//! Where can metrics and health of the process be read? [`Admin`], `[admin]`.
 
 use crate::form::Form;
 use crate::table::{Absent, Declared, Key, Kind, Lines, Section, table};
@@ -12,13 +12,14 @@ table! {
     /// `[admin]`.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct Admin {
-        /// Absolute path of the Unix socket for those who may also change things, if there is one. The mode of the file says
-        /// who that is. At least one of the two is there.
+        /// Absolute path of the Unix socket that also takes commands, if there is one. Users with write permission for
+        /// the file may use it. At least one of the two is there.
         socket: Option<PathBuf> = Key {
             name: "bind",
             kind: Kind::Text(Form::Socket),
             absent: Absent::Means("no such socket"),
-            help: "A Unix socket for those who may also change things: whoever may write to the file.",
+            help: "A Unix socket that also takes commands, as `evenkeel reload` sends them. Users with write permission \
+                   for the file may use it.",
             why: "",
         };
         /// Address of the plain HTTP listener for `/metrics`, `/livez` and `/readyz`, if there is one.
@@ -49,7 +50,8 @@ table! {
             name: "bind",
             kind: Kind::Text(Form::Bind),
             absent: Absent::Required(r#""127.0.0.1:9900""#),
-            help: "Its address. Whoever reaches it can read it: keep it on this machine or in a private network.",
+            help: "Its address. Every client that can connect to it can read metrics and health: keep it on this machine \
+                   or in a private network.",
             why: "",
         };
     }

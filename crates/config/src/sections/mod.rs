@@ -2,6 +2,7 @@
 //! written, and what is checked over several of them.
 
 pub(crate) mod admin;
+pub(crate) mod error_pages;
 pub(crate) mod listener;
 pub(crate) mod names;
 pub(crate) mod pool;

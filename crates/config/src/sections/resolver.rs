@@ -14,12 +14,12 @@ table! {
     /// `[resolver]`.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct Resolver {
-        /// Who is asked, in this order; empty: whom `/etc/resolv.conf` names.
+        /// The name servers, in the order in which they are asked; empty: those of `/etc/resolv.conf`.
         nameservers: Vec<SocketAddr> = Key {
             name: "nameservers",
             kind: Kind::List(&Kind::Text(Form::Bind)),
             absent: Absent::Means("those of `/etc/resolv.conf`"),
-            help: "Who is asked, the first one first: IP address and port.",
+            help: "The name servers, by IP address and port, in the order in which they are asked.",
             why: "",
         };
         /// Whether names are also looked for in the domains that `/etc/resolv.conf` lists.
@@ -28,7 +28,7 @@ table! {
             kind: Kind::Bool,
             absent: Absent::Default("false"),
             help: "Whether names are also looked for in the domains of `search` in `/etc/resolv.conf`, by its `ndots`.",
-            why: "A name that means something else on the next machine is a surprise, and each domain is one more question.",
+            why: "With it the same name can mean something else on another machine, and each domain costs one more query.",
         };
         /// For names that say nothing else: an answer is used for at least so long.
         min_ttl: Duration = Key {
@@ -36,7 +36,7 @@ table! {
             kind: Kind::Duration { min: 100 * MS, max: H, off: false },
             absent: Absent::Default("\"1s\""),
             help: "An answer is used for at least so long, whatever its time to live.",
-            why: "Some servers say 0, which means a question for each request to those who ask then.",
+            why: "Some name servers send 0, which would mean to ask all the time.",
         };
         /// An answer is used for at most so long; never below a `min_ttl`.
         max_ttl: Duration = Key {
@@ -44,7 +44,7 @@ table! {
             kind: Kind::Duration { min: 100 * MS, max: DAY, off: false },
             absent: Absent::Default("\"5m\""),
             help: "An answer is used for at most so long.",
-            why: "An endpoint that moved must not be missed for a day since somebody wrote so into a zone.",
+            why: "A new address of an endpoint must not be missed for a day because the zone has such a time to live.",
         };
     }
 }

@@ -34,9 +34,9 @@ table! {
             name: "non_idempotent",
             kind: Kind::Bool,
             absent: Absent::Default("false"),
-            help: "Whether requests whose method is not idempotent (POST, PATCH) are tried again too, once something of them \
-                   has left. Before that any may be.",
-            why: "It may have been done already, and would be done twice.",
+            help: "Whether requests whose method is not idempotent (POST, PATCH) are tried again even if a part of them \
+                   was sent already. Before that every request may be.",
+            why: "The endpoint may have processed the request already, and would process it twice.",
         };
         budget = Key {
             name: "budget",
@@ -66,7 +66,7 @@ table! {
             kind: Kind::Duration { min: MS, max: H, off: true },
             absent: Absent::Default("\"off\""),
             help: "How long one try may take to the head of its response. Needs `timeout` in `on` to be followed by another.",
-            why: "How long an answer takes is known to whoever knows the endpoints.",
+            why: "The right time depends on what the endpoints do.",
         };
     }
 }

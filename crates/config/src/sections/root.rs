@@ -35,7 +35,7 @@ pub(crate) static ROOT: Table = Table {
         table("admin", Kind::Table(&ADMIN), "Metrics and health of the process.", "no admin listener"),
         table("telemetry", Kind::Table(&TELEMETRY), "Metrics and the access log.", "its defaults"),
         table("resolver", Kind::Table(&RESOLVER), "How names of endpoints are resolved.", "its defaults"),
-        table("defaults", Kind::Table(&DEFAULTS), "What others start from.", "its defaults"),
+        table("defaults", Kind::Table(&DEFAULTS), "The defaults of listeners, pools and routes.", "its defaults"),
         table("listener", Kind::Named(&LISTENER), "Where requests come in, by name. At least one.", "none"),
         table("route", Kind::Tables(&ROUTE), "Which pool gets which requests.", "everything to the only pool"),
         table("pool", Kind::Named(&POOL), "Groups of endpoints, by name. At least one.", "none"),

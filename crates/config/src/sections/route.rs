@@ -1,5 +1,6 @@
 //! Which pool gets which requests? [`Route`], `[[route]]`.
 
+use super::error_pages::{self, ERROR_PAGES, ErrorPage};
 use super::pool::Pool;
 use super::retry::{ROUTE_RETRY, Retry};
 use super::timeouts::{ROUTE_TIMEOUTS, RouteTimeouts};
@@ -74,6 +75,8 @@ table! {
             help: "What is tried again.",
             why: "",
         };
+        /// What clients see in the place of a line of text.
+        error_pages: Vec<ErrorPage> = ERROR_PAGES;
     }
 }
 
@@ -166,8 +169,9 @@ fn write_path(set: &Match, _: &Match, lines: &mut Lines) {
     }
 }
 
-/// Reports a match that says twice which paths.
+/// Reports a match that says twice which paths, and pages of which neither is the more specific.
 pub(crate) fn check(route: &Section, findings: &mut Findings) {
+    error_pages::check(route, findings);
     let matches = route.section("match");
     if let (Some(path), Some(_)) = (matches.set("path"), matches.set("prefix")) {
         let message = "\"path\" and \"prefix\" exclude each other";
@@ -198,6 +202,7 @@ impl Route {
             pool: pool.name.clone(),
             timeouts: RouteTimeouts { connect: t.connect, response: t.response, request: t.request, idle: t.idle },
             retry: pool.retry.clone(),
+            error_pages: Vec::new(),
         }
     }
 

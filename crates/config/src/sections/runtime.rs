@@ -16,7 +16,7 @@ table! {
             kind: Kind::IntOr { min: 1, max: 1024, word: "auto" },
             absent: Absent::Default("\"auto\""),
             help: "Event loops, each on its own thread.",
-            why: "One for each core that the process may use: more only take turns.",
+            why: "One for each core that the process may use; more would only share the cores.",
         };
         /// How long running requests may go on after a stop or a reload.
         drain_timeout: Duration = Key {
@@ -32,7 +32,8 @@ table! {
             kind: Kind::Bool,
             absent: Absent::Default("false"),
             help: "Reloads when this file, or one that it includes, changes.",
-            why: "Whoever edits a file by hand saves it before it is whole; tools that replace it at once can turn it on.",
+            why: "A file that is edited by hand may be saved half done. Turn it on where a tool replaces the whole file \
+                  at once.",
         };
         /// The log of the process itself (requests go to [`Telemetry::access_log`](crate::plan::Telemetry::access_log)).
         log: Log = Key {

@@ -55,8 +55,8 @@ table! {
             name: "path",
             kind: Kind::Text(Form::PlainPath),
             absent: Absent::Default("\"/metrics\""),
-            help: "Where they are served.",
-            why: "Where Prometheus looks.",
+            help: "The path at which they are served.",
+            why: "Prometheus asks there unless told otherwise.",
         };
         /// Whether upstream series carry the endpoint.
         per_endpoint: bool = Key {
@@ -64,7 +64,7 @@ table! {
             kind: Kind::Bool,
             absent: Absent::Default("true"),
             help: "Whether upstream series carry the endpoint.",
-            why: "An uneven load can only be seen by endpoint; turn it off for pools of thousands.",
+            why: "Uneven load can only be seen by endpoint; turn it off for pools of thousands of endpoints.",
         };
         /// Upper bounds of the duration histograms in seconds: positive, ascending, finite.
         buckets: Vec<f64> = Key {

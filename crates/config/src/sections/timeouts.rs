@@ -73,7 +73,7 @@ const CLIENT_HEADER: Key = Key {
     kind: Kind::Duration { min: 10 * MS, max: DAY, off: false },
     absent: Absent::Default("\"10s\""),
     help: "From the first byte of a request (for the first one: from the accept) to the end of its head.",
-    why: "Bounds how long a client that sends a byte now and then holds a connection, and leaves a slow line time enough.",
+    why: "A client that sends a byte now and then cannot hold a connection for longer, and a slow line has enough time.",
 };
 
 const CLIENT_IDLE: Key = Key {
@@ -88,8 +88,8 @@ const CLIENT_BODY: Key = Key {
     name: "client_body",
     kind: Kind::Duration { min: 10 * MS, max: DAY, off: false },
     absent: Absent::Default("\"30s\""),
-    help: "How long a client may fall below 240 bytes a second while the body of a request is due; without any byte, so \
-           long in all. Not the time of the whole body.",
+    help: "How long a client may send less than 240 bytes a second, or nothing at all, while the body of a request is \
+           due. It does not limit the whole body.",
     why: "A big upload over a slow line is not cut while it moves, and a byte now and then does not hold a request.",
 };
 
@@ -122,9 +122,9 @@ const IDLE: Key = Key {
     name: "idle",
     kind: Kind::Duration { min: 10 * MS, max: 30 * DAY, off: false },
     absent: Absent::Default("\"5m\""),
-    help: "Without a byte in either direction once the head of the response was sent: bodies, streams, upgraded \
+    help: "How long no byte may pass in either direction after the head of the response: bodies, streams, upgraded \
            connections.",
-    why: "Event streams and WebSockets that send a sign of life do so at least each minute or two.",
+    why: "Event streams and WebSockets with keep-alive messages send one at least every minute or two.",
 };
 
 const UPSTREAM_IDLE: Key = Key {

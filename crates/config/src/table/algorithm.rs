@@ -6,6 +6,7 @@ use super::reader::Reader;
 use super::row::Kind;
 use super::section::Value;
 use crate::code::Code;
+use crate::foreign;
 use crate::form::{Form, Formed};
 use crate::nearest::suggest;
 use crate::source::Span;
@@ -43,9 +44,10 @@ impl Reader<'_> {
             let names: Vec<&str> = algorithms::ALL.iter().map(|a| a.name).collect();
             let with_aliases = algorithms::ALL.iter().flat_map(|a| a.aliases.iter().chain([&a.name])).copied();
             let near = crate::nearest::nearest(name, with_aliases);
-            let help = match near {
-                Some(near) => format!("did you mean \"{near}\"? allowed: {}", names.join(", ")),
-                None => suggest(name, &names),
+            let help = match (foreign::algorithm(name), near) {
+                (Some(help), _) => help,
+                (None, Some(near)) => format!("did you mean \"{near}\"? allowed: {}", names.join(", ")),
+                (None, None) => suggest(name, &names),
             };
             self.findings.add(Code::UnknownAlgorithm, span, format!("unknown algorithm {}", quoted(name))).help(help);
         }

@@ -1,4 +1,4 @@
-//! Which keys are known but not read yet? Named as such, so that nobody looks for a typo.
+//! Which keys are known but not read yet? They are named as such, and not taken for typos.
 
 /// Table path and the keys that are planned in it.
 pub(crate) const PLANNED: &[(&str, &[&str])] = &[

@@ -1,10 +1,11 @@
 //! Is each key known, and is none missing? Reads a table of the tree against its rows.
 
 use super::planned::is_planned;
-use super::row::{Absent, Table};
-use super::section::{Located, Named, Section};
+use super::row::{Absent, Key, Table};
+use super::section::{Located, Named, Section, Value};
 use crate::code::Code;
 use crate::diagnostic::Findings;
+use crate::foreign;
 use crate::form::Form;
 use crate::nearest::{nearest, suggest};
 use crate::source::Span;
@@ -29,17 +30,21 @@ impl<'f> Reader<'f> {
     /// Reads one table. `span` is where to point if something is missing from it.
     pub fn table(&mut self, table: &'static Table, node: &TableNode, span: Span) -> Section {
         let mut section = Section::new(table, span);
+        let mut meant = Vec::new();
         for entry in &node.entries {
             match table.key(&entry.key) {
                 Some(key) => {
                     let value = self.value(key.name, &key.kind, &entry.node);
                     section.push(key, Located { span: entry.node.span, value });
                 }
-                None => self.unknown(table, entry),
+                None => meant.extend(self.unknown(table, entry)),
             }
         }
+        for (key, value) in meant {
+            section.add(key, value);
+        }
         for key in table.keys {
-            if let (Absent::Required(example), None, true) = (&key.absent, node.get(key.name), self.complete) {
+            if let (Absent::Required(example), None, true) = (&key.absent, section.set(key.name), self.complete) {
                 self.findings
                     .add(Code::Missing, span, format!("{} has no \"{}\"", self.path(table), key.name))
                     .help(format!("add {} = {example}", key.name));
@@ -74,7 +79,9 @@ impl<'f> Reader<'f> {
         all
     }
 
-    fn unknown(&mut self, table: &'static Table, entry: &Entry) {
+    /// Reports a key that the table does not know. Returns the key that it stands for, if it is a word of another proxy, with
+    /// its value, so that the rest of the file is checked as it is meant.
+    fn unknown(&mut self, table: &'static Table, entry: &Entry) -> Option<(&'static Key, Located)> {
         let path = self.path(table);
         let key = &entry.key;
         let known: Vec<&str> = table.keys.iter().map(|k| k.name).collect();
@@ -82,13 +89,21 @@ impl<'f> Reader<'f> {
             self.findings
                 .add(Code::UnknownKey, entry.key_span, format!("\"{key}\" in {path} is not supported yet"))
                 .help(format!("leave it out; this version reads: {}", known.join(", ")));
-            return;
+            return None;
         }
         if known.is_empty() {
             self.findings
                 .add(Code::UnknownKey, entry.key_span, format!("unknown key {} in {path}", quoted(key)))
                 .help("it has no keys: write {}");
-            return;
+            return None;
+        }
+        if let Some(meant) = foreign::key(table.path, key, &entry.node.tree) {
+            self.findings
+                .add(Code::UnknownKey, entry.key_span, format!("unknown key {} in {path}", quoted(key)))
+                .help(meant.help);
+            let row = table.key(meant.key?)?;
+            let value = if meant.is_value { self.value(row.name, &row.kind, &entry.node) } else { Value::Broken };
+            return Some((row, Located { span: entry.node.span, value }));
         }
         // A key in the wrong table is more likely than a slip that makes it equal to another table's key.
         let elsewhere: Vec<&str> =
@@ -102,6 +117,7 @@ impl<'f> Reader<'f> {
         self.findings
             .add(Code::UnknownKey, entry.key_span, format!("unknown key {} in {path}", quoted(key)))
             .help(help);
+        None
     }
 
     /// The path of a table, with the user's name in it.

@@ -10,7 +10,7 @@ use crate::form::Formed;
 use crate::source::Span;
 use crate::tree;
 use std::cell::RefCell;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
 /// A value that fits its row.
@@ -85,9 +85,26 @@ impl Section {
         self.fields.push((key, value));
     }
 
+    /// Adds a value, or tables with names to those that are there: a file may have some under another proxy's word.
+    pub(crate) fn add(&mut self, key: &'static Key, value: Located) {
+        match (self.fields.iter_mut().find(|(k, _)| k.name == key.name), value.value) {
+            (None, kind) => self.push(key, Located { value: kind, ..value }),
+            (Some((_, Located { value: Value::Named(all), .. })), Value::Named(more)) => {
+                let known: HashSet<String> = all.iter().map(|named| named.name.clone()).collect();
+                all.extend(more.into_iter().filter(|named| !known.contains(&named.name)));
+            }
+            _ => {}
+        }
+    }
+
     /// Whether the file sets it.
     pub fn has(&self, name: &str) -> bool {
         self.set(name).is_some()
+    }
+
+    /// Whether the file sets it, to what could be read at all.
+    pub(crate) fn has_read(&self, name: &str) -> bool {
+        self.set(name).is_some_and(|set| !matches!(set.value, Value::Broken))
     }
 
     /// What the file sets.

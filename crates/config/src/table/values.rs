@@ -4,6 +4,7 @@ use super::reader::Reader;
 use super::row::{Kind, Table};
 use super::section::{Located, Section, Value};
 use crate::code::Code;
+use crate::foreign;
 use crate::form::Form;
 use crate::nearest::suggest;
 use crate::quantity;
@@ -144,9 +145,19 @@ impl Reader<'_> {
             (Kind::Text(_) | Kind::Choice(_), Tree::Int(..) | Tree::Number(..) | Tree::Bool(_)) => {
                 format!("write it in quotes: \"{seen}\"")
             }
-            (Kind::List(_), Tree::Text(_) | Tree::Int(..) | Tree::Number(..)) => {
-                format!("write it as an array: [{seen}]")
+            (Kind::List(of), Tree::Text(text)) => {
+                let each = |part| match **of {
+                    Kind::Text(form @ (Form::Bind | Form::Address)) => foreign::address(part, form),
+                    _ => None,
+                };
+                let parts = text.split([',', ' ']).filter(|part| !part.is_empty());
+                let parts: Vec<String> = parts.map(|part| each(part).unwrap_or_else(|| quoted(part))).collect();
+                // What is more than one word is rarely one thing.
+                let several = text.contains(',') || parts.iter().all(|part| part.contains(['.', ':']));
+                let write = if several && !parts.is_empty() { parts.join(", ") } else { seen.clone() };
+                format!("write it as an array: [{write}]")
             }
+            (Kind::List(_), Tree::Int(..) | Tree::Number(..)) => format!("write it as an array: [{seen}]"),
             (Kind::Tables(_), Tree::Table(_)) => format!("write [[{key}]], with two brackets"),
             (Kind::Named(table), _) => format!("write {} and its keys below it", table.path),
             _ => format!("allowed: {kind}"),

@@ -127,6 +127,11 @@ impl Running {
         Pid::from_raw(pid.split_whitespace().next()?.parse().ok()?)
     }
 
+    /// Its process id.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
     pub fn signal(&self, signal: Signal) {
         let pid = Pid::from_raw(self.child.id() as i32).expect("a process id is not 0");
         kill_process(pid, signal).expect("it runs");

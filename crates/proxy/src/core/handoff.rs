@@ -2,6 +2,7 @@
 //! spreads clients by a hash, which is even over many short connections but not over some that stay.
 
 use evenkeel_net::counter::Counter;
+use evenkeel_net::total::Total;
 use rustix::fd::OwnedFd;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -18,8 +19,20 @@ pub struct Handoff {
     pub peer: SocketAddr,
     /// The name of its listener.
     pub listener: Arc<str>,
+    /// The open connections of that listener: this one is among them.
+    pub open: Arc<Total>,
     /// The generation in which that was accepted: a worker that is behind has to wait for it.
     pub generation: u64,
+}
+
+impl Handoff {
+    /// Counts the connection among these from now on, as a listener of the same name may have come since it was accepted.
+    pub fn count_among(&self, open: &Arc<Total>) {
+        if !Arc::ptr_eq(&self.open, open) {
+            open.add();
+            self.open.sub();
+        }
+    }
 }
 
 /// What the workers know of each other.
@@ -118,7 +131,8 @@ mod tests {
         let peers = Peers::new(vec![door.clone(), door]);
         let hand = || {
             let fd = std::net::TcpListener::bind("127.0.0.1:0").unwrap().into();
-            peers.hand(1, Handoff { fd, peer: ([127, 0, 0, 1], 1).into(), listener: "web".into(), generation: 1 })
+            let (peer, open) = (([127, 0, 0, 1], 1).into(), Total::new(2).into());
+            peers.hand(1, Handoff { fd, peer, listener: "web".into(), open, generation: 1 })
         };
         peers.opened(0);
         assert!(hand().is_ok() && hand().is_ok());
@@ -127,5 +141,18 @@ mod tests {
         handed.close();
         assert!(hand().is_err());
         assert_eq!((peers.open(0), peers.open(1)), (0, 0));
+    }
+
+    #[test]
+    fn a_connection_counts_once_though_its_listener_has_left_and_come_again() {
+        let [before, after]: [Arc<Total>; 2] = std::array::from_fn(|_| Total::new(2).into());
+        before.add();
+        let fd = std::net::TcpListener::bind("127.0.0.1:0").unwrap().into();
+        let (peer, open) = (([127, 0, 0, 1], 1).into(), before.clone());
+        let handed = Handoff { fd, peer, listener: "web".into(), open, generation: 1 };
+        handed.count_among(&before);
+        assert_eq!(before.get(), 1);
+        handed.count_among(&after);
+        assert_eq!((before.get(), after.get()), (0, 1));
     }
 }

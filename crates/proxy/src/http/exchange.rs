@@ -4,6 +4,9 @@
 use super::record::Record;
 use super::reply::{Page, Reply};
 use crate::listener::client::Client;
+use crate::listener::mark::Mark;
+use crate::listener::route::RouteId;
+use crate::listener::rules::Rules;
 use crate::load::load_report::{self, Reporter};
 use crate::peer::{forwarded, hash_key};
 use crate::upstream::pool::WorkerPool;
@@ -48,6 +51,8 @@ pub struct Route<'r> {
     pub deadline: u64,
     /// For its `Max-Forwards`, if that means something.
     pub max_forwards: Option<u32>,
+    /// What it is known by, should it come back: a field.
+    pub mark: &'r [u8],
 }
 
 /// A request that goes no further.
@@ -61,7 +66,7 @@ pub enum Refused {
 }
 
 /// Finds out who sent a request, whether it may, and where it goes. All of the head's bytes are needed here, and none
-/// afterwards but for what [`forward`] says of them.
+/// afterwards but for what [`forward`] says of them. `has_passed_proxies`: it may have been here before.
 ///
 /// # Errors
 /// It goes no further.
@@ -69,6 +74,7 @@ pub fn route<'r, 'b>(
     client: &Client<'_>,
     record: &mut Record<'r>,
     request: &mut Request<'_, 'b>,
+    has_passed_proxies: bool,
     timer: &Timer,
 ) -> Result<(Route<'r>, Option<Origin<'b>>), Refused> {
     let (core, rules) = (client.core, record.rules);
@@ -98,19 +104,25 @@ pub fn route<'r, 'b>(
     let pool = rules.pool(route);
     record.route = route;
     record.pool = Some(pool);
+    let mark = rules.mark(route);
+    if has_passed_proxies && mark.is_some_and(|mark| mark.is_on(request)) {
+        return Err(came_back(client, rules, route));
+    }
     record.working = rules.reporter.as_ref().map(Reporter::begin);
     let timeouts = rules.plan.routes[route].timeouts;
     let deadline = timeouts.request.map_or(u64::MAX, |limit| timer.tick_after(limit));
     let key = pool.key.as_ref().and_then(|key| hash_key::hash(key, request, ip));
     let session = pool.session(request, core);
-    Ok((Route { pool, retries: rules.retries(route, core), key, session, timeouts, deadline, max_forwards }, origin))
+    let mark = mark.map_or(&b""[..], Mark::line);
+    let retries = rules.retries(route, core);
+    Ok((Route { pool, retries, key, session, timeouts, deadline, max_forwards, mark }, origin))
 }
 
 /// What the head for the endpoint says of the client. `close`: the endpoint's connection must not carry another request.
 pub fn forward<'f>(
     client: &'f Client<'_>,
     origin: Option<&'f Origin<'_>>,
-    route: &'f Route<'_>,
+    route: &Route<'f>,
     close: bool,
 ) -> Forward<'f> {
     Forward {
@@ -120,6 +132,7 @@ pub fn forward<'f>(
         forwarded: origin.and_then(|origin| origin.forwarded.as_deref()),
         host_if_none: &route.pool.name,
         max_forwards: route.max_forwards,
+        mark: route.mark,
         close,
     }
 }
@@ -139,6 +152,14 @@ fn load(client: &Client<'_>, reporter: &Reporter) -> Page {
 fn last_hop(request: &Request<'_, '_>) -> Page {
     let body = if request.method == "TRACE" { max_forwards::reflection(request) } else { Vec::new() };
     Page { fields: Vec::new(), kind: "message/http", body }
+}
+
+#[cold]
+fn came_back(client: &Client<'_>, rules: &Rules, route: RouteId) -> Refused {
+    client.listener.stats.loops.add(1);
+    let (route, pool) = (&rules.plan.routes[route].name, &rules.pool(route).name);
+    let why = format!("the request came by route \"{route}\" before: an endpoint of pool \"{pool}\" leads back here");
+    Refused::Answered(Reply::new(508, why))
 }
 
 #[cold]

@@ -42,10 +42,14 @@ pub async fn race<'r, D: Downstream>(
         Ok(None) => {}
         Err(_) => return Err((first, Fault::TimedOut)),
     }
-    let Ok(second) = InFlight::start(clock, pool, opened.route.key, &[first.ticket.slot()]) else { return Ok(first) };
+    // Before the pick, which counts as load and moves the algorithm on.
     if !tries.hedge(clock.now()) {
         return Ok(first);
     }
+    let Ok(second) = InFlight::start(clock, pool, opened.route.key, &[first.ticket.slot()]) else {
+        tries.cancel_hedge();
+        return Ok(first);
+    };
     pool.stats.hedges.add(1);
     tries.tried.borrow_mut().push(second.slot());
     record.tries += 1;

@@ -1,5 +1,6 @@
 //! How did a request go? Filled in while it runs, and written to counters and the access log at its end.
 
+use super::reply::{Content, Reply};
 use crate::listener::client::Client;
 use crate::listener::rules::Rules;
 use crate::load::load_report::{self, Working};
@@ -11,7 +12,8 @@ use crate::peer::address_text::AddressText;
 use crate::upstream::pool::{Endpoint, WorkerPool};
 use evenkeel_balance::{Clock, Instant};
 use evenkeel_wire::head::Request;
-use std::cell::Cell;
+use std::borrow::Cow;
+use std::cell::{Cell, OnceCell};
 use std::net::IpAddr;
 use std::rc::Rc;
 
@@ -58,6 +60,16 @@ pub struct Record<'c> {
     pub cause: Cell<Cause>,
     /// Made by [`access_log::asked`], if there is an access log.
     pub asked: Vec<u8>,
+    /// Kept for the log, if we answer in the endpoint's place.
+    told: OnceCell<Box<Told>>,
+}
+
+/// What the access log says of a request to which we answer ourselves.
+struct Told {
+    /// Its id, which the client was told.
+    request_id: u64,
+    /// Why no response of an endpoint went to the client.
+    reason: String,
 }
 
 impl<'c> Record<'c> {
@@ -85,6 +97,7 @@ impl<'c> Record<'c> {
             phase: Cell::new(Phase::Request),
             cause: Cell::new(Cause::Normal),
             asked: Vec::new(),
+            told: OnceCell::new(),
         }
     }
 
@@ -103,6 +116,20 @@ impl<'c> Record<'c> {
     pub fn blame(&self, cause: Cause) {
         if self.cause.get() == Cause::Normal {
             self.cause.set(cause);
+        }
+    }
+
+    /// What the client reads in the place of an endpoint's response. The access log gets the reason.
+    #[cold]
+    pub fn tell(&self, reply: &Reply) -> Content<'_> {
+        self.status.set(reply.status);
+        let core = self.client.core;
+        let told = || Box::new(Told { request_id: core.next_request_id(), reason: reply.why.clone() });
+        let is_logged = core.log.borrow().is_some();
+        let request_id = is_logged.then(|| self.told.get_or_init(told).request_id);
+        match self.rules.error_pages.find(&self.client.listener.name, self.route, reply.status) {
+            Some(page) => Content { media_type: &page.media_type, body: Cow::Borrowed(&page.body) },
+            None => Content::text(reply.text(self.rules.errors, request_id)),
         }
     }
 
@@ -131,9 +158,10 @@ impl<'c> Record<'c> {
         let ip = self.client.peer.ip_text();
         let origin = self.origin.map(AddressText::of);
         let peer = self.client.peer.announced_by().map(AddressText::of);
+        let told = self.told.get();
         let line = Line {
             began: self.began,
-            request_id: core.next_request_id(),
+            request_id: told.map_or_else(|| core.next_request_id(), |told| told.request_id),
             client: origin.as_ref().map_or(ip, AddressText::as_bytes),
             peer: peer.as_ref().map(AddressText::as_bytes).or(origin.is_some().then_some(ip)),
             taken: self.rules.named(self.client.listener, self.route),
@@ -149,6 +177,7 @@ impl<'c> Record<'c> {
             ttfb_ns: self.ttfb_ns.get(),
             total_ns,
             term: [self.cause.get().letter(), self.phase.get().letter()],
+            reason: told.map(|told| &*told.reason),
         };
         log.add(&line, &core.clock);
         core.give_back(std::mem::take(&mut self.asked));

@@ -1,9 +1,12 @@
 //! By which rules is a client served? A listener as one worker has it: its [`rules`], its routes ([`route`], [`tls_route`]),
-//! its [`client`]s and how they are [admitted](admit), and what it tells balancers in front ([`probe_answers`]).
+//! its [`client`]s and how they are [admitted](admit), its own [`error_pages`], how requests that
+//! come back are known ([`mark`]), and what it tells balancers in front ([`probe_answers`]).
 
 pub mod admit;
 mod by_host;
 pub mod client;
+pub mod error_pages;
+pub mod mark;
 pub mod per_route;
 pub mod probe_answers;
 pub mod route;

@@ -1,6 +1,7 @@
 //! What does a worker keep for each route? It is made at the route's first request: of a large plan's routes, most see none
 //! on most workers.
 
+use crate::listener::mark::Mark;
 use crate::listener::route::RouteId;
 use crate::observe::access_log::Named;
 use crate::observe::stats::{RouteStats, RouteTable};
@@ -58,6 +59,8 @@ const BLOCK: usize = 64;
 pub struct PerRoute {
     blocks: Box<[OnceCell<Box<Block>>]>,
     stats: Arc<RouteTable>,
+    listener: Arc<str>,
+    instance: u64,
 }
 
 type Block = [OnceCell<Box<Noted>>; BLOCK];
@@ -68,13 +71,15 @@ pub struct Noted {
     pub stats: Arc<RouteStats>,
     /// How the access log calls it.
     pub named: Named,
+    /// What its requests are known by.
+    pub mark: Mark,
 }
 
 impl PerRoute {
     /// For so many routes of which no worker has noted anything by this plan.
-    pub fn new(routes: usize, stats: Arc<RouteTable>) -> PerRoute {
+    pub fn new(routes: usize, stats: Arc<RouteTable>, listener: Arc<str>, instance: u64) -> PerRoute {
         let blocks = (0..=routes / BLOCK).map(|_| OnceCell::new()).collect();
-        PerRoute { blocks, stats }
+        PerRoute { blocks, stats, listener, instance }
     }
 
     /// What is noted of a route of the plan.
@@ -86,6 +91,7 @@ impl PerRoute {
     #[cold]
     fn first(&self, route: Option<&plan::Route>) -> Box<Noted> {
         let stats = route.map_or_else(|| self.stats.unrouted().clone(), |route| self.stats.of(&route.name));
-        Box::new(Noted { stats, named: Named::default() })
+        let mark = Mark::new(self.instance, &self.listener, route.map_or("", |route| &route.name));
+        Box::new(Noted { stats, named: Named::default(), mark })
     }
 }

@@ -1,6 +1,8 @@
 //! By which rules is a request served? Those of its listener at the moment its head was there: a request ends by the
 //! rules it began with, whatever the configuration says by then.
 
+use super::error_pages::ErrorPages;
+use super::mark::Mark;
 use super::per_route::{Noted, PerRoute, Routes};
 use super::tls_route::TlsRoutes;
 use crate::core::Core;
@@ -12,7 +14,7 @@ use crate::peer::admission::Admission;
 use crate::upstream::pool::WorkerPool;
 use crate::upstream::retries::Retries;
 use evenkeel_config::Plan;
-use evenkeel_config::plan::{ListenerTimeouts, UdpFlows};
+use evenkeel_config::plan::{Errors, ListenerTimeouts, UdpFlows};
 use evenkeel_net::total::Total;
 use evenkeel_wire::http1::Limits;
 use std::cell::{Cell, Ref, RefCell};
@@ -50,6 +52,12 @@ pub struct Rules {
     pub flows: UdpFlows,
     /// Which client addresses are trusted, and the limits per address.
     pub admission: Admission,
+    /// Whether requests that come back are known.
+    pub detect_loops: bool,
+    /// What clients read in answers of our own.
+    pub errors: Errors,
+    /// What they see instead, for all listeners.
+    pub error_pages: Arc<ErrorPages>,
     /// Requests on one connection; `u64::MAX` for no limit.
     pub requests_max: u64,
     /// Open connections over all workers.
@@ -128,6 +136,11 @@ impl Rules {
 
     fn noted(&self, route: RouteId) -> &Noted {
         self.noted.of(route, &self.plan.routes)
+    }
+
+    /// What requests are known by that go on by a route, if they are to be.
+    pub fn mark(&self, route: RouteId) -> Option<&Mark> {
+        self.detect_loops.then(|| &self.noted(route).mark)
     }
 
     /// The fields of the access log that tell a listener and its route.

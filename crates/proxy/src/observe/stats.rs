@@ -10,6 +10,7 @@ use evenkeel_config::Plan;
 pub use evenkeel_net::counter::Counter;
 use evenkeel_wire::orca::Report;
 use std::collections::{HashMap, HashSet};
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, OnceLock};
 
 /// Durations by upper bound.
@@ -120,8 +121,8 @@ pub struct WorkerStats {
     pub endpoints: Vec<Vec<Arc<EndpointStats>>>,
     /// What asking endpoints for their load costs.
     pub probing: Arc<ProbingStats>,
-    /// Access-log lines that were dropped since the disk did not keep up.
-    pub log_lines_dropped: Arc<Counter>,
+    /// Access-log lines that were dropped: the disk was full, or too slow.
+    pub log_lines_dropped: Arc<AtomicU64>,
 }
 
 /// The numbers of one listener.
@@ -137,6 +138,8 @@ pub struct ListenerStats {
     pub malformed: Counter,
     /// Requests over the rate of their address.
     pub rate_limited: Counter,
+    /// Requests that had come back.
+    pub loops: Counter,
     /// Values of `X-Forwarded-*` and `Forwarded` from trusted proxies that were malformed.
     pub forwarded_malformed: Counter,
     /// Requests or sessions by who ended them ([`Cause`]).

@@ -6,17 +6,14 @@ use crate::http::connection;
 use crate::listener::rules::Listener;
 use crate::observe::stats::Rejected;
 use crate::plan::installed::Worker;
-use evenkeel_net::event_loop::{Source, Task, alarm, spawn_essential};
+use evenkeel_net::accept_pause;
+use evenkeel_net::event_loop::{Source, Task, spawn_essential};
 use evenkeel_net::listen::{self, ListenFd};
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
 use std::cell::RefCell;
 use std::net::SocketAddr;
 use std::rc::Rc;
-use std::time::Duration;
-
-/// Pause when the process has run out of descriptors: accepting would fail again at once.
-const PAUSE: Duration = Duration::from_millis(50);
 
 /// Whether the kernel may wait for a client's first bytes: not where the server may be the one to speak first.
 fn defer(socket: &ListenFd, listener: &Listener) {
@@ -69,10 +66,7 @@ async fn run(worker: Rc<Worker>, listener: Rc<RefCell<Rc<Listener>>>, socket: So
         match accepted {
             Ok(()) => {}
             Err(Errno::AGAIN) => socket.note_empty(),
-            Err(error) => {
-                tracing::warn!(%error, "cannot accept a connection; pausing");
-                alarm::sleep(PAUSE).await;
-            }
+            Err(error) => accept_pause::pause(error).await,
         }
     }
 }
@@ -96,7 +90,8 @@ fn take(worker: &Rc<Worker>, listener: &Rc<Listener>, fd: OwnedFd, peer: SocketA
         None => fd,
         Some(other) => {
             let generation = worker.installed.borrow().number;
-            match worker.core.peers.hand(other, Handoff { fd, peer, listener: listener.name.clone(), generation }) {
+            let (name, open) = (listener.name.clone(), listener.open.clone());
+            match worker.core.peers.hand(other, Handoff { fd, peer, listener: name, open, generation }) {
                 Ok(()) => return,
                 Err(Handoff { fd, .. }) => fd,
             }
@@ -111,14 +106,21 @@ pub fn take_over(worker: &Rc<Worker>, handed: Handoff) -> Result<(), Handoff> {
     let installed = worker.installed.borrow();
     match installed.listeners.iter().find(|listener| listener.name == handed.listener) {
         Some(listener) => {
+            handed.count_among(&listener.open);
             connection::start(&worker.core, listener, handed.fd, handed.peer);
             Ok(())
         }
         None if handed.generation > installed.number => Err(handed),
         None => {
             // The listener has just left the plan: this client came as late as one that is refused.
-            worker.core.connection_closed();
+            refuse(worker, &handed);
             Ok(())
         }
     }
+}
+
+/// Counts a connection that another worker accepted, and that is not served, as closed.
+pub fn refuse(worker: &Rc<Worker>, handed: &Handoff) {
+    handed.open.sub();
+    worker.core.connection_closed();
 }

@@ -44,7 +44,8 @@ pub fn apply(worker: &Rc<Worker>, update: Update, _applied: Applied) {
 
 /// Takes up a plan. Everything in one go, so that no request sees half of it.
 fn install(worker: &Rc<Worker>, parts: Parts) {
-    let Parts { number, plan, workers, listeners, pools, pool_of_route, sockets, probed, log, generation } = parts;
+    let Parts { number, plan, workers, instance, listeners, pools, pool_of_route, sockets, probed, log, generation } =
+        parts;
     let mut installed = worker.installed.borrow_mut();
     let before = std::mem::take(&mut *installed);
     if let Some(log) = log {
@@ -74,12 +75,15 @@ fn install(worker: &Rc<Worker>, parts: Parts) {
             timeouts: parts.timeouts,
             flows: parts.flows,
             admission: parts.admission,
+            detect_loops: parts.detect_loops,
+            errors: parts.errors,
+            error_pages: parts.error_pages,
             requests_max: parts.requests_max,
             connections_max: parts.connections_max,
             reporter,
             prober: worker.prober.clone(),
             routes: routes.clone(),
-            noted: PerRoute::new(plan.routes.len(), parts.routes),
+            noted: PerRoute::new(plan.routes.len(), parts.routes, parts.name.clone(), instance),
             _generation: generation.clone(),
         };
         match before {

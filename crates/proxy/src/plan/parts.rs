@@ -1,6 +1,7 @@
 //! What is a worker given when the plan changes? Everything that can be made elsewhere and sent to it; the worker makes
 //! of it what only its own thread may touch ([`install`](crate::plan::install)).
 
+use crate::listener::error_pages::ErrorPages;
 use crate::listener::route::Router;
 use crate::listener::tls_route::TlsRoutes;
 use crate::load::load_report::SharedLoad;
@@ -11,7 +12,7 @@ use crate::upstream::sticky::Sticky;
 use evenkeel_balance::{Balancer, Slot};
 use evenkeel_config::Plan;
 use evenkeel_config::plan::{
-    HashKey, ListenerTimeouts, LoadReports, Mode, PoolLimits, ProxyVersion, ReportLoad, SpeakAs, UdpFlows,
+    Errors, HashKey, ListenerTimeouts, LoadReports, Mode, PoolLimits, ProxyVersion, ReportLoad, SpeakAs, UdpFlows,
 };
 use evenkeel_net::listen::{ListenFd, Protocol};
 use evenkeel_net::total::Total;
@@ -47,6 +48,8 @@ pub struct Parts {
     pub plan: Arc<Plan>,
     /// How many there are.
     pub workers: usize,
+    /// Which evenkeel this is.
+    pub instance: u64,
     /// By listener, in the order of the plan.
     pub listeners: Vec<ListenerParts>,
     /// By pool, in the order of the plan.
@@ -75,6 +78,12 @@ pub struct ListenerParts {
     pub flows: UdpFlows,
     /// Which client addresses are trusted, and the limits per address.
     pub admission: Admission,
+    /// Whether requests that come back are known.
+    pub detect_loops: bool,
+    /// What clients read in answers of our own.
+    pub errors: Errors,
+    /// What they see instead, for all listeners.
+    pub error_pages: Arc<ErrorPages>,
     /// Requests on one connection; `u64::MAX` for no limit.
     pub requests_max: u64,
     /// Open connections over all workers.

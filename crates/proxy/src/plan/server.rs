@@ -8,6 +8,7 @@ use super::start_error::StartError;
 use super::worker::{self, WorkerConfig};
 use crate::core::Command;
 use crate::core::handoff::Peers;
+use crate::listener::error_pages::ErrorPages;
 use crate::listener::route::Router;
 use crate::listener::tls_route::TlsRoutes;
 use crate::load::load_report::SharedLoad;
@@ -49,6 +50,8 @@ pub struct Server {
     /// Where probes are answered.
     probed: Vec<SocketAddr>,
     workers: Workers<Update>,
+    /// Which evenkeel this is.
+    instance: u64,
     log: Option<Writer>,
     /// Writes the journal of the pool that the plan names.
     journal: Option<Writer>,
@@ -86,6 +89,7 @@ impl Server {
             sockets: HashMap::new(),
             probed: Vec::new(),
             workers: Workers::default(),
+            instance: inherited.instance(),
             log: None,
             journal,
         };
@@ -184,7 +188,7 @@ impl Server {
 
     /// Does the rest: gives every worker its part, waits until all of them use it, and lets go of what was before.
     fn apply(&mut self, next: Arc<Generation>, prepared: Prepared, tell: impl FnOnce(&Pools, &[&plan::Pool])) {
-        let Prepared { mut sockets, mut probed, pools: new_pools, mut balancers, sticky, log } = prepared;
+        let Prepared { mut sockets, mut probed, pools: new_pools, mut balancers, sticky, error_pages, log } = prepared;
         let plan = &next.plan;
         let new: HashSet<_> = new_pools.keys().cloned().collect();
         let mut shared_pools = self.control.pools();
@@ -210,7 +214,14 @@ impl Server {
             let listeners = plan.listeners.iter().enumerate().map(|(index, listener)| {
                 let shared = self.shared.entry(listener.name.clone());
                 let shared = shared.or_insert_with(|| Shared::new(next.workers.len())).clone();
-                listener_parts(listener, (routers[index].clone(), tcp[index].clone()), shared, stats, index)
+                listener_parts(
+                    listener,
+                    (routers[index].clone(), tcp[index].clone()),
+                    error_pages.clone(),
+                    shared,
+                    stats,
+                    index,
+                )
             });
             let listeners = listeners.collect();
             let pools = plan.pools.iter().enumerate().map(|(index, pool)| PoolParts {
@@ -237,6 +248,7 @@ impl Server {
                 number: next.number,
                 plan: plan.clone(),
                 workers: next.workers.len(),
+                instance: self.instance,
                 listeners,
                 pools,
                 pool_of_route: pool_of_route.clone(),
@@ -303,6 +315,11 @@ impl Server {
             }
         }
         all
+    }
+
+    /// What distinguishes it from any other, but not from the process that takes over.
+    pub fn instance(&self) -> u64 {
+        self.instance
     }
 
     /// For each worker its name and a number that goes up while its event loop turns.
@@ -409,6 +426,7 @@ impl Shared {
 fn listener_parts(
     listener: &plan::Listener,
     (router, tcp): (Arc<Router>, Option<Arc<TlsRoutes>>),
+    error_pages: Arc<ErrorPages>,
     shared: Shared,
     stats: &WorkerStats,
     index: usize,
@@ -421,6 +439,9 @@ fn listener_parts(
         timeouts: listener.timeouts,
         flows: listener.udp,
         admission: Admission::new(listener, &shared.per_address),
+        detect_loops: listener.detect_loops,
+        errors: listener.errors,
+        error_pages,
         requests_max: match listener.limits.requests_per_connection {
             0 => u64::MAX,
             n => n,

@@ -6,6 +6,7 @@ use std::error::Error;
 use std::fmt;
 use std::io;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 /// Why a plan could not be started.
@@ -23,6 +24,8 @@ pub enum StartError {
     Balance(Arc<str>, evenkeel_balance::params::ParamError),
     /// The key of a pool's sticky sessions cannot be had.
     Sticky(Arc<str>, io::Error),
+    /// An error page cannot be read, or is too large.
+    ErrorPage(PathBuf, io::Error),
     /// A pool's connections shall come from clients' addresses, and the process may not do that.
     Source(Arc<str>, io::Error),
     /// A thread cannot be made.
@@ -43,6 +46,7 @@ impl fmt::Display for StartError {
             }
             StartError::Journal(LogTarget::Stdout, error) => write!(f, "journal: {error}"),
             StartError::Sticky(pool, error) => write!(f, "pool \"{pool}\": the key of its sticky sessions: {error}"),
+            StartError::ErrorPage(path, error) => write!(f, "error page {}: {error}", path.display()),
             StartError::Source(pool, error) => write!(
                 f,
                 "pool \"{pool}\": source = \"client\" takes CAP_NET_ADMIN or CAP_NET_RAW, which this process lacks: {error}"
@@ -59,7 +63,10 @@ impl Error for StartError {
             StartError::Listen(e) => e.source(),
             StartError::Probes(_, e) => Some(e),
             StartError::AccessLog(_, e) | StartError::Journal(_, e) => Some(e),
-            StartError::Sticky(_, e) | StartError::Source(_, e) | StartError::Thread(e) => Some(e),
+            StartError::Sticky(_, e)
+            | StartError::ErrorPage(_, e)
+            | StartError::Source(_, e)
+            | StartError::Thread(e) => Some(e),
             StartError::Balance(_, e) => Some(e),
         }
     }

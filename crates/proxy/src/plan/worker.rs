@@ -65,7 +65,7 @@ pub async fn serve(index: usize, base: Base, config: WorkerConfig) -> io::Result
     while let Ok(one) = handed.try_recv() {
         early.extend(accept::take_over(&worker, one).err());
     }
-    early.iter().for_each(|_| worker.core.connection_closed());
+    early.iter().for_each(|one| accept::refuse(&worker, one));
     worker.stop_accepting();
     loop {
         let command = *commands.borrow_and_update();

@@ -12,7 +12,7 @@ use crate::observe::end::{Cause, Phase};
 use crate::observe::stats::{ErrorKind, Rejected};
 use crate::peer::hash_key;
 use crate::peer::per_address::OpenConnection;
-use crate::upstream::connections::{Wanted, unreachable};
+use crate::upstream::connections::{Unreachable, Wanted, unreachable};
 use crate::upstream::pick::{self, InFlight, NoPlace, Wait};
 use crate::upstream::pool::WorkerPool;
 use crate::upstream::retries::{self, Left, Tries};
@@ -105,6 +105,7 @@ async fn open<'r>(
     let (timer, clock) = (down.timer, &client.core.clock);
     let tries = Tries::begin(rules.retries(route, client.core), key, clock.now());
     let wanted = Wanted { core: client.core, peer: &client.peer, origin: None, pool };
+    let mut last: Option<String> = None;
     loop {
         let placed = match pick::place(clock, pool, &tries) {
             Ok(ticket) => Ok(ticket),
@@ -121,8 +122,9 @@ async fn open<'r>(
                     _ if record.tries > 0 => Cause::Endpoint,
                     _ => Cause::Proxy,
                 });
-                // No client is left to read the reply, but the reply is counted.
-                none.count(pool);
+                // A session has no reply, but the access log tells: of the try before, if there was one.
+                let why = none.count(pool);
+                record.reason = last.or(why);
                 return None;
             }
         };
@@ -146,7 +148,7 @@ async fn open<'r>(
             Err(Elapsed) => None,
         };
         let slot = ticket.slot();
-        let cause = unreachable(pool, ticket, error).cause;
+        let Unreachable { cause, why, .. } = unreachable(pool, ticket, error);
         match decide(client, pool, &tries) {
             Decision::Again { after_ns, .. } => {
                 tries.tried.borrow_mut().push(slot);
@@ -155,9 +157,11 @@ async fn open<'r>(
                     return None;
                 }
                 pool.stats.retries.add(1);
+                last = Some(why);
             }
             Decision::Stop(_) => {
                 record.blame(cause);
+                record.reason = Some(why);
                 return None;
             }
         }

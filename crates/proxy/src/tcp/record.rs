@@ -38,6 +38,8 @@ pub struct Record<'c> {
     bytes_out: Cell<u64>,
     ttfb_ns: Cell<Option<u64>>,
     cause: Cell<Cause>,
+    /// Why it got to no endpoint.
+    pub reason: Option<String>,
 }
 
 impl<'c> Record<'c> {
@@ -60,6 +62,7 @@ impl<'c> Record<'c> {
             bytes_out: Cell::new(0),
             ttfb_ns: Cell::new(None),
             cause: Cell::new(Cause::Normal),
+            reason: None,
         }
     }
 
@@ -151,6 +154,7 @@ impl Drop for Record<'_> {
             ttfb_ns: self.ttfb_ns.get(),
             total_ns,
             term: [self.cause.get().letter(), self.phase.get().letter()],
+            reason: self.reason.as_deref(),
         };
         log.add(&line, &core.clock);
         core.give_back(asked);

@@ -145,9 +145,16 @@ impl<'r> Tries<'r> {
         hedge.borrow_mut().begin(true, left_ns, self.began)
     }
 
-    /// Whether the second endpoint is asked now.
+    /// Whether the budget allows to ask a second endpoint now.
     pub fn hedge(&self, now: Instant) -> bool {
         self.retries.hedge.as_ref().is_some_and(|hedge| hedge.borrow_mut().send(now))
+    }
+
+    /// No second endpoint can be asked: the budget takes its token back.
+    pub fn cancel_hedge(&self) {
+        if let Some(hedge) = &self.retries.hedge {
+            hedge.borrow_mut().cancel();
+        }
     }
 
     /// Takes the latency of a first copy.

@@ -1,10 +1,13 @@
 //! Do requests and responses pass whole, whatever either side does?
 
+mod answers;
 mod attackers;
+mod error_pages;
 mod faults;
 mod half_open;
 mod interim;
 mod log;
+mod loops;
 mod messages;
 mod pressure;
 mod real_clients;

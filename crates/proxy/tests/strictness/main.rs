@@ -20,7 +20,7 @@ use std::net::{Shutdown, TcpStream};
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use support::endpoint::ok;
-use support::message::{Message, read_message};
+use support::message::{Message, read_message, without_marks};
 use support::{Client, Endpoint, Proxy, text, wait_until};
 
 /// All bytes that an endpoint got, and what it took them for.
@@ -61,7 +61,7 @@ impl Seen {
     }
 
     /// What came since the last call, once the proxy has nothing under way: the requests, and the bytes without the
-    /// `X-Forwarded-*` fields.
+    /// `X-Forwarded-*` fields and the mark of a request that goes on.
     fn take(&self, proxy: &Proxy) -> (usize, String) {
         wait_until("the endpoint has got all", || {
             let (accepted, idle) = (self.accepted.load(SeqCst), proxy.endpoint(0, |e| e.idle.get()) as usize);
@@ -70,6 +70,7 @@ impl Seen {
         let bytes = std::mem::take(&mut *self.bytes.lock().expect("no panic while held"));
         let all = String::from_utf8_lossy(&bytes);
         assert!(!all.contains("spoof"), "{all}");
+        let all = without_marks(&all);
         let lines = all.split_inclusive("\r\n").filter(|line| !line.starts_with("X-Forwarded-"));
         (self.requests.swap(0, SeqCst), lines.collect())
     }

@@ -13,7 +13,7 @@ pub struct Row {
     pub why: &'static str,
 }
 
-/// Requests are as the endpoint gets them, but for the `X-Forwarded-*` fields behind the others.
+/// Requests are as the endpoint gets them, but for `X-Forwarded-*` and `CDN-Loop` behind the others.
 pub enum Does {
     /// Each is answered.
     Passes(&'static [&'static str]),

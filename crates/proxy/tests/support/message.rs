@@ -98,3 +98,16 @@ fn read_line(from: &mut impl Read, wire: &mut Vec<u8>) -> io::Result<String> {
     line.truncate(line.len() - 2);
     Ok(String::from_utf8_lossy(&line).into_owned())
 }
+
+/// What an evenkeel has marked a request with that it has sent on.
+const MARK: &str = "CDN-Loop: evenkeel-";
+
+/// The marks of a head, in order.
+pub fn marks(head: &str) -> Vec<&str> {
+    head.lines().filter(|line| line.starts_with(MARK)).map(|line| &line["CDN-Loop: ".len()..]).collect()
+}
+
+/// A head without them.
+pub fn without_marks(head: &str) -> String {
+    head.split_inclusive("\r\n").filter(|line| !line.starts_with(MARK)).collect()
+}

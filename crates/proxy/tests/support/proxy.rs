@@ -23,14 +23,15 @@ impl Proxy {
         Proxy::with(endpoints, "", "", "")
     }
 
-    /// The same, with more lines for the listener, for the pool and for whatever comes behind.
+    /// The same, with more lines for the listener, for the pool and for whatever comes behind. Clients are told why they
+    /// get an error.
     pub fn with(endpoints: &[SocketAddr], listener: &str, pool: &str, behind: &str) -> Proxy {
         let mut list = String::new();
         for addr in endpoints {
             write!(list, "\"{addr}\",").expect("a String takes everything");
         }
         Proxy::start(&format!(
-            "[runtime]\nworkers = 1\n[listener.web]\nbind = [\"$BIND\"]\n{listener}\n\
+            "[runtime]\nworkers = 1\n[listener.web]\nbind = [\"$BIND\"]\nerrors = \"detailed\"\n{listener}\n\
              [pool.web]\nbalance = \"round_robin\"\nendpoints = [{list}]\n{pool}\n{behind}"
         ))
     }

@@ -3,7 +3,8 @@
 #![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "a test is no worker: it may lock and wait")]
 
 use crate::support::endpoint::refusing;
-use crate::support::{Endpoint, Proxy, SOON, noise, wait_until};
+use crate::support::log::Log;
+use crate::support::{Endpoint, Proxy, SOON, noise, own_addr, wait_until};
 use std::fmt::Write as _;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -323,4 +324,24 @@ fn leastconn_counts_sessions_until_both_ways_have_ended() {
     wait_until("one has ended", || active(0) + active(1) == 3);
     open.push(connect(&proxy));
     wait_until("they are even", || active(0) == 2 && active(1) == 2);
+}
+
+#[test]
+fn the_log_says_why_a_session_got_to_no_endpoint() {
+    let gone = own_addr();
+    for (keys, reason, term) in [
+        (format!("\"{gone}\""), format!("pool \"web\": cannot connect to endpoint {gone}: "), "SC"),
+        (format!("{{ addr = \"{gone}\", drain = true }}"), "0 of 1 endpoints eligible (1 draining)".into(), "PR"),
+    ] {
+        let log = Log::new();
+        let proxy = Proxy::start(&format!(
+            "[runtime]\nworkers = 1\n[listener.web]\nbind = [\"$BIND\"]\nmode = \"tcp\"\npool = \"web\"\n\
+             [pool.web]\nendpoints = [{keys}]\nretry = {{ attempts = 1 }}\n{}",
+            log.config()
+        ));
+        assert!(rest(&connect(&proxy)).is_err(), "a session that got nowhere is reset");
+        let lines = log.lines(proxy);
+        assert!(lines[0]["reason"].as_str().is_some_and(|said| said.contains(&reason)), "{lines:?}");
+        assert_eq!(lines[0]["term"], term);
+    }
 }

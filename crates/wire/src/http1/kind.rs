@@ -21,6 +21,8 @@ pub enum Kind {
     HopByHop,
     /// `X-Forwarded-For`, `X-Forwarded-Proto`, `X-Forwarded-Host`, `Forwarded`: ours to write.
     Forwarded,
+    /// `CDN-Loop`: goes on, and says which proxies a request has passed.
+    Loop,
     /// One of these but for underscores, which CGI and its heirs cannot tell from hyphens.
     Lookalike,
 }
@@ -32,6 +34,7 @@ pub fn kind(name: &[u8]) -> Kind {
         (4, b'h') => (b"host", Kind::Host),
         (6, b'e') => (b"expect", Kind::Expect),
         (7, b'u') => (b"upgrade", Kind::Upgrade),
+        (8, b'c') => (b"cdn-loop", Kind::Loop),
         (9, b'f') => (b"forwarded", Kind::Forwarded),
         (10, b'c') => (b"connection", Kind::Connection),
         (10, b'k') => (b"keep-alive", Kind::HopByHop),
@@ -65,7 +68,7 @@ mod tests {
 
     #[test]
     fn a_name_counts_in_any_case_one_with_underscores_as_a_lookalike_and_none_that_differs() {
-        let names = "te host expect upgrade forwarded connection keep-alive content-length x-forwarded-for \
+        let names = "te host expect upgrade cdn-loop forwarded connection keep-alive content-length x-forwarded-for \
                      proxy-connection x-forwarded-host transfer-encoding x-forwarded-proto";
         let kind = |name: &str| kind(name.as_bytes());
         for name in names.split_whitespace() {

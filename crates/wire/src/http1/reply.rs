@@ -1,7 +1,5 @@
 //! What does the client read that gets no endpoint's response? A whole one of this side's own.
 
-use std::fmt;
-
 /// The phrase for a status that this proxy may send of its own.
 pub fn reason(status: u16) -> &'static str {
     match status {
@@ -19,17 +17,13 @@ pub fn reason(status: u16) -> &'static str {
         503 => "Service Unavailable",
         504 => "Gateway Timeout",
         505 => "HTTP Version Not Supported",
+        508 => "Loop Detected",
         _ => "Error",
     }
 }
 
 /// The type of lines of text.
 pub const TEXT: &str = "text/plain; charset=utf-8";
-
-/// A line of text for people: the status, and why.
-pub fn text(status: u16, why: &dyn fmt::Display) -> String {
-    format!("{status} {}: {why}\n", reason(status))
-}
 
 /// A whole response of this side's own.
 #[derive(Clone, Copy, Debug)]

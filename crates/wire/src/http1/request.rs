@@ -21,6 +21,8 @@ pub struct Request<'h, 'b> {
     pub keep_alive: bool,
     /// Whether the client asks to switch to another protocol.
     pub upgrade: bool,
+    /// Whether a `CDN-Loop` says which proxies it has passed.
+    pub has_passed_proxies: bool,
     /// What follows the head.
     pub body: Body,
     /// The length of the head in the bytes it was read from, with the empty lines before it.
@@ -64,6 +66,8 @@ pub struct Forward<'a> {
     pub host_if_none: &'a str,
     /// For `Max-Forwards`, if the request had one that means something.
     pub max_forwards: Option<u32>,
+    /// The field that marks the request as sent on from here, with the end of its line, or nothing.
+    pub mark: &'a [u8],
     /// Whether the endpoint is asked to close afterwards.
     pub close: bool,
 }
@@ -85,7 +89,7 @@ impl<'h, 'b> Request<'h, 'b> {
         };
         let mut said = HeaderInfo::default();
         said.read(head, room, version)?;
-        let HeaderInfo { host, framing, options, upgrade, expect } = said;
+        let HeaderInfo { host, framing, options, upgrade, expect, has_passed_proxies } = said;
         let (host, host_kept) = match host {
             // One that is empty names nothing.
             Some((b"", kept)) => (&b""[..], kept),
@@ -122,6 +126,7 @@ impl<'h, 'b> Request<'h, 'b> {
             version,
             keep_alive: options.keep(version),
             upgrade: switches,
+            has_passed_proxies,
             body: stated.body(Body::EMPTY),
             head_len: before + head.len(),
             host_kept: host_kept && !wins,
@@ -166,7 +171,7 @@ impl Forward<'_> {
             max_forwards::write(left, out);
         }
         let (client, scheme) = (forward.client, forward.scheme.as_bytes());
-        append(&[connection, b"X-Forwarded-For: ", client, b"\r\nX-Forwarded-Proto: ", scheme], out);
+        append(&[connection, forward.mark, b"X-Forwarded-For: ", client, b"\r\nX-Forwarded-Proto: ", scheme], out);
         let host = forward.host.unwrap_or(host);
         if !host.is_empty() {
             append(&[b"\r\nX-Forwarded-Host: ", host], out);
@@ -208,7 +213,7 @@ pub fn write_translated(
             return Err(Reject::Malformed);
         }
         match kind(name) {
-            Kind::Other => append(&[name, b": ", value, b"\r\n"], out),
+            Kind::Other | Kind::Loop => append(&[name, b": ", value, b"\r\n"], out),
             Kind::Expect if value.eq_ignore_ascii_case(b"100-continue") => {
                 append(&[b"Expect: 100-continue\r\n"], out);
             }
@@ -256,6 +261,7 @@ struct HeaderInfo<'f, 'b> {
     options: Options,
     upgrade: Option<&'f mut Field>,
     expect: Option<&'f mut Field>,
+    has_passed_proxies: bool,
 }
 
 impl<'f, 'b> HeaderInfo<'f, 'b> {
@@ -288,6 +294,7 @@ impl<'f, 'b> HeaderInfo<'f, 'b> {
                     return Err(Reject::Expectation);
                 }
                 Kind::Expect => self.expect = Some(field),
+                Kind::Loop => self.has_passed_proxies = true,
                 Kind::HopByHop | Kind::Forwarded | Kind::Lookalike => field.dropped = true,
             }
         }

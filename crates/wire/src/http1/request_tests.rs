@@ -34,6 +34,7 @@ const FORWARD: Forward<'_> = Forward {
     forwarded: None,
     host_if_none: "web",
     max_forwards: None,
+    mark: b"",
     close: false,
 };
 
@@ -437,6 +438,19 @@ fn connection_cannot_name_what_the_proxy_answers_for() {
     goes_on(&format!("Connection: host, content-length, x-forwarded-for, x-forwarded-host\r\n{lines}"), lines);
     let lines = "Host: a\r\nTransfer-Encoding: chunked\r\n";
     goes_on(&format!("{lines}Connection: transfer-encoding\r\n"), lines);
+}
+
+#[test]
+fn proxies_that_a_request_has_passed_stay_named_and_one_more_is() {
+    let lines = "Host: a\r\ncdn-loop: b; n=1\r\nCDN-Loop: c\r\n";
+    goes_on(&format!("Connection: cdn-loop\r\n{lines}"), lines);
+    assert_eq!(read(&get_with("CDN-Loop: b"), |r| r.has_passed_proxies), Ok(true));
+    assert_eq!(read(&get_with("CDN-Loops: b"), |r| r.has_passed_proxies), Ok(false));
+    let mut out = Vec::new();
+    let forward = Forward { mark: b"CDN-Loop: d\r\n", close: true, ..FORWARD };
+    read(&get_with("CDN-Loop: b"), |r| r.write(&forward, &mut out)).unwrap();
+    let want = format!("GET / HTTP/1.1\r\nHost: a\r\nCDN-Loop: b\r\nConnection: close\r\nCDN-Loop: d\r\n{ADDED}");
+    assert_eq!(String::from_utf8(out).unwrap(), want);
 }
 
 #[test]

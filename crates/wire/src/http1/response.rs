@@ -203,7 +203,7 @@ impl HeaderInfo {
         for field in fields {
             let kind = kind(field.name(head));
             match kind {
-                Kind::Other | Kind::Host | Kind::Expect | Kind::Forwarded | Kind::Lookalike => continue,
+                Kind::Other | Kind::Host | Kind::Expect | Kind::Forwarded | Kind::Loop | Kind::Lookalike => continue,
                 Kind::ContentLength | Kind::TransferEncoding => self.framing.take(head, kind, field)?,
                 Kind::Upgrade if status == 101 && fields::names_http2(field.value(head)) => {
                     return Err(Reject::SwitchNotAsked);

@@ -17,6 +17,7 @@ pub const FORWARD: Forward<'_> = Forward {
     forwarded: None,
     host_if_none: "web",
     max_forwards: None,
+    mark: b"",
     close: false,
 };
 

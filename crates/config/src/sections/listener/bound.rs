@@ -53,7 +53,7 @@ fn takes(wide: SocketAddr, narrow: SocketAddr) -> bool {
     let (wide, narrow) = (wide.ip().to_canonical(), narrow.ip().to_canonical());
     match wide {
         IpAddr::V4(ip) => wide == narrow || (ip.is_unspecified() && narrow.is_ipv4()),
-        // It takes IPv4 too, as `net.ipv6.bindv6only` is 0 unless somebody changed it.
+        // It takes IPv4 too, as `net.ipv6.bindv6only` is 0 by default.
         IpAddr::V6(ip) => wide == narrow || ip.is_unspecified(),
     }
 }

@@ -1,17 +1,20 @@
 //! Where do requests come in? [`Listener`], `[listener.NAME]`; tables below it have files of their own.
 
 mod bound;
+mod errors;
 mod mode;
 mod report_load;
 mod udp;
 mod zone;
 
+pub use errors::Errors;
 pub use mode::Mode;
 pub use report_load::ReportLoad;
 pub use udp::UdpFlows;
 pub use zone::{ClientLocality, NameServer, Record, RecordKind, Zone};
 
 use super::admin::Admin;
+use super::error_pages::{self, ERROR_PAGES, ErrorPage};
 use super::timeouts::{LISTENER_TIMEOUTS, ListenerTimeouts};
 use crate::code::Code;
 use crate::diagnostic::Findings;
@@ -50,8 +53,8 @@ table! {
                    anything over UDP, whose flows are; or DNS, over UDP and TCP, whose answers are.",
             why: "",
         };
-        /// Where everything goes that no route of this listener takes, except for DNS: there is a route of the listener's name to
-        /// it.
+        /// The pool for everything that no route of this listener takes, except for DNS: there is a route of the
+        /// listener's name to it.
         pool: Option<Arc<str>> = Key {
             name: "pool",
             kind: Kind::Text(Form::Name),
@@ -65,25 +68,25 @@ table! {
             name: "zone",
             kind: Kind::Table(&ZONE),
             absent: Absent::Means("none"),
-            help: "What is answered, with `mode = \"dns\"`.",
+            help: "The names to answer for, with `mode = \"dns\"`.",
             why: "",
         };
         /// Peers that must start each connection with a PROXY protocol header; all others must not. Empty = none.
         accept_proxy_protocol: Vec<Cidr> = Key {
             name: "accept_proxy_protocol",
             kind: Kind::List(&Kind::Text(Form::Network)),
-            absent: Absent::Means("nobody"),
+            absent: Absent::Means("none"),
             help: "Networks of load balancers in front that begin each connection with a PROXY protocol header, version 1 \
-                   or 2. From them it is required, from anybody else it is an error.",
+                   or 2. From these networks it is required, from all others it is an error.",
             why: "",
         };
         /// Peers whose `X-Forwarded-For` and its like are believed. Empty = none.
         trusted_proxies: Vec<Cidr> = Key {
             name: "trusted_proxies",
             kind: Kind::List(&Kind::Text(Form::Network)),
-            absent: Absent::Means("nobody"),
+            absent: Absent::Means("none"),
             help: "Networks of proxies in front whose `X-Forwarded-For`, `-Proto`, `-Host` and `Forwarded` are believed: the \
-                   client is the last address that is in none of these networks. From anybody else they are replaced.",
+                   client is the last address that is in none of these networks. From all others they are replaced.",
             why: "",
         };
         /// What a client may use up.
@@ -110,12 +113,34 @@ table! {
             help: "When flows end, with `mode = \"udp\"`.",
             why: "",
         };
-        /// How balancers in front are told of its load; `None` = not at all.
+        /// Whether requests that go on are marked, and refused when they come back.
+        detect_loops: bool = Key {
+            name: "detect_loops",
+            kind: Kind::Bool,
+            absent: Absent::Default("true"),
+            help: "Answers 508 to a request that comes in here by a route by which it has come before, as an endpoint leads \
+                   back. Requests that go on are marked with a field `CDN-Loop` (RFC 8586) for that.",
+            why: "Such a request goes round until connections run out. `false` is for endpoints that send the request of a \
+                  client on to this listener again, for another page.",
+        };
+        /// What clients read in the answers that evenkeel makes itself.
+        errors: Errors = Key {
+            name: "errors",
+            kind: Kind::Choice(Errors::WORDS),
+            absent: Absent::Default("\"terse\""),
+            help: "What clients read in the answers that evenkeel makes itself, as a 503. `terse`: the status, its phrase, and \
+                   the id of the request, if there is an access log. `detailed`: why, with names of pools and addresses of \
+                   endpoints, for development. The access log has the reason (`reason`) either way.",
+            why: "Addresses and names of the inside are no business of clients, and help attackers.",
+        };
+        /// What clients see in the place of a line of text, where no page of the route is for the status.
+        error_pages: Vec<ErrorPage> = ERROR_PAGES;
+        /// How balancers in front learn its load; `None` = they do not.
         report_load: Option<ReportLoad> = Key {
             name: "report_load",
             kind: Kind::TableOrBool(&REPORT_LOAD),
             absent: Absent::Means("off"),
-            help: "Tells balancers in front how much there is to do: for an evenkeel that stands beside the application. \
+            help: "Reports the load to balancers in front: for an evenkeel that runs beside the application. \
                    `true`: with its defaults.",
             why: "",
         };
@@ -145,8 +170,7 @@ table! {
             absent: Absent::Default("0"),
             help: "Open connections, or flows, of one client address (of IPv6 one /64), all workers together; 0 = no \
                    limit. Proxies in front have none.",
-            why: "Behind one address there may be a whole company or a proxy; only whoever knows the clients knows the \
-                  number.",
+            why: "A whole company, or a proxy, may be behind one address: the right number depends on the clients.",
         };
         /// Requests a second of one client address, all workers together; 0 = no limit.
         requests_per_address: f64 = Key {
@@ -162,7 +186,7 @@ table! {
             name: "burst_per_address",
             kind: Kind::Int { min: 1, max: 1_000_000 },
             absent: Absent::Means("what `requests_per_address` allows in a second"),
-            help: "Requests of one address that may come at once before its rate counts.",
+            help: "Requests of one address that may come at once before its rate limits them.",
             why: "",
         }, read burst, write write_burst;
         /// Bytes of a request's head (request line and header fields): 1 KiB to 32 KiB.
@@ -253,6 +277,7 @@ fn check(section: &Section, mode: Mode, findings: &mut Findings) {
     check_networks(section, "accept_proxy_protocol", findings);
     check_networks(section, "trusted_proxies", findings);
     udp::check(section, mode, findings);
+    error_pages::check(section, findings);
 }
 
 /// Reports networks that every client is in, and that would be believed.

@@ -1,4 +1,5 @@
-//! What does a listener tell balancers in front of its load? [`ReportLoad`], `report_load` of a listener: the endpoint's side.
+//! How do balancers in front learn the load of a listener? [`ReportLoad`], `report_load` of a listener: the endpoint's
+//! side.
 
 use crate::form::Form;
 use crate::sections::pool::LOAD_PATH;
@@ -6,8 +7,8 @@ use crate::table::{Absent, Key, Kind, table};
 
 table! {
     pub(crate) static REPORT_LOAD = "report_load of [listener.NAME]",
-        "How balancers in front are told how many requests are in flight through this listener, and what one takes at \
-        that load.";
+        "How balancers in front learn how many requests are in flight through this listener, and how long one takes at \
+         that load.";
 
     /// `report_load` of a listener.
     #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,7 +18,7 @@ table! {
             name: "header",
             kind: Kind::Bool,
             absent: Absent::Default("true"),
-            help: "Adds `endpoint-load-metrics` to each response, in the place of the application's own.",
+            help: "Adds `endpoint-load-metrics` to each response, in place of the application's own.",
             why: "It costs less than a probe.",
         };
         /// Whether probes by datagram are answered, at the listener's addresses and ports.
@@ -26,7 +27,7 @@ table! {
             kind: Kind::Bool,
             absent: Absent::Default("true"),
             help: "Answers probes by datagram, at the addresses and ports of `bind`.",
-            why: "An answer is as long as its question, so nobody can use it to flood others.",
+            why: "An answer is as long as its query, so it cannot be used to flood others.",
         };
         /// The path at which the load is served; no route gets it.
         path: String = Key {
@@ -34,7 +35,7 @@ table! {
             kind: Kind::Text(Form::PlainPath),
             absent: Absent::Default(LOAD_PATH),
             help: "The path at which the load is served; no route gets requests for it.",
-            why: "No application serves it.",
+            why: "No application uses this path.",
         };
     }
 }

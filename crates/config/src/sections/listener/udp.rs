@@ -18,7 +18,7 @@ table! {
             name: "idle",
             kind: Kind::Duration { min: 50 * MS, max: DAY, off: false },
             absent: Absent::Default("\"30s\""),
-            help: "A flow without a datagram in either direction for so long has ended.",
+            help: "A flow ends after so long without a datagram in either direction.",
             why: "What QUIC stacks commonly negotiate as their idle time, and what the Linux connection tracker gives a \
                   UDP flow.",
         };
@@ -27,9 +27,9 @@ table! {
             name: "answers",
             kind: Kind::Int { min: 0, max: 1_000_000 },
             absent: Absent::Default("0"),
-            help: "A flow ends at once when it has had so many answers for each datagram of its client; 0 = only when it is \
-                   idle. 1 for DNS and the like: then loads are what is really under way.",
-            why: "Only whoever knows the protocol knows how many answers there are.",
+            help: "A flow ends at once when it has had so many answers for each datagram of its client; 0 = only when it \
+                   is idle. Set 1 for DNS and the like: then only flows that wait for an answer count as load.",
+            why: "The number of answers depends on the protocol.",
         };
     }
 }

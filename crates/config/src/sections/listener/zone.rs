@@ -13,7 +13,7 @@ use std::time::Duration;
 
 table! {
     pub(super) static ZONE = "zone of [listener.NAME]",
-        "The names that a listener with `mode = \"dns\"` answers for, with the addresses of endpoints that are well. Resolvers \
+        "The names that a listener with `mode = \"dns\"` answers for, with the addresses of healthy endpoints. Resolvers \
         keep an answer for its time to live, and one answer may carry thousands of clients: this balances answers, not \
         requests.";
 
@@ -34,7 +34,8 @@ table! {
             kind: Kind::Duration { min: 0, max: H, off: false },
             absent: Absent::Default("\"5s\""),
             help: "How long resolvers may keep an answer; whole seconds. Negative answers are kept that long, and at most 5 s.",
-            why: "An endpoint that fails goes on getting clients for that long; below some seconds many resolvers round up.",
+            why: "An endpoint that has failed still gets clients for that long; many resolvers round up what is below \
+                  some seconds.",
         }, read |zone| seconds(zone).unwrap_or_default(), write write_ttl;
         /// In the order of the file; `apex`, if set, first. No name twice.
         records: Vec<Record>,
@@ -43,7 +44,7 @@ table! {
                 name: "records",
                 kind: Kind::Named(&RECORD),
                 absent: Absent::Means("only `apex`"),
-                help: "What names in the zone stand for, by their part before that of the zone: `www`, or `\"_http._tcp\"`.",
+                help: "What names in the zone stand for, each without the name of the zone: `www`, or `\"_http._tcp\"`.",
                 why: "",
             },
             Key {
@@ -64,12 +65,12 @@ table! {
             help: "Its name servers, as the zone above names them.",
             why: "",
         };
-        /// The mail address of whoever looks after it, as a name; `None` = `hostmaster` in the zone.
+        /// The mail address of its administrator, as a name; `None` = `hostmaster` in the zone.
         contact: Option<Arc<str>> = Key {
             name: "contact",
             kind: Kind::Text(Form::Domain),
             absent: Absent::Means("`hostmaster` in the zone"),
-            help: "Who looks after it: a mail address with a dot in the place of the @.",
+            help: "The mail address of its administrator, with a dot in place of the @.",
             why: "",
         };
         /// The serial of its SOA record.
@@ -77,25 +78,27 @@ table! {
             name: "serial",
             kind: Kind::Int { min: 0, max: u32::MAX as u64 },
             absent: Absent::Default("1"),
-            help: "The serial of its SOA record. Nobody transfers the zone, so nothing depends on it.",
+            help: "The serial of its SOA record. Zone transfers do not exist, so nothing depends on it.",
             why: "",
         };
-        /// Whether all endpoints are named when none is well.
+        /// Whether all endpoints are named when none is healthy.
         fail_open: bool = Key {
             name: "fail_open",
             kind: Kind::Bool,
             absent: Absent::Default("true"),
-            help: "Whether an answer names all endpoints when none is well. `false`: SERVFAIL, so that resolvers ask another \
+            help: "Whether an answer names all endpoints when none is healthy. `false`: SERVFAIL, so that resolvers ask \
+                   another \
                    server or keep what they have.",
             why: "If all checks fail at once, it is more likely that the checks are wrong.",
         };
-        /// Whether the client's network as resolvers tell it counts.
+        /// Whether the client's network counts, as resolvers send it.
         client_subnet: bool = Key {
             name: "client_subnet",
             kind: Kind::Bool,
             absent: Absent::Default("false"),
-            help: "Whether the client's network that a resolver tells (RFC 7871) counts instead of the resolver's address.",
-            why: "Anybody can claim any network, and resolvers keep one answer for each.",
+            help: "Whether the client's network, if the resolver sends it (RFC 7871), counts instead of the resolver's \
+                   address.",
+            why: "A query can claim any network, and resolvers keep an answer for each network.",
         };
         /// Which clients are near which endpoints.
         localities: Vec<ClientLocality> = Key {
@@ -110,17 +113,18 @@ table! {
             name: "responses_per_subnet",
             kind: Kind::Int { min: 0, max: 100_000_000 },
             absent: Absent::Default("1000"),
-            help: "Responses a second over UDP to one /24 (of IPv6 one /56) without a cookie of ours, for each worker; of the \
-                   rest every second gets an empty one that asks to come by TCP. 0 = no limit.",
-            why: "A forged source then floods its victim with little, and a resolver that asks more is a large one, which \
-                  sends cookies or comes again.",
+            help: "Responses a second over UDP to one /24 (of IPv6 one /56) without a valid DNS cookie, for each worker. \
+                   Of the queries beyond that, every second one gets an empty response that asks the resolver to use \
+                   TCP. 0 = no limit.",
+            why: "Queries with a forged source then send little to the victim. A resolver that asks for more is a large \
+                  one, which sends cookies or asks again.",
         };
-        /// The part of queries that is logged, 0 to 1.
+        /// The share of queries that are logged, 0 to 1.
         query_log: f64 = Key {
             name: "query_log",
             kind: Kind::Number { min: 0.0, max: 1.0 },
             absent: Absent::Default("0"),
-            help: "The part of queries that the log of the process tells of.",
+            help: "The share of queries that are logged, in the log of the process.",
             why: "A line costs more than an answer.",
         };
     }
@@ -147,7 +151,8 @@ table! {
             name: "answers",
             kind: Kind::Int { min: 1, max: 64 },
             absent: Absent::Default("4"),
-            help: "How many of them an answer names, the one to use first before the others; all, if fewer are well.",
+            help: "The most endpoints that an answer names, in the order in which to use them; fewer if not as many are \
+                   healthy.",
             why: "Clients go on to the next address when one is dead, and an answer of this length fits everywhere.",
         };
         /// Seconds that an answer may be kept; `None` = as the zone says.
@@ -163,7 +168,8 @@ table! {
             name: "policy",
             kind: Kind::Choice(&["any", "locality"]),
             absent: Absent::Default("\"any\""),
-            help: "`locality`: only endpoints whose `zone` the `localities` give for the client, as long as one is well.",
+            help: "`locality`: only endpoints whose `zone` the `localities` give for the client, as long as one of them \
+                   is healthy.",
             why: "",
         }, read prefers_near, write write_policy;
         /// What is said of endpoints.
@@ -243,7 +249,7 @@ table! {
             name: "clients",
             kind: Kind::List(&Kind::Text(Form::Network)),
             absent: Absent::Required(r#"["10.0.0.0/8"]"#),
-            help: "Networks of the clients; the longest that has a client's address counts.",
+            help: "Networks of the clients. If several contain a client's address, the longest prefix counts.",
             why: "",
         };
     }
@@ -360,6 +366,6 @@ fn check_name_server(server: &Section, zone: &str, findings: &mut Findings) {
     if inside && addresses.is_empty() && !server.is_broken() {
         findings
             .add(Code::Missing, server.span, format!("name server \"{name}\" is in its zone, but has no addresses"))
-            .help("add addresses = [\"192.0.2.1\"]: nobody else could tell them");
+            .help("add addresses = [\"192.0.2.1\"]: no other server knows them");
     }
 }

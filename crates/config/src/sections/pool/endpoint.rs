@@ -30,16 +30,17 @@ table! {
             name: "resolve",
             kind: Kind::Choice(Resolve::WORDS),
             absent: Absent::Default("\"first\""),
-            help: "What is made of the addresses of a name. `first`: one endpoint, which keeps its address while the name \
-                   has it. `all`: an endpoint for each, with weight, priority and zone of this one.",
-            why: "An entry is an endpoint, with counts of its own, unless it says that it is many.",
+            help: "What the addresses of a name become. `first`: one endpoint, which keeps its address while the name \
+                   has it. `all`: an endpoint for each address, with weight, priority and zone of this one.",
+            why: "One entry is one endpoint, with its own counts, unless the file says otherwise.",
         };
         /// Unique in the pool; the address as text if the file gives none.
         name: Arc<str> = Key {
             name: "name",
             kind: Kind::Text(Form::Label),
             absent: Absent::Means("the address"),
-            help: "What metrics and logs call it, and by what it is known again when its address changes. Unique in \
+            help: "Its name in metrics and logs, by which it is still the same endpoint when its address changes. Unique \
+                   in \
                    the pool.",
             why: "",
         }, read name, write write_name;

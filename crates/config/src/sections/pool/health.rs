@@ -1,4 +1,4 @@
-//! How is an endpoint asked whether it is well? [`HealthCheck`], `health` of a pool.
+//! How is the health of an endpoint checked? [`HealthCheck`], `health` of a pool.
 
 use crate::code::Code;
 use crate::diagnostic::Findings;
@@ -13,7 +13,7 @@ use std::time::Duration;
 
 table! {
     pub(super) static HEALTH = "health of [pool.NAME]",
-        "Active checks: each endpoint is asked, again and again, whether it is well. Exactly one of `http`, `tcp` and \
+        "Active checks: each endpoint is checked again and again. Exactly one of `http`, `tcp` and \
         `udp` says how.";
 
     /// `health` of a pool: active checks of each endpoint.
@@ -48,7 +48,7 @@ table! {
             name: "port",
             kind: Kind::Int { min: 1, max: 65_535 },
             absent: Absent::Means("the port of each endpoint"),
-            help: "The port that is asked. Another than that of the endpoint gets no PROXY protocol header.",
+            help: "The port to check. If it is not the endpoint's own port, no PROXY protocol header is sent to it.",
             why: "",
         };
         /// From the start of one check of an endpoint to the start of its next, before jitter.
@@ -57,7 +57,8 @@ table! {
             kind: Kind::Duration { min: 10 * MS, max: DAY, off: false },
             absent: Absent::Default("\"2s\""),
             help: "From the start of one check of an endpoint to the start of its next.",
-            why: "HAProxy's: with `fall` 3 a dead endpoint is out after about 4 to 6 s, and a check each 2 s costs it nothing.",
+            why: "HAProxy's: with `fall` 3 a dead endpoint is out after about 4 to 6 s, and a check every 2 s costs it \
+                  next to nothing.",
         };
         /// Each interval is longer or shorter by up to this share of it, 0 to 1.
         jitter: f64 = Key {
@@ -65,7 +66,7 @@ table! {
             kind: Kind::Number { min: 0.0, max: 1.0 },
             absent: Absent::Default("0.2"),
             help: "Each interval is longer or shorter by up to this share of it.",
-            why: "So that many endpoints, or many balancers, that started together do not stay in step.",
+            why: "Checks of many endpoints, or by many balancers, that started together do not stay in step.",
         };
         /// How long one check may take, the connect included; never longer than `interval`.
         timeout: Duration = Key {
@@ -89,7 +90,7 @@ table! {
             kind: Kind::Int { min: 1, max: 1000 },
             absent: Absent::Default("3"),
             help: "Failed checks in a row that take an endpoint down.",
-            why: "HAProxy's: one lost packet takes nobody down.",
+            why: "HAProxy's: one lost packet takes no endpoint down.",
         };
         rise = Key {
             name: "rise",
@@ -102,8 +103,8 @@ table! {
             name: "initial",
             kind: Kind::Choice(INITIAL),
             absent: Absent::Default("\"check-first\""),
-            help: "What an endpoint is before its first result. `check-first`: neither; requests wait for the result, at \
-                   most a second, and it decides alone.",
+            help: "The state of an endpoint before its first result. `check-first`: neither healthy nor unhealthy; \
+                   requests wait for the first result, at most a second, and it alone decides.",
             why: "A new endpoint that is down gets no request, and one that is up does not wait for `rise` checks.",
         };
     }
@@ -130,7 +131,7 @@ table! {
             kind: Kind::Text(Form::Target),
             absent: Absent::Default("\"/\""),
             help: "Path and query.",
-            why: "Every server has it; a page that checks what the endpoint depends on says more.",
+            why: "Every application has it; a page that checks what the application depends on says more.",
         };
         /// `GET`, `HEAD` or `OPTIONS`.
         method: Method = Key {
@@ -138,7 +139,7 @@ table! {
             kind: Kind::Choice(Method::WORDS),
             absent: Absent::Default("\"GET\""),
             help: "The method.",
-            why: "The one that every handler has.",
+            why: "Every application answers it.",
         };
         /// See [`Check::Http`].
         host: Option<String> = Key {
@@ -154,7 +155,7 @@ table! {
             kind: Kind::List(&Kind::IntOrText { min: 200, max: 599, form: Form::Status }),
             absent: Absent::Default("[\"200..=299\"]"),
             help: "The statuses that pass: numbers, ranges (`\"204..=299\"`), or all of a class (`\"2xx\"`).",
-            why: "A redirect to a login or an error page is not health.",
+            why: "A redirect to a login, or an error page, does not show that the endpoint is healthy.",
         };
         /// See [`Check::Http`].
         body: Option<String> = Key {
@@ -283,7 +284,7 @@ fn write_timeout(set: &HealthCheck, _: &HealthCheck, lines: &mut Lines) {
 
 /// Reports a table that has no check, or two, a check that takes longer than its interval, and a body that HEAD has not.
 pub(super) fn check(pool: &Section, name: &str, findings: &mut Findings) {
-    if !pool.has("health") {
+    if !pool.has_read("health") {
         return;
     }
     let health = pool.section("health");

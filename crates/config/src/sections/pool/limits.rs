@@ -1,4 +1,4 @@
-//! What may an endpoint be given? [`PoolLimits`], `limits` of a pool, and among them the one that follows latency.
+//! What are the limits of an endpoint? [`PoolLimits`], `limits` of a pool, and among them the one that follows latency.
 
 use crate::diagnostic::Findings;
 use crate::table::{Absent, Key, Kind, Lines, MS, S, Section, table};
@@ -6,7 +6,7 @@ use evenkeel_balance::concurrency;
 
 table! {
     pub(super) static POOL_LIMITS = "limits of [pool.NAME]",
-        "What endpoints may be given.";
+        "The limits of each endpoint.";
 
     /// `limits` of a pool.
     #[derive(Clone, Copy, Debug, PartialEq)]
@@ -17,15 +17,15 @@ table! {
             kind: Kind::Int { min: 0, max: 1_000_000 },
             absent: Absent::Default("0"),
             help: "Requests in flight at one endpoint, all workers together; 0 = no limit.",
-            why: "Only whoever knows the endpoint knows the number; a wrong one refuses requests.",
+            why: "The right number depends on the endpoint; one that is too low refuses requests.",
         };
         /// Idle upstream connections that a worker keeps for one endpoint; 0 = none is ever used again.
         idle_per_endpoint: usize = Key {
             name: "idle_per_endpoint",
             kind: Kind::Int { min: 0, max: 65_535 },
             absent: Absent::Default("256"),
-            help: "Idle connections that one worker keeps to one endpoint; 0 = none is used twice.",
-            why: "Enough for a burst; each costs a descriptor here and whatever the endpoint spends on one.",
+            help: "Idle connections that one worker keeps to one endpoint; 0 = no connection is used twice.",
+            why: "Enough for a burst; each costs a file descriptor here, and a connection at the endpoint.",
         };
         /// A limit of requests in flight at one endpoint that follows its latency, below `requests_per_endpoint`; `None` = no
         /// such limit.
@@ -43,8 +43,8 @@ table! {
 table! {
     /// The limit that follows latency.
     pub static CONCURRENCY = "limits.concurrency of [pool.NAME]",
-        "The bounds of the limit that follows the latency of an endpoint: it falls while answers take longer than they \
-        do when nobody waits, and rises while they do not.";
+        "The bounds of the limit that follows the latency of an endpoint: it falls while responses take longer than they \
+         do without load, and rises while they do not.";
 
     impl for concurrency::Settings {
         min = Key {
@@ -52,14 +52,14 @@ table! {
             kind: Kind::Int { min: 1, max: 1_000_000 },
             absent: Absent::Default("3"),
             help: "The smallest limit.",
-            why: "Lower, and it could not see that the endpoint has become fast again.",
+            why: "With fewer requests it could not be seen that the endpoint is fast again.",
         };
         max = Key {
             name: "max",
             kind: Kind::Int { min: 1, max: 1_000_000 },
             absent: Absent::Default("1000"),
             help: "The largest.",
-            why: "More than one process serves well at once.",
+            why: "More requests than one process serves well at once.",
         };
         start = Key {
             name: "start",
@@ -79,8 +79,8 @@ table! {
             name: "interval",
             kind: Kind::Duration { min: 100 * MS, max: 60 * S, off: false },
             absent: Absent::Default("\"1s\""),
-            help: "How often it is looked at.",
-            why: "Long enough for some answers, short enough to follow a burst.",
+            help: "How often the limit is adjusted.",
+            why: "Long enough for some responses, short enough to follow a burst.",
         };
     }
 }

@@ -1,4 +1,4 @@
-//! What do endpoints say of their load? [`LoadReports`], `load_reports` of a pool: the balancer's side.
+//! What do endpoints report of their load? [`LoadReports`], `load_reports` of a pool: the balancer's side.
 
 use crate::form::Form;
 use crate::table::{Absent, Key, Kind, MS, S, Words, table, words};
@@ -10,7 +10,8 @@ pub(crate) const LOAD_PATH: &str = "\"/.well-known/evenkeel/load\"";
 
 table! {
     pub(crate) static LOAD_REPORTS = "load_reports of [pool.NAME]",
-        "What endpoints say of their load: requests in flight from all balancers, and what a request takes at that load. \
+        "What endpoints report of their load: requests in flight from all balancers, and how long a request takes at \
+         that load. \
         See the guide to shared load.";
 
     /// `load_reports` of a pool.
@@ -23,16 +24,16 @@ table! {
             absent: Absent::Default("true"),
             help: "Takes reports from the header fields and trailers `endpoint-load-metrics-bin` and \
                    `endpoint-load-metrics` of responses (ORCA: binary, text or JSON).",
-            why: "They come with what comes anyway.",
+            why: "They come with responses, and cost no further request.",
         };
         /// How endpoints are asked.
         probe: Probe = Key {
             name: "probe",
             kind: Kind::Choice(Probe::WORDS),
             absent: Absent::Default("\"off\""),
-            help: "How endpoints are asked when the algorithm wants to know: by a datagram to the endpoint's address and \
+            help: "How endpoints are probed when the algorithm asks for it: by a datagram to the endpoint's address and \
                    port, or by a request for `path`.",
-            why: "An endpoint that does not know probes answers none.",
+            why: "Most endpoints do not answer probes.",
         };
         /// An answer to a probe that takes longer is dropped.
         timeout: Duration = Key {
@@ -40,14 +41,14 @@ table! {
             kind: Kind::Duration { min: MS, max: 10 * S, off: false },
             absent: Absent::Default("\"100ms\""),
             help: "Answers to probes that take longer are dropped.",
-            why: "Older news says little about the load of now.",
+            why: "A later answer says little about the present load.",
         };
         /// Most probes a second from one worker.
         rate_max: u32 = Key {
             name: "rate_max",
             kind: Kind::Int { min: 1, max: 1_000_000 },
             absent: Absent::Default("20_000"),
-            help: "Most probes a second from each worker; what the algorithm wants beyond is not sent, and counted.",
+            help: "Most probes a second from each worker; probes beyond that are not sent, but counted.",
             why: "A datagram and its answer take some 5 us of processor time: at most a tenth of a core.",
         };
         /// Where probes over HTTP ask.
@@ -72,7 +73,7 @@ table! {
             kind: Kind::Bool,
             absent: Absent::Default("false"),
             help: "Whether responses go on with the reports that endpoints sent.",
-            why: "How busy endpoints are is nobody else's business.",
+            why: "Clients do not need to know the load of endpoints.",
         };
     }
 }

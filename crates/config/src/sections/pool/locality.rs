@@ -32,7 +32,7 @@ table! {
             absent: Absent::Default("0.8"),
             help: "The share of the own zone's weight that must be healthy for it to get everything. Below, the rest \
                    spills over to the other zones in proportion.",
-            why: "Above it the others of the zone carry what one in five leaves; below they may not.",
+            why: "With four of five endpoints the zone can carry its load; with fewer it may not.",
         };
     }
 }

@@ -83,12 +83,12 @@ table! {
             help: "Finds endpoints while evenkeel runs, beside those of `endpoints`.",
             why: "",
         };
-        /// What an endpoint may be given.
+        /// The limits of each endpoint.
         limits: PoolLimits = Key {
             name: "limits",
             kind: Kind::Table(&POOL_LIMITS),
             absent: Absent::Means("its defaults"),
-            help: "What endpoints may be given.",
+            help: "The limits of each endpoint.",
             why: "",
         };
         /// How long an endpoint may take. Requests use their [`crate::plan::Route::timeouts`], which started from these.
@@ -104,7 +104,7 @@ table! {
             name: "health",
             kind: Kind::Table(&HEALTH),
             absent: Absent::Means("no checks"),
-            help: "Asks endpoints whether they are well.",
+            help: "Checks the health of endpoints.",
             why: "",
         };
         /// Ejection by what requests see; `None` = never.
@@ -115,12 +115,12 @@ table! {
             help: "Ejects endpoints that fail requests.",
             why: "",
         }, read outlier::outlier;
-        /// The ramp of endpoints that come, or come back; `None` = all at once.
+        /// The ramp of endpoints that are new, or healthy again; `None` = their whole share at once.
         slow_start: Option<balance::slow_start::Settings> = Key {
             name: "slow_start",
             kind: Kind::TableOr { table: &SLOW_START, key: "window" },
             absent: Absent::Means("off"),
-            help: "Gives endpoints that come, or come back, their share bit by bit.",
+            help: "Raises the share of an endpoint bit by bit when it is new, or healthy again.",
             why: "",
         };
         /// What happens when few are healthy.
@@ -154,12 +154,12 @@ table! {
             help: "Uses, and checks, a part of the endpoints: for many instances in front of many endpoints.",
             why: "",
         };
-        /// Who waits when every endpoint is full.
+        /// Which requests wait when every endpoint is full.
         queue: balance::queue::Settings = Key {
             name: "queue",
             kind: Kind::Table(&QUEUE),
             absent: Absent::Means("its defaults"),
-            help: "Who waits when every endpoint is full.",
+            help: "How many requests wait, and for how long, when every endpoint is full.",
             why: "",
         };
         /// What is tried again. Requests use their [`crate::plan::Route::retry`], which started from this.
@@ -170,20 +170,21 @@ table! {
             help: "What is tried again.",
             why: "",
         };
-        /// How a client finds its endpoint again; `None` = it does not.
+        /// How a client comes back to its endpoint; `None` = it does not.
         sticky: Option<Sticky> = Key {
             name: "sticky",
             kind: Kind::Table(&STICKY),
             absent: Absent::Means("off"),
-            help: "Lets clients meet their endpoint again.",
+            help: "Sends a client to the same endpoint again.",
             why: "",
         };
-        /// What endpoints say of their load; `None` = nobody listens.
+        /// What endpoints report of their load; `None` = reports are ignored.
         load_reports: Option<LoadReports> = Key {
             name: "load_reports",
             kind: Kind::TableOrBool(&LOAD_REPORTS),
             absent: Absent::Means("off"),
-            help: "Learns from endpoints how much they have to do, all balancers together. `true`: with its defaults.",
+            help: "Learns the load of endpoints from their reports: requests from all balancers together. `true`: with \
+                   its defaults.",
             why: "",
         };
         /// The header that endpoints get at the start of each connection, if any.
@@ -195,7 +196,8 @@ table! {
                    connection is then never shared between clients.",
             why: "An endpoint that does not expect it refuses every request.",
         };
-        /// As whom endpoints are connected to. [`SpeakAs::Client`] only where no route of a listener for HTTP leads.
+        /// The source address of connections to endpoints. [`SpeakAs::Client`] only where no route of a listener for HTTP
+        /// leads.
         source: SpeakAs = Key {
             name: "source",
             kind: Kind::Choice(SpeakAs::WORDS),
@@ -204,7 +206,7 @@ table! {
                    CAP_NET_RAW and a route back through this machine. Only for listeners with `mode = \"tcp\"`.",
             why: "It works everywhere.",
         };
-        /// After how much silence of a session's peer the kernel asks it for a sign of life; `None` = never.
+        /// After how long without a packet from a session's peer the kernel sends it keep-alive probes; `None` = never.
         keepalive: Option<Duration>,
             rows [
                 Key {
@@ -232,9 +234,9 @@ table! {
             name: "keepalive",
             kind: Kind::Duration { min: S, max: H, off: true },
             absent: Absent::Default("\"30s\""),
-            help: "After how much silence the kernel asks both peers of a session for a sign of life. Who gives none for nine \
-                   times is gone.",
-            why: "Below the minutes after which firewalls and address translators forget a silent connection.",
+            help: "After how long without a packet the kernel sends keep-alive probes to both peers of a session. A peer \
+                   that leaves nine probes unanswered is gone.",
+            why: "Firewalls and address translators forget an idle connection after some minutes.",
         };
     }
 }

@@ -18,21 +18,21 @@ table! {
             kind: Kind::Int { min: 0, max: 1_000_000 },
             absent: Absent::Default("5"),
             help: "Responses of 500 and above in a row, gateway errors included, that eject; 0 = never.",
-            why: "Envoy's.",
+            why: "Envoy's default.",
         };
         consecutive_gateway = Key {
             name: "consecutive_gateway",
             kind: Kind::Int { min: 0, max: 1_000_000 },
             absent: Absent::Default("5"),
             help: "Gateway errors in a row that eject: 502, 503, 504, resets, timeouts, broken responses; 0 = never.",
-            why: "Envoy's.",
+            why: "Envoy's default.",
         };
         consecutive_connect = Key {
             name: "consecutive_connect",
             kind: Kind::Int { min: 0, max: 1_000_000 },
             absent: Absent::Default("3"),
             help: "Connections in a row that could not be opened, and eject; 0 = never.",
-            why: "Fewer than errors: it means a dead process, and each costs a request a try.",
+            why: "Fewer than for errors: the process is most likely dead, and each failure costs a request one try.",
         };
         success_rate = Key {
             name: "success_rate",
@@ -52,8 +52,8 @@ table! {
             name: "interval",
             kind: Kind::Duration { min: 100 * MS, max: H, off: false },
             absent: Absent::Default("\"10s\""),
-            help: "How often `success_rate` and `latency` are looked at.",
-            why: "Envoy's.",
+            help: "How often `success_rate` and `latency` are evaluated.",
+            why: "Envoy's default.",
         };
         eject_ns = Key {
             name: "eject",
@@ -67,14 +67,14 @@ table! {
             kind: Kind::Duration { min: 100 * MS, max: DAY, off: false },
             absent: Absent::Default("\"5m\""),
             help: "The longest ejection; at least `eject`.",
-            why: "Envoy's: whoever mends an endpoint does not wait long for it.",
+            why: "Envoy's: an endpoint that was repaired is soon used again.",
         };
         eject_at_most = Key {
             name: "eject_at_most",
             kind: Kind::Number { min: 0.0, max: 1.0 },
             absent: Absent::Default("0.3"),
-            help: "The share of the pool that may be ejected at once. One of two or more always may.",
-            why: "When most fail it is rarely the endpoints, and the rest could not carry the load.",
+            help: "The share of the pool that may be ejected at once. In a pool of two or more, one always may.",
+            why: "When most endpoints fail, the cause is rarely in them, and the rest could not carry the load.",
         };
     }
 }
@@ -90,21 +90,21 @@ table! {
             kind: Kind::Number { min: 0.1, max: 10.0 },
             absent: Absent::Default("1.9"),
             help: "Standard deviations below the mean.",
-            why: "Envoy's.",
+            why: "Envoy's default.",
         };
         min_requests = Key {
             name: "min_requests",
             kind: Kind::Int { min: 1, max: 1_000_000_000 },
             absent: Absent::Default("100"),
-            help: "Requests that an endpoint must have had in the interval to be looked at.",
-            why: "Envoy's: below, one failure is more than a percent.",
+            help: "Requests that an endpoint must have had in the interval to be compared.",
+            why: "Envoy's: with fewer, one failure is more than a percent.",
         };
         min_endpoints = Key {
             name: "min_endpoints",
             kind: Kind::Int { min: 2, max: 65_535 },
             absent: Absent::Default("5"),
-            help: "Endpoints with so many requests that there must be.",
-            why: "Envoy's: a deviation of fewer means nothing.",
+            help: "The number of endpoints with so many requests that is needed to compare them.",
+            why: "Envoy's: the deviation of fewer endpoints means nothing.",
         };
     }
 }
@@ -119,14 +119,14 @@ table! {
             kind: Kind::Number { min: 1.1, max: 1000.0 },
             absent: Absent::Default("3"),
             help: "How many times the median.",
-            why: "Above the spread of endpoints that only differ in age or distance.",
+            why: "More than endpoints differ by age or distance alone.",
         };
         min_requests = Key {
             name: "min_requests",
             kind: Kind::Int { min: 1, max: 1_000_000_000 },
             absent: Absent::Default("100"),
-            help: "Requests that an endpoint must have had in the interval to be looked at.",
-            why: "The mean of fewer follows a single slow one.",
+            help: "Requests that an endpoint must have had in the interval to be compared.",
+            why: "With fewer, a single slow request moves the mean.",
         };
     }
 }

@@ -14,15 +14,15 @@ table! {
             kind: Kind::Number { min: 0.0, max: 1.0 },
             absent: Absent::Default("0.5"),
             help: "The share of healthy endpoints below which the pool panics; 0 = never.",
-            why: "Envoy's.",
+            why: "Envoy's default.",
         };
         mode = Key {
             name: "mode",
             kind: Kind::Choice(MODES),
             absent: Absent::Default("\"use-all\""),
             help: "`use-all`: all endpoints get requests, healthy or not. `refuse`: requests get a 503.",
-            why: "The few that are left would go down under the load of all, and checks that fail everywhere are often \
-                  wrong.",
+            why: "The few healthy endpoints would go down under the whole load, and checks that fail everywhere are \
+                  often wrong.",
         };
     }
 }

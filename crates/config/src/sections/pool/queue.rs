@@ -1,4 +1,4 @@
-//! Who waits when every endpoint is full? `queue` of a pool.
+//! Which requests wait when every endpoint is full? `queue` of a pool.
 
 use crate::code::Code;
 use crate::diagnostic::Findings;
@@ -8,7 +8,7 @@ use evenkeel_balance::queue;
 use std::time::Duration;
 
 table! {
-    /// Who waits.
+    /// Which requests wait.
     pub static QUEUE = "queue of [pool.NAME]",
         "When every endpoint is at its limit, requests wait, first in first out. The rest get a 503 at once.";
 
@@ -17,15 +17,15 @@ table! {
             name: "max",
             kind: Kind::Int { min: 0, max: 1_000_000 },
             absent: Absent::Default("1024"),
-            help: "Requests that may wait at once, all workers together; 0 = none waits.",
+            help: "Requests that may wait at once, all workers together; 0 = no request waits.",
             why: "As many as Envoy lets wait.",
         };
         timeout_ns = Key {
             name: "timeout",
             kind: Kind::Duration { min: MS, max: H, off: false },
             absent: Absent::Default("\"2s\""),
-            help: "How long one waits at most.",
-            why: "Who waited longer has often left, and the work for them would be lost.",
+            help: "How long a request waits at most.",
+            why: "A client that has waited longer has often left, and the work for it would be lost.",
         };
     }
 }

@@ -1,4 +1,4 @@
-//! How does an endpoint that comes get its share? `slow_start` of a pool.
+//! How does a new endpoint get its share? `slow_start` of a pool.
 
 use crate::code::Code;
 use crate::diagnostic::Findings;
@@ -7,9 +7,9 @@ use evenkeel_balance::picker::Algorithm;
 use evenkeel_balance::slow_start;
 
 table! {
-    /// How an endpoint that comes gets its share.
+    /// How a new endpoint gets its share.
     pub static SLOW_START = "slow_start of [pool.NAME]",
-        "An endpoint that comes, or comes back, starts with part of its weight: \
+        "An endpoint that is new, or healthy again, starts with a part of its weight: \
         weight x max(`min_weight`, (age / `window`)^(1 / `aggression`)).";
 
     impl for slow_start::Settings {
@@ -25,14 +25,14 @@ table! {
             kind: Kind::Number { min: 0.1, max: 10.0 },
             absent: Absent::Default("1"),
             help: "1 is linear; above, it rises faster at first.",
-            why: "Envoy's.",
+            why: "Envoy's default.",
         };
         min_weight = Key {
             name: "min_weight",
             kind: Kind::Number { min: 0.001, max: 1.0 },
             absent: Absent::Default("0.1"),
             help: "The share of its weight that it starts with.",
-            why: "Envoy's: without requests nothing gets warm.",
+            why: "Envoy's: an endpoint warms up by requests only.",
         };
     }
 }

@@ -1,4 +1,4 @@
-//! How does a client find its endpoint again? [`Sticky`], `sticky` of a pool.
+//! How does a client come back to its endpoint? [`Sticky`], `sticky` of a pool.
 
 use crate::code::Code;
 use crate::diagnostic::Findings;
@@ -11,7 +11,7 @@ use std::time::Duration;
 
 table! {
     pub(crate) static STICKY = "sticky of [pool.NAME]",
-        "A client meets its endpoint again, by a signed cookie, as long as that endpoint may be used. Exactly one of \
+        "A signed cookie brings a client back to its endpoint, as long as that endpoint may be used. Exactly one of \
         `secret` and `secret_file` is needed.";
 
     /// `sticky` of a pool: a signed cookie that names the endpoint.
@@ -23,7 +23,7 @@ table! {
             kind: Kind::Text(Form::Token),
             absent: Absent::Default("\"evenkeel\""),
             help: "Name of the cookie.",
-            why: "Nobody else's.",
+            why: "No other software uses this name.",
         };
         /// The key it is signed with.
         secret: Secret, rows [
@@ -43,20 +43,20 @@ table! {
                 why: "",
             },
         ], read secret, write write_secret;
-        /// How long it holds; `None` = until the browser ends.
+        /// How long the cookie is valid; `None` = until the browser is closed.
         ttl: Option<Duration> = Key {
             name: "ttl",
             kind: Kind::Duration { min: S, max: 400 * DAY, off: true },
             absent: Absent::Default("\"off\""),
-            help: "How long it holds. `\"off\"`: until the browser ends.",
-            why: "Nothing stays on the disk of a client.",
+            help: "How long the cookie is valid. `\"off\"`: until the browser is closed.",
+            why: "No cookie is stored on the client's disk.",
         };
         /// Its `Path`, without `;`.
         path: String = Key {
             name: "path",
             kind: Kind::Text(Form::CookiePath),
             absent: Absent::Default("\"/\""),
-            help: "Its `Path`: below it clients send it.",
+            help: "Its `Path`: clients send it with requests below that.",
             why: "Every path of the site.",
         };
         /// Whether it has `Secure`.
@@ -65,7 +65,7 @@ table! {
             kind: Kind::Bool,
             absent: Absent::Default("false"),
             help: "Whether clients send it over TLS only. Turn it on where clients come by TLS.",
-            why: "Listeners speak plain HTTP: with it a client that came that way would never send it back.",
+            why: "Listeners speak plain HTTP: a client that uses it would never send such a cookie back.",
         };
         /// Its `SameSite`; `None` only with `secure`, or browsers would drop it.
         same_site: SameSite = Key {
@@ -73,7 +73,7 @@ table! {
             kind: Kind::Choice(SameSite::WORDS),
             absent: Absent::Default("\"lax\""),
             help: "With which requests from other sites clients send it. `none` needs `secure`.",
-            why: "What browsers take when nothing is said.",
+            why: "What browsers assume if a cookie does not say it.",
         };
     }
 }
@@ -82,7 +82,7 @@ words! {
     /// With which requests from other sites a browser sends the cookie (RFC 6265bis, section 4.1.2.7).
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub enum SameSite {
-        /// When somebody follows a link.
+        /// When the user follows a link.
         Lax = "lax",
         /// With none.
         Strict = "strict",

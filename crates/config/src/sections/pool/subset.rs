@@ -7,8 +7,8 @@ use std::sync::Arc;
 table! {
     pub(super) static SUBSET = "subset of [pool.NAME]",
         "The endpoints of a tier on a ring, of which each instance takes some from its own place on. Instances numbered \
-        from 0 use each endpoint equally often, but for a few; one that comes or goes changes nothing for the others, and \
-        an endpoint that does changes at most two of an instance's.";
+        from 0 use each endpoint equally often, but for a few; an instance that is added or removed changes nothing for \
+        the others, and an endpoint that is added or removed changes at most two endpoints of an instance.";
 
     /// `subset` of a pool.
     #[derive(Clone, Debug, PartialEq, Eq)]

@@ -85,7 +85,10 @@ pub fn config(endpoints: &Endpoints, algorithm: &Algorithm, listen: u16, admin: 
         true => format!("{{ {} = {{ key = 'header:x-user' }} }}", algorithm.name),
         false => format!("'{}'", algorithm.name),
     };
-    let _ = writeln!(text, "[listener.demo]\nbind = ['127.0.0.1:{listen}']\n[pool.demo]\nbalance = {balance}");
+    let _ = writeln!(
+        text,
+        "[listener.demo]\nbind = ['127.0.0.1:{listen}']\nerrors = 'detailed'\n[pool.demo]\nbalance = {balance}"
+    );
     let _ = writeln!(text, "endpoints = [");
     for endpoint in endpoints.all() {
         let _ = writeln!(text, "  {{ name = '{}', addr = '{}' }},", endpoint.name, endpoint.addr);

@@ -9,12 +9,12 @@ use crate::http::fault::Fault;
 use crate::http::outgoing::Outgoing;
 use crate::http::record::Record;
 use crate::http::relay::{Answered, Relay};
-use crate::http::reply::{Page, Reply};
+use crate::http::reply::{Content, Page, Reply};
 use crate::listener::client::Client;
 use crate::listener::rules::Rules;
 use crate::observe::end::{Cause, Phase};
 use crate::upstream::pick::InFlight;
-use evenkeel_net::buffer::Buf;
+use evenkeel_net::buffer::{Buf, CAPACITY};
 use evenkeel_net::deadline::{Elapsed, Timer};
 use evenkeel_net::stream::Stream;
 use evenkeel_net::transport::Transport;
@@ -203,7 +203,8 @@ impl H1 {
         record.proto = proto(version);
         let keep_alive = request.keep_alive && !last && !client.is_ending();
         let mut body = std::mem::replace(&mut request.body, Body::EMPTY);
-        let (route, origin) = match exchange::route(client, record, request, &self.timer) {
+        let has_passed_proxies = request.has_passed_proxies;
+        let (route, origin) = match exchange::route(client, record, request, has_passed_proxies, &self.timer) {
             Ok(routed) => routed,
             Err(refused) => {
                 let head_only = request.is_head();
@@ -263,7 +264,7 @@ impl H1 {
     async fn malformed(&self, client: &Client<'_>, record: &Record<'_>, reject: Reject) -> After {
         client.listener.stats.malformed.add(1);
         record.blame(Cause::Proxy);
-        self.answer(record, &Reply::new(reject.status(), reject.to_string()), false, false, None).await
+        self.answer(record, &reject.into(), false, false, None).await
     }
 
     /// Answers a client that sent no whole head in time.
@@ -284,13 +285,13 @@ impl H1 {
         head_only: bool,
         rest: Option<Buf>,
     ) -> After {
+        let Content { media_type, body } = record.tell(reply);
         let mut fields = Vec::new();
         if let Some(seconds) = reply.retry_after {
             fields.extend_from_slice(format!("Retry-After: {seconds}\r\n").as_bytes());
         }
         record.write_load(&mut fields);
-        let text = reply::text(reply.status, &reply.why);
-        let reply = reply::Reply { status: reply.status, fields: &fields, kind: reply::TEXT, body: text.as_bytes() };
+        let reply = reply::Reply { status: reply.status, fields: &fields, kind: media_type, body: &body };
         self.say(record, &reply, keep_alive, head_only, rest).await
     }
 
@@ -307,15 +308,18 @@ impl H1 {
         // They do not say `keep-alive`, without which HTTP/1.0 means close.
         let keep_alive = keep_alive && record.proto == proto(Version::V11);
         let bytes = reply.write(!keep_alive, head_only);
-        let mut buf = Buf::take();
-        if !buf.extend(&bytes) {
-            return After::Linger;
+        for part in bytes.chunks(CAPACITY) {
+            let mut buf = Buf::take();
+            if !buf.extend(part) {
+                return After::Linger;
+            }
+            self.timer.set(self.timer.tick_after(LINGER));
+            let written = self.timer.limit(pin!(self.transport.write_all(&mut buf))).await;
+            if !matches!(written, Ok(Ok(()))) {
+                return After::Linger;
+            }
         }
-        self.timer.set(self.timer.tick_after(LINGER));
-        match self.timer.limit(pin!(self.transport.write_all(&mut buf))).await {
-            Ok(Ok(())) => record.count_out(bytes.len()),
-            _ => return After::Linger,
-        }
+        record.count_out(bytes.len());
         if keep_alive { After::Next(rest) } else { After::Linger }
     }
 

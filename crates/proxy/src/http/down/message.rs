@@ -6,16 +6,16 @@ use crate::http::attempts;
 use crate::http::exchange::{self, Opened, Refused};
 use crate::http::outgoing::Outgoing;
 use crate::http::record::Record;
-use crate::http::reply::{Page, Reply};
+use crate::http::reply::{Content, Page, Reply};
 use crate::listener::client::Client;
 use crate::listener::rules::Rules;
 use crate::observe::end::{Cause, Phase};
-use evenkeel_net::buffer::Buf;
+use evenkeel_net::buffer::{Buf, CAPACITY};
 use evenkeel_wire::head::{Request, Table};
 use evenkeel_wire::http1::fields::Stated;
 use evenkeel_wire::http1::request::write_translated;
 use evenkeel_wire::http1::response::{RequestContext, Towards};
-use evenkeel_wire::http1::{Body, Reject, Version, reply};
+use evenkeel_wire::http1::{Body, Reject, Version};
 use std::task::{Context, Poll};
 
 /// A part of a body.
@@ -66,7 +66,7 @@ pub async fn serve<D: Messages>(
     let mut record = Record::new(client, rules);
     record.proto = proto;
     let head_only = request.is_head();
-    let (route, origin) = match exchange::route(client, &mut record, request, down.timer()) {
+    let (route, origin) = match exchange::route(client, &mut record, request, true, down.timer()) {
         Ok(routed) => routed,
         Err(refused) => return Box::pin(refuse(client, &record, down, refused, head_only)).await,
     };
@@ -122,7 +122,7 @@ async fn refuse<D: Messages>(client: &Client<'_>, record: &Record<'_>, down: &D,
         Refused::Malformed(reject) => {
             client.listener.stats.malformed.add(1);
             record.blame(Cause::Proxy);
-            answer(record, down, &Reply::new(reject.status(), reject.to_string()), head_only).await;
+            answer(record, down, &reject.into(), head_only).await;
         }
         Refused::Served(Page { fields: lines, kind, body }) => {
             record.status.set(200);
@@ -136,16 +136,16 @@ async fn refuse<D: Messages>(client: &Client<'_>, record: &Record<'_>, down: &D,
 
 /// Answers in the endpoint's place.
 async fn answer<D: Messages>(record: &Record<'_>, down: &D, reply: &Reply, head_only: bool) {
-    record.status.set(reply.status);
+    let Content { media_type, body } = record.tell(reply);
     let mut fields = Table::default();
-    fields.push(b"content-type", b"text/plain; charset=utf-8");
+    fields.push(b"content-type", media_type.as_bytes());
     if let Some(seconds) = reply.retry_after {
         fields.push(b"retry-after", seconds.to_string().as_bytes());
     }
     let mut load = Vec::new();
     record.write_load(&mut load);
     fields.push_lines(&load);
-    say(record, down, reply.status, fields, reply::text(reply.status, &reply.why).as_bytes(), head_only).await;
+    say(record, down, reply.status, fields, &body, head_only).await;
 }
 
 /// Sends a whole response of the proxy's own.
@@ -155,18 +155,16 @@ async fn say<D: Messages>(record: &Record<'_>, down: &D, status: u16, mut fields
     if head_only {
         return;
     }
-    if body.is_empty() {
-        return down.send(Part::End);
-    }
-    let mut buf = Buf::take();
     let timer = down.timer();
-    timer.set(timer.tick_after(super::h1::LINGER));
-    let room = timer.limit(std::pin::pin!(std::future::poll_fn(|cx| down.poll_room(cx)))).await;
-    if matches!(room, Ok(Ok(()))) && buf.extend(body) {
+    for part in body.chunks(CAPACITY) {
+        let mut buf = Buf::take();
+        timer.set(timer.tick_after(super::h1::LINGER));
+        let room = timer.limit(std::pin::pin!(std::future::poll_fn(|cx| down.poll_room(cx)))).await;
+        if !matches!(room, Ok(Ok(()))) || !buf.extend(part) {
+            return down.reset();
+        }
         record.count_out(buf.len());
         down.send(Part::Data(buf));
-        down.send(Part::End);
-    } else {
-        down.reset();
     }
+    down.send(Part::End);
 }

@@ -30,6 +30,8 @@ pub struct Line<'a> {
     pub ttfb_ns: Option<u64>,
     pub total_ns: u64,
     pub term: [u8; 2],
+    /// Why it got no response of an endpoint; a line without one does not have the field.
+    pub reason: Option<&'a str>,
 }
 
 impl Line<'_> {
@@ -56,7 +58,9 @@ impl Line<'_> {
         out.extend_from_slice(text.bytes());
         out.extend_from_slice(if self.asked.is_empty() { UNREAD } else { self.asked });
         text.clear();
-        text.put(b"\"}\n");
+        if self.reason.is_none() {
+            text.put(b"\"}\n");
+        }
         text.put(&self.term);
         text.put(b",\"term\":\"");
         text.millis(Some(self.total_ns));
@@ -74,7 +78,18 @@ impl Line<'_> {
         text.number(u64::from(self.status));
         text.put(b",\"status\":");
         out.extend_from_slice(text.bytes());
+        if let Some(reason) = self.reason {
+            end_with(out, reason);
+        }
     }
+}
+
+/// The end of a line that says why.
+#[cold]
+fn end_with(out: &mut Vec<u8>, reason: &str) {
+    out.extend_from_slice(b"\",\"reason\":");
+    quoted(out, reason.as_bytes());
+    out.extend_from_slice(b"}\n");
 }
 
 /// Two names that many lines have beside each other: written for the first, and then kept with what they are the names
@@ -214,6 +229,7 @@ mod tests {
             ttfb_ns: Some(20_000_000),
             total_ns: 20_000_999,
             term: *b"--",
+            reason: None,
         }
     }
 
@@ -237,6 +253,16 @@ mod tests {
         let line = Line { sent: NOWHERE, asked: &[], tries: 0, status: 0, connect_ns: None, ttfb_ns: None, ..usual() };
         let back = r#""listener":"l","route":"r","pool":null,"endpoint":null,"tries":0,"proto":"HTTP/1.1","method":null,"host":null,"path":null,"trace_id":null,"status":0,"bytes_in":78,"bytes_out":1024,"t_queue":0.000,"t_connect":null,"t_ttfb":null,"t_total":20.000,"term":"--"}"#;
         assert_eq!(written(&line), format!("{FRONT}\"192.0.2.1\",\"peer\":null,{back}\n"));
+    }
+
+    #[test]
+    fn a_reason_is_the_last_field() {
+        let line = Line { term: *b"PR", reason: Some("pool \"a\": none"), ..usual() };
+        assert!(
+            written(&line).ends_with("\"term\":\"PR\",\"reason\":\"pool \\\"a\\\": none\"}\n"),
+            "{}",
+            written(&line)
+        );
     }
 
     #[test]

@@ -113,13 +113,14 @@ impl Shown<'_> {
             }
         }
 
-        let counters: [Family<ListenerStats, Counter>; 5] = [
+        let counters: [Family<ListenerStats, Counter>; 6] = [
             ("evenkeel_http_malformed_requests", "Requests refused since they break the rules of HTTP", |l| {
                 &l.malformed
             }),
             ("evenkeel_http_rate_limited_requests", "Requests answered 429 at limits.requests_per_address", |l| {
                 &l.rate_limited
             }),
+            ("evenkeel_http_loops", "Requests answered 508 as an endpoint had led them back", |l| &l.loops),
             (
                 "evenkeel_http_forwarded_malformed",
                 "Values of X-Forwarded-* and Forwarded from trusted proxies that made no sense",

@@ -19,6 +19,7 @@ use crate::observe::generation::Generation;
 use crate::observe::stats::{CLASSES, Counter, Histogram, WorkerStats};
 use evenkeel_config::Plan;
 use evenkeel_config::plan::Mode;
+use evenkeel_net::accept_pause;
 use evenkeel_pools::control::Control;
 use modes::Speaks;
 use prometheus_client::collector::Collector;
@@ -29,6 +30,7 @@ use prometheus_client::metrics::gauge::ConstGauge;
 use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 use tokio::sync::watch;
 
 /// Labels of the classes of a status, in the order of the counters.
@@ -149,9 +151,14 @@ impl Collector for Metrics {
         shown.condition(&mut encoder, &self.control)?;
         shown.reports(&mut encoder)?;
         let name = "evenkeel_access_log_lines_dropped";
-        let help = "Lines of the access log that were dropped as its disk did not keep up";
+        let help = "Lines of the access log that were dropped as its disk was full or too slow";
         let family = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
-        ConstCounter::new(shown.sum(|w| &w.log_lines_dropped)).encode(family)?;
+        let dropped: u64 = shown.workers.iter().map(|w| w.log_lines_dropped.load(Relaxed)).sum();
+        ConstCounter::new(dropped).encode(family)?;
+        let name = "evenkeel_accept_pauses";
+        let help = "Pauses of accepting connections, as the process had no descriptor or no memory for one more";
+        let family = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
+        ConstCounter::new(accept_pause::count()).encode(family)?;
         let help = "How often the configuration was changed since the start";
         let family = encoder.encode_descriptor("evenkeel_config_generation", help, None, MetricType::Gauge)?;
         ConstGauge::new(running.number).encode(family)?;

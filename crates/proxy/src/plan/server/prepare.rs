@@ -1,6 +1,7 @@
-//! What of a plan can fail? Sockets, the access log, balancers, keys: all of it is made before anything is changed.
+//! What of a plan can fail? Sockets, the access log, balancers, keys, pages: all of it is made before anything is changed.
 
 use super::{Server, addresses, log_path, probed_at};
+use crate::listener::error_pages::ErrorPages;
 use crate::listener::probe_answers;
 use crate::plan::start_error::StartError;
 use crate::upstream::sticky::Sticky;
@@ -28,6 +29,8 @@ pub(super) struct Prepared {
     pub(super) balancers: Vec<Option<Vec<Balancer>>>,
     /// By pool: how clients find their endpoint again.
     pub(super) sticky: Vec<Option<Arc<Sticky>>>,
+    /// What clients see when no endpoint's response goes to them.
+    pub(super) error_pages: Arc<ErrorPages>,
     /// The new access log, or none; `None` if that stays as it is.
     pub(super) log: Option<Option<Writer>>,
 }
@@ -91,6 +94,7 @@ impl Server {
             made.map_err(|error| StartError::Sticky(pool.name.clone(), error))
         });
         let sticky = sticky.collect::<Result<_, _>>()?;
-        Ok(Prepared { sockets, probed, pools, balancers, sticky, log })
+        let error_pages = ErrorPages::read(plan).map_err(|(path, error)| StartError::ErrorPage(path, error))?;
+        Ok(Prepared { sockets, probed, pools, balancers, sticky, error_pages: Arc::new(error_pages), log })
     }
 }

@@ -1,0 +1,249 @@
+//! What is a word, or a file, of another proxy called here? Users of HAProxy, NGINX, Envoy, Traefik or Caddy know what
+//! they mean, but not yet how it is written here.
+//!
+//! [`words`]: the table. [`syntax`]: files that are not TOML at all.
+
+pub(crate) mod syntax;
+mod words;
+
+use crate::form::Form;
+use crate::table::quote;
+use crate::tree::{TableNode, Tree};
+use evenkeel_balance::algorithms;
+
+/// The page that shows both side by side.
+pub(crate) const PAGE: &str = "docs/guide/coming-from.md";
+
+/// A value with more characters is not repeated in the advice.
+const LONGEST: usize = 100;
+
+/// What a key of another proxy is here.
+pub(crate) struct Meant {
+    /// What to write.
+    pub help: String,
+    /// The key of the same table that it stands for, if it is that simple: what is said there is not missing.
+    pub key: Option<&'static str>,
+    /// Whether the value may be read as that key's: a name, or tables with names.
+    pub is_value: bool,
+}
+
+/// What a key that a table does not know is here, with the value that was seen where it fits.
+pub(crate) fn key(table: &str, key: &str, value: &Tree) -> Option<Meant> {
+    let rows = words::KEYS.iter().filter(|(path, _)| *path == table).flat_map(|(_, rows)| *rows);
+    let is = find(rows, key)?;
+    if is == words::ALGORITHM
+        && let Tree::Text(name) = value
+        && let Some(help) = algorithm(name).or_else(|| known_algorithm(name))
+    {
+        return Some(Meant { help, key: Some("balance"), is_value: false });
+    }
+    if let Tree::Text(text) = value
+        && (is.starts_with("match = ") || table == "match of [[route]]")
+        && is.contains("<\"/")
+        && let Err(misfit) = Form::Path.read(text)
+    {
+        return Some(Meant {
+            help: format!("here this is a key of match; {}", misfit.help),
+            key: Some("match"),
+            is_value: false,
+        });
+    }
+    let tables = |name| (Some(name), are_tables(value));
+    let (key, is_value) = match is {
+        words::LISTENER => tables("listener"),
+        words::POOL => tables("pool"),
+        _ => {
+            let key = is.split_once(" = ").map(|(key, _)| key).filter(|key| !key.contains(' '));
+            (key, is.contains(" = <\"NAME\">") && matches!(value, Tree::Text(text) if is_name(text)))
+        }
+    };
+    Some(Meant { help: format!("here this is {}", filled(is, value)), key, is_value })
+}
+
+fn are_tables(value: &Tree) -> bool {
+    let Tree::Table(table) = value else { return false };
+    !table.entries.is_empty() && table.entries.iter().all(|entry| matches!(entry.node.tree, Tree::Table(_)))
+}
+
+/// What the name of another proxy's algorithm is here.
+pub(crate) fn algorithm(name: &str) -> Option<String> {
+    find(words::ALGORITHMS, name).map(|is| format!("here this is balance = {is}"))
+}
+
+/// An algorithm under its name, or another spelling of it: `LEAST_REQUEST`.
+fn known_algorithm(name: &str) -> Option<String> {
+    let found = algorithms::find(&name.to_lowercase().replace('-', "_"))?;
+    Some(format!("here this is balance = {}", quote(found.name)))
+}
+
+/// By name alone: some write `max_conn`, some `maxConn`, some `max-conn`.
+fn find<'t>(rows: impl IntoIterator<Item = &'t words::Row>, word: &str) -> Option<&'static str> {
+    let plain: String = word.chars().filter(|c| c.is_alphanumeric()).flat_map(char::to_lowercase).collect();
+    rows.into_iter().find(|(words, _)| words.split(' ').any(|w| w == plain)).map(|(_, is)| *is)
+}
+
+/// Puts the value seen where the table has an example, in `<` and `>`, if it can stand there.
+fn filled(is: &str, value: &Tree) -> String {
+    let mut out = String::new();
+    let mut rest = is;
+    while let Some((before, (example, after))) =
+        rest.split_once('<').and_then(|(before, inner)| Some((before, inner.split_once('>')?)))
+    {
+        out.push_str(before);
+        let seen = if before.ends_with('[') { elements(value, example) } else { scalar(value, example) };
+        out.push_str(seen.as_deref().unwrap_or(example));
+        rest = after;
+    }
+    out + rest
+}
+
+/// A value in the form of the example, or `None` if it has another: others write numbers in quotes, and times without.
+fn scalar(value: &Tree, example: &str) -> Option<String> {
+    let is_time = example.ends_with("s\"");
+    match value {
+        Tree::Text(text) if text.chars().count() > LONGEST => None,
+        Tree::Text(text) if example.starts_with('"') => {
+            let fits = !example.starts_with("\"/") || Form::Path.read(text).is_ok();
+            if example == "\"NAME\"" {
+                let name = text.strip_prefix("http://").unwrap_or(text);
+                return is_name(name).then(|| quote(name));
+            }
+            if example.starts_with("\"10.") {
+                return element(text, example);
+            }
+            (fits && (!is_time || text.starts_with(|c: char| c.is_ascii_digit()))).then(|| quote(text))
+        }
+        Tree::Text(text) => text.parse::<u32>().ok().map(|number| number.to_string()),
+        Tree::Int(..) if is_time => Some(format!("\"{}s\"", value.seen())),
+        Tree::Int(..) if !example.starts_with('"') => Some(value.seen()),
+        _ => None,
+    }
+}
+
+/// What stands between the brackets of an array. Others write several in one string.
+fn elements(value: &Tree, example: &str) -> Option<String> {
+    let port: String;
+    let parts: Vec<&str> = match value {
+        Tree::Text(text) => text.split([',', ' ']).filter(|part| !part.is_empty()).collect(),
+        Tree::List(nodes) => {
+            let each = nodes.iter().map(|node| match &node.tree {
+                Tree::Text(text) => element(text, example),
+                Tree::Table(table) => element(&address_in(table)?, example),
+                _ => None,
+            });
+            return joined(each);
+        }
+        Tree::Int(..) => {
+            port = value.seen();
+            vec![&port]
+        }
+        _ => return None,
+    };
+    joined(parts.into_iter().map(|part| element(part, example)))
+}
+
+fn joined(each: impl Iterator<Item = Option<String>>) -> Option<String> {
+    let all = each.collect::<Option<Vec<String>>>()?.join(", ");
+    (!all.is_empty() && all.chars().count() <= LONGEST).then_some(all)
+}
+
+/// The address in a table that has nothing else in it: `{ url = "http://10.0.0.1:80" }`, `{ host = "10.0.0.1", port = 80 }`.
+fn address_in(table: &TableNode) -> Option<String> {
+    let (mut host, mut port) = (None, String::new());
+    for entry in &table.entries {
+        match (&*entry.key, &entry.node.tree) {
+            ("addr" | "address" | "dial" | "host" | "ip" | "server" | "target" | "url", Tree::Text(text)) => {
+                host = Some(text)
+            }
+            ("port", Tree::Int(..)) => port = format!(":{}", entry.node.tree.seen()),
+            _ => return None,
+        }
+    }
+    host.map(|host| host.clone() + &port)
+}
+
+/// An address as it is written here, if it is one that another proxy would take.
+pub(crate) fn address(text: &str, form: Form) -> Option<String> {
+    let alike = match form {
+        Form::Bind => format!("[::]:{}", text.trim_start_matches('*').trim_start_matches(':')),
+        _ => text.strip_prefix("http://").unwrap_or(text).trim_end_matches('/').to_string(),
+    };
+    [text, &alike].into_iter().find(|text| form.read(text).is_ok()).map(quote)
+}
+
+/// An element of an array that is like the first one of the example.
+fn element(part: &str, example: &str) -> Option<String> {
+    if example.starts_with("\"[::]:") {
+        return address(part, Form::Bind);
+    }
+    if example.starts_with("\"10.") {
+        return address(part, Form::Address);
+    }
+    part.parse::<u64>().is_err().then(|| quote(part))
+}
+
+/// Whether it can be the name of a listener or pool.
+fn is_name(text: &str) -> bool {
+    Form::Name.read(text).is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sections::root::ROOT;
+
+    #[test]
+    fn words_are_plain_and_no_key_of_their_table() {
+        for (path, rows) in words::KEYS {
+            let table = ROOT.walk().into_iter().find(|t| t.path == *path).expect(path);
+            for word in rows.iter().flat_map(|(words, _)| words.split(' ')) {
+                assert!(word.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit()), "{path}: {word}");
+                assert!(table.key(word).is_none(), "{path}: {word} is a key");
+            }
+        }
+    }
+
+    #[test]
+    fn no_word_is_in_a_table_twice() {
+        for (path, rows) in words::KEYS.iter().copied().chain([("balance", words::ALGORITHMS)]) {
+            let mut all: Vec<&str> = rows.iter().flat_map(|(words, _)| words.split(' ')).collect();
+            all.sort_unstable();
+            let twice: Vec<_> = all.windows(2).filter(|pair| pair[0] == pair[1]).collect();
+            assert!(twice.is_empty(), "{path}: {twice:?}");
+        }
+    }
+
+    #[test]
+    fn the_value_seen_is_put_where_it_belongs() {
+        let text = |text: &str| Tree::Text(text.to_string());
+        let int = |text: &str| Tree::Int(text.parse().ok(), text.to_string());
+        for (table, word, value, is) in [
+            ("[[route]]", "path", text("/a"), "match = { path = \"/a\" }"),
+            ("[pool.NAME]", "max-conns", int("7"), "limits = { requests_per_endpoint = 7 }"),
+            ("[pool.NAME]", "servers", text("http://a:80/ b:80"), "endpoints = [\"a:80\", \"b:80\"]"),
+            ("[pool.NAME]", "lb_policy", text("LEAST_REQUEST"), "balance = \"leastconn\""),
+            ("[pool.NAME]", "strategy", text("p2c"), "balance = \"random\""),
+            ("[pool.NAME]", "method", text("ip_hash"), "balance = { maglev = { key = \"client-ip\" } }"),
+            ("endpoints of [pool.NAME]", "url", text("http://a:80"), "addr = \"a:80\""),
+            ("[listener.NAME]", "listen", text("80"), "bind = [\"[::]:80\"]: all addresses, each with its port"),
+            ("[listener.NAME]", "port", int("80"), "bind = [\"[::]:80\"]: all addresses, each with its port"),
+            ("[listener.NAME]", "listen", text("*:81"), "bind = [\"[::]:81\"]: all addresses, each with its port"),
+            (
+                "[[route]]",
+                "path",
+                text("/api/*"),
+                "a key of match; write prefix = \"/api\" in place of path, for it and everything below it",
+            ),
+            ("[[route]]", "location", text("= /login"), "a key of match; write path = \"/login\""),
+            ("[[route]]", "proxy_pass", text("http://app"), "pool = \"app\""),
+            ("[[route]]", "proxy_pass", text("http://app:80/x"), "pool = \"NAME\""),
+            ("[[route]]", "host", text("a.b, c.d"), "match = { host = [\"a.b\", \"c.d\"] }"),
+            ("[listener.NAME]", "maxconn", text("500"), "limits = { connections = 500 }"),
+            ("[listener.NAME]", "maxconn", Tree::Bool(true), "limits = { connections = 10000 }"),
+            ("health of [pool.NAME]", "inter", int("3"), "interval = \"3s\""),
+        ] {
+            assert_eq!(key(table, word, &value).map(|meant| meant.help), Some(format!("here this is {is}")));
+        }
+        assert!(key("[[route]]", "colour", &Tree::Bool(true)).is_none());
+    }
+}

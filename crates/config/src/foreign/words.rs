@@ -1,0 +1,339 @@
+//! Which words do other proxies have for what? A row has all words for one thing, written without `_`, `-` and capitals, and
+//! what it is here. The value seen replaces an example, which stands in `<` and `>`.
+
+/// Words, parted by spaces; what they are here.
+pub(super) type Row = (&'static str, &'static str);
+
+/// The keys of algorithms that hash something.
+const BY_KEY: &str =
+    "{ maglev = { key = \"client-ip\" } }, or another key: \"path\", \"header:NAME\", \"cookie:NAME\", \"query:NAME\"";
+
+/// Names of algorithms that are no aliases here.
+pub(super) const ALGORITHMS: &[Row] = &[
+    ("iphash source sourceip clientiphash clientip hashclient", "{ maglev = { key = \"client-ip\" } }"),
+    ("uri urihash uripathhash path url", "{ maglev = { key = \"path\" } }"),
+    (
+        "ringhash consistent consistenthashing hrw rendezvous chash urlparam hdr headerhash header cookie queryhash",
+        BY_KEY,
+    ),
+    ("wrr weightedroundrobin staticrr smoothwrr swrr", "\"round_robin\", which takes weights"),
+    ("leasttime fastest latencybased", "\"peak_ewma\", which goes by latency and by what is in flight"),
+    ("randomchoose poweroftwochoices powerof2 twochoices randomtwo", "\"random\", which compares two"),
+    ("leastconnections lc wlc weightedleastconn minconn", "\"leastconn\""),
+];
+
+const NOT_YET: &str = "not there yet: requests pass as they came, but for X-Forwarded-* and hop-by-hop fields";
+const NO_TLS: &str = "not there yet: a listener with mode = \"tcp\" passes TLS through, by server name and ALPN";
+pub(super) const LISTENER: &str =
+    "[listener.NAME], with bind = [\"[::]:80\"] and pool = \"NAME\" or [[route]]s; docs/guide/coming-from.md";
+pub(super) const POOL: &str = "[pool.NAME], with endpoints = [\"10.0.0.1:8080\"]; docs/guide/coming-from.md";
+const ROUTE: &str = "[[route]], with match = { host = [\"www.example.com\"], prefix = \"/\" } and pool = \"NAME\"; docs/guide/coming-from.md";
+const ALL: &str = "[listener.NAME], [[route]] and [pool.NAME], each at the top level; docs/guide/coming-from.md";
+const BIND: &str = "bind = [<\"[::]:80\">]: all addresses, each with its port";
+const TO_POOL: &str = "pool = <\"NAME\">, the name of a [pool.NAME]";
+const HOST: &str = "match = { host = [<\"www.example.com\">] } of a [[route]]";
+const HEALTH: &str = "health = { http = \"/healthz\" }, or tcp = {} in place of http";
+const ENDPOINTS: &str = "endpoints = [<\"10.0.0.1:8080\", \"10.0.0.2:8080\">]";
+const REQUESTS: &str = "limits = { requests_per_endpoint = <100> } of the pool";
+const OUTLIER: &str = "outlier = { consecutive_5xx = 5 }; it is on unless outlier = \"off\"";
+const STICKY: &str = "sticky = { secret_file = \"/etc/evenkeel/sticky.key\" } of the pool: a signed cookie of its own";
+const RETRY: &str = "retry = { attempts = 2, on = [\"connect\", \"503\"] }";
+const BALANCE: &str =
+    "balance = \"NAME\" or { NAME = { PARAMETER = VALUE } } in the pool; `evenkeel algorithms` lists them";
+
+/// The algorithm of a pool: it is named as it is here, if it is known.
+pub(super) const ALGORITHM: &str =
+    "balance = \"NAME\": `evenkeel algorithms` lists them, as \"leastconn\", \"round_robin\" and \"random\"";
+
+/// What keys are here, by the table that they stand in.
+pub(super) const KEYS: &[(&str, &[Row])] = &[
+    (
+        "the top level",
+        &[
+            ("frontend frontends listen listeners entrypoint entrypoints bind", LISTENER),
+            ("backend backends upstream upstreams cluster clusters service services targetgroup farm pools", POOL),
+            (
+                "server servers",
+                "[listener.NAME] for what clients connect to, or an element of endpoints in [pool.NAME] for what answers; docs/guide/coming-from.md",
+            ),
+            (
+                "router routers routes location locations virtualhost virtualhosts vhost vhosts acl usebackend defaultbackend rule rules ingress handle",
+                ROUTE,
+            ),
+            ("http apps staticresources dynamicresources layeredruntime loadbalancer loadbalancing", ALL),
+            (
+                "tcp stream streams layer4",
+                "[listener.NAME] with mode = \"tcp\" and pool = \"NAME\", and [pool.NAME] with endpoints; docs/guide/coming-from.md",
+            ),
+            (
+                "udp",
+                "[listener.NAME] with mode = \"udp\" and pool = \"NAME\", and [pool.NAME] with endpoints; docs/guide/coming-from.md",
+            ),
+            (
+                "global main process",
+                "[runtime]; limits of clients are limits in [listener.NAME]; docs/guide/coming-from.md",
+            ),
+            ("nbthread nbproc threads workers workerprocesses", "workers = <4> in [runtime]"),
+            (
+                "events",
+                "nothing: workers need no settings; how many connections there may be says limits in [listener.NAME]",
+            ),
+            ("maxconn workerconnections", "limits = { connections = <10000> } in [listener.NAME]"),
+            (
+                "log logs logging accesslog errorlog",
+                "access_log = { path = \"-\" } in [telemetry] for requests, and log = { level = \"info\" } in [runtime] for the process",
+            ),
+            (
+                "stats api dashboard ping metrics prometheus monitoring",
+                "[admin], with http = { bind = \"127.0.0.1:9900\" } for /metrics, /livez and /readyz",
+            ),
+            ("resolvers dns nameservers", "[resolver], with nameservers = [\"10.0.0.53:53\"]"),
+            ("providers discovery", "discover = { dns = { name = \"web.internal\", port = 8080 } } in [pool.NAME]"),
+            ("timeout timeouts", "[defaults.timeouts]"),
+            ("retries retry", "[defaults.retry]"),
+            ("balance algorithm lbpolicy iphash leastconn", BALANCE),
+            ("healthcheck healthchecks check checks", "health = { http = \"/healthz\" } in [pool.NAME]"),
+            ("tls ssl certificates certificatesresolvers acme crtlist", NO_TLS),
+            ("middleware middlewares plugins filters cache peers program", NOT_YET),
+        ],
+    ),
+    (
+        "[listener.NAME]",
+        &[
+            ("listen address addresses addr port bindaddr entrypoint socketaddress", BIND),
+            (
+                "backend defaultbackend upstream proxypass cluster service reverseproxy defaultpool to forward target",
+                TO_POOL,
+            ),
+            ("host hosts hostname servername domain domains", HOST),
+            (
+                "path paths location locations prefix pathprefix acl usebackend route routes rule rules router virtualhosts",
+                ROUTE,
+            ),
+            ("maxconn maxconnections connectionlimit workerconnections", "limits = { connections = <10000> }"),
+            (
+                "ratelimit limitreq limitconn ratelimiting",
+                "limits = { requests_per_address = 100, connections_per_address = 20 }",
+            ),
+            (
+                "proxyprotocol acceptproxy",
+                "accept_proxy_protocol = [\"10.0.0.0/8\"], the networks of those that send it",
+            ),
+            (
+                "realip setrealipfrom forwardedheaders trustedips trustedproxy forwardfor forwardedfor usexforwardedfor",
+                "trusted_proxies = [\"10.0.0.0/8\"], the networks of proxies in front; X-Forwarded-For is always sent on",
+            ),
+            ("protocol type", "mode = \"http\", \"tcp\", \"udp\" or \"dns\""),
+            ("ssl crt cert certs certificate certificates sslcertificate alpn sni", NO_TLS),
+            ("timeout clienttimeout keepalivetimeout idletimeout", "timeouts = { client_idle = \"60s\" }"),
+            ("balance algorithm lbpolicy loadbalancing", BALANCE),
+            ("accesslog log", "access_log = { path = \"-\" } in [telemetry]"),
+            (
+                "endpoints servers server upstreams targets",
+                "endpoints = [\"10.0.0.1:8080\"] in [pool.NAME], and pool = \"NAME\" here",
+            ),
+            (
+                "redirect rewrite gzip compression compress encode cache middlewares filters errorpage root headers auth",
+                NOT_YET,
+            ),
+        ],
+    ),
+    (
+        "[[route]]",
+        &[
+            ("path", "match = { path = <\"/api\"> }"),
+            ("prefix pathprefix pathbeg location uri url", "match = { prefix = <\"/api\"> }"),
+            ("host hosts hostname domain domains servername", "match = { host = [<\"www.example.com\">] }"),
+            ("listener listeners entrypoint entrypoints frontend", "match = { listener = [<\"web\">] }"),
+            ("alpn", "match = { alpn = [<\"h2\">] }"),
+            (
+                "rule matcher matchers matches condition if when acl",
+                "match = { host = [\"www.example.com\"], prefix = \"/api\" }",
+            ),
+            (
+                "backend service upstream upstreams cluster usebackend defaultbackend proxypass to target forwardto reverseproxy action destination",
+                "pool = <\"NAME\">",
+            ),
+            ("priority order", "nothing: the most specific match wins, whatever the order"),
+            ("method methods header query cookie", "not there yet: match knows listener, host, path, prefix and alpn"),
+            (
+                "rewrite stripprefix redirect middlewares filters plugins auth requestheaders prefixrewrite handlepath weight",
+                NOT_YET,
+            ),
+            ("timeout requesttimeout", "timeouts = { request = <\"30s\"> }"),
+            ("retries retrypolicy numretries", RETRY),
+            ("id route", "name = <\"NAME\">"),
+            ("balance algorithm lbpolicy", BALANCE),
+        ],
+    ),
+    (
+        "match of [[route]]",
+        &[
+            ("pathprefix pathbeg location uri url startswith beginswith", "prefix = <\"/api\">"),
+            (
+                "hosts hostname hostnames domain domains servername sni authority hdrhost",
+                "host = [<\"www.example.com\">]",
+            ),
+            ("exact pathexact", "path = <\"/api\">"),
+            (
+                "pathregex pathregexp regex regexp saferegex pathreg hostregexp hostregex pathend pathsub",
+                "none: there are no regular expressions, but fixed text, {name} for one segment, and prefix",
+            ),
+            ("listeners entrypoint entrypoints frontend", "listener = [<\"web\">]"),
+            (
+                "methods headers query queryparameters cookie src sourceip clientip remoteip scheme",
+                "not there yet: match knows listener, host, path, prefix and alpn",
+            ),
+        ],
+    ),
+    (
+        "[pool.NAME]",
+        &[
+            (
+                "server servers target targets node nodes member members host hosts address addresses addrs upstream upstreams backend backends instances urls loadassignment lbendpoints to",
+                ENDPOINTS,
+            ),
+            (
+                "algorithm lb lbpolicy lbalgorithm lbmethod policy method strategy loadbalancing loadbalancer balancer",
+                ALGORITHM,
+            ),
+            ("path paths pathprefix prefix location locations", "match = { prefix = <\"/api\"> } of a [[route]]"),
+            ("option options", "health, retry, sticky or timeouts, each a key of the pool; docs/guide/coming-from.md"),
+            ("iphash sourcehash", "balance = { maglev = { key = \"client-ip\" } }"),
+            (
+                "hash urihash consistenthash ringhash hashpolicy hashtype",
+                "balance = { maglev = { key = \"path\" } }, or another key: \"client-ip\", \"header:NAME\", \"cookie:NAME\", \"query:NAME\"",
+            ),
+            ("leastconn leastrequest", "balance = \"leastconn\""),
+            ("leasttime", "balance = \"peak_ewma\""),
+            ("roundrobin", "balance = \"round_robin\""),
+            ("random", "balance = \"random\""),
+            ("backup backups", "priority = 1 of an endpoint: endpoints = [{ addr = \"10.0.0.9:8080\", priority = 1 }]"),
+            (
+                "weight priority",
+                "a key of an endpoint: endpoints = [{ addr = \"10.0.0.1:8080\", weight = 2, priority = 0 }]",
+            ),
+            (
+                "maxconn maxconns maxconnections maxrequests maxinflight circuitbreaker circuitbreakers",
+                "limits = { requests_per_endpoint = <100> }",
+            ),
+            ("check checks healthcheck healthchecks httpchk healthuri active activehealth", HEALTH),
+            (
+                "maxfails failtimeout outlierdetection passive passivehealthcheck passivehealth unhealthystatus errorlimit observe",
+                OUTLIER,
+            ),
+            (
+                "cookie stick sticktable stickon session persistence stickysession affinity sessionaffinity",
+                "sticky = { secret_file = \"/etc/evenkeel/sticky.key\" }: a signed cookie of its own",
+            ),
+            ("redispatch proxynextupstream lbtryduration retries retrypolicy tries", RETRY),
+            (
+                "timeout connecttimeout proxyconnecttimeout proxyreadtimeout readtimeout responsetimeout serverstransport",
+                "timeouts = { connect = \"1s\", response = \"30s\" }",
+            ),
+            ("warmup slowstartconfig slowstartwindow", "slow_start = <\"30s\">"),
+            ("keepalive idle maxidleconns keepaliveconns", "limits = { idle_per_endpoint = <32> }"),
+            (
+                "resolver resolvers dns srv dynamic servertemplate",
+                "discover = { dns = { name = \"web.internal\", port = 8080 } }",
+            ),
+            ("zone", "nothing: all workers of a process share their counts"),
+            ("mode", "mode of [listener.NAME]: a pool serves whatever leads to it"),
+            (
+                "ssl verify sni cafile upstreamtls transport",
+                "not there yet: endpoints are spoken to without TLS, but by what mode = \"tcp\" passes through",
+            ),
+            ("sendproxy sendproxyv2", "proxy_protocol = \"v2\""),
+            ("maxqueue timeoutqueue", "queue = { max = 1024, timeout = \"2s\" }"),
+            ("panicthreshold healthypanicthreshold", "panic = { healthy_below = 0.5 }"),
+            ("zoneaware localityweighted localityaware", "locality = { zone = \"a\" }, with a zone of each endpoint"),
+            ("passhostheader hostheader", "nothing: Host goes on as it came"),
+        ],
+    ),
+    (
+        "endpoints of [pool.NAME]",
+        &[
+            ("address host hostname ip url server target dial uri endpoint", "addr = <\"10.0.0.1:8080\">"),
+            ("port", "a part of addr: addr = \"HOST:PORT\""),
+            ("backup", "priority = 1"),
+            ("maxconn maxconns maxconnections maxrequests", REQUESTS),
+            ("down disabled disable maintenance draining", "drain = true"),
+            ("check checks inter rise fall health healthcheck", "health = { http = \"/healthz\" } of the pool"),
+            (
+                "maxfails failtimeout",
+                "outlier = { consecutive_5xx = 5 } of the pool; it is on unless outlier = \"off\"",
+            ),
+            ("cookie", STICKY),
+            ("slowstart", "slow_start = <\"30s\"> of the pool"),
+            ("sendproxy proxyprotocol", "proxy_protocol = \"v2\" of the pool"),
+            ("id label", "name = <\"NAME\">"),
+            (
+                "ssl tls verify",
+                "not there yet: endpoints are spoken to without TLS, but by what mode = \"tcp\" passes through",
+            ),
+        ],
+    ),
+    (
+        "health of [pool.NAME]",
+        &[
+            ("path uri url endpoint healthuri httppath", "http = <\"/healthz\">"),
+            (
+                "method status expect host expectedstatus expectstatus",
+                "a part of http: http = { path = \"/healthz\", expect = [200] }",
+            ),
+            ("inter every period", "interval = <\"2s\">"),
+            ("failures fails failthreshold unhealthythreshold maxfails", "fall = <3>"),
+            ("successes passes healthythreshold", "rise = <2>"),
+            ("type mode protocol", "the key itself: http = \"/healthz\", tcp = {} or udp = { send = \"ping\" }"),
+            ("enabled", "nothing: what is set is on"),
+        ],
+    ),
+    (
+        "limits of [pool.NAME]",
+        &[
+            (
+                "maxconn maxconns connections maxconnections maxrequests requests inflight",
+                "requests_per_endpoint = <100>",
+            ),
+            ("keepalive idle maxidle", "idle_per_endpoint = <32>"),
+        ],
+    ),
+    (
+        "limits of [listener.NAME]",
+        &[
+            ("maxconn maxconnections", "connections = <10000>"),
+            ("ratelimit rate rps limitreq", "requests_per_address = <100>"),
+            ("limitconn", "connections_per_address = <20>"),
+            ("burst", "burst_per_address = <200>"),
+        ],
+    ),
+    (
+        "[runtime]",
+        &[
+            ("nbthread nbproc threads workerprocesses concurrency", "workers = <4>"),
+            ("maxconn workerconnections", "limits = { connections = <10000> } in [listener.NAME]"),
+            (
+                "hardstopafter gracefultimeout shutdowntimeout draintime workershutdowntimeout graceperiod",
+                "drain_timeout = <\"30s\">",
+            ),
+            ("user group chroot daemon pidfile pid", "none: the service manager sets it, as User= of a systemd unit"),
+            ("loglevel", "log = { level = <\"info\"> }"),
+            ("statssocket", "bind = \"unix:/run/evenkeel/admin.sock\" in [admin]"),
+        ],
+    ),
+    (
+        "[admin]",
+        &[
+            ("port address addr listen", "http = { bind = \"127.0.0.1:9900\" }"),
+            ("socket unix statssocket", "bind = \"unix:/run/evenkeel/admin.sock\""),
+            ("path metricspath", "metrics = { path = \"/metrics\" } in [telemetry]"),
+        ],
+    ),
+    (
+        "[telemetry]",
+        &[
+            ("log logs accesslogs logging", "access_log = { path = \"-\" }"),
+            ("prometheus", "metrics; they are served by http = { bind = \"127.0.0.1:9900\" } in [admin]"),
+        ],
+    ),
+];

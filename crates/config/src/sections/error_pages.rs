@@ -1,0 +1,104 @@
+//! What do clients see instead of a line of text when evenkeel answers itself? [`ErrorPage`], `error_pages` of a listener or a
+//! route.
+
+use crate::code::Code;
+use crate::diagnostic::Findings;
+use crate::form::Form;
+use crate::table::{Absent, Declared, Key, Kind, Section, table};
+use std::ops::RangeInclusive;
+use std::path::PathBuf;
+
+/// Bytes of a page: each is kept in memory, and sent while a client waits.
+pub const ERROR_PAGE_MAX: usize = 256 << 10;
+
+table! {
+    pub(super) static ERROR_PAGE = "entry of error_pages",
+        "Pages in the place of the line of text that clients get when evenkeel answers itself. The answer keeps its status. A \
+        page of the route goes before one of the listener, and of several that have a status the one for fewer statuses. \
+        Responses of endpoints pass as they are.";
+
+    /// A page for some statuses.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct ErrorPage {
+        /// Within 400 to 599. Two pages of a listener or a route have no status in common, unless one has all of the other's
+        /// and more.
+        statuses: Vec<RangeInclusive<u16>> = Key {
+            name: "status",
+            kind: Kind::List(&Kind::IntOrText { min: 400, max: 599, form: Form::ErrorStatus }),
+            absent: Absent::Required("[503]"),
+            help: "The statuses that it is for: numbers, ranges (`\"502..=504\"`), or all of a class (`\"5xx\"`).",
+            why: "",
+        };
+        /// Where it is.
+        file: PathBuf = Key {
+            name: "file",
+            kind: Kind::Text(Form::File),
+            absent: Absent::Required(r#""/etc/evenkeel/503.html""#),
+            help: "The file, of 256 KiB at most. It is read at the start and again at each reload.",
+            why: "",
+        };
+        /// What it is, for `Content-Type`.
+        media_type: String = Key {
+            name: "type",
+            kind: Kind::Text(Form::MediaType),
+            absent: Absent::Default("\"text/html; charset=utf-8\""),
+            help: "Its `Content-Type`.",
+            why: "Most are pages for people.",
+        };
+    }
+}
+
+/// The key of listeners and routes.
+pub(super) const ERROR_PAGES: Key = Key {
+    name: "error_pages",
+    kind: Kind::Tables(&ERROR_PAGE),
+    absent: Absent::Means("a line of text"),
+    help: "Pages for the answers that evenkeel makes itself, as a 503.",
+    why: "",
+};
+
+/// Reports two pages of a listener or a route of which neither is the more specific for a status.
+pub(super) fn check(owner: &Section, findings: &mut Findings) {
+    let pages: Vec<(ErrorPage, &Section)> =
+        owner.sections("error_pages").into_iter().map(|s| (ErrorPage::of(s), s)).collect();
+    for (at, (page, section)) in pages.iter().enumerate() {
+        let ranges = page.statuses.iter().enumerate();
+        let found = ranges.flat_map(|(n, range)| page.statuses[..n].iter().map(move |other| (range, other, *section)));
+        let before = pages[..at].iter().flat_map(|(other, at)| other.statuses.iter().map(move |status| (status, *at)));
+        let found =
+            found.chain(before.flat_map(|(other, at)| page.statuses.iter().map(move |range| (range, other, at))));
+        let Some((range, other, first)) = found.into_iter().find(|(range, other, _)| collide(range, other)) else {
+            continue;
+        };
+        let status = range.start().max(other.start());
+        findings
+            .add(Code::SameMatch, section.span_of("status"), format!("two error pages are for status {status}"))
+            .see("the other one is here", first.span_of("status"))
+            .help("a page for fewer statuses goes before one for more that has them all; otherwise name each once");
+    }
+}
+
+/// Whether two ranges have a status in common, and neither is wider than the other and has all of it.
+fn collide(a: &RangeInclusive<u16>, b: &RangeInclusive<u16>) -> bool {
+    let within = |a: &RangeInclusive<u16>, b: &RangeInclusive<u16>| a.contains(b.start()) && a.contains(b.end());
+    let common = a.start().max(b.start()) <= a.end().min(b.end());
+    common && within(a, b) == within(b, a)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_status_is_a_ranges_alone_unless_one_range_is_within_the_other() {
+        for (a, b, collides) in [
+            (503..=503, 500..=599, false),
+            (502..=504, 500..=599, false),
+            (500..=503, 503..=504, true),
+            (503..=503, 503..=503, true),
+            (500..=502, 503..=504, false),
+        ] {
+            assert_eq!((collide(&a, &b), collide(&b, &a)), (collides, collides), "{a:?} {b:?}");
+        }
+    }
+}

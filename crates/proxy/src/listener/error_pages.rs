@@ -1,0 +1,86 @@
+//! Which page does a client see when no endpoint's response goes to it? One of its route, or else one of its listener; mostly
+//! there is none, and it reads a line of text.
+
+use crate::listener::route::RouteId;
+use evenkeel_config::Plan;
+use evenkeel_config::plan::{self, ERROR_PAGE_MAX};
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::{self, Read};
+use std::ops::RangeInclusive;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// A page for some statuses.
+#[derive(Debug)]
+pub struct ErrorPage {
+    statuses: RangeInclusive<u16>,
+    /// For `Content-Type`.
+    pub media_type: Box<str>,
+    /// What the client sees.
+    pub body: Arc<[u8]>,
+}
+
+/// The pages of a plan.
+#[derive(Debug, Default)]
+pub struct ErrorPages {
+    /// By listener, those for fewer statuses first.
+    listeners: HashMap<Arc<str>, Vec<ErrorPage>>,
+    /// By route, likewise.
+    routes: HashMap<RouteId, Vec<ErrorPage>>,
+}
+
+impl ErrorPages {
+    /// Reads the files of a plan, each once.
+    ///
+    /// # Errors
+    /// One cannot be read, or is too large.
+    pub fn read(plan: &Plan) -> Result<ErrorPages, (PathBuf, io::Error)> {
+        let mut files = HashMap::new();
+        let mut pages = ErrorPages::default();
+        for listener in plan.listeners.iter().filter(|listener| !listener.error_pages.is_empty()) {
+            pages.listeners.insert(listener.name.clone(), read_all(&listener.error_pages, &mut files)?);
+        }
+        for (id, route) in plan.routes.iter().enumerate().filter(|(_, route)| !route.error_pages.is_empty()) {
+            pages.routes.insert(id, read_all(&route.error_pages, &mut files)?);
+        }
+        Ok(pages)
+    }
+
+    /// The page for a status.
+    pub fn find(&self, listener: &str, route: RouteId, status: u16) -> Option<&ErrorPage> {
+        let owners = [self.routes.get(&route), self.listeners.get(listener)];
+        owners.into_iter().flatten().find_map(|pages| pages.iter().find(|page| page.statuses.contains(&status)))
+    }
+}
+
+fn read_all<'p>(
+    pages: &'p [plan::ErrorPage],
+    files: &mut HashMap<&'p Path, Arc<[u8]>>,
+) -> Result<Vec<ErrorPage>, (PathBuf, io::Error)> {
+    let mut all = Vec::new();
+    for page in pages {
+        let body = match files.get(&*page.file) {
+            Some(body) => body.clone(),
+            None => read(&page.file).map_err(|error| (page.file.clone(), error))?,
+        };
+        files.insert(&page.file, body.clone());
+        let of = |statuses: &RangeInclusive<u16>| ErrorPage {
+            statuses: statuses.clone(),
+            media_type: page.media_type.as_str().into(),
+            body: body.clone(),
+        };
+        all.extend(page.statuses.iter().map(of));
+    }
+    all.sort_by_key(|page| page.statuses.len());
+    Ok(all)
+}
+
+fn read(path: &Path) -> io::Result<Arc<[u8]>> {
+    let mut page = Vec::new();
+    File::open(path)?.take(ERROR_PAGE_MAX as u64 + 1).read_to_end(&mut page)?;
+    match page.len() <= ERROR_PAGE_MAX {
+        true => Ok(page.into()),
+        false => Err(io::Error::other(format!("it has more than {ERROR_PAGE_MAX} bytes, which a page may have"))),
+    }
+}

@@ -1,0 +1,70 @@
+//! Has a request been here before? What a listener sends on by one of its routes has a [`Mark`]; a request that has the mark
+//! already was sent on so before, an endpoint led it back, and it would go round until something runs out.
+//!
+//! The field is that of RFC 8586, which no server takes for anything else. `Via` says the same, but NGINX compresses no
+//! response to a request that has one (`gzip_proxied`), and other servers do likewise.
+
+use evenkeel_balance::endpoint::stable_hash;
+use evenkeel_wire::head::Request;
+use evenkeel_wire::http1::fields::list;
+
+/// Of one listener and one of its routes, in one instance: two in a row have different ones, also with the same
+/// configuration, and so have two listeners of one instance that are in a row.
+#[derive(Debug)]
+pub struct Mark {
+    line: Box<str>,
+}
+
+const NAME: &str = "CDN-Loop";
+
+impl Mark {
+    /// The mark; the same for every worker, before and behind a reload and an upgrade.
+    pub fn new(instance: u64, listener: &str, route: &str) -> Mark {
+        let of = [instance.to_le_bytes().as_slice(), listener.as_bytes(), &[0], route.as_bytes()].concat();
+        Mark { line: format!("{NAME}: evenkeel-{:016x}\r\n", stable_hash(&of)).into() }
+    }
+
+    /// The field, with the end of its line.
+    pub fn line(&self) -> &[u8] {
+        self.line.as_bytes()
+    }
+
+    /// Whether a request has it.
+    pub fn is_on(&self, request: &Request<'_, '_>) -> bool {
+        let mine = &self.line()[NAME.len() + 2..self.line.len() - 2];
+        let named = |info: &[u8]| info.split(|b| *b == b';').next().is_some_and(|id| id.trim_ascii() == mine);
+        request.values(NAME).any(|value| list(value).any(named))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use evenkeel_wire::head::Table;
+
+    #[test]
+    fn a_mark_is_of_an_instance_a_listener_and_a_route() {
+        let mark = |instance, listener, route| Mark::new(instance, listener, route).line;
+        let all =
+            [mark(1, "web", "r"), mark(2, "web", "r"), mark(1, "web2", "r"), mark(1, "web", "2r"), mark(1, "we", "br")];
+        assert!(all.iter().enumerate().all(|(at, mark)| !all[..at].contains(mark)), "{all:?}");
+        assert_eq!(all[0], mark(1, "web", "r"));
+    }
+
+    #[test]
+    fn it_is_found_among_others_with_parameters_or_without() {
+        let mark = Mark::new(7, "web", "r");
+        let mine = mark.line["CDN-Loop: ".len()..].trim_end().to_string();
+        let is_on = |values: &[&str]| {
+            let mut table: Table = values.iter().map(|value| (&b"cdn-loop"[..], value.as_bytes())).collect();
+            mark.is_on(&Request { method: "GET", target: "/", host: b"a", fields: table.fields() })
+        };
+        assert!(is_on(&[&mine]) && is_on(&["foo", &mine]) && is_on(&[&format!("foo.example; n=1 , {mine} ; n=2,x")]));
+        assert!(
+            !is_on(&[])
+                && !is_on(&["evenkeel", ""])
+                && !is_on(&[&mine[..mine.len() - 1]])
+                && !is_on(&[&format!("{mine}0")])
+        );
+    }
+}

@@ -1,0 +1,81 @@
+//! What do clients read in the answers that evenkeel makes itself, and what does the access log say instead?
+
+use crate::support::log::Log;
+use crate::support::{Endpoint, Proxy, own_addr};
+use serde_json::Value;
+use std::net::SocketAddr;
+
+/// Hosts whose requests end in different ways, over a listener with these keys.
+fn ends_early(listener: &str, silent: SocketAddr, gone: SocketAddr, behind: &str) -> Proxy {
+    Proxy::start(&format!(
+        "[runtime]\nworkers = 1\n[listener.web]\nbind = [\"$BIND\"]\n{listener}\n\
+         [pool.silent]\nendpoints = [\"{silent}\"]\ntimeouts = {{ response = \"50ms\" }}\n\
+         [pool.gone]\nendpoints = [\"{gone}\"]\n\
+         [pool.drained]\nendpoints = [{{ addr = \"127.0.0.1:2\", drain = true }}]\n\
+         [[route]]\npool = \"silent\"\nmatch = {{ host = [\"silent\"] }}\n\
+         [[route]]\npool = \"gone\"\nmatch = {{ host = [\"gone\"] }}\n\
+         [[route]]\npool = \"drained\"\nmatch = {{ host = [\"drained\"] }}\n{behind}"
+    ))
+}
+
+/// Each request with the status and phrase of its answer, and what its reason has in it.
+const CASES: [(&str, &str, &str); 5] = [
+    ("GET / HTTP/1.1\r\nHost: lost\r\n\r\n", "404 Not Found", "no route for host \"lost\""),
+    ("GET / HTTP/1.1\r\nHost: gone\r\n\r\n", "502 Bad Gateway", "pool \"gone\": cannot connect to endpoint 127."),
+    ("GET / HTTP/1.1\r\nHost: drained\r\n\r\n", "503 Service Unavailable", "pool \"drained\": "),
+    ("GET / HTTP/1.1\r\nHost: silent\r\n\r\n", "504 Gateway Timeout", "pool \"silent\": endpoint 127."),
+    ("GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n", "400 Bad Request", "Host is repeated"),
+];
+
+fn line_with_status<'l>(lines: &'l [Value], answer: &str) -> &'l Value {
+    let status: u64 = answer[..3].parse().expect("a status");
+    lines.iter().find(|line| line["status"] == status).unwrap_or_else(|| panic!("{answer}: {lines:?}"))
+}
+
+#[test]
+fn an_answer_tells_a_status_and_an_id_and_the_log_tells_the_reason() {
+    let (silent, log) = (Endpoint::silent(), Log::new());
+    let proxy = ends_early("", silent.addr, own_addr(), &log.config());
+    let told = CASES.map(|(request, ..)| proxy.client().send(request).response().body_text());
+    let lines = log.lines(proxy);
+    for ((_, answer, why), told) in CASES.iter().zip(told) {
+        let line = line_with_status(&lines, answer);
+        assert_eq!(told, format!("{answer} (request {})\n", line["req_id"].as_str().expect("an id")));
+        let reason = line["reason"].as_str().unwrap_or_else(|| panic!("no reason: {line}"));
+        assert!(reason.contains(why), "{reason}");
+    }
+}
+
+#[test]
+fn an_answer_names_no_request_that_no_log_knows() {
+    let silent = Endpoint::silent();
+    let proxy = ends_early("", silent.addr, own_addr(), "");
+    for (request, answer, _) in CASES {
+        let response = proxy.client().send(request).response();
+        assert_eq!(response.body_text(), format!("{answer}\n"));
+        assert_eq!(response.field("content-type"), Some("text/plain; charset=utf-8"));
+    }
+}
+
+#[test]
+fn detailed_answers_say_what_the_log_says() {
+    let (silent, log) = (Endpoint::silent(), Log::new());
+    let proxy = ends_early("errors = \"detailed\"", silent.addr, own_addr(), &log.config());
+    let told = CASES.map(|(request, ..)| proxy.client().send(request).response().body_text());
+    let lines = log.lines(proxy);
+    for ((_, answer, why), told) in CASES.iter().zip(told) {
+        let reason = line_with_status(&lines, answer)["reason"].as_str().expect("a reason");
+        assert_eq!(told, format!("{answer}: {reason}\n"));
+        assert!(told.contains(why), "{told}");
+    }
+}
+
+#[test]
+fn a_response_of_an_endpoint_has_no_reason() {
+    let log = Log::new();
+    let endpoint = Endpoint::answering(|_| b"HTTP/1.1 503 Busy\r\nContent-Length: 3\r\n\r\nown".to_vec());
+    let proxy = Proxy::with(&[endpoint.addr], "", "", &log.config());
+    assert_eq!(proxy.client().get("/").body_text(), "own");
+    let lines = log.lines(proxy);
+    assert!(lines[0].get("reason").is_none(), "{lines:?}");
+}
