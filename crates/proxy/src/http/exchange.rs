@@ -118,11 +118,12 @@ pub fn route<'r, 'b>(
     Ok((Route { pool, retries, key, session, timeouts, deadline, max_forwards, mark }, origin))
 }
 
-/// What the head for the endpoint says of the client. `close`: the endpoint's connection must not carry another request.
+/// What the head for the endpoint says of the client. `here`: the authority of a request that names none. `close`: the endpoint's connection must not carry another request.
 pub fn forward<'f>(
     client: &'f Client<'_>,
     origin: Option<&'f Origin<'_>>,
     route: &Route<'f>,
+    here: &'f str,
     close: bool,
 ) -> Forward<'f> {
     Forward {
@@ -130,7 +131,7 @@ pub fn forward<'f>(
         scheme: origin.and_then(|origin| origin.scheme).unwrap_or(SCHEME),
         host: origin.and_then(|origin| origin.host),
         forwarded: origin.and_then(|origin| origin.forwarded.as_deref()),
-        host_if_none: &route.pool.name,
+        host_if_none: here.as_bytes(),
         max_forwards: route.max_forwards,
         mark: route.mark,
         close,

@@ -14,6 +14,9 @@ use evenkeel_wire::proxy_protocol::Addresses;
 use std::cell::OnceCell;
 use std::net::{IpAddr, SocketAddr};
 
+/// The port that `Host` leaves out.
+const HTTP_PORT: u16 = 80;
+
 /// Who is at the other end of a connection, whatever it speaks and however many requests it sends at once.
 pub struct Peer<'c> {
     /// Where the client comes from, as its peer says if that speaks the PROXY protocol.
@@ -57,6 +60,19 @@ impl<'c> Peer<'c> {
     /// Who connected, if that speaks for the client.
     pub fn announced_by(&self) -> Option<IpAddr> {
         self.announced.as_ref().map(|announced| announced.by)
+    }
+
+    /// The address that the client connected to, as `Host` names it: what a client of an address sends that names a host. Empty
+    /// if it is not known.
+    #[cold]
+    pub fn authority(&self) -> String {
+        let Some(Addresses { destination, .. }) = self.addresses() else { return String::new() };
+        let (ip, port) = (destination.ip().to_canonical(), destination.port());
+        match ip {
+            IpAddr::V6(ip) if port == HTTP_PORT => format!("[{ip}]"),
+            IpAddr::V4(ip) if port == HTTP_PORT => ip.to_string(),
+            _ => SocketAddr::new(ip, port).to_string(),
+        }
     }
 
     /// Both ends of the client's connection, as far as they are known.

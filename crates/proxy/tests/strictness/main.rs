@@ -61,7 +61,7 @@ impl Seen {
     }
 
     /// What came since the last call, once the proxy has nothing under way: the requests, and the bytes without the
-    /// `X-Forwarded-*` fields and the mark of a request that goes on.
+    /// `X-Forwarded-*` fields and the mark of a request that goes on, as if the proxy were at 192.0.2.1:8080.
     fn take(&self, proxy: &Proxy) -> (usize, String) {
         wait_until("the endpoint has got all", || {
             let (accepted, idle) = (self.accepted.load(SeqCst), proxy.endpoint(0, |e| e.idle.get()) as usize);
@@ -70,7 +70,7 @@ impl Seen {
         let bytes = std::mem::take(&mut *self.bytes.lock().expect("no panic while held"));
         let all = String::from_utf8_lossy(&bytes);
         assert!(!all.contains("spoof"), "{all}");
-        let all = without_marks(&all);
+        let all = without_marks(&all).replace(&proxy.addr().to_string(), "192.0.2.1:8080");
         let lines = all.split_inclusive("\r\n").filter(|line| !line.starts_with("X-Forwarded-"));
         (self.requests.swap(0, SeqCst), lines.collect())
     }

@@ -129,8 +129,8 @@ const TARGETS: &[Row] = &[
     row("9112 3.2.3", "GET a:80 HTTP/1.1\r\nHost: a:80\r\n\r\n", Refuses(Target), "authority-form is for CONNECT"),
     row("9112 3.2", "GET / HTTP/1.1\r\nA: b\r\n\r\n", Refuses(HostMissing), "HTTP/1.1 names the host"),
     row("9112 3.2", "GET / HTTP/1.1\r\nHost: a\r\nHost: a\r\n\r\n", Refuses(HostRepeated), "one reader takes the first, another the last"),
-    row("9112 3.2", "GET / HTTP/1.1\r\nHost:\r\n\r\n", Passes(&["GET / HTTP/1.1\r\nHost: web\r\n\r\n"]), "empty is allowed and names nothing; the name of the pool goes on"),
-    row("9112 3.2", "GET / HTTP/1.0\r\n\r\n", Passes(&["GET / HTTP/1.1\r\nHost: web\r\n\r\n"]), "HTTP/1.0 need not name one, HTTP/1.1 must"),
+    row("9112 3.2", "GET / HTTP/1.1\r\nHost:\r\n\r\n", Passes(&["GET / HTTP/1.1\r\nHost: 192.0.2.1:8080\r\n\r\n"]), "empty is allowed and names nothing; the address that the client connected to goes on"),
+    row("9112 3.2", "GET / HTTP/1.0\r\n\r\n", Passes(&["GET / HTTP/1.1\r\nHost: 192.0.2.1:8080\r\n\r\n"]), "HTTP/1.0 need not name one, HTTP/1.1 must; the address that the client connected to goes on"),
     row("9110 5.5", "GET / HTTP/1.1\r\nA: b\r\nHost:\ta\r\n\r\n", Passes(&["GET / HTTP/1.1\r\nHost: a\r\nA: b\r\n\r\n"]), "allowed, and refused by some: spelled anew"),
     row("9110 7.2", "GET / HTTP/1.1\r\nHost: u@a\r\n\r\n", Refuses(HostMalformed), "a host and a port, nothing else"),
     row("9110 7.2", "GET / HTTP/1.1\r\nHost: a/b\r\n\r\n", Refuses(HostMalformed), "the same"),
@@ -241,6 +241,8 @@ const CHUNKS: &[Row] = &[
 
 const CONNECTIONS: &[Row] = &[
     row("9110 7.6.1", get!("Connection: keep-alive, x-a\r\nX-A: b\r\nKeep-Alive: timeout=5\r\nProxy-Connection: close"), Passes(&[BARE]), "they are for this hop"),
+    row("9110 7.6.1", get!("Connection: close,{x,*32}\r\nX: b"), Passes(&["GET / HTTP/1.1\r\nHost: a\r\n\r\n"]), "no client needs to name more"),
+    row("9110 7.6.1", get!("Connection: {x,*16}\r\nConnection: {x,*17}"), Refuses(Nominated), "each is looked for among all fields"),
     row("9110 7.6.1", post!("Connection: content-length, host, x-forwarded-for", ""), Passes(&["POST / HTTP/1.1\r\nHost: a\r\n\r\n"]), "what the proxy answers for cannot be named"),
     row("9110 7.6.1", post!("Connection: content-length\r\nContent-Length: 5", "hello"), Passes(&[post!("Content-Length: 5", "hello")]), "the same"),
     row("9110 7.6.1", post!("Connection: transfer-encoding\r\nTransfer-Encoding: chunked", "0\r\n\r\n"), Passes(&[chunks!("0\r\n\r\n")]), "the same"),
@@ -264,7 +266,7 @@ const CONNECTIONS: &[Row] = &[
     row("9110 7.6.2", "OPTIONS / HTTP/1.1\r\nHost: a\r\nMax-Forwards: -1\r\n\r\n", Refuses(MaxForwards), "a number"),
     row("9110 7.6.2", "TRACE / HTTP/1.1\r\nHost: a\r\nMax-Forwards: 1\r\nMax-Forwards: 0\r\n\r\n", Refuses(MaxForwards), "and one"),
     row("9110 7.6.2", get!("Max-Forwards: 0"), Passes(&[get!("Max-Forwards: 0")]), "it means nothing to other methods"),
-    row("9112 9.3", "GET / HTTP/1.0\r\nHost: a\r\nConnection: keep-alive\r\n\r\nGET /2 HTTP/1.0\r\n\r\nGET /3 HTTP/1.0\r\n\r\n", Passes(&[BARE, "GET /2 HTTP/1.1\r\nHost: web\r\n\r\n"]), "HTTP/1.0 goes on only if it says so"),
+    row("9112 9.3", "GET / HTTP/1.0\r\nHost: a\r\nConnection: keep-alive\r\n\r\nGET /2 HTTP/1.0\r\n\r\nGET /3 HTTP/1.0\r\n\r\n", Passes(&[BARE, "GET /2 HTTP/1.1\r\nHost: 192.0.2.1:8080\r\n\r\n"]), "HTTP/1.0 goes on only if it says so"),
     row("9112 9.6", "GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\nGET /2 HTTP/1.1\r\nHost: a\r\n\r\n", Passes(&[BARE]), "nothing behind a close is a request"),
 ];
 

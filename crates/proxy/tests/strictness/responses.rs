@@ -76,6 +76,7 @@ const HEADS: &[Row] = &[
     row("9112 5.2", Get, ok!("A: b\r\n c\r\nContent-Length: 0\r\n\r\n"), Keeps, Refuses(Malformed), "the RFC leaves the choice: 502, or a space"),
     row("9110 5.5", Get, ok!("A: b\rc\r\nContent-Length: 0\r\n\r\n"), Keeps, Refuses(Malformed), "as in requests"),
     row("9110 7.6.1", Get, ok!("Connection: x-a, content-length\r\nX-A: b\r\nKeep-Alive: max=5\r\nContent-Length: 0\r\n\r\n"), Keeps, Passes(ok!("Content-Length: 0\r\n\r\n")), "as in requests"),
+    row("9110 7.6.1", Get, ok!("Connection: {x,*33}\r\nContent-Length: 0\r\n\r\n"), Closes, Refuses(Nominated), "as in requests"),
     row("9112 9.3", Get, ok!("Connection: close\r\nContent-Length: 0\r\n\r\n"), Keeps, PassesLast(ok!("Content-Length: 0\r\n\r\n")), "what the endpoint says of its connection is not for the client"),
     row("9112 9.3", Get, "HTTP/1.0 200 OK\r\nContent-Length: 0\r\n\r\n", Keeps, PassesLast(ok!("Content-Length: 0\r\n\r\n")), "HTTP/1.0 closes"),
     row("6585 5", Get, ok!("A: {x*40000}\r\n\r\n"), Closes, Refuses(HeadTooLarge), "a head fits a buffer of 32 KiB"),

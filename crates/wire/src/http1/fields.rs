@@ -15,8 +15,8 @@ pub struct Options {
     pub keep_alive: bool,
     /// `upgrade`.
     pub upgrade: bool,
-    /// Names fields to be dropped.
-    pub nominates: bool,
+    /// How many fields it names to be dropped.
+    pub nominated: u32,
 }
 
 impl Options {
@@ -42,26 +42,41 @@ impl Options {
             } else if token.eq_ignore_ascii_case(b"upgrade") {
                 self.upgrade = true;
             } else {
-                self.nominates = true;
+                self.nominated += 1;
             }
         }
     }
+
+    /// Whether an option is the name of a field, and none of the words above.
+    fn nominates(option: &[u8]) -> bool {
+        ![&b"close"[..], b"keep-alive", b"upgrade"].iter().any(|word| option.eq_ignore_ascii_case(word))
+    }
 }
 
-/// Drops the fields that `Connection` names. Fields that say where a message ends, where it goes or whom it comes from
-/// are no one's to take out that way.
+/// Fields that `Connection` may name in one head. No client needs as many as a head may have; each is looked for among all.
+pub const NOMINATED_MAX: u32 = 32;
+
+/// Drops the fields that `Connection` names. Fields that say where a message ends, where it goes or who sent it cannot be
+/// dropped that way.
+///
+/// # Errors
+/// It names more than [`NOMINATED_MAX`].
 #[cold]
-pub fn drop_nominated(head: &[u8], fields: &mut [Field]) {
+pub fn drop_nominated(head: &[u8], fields: &mut [Field], options: Options) -> Result<(), Reject> {
+    if options.nominated > NOMINATED_MAX {
+        return Err(Reject::Nominated);
+    }
     for i in 0..fields.len() {
         if kind(fields[i].name(head)) != Kind::Connection {
             continue;
         }
-        for named in list(fields[i].value(head)) {
+        for named in list(fields[i].value(head)).filter(|token| Options::nominates(token)) {
             for field in fields.iter_mut().filter(|f| f.name(head).eq_ignore_ascii_case(named)) {
                 field.dropped |= kind(field.name(head)) == Kind::Other;
             }
         }
     }
+    Ok(())
 }
 
 /// Drops every field of this kind.

@@ -45,6 +45,7 @@ rejects! {
     TransferEncoding 501 "a transfer coding other than chunked alone",
     NotChunkedLast 400 "the last transfer coding is not chunked",
     TransferEncodingIn10 400 "Transfer-Encoding in HTTP/1.0",
+    Nominated 400 "Connection names more than 32 fields",
     MaxForwards 400 "Max-Forwards is no number, or repeated",
     Expectation 417 "an expectation other than 100-continue",
     Chunk 400 "a chunk is malformed",

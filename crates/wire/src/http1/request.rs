@@ -62,8 +62,8 @@ pub struct Forward<'a> {
     pub host: Option<&'a [u8]>,
     /// `Forwarded`, if a trusted proxy sent one.
     pub forwarded: Option<&'a [u8]>,
-    /// `Host` for a client that named none.
-    pub host_if_none: &'a str,
+    /// `Host` for a client that named none; may be empty.
+    pub host_if_none: &'a [u8],
     /// For `Max-Forwards`, if the request had one that means something.
     pub max_forwards: Option<u32>,
     /// The field that marks the request as sent on from here, with the end of its line, or nothing.
@@ -113,8 +113,8 @@ impl<'h, 'b> Request<'h, 'b> {
             switches = !fields::names_http2(field.value(head)) && !has_body;
             field.dropped = !switches;
         }
-        if options.nominates {
-            fields::drop_nominated(head, room);
+        if options.nominated > 0 {
+            fields::drop_nominated(head, room, options)?;
         }
         let (target, host, wins) = origin_form(method, target, host)?;
         if wins {
@@ -146,7 +146,7 @@ impl<'h, 'b> Request<'h, 'b> {
     pub fn write(&self, forward: &Forward<'_>, out: &mut Vec<u8>) {
         append(&[self.method.as_bytes(), b" ", self.target.as_bytes(), b" HTTP/1.1\r\n"], out);
         if !self.host_kept {
-            let host = if self.host.is_empty() { forward.host_if_none.as_bytes() } else { self.host };
+            let host = if self.host.is_empty() { forward.host_if_none } else { self.host };
             append(&[b"Host: ", host, b"\r\n"], out);
         }
         fields::write_kept(self.fields.bytes, self.fields.rows, out);
@@ -206,7 +206,7 @@ pub fn write_translated(
     if !request.host.is_empty() {
         valid_host(request.host).ok_or(Reject::HostMalformed)?;
     }
-    let host = if request.host.is_empty() { forward.host_if_none.as_bytes() } else { request.host };
+    let host = if request.host.is_empty() { forward.host_if_none } else { request.host };
     append(&[request.method.as_bytes(), b" ", target.as_bytes(), b" HTTP/1.1\r\nHost: ", host, b"\r\n"], out);
     for (name, value) in request.fields.kept() {
         if !is_token(name) || Tokens::new(value).text().len() != value.len() {

@@ -32,7 +32,7 @@ const FORWARD: Forward<'_> = Forward {
     scheme: "http",
     host: None,
     forwarded: None,
-    host_if_none: "web",
+    host_if_none: b"web",
     max_forwards: None,
     mark: b"",
     close: false,
@@ -59,6 +59,7 @@ pub(super) fn goes_on(lines: &str, want: &str) {
 fn every_row_is_the_answer_to_some_message() {
     let long = format!("GET /{} HTTP/1.1\r\nHost: a\r\n\r\n", "x".repeat(LIMITS.head));
     let many = format!("GET / HTTP/1.1\r\nHost: a\r\n{}\r\n", "A: b\r\n".repeat(LIMITS.fields));
+    let named = format!("GET / HTTP/1.1\r\nHost: a\r\nConnection: {}\r\n\r\n", "x,".repeat(33));
     let chunks = "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n";
     let rows: &[(Reject, &str)] = &[
         (Reject::BareLf, "GET / HTTP/1.1\nHost: a\r\n\r\n"),
@@ -68,6 +69,7 @@ fn every_row_is_the_answer_to_some_message() {
         (Reject::Connect, "CONNECT a:443 HTTP/1.1\r\nHost: a:443\r\n\r\n"),
         (Reject::HeadTooLarge, &long),
         (Reject::TooManyFields, &many),
+        (Reject::Nominated, &named),
         (Reject::HostMissing, "GET / HTTP/1.1\r\n\r\n"),
         (Reject::HostRepeated, "GET / HTTP/1.1\r\nHost: a\r\nHost: a\r\n\r\n"),
         (Reject::HostMalformed, "GET / HTTP/1.1\r\nHost: a b\r\n\r\n"),

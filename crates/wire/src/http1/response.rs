@@ -70,8 +70,8 @@ impl<'h, 'b> Response<'h, 'b> {
         if status == 101 && !(asked.upgrade && switches) {
             return Err(Reject::SwitchNotAsked);
         }
-        if options.nominates {
-            fields::drop_nominated(head, room);
+        if options.nominated > 0 {
+            fields::drop_nominated(head, room, options)?;
         }
         let stated = framing.stated(version)?;
         let bodiless = status < 200 || status == 204;

@@ -15,7 +15,7 @@ pub const FORWARD: Forward<'_> = Forward {
     scheme: "http",
     host: None,
     forwarded: None,
-    host_if_none: "web",
+    host_if_none: b"web",
     max_forwards: None,
     mark: b"",
     close: false,

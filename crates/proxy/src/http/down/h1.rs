@@ -219,7 +219,8 @@ impl H1 {
         let mut bytes = core.scratch();
         let single = pool.limits.get().idle_per_endpoint == 0 || pool.announce.get().is_some();
         let close = single || request.body_may_be_overlooked();
-        request.write(&exchange::forward(client, origin.as_ref(), &route, close), &mut bytes);
+        let here = if request.host.is_empty() { client.peer.authority() } else { String::new() };
+        request.write(&exchange::forward(client, origin.as_ref(), &route, &here, close), &mut bytes);
         let more_wanted = request.keep_alive;
         let asked = RequestContext { head: request.is_head(), upgrade: request.upgrade };
         let (towards, idempotent) = (Towards { version, keep_alive }, request.is_idempotent());

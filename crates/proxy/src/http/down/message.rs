@@ -81,7 +81,8 @@ pub async fn serve<D: Messages>(
     let overlooked = !ended && matches!(request.method, "GET" | "HEAD" | "DELETE" | "TRACE");
     let single = route.pool.limits.get().idle_per_endpoint == 0 || route.pool.announce.get().is_some();
     let close = single || overlooked;
-    let forward = exchange::forward(client, origin.as_ref(), &route, close);
+    let here = if request.host.is_empty() { client.peer.authority() } else { String::new() };
+    let forward = exchange::forward(client, origin.as_ref(), &route, &here, close);
     let written = match framing {
         // The endpoint would take the next request for the body that is missing.
         Stated::Length(1..) if ended => Err(Reject::LengthMalformed),
