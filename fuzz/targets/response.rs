@@ -6,6 +6,8 @@ mod naive;
 #[path = "../../crates/wire/tests/wire/mod.rs"]
 mod wire;
 
+use evenkeel_config::plan::{Tolerance, Tolerated};
+use evenkeel_wire::http1::mend::{self, Mended};
 use evenkeel_wire::http1::response::{RequestContext, Towards};
 use evenkeel_wire::http1::{Body, Limits, Response, Room, Version, head_len};
 use libfuzzer_sys::fuzz_target;
@@ -25,6 +27,7 @@ fuzz_target!(|bytes: &[u8]| {
         for cuts in naive::cuts(bytes) {
             assert!(new().read(pieces(bytes, &cuts)).agrees_with(&finest));
         }
+        mend(bytes, asked);
         let Ok(Some(len)) = head_len(bytes, &LIMITS) else { return };
         let mut room = Room::new();
         if let Ok(Some(response)) = Response::read(bytes, &mut room, asked, &LIMITS) {
@@ -32,6 +35,22 @@ fuzz_target!(|bytes: &[u8]| {
         }
     }
 });
+
+/// With every fault tolerated, a few repairs end with a head that is good, one that is not whole, or an error.
+fn mend(bytes: &[u8], asked: RequestContext) {
+    use Tolerance::*;
+    let faults = [ChunkSizePadding, BareLfHead, FoldedFields, DuplicateContentLength, Identity];
+    let tolerated = faults.into_iter().fold(Tolerated::default(), Tolerated::with);
+    let (mut bytes, mut room) = (bytes.to_vec(), Room::new());
+    for _ in 0..8 {
+        let Err(refused) = Response::read(&bytes, &mut room, asked, &LIMITS) else { return };
+        match mend::mend(&bytes, refused, &LIMITS, tolerated) {
+            Ok(Mended::Head(len, head)) => drop(bytes.splice(..len, head)),
+            Ok(Mended::More) | Err(_) => return,
+        }
+    }
+    panic!("mended for ever: {}", bytes.escape_ascii());
+}
 
 fn check(response: &Response<'_, '_>, asked: RequestContext, bytes: &[u8]) {
     let head = Head::split(bytes);

@@ -10,7 +10,7 @@ pub use crate::sections::listener::{
 };
 pub use crate::sections::pool::{
     Check, Discover, Dns, Endpoint, HealthCheck, LoadReports, Pool, PoolLimits, Probe, ProxyVersion, Records, Resolve,
-    SameSite, Secret, Source, SpeakAs, Sticky, Subset,
+    SameSite, Secret, Source, SpeakAs, Sticky, Subset, Tolerance, Tolerated,
 };
 pub use crate::sections::resolver::Resolver;
 pub use crate::sections::retry::Retry;

@@ -4,7 +4,7 @@ use crate::observe::end::Cause;
 use crate::observe::stats::ErrorKind;
 use evenkeel_balance::retry::Failure;
 use evenkeel_balance::{FailureKind, Outcome};
-use evenkeel_wire::http1::Reject;
+use evenkeel_wire::http1::{Reject, mend};
 
 /// What ended a request early, once it was sent to an endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -95,7 +95,11 @@ impl Fault {
         match self {
             Fault::NoResponse => Some((502, "closed the connection without a response".into())),
             Fault::CutShort => Some((502, "closed the connection within the head of its response".into())),
-            Fault::Response(reject) => Some((502, format!("sent a malformed response: {reject}"))),
+            Fault::Response(reject) => {
+                let switch =
+                    mend::switch(reject).map(|fault| format!("; tolerate = [\"{}\"] lets it through", fault.name()));
+                Some((502, format!("sent a malformed response: {reject}{}", switch.unwrap_or_default())))
+            }
             Fault::Request(reject) => Some((reject.status(), reject.to_string())),
             Fault::ClientSlow => Some((408, "the request's body did not come in time".into())),
             Fault::TimedOut => Some((504, "did not answer in time".into())),

@@ -150,6 +150,7 @@ fn pool(before: Option<&Rc<WorkerPool>>, parts: PoolParts, left: &mut Vec<Rc<End
         limits,
         idle_time,
         announce,
+        tolerated,
         source,
         keepalive,
         queue_time,
@@ -166,6 +167,7 @@ fn pool(before: Option<&Rc<WorkerPool>>, parts: PoolParts, left: &mut Vec<Rc<End
             stays.limits.set(limits);
             stays.idle_time.set(idle_time);
             stays.announce.set(announce);
+            stays.tolerated.set(tolerated);
             stays.source.set(source);
             stays.keepalive.set(keepalive);
             stays.queue_time.set(queue_time);
@@ -185,6 +187,7 @@ fn pool(before: Option<&Rc<WorkerPool>>, parts: PoolParts, left: &mut Vec<Rc<End
                 limits: Cell::new(limits),
                 idle_time: Cell::new(idle_time),
                 announce: Cell::new(announce),
+                tolerated: Cell::new(tolerated),
                 source: Cell::new(source),
                 keepalive: Cell::new(keepalive),
                 queue_time: Cell::new(queue_time),

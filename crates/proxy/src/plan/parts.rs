@@ -12,7 +12,8 @@ use crate::upstream::sticky::Sticky;
 use evenkeel_balance::{Balancer, Slot};
 use evenkeel_config::Plan;
 use evenkeel_config::plan::{
-    Errors, HashKey, ListenerTimeouts, LoadReports, Mode, PoolLimits, ProxyVersion, ReportLoad, SpeakAs, UdpFlows,
+    Errors, HashKey, ListenerTimeouts, LoadReports, Mode, PoolLimits, ProxyVersion, ReportLoad, SpeakAs, Tolerated,
+    UdpFlows,
 };
 use evenkeel_net::listen::{ListenFd, Protocol};
 use evenkeel_net::total::Total;
@@ -109,6 +110,8 @@ pub struct PoolParts {
     pub idle_time: Duration,
     /// The header that endpoints get first on each connection.
     pub announce: Option<ProxyVersion>,
+    /// Faults in responses that are repaired.
+    pub tolerated: Tolerated,
     /// Whether endpoints see the client's address as that of the peer.
     pub source: SpeakAs,
     /// After how much silence of a session's peer the kernel asks for a sign of life.

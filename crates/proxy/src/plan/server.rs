@@ -232,6 +232,7 @@ impl Server {
                 limits: pool.limits,
                 idle_time: pool.timeouts.upstream_idle,
                 announce: pool.proxy_protocol,
+                tolerated: pool.tolerate,
                 source: pool.source,
                 keepalive: pool.keepalive,
                 queue_time: Duration::from_nanos(pool.queue.timeout_ns),

@@ -6,7 +6,7 @@ use crate::observe::access_log::Named;
 use crate::observe::stats::{EndpointStats, PoolStats};
 use crate::upstream::sticky::Sticky;
 use evenkeel_balance::{Balancer, Instant, Slot};
-use evenkeel_config::plan::{HashKey, LoadReports, PoolLimits, ProxyVersion, SpeakAs};
+use evenkeel_config::plan::{HashKey, LoadReports, PoolLimits, ProxyVersion, SpeakAs, Tolerated};
 use evenkeel_net::transport::Transport;
 use evenkeel_pools::control::Control;
 use std::cell::{Cell, RefCell};
@@ -32,6 +32,8 @@ pub struct WorkerPool {
     pub idle_time: Cell<Duration>,
     /// The header that tells endpoints, first on each connection, who the client is. Such connections serve one request.
     pub announce: Cell<Option<ProxyVersion>>,
+    /// Faults in responses that are repaired.
+    pub tolerated: Cell<Tolerated>,
     /// Whether endpoints see the client's address as that of the peer.
     pub source: Cell<SpeakAs>,
     /// After how much silence of a session's peer the kernel asks for a sign of life.

@@ -12,6 +12,7 @@ mod messages;
 mod pressure;
 mod real_clients;
 mod reuse;
+mod tolerate;
 
 #[path = "../support/mod.rs"]
 mod support;

@@ -46,6 +46,8 @@ struct Decoder {
     name_len: u8,
     /// Trailers, to their empty line, if they are inspected before they are forwarded.
     held: Option<Vec<u8>>,
+    /// Whether white space may be behind the size of a chunk.
+    pads: bool,
 }
 
 /// Which bytes of a body are to be kept.
@@ -70,6 +72,7 @@ pub struct Taken {
 enum State {
     #[default]
     Size,
+    Padding,
     Extension,
     SizeLf,
     Data,
@@ -93,6 +96,11 @@ impl Chunked {
     #[inline]
     pub fn is_done(&self) -> bool {
         self.0.state == State::Done
+    }
+
+    /// Lets white space pass behind the size of a chunk; it does not go on.
+    pub fn tolerate_padding(&mut self) {
+        self.0.pads = true;
     }
 
     /// Keeps trailers back, for [`take_trailers`](Self::take_trailers).
@@ -132,7 +140,7 @@ impl Decoder {
                 let is_held = held.map(|held| held.push(bytes[used])).is_some();
                 self.byte(bytes[used])?;
                 used += 1;
-                keep == Keep::Framed && self.state != State::Extension && !is_held
+                keep == Keep::Framed && !matches!(self.state, State::Padding | State::Extension) && !is_held
             };
             if keeps {
                 if kept < from {
@@ -153,14 +161,17 @@ impl Decoder {
                 State::Size
             }
             (State::Size, b'\r') if self.digits > 0 => State::SizeLf,
-            (State::Extension, b'\r') => State::SizeLf,
+            (State::Padding | State::Extension, b'\r') => State::SizeLf,
             (State::Size, b';') if self.digits > 0 => State::Extension,
-            (State::Extension, b'\t' | b' '..=b'~' | 0x80..) => {
+            (State::Padding, b';') => State::Extension,
+            (State::Size, b'\t' | b' ') if self.digits > 0 && !self.pads => return Err(Reject::ChunkPadding),
+            (State::Size, b'\t' | b' ') if self.digits > 0 => State::Padding,
+            (state @ State::Padding, b'\t' | b' ') | (state @ State::Extension, b'\t' | b' '..=b'~' | 0x80..) => {
                 self.extensions += 1;
                 if self.extensions > EXTENSIONS_MAX {
                     return Err(Reject::Chunk);
                 }
-                State::Extension
+                state
             }
             (State::SizeLf, b'\n') => {
                 self.digits = 0;
@@ -270,12 +281,27 @@ mod tests {
     }
 
     #[test]
+    fn white_space_behind_a_size_is_dropped_where_it_is_tolerated() {
+        for wire in ["5 \r\nhello\r\n0\t \r\n\r\n", "5  ;a=b\r\nhello\r\n0 \r\n\r\n"] {
+            assert_eq!(decode(wire.as_bytes()), Err(Reject::ChunkPadding));
+            let (mut body, mut bytes) = (Chunked::default(), wire.as_bytes().to_vec());
+            body.tolerate_padding();
+            let Taken { used, kept } = body.advance(&mut bytes, Keep::Framed).expect("it is tolerated");
+            assert_eq!((used, &bytes[..kept]), (wire.len(), &b"5\r\nhello\r\n0\r\n\r\n"[..]));
+        }
+        for bad in ["5 5\r\n", " 5\r\n", "5 \n", &format!("5{}", " ".repeat(20_000))] {
+            let mut body = Chunked::default();
+            body.tolerate_padding();
+            assert_eq!(body.advance(&mut bad.as_bytes().to_vec(), Keep::Framed), Err(Reject::Chunk), "{:?}", &bad[..3]);
+        }
+    }
+
+    #[test]
     fn refuses_what_two_readers_could_take_differently() {
         let long = format!("{}\r\n", "0".repeat(16));
         for bad in [
             "\r\n",
             "5\n",
-            "5 \r\n",
             " 5\r\n",
             "0x5\r\n",
             "-5\r\n",

@@ -1,44 +1,247 @@
 //! How does an endpoint's response become one that can be read? White space before the colon of a field is taken out, as
-//! proxies have to do (RFC 9112 section 5.1); in a request it is refused.
+//! proxies have to do (RFC 9112 section 5.1); in a request it is refused. Faults of old servers are repaired where the pool
+//! tolerates them: what goes on is the response as it was meant, in the words of the grammar.
 //!
 //! Asked only when a head was refused: good ones pay nothing for it.
 
+use super::fields::list;
 use super::{Limits, Reject, head_len};
+use evenkeel_config::plan::{Tolerance, Tolerated};
 
-/// The head in the place of that at the front of `bytes`, and the length of the latter; `None` if nothing can be mended.
+/// What is to be done about a head that was refused.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Mended {
+    /// Its first bytes, so many, are replaced by these.
+    Head(usize, Vec<u8>),
+    /// More of it is read first.
+    More,
+}
+
+/// What pools may tolerate this refusal by, if anything.
+pub fn switch(refused: Reject) -> Option<Tolerance> {
+    match refused {
+        Reject::BareLf => Some(Tolerance::BareLfHead),
+        Reject::Folded => Some(Tolerance::FoldedFields),
+        Reject::SameLengthRepeated => Some(Tolerance::DuplicateContentLength),
+        Reject::Identity => Some(Tolerance::Identity),
+        Reject::ChunkPadding => Some(Tolerance::ChunkSizePadding),
+        _ => None,
+    }
+}
+
+/// Repairs the head at the front of `bytes`, which was refused. Each repair changes something that the next reading would
+/// refuse too, so a few of them end with a good head or an error.
+///
+/// # Errors
+/// It cannot be repaired, or may not: then the reason has a [`switch`].
 #[cold]
-pub fn mend(bytes: &[u8], refused: Reject, limits: &Limits) -> Option<(usize, Vec<u8>)> {
-    if refused != Reject::Malformed {
-        return None;
+pub fn mend(bytes: &[u8], refused: Reject, limits: &Limits, tolerated: Tolerated) -> Result<Mended, Reject> {
+    let allowed = |why: Reject| match switch(why) {
+        Some(fault) if !tolerated.has(fault) => Err(why),
+        _ => Ok(()),
+    };
+    if refused == Reject::BareLf {
+        allowed(refused)?;
+        let bytes = &bytes[..bytes.len().min(limits.head)];
+        return match any_head_len(bytes) {
+            Some(len) => Ok(Mended::Head(len, with_whole_line_ends(&bytes[..len]))),
+            None if bytes.len() == limits.head => Err(Reject::HeadTooLarge),
+            None => Ok(Mended::More),
+        };
     }
-    let len = head_len(bytes, limits).ok()??;
-    let mut head = Vec::with_capacity(len);
-    for (at, line) in bytes[..len].split_inclusive(|&b| b == b'\n').enumerate() {
-        // A line that begins with white space belongs to the one before.
-        let is_field = at > 0 && !line.starts_with(b" ") && !line.starts_with(b"\t");
+    let Ok(Some(len)) = head_len(bytes, limits) else { return Err(refused) };
+    let head = &bytes[..len];
+    let mended = match refused {
+        Reject::Malformed => {
+            let (mended, folded) = unfolded(head);
+            if folded {
+                allowed(Reject::Folded)?;
+            }
+            mended
+        }
+        Reject::LengthRepeated => {
+            let mut lengths = values(head, "content-length");
+            let first = lengths.next().ok_or(refused)?;
+            if lengths.any(|other| other != first) {
+                return Err(refused);
+            }
+            allowed(Reject::SameLengthRepeated)?;
+            let mut mended = without(head, "content-length");
+            mended.truncate(mended.len() - 2);
+            mended.extend_from_slice(&[b"Content-Length: ", first, b"\r\n\r\n"].concat());
+            mended
+        }
+        Reject::NotChunkedLast | Reject::LengthAndChunked | Reject::TransferEncodingIn10 => {
+            if !values(head, "transfer-encoding").all(|coding| coding.eq_ignore_ascii_case(b"identity")) {
+                return Err(refused);
+            }
+            allowed(Reject::Identity)?;
+            without(head, "transfer-encoding")
+        }
+        _ => return Err(refused),
+    };
+    if mended == head { Err(refused) } else { Ok(Mended::Head(len, mended)) }
+}
+
+/// Where a head ends whose lines may end in LF alone.
+fn any_head_len(bytes: &[u8]) -> Option<usize> {
+    let mut len = 0;
+    for line in bytes.split_inclusive(|&b| b == b'\n') {
+        len += line.len();
+        if matches!(line, b"\n" | b"\r\n") {
+            return Some(len);
+        }
+    }
+    None
+}
+
+fn with_whole_line_ends(head: &[u8]) -> Vec<u8> {
+    let mut mended = Vec::with_capacity(head.len() + 32);
+    for line in head.split_inclusive(|&b| b == b'\n') {
+        let text = line.strip_suffix(b"\n").unwrap_or(line);
+        mended.extend_from_slice(text.strip_suffix(b"\r").unwrap_or(text));
+        mended.extend_from_slice(b"\r\n");
+    }
+    mended
+}
+
+/// The head with each field on one line, and without white space before colons; whether a field was on several.
+fn unfolded(head: &[u8]) -> (Vec<u8>, bool) {
+    let (mut mended, mut folded) = (Vec::with_capacity(head.len()), false);
+    for (at, line) in head.split_inclusive(|&b| b == b'\n').enumerate() {
+        let is_indented = line.starts_with(b" ") || line.starts_with(b"\t");
+        if at > 1 && is_indented {
+            folded = true;
+            mended.truncate(mended.trim_ascii_end().len());
+            mended.push(b' ');
+            mended.extend_from_slice(line.trim_ascii_start());
+            if line.trim_ascii().is_empty() {
+                mended.extend_from_slice(b"\r\n");
+            }
+            continue;
+        }
+        // The first line is no field, and one that begins with white space belongs to none.
+        let is_field = at > 0 && !is_indented;
         let colon = line.iter().position(|&b| b == b':').filter(|_| is_field).unwrap_or(0);
-        head.extend_from_slice(line[..colon].trim_ascii_end());
-        head.extend_from_slice(&line[colon..]);
+        mended.extend_from_slice(line[..colon].trim_ascii_end());
+        mended.extend_from_slice(&line[colon..]);
     }
-    (head.len() < len).then_some((len, head))
+    (mended, folded)
+}
+
+/// The elements of all fields of this name; the head has been read, so that each is a line.
+fn values<'h>(head: &'h [u8], name: &'static str) -> impl Iterator<Item = &'h [u8]> {
+    lines_of(head).filter_map(move |line| value(line, name)).flat_map(list)
+}
+
+/// The head without the fields of this name.
+fn without(head: &[u8], name: &str) -> Vec<u8> {
+    lines_of(head).filter(|line| value(line, name).is_none()).flatten().copied().collect()
+}
+
+fn lines_of(head: &[u8]) -> impl Iterator<Item = &[u8]> {
+    head.split_inclusive(|&b| b == b'\n')
+}
+
+fn value<'l>(line: &'l [u8], name: &str) -> Option<&'l [u8]> {
+    let (before, value) = line.split_at_checked(name.len())?;
+    let value = value.strip_prefix(b":").filter(|_| before.eq_ignore_ascii_case(name.as_bytes()))?;
+    Some(value.trim_ascii())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::head::Room;
+    use crate::http1::Response;
+    use crate::http1::response::RequestContext;
+
+    const ALL: [Tolerance; 5] = [
+        Tolerance::ChunkSizePadding,
+        Tolerance::BareLfHead,
+        Tolerance::FoldedFields,
+        Tolerance::DuplicateContentLength,
+        Tolerance::Identity,
+    ];
+
+    /// Reads and mends a head until it is good: that and what is behind it, or why not.
+    fn read(bytes: &str, tolerated: &[Tolerance]) -> Result<Option<String>, Reject> {
+        let tolerated = tolerated.iter().fold(Tolerated::default(), |set, fault| set.with(*fault));
+        let (mut bytes, mut room, limits) = (bytes.as_bytes().to_vec(), Room::new(), Limits::default());
+        for _ in 0..8 {
+            let refused = match Response::read(&bytes, &mut room, RequestContext::default(), &limits) {
+                Ok(whole) => return Ok(whole.map(|_| String::from_utf8(bytes.clone()).expect("the test sends text"))),
+                Err(refused) => refused,
+            };
+            match mend(&bytes, refused, &limits, tolerated)? {
+                Mended::Head(len, head) => drop(bytes.splice(..len, head)),
+                Mended::More => return Ok(None),
+            }
+        }
+        panic!("mended for ever: {}", String::from_utf8_lossy(&bytes));
+    }
 
     #[test]
     fn white_space_before_a_colon_is_taken_out_and_nothing_else() {
-        let mend = |head: &str| {
-            let (len, mended) = mend(head.as_bytes(), Reject::Malformed, &Limits::default())?;
-            Some((head[..len].to_string(), String::from_utf8(mended).expect("the test sends text")))
-        };
-        let head = "HTTP/1.1 200 a : b\r\nA \t: b : c\r\nB: c\r\n\r\n";
-        let mended = "HTTP/1.1 200 a : b\r\nA: b : c\r\nB: c\r\n\r\n";
-        assert_eq!(mend(&format!("{head}d : e\r\n")), Some((head.to_string(), mended.to_string())));
-        for good in ["HTTP/1.1 200 OK\r\nA: b\r\n\r\n", "HTTP/1.1 200 OK\r\nA: b\r\n c : d\r\n\r\n"] {
-            assert_eq!(mend(good), None, "{good:?}");
+        let head = "HTTP/1.1 200 a : b\r\nA \t: b : c\r\nB: c\r\n\r\nd : e\r\n";
+        let mended = "HTTP/1.1 200 a : b\r\nA: b : c\r\nB: c\r\n\r\nd : e\r\n";
+        assert_eq!(read(head, &[]), Ok(Some(mended.to_string())));
+        assert_eq!(read("HTTP/1.1 200 OK\r\nA : b\r\n", &[]), Ok(None), "the rest is still to come");
+        assert_eq!(read("HTTP/1.1 200 OK\r\n : b\r\n\r\n", &ALL), Err(Reject::Malformed));
+    }
+
+    #[test]
+    fn each_fault_is_repaired_by_its_switch_and_refused_without() {
+        let rows = [
+            (
+                Tolerance::BareLfHead,
+                "HTTP/1.1 200 OK\nA: b\r\nC: d\n\nrest\n",
+                "HTTP/1.1 200 OK\r\nA: b\r\nC: d\r\n\r\nrest\n",
+            ),
+            (
+                Tolerance::FoldedFields,
+                "HTTP/1.1 200 OK\r\nA: b \r\n\t c\r\n d\r\n\r\n",
+                "HTTP/1.1 200 OK\r\nA: b c d\r\n\r\n",
+            ),
+            (Tolerance::FoldedFields, "HTTP/1.1 200 OK\r\nA: b\r\n \r\n\r\n", "HTTP/1.1 200 OK\r\nA: b \r\n\r\n"),
+            (
+                Tolerance::DuplicateContentLength,
+                "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nA: b\r\ncontent-length: 2, 2\r\n\r\nok",
+                "HTTP/1.1 200 OK\r\nA: b\r\nContent-Length: 2\r\n\r\nok",
+            ),
+            (
+                Tolerance::Identity,
+                "HTTP/1.1 200 OK\r\nTransfer-Encoding: identity\r\nContent-Length: 2\r\n\r\nok",
+                "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok",
+            ),
+            (
+                Tolerance::Identity,
+                "HTTP/1.0 200 OK\r\nTransfer-Encoding: Identity\r\n\r\nok",
+                "HTTP/1.0 200 OK\r\n\r\nok",
+            ),
+        ];
+        for (fault, bytes, mended) in rows {
+            assert_eq!(read(bytes, &[fault]), Ok(Some(mended.to_string())), "{bytes:?}");
+            let others: Vec<Tolerance> = ALL.into_iter().filter(|other| *other != fault).collect();
+            assert_eq!(read(bytes, &others).map_err(switch), Err(Some(fault)), "{bytes:?}");
         }
-        assert_eq!(mend("HTTP/1.1 200 OK\r\nA : b\r\n"), None, "the rest is still to come");
+        let both = "HTTP/1.1 200 OK\nA : b\n c\nTransfer-Encoding: identity\n\n";
+        assert_eq!(read(both, &ALL), Ok(Some("HTTP/1.1 200 OK\r\nA: b c\r\n\r\n".to_string())));
+    }
+
+    #[test]
+    fn what_could_mean_two_things_stays_refused() {
+        for (bytes, why) in [
+            ("HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Length: 3\r\n\r\n", Reject::LengthRepeated),
+            ("HTTP/1.1 200 OK\r\nContent-Length: 2, 3\r\n\r\n", Reject::LengthRepeated),
+            ("HTTP/1.1 200 OK\r\nTransfer-Encoding: identity, chunked\r\n\r\n", Reject::TransferEncoding),
+            ("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nContent-Length: 2\r\n\r\n", Reject::LengthAndChunked),
+            ("HTTP/1.1 200 OK\r\nA: b\rc\r\n\r\n", Reject::Malformed),
+            ("HTTP/1.1 200 OK\n A: b\n\n", Reject::Malformed),
+        ] {
+            assert_eq!(read(bytes, &ALL), Err(why), "{bytes:?}");
+        }
+        assert_eq!(read("HTTP/1.1 200 OK\nA: b\n", &ALL), Ok(None));
+        assert_eq!(read(&format!("HTTP/1.1 200 OK\nA: {}", "b".repeat(20_000)), &ALL), Err(Reject::HeadTooLarge));
     }
 }

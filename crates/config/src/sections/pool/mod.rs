@@ -12,6 +12,7 @@ mod queue;
 mod slow_start;
 mod sticky;
 mod subset;
+mod tolerate;
 
 pub use discover::{Discover, Dns, Records, Source};
 pub use endpoint::{Endpoint, Resolve};
@@ -24,6 +25,7 @@ pub use queue::QUEUE;
 pub use slow_start::SLOW_START;
 pub use sticky::{SameSite, Secret, Sticky};
 pub use subset::Subset;
+pub use tolerate::{Tolerance, Tolerated};
 
 pub(crate) use endpoint::{ENDPOINT_LIST, check as check_endpoints, endpoints};
 pub(crate) use limits::check as check_concurrency;
@@ -186,6 +188,18 @@ table! {
             help: "Learns the load of endpoints from their reports: requests from all balancers together. `true`: with \
                    its defaults.",
             why: "",
+        };
+        /// Faults in responses that are repaired, and not refused.
+        tolerate: Tolerated = Key {
+            name: "tolerate",
+            kind: Kind::List(&Kind::Choice(Tolerance::WORDS)),
+            absent: Absent::Means("none of them"),
+            help: "Faults in the responses of old servers that are repaired, where a 502 would be the answer. \
+                   `chunk-size-padding`: white space behind the size of a chunk. `bare-lf-head`: lines of a head that end in \
+                   LF alone. `folded-fields`: a field that goes on in the next line. `duplicate-content-length`: the same \
+                   length, stated more than once. `identity`: `Transfer-Encoding: identity`.",
+            why: "Readers disagree about such responses, and attackers use that. The 502's `reason` in the access log names \
+                  the word that would let a response through.",
         };
         /// The header that endpoints get at the start of each connection, if any.
         proxy_protocol: Option<ProxyVersion> = Key {

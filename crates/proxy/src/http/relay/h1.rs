@@ -131,13 +131,13 @@ impl Relay<'_, '_> {
         }
         loop {
             let mut ready = loop {
-                match self.respond(&mut buf, ticket.slot()) {
+                let is_short = match self.respond(&mut buf, ticket.slot()) {
                     Ok(Some(ready)) => break ready,
+                    Ok(None) => true,
                     Err(fault) => self.mend(&mut buf, fault)?,
-                    Ok(None) => match self.upstream.read(&mut buf).await {
-                        Ok(n) if n > 0 => {}
-                        _ => return Err(Fault::CutShort),
-                    },
+                };
+                if is_short && !matches!(self.upstream.read(&mut buf).await, Ok(1..)) {
+                    return Err(Fault::CutShort);
                 }
             };
             if !ready.interim {

@@ -141,13 +141,13 @@ impl Relay<'_, '_> {
         let mut interim = 0;
         loop {
             let head = loop {
-                match self.take_head(&mut buf, ticket.slot()) {
+                let is_short = match self.take_head(&mut buf, ticket.slot()) {
                     Ok(Some(head)) => break head,
+                    Ok(None) => true,
                     Err(fault) => self.mend(&mut buf, fault)?,
-                    Ok(None) => match self.upstream.read(&mut buf).await {
-                        Ok(n) if n > 0 => {}
-                        _ => return Err(Fault::CutShort),
-                    },
+                };
+                if is_short && !matches!(self.upstream.read(&mut buf).await, Ok(1..)) {
+                    return Err(Fault::CutShort);
                 }
             };
             if head.status >= 200 {
@@ -171,6 +171,7 @@ impl Relay<'_, '_> {
         let Some(mut response) = read else { return Ok(None) };
         let (status, len, reusable) = (response.status, response.head_len(), response.keep_alive);
         let mut body = std::mem::replace(&mut response.body, Body::EMPTY);
+        self.tolerate_in(&mut body);
         if response.is_interim() {
             return Ok(Some(Head { status, fields: response.translated(), body, reusable, len }));
         }

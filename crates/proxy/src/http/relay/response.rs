@@ -6,10 +6,11 @@ use crate::http::fault::Fault;
 use crate::load::reports;
 use evenkeel_balance::retry::{Decision, Failure};
 use evenkeel_balance::{Clock, EndpointSet, FailureKind, Outcome, Slot};
+use evenkeel_config::plan::{Tolerance, Tolerated};
 use evenkeel_net::buffer::{Buf, CAPACITY};
 use evenkeel_wire::head::Fields;
 use evenkeel_wire::http1::chunked::Keep;
-use evenkeel_wire::http1::mend;
+use evenkeel_wire::http1::mend::{self, Mended};
 use evenkeel_wire::http1::response::Towards;
 use evenkeel_wire::http1::{Body, FIELDS_MAX, Limits, Reject, Response, Version};
 use evenkeel_wire::orca;
@@ -44,6 +45,7 @@ impl Relay<'_, '_> {
         };
         let head_len = response.head_len();
         let mut body = std::mem::replace(&mut response.body, Body::EMPTY);
+        self.tolerate_in(&mut body);
         let until_close = matches!(body, Body::UntilClose);
         let strip = self.towards.version == Version::V10 && matches!(body, Body::Chunked(_));
         let keep = if strip { Keep::Content } else { Keep::Framed };
@@ -94,15 +96,33 @@ impl Relay<'_, '_> {
         Ok(Some(Ready { body, answered, interim, switch, keep, send }))
     }
 
-    /// Puts a head that can be read in the place of one that was refused, where that can be done.
+    /// Puts a head that can be read in the place of one that was refused, where that can be done. Whether more of it has to
+    /// be read first.
     ///
     /// # Errors
-    /// It cannot.
+    /// It cannot, or may not.
     #[cold]
-    pub(super) fn mend(&self, buf: &mut Buf, fault: Fault) -> Result<(), Fault> {
+    pub(super) fn mend(&self, buf: &mut Buf, fault: Fault) -> Result<bool, Fault> {
         let Fault::Response(refused) = fault else { return Err(fault) };
-        let (len, head) = mend::mend(buf.filled(), refused, &RESPONSE_LIMITS).ok_or(fault)?;
-        if buf.replace_front(len, &head) { Ok(()) } else { Err(fault) }
+        match mend::mend(buf.filled(), refused, &RESPONSE_LIMITS, self.tolerated()).map_err(Fault::Response)? {
+            Mended::More => Ok(true),
+            Mended::Head(len, head) if buf.replace_front(len, &head) => Ok(false),
+            Mended::Head(..) => Err(Fault::Response(Reject::HeadTooLarge)),
+        }
+    }
+
+    fn tolerated(&self) -> Tolerated {
+        self.record.pool.map_or_else(Tolerated::default, |pool| pool.tolerated.get())
+    }
+
+    /// Lets pass in a body what the pool tolerates there.
+    #[inline]
+    pub(super) fn tolerate_in(&self, body: &mut Body) {
+        if let Body::Chunked(chunked) = body
+            && self.tolerated().has(Tolerance::ChunkSizePadding)
+        {
+            chunked.tolerate_padding();
+        }
     }
 
     /// Takes the report of the endpoint's load out of a final response, if the pool uses it.
