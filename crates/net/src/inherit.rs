@@ -223,7 +223,7 @@ mod tests {
         for count in [1, 2, 5, 10, 20, 40, 80] {
             let sockets: Vec<_> = (0..count).map(|i| (i.to_string(), socket.as_fd())).collect();
             let mut command = Command::new("/nonexistent/evenkeel");
-            hand_over(&mut command, &sockets, &says).unwrap();
+            hand_over(&mut command, 1, &sockets, &says).unwrap();
             let started = command.spawn().map(|mut child| child.wait());
             assert_eq!(started.unwrap_err().kind(), io::ErrorKind::NotFound, "{count} sockets");
         }
