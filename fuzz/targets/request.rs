@@ -68,7 +68,7 @@ fn check(request: &Request<'_, '_>, head: &Head) {
     let again = Request::read(&written, &mut room, &AFTER).expect("what goes on is good").expect("it is whole");
     assert_eq!((again.method, again.target, &again.body), (request.method, request.target, &request.body));
     assert_eq!((again.upgrade, again.version, again.keep_alive), (request.upgrade, Version::V11, true));
-    assert_eq!(again.host, host.unwrap_or(FORWARD.host_if_none.as_bytes()));
+    assert_eq!(again.host, host.unwrap_or(FORWARD.host_if_none));
     if host.is_some() {
         let mut twice = Vec::new();
         again.write(&FORWARD, &mut twice);
@@ -139,7 +139,7 @@ fn forwarded(request: &Request<'_, '_>, head: &Head, target: &Target<'_>, host: 
         naive::name_of(field) != "upgrade" || kept == Some(at - 1)
     });
     if !host_kept {
-        fields.insert(0, line("Host", host.unwrap_or(FORWARD.host_if_none.as_bytes())));
+        fields.insert(0, line("Host", host.unwrap_or(FORWARD.host_if_none)));
     }
     fields.extend(framing);
     if kept.is_some() {

@@ -35,7 +35,10 @@ fn pool(settings: Settings, workers: u32, specs: &[EndpointSpec]) -> (Pool, Vec<
 }
 
 fn ejecting() -> Settings {
-    Settings { outlier: Some(outlier::Settings::default()), ..Settings::default() }
+    Settings {
+        outlier: Some(outlier::Settings { consecutive_5xx: 5, ..outlier::Settings::default() }),
+        ..Settings::default()
+    }
 }
 
 fn checking(initial: Initial) -> Settings {

@@ -14,11 +14,16 @@ use tokio::time::Instant;
 /// How long the other process may take until it serves.
 const PATIENCE: Duration = Duration::from_secs(30);
 
+/// How long one that says no more may take until it has ended.
+const LEAVING: Duration = Duration::from_secs(1);
+
 /// A process that is about to take over.
 #[derive(Debug)]
 pub struct Upgrade {
     child: Child,
     ready: Receiver,
+    /// What it has said so far.
+    said: Vec<u8>,
     until: Instant,
 }
 
@@ -36,23 +41,42 @@ impl Upgrade {
         let (ready, says): (OwnedFd, OwnedFd) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
         inherit::hand_over(&mut command, instance, sockets, &says)?;
         let child = command.spawn()?;
-        Ok(Upgrade { child, ready: Receiver::from_owned_fd(ready)?, until: Instant::now() + PATIENCE })
+        Ok(Upgrade {
+            child,
+            ready: Receiver::from_owned_fd(ready)?,
+            said: Vec::new(),
+            until: Instant::now() + PATIENCE,
+        })
     }
 
-    /// Waits until it serves; its process id then. If it does not come to that, why, and it is gone.
+    /// Waits until it serves; its process id then. If it does not come to that, why, and it is gone. May be dropped and
+    /// called again.
     pub async fn serves(&mut self) -> Result<u32, String> {
-        let heard = tokio::time::timeout_at(self.until, self.ready.read_u8()).await;
-        if let Ok(Ok(_)) = heard {
-            return Ok(self.child.id());
+        let heard = tokio::time::timeout_at(self.until, hear(&mut self.ready, &mut self.said)).await;
+        if let Some(pid) = inherit::read_word(&self.said) {
+            return Ok(pid);
         }
-        if heard.is_err() {
-            // If it has just ended, there is nothing to kill.
-            let _ = self.child.kill();
+        let leaving = Instant::now() + if heard.is_ok() { LEAVING } else { Duration::ZERO };
+        while self.child.try_wait().is_ok_and(|ended| ended.is_none()) && Instant::now() < leaving {
+            tokio::time::sleep(Duration::from_millis(5)).await;
         }
+        // If it has ended, there is nothing to kill.
+        let _ = self.child.kill();
         let status = self.child.wait().map_or_else(|error| error.to_string(), |status| status.to_string());
-        Err(match heard {
-            Err(_) => format!("it did not serve within {PATIENCE:?}"),
-            Ok(_) => format!("it ended before it served ({status}); it has said why"),
+        Err(match (heard, String::from_utf8_lossy(&self.said)) {
+            (Err(_), _) => format!("it did not serve within {PATIENCE:?}"),
+            (Ok(()), said) if said.is_empty() => format!("it ended before it served ({status}); it has said why"),
+            (Ok(()), said) => format!("it ended ({status}) without saying that it serves; it said: {said}"),
         })
+    }
+}
+
+/// Adds what comes, until that is a line, as long as a word may be, or all.
+async fn hear(ready: &mut Receiver, said: &mut Vec<u8>) {
+    while !said.ends_with(b"\n") && said.len() < inherit::WORD_MAX {
+        match ready.read_buf(said).await {
+            Ok(0) | Err(_) => break,
+            Ok(_) => {}
+        }
     }
 }

@@ -4,11 +4,13 @@
 mod support;
 
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
+use std::fs::Permissions;
 use std::io::{Read, Write};
 use std::net::{TcpListener, UdpSocket};
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixDatagram;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
@@ -257,6 +259,49 @@ fn a_successor_that_fails_changes_nothing() {
     let _ended = Adopted(pid);
     assert_eq!(running.ends(), Some(0), "{}", running.said());
     assert_eq!(get(&listen, "/").expect("an answer"), (200, "a".to_string()));
+}
+
+/// Takes the place of a program: a shell that does this.
+fn script(program: &Path, does: &str) {
+    let other = program.with_extension("other");
+    std::fs::write(&other, format!("#!/bin/sh\n{does}\n")).expect("it can be written");
+    std::fs::set_permissions(&other, Permissions::from_mode(0o755)).expect("it is ours");
+    std::fs::rename(&other, program).expect("it is ours");
+}
+
+#[test]
+fn what_does_not_say_that_it_serves_does_not_take_over() {
+    let (endpoint, folder, listen) = (Endpoint::start("a"), Folder::new("not-it"), address());
+    // A shell knows descriptors of one digit.
+    let text = format!(
+        "runtime.workers = 1\n[listener.web]\nbind = ['{listen}']\n[pool.web]\nendpoints = ['{}']\n",
+        endpoint.addr
+    );
+    let program = folder.0.join("evenkeel");
+    std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_evenkeel"), &program).expect("a link");
+    let mut command = Command::new(&program);
+    command.args(["run", "-c", &folder.file("evenkeel.toml", &text)]);
+    let mut running = Running::from(command);
+    let refused = |n: usize| {
+        running.signal(Signal::USR2);
+        eventually("a refusal", || (running.said().matches("this one goes on").count() == n).then_some(()));
+        assert_eq!(get(&listen, "/").expect("an answer"), (200, "a".to_string()));
+    };
+    // As std's own word that a program could not be started, where a pipe of its own has the same number.
+    script(&program, "printf '\\000\\000\\000\\002NOEX' >&$EVENKEEL_READY_FD; exit 1");
+    refused(1);
+    assert!(running.said().contains("without saying that it serves"), "{}", running.said());
+    // One that says what a process of an older build said, and goes on.
+    script(&program, "echo 1 >&$EVENKEEL_READY_FD; exec sleep 1000");
+    refused(2);
+    // One that does not keep what it was given.
+    script(&program, "eval \"exec $EVENKEEL_READY_FD>&-\"; exec sleep 1000");
+    refused(3);
+    std::fs::remove_file(&program).expect("it is there");
+    refused(4);
+    assert!(running.said().contains("cannot start it"), "{}", running.said());
+    running.signal(Signal::TERM);
+    assert_eq!(running.code(), Some(0), "{}", running.said());
 }
 
 /// The other end of `NOTIFY_SOCKET`.

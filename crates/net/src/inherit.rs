@@ -122,10 +122,27 @@ impl Inherited {
         drop((bound, unix));
         match ready {
             // If it is gone, it needs no word.
-            Some(mut ready) => ready.write_all(b"1").is_ok(),
+            Some(mut ready) => ready.write_all(word(std::process::id()).as_bytes()).is_ok(),
             None => false,
         }
     }
+}
+
+/// Begins what a process says that has taken over. A word that nothing else says: what runs as the successor may be
+/// anything, and a pipe of another purpose may have got the same number.
+const SERVES: &str = "evenkeel serves as process ";
+
+fn word(pid: u32) -> String {
+    format!("{SERVES}{pid}\n")
+}
+
+/// The longest word.
+pub const WORD_MAX: usize = SERVES.len() + "4294967295\n".len();
+
+/// The id of the process that says so, if it is said that it serves.
+pub fn read_word(said: &[u8]) -> Option<u32> {
+    let pid = std::str::from_utf8(said).ok()?.strip_prefix(SERVES)?.strip_suffix('\n')?.parse().ok()?;
+    (word(pid).as_bytes() == said).then_some(pid)
 }
 
 /// Takes the ownership of a descriptor that came with the process, if it is open.
@@ -165,7 +182,17 @@ pub fn hand_over(
     command.env(INSTANCE, format!("{instance:x}"));
     // They are about this process.
     command.env_remove(PID).env_remove("WATCHDOG_PID");
+    // The command opens a pipe on which the child says why it could not become the program. It must not get the number of
+    // one of these, so what is free of the numbers is taken until the command is gone. Should another thread free one
+    // meanwhile, the child still does not say that it serves.
+    let mut taken = Vec::new();
+    while let fd = fcntl_dupfd_cloexec(ready, FIRST)?
+        && fd.as_raw_fd() <= last
+    {
+        taken.push(fd);
+    }
     let place = move || {
+        let _taken = &taken;
         for (fd, to) in all.iter().zip(FIRST..) {
             // SAFETY: the descriptor is open, and a child between fork and exec may overwrite any other: all that it needs
             // are these and the first three. The copy stays open over exec.
@@ -179,4 +206,40 @@ pub fn hand_over(
     // allocated or locked.
     unsafe { command.pre_exec(place) };
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::fd::AsFd;
+    use rustix::pipe::{PipeFlags, pipe_with};
+    use std::net::UdpSocket;
+
+    #[test]
+    fn why_a_successor_cannot_be_started_is_heard_whichever_numbers_are_free() {
+        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let (_hears, says) = pipe_with(PipeFlags::CLOEXEC).unwrap();
+        // More than the test has open, so that some of the numbers are free; each of them may be the one that matters.
+        for count in [1, 2, 5, 10, 20, 40, 80] {
+            let sockets: Vec<_> = (0..count).map(|i| (i.to_string(), socket.as_fd())).collect();
+            let mut command = Command::new("/nonexistent/evenkeel");
+            hand_over(&mut command, 1, &sockets, &says).unwrap();
+            let started = command.spawn().map(|mut child| child.wait());
+            assert_eq!(started.unwrap_err().kind(), io::ErrorKind::NotFound, "{count} sockets");
+        }
+    }
+
+    #[test]
+    fn only_the_whole_word_says_that_a_process_serves() {
+        for pid in [1, 4711, u32::MAX] {
+            assert!(word(pid).len() <= WORD_MAX);
+            assert_eq!(read_word(word(pid).as_bytes()), Some(pid));
+        }
+        // 0 0 0 2 and NOEX: what std says on its own pipe of a program that is not there.
+        for other in
+            ["", "1", "\0\0\0\x02NOEX", SERVES, "evenkeel serves as process 7", "evenkeel serves as process +7\n"]
+        {
+            assert_eq!(read_word(other.as_bytes()), None, "{other:?}");
+        }
+    }
 }

@@ -29,10 +29,11 @@ pub struct Settings {
 }
 
 impl Default for Settings {
-    /// Envoy's counts and times; connects as they mean a dead process and cost each request a try.
+    /// Envoy's counts and times, but a 500 mostly is about the request: one client that asks for a broken page would take
+    /// endpoints out. Connects as they mean a dead process and cost each request a try.
     fn default() -> Settings {
         Settings {
-            consecutive_5xx: 5,
+            consecutive_5xx: 0,
             consecutive_gateway: 5,
             consecutive_connect: 3,
             success_rate: None,

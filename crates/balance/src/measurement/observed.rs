@@ -18,6 +18,8 @@ pub(crate) struct Watch {
     pub(crate) on: bool,
     /// Failures in a row that the control side is told of at once; 0 for none.
     pub(crate) thresholds: Streaks,
+    /// Whether a server error fails a trial: not if it ejects nothing.
+    pub(crate) server_errors: bool,
     /// Whether outcomes and latencies are summed.
     pub(crate) tallies: bool,
     /// Whether the most requests in flight at once are noted.
@@ -155,13 +157,17 @@ impl Observed {
                 before.and(kind).crossed(before, watch.thresholds)
             }
         };
-        crossed | self.decide(at, trial, outcome)
+        crossed | self.decide(at, trial, outcome, watch)
     }
 
     /// The first outcome of a trial is its verdict; those of earlier trials are too late.
-    fn decide(&self, at: usize, trial: u16, outcome: Outcome) -> bool {
+    fn decide(&self, at: usize, trial: u16, outcome: Outcome, watch: &Watch) -> bool {
         let undecided = u64::from(trial) << 2;
-        let works = matches!(outcome, Outcome::Success | Outcome::Failure { kind: FailureKind::Busy, .. });
+        let works = match outcome {
+            Outcome::Failure { kind: FailureKind::Server, .. } => !watch.server_errors,
+            Outcome::Failure { kind, .. } => kind == FailureKind::Busy,
+            Outcome::Success | Outcome::Cancelled => true,
+        };
         let verdict = if works { PASSED } else { FAILED };
         let word = &self.trials.0[at];
         trial != 0 && word.compare_exchange(undecided, undecided | verdict, Relaxed, Relaxed).is_ok()
@@ -248,8 +254,13 @@ impl Observed {
 mod tests {
     use super::*;
 
-    const WATCH: Watch =
-        Watch { on: true, thresholds: Streaks { connect: 3, gateway: 2, server: 4 }, tallies: true, peaks: true };
+    const WATCH: Watch = Watch {
+        on: true,
+        thresholds: Streaks { connect: 3, gateway: 2, server: 4 },
+        server_errors: true,
+        tallies: true,
+        peaks: true,
+    };
     const WRITER: Writer = Writer { shard: 0, sole: true };
 
     fn end(observed: &Observed, outcome: Outcome) -> bool {

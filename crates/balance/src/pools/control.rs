@@ -40,7 +40,8 @@ impl Settings {
         let thresholds = self.outlier.as_ref().map(Streaks::thresholds).unwrap_or_default();
         let peaks = self.concurrency.is_some();
         let tallies = peaks || self.outlier.is_some_and(|o| o.compares());
-        Watch { on: self.outlier.is_some() || peaks, thresholds, tallies, peaks }
+        let server_errors = self.outlier.is_some_and(|o| o.consecutive_5xx > 0 || o.success_rate.is_some());
+        Watch { on: self.outlier.is_some() || peaks, thresholds, server_errors, tallies, peaks }
     }
 }
 

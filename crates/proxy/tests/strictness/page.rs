@@ -42,7 +42,7 @@ fn all(requests: &[&str], sent: &str) -> String {
 /// The whole page.
 pub fn write() -> String {
     let mut out = INTRO.to_string();
-    out.push_str("\n## Requests\n\nThe `X-Forwarded-*` fields and the `CDN-Loop` that evenkeel adds to each request are left out. The\nclient connects to 192.0.2.1:8080.\n");
+    out.push_str("\n## Requests\n\nThe `X-Forwarded-*` fields and the `CDN-Loop` that evenkeel adds to each request are left out.\nThe client connects to 192.0.2.1:8080.\n");
     for (title, rows) in requests::SECTIONS {
         let _ =
             write!(out, "\n### {title}\n\n| Sent | Client gets | Endpoint gets | RFC | Why |\n|---|---|---|---|---|\n");

@@ -92,7 +92,7 @@ pub fn list(value: &[u8]) -> impl Iterator<Item = &[u8]> {
     value.split(|&b| b == b',').map(<[u8]>::trim_ascii).filter(|token| !token.is_empty())
 }
 
-/// Whether an `Upgrade` names HTTP/2: a tunnel that speaks it would carry requests that nobody routed or counted.
+/// Whether an `Upgrade` names HTTP/2: a tunnel that speaks it would carry requests that are neither routed nor counted.
 pub fn names_http2(upgrade: &[u8]) -> bool {
     list(upgrade).any(|protocol| protocol.to_ascii_lowercase().starts_with(b"h2"))
 }

@@ -135,7 +135,7 @@ impl<'h, 'b> Response<'h, 'b> {
     /// no transfer codings, a body in chunks loses its framing. `added`: fields of ours, each with its line's end.
     #[inline]
     pub fn write(&self, towards: Towards, added: &[u8], out: &mut Vec<u8>) {
-        // In no coding that is known, others are words for nobody.
+        // The coding of other bytes is not known, so no client could read them.
         let reason = if self.reason.iter().all(u8::is_ascii) { self.reason } else { b"" };
         // Each head begins with a version, a space and three digits.
         append(&[b"HTTP/1.1 ", &self.fields.bytes[9..12], b" ", reason, b"\r\n"], out);

@@ -16,9 +16,9 @@ table! {
         consecutive_5xx = Key {
             name: "consecutive_5xx",
             kind: Kind::Int { min: 0, max: 1_000_000 },
-            absent: Absent::Default("5"),
+            absent: Absent::Default("0"),
             help: "Responses of 500 and above in a row, gateway errors included, that eject; 0 = never.",
-            why: "Envoy's default.",
+            why: "A 500 mostly is about the request: one client that asks for a broken page would take endpoints out.",
         };
         consecutive_gateway = Key {
             name: "consecutive_gateway",

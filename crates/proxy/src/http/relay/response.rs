@@ -214,7 +214,7 @@ impl Relay<'_, '_> {
     }
 }
 
-/// Whether a response that comes before all of its request is one to a request of which nobody reads the rest: then the
+/// Whether a response that comes before all of its request is one to a request of which the rest is not read: then the
 /// connection ends behind it, and the client is told (RFC 9112 section 9.6). Where both go on together, it may well be kept.
 /// `came`: what is there of its body.
 #[cold]
