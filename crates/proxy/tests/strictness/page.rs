@@ -61,7 +61,7 @@ pub fn write() -> String {
             let _ = writeln!(out, "| {} | {client} | {endpoint} | {} | {} |", code(row.sent), row.rfc, row.why);
         }
     }
-    out.push_str("\n## Responses\n\nA response that is refused is a 502 for the client.\n");
+    out.push_str("\n## Responses\n\n`tolerate` of a pool lets some of those through that are refused here. A response that is refused is a 502 for the client.\n");
     for (title, rows) in responses::SECTIONS {
         let head = "| To | Endpoint sends | Client gets | Endpoint's connection | RFC | Why |";
         let _ = write!(out, "\n### {title}\n\n{head}\n|---|---|---|---|---|---|\n");
