@@ -53,7 +53,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_keeps_the_rate_may_go_on_for_ever_and_may_pause() {
+    fn a_client_that_keeps_the_rate_may_go_on_for_ever_and_may_pause() {
         let mut pace = MinRate::new(30 * SECOND);
         for _ in 0..100_000 {
             assert!(pace.came(250, SECOND));

@@ -107,7 +107,7 @@ const BODIES: &[Row] = &[
 ];
 
 const AROUND: &[Row] = &[
-    row("9112 9.3", Get, ok!("Content-Length: 0\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\npoison"), Keeps, PassesLast(ok!("Content-Length: 0\r\n\r\n")), "a response that nobody asked for is not the next client's"),
+    row("9112 9.3", Get, ok!("Content-Length: 0\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\npoison"), Keeps, PassesLast(ok!("Content-Length: 0\r\n\r\n")), "a response without a request is not the next client's"),
     row("9112 9.3", Get, ok!("Content-Length: 5\r\n\r\nhello!"), Keeps, PassesLast(ok!("Content-Length: 5\r\n\r\nhello")), "the same"),
     row("9112 9.3", Get, ok!("Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n!"), Keeps, PassesLast(ok!("Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n")), "the same"),
     row("9112 9.5", Post, "HTTP/1.1 413 No\r\nContent-Length: 0\r\n\r\n", Keeps, PassesLast("HTTP/1.1 413 No\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"), "answered before the body was there: the rest of it must not be the next request"),

@@ -289,7 +289,7 @@ impl<'f, 'b> HeaderInfo<'f, 'b> {
                 }
                 // HTTP/1.0 knows no interim responses (RFC 9110 section 10.1.1).
                 Kind::Expect if version == Version::V10 => field.dropped = true,
-                // One that nobody here knows might be met by an endpoint, and then not by the next.
+                // An expectation that is not known here might be met by one endpoint, and not by the next.
                 Kind::Expect if self.expect.is_some() || !field.value(head).eq_ignore_ascii_case(b"100-continue") => {
                     return Err(Reject::Expectation);
                 }
@@ -339,7 +339,7 @@ fn of_absolute_form<'b>(method: &str, target: &'b str, host: &'b [u8]) -> Result
     Ok((target, if wins { authority } else { host }, wins))
 }
 
-/// A DNS name has 253 bytes at most; more is an attack on whoever stores it.
+/// A DNS name has 253 bytes at most; more is an attack on what stores it.
 const HOST_MAX: usize = 512;
 
 /// What a host's name may be made of (RFC 3986 section 3.2.2).
