@@ -1,4 +1,4 @@
-//! What happened, in numbers? Counters that one worker writes and anybody may read.
+//! What happened, in numbers? Counters that one worker writes and any thread may read.
 
 use domain::base::iana::{OptRcode, Rtype};
 use evenkeel_net::counter::Counter;

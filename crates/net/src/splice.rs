@@ -151,7 +151,7 @@ mod tests {
         full.held = 1;
         drop(full);
         drop(taken);
-        assert_eq!(FREE.with_borrow(Vec::len), PIPES_MAX - 1, "one with something in it is no good to anybody");
+        assert_eq!(FREE.with_borrow(Vec::len), PIPES_MAX - 1, "a pipe that is not empty is not used again");
         assert_eq!(std::iter::from_fn(Pipe::take).collect::<Vec<_>>().len(), PIPES_MAX);
     }
 }

@@ -1,4 +1,4 @@
-//! Which scenarios come along? One row for each: a name and its file, which reads like one that anybody writes.
+//! Which scenarios come along? One row for each: a name and its file, which is written like a user's own.
 
 /// A scenario that comes with the program.
 #[derive(Clone, Copy, Debug)]

@@ -47,7 +47,7 @@ pub struct Came {
     pub len: usize,
     /// Bytes of each datagram but the last, which may be shorter.
     pub segment: usize,
-    /// From where, on sockets that take from anybody.
+    /// The sender, on sockets that are not connected.
     pub from: Option<SocketAddr>,
     /// To which address, on sockets that have several.
     pub to: Option<IpAddr>,
@@ -104,7 +104,7 @@ impl RecvBatch {
     }
 
     /// Takes what waits, at most `most`, into the slots from `first` on: how many slots were filled. `with_sender`: the
-    /// socket takes from anybody, so who it was is of interest.
+    /// socket is not connected, so the sender matters.
     ///
     /// # Errors
     /// As `recvmmsg(2)`: `AGAIN` if nothing waits.

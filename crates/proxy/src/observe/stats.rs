@@ -1,4 +1,4 @@
-//! What happened, in numbers? Counters that one worker writes and anybody may read: a plain load and store each, on
+//! What happened, in numbers? Counters that one worker writes and any thread may read: a plain load and store each, on
 //! memory that no other worker writes.
 
 pub use super::dropped_report::Dropped;

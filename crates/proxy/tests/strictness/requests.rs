@@ -160,7 +160,7 @@ const FIELDS: &[Row] = &[
     row("9110 5.5", get!("A: \u{8}"), Refuses(Malformed), "no control bytes but tabs"),
     row("9110 5.5", get!("A: b\u{7f}"), Refuses(Malformed), "the same"),
     row("9110 5.5", get!("a:\tb \r\nA: é"), Passes(&[get!("a:\tb \r\nA: é")]), "all else goes on as it came, in its order"),
-    row("9110 5.3", get!("X-Forwarded-For: spoof\r\nX-Forwarded-Host: spoof"), Passes(&[BARE]), "whom a request comes from is said here and only here"),
+    row("9110 5.3", get!("X-Forwarded-For: spoof\r\nX-Forwarded-Host: spoof"), Passes(&[BARE]), "the sender of a request is named here and only here"),
     row("9110 17.10", get!("X_Forwarded_For: spoof\r\nContent_Length: 5\r\nTransfer_Encoding: chunked"), Passes(&[BARE]), "CGI and its heirs cannot tell an underscore from a hyphen"),
 ];
 

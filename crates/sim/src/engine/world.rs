@@ -26,11 +26,11 @@ pub(super) struct Group {
     /// Its first server among all, and how many it has.
     pub first: u32,
     pub count: u32,
-    /// Its dispatchers: the first of so many for anybody, or by the server that calls, the last for clients.
+    /// Its dispatchers: the first of so many for any caller, or by the server that calls, the last for clients.
     pub dispatchers: Vec<u32>,
     /// The yardstick that chooses here.
     pub reference: Option<Reference>,
-    /// Whether balancers send probes, and whether anybody hears in any way how loaded servers say they are.
+    /// Whether balancers send probes, and whether any dispatcher learns the load that servers report.
     pub probed: bool,
     pub heard: bool,
     /// Requests on their way to a server or there, as a yardstick counts them; the same as on the board.

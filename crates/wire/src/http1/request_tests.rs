@@ -435,7 +435,7 @@ fn fields_that_connection_names_do_not_go_on() {
     goes_on("Connection: authorization\r\nHost: a\r\nAuthorization: b\r\nX: y\r\n", "Host: a\r\nX: y\r\n");
 }
 
-/// Else a client could take out what says where the message ends, where it goes or whom it comes from.
+/// Else a client could take out what says where the message ends, where it goes or who sent it.
 #[test]
 fn connection_cannot_name_what_the_proxy_answers_for() {
     let lines = "Host: a\r\nContent-Length: 5\r\n";
@@ -458,7 +458,7 @@ fn proxies_that_a_request_has_passed_stay_named_and_one_more_is() {
 }
 
 #[test]
-fn whom_a_request_comes_from_is_written_here_and_only_here() {
+fn the_sender_of_a_request_is_written_here_and_only_here() {
     goes_on(
         "X-Forwarded-For: 127.0.0.1\r\nHost: a\r\nx-forwarded-PROTO: https\r\nX-Forwarded-Host: b\r\nX-Forwarded-For: 9\r\n",
         "Host: a\r\n",

@@ -107,7 +107,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_question_is_answered_once_by_whom_it_was_asked_of() {
+    fn each_question_is_answered_once_by_the_peer_that_was_asked() {
         let mut table = Outstanding::default();
         assert_eq!(table.answer(0, |_: &u32| true), Err(Unwanted::Unknown));
         let nonce = table.ask(7).expect("there is room");
