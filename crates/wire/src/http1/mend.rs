@@ -62,7 +62,8 @@ pub fn mend(bytes: &[u8], refused: Reject, limits: &Limits, tolerated: Tolerated
         Reject::LengthRepeated => {
             let mut lengths = values(head, "content-length");
             let first = lengths.next().ok_or(refused)?;
-            if lengths.any(|other| other != first) {
+            // A comma without a second length repeats nothing.
+            if lengths.next() != Some(first) || lengths.any(|other| other != first) {
                 return Err(refused);
             }
             allowed(Reject::SameLengthRepeated)?;
@@ -72,7 +73,9 @@ pub fn mend(bytes: &[u8], refused: Reject, limits: &Limits, tolerated: Tolerated
             mended
         }
         Reject::NotChunkedLast | Reject::LengthAndChunked | Reject::TransferEncodingIn10 => {
-            if !values(head, "transfer-encoding").all(|coding| coding.eq_ignore_ascii_case(b"identity")) {
+            let mut codings = values(head, "transfer-encoding").map(|coding| coding.eq_ignore_ascii_case(b"identity"));
+            // There may be none at all.
+            if codings.next() != Some(true) || codings.any(|is_identity| !is_identity) {
                 return Err(refused);
             }
             allowed(Reject::Identity)?;
@@ -236,6 +239,8 @@ mod tests {
             ("HTTP/1.1 200 OK\r\nContent-Length: 2, 3\r\n\r\n", Reject::LengthRepeated),
             ("HTTP/1.1 200 OK\r\nTransfer-Encoding: identity, chunked\r\n\r\n", Reject::TransferEncoding),
             ("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nContent-Length: 2\r\n\r\n", Reject::LengthAndChunked),
+            ("HTTP/1.1 200 OK\r\nTransfer-Encoding: ,\r\n\r\n", Reject::NotChunkedLast),
+            ("HTTP/1.1 200 OK\r\nContent-Length: 5,\r\n\r\n", Reject::LengthRepeated),
             ("HTTP/1.1 200 OK\r\nA: b\rc\r\n\r\n", Reject::Malformed),
             ("HTTP/1.1 200 OK\n A: b\n\n", Reject::Malformed),
         ] {
