@@ -211,23 +211,6 @@ pub fn hand_over(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rustix::fd::AsFd;
-    use rustix::pipe::{PipeFlags, pipe_with};
-    use std::net::UdpSocket;
-
-    #[test]
-    fn why_a_successor_cannot_be_started_is_heard_whichever_numbers_are_free() {
-        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
-        let (_hears, says) = pipe_with(PipeFlags::CLOEXEC).unwrap();
-        // More than the test has open, so that some of the numbers are free; each of them may be the one that matters.
-        for count in [1, 2, 5, 10, 20, 40, 80] {
-            let sockets: Vec<_> = (0..count).map(|i| (i.to_string(), socket.as_fd())).collect();
-            let mut command = Command::new("/nonexistent/evenkeel");
-            hand_over(&mut command, 1, &sockets, &says).unwrap();
-            let started = command.spawn().map(|mut child| child.wait());
-            assert_eq!(started.unwrap_err().kind(), io::ErrorKind::NotFound, "{count} sockets");
-        }
-    }
 
     #[test]
     fn only_the_whole_word_says_that_a_process_serves() {

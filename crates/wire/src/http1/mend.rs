@@ -44,7 +44,7 @@ pub fn mend(bytes: &[u8], refused: Reject, limits: &Limits, tolerated: Tolerated
         allowed(refused)?;
         let bytes = &bytes[..bytes.len().min(limits.head)];
         return match any_head_len(bytes) {
-            Some(len) => Ok(Mended::Head(len, with_whole_line_ends(&bytes[..len]))),
+            Some(len) => changed(&bytes[..len], with_whole_line_ends(&bytes[..len]), refused),
             None if bytes.len() == limits.head => Err(Reject::HeadTooLarge),
             None => Ok(Mended::More),
         };
@@ -83,17 +83,24 @@ pub fn mend(bytes: &[u8], refused: Reject, limits: &Limits, tolerated: Tolerated
         }
         _ => return Err(refused),
     };
-    if mended == head { Err(refused) } else { Ok(Mended::Head(len, mended)) }
+    changed(head, mended, refused)
 }
 
-/// Where a head ends whose lines may end in LF alone.
+/// A head that no repair changed would be refused for ever.
+fn changed(head: &[u8], mended: Vec<u8>, refused: Reject) -> Result<Mended, Reject> {
+    if mended == head { Err(refused) } else { Ok(Mended::Head(head.len(), mended)) }
+}
+
+/// Where a head ends whose lines may end in LF alone. Empty lines before it end none, as for a good one.
 fn any_head_len(bytes: &[u8]) -> Option<usize> {
-    let mut len = 0;
+    let (mut len, mut began) = (0, false);
     for line in bytes.split_inclusive(|&b| b == b'\n') {
         len += line.len();
-        if matches!(line, b"\n" | b"\r\n") {
+        let is_empty = matches!(line, b"\n" | b"\r\n");
+        if is_empty && began {
             return Some(len);
         }
+        began |= !is_empty;
     }
     None
 }
@@ -110,8 +117,9 @@ fn with_whole_line_ends(head: &[u8]) -> Vec<u8> {
 
 /// The head with each field on one line, and without white space before colons; whether a field was on several.
 fn unfolded(head: &[u8]) -> (Vec<u8>, bool) {
-    let (mut mended, mut folded) = (Vec::with_capacity(head.len()), false);
-    for (at, line) in head.split_inclusive(|&b| b == b'\n').enumerate() {
+    let (before, head) = head.split_at(head.iter().position(|b| !b"\r\n".contains(b)).unwrap_or(0));
+    let (mut mended, mut folded) = (before.to_vec(), false);
+    for (at, line) in lines_of(head).enumerate() {
         let is_indented = line.starts_with(b" ") || line.starts_with(b"\t");
         if at > 1 && is_indented {
             folded = true;
@@ -230,6 +238,22 @@ mod tests {
         }
         let both = "HTTP/1.1 200 OK\nA : b\n c\nTransfer-Encoding: identity\n\n";
         assert_eq!(read(both, &ALL), Ok(Some("HTTP/1.1 200 OK\r\nA: b c\r\n\r\n".to_string())));
+    }
+
+    #[test]
+    fn empty_lines_before_a_head_end_none() {
+        let good = "\r\nHTTP/1.1 200 a : b\r\nA: b\r\n\r\n";
+        let expected = read(good, &[]);
+        for bytes in [
+            "\r\nHTTP/1.1 200 a : b\nA: b\n\n",
+            "\nHTTP/1.1 200 a : b\r\nA: b\r\n\r\n",
+            "\r\nHTTP/1.1 200 a : b\r\nA : b\r\n\r\n",
+            "\r\nHTTP/1.1 200 a : b\r\nA:\r\n b\r\n\r\n",
+        ] {
+            assert_eq!(read(bytes, &ALL), expected, "{bytes:?}");
+        }
+        assert_eq!(read("\r\nHTTP/1.1 2Trclsf\n\r\n", &ALL), Err(Reject::Malformed));
+        assert_eq!(read("\n\r\n", &ALL), Ok(None));
     }
 
     #[test]
