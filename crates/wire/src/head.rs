@@ -105,14 +105,26 @@ impl Table {
         }
     }
 
+    /// Makes every name lower case, as HTTP/2 wants them.
+    pub fn lower_names(&mut self) {
+        for field in &self.rows {
+            self.bytes[field.name as usize..field.name_end as usize].make_ascii_lowercase();
+        }
+    }
+
     /// The fields.
     pub fn fields(&mut self) -> Fields<'_, '_> {
         Fields { bytes: &self.bytes, rows: &mut self.rows }
     }
 
     /// Name and value of each field, in order.
-    pub fn iter(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
+    pub fn iter(&self) -> impl DoubleEndedIterator<Item = (&[u8], &[u8])> {
         self.rows.iter().map(|field| (field.name(&self.bytes), field.value(&self.bytes)))
+    }
+
+    /// Bytes of all names and values.
+    pub fn size(&self) -> usize {
+        self.bytes.len()
     }
 
     /// Whether there are none.
@@ -192,6 +204,8 @@ mod tests {
         fields.leave_out("x-y");
         assert_eq!(fields.kept().collect::<Vec<_>>(), [(&b"host"[..], &b"a"[..])]);
         assert!(!table.is_empty() && Table::default().is_empty());
+        table.lower_names();
+        assert_eq!(table.iter().next_back(), Some((&b"x-y"[..], &b"2"[..])));
     }
 
     #[test]

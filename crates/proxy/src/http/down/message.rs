@@ -2,36 +2,24 @@
 //! requests may share one connection, each with its own deadline and its own back-pressure.
 
 use super::Downstream;
+use super::linger::LINGER;
 use crate::http::attempts;
 use crate::http::exchange::{self, Opened, Refused};
 use crate::http::outgoing::Outgoing;
 use crate::http::record::Record;
 use crate::http::reply::{Content, Page, Reply};
+use crate::http2::part::{Gone, Part};
 use crate::listener::client::Client;
 use crate::listener::rules::Rules;
 use crate::observe::end::{Cause, Phase};
+use evenkeel_balance::rng::mix;
 use evenkeel_net::buffer::{Buf, CAPACITY};
 use evenkeel_wire::head::{Request, Table};
 use evenkeel_wire::http1::fields::Stated;
-use evenkeel_wire::http1::request::write_translated;
+use evenkeel_wire::http1::request::{Switch, write_translated};
 use evenkeel_wire::http1::response::{RequestContext, Towards};
 use evenkeel_wire::http1::{Body, Reject, Version};
 use std::task::{Context, Poll};
-
-/// A part of a body.
-#[derive(Debug)]
-pub enum Part {
-    /// Some of its bytes, at least one.
-    Data(Buf),
-    /// Fields behind it; the end follows.
-    Trailers(Table),
-    /// Nothing more follows.
-    End,
-}
-
-/// The client can neither send nor take anything more.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Gone;
 
 /// A request whose parts come one by one, as streams of HTTP/2 do.
 pub trait Messages: Downstream {
@@ -52,19 +40,31 @@ pub trait Messages: Downstream {
     fn reset(&self);
 }
 
-/// Serves a request with this head, spoken in `proto`. `framing`: what it says of its body; `Nothing` with parts to come means
-/// that they end with their end. `ended`: none come.
+/// What belongs to a request besides its head.
+#[derive(Clone, Copy, Debug)]
+pub struct Spoken<'p> {
+    /// The protocol, as the access log says it.
+    pub proto: &'static str,
+    /// What the head says of its body; `Nothing` with parts to come means that they end with their end.
+    pub framing: Stated,
+    /// No parts come.
+    pub ended: bool,
+    /// What its stream is to carry in the place of messages, once the endpoint has switched to it.
+    pub switch: Option<&'p str>,
+}
+
+/// Serves a request with this head.
 pub async fn serve<D: Messages>(
     client: &Client<'_>,
     rules: &Rules,
     down: &D,
     request: &mut Request<'_, '_>,
-    framing: Stated,
-    ended: bool,
-    proto: &'static str,
+    spoken: Spoken<'_>,
 ) {
+    let Spoken { proto, framing, ended, switch } = spoken;
     let mut record = Record::new(client, rules);
     record.proto = proto;
+    record.count_in(request.method.len() + request.target.len() + request.host.len() + request.fields.bytes.len());
     let head_only = request.is_head();
     let (route, origin) = match exchange::route(client, &mut record, request, true, down.timer()) {
         Ok(routed) => routed,
@@ -73,12 +73,15 @@ pub async fn serve<D: Messages>(
     let mut bytes = client.core.scratch();
     // A length that is known goes on; other bodies go in chunks.
     let framing = match framing {
+        _ if switch.is_some() => Stated::Nothing,
         Stated::Length(n) => Stated::Length(n),
         _ if ended => Stated::Nothing,
         _ => Stated::Chunked,
     };
+    let key = switch.map(|_| websocket_key(client)).unwrap_or_default();
+    let switch = switch.map(|protocol| Switch { protocol, fields: &key });
     // An endpoint that does not read a body without meaning takes it for the next request.
-    let overlooked = !ended && matches!(request.method, "GET" | "HEAD" | "DELETE" | "TRACE");
+    let overlooked = !ended && switch.is_none() && matches!(request.method, "GET" | "HEAD" | "DELETE" | "TRACE");
     let single = route.pool.limits.get().idle_per_endpoint == 0 || route.pool.announce.get().is_some();
     let close = single || overlooked;
     let here = if request.host.is_empty() { client.peer.authority() } else { String::new() };
@@ -86,22 +89,22 @@ pub async fn serve<D: Messages>(
     let written = match framing {
         // The endpoint would take the next request for the body that is missing.
         Stated::Length(1..) if ended => Err(Reject::LengthMalformed),
-        _ => write_translated(request, framing, &forward, &mut bytes),
+        _ => write_translated(request, framing, switch, &forward, &mut bytes),
     };
     if let Err(reject) = written {
         client.core.give_back(bytes);
         return Box::pin(refuse(client, &record, down, Refused::Malformed(reject), head_only)).await;
     }
     let body = match framing {
-        _ if ended => Body::EMPTY,
+        _ if ended || switch.is_some() => Body::EMPTY,
         Stated::Length(n) => Body::Length(n),
         _ => Body::UntilClose,
     };
     let mut opened = Opened {
         route,
         towards: Towards { version: Version::V11, keep_alive: true },
-        asked: RequestContext { head: head_only, upgrade: false },
-        idempotent: request.is_idempotent(),
+        asked: RequestContext { head: head_only, upgrade: switch.is_some() },
+        idempotent: request.is_idempotent() && switch.is_none(),
         close,
         body,
     };
@@ -111,6 +114,20 @@ pub async fn serve<D: Messages>(
         Err(Some(reply)) => Box::pin(answer(&record, down, &reply, head_only)).await,
         Err(None) => down.reset(),
     }
+}
+
+/// The key by which HTTP/1 asks for WebSocket (RFC 6455 section 4.1), which HTTP/2 does without: it only has to differ.
+#[cold]
+fn websocket_key(client: &Client<'_>) -> Vec<u8> {
+    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut line = b"Sec-WebSocket-Key: ".to_vec();
+    let id = client.core.next_request_id();
+    let random = u128::from(mix(id)) << 64 | u128::from(mix(!id));
+    // 16 bytes are 21 digits of 6 bits, and one of the 2 that are left.
+    line.extend((0..21).map(|n| DIGITS[(random >> (122 - 6 * n)) as usize & 63]));
+    line.push(DIGITS[(random as usize & 3) << 4]);
+    line.extend_from_slice(b"==\r\n");
+    line
 }
 
 /// Tells the client that its request goes no further.
@@ -152,6 +169,7 @@ async fn answer<D: Messages>(record: &Record<'_>, down: &D, reply: &Reply, head_
 /// Sends a whole response of the proxy's own.
 async fn say<D: Messages>(record: &Record<'_>, down: &D, status: u16, mut fields: Table, body: &[u8], head_only: bool) {
     fields.push(b"content-length", body.len().to_string().as_bytes());
+    record.count_out(fields.size());
     down.send_head(status, fields, head_only);
     if head_only {
         return;
@@ -159,7 +177,7 @@ async fn say<D: Messages>(record: &Record<'_>, down: &D, status: u16, mut fields
     let timer = down.timer();
     for part in body.chunks(CAPACITY) {
         let mut buf = Buf::take();
-        timer.set(timer.tick_after(super::h1::LINGER));
+        timer.set(timer.tick_after(LINGER));
         let room = timer.limit(std::pin::pin!(std::future::poll_fn(|cx| down.poll_room(cx)))).await;
         if !matches!(room, Ok(Ok(()))) || !buf.extend(part) {
             return down.reset();

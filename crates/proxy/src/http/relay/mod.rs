@@ -5,7 +5,6 @@
 //! speaks in messages, heads, data and trailers do ([`message`]). What is decided of a response is the same: [`response`].
 
 mod h1;
-#[cfg_attr(not(test), expect(dead_code, reason = "HTTP/2 is the first protocol that needs it"))]
 mod message;
 mod response;
 mod tunnel;
