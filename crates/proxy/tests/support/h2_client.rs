@@ -1,7 +1,7 @@
 //! A client that speaks HTTP/2 frame by frame, right or wrong.
 
 use super::SOON;
-use evenkeel_wire::h2::hpack::Decoder;
+use evenkeel_wire::h2::hpack::{Decoder, HeaderLimits};
 use std::fmt::Write as _;
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
@@ -242,7 +242,7 @@ impl H2Client {
 fn decode(decoder: &mut Decoder, block: &[u8]) -> Vec<(String, String)> {
     let mut fields = Vec::new();
     decoder
-        .decode(block, &mut |name: &[u8], value: &[u8]| {
+        .decode(block, HeaderLimits { bytes: 1 << 20, fields: 1000 }, &mut |name: &[u8], value: &[u8]| {
             fields.push((String::from_utf8_lossy(name).into_owned(), String::from_utf8_lossy(value).into_owned()));
         })
         .expect("a good block");
