@@ -166,6 +166,7 @@ impl State {
             self.flush_stream(key);
             let id = self.stream(key).id;
             self.engine.reset(id, code);
+            self.resets.push((false, code as u32));
             self.lose(key, Lost::Ended);
             self.wake_driver();
         }
