@@ -303,6 +303,11 @@ impl Session {
         }
     }
 
+    /// Whether the peer waits for what waits here: the last words of a client's handshake.
+    pub fn is_awaited(&self) -> bool {
+        !self.answer.is_empty() && matches!(*self.kernel, Kernel::Client(_))
+    }
+
     /// Takes what waits, to be sent alone.
     pub fn seal_nothing(&mut self, out: &mut Buf) {
         self.take_answer(out);

@@ -129,6 +129,17 @@ impl State {
         }
     }
 
+    /// Has what the peer waits for sent before anything is written, if there is such.
+    #[cold]
+    fn say_awaited(&mut self, socket: &Stream) {
+        if self.session.is_awaited() && self.out.is_empty() {
+            let mut out = Buf::take_whole();
+            self.session.seal_nothing(&mut out);
+            out.consume(socket.send_now(out.filled()));
+            self.out = if out.is_empty() { Buf::none() } else { out };
+        }
+    }
+
     /// Room for what comes, behind what came.
     fn room(&self) -> Buf {
         let mut wire = Buf::take_whole();
@@ -262,6 +273,9 @@ impl TlsStream {
     /// Reads what came from the socket. What is still to be sent goes meanwhile.
     #[inline]
     fn poll_fill(&self, cx: &mut Context<'_>, state: &mut State) -> Poll<io::Result<()>> {
+        if state.session.is_awaited() {
+            state.say_awaited(&self.socket);
+        }
         if !state.out.is_empty() {
             // What ails the socket is met when it is read.
             let _ = state.poll_flush(cx, &self.socket, SendFlags::NOSIGNAL);
@@ -299,6 +313,7 @@ impl TlsStream {
         let Some(state) = &mut *state else { return self.socket.poll_write_before(cx, bytes, last) };
         ready!(state.poll_flush(cx, &self.socket, SendFlags::NOSIGNAL))?;
         if bytes.is_empty() {
+            state.say_awaited(&self.socket);
             return Poll::Ready(Ok(0));
         }
         if state.ended {
