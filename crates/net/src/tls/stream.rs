@@ -382,10 +382,6 @@ impl TlsStream {
         }
     }
 
-    pub(crate) fn poll_reset(&self, cx: &mut Context<'_>) -> Poll<()> {
-        self.socket.poll_reset(cx)
-    }
-
     pub(crate) fn is_read_closed(&self) -> bool {
         match &*self.state.borrow() {
             Some(state) => state.session.end != End::Open || self.socket.is_read_closed(),

@@ -39,7 +39,7 @@ pub fn start(core: &Rc<Core>, listener: &Rc<Listener>, fd: OwnedFd, addr: Socket
     }
     let (is_tcp, is_tls) = listener.is_tcp_is_tls();
     let (core, listener) = (core.clone(), listener.clone());
-    let transport = || {
+    let transport = move || {
         let stream = Stream::new(fd);
         if is_tls { Transport::Tls(Box::new(TlsStream::new(stream))) } else { Transport::Plain(stream) }
     };
