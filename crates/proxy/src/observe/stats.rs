@@ -8,6 +8,7 @@ use crate::observe::end::Cause;
 use evenkeel_balance::Instant;
 use evenkeel_config::Plan;
 pub use evenkeel_net::counter::Counter;
+pub use evenkeel_net::tls::Cause as Unsecured;
 use evenkeel_wire::h2::{ErrorCode, Flood};
 use evenkeel_wire::orca::Report;
 use std::collections::{HashMap, HashSet};
@@ -65,10 +66,11 @@ pub enum ErrorKind {
     Reset,
     Timeout,
     Protocol,
+    Tls,
 }
 
 /// Labels of [`ErrorKind`], in its order.
-pub const ERROR_KINDS: [&str; 4] = ["connect", "reset", "timeout", "protocol"];
+pub const ERROR_KINDS: [&str; 5] = ["connect", "reset", "timeout", "protocol", "tls"];
 
 /// Why a connection was closed at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -151,6 +153,8 @@ pub struct ListenerStats {
     pub bytes_in: Counter,
     /// Bytes to clients.
     pub bytes_out: Counter,
+    /// Where TLS is spoken.
+    pub tls: TlsStats,
     /// Reports of the listener's own load, by [`GIVEN`].
     pub reports_given: [Counter; GIVEN.len()],
     /// Datagrams that came to it and are no probes.
@@ -196,6 +200,20 @@ pub const CODES: [&str; ErrorCode::NAMES.len() + 1] = {
 pub fn code_index(code: u32) -> usize {
     usize::try_from(code).map_or(CODES.len() - 1, |code| code.min(CODES.len() - 1))
 }
+
+/// The numbers of a listener that speaks TLS.
+#[derive(Debug, Default)]
+pub struct TlsStats {
+    /// Handshakes that came to their end, by [`SHAKEN`].
+    pub shaken: [Counter; SHAKEN.len()],
+    /// Handshakes that failed, by [`Unsecured`].
+    pub failed: [Counter; Unsecured::LABELS.len()],
+    /// Handshakes that are under way.
+    pub active: Counter,
+}
+
+/// Kinds of handshakes, in the order of the counters: with certificates, or as an earlier session goes on.
+pub const SHAKEN: [&str; 2] = ["full", "resumed"];
 
 /// The numbers of a listener that balances flows of datagrams.
 #[derive(Debug, Default)]

@@ -71,6 +71,7 @@ fn install(worker: &Rc<Worker>, parts: Parts) {
             plan: plan.clone(),
             router: parts.router,
             tcp: parts.tcp,
+            tls: parts.tls,
             limits: parts.limits,
             timeouts: parts.timeouts,
             h2c: parts.h2c,
@@ -153,6 +154,7 @@ fn pool(before: Option<&Rc<WorkerPool>>, parts: PoolParts, left: &mut Vec<Rc<End
         idle_time,
         announce,
         tolerated,
+        tls,
         source,
         keepalive,
         queue_time,
@@ -161,7 +163,7 @@ fn pool(before: Option<&Rc<WorkerPool>>, parts: PoolParts, left: &mut Vec<Rc<End
         stats,
         control,
     } = parts;
-    let reports = reports.map(Rc::new);
+    let (reports, tls) = (reports.map(Rc::new), tls.map(Rc::new));
     let endpoints_by_slot = before.map_or_else(|| Rc::new(Endpoints::default()), |old| old.endpoints.clone());
     left.extend(endpoints_by_slot.change(table(endpoints)));
     match (balancer, before) {
@@ -170,6 +172,10 @@ fn pool(before: Option<&Rc<WorkerPool>>, parts: PoolParts, left: &mut Vec<Rc<End
             stays.idle_time.set(idle_time);
             stays.announce.set(announce);
             stays.tolerated.set(tolerated);
+            if stays.tls.replace(tls.clone()) != tls {
+                // They speak as the plan before says.
+                stays.close_idle();
+            }
             stays.source.set(source);
             stays.keepalive.set(keepalive);
             stays.queue_time.set(queue_time);
@@ -190,6 +196,7 @@ fn pool(before: Option<&Rc<WorkerPool>>, parts: PoolParts, left: &mut Vec<Rc<End
                 idle_time: Cell::new(idle_time),
                 announce: Cell::new(announce),
                 tolerated: Cell::new(tolerated),
+                tls: RefCell::new(tls),
                 source: Cell::new(source),
                 keepalive: Cell::new(keepalive),
                 queue_time: Cell::new(queue_time),

@@ -3,6 +3,7 @@
 
 use super::pick::InFlight;
 use super::pool::{Endpoint, WorkerPool};
+use super::tls::is_of_tls;
 use crate::core::Core;
 use crate::observe::end::Cause;
 use crate::observe::stats::ErrorKind;
@@ -11,6 +12,8 @@ use evenkeel_balance::{Clock, FailureKind, Outcome};
 use evenkeel_config::plan::{ProxyVersion, SpeakAs};
 use evenkeel_net::buffer::Buf;
 use evenkeel_net::dial::dial;
+use evenkeel_net::stream::Stream;
+use evenkeel_net::tls::TlsStream;
 use evenkeel_net::transport::Transport;
 use evenkeel_wire::proxy_protocol;
 use rustix::io::Errno;
@@ -68,9 +71,15 @@ impl Wanted<'_> {
         endpoint.stats.connects.add(1);
         let announce = self.pool.announce.get();
         let source = (self.pool.source.get() == SpeakAs::Client).then_some(self.peer.ip);
-        let transport = Transport::from(dial(addr, source, announce.is_some() || !bytes.is_empty())?);
+        let tls = self.pool.tls.borrow().clone();
+        let speaks = announce.is_some() || !bytes.is_empty() || tls.is_some();
+        let transport = carried(dial(addr, source, speaks)?, tls.is_some());
         if let Some(version) = announce {
-            transport.write(&mut self.header(version), !bytes.is_empty()).await?;
+            transport.write(&mut self.header(version), !bytes.is_empty() || tls.is_some()).await?;
+        }
+        if let (Some(settings), Some(stream)) = (tls, transport.as_tls()) {
+            // Boxed, as few connections are new.
+            Box::pin(settings.secure(stream, endpoint)).await?;
         }
         let sent = transport.write_some(bytes).await?;
         // The request has left: a failure here must not count as unreachable, or it would be sent to another endpoint too.
@@ -96,6 +105,11 @@ impl Wanted<'_> {
     }
 }
 
+/// A connection that has just begun; `over_tls`: plain until it has shaken hands.
+pub fn carried(stream: Stream, over_tls: bool) -> Transport {
+    if over_tls { Transport::Tls(Box::new(TlsStream::new(stream))) } else { Transport::Plain(stream) }
+}
+
 /// An endpoint that could not be connected to.
 pub struct Unreachable {
     /// Who is at fault.
@@ -118,7 +132,11 @@ pub fn unreachable(pool: &WorkerPool, ticket: InFlight<'_>, error: Option<io::Er
             (Cause::Proxy, 503)
         }
         error => {
-            let (kind, status) = if error.is_some() { (ErrorKind::Connect, 502) } else { (ErrorKind::Timeout, 504) };
+            let (kind, status) = match error {
+                Some(error) if is_of_tls(&error) => (ErrorKind::Tls, 502),
+                Some(_) => (ErrorKind::Connect, 502),
+                None => (ErrorKind::Timeout, 504),
+            };
             endpoint.stats.errors[kind as usize].add(1);
             ticket.end(Outcome::failed(FailureKind::Connect));
             (Cause::Endpoint, status)

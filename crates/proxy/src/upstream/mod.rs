@@ -1,6 +1,6 @@
 //! How does a request get to an endpoint? A [`pool`] as one worker sees it: [`pick`] has a place at an endpoint, or waits for
 //! one; [`session`] knows where it was before ([`sticky`] signs that); [`connections`] has a connection there, one
-//! that is [`idle`] or a new one; [`retries`] says what may be tried again.
+//! that is [`idle`] or a new one, over [`tls`] where the pool says so; [`retries`] says what may be tried again.
 
 pub mod connections;
 pub mod idle;
@@ -10,3 +10,4 @@ pub mod probe_rate;
 pub mod retries;
 pub mod session;
 pub mod sticky;
+pub mod tls;

@@ -2,6 +2,7 @@
 
 use super::idle::IdleConns;
 use super::probe_rate::ProbeRate;
+use super::tls::PoolTls;
 use crate::observe::access_log::Named;
 use crate::observe::stats::{EndpointStats, PoolStats};
 use crate::upstream::sticky::Sticky;
@@ -34,6 +35,8 @@ pub struct WorkerPool {
     pub announce: Cell<Option<ProxyVersion>>,
     /// Faults in responses that are repaired.
     pub tolerated: Cell<Tolerated>,
+    /// How its endpoints speak TLS, if they do.
+    pub tls: RefCell<Option<Rc<PoolTls>>>,
     /// Whether endpoints see the client's address as that of the peer.
     pub source: Cell<SpeakAs>,
     /// After how much silence of a session's peer the kernel asks for a sign of life.

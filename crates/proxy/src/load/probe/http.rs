@@ -4,6 +4,7 @@
 use super::{End, HTTP_MAX, Prober, Question};
 use crate::core::Core;
 use crate::load::reports::Came;
+use crate::upstream::connections::carried;
 use evenkeel_balance::Clock;
 use evenkeel_net::buffer::Buf;
 use evenkeel_net::deadline::Elapsed;
@@ -53,10 +54,18 @@ async fn ask(core: &Core, question: &Question) -> io::Result<End> {
         }
     }
     endpoint.stats.connects.add(1);
-    let transport = dial(addr, None, true)?.into();
+    let tls = pool.tls.borrow().clone();
+    let transport = carried(dial(addr, None, true)?, tls.is_some());
     let mut first = Vec::new();
     if let Some(version) = pool.announce.get() {
         proxy_protocol::write_local(version, &mut first);
+    }
+    if let (Some(settings), Some(stream)) = (tls, transport.as_tls()) {
+        let mut header = Buf::take();
+        header.extend(&first);
+        transport.write_all(&mut header).await?;
+        first.clear();
+        settings.secure(stream, endpoint).await?;
     }
     first.extend_from_slice(request.as_bytes());
     ask_over(core, question, transport, &first).await
