@@ -4,6 +4,7 @@ use crate::observe::end::Cause;
 use crate::observe::stats::ErrorKind;
 use evenkeel_balance::retry::Failure;
 use evenkeel_balance::{FailureKind, Outcome};
+use evenkeel_wire::grpc::{self, Status};
 use evenkeel_wire::http1::{Reject, mend};
 
 /// What ended a request early, once it was sent to an endpoint.
@@ -29,6 +30,8 @@ pub enum Fault {
     Refused {
         /// The status.
         status: u16,
+        /// What it says of a gRPC call, if that is tried again.
+        grpc: Option<Status>,
         /// Its outcome for the balancer.
         outcome: Outcome,
         /// Whether the connection can carry another request.
@@ -75,6 +78,7 @@ impl Fault {
             // Nothing of a head was passed on, so a part of one is as good as none.
             Fault::NoResponse | Fault::CutShort => Some(Failure::Reset),
             Fault::TimedOut => Some(Failure::Timeout),
+            Fault::Refused { grpc: Some(status), .. } => Some(Failure::Grpc(status.code())),
             Fault::Refused { status, .. } => Some(Failure::Status(status)),
             Fault::Response(_) | Fault::Request(_) | Fault::ClientGone | Fault::ClientSlow | Fault::Overtaken => None,
         }
@@ -103,6 +107,9 @@ impl Fault {
             Fault::Request(reject) => Some((reject.status(), reject.to_string())),
             Fault::ClientSlow => Some((408, "the request's body did not come in time".into())),
             Fault::TimedOut => Some((504, "did not answer in time".into())),
+            Fault::Refused { grpc: Some(status), .. } => {
+                Some((grpc::to_http(status), format!("ended the call with {}", status.name())))
+            }
             Fault::Refused { status, .. } => Some((status, format!("answered {status}"))),
             Fault::ClientGone | Fault::Overtaken => None,
         }

@@ -7,6 +7,7 @@ pub use super::route_stats::{RouteStats, RouteTable};
 use crate::observe::end::Cause;
 use evenkeel_balance::Instant;
 use evenkeel_config::Plan;
+use evenkeel_config::plan::GrpcStatus;
 pub use evenkeel_net::counter::Counter;
 pub use evenkeel_net::tls::Cause as Unsecured;
 use evenkeel_wire::h2::{ErrorCode, Flood};
@@ -271,6 +272,8 @@ pub struct PoolStats {
     pub reports: [Counter; CAME.len()],
     /// Load reports that were not gone by, by [`Dropped`].
     pub reports_dropped: [Counter; Dropped::COUNT],
+    /// gRPC calls by how they ended, in the order of the codes.
+    pub grpc: [Counter; GrpcStatus::NAMES.len()],
     /// Probes that the algorithm wanted, by what became of them: [`PROBES`].
     pub probes: [Counter; PROBES.len()],
 }
@@ -312,6 +315,7 @@ impl PoolStats {
             hedges_won: Counter::default(),
             reports: Default::default(),
             reports_dropped: Default::default(),
+            grpc: Default::default(),
             probes: Default::default(),
         }
     }

@@ -9,6 +9,8 @@ mod message;
 mod response;
 mod tunnel;
 
+pub use response::outcome_of;
+
 use super::down::Downstream;
 use super::fault::Fault;
 use super::outgoing::Outgoing;
