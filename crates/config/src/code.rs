@@ -87,6 +87,7 @@ codes! {
     Error   Contradiction     "EK0211" "settings that exclude each other"
     Error   NotHere           "EK0212" "a file, folder or address that this machine does not have"
     Error   Loop              "EK0213" "an endpoint that is evenkeel itself, so that requests come back for ever"
+    Error   Certificate       "EK0214" "a certificate or a key that cannot be used"
 
     Warning UnusedPool        "EK0301" "no route leads to the pool"
     Warning NoTraffic         "EK0302" "no endpoint of the pool may get traffic"
@@ -98,6 +99,9 @@ codes! {
     Warning UnknownZone       "EK0308" "no endpoint is in the zone"
     Warning OddMatch          "EK0309" "a match that takes something else than it seems to"
     Warning NotMine           "EK0310" "a file that the user of the check may not use"
+    Warning WeakCertificate   "EK0311" "a certificate or a key that works, and should be looked at"
+    Warning NotCovered        "EK0312" "a host that no certificate of its listener has"
+    Warning NotVerified       "EK0313" "certificates of endpoints are not verified"
 }
 
 #[cfg(test)]

@@ -35,6 +35,40 @@ pub trait Machine {
 
     /// Whether what is sent to an address comes back to this machine.
     fn is_own(&self, ip: IpAddr) -> bool;
+
+    /// What is to be said of a certificate and its key, and the names that it has. Nothing, unless the machine knows TLS.
+    fn certificate(&self, cert: &Path, key: &Path) -> Certified {
+        let _ = (cert, key);
+        Certified::default()
+    }
+
+    /// What is to be said of the certificates of authorities.
+    fn authorities(&self, file: &Path) -> Vec<CertificateFault> {
+        let _ = file;
+        Vec::new()
+    }
+}
+
+/// What is known of a certificate and its key.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Certified {
+    /// What is to be said.
+    pub faults: Vec<CertificateFault>,
+    /// Its names, `*.example.com` among them; `None` if it cannot be read.
+    pub names: Option<Vec<String>>,
+}
+
+/// What is to be said of a file of TLS.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CertificateFault {
+    /// Whether it is about the key.
+    pub of_key: bool,
+    /// Whether it cannot be used so.
+    pub is_error: bool,
+    /// What it is.
+    pub what: String,
+    /// How it can be mended.
+    pub help: String,
 }
 
 /// What is at a path.

@@ -6,12 +6,12 @@ pub use crate::form::{Address, Cidr, GrpcStatus, HashKey, HostPattern, PathPatte
 pub use crate::sections::admin::Admin;
 pub use crate::sections::error_pages::{ERROR_PAGE_MAX, ErrorPage};
 pub use crate::sections::listener::{
-    ClientLocality, Errors, Http2, Listener, ListenerLimits, Mode, NameServer, Record, RecordKind, ReportLoad,
-    UdpFlows, Zone,
+    Certificate, ClientAuth, ClientAuthMode, ClientLocality, Errors, Http2, Listener, ListenerLimits, ListenerTls,
+    Mode, NameServer, Protocol, Record, RecordKind, ReportLoad, TlsVersion, UdpFlows, UnknownName, Zone,
 };
 pub use crate::sections::pool::{
-    Check, Discover, Dns, Endpoint, HealthCheck, LoadReports, Pool, PoolLimits, Probe, ProxyVersion, Records, Resolve,
-    SameSite, Secret, Source, SpeakAs, Sticky, Subset, Tolerance, Tolerated,
+    Check, Discover, Dns, Endpoint, HealthCheck, LoadReports, Pool, PoolLimits, PoolTls, Probe, ProxyVersion, Records,
+    Resolve, SameSite, Secret, Source, SpeakAs, Sticky, Subset, Tolerance, Tolerated,
 };
 pub use crate::sections::resolver::Resolver;
 pub use crate::sections::retry::Retry;

@@ -12,6 +12,7 @@ mod notify;
 mod output;
 mod reach;
 mod reload;
+mod secured;
 mod serve;
 mod signals;
 mod source;

@@ -6,6 +6,7 @@ use crate::failure::Failure;
 use crate::lost;
 use crate::notify::Notify;
 use crate::reload::{self, Reloads};
+use crate::secured::{LOOK_EVERY, Tls};
 use crate::signals::{Asked, Signals};
 use crate::source::Source;
 use crate::upgrade::Upgrade;
@@ -28,12 +29,14 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio::sync::{mpsc, oneshot, watch};
+use tokio::time::MissedTickBehavior;
 
 /// A running proxy, and the tasks that watch it.
 pub struct Serving {
     server: Server,
     dns: evenkeel_dns::Server,
     discovery: Discovery,
+    tls: Tls,
     admin: Option<Admin>,
     shown: Arc<Shown>,
     reloads: Arc<Reloads>,
@@ -84,6 +87,7 @@ pub fn registry(
     dns: watch::Receiver<Arc<Numbers>>,
     reloads: Arc<Reloads>,
     discovery: &Discovery,
+    tls: &Tls,
 ) -> Registry {
     let mut registry = Registry::default();
     let build = Info::new(vec![("version", env!("CARGO_PKG_VERSION"))]);
@@ -92,6 +96,7 @@ pub fn registry(
     registry.register_collector(Box::new(Answers::new(dns)));
     registry.register_collector(Box::new(Found::new(discovery)));
     registry.register_collector(Box::new(reload::Numbers(reloads)));
+    registry.register_collector(Box::new(evenkeel_tls::Metrics::new(&tls.store)));
     registry.register_collector(Box::new(Process));
     registry
 }
@@ -121,11 +126,13 @@ impl Serving {
         let (admin, admin_sockets) = admin.unzip();
         let discovery = Discovery::default();
         discovery.keep(discovery.follow(&mut plan).await);
-        let server = Server::start_with(plan, &mut inherited)?;
+        let tls = Tls::default().next(&plan)?;
+        let server = Server::start_secured(plan, &mut inherited, tls.given())?;
         let dns = answers::start(&server, &mut inherited)?;
         // Set once, here.
         let _ = shown.control.set(server.control().clone());
-        let numbers = registry(server.running(), server.control().clone(), dns.numbers(), reloads.clone(), &discovery);
+        let numbers =
+            registry(server.running(), server.control().clone(), dns.numbers(), reloads.clone(), &discovery, &tls);
         let _ = shown.registry.set(numbers);
         for addr in inherited.left() {
             tracing::warn!(addr, "a socket came with the process, but the configuration listens nowhere there");
@@ -136,7 +143,7 @@ impl Serving {
         let notify = Notify::from_environment();
         notify.ready("serving");
         let admin_sockets = admin_sockets.unwrap_or_default();
-        Ok(Serving { server, dns, discovery, admin, shown, reloads, asked, admin_sockets, notify })
+        Ok(Serving { server, dns, discovery, tls, admin, shown, reloads, asked, admin_sockets, notify })
     }
 
     /// The proxy.
@@ -155,6 +162,8 @@ impl Serving {
         let mut watch = source.as_ref().and_then(|source| self.watch(None, source));
         let mut upgrade: Option<Upgrade> = None;
         let mut watchdog = Watchdog::new(&self.notify);
+        let mut look = tokio::time::interval(LOOK_EVERY);
+        look.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             let mut answer = None;
             let why = tokio::select! {
@@ -196,6 +205,10 @@ impl Serving {
                     answers::apply_endpoints(&mut self.server, &self.dns, self.discovery.lists());
                     continue;
                 }
+                _ = look.tick(), if !self.tls.store.is_empty() => {
+                    self.tls.store.look();
+                    continue;
+                }
                 () = watchdog.due() => {
                     watchdog.look(&self.notify, self.server.beats().chain(self.dns.beats()));
                     continue;
@@ -205,7 +218,7 @@ impl Serving {
             // Without a file, the question is answered by dropping it.
             let Some(source) = &mut source else { continue };
             self.notify.reloading();
-            let report = reload::reload(source, &mut self.server, &mut self.dns, &self.discovery).await;
+            let report = reload::reload(source, &mut self.server, &mut self.dns, &self.discovery, &mut self.tls).await;
             self.notify.ready(&report.status());
             report.log(why);
             self.reloads.count(report.result);

@@ -10,6 +10,7 @@ mod matches;
 mod reports;
 mod routes;
 mod tcp;
+mod tls;
 mod udp;
 
 use crate::diagnostic::Findings;
@@ -21,6 +22,7 @@ use leads::Leads;
 
 pub(crate) use loops::check as loops;
 pub(crate) use machine::check as machine;
+pub(crate) use tls::check as tls;
 
 /// Makes the routes between listeners and pools, and checks all three together.
 pub(crate) fn routes(

@@ -88,6 +88,7 @@ pub(crate) fn build(root: &Section, machine: Option<&dyn Machine>, findings: &mu
     checks::loops(root, &plan, machine, findings);
     if let Some(machine) = machine {
         checks::machine(root, machine, findings);
+        checks::tls(root, machine, findings);
     }
     plan
 }

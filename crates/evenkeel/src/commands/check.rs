@@ -4,6 +4,7 @@ use crate::arguments::Check;
 use crate::failure::{Failure, color};
 use crate::output::print;
 use evenkeel_config::{Outcome, Plan, ThisMachine, load, render_text, to_json};
+use evenkeel_tls::WithTls;
 use std::path::Path;
 
 /// Runs `evenkeel check`.
@@ -11,7 +12,7 @@ pub fn check(arguments: &Check) -> Result<(), Failure> {
     let file = arguments.file.as_ref().or(arguments.config.as_ref()).expect("clap requires one of them");
     let Outcome { plan, diagnostics } = match arguments.elsewhere {
         true => read(file),
-        false => evenkeel_config::check(file, &environment, &ThisMachine),
+        false => evenkeel_config::check(file, &environment, &WithTls(ThisMachine)),
     };
     if arguments.json {
         print(&format!("{:#}\n", to_json(&diagnostics)))?;

@@ -55,6 +55,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("dns", &["balance", "config", "net", "pools", "wire"]),
     ("admin", &["balance", "config", "pools"]),
     ("sim", &["balance", "config"]),
+    ("tls", &["config"]),
     ("tower", &["balance"]),
     (
         "evenkeel",
@@ -70,6 +71,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "dns",
             "admin",
             "sim",
+            "tls",
             "tower",
             "peers",
         ],

@@ -130,6 +130,11 @@ impl Server {
         self.reload_telling(plan, |_, _| {})
     }
 
+    /// Speaks TLS so from the next plan on; how it was before.
+    pub fn secure(&mut self, secured: Secured) -> Secured {
+        std::mem::replace(&mut self.secured, secured)
+    }
+
     /// The same. `tell` is given the pools with those of the plan that there were before, as [`apply_endpoints`](Self::apply_endpoints) does
     /// it: what they have new can be picked only behind it.
     ///

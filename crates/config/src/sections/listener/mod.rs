@@ -5,6 +5,7 @@ mod errors;
 mod http2;
 mod mode;
 mod report_load;
+mod tls;
 mod udp;
 mod zone;
 
@@ -12,6 +13,7 @@ pub use errors::Errors;
 pub use http2::Http2;
 pub use mode::Mode;
 pub use report_load::ReportLoad;
+pub use tls::{Certificate, ClientAuth, ClientAuthMode, ListenerTls, Protocol, TlsVersion, UnknownName};
 pub use udp::UdpFlows;
 pub use zone::{ClientLocality, NameServer, Record, RecordKind, Zone};
 
@@ -64,6 +66,14 @@ table! {
             absent: Absent::Means("none: routes say where to"),
             help: "The pool for everything that no other route to this listener takes. With `mode = \"http\"` it is as a route \
                    that names the listener and matches nothing else.",
+            why: "",
+        };
+        /// How TLS is spoken with clients; `None` = it is not.
+        tls: Option<ListenerTls> = Key {
+            name: "tls",
+            kind: Kind::Table(&tls::TLS),
+            absent: Absent::Means("off"),
+            help: "TLS with clients.",
             why: "",
         };
         /// What is answered to resolvers; there if, and only if, DNS is spoken.
@@ -290,6 +300,7 @@ fn check(section: &Section, mode: Mode, findings: &mut Findings) {
     check_networks(section, "accept_proxy_protocol", findings);
     check_networks(section, "trusted_proxies", findings);
     udp::check(section, mode, findings);
+    tls::check(section, mode, findings);
     error_pages::check(section, findings);
 }
 

@@ -12,6 +12,7 @@ mod queue;
 mod slow_start;
 mod sticky;
 mod subset;
+mod tls;
 mod tolerate;
 
 pub use discover::{Discover, Dns, Records, Source};
@@ -25,6 +26,7 @@ pub use queue::QUEUE;
 pub use slow_start::SLOW_START;
 pub use sticky::{SameSite, Secret, Sticky};
 pub use subset::Subset;
+pub use tls::PoolTls;
 pub use tolerate::{Tolerance, Tolerated};
 
 pub(crate) use endpoint::{ENDPOINT_LIST, check as check_endpoints, endpoints};
@@ -201,6 +203,15 @@ table! {
             why: "Readers disagree about such responses, and attackers use that. The 502's `reason` in the access log names \
                   the word that would let a response through.",
         };
+        /// How TLS is spoken with endpoints; `None` = it is not.
+        tls: Option<PoolTls> = Key {
+            name: "tls",
+            kind: Kind::TableOrBool(&tls::TLS),
+            absent: Absent::Means("off"),
+            help: "TLS with endpoints. `true`: their certificates have to have the host of their address, from an authority \
+                   that the system trusts.",
+            why: "",
+        };
         /// The header that endpoints get at the start of each connection, if any.
         proxy_protocol: Option<ProxyVersion> = Key {
             name: "proxy_protocol",
@@ -373,6 +384,7 @@ fn check(Named { name, span, section }: &Named, pool: &Pool, findings: &mut Find
     slow_start::check(section, pool.balance.algorithm, findings);
     queue::check(section, pool.timeouts.request, findings);
     sticky::check(section, name, pool.balance.algorithm, findings);
+    tls::check(section, name, findings);
     limits::check(&section.section("limits").section("concurrency"), findings);
 }
 

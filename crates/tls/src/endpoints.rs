@@ -1,0 +1,107 @@
+//! How are hands shaken with endpoints of a pool?
+
+use crate::pair::{self, FileError};
+use crate::provider::{provider, versions};
+use evenkeel_config::plan::PoolTls;
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::{verify_tls12_signature, verify_tls13_signature};
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::{ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// The files of a pool.
+pub fn files(tls: &PoolTls) -> Vec<PathBuf> {
+    [&tls.ca, &tls.cert, &tls.key].into_iter().flatten().cloned().collect()
+}
+
+/// Reads the files of a pool. `before`: sessions of the time before go on.
+///
+/// # Errors
+/// What is wrong with one of them.
+pub fn make(tls: &PoolTls, before: Option<&ClientConfig>) -> Result<Arc<ClientConfig>, FileError> {
+    let cannot = |error: Error| FileError::new(false, error.to_string(), "this is a fault of evenkeel");
+    let builder = ClientConfig::builder_with_provider(provider())
+        .with_protocol_versions(versions(tls.min_version))
+        .map_err(cannot)?;
+    let builder = match tls.verify {
+        true => builder.with_root_certificates(roots(tls)?),
+        false => builder.dangerous().with_custom_certificate_verifier(Arc::new(Believer)),
+    };
+    let mut config = match (&tls.cert, &tls.key) {
+        (Some(cert), Some(key)) => {
+            // Told apart here what is wrong with which.
+            pair::certified(cert, key, None)?;
+            builder.with_client_auth_cert(pair::chain(cert)?, pair::key(key)?).map_err(cannot)?
+        }
+        _ => builder.with_no_client_auth(),
+    };
+    config.enable_secret_extraction = true;
+    if let Some(before) = before {
+        config.resumption = before.resumption.clone();
+    }
+    Ok(Arc::new(config))
+}
+
+fn roots(tls: &PoolTls) -> Result<RootCertStore, FileError> {
+    let mut roots = RootCertStore::empty();
+    let Some(path) = &tls.ca else {
+        let found = rustls_native_certs::load_native_certs();
+        roots.add_parsable_certificates(found.certs);
+        if roots.is_empty() {
+            let what = "the system trusts no authority";
+            return Err(FileError::new(
+                false,
+                what,
+                "install ca-certificates, or name those who issue: ca = \"FILE.pem\"",
+            ));
+        }
+        return Ok(roots);
+    };
+    for certificate in pair::chain(path)? {
+        roots.add(certificate).map_err(|error| {
+            let what = format!("a certificate in {} cannot be one of an authority: {error}", path.display());
+            FileError::new(false, what, "name the certificates of those who issue")
+        })?;
+    }
+    Ok(roots)
+}
+
+/// Believes every certificate, as the user has asked for: only that the peer has its key.
+#[derive(Debug)]
+struct Believer;
+
+impl ServerCertVerifier for Believer {
+    fn verify_server_cert(
+        &self,
+        _: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: &ServerName<'_>,
+        _: &[u8],
+        _: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        verify_tls12_signature(message, cert, signed, &provider().signature_verification_algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        verify_tls13_signature(message, cert, signed, &provider().signature_verification_algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        provider().signature_verification_algorithms.supported_schemes()
+    }
+}

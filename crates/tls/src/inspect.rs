@@ -1,0 +1,195 @@
+//! What is to be said of a certificate? Names, dates and what is weak, for `evenkeel check`, the log and metrics.
+
+use crate::pair::{self, FileError};
+use evenkeel_config::{CertificateFault, Certified, Found, Machine};
+use rustls::pki_types::CertificateDer;
+use std::io;
+use std::net::IpAddr;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use x509_parser::prelude::{FromDer, GeneralName, X509Certificate};
+use x509_parser::public_key::PublicKey;
+
+/// From how long before its end a certificate is warned of: two thirds of 90 days are over long before.
+pub const SOON: Duration = Duration::from_secs(14 * 86_400);
+
+/// What a certificate says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Facts {
+    /// The names that it is for, addresses as text.
+    pub names: Vec<String>,
+    /// From and until when, seconds since 1970.
+    pub valid: (i64, i64),
+    /// Who it is of.
+    pub subject: String,
+    /// Who says so.
+    pub issuer: String,
+    /// What is weak about it, in words.
+    pub weak: Option<String>,
+}
+
+/// Reads a certificate; `None` if it is none.
+pub fn facts(der: &CertificateDer<'_>) -> Option<Facts> {
+    let (_, certificate) = X509Certificate::from_der(der).ok()?;
+    let mut names = Vec::new();
+    if let Ok(Some(alternative)) = certificate.subject_alternative_name() {
+        for name in &alternative.value.general_names {
+            match name {
+                GeneralName::DNSName(name) => names.push(name.to_ascii_lowercase()),
+                GeneralName::IPAddress(bytes) => {
+                    let v4 = <[u8; 4]>::try_from(*bytes).map(IpAddr::from);
+                    let ip = v4.or_else(|_| <[u8; 16]>::try_from(*bytes).map(IpAddr::from));
+                    names.extend(ip.ok().map(|ip| ip.to_string()));
+                }
+                _ => {}
+            }
+        }
+    }
+    let validity = certificate.validity();
+    let algorithm = certificate.signature_algorithm.algorithm.to_id_string();
+    // sha1WithRSAEncryption, ecdsa-with-SHA1, md5WithRSAEncryption.
+    let is_weak = ["1.2.840.113549.1.1.5", "1.2.840.10045.4.1", "1.2.840.113549.1.1.4"].contains(&&*algorithm);
+    let bits = match certificate.public_key().parsed() {
+        Ok(PublicKey::RSA(key)) => Some(key.key_size()),
+        _ => None,
+    };
+    let weak = match bits {
+        Some(bits @ ..2048) => Some(format!("its RSA key has {bits} bits, and 2048 are the least")),
+        _ if is_weak => Some("it is signed with SHA-1 or MD5, which clients do not believe".to_string()),
+        _ => None,
+    };
+    Some(Facts {
+        names,
+        valid: (validity.not_before.timestamp(), validity.not_after.timestamp()),
+        subject: certificate.subject().to_string(),
+        issuer: certificate.issuer().to_string(),
+        weak,
+    })
+}
+
+/// Seconds since 1970.
+pub fn now() -> i64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs() as i64)
+}
+
+/// A day, as people write it.
+pub fn day(seconds: i64) -> String {
+    let time = x509_parser::time::ASN1Time::from_timestamp(seconds);
+    time.map_or_else(|_| seconds.to_string(), |time| time.to_string())
+}
+
+/// Everything that is to be said of a certificate and its key.
+pub fn inspect(cert: &Path, key: &Path, now: i64) -> Certified {
+    let mut faults = Vec::new();
+    let chain = pair::chain(cert).map_err(|error| faults.push(fault(error))).ok();
+    if pair::key(key).map_err(|error| faults.push(fault(error))).is_ok() {
+        if chain.is_some()
+            && let Err(error) = pair::certified(cert, key, None)
+        {
+            faults.push(fault(error));
+        }
+        let is_open = std::fs::metadata(key).is_ok_and(|found| found.permissions().mode() & 0o004 != 0);
+        if is_open {
+            let what = format!("every user of this machine can read the key in {}", key.display());
+            faults.push(warning(true, what, format!("chmod o-r {}", key.display())));
+        }
+    }
+    let names = chain.map(|chain| of_chain(cert, &chain, now, &mut faults));
+    Certified { faults, names }
+}
+
+/// What is to be said of a chain; the names of its first certificate.
+fn of_chain(path: &Path, chain: &[CertificateDer<'_>], now: i64, faults: &mut Vec<CertificateFault>) -> Vec<String> {
+    let all: Vec<Facts> = chain.iter().filter_map(facts).collect();
+    let file = path.display();
+    let Some(first) = all.first().filter(|_| all.len() == chain.len()) else {
+        faults.push(error(format!("a certificate in {file} cannot be read"), "make it again; it is no X.509"));
+        return Vec::new();
+    };
+    let (from, until) = first.valid;
+    if until < now {
+        let what = format!("the certificate in {file} expired on {}", day(until));
+        faults.push(error(what, "renew it: clients refuse to connect"));
+    } else if from > now {
+        let what = format!("the certificate in {file} is valid from {} on only", day(from));
+        faults.push(error(what, "wait, or look at the clock of this machine"));
+    } else if until - now < SOON.as_secs() as i64 {
+        let what = format!("the certificate in {file} expires on {}", day(until));
+        faults.push(warning(false, what, "renew it: clients refuse to connect then".to_string()));
+    }
+    for (at, pair) in all.windows(2).enumerate() {
+        if pair[0].issuer != pair[1].subject {
+            let what = format!(
+                "the certificates in {file} are not in order: number {} is of \"{}\", and the one before it was issued by \"{}\"",
+                at + 2,
+                pair[1].subject,
+                pair[0].issuer
+            );
+            faults.push(error(what, "put each one in front of the one that issued it"));
+        }
+    }
+    for weak in all.iter().filter_map(|facts| facts.weak.as_ref()) {
+        faults.push(warning(
+            false,
+            format!("a certificate in {file} is weak: {weak}"),
+            "have it issued anew".to_string(),
+        ));
+    }
+    if first.names.is_empty() {
+        let what = format!("the certificate in {file} has no name");
+        faults.push(warning(false, what, "clients go by subjectAltName, not by the common name".to_string()));
+    }
+    first.names.clone()
+}
+
+fn fault(error: FileError) -> CertificateFault {
+    CertificateFault { of_key: error.of_key, is_error: true, what: error.what, help: error.help }
+}
+
+fn error(what: String, help: &str) -> CertificateFault {
+    CertificateFault { of_key: false, is_error: true, what, help: help.to_string() }
+}
+
+fn warning(of_key: bool, what: String, help: String) -> CertificateFault {
+    CertificateFault { of_key, is_error: false, what, help }
+}
+
+/// A machine whose certificates are looked at, too.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct WithTls<M>(pub M);
+
+impl<M: Machine> Machine for WithTls<M> {
+    fn look(&self, path: &Path) -> io::Result<Found> {
+        self.0.look(path)
+    }
+
+    fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
+        self.0.read(path)
+    }
+
+    fn append(&self, path: &Path) -> io::Result<()> {
+        self.0.append(path)
+    }
+
+    fn has(&self, ip: IpAddr) -> io::Result<()> {
+        self.0.has(ip)
+    }
+
+    fn is_own(&self, ip: IpAddr) -> bool {
+        self.0.is_own(ip)
+    }
+
+    fn certificate(&self, cert: &Path, key: &Path) -> Certified {
+        inspect(cert, key, now())
+    }
+
+    fn authorities(&self, file: &Path) -> Vec<CertificateFault> {
+        let read = pair::chain(file);
+        read.err().map(fault).into_iter().collect()
+    }
+}
+
+#[cfg(test)]
+#[path = "inspect_tests.rs"]
+mod tests;

@@ -1,0 +1,21 @@
+//! Which certificates and keys does evenkeel show, and which does it believe? From the files that a plan names to what rustls
+//! shakes hands by; no socket. Read the modules in this order:
+//!
+//! 1. [`pair`]: a certificate and its key, from their files; [`inspect`]: what is to be said of them.
+//! 2. `names`: which one a client sees; `tickets`: how its session goes on; `provider`: the cryptography.
+//! 3. [`clients`]: TLS with clients, and [`endpoints`]: with endpoints.
+//! 4. [`store`]: all of a plan, which takes new files as they come, and [`metrics`] of it.
+
+pub mod clients;
+pub mod endpoints;
+pub mod inspect;
+pub mod metrics;
+mod names;
+pub mod pair;
+mod provider;
+pub mod store;
+mod tickets;
+
+pub use inspect::WithTls;
+pub use metrics::Metrics;
+pub use store::{Problem, Store};

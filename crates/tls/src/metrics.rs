@@ -1,0 +1,44 @@
+//! When do certificates expire, and were new ones used?
+
+use crate::store::{Shown, Store};
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::metrics::counter::ConstCounter;
+use prometheus_client::metrics::gauge::ConstGauge;
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+/// Of all listeners and pools.
+#[derive(Debug)]
+pub struct Metrics(Arc<Shown>);
+
+impl Metrics {
+    /// Those of a store, and of the ones after it.
+    pub fn new(store: &Store) -> Metrics {
+        Metrics(store.shown())
+    }
+}
+
+impl Collector for Metrics {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let (name, help) =
+            ("evenkeel_certificate_not_after_timestamp_seconds", "When a certificate expires, since 1970");
+        let mut family = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
+        let expiries = self.0.expiries.read().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let mut all: Vec<_> = expiries.iter().collect();
+        all.sort_by_key(|(listener, _)| (*listener).clone());
+        for (listener, expiry) in all.into_iter().flat_map(|(listener, all)| all.iter().map(move |one| (listener, one)))
+        {
+            let labels = [("listener", &**listener), ("name", &*expiry.name)];
+            ConstGauge::new(expiry.not_after).encode(family.encode_family(&labels)?)?;
+        }
+        let (name, help) = ("evenkeel_certificate_reloads", "Changed files of TLS, by whether they are used now");
+        let mut family = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
+        for (result, counter) in [("applied", &self.0.reloads), ("refused", &self.0.refused)] {
+            ConstCounter::new(counter.load(Relaxed)).encode(family.encode_family(&[("result", result)])?)?;
+        }
+        Ok(())
+    }
+}

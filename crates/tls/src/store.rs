@@ -1,0 +1,222 @@
+//! What does a plan need of TLS, now? Everything is read before a plan is used, and files are looked at again while it is: new
+//! ones are used from the next handshake on, and while they are wrong, the old ones stay.
+
+use crate::clients::{self, Expiry};
+use crate::endpoints;
+use crate::inspect::{SOON, day, now};
+use crate::pair::FileError;
+use evenkeel_config::Plan;
+use evenkeel_config::plan::{ListenerTls, PoolTls};
+use rustls::{ClientConfig, ServerConfig};
+use sha2::{Digest, Sha256};
+use std::collections::HashMap;
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, RwLock};
+
+/// Why the files of a listener or a pool cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problem {
+    /// `listener "web"`, `pool "api"`.
+    pub owner: String,
+    /// What is wrong.
+    pub error: FileError,
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "tls of {}: {}", self.owner, self.error)
+    }
+}
+
+impl std::error::Error for Problem {}
+
+/// What is used for the next handshake, and when that was made.
+#[derive(Debug)]
+pub struct Current<T> {
+    config: RwLock<Arc<T>>,
+}
+
+impl<T> Current<T> {
+    fn new(config: Arc<T>) -> Current<T> {
+        Current { config: RwLock::new(config) }
+    }
+
+    /// For the next handshake. The lock is held for as long as a count takes.
+    pub fn get(&self) -> Arc<T> {
+        self.config.read().unwrap_or_else(|poisoned| poisoned.into_inner()).clone()
+    }
+
+    fn set(&self, config: Arc<T>) {
+        *self.config.write().unwrap_or_else(|poisoned| poisoned.into_inner()) = config;
+    }
+}
+
+/// One listener or pool.
+#[derive(Debug)]
+struct Entry<S, T> {
+    settings: S,
+    current: Arc<Current<T>>,
+    /// Of its files.
+    content: [u8; 32],
+}
+
+/// All of a plan.
+#[derive(Debug, Default)]
+pub struct Store {
+    listeners: HashMap<Arc<str>, Entry<ListenerTls, ServerConfig>>,
+    pools: HashMap<Arc<str>, Entry<PoolTls, ClientConfig>>,
+    shown: Arc<Shown>,
+}
+
+/// What metrics show.
+#[derive(Debug, Default)]
+pub struct Shown {
+    /// By listener.
+    pub(crate) expiries: RwLock<HashMap<Arc<str>, Vec<Expiry>>>,
+    pub(crate) reloads: AtomicU64,
+    pub(crate) refused: AtomicU64,
+}
+
+impl Store {
+    /// Reads all that a plan names. What is as it was in the plan before goes on, with its tickets and sessions.
+    ///
+    /// # Errors
+    /// The first file that cannot be used; then nothing has changed.
+    pub fn next(&self, plan: &Plan) -> Result<Store, Problem> {
+        let mut store = Store { shown: self.shown.clone(), ..Store::default() };
+        let mut expiries = HashMap::new();
+        for listener in &plan.listeners {
+            let Some(tls) = &listener.tls else { continue };
+            let owner = || format!("listener \"{}\"", listener.name);
+            let content = content(&clients::files(tls));
+            let before = self.listeners.get(&listener.name);
+            let config = before.map(|entry| entry.current.get());
+            let made = clients::make(tls, config.as_deref()).map_err(|error| Problem { owner: owner(), error })?;
+            expiries.insert(listener.name.clone(), made.expiries);
+            // A listener that stays keeps the handle that its workers have.
+            let current = match before.filter(|before| before.settings == *tls && before.content == content) {
+                Some(before) => before.current.clone(),
+                None => Arc::new(Current::new(made.config)),
+            };
+            store.listeners.insert(listener.name.clone(), Entry { settings: tls.clone(), current, content });
+        }
+        for pool in &plan.pools {
+            let Some(tls) = &pool.tls else { continue };
+            let content = content(&endpoints::files(tls));
+            let before =
+                self.pools.get(&pool.name).filter(|before| before.settings == *tls && before.content == content);
+            let current = match before {
+                Some(before) => before.current.clone(),
+                None => {
+                    let owner = format!("pool \"{}\"", pool.name);
+                    let config = endpoints::make(tls, None).map_err(|error| Problem { owner, error })?;
+                    Arc::new(Current::new(config))
+                }
+            };
+            store.pools.insert(pool.name.clone(), Entry { settings: tls.clone(), current, content });
+        }
+        warn(&expiries);
+        *self.shown.expiries.write().unwrap_or_else(|poisoned| poisoned.into_inner()) = expiries;
+        Ok(store)
+    }
+
+    /// Reads the files that have changed since; wrong ones are told of in the log, and the old ones stay.
+    pub fn look(&mut self) {
+        for (name, entry) in &mut self.listeners {
+            let content = content(&clients::files(&entry.settings));
+            if content == entry.content {
+                continue;
+            }
+            entry.content = content;
+            match clients::make(&entry.settings, Some(&entry.current.get())) {
+                Ok(made) => {
+                    entry.current.set(made.config);
+                    let mut expiries = self.shown.expiries.write().unwrap_or_else(|poisoned| poisoned.into_inner());
+                    expiries.insert(name.clone(), made.expiries);
+                    warn(&expiries);
+                    self.shown.reloads.fetch_add(1, Relaxed);
+                    tracing::info!(listener = %name, "certificates were read again");
+                }
+                Err(error) => self.shown.refuse(&format!("listener \"{name}\""), &error),
+            }
+        }
+        for (name, entry) in &mut self.pools {
+            let content = content(&endpoints::files(&entry.settings));
+            if content == entry.content {
+                continue;
+            }
+            entry.content = content;
+            match endpoints::make(&entry.settings, None) {
+                Ok(config) => {
+                    entry.current.set(config);
+                    self.shown.reloads.fetch_add(1, Relaxed);
+                    tracing::info!(pool = %name, "certificates were read again");
+                }
+                Err(error) => self.shown.refuse(&format!("pool \"{name}\""), &error),
+            }
+        }
+    }
+
+    /// What each listener that speaks TLS shakes hands by.
+    pub fn listeners(&self) -> impl Iterator<Item = (&Arc<str>, &ListenerTls, &Arc<Current<ServerConfig>>)> {
+        self.listeners.iter().map(|(name, entry)| (name, &entry.settings, &entry.current))
+    }
+
+    /// What each pool that speaks TLS shakes hands by.
+    pub fn pools(&self) -> impl Iterator<Item = (&Arc<str>, &PoolTls, &Arc<Current<ClientConfig>>)> {
+        self.pools.iter().map(|(name, entry)| (name, &entry.settings, &entry.current))
+    }
+
+    /// Whether there is a file to look at.
+    pub fn is_empty(&self) -> bool {
+        self.listeners.is_empty() && self.pools.is_empty()
+    }
+
+    /// For metrics.
+    pub fn shown(&self) -> Arc<Shown> {
+        self.shown.clone()
+    }
+}
+
+impl Shown {
+    fn refuse(&self, owner: &str, error: &FileError) {
+        self.refused.fetch_add(1, Relaxed);
+        tracing::error!("tls of {owner}: the certificates of before stay in use: {}; {}", error.what, error.help);
+    }
+}
+
+/// A hash of files; one that is missing counts as another content.
+fn content(files: &[PathBuf]) -> [u8; 32] {
+    let mut hash = Sha256::new();
+    for file in files {
+        match std::fs::read(file) {
+            Ok(bytes) => {
+                hash.update((bytes.len() as u64).to_be_bytes());
+                hash.update(&bytes);
+            }
+            Err(_) => hash.update(u64::MAX.to_be_bytes()),
+        }
+    }
+    hash.finalize().into()
+}
+
+/// Warns of certificates that expire soon, or have.
+fn warn(expiries: &HashMap<Arc<str>, Vec<Expiry>>) {
+    let now = now();
+    for (listener, Expiry { name, not_after }) in
+        expiries.iter().flat_map(|(listener, all)| all.iter().map(move |expiry| (listener, expiry)))
+    {
+        let on = day(*not_after);
+        if *not_after < now {
+            tracing::error!(%listener, name, "a certificate has expired on {on}: clients refuse to connect");
+        } else if *not_after - now < SOON.as_secs() as i64 {
+            tracing::warn!(%listener, name, "a certificate expires on {on}");
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "store_tests.rs"]
+mod tests;

@@ -1,0 +1,57 @@
+use super::*;
+use rcgen::{CertificateParams, KeyPair};
+use std::fs;
+use std::path::Path;
+
+fn write_pair(folder: &Path, name: &str) {
+    let key = KeyPair::generate().expect("a key");
+    let params = CertificateParams::new(vec![name.to_string()]).expect("a name");
+    fs::write(folder.join("c.pem"), params.self_signed(&key).expect("a certificate").pem()).expect("a file");
+    fs::write(folder.join("k.pem"), key.serialize_pem()).expect("a file");
+}
+
+fn plan(folder: &Path, more: &str) -> Plan {
+    let at = folder.display();
+    let text = format!(
+        "[listener.web]\nbind = [\"127.0.0.1:1\"]\ntls = {{ certificates = [{{ cert = \"{at}/c.pem\", key = \"{at}/k.pem\" }}]{more} }}\n\
+         [pool.web]\nendpoints = [\"127.0.0.1:2\"]\ntls = {{ ca = \"{at}/c.pem\" }}\n"
+    );
+    evenkeel_config::parse_str("test", &text, &|_| None).plan.expect("a good file")
+}
+
+fn name(store: &Store) -> String {
+    let expiries = store.shown.expiries.read().expect("nothing panics with it");
+    expiries["web"][0].name.clone()
+}
+
+#[test]
+fn new_files_are_used_and_wrong_ones_are_not() {
+    let folder = std::env::temp_dir().join(format!("evenkeel-store-{}", std::process::id()));
+    fs::create_dir_all(&folder).expect("a folder");
+    write_pair(&folder, "one.example");
+    let mut store = Store::default().next(&plan(&folder, "")).expect("good files");
+    let handle = store.listeners().next().expect("one").2.clone();
+    let first = handle.get();
+    store.look();
+    assert!(Arc::ptr_eq(&first, &handle.get()), "nothing has changed");
+    write_pair(&folder, "two.example");
+    store.look();
+    let second = handle.get();
+    assert!(!Arc::ptr_eq(&first, &second));
+    assert!(Arc::ptr_eq(&first.ticketer, &second.ticketer), "sessions go on");
+    assert_eq!(name(&store), "two.example");
+    fs::write(folder.join("k.pem"), "rubbish").expect("a file");
+    store.look();
+    assert!(Arc::ptr_eq(&second, &handle.get()));
+    let counts = (store.shown.reloads.load(Relaxed), store.shown.refused.load(Relaxed));
+    assert_eq!(counts, (2, 1), "the certificate of the pool's authority changed with it");
+    assert!(store.next(&plan(&folder, "")).is_err_and(|problem| problem.to_string().contains("listener \"web\"")));
+    // A plan that is as before keeps the handle; another one does not.
+    write_pair(&folder, "three.example");
+    store.look();
+    let next = store.next(&plan(&folder, "")).expect("good files");
+    assert!(Arc::ptr_eq(next.listeners().next().expect("one").2, &handle));
+    let other = next.next(&plan(&folder, ", min_version = \"1.3\"")).expect("good files");
+    assert!(!Arc::ptr_eq(other.listeners().next().expect("one").2, &handle));
+    fs::remove_dir_all(&folder).expect("own files");
+}

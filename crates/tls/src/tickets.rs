@@ -1,0 +1,130 @@
+//! How does a session go on without another full handshake? By a ticket that only this side can open: sealed with keys that the
+//! workers share, random ones that change, or those of files that several instances have.
+
+use crate::pair::FileError;
+use aws_lc_rs::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
+use rustls::server::ProducesTickets;
+use sha2::{Digest, Sha256};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Bytes of a file with a key, as HAProxy and NGINX have them: a name, and more than a key needs.
+const FILE: usize = 80;
+
+/// Seconds for which a ticket is good.
+const LIFETIME: u32 = 12 * 3600;
+
+const NAME: usize = 16;
+
+/// Keys from files.
+#[derive(Debug)]
+pub struct FromFiles {
+    /// The first seals.
+    keys: Vec<Key>,
+}
+
+#[derive(Debug)]
+struct Key {
+    name: [u8; NAME],
+    aead: LessSafeKey,
+}
+
+impl Key {
+    fn new(bytes: &[u8]) -> Option<Key> {
+        let (name, _) = bytes.split_first_chunk::<NAME>()?;
+        // All of the file, so that none of it may be known.
+        let secret = Sha256::digest(bytes);
+        let aead = LessSafeKey::new(UnboundKey::new(&AES_256_GCM, &secret).ok()?);
+        Some(Key { name: *name, aead })
+    }
+}
+
+/// Tickets sealed with the keys of these files; without any, with random ones.
+///
+/// # Errors
+/// A file has no key, or there is no randomness.
+pub fn tickets(files: &[PathBuf]) -> Result<Arc<dyn ProducesTickets>, FileError> {
+    if files.is_empty() {
+        return rustls::crypto::aws_lc_rs::Ticketer::new().map_err(|error| {
+            FileError::new(true, format!("no random key for tickets: {error}"), "this is a fault of the machine")
+        });
+    }
+    let keys = files.iter().map(|file| read(file)).collect::<Result<Vec<_>, _>>()?;
+    Ok(Arc::new(FromFiles { keys }))
+}
+
+fn read(path: &Path) -> Result<Key, FileError> {
+    let help = format!("make it with: openssl rand {FILE} > {}", path.display());
+    let bytes = std::fs::read(path)
+        .map_err(|error| FileError::new(true, format!("cannot read {}: {error}", path.display()), help.clone()))?;
+    let key = Key::new(&bytes).filter(|_| bytes.len() == FILE);
+    key.ok_or_else(|| {
+        FileError::new(true, format!("{} has {} bytes, and {FILE} are a key", path.display(), bytes.len()), help)
+    })
+}
+
+impl ProducesTickets for FromFiles {
+    fn enabled(&self) -> bool {
+        true
+    }
+
+    fn lifetime(&self) -> u32 {
+        LIFETIME
+    }
+
+    fn encrypt(&self, plain: &[u8]) -> Option<Vec<u8>> {
+        let key = self.keys.first()?;
+        let mut nonce = [0; NONCE_LEN];
+        aws_lc_rs::rand::fill(&mut nonce).ok()?;
+        let mut sealed = plain.to_vec();
+        key.aead
+            .seal_in_place_append_tag(Nonce::assume_unique_for_key(nonce), Aad::from(&key.name), &mut sealed)
+            .ok()?;
+        Some([&key.name[..], &nonce, &sealed].concat())
+    }
+
+    fn decrypt(&self, ticket: &[u8]) -> Option<Vec<u8>> {
+        let (name, rest) = ticket.split_first_chunk::<NAME>()?;
+        let (nonce, sealed) = rest.split_first_chunk::<NONCE_LEN>()?;
+        let key = self.keys.iter().find(|key| key.name == *name)?;
+        let mut sealed = sealed.to_vec();
+        let nonce = Nonce::assume_unique_for_key(*nonce);
+        let len = key.aead.open_in_place(nonce, Aad::from(&key.name), &mut sealed).ok()?.len();
+        sealed.truncate(len);
+        Some(sealed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn keys(seeds: &[u8]) -> FromFiles {
+        FromFiles { keys: seeds.iter().map(|seed| Key::new(&[*seed; FILE]).expect("a key")).collect() }
+    }
+
+    #[test]
+    fn a_ticket_opens_where_its_key_is() {
+        let ticket = keys(&[1]).encrypt(b"session").expect("sealed");
+        assert_eq!(keys(&[2, 1]).decrypt(&ticket).as_deref(), Some(&b"session"[..]), "the key is older there");
+        assert_eq!(keys(&[2]).decrypt(&ticket), None);
+        for at in 0..ticket.len() {
+            let mut other = ticket.clone();
+            other[at] ^= 1;
+            assert_eq!(keys(&[1]).decrypt(&other), None, "byte {at}");
+            assert_eq!(keys(&[1]).decrypt(&ticket[..at]), None);
+        }
+        assert_ne!(keys(&[1]).encrypt(b"session"), Some(ticket), "each is another");
+    }
+
+    #[test]
+    fn a_file_has_eighty_bytes() {
+        let path = std::env::temp_dir().join(format!("evenkeel-ticket-{}", std::process::id()));
+        for (len, is_well) in [(0, false), (48, false), (80, true), (81, false)] {
+            std::fs::write(&path, vec![7; len]).expect("a file");
+            assert_eq!(tickets(std::slice::from_ref(&path)).is_ok(), is_well, "{len}");
+        }
+        std::fs::remove_file(&path).expect("it is there");
+        assert!(tickets(&[path]).is_err_and(|error| error.help.contains("openssl rand 80")));
+    }
+}
