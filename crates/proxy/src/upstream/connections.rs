@@ -3,7 +3,7 @@
 
 use super::pick::InFlight;
 use super::pool::{Endpoint, WorkerPool};
-use super::tls::is_of_tls;
+use super::tls::{is_of_tls, secure};
 use crate::core::Core;
 use crate::observe::end::Cause;
 use crate::observe::stats::ErrorKind;
@@ -79,7 +79,7 @@ impl Wanted<'_> {
         }
         if let (Some(settings), Some(stream)) = (tls, transport.as_tls()) {
             // Boxed, as few connections are new.
-            Box::pin(settings.secure(stream, endpoint)).await?;
+            Box::pin(secure(&settings, stream, endpoint)).await?;
         }
         let sent = transport.write_some(bytes).await?;
         // The request has left: a failure here must not count as unreachable, or it would be sent to another endpoint too.

@@ -5,6 +5,7 @@ use super::{End, HTTP_MAX, Prober, Question};
 use crate::core::Core;
 use crate::load::reports::Came;
 use crate::upstream::connections::carried;
+use crate::upstream::tls::secure;
 use evenkeel_balance::Clock;
 use evenkeel_net::buffer::Buf;
 use evenkeel_net::deadline::Elapsed;
@@ -65,7 +66,7 @@ async fn ask(core: &Core, question: &Question) -> io::Result<End> {
         header.extend(&first);
         transport.write_all(&mut header).await?;
         first.clear();
-        settings.secure(stream, endpoint).await?;
+        secure(&settings, stream, endpoint).await?;
     }
     first.extend_from_slice(request.as_bytes());
     ask_over(core, question, transport, &first).await
