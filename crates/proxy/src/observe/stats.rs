@@ -9,6 +9,7 @@ use evenkeel_balance::Instant;
 use evenkeel_config::Plan;
 pub use evenkeel_net::counter::Counter;
 pub use evenkeel_net::tls::Cause as Unsecured;
+use evenkeel_wire::h2::{ErrorCode, Flood};
 use evenkeel_wire::orca::Report;
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::AtomicU64;
@@ -171,6 +172,33 @@ pub struct Http2Stats {
     pub connections: Counter,
     /// Requests on them.
     pub streams: Counter,
+    /// Streams that a client has reset, by code.
+    pub resets_received: ByCode,
+    /// Streams that this side has reset, by code.
+    pub resets_sent: ByCode,
+    /// Connections that ended as their client has broken the rules, by the code that it was told.
+    pub errors: ByCode,
+    /// Those that ended as their client sent too much of something, by [`Flood`].
+    pub floods: [Counter; Flood::NAMES.len()],
+}
+
+/// Counters by code of an error of HTTP/2; one more is for codes that have no name.
+pub type ByCode = [Counter; CODES.len()];
+
+/// Labels of [`ByCode`], in its order.
+pub const CODES: [&str; ErrorCode::NAMES.len() + 1] = {
+    let mut codes = ["other"; ErrorCode::NAMES.len() + 1];
+    let mut at = 0;
+    while at < ErrorCode::NAMES.len() {
+        codes[at] = ErrorCode::NAMES[at];
+        at += 1;
+    }
+    codes
+};
+
+/// The index of a code in [`CODES`].
+pub fn code_index(code: u32) -> usize {
+    usize::try_from(code).map_or(CODES.len() - 1, |code| code.min(CODES.len() - 1))
 }
 
 /// The numbers of a listener that speaks TLS.

@@ -14,6 +14,7 @@ use crate::http2::session::Session;
 use crate::http2::stream::{StreamHandle, with_status};
 use crate::http2::turn::{Ended, Role};
 use crate::listener::client::Client;
+use crate::observe::stats::code_index;
 use crate::peer::{Identity, Peer};
 use crate::upstream::pick::InFlight;
 use evenkeel_balance::Clock;
@@ -72,6 +73,8 @@ struct Connection {
 struct Server {
     connection: Rc<Connection>,
     timer: Timer,
+    /// When that passes.
+    due: Cell<u64>,
     /// By when the next request has to begin, while there is none.
     idle_due: Cell<u64>,
     /// By when a head that has begun has to be whole.
@@ -114,6 +117,7 @@ async fn serve(open: Open, down: H1, identity: Identity, came: Buf) {
     let server = Server {
         connection,
         timer,
+        due: Cell::new(NEVER),
         idle_due: Cell::new(idle_due),
         head_due: Cell::new(NEVER),
         life_due: Cell::new(NEVER),
@@ -136,10 +140,18 @@ impl Server {
             }
             Err(error) => Some(Ended::Failed(error)),
         };
+        self.count_resets();
         match ended {
             None => {}
             Some(Ended::Closed) => return,
-            Some(Ended::Failed(_)) => session.end(),
+            Some(Ended::Failed(error)) => {
+                let stats = &self.connection.open.listener.stats.http2;
+                stats.errors[error.code as usize].add(1);
+                if let Some(flood) = error.flood {
+                    stats.floods[flood as usize].add(1);
+                }
+                session.end();
+            }
         }
         self.timer.set(self.timer.tick_after(LINGER));
         let written = self.timer.limit(pin!(poll_fn(|cx| session.poll_write(cx)))).await;
@@ -163,6 +175,7 @@ impl Server {
                 if let Poll::Ready(ended) = session.poll_turn(cx, open.core.clock.now().0, self) {
                     return Poll::Ready(Some(ended));
                 }
+                self.count_resets();
                 if self.drain.get() == Drain::Last && session.streams() == 0 && session.is_written() {
                     return Poll::Ready(None);
                 }
@@ -204,11 +217,16 @@ impl Server {
         if let Drain::Notice(by) = self.drain.get() {
             due = due.min(by);
         }
-        self.timer.set(due);
+        // Setting it again would forget that it has passed.
+        if self.due.replace(due) != due {
+            self.timer.set(due);
+        }
     }
 
     /// Something was due; whether that ends the connection.
     fn on_elapsed(&self) -> Option<Ended> {
+        self.due.set(NEVER);
+        self.timer.set(NEVER);
         let session = &self.connection.session;
         let has_passed = |tick: u64| self.timer.left_ns(tick) == Some(0);
         if matches!(self.drain.get(), Drain::Notice(by) if has_passed(by)) {
@@ -249,6 +267,16 @@ impl Server {
     fn end_drain(&self) {
         self.drain.set(Drain::Last);
         self.connection.session.engine(|engine| engine.go_away(ErrorCode::NoError));
+    }
+}
+
+impl Server {
+    fn count_resets(&self) {
+        let stats = &self.connection.open.listener.stats.http2;
+        self.connection.session.take_resets(|by_client, code| {
+            let counters = if by_client { &stats.resets_received } else { &stats.resets_sent };
+            counters[code_index(code)].add(1);
+        });
     }
 }
 
@@ -373,7 +401,10 @@ impl Messages for H2 {
         self.stream.send_head(with_status(status, &mut [0; 3], &fields), ends);
     }
 
-    fn send(&self, part: Part) {
+    fn send(&self, mut part: Part) {
+        if let Part::Trailers(trailers) = &mut part {
+            trailers.lower_names();
+        }
         self.stream.send(part);
     }
 
