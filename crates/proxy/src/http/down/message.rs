@@ -4,7 +4,7 @@
 use super::Downstream;
 use crate::http::attempts;
 use crate::http::exchange::{self, Opened, Refused};
-use crate::http::outgoing::Outgoing;
+use crate::http::outgoing::{Message, Outgoing};
 use crate::http::record::Record;
 use crate::http::reply::{Content, Page, Reply};
 use crate::listener::client::Client;
@@ -15,6 +15,7 @@ use evenkeel_wire::head::{Request, Table};
 use evenkeel_wire::http1::fields::Stated;
 use evenkeel_wire::http1::request::write_translated;
 use evenkeel_wire::http1::response::{RequestContext, Towards};
+use evenkeel_wire::http1::translate::request_table;
 use evenkeel_wire::http1::{Body, Reject, Version};
 use std::task::{Context, Poll};
 
@@ -41,6 +42,11 @@ pub trait Messages: Downstream {
 
     /// Waits until the client takes another part of the response.
     fn poll_room(&self, cx: &mut Context<'_>) -> Poll<Result<(), Gone>>;
+
+    /// Ready when nothing that was sent is held back on this side. Where many share a connection, that sends by itself.
+    fn poll_flush(&self, _: &mut Context<'_>) -> Poll<Result<(), Gone>> {
+        Poll::Ready(Ok(()))
+    }
 
     /// Sends the head of a response; any number of interim ones (1xx) go before the final one. `ends`: nothing follows.
     fn send_head(&self, status: u16, fields: Table, ends: bool);
@@ -70,7 +76,7 @@ pub async fn serve<D: Messages>(
         Ok(routed) => routed,
         Err(refused) => return Box::pin(refuse(client, &record, down, refused, head_only)).await,
     };
-    let mut bytes = client.core.scratch();
+    let takes_messages = route.pool.takes_messages();
     // A length that is known goes on; other bodies go in chunks.
     let framing = match framing {
         Stated::Length(n) => Stated::Length(n),
@@ -86,12 +92,25 @@ pub async fn serve<D: Messages>(
     let written = match framing {
         // The endpoint would take the next request for the body that is missing.
         Stated::Length(1..) if ended => Err(Reject::LengthMalformed),
-        _ => write_translated(request, framing, &forward, &mut bytes),
+        _ if takes_messages => {
+            let length = if let Stated::Length(n) = framing { Some(n) } else { None };
+            let head = request_table(request, route.pool.scheme(), length, None, &forward);
+            head.map(|head| {
+                let message = Message { head, content: Buf::none(), trailers: None, whole: ended };
+                Outgoing::of_message(client.core, Box::new(message), Buf::none())
+            })
+        }
+        _ => {
+            let mut bytes = client.core.scratch();
+            let written = write_translated(request, framing, &forward, &mut bytes);
+            let out = Outgoing::new(client.core, bytes, Buf::none(), 0);
+            written.map(|()| out)
+        }
     };
-    if let Err(reject) = written {
-        client.core.give_back(bytes);
-        return Box::pin(refuse(client, &record, down, Refused::Malformed(reject), head_only)).await;
-    }
+    let mut out = match written {
+        Ok(out) => out,
+        Err(reject) => return Box::pin(refuse(client, &record, down, Refused::Malformed(reject), head_only)).await,
+    };
     let body = match framing {
         _ if ended => Body::EMPTY,
         Stated::Length(n) => Body::Length(n),
@@ -105,7 +124,6 @@ pub async fn serve<D: Messages>(
         close,
         body,
     };
-    let mut out = Outgoing::new(client.core, bytes, Buf::none(), 0);
     match attempts::send(client, down, &mut record, &mut opened, &mut out).await {
         Ok(_) => record.phase.set(Phase::Done),
         Err(Some(reply)) => Box::pin(answer(&record, down, &reply, head_only)).await,

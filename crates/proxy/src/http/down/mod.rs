@@ -3,6 +3,7 @@
 //! share one.
 
 pub mod h1;
+mod h1_parts;
 #[cfg(test)]
 pub mod memory;
 #[cfg_attr(not(test), expect(dead_code, reason = "HTTP/2 is the first protocol that needs it"))]
@@ -12,6 +13,7 @@ use super::fault::Fault;
 use super::outgoing::Outgoing;
 use super::relay::{Answered, Relay};
 use crate::upstream::pick::InFlight;
+use crate::upstream::stream::Stream;
 use evenkeel_net::deadline::Timer;
 use evenkeel_wire::http1::Body;
 use std::task::{Context, Poll};
@@ -37,5 +39,17 @@ pub trait Downstream {
         body: &mut Body,
         out: &mut Outgoing<'_>,
         again: bool,
+    ) -> Result<Answered, Fault>;
+
+    /// The same, to an endpoint that has a stream for the request, whose head has left.
+    ///
+    /// # Errors
+    /// What ended it early.
+    async fn relay_parts(
+        &self,
+        relay: &Relay<'_, '_, Stream>,
+        ticket: &mut InFlight<'_>,
+        body: &mut Body,
+        out: &mut Outgoing<'_>,
     ) -> Result<Answered, Fault>;
 }
