@@ -6,7 +6,8 @@ pub use crate::form::{Address, Cidr, HashKey, HostPattern, PathPattern};
 pub use crate::sections::admin::Admin;
 pub use crate::sections::error_pages::{ERROR_PAGE_MAX, ErrorPage};
 pub use crate::sections::listener::{
-    ClientLocality, Errors, Listener, ListenerLimits, Mode, NameServer, Record, RecordKind, ReportLoad, UdpFlows, Zone,
+    ClientLocality, Errors, Http2, Listener, ListenerLimits, Mode, NameServer, Record, RecordKind, ReportLoad,
+    UdpFlows, Zone,
 };
 pub use crate::sections::pool::{
     Check, Discover, Dns, Endpoint, HealthCheck, LoadReports, Pool, PoolLimits, Probe, ProxyVersion, Records, Resolve,

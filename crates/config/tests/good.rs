@@ -422,6 +422,9 @@ fn everything_that_can_be_set_survives_being_written() {
         trusted_proxies = ["127.0.0.1"]
         errors = "detailed"
         detect_loops = false
+        h2c = true
+        http2 = { streams = 7, stream_window = "1MiB", connection_window = "2MiB", header_table = "0B", ping_after = "off",
+                  ping_timeout = "3s" }
         error_pages = [{ status = [503, "5xx"], file = "/a b/5xx.html" },
                        { status = ["502..=504"], file = "e.json", type = "application/json" }]
         limits = { connections = 7, connections_per_address = 3, requests_per_address = 2.5, burst_per_address = 4,

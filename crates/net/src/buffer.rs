@@ -157,6 +157,12 @@ impl Buf {
     }
 }
 
+impl Default for Buf {
+    fn default() -> Buf {
+        Buf::none()
+    }
+}
+
 impl Drop for Buf {
     #[inline]
     fn drop(&mut self) {

@@ -6,9 +6,10 @@
 //! 3. [`listener`]: by which rules clients are served that come in here, and who they are.
 //! 4. [`load`]: how busy endpoints are, as they say, and what this process says of itself.
 //! 5. [`upstream`]: one pool as one worker sees it: a place at an endpoint, and a connection there.
-//! 6. [`core`]: what serving needs of its thread.
-//! 7. [`observe`]: counters, metrics, the access log.
-//! 8. [`peer`]: who the client is, and what it may use up.
+//! 6. [`http2`]: how a connection of HTTP/2 runs, on either side.
+//! 7. [`core`]: what serving needs of its thread.
+//! 8. [`observe`]: counters, metrics, the access log.
+//! 9. [`peer`]: who the client is, and what it may use up.
 
 // What the tests of sockets share names this crate as they do.
 #[cfg(test)]
@@ -16,6 +17,7 @@ extern crate self as evenkeel_proxy;
 
 mod core;
 mod http;
+mod http2;
 mod listener;
 mod load;
 mod observe;

@@ -14,8 +14,8 @@ const FOLDERS: &[(&str, &[&str])] = &[
         &["metrics", "following", "sources", "context", "polling", "out", "kept", "ask", "message", "system"],
     ),
     ("pools", &["control", "check", "snapshot", "pool", "history", "journal"]),
-    ("proxy", &["plan", "http", "tcp", "udp", "listener", "load", "upstream", "core", "observe", "peer"]),
-    ("wire", &["proxy_protocol", "tls_hello", "http1", "orca", "head"]),
+    ("proxy", &["plan", "http", "tcp", "udp", "listener", "load", "upstream", "http2", "core", "observe", "peer"]),
+    ("wire", &["proxy_protocol", "tls_hello", "h2", "http1", "orca", "head"]),
 ];
 
 /// The rules of this file.

@@ -1,7 +1,10 @@
 //! What happens on one client connection? Request after request, until one side has enough; or, where requests are not
-//! read, a session ([`tcp`]).
+//! read, a session ([`tcp`]). One that turns out to speak HTTP/2 goes on in [`h2`].
 
 use super::down::h1::{After, H1, Next};
+use super::down::h2;
+use super::down::linger::linger;
+use super::open::Open;
 use crate::core::Core;
 use crate::listener::admit::admit;
 use crate::listener::client::Client;
@@ -9,6 +12,7 @@ use crate::listener::rules::Listener;
 use crate::peer::per_address::OpenConnection;
 use crate::tcp;
 use evenkeel_net::boxed::reused;
+use evenkeel_net::buffer::Buf;
 use evenkeel_net::event_loop;
 use evenkeel_net::stream::Stream;
 use rustix::fd::OwnedFd;
@@ -24,7 +28,7 @@ pub fn start(core: &Rc<Core>, listener: &Rc<Listener>, fd: OwnedFd, addr: Socket
     if let Some(scenario) = super::down::memory::scenario_of(&listener.name) {
         let (core, listener) = (core.clone(), listener.clone());
         event_loop::spawn(async move {
-            let _open = Open::new(&core, &listener);
+            let _open = Open::new(core.clone(), listener.clone());
             let transport = Stream::new(fd).into();
             scenario(&Client::new(&core, &listener, &transport, addr)).await;
         });
@@ -33,27 +37,43 @@ pub fn start(core: &Rc<Core>, listener: &Rc<Listener>, fd: OwnedFd, addr: Socket
     let (is_tcp, core, listener) = (listener.peek().tcp.is_some(), core.clone(), listener.clone());
     if is_tcp {
         event_loop::spawn_made(|| async move {
-            let mut open = Open::new(&core, &listener);
-            let (transport, timer) = (Stream::new(fd).into(), core.wheel.timer());
-            let mut client = Client::new(&core, &listener, &transport, addr);
-            until_cut(&listener, pin!(tcp::serve(&mut client, &transport, &timer, &mut open.place))).await;
+            let mut open = Open::new(core, listener);
+            let (transport, timer) = (Stream::new(fd).into(), open.core.wheel.timer());
+            let Open { core, listener, place } = &mut open;
+            let mut client = Client::new(core, listener, &transport, addr);
+            until_cut(listener, pin!(tcp::serve(&mut client, &transport, &timer, place))).await;
         });
     } else {
         event_loop::spawn_made(|| async move {
-            let mut open = Open::new(&core, &listener);
-            let down = H1::new(fd, &core);
-            let mut client = Client::new(&core, &listener, &down.transport, addr);
-            until_cut(&listener, pin!(requests(&mut client, &down, &mut open.place))).await;
+            let mut open = Open::new(core, listener);
+            let down = H1::new(fd, &open.core);
+            let Open { core, listener, place } = &mut open;
+            let mut client = Client::new(core, listener, &down.transport, addr);
+            let ended = until_cut(listener, pin!(requests(&mut client, &down, place))).await;
+            if let Some(Ended::Http2(came)) = ended {
+                let identity = client.peer.identity();
+                drop(client);
+                // A task of its own, as it needs other memory.
+                h2::start(open, down, identity, came);
+            }
         });
     }
 }
 
-async fn until_cut<F: Future<Output = ()>>(listener: &Listener, mut served: Pin<&mut F>) {
-    poll_fn(|cx| if listener.cut.get() { Poll::Ready(()) } else { served.as_mut().poll(cx) }).await;
+/// How a connection ends that began with HTTP/1.
+enum Ended {
+    /// It is closed.
+    Closed,
+    /// It speaks HTTP/2; these bytes came already.
+    Http2(Buf),
 }
 
-async fn requests(client: &mut Client<'_>, down: &H1, place: &mut Option<OpenConnection>) {
-    let Ok(mut held) = admit(client, &down.transport, &down.timer, place).await else { return };
+async fn until_cut<F: Future>(listener: &Listener, mut served: Pin<&mut F>) -> Option<F::Output> {
+    poll_fn(|cx| if listener.cut.get() { Poll::Ready(None) } else { served.as_mut().poll(cx).map(Some) }).await
+}
+
+async fn requests(client: &mut Client<'_>, down: &H1, place: &mut Option<OpenConnection>) -> Ended {
+    let Ok(mut held) = admit(client, &down.transport, &down.timer, place).await else { return Ended::Closed };
     let listener = client.listener;
     let mut served = 0u64;
     loop {
@@ -63,41 +83,23 @@ async fn requests(client: &mut Client<'_>, down: &H1, place: &mut Option<OpenCon
         let after = match next {
             Next::Head(mut buf) => {
                 let rules = listener.rules();
+                if rules.h2c && served == 1 && h2::is_preface(buf.filled()) {
+                    return Ended::Http2(buf);
+                }
                 let last = served >= rules.requests_max;
                 reused(|| down.serve(client, &rules, &mut buf, last)).await
             }
-            Next::End => return,
+            Next::End => return Ended::Closed,
             Next::Late => Box::pin(down.give_up(client)).await,
         };
         match after {
             After::Next(rest) => held = rest,
-            After::Close => return,
-            After::Linger => return down.linger().await,
+            After::Close => return Ended::Closed,
+            After::Linger => {
+                linger(&down.transport, &down.timer).await;
+                return Ended::Closed;
+            }
         }
-    }
-}
-
-/// Counts a connection while it is open.
-struct Open<'w> {
-    core: &'w Core,
-    listener: &'w Listener,
-    /// Among those of its address, where they are limited.
-    place: Option<OpenConnection>,
-}
-
-impl<'w> Open<'w> {
-    fn new(core: &'w Core, listener: &'w Listener) -> Open<'w> {
-        listener.stats.active.add(1);
-        Open { core, listener, place: None }
-    }
-}
-
-impl Drop for Open<'_> {
-    fn drop(&mut self) {
-        let Open { core, listener, .. } = *self;
-        listener.stats.active.sub(1);
-        listener.open.sub();
-        core.connection_closed();
     }
 }
 

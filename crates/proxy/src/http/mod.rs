@@ -10,6 +10,7 @@ pub mod down;
 pub mod exchange;
 pub mod fault;
 pub mod hedge;
+pub mod open;
 pub mod outgoing;
 pub mod record;
 pub mod relay;

@@ -14,7 +14,7 @@ use crate::peer::admission::Admission;
 use crate::upstream::pool::WorkerPool;
 use crate::upstream::retries::Retries;
 use evenkeel_config::Plan;
-use evenkeel_config::plan::{Errors, ListenerTimeouts, UdpFlows};
+use evenkeel_config::plan::{Errors, Http2, ListenerTimeouts, UdpFlows};
 use evenkeel_net::total::Total;
 use evenkeel_wire::http1::Limits;
 use std::cell::{Cell, Ref, RefCell};
@@ -48,6 +48,10 @@ pub struct Rules {
     pub limits: Limits,
     /// The client's side.
     pub timeouts: ListenerTimeouts,
+    /// Whether clients may speak HTTP/2 without TLS.
+    pub h2c: bool,
+    /// What clients of HTTP/2 may use up.
+    pub http2: Http2,
     /// When flows end.
     pub flows: UdpFlows,
     /// Which client addresses are trusted, and the limits per address.

@@ -154,8 +154,19 @@ pub struct ListenerStats {
     pub reports_given: [Counter; GIVEN.len()],
     /// Datagrams that came to it and are no probes.
     pub no_probes: Counter,
+    /// Of clients that speak HTTP/2.
+    pub http2: Http2Stats,
     /// With `mode = "udp"`.
     pub udp: UdpStats,
+}
+
+/// The numbers of a listener's connections that speak HTTP/2.
+#[derive(Debug, Default)]
+pub struct Http2Stats {
+    /// Connections.
+    pub connections: Counter,
+    /// Requests on them.
+    pub streams: Counter,
 }
 
 /// The numbers of a listener that balances flows of datagrams.

@@ -13,21 +13,38 @@ use evenkeel_net::transport::Transport;
 use evenkeel_wire::proxy_protocol::Addresses;
 use std::cell::OnceCell;
 use std::net::{IpAddr, SocketAddr};
+use std::ops::Deref;
+use std::rc::Rc;
 
 /// The port that `Host` leaves out.
 const HTTP_PORT: u16 = 80;
 
 /// Who is at the other end of a connection, whatever it speaks and however many requests it sends at once.
 pub struct Peer<'c> {
+    identity: Identity,
+    /// Only asked for its addresses.
+    transport: &'c Transport,
+}
+
+/// What is known of a peer besides its socket.
+#[derive(Clone)]
+pub struct Identity {
     /// Where the client comes from, as its peer says if that speaks the PROXY protocol.
     pub ip: IpAddr,
     /// Whether that is a trusted proxy, whose `X-Forwarded-For` names the client.
     pub is_trusted: bool,
     /// Written when it is first asked for: sessions without a log never do.
     text: OnceCell<AddressText>,
-    announced: Option<Box<Announced>>,
-    /// Only asked for its addresses.
-    transport: &'c Transport,
+    announced: Option<Rc<Announced>>,
+}
+
+impl Deref for Peer<'_> {
+    type Target = Identity;
+
+    #[inline]
+    fn deref(&self) -> &Identity {
+        &self.identity
+    }
 }
 
 /// What a PROXY protocol header said, and who sent it.
@@ -41,15 +58,26 @@ impl<'c> Peer<'c> {
     pub fn new(addr: SocketAddr, is_trusted: impl FnOnce(IpAddr) -> bool, transport: &'c Transport) -> Peer<'c> {
         // A dual-stack listener sees IPv4 clients as mapped addresses, which are hard to read.
         let ip = addr.ip().to_canonical();
-        Peer { ip, is_trusted: is_trusted(ip), text: OnceCell::new(), announced: None, transport }
+        let identity = Identity { ip, is_trusted: is_trusted(ip), text: OnceCell::new(), announced: None };
+        Peer { identity, transport }
+    }
+
+    /// The same peer, whose requests share its connection.
+    pub fn known(identity: Identity, transport: &'c Transport) -> Peer<'c> {
+        Peer { identity, transport }
+    }
+
+    /// What is known of it.
+    pub fn identity(&self) -> Identity {
+        self.ip_text();
+        self.identity.clone()
     }
 
     /// The client is another one, as who connected says for it.
     pub fn announce(&mut self, addresses: Addresses, is_trusted: impl FnOnce(IpAddr) -> bool) {
-        let by = std::mem::replace(&mut self.ip, addresses.source.ip().to_canonical());
-        self.text = OnceCell::new();
-        self.is_trusted = is_trusted(self.ip);
-        self.announced = Some(Box::new(Announced { by, addresses }));
+        let ip = addresses.source.ip().to_canonical();
+        let announced = Some(Rc::new(Announced { by: self.ip, addresses }));
+        self.identity = Identity { ip, is_trusted: is_trusted(ip), text: OnceCell::new(), announced };
     }
 
     /// Its address as text.

@@ -73,6 +73,8 @@ fn install(worker: &Rc<Worker>, parts: Parts) {
             tcp: parts.tcp,
             limits: parts.limits,
             timeouts: parts.timeouts,
+            h2c: parts.h2c,
+            http2: parts.http2,
             flows: parts.flows,
             admission: parts.admission,
             detect_loops: parts.detect_loops,

@@ -12,8 +12,8 @@ use crate::upstream::sticky::Sticky;
 use evenkeel_balance::{Balancer, Slot};
 use evenkeel_config::Plan;
 use evenkeel_config::plan::{
-    Errors, HashKey, ListenerTimeouts, LoadReports, Mode, PoolLimits, ProxyVersion, ReportLoad, SpeakAs, Tolerated,
-    UdpFlows,
+    Errors, HashKey, Http2, ListenerTimeouts, LoadReports, Mode, PoolLimits, ProxyVersion, ReportLoad, SpeakAs,
+    Tolerated, UdpFlows,
 };
 use evenkeel_net::listen::{ListenFd, Protocol};
 use evenkeel_net::total::Total;
@@ -75,6 +75,10 @@ pub struct ListenerParts {
     pub tcp: Option<Arc<TlsRoutes>>,
     pub limits: Limits,
     pub timeouts: ListenerTimeouts,
+    /// Whether clients may speak HTTP/2 without TLS.
+    pub h2c: bool,
+    /// What clients of HTTP/2 may use up.
+    pub http2: Http2,
     /// When flows end.
     pub flows: UdpFlows,
     /// Which client addresses are trusted, and the limits per address.

@@ -438,6 +438,8 @@ fn listener_parts(
         tcp,
         limits: Limits { head: listener.limits.headers, fields: listener.limits.header_count.min(FIELDS_MAX) },
         timeouts: listener.timeouts,
+        h2c: listener.h2c,
+        http2: listener.http2,
         flows: listener.udp,
         admission: Admission::new(listener, &shared.per_address),
         detect_loops: listener.detect_loops,

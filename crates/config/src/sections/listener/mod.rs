@@ -2,12 +2,14 @@
 
 mod bound;
 mod errors;
+mod http2;
 mod mode;
 mod report_load;
 mod udp;
 mod zone;
 
 pub use errors::Errors;
+pub use http2::Http2;
 pub use mode::Mode;
 pub use report_load::ReportLoad;
 pub use udp::UdpFlows;
@@ -21,6 +23,7 @@ use crate::diagnostic::Findings;
 use crate::form::{Cidr, Form, Formed};
 use crate::table::{Absent, Declared, Key, Kind, Lines, Named, Section, table};
 use bound::{Bound, On};
+use http2::{H2C, HTTP2};
 use report_load::REPORT_LOAD;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -103,6 +106,16 @@ table! {
             kind: Kind::Table(&LISTENER_TIMEOUTS),
             absent: Absent::Means("those of `[defaults.timeouts]`"),
             help: "How long clients may take.",
+            why: "",
+        };
+        /// Whether clients may speak HTTP/2 without TLS.
+        h2c: bool = H2C;
+        /// What clients of HTTP/2 may use up.
+        http2: Http2 = Key {
+            name: "http2",
+            kind: Kind::Table(&HTTP2),
+            absent: Absent::Means("its defaults"),
+            help: "HTTP/2 with clients, where it is spoken.",
             why: "",
         };
         /// When flows end, with [`Mode::Udp`].

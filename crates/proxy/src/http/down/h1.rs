@@ -3,6 +3,7 @@
 
 use super::Downstream;
 use super::h1_parts::H1Parts;
+use super::linger::LINGER;
 use crate::core::Core;
 use crate::http::attempts;
 use crate::http::exchange::{self, Opened, Refused};
@@ -29,14 +30,6 @@ use rustix::fd::OwnedFd;
 use std::cell::Cell;
 use std::pin::pin;
 use std::task::{Context, Poll};
-use std::time::Duration;
-
-/// How long a closing connection may still send what is not read, so that our last words are not lost in a reset
-/// (RFC 9112 section 9.6).
-pub const LINGER: Duration = Duration::from_secs(2);
-
-/// Bytes that a closing connection may still send.
-const LINGER_BYTES_MAX: usize = 256 * 1024;
 
 /// A client connection that speaks HTTP/1, and so the one request on it.
 pub struct H1 {
@@ -373,23 +366,6 @@ impl H1 {
         }
         record.count_out(bytes.len());
         if keep_alive { After::Next(rest) } else { After::Linger }
-    }
-
-    /// Closes so that what was sent arrives: reads on for a while, as closing with unread bytes would reset.
-    pub async fn linger(&self) {
-        self.transport.shutdown_write();
-        self.timer.set(self.timer.tick_after(LINGER));
-        let discard = async {
-            let mut left = LINGER_BYTES_MAX;
-            loop {
-                let mut buf = Buf::take();
-                match self.transport.read(&mut buf).await {
-                    Ok(n) if n > 0 && n < left => left -= n,
-                    _ => return,
-                }
-            }
-        };
-        let _ = self.timer.limit(pin!(discard)).await;
     }
 }
 

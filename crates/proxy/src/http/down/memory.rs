@@ -3,10 +3,11 @@
 #![allow(clippy::disallowed_types, reason = "a test waits for what a worker does")]
 
 use super::Downstream;
-use super::message::{Gone, Messages, Part};
+use super::message::Messages;
 use crate::http::fault::Fault;
 use crate::http::outgoing::Outgoing;
 use crate::http::relay::{Answered, Relay};
+use crate::http2::part::{Gone, Part};
 use crate::listener::client::Client;
 use crate::upstream::pick::InFlight;
 use crate::upstream::stream::Stream;

@@ -2,11 +2,13 @@
 //! requests may share one connection, each with its own deadline and its own back-pressure.
 
 use super::Downstream;
+use super::linger::LINGER;
 use crate::http::attempts;
 use crate::http::exchange::{self, Opened, Refused};
 use crate::http::outgoing::{Message, Outgoing};
 use crate::http::record::Record;
 use crate::http::reply::{Content, Page, Reply};
+use crate::http2::part::{Gone, Part};
 use crate::listener::client::Client;
 use crate::listener::rules::Rules;
 use crate::observe::end::{Cause, Phase};
@@ -18,21 +20,6 @@ use evenkeel_wire::http1::response::{RequestContext, Towards};
 use evenkeel_wire::http1::translate::request_table;
 use evenkeel_wire::http1::{Body, Reject, Version};
 use std::task::{Context, Poll};
-
-/// A part of a body.
-#[derive(Debug)]
-pub enum Part {
-    /// Some of its bytes, at least one.
-    Data(Buf),
-    /// Fields behind it; the end follows.
-    Trailers(Table),
-    /// Nothing more follows.
-    End,
-}
-
-/// The client can neither send nor take anything more.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Gone;
 
 /// A request whose parts come one by one, as streams of HTTP/2 do.
 pub trait Messages: Downstream {
@@ -177,7 +164,7 @@ async fn say<D: Messages>(record: &Record<'_>, down: &D, status: u16, mut fields
     let timer = down.timer();
     for part in body.chunks(CAPACITY) {
         let mut buf = Buf::take();
-        timer.set(timer.tick_after(super::h1::LINGER));
+        timer.set(timer.tick_after(LINGER));
         let room = timer.limit(std::pin::pin!(std::future::poll_fn(|cx| down.poll_room(cx)))).await;
         if !matches!(room, Ok(Ok(()))) || !buf.extend(part) {
             return down.reset();

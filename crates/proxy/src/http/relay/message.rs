@@ -3,9 +3,10 @@
 
 use super::response::{RESPONSE_LIMITS, outcome};
 use super::{Answered, Relay};
-use crate::http::down::message::{Gone, Messages, Part};
+use crate::http::down::message::Messages;
 use crate::http::fault::Fault;
 use crate::http::outgoing::Outgoing;
+use crate::http2::part::{Gone, Part};
 use crate::observe::end::Phase;
 use crate::peer::min_rate::MinRate;
 use crate::upstream::pick::InFlight;

@@ -6,7 +6,6 @@
 //! of a response is the same: [`response`].
 
 mod h1;
-#[cfg_attr(not(test), expect(dead_code, reason = "HTTP/2 is the first protocol that needs it"))]
 mod message;
 mod response;
 mod stream;

@@ -1,0 +1,391 @@
+//! How does a client that speaks HTTP/2 send its requests and take their responses? As messages, on streams that share a
+//! connection: each request is a task of its own, and one more reads and writes for all of them.
+
+use super::Downstream;
+use super::h1::H1;
+use super::linger::{LINGER, linger};
+use super::message::{self, Messages};
+use crate::http::fault::Fault;
+use crate::http::open::Open;
+use crate::http::outgoing::Outgoing;
+use crate::http::relay::{Answered, Relay};
+use crate::http2::part::{Gone, Part};
+use crate::http2::session::Session;
+use crate::http2::stream::{StreamHandle, with_status};
+use crate::http2::turn::{Ended, Role};
+use crate::listener::client::Client;
+use crate::peer::{Identity, Peer};
+use crate::upstream::pick::InFlight;
+use evenkeel_balance::Clock;
+use evenkeel_net::boxed::reused;
+use evenkeel_net::buffer::Buf;
+use evenkeel_net::deadline::{Elapsed, Timer};
+use evenkeel_net::event_loop;
+use evenkeel_wire::h2::{self, ErrorCode, Head};
+use evenkeel_wire::head::{Request, Table};
+use evenkeel_wire::http1::Body;
+use evenkeel_wire::http1::fields::Stated;
+use std::cell::Cell;
+use std::future::poll_fn;
+use std::pin::pin;
+use std::rc::Rc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+/// What the access log calls it.
+const PROTO: &str = "HTTP/2";
+
+/// The head that a client's connection begins with, as HTTP/1 would read it.
+const PREFACE_HEAD: &[u8] = b"PRI * HTTP/2.0\r\n\r\n";
+
+/// How long a client may still begin requests when it was told to begin no more, unless its answer to a ping comes before.
+const DRAIN_NOTICE: Duration = Duration::from_secs(1);
+
+/// What the ping carries that asks whether the client has read that.
+const DRAIN_PING: u64 = 0x6472_6169_6e00_0001;
+
+/// What one carries that asks for a sign of life.
+const LIFE_PING: u64 = 0x6c69_6665_0000_0001;
+
+const NEVER: u64 = u64::MAX;
+
+/// Whether a connection begins as one of HTTP/2 does.
+pub fn is_preface(bytes: &[u8]) -> bool {
+    bytes.starts_with(PREFACE_HEAD)
+}
+
+/// Serves a connection that speaks HTTP/2, of which these bytes came already.
+pub fn start(open: Open, down: H1, identity: Identity, came: Buf) {
+    event_loop::spawn_made(|| serve(open, down, identity, came));
+}
+
+/// A connection, as its requests see it.
+struct Connection {
+    open: Open,
+    identity: Identity,
+    session: Rc<Session>,
+    /// Requests so far.
+    served: Cell<u64>,
+}
+
+/// What the connection's task waits for.
+struct Server {
+    connection: Rc<Connection>,
+    timer: Timer,
+    /// By when the next request has to begin, while there is none.
+    idle_due: Cell<u64>,
+    /// By when a head that has begun has to be whole.
+    head_due: Cell<u64>,
+    /// When the client has to give a sign of life, or be asked for one.
+    life_due: Cell<u64>,
+    is_asked: Cell<bool>,
+    /// Whether and when it is told the last request that is served.
+    drain: Cell<Drain>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Drain {
+    /// Requests may begin.
+    Not,
+    /// The client was told to begin no more; those that have begun by this tick are served.
+    Notice(u64),
+    /// No more are served.
+    Last,
+}
+
+async fn serve(open: Open, down: H1, identity: Identity, came: Buf) {
+    let H1 { transport, timer } = down;
+    let limits = open.listener.peek().http2;
+    let (head, timeouts) = open.listener.limits();
+    let now = || open.core.clock.now().0;
+    let config = h2::Config {
+        max_streams: limits.streams,
+        stream_window: limits.stream_window as u32,
+        connection_window: limits.connection_window as u32,
+        header_table: limits.header_table,
+        max_header_list: head.head,
+        max_fields: head.fields,
+        ..h2::Config::default()
+    };
+    let session = Rc::new(Session::new(transport, h2::Connection::server(config, now()), Vec::new()));
+    open.listener.stats.http2.connections.add(1);
+    let idle_due = timer.tick_after(timeouts.client_header);
+    let connection = Rc::new(Connection { open, identity, session, served: Cell::new(0) });
+    let server = Server {
+        connection,
+        timer,
+        idle_due: Cell::new(idle_due),
+        head_due: Cell::new(NEVER),
+        life_due: Cell::new(NEVER),
+        is_asked: Cell::new(false),
+        drain: Cell::new(Drain::Not),
+    };
+    server.run(came).await;
+}
+
+impl Server {
+    async fn run(&self, came: Buf) {
+        let session = &self.connection.session;
+        let core = &self.connection.open.core;
+        // The streams are told whatever ends this task.
+        let _ends = Ends(self);
+        let ended = match session.take_in(came.filled(), core.clock.now().0, self) {
+            Ok(()) => {
+                drop(came);
+                self.turns().await
+            }
+            Err(error) => Some(Ended::Failed(error)),
+        };
+        match ended {
+            None => {}
+            Some(Ended::Closed) => return,
+            Some(Ended::Failed(_)) => session.end(),
+        }
+        self.timer.set(self.timer.tick_after(LINGER));
+        let written = self.timer.limit(pin!(poll_fn(|cx| session.poll_write(cx)))).await;
+        if matches!(written, Ok(Ok(()))) {
+            linger(&session.transport, &self.timer).await;
+        }
+    }
+
+    /// Has one turn after the other, until the connection ends; `None` if its requests were served and no more are.
+    async fn turns(&self) -> Option<Ended> {
+        let session = &self.connection.session;
+        let open = &self.connection.open;
+        loop {
+            let turn = poll_fn(|cx| {
+                if open.listener.cut.get() {
+                    return Poll::Ready(Some(Ended::Closed));
+                }
+                if self.drain.get() == Drain::Not && self.connection.client().is_ending() {
+                    self.begin_drain();
+                }
+                if let Poll::Ready(ended) = session.poll_turn(cx, open.core.clock.now().0, self) {
+                    return Poll::Ready(Some(ended));
+                }
+                if self.drain.get() == Drain::Last && session.streams() == 0 && session.is_written() {
+                    return Poll::Ready(None);
+                }
+                self.set_timer();
+                Poll::Pending
+            });
+            match self.timer.limit(pin!(turn)).await {
+                Ok(ended) => return ended,
+                Err(Elapsed) => {
+                    if let Some(ended) = self.on_elapsed() {
+                        return Some(ended);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Sets the deadline to what is due next.
+    fn set_timer(&self) {
+        let session = &self.connection.session;
+        let timeouts = self.connection.open.listener.limits().1;
+        if session.is_within_frame() {
+            if self.head_due.get() == NEVER {
+                self.head_due.set(self.timer.tick_after(timeouts.client_header));
+            }
+        } else {
+            self.head_due.set(NEVER);
+        }
+        let mut due = self.head_due.get();
+        if session.streams() > 0 {
+            self.idle_due.set(NEVER);
+            due = due.min(self.life_due.get());
+        } else {
+            if self.idle_due.get() == NEVER {
+                self.idle_due.set(self.timer.tick_after(timeouts.client_idle));
+            }
+            due = due.min(self.idle_due.get());
+        }
+        if let Drain::Notice(by) = self.drain.get() {
+            due = due.min(by);
+        }
+        self.timer.set(due);
+    }
+
+    /// Something was due; whether that ends the connection.
+    fn on_elapsed(&self) -> Option<Ended> {
+        let session = &self.connection.session;
+        let has_passed = |tick: u64| self.timer.left_ns(tick) == Some(0);
+        if matches!(self.drain.get(), Drain::Notice(by) if has_passed(by)) {
+            self.end_drain();
+        }
+        if has_passed(self.head_due.get()) {
+            return Some(Ended::Closed);
+        }
+        if session.streams() == 0 {
+            if has_passed(self.idle_due.get()) {
+                if self.drain.get() == Drain::Last {
+                    // It does not even read that.
+                    return Some(Ended::Closed);
+                }
+                self.end_drain();
+            }
+        } else if has_passed(self.life_due.get()) {
+            if self.is_asked.replace(true) {
+                return Some(Ended::Closed);
+            }
+            let limits = self.connection.open.listener.peek().http2;
+            self.life_due.set(self.timer.tick_after(limits.ping_timeout));
+            session.engine(|engine| engine.ping(LIFE_PING));
+        }
+        None
+    }
+
+    /// Tells the client to begin no more requests; those that it has sent by then are served.
+    fn begin_drain(&self) {
+        self.drain.set(Drain::Notice(self.timer.tick_after(DRAIN_NOTICE)));
+        self.connection.session.engine(|engine| {
+            engine.go_away_soon();
+            engine.ping(DRAIN_PING);
+        });
+    }
+
+    /// Serves no request that has not begun.
+    fn end_drain(&self) {
+        self.drain.set(Drain::Last);
+        self.connection.session.engine(|engine| engine.go_away(ErrorCode::NoError));
+    }
+}
+
+/// Ends what is left of a connection when its task does.
+struct Ends<'s>(&'s Server);
+
+impl Drop for Ends<'_> {
+    fn drop(&mut self) {
+        self.0.connection.session.end();
+    }
+}
+
+impl Role for Server {
+    fn on_request(&self, stream: StreamHandle, head: Head) {
+        let connection = self.connection.clone();
+        let served = connection.served.get() + 1;
+        connection.served.set(served);
+        let listener = &connection.open.listener;
+        listener.stats.http2.streams.add(1);
+        if self.drain.get() != Drain::Last && served >= listener.peek().requests_max {
+            self.end_drain();
+        }
+        let incoming = Box::new((connection, stream, head));
+        event_loop::spawn_made(|| request(incoming));
+    }
+
+    fn on_read(&self, _: usize) {
+        self.is_asked.set(false);
+        let limits = self.connection.open.listener.peek().http2;
+        self.life_due.set(limits.ping_after.map_or(NEVER, |after| self.timer.tick_after(after)));
+    }
+
+    fn on_pong(&self, payload: u64) {
+        if payload == DRAIN_PING && matches!(self.drain.get(), Drain::Notice(_)) {
+            self.end_drain();
+        }
+    }
+}
+
+impl Connection {
+    /// The client of a request.
+    fn client(&self) -> Client<'_> {
+        let peer = Peer::known(self.identity.clone(), &self.session.transport);
+        Client { core: &self.open.core, listener: &self.open.listener, peer }
+    }
+}
+
+/// Serves one request.
+async fn request(incoming: Box<(Rc<Connection>, StreamHandle, Head)>) {
+    let (connection, stream, mut head) = *incoming;
+    let (client, rules) = (connection.client(), connection.open.listener.rules());
+    let down = H2 { stream, timer: connection.open.core.wheel.timer() };
+    let framing = head.content_length.map_or(Stated::Nothing, Stated::Length);
+    let mut request =
+        Request { method: &head.method, target: &head.path, host: &head.authority, fields: head.fields.fields() };
+    if let Some(priority) = request.field("priority") {
+        down.stream.set_urgency(urgency(priority));
+    }
+    reused(|| message::serve(&client, &rules, &down, &mut request, framing, head.ends, PROTO)).await;
+    // What is left of a response, at most a buffer, goes as the client makes room for it.
+    down.timer.set(down.timer.tick_after(rules.timeouts.client_idle));
+    if down.timer.limit(pin!(poll_fn(|cx| down.stream.poll_sent(cx)))).await.is_err() {
+        down.stream.reset(ErrorCode::Cancel);
+    }
+}
+
+/// What a `Priority` field asks for (RFC 9218): `u=0` is the most urgent, `u=7` the least.
+fn urgency(value: &[u8]) -> u8 {
+    let mut members = value.split(|&b| b == b',').map(<[u8]>::trim_ascii);
+    let member = members.rfind(|member| member.starts_with(b"u="));
+    match member {
+        Some([b'u', b'=', digit @ b'0'..=b'7']) => digit - b'0',
+        _ => 3,
+    }
+}
+
+/// One request of a client that speaks HTTP/2.
+struct H2 {
+    stream: StreamHandle,
+    timer: Timer,
+}
+
+impl Downstream for H2 {
+    fn timer(&self) -> &Timer {
+        &self.timer
+    }
+
+    fn poll_gone(&self, cx: &mut Context<'_>) -> Poll<()> {
+        self.stream.poll_gone(cx)
+    }
+
+    async fn relay(
+        &self,
+        relay: &Relay<'_, '_>,
+        ticket: &mut InFlight<'_>,
+        body: &mut Body,
+        out: &mut Outgoing<'_>,
+        again: bool,
+    ) -> Result<Answered, Fault> {
+        relay.messages(self, ticket, body, out, again).await
+    }
+}
+
+impl Messages for H2 {
+    fn poll_part(&self, cx: &mut Context<'_>) -> Poll<Result<Part, Gone>> {
+        self.stream.poll_part(cx)
+    }
+
+    fn poll_room(&self, cx: &mut Context<'_>) -> Poll<Result<(), Gone>> {
+        self.stream.poll_room(cx)
+    }
+
+    fn send_head(&self, status: u16, mut fields: Table, ends: bool) {
+        // As HTTP/2 wants them.
+        fields.lower_names();
+        self.stream.send_head(with_status(status, &mut [0; 3], &fields), ends);
+    }
+
+    fn send(&self, part: Part) {
+        self.stream.send(part);
+    }
+
+    fn reset(&self) {
+        self.stream.reset(ErrorCode::InternalError);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn urgency_is_a_digit_up_to_7_and_3_without_one() {
+        for (value, want) in
+            [("u=0", 0), ("i, u=7", 7), ("u=1,u=2", 2), ("u=8", 3), ("u=", 3), ("i", 3), ("", 3), ("u=12", 3)]
+        {
+            assert_eq!(urgency(value.as_bytes()), want, "{value}");
+        }
+    }
+}

@@ -1,0 +1,118 @@
+//! What has come for a stream that its task has not taken yet? Bytes, at most as many as its window; small pieces share memory,
+//! so that a peer that sends single bytes makes this side hold little more than them.
+
+use evenkeel_net::buffer::{Buf, CAPACITY};
+use std::collections::VecDeque;
+
+/// Pieces from here on get a buffer of their own.
+const LARGE: usize = 8 * 1024;
+
+/// Data in the order in which it came.
+#[derive(Debug, Default)]
+pub struct Arrived {
+    pieces: VecDeque<Piece>,
+    /// What it has taken of the windows: the padding too.
+    flow: usize,
+}
+
+#[derive(Debug)]
+enum Piece {
+    Large(Buf),
+    Small(Vec<u8>),
+}
+
+impl Arrived {
+    /// Adds bytes, which have taken `flow` of the windows.
+    pub fn push(&mut self, bytes: &[u8], flow: usize) {
+        self.flow += flow;
+        if bytes.is_empty() {
+            return;
+        }
+        let fits = match self.pieces.back_mut() {
+            Some(Piece::Large(buf)) => buf.extend(bytes),
+            Some(Piece::Small(small)) if small.len() + bytes.len() <= LARGE => {
+                small.extend_from_slice(bytes);
+                true
+            }
+            _ => false,
+        };
+        if fits {
+            return;
+        }
+        if bytes.len() < LARGE {
+            return self.pieces.push_back(Piece::Small(bytes.to_vec()));
+        }
+        for chunk in bytes.chunks(CAPACITY) {
+            let mut buf = Buf::take();
+            // A chunk fits.
+            buf.extend(chunk);
+            self.pieces.push_back(Piece::Large(buf));
+        }
+    }
+
+    /// Takes out what is at the front, and what of the windows becomes free by that.
+    pub fn pop(&mut self) -> Option<(Buf, usize)> {
+        let buf = match self.pieces.pop_front()? {
+            Piece::Large(buf) => buf,
+            Piece::Small(small) => {
+                let mut buf = Buf::take();
+                buf.extend(&small);
+                buf
+            }
+        };
+        // The padding goes with the last bytes: few send any.
+        let freed = if self.pieces.is_empty() { self.flow } else { buf.len().min(self.flow) };
+        self.flow -= freed;
+        Some((buf, freed))
+    }
+
+    /// Whether all bytes were taken.
+    pub fn is_empty(&self) -> bool {
+        self.pieces.is_empty()
+    }
+
+    /// What of the windows it holds without any bytes, which is free at once.
+    pub fn take_padding(&mut self) -> usize {
+        if self.pieces.is_empty() { std::mem::take(&mut self.flow) } else { 0 }
+    }
+
+    /// Drops all of it: what of the windows becomes free.
+    pub fn clear(&mut self) -> usize {
+        self.pieces.clear();
+        std::mem::take(&mut self.flow)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_bytes_come_out_in_order_and_free_what_they_took() {
+        let mut arrived = Arrived::default();
+        let mut sent = Vec::new();
+        for (at, len) in [1, 5, 9000, 3, 100, 20_000, 20_000, 1, 8191, 2].into_iter().enumerate() {
+            let bytes = vec![at as u8; len];
+            arrived.push(&bytes, len + at % 2);
+            sent.extend_from_slice(&bytes);
+        }
+        let (mut came, mut freed) = (Vec::new(), 0);
+        while let Some((buf, flow)) = arrived.pop() {
+            assert!(!buf.is_empty());
+            came.extend_from_slice(buf.filled());
+            freed += flow;
+        }
+        assert_eq!((came == sent, freed), (true, sent.len() + 5));
+    }
+
+    #[test]
+    fn single_bytes_share_memory_and_padding_alone_is_free_at_once() {
+        let mut arrived = Arrived::default();
+        (0..LARGE).for_each(|_| arrived.push(b"x", 1));
+        assert_eq!(arrived.pieces.len(), 1);
+        assert_eq!(arrived.take_padding(), 0);
+        assert_eq!(arrived.clear(), LARGE);
+        arrived.push(b"", 7);
+        assert_eq!((arrived.take_padding(), arrived.pop().is_none()), (7, true));
+    }
+}

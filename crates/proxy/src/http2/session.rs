@@ -1,0 +1,287 @@
+//! What do the streams of a connection share? Its transport, the engine that knows what its bytes mean, and what each stream
+//! has received and has to send. All of it belongs to one worker.
+
+use super::arrived::Arrived;
+use super::stream::StreamHandle;
+use evenkeel_balance::slab::{Key, SlotTable};
+use evenkeel_net::buffer::Buf;
+use evenkeel_net::event_loop::WakerSlot;
+use evenkeel_net::transport::Transport;
+use evenkeel_wire::h2::{Connection, Head, NoStream, StreamId};
+use evenkeel_wire::head::Table;
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::rc::Rc;
+
+/// Bytes that wait to be written, beyond which no stream adds to them.
+pub(super) const BACKLOG_MAX: usize = 64 * 1024;
+
+/// One connection.
+pub struct Session {
+    /// What carries it.
+    pub transport: Transport,
+    pub(super) state: RefCell<State>,
+    /// Bytes that came, and are less than a frame: a connection that waits holds no buffer.
+    pub(super) held: RefCell<Vec<u8>>,
+}
+
+/// What changes.
+pub(super) struct State {
+    pub engine: Connection,
+    pub streams: SlotTable<Stream>,
+    /// The streams that are open, by number.
+    by_id: Vec<(StreamId, Key)>,
+    /// Streams that may have something to send.
+    pub ready: Vec<Key>,
+    /// Bytes of the engine's output that were written.
+    pub written: usize,
+    /// The task that reads and writes.
+    pub driver: Option<WakerSlot>,
+    pub is_woken: bool,
+    /// The connection is no more.
+    pub is_over: bool,
+    /// A stream waits until something was written.
+    pub is_short: bool,
+    /// What is to be woken when the state is borrowed no more.
+    late: Vec<WakerSlot>,
+}
+
+/// One stream. Its slot is used again.
+#[derive(Default)]
+pub(super) struct Stream {
+    pub id: StreamId,
+    /// Heads of responses that came.
+    pub heads: VecDeque<Head>,
+    pub arrived: Arrived,
+    pub trailers: Option<Table>,
+    /// The peer sends nothing more.
+    pub is_received: bool,
+    /// Data to be sent.
+    pub pending: Buf,
+    pub last: Last,
+    /// The end was sent.
+    pub is_sent: bool,
+    /// Whether the list of streams that have something to send has it.
+    pub is_ready: bool,
+    /// Its task waits until it can send more.
+    pub wants_room: bool,
+    /// How it ended, if early.
+    pub lost: Option<Lost>,
+    /// Its task has let go of it.
+    pub is_released: bool,
+    /// What is sent first: 0 to 7 (RFC 9218).
+    pub urgency: u8,
+    pub waker: Option<WakerSlot>,
+}
+
+/// What follows the data that a stream has to send.
+#[derive(Default)]
+pub(super) enum Last {
+    /// It is not known yet.
+    #[default]
+    Open,
+    /// Its end.
+    End,
+    /// Fields, and its end.
+    Trailers(Table),
+}
+
+/// How a stream ended before its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lost {
+    /// The peer has reset it, with this code.
+    Reset(u32),
+    /// The peer has not looked at it: it may be sent again.
+    Unseen,
+    /// Its connection has ended.
+    Ended,
+}
+
+impl Session {
+    /// A connection whose engine has begun.
+    pub fn new(transport: Transport, engine: Connection, held: Vec<u8>) -> Session {
+        transport.send_at_once();
+        let state = State {
+            engine,
+            streams: SlotTable::new(),
+            by_id: Vec::new(),
+            ready: Vec::new(),
+            written: 0,
+            driver: None,
+            is_woken: false,
+            is_over: false,
+            is_short: false,
+            late: Vec::new(),
+        };
+        Session { transport, state: state.into(), held: held.into() }
+    }
+
+    /// Changes the state, and then wakes.
+    pub(super) fn change<T>(&self, change: impl FnOnce(&mut State) -> T) -> T {
+        let mut state = self.state.borrow_mut();
+        let changed = change(&mut state);
+        if state.late.is_empty() {
+            return changed;
+        }
+        let late = std::mem::take(&mut state.late);
+        drop(state);
+        late.iter().for_each(WakerSlot::wake);
+        changed
+    }
+
+    /// Does something with the engine; what it has to say then is written soon.
+    pub fn engine<T>(&self, work: impl FnOnce(&mut Connection) -> T) -> T {
+        self.change(|state| {
+            let done = work(&mut state.engine);
+            state.wake_driver();
+            done
+        })
+    }
+
+    /// Begins a request with this head. `ends`: nothing follows.
+    ///
+    /// # Errors
+    /// The connection takes no more.
+    pub fn open<'f>(
+        self: &Rc<Session>,
+        fields: impl Iterator<Item = (&'f [u8], &'f [u8])>,
+        ends: bool,
+    ) -> Result<StreamHandle, NoStream> {
+        let key = self.change(|state| {
+            let id = state.engine.open(fields, ends)?;
+            state.wake_driver();
+            let key = state.add(id);
+            state.stream(key).is_sent = ends;
+            Ok(key)
+        })?;
+        Ok(StreamHandle::new(self.clone(), key))
+    }
+
+    /// Whether a frame has begun that is not whole, other than one with data.
+    pub fn is_within_frame(&self) -> bool {
+        !self.held.borrow().is_empty()
+    }
+
+    /// Streams that are open, or have something to send.
+    pub fn streams(&self) -> usize {
+        self.state.borrow().by_id.len()
+    }
+
+    /// The connection is no more: its streams are told.
+    pub fn end(&self) {
+        self.change(|state| {
+            state.is_over = true;
+            for at in 0..state.by_id.len() {
+                let key = state.by_id[at].1;
+                state.lose(key, Lost::Ended);
+            }
+            state.drop_released();
+        });
+    }
+}
+
+impl State {
+    /// Adds a stream: numbers rise.
+    pub fn add(&mut self, id: StreamId) -> Key {
+        let (key, stream) = self.streams.occupy();
+        *stream = Stream { id, urgency: 3, ..Stream::default() };
+        self.by_id.push((id, key));
+        key
+    }
+
+    /// The stream of that number, if it is open.
+    pub fn find(&self, id: StreamId) -> Option<Key> {
+        let at = self.by_id.binary_search_by_key(&id, |(id, _)| *id).ok()?;
+        Some(self.by_id[at].1)
+    }
+
+    /// A stream that is open, or of which something holds on to the handle.
+    pub fn stream(&mut self, key: Key) -> &mut Stream {
+        self.streams.at_mut(key.slot())
+    }
+
+    /// Every stream that is open.
+    pub fn keys(&self) -> impl Iterator<Item = Key> {
+        self.by_id.iter().map(|(_, key)| *key)
+    }
+
+    /// A stream is over, and nothing holds on to it.
+    pub fn remove(&mut self, key: Key) {
+        let stream = self.streams.at_mut(key.slot());
+        let id = stream.id;
+        let flow = stream.arrived.clear();
+        *stream = Stream::default();
+        if flow > 0 {
+            self.engine.consumed(id, flow);
+        }
+        self.streams.vacate(key.slot());
+        if let Ok(at) = self.by_id.binary_search_by_key(&id, |(id, _)| *id) {
+            self.by_id.remove(at);
+        }
+    }
+
+    /// A stream ends early.
+    pub fn lose(&mut self, key: Key, lost: Lost) {
+        let stream = self.stream(key);
+        if stream.lost.is_some() {
+            return;
+        }
+        stream.lost = Some(lost);
+        stream.pending = Buf::none();
+        // What came whole can still be taken.
+        let flow = if stream.is_received { 0 } else { stream.arrived.clear() };
+        let id = stream.id;
+        if flow > 0 {
+            self.engine.consumed(id, flow);
+        }
+        self.wake(key);
+    }
+
+    /// Removes the streams that ended early and have no task.
+    pub fn drop_released(&mut self) {
+        let over: Vec<Key> = self.keys().collect();
+        for key in over {
+            let stream = self.stream(key);
+            if stream.is_released && stream.lost.is_some() {
+                self.remove(key);
+            }
+        }
+    }
+
+    /// Wakes the task of a stream.
+    pub fn wake(&mut self, key: Key) {
+        if let Some(waker) = self.streams.at_mut(key.slot()).waker.take() {
+            waker.wake_task_or_leave(&mut self.late);
+        }
+    }
+
+    /// Keeps the waker of a stream's task.
+    pub fn note(&mut self, key: Key, waker: WakerSlot) {
+        // A waker of others must not be dropped here; one wake too many does no harm.
+        if let Some(old @ WakerSlot::Other(_)) = self.streams.at_mut(key.slot()).waker.replace(waker) {
+            self.late.push(old);
+        }
+    }
+
+    /// Wakes the task that reads and writes.
+    pub fn wake_driver(&mut self) {
+        if !std::mem::replace(&mut self.is_woken, true)
+            && let Some(driver) = self.driver.clone()
+        {
+            driver.wake_task_or_leave(&mut self.late);
+        }
+    }
+
+    /// A stream has something to send.
+    pub fn make_ready(&mut self, key: Key) {
+        if !std::mem::replace(&mut self.stream(key).is_ready, true) {
+            self.ready.push(key);
+        }
+        self.wake_driver();
+    }
+
+    /// Bytes that wait to be written.
+    pub fn backlog(&mut self) -> usize {
+        self.engine.output().len() - self.written
+    }
+}

@@ -1,0 +1,209 @@
+//! What does a stream's task do with it? It takes what has come, a part at a time, and sends, a part at a time. Letting go of a
+//! stream ends it.
+
+use super::part::{Gone, Part};
+use super::session::{BACKLOG_MAX, Last, Lost, Session, State};
+use evenkeel_balance::slab::Key;
+use evenkeel_net::event_loop::WakerSlot;
+use evenkeel_wire::h2::{ErrorCode, Head};
+use evenkeel_wire::head::Table;
+use std::rc::Rc;
+use std::task::{Context, Poll};
+
+/// One stream, as its task has it.
+pub struct StreamHandle {
+    session: Rc<Session>,
+    key: Key,
+}
+
+impl StreamHandle {
+    pub(super) fn new(session: Rc<Session>, key: Key) -> StreamHandle {
+        StreamHandle { session, key }
+    }
+
+    /// Its connection.
+    pub fn session(&self) -> &Rc<Session> {
+        &self.session
+    }
+
+    /// Looks for something in the stream, and waits if it is not there.
+    fn poll<T>(&self, cx: &Context<'_>, look: impl FnOnce(&mut State, Key) -> Option<T>) -> Poll<T> {
+        let waker = WakerSlot::of(cx);
+        self.session.change(|state| match look(state, self.key) {
+            Some(found) => Poll::Ready(found),
+            None => {
+                state.note(self.key, waker);
+                Poll::Pending
+            }
+        })
+    }
+
+    /// How it ended, if early.
+    pub fn lost(&self) -> Option<Lost> {
+        self.session.change(|state| state.stream(self.key).lost)
+    }
+
+    /// Ready once the peer can neither send nor take anything more.
+    pub fn poll_gone(&self, cx: &Context<'_>) -> Poll<()> {
+        self.poll(cx, |state, key| state.stream(key).lost.map(|_| ()))
+    }
+
+    /// The next head of a response.
+    pub fn poll_head(&self, cx: &Context<'_>) -> Poll<Result<Head, Gone>> {
+        self.poll(cx, |state, key| {
+            let stream = state.stream(key);
+            stream.heads.pop_front().map(Ok).or(stream.lost.map(|_| Err(Gone)))
+        })
+    }
+
+    /// The next part of what the peer sends; nothing is asked for behind its end. What is not taken keeps the peer from sending
+    /// more than its window.
+    pub fn poll_part(&self, cx: &Context<'_>) -> Poll<Result<Part, Gone>> {
+        self.poll(cx, |state, key| {
+            let stream = state.stream(key);
+            if stream.lost.is_some() && !stream.is_received {
+                return Some(Err(Gone));
+            }
+            if let Some((buf, flow)) = stream.arrived.pop() {
+                let id = stream.id;
+                state.engine.consumed(id, flow);
+                if state.backlog() > 0 {
+                    state.wake_driver();
+                }
+                return Some(Ok(Part::Data(buf)));
+            }
+            if let Some(trailers) = stream.trailers.take() {
+                return Some(Ok(Part::Trailers(trailers)));
+            }
+            stream.is_received.then_some(Ok(Part::End))
+        })
+    }
+
+    /// Whether the peer sends nothing more, and all was taken.
+    pub fn is_taken(&self) -> bool {
+        self.session.change(|state| {
+            let stream = state.stream(self.key);
+            stream.is_received && stream.arrived.is_empty() && stream.trailers.is_none()
+        })
+    }
+
+    /// Waits until another part can be sent.
+    pub fn poll_room(&self, cx: &Context<'_>) -> Poll<Result<(), Gone>> {
+        self.poll(cx, |state, key| {
+            let has_room = state.backlog() < BACKLOG_MAX;
+            let stream = state.stream(key);
+            if stream.lost.is_some() {
+                return Some(Err(Gone));
+            }
+            if has_room && stream.pending.is_empty() {
+                return Some(Ok(()));
+            }
+            stream.wants_room = true;
+            state.is_short |= !has_room;
+            None
+        })
+    }
+
+    /// Sends a head of a response. `ends`: nothing follows.
+    pub fn send_head<'f>(&self, fields: impl Iterator<Item = (&'f [u8], &'f [u8])>, ends: bool) {
+        self.session.change(|state| {
+            let stream = state.stream(self.key);
+            if stream.lost.is_some() {
+                return;
+            }
+            stream.is_sent = ends;
+            let id = stream.id;
+            state.engine.send_head(id, fields, ends);
+            state.wake_driver();
+        });
+    }
+
+    /// Sends a part; there must be room.
+    pub fn send(&self, part: Part) {
+        self.session.change(|state| {
+            let stream = state.stream(self.key);
+            if stream.lost.is_some() {
+                return;
+            }
+            match part {
+                Part::Data(buf) => stream.pending = buf,
+                Part::Trailers(trailers) => stream.last = Last::Trailers(trailers),
+                Part::End if matches!(stream.last, Last::Open) => stream.last = Last::End,
+                Part::End => {}
+            }
+            state.make_ready(self.key);
+        });
+    }
+
+    /// What is sent first: 0 is the most urgent, 7 the least, 3 what is usual (RFC 9218).
+    pub fn set_urgency(&self, urgency: u8) {
+        self.session.change(|state| state.stream(self.key).urgency = urgency.min(7));
+    }
+
+    /// Ready when all that was sent is on its way, as far as the peer's windows are concerned.
+    pub fn poll_sent(&self, cx: &Context<'_>) -> Poll<()> {
+        self.poll(cx, |state, key| {
+            let stream = state.stream(key);
+            let (id, left, is_over) = (stream.id, stream.pending.len(), stream.is_sent || stream.lost.is_some());
+            if is_over || left == 0 || state.engine.capacity(id) >= left {
+                return Some(());
+            }
+            state.stream(key).wants_room = true;
+            None
+        })
+    }
+
+    /// Ends the stream before its end, so that the peer knows.
+    pub fn reset(&self, code: ErrorCode) {
+        self.session.change(|state| state.reset(self.key, code));
+    }
+}
+
+impl State {
+    fn reset(&mut self, key: Key, code: ErrorCode) {
+        let stream = self.stream(key);
+        if stream.lost.is_none() {
+            let id = stream.id;
+            self.engine.reset(id, code);
+            self.lose(key, Lost::Ended);
+            self.wake_driver();
+        }
+    }
+
+    /// Ends a stream that its task has let go of, as far as it is to end now.
+    pub fn settle(&mut self, key: Key) {
+        let stream = self.stream(key);
+        if stream.is_released && stream.lost.is_none() && stream.is_sent && !stream.is_received {
+            // The response is whole: the rest of the request is of no use (RFC 9113 section 8.1).
+            self.reset(key, ErrorCode::NoError);
+        }
+        let stream = self.stream(key);
+        if stream.is_released && (stream.lost.is_some() || stream.is_sent) {
+            self.remove(key);
+        }
+    }
+}
+
+impl Drop for StreamHandle {
+    fn drop(&mut self) {
+        self.session.change(|state| {
+            let stream = state.stream(self.key);
+            stream.is_released = true;
+            if stream.lost.is_none() && !stream.is_sent && matches!(stream.last, Last::Open) {
+                // Its task has ended in the midst of it.
+                state.reset(self.key, ErrorCode::InternalError);
+            }
+            state.settle(self.key);
+        });
+    }
+}
+
+/// The fields of a head of a response with this status. `text`: room for it.
+pub fn with_status<'f>(
+    status: u16,
+    text: &'f mut [u8; 3],
+    fields: &'f Table,
+) -> impl Iterator<Item = (&'f [u8], &'f [u8])> {
+    *text = [status / 100 % 10, status / 10 % 10, status % 10].map(|digit| b'0' + digit as u8);
+    std::iter::once((&b":status"[..], &text[..])).chain(fields.iter())
+}

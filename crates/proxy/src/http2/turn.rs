@@ -1,0 +1,316 @@
+//! What does the task of a connection do when it has its turn? It writes what is to be written, all in one go, then reads, and gives
+//! each stream what has come for it. The streams that this wakes have their turns before its next one, so what they say leaves
+//! together.
+
+use super::session::{BACKLOG_MAX, Last, Lost, Session, State};
+use super::stream::StreamHandle;
+use evenkeel_balance::slab::Key;
+use evenkeel_net::buffer::Buf;
+use evenkeel_net::event_loop::WakerSlot;
+use evenkeel_wire::h2::{ConnectionError, Event, Head};
+use std::rc::Rc;
+use std::task::{Context, Poll};
+
+/// Reads in one turn, before the streams have theirs.
+const READS_MAX: usize = 4;
+
+/// Room that a connection keeps for what it writes, while it has nothing to write.
+const OUTPUT_KEPT: usize = 4 * 1024;
+
+/// How a connection ends.
+#[derive(Debug)]
+pub enum Ended {
+    /// The peer has closed it, or it was lost.
+    Closed,
+    /// The peer has broken the rules, and was told.
+    Failed(ConnectionError),
+}
+
+/// What each side does with what it alone gets.
+pub trait Role {
+    /// The peer has begun a request.
+    fn on_request(&self, stream: StreamHandle, head: Head);
+
+    /// Bytes have come.
+    fn on_read(&self, bytes: usize);
+
+    /// The peer has answered a ping.
+    fn on_pong(&self, payload: u64) {
+        let _ = payload;
+    }
+
+    /// The peer takes no more requests, or what it allows has changed.
+    fn on_limits(&self) {}
+}
+
+impl Session {
+    /// Writes and reads as far as that goes.
+    pub fn poll_turn(self: &Rc<Session>, cx: &mut Context<'_>, now: u64, role: &impl Role) -> Poll<Ended> {
+        let waker = WakerSlot::of(cx);
+        let before = {
+            let mut state = self.state.borrow_mut();
+            // Whatever changes before the end of this turn is seen in it.
+            state.is_woken = true;
+            state.driver.replace(waker)
+        };
+        drop(before);
+        let polled = self.poll_both(cx, now, role);
+        self.state.borrow_mut().is_woken = false;
+        polled
+    }
+
+    fn poll_both(self: &Rc<Session>, cx: &mut Context<'_>, now: u64, role: &impl Role) -> Poll<Ended> {
+        for _ in 0..READS_MAX {
+            let is_blocked = match self.poll_write(cx) {
+                Poll::Ready(Ok(())) => false,
+                Poll::Ready(Err(_)) => return Poll::Ready(Ended::Closed),
+                Poll::Pending => true,
+            };
+            // A peer that takes no answers gets no more of them.
+            if is_blocked && self.state.borrow_mut().backlog() >= BACKLOG_MAX {
+                return Poll::Pending;
+            }
+            let read = self.transport.poll_read_into(cx, || {
+                let mut buf = Buf::take();
+                buf.extend(&self.held.borrow());
+                buf
+            });
+            let buf = match read {
+                Poll::Pending => return Poll::Pending,
+                Poll::Ready(Ok((1.., buf))) => buf,
+                Poll::Ready(_) => return Poll::Ready(Ended::Closed),
+            };
+            if let Err(error) = self.take_in(buf.filled(), now, role) {
+                return Poll::Ready(Ended::Failed(error));
+            }
+        }
+        // The streams have their turns, then there is more to read.
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    }
+
+    /// Gives the streams what has come for them.
+    ///
+    /// # Errors
+    /// The peer has broken the rules; what it is told of that is in the output.
+    pub fn take_in(self: &Rc<Session>, bytes: &[u8], now: u64, role: &impl Role) -> Result<(), ConnectionError> {
+        role.on_read(bytes.len());
+        let mut at = 0;
+        loop {
+            let news = {
+                let mut state = self.state.borrow_mut();
+                let received = state.engine.receive(&bytes[at..], now)?;
+                let from = at;
+                at += received.used;
+                match received.event {
+                    Some(event) => state.take_event(event, &bytes[from..]),
+                    None if received.used == 0 => break,
+                    None => None,
+                }
+            };
+            match news {
+                Some(News::Request(key, head)) => role.on_request(StreamHandle::new(self.clone(), key), head),
+                Some(News::Pong(payload)) => role.on_pong(payload),
+                Some(News::Limits) => role.on_limits(),
+                None => {}
+            }
+        }
+        // Wakes what could not be woken before.
+        self.change(|_| ());
+        let mut held = self.held.borrow_mut();
+        held.clear();
+        held.extend_from_slice(&bytes[at..]);
+        Ok(())
+    }
+
+    /// Writes what is to be written.
+    pub fn poll_write(&self, cx: &mut Context<'_>) -> Poll<std::io::Result<()>> {
+        loop {
+            self.change(State::flush);
+            let mut state = self.state.borrow_mut();
+            let state = &mut *state;
+            let output = state.engine.output();
+            if output.is_empty() {
+                return Poll::Ready(Ok(()));
+            }
+            while state.written < output.len() {
+                match self.transport.poll_write(cx, &output[state.written..]) {
+                    Poll::Ready(Ok(n)) => state.written += n,
+                    Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
+                    Poll::Pending => return Poll::Pending,
+                }
+            }
+            state.written = 0;
+            output.clear();
+            if output.capacity() > OUTPUT_KEPT && state.ready.is_empty() {
+                *output = Vec::new();
+            }
+            state.wake_roomless();
+        }
+    }
+
+    /// Whether all that was to be written is.
+    pub fn is_written(&self) -> bool {
+        let mut state = self.state.borrow_mut();
+        state.backlog() == 0 && state.ready.is_empty()
+    }
+}
+
+/// What the role hears of.
+enum News {
+    Request(Key, Head),
+    Pong(u64),
+    Limits,
+}
+
+impl State {
+    /// Gives a stream what has come for it. `bytes`: what the engine was given.
+    fn take_event(&mut self, event: Event, bytes: &[u8]) -> Option<News> {
+        match event {
+            Event::Head { stream, head } => match self.find(stream) {
+                None => {
+                    let key = self.add(stream);
+                    self.stream(key).is_received = head.ends;
+                    return Some(News::Request(key, head));
+                }
+                Some(key) => {
+                    let stream = self.stream(key);
+                    stream.is_received |= head.ends;
+                    stream.heads.push_back(head);
+                    self.wake(key);
+                }
+            },
+            Event::Data { stream, range, flow, ends } => match self.find(stream) {
+                None => self.engine.consumed(stream, flow as usize),
+                Some(key) => {
+                    let stream = self.stream(key);
+                    stream.is_received |= ends;
+                    if stream.lost.is_some() || stream.is_released {
+                        let id = stream.id;
+                        self.engine.consumed(id, flow as usize);
+                        return None;
+                    }
+                    stream.arrived.push(&bytes[range], flow as usize);
+                    let (id, padding) = (stream.id, stream.arrived.take_padding());
+                    if padding > 0 {
+                        self.engine.consumed(id, padding);
+                    }
+                    self.wake(key);
+                }
+            },
+            Event::Trailers { stream, table } => {
+                if let Some(key) = self.find(stream) {
+                    let stream = self.stream(key);
+                    stream.is_received = true;
+                    stream.trailers = Some(table);
+                    self.wake(key);
+                }
+            }
+            Event::Reset { stream, code } => {
+                if let Some(key) = self.find(stream) {
+                    self.lose(key, Lost::Reset(code));
+                    self.settle(key);
+                }
+            }
+            Event::Room { stream: Some(stream) } => {
+                if let Some(key) = self.find(stream) {
+                    self.make_ready(key);
+                }
+            }
+            Event::Room { stream: None } => {
+                let all: Vec<Key> = self.keys().collect();
+                all.into_iter().for_each(|key| self.make_ready(key));
+            }
+            Event::GoAway { last, .. } => {
+                let unseen: Vec<Key> = self.keys().collect();
+                for key in unseen {
+                    if self.stream(key).id > last {
+                        self.lose(key, Lost::Unseen);
+                        self.settle(key);
+                    }
+                }
+                return Some(News::Limits);
+            }
+            Event::Settings => return Some(News::Limits),
+            Event::Pong(payload) => return Some(News::Pong(payload)),
+        }
+        None
+    }
+
+    /// Frames what streams have to send, as far as windows allow, the most urgent first.
+    fn flush(&mut self) {
+        if self.ready.is_empty() {
+            return;
+        }
+        let mut ready = std::mem::take(&mut self.ready);
+        if ready.len() > 1 {
+            ready.sort_by_key(|key| self.streams.get_mut(*key).map(|stream| stream.urgency));
+        }
+        let mut left = Vec::new();
+        for key in ready.drain(..) {
+            if self.backlog() >= BACKLOG_MAX {
+                left.push(key);
+                continue;
+            }
+            // It may be over by now.
+            if let Some(stream) = self.streams.get_mut(key) {
+                stream.is_ready = false;
+                self.flush_stream(key);
+            }
+        }
+        // The room is used again.
+        self.ready = if left.is_empty() { ready } else { left };
+    }
+
+    fn flush_stream(&mut self, key: Key) {
+        let State { engine, streams, .. } = self;
+        let stream = streams.at_mut(key.slot());
+        if stream.lost.is_some() || stream.is_sent {
+            return;
+        }
+        let id = stream.id;
+        while !stream.pending.is_empty() {
+            let n = engine.capacity(id).min(stream.pending.len());
+            if n == 0 {
+                return;
+            }
+            let ends = n == stream.pending.len() && matches!(stream.last, Last::End);
+            engine.send_data(id, &stream.pending.filled()[..n], ends);
+            stream.pending.consume(n);
+            stream.is_sent |= ends;
+        }
+        stream.pending = Buf::none();
+        if !stream.is_sent {
+            match std::mem::take(&mut stream.last) {
+                Last::Open => {}
+                Last::End => {
+                    engine.send_data(id, &[], true);
+                    stream.is_sent = true;
+                }
+                Last::Trailers(trailers) => {
+                    engine.send_trailers(id, trailers.iter());
+                    stream.is_sent = true;
+                }
+            }
+        }
+        let wants_room = std::mem::take(&mut stream.wants_room);
+        if stream.is_released {
+            self.settle(key);
+        } else if wants_room {
+            self.wake(key);
+        }
+    }
+
+    /// Wakes the streams that wait until something was written.
+    fn wake_roomless(&mut self) {
+        if !std::mem::take(&mut self.is_short) {
+            return;
+        }
+        let all: Vec<Key> = self.keys().collect();
+        for key in all {
+            if std::mem::take(&mut self.stream(key).wants_room) {
+                self.wake(key);
+            }
+        }
+    }
+}
