@@ -8,7 +8,8 @@ use evenkeel_wire::http1::{Reject, mend};
 
 /// What a code of HTTP/2 says (RFC 9113 section 7).
 fn code_name(code: u32) -> String {
-    H2_CODES.get(code as usize).map_or_else(|| format!("code {code}"), |name| (*name).to_string())
+    let known = &H2_CODES[..H2_CODES.len() - 1];
+    known.get(code as usize).map_or_else(|| format!("code {code}"), |name| name.to_ascii_uppercase())
 }
 
 /// What ended a request early, once it was sent to an endpoint.

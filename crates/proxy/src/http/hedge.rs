@@ -10,7 +10,7 @@ use super::record::Record;
 use crate::upstream::connections::{Acquired, UpstreamConn, Wanted, unreachable};
 use crate::upstream::pick::InFlight;
 use crate::upstream::retries::Tries;
-use crate::upstream::stream::{Begun, Stream};
+use crate::upstream::stream::{Begun, EndpointStream};
 use evenkeel_balance::Clock;
 use evenkeel_net::deadline::Elapsed;
 use evenkeel_net::event_loop::alarm;
@@ -191,14 +191,14 @@ impl Lane for Transport {
     }
 }
 
-impl Lane for Stream {
+impl Lane for EndpointStream {
     async fn ask(
         wanted: &Wanted<'_>,
         record: &Record<'_>,
         opened: &Opened<'_>,
         request: &Outgoing<'_>,
         ticket: &InFlight<'_>,
-    ) -> Result<Stream, Lost> {
+    ) -> Result<EndpointStream, Lost> {
         let limit = opened.route.timeouts.connect;
         let message = request.message().ok_or(Lost::Closed)?;
         let Begun { stream, connect_ns, .. } =

@@ -231,6 +231,8 @@ impl Server {
                 key: pool.balance.key().cloned(),
                 limits: pool.limits,
                 idle_time: pool.timeouts.upstream_idle,
+                protocol: pool.protocol,
+                http2: pool.http2,
                 announce: pool.proxy_protocol,
                 tolerated: pool.tolerate,
                 source: pool.source,

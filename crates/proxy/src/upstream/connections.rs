@@ -27,11 +27,11 @@ pub struct Wanted<'r> {
     pub pool: &'r WorkerPool,
 }
 
-/// A request at an endpoint, on a connection that it has alone until it gives it back to the
-/// idle ones or closes it.
-pub struct UpstreamConn<'r> {
+/// A request at an endpoint, on a connection that it has alone until it gives it back to the idle ones or closes it; or on a
+/// stream of one that others have too.
+pub struct UpstreamConn<'r, L = Transport> {
     pub ticket: InFlight<'r>,
-    pub transport: Transport,
+    pub transport: L,
 }
 
 /// A connection that was had.

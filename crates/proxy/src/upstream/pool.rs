@@ -2,11 +2,15 @@
 
 use super::idle::IdleConns;
 use super::probe_rate::ProbeRate;
+use super::sessions::Sessions;
+use crate::core::Core;
 use crate::observe::access_log::Named;
 use crate::observe::stats::{EndpointStats, PoolStats};
 use crate::upstream::sticky::Sticky;
 use evenkeel_balance::{Balancer, Instant, Slot};
-use evenkeel_config::plan::{HashKey, LoadReports, PoolLimits, ProxyVersion, SpeakAs, Tolerated};
+use evenkeel_config::plan::{
+    EndpointHttp2, EndpointProtocol, HashKey, LoadReports, PoolLimits, ProxyVersion, SpeakAs, Tolerated,
+};
 use evenkeel_net::transport::Transport;
 use evenkeel_pools::control::Control;
 use std::cell::{Cell, RefCell};
@@ -30,6 +34,10 @@ pub struct WorkerPool {
     pub limits: Cell<PoolLimits>,
     /// How long an idle connection is kept.
     pub idle_time: Cell<Duration>,
+    /// What its endpoints speak.
+    pub protocol: Cell<EndpointProtocol>,
+    /// Where that is HTTP/2.
+    pub http2: Cell<EndpointHttp2>,
     /// The header that tells endpoints, first on each connection, who the client is. Such connections serve one request.
     pub announce: Cell<Option<ProxyVersion>>,
     /// Faults in responses that are repaired.
@@ -71,6 +79,8 @@ pub struct Endpoint {
     pub stats: Arc<EndpointStats>,
     named: Named,
     connections: IdleConns,
+    /// The connections that requests share.
+    pub sessions: Rc<Sessions>,
     /// Whether it is in its pool no more: its connections are not kept.
     gone: Cell<bool>,
     /// Whether the time of the sessions that it still has is over.
@@ -79,8 +89,9 @@ pub struct Endpoint {
 
 impl Endpoint {
     /// An endpoint without connections.
-    pub fn new(name: Arc<str>, addr: Option<SocketAddr>, stats: Arc<EndpointStats>) -> Endpoint {
+    pub fn new(core: &Rc<Core>, name: Arc<str>, addr: Option<SocketAddr>, stats: Arc<EndpointStats>) -> Endpoint {
         Endpoint {
+            sessions: Rc::new(Sessions::new(core, stats.clone())),
             name,
             addr,
             stats,
@@ -96,9 +107,10 @@ impl Endpoint {
         self.gone.get()
     }
 
-    /// Closes its idle connections.
+    /// Closes its idle connections, and the others when they are.
     fn close_idle(&self) {
         self.connections.close(&self.stats.idle);
+        self.sessions.close();
     }
 }
 
@@ -168,6 +180,17 @@ impl WorkerPool {
         self.balancer.borrow().probe_at()
     }
 
+    /// Whether its endpoints take requests as messages, many on a connection.
+    #[inline]
+    pub fn takes_messages(&self) -> bool {
+        self.protocol.get() == EndpointProtocol::H2
+    }
+
+    /// The scheme of its endpoints' connections.
+    pub fn scheme(&self) -> &'static str {
+        "http"
+    }
+
     /// A connection to the endpoint that is idle and still good, if there is one.
     pub fn take_idle(&self, endpoint: &Endpoint, now: Instant) -> Option<Transport> {
         endpoint.connections.take(self.idle_ns(), now, &endpoint.stats.idle)
@@ -191,8 +214,11 @@ impl WorkerPool {
         balancer.refresh(now);
         balancer.flush_journal();
         drop(balancer);
-        let kept_ns = self.idle_ns();
-        self.endpoints.each(|endpoint| endpoint.connections.sweep(kept_ns, now, &endpoint.stats.idle));
+        let (kept_ns, http2) = (self.idle_ns(), self.http2.get());
+        self.endpoints.each(|endpoint| {
+            endpoint.connections.sweep(kept_ns, now, &endpoint.stats.idle);
+            endpoint.sessions.sweep(&http2, kept_ns, now);
+        });
     }
 
     /// Closes all idle connections.

@@ -8,15 +8,16 @@ use crate::core::Core;
 use crate::http::attempts;
 use crate::http::exchange::{self, Opened, Refused};
 use crate::http::fault::Fault;
-use crate::http::outgoing::{Message, Outgoing};
+use crate::http::outgoing::Outgoing;
 use crate::http::record::Record;
 use crate::http::relay::{Answered, Relay};
 use crate::http::reply::{Content, Page, Reply};
+use crate::http2::message::Message;
 use crate::listener::client::Client;
 use crate::listener::rules::Rules;
 use crate::observe::end::{Cause, Phase};
 use crate::upstream::pick::InFlight;
-use crate::upstream::stream::Stream;
+use crate::upstream::stream::EndpointStream;
 use evenkeel_net::buffer::{Buf, CAPACITY};
 use evenkeel_net::deadline::{Elapsed, Timer};
 use evenkeel_net::stream::Stream;
@@ -83,7 +84,7 @@ impl Downstream for H1 {
 
     async fn relay_parts(
         &self,
-        relay: &Relay<'_, '_, Stream>,
+        relay: &Relay<'_, '_, EndpointStream>,
         ticket: &mut InFlight<'_>,
         body: &mut Body,
         out: &mut Outgoing<'_>,

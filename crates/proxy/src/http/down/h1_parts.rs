@@ -9,7 +9,7 @@ use crate::http::outgoing::Outgoing;
 use crate::http::relay::{Answered, Relay};
 use crate::http2::part::{Gone, Part};
 use crate::upstream::pick::InFlight;
-use crate::upstream::stream::Stream;
+use crate::upstream::stream::EndpointStream;
 use evenkeel_net::buffer::Buf;
 use evenkeel_net::deadline::Timer;
 use evenkeel_wire::head::Table;
@@ -28,7 +28,7 @@ const UNWRITTEN_MAX: usize = 4 * 1024;
 /// One request on a connection that speaks HTTP/1, in parts.
 pub struct H1Parts<'h> {
     h1: &'h H1,
-    relay: &'h Relay<'h, 'h, Stream>,
+    relay: &'h Relay<'h, 'h, EndpointStream>,
     /// What of the request's body is still to come.
     body: RefCell<Body>,
     /// What came and was not taken yet.
@@ -59,7 +59,7 @@ enum Framing {
 
 impl<'h> H1Parts<'h> {
     /// The request of `relay`, of whose body this is still to come, and `came` already.
-    pub fn new(h1: &'h H1, relay: &'h Relay<'h, 'h, Stream>, body: Body, came: Buf) -> H1Parts<'h> {
+    pub fn new(h1: &'h H1, relay: &'h Relay<'h, 'h, EndpointStream>, body: Body, came: Buf) -> H1Parts<'h> {
         H1Parts {
             h1,
             relay,
@@ -137,7 +137,7 @@ impl Downstream for H1Parts<'_> {
 
     async fn relay_parts(
         &self,
-        relay: &Relay<'_, '_, Stream>,
+        relay: &Relay<'_, '_, EndpointStream>,
         ticket: &mut InFlight<'_>,
         body: &mut Body,
         out: &mut Outgoing<'_>,
@@ -250,7 +250,8 @@ impl Messages for H1Parts<'_> {
             }
             (Part::Trailers(trailers), Framing::Chunks) => {
                 self.write(b"0\r\n");
-                for (name, value) in trailers.iter().filter(|(name, _)| self.h1.takes_trailers.get() && may_trail(name)) {
+                for (name, value) in trailers.iter().filter(|(name, _)| self.h1.takes_trailers.get() && may_trail(name))
+                {
                     [name, b": ", value, b"\r\n"].into_iter().for_each(|bytes| self.write(bytes));
                 }
                 self.write(b"\r\n");

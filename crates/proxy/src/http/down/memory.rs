@@ -10,7 +10,7 @@ use crate::http::relay::{Answered, Relay};
 use crate::http2::part::{Gone, Part};
 use crate::listener::client::Client;
 use crate::upstream::pick::InFlight;
-use crate::upstream::stream::Stream;
+use crate::upstream::stream::EndpointStream;
 use evenkeel_net::buffer::Buf;
 use evenkeel_net::deadline::Timer;
 use evenkeel_wire::head::{Request, Table};
@@ -92,7 +92,7 @@ impl Downstream for Memory {
 
     async fn relay_parts(
         &self,
-        relay: &Relay<'_, '_, Stream>,
+        relay: &Relay<'_, '_, EndpointStream>,
         ticket: &mut InFlight<'_>,
         body: &mut Body,
         out: &mut Outgoing<'_>,

@@ -14,7 +14,7 @@ use super::fault::Fault;
 use super::outgoing::Outgoing;
 use super::relay::{Answered, Relay};
 use crate::upstream::pick::InFlight;
-use crate::upstream::stream::Stream;
+use crate::upstream::stream::EndpointStream;
 use evenkeel_net::deadline::Timer;
 use evenkeel_wire::http1::Body;
 use std::task::{Context, Poll};
@@ -48,7 +48,7 @@ pub trait Downstream {
     /// What ended it early.
     async fn relay_parts(
         &self,
-        relay: &Relay<'_, '_, Stream>,
+        relay: &Relay<'_, '_, EndpointStream>,
         ticket: &mut InFlight<'_>,
         body: &mut Body,
         out: &mut Outgoing<'_>,

@@ -11,7 +11,7 @@ use crate::http2::session::Lost;
 use crate::observe::end::Phase;
 use crate::peer::min_rate::MinRate;
 use crate::upstream::pick::InFlight;
-use crate::upstream::stream::Stream;
+use crate::upstream::stream::EndpointStream;
 use evenkeel_balance::Clock;
 use evenkeel_wire::h2::{ErrorCode, Head};
 use evenkeel_wire::head::Table;
@@ -20,7 +20,7 @@ use std::future::poll_fn;
 use std::pin::pin;
 use std::task::Poll;
 
-impl Relay<'_, '_, Stream> {
+impl Relay<'_, '_, EndpointStream> {
     /// Sends what follows the request's head and relays the response.
     ///
     /// # Errors

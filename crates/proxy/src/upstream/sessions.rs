@@ -1,0 +1,200 @@
+//! Which connection to an endpoint takes the next request, where many share one? The one with the fewest, as long as one has
+//! room; else another is opened, up to a number. Requests that come meanwhile wait for it together.
+
+use super::connections::Wanted;
+use super::link::Link;
+use super::pool::Endpoint;
+use super::stream::{Begun, EndpointStream};
+use crate::core::Core;
+use crate::http2::message::Message;
+use crate::http2::session::Session;
+use crate::observe::stats::EndpointStats;
+use evenkeel_balance::{Clock, Instant};
+use evenkeel_config::plan::EndpointHttp2;
+use evenkeel_net::dial::dial;
+use evenkeel_net::event_loop::{self, WakerSlot, alarm};
+use evenkeel_net::transport::Transport;
+use evenkeel_wire::h2;
+use std::cell::{Cell, RefCell};
+use std::future::poll_fn;
+use std::io;
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
+
+/// The connections to one endpoint that requests share.
+pub struct Sessions {
+    core: Rc<Core>,
+    pub(super) stats: Arc<EndpointStats>,
+    links: RefCell<Vec<Rc<Link>>>,
+    /// Connections that are being opened.
+    opening: Cell<usize>,
+    /// Requests that wait for one.
+    waiting: Cell<usize>,
+    wakers: RefCell<Vec<WakerSlot>>,
+    /// Connections that could not be opened, and why the last could not.
+    failures: Cell<u64>,
+    failure: RefCell<Option<io::Error>>,
+}
+
+impl Sessions {
+    pub fn new(core: &Rc<Core>, stats: Arc<EndpointStats>) -> Sessions {
+        Sessions {
+            core: core.clone(),
+            stats,
+            links: RefCell::default(),
+            opening: Cell::new(0),
+            waiting: Cell::new(0),
+            wakers: RefCell::default(),
+            failures: Cell::new(0),
+            failure: RefCell::default(),
+        }
+    }
+
+    /// Has requests that wait look again.
+    pub(super) fn tell(&self) {
+        let wakers = self.wakers.take();
+        wakers.iter().for_each(WakerSlot::wake);
+    }
+
+    /// A connection is no more.
+    pub(super) fn remove(&self, link: &Rc<Link>) {
+        self.links.borrow_mut().retain(|other| !Rc::ptr_eq(other, link));
+        self.tell();
+    }
+
+    /// Begins a request where there is room.
+    fn begin(&self, message: &Message, most: u32) -> Option<EndpointStream> {
+        let links = self.links.borrow();
+        loop {
+            let link = links.iter().filter(|link| link.has_room(most)).min_by_key(|link| link.streams())?;
+            match link.session.open(message.head.iter(), message.is_head_only()) {
+                Ok(handle) => return Some(EndpointStream::new(handle, link.clone())),
+                Err(_) => link.note_full(),
+            }
+        }
+    }
+
+    /// Opens a connection; a task of its own does, as others may wait for it too.
+    fn open(self: &Rc<Sessions>, addr: SocketAddr, settings: EndpointHttp2, limit: Duration) {
+        self.opening.set(self.opening.get() + 1);
+        self.stats.connects.add(1);
+        let sessions = self.clone();
+        event_loop::spawn(async move {
+            let connected = alarm::timeout(limit, sessions.connect(addr, &settings)).await;
+            sessions.opening.set(sessions.opening.get() - 1);
+            match connected.unwrap_or_else(|| Err(io::Error::new(io::ErrorKind::TimedOut, "no connection in time"))) {
+                Ok(session) => {
+                    let link = Rc::new(Link::new(Rc::new(session), &sessions, &sessions.core));
+                    sessions.links.borrow_mut().push(link.clone());
+                    sessions.tell();
+                    drop(sessions);
+                    link.run().await;
+                }
+                Err(error) => {
+                    sessions.failures.set(sessions.failures.get() + 1);
+                    sessions.failure.replace(Some(error));
+                    sessions.tell();
+                }
+            }
+        });
+    }
+
+    async fn connect(&self, addr: SocketAddr, settings: &EndpointHttp2) -> io::Result<Session> {
+        let transport = Transport::from(dial(addr, None, true)?);
+        let window = settings.stream_window as u32;
+        let config = h2::Config {
+            stream_window: window,
+            // As much as all streams together: a client that takes nothing must not stop those of others.
+            connection_window: window.saturating_mul(settings.streams).min(i32::MAX as u32),
+            ..h2::Config::default()
+        };
+        let mut engine = h2::Connection::client(config, self.core.clock.now().0);
+        // The first bytes tell whether the endpoint is there.
+        let sent = transport.write_some(engine.output()).await?;
+        engine.output().drain(..sent);
+        let _ = transport.watch();
+        Ok(Session::new(transport, engine, Vec::new()))
+    }
+
+    /// Why a connection could not be opened.
+    #[cold]
+    fn why(&self) -> io::Error {
+        let failure = self.failure.borrow();
+        let Some(error) = &*failure else { return io::ErrorKind::ConnectionAborted.into() };
+        match error.raw_os_error() {
+            Some(code) => io::Error::from_raw_os_error(code),
+            None => io::Error::new(error.kind(), error.to_string()),
+        }
+    }
+
+    /// Ends connections that were idle for too long, or whose endpoint gives no sign of life.
+    pub fn sweep(&self, settings: &EndpointHttp2, kept_ns: u64, now: Instant) {
+        // The list changes as links do.
+        let links = self.links.borrow().clone();
+        links.iter().for_each(|link| link.look_after(settings, kept_ns, now));
+    }
+
+    /// Takes no more requests on the connections that there are.
+    pub fn close(&self) {
+        let links = self.links.borrow().clone();
+        links.iter().for_each(|link| link.drain());
+    }
+}
+
+/// A request that waits for a connection.
+struct Waiting<'s>(&'s Sessions);
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.waiting.set(self.0.waiting.get() - 1);
+    }
+}
+
+impl Wanted<'_> {
+    /// A stream to the endpoint on which the request has begun: its head has, and all of it if all is here. `limit`: how long a
+    /// connection may take to open.
+    ///
+    /// # Errors
+    /// There is no connection, and none can be opened.
+    pub async fn stream(&self, endpoint: &Endpoint, message: &Message, limit: Duration) -> io::Result<Begun> {
+        let sessions = &endpoint.sessions;
+        let settings = self.pool.http2.get();
+        let mut wait: Option<(Waiting<'_>, Instant)> = None;
+        let failures = sessions.failures.get();
+        let stream = poll_fn(|cx| {
+            if let Some(stream) = sessions.begin(message, settings.streams) {
+                return Poll::Ready(Ok(stream));
+            }
+            if sessions.failures.get() != failures {
+                return Poll::Ready(Err(sessions.why()));
+            }
+            if wait.is_none() {
+                sessions.waiting.set(sessions.waiting.get() + 1);
+                wait = Some((Waiting(sessions), self.core.clock.now()));
+            }
+            let opening = sessions.opening.get();
+            let links = sessions.links.borrow().iter().filter(|link| link.is_open()).count();
+            if links + opening < settings.connections
+                && opening * settings.streams as usize <= sessions.waiting.get() - 1
+            {
+                let Some(addr) = endpoint.addr else {
+                    return Poll::Ready(Err(io::Error::other("its name does not resolve")));
+                };
+                sessions.open(addr, settings, limit);
+            }
+            // Dropped here, a waker of others runs no code while the list is borrowed.
+            let waker = WakerSlot::of(cx);
+            sessions.wakers.borrow_mut().push(waker);
+            Poll::Pending
+        })
+        .await?;
+        if message.whole {
+            message.parts().filter(|_| !message.is_head_only()).for_each(|part| stream.send(part));
+        }
+        let connect_ns = wait.as_ref().map(|(_, began)| self.core.clock.read().since(*began));
+        Ok(Begun { stream, reused: wait.is_none(), connect_ns })
+    }
+}
