@@ -118,7 +118,10 @@ fn responses_without_a_body_have_none() {
     let head = client.send(ask("HEAD", "/")).head();
     assert!(head.starts_with("HTTP/1.1 200 OK\r\n") && head.contains("Content-Length: 9\r\n"), "{head}");
     let head = client.send(ask("GET", "/204")).head();
-    assert!(head.starts_with("HTTP/1.1 204 No Content\r\n") && !head.to_lowercase().contains("content-length"), "{head}");
+    assert!(
+        head.starts_with("HTTP/1.1 204 No Content\r\n") && !head.to_lowercase().contains("content-length"),
+        "{head}"
+    );
     let head = client.send(ask("GET", "/304")).head();
     assert!(head.starts_with("HTTP/1.1 304") && head.contains("etag"), "{head}");
     assert_eq!(client.send(ask("GET", "/204")).head().lines().next(), Some("HTTP/1.1 204 No Content"));

@@ -38,8 +38,7 @@ fn a_reset_is_tried_elsewhere_only_where_that_does_no_harm() {
     for _ in 0..4 {
         assert_eq!(proxy.client().get("/").status(), 200);
     }
-    let statuses: Vec<u16> =
-        (0..4).map(|_| proxy.client().send(post("/", b"hello")).response().status()).collect();
+    let statuses: Vec<u16> = (0..4).map(|_| proxy.client().send(post("/", b"hello")).response().status()).collect();
     assert!(statuses.contains(&502) && statuses.contains(&200), "{statuses:?}");
 }
 

@@ -1,9 +1,12 @@
-//! What is refused, what is passed on, and as what? Every row of two tables goes over real sockets through a worker, to
+//! What is refused, what is passed on, and as what? Every row of three tables goes over real sockets through a worker, to
 //! an endpoint that records each byte it gets; docs/reference/strictness.md is written from the same rows.
 #![allow(clippy::disallowed_types, reason = "a test is no worker: it may lock")]
 
 #[path = "../../../config/tests/support/committed.rs"]
 mod committed;
+mod h2;
+#[rustfmt::skip] // a row is a line
+mod h2_requests;
 mod page;
 #[rustfmt::skip] // a row is a line
 mod requests;

@@ -1,5 +1,6 @@
 //! How do the rows read as a page?
 
+use super::h2_requests;
 use super::requests::{self, Does};
 use super::responses::{self, Asked, Ends};
 use std::fmt::Write;
@@ -61,6 +62,7 @@ pub fn write() -> String {
             let _ = writeln!(out, "| {} | {client} | {endpoint} | {} | {} |", code(row.sent), row.rfc, row.why);
         }
     }
+    write_h2(&mut out);
     out.push_str("\n## Responses\n\n`tolerate` of a pool lets some of those through that are refused here. A response that is refused is a 502 for the client.\n");
     for (title, rows) in responses::SECTIONS {
         let head = "| To | Endpoint sends | Client gets | Endpoint's connection | RFC | Why |";
@@ -83,4 +85,36 @@ pub fn write() -> String {
         }
     }
     out
+}
+
+/// Fields of HTTP/2 as they stand in the tables.
+pub fn h2_code(text: &str) -> String {
+    format!("`{}`", text.replace('|', "\\|"))
+}
+
+const H2_INTRO: &str = "
+## Requests of HTTP/2
+
+A line is a field, as it stands in the compressed head. A request is sent in three ways: in a frame for each part, with a head \
+that is cut in two, and with its end in a frame of its own. A reset is a `RST_STREAM` with `PROTOCOL_ERROR`; the connection, and \
+what else runs on it, goes on.
+";
+
+fn write_h2(out: &mut String) {
+    use h2_requests::Does;
+    out.push_str(H2_INTRO);
+    for (title, rows) in h2_requests::SECTIONS {
+        let _ =
+            write!(out, "\n### {title}\n\n| Sent | Client gets | Endpoint gets | RFC | Why |\n|---|---|---|---|---|\n");
+        for row in *rows {
+            let (client, endpoint) = match row.does {
+                Does::Passes(passed) => ("the answer".to_string(), code(passed)),
+                Does::Answers(status) => (status.to_string(), "nothing".into()),
+                Does::Resets => ("a reset".into(), "nothing".into()),
+                Does::Cuts(begun) => ("a reset".into(), format!("{}, at most, and a close", code(begun))),
+                Does::Ends(code) => (format!("the end of the connection, with code {code}"), "nothing".into()),
+            };
+            let _ = writeln!(out, "| {} | {client} | {endpoint} | {} | {} |", h2_code(row.sent), row.rfc, row.why);
+        }
+    }
 }

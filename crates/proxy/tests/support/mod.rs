@@ -9,6 +9,7 @@ pub mod certificate;
 pub mod client;
 pub mod datagrams;
 pub mod endpoint;
+pub mod h2_client;
 pub mod h2_server;
 pub mod haproxy;
 pub mod log;

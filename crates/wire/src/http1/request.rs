@@ -183,6 +183,15 @@ impl Forward<'_> {
     }
 }
 
+/// A switch of protocols that a request of another protocol asks for.
+#[derive(Clone, Copy, Debug)]
+pub struct Switch<'a> {
+    /// What the connection is to speak then.
+    pub protocol: &'a str,
+    /// Further fields that HTTP/1 needs for that, each with the end of its line.
+    pub fields: &'a [u8],
+}
+
 /// Appends the head that goes on to the endpoint of a request that came in another protocol, whose body has this framing. Of
 /// its fields, those that mean something to a connection stay behind.
 ///
@@ -191,6 +200,7 @@ impl Forward<'_> {
 pub fn write_translated(
     request: &head::Request<'_, '_>,
     framing: Stated,
+    switch: Option<Switch<'_>>,
     forward: &Forward<'_>,
     out: &mut Vec<u8>,
 ) -> Result<(), Reject> {
@@ -222,7 +232,13 @@ pub fn write_translated(
         }
     }
     framing.write(out);
-    forward.write(false, request.host, out);
+    if let Some(Switch { protocol, fields }) = switch {
+        if !is_token(protocol.as_bytes()) {
+            return Err(Reject::Malformed);
+        }
+        append(&[b"Upgrade: ", protocol.as_bytes(), b"\r\n", fields], out);
+    }
+    forward.write(switch.is_some(), request.host, out);
     Ok(())
 }
 

@@ -2,12 +2,12 @@
 //! that speak different protocols; the framing of bodies is each side's own.
 
 use super::Reject;
+use super::Version;
 use super::fields::{Stated, append, list};
 use super::kind::{Kind, kind};
 use super::max_forwards;
 use super::request::Forward;
 use super::response::Towards;
-use super::Version;
 use crate::head::{Request, Table};
 
 /// A request's head as a table: pseudo fields first (RFC 9113 section 8.3.1), names in lower case, and none of the fields that
@@ -196,7 +196,9 @@ mod tests {
         let table = request_table(&request, "https", None, Some("websocket"), &forward()).expect("still nothing");
         let shown = shown(&table);
         assert_eq!(shown[..4], [":method=CONNECT", ":protocol=websocket", ":scheme=https", ":authority=here"]);
-        assert!(!shown.iter().any(|field| field.starts_with("x-forwarded-host") || field.starts_with("content-length")));
+        assert!(
+            !shown.iter().any(|field| field.starts_with("x-forwarded-host") || field.starts_with("content-length"))
+        );
         let mut odd: Table = [(&b"expect"[..], &b"more"[..])].into_iter().collect();
         request.fields = odd.fields();
         assert_eq!(request_table(&request, "http", None, None, &forward()), Err(Reject::Expectation));

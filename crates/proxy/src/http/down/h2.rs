@@ -4,7 +4,7 @@
 use super::Downstream;
 use super::h1::H1;
 use super::linger::{LINGER, linger};
-use super::message::{self, Messages};
+use super::message::{self, Messages, Spoken};
 use crate::http::fault::Fault;
 use crate::http::open::Open;
 use crate::http::outgoing::Outgoing;
@@ -302,13 +302,19 @@ async fn request(incoming: Box<(Rc<Connection>, StreamHandle, Head)>) {
     let (connection, stream, mut head) = *incoming;
     let (client, rules) = (connection.client(), connection.open.listener.rules());
     let down = H2 { stream, timer: connection.open.core.wheel.timer() };
-    let framing = head.content_length.map_or(Stated::Nothing, Stated::Length);
-    let mut request =
-        Request { method: &head.method, target: &head.path, host: &head.authority, fields: head.fields.fields() };
+    let spoken = Spoken {
+        proto: PROTO,
+        framing: head.content_length.map_or(Stated::Nothing, Stated::Length),
+        ended: head.ends,
+        switch: head.protocol.as_deref(),
+    };
+    // HTTP/1 asks for another protocol by a GET.
+    let method = if spoken.switch.is_some() { "GET" } else { &head.method };
+    let mut request = Request { method, target: &head.path, host: &head.authority, fields: head.fields.fields() };
     if let Some(priority) = request.field("priority") {
         down.stream.set_urgency(urgency(priority));
     }
-    reused(|| message::serve(&client, &rules, &down, &mut request, framing, head.ends, PROTO)).await;
+    reused(|| message::serve(&client, &rules, &down, &mut request, spoken)).await;
     // What is left of a response, at most a buffer, goes as the client makes room for it.
     down.timer.set(down.timer.tick_after(rules.timeouts.client_idle));
     if down.timer.limit(pin!(poll_fn(|cx| down.stream.poll_sent(cx)))).await.is_err() {

@@ -3,7 +3,7 @@
 #![allow(clippy::disallowed_types, reason = "a test waits for what a worker does")]
 
 use super::Downstream;
-use super::message::Messages;
+use super::message::{Messages, Spoken};
 use crate::http::fault::Fault;
 use crate::http::outgoing::Outgoing;
 use crate::http::relay::{Answered, Relay};
@@ -239,7 +239,8 @@ impl Memory {
         let mut table: Table = fields.iter().map(|(name, value)| (name.as_bytes(), value.as_bytes())).collect();
         let mut request = Request { method, target, host: b"example.com", fields: table.fields() };
         let rules = client.listener.rules();
-        super::message::serve(client, &rules, self, &mut request, framing, ended, "memory").await;
+        let spoken = Spoken { proto: "memory", framing, ended, switch: None };
+        super::message::serve(client, &rules, self, &mut request, spoken).await;
     }
 }
 

@@ -13,10 +13,11 @@ use crate::http2::part::{Gone, Part};
 use crate::listener::client::Client;
 use crate::listener::rules::Rules;
 use crate::observe::end::{Cause, Phase};
+use evenkeel_balance::rng::mix;
 use evenkeel_net::buffer::{Buf, CAPACITY};
 use evenkeel_wire::head::{Request, Table};
 use evenkeel_wire::http1::fields::Stated;
-use evenkeel_wire::http1::request::write_translated;
+use evenkeel_wire::http1::request::{Switch, write_translated};
 use evenkeel_wire::http1::response::{RequestContext, Towards};
 use evenkeel_wire::http1::translate::request_table;
 use evenkeel_wire::http1::{Body, Reject, Version};
@@ -46,17 +47,28 @@ pub trait Messages: Downstream {
     fn reset(&self);
 }
 
-/// Serves a request with this head, spoken in `proto`. `framing`: what it says of its body; `Nothing` with parts to come means
-/// that they end with their end. `ended`: none come.
+/// What belongs to a request besides its head.
+#[derive(Clone, Copy, Debug)]
+pub struct Spoken<'p> {
+    /// The protocol, as the access log says it.
+    pub proto: &'static str,
+    /// What the head says of its body; `Nothing` with parts to come means that they end with their end.
+    pub framing: Stated,
+    /// No parts come.
+    pub ended: bool,
+    /// What its stream is to carry in the place of messages, once the endpoint has switched to it.
+    pub switch: Option<&'p str>,
+}
+
+/// Serves a request with this head.
 pub async fn serve<D: Messages>(
     client: &Client<'_>,
     rules: &Rules,
     down: &D,
     request: &mut Request<'_, '_>,
-    framing: Stated,
-    ended: bool,
-    proto: &'static str,
+    spoken: Spoken<'_>,
 ) {
+    let Spoken { proto, framing, ended, switch } = spoken;
     let mut record = Record::new(client, rules);
     record.proto = proto;
     let head_only = request.is_head();
@@ -67,12 +79,15 @@ pub async fn serve<D: Messages>(
     let takes_messages = route.pool.takes_messages();
     // A length that is known goes on; other bodies go in chunks.
     let framing = match framing {
+        _ if switch.is_some() => Stated::Nothing,
         Stated::Length(n) => Stated::Length(n),
         _ if ended => Stated::Nothing,
         _ => Stated::Chunked,
     };
+    let key = switch.map(|_| websocket_key(client)).unwrap_or_default();
+    let switch = switch.map(|protocol| Switch { protocol, fields: &key });
     // An endpoint that does not read a body without meaning takes it for the next request.
-    let overlooked = !ended && matches!(request.method, "GET" | "HEAD" | "DELETE" | "TRACE");
+    let overlooked = !ended && switch.is_none() && matches!(request.method, "GET" | "HEAD" | "DELETE" | "TRACE");
     let single = route.pool.limits.get().idle_per_endpoint == 0 || route.pool.announce.get().is_some();
     let close = single || overlooked;
     let here = if request.host.is_empty() { client.peer.authority() } else { String::new() };
@@ -82,7 +97,8 @@ pub async fn serve<D: Messages>(
         Stated::Length(1..) if ended => Err(Reject::LengthMalformed),
         _ if takes_messages => {
             let length = if let Stated::Length(n) = framing { Some(n) } else { None };
-            let head = request_table(request, route.pool.scheme(), length, None, &forward);
+            let protocol = switch.map(|switch| switch.protocol);
+            let head = request_table(request, route.pool.scheme(), length, protocol, &forward);
             head.map(|head| {
                 let message = Message { head, content: Buf::none(), trailers: None, whole: ended };
                 Outgoing::of_message(client.core, Box::new(message), Buf::none())
@@ -90,7 +106,7 @@ pub async fn serve<D: Messages>(
         }
         _ => {
             let mut bytes = client.core.scratch();
-            let written = write_translated(request, framing, &forward, &mut bytes);
+            let written = write_translated(request, framing, switch, &forward, &mut bytes);
             let out = Outgoing::new(client.core, bytes, Buf::none(), 0);
             written.map(|()| out)
         }
@@ -100,15 +116,16 @@ pub async fn serve<D: Messages>(
         Err(reject) => return Box::pin(refuse(client, &record, down, Refused::Malformed(reject), head_only)).await,
     };
     let body = match framing {
-        _ if ended => Body::EMPTY,
+        // What a tunnel carries is a body, where messages go on as such.
+        _ if ended || (switch.is_some() && !takes_messages) => Body::EMPTY,
         Stated::Length(n) => Body::Length(n),
         _ => Body::UntilClose,
     };
     let mut opened = Opened {
         route,
         towards: Towards { version: Version::V11, keep_alive: true },
-        asked: RequestContext { head: head_only, upgrade: false },
-        idempotent: request.is_idempotent(),
+        asked: RequestContext { head: head_only, upgrade: switch.is_some() },
+        idempotent: request.is_idempotent() && switch.is_none(),
         close,
         body,
     };
@@ -117,6 +134,20 @@ pub async fn serve<D: Messages>(
         Err(Some(reply)) => Box::pin(answer(&record, down, &reply, head_only)).await,
         Err(None) => down.reset(),
     }
+}
+
+/// The key by which HTTP/1 asks for WebSocket (RFC 6455 section 4.1), which HTTP/2 does without: it only has to differ.
+#[cold]
+fn websocket_key(client: &Client<'_>) -> Vec<u8> {
+    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut line = b"Sec-WebSocket-Key: ".to_vec();
+    let id = client.core.next_request_id();
+    let random = u128::from(mix(id)) << 64 | u128::from(mix(!id));
+    // 16 bytes are 21 digits of 6 bits, and one of the 2 that are left.
+    line.extend((0..21).map(|n| DIGITS[(random >> (122 - 6 * n)) as usize & 63]));
+    line.push(DIGITS[(random as usize & 3) << 4]);
+    line.extend_from_slice(b"==\r\n");
+    line
 }
 
 /// Tells the client that its request goes no further.

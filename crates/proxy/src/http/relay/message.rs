@@ -20,6 +20,14 @@ use std::io;
 use std::pin::pin;
 use std::time::Duration;
 
+/// How a response ended.
+enum Ended {
+    /// With its last part.
+    Answered(Answered),
+    /// It switches protocols; what came behind its head is not sent yet.
+    Switched(Buf),
+}
+
 /// A response's head, at the front of its buffer.
 struct Head {
     status: u16,
@@ -47,7 +55,11 @@ impl Relay<'_, '_> {
         self.upstream.send_at_once();
         let upload = pin!(self.take_parts(down, body, out, again));
         let mut exchange = pin!(async {
-            let (mut answered, sent) = self.both_ways(upload, pin!(self.send_parts(down, ticket))).await?;
+            let (mut answered, sent) = match self.both_ways(upload, pin!(self.send_parts(down, ticket))).await? {
+                (Ended::Answered(answered), sent) => (answered, sent),
+                // Boxed, as most requests need no room for this.
+                (Ended::Switched(buf), _) => return Box::pin(self.tunnel_messages(down, buf)).await,
+            };
             answered.reusable &= sent;
             Ok(answered)
         });
@@ -105,7 +117,7 @@ impl Relay<'_, '_> {
         }
     }
 
-    async fn write_bytes(&self, mut bytes: &[u8]) -> io::Result<()> {
+    pub(super) async fn write_bytes(&self, mut bytes: &[u8]) -> io::Result<()> {
         while !bytes.is_empty() {
             bytes = &bytes[self.upstream.write_some(bytes).await?..];
         }
@@ -113,7 +125,7 @@ impl Relay<'_, '_> {
     }
 
     /// Relays the response: interim ones, the final one, its body.
-    async fn send_parts<D: Messages>(&self, down: &D, ticket: &mut InFlight<'_>) -> Result<Answered, Fault> {
+    async fn send_parts<D: Messages>(&self, down: &D, ticket: &mut InFlight<'_>) -> Result<Ended, Fault> {
         let mut buf = self.upstream.read_some().await.map_err(|_| Fault::NoResponse)?;
         if buf.is_empty() {
             return Err(Fault::NoResponse);
@@ -131,7 +143,10 @@ impl Relay<'_, '_> {
                 }
             };
             if head.status >= 200 {
-                return self.send_final(down, ticket, buf, head).await;
+                return self.send_final(down, ticket, buf, head).await.map(Ended::Answered);
+            }
+            if head.status == 101 {
+                return self.switch(down, ticket, buf, head).await.map(Ended::Switched);
             }
             interim += 1;
             if interim > INTERIM_MAX {
@@ -152,7 +167,11 @@ impl Relay<'_, '_> {
         let (status, len, reusable) = (response.status, response.head_len(), response.keep_alive);
         let mut body = std::mem::replace(&mut response.body, Body::EMPTY);
         self.tolerate_in(&mut body);
-        if response.is_interim() {
+        if status == 101 {
+            response.fields.leave_out("upgrade");
+            response.fields.leave_out("sec-websocket-accept");
+        }
+        if status < 200 {
             return Ok(Some(Head { status, fields: response.translated(), body, reusable, len }));
         }
         let outcome = outcome(status, &response.fields);
@@ -227,6 +246,25 @@ impl Relay<'_, '_> {
             down.send(Part::End);
         }
         Ok(Answered { reusable, keep_alive: true, outcome })
+    }
+
+    /// Sends the head of a switch of protocols, at the front of `buf`: for messages it is a success (RFC 8441 section 5).
+    async fn switch<D: Messages>(
+        &self,
+        down: &D,
+        ticket: &mut InFlight<'_>,
+        mut buf: Buf,
+        head: Head,
+    ) -> Result<Buf, Fault> {
+        let now = self.client.core.clock.now();
+        ticket.answered(now);
+        self.record.ttfb_ns.set(Some(now.since(self.record.began)));
+        self.record.status.set(200);
+        self.record.phase.set(Phase::Data);
+        buf.consume(head.len);
+        self.room(down).await?;
+        down.send_head(200, head.fields, false);
+        Ok(buf)
     }
 }
 

@@ -2,7 +2,9 @@
 
 use super::{Answered, Relay};
 use crate::http::down::h1::H1;
+use crate::http::down::message::Messages;
 use crate::http::fault::Fault;
+use crate::http2::part::{Gone, Part};
 use evenkeel_balance::Outcome;
 use evenkeel_net::buffer::Buf;
 use evenkeel_net::transport::Transport;
@@ -35,6 +37,50 @@ impl Relay<'_, '_> {
         })
         .await;
         Ok(Answered { reusable: false, keep_alive: false, outcome: Outcome::Success })
+    }
+
+    /// The same, where the client's bytes come and go as messages. `buf`: what the endpoint sent behind its head.
+    pub(super) async fn tunnel_messages<D: Messages>(&self, down: &D, buf: Buf) -> Result<Answered, Fault> {
+        self.upstream.send_at_once();
+        self.allow(Some(self.timeouts.idle));
+        self.client_due.set(1);
+        let (mut up_done, mut down_done) = (false, false);
+        let mut to_endpoint = pin!(async {
+            while let Ok(Part::Data(mut buf)) = poll_fn(|cx| down.poll_part(cx)).await {
+                self.allow(Some(self.timeouts.idle));
+                self.record.count_in(buf.len());
+                if self.upstream.write_all(&mut buf).await.is_err() {
+                    break;
+                }
+            }
+            self.upstream.shutdown_write();
+        });
+        let mut to_client = pin!(async {
+            let mut buf = buf;
+            loop {
+                if !buf.is_empty() {
+                    self.record.count_out(buf.len());
+                    poll_fn(|cx| down.poll_room(cx)).await.map_err(|Gone| Fault::ClientGone)?;
+                    down.send(Part::Data(buf));
+                }
+                self.allow(Some(self.timeouts.idle));
+                buf = self.upstream.read_some().await.map_err(|_| Fault::CutShort)?;
+                if buf.is_empty() {
+                    down.send(Part::End);
+                    return Ok(());
+                }
+            }
+        });
+        poll_fn(|cx| {
+            up_done = up_done || to_endpoint.as_mut().poll(cx).is_ready();
+            if !down_done && let Poll::Ready(done) = to_client.as_mut().poll(cx) {
+                down_done = true;
+                done?;
+            }
+            if up_done && down_done { Poll::Ready(Ok(())) } else { Poll::Pending }
+        })
+        .await?;
+        Ok(Answered { reusable: false, keep_alive: true, outcome: Outcome::Success })
     }
 
     /// Copies until the end and passes the end on; an error ends both ways, as each finds it.

@@ -113,7 +113,7 @@ impl Shown<'_> {
             }
         }
 
-        let counters: [Family<ListenerStats, Counter>; 6] = [
+        let counters: [Family<ListenerStats, Counter>; 8] = [
             ("evenkeel_http_malformed_requests", "Requests refused since they break the rules of HTTP", |l| {
                 &l.malformed
             }),
@@ -126,6 +126,8 @@ impl Shown<'_> {
                 "Values of X-Forwarded-* and Forwarded from trusted proxies that made no sense",
                 |l| &l.forwarded_malformed,
             ),
+            ("evenkeel_http2_connections", "Client connections that speak HTTP/2", |l| &l.http2.connections),
+            ("evenkeel_http2_streams", "Requests that came by HTTP/2", |l| &l.http2.streams),
             ("evenkeel_http_received_bytes", "Bytes of requests, heads included", |l| &l.bytes_in),
             ("evenkeel_http_sent_bytes", "Bytes of responses, heads included", |l| &l.bytes_out),
         ];

@@ -1,0 +1,165 @@
+//! What does a client that attacks get? The end of its connection, while others are served, and nothing grows.
+
+use crate::support::h2_client::{
+    ACK, CONTINUATION, DATA, END_HEADERS, END_STREAM, Frame, GOAWAY, H2Client, HEADERS, PING, PRIORITY, RST_STREAM,
+    SETTINGS, WINDOW_UPDATE, block, get,
+};
+use crate::support::{Endpoint, Proxy, wait_until};
+use crate::{before, client};
+
+/// Sends `frames` over and over, until the proxy ends the connection: the code it says why, if that still arrives.
+fn flood(client: &mut H2Client, frames: impl Fn(u32) -> Vec<u8> + Send + 'static) -> Option<u32> {
+    let sender = client.stream.try_clone().expect("descriptors can be had");
+    let sending = std::thread::spawn(move || {
+        use std::io::Write;
+        // A million is more than any budget.
+        for n in 0..1_000_000 {
+            if (&sender).write_all(&frames(n)).is_err() {
+                return n;
+            }
+        }
+        panic!("the proxy takes everything");
+    });
+    let mut code = None;
+    while let Some(frame) = client.frame() {
+        if frame.kind == GOAWAY {
+            code = Some(frame.code());
+        }
+    }
+    sending.join().expect("the proxy ends it");
+    code
+}
+
+/// After the flood others are served, by the same worker, and nothing is left of it.
+fn is_well(proxy: &Proxy) {
+    assert_eq!(proxy.client().get("/").status(), 200);
+    let mut client = client(proxy);
+    client.get(1, "/");
+    assert_eq!(client.answer(1).status(), 200);
+    client.ends();
+    wait_until("nothing is under way", || proxy.in_flight() == 0 && proxy.listener(|l| l.active.get()) == 0);
+}
+
+#[test]
+fn floods_of_frames_end_their_connection() {
+    let endpoint = Endpoint::saying("hello");
+    let proxy = before(&[endpoint.addr]);
+    let floods: [(&str, fn(u32) -> Vec<u8>); 7] = [
+        ("PING", |_| Frame::new(PING, 0, 0, [0; 8]).bytes().repeat(100)),
+        ("SETTINGS", |_| Frame::new(SETTINGS, 0, 0, [0, 4, 0, 1, 0, 0]).bytes().repeat(100)),
+        ("empty SETTINGS", |_| Frame::new(SETTINGS, 0, 0, "").bytes().repeat(100)),
+        ("PRIORITY", |_| Frame::new(PRIORITY, 0, 1, [0, 0, 0, 0, 1]).bytes().repeat(100)),
+        ("WINDOW_UPDATE", |_| Frame::new(WINDOW_UPDATE, 0, 0, [0, 0, 0, 1]).bytes().repeat(100)),
+        ("rapid reset", |n| {
+            let head = Frame::new(HEADERS, END_HEADERS | END_STREAM, 2 * n + 1, block(&get("/"))).bytes();
+            [head, Frame::new(RST_STREAM, 0, 2 * n + 1, [0, 0, 0, 8]).bytes()].concat()
+        }),
+        ("unknown frames without a stream", |_| Frame::new(0xbe, 0, 0, "").bytes().repeat(100)),
+    ];
+    for (name, frames) in floods {
+        let mut attacker = client(&proxy);
+        let code = flood(&mut attacker, frames);
+        assert!(code.is_none_or(|code| code == 0xb), "{name}: {code:?}");
+        is_well(&proxy);
+    }
+}
+
+#[test]
+fn a_head_that_does_not_end_ends_its_connection() {
+    let endpoint = Endpoint::saying("hello");
+    let proxy = before(&[endpoint.addr]);
+    for part in ["", "\0\x01a\x01b"] {
+        let mut attacker = client(&proxy);
+        attacker.send(&Frame::new(HEADERS, END_STREAM, 1, block(&get("/"))));
+        let part = part.to_string();
+        flood(&mut attacker, move |_| Frame::new(CONTINUATION, 0, 1, part.clone()).bytes().repeat(100));
+        is_well(&proxy);
+    }
+}
+
+#[test]
+fn data_without_bytes_ends_its_connection() {
+    let endpoint = Endpoint::saying("hello");
+    let proxy = before(&[endpoint.addr]);
+    let mut attacker = client(&proxy);
+    attacker.head(1, &[(":method", "POST"), (":scheme", "http"), (":path", "/"), (":authority", "a")], false);
+    flood(&mut attacker, |_| Frame::new(DATA, 0, 1, "").bytes().repeat(100));
+    is_well(&proxy);
+}
+
+/// A small frame may mean a head of many megabytes: a field in the table, referred to again and again.
+#[test]
+fn a_bomb_of_references_is_no_request() {
+    let endpoint = Endpoint::saying("hello");
+    let proxy = before(&[endpoint.addr]);
+    let mut attacker = client(&proxy);
+    let mut bomb = block(&get("/"));
+    // A field of 4000 bytes into the table, with incremental indexing; then 16000 references to it.
+    bomb.extend([0x40, 1, b'a', 0x7f, 0xa1, 0x1e]);
+    bomb.extend([b'x'; 4000]);
+    bomb.extend([0xbe; 12_000]);
+    attacker.send(&Frame::new(HEADERS, END_HEADERS | END_STREAM, 1, bomb));
+    let answer = attacker.answer(1);
+    assert!(answer.status() == 431 || answer.reset.is_some() || answer.goaway.is_some(), "{answer:?}");
+    is_well(&proxy);
+}
+
+/// It reads nothing of what its pings are answered by.
+#[test]
+fn a_client_that_does_not_read_makes_no_answers_pile_up() {
+    let endpoint = Endpoint::saying("hello");
+    let proxy = before(&[endpoint.addr]);
+    let attacker = client(&proxy);
+    attacker.stream.set_write_timeout(Some(std::time::Duration::from_millis(500))).expect("sockets have timeouts");
+    let pings = Frame::new(PING, 0, 0, [0; 8]).bytes().repeat(1000);
+    // Until its connection ends or is stuck.
+    while attacker.send_bytes(&pings) {}
+    drop(attacker);
+    is_well(&proxy);
+}
+
+#[test]
+fn streams_beyond_the_limit_are_refused_and_may_be_sent_again() {
+    let endpoint = Endpoint::silent();
+    let proxy = Proxy::with(&[endpoint.addr], "h2c = true\nhttp2 = { streams = 3 }", "", "");
+    let mut client = client(&proxy);
+    (0..5).for_each(|n| assert!(client.get(2 * n + 1, "/")));
+    let refused: Vec<_> = (0..2).map(|_| client.next(RST_STREAM).map(|f| (f.stream, f.code()))).collect();
+    assert_eq!(refused, [Some((7, 7)), Some((9, 7))]);
+    wait_until("three are under way", || proxy.in_flight() == 3);
+}
+
+#[test]
+fn garbage_in_every_place_costs_its_connection_and_no_worker() {
+    let endpoint = Endpoint::saying("hello");
+    let proxy = before(&[endpoint.addr]);
+    let mut seed = 0x2545_f491_4f6c_dd1d_u64;
+    let mut random = move |below: usize| {
+        seed ^= seed << 13;
+        seed ^= seed >> 7;
+        seed ^= seed << 17;
+        (seed % below as u64) as usize
+    };
+    for _ in 0..300 {
+        let client = client(&proxy);
+        for n in 0..10u32 {
+            let good = [
+                Frame::new(HEADERS, END_HEADERS | END_STREAM, 2 * n + 1, block(&get("/"))),
+                Frame::new(DATA, 0, 1, "data"),
+                Frame::new(SETTINGS, 0, 0, [0, 4, 0, 1, 0, 0]),
+                Frame::new(PING, ACK, 0, [1; 8]),
+                Frame::new(WINDOW_UPDATE, 0, 1, [0, 0, 0, 9]),
+            ];
+            let mut bytes = good[random(good.len())].bytes();
+            for _ in 0..random(4) {
+                let at = random(bytes.len());
+                bytes[at] = random(256) as u8;
+            }
+            if !client.send_bytes(&bytes) {
+                break;
+            }
+        }
+        let _ = client.stream.shutdown(std::net::Shutdown::Write);
+    }
+    is_well(&proxy);
+}

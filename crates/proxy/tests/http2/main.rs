@@ -1,0 +1,25 @@
+//! Do requests of clients that speak HTTP/2 pass whole, whatever either side does?
+#![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "a test is no worker: it may lock and wait")]
+
+mod ends;
+mod floods;
+mod frames;
+mod messages;
+mod pressure;
+mod real_clients;
+
+#[path = "../support/mod.rs"]
+mod support;
+
+use std::net::SocketAddr;
+use support::Proxy;
+use support::h2_client::H2Client;
+
+/// A proxy with one worker that takes HTTP/2 without TLS.
+fn before(endpoints: &[SocketAddr]) -> Proxy {
+    Proxy::with(endpoints, "h2c = true", "", "")
+}
+
+fn client(proxy: &Proxy) -> H2Client {
+    H2Client::connect(proxy.addr())
+}
