@@ -14,6 +14,8 @@ pub struct Message {
     pub trailers: Option<Table>,
     /// Whether all of its body has come.
     pub whole: bool,
+    /// Whether it asks for a tunnel (RFC 8441), which not every endpoint takes.
+    pub tunnel: bool,
 }
 
 impl Message {

@@ -3,7 +3,9 @@
 
 use super::pick::InFlight;
 use super::pool::{Endpoint, WorkerPool};
+use super::stream::Begun;
 use crate::core::Core;
+use crate::http2::message::Message;
 use crate::observe::end::Cause;
 use crate::observe::stats::ErrorKind;
 use crate::peer::Peer;
@@ -16,6 +18,7 @@ use evenkeel_wire::proxy_protocol;
 use rustix::io::Errno;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
 
 /// The request or session that needs a connection to an endpoint of `pool`.
 #[derive(Clone, Copy)]
@@ -57,6 +60,14 @@ impl Wanted<'_> {
         let began = clock.now();
         let (transport, sent) = self.connect(endpoint, bytes).await?;
         Ok(Acquired { transport, sent, connect_ns: Some(clock.read().since(began)) })
+    }
+
+    /// A stream to the endpoint on which the request has begun; see [`Sessions::stream`](super::sessions::Sessions::stream).
+    ///
+    /// # Errors
+    /// There is no connection, and none can be opened.
+    pub async fn stream(&self, endpoint: &Endpoint, message: &Message, limit: Duration) -> io::Result<Begun> {
+        endpoint.sessions.stream(endpoint.addr, self.pool.http2.get(), message, limit).await
     }
 
     /// A new connection to the endpoint that has taken so many of `bytes`; without any, one that is open.
@@ -116,6 +127,11 @@ pub fn unreachable(pool: &WorkerPool, ticket: InFlight<'_>, error: Option<io::Er
         Some(error) if is_ours(&error) => {
             ticket.end(Outcome::Cancelled);
             (Cause::Proxy, 503)
+        }
+        // It is well, and says what it does not take.
+        Some(error) if error.kind() == io::ErrorKind::Unsupported => {
+            ticket.end(Outcome::Cancelled);
+            (Cause::Endpoint, 502)
         }
         error => {
             let (kind, status) = if error.is_some() { (ErrorKind::Connect, 502) } else { (ErrorKind::Timeout, 504) };

@@ -85,7 +85,19 @@ impl Link {
 
     /// Whether another request may be tried.
     pub fn has_room(&self, most: u32) -> bool {
+        // Before the endpoint has said how many it takes, one.
+        let most = if self.is_settled.get() { most } else { 1 };
         self.is_open() && !self.is_full.get() && self.streams.get() < most
+    }
+
+    /// Whether it will have room when the endpoint has said how much.
+    pub fn is_beginning(&self) -> bool {
+        self.is_open() && !self.is_settled.get()
+    }
+
+    /// Whether the endpoint has said that it takes no tunnels.
+    pub fn refuses_tunnels(&self) -> bool {
+        self.is_open() && self.is_settled.get() && !self.session.engine(|engine| engine.peer_allows_connect())
     }
 
     /// The endpoint takes no other request now.

@@ -1,9 +1,7 @@
 //! Which connection to an endpoint takes the next request, where many share one? The one with the fewest, as long as one has
 //! room; else another is opened, up to a number. Requests that come meanwhile wait for it together.
 
-use super::connections::Wanted;
 use super::link::Link;
-use super::pool::Endpoint;
 use super::stream::{Begun, EndpointStream};
 use crate::core::Core;
 use crate::http2::message::Message;
@@ -23,6 +21,10 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
+
+/// Why an endpoint gets no request for a tunnel.
+const NO_TUNNELS: &str =
+    "it takes no WebSocket over HTTP/2: its settings are without ENABLE_CONNECT_PROTOCOL (RFC 8441)";
 
 /// The connections to one endpoint that requests share.
 pub struct Sessions {
@@ -69,12 +71,22 @@ impl Sessions {
     fn begin(&self, message: &Message, most: u32) -> Option<EndpointStream> {
         let links = self.links.borrow();
         loop {
-            let link = links.iter().filter(|link| link.has_room(most)).min_by_key(|link| link.streams())?;
+            // Only who has said something has said that it takes tunnels.
+            let fits = |link: &&Rc<Link>| link.has_room(most) && !(message.tunnel && link.is_beginning());
+            let link = links.iter().filter(fits).min_by_key(|link| link.streams())?;
             match link.session.open(message.head.iter(), message.is_head_only()) {
                 Ok(handle) => return Some(EndpointStream::new(handle, link.clone())),
                 Err(_) => link.note_full(),
             }
         }
+    }
+
+    /// Whether another connection is to be opened: those that are being opened take less than what waits, and there may be more.
+    fn is_short(&self, settings: &EndpointHttp2) -> bool {
+        let links = self.links.borrow();
+        let beginning = self.opening.get() + links.iter().filter(|link| link.is_beginning()).count();
+        let all = self.opening.get() + links.iter().filter(|link| link.is_open()).count();
+        all < settings.connections && beginning * (settings.streams as usize) < self.waiting.get()
     }
 
     /// Opens a connection; a task of its own does, as others may wait for it too.
@@ -153,48 +165,51 @@ impl Drop for Waiting<'_> {
     }
 }
 
-impl Wanted<'_> {
-    /// A stream to the endpoint on which the request has begun: its head has, and all of it if all is here. `limit`: how long a
-    /// connection may take to open.
+impl Sessions {
+    /// A stream to the endpoint at this address on which the request has begun: its head has, and all of it if all is here.
+    /// `limit`: how long a connection may take to open.
     ///
     /// # Errors
-    /// There is no connection, and none can be opened.
-    pub async fn stream(&self, endpoint: &Endpoint, message: &Message, limit: Duration) -> io::Result<Begun> {
-        let sessions = &endpoint.sessions;
-        let settings = self.pool.http2.get();
+    /// There is no connection, and none can be opened; or the endpoint takes no tunnels, and this asks for one.
+    pub async fn stream(
+        self: &Rc<Sessions>,
+        addr: Option<SocketAddr>,
+        settings: EndpointHttp2,
+        message: &Message,
+        limit: Duration,
+    ) -> io::Result<Begun> {
+        let clock = &self.core.clock;
         let mut wait: Option<(Waiting<'_>, Instant)> = None;
-        let failures = sessions.failures.get();
+        let failures = self.failures.get();
         let stream = poll_fn(|cx| {
-            if let Some(stream) = sessions.begin(message, settings.streams) {
+            if message.tunnel && self.links.borrow().iter().any(|link| link.refuses_tunnels()) {
+                return Poll::Ready(Err(io::Error::new(io::ErrorKind::Unsupported, NO_TUNNELS)));
+            }
+            if let Some(stream) = self.begin(message, settings.streams) {
                 return Poll::Ready(Ok(stream));
             }
-            if sessions.failures.get() != failures {
-                return Poll::Ready(Err(sessions.why()));
+            if self.failures.get() != failures {
+                return Poll::Ready(Err(self.why()));
             }
             if wait.is_none() {
-                sessions.waiting.set(sessions.waiting.get() + 1);
-                wait = Some((Waiting(sessions), self.core.clock.now()));
+                self.waiting.set(self.waiting.get() + 1);
+                wait = Some((Waiting(self), clock.now()));
             }
-            let opening = sessions.opening.get();
-            let links = sessions.links.borrow().iter().filter(|link| link.is_open()).count();
-            if links + opening < settings.connections
-                && opening * settings.streams as usize <= sessions.waiting.get() - 1
-            {
-                let Some(addr) = endpoint.addr else {
+            if self.is_short(&settings) {
+                let Some(addr) = addr else {
                     return Poll::Ready(Err(io::Error::other("its name does not resolve")));
                 };
-                sessions.open(addr, settings, limit);
+                self.open(addr, settings, limit);
             }
-            // Dropped here, a waker of others runs no code while the list is borrowed.
             let waker = WakerSlot::of(cx);
-            sessions.wakers.borrow_mut().push(waker);
+            self.wakers.borrow_mut().push(waker);
             Poll::Pending
         })
         .await?;
-        if message.whole {
-            message.parts().filter(|_| !message.is_head_only()).for_each(|part| stream.send(part));
+        if message.whole && !message.is_head_only() {
+            message.parts().for_each(|part| stream.send(part));
         }
-        let connect_ns = wait.as_ref().map(|(_, began)| self.core.clock.read().since(*began));
+        let connect_ns = wait.as_ref().map(|(_, began)| clock.read().since(*began));
         Ok(Begun { stream, reused: wait.is_none(), connect_ns })
     }
 }

@@ -13,7 +13,10 @@ const SETTINGS: [u8; 9] = [0, 0, 0, 4, 0, 0, 0, 0, 0];
 
 #[test]
 fn an_endpoint_that_does_not_speak_http2_is_named() {
-    let endpoint = Endpoint::saying("HTTP/1 alone");
+    let endpoint = Endpoint::start(|conn| {
+        conn.send("HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n");
+        conn.rest();
+    });
     let proxy = before(&[endpoint.addr], "retry = { attempts = 0 }");
     let answer = proxy.client().get("/");
     assert_eq!(answer.status(), 502);
@@ -98,7 +101,10 @@ fn an_endpoint_that_gives_no_sign_of_life_loses_its_connection() {
 
 #[test]
 fn an_endpoint_that_is_late_gets_no_more_time_than_any_other() {
-    let endpoint = H2Server::start(|_held| std::future::pending());
+    let endpoint = H2Server::start(|exchange| async move {
+        let _held = exchange;
+        std::future::pending().await
+    });
     let proxy = before(&[endpoint.addr], "retry = { attempts = 0 }\ntimeouts = { response = '100ms' }");
     assert_eq!(status(&proxy, "/"), 504);
     assert_eq!(proxy.endpoint(0, |e| e.errors[ErrorKind::Timeout as usize].get()), 1);

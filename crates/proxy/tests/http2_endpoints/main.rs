@@ -3,10 +3,12 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod both;
 mod connections;
 mod faults;
 mod messages;
 mod tries;
+mod websocket;
 
 use std::net::SocketAddr;
 use support::{Client, Proxy};

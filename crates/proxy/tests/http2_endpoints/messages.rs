@@ -1,9 +1,8 @@
 //! Do heads, bodies and trailers pass both ways as they are meant?
 
 use crate::support::h2_server::H2Server;
-use crate::support::{noise, text};
+use crate::support::{noise, text, wait_until};
 use crate::{before, post};
-use h2::Reason;
 use std::sync::Arc;
 use tokio::sync::Semaphore;
 
@@ -28,7 +27,7 @@ fn a_request_of_http1_becomes_a_stream_with_what_the_proxy_adds() {
         [Some("1"), None, Some("trailers"), Some("127.0.0.1"), Some("http"), Some("example.com"), None]
     );
     assert!(seen[0].field("cdn-loop").is_some_and(|mark| mark.starts_with("evenkeel-")));
-    assert_eq!(proxy.ended(200), 3);
+    wait_until("they are counted", || proxy.ended(200) == 3);
 }
 
 #[test]
@@ -91,12 +90,12 @@ fn trailers_pass_both_ways_to_clients_that_take_them() {
     let endpoint = H2Server::start(|mut exchange| async move {
         let (_, trailers) = exchange.read().await;
         let sum = trailers.and_then(|map| Some(map.get("x-sum")?.to_str().ok()?.to_string())).unwrap_or_default();
-        exchange.reply(200, &[], b"body", &[("x-back", &sum), ("content-length", "7")]).await;
+        exchange.reply(200, &[], b"body", &[("x-back", &sum), ("content-type", "a/b")]).await;
     });
     let proxy = before(&[endpoint.addr], "");
     let mut client = proxy.client();
     let head = "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n";
-    let body = "2\r\nhi\r\n0\r\nX-Sum: 3\r\nContent-Length: 9\r\n\r\n";
+    let body = "2\r\nhi\r\n0\r\nX-Sum: 3\r\n\r\n";
     let answer = client.send(format!("{head}TE: trailers\r\n\r\n{body}")).response();
     assert!(answer.wire.ends_with(b"0\r\nx-back: 3\r\n\r\n"), "{}", text(&answer.wire));
     let answer = client.send(format!("{head}\r\n{body}")).response();
@@ -178,8 +177,8 @@ fn an_event_comes_when_it_is_sent_and_not_with_the_next() {
 #[test]
 fn a_response_before_the_end_of_its_request_ends_that() {
     let endpoint = H2Server::start(|mut exchange| async move {
+        // What is left of the request is dropped, and so the stream is reset behind its end.
         exchange.reply(413, &[("content-length", "5")], b"large", &[]).await;
-        exchange.reset(Reason::NO_ERROR);
     });
     let proxy = before(&[endpoint.addr], "");
     let mut client = proxy.client();

@@ -88,6 +88,7 @@ pub fn write_response(status: u16, fields: &Table, framing: Stated, towards: Tow
     append(&[b"HTTP/1.1 ", &digits(status), b" ", phrase(status).as_bytes(), b"\r\n"], out);
     for (name, value) in fields.iter() {
         match kind(name) {
+            Kind::Upgrade if status == 101 => append(&[name, b": ", value, b"\r\n"], out),
             Kind::Connection | Kind::TransferEncoding | Kind::ContentLength | Kind::Upgrade | Kind::HopByHop => {}
             _ => append(&[name, b": ", value, b"\r\n"], out),
         }

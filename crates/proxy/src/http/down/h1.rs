@@ -4,6 +4,7 @@
 use super::Downstream;
 use super::h1_parts::H1Parts;
 use super::linger::LINGER;
+use super::websocket;
 use crate::core::Core;
 use crate::http::attempts;
 use crate::http::exchange::{self, Opened, Refused};
@@ -40,6 +41,8 @@ pub struct H1 {
     pub timer: Timer,
     /// Whether the client takes trailers, as the request at hand says.
     pub takes_trailers: Cell<bool>,
+    /// What tells the client that its WebSocket begins, if it asks for one.
+    pub websocket: Cell<Option<websocket::Accept>>,
 }
 
 /// What came next from a client.
@@ -93,7 +96,8 @@ impl Downstream for H1 {
         let mut left = match &framed {
             Body::Chunked(chunked) if !chunked.is_done() => Body::UntilClose,
             Body::Length(left) => Body::Length(*left),
-            _ => Body::EMPTY,
+            Body::UntilClose => Body::UntilClose,
+            Body::Chunked(_) => Body::EMPTY,
         };
         let parts = H1Parts::new(self, relay, framed, out.take_behind());
         let relayed = relay.parts(&parts, ticket, &mut left, out).await;
@@ -139,7 +143,12 @@ impl From<Reject> for Stopped {
 impl H1 {
     /// Takes over an accepted socket.
     pub fn new(fd: OwnedFd, core: &Core) -> H1 {
-        H1 { transport: Stream::new(fd).into(), timer: core.wheel.timer(), takes_trailers: Cell::new(false) }
+        H1 {
+            transport: Stream::new(fd).into(),
+            timer: core.wheel.timer(),
+            takes_trailers: Cell::new(false),
+            websocket: Cell::new(None),
+        }
     }
 
     /// Waits for the next request's head. Takes `held`, which came with the request before.
@@ -256,17 +265,26 @@ impl H1 {
         let mut table = None;
         if pool.takes_messages() {
             self.takes_trailers.set(wants_trailers(request));
-            table = Some(request_table(request, pool.scheme(), stated_length(request, &body), None, &forward)?);
+            let asked = websocket::asked(request);
+            if asked.is_some() {
+                request.fields.leave_out(websocket::KEY);
+                body = Body::UntilClose;
+            }
+            let protocol = asked.map(|_| websocket::PROTOCOL);
+            self.websocket.set(asked);
+            table = Some(request_table(request, pool.scheme(), stated_length(request, &body), protocol, &forward)?);
         } else {
             request.write(&forward, &mut bytes);
         }
         let more_wanted = request.keep_alive;
-        let asked = RequestContext { head: request.is_head(), upgrade: request.upgrade };
+        let upgrade = if table.is_some() { body == Body::UntilClose } else { request.upgrade };
+        let asked = RequestContext { head: request.is_head(), upgrade };
         let (towards, idempotent) = (Towards { version, keep_alive }, request.is_idempotent());
         buf.consume(head_len);
         if let Some(head) = table {
             let (message, used) = take_message(head, &mut body, buf)?;
             record.count_in(head_len + used);
+            let idempotent = idempotent && !upgrade;
             let opened = Opened { route, towards, asked, idempotent, close: false, body };
             return Ok(Head { opened, message: Some(message), bytes, send: 0, more_wanted });
         }
@@ -379,8 +397,14 @@ fn stated_length(request: &Request<'_, '_>, body: &Body) -> Option<u64> {
 /// Takes what has come of a request's body, which may be all of it, and of its trailers; how many bytes that were. What came
 /// behind it stays.
 fn take_message(head: Table, body: &mut Body, buf: &mut Buf) -> Result<(Box<Message>, usize), Reject> {
-    if let Body::Chunked(chunked) = body {
-        chunked.hold_trailers();
+    match body {
+        Body::Chunked(chunked) => chunked.hold_trailers(),
+        // A tunnel, of which nothing goes on before the endpoint takes it.
+        Body::UntilClose => {
+            let message = Message { head, content: Buf::none(), trailers: None, whole: false, tunnel: true };
+            return Ok((Box::new(message), 0));
+        }
+        Body::Length(_) => {}
     }
     let Taken { used, kept } = buf.take_body(0, body, Keep::Content)?;
     let behind = if kept < buf.len() { buf.split_behind(kept) } else { Buf::none() };
@@ -392,7 +416,7 @@ fn take_message(head: Table, body: &mut Body, buf: &mut Buf) -> Result<(Box<Mess
     {
         trailers = Some(trailing(&lines)).filter(|table| !table.is_empty());
     }
-    Ok((Box::new(Message { head, content, trailers, whole }), used))
+    Ok((Box::new(Message { head, content, trailers, whole, tunnel: false }), used))
 }
 
 /// The fields of trailers that may go on, names in lower case.

@@ -98,6 +98,7 @@ impl<'h> H1Parts<'h> {
         let length = length.and_then(|(_, value)| std::str::from_utf8(value).ok()?.parse().ok());
         let is_bare = relay.asked.head || matches!(status, 204 | 304);
         let (stated, framing) = match length {
+            _ if status == 101 => (Stated::Nothing, Framing::Close),
             _ if status == 204 => (Stated::Nothing, Framing::Stated),
             Some(length) => (Stated::Length(length), Framing::Stated),
             None if is_bare => (Stated::Nothing, Framing::Stated),
@@ -159,7 +160,7 @@ impl Messages for H1Parts<'_> {
                 let read = ready!(self.h1.transport.poll_read_into(cx, Buf::take));
                 let (n, buf) = read.map_err(|_| Gone)?;
                 if n == 0 {
-                    return Poll::Ready(Err(Gone));
+                    return Poll::Ready(if body.may_end() { Ok(Part::End) } else { Err(Gone) });
                 }
                 *came = buf;
             }
@@ -204,9 +205,17 @@ impl Messages for H1Parts<'_> {
         }
     }
 
-    fn send_head(&self, status: u16, fields: Table, ends: bool) {
+    fn send_head(&self, mut status: u16, mut fields: Table, ends: bool) {
         let version = self.relay.towards.version;
-        let is_interim = status < 200;
+        if (200..300).contains(&status)
+            && let Some(accept) = self.h1.websocket.take()
+        {
+            // A tunnel of HTTP/2 begins with a success, one of HTTP/1 with a switch.
+            status = 101;
+            accept.push(&mut fields);
+            self.relay.record.status.set(status);
+        }
+        let is_interim = status < 200 && status != 101;
         if is_interim && version == Version::V10 {
             return;
         }

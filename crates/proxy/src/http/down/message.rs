@@ -100,7 +100,8 @@ pub async fn serve<D: Messages>(
             let protocol = switch.map(|switch| switch.protocol);
             let head = request_table(request, route.pool.scheme(), length, protocol, &forward);
             head.map(|head| {
-                let message = Message { head, content: Buf::none(), trailers: None, whole: ended };
+                let tunnel = switch.is_some();
+                let message = Message { head, content: Buf::none(), trailers: None, whole: ended && !tunnel, tunnel };
                 Outgoing::of_message(client.core, Box::new(message), Buf::none())
             })
         }

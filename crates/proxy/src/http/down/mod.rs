@@ -9,6 +9,7 @@ pub mod linger;
 #[cfg(test)]
 pub mod memory;
 pub mod message;
+mod websocket;
 
 use super::fault::Fault;
 use super::outgoing::Outgoing;

@@ -13,6 +13,7 @@ use crate::peer::min_rate::MinRate;
 use crate::upstream::pick::InFlight;
 use crate::upstream::stream::EndpointStream;
 use evenkeel_balance::Clock;
+use evenkeel_net::event_loop::yield_now;
 use evenkeel_wire::h2::{ErrorCode, Head};
 use evenkeel_wire::head::Table;
 use evenkeel_wire::http1::{Body, INTERIM_MAX, Reject};
@@ -57,6 +58,10 @@ impl Relay<'_, '_, EndpointStream> {
         }
         if whole {
             return Ok(());
+        }
+        if self.asked.upgrade {
+            // Nothing of a tunnel is there before the endpoint takes it.
+            poll_fn(|_| if self.record.phase.get() == Phase::Data { Poll::Ready(()) } else { Poll::Pending }).await;
         }
         let mut rate = MinRate::new(self.record.rules.timeouts.client_body);
         loop {
@@ -122,6 +127,10 @@ impl Relay<'_, '_, EndpointStream> {
         let mut left = if self.asked.head || matches!(status, 204 | 304) { Some(0) } else { length(&mut fields)? };
         self.room(down).await?;
         down.send_head(status, fields, ends);
+        if self.asked.upgrade {
+            // The other direction begins now.
+            yield_now().await;
+        }
         while !ends {
             let part = match poll_fn(|cx| Poll::Ready(self.upstream.poll_part(cx))).await {
                 Poll::Ready(part) => part,
