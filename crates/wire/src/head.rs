@@ -134,6 +134,11 @@ impl Table {
         self.rows.iter().filter(|field| !field.dropped).map(|field| (field.name(&self.bytes), field.value(&self.bytes)))
     }
 
+    /// Bytes of all names and values.
+    pub fn size(&self) -> usize {
+        self.bytes.len()
+    }
+
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.rows.is_empty()

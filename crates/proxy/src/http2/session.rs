@@ -218,6 +218,10 @@ impl State {
         if let Ok(at) = self.by_id.binary_search_by_key(&id, |(id, _)| *id) {
             self.by_id.remove(at);
         }
+        if self.by_id.is_empty() {
+            // It may wait for that.
+            self.wake_driver();
+        }
     }
 
     /// A stream ends early.

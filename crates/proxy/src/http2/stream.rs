@@ -179,9 +179,10 @@ impl StreamHandle {
 
 impl State {
     fn reset(&mut self, key: Key, code: ErrorCode) {
-        let stream = self.stream(key);
-        if stream.lost.is_none() {
-            let id = stream.id;
+        if self.stream(key).lost.is_none() {
+            // What it has said before goes first.
+            self.flush_stream(key);
+            let id = self.stream(key).id;
             self.engine.reset(id, code);
             self.lose(key, Lost::Ended);
             self.wake_driver();

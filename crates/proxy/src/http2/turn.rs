@@ -267,7 +267,8 @@ impl State {
         self.ready = if left.is_empty() { ready } else { left };
     }
 
-    fn flush_stream(&mut self, key: Key) {
+    /// Frames what a stream has to send.
+    pub fn flush_stream(&mut self, key: Key) {
         let State { engine, streams, .. } = self;
         let stream = streams.at_mut(key.slot());
         if stream.lost.is_some() || stream.is_sent {

@@ -3,10 +3,10 @@
 
 mod ends;
 mod floods;
-mod frames;
 mod messages;
 mod pressure;
 mod real_clients;
+mod websocket;
 
 #[path = "../support/mod.rs"]
 mod support;

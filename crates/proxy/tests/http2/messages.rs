@@ -219,8 +219,12 @@ fn many_requests_at_once_each_get_their_own_answer() {
 #[test]
 fn what_evenkeel_answers_itself_is_said_in_http_2() {
     let endpoint = Endpoint::silent();
-    let proxy =
-        crate::Proxy::with(&[endpoint.addr], "h2c = true", "limits = { requests_per_endpoint = 1, queue = 0 }", "");
+    let proxy = crate::Proxy::with(
+        &[endpoint.addr],
+        "h2c = true",
+        "limits = { requests_per_endpoint = 1 }\nqueue = { max = 0 }",
+        "",
+    );
     let mut client = client(&proxy);
     client.get(1, "/");
     wait_until("it is under way", || proxy.in_flight() == 1);

@@ -73,6 +73,8 @@ struct Connection {
 struct Server {
     connection: Rc<Connection>,
     timer: Timer,
+    /// When that passes.
+    due: Cell<u64>,
     /// By when the next request has to begin, while there is none.
     idle_due: Cell<u64>,
     /// By when a head that has begun has to be whole.
@@ -115,6 +117,7 @@ async fn serve(open: Open, down: H1, identity: Identity, came: Buf) {
     let server = Server {
         connection,
         timer,
+        due: Cell::new(NEVER),
         idle_due: Cell::new(idle_due),
         head_due: Cell::new(NEVER),
         life_due: Cell::new(NEVER),
@@ -205,11 +208,16 @@ impl Server {
         if let Drain::Notice(by) = self.drain.get() {
             due = due.min(by);
         }
-        self.timer.set(due);
+        // Setting it again would forget that it has passed.
+        if self.due.replace(due) != due {
+            self.timer.set(due);
+        }
     }
 
     /// Something was due; whether that ends the connection.
     fn on_elapsed(&self) -> Option<Ended> {
+        self.due.set(NEVER);
+        self.timer.set(NEVER);
         let session = &self.connection.session;
         let has_passed = |tick: u64| self.timer.left_ns(tick) == Some(0);
         if matches!(self.drain.get(), Drain::Notice(by) if has_passed(by)) {
@@ -384,7 +392,10 @@ impl Messages for H2 {
         self.stream.send_head(with_status(status, &mut [0; 3], &fields), ends);
     }
 
-    fn send(&self, part: Part) {
+    fn send(&self, mut part: Part) {
+        if let Part::Trailers(trailers) = &mut part {
+            trailers.lower_names();
+        }
         self.stream.send(part);
     }
 

@@ -71,6 +71,7 @@ pub async fn serve<D: Messages>(
     let Spoken { proto, framing, ended, switch } = spoken;
     let mut record = Record::new(client, rules);
     record.proto = proto;
+    record.count_in(request.method.len() + request.target.len() + request.host.len() + request.fields.bytes.len());
     let head_only = request.is_head();
     let (route, origin) = match exchange::route(client, &mut record, request, true, down.timer()) {
         Ok(routed) => routed,
@@ -190,6 +191,7 @@ async fn answer<D: Messages>(record: &Record<'_>, down: &D, reply: &Reply, head_
 /// Sends a whole response of the proxy's own.
 async fn say<D: Messages>(record: &Record<'_>, down: &D, status: u16, mut fields: Table, body: &[u8], head_only: bool) {
     fields.push(b"content-length", body.len().to_string().as_bytes());
+    record.count_out(fields.size());
     down.send_head(status, fields, head_only);
     if head_only {
         return;

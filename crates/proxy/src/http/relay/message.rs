@@ -210,6 +210,7 @@ impl Relay<'_, '_> {
         buf.consume(len);
         self.room(down).await?;
         let ends = body.is_done();
+        self.record.count_out(fields.size());
         down.send_head(status, fields, ends);
         loop {
             let taken = buf.take_body(0, &mut body, Keep::Content).map_err(Fault::Response)?;

@@ -1,0 +1,96 @@
+//! Does WebSocket pass that is asked for over HTTP/2 (RFC 8441)? To an endpoint that speaks it over HTTP/1.1.
+
+use crate::support::h2_client::{DATA, END_STREAM, Frame, HEADERS, RST_STREAM, SETTINGS};
+use crate::support::{Endpoint, wait_until};
+use crate::{before, client};
+
+const ASK: [(&str, &str); 6] = [
+    (":method", "CONNECT"),
+    (":protocol", "websocket"),
+    (":scheme", "http"),
+    (":path", "/chat?x"),
+    (":authority", "a"),
+    ("sec-websocket-version", "13"),
+];
+
+fn key(head: &str) -> Option<&str> {
+    head.lines().find_map(|line| line.strip_prefix("Sec-WebSocket-Key: "))
+}
+
+#[test]
+fn bytes_pass_both_ways_until_both_sides_end() {
+    let endpoint = Endpoint::start(|conn| {
+        let head = conn.head();
+        assert!(head.starts_with("GET /chat?x HTTP/1.1\r\nHost: a\r\n"), "{head}");
+        for line in ["Upgrade: websocket", "Connection: upgrade", "sec-websocket-version: 13"] {
+            assert!(head.lines().any(|l| l == line), "{line}: {head}");
+        }
+        assert!(key(&head).is_some_and(|key| key.len() == 24 && key.ends_with("==")), "{head}");
+        conn.send(
+            "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
+             Sec-WebSocket-Accept: x\r\nSec-WebSocket-Protocol: chat\r\n\r\nhello",
+        );
+        assert_eq!(conn.bytes(5), b"world");
+        conn.send("again");
+        assert_eq!(conn.rest(), b"", "the client says that it has done");
+    });
+    let proxy = before(&[endpoint.addr]);
+    let mut client = client(&proxy);
+    let settings = client.next(SETTINGS).expect("the proxy's");
+    assert!(settings.payload.chunks(6).any(|s| s == [0, 8, 0, 0, 0, 1]), "{settings:?}");
+    client.head(1, &ASK, false);
+    let head = client.next(HEADERS).expect("a head");
+    assert_eq!(head.flags & END_STREAM, 0);
+    assert_eq!(client.next(DATA).expect("its bytes").payload, b"hello");
+    client.send(&Frame::new(DATA, 0, 1, "world"));
+    assert_eq!(client.next(DATA).expect("its bytes").payload, b"again");
+    client.send(&Frame::new(DATA, END_STREAM, 1, ""));
+    let last = client.next(DATA).expect("its end");
+    assert_eq!((last.payload.len(), last.flags & END_STREAM), (0, END_STREAM));
+    client.ends();
+    wait_until("it is counted", || proxy.ended(200) == 1);
+}
+
+#[test]
+fn an_endpoint_that_does_not_switch_answers_as_ever() {
+    let endpoint = Endpoint::answering(|_| crate::support::endpoint::status("404 Not Found", "no"));
+    let proxy = before(&[endpoint.addr]);
+    let mut client = client(&proxy);
+    client.head(1, &ASK, false);
+    let answer = client.answer(1);
+    assert_eq!((answer.status(), answer.body_text().as_str()), (404, "no"));
+    client.head(3, &ASK, false);
+    assert_eq!(client.answer(3).status(), 404);
+}
+
+#[test]
+fn a_reset_ends_both_sides() {
+    let endpoint = Endpoint::start(|conn| {
+        conn.head();
+        conn.send("HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n");
+        conn.rest();
+    });
+    let proxy = before(&[endpoint.addr]);
+    let mut client = client(&proxy);
+    client.head(1, &ASK, false);
+    client.next(HEADERS).expect("a head");
+    client.send(&Frame::new(RST_STREAM, 0, 1, [0, 0, 0, 8]));
+    wait_until("it is over", || proxy.in_flight() == 0);
+}
+
+/// Each has another key, though nothing else differs.
+#[test]
+fn no_two_keys_are_alike() {
+    let endpoint = Endpoint::answering(|_| crate::support::endpoint::ok(""));
+    let proxy = before(&[endpoint.addr]);
+    let mut client = client(&proxy);
+    for n in 0..20 {
+        client.head(2 * n + 1, &ASK, false);
+        assert_eq!(client.answer(2 * n + 1).status(), 200);
+    }
+    let mut keys: Vec<String> =
+        endpoint.seen().iter().filter_map(|m| m.field("sec-websocket-key").map(Into::into)).collect();
+    keys.sort();
+    keys.dedup();
+    assert_eq!(keys.len(), 20);
+}
