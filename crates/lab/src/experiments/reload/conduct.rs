@@ -13,9 +13,10 @@ use std::time::{Duration, Instant};
 
 /// At least this long from one reload to the next.
 const BETWEEN: Duration = Duration::from_millis(120);
-/// After this a change counts as failed.
-const PATIENCE: Duration = Duration::from_secs(10);
-/// A signal without effect for so long was lost: a master of HAProxy that has just reloaded misses the next one.
+/// After this a change counts as failed: long, as the machine may be at other work.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// A signal without effect for so long was lost: a master of HAProxy that has just reloaded misses the next one. Each time that
+/// is doubled, as another signal makes a slow one begin again.
 const LOST: Duration = Duration::from_millis(500);
 /// Before the first reload, after the last, and after an upgrade.
 const SETTLE: Duration = Duration::from_secs(2);
@@ -80,12 +81,13 @@ pub fn conduct(balancer: &Balancer, reloads: u32) -> Result<Went> {
 fn reload(running: &Running, weight: u32, lost: &mut usize) -> Result<Duration> {
     let before = running.generation()?;
     running.rewrite(weight)?;
-    let mut asked = Instant::now();
+    let (mut asked, mut patience) = (Instant::now(), LOST);
     running.signal(running.kind.reload);
     await_change(
         || {
-            if asked.elapsed() > LOST {
+            if asked.elapsed() > patience {
                 *lost += 1;
+                patience *= 2;
                 asked = Instant::now();
                 running.signal(running.kind.reload);
             }
