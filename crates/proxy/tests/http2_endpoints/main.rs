@@ -6,6 +6,7 @@ mod support;
 mod both;
 mod connections;
 mod faults;
+mod go;
 mod messages;
 mod tries;
 mod websocket;

@@ -191,3 +191,25 @@ fn a_response_before_the_end_of_its_request_ends_that() {
     assert_eq!(proxy.client().get("/").status(), 413);
     assert_eq!(endpoint.accepted(), 1, "the connection goes on");
 }
+
+#[test]
+fn interim_responses_come_before_the_final_one() {
+    let endpoint = H2Server::start(|mut exchange| async move {
+        for (status, name, value) in [(100, "x-a", "1"), (103, "link", "</a>")] {
+            let head = http::Response::builder().status(status).header(name, value).body(()).expect("a good head");
+            exchange.respond.send_informational(head).expect("the stream is open");
+        }
+        let (body, _) = exchange.read().await;
+        exchange.reply(200, &[], &body, &[]).await;
+    });
+    let proxy = before(&[endpoint.addr], "");
+    let mut client = proxy.client();
+    client.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\nExpect: 100-continue\r\n\r\n");
+    assert!(client.head().starts_with("HTTP/1.1 100 Continue\r\n"), "before any of the body is sent");
+    assert!(client.head().contains("link: </a>"));
+    assert_eq!(client.send("hello").response().body_text(), "hello");
+    assert_eq!(endpoint.seen()[0].field("expect"), Some("100-continue"));
+    let mut old = proxy.client();
+    let answer = old.send("POST / HTTP/1.0\r\nHost: a\r\nContent-Length: 5\r\n\r\nhello").rest();
+    assert!(text(&answer).starts_with("HTTP/1.1 200 OK"), "HTTP/1.0 knows none: {}", text(&answer));
+}

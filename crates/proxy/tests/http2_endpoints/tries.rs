@@ -116,5 +116,5 @@ fn loads_are_reported_in_heads_and_in_trailers() {
         let answer = proxy.client().get(path);
         assert_eq!((answer.status(), answer.field("endpoint-load-metrics")), (200, None), "it is for the proxy");
     }
-    assert_eq!(proxy.pool(|pool| pool.reports.iter().map(|c| c.get()).sum()), 2);
+    wait_until("both are taken", || proxy.pool(|pool| pool.reports.iter().map(|c| c.get()).sum()) == 2);
 }

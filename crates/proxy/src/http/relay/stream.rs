@@ -124,14 +124,23 @@ impl Relay<'_, '_, EndpointStream> {
         ticket.answered(now);
         self.record.ttfb_ns.set(Some(now.since(self.record.began)));
         self.record.phase.set(Phase::Data);
-        let mut left = if self.asked.head || matches!(status, 204 | 304) { Some(0) } else { length(&mut fields)? };
+        let left = if self.asked.head || matches!(status, 204 | 304) { Some(0) } else { length(&mut fields)? };
         self.room(down).await?;
         down.send_head(status, fields, ends);
         if self.asked.upgrade {
             // The other direction begins now.
             yield_now().await;
         }
-        while !ends {
+        if !ends {
+            self.take_body(down, left).await?;
+        }
+        self.flush(down).await?;
+        Ok(Answered { reusable: false, keep_alive: true, outcome })
+    }
+
+    /// Relays the body of the final response. `left`: its length, if that is known.
+    async fn take_body<D: Messages>(&self, down: &D, mut left: Option<u64>) -> Result<(), Fault> {
+        loop {
             let part = match poll_fn(|cx| Poll::Ready(self.upstream.poll_part(cx))).await {
                 Poll::Ready(part) => part,
                 Poll::Pending => {
@@ -162,12 +171,10 @@ impl Relay<'_, '_, EndpointStream> {
                         down.send(Part::Trailers(trailers));
                     }
                     down.send(Part::End);
-                    break;
+                    return Ok(());
                 }
             }
         }
-        self.flush(down).await?;
-        Ok(Answered { reusable: false, keep_alive: true, outcome })
     }
 
     /// Waits until the client has what was sent to it, as far as this is held back here.
