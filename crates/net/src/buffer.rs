@@ -37,6 +37,30 @@ impl Buf {
         Buf { bytes, start: HEADROOM, end: HEADROOM }
     }
 
+    /// An empty buffer that begins at its very front: for bytes that nothing is put before.
+    #[inline]
+    pub fn take_whole() -> Buf {
+        let mut buf = Buf::take();
+        (buf.start, buf.end) = (0, 0);
+        buf
+    }
+
+    /// Leaves an empty buffer room for `n` bytes at most.
+    #[cfg(feature = "tokio-io")]
+    pub(crate) fn limit(&mut self, n: usize) {
+        self.start = self.bytes.len() - n.min(self.bytes.len() - self.start);
+        self.end = self.start;
+    }
+
+    /// Makes the room of an empty buffer `n` bytes larger, at the cost of that before it.
+    #[inline]
+    pub fn widen(&mut self, n: usize) {
+        if self.is_empty() {
+            self.start = self.start.saturating_sub(n);
+            self.end = self.start;
+        }
+    }
+
     /// A buffer that holds nothing and has room for nothing.
     #[inline]
     pub fn none() -> Buf {

@@ -2,7 +2,7 @@
 //!
 //! 1. [`event_loop`]: tasks, sockets and alarms of one thread. [`boxed`]: futures that are made where they stay.
 //! 2. [`transport`]: what carries the bytes of a connection (`tokio_io`: with tokio's traits, behind the feature
-//!    `tokio-io`); [`stream`]: a TCP socket that meets the event loop only when it would block; [`dial`] and [`listen`] open them,
+//!    `tokio-io`); [`stream`]: a TCP socket that meets the event loop only when it would block; [`tls`]: one whose bytes are sealed; [`dial`] and [`listen`] open them,
 //!    [`accept_pause`] waits for descriptors, and [`inherit`] passes sockets from one process to the next. [`splice`] moves what need not be read.
 //! 3. [`datagrams`]: many by one syscall, each way.
 //! 4. [`buffer`], [`clock`], [`deadline`]: bytes, the time and timers of one thread.
@@ -25,6 +25,7 @@ pub mod listen;
 pub mod log_writer;
 pub mod splice;
 pub mod stream;
+pub mod tls;
 #[cfg(feature = "tokio-io")]
 mod tokio_io;
 pub mod total;

@@ -183,6 +183,11 @@ impl Stream {
         self.poll_io_read(cx, |fd| rustix::net::recv(fd, &mut [0u8; 1], RecvFlags::PEEK).map(|(n, _)| n))
     }
 
+    /// Sends what the kernel takes of `bytes` at once: how many. For what may be lost.
+    pub fn send_now(&self, bytes: &[u8]) -> usize {
+        rustix::net::send(&self.fd, bytes, SendFlags::NOSIGNAL).unwrap_or(0)
+    }
+
     /// Does something that reads from the socket, as soon as it does not block.
     ///
     /// # Errors

@@ -1,6 +1,7 @@
 //! How do crates that know tokio's traits read and write a connection? A [`Transport`] has them. Its event loop stays that of
 //! this crate.
 
+use crate::buffer::Buf;
 use crate::transport::Transport;
 use std::io;
 use std::pin::Pin;
@@ -12,11 +13,20 @@ impl AsyncRead for Transport {
         if buf.remaining() == 0 {
             return Poll::Ready(Ok(()));
         }
+        let Transport::Plain(stream) = &*self else {
+            let room = buf.remaining();
+            let limited = || {
+                let mut taken = Buf::take();
+                taken.limit(room);
+                taken
+            };
+            let (_, taken) = ready!(Transport::poll_read_into(&self, cx, limited))?;
+            buf.put_slice(taken.filled());
+            return Poll::Ready(Ok(()));
+        };
         // SAFETY: nothing in there is made uninitialised again: the kernel writes to its front.
         let room = unsafe { buf.unfilled_mut() };
-        let n = match &*self {
-            Transport::Plain(stream) => ready!(stream.poll_read_slice(cx, room))?,
-        };
+        let n = ready!(stream.poll_read_slice(cx, room))?;
         // SAFETY: so many bytes were written there.
         unsafe { buf.assume_init(n) };
         buf.advance(n);
@@ -29,8 +39,8 @@ impl AsyncWrite for Transport {
         Transport::poll_write(&self, cx, bytes)
     }
 
-    fn poll_flush(self: Pin<&mut Transport>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Poll::Ready(Ok(()))
+    fn poll_flush(self: Pin<&mut Transport>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Transport::poll_flush(&self, cx)
     }
 
     fn poll_shutdown(self: Pin<&mut Transport>, _: &mut Context<'_>) -> Poll<io::Result<()>> {

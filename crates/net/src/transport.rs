@@ -3,6 +3,7 @@
 
 use crate::buffer::Buf;
 use crate::stream::Stream;
+use crate::tls::TlsStream;
 use evenkeel_wire::proxy_protocol::Addresses;
 use std::future::poll_fn;
 use std::io;
@@ -14,6 +15,8 @@ use std::time::Duration;
 pub enum Transport {
     /// TCP, or a stream socket of the same machine.
     Plain(Stream),
+    /// TLS over that, once it has shaken hands.
+    Tls(Box<TlsStream>),
 }
 
 impl From<Stream> for Transport {
@@ -27,6 +30,7 @@ macro_rules! each {
     ($transport:expr, $stream:ident => $work:expr) => {
         match $transport {
             Transport::Plain($stream) => $work,
+            Transport::Tls($stream) => $work,
         }
     };
 }
@@ -37,13 +41,32 @@ impl Transport {
     pub fn as_plain(&self) -> Option<&Stream> {
         match self {
             Transport::Plain(stream) => Some(stream),
+            Transport::Tls(_) => None,
+        }
+    }
+
+    /// The connection as one over TLS, if it is one.
+    #[inline]
+    pub fn as_tls(&self) -> Option<&TlsStream> {
+        match self {
+            Transport::Plain(_) => None,
+            Transport::Tls(stream) => Some(stream),
+        }
+    }
+
+    /// The socket, whatever it carries: not to be read or written.
+    #[inline]
+    fn socket(&self) -> &Stream {
+        match self {
+            Transport::Plain(stream) => stream,
+            Transport::Tls(stream) => stream.socket(),
         }
     }
 
     /// See [`Stream::send_at_once`].
     #[inline]
     pub fn send_at_once(&self) {
-        each!(self, stream => stream.send_at_once());
+        self.socket().send_at_once();
     }
 
     /// See [`Stream::watch`].
@@ -51,7 +74,7 @@ impl Transport {
     /// # Errors
     /// The event loop cannot take it.
     pub fn watch(&self) -> io::Result<()> {
-        each!(self, stream => stream.watch())
+        self.socket().watch()
     }
 
     /// Reads into the buffer's room: the number of bytes, 0 at the end.
@@ -83,7 +106,7 @@ impl Transport {
     /// As `send(2)`.
     #[inline]
     pub fn poll_write(&self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        each!(self, stream => stream.poll_write(cx, bytes))
+        self.poll_write_before(cx, bytes, false)
     }
 
     /// The same. `last`: as for [`write`](Self::write).
@@ -93,6 +116,19 @@ impl Transport {
     #[inline]
     pub fn poll_write_before(&self, cx: &mut Context<'_>, bytes: &[u8], last: bool) -> Poll<io::Result<usize>> {
         each!(self, stream => stream.poll_write_before(cx, bytes, last))
+    }
+
+    /// Waits until what was taken has been given to the kernel. [`write`](Self::write) does so itself; a write of some bytes
+    /// may leave sealed ones behind, which go before the next, or while the connection is read.
+    ///
+    /// # Errors
+    /// As `send(2)`.
+    #[inline]
+    pub fn poll_flush(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self {
+            Transport::Plain(_) => Poll::Ready(Ok(())),
+            Transport::Tls(stream) => stream.poll_flush(cx),
+        }
     }
 
     /// Waits until something can be read, without reading it: 0 at the end.
@@ -105,7 +141,7 @@ impl Transport {
 
     /// Whether the peer has reset the connection; see [`Stream::poll_reset`].
     pub fn poll_reset(&self, cx: &mut Context<'_>) -> Poll<()> {
-        each!(self, stream => stream.poll_reset(cx))
+        self.socket().poll_reset(cx)
     }
 
     /// Reads some bytes: how many, 0 at the end.
@@ -169,7 +205,7 @@ impl Transport {
 
     /// The addresses of the peer and of this side; `None` when the connection has failed.
     pub fn addresses(&self) -> Option<Addresses> {
-        each!(self, stream => stream.addresses())
+        self.socket().addresses()
     }
 
     /// Whether closing tells the peer that something went wrong.
@@ -179,10 +215,10 @@ impl Transport {
 
     /// Has the kernel ask the peer for a sign of life after each `after` of silence.
     pub fn keep_alive(&self, after: Duration) {
-        each!(self, stream => stream.keep_alive(after));
+        self.socket().keep_alive(after);
     }
 
-    /// Says that no more bytes will be written.
+    /// Says that no more bytes will be written. Over TLS the peer is told by a `close_notify`, too.
     pub fn shutdown_write(&self) {
         each!(self, stream => stream.shutdown_write());
     }

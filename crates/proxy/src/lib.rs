@@ -31,7 +31,10 @@ mod udp;
 mod upstream;
 
 pub use crate::core::Command;
+pub use listener::tls::ListenerTls;
 pub use observe::generation::{Generation, Summary};
 pub use observe::{end, metrics, stats};
+pub use plan::secured::Secured;
 pub use plan::server::Server;
 pub use plan::start_error::StartError;
+pub use upstream::tls::PoolTls;

@@ -47,7 +47,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("balance", &[]),
     ("config", &["balance"]),
     ("wire", &["config"]),
-    ("net", &["balance", "wire"]),
+    ("net", &["balance", "peers", "wire"]),
     ("pools", &["balance", "config", "net", "wire"]),
     ("discovery", &["balance", "config", "peers"]),
     ("proxy", &["balance", "config", "net", "peers", "pools", "wire"]),

@@ -9,12 +9,15 @@ use crate::core::Core;
 use crate::listener::admit::admit;
 use crate::listener::client::Client;
 use crate::listener::rules::Listener;
+use crate::listener::secure::secure;
 use crate::peer::per_address::OpenConnection;
 use crate::tcp;
 use evenkeel_net::boxed::reused;
 use evenkeel_net::buffer::Buf;
 use evenkeel_net::event_loop;
 use evenkeel_net::stream::Stream;
+use evenkeel_net::tls::{Cause, TlsStream};
+use evenkeel_net::transport::Transport;
 use rustix::fd::OwnedFd;
 use std::future::{Future, poll_fn};
 use std::net::SocketAddr;
@@ -34,11 +37,16 @@ pub fn start(core: &Rc<Core>, listener: &Rc<Listener>, fd: OwnedFd, addr: Socket
         });
         return;
     }
-    let (is_tcp, core, listener) = (listener.peek().tcp.is_some(), core.clone(), listener.clone());
+    let (is_tcp, is_tls) = listener.is_tcp_is_tls();
+    let (core, listener) = (core.clone(), listener.clone());
+    let transport = move || {
+        let stream = Stream::new(fd);
+        if is_tls { Transport::Tls(Box::new(TlsStream::new(stream))) } else { Transport::Plain(stream) }
+    };
     if is_tcp {
         event_loop::spawn_made(|| async move {
             let mut open = Open::new(core, listener);
-            let (transport, timer) = (Stream::new(fd).into(), open.core.wheel.timer());
+            let (transport, timer) = (transport(), open.core.wheel.timer());
             let Open { core, listener, place } = &mut open;
             let mut client = Client::new(core, listener, &transport, addr);
             until_cut(listener, pin!(tcp::serve(&mut client, &transport, &timer, place))).await;
@@ -46,7 +54,7 @@ pub fn start(core: &Rc<Core>, listener: &Rc<Listener>, fd: OwnedFd, addr: Socket
     } else {
         event_loop::spawn_made(|| async move {
             let mut open = Open::new(core, listener);
-            let down = H1::new(fd, &open.core);
+            let down = H1::new(transport(), &open.core);
             let Open { core, listener, place } = &mut open;
             let mut client = Client::new(core, listener, &down.transport, addr);
             let ended = until_cut(listener, pin!(requests(&mut client, &down, place))).await;
@@ -74,6 +82,20 @@ async fn until_cut<F: Future>(listener: &Listener, mut served: Pin<&mut F>) -> O
 
 async fn requests(client: &mut Client<'_>, down: &H1, place: &mut Option<OpenConnection>) -> Ended {
     let Ok(mut held) = admit(client, &down.transport, &down.timer, place).await else { return Ended::Closed };
+    if let Some(tls) = down.transport.as_tls() {
+        // Boxed: it is over before the first request.
+        match Box::pin(secure(client, tls, &down.timer, held.take())).await {
+            Ok(info) if info.is_h2() => return Ended::Http2(Buf::none()),
+            Ok(_) => {}
+            Err(error) => {
+                if error.cause == Cause::PlainHttp {
+                    Box::pin(down.expected_tls(client)).await;
+                    linger(&down.transport, &down.timer).await;
+                }
+                return Ended::Closed;
+            }
+        }
+    }
     let listener = client.listener;
     let mut served = 0u64;
     loop {

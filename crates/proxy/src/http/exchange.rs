@@ -22,9 +22,6 @@ use evenkeel_wire::http1::response::{RequestContext, Towards};
 use evenkeel_wire::http1::{Body, Reject};
 use forwarded::Origin;
 
-/// What clients speak with us.
-const SCHEME: &str = "http";
-
 /// A request that was read and routed.
 pub struct Opened<'r> {
     pub route: Route<'r>,
@@ -80,7 +77,10 @@ pub fn route<'r, 'b>(
     let (core, rules) = (client.core, record.rules);
     record.note_asked(request);
     let mut ip = client.peer.ip;
-    let origin = client.peer.is_trusted.then(|| forwarded::believe(request, rules.admission.trusted(), ip, SCHEME));
+    let origin = client
+        .peer
+        .is_trusted
+        .then(|| forwarded::believe(request, rules.admission.trusted(), ip, client.peer.scheme()));
     if let Some(origin) = &origin {
         ip = origin.client;
         record.origin = (ip != client.peer.ip).then_some(ip);
@@ -128,7 +128,7 @@ pub fn forward<'f>(
 ) -> Forward<'f> {
     Forward {
         client: origin.map_or(client.peer.ip_text(), |origin| origin.list.as_bytes()),
-        scheme: origin.and_then(|origin| origin.scheme).unwrap_or(SCHEME),
+        scheme: origin.and_then(|origin| origin.scheme).unwrap_or(client.peer.scheme()),
         host: origin.and_then(|origin| origin.host),
         forwarded: origin.and_then(|origin| origin.forwarded.as_deref()),
         host_if_none: here.as_bytes(),

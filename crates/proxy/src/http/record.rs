@@ -168,6 +168,7 @@ impl<'c> Record<'c> {
             sent: self.pool.map_or(NOWHERE, |pool| pool.named(self.endpoint.as_deref())),
             tries: self.tries,
             proto: self.proto,
+            tls: self.client.peer.tls(),
             asked: &self.asked,
             status: self.status.get(),
             bytes_in: self.bytes_in.get(),

@@ -1,5 +1,5 @@
 //! By which rules is a client served? A listener as one worker has it: its [`rules`], its routes ([`route`], [`tls_route`]),
-//! its [`client`]s and how they are [admitted](admit), its own [`error_pages`], how requests that
+//! its [`client`]s and how they are [admitted](admit) and [`secure`]d by [`tls`], its own [`error_pages`], how requests that
 //! come back are known ([`mark`]), and what it tells balancers in front ([`probe_answers`]).
 
 pub mod admit;
@@ -11,4 +11,6 @@ pub mod per_route;
 pub mod probe_answers;
 pub mod route;
 pub mod rules;
+pub mod secure;
+pub mod tls;
 pub mod tls_route;

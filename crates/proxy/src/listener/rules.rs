@@ -4,6 +4,7 @@
 use super::error_pages::ErrorPages;
 use super::mark::Mark;
 use super::per_route::{Noted, PerRoute, Routes};
+use super::tls::ListenerTls;
 use super::tls_route::TlsRoutes;
 use crate::core::Core;
 use crate::listener::route::{RouteId, Router};
@@ -33,6 +34,8 @@ pub struct Listener {
     pub gone: Cell<bool>,
     /// Whether the time of those connections is over.
     pub cut: Cell<bool>,
+    /// Handshakes of TLS that are under way.
+    pub handshakes: Cell<usize>,
     rules: RefCell<Rc<Rules>>,
 }
 
@@ -44,6 +47,8 @@ pub struct Rules {
     pub router: Arc<Router>,
     /// Finds a session's route, where requests are not read.
     pub tcp: Option<Arc<TlsRoutes>>,
+    /// How TLS is spoken, where it is.
+    pub tls: Option<ListenerTls>,
     /// Of a request's head.
     pub limits: Limits,
     /// The client's side.
@@ -82,7 +87,7 @@ impl Listener {
     /// A listener of the plan.
     pub fn new(name: Arc<str>, open: Arc<Total>, stats: Arc<ListenerStats>, rules: Rules) -> Listener {
         let rules = RefCell::new(Rc::new(rules));
-        Listener { name, open, stats, gone: Cell::new(false), cut: Cell::new(false), rules }
+        Listener { name, open, stats, gone: Cell::new(false), cut: Cell::new(false), handshakes: Cell::new(0), rules }
     }
 
     /// The rules for a request that begins now.
@@ -99,6 +104,12 @@ impl Listener {
     pub fn limits(&self) -> (Limits, ListenerTimeouts) {
         let rules = self.peek();
         (rules.limits, rules.timeouts)
+    }
+
+    /// Whether requests are not read, and whether TLS is spoken.
+    pub fn is_tcp_is_tls(&self) -> (bool, bool) {
+        let rules = self.peek();
+        (rules.tcp.is_some(), rules.tls.is_some())
     }
 
     /// Open connections over all workers that there may be.
@@ -120,7 +131,7 @@ impl Listener {
 impl Rules {
     /// Whether nothing happens before clients have sent something.
     pub fn clients_speak_first(&self) -> bool {
-        self.tcp.as_ref().is_none_or(|routes| routes.by_hello())
+        self.tls.is_some() || self.tcp.as_ref().is_none_or(|routes| routes.by_hello())
     }
 
     /// The pool of a route that the router has found.

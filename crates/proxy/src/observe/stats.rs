@@ -8,6 +8,7 @@ use crate::observe::end::Cause;
 use evenkeel_balance::Instant;
 use evenkeel_config::Plan;
 pub use evenkeel_net::counter::Counter;
+pub use evenkeel_net::tls::Cause as Unsecured;
 use evenkeel_wire::orca::Report;
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::AtomicU64;
@@ -64,11 +65,12 @@ pub enum ErrorKind {
     Reset,
     Timeout,
     Protocol,
+    Tls,
     Refused,
 }
 
 /// Labels of [`ErrorKind`], in its order.
-pub const ERROR_KINDS: [&str; 5] = ["connect", "reset", "timeout", "protocol", "refused"];
+pub const ERROR_KINDS: [&str; 6] = ["connect", "reset", "timeout", "protocol", "tls", "refused"];
 
 /// Names of the codes with which HTTP/2 ends a stream (RFC 9113 section 7), in their order; the last is any other.
 pub const H2_CODES: [&str; 15] = [
@@ -170,6 +172,8 @@ pub struct ListenerStats {
     pub bytes_in: Counter,
     /// Bytes to clients.
     pub bytes_out: Counter,
+    /// Where TLS is spoken.
+    pub tls: TlsStats,
     /// Reports of the listener's own load, by [`GIVEN`].
     pub reports_given: [Counter; GIVEN.len()],
     /// Datagrams that came to it and are no probes.
@@ -188,6 +192,20 @@ pub struct Http2Stats {
     /// Requests on them.
     pub streams: Counter,
 }
+
+/// The numbers of a listener that speaks TLS.
+#[derive(Debug, Default)]
+pub struct TlsStats {
+    /// Handshakes that came to their end, by [`SHAKEN`].
+    pub shaken: [Counter; SHAKEN.len()],
+    /// Handshakes that failed, by [`Unsecured`].
+    pub failed: [Counter; Unsecured::LABELS.len()],
+    /// Handshakes that are under way.
+    pub active: Counter,
+}
+
+/// Kinds of handshakes, in the order of the counters: with certificates, or as an earlier session goes on.
+pub const SHAKEN: [&str; 2] = ["full", "resumed"];
 
 /// The numbers of a listener that balances flows of datagrams.
 #[derive(Debug, Default)]

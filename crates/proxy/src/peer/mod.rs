@@ -9,6 +9,7 @@ pub mod min_rate;
 pub mod per_address;
 
 use address_text::AddressText;
+use evenkeel_net::tls::Info;
 use evenkeel_net::transport::Transport;
 use evenkeel_wire::proxy_protocol::Addresses;
 use std::cell::OnceCell;
@@ -16,8 +17,9 @@ use std::net::{IpAddr, SocketAddr};
 use std::ops::Deref;
 use std::rc::Rc;
 
-/// The port that `Host` leaves out.
+/// The ports that `Host` leaves out.
 const HTTP_PORT: u16 = 80;
+const HTTPS_PORT: u16 = 443;
 
 /// Who is at the other end of a connection, whatever it speaks and however many requests it sends at once.
 pub struct Peer<'c> {
@@ -85,6 +87,16 @@ impl<'c> Peer<'c> {
         self.text.get_or_init(|| AddressText::of(self.ip)).as_bytes()
     }
 
+    /// What was agreed with it, if it speaks TLS.
+    pub fn tls(&self) -> Option<&'c Info> {
+        self.transport.as_tls()?.info()
+    }
+
+    /// What it speaks with this side.
+    pub fn scheme(&self) -> &'static str {
+        if self.transport.as_tls().is_some() { "https" } else { "http" }
+    }
+
     /// Who connected, if that speaks for the client.
     pub fn announced_by(&self) -> Option<IpAddr> {
         self.announced.as_ref().map(|announced| announced.by)
@@ -96,9 +108,10 @@ impl<'c> Peer<'c> {
     pub fn authority(&self) -> String {
         let Some(Addresses { destination, .. }) = self.addresses() else { return String::new() };
         let (ip, port) = (destination.ip().to_canonical(), destination.port());
+        let usual = if self.tls().is_some() { HTTPS_PORT } else { HTTP_PORT };
         match ip {
-            IpAddr::V6(ip) if port == HTTP_PORT => format!("[{ip}]"),
-            IpAddr::V4(ip) if port == HTTP_PORT => ip.to_string(),
+            IpAddr::V6(ip) if port == usual => format!("[{ip}]"),
+            IpAddr::V4(ip) if port == usual => ip.to_string(),
             _ => SocketAddr::new(ip, port).to_string(),
         }
     }

@@ -72,6 +72,7 @@ fn install(worker: &Rc<Worker>, parts: Parts) {
             plan: plan.clone(),
             router: parts.router,
             tcp: parts.tcp,
+            tls: parts.tls,
             limits: parts.limits,
             timeouts: parts.timeouts,
             h2c: parts.h2c,
@@ -161,6 +162,7 @@ fn pool(
         http2,
         announce,
         tolerated,
+        tls,
         source,
         keepalive,
         queue_time,
@@ -169,7 +171,7 @@ fn pool(
         stats,
         control,
     } = parts;
-    let reports = reports.map(Rc::new);
+    let (reports, tls) = (reports.map(Rc::new), tls.map(Rc::new));
     let endpoints_by_slot = before.map_or_else(|| Rc::new(Endpoints::default()), |old| old.endpoints.clone());
     left.extend(endpoints_by_slot.change(table(core, endpoints)));
     match (balancer, before) {
@@ -181,6 +183,11 @@ fn pool(
             }
             stays.announce.set(announce);
             stays.tolerated.set(tolerated);
+            if stays.tls.replace(tls.clone()) != tls {
+                // They speak as the plan before says.
+                stays.chose_h2.set(false);
+                stays.close_idle();
+            }
             stays.source.set(source);
             stays.keepalive.set(keepalive);
             stays.queue_time.set(queue_time);
@@ -201,8 +208,10 @@ fn pool(
                 idle_time: Cell::new(idle_time),
                 protocol: Cell::new(protocol),
                 http2: Cell::new(http2),
+                chose_h2: Rc::default(),
                 announce: Cell::new(announce),
                 tolerated: Cell::new(tolerated),
+                tls: RefCell::new(tls),
                 source: Cell::new(source),
                 keepalive: Cell::new(keepalive),
                 queue_time: Cell::new(queue_time),

@@ -5,6 +5,7 @@ pub mod accept;
 pub mod install;
 pub mod installed;
 pub mod parts;
+pub mod secured;
 pub mod server;
 pub mod start_error;
 pub mod worker;

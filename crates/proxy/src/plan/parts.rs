@@ -3,12 +3,14 @@
 
 use crate::listener::error_pages::ErrorPages;
 use crate::listener::route::Router;
+use crate::listener::tls::ListenerTls;
 use crate::listener::tls_route::TlsRoutes;
 use crate::load::load_report::SharedLoad;
 use crate::observe::access_log::AccessLog;
 use crate::observe::stats::{EndpointStats, ListenerStats, PoolStats, RouteTable};
 use crate::peer::admission::Admission;
 use crate::upstream::sticky::Sticky;
+use crate::upstream::tls::PoolTls;
 use evenkeel_balance::{Balancer, Slot};
 use evenkeel_config::Plan;
 use evenkeel_config::plan::{
@@ -73,6 +75,8 @@ pub struct ListenerParts {
     pub router: Arc<Router>,
     /// For sessions.
     pub tcp: Option<Arc<TlsRoutes>>,
+    /// How TLS is spoken, where it is.
+    pub tls: Option<ListenerTls>,
     pub limits: Limits,
     pub timeouts: ListenerTimeouts,
     /// Whether clients may speak HTTP/2 without TLS.
@@ -120,6 +124,8 @@ pub struct PoolParts {
     pub announce: Option<ProxyVersion>,
     /// Faults in responses that are repaired.
     pub tolerated: Tolerated,
+    /// How its endpoints speak TLS, if they do.
+    pub tls: Option<PoolTls>,
     /// Whether endpoints see the client's address as that of the peer.
     pub source: SpeakAs,
     /// After how much silence of a session's peer the kernel asks for a sign of life.

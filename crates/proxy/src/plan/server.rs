@@ -4,12 +4,14 @@
 mod prepare;
 
 use super::parts::{EndpointParts, ListenerParts, Parts, PoolParts, Slots, Update, protocol_of};
+use super::secured::Secured;
 use super::start_error::StartError;
 use super::worker::{self, WorkerConfig};
 use crate::core::Command;
 use crate::core::handoff::Peers;
 use crate::listener::error_pages::ErrorPages;
 use crate::listener::route::Router;
+use crate::listener::tls::ListenerTls;
 use crate::listener::tls_route::TlsRoutes;
 use crate::load::load_report::SharedLoad;
 use crate::observe::access_log::AccessLog;
@@ -53,6 +55,7 @@ pub struct Server {
     /// Which evenkeel this is.
     instance: u64,
     log: Option<Writer>,
+    secured: Secured,
     /// Writes the journal of the pool that the plan names.
     journal: Option<Writer>,
 }
@@ -71,6 +74,14 @@ impl Server {
     /// # Errors
     /// Why not; then nothing runs.
     pub fn start_with(plan: Plan, inherited: &mut Inherited) -> Result<Server, StartError> {
+        Server::start_secured(plan, inherited, Secured::default())
+    }
+
+    /// The same, where TLS is spoken.
+    ///
+    /// # Errors
+    /// Why not; then nothing runs.
+    pub fn start_secured(plan: Plan, inherited: &mut Inherited, secured: Secured) -> Result<Server, StartError> {
         let workers = match plan.runtime.workers {
             plan::Workers::Auto => std::thread::available_parallelism().map_or(1, usize::from),
             plan::Workers::Count(n) => usize::from(n),
@@ -91,6 +102,7 @@ impl Server {
             workers: Workers::default(),
             instance: inherited.instance(),
             log: None,
+            secured,
             journal,
         };
         let prepared = server.prepare(&first.plan, None, inherited)?;
@@ -217,6 +229,7 @@ impl Server {
                 listener_parts(
                     listener,
                     (routers[index].clone(), tcp[index].clone()),
+                    self.secured.listeners.get(&listener.name).cloned(),
                     error_pages.clone(),
                     shared,
                     stats,
@@ -235,6 +248,7 @@ impl Server {
                 http2: pool.http2,
                 announce: pool.proxy_protocol,
                 tolerated: pool.tolerate,
+                tls: self.secured.pools.get(&pool.name).cloned(),
                 source: pool.source,
                 keepalive: pool.keepalive,
                 queue_time: Duration::from_nanos(pool.queue.timeout_ns),
@@ -429,6 +443,7 @@ impl Shared {
 fn listener_parts(
     listener: &plan::Listener,
     (router, tcp): (Arc<Router>, Option<Arc<TlsRoutes>>),
+    tls: Option<ListenerTls>,
     error_pages: Arc<ErrorPages>,
     shared: Shared,
     stats: &WorkerStats,
@@ -438,6 +453,7 @@ fn listener_parts(
         name: listener.name.clone(),
         router,
         tcp,
+        tls,
         limits: Limits { head: listener.limits.headers, fields: listener.limits.header_count.min(FIELDS_MAX) },
         timeouts: listener.timeouts,
         h2c: listener.h2c,

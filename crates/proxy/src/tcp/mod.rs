@@ -7,6 +7,7 @@ mod relay;
 use crate::listener::admit::admit;
 use crate::listener::client::Client;
 use crate::listener::rules::Rules;
+use crate::listener::secure::secure;
 use crate::listener::tls_route::TlsRoutes;
 use crate::observe::end::{Cause, Phase};
 use crate::observe::stats::{ErrorKind, Rejected};
@@ -20,6 +21,7 @@ use evenkeel_balance::retry::{Decision, Failure};
 use evenkeel_balance::{Clock, FailureKind, Outcome};
 use evenkeel_net::buffer::Buf;
 use evenkeel_net::deadline::{Elapsed, Timer};
+use evenkeel_net::tls::Info;
 use evenkeel_net::transport::Transport;
 use evenkeel_wire::tls_hello::{self, Hello};
 use record::Record;
@@ -33,6 +35,12 @@ use std::time::Duration;
 /// Serves a client from its accept to the end of its session.
 pub async fn serve(client: &mut Client<'_>, transport: &Transport, timer: &Timer, place: &mut Option<OpenConnection>) {
     let Ok(held) = Box::pin(admit(client, transport, timer, place)).await else { return };
+    let mut held = held;
+    if let Some(tls) = transport.as_tls()
+        && Box::pin(secure(client, tls, timer, held.take())).await.is_err()
+    {
+        return;
+    }
     let down = &Down { transport, timer };
     let rules = client.listener.rules();
     let Some(routes) = &rules.tcp else { return };
@@ -84,7 +92,9 @@ async fn open<'r>(
     record: &mut Record<'r>,
     held: Option<Buf>,
 ) -> Option<Opened<'r>> {
-    let (first, hello) = if routes.by_hello() {
+    let (first, hello) = if let Some(info) = client.peer.tls() {
+        (first_bytes(down, record, held).await?, Some(asked_for(info)))
+    } else if routes.by_hello() {
         let (first, hello) = read_hello(client, down, record, held).await?;
         (Some(first), hello)
     } else {
@@ -166,6 +176,11 @@ async fn open<'r>(
             }
         }
     }
+}
+
+/// What a client has asked for in its handshake with us.
+fn asked_for(info: &Info) -> Hello {
+    Hello { server_name: info.server_name.as_deref().map(str::to_string), alpn: info.alpn.iter().cloned().collect() }
 }
 
 /// What the client has sent up to now, without waiting for more. `None`: it has reset its connection.

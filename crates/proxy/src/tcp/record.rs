@@ -145,6 +145,7 @@ impl Drop for Record<'_> {
             sent: self.pool.map_or(NOWHERE, |pool| pool.named(self.endpoint.as_deref())),
             tries: self.tries,
             proto: "TCP",
+            tls: self.client.peer.tls(),
             asked: &asked,
             status: 0,
             bytes_in: self.bytes_in.get(),

@@ -204,6 +204,7 @@ impl Way {
                     let n = ready!(to.poll_write_before(cx, buf.filled(), self.next == Next::End))?;
                     buf.consume(n);
                 }
+                ready!(to.poll_flush(cx))?;
             }
             Held::Pages(pipe) => {
                 let to = to.as_plain().expect("pages are read only for a plain socket");

@@ -140,6 +140,7 @@ impl Flow {
             sent: self.was_at.as_ref().map_or(NOWHERE, |(pool, endpoint)| pool.named(Some(endpoint))),
             tries: self.tries,
             proto: "UDP",
+            tls: None,
             asked: &[],
             status: 0,
             bytes_in: self.bytes_in,

@@ -4,6 +4,7 @@
 use super::pick::InFlight;
 use super::pool::{Endpoint, WorkerPool};
 use super::stream::Begun;
+use super::tls::is_of_tls;
 use crate::core::Core;
 use crate::http2::message::Message;
 use crate::observe::end::Cause;
@@ -13,6 +14,8 @@ use evenkeel_balance::{Clock, FailureKind, Outcome};
 use evenkeel_config::plan::{ProxyVersion, SpeakAs};
 use evenkeel_net::buffer::Buf;
 use evenkeel_net::dial::dial;
+use evenkeel_net::stream::Stream;
+use evenkeel_net::tls::TlsStream;
 use evenkeel_net::transport::Transport;
 use evenkeel_wire::proxy_protocol;
 use rustix::io::Errno;
@@ -67,7 +70,7 @@ impl Wanted<'_> {
     /// # Errors
     /// There is no connection, and none can be opened.
     pub async fn stream(&self, endpoint: &Endpoint, message: &Message, limit: Duration) -> io::Result<Begun> {
-        endpoint.sessions.stream(endpoint.addr, self.pool.http2.get(), message, limit).await
+        endpoint.sessions.stream(self.pool.way(endpoint), message, limit).await
     }
 
     /// A new connection to the endpoint that has taken so many of `bytes`; without any, one that is open.
@@ -79,9 +82,22 @@ impl Wanted<'_> {
         endpoint.stats.connects.add(1);
         let announce = self.pool.announce.get();
         let source = (self.pool.source.get() == SpeakAs::Client).then_some(self.peer.ip);
-        let transport = Transport::from(dial(addr, source, announce.is_some() || !bytes.is_empty())?);
+        let tls = self.pool.tls.borrow().clone();
+        let speaks = announce.is_some() || !bytes.is_empty() || tls.is_some();
+        let transport = carried(dial(addr, source, speaks)?, tls.is_some());
         if let Some(version) = announce {
-            transport.write(&mut self.header(version), !bytes.is_empty()).await?;
+            transport.write(&mut self.header(version), !bytes.is_empty() || tls.is_some()).await?;
+        }
+        if let (Some(settings), Some(stream)) = (tls, transport.as_tls()) {
+            // Boxed, as few connections are new.
+            let offers = self.pool.offers();
+            let chose_h2 = Box::pin(settings.secure(stream, &endpoint.name, endpoint.addr, offers)).await?;
+            if chose_h2 {
+                // This request was written in HTTP/1, for which there is another connection; those that follow take this one.
+                self.pool.chose_h2.set(true);
+                endpoint.sessions.adopt(transport, &self.pool.http2.get());
+                return Box::pin(self.connect(endpoint, bytes)).await;
+            }
         }
         let sent = transport.write_some(bytes).await?;
         // The request has left: a failure here must not count as unreachable, or it would be sent to another endpoint too.
@@ -105,6 +121,11 @@ impl Wanted<'_> {
         self.core.give_back(header);
         buf
     }
+}
+
+/// A connection that has just begun; `over_tls`: plain until it has shaken hands.
+pub fn carried(stream: Stream, over_tls: bool) -> Transport {
+    if over_tls { Transport::Tls(Box::new(TlsStream::new(stream))) } else { Transport::Plain(stream) }
 }
 
 /// An endpoint that could not be connected to.
@@ -134,7 +155,11 @@ pub fn unreachable(pool: &WorkerPool, ticket: InFlight<'_>, error: Option<io::Er
             (Cause::Endpoint, 502)
         }
         error => {
-            let (kind, status) = if error.is_some() { (ErrorKind::Connect, 502) } else { (ErrorKind::Timeout, 504) };
+            let (kind, status) = match error {
+                Some(error) if is_of_tls(&error) => (ErrorKind::Tls, 502),
+                Some(_) => (ErrorKind::Connect, 502),
+                None => (ErrorKind::Timeout, 504),
+            };
             endpoint.stats.errors[kind as usize].add(1);
             ticket.end(Outcome::failed(FailureKind::Connect));
             (Cause::Endpoint, status)

@@ -2,7 +2,8 @@
 
 use super::idle::IdleConns;
 use super::probe_rate::ProbeRate;
-use super::sessions::Sessions;
+use super::sessions::{Sessions, Way};
+use super::tls::{Offers, PoolTls};
 use crate::core::Core;
 use crate::observe::access_log::Named;
 use crate::observe::stats::{EndpointStats, PoolStats};
@@ -38,10 +39,14 @@ pub struct WorkerPool {
     pub protocol: Cell<EndpointProtocol>,
     /// Where that is HTTP/2.
     pub http2: Cell<EndpointHttp2>,
+    /// Whether an endpoint that may choose chose that.
+    pub chose_h2: Rc<Cell<bool>>,
     /// The header that tells endpoints, first on each connection, who the client is. Such connections serve one request.
     pub announce: Cell<Option<ProxyVersion>>,
     /// Faults in responses that are repaired.
     pub tolerated: Cell<Tolerated>,
+    /// How its endpoints speak TLS, if they do.
+    pub tls: RefCell<Option<Rc<PoolTls>>>,
     /// Whether endpoints see the client's address as that of the peer.
     pub source: Cell<SpeakAs>,
     /// After how much silence of a session's peer the kernel asks for a sign of life.
@@ -183,12 +188,34 @@ impl WorkerPool {
     /// Whether its endpoints take requests as messages, many on a connection.
     #[inline]
     pub fn takes_messages(&self) -> bool {
-        self.protocol.get() == EndpointProtocol::H2
+        match self.protocol.get() {
+            EndpointProtocol::Http1 => false,
+            EndpointProtocol::H2 => true,
+            EndpointProtocol::Auto => self.chose_h2.get(),
+        }
     }
 
     /// The scheme of its endpoints' connections.
     pub fn scheme(&self) -> &'static str {
-        "http"
+        if self.tls.borrow().is_some() { "https" } else { "http" }
+    }
+
+    /// What its endpoints may choose, on a connection for a request that was written in HTTP/1.
+    pub fn offers(&self) -> Offers {
+        let is_open = self.protocol.get() == EndpointProtocol::Auto && !self.chose_h2.get();
+        if is_open { Offers::Both } else { Offers::Nothing }
+    }
+
+    /// How connections to an endpoint are opened that requests share.
+    pub fn way(&self, endpoint: &Endpoint) -> Way {
+        let is_auto = self.protocol.get() == EndpointProtocol::Auto;
+        Way {
+            name: endpoint.name.clone(),
+            addr: endpoint.addr,
+            settings: self.http2.get(),
+            tls: self.tls.borrow().clone(),
+            chose_h2: is_auto.then(|| self.chose_h2.clone()),
+        }
     }
 
     /// A connection to the endpoint that is idle and still good, if there is one.

@@ -1,8 +1,10 @@
 //! Which connection to an endpoint takes the next request, where many share one? The one with the fewest, as long as one has
 //! room; else another is opened, up to a number. Requests that come meanwhile wait for it together.
 
+use super::connections::carried;
 use super::link::Link;
 use super::stream::{Begun, EndpointStream};
+use super::tls::{self, Offers, PoolTls};
 use crate::core::Core;
 use crate::http2::message::Message;
 use crate::http2::session::Session;
@@ -11,6 +13,7 @@ use evenkeel_balance::{Clock, Instant};
 use evenkeel_config::plan::EndpointHttp2;
 use evenkeel_net::dial::dial;
 use evenkeel_net::event_loop::{self, WakerSlot, alarm};
+use evenkeel_net::tls::HandshakeError;
 use evenkeel_net::transport::Transport;
 use evenkeel_wire::h2;
 use std::cell::{Cell, RefCell};
@@ -90,21 +93,15 @@ impl Sessions {
     }
 
     /// Opens a connection; a task of its own does, as others may wait for it too.
-    fn open(self: &Rc<Sessions>, addr: SocketAddr, settings: EndpointHttp2, limit: Duration) {
+    fn open(self: &Rc<Sessions>, addr: SocketAddr, way: Way, limit: Duration) {
         self.opening.set(self.opening.get() + 1);
         self.stats.connects.add(1);
         let sessions = self.clone();
         event_loop::spawn(async move {
-            let connected = alarm::timeout(limit, sessions.connect(addr, &settings)).await;
+            let connected = alarm::timeout(limit, sessions.connect(addr, &way)).await;
             sessions.opening.set(sessions.opening.get() - 1);
             match connected.unwrap_or_else(|| Err(io::Error::new(io::ErrorKind::TimedOut, "no connection in time"))) {
-                Ok(session) => {
-                    let link = Rc::new(Link::new(Rc::new(session), &sessions, &sessions.core));
-                    sessions.links.borrow_mut().push(link.clone());
-                    sessions.tell();
-                    drop(sessions);
-                    link.run().await;
-                }
+                Ok(session) => sessions.run(session).await,
                 Err(error) => {
                     sessions.failures.set(sessions.failures.get() + 1);
                     sessions.failure.replace(Some(error));
@@ -114,8 +111,22 @@ impl Sessions {
         });
     }
 
-    async fn connect(&self, addr: SocketAddr, settings: &EndpointHttp2) -> io::Result<Session> {
-        let transport = Transport::from(dial(addr, None, true)?);
+    /// Lets requests have a connection, and reads and writes for them until it ends.
+    async fn run(self: Rc<Sessions>, session: Session) {
+        let link = Rc::new(Link::new(Rc::new(session), &self, &self.core));
+        self.links.borrow_mut().push(link.clone());
+        self.tell();
+        drop(self);
+        link.run().await;
+    }
+
+    /// Takes a connection over whose endpoint chose HTTP/2.
+    pub fn adopt(self: &Rc<Sessions>, transport: Transport, settings: &EndpointHttp2) {
+        let session = Session::new(transport, self.engine(settings), Vec::new());
+        event_loop::spawn(self.clone().run(session));
+    }
+
+    fn engine(&self, settings: &EndpointHttp2) -> h2::Connection {
         let window = settings.stream_window as u32;
         let config = h2::Config {
             stream_window: window,
@@ -123,7 +134,21 @@ impl Sessions {
             connection_window: window.saturating_mul(settings.streams).min(i32::MAX as u32),
             ..h2::Config::default()
         };
-        let mut engine = h2::Connection::client(config, self.core.clock.now().0);
+        h2::Connection::client(config, self.core.clock.now().0)
+    }
+
+    async fn connect(&self, addr: SocketAddr, way: &Way) -> io::Result<Session> {
+        let transport = carried(dial(addr, None, true)?, way.tls.is_some());
+        if let (Some(settings), Some(stream)) = (&way.tls, transport.as_tls()) {
+            let offers = if way.chose_h2.is_some() { Offers::Both } else { Offers::H2 };
+            if !settings.secure(stream, &way.name, way.addr, offers).await? {
+                if let Some(chose_h2) = &way.chose_h2 {
+                    chose_h2.set(false);
+                }
+                return Err(io::Error::other("it does not speak HTTP/2: it did not choose it when TLS began (ALPN)"));
+            }
+        }
+        let mut engine = self.engine(&way.settings);
         // The first bytes tell whether the endpoint is there.
         let sent = transport.write_some(engine.output()).await?;
         engine.output().drain(..sent);
@@ -136,9 +161,10 @@ impl Sessions {
     fn why(&self) -> io::Error {
         let failure = self.failure.borrow();
         let Some(error) = &*failure else { return io::ErrorKind::ConnectionAborted.into() };
-        match error.raw_os_error() {
-            Some(code) => io::Error::from_raw_os_error(code),
-            None => io::Error::new(error.kind(), error.to_string()),
+        match (error.raw_os_error(), tls::cause(error)) {
+            (Some(code), _) => io::Error::from_raw_os_error(code),
+            (None, Some(cause)) => io::Error::other(HandshakeError::new(cause)),
+            (None, None) => io::Error::new(error.kind(), error.to_string()),
         }
     }
 
@@ -156,6 +182,19 @@ impl Sessions {
     }
 }
 
+/// How connections to one endpoint are opened.
+#[derive(Clone)]
+pub struct Way {
+    /// Of the endpoint.
+    pub name: Arc<str>,
+    /// `None` while its name does not resolve.
+    pub addr: Option<SocketAddr>,
+    pub settings: EndpointHttp2,
+    pub tls: Option<Rc<PoolTls>>,
+    /// Whether an endpoint chose HTTP/2, where it may choose something else too.
+    pub chose_h2: Option<Rc<Cell<bool>>>,
+}
+
 /// A request that waits for a connection.
 struct Waiting<'s>(&'s Sessions);
 
@@ -166,18 +205,13 @@ impl Drop for Waiting<'_> {
 }
 
 impl Sessions {
-    /// A stream to the endpoint at this address on which the request has begun: its head has, and all of it if all is here.
+    /// A stream to the endpoint on which the request has begun: its head has, and all of it if all is here.
     /// `limit`: how long a connection may take to open.
     ///
     /// # Errors
     /// There is no connection, and none can be opened; or the endpoint takes no tunnels, and this asks for one.
-    pub async fn stream(
-        self: &Rc<Sessions>,
-        addr: Option<SocketAddr>,
-        settings: EndpointHttp2,
-        message: &Message,
-        limit: Duration,
-    ) -> io::Result<Begun> {
+    pub async fn stream(self: &Rc<Sessions>, way: Way, message: &Message, limit: Duration) -> io::Result<Begun> {
+        let settings = way.settings;
         let clock = &self.core.clock;
         let mut wait: Option<(Waiting<'_>, Instant)> = None;
         let failures = self.failures.get();
@@ -196,10 +230,10 @@ impl Sessions {
                 wait = Some((Waiting(self), clock.now()));
             }
             if self.is_short(&settings) {
-                let Some(addr) = addr else {
+                let Some(addr) = way.addr else {
                     return Poll::Ready(Err(io::Error::other("its name does not resolve")));
                 };
-                self.open(addr, settings, limit);
+                self.open(addr, way.clone(), limit);
             }
             let waker = WakerSlot::of(cx);
             self.wakers.borrow_mut().push(waker);

@@ -16,6 +16,7 @@ pub mod log;
 pub mod message;
 pub mod nginx;
 pub mod proxy;
+pub mod tls;
 
 pub use client::Client;
 pub use endpoint::Endpoint;

@@ -1,8 +1,9 @@
 //! A proxy in this process.
 
 use super::{Client, wait_until};
+use evenkeel_net::inherit::Inherited;
 use evenkeel_proxy::stats::{EndpointStats, ListenerStats, PoolStats, RouteStats, WorkerStats};
-use evenkeel_proxy::{Command, Server, StartError, Summary};
+use evenkeel_proxy::{Command, Secured, Server, StartError, Summary};
 use std::fmt::Write;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::{Arc, Mutex};
@@ -39,13 +40,20 @@ impl Proxy {
     /// From a whole configuration, in which `$BIND` stands for an address that is free.
     #[track_caller]
     pub fn start(config: &str) -> Proxy {
+        Proxy::start_secured(config, &Secured::default())
+    }
+
+    /// The same, where TLS is spoken.
+    #[track_caller]
+    pub fn start_secured(config: &str, secured: &Secured) -> Proxy {
         let _alone = STARTING.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         for _ in 0..100 {
             let free = TcpListener::bind("127.0.0.1:0").and_then(|l| l.local_addr()).expect("a free port");
             let text = config.replace("$BIND", &free.to_string());
             let outcome = evenkeel_config::parse_str("test.toml", &text, &|_| None);
             let said = evenkeel_config::render_text(&outcome.diagnostics, false);
-            match Server::start(outcome.plan.unwrap_or_else(|| panic!("{said}"))) {
+            let plan = outcome.plan.unwrap_or_else(|| panic!("{said}"));
+            match Server::start_secured(plan, &mut Inherited::default(), secured.clone()) {
                 Ok(server) => return Proxy { server: Some(server), bind: free },
                 // Somebody was faster.
                 Err(StartError::Listen(..)) => {}

@@ -21,14 +21,12 @@ use crate::upstream::pick::InFlight;
 use crate::upstream::stream::EndpointStream;
 use evenkeel_net::buffer::{Buf, CAPACITY};
 use evenkeel_net::deadline::{Elapsed, Timer};
-use evenkeel_net::stream::Stream;
 use evenkeel_net::transport::Transport;
 use evenkeel_wire::head::Table;
 use evenkeel_wire::http1::chunked::{Keep, Taken, may_trail};
 use evenkeel_wire::http1::response::{RequestContext, Towards};
 use evenkeel_wire::http1::translate::{request_table, wants_trailers};
 use evenkeel_wire::http1::{self, Body, Reject, Request, Version, reply};
-use rustix::fd::OwnedFd;
 use std::cell::Cell;
 use std::pin::pin;
 use std::task::{Context, Poll};
@@ -141,14 +139,9 @@ impl From<Reject> for Stopped {
 }
 
 impl H1 {
-    /// Takes over an accepted socket.
-    pub fn new(fd: OwnedFd, core: &Core) -> H1 {
-        H1 {
-            transport: Stream::new(fd).into(),
-            timer: core.wheel.timer(),
-            takes_trailers: Cell::new(false),
-            websocket: Cell::new(None),
-        }
+    /// Takes over an accepted connection.
+    pub fn new(transport: Transport, core: &Core) -> H1 {
+        H1 { transport, timer: core.wheel.timer(), takes_trailers: Cell::new(false), websocket: Cell::new(None) }
     }
 
     /// Waits for the next request's head. Takes `held`, which came with the request before.
@@ -338,6 +331,20 @@ impl H1 {
         record.blame(Cause::ClientSlow);
         let late = Reply::new(408, "no whole request in time".to_string());
         self.answer(&record, &late, false, false, None).await
+    }
+
+    /// Answers a client that sent its request without the TLS that is spoken here.
+    pub async fn expected_tls(&self, client: &Client<'_>) -> After {
+        let rules = client.listener.rules();
+        let record = Record::new(client, &rules);
+        record.blame(Cause::Proxy);
+        client.listener.stats.malformed.add(1);
+        let why = "a plain HTTP request was sent to a port that speaks TLS; use https://";
+        let _ = record.tell(&Reply::new(400, why.to_string()));
+        // Its client reads why, however terse other answers are: it says nothing of the inside.
+        let body = format!("400 Bad Request: {why}\n");
+        let reply = reply::Reply { status: 400, fields: &[], kind: reply::TEXT, body: body.as_bytes() };
+        self.say(&record, &reply, false, false, None).await
     }
 
     /// Answers in the endpoint's place. The connection is kept only if the request's end is known to be here.

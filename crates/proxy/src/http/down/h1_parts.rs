@@ -198,7 +198,7 @@ impl Messages for H1Parts<'_> {
                 continue;
             }
             if going.front.is_empty() {
-                return Poll::Ready(Ok(()));
+                return self.h1.transport.poll_flush(cx).map_err(|_| Gone);
             }
             let n = ready!(self.h1.transport.poll_write(cx, &going.front)).map_err(|_| Gone)?;
             going.front.drain(..n);

@@ -120,11 +120,14 @@ impl Relay<'_, '_, EndpointStream> {
             fields.push_lines(&added);
             self.client.core.give_back(added);
         }
+        let left = if self.asked.head || matches!(status, 204 | 304) { Some(0) } else { length(&mut fields)? };
+        if ends && left.is_some_and(|left| left > 0) {
+            return Err(Fault::Response(Reject::LengthMalformed));
+        }
         let now = self.client.core.clock.now();
         ticket.answered(now);
         self.record.ttfb_ns.set(Some(now.since(self.record.began)));
         self.record.phase.set(Phase::Data);
-        let left = if self.asked.head || matches!(status, 204 | 304) { Some(0) } else { length(&mut fields)? };
         self.room(down).await?;
         down.send_head(status, fields, ends);
         if self.asked.upgrade {

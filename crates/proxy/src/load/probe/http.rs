@@ -6,6 +6,8 @@ use crate::core::Core;
 use crate::http2::message::Message;
 use crate::http2::part::Gone;
 use crate::load::reports::Came;
+use crate::upstream::connections::carried;
+use crate::upstream::tls::Offers;
 use evenkeel_balance::Clock;
 use evenkeel_net::buffer::Buf;
 use evenkeel_net::deadline::Elapsed;
@@ -60,10 +62,18 @@ async fn ask(core: &Core, question: &Question) -> io::Result<End> {
         }
     }
     endpoint.stats.connects.add(1);
-    let transport = dial(addr, None, true)?.into();
+    let tls = pool.tls.borrow().clone();
+    let transport = carried(dial(addr, None, true)?, tls.is_some());
     let mut first = Vec::new();
     if let Some(version) = pool.announce.get() {
         proxy_protocol::write_local(version, &mut first);
+    }
+    if let (Some(settings), Some(stream)) = (tls, transport.as_tls()) {
+        let mut header = Buf::take();
+        header.extend(&first);
+        transport.write_all(&mut header).await?;
+        first.clear();
+        settings.secure(stream, &endpoint.name, endpoint.addr, Offers::Nothing).await?;
     }
     first.extend_from_slice(request.as_bytes());
     ask_over(core, question, transport, &first).await
@@ -97,7 +107,7 @@ async fn ask_by_message(core: &Core, question: &Question) -> io::Result<End> {
     head.push(b":path", reports.path.as_bytes());
     head.push(b"user-agent", b"evenkeel-probe");
     let message = Message { head, content: Buf::none(), trailers: None, whole: true, tunnel: false };
-    let begun = endpoint.sessions.stream(Some(addr), pool.http2.get(), &message, reports.timeout).await?;
+    let begun = endpoint.sessions.stream(pool.way(endpoint), &message, reports.timeout).await?;
     loop {
         let head = poll_fn(|cx| begun.stream.poll_head(cx)).await;
         let mut head = head.map_err(|Gone| io::ErrorKind::UnexpectedEof)?;

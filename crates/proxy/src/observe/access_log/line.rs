@@ -3,6 +3,7 @@
 use super::backwards::Backwards;
 use super::front::Front;
 use evenkeel_balance::Instant;
+use evenkeel_net::tls::Info;
 use std::cell::OnceCell;
 
 /// One request, for its line. Durations in nanoseconds; `None` where that phase was not reached.
@@ -20,6 +21,8 @@ pub struct Line<'a> {
     pub sent: &'a [u8],
     pub tries: u32,
     pub proto: &'static str,
+    /// What was agreed with its client over TLS; a line without that does not have the fields.
+    pub tls: Option<&'a Info>,
     /// Fields made by [`asked`] when the request came; empty if it could not be read.
     pub asked: &'a [u8],
     pub status: u16,
@@ -56,6 +59,9 @@ impl Line<'_> {
         text.number(u64::from(self.tries));
         text.put(b",\"tries\":");
         out.extend_from_slice(text.bytes());
+        if let Some(tls) = self.tls {
+            secured(out, tls);
+        }
         out.extend_from_slice(if self.asked.is_empty() { UNREAD } else { self.asked });
         text.clear();
         if self.reason.is_none() {
@@ -81,6 +87,19 @@ impl Line<'_> {
         if let Some(reason) = self.reason {
             end_with(out, reason);
         }
+    }
+}
+
+/// The fields of a connection over TLS.
+fn secured(out: &mut Vec<u8>, tls: &Info) {
+    out.extend_from_slice(b",\"tls_version\":\"");
+    out.extend_from_slice(tls.version.as_bytes());
+    out.extend_from_slice(b"\",\"tls_cipher\":\"");
+    out.extend_from_slice(tls.cipher.as_bytes());
+    out.extend_from_slice(b"\",\"sni\":");
+    match &tls.server_name {
+        Some(name) => quoted(out, name.as_bytes()),
+        None => out.extend_from_slice(b"null"),
     }
 }
 
@@ -220,6 +239,7 @@ mod tests {
             sent: b",\"pool\":\"p\",\"endpoint\":\"e\"",
             tries: 1,
             proto: "HTTP/1.1",
+            tls: None,
             asked: b",\"method\":\"GET\",\"host\":\"h\",\"path\":\"/\",\"trace_id\":null",
             status: 200,
             bytes_in: 78,

@@ -3,7 +3,7 @@
 use super::modes::{Speaks, is_http, is_proxied_tcp, is_tcp};
 use super::{CLASS_LABELS, Family, Labels, Shown};
 use crate::observe::end::Cause;
-use crate::observe::stats::{Counter, ListenerStats, METHODS, REJECTED, RESET_BY, RouteStats};
+use crate::observe::stats::{Counter, ListenerStats, METHODS, REJECTED, RESET_BY, RouteStats, SHAKEN, Unsecured};
 use evenkeel_config::plan::{Mode, Route};
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::MetricType;
@@ -151,6 +151,24 @@ impl Shown<'_> {
         let mut active = encoder.encode_descriptor("evenkeel_connections_active", help, None, MetricType::Gauge)?;
         for (i, listener) in self.speaking(is_proxied_tcp) {
             let n = self.sum(|w| &w.listeners[i].active);
+            ConstGauge::new(n).encode(active.encode_family(&[("listener", &*listener.name)])?)?;
+        }
+        Ok(())
+    }
+
+    /// What is counted of handshakes, where TLS is spoken.
+    pub(super) fn handshakes(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let help =
+            "Handshakes of TLS with clients, by whether an earlier session went on (\"resumed\") or not (\"full\")";
+        let family = ("evenkeel_tls_handshakes", help);
+        self.by_listener(encoder, family, is_proxied_tcp, ("kind", &SHAKEN), |l| &l.tls.shaken)?;
+        let help = "Handshakes of TLS with clients that failed, by cause";
+        let family = ("evenkeel_tls_handshake_failures", help);
+        self.by_listener(encoder, family, is_proxied_tcp, ("cause", &Unsecured::LABELS), |l| &l.tls.failed)?;
+        let help = "Handshakes of TLS with clients that are under way";
+        let mut active = encoder.encode_descriptor("evenkeel_tls_handshakes_active", help, None, MetricType::Gauge)?;
+        for (i, listener) in self.speaking(is_proxied_tcp) {
+            let n = self.sum(|w| &w.listeners[i].tls.active);
             ConstGauge::new(n).encode(active.encode_family(&[("listener", &*listener.name)])?)?;
         }
         Ok(())

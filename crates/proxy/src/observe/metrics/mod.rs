@@ -145,6 +145,7 @@ impl Collector for Metrics {
         shown.listeners(&mut encoder)?;
         shown.sessions(&mut encoder)?;
         shown.connections(&mut encoder)?;
+        shown.handshakes(&mut encoder)?;
         shown.udp(&mut encoder)?;
         shown.endpoints(&mut encoder)?;
         shown.pools(&mut encoder)?;

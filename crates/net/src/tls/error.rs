@@ -1,0 +1,161 @@
+//! Why did a handshake fail? One row for each cause: its label in metrics, and what people read.
+
+use super::record::Fault;
+use rustls::{AlertDescription, CertificateError, Error, InvalidMessage, PeerIncompatible};
+use std::{fmt, io};
+
+macro_rules! causes {
+    ($($name:ident $label:literal $text:literal,)*) => {
+        /// Why a handshake failed.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum Cause { $(#[doc = $text] $name,)* }
+
+        impl Cause {
+            /// Labels of the metrics, in the order of the causes.
+            pub const LABELS: [&str; [$($label,)*].len()] = [$($label,)*];
+
+            /// For people.
+            pub fn text(self) -> &'static str {
+                match self { $(Cause::$name => $text,)* }
+            }
+        }
+    };
+}
+
+causes! {
+    PlainHttp "plain_http" "a plain HTTP request came where TLS is spoken",
+    NotTls "not_tls" "what came is not TLS",
+    Closed "closed" "the peer closed the connection within the handshake",
+    Timeout "timeout" "the handshake was not over in time",
+    TooMany "too_many" "too many handshakes were under way",
+    Version "version" "no version of TLS in common",
+    Cipher "cipher" "no cipher suite, key exchange or signature in common",
+    Protocol "alpn" "no application protocol in common",
+    NoCertificate "no_certificate" "no certificate for this name",
+    CertificateRequired "certificate_required" "a client certificate is required, and none was shown",
+    UnknownCa "unknown_ca" "the certificate was issued by an authority that is not trusted",
+    Expired "expired" "the certificate has expired",
+    NotYetValid "not_yet_valid" "the certificate is not valid yet",
+    WrongName "wrong_name" "the certificate is for another name",
+    Revoked "revoked" "the certificate was revoked",
+    BadCertificate "bad_certificate" "the certificate cannot be used",
+    Refused "refused" "the peer gave up",
+    TooLarge "too_large" "a message of the handshake is too large",
+    Malformed "malformed" "the peer broke the rules of TLS",
+    Internal "internal" "the handshake failed on this side",
+}
+
+/// A handshake that failed.
+#[derive(Debug)]
+pub struct HandshakeError {
+    /// Why.
+    pub cause: Cause,
+    /// The name that the client asked for, as far as it is known.
+    pub server_name: Option<Box<str>>,
+    source: Option<Box<dyn std::error::Error + Send + Sync>>,
+}
+
+impl HandshakeError {
+    /// One that failed for this cause.
+    pub fn new(cause: Cause) -> HandshakeError {
+        HandshakeError { cause, server_name: None, source: None }
+    }
+
+    pub(super) fn of_tls(error: Error) -> HandshakeError {
+        HandshakeError { cause: cause_of(&error), server_name: None, source: Some(Box::new(error)) }
+    }
+
+    pub(super) fn of_record(fault: Fault) -> HandshakeError {
+        HandshakeError { cause: Cause::Internal, server_name: None, source: Some(fault.text().into()) }
+    }
+
+    pub(super) fn of_name(mut self, name: Option<&str>) -> HandshakeError {
+        self.server_name = name.map(Into::into);
+        self
+    }
+}
+
+impl From<io::Error> for HandshakeError {
+    fn from(error: io::Error) -> HandshakeError {
+        HandshakeError { cause: Cause::Closed, server_name: None, source: Some(Box::new(error)) }
+    }
+}
+
+impl fmt::Display for HandshakeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("TLS: ")?;
+        f.write_str(self.cause.text())?;
+        match &self.source {
+            Some(source) => write!(f, " ({source})"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl std::error::Error for HandshakeError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.source.as_deref().map(|source| source as _)
+    }
+}
+
+fn cause_of(error: &Error) -> Cause {
+    match error {
+        Error::NoCertificatesPresented => Cause::CertificateRequired,
+        Error::InvalidCertificate(why) => match why {
+            CertificateError::UnknownIssuer => Cause::UnknownCa,
+            CertificateError::Expired | CertificateError::ExpiredContext { .. } => Cause::Expired,
+            CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => Cause::NotYetValid,
+            CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => Cause::WrongName,
+            CertificateError::Revoked => Cause::Revoked,
+            _ => Cause::BadCertificate,
+        },
+        Error::PeerIncompatible(why) => match why {
+            PeerIncompatible::SupportedVersionsExtensionRequired
+            | PeerIncompatible::Tls12NotOffered
+            | PeerIncompatible::Tls12NotOfferedOrEnabled
+            | PeerIncompatible::Tls13RequiredForQuic
+            | PeerIncompatible::ServerDoesNotSupportTls12Or13
+            | PeerIncompatible::ServerTlsVersionIsDisabledByOurConfig => Cause::Version,
+            _ => Cause::Cipher,
+        },
+        Error::NoApplicationProtocol => Cause::Protocol,
+        Error::AlertReceived(alert) => match *alert {
+            AlertDescription::ProtocolVersion => Cause::Version,
+            AlertDescription::NoApplicationProtocol => Cause::Protocol,
+            AlertDescription::CertificateRequired => Cause::CertificateRequired,
+            AlertDescription::UnrecognisedName => Cause::NoCertificate,
+            AlertDescription::CloseNotify | AlertDescription::UserCanceled => Cause::Closed,
+            _ => Cause::Refused,
+        },
+        Error::InvalidMessage(
+            InvalidMessage::MessageTooLarge
+            | InvalidMessage::HandshakePayloadTooLarge
+            | InvalidMessage::CertificatePayloadTooLarge,
+        )
+        | Error::PeerSentOversizedRecord => Cause::TooLarge,
+        // What rustls says where no certificate was found for the name.
+        Error::General(why) if why.starts_with("no server certificate") => Cause::NoCertificate,
+        Error::General(_) | Error::FailedToGetCurrentTime | Error::FailedToGetRandomBytes | Error::Other(_) => {
+            Cause::Internal
+        }
+        _ => Cause::Malformed,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+
+    #[test]
+    fn every_label_is_one_cause() {
+        assert_eq!(Cause::LABELS.iter().collect::<HashSet<_>>().len(), Cause::LABELS.len());
+    }
+
+    #[test]
+    fn what_people_read_names_cause_and_detail() {
+        let error = HandshakeError::of_tls(Error::InvalidCertificate(CertificateError::UnknownIssuer));
+        assert_eq!(error.cause, Cause::UnknownCa);
+        assert!(error.to_string().starts_with("TLS: the certificate was issued by an authority that is not trusted ("));
+    }
+}

@@ -1,0 +1,235 @@
+//! How do two sides become a [`Session`]? rustls decides; here its records are read, one at a time, so that none behind the
+//! handshake is taken, and what it wants to say is sent.
+
+use super::error::{Cause, HandshakeError};
+use super::info::Info;
+use super::record::{self, BODY_MAX};
+use super::session::Session;
+use crate::buffer::Buf;
+use crate::stream::Stream;
+use evenkeel_wire::tls_hello;
+use rustix::net::SendFlags;
+use rustls::client::UnbufferedClientConnection;
+use rustls::pki_types::ServerName;
+use rustls::server::UnbufferedServerConnection;
+use rustls::unbuffered::{ConnectionState, EncodeError, UnbufferedStatus};
+use rustls::{ClientConfig, Error, ServerConfig};
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::task::ready;
+
+/// What a record of a handshake begins with.
+const HANDSHAKE: u8 = 22;
+
+/// A handshake that is over.
+pub(super) struct Done {
+    pub(super) session: Session,
+    pub(super) info: Info,
+    /// What came behind it.
+    pub(super) held: Buf,
+}
+
+/// One look at the records.
+struct Look {
+    /// Bytes at their front that are done with.
+    used: usize,
+    /// Whether the handshake is over.
+    done: Result<bool, Error>,
+}
+
+/// Takes what rustls wants to say behind `$out`.
+macro_rules! encode {
+    ($data:expr, $out:expr) => {{
+        let at = $out.len();
+        if let Err(EncodeError::InsufficientSize(size)) = $data.encode(&mut []) {
+            $out.resize(at + size.required_size, 0);
+        }
+        let written = $data.encode(&mut $out[at..]).unwrap_or(0);
+        $out.truncate(at + written);
+    }};
+}
+
+/// Shows rustls `records`; takes what it wants to say.
+macro_rules! look {
+    ($connection:expr, $records:expr, $out:expr) => {{
+        let records: &mut [u8] = $records;
+        let mut used = 0;
+        let done = loop {
+            let UnbufferedStatus { discard, state, .. } = $connection.process_tls_records(&mut records[used..]);
+            let done = match state {
+                Ok(ConnectionState::EncodeTlsData(mut data)) => {
+                    encode!(data, $out);
+                    None
+                }
+                Ok(ConnectionState::TransmitTlsData(sent)) => {
+                    sent.done();
+                    None
+                }
+                Ok(ConnectionState::BlockedHandshake) => Some(Ok(false)),
+                Ok(ConnectionState::WriteTraffic(_)) => Some(Ok(true)),
+                // Records are shown one by one, and none behind the last of the handshake.
+                Ok(_) => Some(Err(Error::HandshakeNotComplete)),
+                Err(error) => Some(Err(error)),
+            };
+            used += discard;
+            if let Some(done) = done {
+                break done;
+            }
+        };
+        if done.is_err() {
+            // An alert for the peer may wait. (rustls remembers places in the records: it must see the same ones again.)
+            while $connection.wants_write() {
+                let UnbufferedStatus { discard, state, .. } = $connection.process_tls_records(&mut records[used..]);
+                let Ok(ConnectionState::EncodeTlsData(mut data)) = state else { break };
+                encode!(data, $out);
+                used += discard;
+            }
+        }
+        Look { used, done }
+    }};
+}
+
+/// Shakes hands: `$connection` afterwards, and what came behind the handshake and is still to be sent.
+macro_rules! shake {
+    ($socket:expr, $connection:expr, $held:expr, $check:expr) => {{
+        let (socket, connection): (&Stream, _) = ($socket, &mut $connection);
+        let mut held: Buf = $held;
+        let mut out: Vec<u8> = Vec::new();
+        // Bytes at the front of `held` that rustls has seen: messages may come in several records.
+        let mut seen = 0;
+        // The client speaks first.
+        let mut due = held.is_empty() && look_first!(connection, out);
+        loop {
+            let next = record::end(&held.filled()[seen..]);
+            let whole = match next {
+                Some(len) if len > record::HEADER + BODY_MAX => Some(held.len()),
+                Some(len) if seen + len <= held.len() => Some(seen + len),
+                _ => None,
+            };
+            let Some(end) = whole.filter(|_| !due) else {
+                due = false;
+                let said = !out.is_empty();
+                send(socket, &mut out).await?;
+                if said {
+                    // The answer is not there yet.
+                    let _ = socket.watch();
+                }
+                if !held.is_empty() && held.len() >= HELD_MAX {
+                    return Err(HandshakeError::new(Cause::TooLarge));
+                }
+                held = read(socket, held).await?;
+                $check(&held)?;
+                continue;
+            };
+            let Look { used, done } = look!(connection, &mut held.filled_mut()[..end], out);
+            held.consume(used);
+            seen = end - used.min(end);
+            match done {
+                Ok(true) if seen == 0 && !connection.is_handshaking() => break (held, out),
+                Ok(_) => {}
+                Err(error) => {
+                    // Said if it can be at once: there is nothing more to wait for.
+                    socket.send_now(&out);
+                    return Err(HandshakeError::of_tls(error));
+                }
+            }
+        }
+    }};
+}
+
+/// What a client says before anything came.
+macro_rules! look_first {
+    ($connection:expr, $out:expr) => {{
+        let Look { done, .. } = look!($connection, &mut [], $out);
+        done.map_err(HandshakeError::of_tls)?;
+        !$out.is_empty()
+    }};
+}
+
+/// Bytes of a message that is not whole: what a buffer holds, less what makes reads worthwhile.
+const HELD_MAX: usize = crate::buffer::CAPACITY;
+
+/// As a server. `early`: what came already.
+pub(super) async fn accept(
+    socket: &Stream,
+    config: Arc<ServerConfig>,
+    early: Option<Buf>,
+) -> Result<Done, HandshakeError> {
+    let mut connection = UnbufferedServerConnection::new(config).map_err(HandshakeError::of_tls)?;
+    let early = early.unwrap_or_else(Buf::none);
+    let mut server_name = None;
+    let mut is_known = false;
+    // rustls tells it to buffered connections alone.
+    let mut check = |held: &Buf| -> Result<(), HandshakeError> {
+        if is_known {
+            return Ok(());
+        }
+        check_first(held)?;
+        if let Ok(Some(hello)) = tls_hello::read(held.filled()) {
+            (server_name, is_known) = (hello.server_name, true);
+        }
+        Ok(())
+    };
+    if !early.is_empty() {
+        check(&early)?;
+    }
+    let shaken: Result<_, HandshakeError> = async { Ok(shake!(socket, connection, early, check)) }.await;
+    let (held, mut out) = shaken.map_err(|error| error.of_name(server_name.as_deref()))?;
+    let info = Info::new(&connection, server_name.as_deref());
+    if info.version == "TLSv1.2" {
+        // The client waits for it. Tickets of TLS 1.3 may as well go with the first response.
+        send(socket, &mut out).await?;
+    }
+    let secrets = connection.dangerous_into_kernel_connection().map_err(HandshakeError::of_tls)?;
+    let session = Session::server(secrets, out).map_err(HandshakeError::of_record)?;
+    Ok(Done { session, info, held })
+}
+
+/// As a client. Its last words go with the first data.
+pub(super) async fn connect(
+    socket: &Stream,
+    config: Arc<ClientConfig>,
+    name: ServerName<'static>,
+) -> Result<Done, HandshakeError> {
+    let server_name = name.to_str().into_owned();
+    let mut connection = UnbufferedClientConnection::new(config, name).map_err(HandshakeError::of_tls)?;
+    let (held, out) = shake!(socket, connection, Buf::none(), |_: &Buf| Ok::<(), HandshakeError>(()));
+    let info = Info::new(&connection, Some(&server_name));
+    let secrets = connection.dangerous_into_kernel_connection().map_err(HandshakeError::of_tls)?;
+    let session = Session::client(secrets, out).map_err(HandshakeError::of_record)?;
+    Ok(Done { session, info, held })
+}
+
+/// Looks at the first byte of a client.
+fn check_first(held: &Buf) -> Result<(), HandshakeError> {
+    match held.filled().first() {
+        Some(&HANDSHAKE) | None => Ok(()),
+        Some(b'A'..=b'Z') => Err(HandshakeError::new(Cause::PlainHttp)),
+        Some(_) => Err(HandshakeError::new(Cause::NotTls)),
+    }
+}
+
+/// Sends all of it.
+async fn send(socket: &Stream, out: &mut Vec<u8>) -> Result<(), HandshakeError> {
+    let mut sent = 0;
+    poll_fn(|cx| {
+        while sent < out.len() {
+            sent += ready!(socket.poll_io_write(cx, |fd| rustix::net::send(fd, &out[sent..], SendFlags::NOSIGNAL)))?;
+        }
+        std::task::Poll::Ready(Ok::<(), std::io::Error>(()))
+    })
+    .await?;
+    out.clear();
+    Ok(())
+}
+
+/// Reads more behind `held`. While it waits it holds no other buffer.
+async fn read(socket: &Stream, held: Buf) -> Result<Buf, HandshakeError> {
+    let room = || {
+        let mut buf = Buf::take_whole();
+        buf.extend(held.filled());
+        buf
+    };
+    let (n, buf) = poll_fn(|cx| socket.poll_read_into(cx, room)).await?;
+    if n == 0 { Err(HandshakeError::new(Cause::Closed)) } else { Ok(buf) }
+}

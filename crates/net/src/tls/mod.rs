@@ -1,0 +1,22 @@
+//! How is a connection carried by TLS? rustls shakes hands ([`handshake`]); behind that records are sealed and opened here,
+//! with the keys that it hands over, so that bytes are copied once by the cipher and by nothing else, and an idle connection
+//! holds two keys and no buffer. In this order:
+//!
+//! 1. [`record`]: one record, sealed or opened. No I/O.
+//! 2. [`session`]: both directions behind a handshake: data, tickets, new keys, alerts. No I/O.
+//! 3. [`handshake`]: until there is a session, or an [`error`]; [`info`]: what was agreed.
+//! 4. [`stream`]: a socket and a session, as [`Transport`](crate::transport::Transport) shows it.
+
+pub mod error;
+pub mod handshake;
+pub mod info;
+mod record;
+mod session;
+pub mod stream;
+
+pub use error::{Cause, HandshakeError};
+pub use info::Info;
+pub use stream::TlsStream;
+
+#[cfg(test)]
+mod tests;

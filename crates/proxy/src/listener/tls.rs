@@ -1,0 +1,38 @@
+//! What does a listener need to speak TLS? What handshakes are agreed by, which may be another one for each, and how many
+//! there may be at once.
+
+use rustls::ServerConfig;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Gives the configuration for the next handshake.
+pub type Current = dyn Fn() -> Arc<ServerConfig> + Send + Sync;
+
+/// TLS at one listener.
+#[derive(Clone)]
+pub struct ListenerTls {
+    current: Arc<Current>,
+    /// How long a handshake may take.
+    pub timeout: Duration,
+    /// Handshakes under way at one worker.
+    pub handshakes_max: usize,
+}
+
+impl ListenerTls {
+    /// With whatever `current` gives when a client comes.
+    pub fn new(current: Arc<Current>, timeout: Duration, handshakes_max: usize) -> ListenerTls {
+        ListenerTls { current, timeout, handshakes_max }
+    }
+
+    /// For the next handshake.
+    pub fn config(&self) -> Arc<ServerConfig> {
+        (self.current)()
+    }
+}
+
+impl fmt::Debug for ListenerTls {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ListenerTls").finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,192 @@
+//! TLS for tests: an authority, what it issues, and blocking clients and servers of rustls.
+
+use super::message::{Message, read_message};
+use super::{Endpoint, Proxy, SOON};
+use evenkeel_proxy::{ListenerTls, PoolTls, Secured};
+use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
+use rustls::crypto::aws_lc_rs::default_provider;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::{
+    ClientConfig, ClientConnection, RootCertStore, ServerConfig, ServerConnection, StreamOwned,
+    SupportedProtocolVersion, version,
+};
+use std::io::{self, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::sync::Arc;
+use std::time::Duration;
+
+pub const V12: &[&SupportedProtocolVersion] = &[&version::TLS12];
+pub const V13: &[&SupportedProtocolVersion] = &[&version::TLS13];
+pub const BOTH: &[&SupportedProtocolVersion] = &[&version::TLS13, &version::TLS12];
+
+/// Who issues certificates.
+pub struct Authority {
+    issuer: Issuer<'static, KeyPair>,
+    cert: CertificateDer<'static>,
+}
+
+impl Authority {
+    pub fn new(name: &str) -> Authority {
+        let key = KeyPair::generate().expect("a key");
+        let mut params = CertificateParams::new(Vec::new()).expect("no names");
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        params.distinguished_name.push(DnType::CommonName, name);
+        let cert = params.self_signed(&key).expect("a certificate").der().clone();
+        Authority { issuer: Issuer::new(params, key), cert }
+    }
+
+    /// A server of this name, which speaks `alpn`. `change`: what else its certificate says.
+    pub fn server(&self, name: &str, alpn: &[&str], change: impl FnOnce(&mut CertificateParams)) -> Arc<ServerConfig> {
+        let key = KeyPair::generate().expect("a key");
+        let mut params = CertificateParams::new(vec![name.to_string()]).expect("a name");
+        change(&mut params);
+        let cert = params.signed_by(&key, &self.issuer).expect("a certificate").der().clone();
+        let mut config = ServerConfig::builder_with_provider(Arc::new(default_provider()))
+            .with_protocol_versions(BOTH)
+            .expect("versions")
+            .with_no_client_auth()
+            .with_single_cert(vec![cert], PrivateKeyDer::Pkcs8(key.serialize_der().into()))
+            .expect("a certificate and its key");
+        config.alpn_protocols = alpn.iter().map(|p| p.as_bytes().to_vec()).collect();
+        config.enable_secret_extraction = true;
+        Arc::new(config)
+    }
+
+    /// A client that trusts it.
+    pub fn client(&self, versions: &[&'static SupportedProtocolVersion]) -> Arc<ClientConfig> {
+        let mut roots = RootCertStore::empty();
+        roots.add(self.cert.clone()).expect("a certificate");
+        let mut config = ClientConfig::builder_with_provider(Arc::new(default_provider()))
+            .with_protocol_versions(versions)
+            .expect("versions")
+            .with_root_certificates(roots)
+            .with_no_client_auth();
+        config.enable_secret_extraction = true;
+        Arc::new(config)
+    }
+
+    /// Its certificate, as a file for programs.
+    pub fn pem(&self) -> std::path::PathBuf {
+        let path = std::env::temp_dir().join(format!("evenkeel-ca-{}-{:p}.pem", std::process::id(), self));
+        let body = base64(&self.cert);
+        std::fs::write(&path, format!("-----BEGIN CERTIFICATE-----\n{body}-----END CERTIFICATE-----\n"))
+            .expect("a file");
+        path
+    }
+}
+
+fn base64(bytes: &[u8]) -> String {
+    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut out = String::new();
+    for (i, part) in bytes.chunks(3).enumerate() {
+        let n = part.iter().fold(0u32, |n, b| n << 8 | u32::from(*b)) << (8 * (3 - part.len()));
+        for at in 0..4 {
+            let digit = DIGITS[(n >> (18 - 6 * at)) as usize & 63];
+            out.push(if at <= part.len() { digit.into() } else { '=' });
+        }
+        if i % 16 == 15 {
+            out.push('\n');
+        }
+    }
+    out.push('\n');
+    out
+}
+
+/// TLS at the listener `web`.
+pub fn at_listener(config: Arc<ServerConfig>, timeout: Duration) -> Secured {
+    let mut secured = Secured::default();
+    let tls = ListenerTls::new(Arc::new(move || config.clone()), timeout, 100);
+    secured.listeners.insert("web".into(), tls);
+    secured
+}
+
+/// TLS to the endpoints of the pool `web`, which have to be `name`.
+pub fn to_pool(config: Arc<ClientConfig>, name: &str) -> Secured {
+    let mut secured = Secured::default();
+    let name = ServerName::try_from(name.to_string()).expect("a name");
+    secured.pools.insert("web".into(), PoolTls::new(Arc::new(move || config.clone()), Some(name)));
+    secured
+}
+
+/// A client over TLS, which reads messages of HTTP.
+pub struct TlsClient {
+    pub reader: BufReader<StreamOwned<ClientConnection, TcpStream>>,
+}
+
+impl TlsClient {
+    pub fn connect(to: SocketAddr, config: Arc<ClientConfig>, name: &str) -> io::Result<TlsClient> {
+        let stream = TcpStream::connect(to)?;
+        stream.set_read_timeout(Some(SOON))?;
+        stream.set_write_timeout(Some(SOON))?;
+        TlsClient::over(stream, config, name)
+    }
+
+    pub fn over(stream: TcpStream, config: Arc<ClientConfig>, name: &str) -> io::Result<TlsClient> {
+        let name = ServerName::try_from(name.to_string()).expect("a name");
+        let connection = ClientConnection::new(config, name).map_err(io::Error::other)?;
+        let mut stream = StreamOwned::new(connection, stream);
+        while stream.conn.is_handshaking() {
+            stream.conn.complete_io(&mut stream.sock)?;
+        }
+        Ok(TlsClient { reader: BufReader::new(stream) })
+    }
+
+    pub fn stream(&mut self) -> &mut StreamOwned<ClientConnection, TcpStream> {
+        self.reader.get_mut()
+    }
+
+    #[track_caller]
+    pub fn send(&mut self, bytes: impl AsRef<[u8]>) -> &mut TlsClient {
+        self.stream().write_all(bytes.as_ref()).expect("the proxy takes bytes");
+        self.stream().flush().expect("the proxy takes bytes");
+        self
+    }
+
+    #[track_caller]
+    pub fn response(&mut self) -> Message {
+        read_message(&mut self.reader, false).expect("a whole response").expect("a response, not the end")
+    }
+
+    #[track_caller]
+    pub fn get(&mut self, path: &str) -> Message {
+        self.send(format!("GET {path} HTTP/1.1\r\nHost: a\r\n\r\n")).response()
+    }
+}
+
+/// An endpoint over TLS; `serve` is given each connection after its handshake. Those that fail in it are left.
+pub fn endpoint(
+    config: Arc<ServerConfig>,
+    serve: impl Fn(&mut BufReader<StreamOwned<ServerConnection, TcpStream>>) + Send + Sync + 'static,
+) -> Endpoint {
+    Endpoint::start(move |conn| {
+        let stream = conn.stream.try_clone().expect("descriptors can be had");
+        let mut stream = StreamOwned::new(ServerConnection::new(config.clone()).expect("a connection"), stream);
+        while stream.conn.is_handshaking() {
+            if stream.conn.complete_io(&mut stream.sock).is_err() {
+                return;
+            }
+        }
+        serve(&mut BufReader::new(stream));
+    })
+}
+
+/// One that answers each request.
+pub fn answering(config: Arc<ServerConfig>, answer: impl Fn(&Message) -> Vec<u8> + Send + Sync + 'static) -> Endpoint {
+    endpoint(config, move |conn| {
+        while let Ok(Some(request)) = read_message(conn, false) {
+            if conn.get_mut().write_all(&answer(&request)).is_err() {
+                return;
+            }
+        }
+    })
+}
+
+/// The pool `web` before these endpoints, over TLS where `secured` says so.
+#[track_caller]
+pub fn proxy(endpoint: SocketAddr, secured: Secured, listener: &str, behind: &str) -> Proxy {
+    let config = format!(
+        "[runtime]\nworkers = 1\n[listener.web]\nbind = [\"$BIND\"]\nerrors = \"detailed\"\n{listener}\n\
+         [pool.web]\nbalance = \"round_robin\"\nendpoints = [\"{endpoint}\"]\n{behind}"
+    );
+    Proxy::start_secured(&config, &secured)
+}
