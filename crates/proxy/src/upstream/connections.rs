@@ -145,7 +145,7 @@ pub fn unreachable(pool: &WorkerPool, ticket: InFlight<'_>, error: Option<io::Er
     let why = error.as_ref().map_or("no connection in time".to_string(), io::Error::to_string);
     let (cause, status) = match error {
         // No connection was even tried: to hold it against the endpoint would eject it for our lack.
-        Some(error) if is_ours(&error) => {
+        Some(error) if is_ours(&error) || error.kind() == io::ErrorKind::ResourceBusy => {
             ticket.end(Outcome::Cancelled);
             (Cause::Proxy, 503)
         }

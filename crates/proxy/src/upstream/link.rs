@@ -125,7 +125,9 @@ impl Link {
                 self.wake();
             }
         }
-        self.tell();
+        if let Some(sessions) = self.sessions.upgrade() {
+            sessions.tell_first();
+        }
     }
 
     pub(super) fn count_reset(&self, code: u32) {

@@ -17,12 +17,13 @@ use evenkeel_net::tls::HandshakeError;
 use evenkeel_net::transport::Transport;
 use evenkeel_wire::h2;
 use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::io;
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::task::Poll;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 /// Why an endpoint gets no request for a tunnel.
@@ -36,9 +37,10 @@ pub struct Sessions {
     links: RefCell<Vec<Rc<Link>>>,
     /// Connections that are being opened.
     opening: Cell<usize>,
-    /// Requests that wait for one.
-    waiting: Cell<usize>,
-    wakers: RefCell<Vec<WakerSlot>>,
+    /// Requests that wait for one, the first to come first.
+    waiting: RefCell<VecDeque<(u64, WakerSlot)>>,
+    /// The number of the next of them.
+    next: Cell<u64>,
     /// Connections that could not be opened, and why the last could not.
     failures: Cell<u64>,
     failure: RefCell<Option<io::Error>>,
@@ -51,8 +53,8 @@ impl Sessions {
             stats,
             links: RefCell::default(),
             opening: Cell::new(0),
-            waiting: Cell::new(0),
-            wakers: RefCell::default(),
+            waiting: RefCell::default(),
+            next: Cell::new(0),
             failures: Cell::new(0),
             failure: RefCell::default(),
         }
@@ -60,8 +62,14 @@ impl Sessions {
 
     /// Has requests that wait look again.
     pub(super) fn tell(&self) {
-        let wakers = self.wakers.take();
-        wakers.iter().for_each(WakerSlot::wake);
+        let all: Vec<WakerSlot> = self.waiting.borrow().iter().map(|(_, waker)| waker.clone()).collect();
+        all.iter().for_each(WakerSlot::wake);
+    }
+
+    /// Has the first of them look again; it passes on what it cannot take.
+    pub(super) fn tell_first(&self) {
+        let first = self.waiting.borrow().front().map(|(_, waker)| waker.clone());
+        first.iter().for_each(WakerSlot::wake);
     }
 
     /// A connection is no more.
@@ -89,7 +97,7 @@ impl Sessions {
         let links = self.links.borrow();
         let beginning = self.opening.get() + links.iter().filter(|link| link.is_beginning()).count();
         let all = self.opening.get() + links.iter().filter(|link| link.is_open()).count();
-        all < settings.connections && beginning * (settings.streams as usize) < self.waiting.get()
+        all < settings.connections && beginning * (settings.streams as usize) < self.waiting.borrow().len()
     }
 
     /// Opens a connection; a task of its own does, as others may wait for it too.
@@ -168,6 +176,13 @@ impl Sessions {
         }
     }
 
+    /// Whether requests have all of its connections that there may be.
+    pub fn is_full(&self, settings: &EndpointHttp2) -> bool {
+        let links = self.links.borrow();
+        let full = links.iter().filter(|link| link.is_open() && !link.is_beginning());
+        full.count() >= settings.connections
+    }
+
     /// Ends connections that were idle for too long, or whose endpoint gives no sign of life.
     pub fn sweep(&self, settings: &EndpointHttp2, kept_ns: u64, now: Instant) {
         // The list changes as links do.
@@ -196,11 +211,43 @@ pub struct Way {
 }
 
 /// A request that waits for a connection.
-struct Waiting<'s>(&'s Sessions);
+struct Waiting<'s> {
+    sessions: &'s Sessions,
+    number: u64,
+}
+
+impl<'s> Waiting<'s> {
+    fn begin(sessions: &'s Sessions) -> Waiting<'s> {
+        let number = sessions.next.get();
+        sessions.next.set(number + 1);
+        Waiting { sessions, number }
+    }
+
+    /// Keeps the waker, at the request's place in the row.
+    fn note(&self, cx: &Context<'_>) {
+        let new = WakerSlot::of(cx);
+        let mut waiting = self.sessions.waiting.borrow_mut();
+        let old = match waiting.binary_search_by_key(&self.number, |(number, _)| *number) {
+            Ok(at) => Some(std::mem::replace(&mut waiting[at].1, new)),
+            Err(at) => {
+                waiting.insert(at, (self.number, new));
+                None
+            }
+        };
+        drop(waiting);
+        drop(old);
+    }
+}
 
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
-        self.0.waiting.set(self.0.waiting.get() - 1);
+        let mut waiting = self.sessions.waiting.borrow_mut();
+        let at = waiting.binary_search_by_key(&self.number, |(number, _)| *number);
+        let old = at.ok().and_then(|at| waiting.remove(at));
+        drop(waiting);
+        drop(old);
+        // There may be room for the next.
+        self.sessions.tell_first();
     }
 }
 
@@ -225,18 +272,13 @@ impl Sessions {
             if self.failures.get() != failures {
                 return Poll::Ready(Err(self.why()));
             }
-            if wait.is_none() {
-                self.waiting.set(self.waiting.get() + 1);
-                wait = Some((Waiting(self), clock.now()));
-            }
+            wait.get_or_insert_with(|| (Waiting::begin(self), clock.now())).0.note(cx);
             if self.is_short(&settings) {
                 let Some(addr) = way.addr else {
                     return Poll::Ready(Err(io::Error::other("its name does not resolve")));
                 };
                 self.open(addr, way.clone(), limit);
             }
-            let waker = WakerSlot::of(cx);
-            self.wakers.borrow_mut().push(waker);
             Poll::Pending
         })
         .await?;

@@ -179,3 +179,19 @@ fn a_client_that_takes_nothing_stops_its_own_response_alone() {
     }
     assert_eq!(all, LARGE);
 }
+
+#[test]
+fn a_request_that_finds_no_place_in_time_is_not_held_against_the_endpoint() {
+    let (endpoint, gate, inside) = gated(100);
+    let pool = "http2 = { connections = 1, streams = 1 }\ntimeouts = { connect = '50ms' }\nretry = { attempts = 0 }";
+    let proxy = before(&[endpoint.addr], pool);
+    let mut client = proxy.client();
+    client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+    wait_until("it is there", || inside.load(SeqCst) == 1);
+    let answer = proxy.client().get("/");
+    assert_eq!(answer.status(), 503);
+    assert!(answer.body_text().contains("as many requests as may"), "{}", answer.body_text());
+    assert_eq!(proxy.endpoint(0, |e| e.errors.iter().map(|c| c.get()).sum()), 0);
+    gate.add_permits(1);
+    assert_eq!(client.response().status(), 200);
+}

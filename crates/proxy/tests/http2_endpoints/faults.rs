@@ -1,6 +1,8 @@
 //! What if an endpoint does not do what it should?
 
+use crate::support::endpoint::ok;
 use crate::support::h2_server::H2Server;
+use crate::support::tls::{Authority, BOTH, answering, proxy, to_pool};
 use crate::support::{Endpoint, wait_until};
 use crate::{before, post, status};
 use evenkeel_proxy::stats::{ErrorKind, H2_CODES};
@@ -120,4 +122,19 @@ fn a_body_that_is_not_as_long_as_it_says_is_refused() {
     let mut client = proxy.client();
     client.send(&post("/", b"hello")[..]);
     assert_eq!(client.response().status(), 200);
+}
+
+#[test]
+fn an_endpoint_that_does_not_choose_http2_over_tls_is_named_or_gets_http1() {
+    let ca = Authority::new("ca");
+    let endpoint = answering(ca.server("b.test", &[], |_| ()), |_| ok("HTTP/1"));
+    let secured = || to_pool(ca.client(BOTH), "b.test");
+    let behind = proxy(endpoint.addr, secured(), "", "protocol = 'h2'\nretry = { attempts = 0 }\noutlier = 'off'");
+    let answer = behind.client().get("/");
+    assert_eq!(answer.status(), 502);
+    assert!(answer.body_text().contains("it does not speak HTTP/2"), "{}", answer.body_text());
+    let behind = proxy(endpoint.addr, secured(), "", "protocol = 'auto'");
+    for _ in 0..3 {
+        assert_eq!(behind.client().get("/").body_text(), "HTTP/1");
+    }
 }

@@ -1,10 +1,11 @@
 //! Does it get on with an endpoint that others wrote? The HTTP/2 of Go's standard library.
 
+use crate::support::tls::{Authority, BOTH, proxy, to_pool};
 use crate::support::{listening, noise, own_addr, text, wait_until};
 use crate::{before, post};
 use evenkeel_peers::installed;
 use std::net::SocketAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 
 /// The server; it ends with its handle.
@@ -16,6 +17,11 @@ struct Go {
 impl Go {
     /// Its cache is kept beside ours, as the first time is slow.
     fn start() -> Option<Go> {
+        Go::with(&[])
+    }
+
+    /// `files`: a certificate and its key, if it speaks TLS.
+    fn with(files: &[PathBuf]) -> Option<Go> {
         if !installed(&["go"]) {
             return None;
         }
@@ -29,7 +35,7 @@ impl Go {
         let output = build.output().expect("`make setup` installs go");
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         let mut server = Command::new(&built);
-        server.arg(addr.to_string());
+        server.arg(addr.to_string()).args(files);
         let process = listening(server, addr);
         let _ = std::fs::remove_file(built);
         Some(Go { addr, process })
@@ -90,4 +96,28 @@ fn a_connection_that_net_http_ends_loses_no_request() {
     });
     assert!(proxy.endpoint(0, |e| e.http2.go_aways.get()) > 0);
     wait_until("connections end", || proxy.endpoint(0, |e| e.http2.connections.get()) <= 4);
+}
+
+#[test]
+fn over_tls_an_endpoint_is_asked_for_http2_and_one_that_may_choose_chooses_it() {
+    let ca = Authority::new("ca");
+    let files = ca.files("b.test");
+    let Some(go) = Go::with(&files) else { return };
+    let secured = || to_pool(ca.client(BOTH), "b.test");
+    let behind = proxy(go.addr, secured(), "", "protocol = 'h2'");
+    assert_eq!(behind.client().get("/").body_text(), "HTTP/2.0 GET a ");
+    let content = noise(3_000_000);
+    let mut client = behind.client();
+    let sending = client.send_aside(post("/echo", &content));
+    assert!(client.response().body == content);
+    sending.join().expect("no panic").expect("the proxy takes it");
+    assert_eq!(behind.endpoint(0, |e| e.connects.get()), 1);
+    // What it will choose is not known before the first connection.
+    let behind = proxy(go.addr, secured(), "", "protocol = 'auto'");
+    let answers: Vec<String> = (0..3).map(|_| behind.client().get("/").body_text()).collect();
+    assert_eq!(answers, ["HTTP/1.1 GET a ", "HTTP/2.0 GET a ", "HTTP/2.0 GET a "]);
+    assert_eq!(behind.endpoint(0, |e| e.connects.get()), 2);
+    let behind = proxy(go.addr, secured(), "", "");
+    assert_eq!(behind.client().get("/").body_text(), "HTTP/1.1 GET a ", "who is not asked does not choose");
+    files.iter().for_each(|file| std::fs::remove_file(file).expect("it is there"));
 }

@@ -1,4 +1,5 @@
-// An endpoint that speaks HTTP/2 without TLS, by the standard library of Go.
+// An endpoint that speaks HTTP/2 without TLS, or, with a certificate and its key, HTTP/1.1 and HTTP/2 over it: by the standard
+// library of Go.
 package main
 
 import (
@@ -11,7 +12,10 @@ import (
 
 func main() {
 	protocols := new(http.Protocols)
-	protocols.SetUnencryptedHTTP2(true)
+	isPlain := len(os.Args) == 2
+	protocols.SetUnencryptedHTTP2(isPlain)
+	protocols.SetHTTP1(!isPlain)
+	protocols.SetHTTP2(!isPlain)
 	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case "/echo":
@@ -37,5 +41,8 @@ func main() {
 		}
 	})
 	server := http.Server{Addr: os.Args[1], Handler: handler, Protocols: protocols}
-	panic(server.ListenAndServe())
+	if isPlain {
+		panic(server.ListenAndServe())
+	}
+	panic(server.ListenAndServeTLS(os.Args[2], os.Args[3]))
 }

@@ -52,6 +52,18 @@ impl Authority {
         Arc::new(config)
     }
 
+    /// Files with the certificate and the key of a server of this name, for programs.
+    pub fn files(&self, name: &str) -> [std::path::PathBuf; 2] {
+        let key = KeyPair::generate().expect("a key");
+        let params = CertificateParams::new(vec![name.to_string()]).expect("a name");
+        let cert = params.signed_by(&key, &self.issuer).expect("a certificate");
+        [("cert", cert.pem()), ("key", key.serialize_pem())].map(|(kind, text)| {
+            let path = std::env::temp_dir().join(format!("evenkeel-{kind}-{}-{:p}.pem", std::process::id(), self));
+            std::fs::write(&path, text).expect("a file");
+            path
+        })
+    }
+
     /// A client that trusts it.
     pub fn client(&self, versions: &[&'static SupportedProtocolVersion]) -> Arc<ClientConfig> {
         let mut roots = RootCertStore::empty();

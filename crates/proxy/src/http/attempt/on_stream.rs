@@ -16,6 +16,7 @@ use crate::upstream::retries::Tries;
 use crate::upstream::stream::Begun;
 use evenkeel_net::deadline::Elapsed;
 use std::cell::Cell;
+use std::io;
 use std::pin::pin;
 
 /// How often one try goes on to another connection, as that which it was sent on ended before the endpoint looked at it.
@@ -50,6 +51,11 @@ pub async fn run<'r, D: Downstream>(
         let Begun { mut stream, reused, connect_ns } =
             match begun.map_err(|Elapsed| None).and_then(|begun| begun.map_err(Some)) {
                 Ok(begun) => begun,
+                Err(None) if ticket.endpoint.sessions.is_full(&pool.http2.get()) => {
+                    let why = "as many requests as may are on each of its connections (`http2` of the pool)";
+                    let error = io::Error::new(io::ErrorKind::ResourceBusy, why);
+                    return Err(unreachable(pool, ticket, Some(error)).into());
+                }
                 Err(error) => return Err(unreachable(pool, ticket, error).into()),
             };
         if connect_ns.is_some() {
