@@ -6,6 +6,7 @@
 //! 3. [`tls_hello`]: which server a client asks for, before anything is decrypted.
 //! 4. [`orca`]: what an endpoint says of its own load.
 
+pub mod h2;
 pub mod head;
 pub mod http1;
 pub mod orca;

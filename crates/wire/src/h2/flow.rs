@@ -1,0 +1,63 @@
+//! How much may a peer send before something of it was taken? A window (RFC 9113 section 5.2), which opens again in large steps: a
+//! frame for each half of it, and not for each part that was taken.
+
+/// What one side may still send, as the other sees it.
+#[derive(Clone, Copy, Debug)]
+pub struct Window {
+    size: u32,
+    left: i64,
+    /// Taken, and the peer was not told.
+    freed: u32,
+}
+
+impl Window {
+    /// A window of this size. `left`: what the peer believes that it may send, which may be more for a moment.
+    pub fn new(size: u32, left: u32) -> Window {
+        Window { size, left: i64::from(left), freed: 0 }
+    }
+
+    /// So much has come; `false` if that is more than was allowed.
+    #[inline]
+    pub fn take(&mut self, n: usize) -> bool {
+        self.left -= n as i64;
+        self.left >= 0
+    }
+
+    /// So much was taken; how far the window opens, if the peer is to be told.
+    #[inline]
+    pub fn free(&mut self, n: usize) -> Option<u32> {
+        self.freed = self.freed.saturating_add(n as u32);
+        if self.freed == 0 || self.freed < self.size / 2 {
+            return None;
+        }
+        // More than its size is left where the peer began with more.
+        let opens = i64::from(self.freed).min(i64::from(self.size) - self.left).max(0) as u32;
+        self.freed = 0;
+        self.left += i64::from(opens);
+        (opens > 0).then_some(opens)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_window_opens_when_half_of_it_was_taken() {
+        let mut window = Window::new(100, 100);
+        assert!(window.take(100) && !window.take(1));
+        let mut window = Window::new(100, 100);
+        assert!(window.take(60));
+        assert_eq!([window.free(49), window.free(1), window.free(10)], [None, Some(50), None]);
+        assert!(window.take(90) && !window.take(1));
+    }
+
+    #[test]
+    fn a_peer_that_began_with_more_gets_no_more_than_the_window() {
+        let mut window = Window::new(100, 1000);
+        assert!(window.take(300));
+        assert_eq!(window.free(300), None);
+        assert!(window.take(690));
+        assert_eq!(window.free(690), Some(90));
+    }
+}

@@ -1,0 +1,268 @@
+//! What does a head say, and may it say that? The rules of RFC 9113 section 8: what could mean something else to a reader of
+//! HTTP/1 is refused.
+
+use crate::head::Table;
+
+/// A head of a request or a response.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Head {
+    /// Of a response; 0 for a request.
+    pub status: u16,
+    /// Of a request.
+    pub method: String,
+    /// `http` or `https`; empty for `CONNECT` without a protocol.
+    pub scheme: String,
+    /// Path and query, or `*`; empty for `CONNECT` without a protocol.
+    pub path: String,
+    /// Host and port, from `:authority` or `Host`; empty if neither is there.
+    pub authority: Vec<u8>,
+    /// The protocol that a request asks for on its stream (RFC 8441).
+    pub protocol: Option<String>,
+    /// What is stated of the body.
+    pub content_length: Option<u64>,
+    /// Nothing follows.
+    pub ends: bool,
+    /// All other fields, but for `Host`. Cookies are one field.
+    pub fields: Table,
+}
+
+/// What fields are read as.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reads {
+    Request,
+    Response,
+    Trailers,
+}
+
+/// Why a head is malformed, in words.
+pub type Malformed = &'static str;
+
+/// Takes one field after the other.
+#[derive(Debug)]
+pub struct HeadReader {
+    reads: Reads,
+    head: Head,
+    cookie: Vec<u8>,
+    host: Option<Vec<u8>>,
+    has_authority: bool,
+    /// A field without a colon has come.
+    is_behind: bool,
+    malformed: Option<Malformed>,
+}
+
+impl HeadReader {
+    pub fn new(reads: Reads) -> HeadReader {
+        HeadReader {
+            reads,
+            head: Head::default(),
+            cookie: Vec::new(),
+            host: None,
+            has_authority: false,
+            is_behind: false,
+            malformed: None,
+        }
+    }
+
+    /// The next field.
+    pub fn take(&mut self, name: &[u8], value: &[u8]) {
+        if self.malformed.is_none() {
+            self.malformed = self.field(name, value).err();
+        }
+    }
+
+    fn field(&mut self, name: &[u8], value: &[u8]) -> Result<(), Malformed> {
+        if !is_value(value) {
+            return Err("a value has a control character, or white space around it");
+        }
+        if let [b':', ..] = name {
+            return self.pseudo(name, value);
+        }
+        if !is_name(name) {
+            return Err("a name is not one in lower case");
+        }
+        self.is_behind = true;
+        match name {
+            b"connection" | b"keep-alive" | b"proxy-connection" | b"transfer-encoding" | b"upgrade" => {
+                return Err("a field means something to a connection of HTTP/1");
+            }
+            b"te" if self.reads == Reads::Trailers || !value.eq_ignore_ascii_case(b"trailers") => {
+                return Err("TE is something else than \"trailers\"");
+            }
+            b"host" if self.reads == Reads::Request => {
+                if self.host.is_some() {
+                    return Err("Host comes twice");
+                }
+                self.host = Some(value.to_vec());
+                return Ok(());
+            }
+            b"cookie" if self.reads == Reads::Request => {
+                if !self.cookie.is_empty() {
+                    self.cookie.extend_from_slice(b"; ");
+                }
+                self.cookie.extend_from_slice(value);
+                return Ok(());
+            }
+            b"content-length" if self.reads == Reads::Trailers => return Err("Content-Length comes behind the body"),
+            b"content-length" => {
+                let length = length(value).ok_or("Content-Length is no number")?;
+                if self.head.content_length.is_some_and(|before| before != length) {
+                    return Err("Content-Length comes twice");
+                }
+                if self.head.content_length.replace(length).is_some() {
+                    return Ok(());
+                }
+            }
+            _ => {}
+        }
+        self.head.fields.push(name, value);
+        Ok(())
+    }
+
+    fn pseudo(&mut self, name: &[u8], value: &[u8]) -> Result<(), Malformed> {
+        if self.is_behind {
+            return Err("a field with a colon comes behind one without");
+        }
+        let head = &mut self.head;
+        match (self.reads, name) {
+            (Reads::Request, b":authority") => {
+                if std::mem::replace(&mut self.has_authority, true) {
+                    return Err(TWICE);
+                }
+                head.authority.extend_from_slice(value);
+                Ok(())
+            }
+            (Reads::Request, b":method") => once(&mut head.method, value),
+            (Reads::Request, b":scheme") => once(&mut head.scheme, value),
+            (Reads::Request, b":path") => once(&mut head.path, value),
+            (Reads::Request, b":protocol") => once(head.protocol.get_or_insert_default(), value),
+            (Reads::Response, b":status") => match value {
+                &[a @ b'1'..=b'9', b @ b'0'..=b'9', c @ b'0'..=b'9'] if head.status == 0 => {
+                    head.status = [a, b, c].iter().fold(0, |n, digit| n * 10 + u16::from(digit - b'0'));
+                    Ok(())
+                }
+                _ => Err(":status is no number of three digits, or comes twice"),
+            },
+            _ => Err("a field with a colon is not known, or not allowed here"),
+        }
+    }
+
+    /// The head, when all of its fields have come.
+    ///
+    /// # Errors
+    /// It is malformed.
+    pub fn end(mut self, ends: bool, takes_connect: bool) -> Result<Head, Malformed> {
+        if let Some(why) = self.malformed {
+            return Err(why);
+        }
+        let head = &mut self.head;
+        head.ends = ends;
+        match self.reads {
+            Reads::Trailers => {}
+            Reads::Response => {
+                if head.status == 0 {
+                    return Err("there is no :status");
+                }
+                if head.status == 101 || (head.status < 200 && ends) {
+                    return Err("an interim response ends, or switches protocols");
+                }
+            }
+            Reads::Request => {
+                if !self.cookie.is_empty() {
+                    head.fields.push(b"cookie", &self.cookie);
+                }
+                if let Some(host) = self.host.take() {
+                    if self.has_authority && !host.eq_ignore_ascii_case(&head.authority) {
+                        return Err("Host is another than :authority");
+                    }
+                    head.authority = host;
+                }
+                check(head, takes_connect)?;
+            }
+        }
+        Ok(self.head)
+    }
+}
+
+const TWICE: Malformed = "a field with a colon comes twice, or is empty";
+
+fn once(text: &mut String, value: &[u8]) -> Result<(), Malformed> {
+    if !text.is_empty() || value.is_empty() {
+        return Err(TWICE);
+    }
+    text.push_str(std::str::from_utf8(value).map_err(|_| "a field with a colon is not ASCII")?);
+    Ok(())
+}
+
+/// Whether a request has what requests have.
+fn check(head: &Head, takes_connect: bool) -> Result<(), Malformed> {
+    if head.method.is_empty() {
+        return Err("there is no :method");
+    }
+    if !head.method.bytes().all(is_token) {
+        return Err(":method is no token");
+    }
+    // What stands in the place of a host must not be read as anything else.
+    if head.authority.iter().any(|&b| !b.is_ascii_graphic() || b"/?#@\\".contains(&b)) {
+        return Err(":authority is no host and port");
+    }
+    if head.protocol.is_some() && (head.method != "CONNECT" || !takes_connect) {
+        return Err(":protocol is not allowed here");
+    }
+    if head.method == "CONNECT" && head.protocol.is_none() {
+        let is_bare = head.scheme.is_empty() && head.path.is_empty() && !head.authority.is_empty();
+        return if is_bare { Ok(()) } else { Err("CONNECT has more than :authority") };
+    }
+    if head.scheme.is_empty() || head.path.is_empty() {
+        return Err("there is no :scheme, or no :path");
+    }
+    if head.protocol.is_some() && head.authority.is_empty() {
+        return Err("there is no :authority");
+    }
+    if !matches!(head.scheme.as_str(), "http" | "https") {
+        return Err(":scheme is neither http nor https");
+    }
+    let is_path = head.path.starts_with('/') || (head.path == "*" && head.method == "OPTIONS");
+    if !is_path || !head.path.bytes().all(|b| b.is_ascii_graphic() && b != b'#') {
+        return Err(":path is no path");
+    }
+    Ok(())
+}
+
+fn length(value: &[u8]) -> Option<u64> {
+    if value.is_empty() || !value.iter().all(u8::is_ascii_digit) {
+        return None;
+    }
+    std::str::from_utf8(value).ok()?.parse().ok()
+}
+
+fn is_token(b: u8) -> bool {
+    b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b)
+}
+
+const NAME: [bool; 256] = {
+    let mut table = [false; 256];
+    let others = b"!#$%&'*+-.^_`|~";
+    let mut i = 0;
+    while i < others.len() {
+        table[others[i] as usize] = true;
+        i += 1;
+    }
+    let mut b = 0;
+    while b < 128 {
+        if (b as u8).is_ascii_lowercase() || (b as u8).is_ascii_digit() {
+            table[b] = true;
+        }
+        b += 1;
+    }
+    table
+};
+
+fn is_name(name: &[u8]) -> bool {
+    !name.is_empty() && name.iter().all(|&b| NAME[usize::from(b)])
+}
+
+fn is_value(value: &[u8]) -> bool {
+    let is_space = |b: Option<&u8>| matches!(b, Some(b' ' | b'\t'));
+    // As for HTTP/1: no control characters but the tab.
+    !is_space(value.first()) && !is_space(value.last()) && value.iter().all(|&b| b >= b' ' && b != 0x7f || b == b'\t')
+}

@@ -1,0 +1,122 @@
+//! How are fields written so that the peer needs few bytes for them? What it knows goes as a number. What is likely to come
+//! again is kept in the table; what is not, or is a secret that must not be guessed by sizes, is not.
+
+use super::static_table::{self, hash};
+use super::table::Table;
+use super::{TABLE_SIZE, huffman, write_integer};
+
+/// Writes the blocks of one direction.
+#[derive(Debug)]
+pub struct Encoder {
+    table: Table,
+    /// The smallest and the last size of the table that the peer has to be told of.
+    resized: Option<(usize, usize)>,
+    lower: Vec<u8>,
+}
+
+/// How a field is written that has no number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Keep {
+    /// It is kept, and has one then.
+    Table,
+    /// It is not: others take its place for nothing.
+    Not,
+    /// Nor may any other side keep it.
+    Never,
+}
+
+impl Default for Encoder {
+    fn default() -> Encoder {
+        Encoder::new()
+    }
+}
+
+impl Encoder {
+    /// One whose peer takes a table of the usual size.
+    pub fn new() -> Encoder {
+        Encoder { table: Table::new(TABLE_SIZE), resized: None, lower: Vec::new() }
+    }
+
+    /// The peer takes a table of so many bytes. No more than the usual size is used: a table is searched for each field.
+    pub fn set_table_size_max(&mut self, size: usize) {
+        let size = size.min(TABLE_SIZE);
+        if size != self.table.max() {
+            let smallest = self.resized.map_or(size, |(smallest, _)| smallest.min(size));
+            self.resized = Some((smallest, size));
+            self.table.set_max(size);
+        }
+    }
+
+    /// Appends the block of these fields. Names are written in lower case.
+    pub fn encode<'f>(&mut self, fields: impl Iterator<Item = (&'f [u8], &'f [u8])>, out: &mut Vec<u8>) {
+        if let Some((smallest, last)) = self.resized.take() {
+            if smallest < last {
+                write_integer(smallest, 0x20, 5, out);
+            }
+            write_integer(last, 0x20, 5, out);
+        }
+        for (name, value) in fields {
+            if name.iter().any(u8::is_ascii_uppercase) {
+                let mut lower = std::mem::take(&mut self.lower);
+                lower.clear();
+                lower.extend(name.iter().map(u8::to_ascii_lowercase));
+                self.field(&lower, value, out);
+                self.lower = lower;
+            } else {
+                self.field(name, value, out);
+            }
+        }
+    }
+
+    fn field(&mut self, name: &[u8], value: &[u8], out: &mut Vec<u8>) {
+        let name_hash = hash(name);
+        let known = static_table::find(name_hash, name, value);
+        if let Some((index, true)) = known {
+            return write_integer(index, 0x80, 7, out);
+        }
+        let keep = keep(name, value);
+        let found = if keep == Keep::Table { self.table.find(name_hash, name, value) } else { None };
+        if let Some((index, true)) = found {
+            return write_integer(index, 0x80, 7, out);
+        }
+        let index = known.or(found).map_or(0, |(index, _)| index);
+        let (first, prefix) = match keep {
+            Keep::Table => (0x40, 6),
+            Keep::Not => (0x00, 4),
+            Keep::Never => (0x10, 4),
+        };
+        write_integer(index, first, prefix, out);
+        if index == 0 {
+            string(name, out);
+        }
+        string(value, out);
+        if keep == Keep::Table {
+            self.table.add(name, value);
+        }
+    }
+}
+
+/// What differs from one message to the next would only push out what does not.
+fn keep(name: &[u8], value: &[u8]) -> Keep {
+    match name {
+        b"authorization" | b"proxy-authorization" => Keep::Never,
+        // A short one could be guessed byte by byte by what its size becomes.
+        b"cookie" | b"set-cookie" if value.len() < 20 => Keep::Never,
+        b":path" | b"content-length" | b"content-range" | b"etag" | b"last-modified" | b"location" | b"set-cookie"
+        | b"age" | b"expires" | b"if-none-match" | b"if-modified-since" | b"grpc-timeout" | b"traceparent"
+        | b"tracestate" | b"x-request-id" | b"x-forwarded-for" | b"range" | b"referer" => Keep::Not,
+        _ if value.len() > 512 => Keep::Not,
+        _ => Keep::Table,
+    }
+}
+
+fn string(text: &[u8], out: &mut Vec<u8>) {
+    let short = huffman::encoded_len(text);
+    if short < text.len() {
+        write_integer(short, 0x80, 7, out);
+        huffman::encode(text, out);
+    } else {
+        write_integer(text.len(), 0, 7, out);
+        out.extend_from_slice(text);
+    }
+}

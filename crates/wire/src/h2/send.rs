@@ -1,0 +1,169 @@
+//! How is something sent? As frames, at the end of the output. Nothing is sent on a stream that is not open.
+
+use super::connection::{Connection, NoStream};
+use super::flow::Window;
+use super::frame::{self, Front, flag, kind};
+use super::settings::WINDOW;
+use super::streams::{End, Stream};
+use super::{ErrorCode, MAX, StreamId};
+
+type Pair<'f> = (&'f [u8], &'f [u8]);
+
+impl Connection {
+    /// Begins a request with these fields, those with a colon first. `ends`: nothing follows.
+    ///
+    /// # Errors
+    /// The peer takes no more.
+    pub fn open<'f>(&mut self, fields: impl Iterator<Item = Pair<'f>>, ends: bool) -> Result<StreamId, NoStream> {
+        if self.is_ending || self.next > MAX {
+            return Err(NoStream::Ending);
+        }
+        if self.streams.len() >= self.peer.max_streams as usize {
+            return Err(NoStream::Full);
+        }
+        let id = self.next;
+        self.next += 2;
+        let stream = Stream { has_head: false, ..self.new_stream(id) };
+        self.streams.add(stream);
+        self.send_head(id, fields, ends);
+        Ok(id)
+    }
+
+    /// A stream on which nothing was said.
+    pub(super) fn new_stream(&self, id: StreamId) -> Stream {
+        let size = self.config.stream_window;
+        // A peer that does not know the settings yet goes by the usual window.
+        let left = if self.is_acked { size } else { size.max(WINDOW) };
+        Stream {
+            id,
+            room: i64::from(self.peer.window),
+            window: Window::new(size, left),
+            receives: true,
+            sends: true,
+            left: None,
+            has_head: true,
+        }
+    }
+
+    /// Sends a head; of a response any number of interim ones go before the final one. `ends`: nothing follows.
+    pub fn send_head<'f>(&mut self, stream: StreamId, fields: impl Iterator<Item = Pair<'f>>, ends: bool) {
+        if !self.streams.get(stream).is_some_and(|stream| stream.sends) {
+            return;
+        }
+        // Its length is written when it is known.
+        let at = self.out.len();
+        self.out.extend_from_slice(&[0; frame::LEN]);
+        self.encoder.encode(fields, &mut self.out);
+        let end_stream = if ends { flag::END_STREAM } else { 0 };
+        let len = self.out.len() - at - frame::LEN;
+        if len <= self.peer.max_frame {
+            self.set_front(at, Front { len, kind: kind::HEADERS, flags: end_stream | flag::END_HEADERS, stream });
+        } else {
+            self.split_head(at, end_stream, stream);
+        }
+        if ends {
+            self.sent_all(stream);
+        }
+    }
+
+    fn set_front(&mut self, at: usize, front: Front) {
+        let mut bytes = Vec::with_capacity(frame::LEN);
+        front.write(&mut bytes);
+        self.out[at..at + frame::LEN].copy_from_slice(&bytes);
+    }
+
+    /// A head that is too large for a frame goes on in others.
+    #[cold]
+    fn split_head(&mut self, at: usize, end_stream: u8, stream: StreamId) {
+        let block = self.out.split_off(at).split_off(frame::LEN);
+        let mut parts = block.chunks(self.peer.max_frame).peekable();
+        let (mut kind, mut flags) = (kind::HEADERS, end_stream);
+        while let Some(part) = parts.next() {
+            if parts.peek().is_none() {
+                flags |= flag::END_HEADERS;
+            }
+            frame::write(kind, flags, stream, part, &mut self.out);
+            (kind, flags) = (kind::CONTINUATION, 0);
+        }
+    }
+
+    /// Bytes that may be sent now in a frame: what both windows leave.
+    #[inline]
+    pub fn capacity(&self, stream: StreamId) -> usize {
+        let room = self.streams.room(stream).min(self.room);
+        usize::try_from(room).unwrap_or(0).min(self.peer.max_frame)
+    }
+
+    /// Sends data, no more than [`capacity`](Self::capacity). `ends`: nothing follows.
+    pub fn send_data(&mut self, stream: StreamId, payload: &[u8], ends: bool) {
+        let Some(state) = self.streams.get(stream).filter(|state| state.sends) else { return };
+        state.room -= payload.len() as i64;
+        self.room -= payload.len() as i64;
+        let flags = if ends { flag::END_STREAM } else { 0 };
+        frame::write(kind::DATA, flags, stream, payload, &mut self.out);
+        // A peer that takes data may well open its windows, and ask how far it is.
+        self.budgets.earn(super::Flood::WindowUpdates);
+        self.budgets.earn(super::Flood::Pings);
+        if ends {
+            self.sent_all(stream);
+        }
+    }
+
+    /// Sends fields behind the data: nothing follows.
+    pub fn send_trailers<'f>(&mut self, stream: StreamId, fields: impl Iterator<Item = Pair<'f>>) {
+        self.send_head(stream, fields, true);
+    }
+
+    fn sent_all(&mut self, id: StreamId) {
+        let Some(stream) = self.streams.get(id) else { return };
+        stream.sends = false;
+        if !stream.receives {
+            self.streams.end(id, End::Done);
+        }
+    }
+
+    /// Ends a stream before its end.
+    pub fn reset(&mut self, stream: StreamId, code: ErrorCode) {
+        if self.streams.end(stream, End::Here) {
+            self.write_reset(stream, code);
+        }
+    }
+
+    pub(super) fn write_reset(&mut self, stream: StreamId, code: ErrorCode) {
+        frame::write(kind::RST_STREAM, 0, stream, &(code as u32).to_be_bytes(), &mut self.out);
+    }
+
+    /// So many bytes of a stream were taken: the peer may send as many more.
+    pub fn consumed(&mut self, stream: StreamId, n: usize) {
+        if let Some(opens) = self.window.free(n) {
+            frame::write(kind::WINDOW_UPDATE, 0, 0, &opens.to_be_bytes(), &mut self.out);
+        }
+        let state = self.streams.get(stream).filter(|state| state.receives);
+        if let Some(opens) = state.and_then(|state| state.window.free(n)) {
+            frame::write(kind::WINDOW_UPDATE, 0, stream, &opens.to_be_bytes(), &mut self.out);
+        }
+    }
+
+    /// Asks for a sign of life, which comes with the same payload.
+    pub fn ping(&mut self, payload: u64) {
+        frame::write(kind::PING, 0, 0, &payload.to_be_bytes(), &mut self.out);
+    }
+
+    /// Tells the peer to begin no more streams soon: those that it has begun before it knows are served.
+    pub fn go_away_soon(&mut self) {
+        self.write_go_away(MAX, ErrorCode::NoError);
+    }
+
+    /// Tells the peer that no stream is served but those that it has begun.
+    pub fn go_away(&mut self, code: ErrorCode) {
+        self.served_to = self.served_to.min(self.last);
+        self.write_go_away(self.served_to, code);
+    }
+
+    fn write_go_away(&mut self, last: StreamId, code: ErrorCode) {
+        let mut payload = [0; 8];
+        payload[..4].copy_from_slice(&last.to_be_bytes());
+        payload[4..].copy_from_slice(&(code as u32).to_be_bytes());
+        frame::write(kind::GOAWAY, 0, 0, &payload, &mut self.out);
+    }
+}

@@ -1,0 +1,110 @@
+//! Which streams are open, and which were a moment ago? What comes for a stream that has ended depends on how it did (RFC 9113
+//! section 5.1).
+
+use super::flow::Window;
+use super::{MAX, StreamId};
+use std::collections::VecDeque;
+
+/// One stream, while one of its sides is open.
+#[derive(Debug)]
+pub struct Stream {
+    pub id: StreamId,
+    /// What this side may send.
+    pub room: i64,
+    /// What the peer may.
+    pub window: Window,
+    /// The peer may send more.
+    pub receives: bool,
+    /// This side may.
+    pub sends: bool,
+    /// What its fields say is to come of its body.
+    pub left: Option<u64>,
+    /// Its final head has come: fields that come now are trailers.
+    pub has_head: bool,
+}
+
+/// How a stream has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// Both sides have said all.
+    Done,
+    /// The peer has reset it.
+    ByPeer,
+    /// This side has, and the peer may not know yet.
+    Here,
+}
+
+/// Streams whose end is remembered. The peer may send for those that were reset here for a round trip more.
+const ENDED_MAX: usize = 128;
+
+/// The streams of a connection.
+#[derive(Debug, Default)]
+pub struct Streams {
+    /// By number, ascending: they are added at the end.
+    open: Vec<Stream>,
+    ended: VecDeque<(StreamId, End)>,
+}
+
+impl Streams {
+    #[inline]
+    pub fn get(&mut self, id: StreamId) -> Option<&mut Stream> {
+        let at = self.find(id)?;
+        Some(&mut self.open[at])
+    }
+
+    #[inline]
+    pub fn room(&self, id: StreamId) -> i64 {
+        self.find(id).map_or(0, |at| self.open[at].room)
+    }
+
+    #[inline]
+    fn find(&self, id: StreamId) -> Option<usize> {
+        // Few are open, and the newest are asked for most.
+        if self.open.len() <= 8 {
+            return self.open.iter().rposition(|stream| stream.id == id);
+        }
+        self.open.binary_search_by_key(&id, |stream| stream.id).ok()
+    }
+
+    pub fn len(&self) -> usize {
+        self.open.len()
+    }
+
+    pub fn add(&mut self, stream: Stream) {
+        self.open.push(stream);
+    }
+
+    /// Ends a stream; whether it was open.
+    pub fn end(&mut self, id: StreamId, end: End) -> bool {
+        let Some(at) = self.find(id) else { return false };
+        self.open.remove(at);
+        if self.ended.len() >= ENDED_MAX {
+            self.ended.pop_front();
+        }
+        self.ended.push_back((id, end));
+        true
+    }
+
+    /// How a stream has ended, if that is still known.
+    pub fn ended(&self, id: StreamId) -> Option<End> {
+        self.ended.iter().rfind(|(ended, _)| *ended == id).map(|(_, end)| *end)
+    }
+
+    /// Changes what this side may send on each; `false` if that is too much.
+    pub fn change_windows(&mut self, by: i64) -> bool {
+        self.open.iter_mut().all(|stream| {
+            stream.room += by;
+            stream.room <= i64::from(MAX)
+        })
+    }
+
+    /// Ends those above a number.
+    pub fn end_above(&mut self, last: StreamId) {
+        while let Some(stream) = self.open.last()
+            && stream.id > last
+        {
+            let id = stream.id;
+            self.end(id, End::ByPeer);
+        }
+    }
+}
