@@ -10,8 +10,8 @@ pub use crate::sections::listener::{
     UdpFlows, Zone,
 };
 pub use crate::sections::pool::{
-    Check, Discover, Dns, Endpoint, HealthCheck, LoadReports, Pool, PoolLimits, Probe, ProxyVersion, Records, Resolve,
-    SameSite, Secret, Source, SpeakAs, Sticky, Subset, Tolerance, Tolerated,
+    Check, Discover, Dns, Endpoint, EndpointHttp2, EndpointProtocol, HealthCheck, LoadReports, Pool, PoolLimits, Probe,
+    ProxyVersion, Records, Resolve, SameSite, Secret, Source, SpeakAs, Sticky, Subset, Tolerance, Tolerated,
 };
 pub use crate::sections::resolver::Resolver;
 pub use crate::sections::retry::Retry;
@@ -19,6 +19,7 @@ pub use crate::sections::route::Route;
 pub use crate::sections::runtime::{Level, Log, LogFormat, Runtime, Workers};
 pub use crate::sections::telemetry::{AccessLog, Journal, LogTarget, Metrics, Telemetry};
 pub use crate::sections::timeouts::{ListenerTimeouts, PoolTimeouts, RouteTimeouts};
+pub use crate::sections::tls::{Certificate, ListenerTls, PoolTls, TlsVersion};
 pub use crate::table::Balance;
 
 use std::collections::HashMap;

@@ -13,8 +13,8 @@ use crate::upstream::sticky::Sticky;
 use evenkeel_balance::{Balancer, Slot};
 use evenkeel_config::Plan;
 use evenkeel_config::plan::{
-    Errors, HashKey, Http2, ListenerTimeouts, LoadReports, Mode, PoolLimits, ProxyVersion, ReportLoad, SpeakAs,
-    Tolerated, UdpFlows,
+    EndpointHttp2, EndpointProtocol, Errors, HashKey, Http2, ListenerTimeouts, LoadReports, Mode, PoolLimits,
+    ProxyVersion, ReportLoad, SpeakAs, Tolerated, UdpFlows,
 };
 use evenkeel_net::listen::{ListenFd, Protocol};
 use evenkeel_net::tls::towards::Towards;
@@ -116,6 +116,10 @@ pub struct PoolParts {
     pub limits: PoolLimits,
     /// How long an idle connection is kept.
     pub idle_time: Duration,
+    /// What endpoints speak.
+    pub protocol: EndpointProtocol,
+    /// Where that is HTTP/2.
+    pub http2: EndpointHttp2,
     /// The header that endpoints get first on each connection.
     pub announce: Option<ProxyVersion>,
     /// Faults in responses that are repaired.

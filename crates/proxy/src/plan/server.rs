@@ -200,7 +200,9 @@ impl Server {
 
     /// Does the rest: gives every worker its part, waits until all of them use it, and lets go of what was before.
     fn apply(&mut self, next: Arc<Generation>, prepared: Prepared, tell: impl FnOnce(&Pools, &[&plan::Pool])) {
-        let Prepared { mut sockets, mut probed, pools: new_pools, mut balancers, sticky, error_pages, log } = prepared;
+        let Prepared { mut sockets, mut probed, pools: new_pools, mut balancers, sticky, error_pages, secured, log } =
+            prepared;
+        self.secured = secured;
         let plan = &next.plan;
         let new: HashSet<_> = new_pools.keys().cloned().collect();
         let mut shared_pools = self.control.pools();
@@ -245,6 +247,8 @@ impl Server {
                 key: pool.balance.key().cloned(),
                 limits: pool.limits,
                 idle_time: pool.timeouts.upstream_idle,
+                protocol: pool.protocol,
+                http2: pool.http2,
                 announce: pool.proxy_protocol,
                 tolerated: pool.tolerate,
                 tls: self.secured.pools.get(&pool.name).cloned(),

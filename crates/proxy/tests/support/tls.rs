@@ -53,6 +53,18 @@ impl Authority {
         Arc::new(config)
     }
 
+    /// Files with the certificate and the key of a server of this name, for programs.
+    pub fn files(&self, name: &str) -> [std::path::PathBuf; 2] {
+        let key = KeyPair::generate().expect("a key");
+        let params = CertificateParams::new(vec![name.to_string()]).expect("a name");
+        let cert = params.signed_by(&key, &self.issuer).expect("a certificate");
+        [("cert", cert.pem()), ("key", key.serialize_pem())].map(|(kind, text)| {
+            let path = std::env::temp_dir().join(format!("evenkeel-{kind}-{}-{:p}.pem", std::process::id(), self));
+            std::fs::write(&path, text).expect("a file");
+            path
+        })
+    }
+
     /// A client that trusts it.
     pub fn client(&self, versions: &[&'static SupportedProtocolVersion]) -> Arc<ClientConfig> {
         let mut roots = RootCertStore::empty();
@@ -91,6 +103,25 @@ fn base64(bytes: &[u8]) -> String {
     }
     out.push('\n');
     out
+}
+
+/// A client that trusts the certificate in a file.
+pub struct Trusting(Arc<ClientConfig>);
+
+pub fn trusting(file: &std::path::Path, versions: &[&'static SupportedProtocolVersion]) -> Trusting {
+    use rustls::pki_types::pem::PemObject;
+    let mut roots = RootCertStore::empty();
+    roots.add(CertificateDer::from_pem_file(file).expect("a certificate")).expect("a certificate");
+    let builder = ClientConfig::builder_with_provider(Arc::new(default_provider()));
+    let builder = builder.with_protocol_versions(versions).expect("versions");
+    Trusting(Arc::new(builder.with_root_certificates(roots).with_no_client_auth()))
+}
+
+impl Trusting {
+    #[track_caller]
+    pub fn connect(&mut self, to: SocketAddr, name: &str) -> TlsClient {
+        TlsClient::connect(to, self.0.clone(), name).expect("a handshake")
+    }
 }
 
 /// TLS at the listener `web`.

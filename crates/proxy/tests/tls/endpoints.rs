@@ -58,7 +58,7 @@ fn checks_see_what_requests_would_see() {
     for (name, becomes) in [("b.test", "up"), ("c.test", "down")] {
         let endpoint = answering(ca.server(name, &[], |_| ()), |_| ok("well"));
         // What it is not.
-        let initial = if becomes == "up" { "down" } else { "up" };
+        let initial = if becomes == "up" { "unhealthy" } else { "healthy" };
         let config = format!(
             "[runtime]\nworkers = 1\n[listener.web]\nbind = [\"$BIND\"]\n[pool.web]\nendpoints = [\"{}\"]\n\
              health = {{ http = {{ path = '/', body = 'well' }}, interval = '300ms', initial = '{initial}' }}\n",

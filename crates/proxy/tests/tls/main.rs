@@ -8,4 +8,5 @@ mod support;
 mod broken;
 mod clients;
 mod endpoints;
+mod files;
 mod sessions;

@@ -18,6 +18,7 @@ pub use zone::{ClientLocality, NameServer, Record, RecordKind, Zone};
 use super::admin::Admin;
 use super::error_pages::{self, ERROR_PAGES, ErrorPage};
 use super::timeouts::{LISTENER_TIMEOUTS, ListenerTimeouts};
+use super::tls::{LISTENER_TLS, ListenerTls};
 use crate::code::Code;
 use crate::diagnostic::Findings;
 use crate::form::{Cidr, Form, Formed};
@@ -106,6 +107,14 @@ table! {
             kind: Kind::Table(&LISTENER_TIMEOUTS),
             absent: Absent::Means("those of `[defaults.timeouts]`"),
             help: "How long clients may take.",
+            why: "",
+        };
+        /// How TLS is spoken; `None` = it is not.
+        tls: Option<ListenerTls> = Key {
+            name: "tls",
+            kind: Kind::Table(&LISTENER_TLS),
+            absent: Absent::Means("no TLS"),
+            help: "Speaks TLS with clients, with `mode = \"http\"` or `\"tcp\"`.",
             why: "",
         };
         /// Whether clients may speak HTTP/2 without TLS.

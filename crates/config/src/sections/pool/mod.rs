@@ -3,6 +3,7 @@
 mod discover;
 mod endpoint;
 mod health;
+mod http2;
 mod limits;
 mod load_reports;
 mod locality;
@@ -17,6 +18,7 @@ mod tolerate;
 pub use discover::{Discover, Dns, Records, Source};
 pub use endpoint::{Endpoint, Resolve};
 pub use health::{Check, HealthCheck};
+pub use http2::{EndpointHttp2, EndpointProtocol};
 pub use limits::{CONCURRENCY, PoolLimits};
 pub use load_reports::{LoadReports, Probe};
 pub use outlier::OUTLIER;
@@ -37,6 +39,7 @@ use crate::diagnostic::Findings;
 use crate::sections::resolver::Resolver;
 use crate::sections::retry::{self, POOL_RETRY, Retry};
 use crate::sections::timeouts::{POOL_TIMEOUTS, PoolTimeouts, check_order};
+use crate::sections::tls::{POOL_TLS, PoolTls};
 use crate::table::{Absent, Balance, Declared, Field, H, Key, Kind, Lines, Located, Named, S, Section, table, words};
 use discover::DISCOVER;
 use endpoint::ENDPOINT;
@@ -44,6 +47,7 @@ use evenkeel_balance as balance;
 use evenkeel_balance::algorithms;
 use evenkeel_balance::eligible::{Locality, Panic};
 use health::HEALTH;
+use http2::ENDPOINT_HTTP2;
 use limits::POOL_LIMITS;
 use load_reports::LOAD_REPORTS;
 use locality::{LOCALITY, OwnZone};
@@ -85,6 +89,23 @@ table! {
             help: "Finds endpoints while evenkeel runs, beside those of `endpoints`.",
             why: "",
         };
+        /// What endpoints speak.
+        protocol: EndpointProtocol = Key {
+            name: "protocol",
+            kind: Kind::Choice(EndpointProtocol::WORDS),
+            absent: Absent::Default("\"http1\""),
+            help: "What endpoints speak. `\"h2\"`: HTTP/2, without TLS too (\"prior knowledge\"), as gRPC needs it; requests share \
+                   connections, whatever their clients speak. `\"auto\"`: over TLS what the endpoint prefers, else HTTP/1.1.",
+            why: "Every server speaks it, and between machines of one site it costs least.",
+        };
+        /// Where that is HTTP/2.
+        http2: EndpointHttp2 = Key {
+            name: "http2",
+            kind: Kind::Table(&ENDPOINT_HTTP2),
+            absent: Absent::Means("its defaults"),
+            help: "HTTP/2 with endpoints, where `protocol` says that they speak it.",
+            why: "",
+        };
         /// The limits of each endpoint.
         limits: PoolLimits = Key {
             name: "limits",
@@ -99,6 +120,14 @@ table! {
             kind: Kind::Table(&POOL_TIMEOUTS),
             absent: Absent::Means("those of `[defaults.timeouts]`"),
             help: "How long endpoints may take.",
+            why: "",
+        };
+        /// How TLS is spoken with its endpoints; `None` = it is not.
+        tls: Option<PoolTls> = Key {
+            name: "tls",
+            kind: Kind::Table(&POOL_TLS),
+            absent: Absent::Means("no TLS"),
+            help: "Speaks TLS with endpoints.",
             why: "",
         };
         /// Active checks; `None` = none.
@@ -369,6 +398,7 @@ fn check(Named { name, span, section }: &Named, pool: &Pool, findings: &mut Find
     check_probes(section, pool, findings);
     locality::check(section, &pool.endpoints, findings);
     health::check(section, name, findings);
+    http2::check(section, pool.protocol, findings);
     outlier::check(section, findings);
     slow_start::check(section, pool.balance.algorithm, findings);
     queue::check(section, pool.timeouts.request, findings);
