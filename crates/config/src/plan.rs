@@ -10,8 +10,9 @@ pub use crate::sections::listener::{
     Mode, NameServer, Protocol, Record, RecordKind, ReportLoad, TlsVersion, UdpFlows, UnknownName, Zone,
 };
 pub use crate::sections::pool::{
-    Check, Discover, Dns, Endpoint, HealthCheck, LoadReports, Pool, PoolLimits, PoolTls, Probe, ProxyVersion, Records,
-    Resolve, SameSite, Secret, Source, SpeakAs, Sticky, Subset, Tolerance, Tolerated,
+    Check, Discover, Dns, Endpoint, EndpointHttp2, EndpointProtocol, HealthCheck, LoadReports, Pool, PoolLimits,
+    PoolTls, Probe, ProxyVersion, Records, Resolve, SameSite, Secret, Source, SpeakAs, Sticky, Subset, Tolerance,
+    Tolerated,
 };
 pub use crate::sections::resolver::Resolver;
 pub use crate::sections::retry::Retry;

@@ -12,7 +12,6 @@ mod notify;
 mod output;
 mod reach;
 mod reload;
-mod secured;
 mod serve;
 mod signals;
 mod source;

@@ -2,7 +2,6 @@
 //! is wrong, it goes on with what it has.
 
 use crate::answers;
-use crate::secured::Tls;
 use crate::source::Source;
 use evenkeel_admin::Changed;
 use evenkeel_config::{Diagnostic, Outcome, render_text, to_json};
@@ -61,26 +60,13 @@ pub async fn reload(
     server: &mut Server,
     dns: &mut evenkeel_dns::Server,
     discovery: &Discovery,
-    tls: &mut Tls,
 ) -> Report {
     let Outcome { plan, diagnostics } = source.read();
     let mut text = render_text(&diagnostics, false);
     let reloaded = match plan {
         Some(mut plan) => {
             let following = discovery.follow(&mut plan).await;
-            let changed = match tls.next(&plan) {
-                Ok(next) => {
-                    let before = server.secure(next.given());
-                    let changed = answers::reload(server, dns, plan);
-                    match &changed {
-                        Ok(_) => *tls = next,
-                        Err(_) => drop(server.secure(before)),
-                    }
-                    changed
-                }
-                Err(problem) => Err(problem.into()),
-            };
-            Some(changed.inspect(|_| discovery.keep(following)))
+            Some(answers::reload(server, dns, plan).inspect(|_| discovery.keep(following)))
         }
         None => None,
     };

@@ -6,7 +6,6 @@ use crate::failure::Failure;
 use crate::lost;
 use crate::notify::Notify;
 use crate::reload::{self, Reloads};
-use crate::secured::{LOOK_EVERY, Tls};
 use crate::signals::{Asked, Signals};
 use crate::source::Source;
 use crate::upgrade::Upgrade;
@@ -20,6 +19,7 @@ use evenkeel_net::inherit::Inherited;
 use evenkeel_pools::control::Control;
 use evenkeel_proxy::metrics::Metrics;
 use evenkeel_proxy::{Command, Generation, Server};
+use evenkeel_tls::{Metrics as Certificates, Store};
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::Registry;
 use std::net::TcpListener;
@@ -31,12 +31,14 @@ use std::time::Duration;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::MissedTickBehavior;
 
+/// How often the files of certificates are looked at: one that was renewed is used before its operator looks whether it is.
+const LOOK_EVERY: Duration = Duration::from_secs(3);
+
 /// A running proxy, and the tasks that watch it.
 pub struct Serving {
     server: Server,
     dns: evenkeel_dns::Server,
     discovery: Discovery,
-    tls: Tls,
     admin: Option<Admin>,
     shown: Arc<Shown>,
     reloads: Arc<Reloads>,
@@ -87,7 +89,7 @@ pub fn registry(
     dns: watch::Receiver<Arc<Numbers>>,
     reloads: Arc<Reloads>,
     discovery: &Discovery,
-    tls: &Tls,
+    certificates: &Store,
 ) -> Registry {
     let mut registry = Registry::default();
     let build = Info::new(vec![("version", env!("CARGO_PKG_VERSION"))]);
@@ -96,7 +98,7 @@ pub fn registry(
     registry.register_collector(Box::new(Answers::new(dns)));
     registry.register_collector(Box::new(Found::new(discovery)));
     registry.register_collector(Box::new(reload::Numbers(reloads)));
-    registry.register_collector(Box::new(evenkeel_tls::Metrics::new(&tls.store)));
+    registry.register_collector(Box::new(Certificates::new(certificates)));
     registry.register_collector(Box::new(Process));
     registry
 }
@@ -126,13 +128,18 @@ impl Serving {
         let (admin, admin_sockets) = admin.unzip();
         let discovery = Discovery::default();
         discovery.keep(discovery.follow(&mut plan).await);
-        let tls = Tls::default().next(&plan)?;
-        let server = Server::start_secured(plan, &mut inherited, tls.given())?;
+        let server = Server::start_with(plan, &mut inherited)?;
         let dns = answers::start(&server, &mut inherited)?;
         // Set once, here.
         let _ = shown.control.set(server.control().clone());
-        let numbers =
-            registry(server.running(), server.control().clone(), dns.numbers(), reloads.clone(), &discovery, &tls);
+        let numbers = registry(
+            server.running(),
+            server.control().clone(),
+            dns.numbers(),
+            reloads.clone(),
+            &discovery,
+            server.certificates(),
+        );
         let _ = shown.registry.set(numbers);
         for addr in inherited.left() {
             tracing::warn!(addr, "a socket came with the process, but the configuration listens nowhere there");
@@ -143,7 +150,7 @@ impl Serving {
         let notify = Notify::from_environment();
         notify.ready("serving");
         let admin_sockets = admin_sockets.unwrap_or_default();
-        Ok(Serving { server, dns, discovery, tls, admin, shown, reloads, asked, admin_sockets, notify })
+        Ok(Serving { server, dns, discovery, admin, shown, reloads, asked, admin_sockets, notify })
     }
 
     /// The proxy.
@@ -205,8 +212,8 @@ impl Serving {
                     answers::apply_endpoints(&mut self.server, &self.dns, self.discovery.lists());
                     continue;
                 }
-                _ = look.tick(), if !self.tls.store.is_empty() => {
-                    self.tls.store.look();
+                _ = look.tick(), if !self.server.certificates().is_empty() => {
+                    self.server.certificates().look();
                     continue;
                 }
                 () = watchdog.due() => {
@@ -218,7 +225,7 @@ impl Serving {
             // Without a file, the question is answered by dropping it.
             let Some(source) = &mut source else { continue };
             self.notify.reloading();
-            let report = reload::reload(source, &mut self.server, &mut self.dns, &self.discovery, &mut self.tls).await;
+            let report = reload::reload(source, &mut self.server, &mut self.dns, &self.discovery).await;
             self.notify.ready(&report.status());
             report.log(why);
             self.reloads.count(report.result);

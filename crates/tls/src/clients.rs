@@ -5,7 +5,7 @@ use crate::names::ByName;
 use crate::pair::{self, FileError};
 use crate::provider::{provider, versions};
 use crate::tickets::tickets;
-use evenkeel_config::plan::{ClientAuthMode, ListenerTls};
+use evenkeel_config::plan::{ClientAuthMode, ListenerTls, Mode};
 use rcgen::{CertificateParams, KeyPair};
 use rustls::pki_types::PrivateKeyDer;
 use rustls::server::{ProducesTickets, WebPkiClientVerifier};
@@ -43,7 +43,7 @@ pub fn files(tls: &ListenerTls) -> Vec<PathBuf> {
 ///
 /// # Errors
 /// What is wrong with one of them.
-pub fn make(tls: &ListenerTls, before: Option<&ServerConfig>) -> Result<Made, FileError> {
+pub fn make(tls: &ListenerTls, mode: Mode, before: Option<&ServerConfig>) -> Result<Made, FileError> {
     let (mut certificates, mut expiries) = (Vec::new(), Vec::new());
     for pair in &tls.certificates {
         let certified = pair::certified(&pair.cert, &pair.key, pair.ocsp.as_deref())?;
@@ -88,7 +88,9 @@ pub fn make(tls: &ListenerTls, before: Option<&ServerConfig>) -> Result<Made, Fi
         }
     }
     .with_cert_resolver(resolver);
-    config.alpn_protocols = tls.protocols.iter().map(|protocol| protocol.name().as_bytes().to_vec()).collect();
+    // Sessions over TCP speak what they speak.
+    let protocols = if mode == Mode::Http { &tls.protocols[..] } else { &[] };
+    config.alpn_protocols = protocols.iter().map(|protocol| protocol.name().as_bytes().to_vec()).collect();
     config.ticketer = ticketer(tls, before)?;
     // The keys of a session go on where its bytes are sealed and opened.
     config.enable_secret_extraction = true;

@@ -6,14 +6,14 @@ use crate::endpoints;
 use crate::inspect::{SOON, day, now};
 use crate::pair::FileError;
 use evenkeel_config::Plan;
-use evenkeel_config::plan::{ListenerTls, PoolTls};
+use evenkeel_config::plan::{ListenerTls, Mode, PoolTls};
 use rustls::{ClientConfig, ServerConfig};
 use sha2::{Digest, Sha256};
 use std::collections::HashMap;
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, RwLock};
+use std::sync::{Arc, Mutex, RwLock};
 
 /// Why the files of a listener or a pool cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -59,13 +59,29 @@ struct Entry<S, T> {
     settings: S,
     current: Arc<Current<T>>,
     /// Of its files.
-    content: [u8; 32],
+    content: Mutex<[u8; 32]>,
+}
+
+impl<S: PartialEq, T> Entry<S, T> {
+    /// Whether it was made of these settings and these files.
+    fn is_as(&self, settings: &S, content: &[u8; 32]) -> bool {
+        self.settings == *settings && *self.content() == *content
+    }
+
+    fn content(&self) -> std::sync::MutexGuard<'_, [u8; 32]> {
+        self.content.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    /// Whether the files have changed since they were looked at.
+    fn has_changed(&self, content: [u8; 32]) -> bool {
+        std::mem::replace(&mut *self.content(), content) != content
+    }
 }
 
 /// All of a plan.
 #[derive(Debug, Default)]
 pub struct Store {
-    listeners: HashMap<Arc<str>, Entry<ListenerTls, ServerConfig>>,
+    listeners: HashMap<Arc<str>, Entry<(ListenerTls, Mode), ServerConfig>>,
     pools: HashMap<Arc<str>, Entry<PoolTls, ClientConfig>>,
     shown: Arc<Shown>,
 }
@@ -93,20 +109,21 @@ impl Store {
             let content = content(&clients::files(tls));
             let before = self.listeners.get(&listener.name);
             let config = before.map(|entry| entry.current.get());
-            let made = clients::make(tls, config.as_deref()).map_err(|error| Problem { owner: owner(), error })?;
+            let made = clients::make(tls, listener.mode, config.as_deref())
+                .map_err(|error| Problem { owner: owner(), error })?;
             expiries.insert(listener.name.clone(), made.expiries);
             // A listener that stays keeps the handle that its workers have.
-            let current = match before.filter(|before| before.settings == *tls && before.content == content) {
+            let settings = (tls.clone(), listener.mode);
+            let current = match before.filter(|before| before.is_as(&settings, &content)) {
                 Some(before) => before.current.clone(),
                 None => Arc::new(Current::new(made.config)),
             };
-            store.listeners.insert(listener.name.clone(), Entry { settings: tls.clone(), current, content });
+            store.listeners.insert(listener.name.clone(), Entry { settings, current, content: content.into() });
         }
         for pool in &plan.pools {
             let Some(tls) = &pool.tls else { continue };
             let content = content(&endpoints::files(tls));
-            let before =
-                self.pools.get(&pool.name).filter(|before| before.settings == *tls && before.content == content);
+            let before = self.pools.get(&pool.name).filter(|before| before.is_as(tls, &content));
             let current = match before {
                 Some(before) => before.current.clone(),
                 None => {
@@ -115,7 +132,7 @@ impl Store {
                     Arc::new(Current::new(config))
                 }
             };
-            store.pools.insert(pool.name.clone(), Entry { settings: tls.clone(), current, content });
+            store.pools.insert(pool.name.clone(), Entry { settings: tls.clone(), current, content: content.into() });
         }
         warn(&expiries);
         *self.shown.expiries.write().unwrap_or_else(|poisoned| poisoned.into_inner()) = expiries;
@@ -123,14 +140,12 @@ impl Store {
     }
 
     /// Reads the files that have changed since; wrong ones are told of in the log, and the old ones stay.
-    pub fn look(&mut self) {
-        for (name, entry) in &mut self.listeners {
-            let content = content(&clients::files(&entry.settings));
-            if content == entry.content {
+    pub fn look(&self) {
+        for (name, entry) in &self.listeners {
+            if !entry.has_changed(content(&clients::files(&entry.settings.0))) {
                 continue;
             }
-            entry.content = content;
-            match clients::make(&entry.settings, Some(&entry.current.get())) {
+            match clients::make(&entry.settings.0, entry.settings.1, Some(&entry.current.get())) {
                 Ok(made) => {
                     entry.current.set(made.config);
                     let mut expiries = self.shown.expiries.write().unwrap_or_else(|poisoned| poisoned.into_inner());
@@ -142,12 +157,10 @@ impl Store {
                 Err(error) => self.shown.refuse(&format!("listener \"{name}\""), &error),
             }
         }
-        for (name, entry) in &mut self.pools {
-            let content = content(&endpoints::files(&entry.settings));
-            if content == entry.content {
+        for (name, entry) in &self.pools {
+            if !entry.has_changed(content(&endpoints::files(&entry.settings))) {
                 continue;
             }
-            entry.content = content;
             match endpoints::make(&entry.settings, None) {
                 Ok(config) => {
                     entry.current.set(config);
@@ -161,7 +174,7 @@ impl Store {
 
     /// What each listener that speaks TLS shakes hands by.
     pub fn listeners(&self) -> impl Iterator<Item = (&Arc<str>, &ListenerTls, &Arc<Current<ServerConfig>>)> {
-        self.listeners.iter().map(|(name, entry)| (name, &entry.settings, &entry.current))
+        self.listeners.iter().map(|(name, entry)| (name, &entry.settings.0, &entry.current))
     }
 
     /// What each pool that speaks TLS shakes hands by.

@@ -29,7 +29,7 @@ fn new_files_are_used_and_wrong_ones_are_not() {
     let folder = std::env::temp_dir().join(format!("evenkeel-store-{}", std::process::id()));
     fs::create_dir_all(&folder).expect("a folder");
     write_pair(&folder, "one.example");
-    let mut store = Store::default().next(&plan(&folder, "")).expect("good files");
+    let store = Store::default().next(&plan(&folder, "")).expect("good files");
     let handle = store.listeners().next().expect("one").2.clone();
     let first = handle.get();
     store.look();

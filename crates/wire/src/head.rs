@@ -97,6 +97,18 @@ impl Table {
         self.rows.push(Field { name: at, name_end, value: name_end, end, next: end, plain: true, dropped: false });
     }
 
+    /// None yet, with room for so many bytes and fields.
+    pub fn with_room(bytes: usize, fields: usize) -> Table {
+        Table { bytes: Vec::with_capacity(bytes), rows: Vec::with_capacity(fields) }
+    }
+
+    /// Adds a field, its name in lower case.
+    pub fn push_lower(&mut self, name: &[u8], value: &[u8]) {
+        let at = self.bytes.len();
+        self.push(name, value);
+        self.bytes[at..at + name.len()].make_ascii_lowercase();
+    }
+
     /// Adds the fields of lines that were checked before (`name: value`, each with its end), up to one that is empty.
     pub fn push_lines(&mut self, lines: &[u8]) {
         for line in lines.split_inclusive(|b| *b == b'\n') {
@@ -117,9 +129,9 @@ impl Table {
         Fields { bytes: &self.bytes, rows: &mut self.rows }
     }
 
-    /// Name and value of each field, in order.
+    /// Name and value of each field that goes on, in order.
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = (&[u8], &[u8])> {
-        self.rows.iter().map(|field| (field.name(&self.bytes), field.value(&self.bytes)))
+        self.rows.iter().filter(|field| !field.dropped).map(|field| (field.name(&self.bytes), field.value(&self.bytes)))
     }
 
     /// Bytes of all names and values.
@@ -203,6 +215,8 @@ mod tests {
         assert_eq!(fields.values("x-Y").collect::<Vec<_>>(), [&b""[..], b"2"]);
         fields.leave_out("x-y");
         assert_eq!(fields.kept().collect::<Vec<_>>(), [(&b"host"[..], &b"a"[..])]);
+        table.push_lower(b"X-Y", b"A");
+        assert_eq!(table.iter().collect::<Vec<_>>(), [(&b"host"[..], &b"a"[..]), (b"x-y", b"A")]);
         assert!(!table.is_empty() && Table::default().is_empty());
         table.lower_names();
         assert_eq!(table.iter().next_back(), Some((&b"x-y"[..], &b"2"[..])));

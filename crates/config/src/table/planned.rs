@@ -6,11 +6,10 @@ pub(crate) const PLANNED: &[(&str, &[&str])] = &[
     ("http of [admin]", &["token_file", "allow_write"]),
     ("[telemetry]", &["tracing"]),
     ("access_log of [telemetry]", &["sample"]),
-    ("[listener.NAME]", &["protocols", "redirect_https", "tls"]),
+    ("[listener.NAME]", &["protocols", "redirect_https"]),
     ("limits of [listener.NAME]", &["h2_streams"]),
     ("[[route]]", &["split", "headers"]),
     ("match of [[route]]", &["method", "header"]),
-    ("[pool.NAME]", &["protocol", "tls"]),
     ("limits of [pool.NAME]", &["connections_per_endpoint"]),
     ("health of [pool.NAME]", &["grpc"]),
 ];

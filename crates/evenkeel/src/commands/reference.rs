@@ -4,13 +4,13 @@ use crate::arguments::{Config, ConfigPage};
 use crate::failure::Failure;
 use crate::output::print;
 use crate::reload::Reloads;
-use crate::secured::Tls;
 use crate::serve::{registry, render};
 use evenkeel_config::render_text;
 use evenkeel_discovery::Discovery;
 use evenkeel_dns::metrics::Numbers;
 use evenkeel_pools::control::Control;
 use evenkeel_proxy::Generation;
+use evenkeel_tls::Store;
 use std::fmt::Write;
 use std::sync::Arc;
 use tokio::sync::watch;
@@ -49,7 +49,7 @@ pub fn metrics() -> Result<(), Failure> {
     let control = Control::unattended(&plan, 1);
     let answers = watch::channel(Arc::new(Numbers::next(&plan, 1, &Numbers::default()))).1;
     let running = watch::channel(Arc::new(Generation::first(Arc::new(plan), 1))).1;
-    let registry = registry(running, control, answers, Arc::new(Reloads::new()), &discovery, &Tls::default());
+    let registry = registry(running, control, answers, Arc::new(Reloads::new()), &discovery, &Store::default());
     print(&page(&families(&render(&registry))))
 }
 

@@ -46,11 +46,12 @@ pub static RULES: &[Rule] = &[
 const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("balance", &[]),
     ("config", &["balance"]),
+    ("tls", &["config"]),
     ("wire", &["config"]),
     ("net", &["balance", "peers", "wire"]),
     ("pools", &["balance", "config", "net", "wire"]),
     ("discovery", &["balance", "config", "peers"]),
-    ("proxy", &["balance", "config", "net", "peers", "pools", "wire"]),
+    ("proxy", &["balance", "config", "net", "peers", "pools", "tls", "wire"]),
     ("kernel", &["balance", "config", "net", "pools", "wire"]),
     ("dns", &["balance", "config", "net", "pools", "wire"]),
     ("admin", &["balance", "config", "pools"]),

@@ -1,4 +1,6 @@
-//! How does one endpoint do with a request? Reached, sent to, listened to.
+//! How does one endpoint do with a request? Reached, sent to, listened to. Where the endpoint takes messages, [`on_stream`].
+
+mod on_stream;
 
 use super::down::Downstream;
 use super::exchange::Opened;
@@ -18,6 +20,7 @@ use crate::upstream::pool::{Endpoint, WorkerPool};
 use crate::upstream::retries::Tries;
 use evenkeel_balance::retry::Failure;
 use evenkeel_balance::{Clock, Instant, Slot};
+use evenkeel_net::boxed::reused;
 use evenkeel_net::deadline::Elapsed;
 use std::cell::Cell;
 use std::pin::pin;
@@ -47,13 +50,16 @@ pub async fn run<'r, D: Downstream>(
     tries: &Tries<'r>,
     mut ticket: InFlight<'r>,
 ) -> Result<Answered, Failed> {
+    if out.message().is_some() {
+        return reused(|| on_stream::run(client, down, record, opened, out, tries, ticket)).await;
+    }
     let (core, timer, pool, deadline) = (client.core, down.timer(), opened.route.pool, opened.route.deadline);
     let wanted = Wanted { core, peer: &client.peer, origin: record.origin, pool };
     let slot = ticket.slot();
     let mut idle = pool.take_idle(&ticket.endpoint, core.clock.now());
     loop {
         record.phase.set(Phase::Connect);
-        let reused = idle.is_some();
+        let is_reused = idle.is_some();
         let timeouts = tries.timeouts(opened.route.timeouts);
         let connect_by = timer.tick_after(timeouts.connect).min(deadline);
         let acquiring = wanted.acquire(&ticket.endpoint, idle.take(), out.unsent());
@@ -62,7 +68,7 @@ pub async fn run<'r, D: Downstream>(
             match acquired.map_err(|Elapsed| None).and_then(|acquired| acquired.map_err(Some)) {
                 Ok(acquired) => acquired,
                 // It had closed the idle connection, and took nothing: a new one will do.
-                Err(Some(_)) if reused => continue,
+                Err(Some(_)) if is_reused => continue,
                 Err(error) => return Err(unreachable(pool, ticket, error).into()),
             };
         if connect_ns.is_some() {
@@ -81,7 +87,7 @@ pub async fn run<'r, D: Downstream>(
             out.let_go(true);
             // Boxed, as only routes with hedging need room for it.
             let first = UpstreamConn { ticket, transport };
-            match Box::pin(hedge::race(&wanted, down, record, opened, out.request(), tries, first, delay_ns)).await {
+            match Box::pin(hedge::race(&wanted, down, record, opened, out, tries, first, delay_ns)).await {
                 Ok(first) => UpstreamConn { ticket, transport } = first,
                 Err((first, fault)) => return Err(failed(record, pool, first.ticket, fault)),
             }
@@ -104,7 +110,7 @@ pub async fn run<'r, D: Downstream>(
         };
         let relayed = down.relay(&relay, &mut ticket, &mut opened.body, out, repeatable).await;
         let answered = match relayed {
-            Err(Fault::NoResponse) if reused && repeatable && opened.idempotent && out.again() => continue,
+            Err(Fault::NoResponse) if is_reused && repeatable && opened.idempotent && out.again() => continue,
             Err(fault) => {
                 if let Fault::Refused { reusable: true, .. } = fault
                     && !opened.close
@@ -115,19 +121,34 @@ pub async fn run<'r, D: Downstream>(
             }
             Ok(answered) => answered,
         };
-        let endpoint = ticket.endpoint.clone();
-        if !second {
-            tries.on_answer(ticket.latency_ns(), core.clock.now());
-        }
-        let slot = ticket.slot();
-        ticket.end(answered.outcome);
-        take_received(record, pool, slot, &endpoint, core.clock.now());
-        endpoint.stats.requests[stats::class(record.status.get())].add(1);
+        let endpoint = self::answered(client, record, pool, ticket, answered, (!second).then_some(tries));
         if answered.reusable && opened.body.is_done() && !opened.close {
             pool.keep_idle(&endpoint, transport, core.clock.now());
         }
         return Ok(answered);
     }
+}
+
+/// Ends a request that an endpoint has answered. `tries`: those of its first copy, if that was answered.
+#[inline]
+fn answered(
+    client: &Client<'_>,
+    record: &Record<'_>,
+    pool: &WorkerPool,
+    ticket: InFlight<'_>,
+    answered: Answered,
+    tries: Option<&Tries<'_>>,
+) -> Rc<Endpoint> {
+    let clock = &client.core.clock;
+    let endpoint = ticket.endpoint.clone();
+    if let Some(tries) = tries {
+        tries.on_answer(ticket.latency_ns(), clock.now());
+    }
+    let slot = ticket.slot();
+    ticket.end(answered.outcome);
+    take_received(record, pool, slot, &endpoint, clock.now());
+    endpoint.stats.requests[stats::class(record.status.get())].add(1);
+    endpoint
 }
 
 /// Gives the balancer what came with a response about the endpoint's load, now that the request is over.

@@ -1,11 +1,17 @@
 //! What went wrong with a request, whose fault was it, and what is the client told?
 
 use crate::observe::end::Cause;
-use crate::observe::stats::ErrorKind;
+use crate::observe::stats::{ErrorKind, H2_CODES};
 use evenkeel_balance::retry::Failure;
 use evenkeel_balance::{FailureKind, Outcome};
 use evenkeel_wire::grpc::{self, Status};
 use evenkeel_wire::http1::{Reject, mend};
+
+/// What a code of HTTP/2 says (RFC 9113 section 7).
+fn code_name(code: u32) -> String {
+    let known = &H2_CODES[..H2_CODES.len() - 1];
+    known.get(code as usize).map_or_else(|| format!("code {code}"), |name| name.to_ascii_uppercase())
+}
 
 /// What ended a request early, once it was sent to an endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,6 +20,14 @@ pub enum Fault {
     NoResponse,
     /// The endpoint closed or reset the connection within a response.
     CutShort,
+    /// The endpoint's connection ended before it looked at the request.
+    Unseen,
+    /// The endpoint refused the stream of the request before it looked at it.
+    Declined,
+    /// The endpoint reset the stream of the request, with this code.
+    StreamReset(u32),
+    /// The endpoint was to speak HTTP/2, and does not.
+    NotHttp2,
     /// The endpoint broke the rules.
     Response(Reject),
     /// The client broke the rules within its body.
@@ -43,7 +57,14 @@ impl Fault {
     /// Who ended the request, as the log says it.
     pub fn cause(self) -> Cause {
         match self {
-            Fault::NoResponse | Fault::CutShort | Fault::Response(_) | Fault::Refused { .. } => Cause::Endpoint,
+            Fault::NoResponse
+            | Fault::CutShort
+            | Fault::Unseen
+            | Fault::Declined
+            | Fault::StreamReset(_)
+            | Fault::NotHttp2
+            | Fault::Response(_)
+            | Fault::Refused { .. } => Cause::Endpoint,
             Fault::Request(_) | Fault::Overtaken => Cause::Proxy,
             Fault::ClientGone => Cause::Client,
             Fault::ClientSlow => Cause::ClientSlow,
@@ -54,12 +75,17 @@ impl Fault {
     /// How the endpoint's error is counted, if it was one.
     pub fn error_kind(self) -> Option<ErrorKind> {
         match self {
-            Fault::NoResponse | Fault::CutShort => Some(ErrorKind::Reset),
-            Fault::Response(_) => Some(ErrorKind::Protocol),
+            Fault::NoResponse | Fault::CutShort | Fault::StreamReset(_) => Some(ErrorKind::Reset),
+            Fault::Declined => Some(ErrorKind::Refused),
+            Fault::Response(_) | Fault::NotHttp2 => Some(ErrorKind::Protocol),
             Fault::TimedOut => Some(ErrorKind::Timeout),
-            Fault::ClientSlow | Fault::Request(_) | Fault::ClientGone | Fault::Overtaken | Fault::Refused { .. } => {
-                None
-            }
+            // One that closes a connection in good order has done nothing wrong.
+            Fault::Unseen
+            | Fault::ClientSlow
+            | Fault::Request(_)
+            | Fault::ClientGone
+            | Fault::Overtaken
+            | Fault::Refused { .. } => None,
         }
     }
 
@@ -76,11 +102,18 @@ impl Fault {
     pub fn failure(self) -> Option<Failure> {
         match self {
             // Nothing of a head was passed on, so a part of one is as good as none.
-            Fault::NoResponse | Fault::CutShort => Some(Failure::Reset),
+            Fault::NoResponse | Fault::CutShort | Fault::StreamReset(_) => Some(Failure::Reset),
+            // As if nothing had left (RFC 9113 section 8.7).
+            Fault::Unseen | Fault::Declined => Some(Failure::Connect),
             Fault::TimedOut => Some(Failure::Timeout),
             Fault::Refused { grpc: Some(status), .. } => Some(Failure::Grpc(status.code())),
             Fault::Refused { status, .. } => Some(Failure::Status(status)),
-            Fault::Response(_) | Fault::Request(_) | Fault::ClientGone | Fault::ClientSlow | Fault::Overtaken => None,
+            Fault::NotHttp2
+            | Fault::Response(_)
+            | Fault::Request(_)
+            | Fault::ClientGone
+            | Fault::ClientSlow
+            | Fault::Overtaken => None,
         }
     }
 
@@ -99,6 +132,10 @@ impl Fault {
         match self {
             Fault::NoResponse => Some((502, "closed the connection without a response".into())),
             Fault::CutShort => Some((502, "closed the connection within the head of its response".into())),
+            Fault::Unseen => Some((502, "closed the connection before it took the request".into())),
+            Fault::Declined => Some((502, "refused the stream".into())),
+            Fault::StreamReset(code) => Some((502, format!("reset the stream: {}", code_name(code)))),
+            Fault::NotHttp2 => Some((502, "does not speak HTTP/2, as `protocol` of the pool says it does".into())),
             Fault::Response(reject) => {
                 let switch =
                     mend::switch(reject).map(|fault| format!("; tolerate = [\"{}\"] lets it through", fault.name()));

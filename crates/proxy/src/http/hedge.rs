@@ -5,10 +5,12 @@ use super::attempt::give_up;
 use super::down::Downstream;
 use super::exchange::Opened;
 use super::fault::Fault;
+use super::outgoing::Outgoing;
 use super::record::Record;
 use crate::upstream::connections::{Acquired, UpstreamConn, Wanted, unreachable};
 use crate::upstream::pick::InFlight;
 use crate::upstream::retries::Tries;
+use crate::upstream::stream::{Begun, EndpointStream};
 use evenkeel_balance::Clock;
 use evenkeel_net::deadline::Elapsed;
 use evenkeel_net::event_loop::alarm;
@@ -18,25 +20,40 @@ use std::pin::pin;
 use std::task::Poll;
 use std::time::Duration;
 
+/// What carries a copy of a request, and listens for its answer.
+pub trait Lane: Sized {
+    /// Sends all of the request to the endpoint, and waits until that says something.
+    async fn ask(
+        wanted: &Wanted<'_>,
+        record: &Record<'_>,
+        opened: &Opened<'_>,
+        request: &Outgoing<'_>,
+        ticket: &InFlight<'_>,
+    ) -> Result<Self, Lost>;
+
+    /// Waits until the other side has said something; `false` if it closed instead.
+    async fn speaks(&self) -> bool;
+}
+
 /// The connection whose endpoint spoke first, or the only one left. `request` is all of the request, to be sent once more.
 ///
 /// # Errors
 /// Neither spoke in time, or the client went away: then with the first connection.
 #[expect(clippy::too_many_arguments, reason = "all that a try has, and what it sends")]
-pub async fn race<'r, D: Downstream>(
+pub async fn race<'r, D: Downstream, L: Lane>(
     wanted: &Wanted<'r>,
     down: &D,
     record: &mut Record<'_>,
     opened: &Opened<'r>,
-    request: &[u8],
+    request: &Outgoing<'_>,
     tries: &Tries<'r>,
-    first: UpstreamConn<'r>,
+    first: UpstreamConn<'r, L>,
     delay_ns: u64,
-) -> Result<UpstreamConn<'r>, (UpstreamConn<'r>, Fault)> {
+) -> Result<UpstreamConn<'r, L>, (UpstreamConn<'r, L>, Fault)> {
     let (timer, clock, pool) = (down.timer(), &wanted.core.clock, wanted.pool);
     let limit = tries.timeouts(opened.route.timeouts).response;
     timer.set(limit.map_or(u64::MAX, |limit| timer.tick_after(limit)).min(opened.route.deadline));
-    let early = timer.limit(pin!(alarm::timeout(Duration::from_nanos(delay_ns), speaks(&first.transport)))).await;
+    let early = timer.limit(pin!(alarm::timeout(Duration::from_nanos(delay_ns), first.transport.speaks()))).await;
     match early {
         Ok(Some(_)) => return Ok(first),
         Ok(None) => {}
@@ -75,13 +92,13 @@ pub async fn race<'r, D: Downstream>(
 }
 
 /// The second connection goes on; the first is given up, or was lost before.
-fn second_won<'r>(
+fn second_won<'r, L>(
     record: &mut Record<'_>,
     tries: &Tries<'r>,
-    first: UpstreamConn<'r>,
-    second: UpstreamConn<'r>,
+    first: UpstreamConn<'r, L>,
+    second: UpstreamConn<'r, L>,
     first_lost: bool,
-) -> UpstreamConn<'r> {
+) -> UpstreamConn<'r, L> {
     tries.on_answer(first.ticket.latency_ns(), second.ticket.began());
     record.pool.iter().for_each(|pool| pool.stats.hedges_won.add(1));
     record.endpoint = Some(second.ticket.endpoint.clone());
@@ -89,14 +106,14 @@ fn second_won<'r>(
     second
 }
 
-enum Winner {
+enum Winner<L> {
     First,
-    Second(Transport),
+    Second(L),
     ClientGone,
 }
 
 /// Why a second connection is lost: it could not be reached, or closed without a word.
-enum Lost {
+pub enum Lost {
     Unreachable(Option<std::io::Error>),
     Closed,
 }
@@ -110,18 +127,18 @@ struct LostConns {
 
 /// Listens to both until one speaks, or both are lost.
 #[expect(clippy::too_many_arguments, reason = "as above")]
-async fn first_to_speak<D: Downstream>(
+async fn first_to_speak<D: Downstream, L: Lane>(
     wanted: &Wanted<'_>,
     down: &D,
     record: &Record<'_>,
     opened: &Opened<'_>,
-    request: &[u8],
-    first: &Transport,
+    request: &Outgoing<'_>,
+    first: &L,
     second: &InFlight<'_>,
     lost: &mut LostConns,
-) -> Winner {
-    let mut asking = pin!(ask(wanted, record, opened, request, second));
-    let mut waiting = pin!(speaks(first));
+) -> Winner<L> {
+    let mut asking = pin!(L::ask(wanted, record, opened, request, second));
+    let mut waiting = pin!(first.speaks());
     poll_fn(|cx| {
         if down.poll_gone(cx).is_ready() {
             return Poll::Ready(Winner::ClientGone);
@@ -150,21 +167,54 @@ async fn first_to_speak<D: Downstream>(
     .await
 }
 
-/// Asks the second endpoint, and waits until it says something. An idle connection that it has just closed is replaced.
-async fn ask(
-    wanted: &Wanted<'_>,
-    record: &Record<'_>,
-    opened: &Opened<'_>,
-    request: &[u8],
-    ticket: &InFlight<'_>,
-) -> Result<Transport, Lost> {
-    let mut idle = wanted.pool.take_idle(&ticket.endpoint, wanted.core.clock.now());
-    loop {
-        let reused = idle.is_some();
-        match ask_on(wanted, record, opened, request, ticket, idle.take()).await {
-            Err(_) if reused => {}
-            asked => return asked,
+impl Lane for Transport {
+    /// An idle connection that the endpoint has just closed is replaced.
+    async fn ask(
+        wanted: &Wanted<'_>,
+        record: &Record<'_>,
+        opened: &Opened<'_>,
+        request: &Outgoing<'_>,
+        ticket: &InFlight<'_>,
+    ) -> Result<Transport, Lost> {
+        let mut idle = wanted.pool.take_idle(&ticket.endpoint, wanted.core.clock.now());
+        loop {
+            let reused = idle.is_some();
+            match ask_on(wanted, record, opened, request.request(), ticket, idle.take()).await {
+                Err(_) if reused => {}
+                asked => return asked,
+            }
         }
+    }
+
+    async fn speaks(&self) -> bool {
+        poll_fn(|cx| self.poll_peek(cx)).await.is_ok_and(|n| n > 0)
+    }
+}
+
+impl Lane for EndpointStream {
+    async fn ask(
+        wanted: &Wanted<'_>,
+        record: &Record<'_>,
+        opened: &Opened<'_>,
+        request: &Outgoing<'_>,
+        ticket: &InFlight<'_>,
+    ) -> Result<EndpointStream, Lost> {
+        let limit = opened.route.timeouts.connect;
+        let message = request.message().ok_or(Lost::Closed)?;
+        let Begun { stream, connect_ns, .. } =
+            match alarm::timeout(limit, wanted.stream(&ticket.endpoint, message, limit)).await {
+                Some(Ok(begun)) => begun,
+                Some(Err(error)) => return Err(Lost::Unreachable(Some(error))),
+                None => return Err(Lost::Unreachable(None)),
+            };
+        if connect_ns.is_some() {
+            record.connect_ns.set(connect_ns);
+        }
+        if stream.speaks().await { Ok(stream) } else { Err(Lost::Closed) }
+    }
+
+    async fn speaks(&self) -> bool {
+        poll_fn(|cx| self.poll_answered(cx)).await
     }
 }
 
@@ -189,10 +239,5 @@ async fn ask_on(
     while sent < request.len() {
         sent += transport.write_some(&request[sent..]).await.map_err(|_| Lost::Closed)?;
     }
-    if speaks(&transport).await { Ok(transport) } else { Err(Lost::Closed) }
-}
-
-/// Waits until the other side has said something; `false` if it closed instead.
-async fn speaks(transport: &Transport) -> bool {
-    poll_fn(|cx| transport.poll_peek(cx)).await.is_ok_and(|n| n > 0)
+    if transport.speaks().await { Ok(transport) } else { Err(Lost::Closed) }
 }

@@ -1,6 +1,7 @@
 //! Which bytes of a request are on their way, and could they be sent once more?
 
 use crate::core::Core;
+use crate::http2::message::Message;
 use evenkeel_net::buffer::Buf;
 
 /// Bytes of a request that are kept so that it can be sent again on another connection.
@@ -16,12 +17,29 @@ pub struct Outgoing<'w> {
     len: usize,
     /// How many of them were sent on the current connection.
     sent: usize,
+    /// The request, if it goes as messages; until more of its body is taken from the client.
+    message: Option<Box<Message>>,
 }
 
 impl<'w> Outgoing<'w> {
     /// The request is the first `len` bytes of `buf`, or, if that is 0, `alone`.
     pub fn new(core: &'w Core, alone: Vec<u8>, buf: Buf, len: usize) -> Outgoing<'w> {
-        Outgoing { core, alone, buf, len, sent: 0 }
+        Outgoing { core, alone, buf, len, sent: 0, message: None }
+    }
+
+    /// The request is a message; `behind` is what came behind that.
+    pub fn of_message(core: &'w Core, message: Box<Message>, behind: Buf) -> Outgoing<'w> {
+        Outgoing { core, alone: Vec::new(), buf: behind, len: 0, sent: 0, message: Some(message) }
+    }
+
+    /// The request, if it is a message, and is here.
+    pub fn message(&self) -> Option<&Message> {
+        self.message.as_deref()
+    }
+
+    /// More of the body is taken from the client: the request cannot be sent once more.
+    pub fn let_go_of_message(&mut self) {
+        self.message = None;
     }
 
     /// The request; of one that was let go of and not kept, nothing.
@@ -41,12 +59,13 @@ impl<'w> Outgoing<'w> {
 
     /// Whether nothing of it has left on the current connection.
     pub fn is_whole(&self) -> bool {
-        self.sent == 0 && !self.request().is_empty()
+        self.message.is_some() || (self.sent == 0 && !self.request().is_empty())
     }
 
     /// Whether a copy of it may be kept.
     pub fn is_small(&self) -> bool {
-        self.request().len() <= REPLAY_MAX
+        let content = self.message().map_or(0, |message| message.content.len());
+        self.request().len().max(content) <= REPLAY_MAX
     }
 
     /// Lets go of the bytes sent, but for small ones if `again`: while the endpoint thinks, most connections hold no
@@ -69,12 +88,17 @@ impl<'w> Outgoing<'w> {
     /// Takes the request up again from its start; whether that worked.
     pub fn again(&mut self) -> bool {
         self.sent = 0;
-        !self.request().is_empty()
+        self.message.is_some() || !self.request().is_empty()
     }
 
     /// Puts bytes behind the request that the client sent behind it.
     pub fn put_behind(&mut self, buf: Buf) {
         self.buf = buf;
+    }
+
+    /// Takes the bytes that came behind a message, to be put back.
+    pub fn take_behind(&mut self) -> Buf {
+        self.buf.take_out()
     }
 
     /// What the client sent behind the request.

@@ -7,6 +7,7 @@
 //! a stream takes bytes to be sent only when those before them are on their way.
 
 pub mod arrived;
+pub mod message;
 pub mod part;
 pub mod session;
 pub mod stream;

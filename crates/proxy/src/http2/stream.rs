@@ -56,6 +56,14 @@ impl StreamHandle {
         })
     }
 
+    /// Waits until there is a head of a response, without taking it; `false` if none comes.
+    pub fn poll_answered(&self, cx: &Context<'_>) -> Poll<bool> {
+        self.poll(cx, |state, key| {
+            let stream = state.stream(key);
+            (!stream.heads.is_empty()).then_some(true).or(stream.lost.map(|_| false))
+        })
+    }
+
     /// The next part of what the peer sends; nothing is asked for behind its end. What is not taken keeps the peer from sending
     /// more than its window.
     pub fn poll_part(&self, cx: &Context<'_>) -> Poll<Result<Part, Gone>> {
@@ -151,6 +159,16 @@ impl StreamHandle {
             state.stream(key).wants_room = true;
             None
         })
+    }
+
+    /// Ends a request's stream, early if it has not ended yet.
+    pub fn cancel(&self) {
+        self.session.change(|state| {
+            let stream = state.stream(self.key);
+            if !(stream.is_sent && stream.is_received) {
+                state.reset(self.key, ErrorCode::Cancel);
+            }
+        });
     }
 
     /// Ends the stream before its end, so that the peer knows.

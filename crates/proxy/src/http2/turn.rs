@@ -39,8 +39,11 @@ pub trait Role {
         let _ = payload;
     }
 
-    /// The peer takes no more requests, or what it allows has changed.
+    /// What the peer allows has changed.
     fn on_limits(&self) {}
+
+    /// The peer takes no more requests.
+    fn on_go_away(&self) {}
 }
 
 impl Session {
@@ -112,6 +115,7 @@ impl Session {
                 Some(News::Request(key, head)) => role.on_request(StreamHandle::new(self.clone(), key), head),
                 Some(News::Pong(payload)) => role.on_pong(payload),
                 Some(News::Limits) => role.on_limits(),
+                Some(News::GoAway) => role.on_go_away(),
                 None => {}
             }
         }
@@ -161,6 +165,7 @@ enum News {
     Request(Key, Head),
     Pong(u64),
     Limits,
+    GoAway,
 }
 
 impl State {
@@ -230,7 +235,7 @@ impl State {
                         self.settle(key);
                     }
                 }
-                return Some(News::Limits);
+                return Some(News::GoAway);
             }
             Event::Settings => return Some(News::Limits),
             Event::Pong(payload) => return Some(News::Pong(payload)),

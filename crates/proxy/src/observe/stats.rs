@@ -68,10 +68,30 @@ pub enum ErrorKind {
     Timeout,
     Protocol,
     Tls,
+    Refused,
 }
 
 /// Labels of [`ErrorKind`], in its order.
-pub const ERROR_KINDS: [&str; 5] = ["connect", "reset", "timeout", "protocol", "tls"];
+pub const ERROR_KINDS: [&str; 6] = ["connect", "reset", "timeout", "protocol", "tls", "refused"];
+
+/// Names of the codes with which HTTP/2 ends a stream (RFC 9113 section 7), in their order; the last is any other.
+pub const H2_CODES: [&str; 15] = [
+    "no_error",
+    "protocol_error",
+    "internal_error",
+    "flow_control_error",
+    "settings_timeout",
+    "stream_closed",
+    "frame_size_error",
+    "refused_stream",
+    "cancel",
+    "compression_error",
+    "connect_error",
+    "enhance_your_calm",
+    "inadequate_security",
+    "http_1_1_required",
+    "other",
+];
 
 /// Why a connection was closed at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -334,8 +354,25 @@ pub struct EndpointStats {
     pub connects: Counter,
     /// Idle connections kept.
     pub idle: Counter,
+    /// Where it speaks HTTP/2.
+    pub http2: EndpointHttp2Stats,
     /// What it said of its load.
     pub reported: Reported,
+}
+
+/// The numbers of an endpoint that speaks HTTP/2.
+#[derive(Debug, Default)]
+pub struct EndpointHttp2Stats {
+    /// Connections open.
+    pub connections: Counter,
+    /// Streams open.
+    pub streams: Counter,
+    /// Streams that it has reset, by [`H2_CODES`].
+    pub resets: [Counter; H2_CODES.len()],
+    /// Connections of which it said that it takes no more requests.
+    pub go_aways: Counter,
+    /// Connections that ended as it gave no sign of life.
+    pub silent: Counter,
 }
 
 /// What an endpoint said last of its load, to one worker.

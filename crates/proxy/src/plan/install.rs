@@ -4,6 +4,7 @@
 use super::accept;
 use super::installed::{Installed, Worker};
 use super::parts::{ListenerParts, Parts, PoolParts, Slots, Update};
+use crate::core::Core;
 use crate::listener::per_route::{PerRoute, Routes};
 use crate::listener::probe_answers;
 use crate::listener::rules::{Listener, Rules};
@@ -32,7 +33,7 @@ pub fn apply(worker: &Rc<Worker>, update: Update, _applied: Applied) {
             let by_name = by_name(&installed.pools);
             for (name, endpoints) in pools {
                 if let Some(pool) = by_name.get(&*name) {
-                    left.extend(pool.endpoints.change(table(endpoints)));
+                    left.extend(pool.endpoints.change(table(&worker.core, endpoints)));
                 }
             }
             if !left.is_empty() {
@@ -53,7 +54,7 @@ fn install(worker: &Rc<Worker>, parts: Parts) {
     }
     let mut left = Vec::new();
     let old_pools = by_name(&before.pools);
-    let one = |parts: PoolParts| pool(old_pools.get(&*parts.name).copied(), parts, &mut left);
+    let one = |parts: PoolParts| pool(&worker.core, old_pools.get(&*parts.name).copied(), parts, &mut left);
     let pools: Vec<_> = pools.into_iter().map(one).collect();
     // One with another algorithm goes on with the same endpoints, and has the same name.
     let new_pools = by_name(&pools);
@@ -144,7 +145,12 @@ fn by_name(pools: &[Rc<WorkerPool>]) -> HashMap<&str, &Rc<WorkerPool>> {
 }
 
 /// `before`: the pool of that name. `left`: takes the endpoints that are in it no more.
-fn pool(before: Option<&Rc<WorkerPool>>, parts: PoolParts, left: &mut Vec<Rc<Endpoint>>) -> Rc<WorkerPool> {
+fn pool(
+    core: &Rc<Core>,
+    before: Option<&Rc<WorkerPool>>,
+    parts: PoolParts,
+    left: &mut Vec<Rc<Endpoint>>,
+) -> Rc<WorkerPool> {
     let PoolParts {
         name,
         balancer,
@@ -152,6 +158,8 @@ fn pool(before: Option<&Rc<WorkerPool>>, parts: PoolParts, left: &mut Vec<Rc<End
         key,
         limits,
         idle_time,
+        protocol,
+        http2,
         announce,
         tolerated,
         tls,
@@ -165,15 +173,19 @@ fn pool(before: Option<&Rc<WorkerPool>>, parts: PoolParts, left: &mut Vec<Rc<End
     } = parts;
     let (reports, tls) = (reports.map(Rc::new), tls.map(Rc::new));
     let endpoints_by_slot = before.map_or_else(|| Rc::new(Endpoints::default()), |old| old.endpoints.clone());
-    left.extend(endpoints_by_slot.change(table(endpoints)));
+    left.extend(endpoints_by_slot.change(table(core, endpoints)));
     match (balancer, before) {
         (None, Some(stays)) => {
             stays.limits.set(limits);
             stays.idle_time.set(idle_time);
+            if stays.protocol.replace(protocol) != protocol || stays.http2.replace(http2) != http2 {
+                stays.close_idle();
+            }
             stays.announce.set(announce);
             stays.tolerated.set(tolerated);
             if stays.tls.replace(tls.clone()) != tls {
                 // They speak as the plan before says.
+                stays.chose_h2.set(false);
                 stays.close_idle();
             }
             stays.source.set(source);
@@ -194,6 +206,9 @@ fn pool(before: Option<&Rc<WorkerPool>>, parts: PoolParts, left: &mut Vec<Rc<End
                 endpoints: endpoints_by_slot,
                 limits: Cell::new(limits),
                 idle_time: Cell::new(idle_time),
+                protocol: Cell::new(protocol),
+                http2: Cell::new(http2),
+                chose_h2: Rc::default(),
                 announce: Cell::new(announce),
                 tolerated: Cell::new(tolerated),
                 tls: RefCell::new(tls),
@@ -214,8 +229,8 @@ fn pool(before: Option<&Rc<WorkerPool>>, parts: PoolParts, left: &mut Vec<Rc<End
 }
 
 /// Endpoints as a worker has them.
-fn table(endpoints: Slots) -> Vec<(Slot, Endpoint)> {
-    endpoints.into_iter().map(|(slot, e)| (slot, Endpoint::new(e.name, e.addr, e.stats))).collect()
+fn table(core: &Rc<Core>, endpoints: Slots) -> Vec<(Slot, Endpoint)> {
+    endpoints.into_iter().map(|(slot, e)| (slot, Endpoint::new(core, e.name, e.addr, e.stats))).collect()
 }
 
 /// Ends the connections of listeners that left: idle ones now, others after their request, all of them in `limit`; and in

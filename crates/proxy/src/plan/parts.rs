@@ -10,14 +10,14 @@ use crate::observe::access_log::AccessLog;
 use crate::observe::stats::{EndpointStats, ListenerStats, PoolStats, RouteTable};
 use crate::peer::admission::Admission;
 use crate::upstream::sticky::Sticky;
-use crate::upstream::tls::PoolTls;
 use evenkeel_balance::{Balancer, Slot};
 use evenkeel_config::Plan;
 use evenkeel_config::plan::{
-    Errors, HashKey, Http2, ListenerTimeouts, LoadReports, Mode, PoolLimits, ProxyVersion, ReportLoad, SpeakAs,
-    Tolerated, UdpFlows,
+    EndpointHttp2, EndpointProtocol, Errors, HashKey, Http2, ListenerTimeouts, LoadReports, Mode, PoolLimits,
+    ProxyVersion, ReportLoad, SpeakAs, Tolerated, UdpFlows,
 };
 use evenkeel_net::listen::{ListenFd, Protocol};
+use evenkeel_net::tls::towards::Towards;
 use evenkeel_net::total::Total;
 use evenkeel_pools::Control;
 use evenkeel_wire::http1::Limits;
@@ -116,12 +116,16 @@ pub struct PoolParts {
     pub limits: PoolLimits,
     /// How long an idle connection is kept.
     pub idle_time: Duration,
+    /// What endpoints speak.
+    pub protocol: EndpointProtocol,
+    /// Where that is HTTP/2.
+    pub http2: EndpointHttp2,
     /// The header that endpoints get first on each connection.
     pub announce: Option<ProxyVersion>,
     /// Faults in responses that are repaired.
     pub tolerated: Tolerated,
     /// How its endpoints speak TLS, if they do.
-    pub tls: Option<PoolTls>,
+    pub tls: Option<Towards>,
     /// Whether endpoints see the client's address as that of the peer.
     pub source: SpeakAs,
     /// After how much silence of a session's peer the kernel asks for a sign of life.

@@ -29,6 +29,7 @@ use evenkeel_net::total::Total;
 use evenkeel_net::workers::{Applying, Workers};
 use evenkeel_pools::control::{self, Control};
 use evenkeel_pools::pool::{Pools, SharedPool, address};
+use evenkeel_tls::Store;
 use evenkeel_wire::http1::{FIELDS_MAX, Limits};
 use prepare::Prepared;
 use rustix::fd::OwnedFd;
@@ -130,9 +131,9 @@ impl Server {
         self.reload_telling(plan, |_, _| {})
     }
 
-    /// Speaks TLS so from the next plan on; how it was before.
-    pub fn secure(&mut self, secured: Secured) -> Secured {
-        std::mem::replace(&mut self.secured, secured)
+    /// Certificates and keys of the plan that runs.
+    pub fn certificates(&self) -> &Arc<Store> {
+        self.secured.store()
     }
 
     /// The same. `tell` is given the pools with those of the plan that there were before, as [`apply_endpoints`](Self::apply_endpoints) does
@@ -205,7 +206,9 @@ impl Server {
 
     /// Does the rest: gives every worker its part, waits until all of them use it, and lets go of what was before.
     fn apply(&mut self, next: Arc<Generation>, prepared: Prepared, tell: impl FnOnce(&Pools, &[&plan::Pool])) {
-        let Prepared { mut sockets, mut probed, pools: new_pools, mut balancers, sticky, error_pages, log } = prepared;
+        let Prepared { mut sockets, mut probed, pools: new_pools, mut balancers, sticky, error_pages, secured, log } =
+            prepared;
+        self.secured = secured;
         let plan = &next.plan;
         let new: HashSet<_> = new_pools.keys().cloned().collect();
         let mut shared_pools = self.control.pools();
@@ -213,6 +216,7 @@ impl Server {
         for pool in &plan.pools {
             let shared = shared_pools.get_mut(&pool.name).expect("every pool is there or was prepared");
             shared.reserve(pool);
+            shared.secure(self.secured.pools.get(&pool.name));
             // No worker knows it yet, so none can pick too early.
             if new.contains(&pool.name) {
                 shared.publish(self.control.now());
@@ -249,6 +253,8 @@ impl Server {
                 key: pool.balance.key().cloned(),
                 limits: pool.limits,
                 idle_time: pool.timeouts.upstream_idle,
+                protocol: pool.protocol,
+                http2: pool.http2,
                 announce: pool.proxy_protocol,
                 tolerated: pool.tolerate,
                 tls: self.secured.pools.get(&pool.name).cloned(),

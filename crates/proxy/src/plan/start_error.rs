@@ -2,6 +2,7 @@
 
 use evenkeel_config::plan::LogTarget;
 use evenkeel_net::listen::CannotListen;
+use evenkeel_tls::Problem;
 use std::error::Error;
 use std::fmt;
 use std::io;
@@ -26,6 +27,8 @@ pub enum StartError {
     Sticky(Arc<str>, io::Error),
     /// An error page cannot be read, or is too large.
     ErrorPage(PathBuf, io::Error),
+    /// A file of a listener or a pool that speaks TLS cannot be used.
+    Tls(Problem),
     /// A pool's connections shall come from clients' addresses, and the process may not do that.
     Source(Arc<str>, io::Error),
     /// A thread cannot be made.
@@ -47,6 +50,7 @@ impl fmt::Display for StartError {
             StartError::Journal(LogTarget::Stdout, error) => write!(f, "journal: {error}"),
             StartError::Sticky(pool, error) => write!(f, "pool \"{pool}\": the key of its sticky sessions: {error}"),
             StartError::ErrorPage(path, error) => write!(f, "error page {}: {error}", path.display()),
+            StartError::Tls(problem) => problem.fmt(f),
             StartError::Source(pool, error) => write!(
                 f,
                 "pool \"{pool}\": source = \"client\" takes CAP_NET_ADMIN or CAP_NET_RAW, which this process lacks: {error}"
@@ -68,6 +72,7 @@ impl Error for StartError {
             | StartError::Source(_, e)
             | StartError::Thread(e) => Some(e),
             StartError::Balance(_, e) => Some(e),
+            StartError::Tls(e) => Some(e),
         }
     }
 }

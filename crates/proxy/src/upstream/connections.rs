@@ -3,8 +3,10 @@
 
 use super::pick::InFlight;
 use super::pool::{Endpoint, WorkerPool};
-use super::tls::is_of_tls;
+use super::stream::Begun;
+use super::tls::{is_of_tls, secure};
 use crate::core::Core;
+use crate::http2::message::Message;
 use crate::observe::end::Cause;
 use crate::observe::stats::ErrorKind;
 use crate::peer::Peer;
@@ -19,6 +21,7 @@ use evenkeel_wire::proxy_protocol;
 use rustix::io::Errno;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
 
 /// The request or session that needs a connection to an endpoint of `pool`.
 #[derive(Clone, Copy)]
@@ -30,11 +33,11 @@ pub struct Wanted<'r> {
     pub pool: &'r WorkerPool,
 }
 
-/// A request at an endpoint, on a connection that it has alone until it gives it back to the
-/// idle ones or closes it.
-pub struct UpstreamConn<'r> {
+/// A request at an endpoint, on a connection that it has alone until it gives it back to the idle ones or closes it; or on a
+/// stream of one that others have too.
+pub struct UpstreamConn<'r, L = Transport> {
     pub ticket: InFlight<'r>,
-    pub transport: Transport,
+    pub transport: L,
 }
 
 /// A connection that was had.
@@ -62,6 +65,14 @@ impl Wanted<'_> {
         Ok(Acquired { transport, sent, connect_ns: Some(clock.read().since(began)) })
     }
 
+    /// A stream to the endpoint on which the request has begun; see [`Sessions::stream`](super::sessions::Sessions::stream).
+    ///
+    /// # Errors
+    /// There is no connection, and none can be opened.
+    pub async fn stream(&self, endpoint: &Endpoint, message: &Message, limit: Duration) -> io::Result<Begun> {
+        endpoint.sessions.stream(self.pool.way(endpoint), message, limit).await
+    }
+
     /// A new connection to the endpoint that has taken so many of `bytes`; without any, one that is open.
     ///
     /// # Errors
@@ -79,7 +90,14 @@ impl Wanted<'_> {
         }
         if let (Some(settings), Some(stream)) = (tls, transport.as_tls()) {
             // Boxed, as few connections are new.
-            Box::pin(settings.secure(stream, endpoint)).await?;
+            let offers = self.pool.offers();
+            let chose_h2 = Box::pin(secure(&settings, stream, &endpoint.name, endpoint.addr, offers)).await?;
+            if chose_h2 {
+                // This request was written in HTTP/1, for which there is another connection; those that follow take this one.
+                self.pool.chose_h2.set(true);
+                endpoint.sessions.adopt(transport, &self.pool.http2.get());
+                return Box::pin(self.connect(endpoint, bytes)).await;
+            }
         }
         let sent = transport.write_some(bytes).await?;
         // The request has left: a failure here must not count as unreachable, or it would be sent to another endpoint too.
@@ -127,9 +145,14 @@ pub fn unreachable(pool: &WorkerPool, ticket: InFlight<'_>, error: Option<io::Er
     let why = error.as_ref().map_or("no connection in time".to_string(), io::Error::to_string);
     let (cause, status) = match error {
         // No connection was even tried: to hold it against the endpoint would eject it for our lack.
-        Some(error) if is_ours(&error) => {
+        Some(error) if is_ours(&error) || error.kind() == io::ErrorKind::ResourceBusy => {
             ticket.end(Outcome::Cancelled);
             (Cause::Proxy, 503)
+        }
+        // It is well, and says what it does not take.
+        Some(error) if error.kind() == io::ErrorKind::Unsupported => {
+            ticket.end(Outcome::Cancelled);
+            (Cause::Endpoint, 502)
         }
         error => {
             let (kind, status) = match error {

@@ -1,13 +1,17 @@
 //! How does a request get to an endpoint? A [`pool`] as one worker sees it: [`pick`] has a place at an endpoint, or waits for
 //! one; [`session`] knows where it was before ([`sticky`] signs that); [`connections`] has a connection there, one
-//! that is [`idle`] or a new one, over [`tls`] where the pool says so; [`retries`] says what may be tried again.
+//! that is [`idle`] or a new one, over [`tls`] where the pool says so; where requests share connections, it has a [`stream`] of a [`link`], which is one of the
+//! [`sessions`]. [`retries`] says what may be tried again.
 
 pub mod connections;
 pub mod idle;
+pub mod link;
 pub mod pick;
 pub mod pool;
 pub mod probe_rate;
 pub mod retries;
 pub mod session;
+pub mod sessions;
 pub mod sticky;
+pub mod stream;
 pub mod tls;

@@ -2,12 +2,17 @@
 
 use super::idle::IdleConns;
 use super::probe_rate::ProbeRate;
-use super::tls::PoolTls;
+use super::sessions::{Sessions, Way};
+use super::tls::Offers;
+use crate::core::Core;
 use crate::observe::access_log::Named;
 use crate::observe::stats::{EndpointStats, PoolStats};
 use crate::upstream::sticky::Sticky;
 use evenkeel_balance::{Balancer, Instant, Slot};
-use evenkeel_config::plan::{HashKey, LoadReports, PoolLimits, ProxyVersion, SpeakAs, Tolerated};
+use evenkeel_config::plan::{
+    EndpointHttp2, EndpointProtocol, HashKey, LoadReports, PoolLimits, ProxyVersion, SpeakAs, Tolerated,
+};
+use evenkeel_net::tls::towards::Towards;
 use evenkeel_net::transport::Transport;
 use evenkeel_pools::control::Control;
 use std::cell::{Cell, RefCell};
@@ -31,12 +36,18 @@ pub struct WorkerPool {
     pub limits: Cell<PoolLimits>,
     /// How long an idle connection is kept.
     pub idle_time: Cell<Duration>,
+    /// What its endpoints speak.
+    pub protocol: Cell<EndpointProtocol>,
+    /// Where that is HTTP/2.
+    pub http2: Cell<EndpointHttp2>,
+    /// Whether an endpoint that may choose chose that.
+    pub chose_h2: Rc<Cell<bool>>,
     /// The header that tells endpoints, first on each connection, who the client is. Such connections serve one request.
     pub announce: Cell<Option<ProxyVersion>>,
     /// Faults in responses that are repaired.
     pub tolerated: Cell<Tolerated>,
     /// How its endpoints speak TLS, if they do.
-    pub tls: RefCell<Option<Rc<PoolTls>>>,
+    pub tls: RefCell<Option<Rc<Towards>>>,
     /// Whether endpoints see the client's address as that of the peer.
     pub source: Cell<SpeakAs>,
     /// After how much silence of a session's peer the kernel asks for a sign of life.
@@ -74,6 +85,8 @@ pub struct Endpoint {
     pub stats: Arc<EndpointStats>,
     named: Named,
     connections: IdleConns,
+    /// The connections that requests share.
+    pub sessions: Rc<Sessions>,
     /// Whether it is in its pool no more: its connections are not kept.
     gone: Cell<bool>,
     /// Whether the time of the sessions that it still has is over.
@@ -82,8 +95,9 @@ pub struct Endpoint {
 
 impl Endpoint {
     /// An endpoint without connections.
-    pub fn new(name: Arc<str>, addr: Option<SocketAddr>, stats: Arc<EndpointStats>) -> Endpoint {
+    pub fn new(core: &Rc<Core>, name: Arc<str>, addr: Option<SocketAddr>, stats: Arc<EndpointStats>) -> Endpoint {
         Endpoint {
+            sessions: Rc::new(Sessions::new(core, stats.clone())),
             name,
             addr,
             stats,
@@ -99,9 +113,10 @@ impl Endpoint {
         self.gone.get()
     }
 
-    /// Closes its idle connections.
+    /// Closes its idle connections, and the others when they are.
     fn close_idle(&self) {
         self.connections.close(&self.stats.idle);
+        self.sessions.close();
     }
 }
 
@@ -171,6 +186,39 @@ impl WorkerPool {
         self.balancer.borrow().probe_at()
     }
 
+    /// Whether its endpoints take requests as messages, many on a connection.
+    #[inline]
+    pub fn takes_messages(&self) -> bool {
+        match self.protocol.get() {
+            EndpointProtocol::Http1 => false,
+            EndpointProtocol::H2 => true,
+            EndpointProtocol::Auto => self.chose_h2.get(),
+        }
+    }
+
+    /// The scheme of its endpoints' connections.
+    pub fn scheme(&self) -> &'static str {
+        if self.tls.borrow().is_some() { "https" } else { "http" }
+    }
+
+    /// What its endpoints may choose, on a connection for a request that was written in HTTP/1.
+    pub fn offers(&self) -> Offers {
+        let is_open = self.protocol.get() == EndpointProtocol::Auto && !self.chose_h2.get();
+        if is_open { Offers::Both } else { Offers::Nothing }
+    }
+
+    /// How connections to an endpoint are opened that requests share.
+    pub fn way(&self, endpoint: &Endpoint) -> Way {
+        let is_auto = self.protocol.get() == EndpointProtocol::Auto;
+        Way {
+            name: endpoint.name.clone(),
+            addr: endpoint.addr,
+            settings: self.http2.get(),
+            tls: self.tls.borrow().clone(),
+            chose_h2: is_auto.then(|| self.chose_h2.clone()),
+        }
+    }
+
     /// A connection to the endpoint that is idle and still good, if there is one.
     pub fn take_idle(&self, endpoint: &Endpoint, now: Instant) -> Option<Transport> {
         endpoint.connections.take(self.idle_ns(), now, &endpoint.stats.idle)
@@ -194,8 +242,11 @@ impl WorkerPool {
         balancer.refresh(now);
         balancer.flush_journal();
         drop(balancer);
-        let kept_ns = self.idle_ns();
-        self.endpoints.each(|endpoint| endpoint.connections.sweep(kept_ns, now, &endpoint.stats.idle));
+        let (kept_ns, http2) = (self.idle_ns(), self.http2.get());
+        self.endpoints.each(|endpoint| {
+            endpoint.connections.sweep(kept_ns, now, &endpoint.stats.idle);
+            endpoint.sessions.sweep(&http2, kept_ns, now);
+        });
     }
 
     /// Closes all idle connections.

@@ -2,7 +2,8 @@
 
 use super::message::{Message, read_message};
 use super::{Endpoint, Proxy, SOON};
-use evenkeel_proxy::{ListenerTls, PoolTls, Secured};
+use evenkeel_net::tls::towards::Towards;
+use evenkeel_proxy::{ListenerTls, Secured};
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
 use rustls::crypto::aws_lc_rs::default_provider;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
@@ -52,6 +53,18 @@ impl Authority {
         Arc::new(config)
     }
 
+    /// Files with the certificate and the key of a server of this name, for programs.
+    pub fn files(&self, name: &str) -> [std::path::PathBuf; 2] {
+        let key = KeyPair::generate().expect("a key");
+        let params = CertificateParams::new(vec![name.to_string()]).expect("a name");
+        let cert = params.signed_by(&key, &self.issuer).expect("a certificate");
+        [("cert", cert.pem()), ("key", key.serialize_pem())].map(|(kind, text)| {
+            let path = std::env::temp_dir().join(format!("evenkeel-{kind}-{}-{:p}.pem", std::process::id(), self));
+            std::fs::write(&path, text).expect("a file");
+            path
+        })
+    }
+
     /// A client that trusts it.
     pub fn client(&self, versions: &[&'static SupportedProtocolVersion]) -> Arc<ClientConfig> {
         let mut roots = RootCertStore::empty();
@@ -92,6 +105,25 @@ fn base64(bytes: &[u8]) -> String {
     out
 }
 
+/// A client that trusts the certificate in a file.
+pub struct Trusting(Arc<ClientConfig>);
+
+pub fn trusting(file: &std::path::Path, versions: &[&'static SupportedProtocolVersion]) -> Trusting {
+    use rustls::pki_types::pem::PemObject;
+    let mut roots = RootCertStore::empty();
+    roots.add(CertificateDer::from_pem_file(file).expect("a certificate")).expect("a certificate");
+    let builder = ClientConfig::builder_with_provider(Arc::new(default_provider()));
+    let builder = builder.with_protocol_versions(versions).expect("versions");
+    Trusting(Arc::new(builder.with_root_certificates(roots).with_no_client_auth()))
+}
+
+impl Trusting {
+    #[track_caller]
+    pub fn connect(&mut self, to: SocketAddr, name: &str) -> TlsClient {
+        TlsClient::connect(to, self.0.clone(), name).expect("a handshake")
+    }
+}
+
 /// TLS at the listener `web`.
 pub fn at_listener(config: Arc<ServerConfig>, timeout: Duration) -> Secured {
     let mut secured = Secured::default();
@@ -104,7 +136,7 @@ pub fn at_listener(config: Arc<ServerConfig>, timeout: Duration) -> Secured {
 pub fn to_pool(config: Arc<ClientConfig>, name: &str) -> Secured {
     let mut secured = Secured::default();
     let name = ServerName::try_from(name.to_string()).expect("a name");
-    secured.pools.insert("web".into(), PoolTls::new(Arc::new(move || config.clone()), Some(name)));
+    secured.pools.insert("web".into(), Towards::new(Arc::new(move || config.clone()), Some(name)));
     secured
 }
 

@@ -40,7 +40,7 @@ fn taken(request: &mut Request<'_, '_>) -> Result<Hops, Reject> {
     Ok(n.checked_sub(1).map_or(Hops::None, |left| Hops::Left(Some(left.min(MOST)))))
 }
 
-const NAME: &str = "max-forwards";
+pub(super) const NAME: &str = "max-forwards";
 
 /// Appends the field.
 #[cold]

@@ -3,6 +3,7 @@
 mod discover;
 mod endpoint;
 mod health;
+mod http2;
 mod limits;
 mod load_reports;
 mod locality;
@@ -18,6 +19,7 @@ mod tolerate;
 pub use discover::{Discover, Dns, Records, Source};
 pub use endpoint::{Endpoint, Resolve};
 pub use health::{Check, HealthCheck};
+pub use http2::{EndpointHttp2, EndpointProtocol};
 pub use limits::{CONCURRENCY, PoolLimits};
 pub use load_reports::{LoadReports, Probe};
 pub use outlier::OUTLIER;
@@ -46,6 +48,7 @@ use evenkeel_balance as balance;
 use evenkeel_balance::algorithms;
 use evenkeel_balance::eligible::{Locality, Panic};
 use health::HEALTH;
+use http2::ENDPOINT_HTTP2;
 use limits::POOL_LIMITS;
 use load_reports::LOAD_REPORTS;
 use locality::{LOCALITY, OwnZone};
@@ -85,6 +88,23 @@ table! {
             kind: Kind::Table(&DISCOVER),
             absent: Absent::Means("only `endpoints`"),
             help: "Finds endpoints while evenkeel runs, beside those of `endpoints`.",
+            why: "",
+        };
+        /// What endpoints speak.
+        protocol: EndpointProtocol = Key {
+            name: "protocol",
+            kind: Kind::Choice(EndpointProtocol::WORDS),
+            absent: Absent::Default("\"http1\""),
+            help: "What endpoints speak. `\"h2\"`: HTTP/2, without TLS too (\"prior knowledge\"), as gRPC needs it; requests share \
+                   connections, whatever their clients speak. `\"auto\"`: over TLS what the endpoint prefers, else HTTP/1.1.",
+            why: "Every server speaks it, and between machines of one site it costs least.",
+        };
+        /// Where that is HTTP/2.
+        http2: EndpointHttp2 = Key {
+            name: "http2",
+            kind: Kind::Table(&ENDPOINT_HTTP2),
+            absent: Absent::Means("its defaults"),
+            help: "HTTP/2 with endpoints, where `protocol` says that they speak it.",
             why: "",
         };
         /// The limits of each endpoint.
@@ -380,6 +400,7 @@ fn check(Named { name, span, section }: &Named, pool: &Pool, findings: &mut Find
     check_probes(section, pool, findings);
     locality::check(section, &pool.endpoints, findings);
     health::check(section, name, findings);
+    http2::check(section, pool.protocol, findings);
     outlier::check(section, findings);
     slow_start::check(section, pool.balance.algorithm, findings);
     queue::check(section, pool.timeouts.request, findings);

@@ -2,7 +2,9 @@
 //! to itself while it runs.
 
 use super::Downstream;
+use super::h1_parts::H1Parts;
 use super::linger::LINGER;
+use super::websocket;
 use crate::core::Core;
 use crate::http::attempts;
 use crate::http::exchange::{self, Opened, Refused};
@@ -11,16 +13,21 @@ use crate::http::outgoing::Outgoing;
 use crate::http::record::Record;
 use crate::http::relay::{Answered, Relay};
 use crate::http::reply::{Content, Page, Reply};
+use crate::http2::message::Message;
 use crate::listener::client::Client;
 use crate::listener::rules::Rules;
 use crate::observe::end::{Cause, Phase};
 use crate::upstream::pick::InFlight;
+use crate::upstream::stream::EndpointStream;
 use evenkeel_net::buffer::{Buf, CAPACITY};
 use evenkeel_net::deadline::{Elapsed, Timer};
 use evenkeel_net::transport::Transport;
-use evenkeel_wire::http1::chunked::{Keep, Taken};
+use evenkeel_wire::head::Table;
+use evenkeel_wire::http1::chunked::{Keep, Taken, may_trail};
 use evenkeel_wire::http1::response::{RequestContext, Towards};
+use evenkeel_wire::http1::translate::{request_table, wants_trailers};
 use evenkeel_wire::http1::{self, Body, Reject, Request, Version, reply};
+use std::cell::Cell;
 use std::pin::pin;
 use std::task::{Context, Poll};
 
@@ -30,6 +37,10 @@ pub struct H1 {
     pub transport: Transport,
     /// Its one deadline, whatever it waits for.
     pub timer: Timer,
+    /// Whether the client takes trailers, as the request at hand says.
+    pub takes_trailers: Cell<bool>,
+    /// What tells the client that its WebSocket begins, if it asks for one.
+    pub websocket: Cell<Option<websocket::Accept>>,
 }
 
 /// What came next from a client.
@@ -71,12 +82,41 @@ impl Downstream for H1 {
     ) -> Result<Answered, Fault> {
         relay.bytes(self, ticket, body, out, again).await
     }
+
+    async fn relay_parts(
+        &self,
+        relay: &Relay<'_, '_, EndpointStream>,
+        ticket: &mut InFlight<'_>,
+        body: &mut Body,
+        out: &mut Outgoing<'_>,
+    ) -> Result<Answered, Fault> {
+        let framed = std::mem::replace(body, Body::EMPTY);
+        let mut left = match &framed {
+            Body::Chunked(chunked) if !chunked.is_done() => Body::UntilClose,
+            Body::Length(left) => Body::Length(*left),
+            Body::UntilClose => Body::UntilClose,
+            Body::Chunked(_) => Body::EMPTY,
+        };
+        let parts = H1Parts::new(self, relay, framed, out.take_behind());
+        let relayed = relay.parts(&parts, ticket, &mut left, out).await;
+        let (keep_alive, malformed) = (parts.keeps_alive(), parts.malformed());
+        let (framed, behind) = parts.into_rest();
+        *body = framed;
+        out.put_behind(behind);
+        match (relayed, malformed) {
+            (Err(Fault::ClientGone), Some(reject)) => Err(Fault::Request(reject)),
+            (Err(fault), _) => Err(fault),
+            (Ok(answered), _) => Ok(Answered { keep_alive, ..answered }),
+        }
+    }
 }
 
 /// A request's head, read and routed, as HTTP/1 has it.
 struct Head<'r> {
     opened: Opened<'r>,
-    /// The head for the endpoint, unless it is in the buffer.
+    /// All that has come of the request, if the endpoint takes messages; then the buffer has what came behind it.
+    message: Option<Box<Message>>,
+    /// The head for the endpoint, unless it is in the buffer, or in the message.
     bytes: Vec<u8>,
     /// Bytes at the front of the buffer that go to the endpoint: the head, and what came with it of the body.
     send: usize,
@@ -101,7 +141,7 @@ impl From<Reject> for Stopped {
 impl H1 {
     /// Takes over an accepted connection.
     pub fn new(transport: Transport, core: &Core) -> H1 {
-        H1 { transport, timer: core.wheel.timer() }
+        H1 { transport, timer: core.wheel.timer(), takes_trailers: Cell::new(false), websocket: Cell::new(None) }
     }
 
     /// Waits for the next request's head. Takes `held`, which came with the request before.
@@ -150,7 +190,10 @@ impl H1 {
             // Boxed, as most requests need no room for this.
             Err(stopped) => return Box::pin(self.stop(client, &record, stopped, buf.take_out())).await,
         };
-        let mut out = Outgoing::new(client.core, std::mem::take(&mut head.bytes), buf.take_out(), head.send);
+        let mut out = match head.message.take() {
+            None => Outgoing::new(client.core, std::mem::take(&mut head.bytes), buf.take_out(), head.send),
+            Some(message) => Outgoing::of_message(client.core, message, buf.take_out()),
+        };
         let opened = &mut head.opened;
         match attempts::send(client, self, &mut record, opened, &mut out).await {
             Ok(answered) => {
@@ -211,11 +254,33 @@ impl H1 {
         let single = pool.limits.get().idle_per_endpoint == 0 || pool.announce.get().is_some();
         let close = single || request.body_may_be_overlooked();
         let here = if request.host.is_empty() { client.peer.authority() } else { String::new() };
-        request.write(&exchange::forward(client, origin.as_ref(), &route, &here, close), &mut bytes);
+        let forward = exchange::forward(client, origin.as_ref(), &route, &here, close);
+        let mut table = None;
+        if pool.takes_messages() {
+            self.takes_trailers.set(wants_trailers(request));
+            let asked = websocket::asked(request);
+            if asked.is_some() {
+                request.fields.leave_out(websocket::KEY);
+                body = Body::UntilClose;
+            }
+            let protocol = asked.map(|_| websocket::PROTOCOL);
+            self.websocket.set(asked);
+            table = Some(request_table(request, pool.scheme(), stated_length(request, &body), protocol, &forward)?);
+        } else {
+            request.write(&forward, &mut bytes);
+        }
         let more_wanted = request.keep_alive;
-        let asked = RequestContext { head: request.is_head(), upgrade: request.upgrade };
+        let upgrade = if table.is_some() { body == Body::UntilClose } else { request.upgrade };
+        let asked = RequestContext { head: request.is_head(), upgrade };
         let (towards, idempotent) = (Towards { version, keep_alive }, request.is_idempotent());
         buf.consume(head_len);
+        if let Some(head) = table {
+            let (message, used) = take_message(head, &mut body, buf)?;
+            record.count_in(head_len + used);
+            let idempotent = idempotent && !upgrade;
+            let opened = Opened { route, towards, asked, idempotent, close: false, body };
+            return Ok(Head { opened, message: Some(message), bytes, send: 0, more_wanted });
+        }
         let Taken { used, kept } = buf.take_body(0, &mut body, Keep::Framed)?;
         record.count_in(head_len + used);
         let mut send = 0;
@@ -228,7 +293,7 @@ impl H1 {
             core.give_back(std::mem::take(&mut bytes));
         }
         let opened = Opened { route, towards, asked, idempotent, close, body };
-        Ok(Head { opened, bytes, send, more_wanted })
+        Ok(Head { opened, message: None, bytes, send, more_wanted })
     }
 
     /// Tells the client that its request goes no further. `buf`: what came behind it.
@@ -328,6 +393,46 @@ impl H1 {
         record.count_out(bytes.len());
         if keep_alive { After::Next(rest) } else { After::Linger }
     }
+}
+
+/// The length that a request states of its body.
+fn stated_length(request: &Request<'_, '_>, body: &Body) -> Option<u64> {
+    let Body::Length(length) = body else { return None };
+    request.field("content-length").map(|_| *length)
+}
+
+/// Takes what has come of a request's body, which may be all of it, and of its trailers; how many bytes that were. What came
+/// behind it stays.
+fn take_message(head: Table, body: &mut Body, buf: &mut Buf) -> Result<(Box<Message>, usize), Reject> {
+    match body {
+        Body::Chunked(chunked) => chunked.hold_trailers(),
+        // A tunnel, of which nothing goes on before the endpoint takes it.
+        Body::UntilClose => {
+            let message = Message { head, content: Buf::none(), trailers: None, whole: false, tunnel: true };
+            return Ok((Box::new(message), 0));
+        }
+        Body::Length(_) => {}
+    }
+    let Taken { used, kept } = buf.take_body(0, body, Keep::Content)?;
+    let behind = if kept < buf.len() { buf.split_behind(kept) } else { Buf::none() };
+    let content = std::mem::replace(buf, behind);
+    let whole = body.is_done();
+    let mut trailers = None;
+    if let Body::Chunked(chunked) = body
+        && let Some(lines) = chunked.take_trailers()
+    {
+        trailers = Some(trailing(&lines)).filter(|table| !table.is_empty());
+    }
+    Ok((Box::new(Message { head, content, trailers, whole, tunnel: false }), used))
+}
+
+/// The fields of trailers that may go on, names in lower case.
+pub(super) fn trailing(lines: &[u8]) -> Table {
+    let mut all = Table::default();
+    all.push_lines(lines);
+    let mut table = Table::default();
+    all.iter().filter(|(name, _)| may_trail(name)).for_each(|(name, value)| table.push_lower(name, value));
+    table
 }
 
 /// As the access log says it.

@@ -17,6 +17,7 @@ use crate::listener::client::Client;
 use crate::observe::stats::code_index;
 use crate::peer::{Identity, Peer};
 use crate::upstream::pick::InFlight;
+use crate::upstream::stream::EndpointStream;
 use evenkeel_balance::Clock;
 use evenkeel_net::boxed::reused;
 use evenkeel_net::buffer::Buf;
@@ -97,7 +98,7 @@ enum Drain {
 }
 
 async fn serve(open: Open, down: H1, identity: Identity, came: Buf) {
-    let H1 { transport, timer } = down;
+    let H1 { transport, timer, .. } = down;
     let limits = open.listener.peek().http2;
     let (head, timeouts) = open.listener.limits();
     let now = || open.core.clock.now().0;
@@ -383,6 +384,16 @@ impl Downstream for H2 {
         again: bool,
     ) -> Result<Answered, Fault> {
         relay.messages(self, ticket, body, out, again).await
+    }
+
+    async fn relay_parts(
+        &self,
+        relay: &Relay<'_, '_, EndpointStream>,
+        ticket: &mut InFlight<'_>,
+        body: &mut Body,
+        out: &mut Outgoing<'_>,
+    ) -> Result<Answered, Fault> {
+        relay.parts(self, ticket, body, out).await
     }
 }
 

@@ -10,6 +10,7 @@ use crate::http::relay::{Answered, Relay};
 use crate::http2::part::{Gone, Part};
 use crate::listener::client::Client;
 use crate::upstream::pick::InFlight;
+use crate::upstream::stream::EndpointStream;
 use evenkeel_net::buffer::Buf;
 use evenkeel_net::deadline::Timer;
 use evenkeel_wire::head::{Request, Table};
@@ -87,6 +88,16 @@ impl Downstream for Memory {
         again: bool,
     ) -> Result<Answered, Fault> {
         relay.messages(self, ticket, body, out, again).await
+    }
+
+    async fn relay_parts(
+        &self,
+        relay: &Relay<'_, '_, EndpointStream>,
+        ticket: &mut InFlight<'_>,
+        body: &mut Body,
+        out: &mut Outgoing<'_>,
+    ) -> Result<Answered, Fault> {
+        relay.parts(self, ticket, body, out).await
     }
 }
 

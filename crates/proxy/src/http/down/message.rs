@@ -9,6 +9,7 @@ use crate::http::grpc::{self, Call};
 use crate::http::outgoing::Outgoing;
 use crate::http::record::Record;
 use crate::http::reply::{Content, Page, Reply};
+use crate::http2::message::Message;
 use crate::http2::part::{Gone, Part};
 use crate::listener::client::Client;
 use crate::listener::rules::Rules;
@@ -19,6 +20,7 @@ use evenkeel_wire::head::{Request, Table};
 use evenkeel_wire::http1::fields::Stated;
 use evenkeel_wire::http1::request::{Switch, write_translated};
 use evenkeel_wire::http1::response::{RequestContext, Towards};
+use evenkeel_wire::http1::translate::request_table;
 use evenkeel_wire::http1::{Body, Reject, Version};
 use std::task::{Context, Poll};
 
@@ -30,6 +32,11 @@ pub trait Messages: Downstream {
 
     /// Waits until the client takes another part of the response.
     fn poll_room(&self, cx: &mut Context<'_>) -> Poll<Result<(), Gone>>;
+
+    /// Ready when nothing that was sent is held back on this side. Where many share a connection, that sends by itself.
+    fn poll_flush(&self, _: &mut Context<'_>) -> Poll<Result<(), Gone>> {
+        Poll::Ready(Ok(()))
+    }
 
     /// Sends the head of a response; any number of interim ones (1xx) go before the final one. `ends`: nothing follows.
     fn send_head(&self, status: u16, fields: Table, ends: bool);
@@ -77,7 +84,7 @@ pub async fn serve<D: Messages>(
     {
         route.deadline = route.deadline.min(down.timer().tick_after(limit));
     }
-    let mut bytes = client.core.scratch();
+    let takes_messages = route.pool.takes_messages();
     // A length that is known goes on; other bodies go in chunks.
     let framing = match framing {
         _ if switch.is_some() => Stated::Nothing,
@@ -96,14 +103,30 @@ pub async fn serve<D: Messages>(
     let written = match framing {
         // The endpoint would take the next request for the body that is missing.
         Stated::Length(1..) if ended => Err(Reject::LengthMalformed),
-        _ => write_translated(request, framing, switch, &forward, &mut bytes),
+        _ if takes_messages => {
+            let length = if let Stated::Length(n) = framing { Some(n) } else { None };
+            let protocol = switch.map(|switch| switch.protocol);
+            let head = request_table(request, route.pool.scheme(), length, protocol, &forward);
+            head.map(|head| {
+                let tunnel = switch.is_some();
+                let message = Message { head, content: Buf::none(), trailers: None, whole: ended && !tunnel, tunnel };
+                Outgoing::of_message(client.core, Box::new(message), Buf::none())
+            })
+        }
+        _ => {
+            let mut bytes = client.core.scratch();
+            let written = write_translated(request, framing, switch, &forward, &mut bytes);
+            let out = Outgoing::new(client.core, bytes, Buf::none(), 0);
+            written.map(|()| out)
+        }
     };
-    if let Err(reject) = written {
-        client.core.give_back(bytes);
-        return Box::pin(refuse(client, &record, down, Refused::Malformed(reject), head_only)).await;
-    }
+    let mut out = match written {
+        Ok(out) => out,
+        Err(reject) => return Box::pin(refuse(client, &record, down, Refused::Malformed(reject), head_only)).await,
+    };
     let body = match framing {
-        _ if ended || switch.is_some() => Body::EMPTY,
+        // What a tunnel carries is a body, where messages go on as such.
+        _ if ended || (switch.is_some() && !takes_messages) => Body::EMPTY,
         Stated::Length(n) => Body::Length(n),
         _ => Body::UntilClose,
     };
@@ -115,7 +138,6 @@ pub async fn serve<D: Messages>(
         close,
         body,
     };
-    let mut out = Outgoing::new(client.core, bytes, Buf::none(), 0);
     match attempts::send(client, down, &mut record, &mut opened, &mut out).await {
         Ok(_) => record.phase.set(Phase::Done),
         Err(Some(reply)) => Box::pin(answer(&record, down, &reply, head_only)).await,

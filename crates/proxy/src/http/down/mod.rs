@@ -3,16 +3,19 @@
 //! share one, as with HTTP/2 ([`h2`]). [`linger`] ends a connection so that its last words arrive.
 
 pub mod h1;
+mod h1_parts;
 pub mod h2;
 pub mod linger;
 #[cfg(test)]
 pub mod memory;
 pub mod message;
+mod websocket;
 
 use super::fault::Fault;
 use super::outgoing::Outgoing;
 use super::relay::{Answered, Relay};
 use crate::upstream::pick::InFlight;
+use crate::upstream::stream::EndpointStream;
 use evenkeel_net::deadline::Timer;
 use evenkeel_wire::http1::Body;
 use std::task::{Context, Poll};
@@ -38,5 +41,17 @@ pub trait Downstream {
         body: &mut Body,
         out: &mut Outgoing<'_>,
         again: bool,
+    ) -> Result<Answered, Fault>;
+
+    /// The same, to an endpoint that has a stream for the request, whose head has left.
+    ///
+    /// # Errors
+    /// What ended it early.
+    async fn relay_parts(
+        &self,
+        relay: &Relay<'_, '_, EndpointStream>,
+        ticket: &mut InFlight<'_>,
+        body: &mut Body,
+        out: &mut Outgoing<'_>,
     ) -> Result<Answered, Fault>;
 }

@@ -80,6 +80,7 @@ impl Relay<'_, '_> {
         out: &mut Outgoing<'_>,
         again: bool,
     ) -> Result<ResponseEnd, Fault> {
+        self.upstream.send_at_once();
         let upload = pin!(self.upload(down, body, out, again));
         let (mut ended, sent) = self.both_ways(upload, pin!(self.download(down, ticket))).await?;
         if !sent && let ResponseEnd::Answered(answered) = &mut ended {

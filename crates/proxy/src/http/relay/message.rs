@@ -55,6 +55,7 @@ impl Relay<'_, '_> {
         again: bool,
     ) -> Result<Answered, Fault> {
         self.allow(self.timeouts.response);
+        self.upstream.send_at_once();
         let upload = pin!(self.take_parts(down, body, out, again));
         let mut exchange = pin!(async {
             let (mut answered, sent) = match self.both_ways(upload, pin!(self.send_parts(down, ticket))).await? {
@@ -81,32 +82,10 @@ impl Relay<'_, '_> {
             return Ok(());
         }
         out.let_go(again && body.is_done());
-        let clock = &self.client.core.clock;
         let mut rate = MinRate::new(self.record.rules.timeouts.client_body);
         let in_chunks = *body == Body::UntilClose;
         while !body.is_done() {
-            self.expect(Phase::Request, Some(rate.left()));
-            let since = clock.now();
-            let part = self.on_client(pin!(poll_fn(|cx| down.poll_part(cx)))).await;
-            let part = part.map_err(|Gone| Fault::ClientGone)?;
-            let waited = Duration::from_nanos(clock.now().since(since));
-            let len = if let Part::Data(buf) = &part { buf.len() } else { 0 };
-            let ends = !matches!(part, Part::Data(_));
-            if !ends && !rate.came(len, waited) && self.record.phase.get() != Phase::Data {
-                return Err(Fault::ClientSlow);
-            }
-            self.record.count_in(len);
-            if let Body::Length(left) = body {
-                // More or less than it said: the endpoint would take it for another request, or wait for ever.
-                *left = left.checked_sub(len as u64).ok_or(Fault::Request(Reject::LengthMalformed))?;
-                if ends {
-                    return Err(Fault::Request(Reject::LengthMalformed));
-                }
-            }
-            self.expect(Phase::Head, self.timeouts.response);
-            if in_chunks && ends {
-                *body = Body::EMPTY;
-            }
+            let part = self.next_part(down, body, &mut rate).await?;
             if self.write_part(part, in_chunks).await.is_err() {
                 return Ok(());
             }
@@ -304,14 +283,48 @@ impl Relay<'_, '_> {
         down.send_head(200, head.fields, false);
         Ok(buf)
     }
+}
 
+impl<U> Relay<'_, '_, U> {
     /// How a gRPC call has ended by these fields, if the request is one.
-    fn ended_call(&self, fields: &mut Fields<'_, '_>) -> Option<Status> {
+    pub(super) fn ended_call(&self, fields: &mut Fields<'_, '_>) -> Option<Status> {
         if self.record.call.get() == Call::Not { None } else { grpc::status(fields.kept()) }
     }
 
     /// Waits until the client takes another part.
     pub(super) async fn room<D: Messages>(&self, down: &D) -> Result<(), Fault> {
         self.on_client(pin!(poll_fn(|cx| down.poll_room(cx)))).await.map_err(|Gone| Fault::ClientGone)
+    }
+
+    /// The next part of the request, and how many bytes of it are data. `body`: what is still to come, which it is taken from.
+    pub(super) async fn next_part<D: Messages>(
+        &self,
+        down: &D,
+        body: &mut Body,
+        rate: &mut MinRate,
+    ) -> Result<Part, Fault> {
+        self.expect(Phase::Request, Some(rate.left()));
+        let clock = &self.client.core.clock;
+        let since = clock.now();
+        let part = self.on_client(pin!(poll_fn(|cx| down.poll_part(cx)))).await;
+        let part = part.map_err(|Gone| Fault::ClientGone)?;
+        let waited = Duration::from_nanos(clock.now().since(since));
+        let len = if let Part::Data(buf) = &part { buf.len() } else { 0 };
+        let ends = !matches!(part, Part::Data(_));
+        if !ends && !rate.came(len, waited) && self.record.phase.get() != Phase::Data {
+            return Err(Fault::ClientSlow);
+        }
+        self.record.count_in(len);
+        if let Body::Length(left) = body {
+            // More or less than it said: the endpoint would take it for another request, or wait for ever.
+            *left = left.checked_sub(len as u64).ok_or(Fault::Request(Reject::LengthMalformed))?;
+            if ends && *left > 0 {
+                return Err(Fault::Request(Reject::LengthMalformed));
+            }
+        } else if ends {
+            *body = Body::EMPTY;
+        }
+        self.expect(Phase::Head, self.timeouts.response);
+        Ok(part)
     }
 }

@@ -2,11 +2,13 @@
 //! byte is read only when the one before it was written.
 //!
 //! Between HTTP/1 on both sides bytes pass as they are ([`h1`], [`tunnel`] after a switch of protocols). Where one side
-//! speaks in messages, heads, data and trailers do ([`message`]). What is decided of a response is the same: [`response`].
+//! speaks in messages, heads, data and trailers do ([`message`]; to an endpoint that takes them so, [`stream`]). What is decided
+//! of a response is the same: [`response`].
 
 mod h1;
 mod message;
 mod response;
+mod stream;
 mod tunnel;
 
 pub use response::outcome_of;
@@ -29,13 +31,13 @@ use std::pin::Pin;
 use std::task::Poll;
 use std::time::Duration;
 
-/// One request at one endpoint.
-pub struct Relay<'t, 'c> {
+/// One request at one endpoint, which `U` leads to.
+pub struct Relay<'t, 'c, U = Transport> {
     pub client: &'t Client<'c>,
     /// The request's deadline.
     pub timer: &'t Timer,
     pub record: &'t Record<'t>,
-    pub upstream: &'t Transport,
+    pub upstream: &'t U,
     pub asked: RequestContext,
     pub towards: Towards,
     pub timeouts: RouteTimeouts,
@@ -63,7 +65,7 @@ pub struct Answered {
     pub outcome: Outcome,
 }
 
-impl Relay<'_, '_> {
+impl<U> Relay<'_, '_, U> {
     /// What it is when time has run out.
     fn late(&self) -> Fault {
         if self.client_due.get() > 0 { Fault::ClientSlow } else { Fault::TimedOut }
@@ -99,7 +101,6 @@ impl Relay<'_, '_> {
         mut upload: Pin<&mut impl Future<Output = Result<(), Fault>>>,
         mut download: Pin<&mut impl Future<Output = Result<T, Fault>>>,
     ) -> Result<(T, bool), Fault> {
-        self.upstream.send_at_once();
         let mut sent = false;
         let ended = poll_fn(|cx| {
             if !sent && let Poll::Ready(result) = upload.as_mut().poll(cx) {
@@ -109,18 +110,6 @@ impl Relay<'_, '_> {
             download.as_mut().poll(cx)
         });
         Ok((ended.await?, sent))
-    }
-
-    /// Sends what is left of the request's first bytes; `false` if the endpoint takes no more. It may have answered already:
-    /// that is for the other direction to find, so it is no fault here.
-    async fn send_head(&self, out: &mut Outgoing<'_>) -> bool {
-        while !out.unsent().is_empty() {
-            match self.upstream.write_some(out.unsent()).await {
-                Ok(n) => out.advance(n),
-                Err(_) => return false,
-            }
-        }
-        true
     }
 
     /// Gives what is due next so much time.
@@ -140,5 +129,19 @@ impl Relay<'_, '_> {
         }
         self.record.phase.set(phase);
         self.allow(time);
+    }
+}
+
+impl Relay<'_, '_> {
+    /// Sends what is left of the request's first bytes; `false` if the endpoint takes no more. It may have answered already:
+    /// that is for the other direction to find, so it is no fault here.
+    async fn send_head(&self, out: &mut Outgoing<'_>) -> bool {
+        while !out.unsent().is_empty() {
+            match self.upstream.write_some(out.unsent()).await {
+                Ok(n) => out.advance(n),
+                Err(_) => return false,
+            }
+        }
+        true
     }
 }

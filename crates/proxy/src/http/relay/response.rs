@@ -30,7 +30,7 @@ pub(super) struct Ready {
     pub(super) send: usize,
 }
 
-impl Relay<'_, '_> {
+impl<U> Relay<'_, '_, U> {
     /// Reads a response's head and puts the one for the client in its place; `None` while not all of it is there. `here`:
     /// the endpoint's slot.
     pub(super) fn respond(&self, buf: &mut Buf, here: Slot) -> Result<Option<Ready>, Fault> {
@@ -164,6 +164,19 @@ impl Relay<'_, '_> {
             Keep::Framed => reports::strip(&trailers, &mut kept),
         }
         Some(kept)
+    }
+
+    /// Takes the report out of trailers, if there was none before them.
+    pub(super) fn on_trailers(&self, fields: &mut Fields<'_, '_>) {
+        let Some(reports) = self.record.pool.and_then(|pool| Some((pool, pool.hears()?))) else { return };
+        let (pool, reports) = reports;
+        if self.record.received.get().is_none() {
+            self.record.received.set(pool.hear(&reports, fields, self.client.core.clock.now()));
+        }
+        if !reports.pass {
+            fields.leave_out(orca::FIELD_BIN);
+            fields.leave_out(orca::FIELD);
+        }
     }
 
     /// The fields that are added to a final response: where its session is, and how busy this side is.

@@ -3,19 +3,24 @@
 
 use super::{End, HTTP_MAX, Prober, Question};
 use crate::core::Core;
+use crate::http2::message::Message;
+use crate::http2::part::Gone;
 use crate::load::reports::Came;
 use crate::upstream::connections::carried;
+use crate::upstream::tls::{Offers, secure};
 use evenkeel_balance::Clock;
 use evenkeel_net::buffer::Buf;
 use evenkeel_net::deadline::Elapsed;
 use evenkeel_net::dial::dial;
 use evenkeel_net::event_loop::spawn;
 use evenkeel_net::transport::Transport;
+use evenkeel_wire::head::{Fields, Table};
 use evenkeel_wire::http1::chunked::Keep;
 use evenkeel_wire::http1::response::RequestContext;
 use evenkeel_wire::http1::{FIELDS_MAX, Limits, Response, Room};
 use evenkeel_wire::orca;
 use evenkeel_wire::proxy_protocol;
+use std::future::poll_fn;
 use std::io;
 use std::pin::pin;
 use std::rc::Rc;
@@ -45,6 +50,9 @@ pub fn start(prober: &Rc<Prober>, question: Question) {
 
 async fn ask(core: &Core, question: &Question) -> io::Result<End> {
     let Question { pool, reports, endpoint, .. } = question;
+    if pool.takes_messages() {
+        return ask_by_message(core, question).await;
+    }
     let addr = endpoint.addr.ok_or(io::ErrorKind::AddrNotAvailable)?;
     let request = format!("GET {} HTTP/1.1\r\nHost: {addr}\r\nUser-Agent: evenkeel-probe\r\n\r\n", reports.path);
     if let Some(idle) = pool.take_idle(endpoint, core.clock.now()) {
@@ -65,7 +73,7 @@ async fn ask(core: &Core, question: &Question) -> io::Result<End> {
         header.extend(&first);
         transport.write_all(&mut header).await?;
         first.clear();
-        settings.secure(stream, endpoint).await?;
+        secure(&settings, stream, &endpoint.name, endpoint.addr, Offers::Nothing).await?;
     }
     first.extend_from_slice(request.as_bytes());
     ask_over(core, question, transport, &first).await
@@ -88,26 +96,50 @@ async fn ask_over(core: &Core, question: &Question, transport: Transport, bytes:
     }
 }
 
-/// Takes the answer, if its head has come; and whether its connection can carry another request.
-fn on_bytes(core: &Core, question: &Question, buf: &mut Buf) -> io::Result<Option<(End, bool)>> {
-    let mut room = Room::new();
-    let read = Response::read(buf.filled(), &mut room, RequestContext::default(), &LIMITS).map_err(io::Error::other)?;
-    // An endpoint that sends interim responses to a GET that asked for none is answered by the time limit.
-    let Some(response) = read.filter(|response| !response.is_interim()) else { return Ok(None) };
+/// The same, where the endpoint takes messages.
+async fn ask_by_message(core: &Core, question: &Question) -> io::Result<End> {
+    let Question { pool, reports, endpoint, .. } = question;
+    let addr = endpoint.addr.ok_or(io::ErrorKind::AddrNotAvailable)?;
+    let mut head = Table::default();
+    head.push(b":method", b"GET");
+    head.push(b":scheme", pool.scheme().as_bytes());
+    head.push(b":authority", addr.to_string().as_bytes());
+    head.push(b":path", reports.path.as_bytes());
+    head.push(b"user-agent", b"evenkeel-probe");
+    let message = Message { head, content: Buf::none(), trailers: None, whole: true, tunnel: false };
+    let begun = endpoint.sessions.stream(pool.way(endpoint), &message, reports.timeout).await?;
+    loop {
+        let head = poll_fn(|cx| begun.stream.poll_head(cx)).await;
+        let mut head = head.map_err(|Gone| io::ErrorKind::UnexpectedEof)?;
+        if head.status >= 200 {
+            return Ok(on_fields(core, question, &head.fields.fields()));
+        }
+    }
+}
+
+/// Takes the fields of an answer.
+fn on_fields(core: &Core, question: &Question, fields: &Fields<'_, '_>) -> End {
     let Question { pool, reports, slot, endpoint, .. } = question;
-    let now = core.clock.now();
-    let report = orca::read(|name| response.fields.first(name), &reports.in_flight);
-    let end = match report {
+    match orca::read(|name| fields.first(name), &reports.in_flight) {
         None => End::NoReport,
         Some(Err(why)) => {
             pool.drop_malformed(why);
             End::Answered
         }
         Some(Ok((_, report))) => {
-            pool.take_report(*slot, endpoint, Came::Http, &report, now);
+            pool.take_report(*slot, endpoint, Came::Http, &report, core.clock.now());
             End::Answered
         }
-    };
+    }
+}
+
+/// Takes the answer, if its head has come; and whether its connection can carry another request.
+fn on_bytes(core: &Core, question: &Question, buf: &mut Buf) -> io::Result<Option<(End, bool)>> {
+    let mut room = Room::new();
+    let read = Response::read(buf.filled(), &mut room, RequestContext::default(), &LIMITS).map_err(io::Error::other)?;
+    // An endpoint that sends interim responses to a GET that asked for none is answered by the time limit.
+    let Some(response) = read.filter(|response| !response.is_interim()) else { return Ok(None) };
+    let end = on_fields(core, question, &response.fields);
     let (keep_alive, head_len, mut body) = (response.keep_alive, response.head_len(), response.body.clone());
     // A body that has not all come is not waited for.
     let whole = buf.take_body(head_len, &mut body, Keep::Framed).is_ok_and(|taken| head_len + taken.kept == buf.len());

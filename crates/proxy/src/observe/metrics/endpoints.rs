@@ -2,7 +2,7 @@
 
 use super::modes::{Speaks, forwards, is_http};
 use super::{CLASS_LABELS, NO_LABEL, Shown};
-use crate::observe::stats::{Counter, ERROR_KINDS, EndpointStats};
+use crate::observe::stats::{Counter, ERROR_KINDS, EndpointStats, H2_CODES};
 use prometheus_client::encoding::DescriptorEncoder;
 use prometheus_client::metrics::MetricType;
 use std::fmt;
@@ -22,7 +22,22 @@ impl Shown<'_> {
         let family = ("evenkeel_upstream_connects", "Connections to endpoints that were begun", MetricType::Counter);
         self.of_workers(encoder, family, forwards, NO_LABEL, |e, _| &e.connects)?;
         let family = ("evenkeel_upstream_errors", "What endpoints did wrong", MetricType::Counter);
-        self.of_workers(encoder, family, forwards, ("kind", &ERROR_KINDS), |e, i| &e.errors[i])
+        self.of_workers(encoder, family, forwards, ("kind", &ERROR_KINDS), |e, i| &e.errors[i])?;
+        let help = "Connections to endpoints that speak HTTP/2";
+        let family = ("evenkeel_upstream_http2_connections", help, MetricType::Gauge);
+        self.of_workers(encoder, family, is_http, NO_LABEL, |e, _| &e.http2.connections)?;
+        let help = "Requests on connections to endpoints that speak HTTP/2";
+        let family = ("evenkeel_upstream_http2_streams", help, MetricType::Gauge);
+        self.of_workers(encoder, family, is_http, NO_LABEL, |e, _| &e.http2.streams)?;
+        let help = "Streams that endpoints have reset, by the code of HTTP/2";
+        let family = ("evenkeel_upstream_http2_resets", help, MetricType::Counter);
+        self.of_workers(encoder, family, is_http, ("code", &H2_CODES), |e, i| &e.http2.resets[i])?;
+        let help = "Connections of which endpoints said that they take no more requests (GOAWAY)";
+        let family = ("evenkeel_upstream_http2_go_aways", help, MetricType::Counter);
+        self.of_workers(encoder, family, is_http, NO_LABEL, |e, _| &e.http2.go_aways)?;
+        let help = "Connections that ended as the endpoint gave no sign of life (PING)";
+        let family = ("evenkeel_upstream_http2_silent", help, MetricType::Counter);
+        self.of_workers(encoder, family, is_http, NO_LABEL, |e, _| &e.http2.silent)
     }
 
     /// One value for each endpoint of the pools that are meant and each value of a label, summed over the workers.

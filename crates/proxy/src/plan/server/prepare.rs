@@ -3,6 +3,7 @@
 use super::{Server, addresses, log_path, probed_at};
 use crate::listener::error_pages::ErrorPages;
 use crate::listener::probe_answers;
+use crate::plan::secured::Secured;
 use crate::plan::start_error::StartError;
 use crate::upstream::sticky::Sticky;
 use evenkeel_balance::Balancer;
@@ -31,6 +32,8 @@ pub(super) struct Prepared {
     pub(super) sticky: Vec<Option<Arc<Sticky>>>,
     /// What clients see when no endpoint's response goes to them.
     pub(super) error_pages: Arc<ErrorPages>,
+    /// Where TLS is spoken.
+    pub(super) secured: Secured,
     /// The new access log, or none; `None` if that stays as it is.
     pub(super) log: Option<Option<Writer>>,
 }
@@ -95,6 +98,7 @@ impl Server {
         });
         let sticky = sticky.collect::<Result<_, _>>()?;
         let error_pages = ErrorPages::read(plan).map_err(|(path, error)| StartError::ErrorPage(path, error))?;
-        Ok(Prepared { sockets, probed, pools, balancers, sticky, error_pages: Arc::new(error_pages), log })
+        let secured = self.secured.next(plan).map_err(StartError::Tls)?;
+        Ok(Prepared { secured, sockets, probed, pools, balancers, sticky, error_pages: Arc::new(error_pages), log })
     }
 }

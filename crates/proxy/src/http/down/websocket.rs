@@ -1,0 +1,65 @@
+//! How does a client of HTTP/1 get a WebSocket at an endpoint that speaks HTTP/2? There it is a tunnel (RFC 8441), without the
+//! key that HTTP/1 has (RFC 6455): the answer to that is made here.
+
+use evenkeel_wire::head::Table;
+use evenkeel_wire::http1::{Request, Version};
+use sha1::{Digest, Sha1};
+
+/// What it is called.
+pub const PROTOCOL: &str = "websocket";
+
+/// The field with the client's key.
+pub const KEY: &str = "sec-websocket-key";
+
+/// What is hashed behind the key (RFC 6455 section 1.3).
+const GUID: &[u8] = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
+
+/// Length of a key: 16 bytes in base64.
+const KEY_LEN: usize = 24;
+
+/// The answer to a client's key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Accept([u8; 28]);
+
+impl Accept {
+    fn of(key: &[u8]) -> Accept {
+        let hash = Sha1::new().chain_update(key).chain_update(GUID).finalize();
+        let mut text = [b'='; 28];
+        for (three, four) in hash.chunks(3).zip(text.chunks_mut(4)) {
+            let bits = three.iter().fold(0u32, |bits, byte| bits << 8 | u32::from(*byte)) << (8 * (3 - three.len()));
+            for (at, digit) in four.iter_mut().enumerate().take(three.len() + 1) {
+                *digit = DIGITS[(bits >> (18 - 6 * at)) as usize & 63];
+            }
+        }
+        Accept(text)
+    }
+
+    /// Adds the fields with which a WebSocket begins in HTTP/1.
+    pub fn push(self, fields: &mut Table) {
+        fields.push(b"upgrade", PROTOCOL.as_bytes());
+        fields.push(b"sec-websocket-accept", &self.0);
+    }
+}
+
+const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+
+/// The answer to a request that asks for a WebSocket; `None` to any other. One that asks for another protocol gets an answer
+/// without it, as any server may give.
+pub fn asked(request: &Request<'_, '_>) -> Option<Accept> {
+    if !request.upgrade || request.version != Version::V11 || request.method != "GET" {
+        return None;
+    }
+    let is_named = request.field("upgrade")?.eq_ignore_ascii_case(PROTOCOL.as_bytes());
+    let key = request.field(KEY).filter(|key| is_named && key.len() == KEY_LEN)?;
+    Some(Accept::of(key))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_answer_to_a_key_is_that_of_the_rfc() {
+        assert_eq!(&Accept::of(b"dGhlIHNhbXBsZSBub25jZQ==").0, b"s3pPLMBiTxaQ9kYGzzhZRbK+xOo=");
+    }
+}

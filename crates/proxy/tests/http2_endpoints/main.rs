@@ -1,0 +1,32 @@
+//! Do requests get to endpoints that speak HTTP/2, whatever their clients speak, and back?
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod both;
+mod connections;
+mod faults;
+mod go;
+mod messages;
+mod tries;
+mod websocket;
+
+use std::net::SocketAddr;
+use support::{Client, Proxy};
+
+/// A proxy before endpoints that speak HTTP/2, with more lines for the pool.
+pub fn before(endpoints: &[SocketAddr], pool: &str) -> Proxy {
+    Proxy::with(endpoints, "", &format!("protocol = 'h2'\n{pool}"), "")
+}
+
+/// A request with this body.
+pub fn post(path: &str, body: &[u8]) -> Vec<u8> {
+    let head = format!("POST {path} HTTP/1.1\r\nHost: a\r\nContent-Length: {}\r\n\r\n", body.len());
+    [head.as_bytes(), body].concat()
+}
+
+/// The status of a GET on a connection of its own.
+pub fn status(proxy: &Proxy, path: &str) -> u16 {
+    let mut client: Client = proxy.client();
+    client.get(path).status()
+}

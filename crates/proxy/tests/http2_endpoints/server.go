@@ -1,0 +1,48 @@
+// An endpoint that speaks HTTP/2 without TLS, or, with a certificate and its key, HTTP/1.1 and HTTP/2 over it: by the standard
+// library of Go.
+package main
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"strings"
+)
+
+func main() {
+	protocols := new(http.Protocols)
+	isPlain := len(os.Args) == 2
+	protocols.SetUnencryptedHTTP2(isPlain)
+	protocols.SetHTTP1(!isPlain)
+	protocols.SetHTTP2(!isPlain)
+	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/echo":
+			w.Header().Set("Trailer", "X-Sum")
+			n, _ := io.Copy(w, r.Body)
+			w.Header().Set("X-Sum", fmt.Sprint(n, r.Trailer.Get("X-Sent")))
+		case "/hints":
+			w.Header().Set("Link", "</a>")
+			w.WriteHeader(http.StatusEarlyHints)
+			fmt.Fprint(w, "hinted")
+		case "/early":
+			w.WriteHeader(http.StatusRequestEntityTooLarge)
+		case "/abort":
+			fmt.Fprint(w, "part")
+			w.(http.Flusher).Flush()
+			panic(http.ErrAbortHandler)
+		case "/last":
+			// The connection ends behind this.
+			w.Header().Set("Connection", "close")
+			fmt.Fprint(w, "last")
+		default:
+			fmt.Fprint(w, r.Proto, " ", r.Method, " ", r.Host, " ", strings.Join(r.Header["X-Own"], "|"))
+		}
+	})
+	server := http.Server{Addr: os.Args[1], Handler: handler, Protocols: protocols}
+	if isPlain {
+		panic(server.ListenAndServe())
+	}
+	panic(server.ListenAndServeTLS(os.Args[2], os.Args[3]))
+}
