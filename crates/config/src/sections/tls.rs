@@ -1,7 +1,7 @@
 //! Where is TLS spoken, and who must show what? [`ListenerTls`], `tls` of a listener; [`PoolTls`], `tls` of a pool.
 
 use crate::form::Form;
-use crate::table::{Absent, H, Key, Kind, MS, table, words};
+use crate::table::{Absent, DAY, H, Key, Kind, MS, table, words};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -61,6 +61,15 @@ table! {
             absent: Absent::Means("clients need no certificate"),
             help: "A file with the authorities (PEM) that issue the certificates of clients, which then need one.",
             why: "",
+        };
+        /// For how long browsers come by TLS alone; `None` = they are not told to.
+        hsts: Option<Duration> = Key {
+            name: "hsts",
+            kind: Kind::Duration { min: 1_000 * MS, max: 1_000 * DAY, off: true },
+            absent: Absent::Default("\"off\""),
+            help: "Tells browsers to come by TLS alone for so long (`Strict-Transport-Security`), as `\"365d\"`. `\"off\"`: they are \
+                   not told.",
+            why: "It cannot be taken back before its time is over.",
         };
         /// How long a handshake may take.
         handshake_timeout: Duration = Key {

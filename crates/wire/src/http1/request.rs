@@ -66,6 +66,8 @@ pub struct Forward<'a> {
     pub host_if_none: &'a [u8],
     /// For `Max-Forwards`, if the request had one that means something.
     pub max_forwards: Option<u32>,
+    /// What is said of the client's certificate: fields with the ends of their lines, or nothing.
+    pub certificate: &'a [u8],
     /// The field that marks the request as sent on from here, with the end of its line, or nothing.
     pub mark: &'a [u8],
     /// Whether the endpoint is asked to close afterwards.
@@ -171,7 +173,18 @@ impl Forward<'_> {
             max_forwards::write(left, out);
         }
         let (client, scheme) = (forward.client, forward.scheme.as_bytes());
-        append(&[connection, forward.mark, b"X-Forwarded-For: ", client, b"\r\nX-Forwarded-Proto: ", scheme], out);
+        append(
+            &[
+                connection,
+                forward.mark,
+                forward.certificate,
+                b"X-Forwarded-For: ",
+                client,
+                b"\r\nX-Forwarded-Proto: ",
+                scheme,
+            ],
+            out,
+        );
         let host = forward.host.unwrap_or(host);
         if !host.is_empty() {
             append(&[b"\r\nX-Forwarded-Host: ", host], out);

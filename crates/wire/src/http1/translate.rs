@@ -148,6 +148,7 @@ mod tests {
             forwarded: None,
             host_if_none: b"here",
             max_forwards: Some(3),
+            certificate: b"",
             mark: b"CDN-Loop: evenkeel-1\r\n",
             close: true,
         }

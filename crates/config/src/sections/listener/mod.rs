@@ -117,6 +117,14 @@ table! {
             help: "Speaks TLS with clients, with `mode = \"http\"` or `\"tcp\"`.",
             why: "",
         };
+        /// Whether requests without TLS are sent to where it is spoken.
+        redirect_https: bool = Key {
+            name: "redirect_https",
+            kind: Kind::Bool,
+            absent: Absent::Default("false"),
+            help: "Answers every request 308: the same place over TLS, at port 443. For the listener at port 80.",
+            why: "",
+        };
         /// Whether clients may speak HTTP/2 without TLS.
         h2c: bool = H2C;
         /// What clients of HTTP/2 may use up.

@@ -182,6 +182,9 @@ async fn answer<D: Messages>(record: &Record<'_>, down: &D, reply: &Reply, head_
     if let Some(seconds) = reply.retry_after {
         fields.push(b"retry-after", seconds.to_string().as_bytes());
     }
+    if let Some(location) = &reply.location {
+        fields.push(b"location", location.as_bytes());
+    }
     let mut load = Vec::new();
     record.write_load(&mut load);
     fields.push_lines(&load);
