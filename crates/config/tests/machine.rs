@@ -164,6 +164,23 @@ fn error_pages_are_read_and_measured() {
 }
 
 #[test]
+fn files_of_tls_are_looked_for() {
+    let secrets = BTreeMap::from([("/t/c", Ok("PEM")), ("/t/theirs", Err(ErrorKind::PermissionDenied))]);
+    let machine = Fake { secrets, ..Fake::default() };
+    let listener = |key: &str| format!("{WEB}tls = {{ certificates = [{{ cert = '/t/c', key = '{key}' }}] }}");
+    says("tls-good", &listener("/t/c"), &machine, &[]);
+    says("tls-none", &listener("/t/none"), &machine, &["EK0212", "cannot read /t/none: there is no such file"]);
+    says("tls-theirs", &listener("/t/theirs"), &machine, &["warning[EK0310]", "may not read /t/theirs"]);
+    let pool = |ca: &str| {
+        format!(
+            "{WEB}pool = 'q'\n[pool.q]\nendpoints = ['10.0.0.1:80']\ntls = {{ ca = '{ca}' }}\n[[route]]\npool = 'p'\nmatch = {{ path = '/p' }}"
+        )
+    };
+    says("tls-ca", &pool("/t/c"), &machine, &[]);
+    says("tls-no-ca", &pool("/t/none"), &machine, &["EK0212", "cannot read /t/none"]);
+}
+
+#[test]
 fn addresses_that_the_machine_does_not_have_are_named() {
     let listener = |bind: &str| format!("[listener.web]\nbind = ['{bind}']");
     let says_there = |name: &str, bind: &str, parts: &[&str]| says(name, &listener(bind), &Fake::default(), parts);

@@ -45,6 +45,19 @@ pub(crate) fn check(root: &Section, machine: &dyn Machine, findings: &mut Findin
             }
         }
     }
+    for named in root.named("listener") {
+        let tls = named.section.section("tls");
+        for certificate in tls.sections("certificates") {
+            ["cert", "key"].iter().for_each(|key| check_pem(certificate, key, machine, findings));
+        }
+        check_pem(&tls, "client_ca", machine, findings);
+    }
+    for named in root.named("pool") {
+        let tls = named.section.section("tls");
+        check_pem(&tls, "ca", machine, findings);
+        let certificate = tls.section("certificate");
+        ["cert", "key"].iter().for_each(|key| check_pem(&certificate, key, machine, findings));
+    }
     let http = admin.section("http");
     let of_admin = http.formed("bind").map(|bind| (bind, http.span_of("bind")));
     let listeners = root.named("listener");
@@ -96,6 +109,25 @@ fn check_socket(path: &Path, span: Span, machine: &dyn Machine, findings: &mut F
         let message = format!("{} is there, and no socket", path.display());
         findings.add(Code::NotHere, span, message).help("give it another path, or remove what is there");
     }
+}
+
+/// A file of certificates or of a key. What is in it is looked at when it is used.
+fn check_pem(section: &Section, key: &str, machine: &dyn Machine, findings: &mut Findings) {
+    let Some(path) = section.text(key).map(PathBuf::from) else { return };
+    let span = section.span_of(key);
+    let message = match machine.look(&path) {
+        Ok(Found::File | Found::Other) => match machine.read(&path) {
+            Ok(_) => return,
+            Err(error) if error.kind() == ErrorKind::PermissionDenied => {
+                return not_mine(&path, "read", span, findings);
+            }
+            Err(error) => format!("cannot read {}: {}", path.display(), reason(&error)),
+        },
+        Ok(Found::Folder | Found::Socket) => format!("{} is no file", path.display()),
+        Err(error) if error.kind() == ErrorKind::PermissionDenied => return not_mine(&path, "read", span, findings),
+        Err(error) => format!("cannot read {}: {}", path.display(), reason(&error)),
+    };
+    findings.add(Code::NotHere, span, message).help("name a file in PEM that is there");
 }
 
 fn check_secret(path: &Path, span: Span, machine: &dyn Machine, findings: &mut Findings) {
