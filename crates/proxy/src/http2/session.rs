@@ -42,6 +42,8 @@ pub(super) struct State {
     pub is_over: bool,
     /// A stream waits until something was written.
     pub is_short: bool,
+    /// Streams that were reset since this was last taken: whether by the peer, and with which code.
+    pub resets: Vec<(bool, u32)>,
     /// What is to be woken when the state is borrowed no more.
     late: Vec<WakerSlot>,
 }
@@ -111,6 +113,7 @@ impl Session {
             is_woken: false,
             is_over: false,
             is_short: false,
+            resets: Vec::new(),
             late: Vec::new(),
         };
         Session { transport, state: state.into(), held: held.into() }
@@ -165,6 +168,12 @@ impl Session {
     /// Streams that are open, or have something to send.
     pub fn streams(&self) -> usize {
         self.state.borrow().by_id.len()
+    }
+
+    /// Tells of the streams that were reset since the last call: whether by the peer, and with which code.
+    pub fn take_resets(&self, mut tell: impl FnMut(bool, u32)) {
+        let mut state = self.state.borrow_mut();
+        state.resets.drain(..).for_each(|(by_peer, code)| tell(by_peer, code));
     }
 
     /// The connection is no more: its streams are told.

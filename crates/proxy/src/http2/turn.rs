@@ -213,6 +213,7 @@ impl State {
             }
             Event::Reset { stream, code } => {
                 if let Some(key) = self.find(stream) {
+                    self.resets.push((true, code));
                     self.lose(key, Lost::Reset(code));
                     self.settle(key);
                 }

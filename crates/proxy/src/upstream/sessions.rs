@@ -11,11 +11,13 @@ use crate::http2::session::Session;
 use crate::observe::stats::EndpointStats;
 use evenkeel_balance::{Clock, Instant};
 use evenkeel_config::plan::EndpointHttp2;
+use evenkeel_net::buffer::CAPACITY;
 use evenkeel_net::dial::dial;
 use evenkeel_net::event_loop::{self, WakerSlot, alarm};
 use evenkeel_net::tls::HandshakeError;
 use evenkeel_net::transport::Transport;
-use evenkeel_wire::h2;
+use evenkeel_wire::h2::{self, NoStream};
+use evenkeel_wire::http1::FIELDS_MAX;
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::future::poll_fn;
@@ -87,7 +89,8 @@ impl Sessions {
             let link = links.iter().filter(fits).min_by_key(|link| link.streams())?;
             match link.session.open(message.head.iter(), message.is_head_only()) {
                 Ok(handle) => return Some(EndpointStream::new(handle, link.clone())),
-                Err(_) => link.note_full(),
+                Err(NoStream::Full) => link.note_full(),
+                Err(NoStream::Ending) => link.drain(),
             }
         }
     }
@@ -140,6 +143,9 @@ impl Sessions {
             stream_window: window,
             // As much as all streams together: a client that takes nothing must not stop those of others.
             connection_window: window.saturating_mul(settings.streams).min(i32::MAX as u32),
+            // As large as a head of an endpoint of HTTP/1 may be.
+            max_header_list: CAPACITY,
+            max_fields: FIELDS_MAX,
             ..h2::Config::default()
         };
         h2::Connection::client(config, self.core.clock.now().0)

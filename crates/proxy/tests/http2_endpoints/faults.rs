@@ -5,7 +5,7 @@ use crate::support::h2_server::H2Server;
 use crate::support::tls::{Authority, BOTH, answering, proxy, to_pool};
 use crate::support::{Endpoint, wait_until};
 use crate::{before, post, status};
-use evenkeel_proxy::stats::{ErrorKind, H2_CODES};
+use evenkeel_proxy::stats::{CODES, ErrorKind};
 use h2::Reason;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
@@ -52,7 +52,7 @@ fn a_reset_is_a_failure_of_the_endpoint_and_the_connection_goes_on() {
     assert_eq!(status(&proxy, "/"), 200);
     assert_eq!(endpoint.accepted(), 1);
     assert_eq!(proxy.endpoint(0, |e| e.errors[ErrorKind::Reset as usize].get()), 2);
-    let code = |name| H2_CODES.iter().position(|code| *code == name).expect("it is one");
+    let code = |name| CODES.iter().position(|code| *code == name).expect("it is one");
     assert_eq!(proxy.endpoint(0, |e| e.http2.resets[code("internal_error")].get()), 1);
     assert_eq!(proxy.endpoint(0, |e| e.http2.resets[code("cancel")].get()), 1);
 }

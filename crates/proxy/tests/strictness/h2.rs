@@ -48,7 +48,8 @@ fn fields(lines: &str) -> Vec<u8> {
         .split('⏎')
         .map(|line| {
             // The colon of a pseudo-header field is none.
-            let at = line[1..].find(':').filter(|_| !line.starts_with(": ")).map_or(0, |at| at + 1);
+            let colon = line.char_indices().skip(1).find(|(_, c)| *c == ':').filter(|_| !line.starts_with(": "));
+            let at = colon.map_or(0, |(at, _)| at);
             (unescape(&line[..at]), unescape(line[at + 1..].strip_prefix(' ').unwrap_or(&line[at + 1..])))
         })
         .collect();

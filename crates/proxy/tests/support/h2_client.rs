@@ -1,7 +1,7 @@
 //! A client that speaks HTTP/2 frame by frame, right or wrong.
 
 use super::SOON;
-use evenkeel_wire::h2::hpack::Decoder;
+use evenkeel_wire::h2::hpack::{Decoder, HeaderLimits};
 use std::fmt::Write as _;
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
@@ -107,6 +107,8 @@ pub struct H2Client {
     pub stream: TcpStream,
     came: Vec<u8>,
     decoder: Decoder,
+    /// The fields of the last frame, if it was one with a head.
+    pub head: Vec<(String, String)>,
 }
 
 impl H2Client {
@@ -123,7 +125,7 @@ impl H2Client {
         let stream = TcpStream::connect(addr).expect("the proxy accepts");
         stream.set_read_timeout(Some(SOON)).expect("sockets have timeouts");
         stream.set_nodelay(true).expect("sockets have that");
-        H2Client { stream, came: Vec::new(), decoder: Decoder::new(4096) }
+        H2Client { stream, came: Vec::new(), decoder: Decoder::new(4096), head: Vec::new() }
     }
 
     /// A proxy that refused has closed.
@@ -150,6 +152,7 @@ impl H2Client {
     pub fn frame(&mut self) -> Option<Frame> {
         loop {
             if let Some(frame) = take_frame(&mut self.came) {
+                self.head = self.decode(&frame);
                 return Some(frame);
             }
             let mut room = [0; 65536];
@@ -162,14 +165,13 @@ impl H2Client {
         }
     }
 
-    /// The next frame of a kind; others are passed over, but for heads, which are decoded.
+    /// The next frame of a kind; others are passed over.
     pub fn next(&mut self, kind: u8) -> Option<Frame> {
         loop {
             let frame = self.frame()?;
             if frame.kind == kind {
                 return Some(frame);
             }
-            self.decode(&frame);
         }
     }
 
@@ -196,7 +198,7 @@ impl H2Client {
                 answers.iter_mut().filter(|a| !is_over(a)).for_each(|a| a.goaway = Some(u32::MAX));
                 break;
             };
-            let head = self.decode(&frame);
+            let head = std::mem::take(&mut self.head);
             let at = streams.iter().position(|s| *s == frame.stream);
             match (frame.kind, at) {
                 (GOAWAY, _) if frame.code() != 0 => {
@@ -241,8 +243,9 @@ impl H2Client {
 
 fn decode(decoder: &mut Decoder, block: &[u8]) -> Vec<(String, String)> {
     let mut fields = Vec::new();
+    let limits = HeaderLimits { bytes: 1 << 20, fields: 10_000 };
     decoder
-        .decode(block, &mut |name: &[u8], value: &[u8]| {
+        .decode(block, limits, &mut |name: &[u8], value: &[u8]| {
             fields.push((String::from_utf8_lossy(name).into_owned(), String::from_utf8_lossy(value).into_owned()));
         })
         .expect("a good block");

@@ -14,6 +14,7 @@ use crate::http2::session::Session;
 use crate::http2::stream::{StreamHandle, with_status};
 use crate::http2::turn::{Ended, Role};
 use crate::listener::client::Client;
+use crate::observe::stats::code_index;
 use crate::peer::{Identity, Peer};
 use crate::upstream::pick::InFlight;
 use crate::upstream::stream::EndpointStream;
@@ -140,10 +141,18 @@ impl Server {
             }
             Err(error) => Some(Ended::Failed(error)),
         };
+        self.count_resets();
         match ended {
             None => {}
             Some(Ended::Closed) => return,
-            Some(Ended::Failed(_)) => session.end(),
+            Some(Ended::Failed(error)) => {
+                let stats = &self.connection.open.listener.stats.http2;
+                stats.errors[error.code as usize].add(1);
+                if let Some(flood) = error.flood {
+                    stats.floods[flood as usize].add(1);
+                }
+                session.end();
+            }
         }
         self.timer.set(self.timer.tick_after(LINGER));
         let written = self.timer.limit(pin!(poll_fn(|cx| session.poll_write(cx)))).await;
@@ -167,6 +176,7 @@ impl Server {
                 if let Poll::Ready(ended) = session.poll_turn(cx, open.core.clock.now().0, self) {
                     return Poll::Ready(Some(ended));
                 }
+                self.count_resets();
                 if self.drain.get() == Drain::Last && session.streams() == 0 && session.is_written() {
                     return Poll::Ready(None);
                 }
@@ -258,6 +268,16 @@ impl Server {
     fn end_drain(&self) {
         self.drain.set(Drain::Last);
         self.connection.session.engine(|engine| engine.go_away(ErrorCode::NoError));
+    }
+}
+
+impl Server {
+    fn count_resets(&self) {
+        let stats = &self.connection.open.listener.stats.http2;
+        self.connection.session.take_resets(|by_client, code| {
+            let counters = if by_client { &stats.resets_received } else { &stats.resets_sent };
+            counters[code_index(code)].add(1);
+        });
     }
 }
 

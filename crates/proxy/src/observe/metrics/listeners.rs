@@ -3,8 +3,11 @@
 use super::modes::{Speaks, is_http, is_proxied_tcp, is_tcp};
 use super::{CLASS_LABELS, Family, Labels, Shown};
 use crate::observe::end::Cause;
-use crate::observe::stats::{Counter, ListenerStats, METHODS, REJECTED, RESET_BY, RouteStats, SHAKEN, Unsecured};
+use crate::observe::stats::{
+    CODES, Counter, ListenerStats, METHODS, REJECTED, RESET_BY, RouteStats, SHAKEN, Unsecured,
+};
 use evenkeel_config::plan::{Mode, Route};
+use evenkeel_wire::h2::Flood;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::ConstCounter;
@@ -132,6 +135,19 @@ impl Shown<'_> {
             ("evenkeel_http_sent_bytes", "Bytes of responses, heads included", |l| &l.bytes_out),
         ];
         self.counters(encoder, is_http, &counters)?;
+        let codes = ("code", &CODES[..]);
+        let help = "Streams that a client has reset, by the code it gave";
+        let family = ("evenkeel_http2_resets_received", help);
+        self.by_listener(encoder, family, is_http, codes, |l| &l.http2.resets_received)?;
+        let help = "Streams that evenkeel has reset, by the code it gave";
+        let family = ("evenkeel_http2_resets_sent", help);
+        self.by_listener(encoder, family, is_http, codes, |l| &l.http2.resets_sent)?;
+        let help = "Connections that ended as the client broke the rules of HTTP/2, by the code it was told";
+        let family = ("evenkeel_http2_connection_errors", help);
+        self.by_listener(encoder, family, is_http, codes, |l| &l.http2.errors)?;
+        let help = "Connections that ended as the client sent too much of what is of no use, by what that was";
+        let family = ("evenkeel_http2_floods", help);
+        self.by_listener(encoder, family, is_http, ("kind", &Flood::NAMES), |l| &l.http2.floods)?;
         let help = "Requests by what ended them; \"normal\" if nothing did early";
         self.by_listener(encoder, ("evenkeel_http_ends", help), is_http, ("cause", &Cause::LABELS), |l| &l.ends)
     }
