@@ -46,7 +46,7 @@ impl Buf {
     /// The buffer that is here; none is left.
     #[inline]
     pub fn take_out(&mut self) -> Buf {
-        std::mem::replace(self, Buf::none())
+        std::mem::take(self)
     }
 
     /// The bytes in it.

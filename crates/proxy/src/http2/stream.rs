@@ -22,6 +22,7 @@ impl StreamHandle {
     }
 
     /// Its connection.
+    #[allow(dead_code, reason = "for the side that asks")]
     pub fn session(&self) -> &Rc<Session> {
         &self.session
     }
@@ -39,6 +40,7 @@ impl StreamHandle {
     }
 
     /// How it ended, if early.
+    #[allow(dead_code, reason = "for the side that asks")]
     pub fn lost(&self) -> Option<Lost> {
         self.session.change(|state| state.stream(self.key).lost)
     }
@@ -49,6 +51,7 @@ impl StreamHandle {
     }
 
     /// The next head of a response.
+    #[allow(dead_code, reason = "for the side that asks")]
     pub fn poll_head(&self, cx: &Context<'_>) -> Poll<Result<Head, Gone>> {
         self.poll(cx, |state, key| {
             let stream = state.stream(key);
@@ -76,14 +79,6 @@ impl StreamHandle {
                 return Some(Ok(Part::Trailers(trailers)));
             }
             stream.is_received.then_some(Ok(Part::End))
-        })
-    }
-
-    /// Whether the peer sends nothing more, and all was taken.
-    pub fn is_taken(&self) -> bool {
-        self.session.change(|state| {
-            let stream = state.stream(self.key);
-            stream.is_received && stream.arrived.is_empty() && stream.trailers.is_none()
         })
     }
 
@@ -166,7 +161,6 @@ impl State {
             self.flush_stream(key);
             let id = self.stream(key).id;
             self.engine.reset(id, code);
-            self.resets.push((false, code as u32));
             self.lose(key, Lost::Ended);
             self.wake_driver();
         }
