@@ -34,6 +34,7 @@ impl StreamHandle {
     }
 
     /// How it ended, if early.
+    #[allow(dead_code, reason = "for the side that asks")]
     pub fn lost(&self) -> Option<Lost> {
         self.session.change(|state| state.stream(self.key).lost)
     }
@@ -44,6 +45,7 @@ impl StreamHandle {
     }
 
     /// The next head of a response.
+    #[allow(dead_code, reason = "for the side that asks")]
     pub fn poll_head(&self, cx: &Context<'_>) -> Poll<Result<Head, Gone>> {
         self.poll(cx, |state, key| {
             let stream = state.stream(key);
@@ -171,7 +173,6 @@ impl State {
             self.flush_stream(key);
             let id = self.stream(key).id;
             self.engine.reset(id, code);
-            self.resets.push((false, code as u32));
             self.lose(key, Lost::Ended);
             self.wake_driver();
         }
