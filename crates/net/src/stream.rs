@@ -41,6 +41,11 @@ impl Stream {
         }
     }
 
+    /// Has the kernel acknowledge what came at once. An error does not matter: it is later then.
+    pub fn acknowledge(&self) {
+        let _ = rustix::net::sockopt::set_tcp_quickack(&self.fd, true);
+    }
+
     /// Has the event loop watch the socket at once: the next read would find nothing there yet.
     ///
     /// # Errors

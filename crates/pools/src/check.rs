@@ -3,16 +3,19 @@
 
 use crate::pool::Checkup;
 use evenkeel_config::plan::{Check, ProxyVersion};
+use evenkeel_net::tls::towards::Towards;
 use evenkeel_wire::http1::chunked::Keep;
 use evenkeel_wire::http1::response::RequestContext;
 use evenkeel_wire::http1::{Body, FIELDS_MAX, INTERIM_MAX, Limits, Reject, Response, Room};
 use evenkeel_wire::proxy_protocol;
+use rustls::pki_types::ServerName;
 use std::fmt::{self, Display, Formatter};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::ops::RangeInclusive;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpStream, UdpSocket};
+use tokio_rustls::TlsConnector;
 
 /// How much of a body is searched for the expected text.
 const BODY_MAX: usize = 64 * 1024;
@@ -25,6 +28,8 @@ const LIMITS: Limits = Limits { head: evenkeel_net::buffer::CAPACITY, fields: FI
 pub enum Failure {
     /// No connection.
     Connect(io::Error),
+    /// No TLS, or not that of the endpoint.
+    Tls(io::Error),
     /// The answer was not complete in time.
     Timeout,
     /// The connection broke, or was closed before enough of the response came to decide.
@@ -43,6 +48,7 @@ impl Display for Failure {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         match self {
             Failure::Connect(error) => write!(f, "cannot connect: {error}"),
+            Failure::Tls(error) => write!(f, "TLS: {error}"),
             Failure::Timeout => f.write_str("no answer in time"),
             Failure::Closed => f.write_str("closed the connection without a whole answer"),
             Failure::Malformed(reject) => write!(f, "malformed answer: {reject}"),
@@ -59,14 +65,21 @@ impl Display for Failure {
 /// Why it did not pass.
 #[expect(clippy::disallowed_methods, reason = "no worker runs checks, so there is no wheel")]
 pub async fn run(checkup: &Checkup) -> Result<(), Failure> {
-    let Checkup { check, addr, announce } = checkup;
-    // A listener for checks at a port of its own may not expect the header that the traffic port expects.
-    let announce = announce.filter(|_| check.port.is_none_or(|port| port == addr.port()));
+    let Checkup { check, addr, announce, tls } = checkup;
+    // A listener for checks at a port of its own may not expect the header or the TLS that the traffic port expects.
+    let is_apart = check.port.is_some_and(|port| port != addr.port());
+    let announce = announce.filter(|_| !is_apart);
+    let tls = tls.as_ref().filter(|_| !is_apart);
     let addr = SocketAddr::new(addr.ip(), check.port.unwrap_or(addr.port()));
-    tokio::time::timeout(check.timeout, once(&check.check, addr, announce)).await.unwrap_or(Err(Failure::Timeout))
+    tokio::time::timeout(check.timeout, once(&check.check, addr, announce, tls)).await.unwrap_or(Err(Failure::Timeout))
 }
 
-async fn once(check: &Check, addr: SocketAddr, announce: Option<ProxyVersion>) -> Result<(), Failure> {
+async fn once(
+    check: &Check,
+    addr: SocketAddr,
+    announce: Option<ProxyVersion>,
+    tls: Option<&(Towards, ServerName<'static>)>,
+) -> Result<(), Failure> {
     if let Check::Udp { send, expect } = check {
         return ask(addr, send, expect.as_deref()).await;
     }
@@ -76,7 +89,15 @@ async fn once(check: &Check, addr: SocketAddr, announce: Option<ProxyVersion>) -
         proxy_protocol::write_local(version, &mut header);
         stream.write_all(&header).await.map_err(|_| Failure::Closed)?;
     }
+    let stream: Box<dyn Carries> = match tls {
+        None => Box::new(stream),
+        Some((towards, name)) => {
+            let connecting = TlsConnector::from(towards.config()).connect(name.clone(), stream);
+            Box::new(connecting.await.map_err(Failure::Tls)?)
+        }
+    };
     let Check::Http { method, path, host, expect, body } = check else { return Ok(()) };
+    let mut stream = stream;
     let host = host.clone().unwrap_or_else(|| addr.to_string());
     let request = format!(
         "{method} {path} HTTP/1.1\r\nHost: {host}\r\nUser-Agent: evenkeel-check\r\nAccept: */*\r\nConnection: close\r\n\r\n"
@@ -111,9 +132,14 @@ fn is_expected(expect: &[RangeInclusive<u16>], status: u16) -> bool {
     expect.iter().any(|range| range.contains(&status))
 }
 
+/// What a check goes over.
+trait Carries: AsyncRead + AsyncWrite + Send + Unpin {}
+
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> Carries for T {}
+
 /// The answer of an endpoint.
 struct Answer {
-    stream: TcpStream,
+    stream: Box<dyn Carries>,
     /// Read and not used yet.
     bytes: Vec<u8>,
 }

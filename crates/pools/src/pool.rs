@@ -10,6 +10,8 @@ use evenkeel_balance::subset::Subset;
 use evenkeel_balance::{Balancer, EndpointId, EndpointSpec, Instant, Pool, Seat, Slot};
 use evenkeel_config::plan::{self, Address, HealthCheck, ProxyVersion};
 use evenkeel_net::log_writer::Writer;
+use evenkeel_net::tls::towards::Towards;
+use rustls::pki_types::ServerName;
 use std::collections::{HashMap, HashSet};
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -27,6 +29,7 @@ pub struct SharedPool {
     queue_max: u32,
     check: Option<Arc<HealthCheck>>,
     announce: Option<ProxyVersion>,
+    tls: Option<Towards>,
     specs: Vec<EndpointSpec>,
     /// What has happened to the pool and its endpoints.
     history: History,
@@ -43,6 +46,8 @@ pub struct Checkup {
     pub addr: SocketAddr,
     /// The header that the endpoint expects first on each connection.
     pub announce: Option<ProxyVersion>,
+    /// How it speaks TLS, and under which name, if it does.
+    pub tls: Option<(Towards, ServerName<'static>)>,
 }
 
 impl SharedPool {
@@ -56,6 +61,7 @@ impl SharedPool {
             queue_max: 0,
             check: None,
             announce: None,
+            tls: None,
             specs: Vec::new(),
             history: History::default(),
             due: None,
@@ -89,6 +95,11 @@ impl SharedPool {
             self.check = check.cloned().map(Arc::new);
         }
         self.history.apply(plan);
+    }
+
+    /// Has checks speak TLS, where requests do.
+    pub fn secure(&mut self, tls: Option<&Towards>) {
+        self.tls = tls.cloned();
     }
 
     /// Lets the workers pick the endpoints that were [reserved](Self::reserve), and no others, under the settings of
@@ -130,7 +141,10 @@ impl SharedPool {
         let endpoints = self.check.iter().flat_map(|check| self.history.endpoints().map(move |e| (check, e)));
         endpoints.filter(move |(_, e)| used.contains(&EndpointId::of(&e.name))).filter_map(|(check, endpoint)| {
             let addr = address(&endpoint.addr)?;
-            Some((EndpointId::of(&endpoint.name), Checkup { check: check.clone(), addr, announce: self.announce }))
+            let named = |tls: &Towards| Some((tls.clone(), tls.name_of(&endpoint.name, Some(addr.ip())).ok()?));
+            let tls = self.tls.as_ref().and_then(named);
+            let checkup = Checkup { check: check.clone(), addr, announce: self.announce, tls };
+            Some((EndpointId::of(&endpoint.name), checkup))
         })
     }
 

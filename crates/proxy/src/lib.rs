@@ -37,4 +37,3 @@ pub use observe::{end, metrics, stats};
 pub use plan::secured::Secured;
 pub use plan::server::Server;
 pub use plan::start_error::StartError;
-pub use upstream::tls::PoolTls;

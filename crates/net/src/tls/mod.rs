@@ -5,18 +5,21 @@
 //! 1. [`record`]: one record, sealed or opened. No I/O.
 //! 2. [`session`]: both directions behind a handshake: data, tickets, new keys, alerts. No I/O.
 //! 3. [`handshake`]: until there is a session, or an [`error`]; [`info`]: what was agreed.
-//! 4. [`stream`]: a socket and a session, as [`Transport`](crate::transport::Transport) shows it.
+//! 4. [`towards`]: what endpoints of a pool have to prove.
+//! 5. [`state`]: a session, and what waits on it; [`stream`]: a socket and that, as [`Transport`](crate::transport::Transport) shows it.
 
 pub mod error;
 pub mod handshake;
 pub mod info;
 mod record;
 mod session;
+mod state;
 pub mod stream;
+pub mod towards;
 
 pub use error::{Cause, HandshakeError};
 pub use info::Info;
 pub use stream::TlsStream;
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -145,7 +145,6 @@ impl Session {
     ///
     /// # Errors
     /// The connection takes no more.
-    #[allow(dead_code, reason = "for the side that asks")]
     pub fn open<'f>(
         self: &Rc<Session>,
         fields: impl Iterator<Item = (&'f [u8], &'f [u8])>,

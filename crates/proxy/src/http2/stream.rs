@@ -34,7 +34,6 @@ impl StreamHandle {
     }
 
     /// How it ended, if early.
-    #[allow(dead_code, reason = "for the side that asks")]
     pub fn lost(&self) -> Option<Lost> {
         self.session.change(|state| state.stream(self.key).lost)
     }
@@ -45,7 +44,6 @@ impl StreamHandle {
     }
 
     /// The next head of a response.
-    #[allow(dead_code, reason = "for the side that asks")]
     pub fn poll_head(&self, cx: &Context<'_>) -> Poll<Result<Head, Gone>> {
         self.poll(cx, |state, key| {
             let stream = state.stream(key);

@@ -10,7 +10,6 @@ use crate::observe::access_log::AccessLog;
 use crate::observe::stats::{EndpointStats, ListenerStats, PoolStats, RouteTable};
 use crate::peer::admission::Admission;
 use crate::upstream::sticky::Sticky;
-use crate::upstream::tls::PoolTls;
 use evenkeel_balance::{Balancer, Slot};
 use evenkeel_config::Plan;
 use evenkeel_config::plan::{
@@ -18,6 +17,7 @@ use evenkeel_config::plan::{
     ProxyVersion, ReportLoad, SpeakAs, Tolerated, UdpFlows,
 };
 use evenkeel_net::listen::{ListenFd, Protocol};
+use evenkeel_net::tls::towards::Towards;
 use evenkeel_net::total::Total;
 use evenkeel_pools::Control;
 use evenkeel_wire::http1::Limits;
@@ -125,7 +125,7 @@ pub struct PoolParts {
     /// Faults in responses that are repaired.
     pub tolerated: Tolerated,
     /// How its endpoints speak TLS, if they do.
-    pub tls: Option<PoolTls>,
+    pub tls: Option<Towards>,
     /// Whether endpoints see the client's address as that of the peer.
     pub source: SpeakAs,
     /// After how much silence of a session's peer the kernel asks for a sign of life.

@@ -1,7 +1,7 @@
 //! Where is TLS spoken? By listener towards clients, by pool towards endpoints.
 
 use crate::listener::tls::ListenerTls;
-use crate::upstream::tls::PoolTls;
+use evenkeel_net::tls::towards::Towards;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -11,5 +11,5 @@ pub struct Secured {
     /// Towards clients.
     pub listeners: HashMap<Arc<str>, ListenerTls>,
     /// Towards endpoints.
-    pub pools: HashMap<Arc<str>, PoolTls>,
+    pub pools: HashMap<Arc<str>, Towards>,
 }

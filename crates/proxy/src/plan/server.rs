@@ -208,6 +208,7 @@ impl Server {
         for pool in &plan.pools {
             let shared = shared_pools.get_mut(&pool.name).expect("every pool is there or was prepared");
             shared.reserve(pool);
+            shared.secure(self.secured.pools.get(&pool.name));
             // No worker knows it yet, so none can pick too early.
             if new.contains(&pool.name) {
                 shared.publish(self.control.now());

@@ -4,7 +4,7 @@
 use super::pick::InFlight;
 use super::pool::{Endpoint, WorkerPool};
 use super::stream::Begun;
-use super::tls::is_of_tls;
+use super::tls::{is_of_tls, secure};
 use crate::core::Core;
 use crate::http2::message::Message;
 use crate::observe::end::Cause;
@@ -91,7 +91,7 @@ impl Wanted<'_> {
         if let (Some(settings), Some(stream)) = (tls, transport.as_tls()) {
             // Boxed, as few connections are new.
             let offers = self.pool.offers();
-            let chose_h2 = Box::pin(settings.secure(stream, &endpoint.name, endpoint.addr, offers)).await?;
+            let chose_h2 = Box::pin(secure(&settings, stream, &endpoint.name, endpoint.addr, offers)).await?;
             if chose_h2 {
                 // This request was written in HTTP/1, for which there is another connection; those that follow take this one.
                 self.pool.chose_h2.set(true);

@@ -3,7 +3,7 @@
 use super::idle::IdleConns;
 use super::probe_rate::ProbeRate;
 use super::sessions::{Sessions, Way};
-use super::tls::{Offers, PoolTls};
+use super::tls::Offers;
 use crate::core::Core;
 use crate::observe::access_log::Named;
 use crate::observe::stats::{EndpointStats, PoolStats};
@@ -12,6 +12,7 @@ use evenkeel_balance::{Balancer, Instant, Slot};
 use evenkeel_config::plan::{
     EndpointHttp2, EndpointProtocol, HashKey, LoadReports, PoolLimits, ProxyVersion, SpeakAs, Tolerated,
 };
+use evenkeel_net::tls::towards::Towards;
 use evenkeel_net::transport::Transport;
 use evenkeel_pools::control::Control;
 use std::cell::{Cell, RefCell};
@@ -46,7 +47,7 @@ pub struct WorkerPool {
     /// Faults in responses that are repaired.
     pub tolerated: Cell<Tolerated>,
     /// How its endpoints speak TLS, if they do.
-    pub tls: RefCell<Option<Rc<PoolTls>>>,
+    pub tls: RefCell<Option<Rc<Towards>>>,
     /// Whether endpoints see the client's address as that of the peer.
     pub source: Cell<SpeakAs>,
     /// After how much silence of a session's peer the kernel asks for a sign of life.

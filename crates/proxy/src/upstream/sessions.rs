@@ -4,7 +4,7 @@
 use super::connections::carried;
 use super::link::Link;
 use super::stream::{Begun, EndpointStream};
-use super::tls::{self, Offers, PoolTls};
+use super::tls::{self, Offers};
 use crate::core::Core;
 use crate::http2::message::Message;
 use crate::http2::session::Session;
@@ -15,6 +15,7 @@ use evenkeel_net::buffer::CAPACITY;
 use evenkeel_net::dial::dial;
 use evenkeel_net::event_loop::{self, WakerSlot, alarm};
 use evenkeel_net::tls::HandshakeError;
+use evenkeel_net::tls::towards::Towards;
 use evenkeel_net::transport::Transport;
 use evenkeel_wire::h2::{self, NoStream};
 use evenkeel_wire::http1::FIELDS_MAX;
@@ -155,7 +156,7 @@ impl Sessions {
         let transport = carried(dial(addr, None, true)?, way.tls.is_some());
         if let (Some(settings), Some(stream)) = (&way.tls, transport.as_tls()) {
             let offers = if way.chose_h2.is_some() { Offers::Both } else { Offers::H2 };
-            if !settings.secure(stream, &way.name, way.addr, offers).await? {
+            if !tls::secure(settings, stream, &way.name, way.addr, offers).await? {
                 if let Some(chose_h2) = &way.chose_h2 {
                     chose_h2.set(false);
                 }
@@ -211,7 +212,7 @@ pub struct Way {
     /// `None` while its name does not resolve.
     pub addr: Option<SocketAddr>,
     pub settings: EndpointHttp2,
-    pub tls: Option<Rc<PoolTls>>,
+    pub tls: Option<Rc<Towards>>,
     /// Whether an endpoint chose HTTP/2, where it may choose something else too.
     pub chose_h2: Option<Rc<Cell<bool>>>,
 }

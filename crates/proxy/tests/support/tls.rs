@@ -2,7 +2,8 @@
 
 use super::message::{Message, read_message};
 use super::{Endpoint, Proxy, SOON};
-use evenkeel_proxy::{ListenerTls, PoolTls, Secured};
+use evenkeel_net::tls::towards::Towards;
+use evenkeel_proxy::{ListenerTls, Secured};
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
 use rustls::crypto::aws_lc_rs::default_provider;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
@@ -116,7 +117,7 @@ pub fn at_listener(config: Arc<ServerConfig>, timeout: Duration) -> Secured {
 pub fn to_pool(config: Arc<ClientConfig>, name: &str) -> Secured {
     let mut secured = Secured::default();
     let name = ServerName::try_from(name.to_string()).expect("a name");
-    secured.pools.insert("web".into(), PoolTls::new(Arc::new(move || config.clone()), Some(name)));
+    secured.pools.insert("web".into(), Towards::new(Arc::new(move || config.clone()), Some(name)));
     secured
 }
 

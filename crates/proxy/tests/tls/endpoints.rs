@@ -3,7 +3,7 @@
 use crate::support::endpoint::ok;
 use crate::support::message::read_message;
 use crate::support::tls::{Authority, BOTH, V12, V13, answering, endpoint, proxy, to_pool};
-use crate::support::{Client, noise};
+use crate::support::{Client, Proxy, noise};
 use evenkeel_proxy::stats::ErrorKind;
 use std::io::Write;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
@@ -49,6 +49,23 @@ fn an_endpoint_that_cannot_show_who_it_is_gets_no_request() {
         assert!(answer.body_text().contains(why), "{}", answer.body_text());
         assert_ne!(proxy.endpoint(0, |e| e.errors[ErrorKind::Tls as usize].get()), 0);
         assert_eq!(proxy.endpoint(0, |e| e.errors[ErrorKind::Connect as usize].get()), 0);
+    }
+}
+
+#[test]
+fn checks_see_what_requests_would_see() {
+    let ca = Authority::new("ca");
+    for (name, becomes) in [("b.test", "up"), ("c.test", "down")] {
+        let endpoint = answering(ca.server(name, &[], |_| ()), |_| ok("well"));
+        // What it is not.
+        let initial = if becomes == "up" { "down" } else { "up" };
+        let config = format!(
+            "[runtime]\nworkers = 1\n[listener.web]\nbind = [\"$BIND\"]\n[pool.web]\nendpoints = [\"{}\"]\n\
+             health = {{ http = {{ path = '/', body = 'well' }}, interval = '300ms', initial = '{initial}' }}\n",
+            endpoint.addr
+        );
+        let proxy = Proxy::start_secured(&config, &to_pool(ca.client(BOTH), "b.test"));
+        proxy.becomes(endpoint.addr, becomes);
     }
 }
 

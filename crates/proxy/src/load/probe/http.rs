@@ -7,7 +7,7 @@ use crate::http2::message::Message;
 use crate::http2::part::Gone;
 use crate::load::reports::Came;
 use crate::upstream::connections::carried;
-use crate::upstream::tls::Offers;
+use crate::upstream::tls::{Offers, secure};
 use evenkeel_balance::Clock;
 use evenkeel_net::buffer::Buf;
 use evenkeel_net::deadline::Elapsed;
@@ -73,7 +73,7 @@ async fn ask(core: &Core, question: &Question) -> io::Result<End> {
         header.extend(&first);
         transport.write_all(&mut header).await?;
         first.clear();
-        settings.secure(stream, &endpoint.name, endpoint.addr, Offers::Nothing).await?;
+        secure(&settings, stream, &endpoint.name, endpoint.addr, Offers::Nothing).await?;
     }
     first.extend_from_slice(request.as_bytes());
     ask_over(core, question, transport, &first).await

@@ -1,0 +1,161 @@
+//! What waits on a connection over TLS? Records that came and were not opened, data that was opened and not taken, records that
+//! were sealed and not sent. None of it on one that is idle.
+
+use super::session::{End, Session};
+use crate::buffer::Buf;
+use crate::stream::Stream;
+use rustix::net::SendFlags;
+use std::io;
+use std::task::{Context, Poll, ready};
+
+/// A connection behind its handshake, without its socket.
+pub(super) struct State {
+    pub(super) session: Session,
+    /// What came and was not opened yet: part of a record mostly.
+    pub(super) held: Buf,
+    /// What was opened and not taken yet.
+    pub(super) rest: Buf,
+    /// What was sealed and not sent yet.
+    pub(super) out: Buf,
+    /// Whether the peer was told that this side has sent all.
+    pub(super) ended: bool,
+    /// Whether the socket is to be shut down once `out` is sent.
+    pub(super) shuts: bool,
+}
+
+impl State {
+    /// Takes what there is into the buffer: how much, 0 at the end. `None`: something must come first.
+    pub(super) fn take(&mut self, socket: &Stream, buf: &mut Buf) -> Option<io::Result<usize>> {
+        if buf.spare().is_empty() {
+            return Some(Ok(0));
+        }
+        if !self.rest.is_empty() {
+            let n = self.rest.len().min(buf.spare().len());
+            buf.extend(&self.rest.filled()[..n]);
+            self.rest.consume(n);
+            if self.rest.is_empty() {
+                self.rest = Buf::none();
+            }
+            return Some(Ok(n));
+        }
+        if !self.held.is_empty() {
+            let before = buf.len();
+            self.open(socket, buf);
+            let n = buf.len() - before;
+            if n > 0 {
+                return Some(Ok(n));
+            }
+        }
+        self.ended()
+    }
+
+    /// Opens what came, as far as the buffer has room.
+    pub(super) fn open(&mut self, socket: &Stream, buf: &mut Buf) {
+        self.session.open(&mut self.held, buf, &mut self.rest);
+        if self.held.is_empty() {
+            self.held = Buf::none();
+        }
+        if let End::Failed(_) = self.session.end {
+            self.tell(socket);
+        }
+    }
+
+    /// How it has ended, if it has.
+    pub(super) fn ended(&self) -> Option<io::Result<usize>> {
+        match self.session.end {
+            End::Open => None,
+            End::Closed => Some(Ok(0)),
+            End::Truncated => {
+                let why = "the connection ended without the close_notify of TLS: data may be missing";
+                Some(Err(io::Error::new(io::ErrorKind::UnexpectedEof, why)))
+            }
+            End::Failed(fault) => Some(Err(io::Error::new(io::ErrorKind::InvalidData, fault.text()))),
+            End::Alerted(alert) => {
+                Some(Err(io::Error::new(io::ErrorKind::ConnectionAborted, format!("the peer sent TLS alert {alert}"))))
+            }
+        }
+    }
+
+    /// Whether a read has something to take or to tell.
+    pub(super) fn has_come(&self) -> bool {
+        !self.rest.is_empty() || !self.held.is_empty() || self.session.end != End::Open
+    }
+
+    /// Takes in what the socket has brought.
+    pub(super) fn came(&mut self, n: usize, wire: Buf) {
+        if n > 0 {
+            self.held = wire;
+        } else if self.session.end == End::Open {
+            self.session.end = End::Truncated;
+        }
+    }
+
+    /// Sends what waits, if that can be done at once and nothing is before it.
+    #[cold]
+    pub(super) fn tell(&mut self, socket: &Stream) {
+        if self.out.is_empty() {
+            let mut out = Buf::take_whole();
+            self.session.seal_nothing(&mut out);
+            if !out.is_empty() {
+                socket.send_now(out.filled());
+            }
+        }
+    }
+
+    /// Has what the peer waits for sent before anything is written, if there is such.
+    #[cold]
+    pub(super) fn say_awaited(&mut self, socket: &Stream) {
+        if self.session.is_awaited() && self.out.is_empty() {
+            let mut out = Buf::take_whole();
+            self.session.seal_nothing(&mut out);
+            out.consume(socket.send_now(out.filled()));
+            self.out = if out.is_empty() { Buf::none() } else { out };
+        }
+    }
+
+    /// Room for what comes, behind what came.
+    pub(super) fn room(&self) -> Buf {
+        let mut wire = Buf::take_whole();
+        wire.extend(self.held.filled());
+        wire
+    }
+
+    pub(super) fn poll_flush(
+        &mut self,
+        cx: &mut Context<'_>,
+        socket: &Stream,
+        flags: SendFlags,
+    ) -> Poll<io::Result<()>> {
+        while !self.out.is_empty() {
+            let sent = ready!(socket.poll_io_write(cx, |fd| rustix::net::send(fd, self.out.filled(), flags)))?;
+            self.out.consume(sent);
+            if self.out.is_empty() {
+                self.out = Buf::none();
+                if self.shuts {
+                    socket.shutdown_write();
+                }
+            }
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    /// Tells the peer that this side has sent all, if that can be done at once.
+    pub(super) fn end(&mut self, socket: &Stream) {
+        if std::mem::replace(&mut self.ended, true) {
+            return;
+        }
+        let mut out = Buf::take_whole();
+        self.session.seal_end(&mut out);
+        if self.out.is_empty() {
+            out.consume(socket.send_now(out.filled()));
+            self.out = if out.is_empty() { Buf::none() } else { out };
+        } else if !self.out.extend(out.filled()) {
+            let mut all = Buf::take_whole();
+            // A buffer that is full of what was sealed for one write has room for this behind it, once it begins at its front;
+            // and if not, the end is not told.
+            all.extend(self.out.filled());
+            all.extend(out.filled());
+            self.out = all;
+        }
+    }
+}
