@@ -2,7 +2,7 @@
 //!
 //! Nothing in here is text to be parsed again, and nothing is optional unless absence means something.
 
-pub use crate::form::{Address, Cidr, HashKey, HostPattern, PathPattern};
+pub use crate::form::{Address, Cidr, GrpcStatus, HashKey, HostPattern, PathPattern};
 pub use crate::sections::admin::Admin;
 pub use crate::sections::error_pages::{ERROR_PAGE_MAX, ErrorPage};
 pub use crate::sections::listener::{

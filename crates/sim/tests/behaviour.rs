@@ -151,7 +151,7 @@ fn who_fails_at_once_draws_all_traffic_until_it_is_ejected() {
     assert!(failed(&guarded, Failure::Failed) < 200, "{:?}", guarded.failed);
     // Retries hide what ejection lets through.
     let mut retried = s;
-    let on = retry::Conditions { statuses: vec![503], connect: true, reset: true, timeout: true };
+    let on = retry::Conditions { statuses: vec![503], connect: true, reset: true, timeout: true, grpc: 0 };
     retried.services[0].balancing.retry = Some(retry::Settings { on, budget: 1.0, ..retry::Settings::default() });
     let retried = run(&retried);
     assert!(failed(&retried, Failure::Failed) < 200 && retried.services[0].retries > 4_000, "{:?}", retried.failed);

@@ -5,7 +5,9 @@
 //! 2. [`proxy_protocol`]: who the client is, as a proxy in front says ahead of its bytes.
 //! 3. [`tls_hello`]: which server a client asks for, before anything is decrypted.
 //! 4. [`orca`]: what an endpoint says of its own load.
+//! 5. [`grpc`]: what a call says in fields of HTTP.
 
+pub mod grpc;
 pub mod h2;
 pub mod head;
 pub mod http1;

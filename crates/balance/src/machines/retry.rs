@@ -39,6 +39,8 @@ pub struct Conditions {
     pub timeout: bool,
     /// It answered with one of these statuses, ascending; 400 to 599.
     pub statuses: Vec<u16>,
+    /// A gRPC call ended with one of these statuses and no message: a bit for each code, 1 to 16.
+    pub grpc: u32,
 }
 
 impl Default for Settings {
@@ -46,7 +48,7 @@ impl Default for Settings {
     fn default() -> Settings {
         Settings {
             attempts: 1,
-            on: Conditions { connect: true, reset: true, timeout: false, statuses: Vec::new() },
+            on: Conditions { connect: true, reset: true, timeout: false, ..Conditions::default() },
             non_idempotent: false,
             budget: 0.2,
             budget_floor: 3.0,
@@ -78,6 +80,8 @@ pub enum Failure {
     Timeout,
     /// It answered with this status.
     Status(u16),
+    /// It ended a gRPC call with the status of this code, before any message.
+    Grpc(u8),
 }
 
 impl Conditions {
@@ -88,6 +92,7 @@ impl Conditions {
             Failure::Reset => self.reset,
             Failure::Timeout => self.timeout,
             Failure::Status(status) => self.statuses.binary_search(&status).is_ok(),
+            Failure::Grpc(code) => code < 32 && self.grpc & 1 << code != 0,
         }
     }
 }
@@ -188,8 +193,10 @@ impl Retry {
         if !settings.on.admit(failed.failure) {
             return Decision::Stop(Stop::Condition);
         }
-        // After a failed connect the endpoint has seen nothing; what an earlier try sent may be sent twice.
-        if !(connect || failed.idempotent || settings.non_idempotent) {
+        // After a failed connect the endpoint has seen nothing; what an earlier try sent may be sent twice. Every method of gRPC
+        // is POST, so to name a status of it is to allow that.
+        let is_allowed = settings.non_idempotent || matches!(failed.failure, Failure::Grpc(_));
+        if !(connect || failed.idempotent || is_allowed) {
             return Decision::Stop(Stop::NotIdempotent);
         }
         if !failed.replayable {
@@ -209,7 +216,7 @@ impl Retry {
         }
         self.retries += 1;
         self.pauses += u32::from(!at_once);
-        Decision::Again { after_ns, same: !at_once && !matches!(failed.failure, Failure::Status(_)) }
+        Decision::Again { after_ns, same: !at_once && !matches!(failed.failure, Failure::Status(_) | Failure::Grpc(_)) }
     }
 }
 
@@ -224,7 +231,7 @@ mod tests {
     }
 
     fn all(attempts: u32) -> Settings {
-        let on = Conditions { connect: true, reset: true, timeout: true, statuses: vec![429, 503] };
+        let on = Conditions { connect: true, reset: true, timeout: true, statuses: vec![429, 503], grpc: 1 << 14 };
         Settings { attempts, on, ..Settings::default() }
     }
 
@@ -248,6 +255,15 @@ mod tests {
         }
         assert_eq!(decide(&all(1), &failed(Failure::Status(500))), Decision::Stop(Stop::Condition));
         assert_eq!(decide(&all(0), &failed(Failure::Connect)), Decision::Stop(Stop::Attempts));
+    }
+
+    #[test]
+    fn a_grpc_status_that_is_named_is_tried_again_although_its_method_is_post() {
+        let call = |code| Failed { idempotent: false, ..failed(Failure::Grpc(code)) };
+        assert!(matches!(decide(&all(1), &call(14)), Decision::Again { same: false, .. }));
+        for code in [0, 13, 16, 40] {
+            assert_eq!(decide(&all(1), &call(code)), Decision::Stop(Stop::Condition), "{code}");
+        }
     }
 
     #[test]

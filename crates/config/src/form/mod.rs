@@ -2,6 +2,7 @@
 
 mod address;
 mod cidr;
+mod grpc;
 mod hash_key;
 mod host;
 mod media_type;
@@ -17,6 +18,7 @@ mod status;
 
 pub use address::Address;
 pub use cidr::Cidr;
+pub use grpc::GrpcStatus;
 pub use hash_key::HashKey;
 pub use host::HostPattern;
 pub use path::PathPattern;
@@ -149,7 +151,9 @@ impl Form {
             Form::Status => "statuses, as \"204..=299\" or \"2xx\"",
             Form::ErrorStatus => "statuses of errors, as \"502..=504\" or \"5xx\"",
             Form::MediaType => "a media type, as \"text/html; charset=utf-8\"",
-            Form::RetryOn => "\"connect\", \"reset\", \"timeout\" or statuses, as \"503\" or \"5xx\"",
+            Form::RetryOn => {
+                "\"connect\", \"reset\", \"timeout\", statuses, as \"503\" or \"5xx\", or a gRPC status, as \"grpc:unavailable\""
+            }
             Form::Backoff => "the first pause and the longest, as \"25ms..250ms\"",
             Form::Percentile => "\"off\", or a percentile, as \"p95\" or \"p99.5\"",
         }
@@ -178,7 +182,7 @@ impl Form {
             Form::Status => "^([2-5]xx|[2-5][0-9][0-9](\\.\\.=[2-5][0-9][0-9])?)$",
             Form::ErrorStatus => "^([45]xx|[45][0-9][0-9](\\.\\.=[45][0-9][0-9])?)$",
             Form::MediaType => "^[^\\s/]+/[^\\s/;]+( *;.+)?$",
-            Form::RetryOn => "^(connect|reset|timeout|[45]xx|[45][0-9][0-9](\\.\\.=[45][0-9][0-9])?)$",
+            Form::RetryOn => "^(connect|reset|timeout|grpc:[a-z-]+|[45]xx|[45][0-9][0-9](\\.\\.=[45][0-9][0-9])?)$",
             Form::Backoff => "^[0-9.a-zµμ]+\\.\\.[0-9.a-zµμ]+$",
             Form::Percentile => "^(off|[pP][0-9]{1,2}(\\.[0-9]{1,4})?)$",
             Form::HashKey => "^(client-ip|path|(header|cookie|query):.+)$",

@@ -1,5 +1,6 @@
 //! When is what tried again? A failure (`connect`, `503`), a pause (`25ms..250ms`), a percentile (`p95`).
 
+use super::grpc::GrpcStatus;
 use super::misfit::Misfit;
 use super::status;
 use crate::code::Code;
@@ -16,9 +17,13 @@ pub(crate) enum RetryOn {
     Reset,
     Timeout,
     Statuses(RangeInclusive<u16>),
+    Grpc(GrpcStatus),
 }
 
 pub(super) fn failure(text: &str) -> Result<RetryOn, Misfit> {
+    if let Some(name) = text.strip_prefix("grpc:") {
+        return grpc(text, name).map(RetryOn::Grpc);
+    }
     match text {
         "connect" => Ok(RetryOn::Connect),
         "reset" => Ok(RetryOn::Reset),
@@ -32,8 +37,26 @@ pub(super) fn failure(text: &str) -> Result<RetryOn, Misfit> {
             Err(Misfit::new(
                 Code::NotAllowed,
                 format!("{} is not a failure that can be tried again", quoted(text)),
-                format!("{did}allowed: connect, reset, timeout, and statuses as 503, \"500..=504\" or \"5xx\""),
+                format!(
+                    "{did}allowed: connect, reset, timeout, statuses as 503, \"500..=504\" or \"5xx\", and \"grpc:unavailable\" and so on"
+                ),
             ))
+        }
+    }
+}
+
+fn grpc(text: &str, name: &str) -> Result<GrpcStatus, Misfit> {
+    // A call that ended well is no failure.
+    let failures = &GrpcStatus::NAMES[1..];
+    let lower = name.to_ascii_lowercase().replace('_', "-");
+    match GrpcStatus::of_name(name).filter(|status| *status != GrpcStatus::Ok) {
+        Some(status) => Ok(status),
+        None => {
+            let help = match nearest(&lower, failures.iter().copied()) {
+                Some(word) => format!("did you mean \"grpc:{word}\"?"),
+                None => format!("allowed behind \"grpc:\": {}", failures.join(", ")),
+            };
+            Err(Misfit::new(Code::NotAllowed, format!("{} is no failure of gRPC", quoted(text)), help))
         }
     }
 }
@@ -101,6 +124,16 @@ mod tests {
     fn reads_failures() {
         assert_eq!(failure("reset"), Ok(RetryOn::Reset));
         assert_eq!(failure("5xx"), Ok(RetryOn::Statuses(500..=599)));
+        assert_eq!(failure("grpc:resource-exhausted"), Ok(RetryOn::Grpc(GrpcStatus::ResourceExhausted)));
+        for (text, help) in [
+            ("grpc:UNAVAILABLE", "\"grpc:unavailable\""),
+            ("grpc:data_loss", "\"grpc:data-loss\""),
+            ("grpc:ok", "allowed behind"),
+            ("grpc:", "unavailable"),
+        ] {
+            let misfit = failure(text).expect_err(text);
+            assert!(misfit.help.contains(help), "{text}: {misfit:?}");
+        }
         for (text, help) in
             [("conect", "\"connect\""), ("200", "400 to 599"), ("", "allowed: connect"), ("gateway", "5xx")]
         {

@@ -2,7 +2,7 @@
 
 use crate::code::Code;
 use crate::diagnostic::Findings;
-use crate::form::{Form, Formed, RetryOn, percentile_text, status_text};
+use crate::form::{Form, Formed, GrpcStatus, RetryOn, percentile_text, status_text};
 use crate::quantity::duration_text;
 use crate::table::{Absent, Field, H, Key, Kind, Lines, MS, Section, Table, Value, list, quote, table};
 use evenkeel_balance::hedge;
@@ -27,7 +27,8 @@ table! {
             absent: Absent::Default("[\"connect\", \"reset\"]"),
             help: "The failures that are tried again. `connect`: it could not be connected to. `reset`: it closed before the \
                    first byte of a response. `timeout`: it did not answer within `try_timeout`. A status: `503`, \
-                   `\"500..=504\"`, `\"5xx\"`.",
+                   `\"500..=504\"`, `\"5xx\"`. A gRPC call that ended without a message: `\"grpc:unavailable\"` and so on, \
+                   although its method is POST.",
             why: "What has surely not been answered.",
         };
         non_idempotent = Key {
@@ -133,6 +134,7 @@ impl Field for Conditions {
                 Value::Formed(Formed::RetryOn(RetryOn::Connect)) => on.connect = true,
                 Value::Formed(Formed::RetryOn(RetryOn::Reset)) => on.reset = true,
                 Value::Formed(Formed::RetryOn(RetryOn::Timeout)) => on.timeout = true,
+                Value::Formed(Formed::RetryOn(RetryOn::Grpc(status))) => on.grpc |= 1 << status.code(),
                 Value::Formed(Formed::RetryOn(RetryOn::Statuses(range))) => on.statuses.extend(range),
                 _ => {}
             }
@@ -148,7 +150,9 @@ impl Field for Conditions {
         // Statuses that follow each other as one range.
         let runs = self.statuses.chunk_by(|a, b| a + 1 == *b);
         let statuses = runs.filter_map(|run| Some(status_text(&(*run.first()?..=*run.last()?))));
-        list(words.chain(statuses))
+        let grpc = (0..).zip(GrpcStatus::NAMES).filter(|(code, _)| self.grpc & 1 << code != 0);
+        let grpc = grpc.map(|(_, name)| quote(&format!("grpc:{name}")));
+        list(words.chain(statuses).chain(grpc))
     }
 }
 

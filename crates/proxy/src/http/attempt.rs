@@ -5,6 +5,7 @@ mod on_stream;
 use super::down::Downstream;
 use super::exchange::Opened;
 use super::fault::Fault;
+use super::grpc::Call;
 use super::hedge;
 use super::outgoing::Outgoing;
 use super::record::Record;
@@ -75,7 +76,9 @@ pub async fn run<'r, D: Downstream>(
         }
         out.advance(sent);
         record.phase.set(Phase::Head);
-        let repeatable = opened.body.is_done() && out.is_small() && (opened.idempotent || tries.may_repeat());
+        let repeatable = opened.body.is_done()
+            && out.is_small()
+            && (opened.idempotent || tries.may_repeat(record.call.get() != Call::Not));
         if repeatable
             && opened.idempotent
             && out.unsent().is_empty()

@@ -1,14 +1,15 @@
 //! What went wrong with a request, whose fault was it, and what is the client told?
 
 use crate::observe::end::Cause;
-use crate::observe::stats::{ErrorKind, H2_CODES};
+use crate::observe::stats::{CODES, ErrorKind};
 use evenkeel_balance::retry::Failure;
 use evenkeel_balance::{FailureKind, Outcome};
+use evenkeel_wire::grpc::{self, Status};
 use evenkeel_wire::http1::{Reject, mend};
 
 /// What a code of HTTP/2 says (RFC 9113 section 7).
 fn code_name(code: u32) -> String {
-    let known = &H2_CODES[..H2_CODES.len() - 1];
+    let known = &CODES[..CODES.len() - 1];
     known.get(code as usize).map_or_else(|| format!("code {code}"), |name| name.to_ascii_uppercase())
 }
 
@@ -43,6 +44,8 @@ pub enum Fault {
     Refused {
         /// The status.
         status: u16,
+        /// What it says of a gRPC call, if that is tried again.
+        grpc: Option<Status>,
         /// Its outcome for the balancer.
         outcome: Outcome,
         /// Whether the connection can carry another request.
@@ -103,6 +106,7 @@ impl Fault {
             // As if nothing had left (RFC 9113 section 8.7).
             Fault::Unseen | Fault::Declined => Some(Failure::Connect),
             Fault::TimedOut => Some(Failure::Timeout),
+            Fault::Refused { grpc: Some(status), .. } => Some(Failure::Grpc(status.code())),
             Fault::Refused { status, .. } => Some(Failure::Status(status)),
             Fault::NotHttp2
             | Fault::Response(_)
@@ -140,6 +144,9 @@ impl Fault {
             Fault::Request(reject) => Some((reject.status(), reject.to_string())),
             Fault::ClientSlow => Some((408, "the request's body did not come in time".into())),
             Fault::TimedOut => Some((504, "did not answer in time".into())),
+            Fault::Refused { grpc: Some(status), .. } => {
+                Some((grpc::to_http(status), format!("ended the call with {}", status.name())))
+            }
             Fault::Refused { status, .. } => Some((status, format!("answered {status}"))),
             Fault::ClientGone | Fault::Overtaken => None,
         }

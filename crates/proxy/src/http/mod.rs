@@ -9,6 +9,7 @@ pub mod connection;
 pub mod down;
 pub mod exchange;
 pub mod fault;
+pub mod grpc;
 pub mod hedge;
 pub mod open;
 pub mod outgoing;

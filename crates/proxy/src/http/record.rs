@@ -1,5 +1,6 @@
 //! How did a request go? Filled in while it runs, and written to counters and the access log at its end.
 
+use super::grpc::Call;
 use super::reply::{Content, Reply};
 use crate::listener::client::Client;
 use crate::listener::rules::Rules;
@@ -11,6 +12,7 @@ use crate::observe::stats;
 use crate::peer::address_text::AddressText;
 use crate::upstream::pool::{Endpoint, WorkerPool};
 use evenkeel_balance::{Clock, Instant};
+use evenkeel_wire::grpc::Status;
 use evenkeel_wire::head::Request;
 use std::borrow::Cow;
 use std::cell::{Cell, OnceCell};
@@ -44,6 +46,8 @@ pub struct Record<'c> {
     pub received: Cell<Option<Received>>,
     /// Of the response; 0 if none was sent.
     pub status: Cell<u16>,
+    /// Whether it is a gRPC call, and how that ended.
+    pub call: Cell<Call>,
     /// From the client.
     pub bytes_in: Cell<u64>,
     /// To the client.
@@ -89,6 +93,7 @@ impl<'c> Record<'c> {
             working: None,
             received: Cell::new(None),
             status: Cell::new(0),
+            call: Cell::default(),
             bytes_in: Cell::new(0),
             bytes_out: Cell::new(0),
             queue_ns: Cell::new(0),
@@ -122,15 +127,22 @@ impl<'c> Record<'c> {
     /// What the client reads in the place of an endpoint's response. The access log gets the reason.
     #[cold]
     pub fn tell(&self, reply: &Reply) -> Content<'_> {
+        let text = self.tell_in_text(reply);
+        match self.rules.error_pages.find(&self.client.listener.name, self.route, reply.status) {
+            Some(page) => Content { media_type: &page.media_type, body: Cow::Borrowed(&page.body) },
+            None => Content::text(text),
+        }
+    }
+
+    /// The same where no page can be shown: a line of text.
+    #[cold]
+    pub fn tell_in_text(&self, reply: &Reply) -> String {
         self.status.set(reply.status);
         let core = self.client.core;
         let told = || Box::new(Told { request_id: core.next_request_id(), reason: reply.why.clone() });
         let is_logged = core.log.borrow().is_some();
         let request_id = is_logged.then(|| self.told.get_or_init(told).request_id);
-        match self.rules.error_pages.find(&self.client.listener.name, self.route, reply.status) {
-            Some(page) => Content { media_type: &page.media_type, body: Cow::Borrowed(&page.body) },
-            None => Content::text(reply.text(self.rules.errors, request_id)),
-        }
+        reply.text(self.rules.errors, request_id)
     }
 
     /// Appends a field with the load of its listener beside this request, where that is reported.
@@ -179,6 +191,7 @@ impl<'c> Record<'c> {
             total_ns,
             term: [self.cause.get().letter(), self.phase.get().letter()],
             reason: told.map(|told| &*told.reason),
+            grpc_status: self.call.get().ended().map(Status::name),
         };
         log.add(&line, &core.clock);
         core.give_back(std::mem::take(&mut self.asked));
@@ -202,6 +215,9 @@ impl Drop for Record<'_> {
             }
             if let Some(ns) = self.connect_ns.get() {
                 pool.stats.connect.record(ns);
+            }
+            if let Some(status) = self.call.get().ended() {
+                pool.stats.grpc[usize::from(status.code())].add(1);
             }
         }
         if let Some(log) = &mut *core.log.borrow_mut() {

@@ -7,6 +7,7 @@ pub use super::route_stats::{RouteStats, RouteTable};
 use crate::observe::end::Cause;
 use evenkeel_balance::Instant;
 use evenkeel_config::Plan;
+use evenkeel_config::plan::GrpcStatus;
 pub use evenkeel_net::counter::Counter;
 pub use evenkeel_net::tls::Cause as Unsecured;
 use evenkeel_wire::h2::{ErrorCode, Flood};
@@ -72,25 +73,6 @@ pub enum ErrorKind {
 
 /// Labels of [`ErrorKind`], in its order.
 pub const ERROR_KINDS: [&str; 6] = ["connect", "reset", "timeout", "protocol", "tls", "refused"];
-
-/// Names of the codes with which HTTP/2 ends a stream (RFC 9113 section 7), in their order; the last is any other.
-pub const H2_CODES: [&str; 15] = [
-    "no_error",
-    "protocol_error",
-    "internal_error",
-    "flow_control_error",
-    "settings_timeout",
-    "stream_closed",
-    "frame_size_error",
-    "refused_stream",
-    "cancel",
-    "compression_error",
-    "connect_error",
-    "enhance_your_calm",
-    "inadequate_security",
-    "http_1_1_required",
-    "other",
-];
 
 /// Why a connection was closed at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -291,6 +273,8 @@ pub struct PoolStats {
     pub reports: [Counter; CAME.len()],
     /// Load reports that were not gone by, by [`Dropped`].
     pub reports_dropped: [Counter; Dropped::COUNT],
+    /// gRPC calls by how they ended, in the order of the codes.
+    pub grpc: [Counter; GrpcStatus::NAMES.len()],
     /// Probes that the algorithm wanted, by what became of them: [`PROBES`].
     pub probes: [Counter; PROBES.len()],
 }
@@ -332,6 +316,7 @@ impl PoolStats {
             hedges_won: Counter::default(),
             reports: Default::default(),
             reports_dropped: Default::default(),
+            grpc: Default::default(),
             probes: Default::default(),
         }
     }
@@ -363,8 +348,8 @@ pub struct EndpointHttp2Stats {
     pub connections: Counter,
     /// Streams open.
     pub streams: Counter,
-    /// Streams that it has reset, by [`H2_CODES`].
-    pub resets: [Counter; H2_CODES.len()],
+    /// Streams that it has reset, by [`CODES`].
+    pub resets: [Counter; CODES.len()],
     /// Connections of which it said that it takes no more requests.
     pub go_aways: Counter,
     /// Connections that ended as it gave no sign of life.

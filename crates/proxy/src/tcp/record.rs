@@ -155,6 +155,7 @@ impl Drop for Record<'_> {
             ttfb_ns: self.ttfb_ns.get(),
             total_ns,
             term: [self.cause.get().letter(), self.phase.get().letter()],
+            grpc_status: None,
             reason: self.reason.as_deref(),
         };
         log.add(&line, &core.clock);

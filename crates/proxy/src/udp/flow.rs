@@ -150,6 +150,7 @@ impl Flow {
             ttfb_ns: self.first_answer_ns,
             total_ns: now.since(self.began),
             term: [cause.letter(), phase.letter()],
+            grpc_status: None,
             reason: None,
         };
         log.add(&line, &core.clock);

@@ -83,9 +83,10 @@ impl<'r> Tries<'r> {
         Tries { retries, key, retry, decided, same, hedged, tried, began: now }
     }
 
-    /// Whether one that is not idempotent may be sent twice.
-    pub fn may_repeat(&self) -> bool {
-        self.retries.plan.settings.non_idempotent
+    /// Whether one that is not idempotent may be sent twice, after some failure. `is_call`: of gRPC.
+    pub fn may_repeat(&self, is_call: bool) -> bool {
+        let settings = &self.retries.plan.settings;
+        settings.non_idempotent || (is_call && settings.on.grpc != 0)
     }
 
     /// Whether an endpoint that was tried may be asked again if no other is left.
@@ -114,9 +115,9 @@ impl<'r> Tries<'r> {
         decision
     }
 
-    /// Whether a response with this status is tried again, if anything else allows it.
-    pub fn minds(&self, status: u16) -> bool {
-        self.retries.plan.settings.on.admit(Failure::Status(status))
+    /// Whether what a response says is tried again, if anything else allows it.
+    pub fn minds(&self, failure: Failure) -> bool {
+        self.retries.plan.settings.on.admit(failure)
     }
 
     /// Keeps what was decided about a response while it was at hand.

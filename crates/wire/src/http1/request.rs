@@ -237,10 +237,12 @@ pub fn write_translated(
         }
         match kind(name) {
             Kind::Other | Kind::Loop => append(&[name, b": ", value, b"\r\n"], out),
-            Kind::Expect if value.eq_ignore_ascii_case(b"100-continue") => {
+            Kind::Expect if !value.eq_ignore_ascii_case(b"100-continue") => return Err(Reject::Expectation),
+            // Else there is nothing to be continued with; endpoints that answer 100 nevertheless confuse clients that did not
+            // mean it.
+            Kind::Expect if !matches!(framing, Stated::Nothing | Stated::Length(0)) => {
                 append(&[b"Expect: 100-continue\r\n"], out);
             }
-            Kind::Expect => return Err(Reject::Expectation),
             _ => {}
         }
     }

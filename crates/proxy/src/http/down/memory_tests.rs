@@ -327,3 +327,90 @@ fn two_requests_of_one_client_have_a_deadline_each() {
         })
     });
 }
+
+const CALL: [(&str, &str); 2] = [("content-type", "application/grpc+proto"), ("te", "trailers")];
+
+/// A call that ends with a message.
+fn called(status: u8) -> Vec<u8> {
+    let head = "HTTP/1.1 200 OK\r\nContent-Type: application/grpc\r\nTransfer-Encoding: chunked\r\n\r\n";
+    format!("{head}1\r\nm\r\n0\r\ngrpc-status: {status}\r\n\r\n").into_bytes()
+}
+
+/// A call that ends without one.
+fn refused(status: u8) -> Vec<u8> {
+    let head = "HTTP/1.1 200 OK\r\nContent-Type: application/grpc\r\nContent-Length: 0\r\n";
+    format!("{head}grpc-status: {status}\r\n\r\n").into_bytes()
+}
+
+#[test]
+fn an_error_of_a_grpc_call_is_a_status_of_grpc() {
+    let closes = Endpoint::resetting();
+    let proxy = run("grpc_errors", &[&closes], "", |client| {
+        Box::pin(async move {
+            for (more, expected) in [(("x-a", "b"), "14"), (("max-forwards", "-"), "14")] {
+                let down = Memory::new(client, 9);
+                down.serve(client, "POST /s/M", &[CALL[0], more], Stated::Nothing, true).await;
+                assert_eq!((down.statuses(), down.end()), (vec![200], (true, false)));
+                assert_eq!(down.field("content-type").as_deref(), Some("application/grpc"));
+                assert_eq!(down.field("grpc-status").as_deref(), Some(expected));
+                assert_eq!(down.field("grpc-message").as_deref(), Some("502 Bad Gateway"));
+            }
+            let down = Memory::new(client, 9);
+            down.serve(client, "POST /s/M", &[("content-type", "application/grpc-web")], Stated::Nothing, true).await;
+            assert_eq!(down.statuses(), [502]);
+        })
+    });
+    assert_eq!(proxy.pool(|pool| pool.grpc[14].get()), 2);
+}
+
+#[test]
+fn how_a_grpc_call_ended_is_counted() {
+    let endpoint = Endpoint::answering(|request| match request.line().contains("ok") {
+        true => called(0),
+        false => called(13),
+    });
+    let proxy = run("grpc_ends", &[&endpoint], "", |client| {
+        Box::pin(async move {
+            for (line, status) in [("POST /ok", "0"), ("POST /bad", "13")] {
+                let down = Memory::new(client, 9);
+                down.serve(client, line, &CALL, Stated::Nothing, true).await;
+                assert_eq!((down.body().as_str(), down.trailer("grpc-status").as_deref()), ("m", Some(status)));
+            }
+        })
+    });
+    let ended = |code: usize| proxy.pool(|pool| pool.grpc[code].get());
+    assert_eq!([0, 13, 14].map(ended), [1, 1, 0]);
+}
+
+#[test]
+fn a_grpc_call_that_ends_without_a_message_is_tried_again_where_that_is_asked_for() {
+    let (busy, well) = (Endpoint::answering(|_| refused(14)), Endpoint::answering(|_| called(0)));
+    for (name, on, expected) in
+        [("grpc_again", "\"grpc:unavailable\"", [2, 0]), ("grpc_once", "\"grpc:internal\", \"503\"", [1, 1])]
+    {
+        let config = format!("[defaults.retry]\nattempts = 1\non = [{on}]\n");
+        let proxy = run(name, &[&busy, &well], &config, |client| {
+            Box::pin(async move {
+                // One for each endpoint.
+                for _ in 0..2 {
+                    let down = Memory::new(client, 9);
+                    down.serve(client, "POST /s/M", &CALL, Stated::Nothing, true).await;
+                    assert_eq!((down.statuses(), down.end()), (vec![200], (true, false)));
+                }
+            })
+        });
+        assert_eq!([0, 14].map(|code| proxy.pool(|pool| pool.grpc[code].get())), expected, "{name}");
+    }
+}
+
+#[test]
+fn a_grpc_call_ends_at_the_deadline_of_its_client() {
+    let silent = Endpoint::silent();
+    run("grpc_deadline", &[&silent], "", |client| {
+        Box::pin(async move {
+            let down = Memory::new(client, 9);
+            down.serve(client, "POST /s/M", &[CALL[0], ("grpc-timeout", "1m")], Stated::Nothing, true).await;
+            assert_eq!((down.statuses(), down.field("grpc-status").as_deref()), (vec![200], Some("4")));
+        })
+    });
+}

@@ -5,6 +5,7 @@ use super::Downstream;
 use super::linger::LINGER;
 use crate::http::attempts;
 use crate::http::exchange::{self, Opened, Refused};
+use crate::http::grpc::{self, Call};
 use crate::http::outgoing::Outgoing;
 use crate::http::record::Record;
 use crate::http::reply::{Content, Page, Reply};
@@ -73,10 +74,16 @@ pub async fn serve<D: Messages>(
     record.proto = proto;
     record.count_in(request.method.len() + request.target.len() + request.host.len() + request.fields.bytes.len());
     let head_only = request.is_head();
-    let (route, origin) = match exchange::route(client, &mut record, request, true, down.timer()) {
+    record.call.set(Call::of(request));
+    let (mut route, origin) = match exchange::route(client, &mut record, request, true, down.timer()) {
         Ok(routed) => routed,
         Err(refused) => return Box::pin(refuse(client, &record, down, refused, head_only)).await,
     };
+    if record.call.get() != Call::Not
+        && let Some(limit) = grpc::timeout(request)
+    {
+        route.deadline = route.deadline.min(down.timer().tick_after(limit));
+    }
     let takes_messages = route.pool.takes_messages();
     // A length that is known goes on; other bodies go in chunks.
     let framing = match framing {
@@ -176,6 +183,13 @@ async fn refuse<D: Messages>(client: &Client<'_>, record: &Record<'_>, down: &D,
 
 /// Answers in the endpoint's place.
 async fn answer<D: Messages>(record: &Record<'_>, down: &D, reply: &Reply, head_only: bool) {
+    let mut load = Vec::new();
+    record.write_load(&mut load);
+    if record.call.get() != Call::Not {
+        let mut fields = grpc::answer(record, reply);
+        fields.push_lines(&load);
+        return down.send_head(200, fields, true);
+    }
     let Content { media_type, body } = record.tell(reply);
     let mut fields = Table::default();
     fields.push(b"content-type", media_type.as_bytes());
@@ -185,8 +199,6 @@ async fn answer<D: Messages>(record: &Record<'_>, down: &D, reply: &Reply, head_
     if let Some(location) = &reply.location {
         fields.push(b"location", location.as_bytes());
     }
-    let mut load = Vec::new();
-    record.write_load(&mut load);
     fields.push_lines(&load);
     say(record, down, reply.status, fields, &body, head_only).await;
 }

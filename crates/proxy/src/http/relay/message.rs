@@ -5,14 +5,17 @@ use super::response::{RESPONSE_LIMITS, outcome};
 use super::{Answered, Relay};
 use crate::http::down::message::Messages;
 use crate::http::fault::Fault;
+use crate::http::grpc::{self, Call};
 use crate::http::outgoing::Outgoing;
 use crate::http2::part::{Gone, Part};
 use crate::observe::end::Phase;
 use crate::peer::min_rate::MinRate;
 use crate::upstream::pick::InFlight;
+use evenkeel_balance::retry::Failure;
 use evenkeel_balance::{Clock, Slot};
 use evenkeel_net::buffer::Buf;
-use evenkeel_wire::head::Table;
+use evenkeel_wire::grpc::Status;
+use evenkeel_wire::head::{Fields, Table};
 use evenkeel_wire::http1::chunked::{Keep, may_trail};
 use evenkeel_wire::http1::{Body, INTERIM_MAX, Reject, Response};
 use std::future::poll_fn;
@@ -174,15 +177,20 @@ impl Relay<'_, '_> {
         if status < 200 {
             return Ok(Some(Head { status, fields: response.translated(), body, reusable, len }));
         }
-        let outcome = outcome(status, &response.fields);
+        let called = self.ended_call(&mut response.fields);
+        let outcome = called.map_or_else(|| outcome(status, &response.fields), grpc::outcome);
         self.on_load(&mut response.fields, &mut body);
         if let Body::Chunked(chunked) = &mut body {
             chunked.hold_trailers();
         }
-        if status >= 400 && self.refuses(status, here) {
+        let failed = match called {
+            Some(status) => (status != Status::Ok).then(|| Failure::Grpc(status.code())),
+            None => (status >= 400).then_some(Failure::Status(status)),
+        };
+        if failed.is_some_and(|failure| self.refuses(failure, here)) {
             let rest = buf.take_body(len, &mut body, Keep::Framed).map_err(Fault::Response)?;
             let whole = body.is_done() && len + rest.used == buf.len();
-            return Err(Fault::Refused { status, outcome, reusable: reusable && whole });
+            return Err(Fault::Refused { status, grpc: called, outcome, reusable: reusable && whole });
         }
         self.record.status.set(status);
         let mut fields = response.translated();
@@ -202,7 +210,11 @@ impl Relay<'_, '_> {
         head: Head,
     ) -> Result<Answered, Fault> {
         let Head { status, mut fields, mut body, mut reusable, len } = head;
-        let outcome = outcome(status, &fields.fields());
+        let called = self.ended_call(&mut fields.fields());
+        let mut outcome = called.map_or_else(|| outcome(status, &fields.fields()), grpc::outcome);
+        if let Some(status) = called {
+            self.record.call.set(Call::Ended(status));
+        }
         let now = self.client.core.clock.now();
         ticket.answered(now);
         self.record.ttfb_ns.set(Some(now.since(self.record.began)));
@@ -238,6 +250,10 @@ impl Relay<'_, '_> {
             let mut fields = Table::default();
             fields.push_lines(&trailers);
             self.client.core.give_back(trailers);
+            if let Some(status) = self.ended_call(&mut fields.fields()) {
+                self.record.call.set(Call::Ended(status));
+                outcome = grpc::outcome(status);
+            }
             if !fields.is_empty() {
                 self.room(down).await?;
                 down.send(Part::Trailers(fields));
@@ -270,6 +286,11 @@ impl Relay<'_, '_> {
 }
 
 impl<U> Relay<'_, '_, U> {
+    /// How a gRPC call has ended by these fields, if the request is one.
+    pub(super) fn ended_call(&self, fields: &mut Fields<'_, '_>) -> Option<Status> {
+        if self.record.call.get() == Call::Not { None } else { grpc::status(fields.kept()) }
+    }
+
     /// Waits until the client takes another part.
     pub(super) async fn room<D: Messages>(&self, down: &D) -> Result<(), Fault> {
         self.on_client(pin!(poll_fn(|cx| down.poll_room(cx)))).await.map_err(|Gone| Fault::ClientGone)

@@ -61,11 +61,11 @@ impl<U> Relay<'_, '_, U> {
         let mut added = None;
         if !interim {
             self.on_load(&mut response.fields, &mut body);
-            if response.status >= 400 && self.refuses(response.status, here) {
+            if response.status >= 400 && self.refuses(Failure::Status(response.status), here) {
                 let (status, outcome) = (response.status, answered.outcome);
                 let rest = buf.take_body(head_len, &mut body, Keep::Framed).map_err(Fault::Response)?;
                 let whole = body.is_done() && head_len + rest.used == buf.len();
-                return Err(Fault::Refused { status, outcome, reusable: answered.reusable && whole });
+                return Err(Fault::Refused { status, grpc: None, outcome, reusable: answered.reusable && whole });
             }
             self.record.status.set(response.status);
             added = self.added(response.status, answered.outcome);
@@ -200,10 +200,10 @@ impl<U> Relay<'_, '_, U> {
         Some(added)
     }
 
-    /// Whether a response with this status is thrown away for another try. Only if another endpoint has room: what is
+    /// Whether a response that says so is thrown away for another try. Only if another endpoint has room: what is
     /// thrown away cannot be passed on when there is no other try after all.
     #[cold]
-    pub(super) fn refuses(&self, status: u16, here: Slot) -> bool {
+    pub(super) fn refuses(&self, failure: Failure, here: Slot) -> bool {
         let (Some((tries, idempotent)), Some(pool)) = (self.tries, self.record.pool) else { return false };
         let elsewhere = || {
             let (balancer, tried) = (pool.balancer.borrow(), tries.tried.borrow());
@@ -212,11 +212,11 @@ impl<U> Relay<'_, '_, U> {
             let mut members = std::iter::once(set).chain(set.overflow()).flat_map(EndpointSet::members);
             members.any(|m| untried(m.slot) && !balancer.loads().is_full(m))
         };
-        if !tries.minds(status) || !elsewhere() {
+        if !tries.minds(failure) || !elsewhere() {
             return false;
         }
         let left_ns = self.timer.left_ns(self.deadline);
-        match tries.decide(Failure::Status(status), idempotent, true, left_ns, self.client.core.clock.now()) {
+        match tries.decide(failure, idempotent, true, left_ns, self.client.core.clock.now()) {
             Decision::Stop(why) => {
                 pool.stats.retries_refused[why as usize].add(1);
                 false
@@ -245,7 +245,13 @@ fn is_refusal(status: u16, body: &Body, came: &[u8]) -> bool {
 /// The outcome of a response for the balancer: server errors and "too many requests" count as failures, or an endpoint
 /// that refuses fast would look like the fastest.
 pub(super) fn outcome(status: u16, fields: &Fields<'_, '_>) -> Outcome {
+    outcome_of(status, Some(fields))
+}
+
+/// The same where there may be no fields.
+pub fn outcome_of(status: u16, fields: Option<&Fields<'_, '_>>) -> Outcome {
     let Some(kind) = FailureKind::of_status(status) else { return Outcome::Success };
-    let seconds = fields.first("retry-after").and_then(|v| std::str::from_utf8(v).ok()?.trim().parse::<u32>().ok());
+    let after = fields.and_then(|fields| fields.first("retry-after"));
+    let seconds = after.and_then(|v| std::str::from_utf8(v).ok()?.trim().parse::<u32>().ok());
     Outcome::Failure { kind, retry_after_ns: seconds.map(|s| u64::from(s) * 1_000_000_000) }
 }

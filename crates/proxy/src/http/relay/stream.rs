@@ -5,6 +5,7 @@ use super::response::outcome;
 use super::{Answered, Relay};
 use crate::http::down::message::Messages;
 use crate::http::fault::Fault;
+use crate::http::grpc::{self, Call};
 use crate::http::outgoing::Outgoing;
 use crate::http2::part::{Gone, Part};
 use crate::http2::session::Lost;
@@ -13,7 +14,9 @@ use crate::peer::min_rate::MinRate;
 use crate::upstream::pick::InFlight;
 use crate::upstream::stream::EndpointStream;
 use evenkeel_balance::Clock;
+use evenkeel_balance::retry::Failure;
 use evenkeel_net::event_loop::yield_now;
+use evenkeel_wire::grpc::Status;
 use evenkeel_wire::h2::{ErrorCode, Head};
 use evenkeel_wire::head::Table;
 use evenkeel_wire::http1::{Body, INTERIM_MAX, Reject};
@@ -110,10 +113,18 @@ impl Relay<'_, '_, EndpointStream> {
         head: Head,
     ) -> Result<Answered, Fault> {
         let Head { status, mut fields, ends, .. } = head;
-        let outcome = outcome(status, &fields.fields());
+        let called = self.ended_call(&mut fields.fields());
+        let outcome = called.map_or_else(|| outcome(status, &fields.fields()), grpc::outcome);
         self.on_load(&mut fields.fields(), &mut Body::EMPTY.clone());
-        if status >= 400 && self.refuses(status, ticket.slot()) {
-            return Err(Fault::Refused { status, outcome, reusable: false });
+        let failed = match called {
+            Some(status) => (status != Status::Ok).then(|| Failure::Grpc(status.code())),
+            None => (status >= 400).then_some(Failure::Status(status)),
+        };
+        if failed.is_some_and(|failure| self.refuses(failure, ticket.slot())) {
+            return Err(Fault::Refused { status, grpc: called, outcome, reusable: false });
+        }
+        if let Some(status) = called {
+            self.record.call.set(Call::Ended(status));
         }
         self.record.status.set(status);
         if let Some(added) = self.added(status, outcome) {
@@ -134,15 +145,17 @@ impl Relay<'_, '_, EndpointStream> {
             // The other direction begins now.
             yield_now().await;
         }
+        let mut ended = None;
         if !ends {
-            self.take_body(down, left).await?;
+            ended = self.take_body(down, left).await?;
         }
         self.flush(down).await?;
+        let outcome = ended.map_or(outcome, grpc::outcome);
         Ok(Answered { reusable: false, keep_alive: true, outcome })
     }
 
-    /// Relays the body of the final response. `left`: its length, if that is known.
-    async fn take_body<D: Messages>(&self, down: &D, mut left: Option<u64>) -> Result<(), Fault> {
+    /// Relays the body of the final response: how a call ended by what is behind it. `left`: its length, if that is known.
+    async fn take_body<D: Messages>(&self, down: &D, mut left: Option<u64>) -> Result<Option<Status>, Fault> {
         loop {
             let part = match poll_fn(|cx| Poll::Ready(self.upstream.poll_part(cx))).await {
                 Poll::Ready(part) => part,
@@ -168,13 +181,16 @@ impl Relay<'_, '_, EndpointStream> {
                     if left.is_some_and(|left| left > 0) {
                         return Err(Fault::CutShort);
                     }
+                    let mut ended = None;
                     if let Part::Trailers(mut trailers) = end {
+                        ended = self.ended_call(&mut trailers.fields());
+                        ended.iter().for_each(|status| self.record.call.set(Call::Ended(*status)));
                         self.on_trailers(&mut trailers.fields());
                         self.room(down).await?;
                         down.send(Part::Trailers(trailers));
                     }
                     down.send(Part::End);
-                    return Ok(());
+                    return Ok(ended);
                 }
             }
         }

@@ -35,6 +35,8 @@ pub struct Line<'a> {
     pub term: [u8; 2],
     /// Why it got no response of an endpoint; a line without one does not have the field.
     pub reason: Option<&'a str>,
+    /// How a gRPC call ended; other lines do not have the field.
+    pub grpc_status: Option<&'a str>,
 }
 
 impl Line<'_> {
@@ -64,7 +66,7 @@ impl Line<'_> {
         }
         out.extend_from_slice(if self.asked.is_empty() { UNREAD } else { self.asked });
         text.clear();
-        if self.reason.is_none() {
+        if self.reason.is_none() && self.grpc_status.is_none() {
             text.put(b"\"}\n");
         }
         text.put(&self.term);
@@ -84,8 +86,8 @@ impl Line<'_> {
         text.number(u64::from(self.status));
         text.put(b",\"status\":");
         out.extend_from_slice(text.bytes());
-        if let Some(reason) = self.reason {
-            end_with(out, reason);
+        if self.reason.is_some() || self.grpc_status.is_some() {
+            end_with(out, [(&b"grpc_status"[..], self.grpc_status), (b"reason", self.reason)]);
         }
     }
 }
@@ -103,11 +105,16 @@ fn secured(out: &mut Vec<u8>, tls: &Info) {
     }
 }
 
-/// The end of a line that says why.
-#[cold]
-fn end_with(out: &mut Vec<u8>, reason: &str) {
-    out.extend_from_slice(b"\",\"reason\":");
-    quoted(out, reason.as_bytes());
+/// The end of a line that has fields which few have.
+fn end_with<const N: usize>(out: &mut Vec<u8>, fields: [(&[u8], Option<&str>); N]) {
+    out.push(b'"');
+    for (name, value) in fields {
+        let Some(value) = value else { continue };
+        out.extend_from_slice(b",\"");
+        out.extend_from_slice(name);
+        out.extend_from_slice(b"\":");
+        quoted(out, value.as_bytes());
+    }
     out.extend_from_slice(b"}\n");
 }
 
@@ -250,6 +257,7 @@ mod tests {
             total_ns: 20_000_999,
             term: *b"--",
             reason: None,
+            grpc_status: None,
         }
     }
 
@@ -273,6 +281,14 @@ mod tests {
         let line = Line { sent: NOWHERE, asked: &[], tries: 0, status: 0, connect_ns: None, ttfb_ns: None, ..usual() };
         let back = r#""listener":"l","route":"r","pool":null,"endpoint":null,"tries":0,"proto":"HTTP/1.1","method":null,"host":null,"path":null,"trace_id":null,"status":0,"bytes_in":78,"bytes_out":1024,"t_queue":0.000,"t_connect":null,"t_ttfb":null,"t_total":20.000,"term":"--"}"#;
         assert_eq!(written(&line), format!("{FRONT}\"192.0.2.1\",\"peer\":null,{back}\n"));
+    }
+
+    #[test]
+    fn a_call_has_its_status() {
+        let line = Line { grpc_status: Some("unavailable"), ..usual() };
+        assert!(written(&line).ends_with("\"term\":\"--\",\"grpc_status\":\"unavailable\"}\n"), "{}", written(&line));
+        let line = Line { reason: Some("none"), ..line };
+        assert!(written(&line).ends_with("\"grpc_status\":\"unavailable\",\"reason\":\"none\"}\n"));
     }
 
     #[test]

@@ -4,6 +4,7 @@ use super::modes::{Speaks, forwards, is_http, is_proxied_tcp};
 use super::{Family, NO_LABEL, Shown};
 use crate::observe::stats::{Counter, Histogram, PoolStats, QUEUE_REJECTED};
 use evenkeel_balance::retry::Stop;
+use evenkeel_config::plan::GrpcStatus;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::ConstCounter;
@@ -53,6 +54,10 @@ impl Shown<'_> {
         let help = "Second copies of slow requests: sent, and answered before the first";
         self.by_pool(encoder, ("evenkeel_hedges", help), is_http, ("outcome", &["sent", "won"]), |p, i| {
             [&p.hedges, &p.hedges_won][i]
+        })?;
+        let help = "gRPC calls by how they ended, as their clients were told";
+        self.by_pool(encoder, ("evenkeel_grpc_responses", help), is_http, ("status", GrpcStatus::NAMES), |p, i| {
+            &p.grpc[i]
         })?;
         let help = "Picks that found no endpoint: none eligible, each tried by this request, each at its limit, or none checked yet";
         self.by_pool(encoder, ("evenkeel_no_pick", help), forwards, ("reason", &NO_PICK_LABELS), |p, i| &p.no_pick[i])

@@ -1,0 +1,187 @@
+//! What does gRPC say in fields of HTTP? Its deadline, its status and its message (doc/PROTOCOL-HTTP2.md of gRPC), and what
+//! stands for them where one side does not speak it.
+
+pub use evenkeel_config::plan::GrpcStatus as Status;
+use std::time::Duration;
+
+/// The type of content of an answer without a message.
+pub const MEDIA_TYPE: &str = "application/grpc";
+
+/// How long the client waits for the call.
+pub const TIMEOUT: &str = "grpc-timeout";
+
+/// How the call ended: in trailers, or in the head of a response that has nothing else.
+pub const STATUS: &str = "grpc-status";
+
+/// Why, for people.
+pub const MESSAGE: &str = "grpc-message";
+
+/// After how many milliseconds the client may ask again (gRFC A6).
+pub const PUSHBACK: &str = "grpc-retry-pushback-ms";
+
+/// Whether content of this type is that of a gRPC call; `application/grpc-web` is another protocol.
+pub fn is_grpc(media_type: &[u8]) -> bool {
+    let Some(rest) = media_type.get(MEDIA_TYPE.len()..) else { return false };
+    media_type[..MEDIA_TYPE.len()].eq_ignore_ascii_case(MEDIA_TYPE.as_bytes())
+        && (rest.is_empty() || b"+; ".contains(&rest[0]))
+}
+
+/// Reads a deadline: one to eight digits and a unit.
+pub fn timeout(value: &[u8]) -> Option<Duration> {
+    let (unit, digits) = value.split_last()?;
+    if !(1..=8).contains(&digits.len()) || !digits.iter().all(u8::is_ascii_digit) {
+        return None;
+    }
+    let n = digits.iter().fold(0u64, |n, digit| n * 10 + u64::from(digit - b'0'));
+    match unit {
+        b'H' => Some(Duration::from_secs(n * 3600)),
+        b'M' => Some(Duration::from_secs(n * 60)),
+        b'S' => Some(Duration::from_secs(n)),
+        b'm' => Some(Duration::from_millis(n)),
+        b'u' => Some(Duration::from_micros(n)),
+        b'n' => Some(Duration::from_nanos(n)),
+        _ => None,
+    }
+}
+
+/// Writes a deadline in the finest unit that has room for it, rounded down: an endpoint must not have more time than its
+/// client.
+pub fn timeout_text(left: Duration) -> String {
+    let fits = |n: u128| n < 100_000_000;
+    let (nanos, micros, millis) = (left.as_nanos(), left.as_micros(), left.as_millis());
+    match left.as_secs() {
+        _ if fits(nanos) => format!("{nanos}n"),
+        _ if fits(micros) => format!("{micros}u"),
+        _ if fits(millis) => format!("{millis}m"),
+        secs if fits(u128::from(secs)) => format!("{secs}S"),
+        secs => format!("{}H", (secs / 3600).min(99_999_999)),
+    }
+}
+
+/// Reads a status; one that is no number or not known is [`Status::Unknown`].
+pub fn status(value: &[u8]) -> Status {
+    let code = std::str::from_utf8(value).ok().and_then(|text| text.parse().ok());
+    code.and_then(Status::of_code).unwrap_or(Status::Unknown)
+}
+
+/// The status of a call that this side answers with an error of HTTP.
+pub fn of_http(status: u16) -> Status {
+    match status {
+        200..=299 => Status::Ok,
+        401 => Status::Unauthenticated,
+        403 => Status::PermissionDenied,
+        404 => Status::Unimplemented,
+        408 | 504 => Status::DeadlineExceeded,
+        413 | 429 | 431 => Status::ResourceExhausted,
+        502 | 503 => Status::Unavailable,
+        400..=599 => Status::Internal,
+        _ => Status::Unknown,
+    }
+}
+
+/// The status of HTTP that says of an endpoint what this says, as Envoy has it for the detection of outliers.
+pub fn to_http(status: Status) -> u16 {
+    match status {
+        Status::Ok => 200,
+        Status::Cancelled => 499,
+        Status::InvalidArgument | Status::FailedPrecondition | Status::OutOfRange => 400,
+        Status::Unauthenticated => 401,
+        Status::PermissionDenied => 403,
+        Status::NotFound => 404,
+        Status::AlreadyExists | Status::Aborted => 409,
+        Status::ResourceExhausted => 429,
+        Status::Unknown | Status::Internal | Status::DataLoss => 500,
+        Status::Unimplemented => 501,
+        Status::Unavailable => 503,
+        Status::DeadlineExceeded => 504,
+    }
+}
+
+/// A message as the value of a field: what is not printable ASCII, and the percent sign, in hex.
+pub fn message(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for byte in text.trim_end().bytes() {
+        match byte {
+            b' '..=b'~' if byte != b'%' => out.push(char::from(byte)),
+            _ => out.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn calls_are_known_by_their_type() {
+        for (media_type, is) in [
+            ("application/grpc", true),
+            ("Application/GRPC+proto", true),
+            ("application/grpc;charset=x", true),
+            ("application/grpc-web", false),
+            ("application/grpcx", false),
+            ("application/grp", false),
+            ("", false),
+        ] {
+            assert_eq!(is_grpc(media_type.as_bytes()), is, "{media_type}");
+        }
+    }
+
+    #[test]
+    fn deadlines_are_read_and_written() {
+        for (text, nanos) in [
+            ("1H", Some(3_600_000_000_000)),
+            ("2M", Some(120_000_000_000)),
+            ("99999999S", Some(99_999_999_000_000_000)),
+            ("100m", Some(100_000_000)),
+            ("7u", Some(7_000)),
+            ("0n", Some(0)),
+            ("100000000n", None),
+            ("1", None),
+            ("S", None),
+            ("", None),
+            ("-1S", None),
+            ("1.5S", None),
+            ("1s", None),
+            (" 1S", None),
+        ] {
+            assert_eq!(timeout(text.as_bytes()).map(|left| left.as_nanos()), nanos, "{text}");
+        }
+        for (left, text) in [
+            (Duration::from_nanos(99_999_999), "99999999n"),
+            (Duration::from_nanos(100_000_999), "100000u"),
+            (Duration::from_secs(100), "100000m"),
+            (Duration::from_secs(100_000), "100000S"),
+            (Duration::from_secs(100_000_000), "27777H"),
+            (Duration::MAX, "99999999H"),
+            (Duration::ZERO, "0n"),
+        ] {
+            assert_eq!(timeout_text(left), text);
+            assert!(timeout(text.as_bytes()).is_some_and(|read| read <= left), "{text}");
+        }
+    }
+
+    #[test]
+    fn statuses_of_both_protocols_stand_for_each_other() {
+        assert_eq!(
+            [&b"14"[..], b"0", b"17", b"x", b""].map(status),
+            [Status::Unavailable, Status::Ok, Status::Unknown, Status::Unknown, Status::Unknown]
+        );
+        for (http, grpc) in
+            [(503, Status::Unavailable), (504, Status::DeadlineExceeded), (429, Status::ResourceExhausted)]
+        {
+            assert_eq!((of_http(http), to_http(grpc)), (grpc, http));
+        }
+        assert_eq!(
+            [404, 400, 500, 508, 600].map(of_http),
+            [Status::Unimplemented, Status::Internal, Status::Internal, Status::Internal, Status::Unknown]
+        );
+    }
+
+    #[test]
+    fn messages_are_values_of_fields() {
+        assert_eq!(message("50% of \u{e9}\r\n"), "50%25 of %C3%A9");
+        assert_eq!(message("a\r\nb: c"), "a%0D%0Ab: c");
+    }
+}
