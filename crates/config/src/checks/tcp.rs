@@ -12,7 +12,7 @@ use std::collections::HashMap;
 
 /// Keys of a listener that only speak of requests.
 const OF_REQUESTS: &[&str] =
-    &["trusted_proxies", "detect_loops", "errors", "error_pages", "report_load", "h2c", "http2"];
+    &["trusted_proxies", "detect_loops", "errors", "error_pages", "report_load", "redirect_https", "h2c", "http2"];
 
 /// Keys of a listener's limits that only speak of requests.
 const LIMITS_OF_REQUESTS: &[&str] =

@@ -6,7 +6,7 @@ pub(crate) const PLANNED: &[(&str, &[&str])] = &[
     ("http of [admin]", &["token_file", "allow_write"]),
     ("[telemetry]", &["tracing"]),
     ("access_log of [telemetry]", &["sample"]),
-    ("[listener.NAME]", &["protocols", "redirect_https"]),
+    ("[listener.NAME]", &["protocols"]),
     ("limits of [listener.NAME]", &["h2_streams"]),
     ("[[route]]", &["split", "headers"]),
     ("match of [[route]]", &["method", "header"]),

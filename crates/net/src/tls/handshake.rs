@@ -102,6 +102,7 @@ macro_rules! shake {
         loop {
             let next = record::end(&held.filled()[seen..]);
             let whole = match next {
+                // rustls is shown it to say so to the peer.
                 Some(len) if len > record::HEADER + BODY_MAX => Some(held.len()),
                 Some(len) if seen + len <= held.len() => Some(seen + len),
                 _ => None,
@@ -126,6 +127,9 @@ macro_rules! shake {
             seen = end - used.min(end);
             match done {
                 Ok(true) if seen == 0 && !connection.is_handshaking() => break (held, out),
+                Ok(_) if next.is_some_and(|len| len > record::HEADER + BODY_MAX) => {
+                    return Err(HandshakeError::new(Cause::TooLarge));
+                }
                 Ok(_) => {}
                 Err(error) => {
                     // Said if it can be at once: there is nothing more to wait for.

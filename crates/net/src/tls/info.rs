@@ -18,6 +18,7 @@ pub struct Info {
     pub resumed: bool,
     /// The certificates that the peer has shown, its own first. Those of the earlier session, if one went on.
     pub peer_certificates: Vec<CertificateDer<'static>>,
+    pub(super) note: Box<[u8]>,
 }
 
 impl Info {
@@ -32,7 +33,13 @@ impl Info {
             alpn: state.alpn_protocol().map(Into::into),
             resumed: state.handshake_kind() == Some(HandshakeKind::Resumed),
             peer_certificates: state.peer_certificates().unwrap_or_default().to_vec(),
+            note: Box::default(),
         }
+    }
+
+    /// What was made of it once for all that is said on the connection.
+    pub fn note(&self) -> &[u8] {
+        &self.note
     }
 
     /// Whether the protocol above is HTTP/2.

@@ -324,3 +324,14 @@ impl Kernel {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Most connections are idle most of the time: each holds this and what the keys and rustls have on the heap.
+    #[test]
+    fn an_idle_session_is_small() {
+        assert!(size_of::<Session>() <= 256, "{}", size_of::<Session>());
+    }
+}

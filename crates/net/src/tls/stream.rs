@@ -42,13 +42,19 @@ impl TlsStream {
         TlsStream { socket, state: RefCell::new(None), info: OnceCell::new(), resets: Cell::new(false) }
     }
 
-    /// Shakes hands as a server. `early`: what was read already. Configured with `enable_secret_extraction`. If it fails as no
+    /// Shakes hands as a server. `early`: what was read already; `note`: what is kept with what was agreed. Configured with `enable_secret_extraction`. If it fails as no
     /// TLS came, the connection is as plain as before.
     ///
     /// # Errors
     /// Why it failed; the peer was told, where TLS has a word for it.
-    pub async fn accept(&self, config: Arc<ServerConfig>, early: Option<Buf>) -> Result<&Info, HandshakeError> {
-        let done = handshake::accept(&self.socket, config, early).await?;
+    pub async fn accept(
+        &self,
+        config: Arc<ServerConfig>,
+        early: Option<Buf>,
+        note: impl FnOnce(&Info) -> Box<[u8]>,
+    ) -> Result<&Info, HandshakeError> {
+        let mut done = handshake::accept(&self.socket, config, early).await?;
+        done.info.note = note(&done.info);
         if done.held.is_empty() {
             // Nothing is sent now that would acknowledge the client's last words, and many clients do not send their request
             // before (Nagle's algorithm): 40 ms.

@@ -78,7 +78,7 @@ async fn shaken(configs: &Configs) -> [Transport; 2] {
     let (done, is_done) = tokio::sync::oneshot::channel();
     let config = configs.server.clone();
     spawn(async move {
-        server.accept(config, None).await.unwrap();
+        server.accept(config, None, |_| Box::default()).await.unwrap();
         done.send(server).unwrap_or_else(|_| panic!("the test waits"));
     });
     client.connect(configs.client.clone(), name("a.test")).await.unwrap();
@@ -232,7 +232,7 @@ fn a_client_that_sends_byte_by_byte_is_understood() {
             assert_eq!(&came, b"ok");
         });
         run(async {
-            server.accept(configs.server.clone(), None).await.unwrap();
+            server.accept(configs.server.clone(), None, |_| Box::default()).await.unwrap();
             let server = Transport::Tls(Box::new(server));
             let mut came = Buf::take();
             while came.len() < 10 {
@@ -265,7 +265,7 @@ fn new_keys_are_taken_and_given() {
         }
     });
     run(async {
-        server.accept(configs.server.clone(), None).await.unwrap();
+        server.accept(configs.server.clone(), None, |_| Box::default()).await.unwrap();
         let server = Transport::Tls(Box::new(server));
         for round in 0..3 {
             let mut buf = server.read_some().await.unwrap();
@@ -292,7 +292,8 @@ fn what_is_not_tls_has_a_name() {
         let (server, mut socket) = server_and_peer();
         socket.write_all(bytes).unwrap();
         socket.shutdown(std::net::Shutdown::Write).unwrap();
-        let failed = run(async { server.accept(configs.server.clone(), None).await.unwrap_err() }).unwrap();
+        let failed =
+            run(async { server.accept(configs.server.clone(), None, |_| Box::default()).await.unwrap_err() }).unwrap();
         assert_eq!(failed.cause, cause, "{failed}");
     }
 }
@@ -314,7 +315,8 @@ fn a_hello_without_end_is_too_large() {
             }
         }
     });
-    let failed = run(async { server.accept(configs.server.clone(), None).await.unwrap_err() }).unwrap();
+    let failed =
+        run(async { server.accept(configs.server.clone(), None, |_| Box::default()).await.unwrap_err() }).unwrap();
     assert_eq!(failed.cause, Cause::TooLarge, "{failed}");
     drop(server);
     client.join().unwrap();
@@ -375,7 +377,7 @@ fn certificates_that_are_wrong_are_told_apart() {
             let config = server_config.clone();
             let (done, is_done) = tokio::sync::oneshot::channel();
             spawn(async move {
-                let failed = server.accept(config, None).await.unwrap_err();
+                let failed = server.accept(config, None, |_| Box::default()).await.unwrap_err();
                 done.send((failed.cause, failed.server_name)).unwrap();
             });
             let failed = client.connect(client_config.clone(), name(asked)).await.unwrap_err();

@@ -15,6 +15,7 @@ use crate::upstream::session::Session;
 use evenkeel_balance::Clock;
 use evenkeel_config::plan::RouteTimeouts;
 use evenkeel_net::deadline::Timer;
+use evenkeel_net::tls::Info;
 use evenkeel_wire::head::Request;
 use evenkeel_wire::http1::max_forwards::{self, Hops};
 use evenkeel_wire::http1::request::Forward;
@@ -100,6 +101,9 @@ pub fn route<'r, 'b>(
         let host = String::from_utf8_lossy(host);
         Refused::Answered(Reply::new(404, format!("no route for host \"{host}\" and path \"{path}\"")))
     };
+    if rules.redirect_https && client.peer.tls().is_none() {
+        return Err(redirect(host, request.target));
+    }
     let route = rules.router.find(host, path).ok_or_else(no_route)?;
     let pool = rules.pool(route);
     record.route = route;
@@ -133,6 +137,7 @@ pub fn forward<'f>(
         forwarded: origin.and_then(|origin| origin.forwarded.as_deref()),
         host_if_none: here.as_bytes(),
         max_forwards: route.max_forwards,
+        certificate: client.peer.tls().map_or(b"", Info::note),
         mark: route.mark,
         close,
     }
@@ -155,6 +160,18 @@ fn last_hop(request: &Request<'_, '_>) -> Page {
     Page { fields: Vec::new(), kind: "message/http", body }
 }
 
+/// Sends the client to the same place over TLS, at the port that is usual for it.
+#[cold]
+fn redirect(host: &[u8], target: &str) -> Refused {
+    let host = String::from_utf8_lossy(host);
+    // Of an IPv6 address the brackets stay.
+    let name = host.rsplit_once(':').filter(|(_, port)| !port.ends_with(']')).map_or(&*host, |(name, _)| name);
+    if name.is_empty() || !target.starts_with('/') {
+        return Refused::Answered(Reply::new(400, "it is answered over TLS, and names no host".to_string()));
+    }
+    Refused::Answered(Reply::moved(format!("https://{name}{target}")))
+}
+
 #[cold]
 fn came_back(client: &Client<'_>, rules: &Rules, route: RouteId) -> Refused {
     client.listener.stats.loops.add(1);
@@ -167,5 +184,5 @@ fn came_back(client: &Client<'_>, rules: &Rules, route: RouteId) -> Refused {
 fn too_many(client: &Client<'_>, seconds: u64) -> Reply {
     client.listener.stats.rate_limited.add(1);
     let why = "more requests than one address may send; try again later".to_string();
-    Reply { status: 429, why, retry_after: Some(seconds) }
+    Reply { retry_after: Some(seconds), ..Reply::new(429, why) }
 }

@@ -1,7 +1,7 @@
 //! What went wrong with a request, whose fault was it, and what is the client told?
 
 use crate::observe::end::Cause;
-use crate::observe::stats::{ErrorKind, H2_CODES};
+use crate::observe::stats::{CODES, ErrorKind};
 use evenkeel_balance::retry::Failure;
 use evenkeel_balance::{FailureKind, Outcome};
 use evenkeel_wire::grpc::{self, Status};
@@ -9,7 +9,7 @@ use evenkeel_wire::http1::{Reject, mend};
 
 /// What a code of HTTP/2 says (RFC 9113 section 7).
 fn code_name(code: u32) -> String {
-    let known = &H2_CODES[..H2_CODES.len() - 1];
+    let known = &CODES[..CODES.len() - 1];
     known.get(code as usize).map_or_else(|| format!("code {code}"), |name| name.to_ascii_uppercase())
 }
 

@@ -23,11 +23,18 @@ pub struct Reply {
     pub why: String,
     /// Seconds after which asking again makes sense.
     pub retry_after: Option<u64>,
+    /// Where to ask instead.
+    pub location: Option<String>,
 }
 
 impl Reply {
     pub fn new(status: u16, why: String) -> Reply {
-        Reply { status, why, retry_after: None }
+        Reply { status, why, retry_after: None, location: None }
+    }
+
+    /// One that sends the client elsewhere, for good.
+    pub fn moved(location: String) -> Reply {
+        Reply { location: Some(location), ..Reply::new(308, "it is answered over TLS".to_string()) }
     }
 
     /// A line of text for the client. `request_id`: what the access log calls the request, if there is one.

@@ -66,11 +66,6 @@ impl Arrived {
         Some((buf, freed))
     }
 
-    /// Whether all bytes were taken.
-    pub fn is_empty(&self) -> bool {
-        self.pieces.is_empty()
-    }
-
     /// What of the windows it holds without any bytes, which is free at once.
     pub fn take_padding(&mut self) -> usize {
         if self.pieces.is_empty() { std::mem::take(&mut self.flow) } else { 0 }

@@ -42,8 +42,8 @@ pub(super) struct State {
     pub is_over: bool,
     /// A stream waits until something was written.
     pub is_short: bool,
-    /// Streams that were reset since this was last taken: whether by the peer, and with which code.
-    pub resets: Vec<(bool, u32)>,
+    /// The codes by which the peer has reset streams since this was last taken.
+    pub resets: Vec<u32>,
     /// What is to be woken when the state is borrowed no more.
     late: Vec<WakerSlot>,
 }
@@ -160,9 +160,9 @@ impl Session {
         Ok(StreamHandle::new(self.clone(), key))
     }
 
-    /// Whether a frame has begun that is not whole, other than one with data.
-    pub fn is_within_frame(&self) -> bool {
-        !self.held.borrow().is_empty()
+    /// Whether a frame or a head has begun that is not whole; data may come in parts.
+    pub fn is_within_head(&self) -> bool {
+        !self.held.borrow().is_empty() || self.state.borrow().engine.is_within_head()
     }
 
     /// Streams that are open, or have something to send.
@@ -173,7 +173,8 @@ impl Session {
     /// Tells of the streams that were reset since the last call: whether by the peer, and with which code.
     pub fn take_resets(&self, mut tell: impl FnMut(bool, u32)) {
         let mut state = self.state.borrow_mut();
-        state.resets.drain(..).for_each(|(by_peer, code)| tell(by_peer, code));
+        state.resets.drain(..).for_each(|code| tell(true, code));
+        state.engine.resets().drain(..).for_each(|code| tell(false, code as u32));
     }
 
     /// The connection is no more: its streams are told.

@@ -21,11 +21,6 @@ impl StreamHandle {
         StreamHandle { session, key }
     }
 
-    /// Its connection.
-    pub fn session(&self) -> &Rc<Session> {
-        &self.session
-    }
-
     /// Looks for something in the stream, and waits if it is not there.
     fn poll<T>(&self, cx: &Context<'_>, look: impl FnOnce(&mut State, Key) -> Option<T>) -> Poll<T> {
         let waker = WakerSlot::of(cx);
@@ -84,14 +79,6 @@ impl StreamHandle {
                 return Some(Ok(Part::Trailers(trailers)));
             }
             stream.is_received.then_some(Ok(Part::End))
-        })
-    }
-
-    /// Whether the peer sends nothing more, and all was taken.
-    pub fn is_taken(&self) -> bool {
-        self.session.change(|state| {
-            let stream = state.stream(self.key);
-            stream.is_received && stream.arrived.is_empty() && stream.trailers.is_none()
         })
     }
 
@@ -184,7 +171,6 @@ impl State {
             self.flush_stream(key);
             let id = self.stream(key).id;
             self.engine.reset(id, code);
-            self.resets.push((false, code as u32));
             self.lose(key, Lost::Ended);
             self.wake_driver();
         }

@@ -211,9 +211,11 @@ impl State {
                     self.wake(key);
                 }
             }
-            Event::Reset { stream, code } => {
+            Event::Reset { stream, code, by_peer } => {
+                if by_peer {
+                    self.resets.push(code);
+                }
                 if let Some(key) = self.find(stream) {
-                    self.resets.push((true, code));
                     self.lose(key, Lost::Reset(code));
                     self.settle(key);
                 }

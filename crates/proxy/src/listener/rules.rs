@@ -49,6 +49,10 @@ pub struct Rules {
     pub tcp: Option<Arc<TlsRoutes>>,
     /// How TLS is spoken, where it is.
     pub tls: Option<ListenerTls>,
+    /// Whether requests without TLS are sent to where it is spoken.
+    pub redirect_https: bool,
+    /// A field for responses over TLS, with its line's end.
+    pub hsts: Option<Arc<str>>,
     /// Of a request's head.
     pub limits: Limits,
     /// The client's side.

@@ -4,6 +4,7 @@ use super::client::Client;
 use evenkeel_net::buffer::Buf;
 use evenkeel_net::deadline::{Elapsed, Timer};
 use evenkeel_net::tls::{Cause, HandshakeError, Info, TlsStream};
+use sha2::{Digest, Sha256};
 use std::pin::pin;
 
 /// Shakes hands with a client, of which `early` came already.
@@ -29,7 +30,7 @@ pub async fn secure<'t>(
     }
     let _under_way = UnderWay::begin(client);
     timer.set(timer.tick_after(settings.timeout));
-    let shaken = timer.limit(pin!(tls.accept(settings.config(), early))).await;
+    let shaken = timer.limit(pin!(tls.accept(settings.config(), early, said_of_certificate))).await;
     let info = match shaken {
         Ok(Ok(info)) => info,
         Ok(Err(error)) => return Err(fail(error)),
@@ -37,6 +38,17 @@ pub async fn secure<'t>(
     };
     stats.shaken[usize::from(info.resumed)].add(1);
     Ok(info)
+}
+
+/// What endpoints are told of the client's certificate, which was verified: fields with the ends of their lines.
+fn said_of_certificate(info: &Info) -> Box<[u8]> {
+    let Some(certificate) = info.peer_certificates.first() else { return Box::default() };
+    let mut fields = b"X-Client-Cert-Verified: SUCCESS\r\nX-Client-Cert-Fingerprint: ".to_vec();
+    for byte in Sha256::digest(certificate) {
+        fields.extend_from_slice(format!("{byte:02x}").as_bytes());
+    }
+    fields.extend_from_slice(b"\r\n");
+    fields.into()
 }
 
 /// Counts a handshake while it is under way.

@@ -74,25 +74,6 @@ pub enum ErrorKind {
 /// Labels of [`ErrorKind`], in its order.
 pub const ERROR_KINDS: [&str; 6] = ["connect", "reset", "timeout", "protocol", "tls", "refused"];
 
-/// Names of the codes with which HTTP/2 ends a stream (RFC 9113 section 7), in their order; the last is any other.
-pub const H2_CODES: [&str; 15] = [
-    "no_error",
-    "protocol_error",
-    "internal_error",
-    "flow_control_error",
-    "settings_timeout",
-    "stream_closed",
-    "frame_size_error",
-    "refused_stream",
-    "cancel",
-    "compression_error",
-    "connect_error",
-    "enhance_your_calm",
-    "inadequate_security",
-    "http_1_1_required",
-    "other",
-];
-
 /// Why a connection was closed at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rejected {
@@ -367,8 +348,8 @@ pub struct EndpointHttp2Stats {
     pub connections: Counter,
     /// Streams open.
     pub streams: Counter,
-    /// Streams that it has reset, by [`H2_CODES`].
-    pub resets: [Counter; H2_CODES.len()],
+    /// Streams that it has reset, by [`CODES`].
+    pub resets: [Counter; CODES.len()],
     /// Connections of which it said that it takes no more requests.
     pub go_aways: Counter,
     /// Connections that ended as it gave no sign of life.

@@ -73,6 +73,8 @@ fn install(worker: &Rc<Worker>, parts: Parts) {
             router: parts.router,
             tcp: parts.tcp,
             tls: parts.tls,
+            redirect_https: parts.redirect_https,
+            hsts: parts.hsts,
             limits: parts.limits,
             timeouts: parts.timeouts,
             h2c: parts.h2c,

@@ -77,6 +77,10 @@ pub struct ListenerParts {
     pub tcp: Option<Arc<TlsRoutes>>,
     /// How TLS is spoken, where it is.
     pub tls: Option<ListenerTls>,
+    /// Whether requests without TLS are sent to where it is spoken.
+    pub redirect_https: bool,
+    /// A field for responses over TLS, with its line's end.
+    pub hsts: Option<Arc<str>>,
     pub limits: Limits,
     pub timeouts: ListenerTimeouts,
     /// Whether clients may speak HTTP/2 without TLS.

@@ -463,6 +463,8 @@ fn listener_parts(
         router,
         tcp,
         tls,
+        redirect_https: listener.redirect_https,
+        hsts: listener.tls.as_ref().and_then(|tls| tls.hsts).map(hsts),
         limits: Limits { head: listener.limits.headers, fields: listener.limits.header_count.min(FIELDS_MAX) },
         timeouts: listener.timeouts,
         h2c: listener.h2c,
@@ -482,6 +484,11 @@ fn listener_parts(
         stats: stats.listeners[index].clone(),
         routes: stats.routes[index].clone(),
     }
+}
+
+/// Browsers that have seen it come by TLS alone for so long (RFC 6797).
+fn hsts(time: Duration) -> Arc<str> {
+    format!("Strict-Transport-Security: max-age={}\r\n", time.as_secs()).into()
 }
 
 /// Where probes are answered, each with the index of the listener.

@@ -6,7 +6,7 @@ use crate::core::Core;
 use crate::http2::session::Session;
 use crate::http2::stream::StreamHandle;
 use crate::http2::turn::{Ended, Role};
-use crate::observe::stats::{EndpointStats, H2_CODES};
+use crate::observe::stats::{CODES, EndpointStats};
 use evenkeel_balance::{Clock, Instant};
 use evenkeel_config::plan::EndpointHttp2;
 use evenkeel_wire::h2::{ErrorCode, Head};
@@ -130,10 +130,6 @@ impl Link {
         }
     }
 
-    pub(super) fn count_reset(&self, code: u32) {
-        self.stats.http2.resets[(code as usize).min(H2_CODES.len() - 1)].add(1);
-    }
-
     /// Has its task look again.
     fn wake(&self) {
         self.session.engine(|_| ());
@@ -202,8 +198,14 @@ impl Link {
         if self.stage.get() == Stage::Over {
             return Poll::Ready(Ended::Closed);
         }
-        if let Poll::Ready(ended) = self.session.poll_turn(cx, self.core.clock.now().0, self) {
-            return Poll::Ready(ended);
+        let polled = self.session.poll_turn(cx, self.core.clock.now().0, self);
+        self.session.take_resets(|by_peer, code| {
+            if by_peer {
+                self.stats.http2.resets[(code as usize).min(CODES.len() - 1)].add(1);
+            }
+        });
+        if polled.is_ready() {
+            return polled;
         }
         let is_done = self.stage.get() == Stage::Draining && self.streams.get() == 0 && self.session.is_written();
         if is_done { Poll::Ready(Ended::Closed) } else { Poll::Pending }

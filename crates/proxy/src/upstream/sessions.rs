@@ -4,19 +4,21 @@
 use super::connections::carried;
 use super::link::Link;
 use super::stream::{Begun, EndpointStream};
-use super::tls::{self, Offers, secure};
+use super::tls::{self, Offers};
 use crate::core::Core;
 use crate::http2::message::Message;
 use crate::http2::session::Session;
 use crate::observe::stats::EndpointStats;
 use evenkeel_balance::{Clock, Instant};
 use evenkeel_config::plan::EndpointHttp2;
+use evenkeel_net::buffer::CAPACITY;
 use evenkeel_net::dial::dial;
 use evenkeel_net::event_loop::{self, WakerSlot, alarm};
 use evenkeel_net::tls::HandshakeError;
 use evenkeel_net::tls::towards::Towards;
 use evenkeel_net::transport::Transport;
-use evenkeel_wire::h2;
+use evenkeel_wire::h2::{self, NoStream};
+use evenkeel_wire::http1::FIELDS_MAX;
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::future::poll_fn;
@@ -88,7 +90,8 @@ impl Sessions {
             let link = links.iter().filter(fits).min_by_key(|link| link.streams())?;
             match link.session.open(message.head.iter(), message.is_head_only()) {
                 Ok(handle) => return Some(EndpointStream::new(handle, link.clone())),
-                Err(_) => link.note_full(),
+                Err(NoStream::Full) => link.note_full(),
+                Err(NoStream::Ending) => link.drain(),
             }
         }
     }
@@ -141,6 +144,9 @@ impl Sessions {
             stream_window: window,
             // As much as all streams together: a client that takes nothing must not stop those of others.
             connection_window: window.saturating_mul(settings.streams).min(i32::MAX as u32),
+            // As large as a head of an endpoint of HTTP/1 may be.
+            max_header_list: CAPACITY,
+            max_fields: FIELDS_MAX,
             ..h2::Config::default()
         };
         h2::Connection::client(config, self.core.clock.now().0)
@@ -150,7 +156,7 @@ impl Sessions {
         let transport = carried(dial(addr, None, true)?, way.tls.is_some());
         if let (Some(settings), Some(stream)) = (&way.tls, transport.as_tls()) {
             let offers = if way.chose_h2.is_some() { Offers::Both } else { Offers::H2 };
-            if !secure(&settings, stream, &way.name, way.addr, offers).await? {
+            if !tls::secure(settings, stream, &way.name, way.addr, offers).await? {
                 if let Some(chose_h2) = &way.chose_h2 {
                     chose_h2.set(false);
                 }

@@ -74,9 +74,6 @@ impl EndpointStream {
 impl Drop for EndpointStream {
     fn drop(&mut self) {
         if let Some(handle) = self.handle.take() {
-            if let Some(Lost::Reset(code)) = handle.lost() {
-                self.link.count_reset(code);
-            }
             handle.cancel();
         }
         self.link.end();

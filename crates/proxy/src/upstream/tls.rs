@@ -1,5 +1,5 @@
 //! How does a connection to an endpoint become one over TLS? By a handshake, in which the endpoint shows that it is itself, and
-//! chooses a protocol.
+//! may choose what is spoken then.
 
 use evenkeel_net::tls::towards::Towards;
 use evenkeel_net::tls::{Cause, HandshakeError, TlsStream};
@@ -32,8 +32,8 @@ impl Offers {
     }
 }
 
-/// Shakes hands with the endpoint of this name, at this address: whether it chose HTTP/2 of the protocols that are offered to
-/// it. Its error carries a [`HandshakeError`].
+/// Shakes hands with the endpoint of this name, at this address: whether it chose HTTP/2 of what it is offered. Its error
+/// carries a [`HandshakeError`].
 ///
 /// # Errors
 /// Why it failed.
@@ -47,7 +47,7 @@ pub async fn secure(
     let name = towards.name_of(endpoint, addr.map(|addr| addr.ip())).map_err(io::Error::other)?;
     let mut config = towards.config();
     if !config.alpn_protocols.iter().map(Vec::as_slice).eq(offers.protocols().iter().copied()) {
-        // Made for one handshake: connections that are shared are few.
+        // For one handshake: connections that are shared are few.
         let mut changed = ClientConfig::clone(&config);
         changed.alpn_protocols = offers.protocols().iter().map(|name| name.to_vec()).collect();
         config = Arc::new(changed);

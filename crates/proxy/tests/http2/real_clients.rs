@@ -118,12 +118,10 @@ fn curl_with_prior_knowledge_gets_and_sends() {
     // Without a length.
     let got = run("curl", &[&curl[..], &["-T", "-", &url]].concat(), &content);
     assert!(got == content, "{} bytes", got.len());
-    let said = run(
-        "curl",
-        &[&curl[..], &["-v", "-w", "%{http_version} %{http_code} %{num_connects} ", &url, &url]].concat(),
-        b"",
-    );
-    assert_eq!(String::from_utf8_lossy(&said), "2 200 1 2 200 0 ");
+    // With a body, as curl 7.88 loses a connection over an answer without one, also with NGINX.
+    let said =
+        run("curl", &[&curl[..], &["-d", "hi", "-w", " %{http_version} %{num_connects} ", &url, &url]].concat(), b"");
+    assert_eq!(String::from_utf8_lossy(&said), "hi 2 1 hi 2 0 ");
     let head = run("curl", &[&curl[..], &["-I", &url]].concat(), b"");
     assert!(head.starts_with(b"HTTP/2 200"), "{}", String::from_utf8_lossy(&head));
 }

@@ -82,19 +82,21 @@ fn an_endpoint_may_end_its_connections_under_load_without_a_failed_request() {
     let proxy = before(&[endpoint.addr], "retry = { attempts = 0 }");
     let done = AtomicUsize::new(0);
     std::thread::scope(|scope| {
-        for _ in 0..CLIENTS {
-            scope.spawn(|| {
-                let mut client = proxy.client();
-                for n in 0..REQUESTS {
-                    let content = noise(n);
-                    let answer = client.send(crate::post("/", &content)).response();
-                    assert_eq!((answer.status(), answer.body == content), (200, true), "{}", answer.body_text());
-                    done.fetch_add(1, SeqCst);
-                }
-            });
-        }
+        let clients: Vec<_> = (0..CLIENTS)
+            .map(|_| {
+                scope.spawn(|| {
+                    let mut client = proxy.client();
+                    for n in 0..REQUESTS {
+                        let content = noise(n);
+                        let answer = client.send(crate::post("/", &content)).response();
+                        assert_eq!((answer.status(), answer.body == content), (200, true), "{}", answer.body_text());
+                        done.fetch_add(1, SeqCst);
+                    }
+                })
+            })
+            .collect();
         let mut at = 0;
-        while done.load(SeqCst) < CLIENTS * REQUESTS {
+        while !clients.iter().all(|client| client.is_finished()) {
             if done.load(SeqCst) >= at + 20 {
                 at = done.load(SeqCst);
                 endpoint.go_away();

@@ -5,10 +5,11 @@ use crate::support::h2_server::H2Server;
 use crate::support::tls::{Authority, BOTH, answering, proxy, to_pool};
 use crate::support::{Endpoint, wait_until};
 use crate::{before, post, status};
-use evenkeel_proxy::stats::{ErrorKind, H2_CODES};
+use evenkeel_proxy::stats::{CODES, ErrorKind};
 use h2::Reason;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use tokio::sync::Semaphore;
 
 /// SETTINGS of a server that says nothing else.
 const SETTINGS: [u8; 9] = [0, 0, 0, 4, 0, 0, 0, 0, 0];
@@ -28,31 +29,39 @@ fn an_endpoint_that_does_not_speak_http2_is_named() {
 
 #[test]
 fn a_reset_is_a_failure_of_the_endpoint_and_the_connection_goes_on() {
-    let endpoint = H2Server::start(|mut exchange| async move {
-        match exchange.path() {
-            "/before" => exchange.reset(Reason::INTERNAL_ERROR),
-            "/within" => {
-                let head = http::Response::builder().status(200).header("content-length", 9).body(());
-                let mut send = exchange.respond.send_response(head.expect("a good head"), false).expect("it is open");
-                let _ = send.send_data("part".into(), false);
-                // Not before the proxy has it: a reset overtakes what waits.
-                while send.capacity() == 0 && send.reserve_capacity(1) == () {
-                    tokio::task::yield_now().await;
+    let come = Arc::new(Semaphore::new(0));
+    let gate = come.clone();
+    let endpoint = H2Server::start(move |mut exchange| {
+        let gate = gate.clone();
+        async move {
+            match exchange.path() {
+                "/before" => exchange.reset(Reason::INTERNAL_ERROR),
+                "/within" => {
+                    let head = http::Response::builder().status(200).header("content-length", 9).body(());
+                    let mut send =
+                        exchange.respond.send_response(head.expect("a good head"), false).expect("it is open");
+                    let _ = send.send_data("part".into(), false);
+                    // Not before the client has it: a reset overtakes what waits.
+                    gate.acquire().await.expect("never closed").forget();
+                    send.send_reset(Reason::CANCEL);
                 }
-                send.send_reset(Reason::CANCEL);
+                _ => exchange.reply(200, &[], b"good", &[]).await,
             }
-            _ => exchange.reply(200, &[], b"good", &[]).await,
         }
     });
     let proxy = before(&[endpoint.addr], "retry = { attempts = 0 }\noutlier = 'off'");
     let answer = proxy.client().get("/before");
     assert_eq!(answer.status(), 502);
     assert!(answer.body_text().contains("reset the stream: INTERNAL_ERROR"), "{}", answer.body_text());
-    assert!(proxy.client().send("GET /within HTTP/1.1\r\nHost: a\r\n\r\n").response_if_any().is_none(), "it is cut");
+    let mut client = proxy.client();
+    let head = client.send("GET /within HTTP/1.1\r\nHost: a\r\n\r\n").head();
+    assert!(head.starts_with("HTTP/1.1 200") && client.bytes(4) == b"part", "{head}");
+    come.add_permits(1);
+    client.ends();
     assert_eq!(status(&proxy, "/"), 200);
     assert_eq!(endpoint.accepted(), 1);
     assert_eq!(proxy.endpoint(0, |e| e.errors[ErrorKind::Reset as usize].get()), 2);
-    let code = |name| H2_CODES.iter().position(|code| *code == name).expect("it is one");
+    let code = |name| CODES.iter().position(|code| *code == name).expect("it is one");
     assert_eq!(proxy.endpoint(0, |e| e.http2.resets[code("internal_error")].get()), 1);
     assert_eq!(proxy.endpoint(0, |e| e.http2.resets[code("cancel")].get()), 1);
 }

@@ -121,9 +121,13 @@ fn every_request_of_http_2_comes_to_what_its_row_says() {
                 Does::Answers(status) => (status.to_string(), String::new()),
                 Does::Resets => (format!("RST({PROTOCOL_ERROR})"), String::new()),
                 Does::Cuts(begun) => (format!("RST({PROTOCOL_ERROR})"), begun.to_string()),
-                Does::Ends(code) => (format!("GOAWAY({code})"), String::new()),
             };
-            let passes = matches!(row.does, Does::Passes(_));
+            // What is cut may have been whole for the endpoint: it is one request then, and counted.
+            let expected = match row.does {
+                Does::Passes(_) => 1..=1,
+                Does::Cuts(_) => 0..=1,
+                Does::Answers(_) | Does::Resets => 0..=0,
+            };
             let came = match row.does {
                 // How much of it has gone on by then, nothing says.
                 Does::Cuts(begun) => bytes.is_empty() || bytes.starts_with(begun) || begun.starts_with(&bytes),
@@ -132,7 +136,7 @@ fn every_request_of_http_2_comes_to_what_its_row_says() {
             let got = answer.shown();
             // An early answer of this side may end in a reset of the rest.
             let got = got.strip_suffix(" RST(0)").unwrap_or(&got);
-            if got != want || !came || count != usize::from(passes) {
+            if got != want || !came || !expected.contains(&count) {
                 wrong += &format!(
                     "{shown}\n  got {got}, want {want}\n  {count} at the endpoint: {}\n",
                     text(bytes.as_bytes())
@@ -152,6 +156,11 @@ fn every_request_of_http_2_comes_to_what_its_row_says() {
                 stream = 1;
             } else {
                 stream += 4;
+            }
+            if stream > 200 {
+                // Malformed requests have a budget.
+                client = H2Client::connect(proxy.addr());
+                stream = 1;
             }
             seen.take(&proxy);
         }

@@ -112,7 +112,6 @@ fn write_h2(out: &mut String) {
                 Does::Answers(status) => (status.to_string(), "nothing".into()),
                 Does::Resets => ("a reset".into(), "nothing".into()),
                 Does::Cuts(begun) => ("a reset".into(), format!("{}, at most, and a close", code(begun))),
-                Does::Ends(code) => (format!("the end of the connection, with code {code}"), "nothing".into()),
             };
             let _ = writeln!(out, "| {} | {client} | {endpoint} | {} | {} |", h2_code(row.sent), row.rfc, row.why);
         }

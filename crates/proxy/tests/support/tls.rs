@@ -78,6 +78,23 @@ impl Authority {
         Arc::new(config)
     }
 
+    /// A client that shows a certificate of this authority to the server whose certificate is in a file, and the fingerprint
+    /// of what it shows.
+    pub fn showing(&self, server: &std::path::Path) -> (Arc<ClientConfig>, String) {
+        use rustls::pki_types::pem::PemObject;
+        use sha2::{Digest, Sha256};
+        let key = KeyPair::generate().expect("a key");
+        let params = CertificateParams::new(vec!["client.test".to_string()]).expect("a name");
+        let cert = params.signed_by(&key, &self.issuer).expect("a certificate").der().clone();
+        let fingerprint = Sha256::digest(&cert).iter().map(|byte| format!("{byte:02x}")).collect();
+        let mut roots = RootCertStore::empty();
+        roots.add(CertificateDer::from_pem_file(server).expect("a certificate")).expect("a certificate");
+        let builder = ClientConfig::builder_with_provider(Arc::new(default_provider()));
+        let builder = builder.with_protocol_versions(V13).expect("versions").with_root_certificates(roots);
+        let key = PrivateKeyDer::Pkcs8(key.serialize_der().into());
+        (Arc::new(builder.with_client_auth_cert(vec![cert], key).expect("a certificate")), fingerprint)
+    }
+
     /// Its certificate, as a file for programs.
     pub fn pem(&self) -> std::path::PathBuf {
         let path = std::env::temp_dir().join(format!("evenkeel-ca-{}-{:p}.pem", std::process::id(), self));

@@ -131,6 +131,29 @@ fn curl_and_openssl_get_pages() {
 }
 
 #[test]
+fn a_client_chooses_its_protocol() {
+    if !installed(&["curl"]) {
+        return;
+    }
+    let (ca, endpoint) = (Authority::new("ca"), Endpoint::saying("hello"));
+    let secured = at_listener(ca.server("a.test", &["h2", "http/1.1"], |_| ()), SOON);
+    let proxy = proxy(endpoint.addr, secured, "", "");
+    let (port, pem) = (proxy.addr().port(), ca.pem());
+    for (option, spoken) in [("--http2", "hello2 200"), ("--http1.1", "hello1.1 200")] {
+        let mut curl = tool("curl");
+        curl.args(["-sS", "--noproxy", "*", "--max-time", "20", "--resolve", &format!("a.test:{port}:127.0.0.1")]);
+        curl.args([option, "-w", "%{http_version} %{http_code}"]).arg("--cacert").arg(&pem);
+        let out = curl.arg(format!("https://a.test:{port}/")).output().unwrap();
+        assert_eq!(String::from_utf8_lossy(&out.stdout), spoken, "{}", String::from_utf8_lossy(&out.stderr));
+    }
+    // One that names none speaks HTTP/1.
+    let mut client = TlsClient::connect(proxy.addr(), ca.client(BOTH), "a.test").unwrap();
+    assert_eq!(client.get("/").body_text(), "hello");
+    assert!(endpoint.seen().iter().all(|request| request.field("x-forwarded-proto") == Some("https")));
+    let _ = std::fs::remove_file(&pem);
+}
+
+#[test]
 fn a_tls_listener_behind_a_proxy_protocol_header_knows_the_client() {
     let (ca, endpoint) = (Authority::new("ca"), Endpoint::saying("hello"));
     let listener = "accept_proxy_protocol = [\"127.0.0.0/8\"]";

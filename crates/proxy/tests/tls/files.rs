@@ -71,3 +71,50 @@ fn a_pool_trusts_the_authority_of_its_file() {
     }
     let _ = std::fs::remove_file(&pem);
 }
+
+#[test]
+fn clients_prove_who_they_are_and_endpoints_are_told() {
+    let (ca, clients) = (Authority::new("ca"), Authority::new("clients"));
+    let (own, pem) = (Certificate::of("a.test", own_addr().port()), clients.pem());
+    drop(ca);
+    let endpoint = Endpoint::saying("hello");
+    let tls = format!(
+        "tls = {{ certificates = [{{ cert = {:?}, key = {:?} }}], client_auth = {{ ca = {pem:?} }}, hsts = '365d' }}",
+        own.cert(),
+        own.key()
+    );
+    let config = format!(
+        "[runtime]\nworkers = 1\n[listener.web]\nbind = [\"$BIND\"]\n{tls}\n[pool.web]\nendpoints = [\"{}\"]\n",
+        endpoint.addr
+    );
+    let proxy = Proxy::start(&config);
+    // Without one: TLS 1.3 tells a client only once it reads.
+    let mut without = crate::support::tls::trusting(&own.cert(), V13).connect(proxy.addr(), "a.test");
+    let refused = std::io::Read::read(&mut without.reader, &mut [0]).unwrap_err();
+    assert!(refused.to_string().contains("CertificateRequired"), "{refused}");
+    let cause = evenkeel_proxy::stats::Unsecured::CertificateRequired as usize;
+    assert_eq!(proxy.listener(|l| l.tls.failed[cause].get()), 1);
+    let (config, fingerprint) = clients.showing(&own.cert());
+    let mut with = crate::support::tls::TlsClient::connect(proxy.addr(), config, "a.test").unwrap();
+    let spoofed = "X-Client-Cert-Fingerprint: 00\r\nClient_Cert: x\r\nClient-Cert: :eA==:\r\n";
+    let answer = with.send(format!("GET / HTTP/1.1\r\nHost: a\r\n{spoofed}\r\n")).response();
+    assert_eq!(answer.field("strict-transport-security"), Some("max-age=31536000"));
+    let seen = &endpoint.seen()[0];
+    assert_eq!(seen.field("x-client-cert-fingerprint"), Some(&*fingerprint));
+    assert_eq!((seen.field("x-client-cert-verified"), seen.field("client-cert")), (Some("SUCCESS"), None));
+    let _ = std::fs::remove_file(&pem);
+}
+
+#[test]
+fn a_plain_listener_may_send_all_clients_to_tls() {
+    let endpoint = Endpoint::saying("hello");
+    let proxy = Proxy::with(&[endpoint.addr], "redirect_https = true", "", "");
+    let mut client = proxy.client();
+    for (host, wanted) in
+        [("a.test", "https://a.test/x?y"), ("a.test:80", "https://a.test/x?y"), ("[::1]", "https://[::1]/x?y")]
+    {
+        let answer = client.send(format!("GET /x?y HTTP/1.1\r\nHost: {host}\r\n\r\n")).response();
+        assert_eq!((answer.status(), answer.field("location")), (308, Some(wanted)));
+    }
+    assert!(endpoint.seen().is_empty());
+}

@@ -104,6 +104,8 @@ pub struct Connection {
     /// The peer takes no more streams.
     pub(super) is_ending: bool,
     pub(super) budgets: Budgets,
+    /// Why streams were reset here.
+    pub(super) resets: Vec<ErrorCode>,
     /// Of the last call.
     pub(super) now: u64,
 }
@@ -151,6 +153,7 @@ impl Connection {
             served_to: MAX,
             is_ending: false,
             budgets: Budgets::new(now),
+            resets: Vec::new(),
             now,
         }
     }
@@ -158,6 +161,16 @@ impl Connection {
     /// What is to be written; the caller takes it from the front.
     pub fn output(&mut self) -> &mut Vec<u8> {
         &mut self.out
+    }
+
+    /// Why streams were reset by this side: by the caller, or as the peer broke the rules. The caller takes it out.
+    pub fn resets(&mut self) -> &mut Vec<ErrorCode> {
+        &mut self.resets
+    }
+
+    /// Whether a head has begun that is not whole.
+    pub fn is_within_head(&self) -> bool {
+        self.block.is_some()
     }
 
     /// Streams that are open.

@@ -105,11 +105,8 @@ impl HeadReader {
             b"content-length" if self.reads == Reads::Trailers => return Err("Content-Length comes behind the body"),
             b"content-length" => {
                 let length = length(value).ok_or("Content-Length is no number")?;
-                if self.head.content_length.is_some_and(|before| before != length) {
-                    return Err("Content-Length comes twice");
-                }
                 if self.head.content_length.replace(length).is_some() {
-                    return Ok(());
+                    return Err("Content-Length comes twice");
                 }
             }
             _ => {}
@@ -125,7 +122,7 @@ impl HeadReader {
         let head = &mut self.head;
         match (self.reads, name) {
             (Reads::Request, b":authority") => {
-                if std::mem::replace(&mut self.has_authority, true) {
+                if std::mem::replace(&mut self.has_authority, true) || value.is_empty() {
                     return Err(TWICE);
                 }
                 head.authority.extend_from_slice(value);

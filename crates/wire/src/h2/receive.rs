@@ -53,6 +53,8 @@ pub enum Event {
         stream: StreamId,
         /// Why: of the peer's making, any number.
         code: u32,
+        /// The peer has reset it; else it broke the rules, and was told.
+        by_peer: bool,
     },
     /// More may be sent: on this stream, or on any.
     Room {
@@ -164,7 +166,7 @@ impl Connection {
         let was_open = self.streams.end(stream, End::Here);
         self.write_reset(stream, code);
         self.spend(Flood::Resets)?;
-        Ok(was_open.then_some(Event::Reset { stream, code: code as u32 }))
+        Ok(was_open.then_some(Event::Reset { stream, code: code as u32, by_peer: false }))
     }
 
     fn begin_data(&mut self, front: Front, bytes: &[u8]) -> Result<Received, ConnectionError> {
@@ -449,7 +451,7 @@ impl Connection {
         if self.is_server {
             self.spend(Flood::Resets)?;
         }
-        Ok(was_open.then_some(Event::Reset { stream, code }))
+        Ok(was_open.then_some(Event::Reset { stream, code, by_peer: true }))
     }
 
     fn on_settings(&mut self, front: Front, payload: &[u8]) -> Told {

@@ -130,6 +130,7 @@ impl Connection {
     }
 
     pub(super) fn write_reset(&mut self, stream: StreamId, code: ErrorCode) {
+        self.resets.push(code);
         frame::write(kind::RST_STREAM, 0, stream, &(code as u32).to_be_bytes(), &mut self.out);
     }
 

@@ -19,7 +19,8 @@ pub enum Kind {
     Expect,
     /// Hop by hop, and nothing to us: `Keep-Alive`, `Proxy-Connection`, `TE`.
     HopByHop,
-    /// `X-Forwarded-For`, `X-Forwarded-Proto`, `X-Forwarded-Host`, `Forwarded`: ours to write.
+    /// `X-Forwarded-For`, `X-Forwarded-Proto`, `X-Forwarded-Host`, `Forwarded`, and what is said of a client's
+    /// certificate (RFC 9440 section 2.4): ours to write.
     Forwarded,
     /// `CDN-Loop`: goes on, and says which proxies a request has passed.
     Loop,
@@ -38,12 +39,16 @@ pub fn kind(name: &[u8]) -> Kind {
         (9, b'f') => (b"forwarded", Kind::Forwarded),
         (10, b'c') => (b"connection", Kind::Connection),
         (10, b'k') => (b"keep-alive", Kind::HopByHop),
+        (11, b'c') => (b"client-cert", Kind::Forwarded),
         (14, b'c') => (b"content-length", Kind::ContentLength),
         (15, b'x') => (b"x-forwarded-for", Kind::Forwarded),
         (16, b'p') => (b"proxy-connection", Kind::HopByHop),
         (16, b'x') => (b"x-forwarded-host", Kind::Forwarded),
         (17, b't') => (b"transfer-encoding", Kind::TransferEncoding),
+        (17, b'c') => (b"client-cert-chain", Kind::Forwarded),
         (17, b'x') => (b"x-forwarded-proto", Kind::Forwarded),
+        (22, b'x') => (b"x-client-cert-verified", Kind::Forwarded),
+        (25, b'x') => (b"x-client-cert-fingerprint", Kind::Forwarded),
         _ => return Kind::Other,
     };
     // Of all bytes that a name may have, only capital letters become others of `ours` by the bit.
@@ -69,7 +74,8 @@ mod tests {
     #[test]
     fn a_name_counts_in_any_case_one_with_underscores_as_a_lookalike_and_none_that_differs() {
         let names = "te host expect upgrade cdn-loop forwarded connection keep-alive content-length x-forwarded-for \
-                     proxy-connection x-forwarded-host transfer-encoding x-forwarded-proto";
+                     proxy-connection x-forwarded-host transfer-encoding x-forwarded-proto client-cert client-cert-chain \
+                     x-client-cert-verified x-client-cert-fingerprint";
         let kind = |name: &str| kind(name.as_bytes());
         for name in names.split_whitespace() {
             assert_ne!(kind(name), Kind::Other, "{name}");

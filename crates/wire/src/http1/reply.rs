@@ -4,6 +4,7 @@
 pub fn reason(status: u16) -> &'static str {
     match status {
         200 => "OK",
+        308 => "Permanent Redirect",
         400 => "Bad Request",
         404 => "Not Found",
         408 => "Request Timeout",

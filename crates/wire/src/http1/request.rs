@@ -66,6 +66,8 @@ pub struct Forward<'a> {
     pub host_if_none: &'a [u8],
     /// For `Max-Forwards`, if the request had one that means something.
     pub max_forwards: Option<u32>,
+    /// What is said of the client's certificate: fields with the ends of their lines, or nothing.
+    pub certificate: &'a [u8],
     /// The field that marks the request as sent on from here, with the end of its line, or nothing.
     pub mark: &'a [u8],
     /// Whether the endpoint is asked to close afterwards.
@@ -171,7 +173,18 @@ impl Forward<'_> {
             max_forwards::write(left, out);
         }
         let (client, scheme) = (forward.client, forward.scheme.as_bytes());
-        append(&[connection, forward.mark, b"X-Forwarded-For: ", client, b"\r\nX-Forwarded-Proto: ", scheme], out);
+        append(
+            &[
+                connection,
+                forward.mark,
+                forward.certificate,
+                b"X-Forwarded-For: ",
+                client,
+                b"\r\nX-Forwarded-Proto: ",
+                scheme,
+            ],
+            out,
+        );
         let host = forward.host.unwrap_or(host);
         if !host.is_empty() {
             append(&[b"\r\nX-Forwarded-Host: ", host], out);
@@ -224,10 +237,12 @@ pub fn write_translated(
         }
         match kind(name) {
             Kind::Other | Kind::Loop => append(&[name, b": ", value, b"\r\n"], out),
-            Kind::Expect if value.eq_ignore_ascii_case(b"100-continue") => {
+            Kind::Expect if !value.eq_ignore_ascii_case(b"100-continue") => return Err(Reject::Expectation),
+            // Else there is nothing to be continued with; endpoints that answer 100 nevertheless confuse clients that did not
+            // mean it.
+            Kind::Expect if !matches!(framing, Stated::Nothing | Stated::Length(0)) => {
                 append(&[b"Expect: 100-continue\r\n"], out);
             }
-            Kind::Expect => return Err(Reject::Expectation),
             _ => {}
         }
     }

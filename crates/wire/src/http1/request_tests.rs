@@ -34,6 +34,7 @@ const FORWARD: Forward<'_> = Forward {
     forwarded: None,
     host_if_none: b"web",
     max_forwards: None,
+    certificate: b"",
     mark: b"",
     close: false,
 };

@@ -65,7 +65,8 @@ impl Forward<'_> {
         if let Some(left) = self.max_forwards {
             table.push(max_forwards::NAME.as_bytes(), left.to_string().as_bytes());
         }
-        for line in self.mark.split_inclusive(|b| *b == b'\n') {
+        let lines = [self.mark, self.certificate];
+        for line in lines.iter().flat_map(|lines| lines.split_inclusive(|b| *b == b'\n')) {
             if let Some(colon) = memchr::memchr(b':', line) {
                 table.push_lower(&line[..colon], line[colon + 1..].trim_ascii());
             }
@@ -148,6 +149,7 @@ mod tests {
             forwarded: None,
             host_if_none: b"here",
             max_forwards: Some(3),
+            certificate: b"",
             mark: b"CDN-Loop: evenkeel-1\r\n",
             close: true,
         }

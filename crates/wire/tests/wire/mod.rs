@@ -17,6 +17,7 @@ pub const FORWARD: Forward<'_> = Forward {
     forwarded: None,
     host_if_none: b"web",
     max_forwards: None,
+    certificate: b"",
     mark: b"",
     close: false,
 };

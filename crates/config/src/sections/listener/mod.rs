@@ -118,6 +118,14 @@ table! {
             help: "How long clients may take.",
             why: "",
         };
+        /// Whether requests without TLS are sent to where it is spoken.
+        redirect_https: bool = Key {
+            name: "redirect_https",
+            kind: Kind::Bool,
+            absent: Absent::Default("false"),
+            help: "Answers every request 308: the same place over TLS, at port 443. For the listener at port 80.",
+            why: "",
+        };
         /// Whether clients may speak HTTP/2 without TLS.
         h2c: bool = H2C;
         /// What clients of HTTP/2 may use up.

@@ -75,6 +75,15 @@ table! {
                    resume at another. The first makes tickets, all are read; put a new one first every day.",
             why: "Keys that nothing else has cannot be stolen from a disk.",
         };
+        /// For how long browsers come by TLS alone; `None` = they are not told to.
+        hsts: Option<Duration> = Key {
+            name: "hsts",
+            kind: Kind::Duration { min: S, max: 1_000 * DAY, off: true },
+            absent: Absent::Default("\"off\""),
+            help: "Tells browsers to come by TLS alone for so long (`Strict-Transport-Security`), as `\"365d\"`. `\"off\"`: they are \
+                   not told.",
+            why: "It cannot be taken back before its time is over.",
+        };
         /// How long a handshake may take.
         handshake_timeout: Duration = Key {
             name: "handshake_timeout",

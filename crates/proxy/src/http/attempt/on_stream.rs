@@ -63,9 +63,8 @@ pub async fn run<'r, D: Downstream>(
             record.connect_ns.set(connect_ns);
         }
         record.phase.set(Phase::Head);
-        let repeatable = opened.body.is_done()
-            && out.is_small()
-            && (opened.idempotent || tries.may_repeat(record.call.get() != Call::Not));
+        let may_repeat = tries.may_repeat(record.call.get() != Call::Not);
+        let repeatable = opened.body.is_done() && out.is_small() && (opened.idempotent || may_repeat);
         if repeatable
             && opened.idempotent
             && let Some(delay_ns) = tries.hedge_after(timer.left_ns(deadline))

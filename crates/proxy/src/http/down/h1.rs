@@ -361,6 +361,9 @@ impl H1 {
         if let Some(seconds) = reply.retry_after {
             fields.extend_from_slice(format!("Retry-After: {seconds}\r\n").as_bytes());
         }
+        if let Some(location) = &reply.location {
+            fields.extend_from_slice(format!("Location: {location}\r\n").as_bytes());
+        }
         record.write_load(&mut fields);
         let reply = reply::Reply { status: reply.status, fields: &fields, kind: media_type, body: &body };
         self.say(record, &reply, keep_alive, head_only, rest).await

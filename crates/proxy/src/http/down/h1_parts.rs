@@ -87,6 +87,11 @@ impl<'h> H1Parts<'h> {
         self.malformed.get()
     }
 
+    /// Whether the client takes trailers.
+    fn takes_trailers(&self) -> bool {
+        self.h1.takes_trailers.get() && self.relay.towards.version == Version::V11
+    }
+
     fn write(&self, bytes: &[u8]) {
         self.going.borrow_mut().front.extend_from_slice(bytes);
     }
@@ -99,6 +104,12 @@ impl<'h> H1Parts<'h> {
         let is_bare = relay.asked.head || matches!(status, 204 | 304);
         let (stated, framing) = match length {
             _ if status == 101 => (Stated::Nothing, Framing::Close),
+            // Behind a length there is no place for trailers, which the endpoint says will come.
+            Some(_)
+                if !is_bare && !ends && self.takes_trailers() && fields.iter().any(|(name, _)| name == b"trailer") =>
+            {
+                (Stated::Chunked, Framing::Chunks)
+            }
             _ if status == 204 => (Stated::Nothing, Framing::Stated),
             Some(length) => (Stated::Length(length), Framing::Stated),
             None if is_bare => (Stated::Nothing, Framing::Stated),
@@ -259,8 +270,7 @@ impl Messages for H1Parts<'_> {
             }
             (Part::Trailers(trailers), Framing::Chunks) => {
                 self.write(b"0\r\n");
-                for (name, value) in trailers.iter().filter(|(name, _)| self.h1.takes_trailers.get() && may_trail(name))
-                {
+                for (name, value) in trailers.iter().filter(|(name, _)| self.takes_trailers() && may_trail(name)) {
                     [name, b": ", value, b"\r\n"].into_iter().for_each(|bytes| self.write(bytes));
                 }
                 self.write(b"\r\n");

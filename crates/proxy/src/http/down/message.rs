@@ -196,6 +196,9 @@ async fn answer<D: Messages>(record: &Record<'_>, down: &D, reply: &Reply, head_
     if let Some(seconds) = reply.retry_after {
         fields.push(b"retry-after", seconds.to_string().as_bytes());
     }
+    if let Some(location) = &reply.location {
+        fields.push(b"location", location.as_bytes());
+    }
     fields.push_lines(&load);
     say(record, down, reply.status, fields, &body, head_only).await;
 }

@@ -182,11 +182,13 @@ impl<U> Relay<'_, '_, U> {
     /// The fields that are added to a final response: where its session is, and how busy this side is.
     pub(super) fn added(&self, status: u16, outcome: Outcome) -> Option<Vec<u8>> {
         let (core, working) = (self.client.core, &self.record.working);
-        if self.cookie.is_none() && working.is_none() {
+        let hsts = self.record.rules.hsts.as_deref();
+        if self.cookie.is_none() && working.is_none() && hsts.is_none() {
             return None;
         }
         let mut added = core.scratch();
         added.extend_from_slice(self.cookie.unwrap_or_default().as_bytes());
+        added.extend_from_slice(hsts.unwrap_or_default().as_bytes());
         if let Some(working) = working {
             // A protocol that takes over has no latency.
             if outcome == Outcome::Success && status != 101 {

@@ -114,7 +114,7 @@ impl Relay<'_, '_, EndpointStream> {
     ) -> Result<Answered, Fault> {
         let Head { status, mut fields, ends, .. } = head;
         let called = self.ended_call(&mut fields.fields());
-        let mut outcome = called.map_or_else(|| outcome(status, &fields.fields()), grpc::outcome);
+        let outcome = called.map_or_else(|| outcome(status, &fields.fields()), grpc::outcome);
         self.on_load(&mut fields.fields(), &mut Body::EMPTY.clone());
         let failed = match called {
             Some(status) => (status != Status::Ok).then(|| Failure::Grpc(status.code())),
@@ -145,17 +145,17 @@ impl Relay<'_, '_, EndpointStream> {
             // The other direction begins now.
             yield_now().await;
         }
-        if !ends && let Some(status) = self.take_body(down, left).await? {
-            outcome = grpc::outcome(status);
+        let mut ended = None;
+        if !ends {
+            ended = self.take_body(down, left).await?;
         }
         self.flush(down).await?;
+        let outcome = ended.map_or(outcome, grpc::outcome);
         Ok(Answered { reusable: false, keep_alive: true, outcome })
     }
 
-    /// Relays the body of the final response: the status of the gRPC call, where the trailers end one. `left`: the
-    /// length of the body, if that is known.
+    /// Relays the body of the final response: how a call ended by what is behind it. `left`: its length, if that is known.
     async fn take_body<D: Messages>(&self, down: &D, mut left: Option<u64>) -> Result<Option<Status>, Fault> {
-        let mut called = None;
         loop {
             let part = match poll_fn(|cx| Poll::Ready(self.upstream.poll_part(cx))).await {
                 Poll::Ready(part) => part,
@@ -181,17 +181,16 @@ impl Relay<'_, '_, EndpointStream> {
                     if left.is_some_and(|left| left > 0) {
                         return Err(Fault::CutShort);
                     }
+                    let mut ended = None;
                     if let Part::Trailers(mut trailers) = end {
+                        ended = self.ended_call(&mut trailers.fields());
+                        ended.iter().for_each(|status| self.record.call.set(Call::Ended(*status)));
                         self.on_trailers(&mut trailers.fields());
-                        if let Some(status) = self.ended_call(&mut trailers.fields()) {
-                            self.record.call.set(Call::Ended(status));
-                            called = Some(status);
-                        }
                         self.room(down).await?;
                         down.send(Part::Trailers(trailers));
                     }
                     down.send(Part::End);
-                    return Ok(called);
+                    return Ok(ended);
                 }
             }
         }

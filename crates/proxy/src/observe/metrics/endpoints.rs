@@ -2,7 +2,7 @@
 
 use super::modes::{Speaks, forwards, is_http};
 use super::{CLASS_LABELS, NO_LABEL, Shown};
-use crate::observe::stats::{Counter, ERROR_KINDS, EndpointStats, H2_CODES};
+use crate::observe::stats::{CODES, Counter, ERROR_KINDS, EndpointStats};
 use prometheus_client::encoding::DescriptorEncoder;
 use prometheus_client::metrics::MetricType;
 use std::fmt;
@@ -31,7 +31,7 @@ impl Shown<'_> {
         self.of_workers(encoder, family, is_http, NO_LABEL, |e, _| &e.http2.streams)?;
         let help = "Streams that endpoints have reset, by the code of HTTP/2";
         let family = ("evenkeel_upstream_http2_resets", help, MetricType::Counter);
-        self.of_workers(encoder, family, is_http, ("code", &H2_CODES), |e, i| &e.http2.resets[i])?;
+        self.of_workers(encoder, family, is_http, ("code", &CODES), |e, i| &e.http2.resets[i])?;
         let help = "Connections of which endpoints said that they take no more requests (GOAWAY)";
         let family = ("evenkeel_upstream_http2_go_aways", help, MetricType::Counter);
         self.of_workers(encoder, family, is_http, NO_LABEL, |e, _| &e.http2.go_aways)?;

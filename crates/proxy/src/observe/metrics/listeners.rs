@@ -174,17 +174,31 @@ impl Shown<'_> {
 
     /// What is counted of handshakes, where TLS is spoken.
     pub(super) fn handshakes(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let secured: Vec<_> = self.speaking(is_proxied_tcp).filter(|(_, l)| l.tls.is_some()).collect();
         let help =
             "Handshakes of TLS with clients, by whether an earlier session went on (\"resumed\") or not (\"full\")";
-        let family = ("evenkeel_tls_handshakes", help);
-        self.by_listener(encoder, family, is_proxied_tcp, ("kind", &SHAKEN), |l| &l.tls.shaken)?;
+        let mut shaken = encoder.encode_descriptor("evenkeel_tls_handshakes", help, None, MetricType::Counter)?;
+        for (i, listener) in &secured {
+            for (at, kind) in SHAKEN.iter().enumerate() {
+                let n = self.sum(|w| &w.listeners[*i].tls.shaken[at]);
+                let labels = [("listener", &*listener.name), ("kind", *kind)];
+                ConstCounter::new(n).encode(shaken.encode_family(&labels)?)?;
+            }
+        }
         let help = "Handshakes of TLS with clients that failed, by cause";
-        let family = ("evenkeel_tls_handshake_failures", help);
-        self.by_listener(encoder, family, is_proxied_tcp, ("cause", &Unsecured::LABELS), |l| &l.tls.failed)?;
+        let name = "evenkeel_tls_handshake_failures";
+        let mut failed = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
+        for (i, listener) in &secured {
+            for (at, cause) in Unsecured::LABELS.iter().enumerate() {
+                let n = self.sum(|w| &w.listeners[*i].tls.failed[at]);
+                let labels = [("listener", &*listener.name), ("cause", *cause)];
+                ConstCounter::new(n).encode(failed.encode_family(&labels)?)?;
+            }
+        }
         let help = "Handshakes of TLS with clients that are under way";
         let mut active = encoder.encode_descriptor("evenkeel_tls_handshakes_active", help, None, MetricType::Gauge)?;
-        for (i, listener) in self.speaking(is_proxied_tcp) {
-            let n = self.sum(|w| &w.listeners[i].tls.active);
+        for (i, listener) in &secured {
+            let n = self.sum(|w| &w.listeners[*i].tls.active);
             ConstGauge::new(n).encode(active.encode_family(&[("listener", &*listener.name)])?)?;
         }
         Ok(())

@@ -1,41 +1,28 @@
 //! How does a client that speaks HTTP/2 send its requests and take their responses? As messages, on streams that share a
 //! connection: each request is a task of its own, and one more reads and writes for all of them.
 
-use super::Downstream;
+mod request;
+
 use super::h1::H1;
 use super::linger::{LINGER, linger};
-use super::message::{self, Messages, Spoken};
-use crate::http::fault::Fault;
 use crate::http::open::Open;
-use crate::http::outgoing::Outgoing;
-use crate::http::relay::{Answered, Relay};
-use crate::http2::part::{Gone, Part};
 use crate::http2::session::Session;
-use crate::http2::stream::{StreamHandle, with_status};
+use crate::http2::stream::StreamHandle;
 use crate::http2::turn::{Ended, Role};
-use crate::listener::client::Client;
 use crate::observe::stats::code_index;
-use crate::peer::{Identity, Peer};
-use crate::upstream::pick::InFlight;
-use crate::upstream::stream::EndpointStream;
+use crate::peer::Identity;
 use evenkeel_balance::Clock;
-use evenkeel_net::boxed::reused;
 use evenkeel_net::buffer::Buf;
 use evenkeel_net::deadline::{Elapsed, Timer};
 use evenkeel_net::event_loop;
 use evenkeel_wire::h2::{self, ErrorCode, Head};
-use evenkeel_wire::head::{Request, Table};
-use evenkeel_wire::http1::Body;
-use evenkeel_wire::http1::fields::Stated;
+use request::{Connection, request};
 use std::cell::Cell;
 use std::future::poll_fn;
 use std::pin::pin;
 use std::rc::Rc;
-use std::task::{Context, Poll};
+use std::task::Poll;
 use std::time::Duration;
-
-/// What the access log calls it.
-const PROTO: &str = "HTTP/2";
 
 /// The head that a client's connection begins with, as HTTP/1 would read it.
 const PREFACE_HEAD: &[u8] = b"PRI * HTTP/2.0\r\n\r\n";
@@ -59,15 +46,6 @@ pub fn is_preface(bytes: &[u8]) -> bool {
 /// Serves a connection that speaks HTTP/2, of which these bytes came already.
 pub fn start(open: Open, down: H1, identity: Identity, came: Buf) {
     event_loop::spawn_made(|| serve(open, down, identity, came));
-}
-
-/// A connection, as its requests see it.
-struct Connection {
-    open: Open,
-    identity: Identity,
-    session: Rc<Session>,
-    /// Requests so far.
-    served: Cell<u64>,
 }
 
 /// What the connection's task waits for.
@@ -148,6 +126,7 @@ impl Server {
             Some(Ended::Failed(error)) => {
                 let stats = &self.connection.open.listener.stats.http2;
                 stats.errors[error.code as usize].add(1);
+                self.connection.open.listener.stats.malformed.add(1);
                 if let Some(flood) = error.flood {
                     stats.floods[flood as usize].add(1);
                 }
@@ -198,7 +177,7 @@ impl Server {
     fn set_timer(&self) {
         let session = &self.connection.session;
         let timeouts = self.connection.open.listener.limits().1;
-        if session.is_within_frame() {
+        if session.is_within_head() {
             if self.head_due.get() == NEVER {
                 self.head_due.set(self.timer.tick_after(timeouts.client_header));
             }
@@ -274,7 +253,11 @@ impl Server {
 impl Server {
     fn count_resets(&self) {
         let stats = &self.connection.open.listener.stats.http2;
+        let listener = &self.connection.open.listener.stats;
         self.connection.session.take_resets(|by_client, code| {
+            if !by_client && code == ErrorCode::ProtocolError as u32 {
+                listener.malformed.add(1);
+            }
             let counters = if by_client { &stats.resets_received } else { &stats.resets_sent };
             counters[code_index(code)].add(1);
         });
@@ -313,127 +296,6 @@ impl Role for Server {
     fn on_pong(&self, payload: u64) {
         if payload == DRAIN_PING && matches!(self.drain.get(), Drain::Notice(_)) {
             self.end_drain();
-        }
-    }
-}
-
-impl Connection {
-    /// The client of a request.
-    fn client(&self) -> Client<'_> {
-        let peer = Peer::known(self.identity.clone(), &self.session.transport);
-        Client { core: &self.open.core, listener: &self.open.listener, peer }
-    }
-}
-
-/// Serves one request.
-async fn request(incoming: Box<(Rc<Connection>, StreamHandle, Head)>) {
-    let (connection, stream, mut head) = *incoming;
-    let (client, rules) = (connection.client(), connection.open.listener.rules());
-    let down = H2 { stream, timer: connection.open.core.wheel.timer() };
-    let spoken = Spoken {
-        proto: PROTO,
-        framing: head.content_length.map_or(Stated::Nothing, Stated::Length),
-        ended: head.ends,
-        switch: head.protocol.as_deref(),
-    };
-    // HTTP/1 asks for another protocol by a GET.
-    let method = if spoken.switch.is_some() { "GET" } else { &head.method };
-    let mut request = Request { method, target: &head.path, host: &head.authority, fields: head.fields.fields() };
-    if let Some(priority) = request.field("priority") {
-        down.stream.set_urgency(urgency(priority));
-    }
-    reused(|| message::serve(&client, &rules, &down, &mut request, spoken)).await;
-    // What is left of a response, at most a buffer, goes as the client makes room for it.
-    down.timer.set(down.timer.tick_after(rules.timeouts.client_idle));
-    if down.timer.limit(pin!(poll_fn(|cx| down.stream.poll_sent(cx)))).await.is_err() {
-        down.stream.reset(ErrorCode::Cancel);
-    }
-}
-
-/// What a `Priority` field asks for (RFC 9218): `u=0` is the most urgent, `u=7` the least.
-fn urgency(value: &[u8]) -> u8 {
-    let mut members = value.split(|&b| b == b',').map(<[u8]>::trim_ascii);
-    let member = members.rfind(|member| member.starts_with(b"u="));
-    match member {
-        Some([b'u', b'=', digit @ b'0'..=b'7']) => digit - b'0',
-        _ => 3,
-    }
-}
-
-/// One request of a client that speaks HTTP/2.
-struct H2 {
-    stream: StreamHandle,
-    timer: Timer,
-}
-
-impl Downstream for H2 {
-    fn timer(&self) -> &Timer {
-        &self.timer
-    }
-
-    fn poll_gone(&self, cx: &mut Context<'_>) -> Poll<()> {
-        self.stream.poll_gone(cx)
-    }
-
-    async fn relay(
-        &self,
-        relay: &Relay<'_, '_>,
-        ticket: &mut InFlight<'_>,
-        body: &mut Body,
-        out: &mut Outgoing<'_>,
-        again: bool,
-    ) -> Result<Answered, Fault> {
-        relay.messages(self, ticket, body, out, again).await
-    }
-
-    async fn relay_parts(
-        &self,
-        relay: &Relay<'_, '_, EndpointStream>,
-        ticket: &mut InFlight<'_>,
-        body: &mut Body,
-        out: &mut Outgoing<'_>,
-    ) -> Result<Answered, Fault> {
-        relay.parts(self, ticket, body, out).await
-    }
-}
-
-impl Messages for H2 {
-    fn poll_part(&self, cx: &mut Context<'_>) -> Poll<Result<Part, Gone>> {
-        self.stream.poll_part(cx)
-    }
-
-    fn poll_room(&self, cx: &mut Context<'_>) -> Poll<Result<(), Gone>> {
-        self.stream.poll_room(cx)
-    }
-
-    fn send_head(&self, status: u16, mut fields: Table, ends: bool) {
-        // As HTTP/2 wants them.
-        fields.lower_names();
-        self.stream.send_head(with_status(status, &mut [0; 3], &fields), ends);
-    }
-
-    fn send(&self, mut part: Part) {
-        if let Part::Trailers(trailers) = &mut part {
-            trailers.lower_names();
-        }
-        self.stream.send(part);
-    }
-
-    fn reset(&self) {
-        self.stream.reset(ErrorCode::InternalError);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn urgency_is_a_digit_up_to_7_and_3_without_one() {
-        for (value, want) in
-            [("u=0", 0), ("i, u=7", 7), ("u=1,u=2", 2), ("u=8", 3), ("u=", 3), ("i", 3), ("", 3), ("u=12", 3)]
-        {
-            assert_eq!(urgency(value.as_bytes()), want, "{value}");
         }
     }
 }
