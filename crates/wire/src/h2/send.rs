@@ -67,9 +67,7 @@ impl Connection {
     }
 
     fn set_front(&mut self, at: usize, front: Front) {
-        let mut bytes = Vec::with_capacity(frame::LEN);
-        front.write(&mut bytes);
-        self.out[at..at + frame::LEN].copy_from_slice(&bytes);
+        self.out[at..at + frame::LEN].copy_from_slice(&front.bytes());
     }
 
     /// A head that is too large for a frame goes on in others.
