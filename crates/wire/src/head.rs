@@ -87,6 +87,11 @@ pub struct Table {
 }
 
 impl Table {
+    /// One with room for fields of so many bytes.
+    pub fn with_room(bytes: usize, fields: usize) -> Table {
+        Table { bytes: Vec::with_capacity(bytes), rows: Room::with_capacity(fields) }
+    }
+
     /// Adds a field. A head has less than 4 GiB.
     pub fn push(&mut self, name: &[u8], value: &[u8]) {
         if self.rows.is_empty() {

@@ -3,6 +3,9 @@ use super::*;
 use crate::head::Table;
 use proptest::prelude::*;
 
+#[path = "ended_tests.rs"]
+mod ended;
+
 type Fields<'a> = &'a [(&'a str, &'a str)];
 
 const GET: Fields<'static> = &[(":method", "GET"), (":scheme", "http"), (":path", "/"), (":authority", "a")];
