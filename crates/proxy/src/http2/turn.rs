@@ -17,6 +17,9 @@ const READS_MAX: usize = 4;
 /// Room that a connection keeps for what it writes, while it has nothing to write.
 const OUTPUT_KEPT: usize = 4 * 1024;
 
+/// Room for parts of frames that a connection keeps.
+const HELD_KEPT: usize = 1024;
+
 /// How a connection ends.
 #[derive(Debug)]
 pub enum Ended {
@@ -123,6 +126,9 @@ impl Session {
         self.change(|_| ());
         let mut held = self.held.borrow_mut();
         held.clear();
+        if at == bytes.len() && held.capacity() > HELD_KEPT {
+            *held = Vec::new();
+        }
         held.extend_from_slice(&bytes[at..]);
         Ok(())
     }
@@ -226,12 +232,17 @@ impl State {
                 }
             }
             Event::Room { stream: None } => {
-                let all: Vec<Key> = self.keys().collect();
-                all.into_iter().for_each(|key| self.make_ready(key));
+                for at in 0..self.count() {
+                    let key = self.key(at);
+                    if self.stream(key).has_more() {
+                        self.make_ready(key);
+                    }
+                }
             }
             Event::GoAway { last, .. } => {
-                let unseen: Vec<Key> = self.keys().collect();
-                for key in unseen {
+                // From the last one, as each may be removed.
+                for at in (0..self.count()).rev() {
+                    let key = self.key(at);
                     if self.stream(key).id > last {
                         self.lose(key, Lost::Unseen);
                         self.settle(key);
@@ -315,8 +326,8 @@ impl State {
         if !std::mem::take(&mut self.is_short) {
             return;
         }
-        let all: Vec<Key> = self.keys().collect();
-        for key in all {
+        for at in 0..self.count() {
+            let key = self.key(at);
             if std::mem::take(&mut self.stream(key).wants_room) {
                 self.wake(key);
             }
