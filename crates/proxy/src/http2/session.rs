@@ -177,13 +177,6 @@ impl Session {
         self.state.borrow().by_id.len()
     }
 
-    /// Tells of the streams that were reset since the last call: whether by the peer, and with which code.
-    pub fn take_resets(&self, mut tell: impl FnMut(bool, u32)) {
-        let mut state = self.state.borrow_mut();
-        state.resets.drain(..).for_each(|code| tell(true, code));
-        state.engine.resets().drain(..).for_each(|code| tell(false, code as u32));
-    }
-
     /// The connection is no more: its streams are told.
     pub fn end(&self) {
         self.change(|state| {

@@ -108,7 +108,7 @@ impl StreamHandle {
             }
             stream.is_sent = ends;
             let id = stream.id;
-            state.engine.send_head(id, fields, ends);
+            state.writer().send_head(id, fields, ends);
             state.wake_driver();
         });
     }

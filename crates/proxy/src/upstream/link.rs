@@ -213,14 +213,8 @@ impl Link {
         if self.stage.get() == Stage::Over {
             return Poll::Ready(Ended::Closed);
         }
-        let polled = self.session.poll_turn(cx, self.core.clock.now().0, self);
-        self.session.take_resets(|by_peer, code| {
-            if by_peer {
-                self.stats.http2.resets[(code as usize).min(CODES.len() - 1)].add(1);
-            }
-        });
-        if polled.is_ready() {
-            return polled;
+        if let Poll::Ready(ended) = self.session.poll_turn(cx, self.core.clock.now().0, self) {
+            return Poll::Ready(ended);
         }
         let is_done = self.stage.get() == Stage::Draining && self.streams.get() == 0 && self.session.is_written();
         if is_done { Poll::Ready(Ended::Closed) } else { Poll::Pending }
@@ -233,6 +227,12 @@ impl Role for Link {
     fn on_read(&self, _: usize) {
         self.heard_at.set(self.core.clock.now());
         self.asked_at.set(None);
+    }
+
+    fn on_reset(&self, by_peer: bool, code: u32) {
+        if by_peer {
+            self.stats.http2.resets[(code as usize).min(CODES.len() - 1)].add(1);
+        }
     }
 
     fn on_limits(&self) {
