@@ -13,6 +13,7 @@ programs=(
     jq:jq                # lines of the access log
     taskset:util-linux
     wrk:wrk              # load with connections kept
+    h2load:nghttp2-client # clients of HTTP/2, and load
     ab:apache2-utils     # load with a connection per request
     strace:strace        # counts syscalls
     haproxy:haproxy      # rivals, and NGINX serves as endpoint too

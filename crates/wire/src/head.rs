@@ -87,8 +87,18 @@ pub struct Table {
 }
 
 impl Table {
+    /// One with room for fields of so many bytes.
+    pub fn with_room(bytes: usize, fields: usize) -> Table {
+        Table { bytes: Vec::with_capacity(bytes), rows: Room::with_capacity(fields) }
+    }
+
     /// Adds a field. A head has less than 4 GiB.
     pub fn push(&mut self, name: &[u8], value: &[u8]) {
+        if self.rows.is_empty() {
+            // What most heads need.
+            self.bytes.reserve(512);
+            self.rows.reserve(16);
+        }
         let at = self.bytes.len() as u32;
         self.bytes.extend_from_slice(name);
         let name_end = self.bytes.len() as u32;

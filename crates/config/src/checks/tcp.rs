@@ -5,7 +5,7 @@ use crate::code::Code;
 use crate::diagnostic::Findings;
 use crate::form::{Formed, HashKey, HostPattern};
 use crate::sections::listener::{Listener, Mode};
-use crate::sections::pool::{Pool, SpeakAs};
+use crate::sections::pool::{EndpointProtocol, Pool, SpeakAs};
 use crate::sections::route::Route;
 use crate::table::Section;
 use std::collections::HashMap;
@@ -98,6 +98,12 @@ fn check_pool(pool: &Pool, section: &Section, findings: &mut Findings) {
                 format!("a session over TCP has no cookie for pool \"{}\"", pool.name),
             )
             .help("leave \"sticky\" out; maglev with key = \"client-ip\" brings clients back to their endpoint");
+    }
+    if let Some(set) = section.set("protocol").filter(|_| pool.protocol != EndpointProtocol::Http1) {
+        let message = format!("pool \"{}\" gets sessions over TCP, which pass as they come", pool.name);
+        findings
+            .add(Code::Contradiction, set.span, message)
+            .help("leave \"protocol\" out, or make a pool of its own for the listeners with mode = \"http\"");
     }
     if let Some(key) = pool.balance.key().filter(|key| **key != HashKey::ClientIp) {
         let message = format!(

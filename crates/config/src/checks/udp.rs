@@ -5,7 +5,7 @@ use crate::code::Code;
 use crate::diagnostic::Findings;
 use crate::form::HashKey;
 use crate::sections::listener::Mode;
-use crate::sections::pool::Pool;
+use crate::sections::pool::{EndpointProtocol, Pool};
 use crate::table::Section;
 
 /// Reports where a pool that gets datagrams wants what only connections or requests have.
@@ -24,6 +24,9 @@ pub(super) fn check(root: &Section, leads: &Leads<'_>, pools: &[Pool], findings:
         }
         if pool.proxy_protocol.is_some() {
             lacks("proxy_protocol", "they carry no PROXY protocol header", "leave \"proxy_protocol\" out");
+        }
+        if pool.protocol != EndpointProtocol::Http1 {
+            lacks("protocol", "they pass as they come", "leave \"protocol\" out");
         }
         if pool.sticky.is_some() {
             lacks("sticky", "they carry no cookie", "use balance = { maglev = { key = \"client-ip\" } } instead");

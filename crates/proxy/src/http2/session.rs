@@ -76,6 +76,13 @@ pub(super) struct Stream {
     pub waker: Option<WakerSlot>,
 }
 
+impl Stream {
+    /// Whether it has something to send.
+    pub fn has_more(&self) -> bool {
+        !self.pending.is_empty() || !matches!(self.last, Last::Open)
+    }
+}
+
 /// What follows the data that a stream has to send.
 #[derive(Default)]
 pub(super) enum Last {
@@ -170,22 +177,16 @@ impl Session {
         self.state.borrow().by_id.len()
     }
 
-    /// Tells of the streams that were reset since the last call: whether by the peer, and with which code.
-    pub fn take_resets(&self, mut tell: impl FnMut(bool, u32)) {
-        let mut state = self.state.borrow_mut();
-        state.resets.drain(..).for_each(|code| tell(true, code));
-        state.engine.resets().drain(..).for_each(|code| tell(false, code as u32));
-    }
-
     /// The connection is no more: its streams are told.
     pub fn end(&self) {
         self.change(|state| {
             state.is_over = true;
-            for at in 0..state.by_id.len() {
-                let key = state.by_id[at].1;
+            // From the last one, as those that have no task are removed.
+            for at in (0..state.count()).rev() {
+                let key = state.key(at);
                 state.lose(key, Lost::Ended);
+                state.settle(key);
             }
-            state.drop_released();
         });
     }
 }
@@ -210,9 +211,14 @@ impl State {
         self.streams.at_mut(key.slot())
     }
 
-    /// Every stream that is open.
-    pub fn keys(&self) -> impl Iterator<Item = Key> {
-        self.by_id.iter().map(|(_, key)| *key)
+    /// How many streams are open.
+    pub fn count(&self) -> usize {
+        self.by_id.len()
+    }
+
+    /// The stream at this place among those that are open.
+    pub fn key(&self, at: usize) -> Key {
+        self.by_id[at].1
     }
 
     /// A stream is over, and nothing holds on to it.
@@ -249,17 +255,6 @@ impl State {
             self.engine.consumed(id, flow);
         }
         self.wake(key);
-    }
-
-    /// Removes the streams that ended early and have no task.
-    pub fn drop_released(&mut self) {
-        let over: Vec<Key> = self.keys().collect();
-        for key in over {
-            let stream = self.stream(key);
-            if stream.is_released && stream.lost.is_some() {
-                self.remove(key);
-            }
-        }
     }
 
     /// Wakes the task of a stream.

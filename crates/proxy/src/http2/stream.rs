@@ -108,7 +108,7 @@ impl StreamHandle {
             }
             stream.is_sent = ends;
             let id = stream.id;
-            state.engine.send_head(id, fields, ends);
+            state.writer().send_head(id, fields, ends);
             state.wake_driver();
         });
     }
@@ -121,12 +121,24 @@ impl StreamHandle {
                 return;
             }
             match part {
-                Part::Data(buf) => stream.pending = buf,
+                // Framed when the connection has its turn: by then it may be known that the end follows.
+                Part::Data(buf) => {
+                    stream.pending = buf;
+                    return state.make_ready(self.key);
+                }
                 Part::Trailers(trailers) => stream.last = Last::Trailers(trailers),
                 Part::End if matches!(stream.last, Last::Open) => stream.last = Last::End,
                 Part::End => {}
             }
-            state.make_ready(self.key);
+            // Most responses are whole by now, and hold a buffer no longer than need be.
+            if state.backlog() < BACKLOG_MAX {
+                state.flush_stream(self.key);
+            }
+            if state.stream(self.key).is_sent {
+                state.wake_driver();
+            } else {
+                state.make_ready(self.key);
+            }
         });
     }
 

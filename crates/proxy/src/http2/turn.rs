@@ -7,7 +7,8 @@ use super::stream::StreamHandle;
 use evenkeel_balance::slab::Key;
 use evenkeel_net::buffer::Buf;
 use evenkeel_net::event_loop::WakerSlot;
-use evenkeel_wire::h2::{ConnectionError, Event, Head};
+use evenkeel_wire::h2::{Connection, ConnectionError, Event, Head};
+use std::cell::RefCell;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 
@@ -15,7 +16,30 @@ use std::task::{Context, Poll};
 const READS_MAX: usize = 4;
 
 /// Room that a connection keeps for what it writes, while it has nothing to write.
-const OUTPUT_KEPT: usize = 4 * 1024;
+const OUTPUT_KEPT: usize = 1024;
+
+/// Rooms that a worker keeps for connections that have something to write.
+const ROOMS_MAX: usize = 64;
+
+thread_local! {
+    static ROOMS: RefCell<Vec<Vec<u8>>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Takes the room of what was written: the few in use stay in the processor's cache.
+fn give_room_back(output: &mut Vec<u8>) {
+    if output.capacity() > OUTPUT_KEPT {
+        let room = std::mem::take(output);
+        ROOMS.with_borrow_mut(|rooms| {
+            // One that has grown large would keep its memory for ever.
+            if rooms.len() < ROOMS_MAX && room.capacity() <= 4 * BACKLOG_MAX {
+                rooms.push(room);
+            }
+        });
+    }
+}
+
+/// Room for parts of frames that a connection keeps.
+const HELD_KEPT: usize = 1024;
 
 /// How a connection ends.
 #[derive(Debug)]
@@ -39,6 +63,11 @@ pub trait Role {
         let _ = payload;
     }
 
+    /// A stream was reset, with this code: by the peer, or by this side.
+    fn on_reset(&self, by_peer: bool, code: u32) {
+        let _ = (by_peer, code);
+    }
+
     /// What the peer allows has changed.
     fn on_limits(&self) {}
 
@@ -58,7 +87,11 @@ impl Session {
         };
         drop(before);
         let polled = self.poll_both(cx, now, role);
-        self.state.borrow_mut().is_woken = false;
+        let mut state = self.state.borrow_mut();
+        state.is_woken = false;
+        state.resets.drain(..).for_each(|code| role.on_reset(true, code));
+        state.engine.resets().drain(..).for_each(|code| role.on_reset(false, code as u32));
+        drop(state);
         polled
     }
 
@@ -123,6 +156,9 @@ impl Session {
         self.change(|_| ());
         let mut held = self.held.borrow_mut();
         held.clear();
+        if at == bytes.len() && held.capacity() > HELD_KEPT {
+            *held = Vec::new();
+        }
         held.extend_from_slice(&bytes[at..]);
         Ok(())
     }
@@ -146,8 +182,8 @@ impl Session {
             }
             state.written = 0;
             output.clear();
-            if output.capacity() > OUTPUT_KEPT && state.ready.is_empty() {
-                *output = Vec::new();
+            if state.ready.is_empty() {
+                give_room_back(output);
             }
             state.wake_roomless();
         }
@@ -226,12 +262,17 @@ impl State {
                 }
             }
             Event::Room { stream: None } => {
-                let all: Vec<Key> = self.keys().collect();
-                all.into_iter().for_each(|key| self.make_ready(key));
+                for at in 0..self.count() {
+                    let key = self.key(at);
+                    if self.stream(key).has_more() {
+                        self.make_ready(key);
+                    }
+                }
             }
             Event::GoAway { last, .. } => {
-                let unseen: Vec<Key> = self.keys().collect();
-                for key in unseen {
+                // From the last one, as each may be removed.
+                for at in (0..self.count()).rev() {
+                    let key = self.key(at);
                     if self.stream(key).id > last {
                         self.lose(key, Lost::Unseen);
                         self.settle(key);
@@ -243,6 +284,15 @@ impl State {
             Event::Pong(payload) => return Some(News::Pong(payload)),
         }
         None
+    }
+
+    /// The engine, which is about to write: with room for that.
+    #[inline]
+    pub fn writer(&mut self) -> &mut Connection {
+        if self.engine.output().capacity() == 0 {
+            *self.engine.output() = ROOMS.with_borrow_mut(Vec::pop).unwrap_or_default();
+        }
+        &mut self.engine
     }
 
     /// Frames what streams have to send, as far as windows allow, the most urgent first.
@@ -272,6 +322,7 @@ impl State {
 
     /// Frames what a stream has to send.
     pub fn flush_stream(&mut self, key: Key) {
+        self.writer();
         let State { engine, streams, .. } = self;
         let stream = streams.at_mut(key.slot());
         if stream.lost.is_some() || stream.is_sent {
@@ -315,8 +366,8 @@ impl State {
         if !std::mem::take(&mut self.is_short) {
             return;
         }
-        let all: Vec<Key> = self.keys().collect();
-        for key in all {
+        for at in 0..self.count() {
+            let key = self.key(at);
             if std::mem::take(&mut self.stream(key).wants_room) {
                 self.wake(key);
             }

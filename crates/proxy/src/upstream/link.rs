@@ -40,6 +40,10 @@ pub struct Link {
     asked_at: Cell<Option<Instant>>,
     /// Since when no request has it.
     idle_since: Cell<Instant>,
+    /// Whether a request has had it.
+    has_served: Cell<bool>,
+    /// Whether this side ends it.
+    is_left: Cell<bool>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,6 +74,8 @@ impl Link {
             heard_at: Cell::new(now),
             asked_at: Cell::new(None),
             idle_since: Cell::new(now),
+            has_served: Cell::new(false),
+            is_left: Cell::new(false),
         }
     }
 
@@ -112,6 +118,7 @@ impl Link {
 
     pub(super) fn begin(&self) {
         self.streams.set(self.streams.get() + 1);
+        self.has_served.set(true);
         self.stats.http2.streams.add(1);
     }
 
@@ -145,6 +152,7 @@ impl Link {
     /// Takes no more requests, and ends with the last that has it.
     pub fn drain(&self) {
         if self.is_open() {
+            self.is_left.set(true);
             self.stage.set(Stage::Draining);
             self.session.engine(|engine| engine.go_away(ErrorCode::NoError));
             self.tell();
@@ -154,7 +162,12 @@ impl Link {
     /// Ends it if it was idle for too long, or the endpoint gives no sign of life while it has requests.
     pub fn look_after(&self, settings: &EndpointHttp2, kept_ns: u64, now: Instant) {
         if self.streams.get() == 0 {
-            if now.since(self.idle_since.get()) >= kept_ns {
+            let idle_ns = now.since(self.idle_since.get());
+            if !self.is_open() && idle_ns >= settings.ping_timeout.as_nanos() as u64 {
+                // The endpoint does not even read the last words.
+                self.stage.set(Stage::Over);
+                self.wake();
+            } else if idle_ns >= kept_ns {
                 self.drain();
             }
             return;
@@ -190,7 +203,9 @@ impl Link {
         self.stage.set(Stage::Over);
         self.session.end();
         if let Some(sessions) = self.sessions.upgrade() {
-            sessions.remove(&self);
+            // Requests that wait would have connections opened for ever.
+            let in_vain = !self.has_served.get() && !self.is_left.get();
+            sessions.remove(&self, in_vain);
         }
     }
 
@@ -198,14 +213,8 @@ impl Link {
         if self.stage.get() == Stage::Over {
             return Poll::Ready(Ended::Closed);
         }
-        let polled = self.session.poll_turn(cx, self.core.clock.now().0, self);
-        self.session.take_resets(|by_peer, code| {
-            if by_peer {
-                self.stats.http2.resets[(code as usize).min(CODES.len() - 1)].add(1);
-            }
-        });
-        if polled.is_ready() {
-            return polled;
+        if let Poll::Ready(ended) = self.session.poll_turn(cx, self.core.clock.now().0, self) {
+            return Poll::Ready(ended);
         }
         let is_done = self.stage.get() == Stage::Draining && self.streams.get() == 0 && self.session.is_written();
         if is_done { Poll::Ready(Ended::Closed) } else { Poll::Pending }
@@ -218,6 +227,12 @@ impl Role for Link {
     fn on_read(&self, _: usize) {
         self.heard_at.set(self.core.clock.now());
         self.asked_at.set(None);
+    }
+
+    fn on_reset(&self, by_peer: bool, code: u32) {
+        if by_peer {
+            self.stats.http2.resets[(code as usize).min(CODES.len() - 1)].add(1);
+        }
     }
 
     fn on_limits(&self) {

@@ -75,10 +75,19 @@ impl Sessions {
         first.iter().for_each(WakerSlot::wake);
     }
 
-    /// A connection is no more.
-    pub(super) fn remove(&self, link: &Rc<Link>) {
+    /// A connection is no more. `in_vain`: the endpoint ended it before it took a request.
+    pub(super) fn remove(&self, link: &Rc<Link>, in_vain: bool) {
         self.links.borrow_mut().retain(|other| !Rc::ptr_eq(other, link));
+        if in_vain {
+            self.fail(io::Error::new(io::ErrorKind::ConnectionAborted, "it ended its connection before any request"));
+        }
         self.tell();
+    }
+
+    /// A connection could not be opened, or was none.
+    fn fail(&self, error: io::Error) {
+        self.failures.set(self.failures.get() + 1);
+        self.failure.replace(Some(error));
     }
 
     /// Begins a request where there is room.
@@ -115,8 +124,7 @@ impl Sessions {
             match connected.unwrap_or_else(|| Err(io::Error::new(io::ErrorKind::TimedOut, "no connection in time"))) {
                 Ok(session) => sessions.run(session).await,
                 Err(error) => {
-                    sessions.failures.set(sessions.failures.get() + 1);
-                    sessions.failure.replace(Some(error));
+                    sessions.fail(error);
                     sessions.tell();
                 }
             }
@@ -128,6 +136,10 @@ impl Sessions {
         let link = Rc::new(Link::new(Rc::new(session), &self, &self.core));
         self.links.borrow_mut().push(link.clone());
         self.tell();
+        if Rc::strong_count(&self) == 1 {
+            // Its endpoint is in no pool any more.
+            link.drain();
+        }
         drop(self);
         link.run().await;
     }

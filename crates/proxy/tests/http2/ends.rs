@@ -216,3 +216,23 @@ fn a_client_that_is_silent_while_it_waits_is_asked_for_a_sign_of_life() {
     assert_eq!(client.next(PING), None, "an answer was due");
     wait_until("its request is over", || proxy.in_flight() == 0);
 }
+
+#[test]
+fn resets_and_errors_are_counted_by_code() {
+    let endpoint = Endpoint::silent();
+    let proxy = before(&[endpoint.addr]);
+    let mut client = client(&proxy);
+    client.get(1, "/");
+    wait_until("it is under way", || proxy.in_flight() == 1);
+    client.send(&Frame::new(RST_STREAM, 0, 1, CANCEL.to_be_bytes()));
+    wait_until("it is counted", || proxy.listener(|l| l.http2.resets_received[CANCEL as usize].get()) == 1);
+    // Malformed: it is reset with PROTOCOL_ERROR.
+    client.head(3, &[(":method", "GET")], true);
+    assert_eq!(client.answer(3).reset, Some(1));
+    wait_until("it is counted", || proxy.listener(|l| l.http2.resets_sent[1].get()) == 1);
+    assert_eq!(proxy.listener(|l| l.malformed.get()), 1);
+    // An error of the connection.
+    client.send(&Frame::new(SETTINGS, 0, 1, ""));
+    assert_eq!(client.next(GOAWAY).map(|frame| frame.code()), Some(1));
+    wait_until("it is counted", || proxy.listener(|l| l.http2.errors[1].get()) == 1);
+}

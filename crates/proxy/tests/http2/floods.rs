@@ -65,6 +65,7 @@ fn floods_of_frames_end_their_connection() {
         assert!(code.is_none_or(|code| code == 0xb), "{name}: {code:?}");
         is_well(&proxy);
     }
+    assert_eq!(proxy.listener(|l| l.http2.floods.iter().map(|n| n.get()).sum()), 7);
 }
 
 #[test]

@@ -233,3 +233,26 @@ fn what_evenkeel_answers_itself_is_said_in_http_2() {
     assert_eq!(answer.status(), 503, "{answer:?}");
     assert_eq!(answer.field("content-length").map(|n| n.parse::<usize>()), Some(Ok(answer.body.len())));
 }
+
+#[test]
+fn the_log_and_the_limits_are_those_of_every_request() {
+    let log = crate::support::log::Log::new();
+    let endpoint = Endpoint::answering(|_| ok("hello"));
+    let listener = "h2c = true\nlimits = { requests_per_address = 0.001, burst_per_address = 2 }";
+    let proxy = crate::Proxy::with(&[endpoint.addr], listener, "", &log.config());
+    let mut client = client(&proxy);
+    for (stream, status) in [(1, 200), (3, 200), (5, 429)] {
+        client.get(stream, "/x?y");
+        let answer = client.answer(stream);
+        assert_eq!(answer.status(), status);
+        assert_eq!(answer.field("retry-after").is_some(), status == 429);
+    }
+    client.ends();
+    let lines = log.lines(proxy);
+    let said: Vec<_> = lines.iter().map(|line| (line["proto"].as_str(), line["status"].as_u64())).collect();
+    assert_eq!(said, [(Some("HTTP/2"), Some(200)), (Some("HTTP/2"), Some(200)), (Some("HTTP/2"), Some(429))]);
+    assert!(
+        lines.iter().all(|line| line["bytes_in"].as_u64() > Some(0) && line["bytes_out"].as_u64() > Some(5)),
+        "{lines:?}"
+    );
+}

@@ -118,10 +118,9 @@ fn curl_with_prior_knowledge_gets_and_sends() {
     // Without a length.
     let got = run("curl", &[&curl[..], &["-T", "-", &url]].concat(), &content);
     assert!(got == content, "{} bytes", got.len());
-    // With a body, as curl 7.88 loses a connection over an answer without one, also with NGINX.
-    let said =
-        run("curl", &[&curl[..], &["-d", "hi", "-w", " %{http_version} %{num_connects} ", &url, &url]].concat(), b"");
-    assert_eq!(String::from_utf8_lossy(&said), "hi 2 1 hi 2 0 ");
+    // One request, as curl 7.88 uses such a connection only once, that of NGINX too.
+    let said = run("curl", &[&curl[..], &["-d", "hi", "-w", " %{http_version} %{http_code}", &url]].concat(), b"");
+    assert_eq!(String::from_utf8_lossy(&said), "hi 2 200");
     let head = run("curl", &[&curl[..], &["-I", &url]].concat(), b"");
     assert!(head.starts_with(b"HTTP/2 200"), "{}", String::from_utf8_lossy(&head));
 }
@@ -138,4 +137,30 @@ fn nghttp_and_h2load_are_served() {
     let said = run("h2load", &["-n", "2000", "-c", "4", "-m", "32", &url], b"");
     let said = String::from_utf8_lossy(&said);
     assert!(said.contains("2000 done, 2000 succeeded, 0 failed"), "{said}");
+}
+
+/// Each reload is a new plan with other endpoints; then the worker drains, and clients that come back are not served.
+#[test]
+fn no_request_is_lost_while_the_configuration_changes() {
+    if !installed(&["h2load"]) {
+        return;
+    }
+    let endpoints = [Endpoint::saying("a"), Endpoint::saying("b")];
+    let lines = |n: usize| {
+        format!(
+            "[runtime]\nworkers = 2\n[listener.web]\nbind = [\"$BIND\"]\nh2c = true\n[pool.web]\nendpoints = [\"{}\"]\n",
+            endpoints[n % 2].addr
+        )
+    };
+    let mut proxy = Proxy::start(&lines(0));
+    let url = format!("http://{}/", proxy.addr());
+    let load = std::thread::spawn(move || run("h2load", &["-n", "5000", "-c", "8", "-m", "16", &url], b""));
+    for n in 1.. {
+        proxy.reload(&lines(n)).expect("nothing fails");
+        if load.is_finished() {
+            break;
+        }
+    }
+    let said = String::from_utf8_lossy(&load.join().expect("it ends")).into_owned();
+    assert!(said.contains("5000 done, 5000 succeeded, 0 failed"), "{said}");
 }

@@ -8,11 +8,11 @@ pub enum Flood {
     Resets,
     /// Frames that continue a head (CVE-2024-27316).
     Continuations,
-    /// SETTINGS, each of which is answered.
+    /// SETTINGS, each of which is answered, and answers to none.
     Settings,
-    /// PING, each of which is answered.
+    /// PING, each of which is answered, and answers to none.
     Pings,
-    /// PRIORITY and kinds of frames that are not known.
+    /// PRIORITY, GOAWAY, and kinds of frames that are not known.
     Ignored,
     /// DATA without data.
     EmptyData,

@@ -51,12 +51,18 @@ impl Front {
         Some(Front { len, kind, flags, stream })
     }
 
+    /// Its bytes.
+    #[inline]
+    pub fn bytes(self) -> [u8; LEN] {
+        let [_, a, b, c] = (self.len as u32).to_be_bytes();
+        let [s1, s2, s3, s4] = self.stream.to_be_bytes();
+        [a, b, c, self.kind, self.flags, s1, s2, s3, s4]
+    }
+
     /// Appends it.
     #[inline]
     pub fn write(self, out: &mut Vec<u8>) {
-        let [_, a, b, c] = (self.len as u32).to_be_bytes();
-        let [s1, s2, s3, s4] = self.stream.to_be_bytes();
-        out.extend_from_slice(&[a, b, c, self.kind, self.flags, s1, s2, s3, s4]);
+        out.extend_from_slice(&self.bytes());
     }
 
     /// Whether it has this flag.

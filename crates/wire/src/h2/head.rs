@@ -11,7 +11,7 @@ pub struct Head {
     /// Of a request.
     pub method: String,
     /// `http` or `https`; empty for `CONNECT` without a protocol.
-    pub scheme: String,
+    pub scheme: &'static str,
     /// Path and query, or `*`; empty for `CONNECT` without a protocol.
     pub path: String,
     /// Host and port, from `:authority` or `Host`; empty if neither is there.
@@ -52,9 +52,11 @@ pub struct HeadReader {
 
 impl HeadReader {
     pub fn new(reads: Reads) -> HeadReader {
+        // Room for what nearly all have, so that it does not grow field by field.
+        let (bytes, fields) = if reads == Reads::Trailers { (64, 4) } else { (512, 16) };
         HeadReader {
             reads,
-            head: Head::default(),
+            head: Head { fields: Table::with_room(bytes, fields), ..Head::default() },
             cookie: Vec::new(),
             host: None,
             has_authority: false,
@@ -129,7 +131,12 @@ impl HeadReader {
                 Ok(())
             }
             (Reads::Request, b":method") => once(&mut head.method, value),
-            (Reads::Request, b":scheme") => once(&mut head.scheme, value),
+            (Reads::Request, b":scheme") if !head.scheme.is_empty() => Err(TWICE),
+            (Reads::Request, b":scheme") => {
+                let known = ["http", "https"].into_iter().find(|scheme| scheme.as_bytes() == value);
+                head.scheme = known.ok_or(":scheme is neither http nor https")?;
+                Ok(())
+            }
             (Reads::Request, b":path") => once(&mut head.path, value),
             (Reads::Request, b":protocol") => once(head.protocol.get_or_insert_default(), value),
             (Reads::Response, b":status") => match value {
@@ -214,9 +221,6 @@ fn check(head: &Head, takes_connect: bool) -> Result<(), Malformed> {
     }
     if head.protocol.is_some() && head.authority.is_empty() {
         return Err("there is no :authority");
-    }
-    if !matches!(head.scheme.as_str(), "http" | "https") {
-        return Err(":scheme is neither http nor https");
     }
     let is_path = head.path.starts_with('/') || (head.path == "*" && head.method == "OPTIONS");
     if !is_path || !head.path.bytes().all(|b| b.is_ascii_graphic() && b != b'#') {

@@ -5,7 +5,7 @@ use super::flood::Flood;
 use super::frame::{self, Front, flag, kind};
 use super::head::{Head, HeadReader, Reads};
 use super::hpack::HeaderLimits;
-use super::streams::End;
+use super::streams::{Asked, End};
 use super::{ErrorCode, MAX, PREFACE, StreamId};
 use crate::head::Table;
 use std::ops::Range;
@@ -111,6 +111,7 @@ impl Connection {
             return Ok(Received { used: 0, event: Some(event) });
         }
         if self.data.is_some() {
+            self.lose_rest();
             return Ok(self.receive_data(bytes));
         }
         if self.is_preface_due {
@@ -241,6 +242,16 @@ impl Connection {
             }
         }
         Ok(None)
+    }
+
+    /// The rest of a frame whose stream was reset within it has no reader, and is taken here.
+    fn lose_rest(&mut self) {
+        let Some(data) = &mut self.data else { return };
+        let (stream, left) = (data.stream, data.left);
+        if !data.is_lost && self.streams.get(stream).is_none() {
+            data.is_lost = true;
+            self.consumed(stream, left);
+        }
     }
 
     /// Takes what is there of a frame with data.
@@ -382,11 +393,15 @@ impl Connection {
             };
         }
         if id > self.served_to {
-            // It was told that none of these is served.
+            // It was told that none of these is served, and may not know yet.
+            self.last = id;
+            self.streams.remember(id, End::Here);
             return Ok(false);
         }
         self.last = id;
         if self.streams.len() >= self.config.max_streams as usize {
+            // What follows the head is on its way.
+            self.streams.remember(id, End::Here);
             self.write_reset(id, ErrorCode::RefusedStream);
             self.spend(Flood::Resets)?;
             return Ok(false);
@@ -406,8 +421,18 @@ impl Connection {
     }
 
     fn on_response(&mut self, id: StreamId, head: Head) -> Told {
-        if let Some(stream) = self.streams.get(id) {
-            stream.has_head = head.status >= 200;
+        if let Some(stream) = self.streams.get(id)
+            && head.status >= 200
+        {
+            stream.has_head = true;
+            stream.left = match (stream.asked, head.status) {
+                (Asked::Head, _) | (_, 204 | 304) => Some(0),
+                (Asked::Connect, 200..300) => None,
+                _ => head.content_length,
+            };
+            if head.ends && stream.left.is_some_and(|left| left > 0) {
+                return self.lose(id, ErrorCode::ProtocolError);
+            }
         }
         if head.ends {
             self.received_all(id);
@@ -447,7 +472,7 @@ impl Connection {
         if stream == 0 || !self.has_begun(stream) {
             return Err(self.fail(ErrorCode::ProtocolError, "a stream is reset that has not begun"));
         }
-        let was_open = self.streams.end(stream, End::ByPeer);
+        let was_open = self.streams.end_by_peer(stream);
         if self.is_server {
             self.spend(Flood::Resets)?;
         }
@@ -463,7 +488,10 @@ impl Connection {
             return Err(self.fail(ErrorCode::FrameSizeError, "SETTINGS are cut short"));
         }
         if is_ack {
-            if !std::mem::replace(&mut self.is_acked, true) {
+            if std::mem::replace(&mut self.is_acked, true) {
+                // The settings of this side are sent once.
+                self.spend(Flood::Settings)?;
+            } else {
                 self.decoder.set_table_size_max(self.config.header_table);
             }
             return Ok(None);
@@ -484,10 +512,10 @@ impl Connection {
         let Ok(bytes) = <[u8; 8]>::try_from(payload) else {
             return Err(self.fail(ErrorCode::FrameSizeError, "PING has not eight bytes"));
         };
+        self.spend(Flood::Pings)?;
         if front.has(flag::ACK) {
             return Ok(Some(Event::Pong(u64::from_be_bytes(bytes))));
         }
-        self.spend(Flood::Pings)?;
         frame::write(kind::PING, flag::ACK, 0, payload, &mut self.out);
         Ok(None)
     }
@@ -499,6 +527,8 @@ impl Connection {
         let (Some(last), Some(code)) = (frame::number(payload), payload.get(4..).and_then(frame::number)) else {
             return Err(self.fail(ErrorCode::FrameSizeError, "GOAWAY is cut short"));
         };
+        // One that goes says so twice; more often is of no use.
+        self.spend(Flood::Ignored)?;
         let last = last & MAX;
         self.is_ending = true;
         if !self.is_server {

@@ -4,7 +4,7 @@ use super::connection::{Connection, NoStream};
 use super::flow::Window;
 use super::frame::{self, Front, flag, kind};
 use super::settings::WINDOW;
-use super::streams::{End, Stream};
+use super::streams::{Asked, End, Stream};
 use super::{ErrorCode, MAX, StreamId};
 
 type Pair<'f> = (&'f [u8], &'f [u8]);
@@ -25,7 +25,16 @@ impl Connection {
         self.next += 2;
         let stream = Stream { has_head: false, ..self.new_stream(id) };
         self.streams.add(stream);
-        self.send_head(id, fields, ends);
+        let mut asked = Asked::Usual;
+        let look = |(name, value): &Pair<'f>| match (*name, *value) {
+            (b":method", b"HEAD") => asked = Asked::Head,
+            (b":method", b"CONNECT") => asked = Asked::Connect,
+            _ => {}
+        };
+        self.send_head(id, fields.inspect(look), ends);
+        if let Some(stream) = self.streams.get(id) {
+            stream.asked = asked;
+        }
         Ok(id)
     }
 
@@ -42,6 +51,7 @@ impl Connection {
             sends: true,
             left: None,
             has_head: true,
+            asked: Asked::Usual,
         }
     }
 
@@ -67,9 +77,7 @@ impl Connection {
     }
 
     fn set_front(&mut self, at: usize, front: Front) {
-        let mut bytes = Vec::with_capacity(frame::LEN);
-        front.write(&mut bytes);
-        self.out[at..at + frame::LEN].copy_from_slice(&bytes);
+        self.out[at..at + frame::LEN].copy_from_slice(&front.bytes());
     }
 
     /// A head that is too large for a frame goes on in others.
@@ -147,6 +155,7 @@ impl Connection {
 
     /// Asks for a sign of life, which comes with the same payload.
     pub fn ping(&mut self, payload: u64) {
+        self.budgets.earn(super::Flood::Pings);
         frame::write(kind::PING, 0, 0, &payload.to_be_bytes(), &mut self.out);
     }
 

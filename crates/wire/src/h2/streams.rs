@@ -21,6 +21,19 @@ pub struct Stream {
     pub left: Option<u64>,
     /// Its final head has come: fields that come now are trailers.
     pub has_head: bool,
+    /// What this side asked for.
+    pub asked: Asked,
+}
+
+/// Whether a response has a body depends on its request (RFC 9110 section 6.4.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Asked {
+    /// Its fields say how long it is.
+    Usual,
+    /// It has none, whatever its fields say.
+    Head,
+    /// If it succeeds, what follows is a tunnel.
+    Connect,
 }
 
 /// How a stream has ended.
@@ -34,8 +47,11 @@ pub enum End {
     Here,
 }
 
-/// Streams whose end is remembered. The peer may send for those that were reset here for a round trip more.
-const ENDED_MAX: usize = 128;
+/// Streams that both sides have ended, or the peer: to tell the peer more exactly what is wrong with what it sends then.
+const ENDED_MAX: usize = 64;
+
+/// Streams that were reset here. The peer may send for them for a round trip more, so that others must not push them out.
+const HERE_MAX: usize = 256;
 
 /// The streams of a connection.
 #[derive(Debug, Default)]
@@ -43,6 +59,7 @@ pub struct Streams {
     /// By number, ascending: they are added at the end.
     open: Vec<Stream>,
     ended: VecDeque<(StreamId, End)>,
+    here: VecDeque<StreamId>,
 }
 
 impl Streams {
@@ -78,15 +95,41 @@ impl Streams {
     pub fn end(&mut self, id: StreamId, end: End) -> bool {
         let Some(at) = self.find(id) else { return false };
         self.open.remove(at);
+        self.remember(id, end);
+        true
+    }
+
+    /// Remembers the end of a stream that is not open.
+    pub fn remember(&mut self, id: StreamId, end: End) {
+        if end == End::Here {
+            if self.here.len() >= HERE_MAX {
+                self.here.pop_front();
+            }
+            return self.here.push_back(id);
+        }
         if self.ended.len() >= ENDED_MAX {
             self.ended.pop_front();
         }
         self.ended.push_back((id, end));
-        true
+    }
+
+    /// The peer ends a stream; whether it was open. Behind that it may send nothing more, also where this side was first.
+    pub fn end_by_peer(&mut self, id: StreamId) -> bool {
+        if self.end(id, End::ByPeer) {
+            return true;
+        }
+        if let Some(at) = self.here.iter().rposition(|reset| *reset == id) {
+            self.here.remove(at);
+            self.remember(id, End::ByPeer);
+        }
+        false
     }
 
     /// How a stream has ended, if that is still known.
     pub fn ended(&self, id: StreamId) -> Option<End> {
+        if self.here.contains(&id) {
+            return Some(End::Here);
+        }
         self.ended.iter().rfind(|(ended, _)| *ended == id).map(|(_, end)| *end)
     }
 

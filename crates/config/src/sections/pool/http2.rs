@@ -1,7 +1,6 @@
 //! What do endpoints speak, and how are connections shared that speak HTTP/2? [`EndpointProtocol`] and [`EndpointHttp2`],
 //! `protocol` and `http2` of a pool.
 
-use crate::code::Code;
 use crate::diagnostic::Findings;
 use crate::table::{Absent, DAY, Key, Kind, MS, Section, table, words};
 use std::time::Duration;
@@ -73,19 +72,16 @@ table! {
     }
 }
 
-/// Reports what does not go with connections that clients share.
+/// Reports what does not go with what endpoints speak.
 pub(super) fn check(pool: &Section, protocol: EndpointProtocol, findings: &mut Findings) {
-    if protocol != EndpointProtocol::Http1
-        && pool.set("proxy_protocol").is_some()
-        && pool.word("proxy_protocol") != "off"
-    {
-        findings
-            .add(
-                Code::Contradiction,
-                pool.span_of("protocol"),
-                "a connection that clients share cannot name one of them",
-            )
-            .see("the PROXY protocol header does", pool.span_of("proxy_protocol"))
-            .help("leave one of them out; endpoints learn the client from X-Forwarded-For too");
+    let speaks_http2 = protocol != EndpointProtocol::Http1;
+    if speaks_http2 && pool.set("proxy_protocol").is_some() && pool.word("proxy_protocol") != "off" {
+        let message = "\"proxy_protocol\" names one client, and connections of HTTP/2 are those of many";
+        pool.contradiction(pool.span_of("proxy_protocol"), message, "protocol", findings)
+            .help("leave it out, as endpoints learn the client from X-Forwarded-For; or set protocol = \"http1\"");
+    }
+    if let Some(set) = pool.set("http2").filter(|_| !speaks_http2 && !pool.is_broken()) {
+        pool.contradiction(set.span, "\"http2\" is for endpoints that speak it", "protocol", findings)
+            .help("set protocol = \"h2\" or \"auto\", or leave \"http2\" out");
     }
 }

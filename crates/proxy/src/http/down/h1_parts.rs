@@ -235,7 +235,6 @@ impl Messages for H1Parts<'_> {
         let core = self.relay.client.core;
         let mut head = core.scratch();
         write_response(status, &fields, framing, towards, &mut head);
-        self.relay.record.count_out(head.len());
         self.write(&head);
         core.give_back(head);
         // Where only the close tells the client of the end, a cut must not look like one.

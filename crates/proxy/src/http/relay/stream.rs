@@ -140,6 +140,7 @@ impl Relay<'_, '_, EndpointStream> {
         self.record.ttfb_ns.set(Some(now.since(self.record.began)));
         self.record.phase.set(Phase::Data);
         self.room(down).await?;
+        self.record.count_out(fields.size());
         down.send_head(status, fields, ends);
         if self.asked.upgrade {
             // The other direction begins now.

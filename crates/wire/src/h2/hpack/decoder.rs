@@ -92,8 +92,9 @@ impl Decoder {
                 give(name, value);
                 if is_kept {
                     // A name of the table may leave it for this field.
-                    let name = name.to_vec();
-                    table.add(&name, value);
+                    name_room.clear();
+                    name_room.extend_from_slice(name);
+                    table.add(name_room, value);
                 }
             } else {
                 give(literal, value);

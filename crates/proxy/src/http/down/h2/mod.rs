@@ -119,7 +119,6 @@ impl Server {
             }
             Err(error) => Some(Ended::Failed(error)),
         };
-        self.count_resets();
         match ended {
             None => {}
             Some(Ended::Closed) => return,
@@ -155,7 +154,6 @@ impl Server {
                 if let Poll::Ready(ended) = session.poll_turn(cx, open.core.clock.now().0, self) {
                     return Poll::Ready(Some(ended));
                 }
-                self.count_resets();
                 if self.drain.get() == Drain::Last && session.streams() == 0 && session.is_written() {
                     return Poll::Ready(None);
                 }
@@ -250,20 +248,6 @@ impl Server {
     }
 }
 
-impl Server {
-    fn count_resets(&self) {
-        let stats = &self.connection.open.listener.stats.http2;
-        let listener = &self.connection.open.listener.stats;
-        self.connection.session.take_resets(|by_client, code| {
-            if !by_client && code == ErrorCode::ProtocolError as u32 {
-                listener.malformed.add(1);
-            }
-            let counters = if by_client { &stats.resets_received } else { &stats.resets_sent };
-            counters[code_index(code)].add(1);
-        });
-    }
-}
-
 /// Ends what is left of a connection when its task does.
 struct Ends<'s>(&'s Server);
 
@@ -291,6 +275,16 @@ impl Role for Server {
         self.is_asked.set(false);
         let limits = self.connection.open.listener.peek().http2;
         self.life_due.set(limits.ping_after.map_or(NEVER, |after| self.timer.tick_after(after)));
+    }
+
+    fn on_reset(&self, by_peer: bool, code: u32) {
+        let stats = &self.connection.open.listener.stats;
+        // No other code of this side's says that a request was malformed.
+        if !by_peer && code == ErrorCode::ProtocolError as u32 {
+            stats.malformed.add(1);
+        }
+        let counters = if by_peer { &stats.http2.resets_received } else { &stats.http2.resets_sent };
+        counters[code_index(code)].add(1);
     }
 
     fn on_pong(&self, payload: u64) {
