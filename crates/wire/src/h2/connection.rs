@@ -178,6 +178,11 @@ impl Connection {
         self.streams.len()
     }
 
+    /// Streams at a time that this side may begin.
+    pub fn peer_max_streams(&self) -> u32 {
+        self.peer.max_streams
+    }
+
     /// Whether the peer takes requests for another protocol (RFC 8441).
     pub fn peer_takes_connect(&self) -> bool {
         self.peer.connect
