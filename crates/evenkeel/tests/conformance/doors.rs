@@ -115,7 +115,7 @@ impl Drop for Program {
 
 /// A listener in clear and one over TLS, and the pool of one endpoint.
 pub fn tables(endpoint: &Endpoint, doors: &Doors, certificate: &Certificate, more: &str) -> String {
-    let (name, Doors { plain, tls }, Certificate { cert, key }) = (endpoint.name, doors, certificate);
+    let (name, Doors { plain, tls }, Certificate { cert, key, .. }) = (endpoint.name, doors, certificate);
     let mut config = format!(
         "[listener.{name}-plain]\nbind = ['{plain}']\nh2c = true\n\
          [listener.{name}-tls]\nbind = ['{tls}']\n[listener.{name}-tls.tls]\ncertificates = [{{ cert = '{cert}', key = '{key}' }}]\n\
@@ -126,13 +126,19 @@ pub fn tables(endpoint: &Endpoint, doors: &Doors, certificate: &Certificate, mor
     if endpoint.speaks != Speaks::H1 {
         config.push_str("protocol = 'h2'\n");
     }
-    if let Some(Certificate { cert, .. }) = &endpoint.certificate {
-        writeln!(config, "[pool.{name}.tls]\nca = '{cert}'").expect("a String takes everything");
+    if let Some(Certificate { ca, .. }) = &endpoint.certificate {
+        writeln!(config, "[pool.{name}.tls]\nca = '{ca}'").expect("a String takes everything");
     }
     config
 }
 
-fn evenkeel(folder: &Folder, endpoints: &[&Endpoint], doors: &[Doors], certificate: &Certificate, pool: &str) -> Program {
+fn evenkeel(
+    folder: &Folder,
+    endpoints: &[&Endpoint],
+    doors: &[Doors],
+    certificate: &Certificate,
+    pool: &str,
+) -> Program {
     let admin = address();
     let mut config = format!("[runtime]\nworkers = 2\n[admin]\nhttp = {{ bind = '{admin}' }}\n");
     for (endpoint, doors) in endpoints.iter().zip(doors) {
@@ -152,7 +158,7 @@ fn haproxy(folder: &Folder, endpoints: &[&Endpoint], doors: &[Doors], certificat
     for (endpoint, Doors { plain, tls }) in endpoints.iter().zip(doors) {
         let (name, addr) = (endpoint.name, &endpoint.addr);
         let protocol = if endpoint.speaks == Speaks::H1 { "" } else { "proto h2" };
-        let ca = endpoint.certificate.as_ref().map_or(String::new(), |c| format!("ssl ca-file {} alpn h2", c.cert));
+        let ca = endpoint.certificate.as_ref().map_or(String::new(), |c| format!("ssl ca-file {} alpn h2", c.ca));
         writeln!(
             config,
             "frontend {name}\n bind {plain}\n bind {tls} ssl crt {both} alpn h2,http/1.1\n default_backend {name}\n\

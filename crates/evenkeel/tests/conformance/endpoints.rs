@@ -72,7 +72,8 @@ impl Endpoint {
         let (name, word) = if speaks == Speaks::H1 { ("nginx-h1", "") } else { ("nginx-h2c", "http2") };
         let dir = folder.0.join(name);
         std::fs::create_dir_all(&dir).expect("a folder of ours");
-        let config = folder.file(&format!("{name}.conf"), &nginx(&dir.display().to_string(), &addr, word, &behind.addr));
+        let config =
+            folder.file(&format!("{name}.conf"), &nginx(&dir.display().to_string(), &addr, word, &behind.addr));
         let mut command = Command::new(evenkeel_peers::find("nginx").expect("the test looked"));
         let process = start(folder, name, &addr, command.args(["-e", "stderr", "-c", &config]));
         let mut processes = std::mem::take(&mut behind.processes);

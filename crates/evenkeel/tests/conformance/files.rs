@@ -7,25 +7,40 @@ use std::process::Command;
 /// The folder of the sources.
 pub const SOURCES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/conformance");
 
-/// A certificate that signs itself, for the loopback addresses given and for `localhost`.
+/// A certificate for the loopback addresses given and for `localhost`, of an authority of its own.
 #[derive(Clone, Debug)]
 pub struct Certificate {
     pub cert: String,
     pub key: String,
+    /// Who signed it.
+    pub ca: String,
 }
 
 impl Certificate {
     pub fn make(folder: &Folder, name: &str, addresses: &[&str]) -> Certificate {
         let file = |kind: &str| folder.0.join(format!("{name}.{kind}")).display().to_string();
-        let (cert, key) = (file("crt"), file("key"));
         let ip = |address: &&str| format!(",IP:{}", address.rsplit_once(':').map_or(*address, |(ip, _)| ip));
-        let names = format!("subjectAltName=DNS:localhost{}", addresses.iter().map(ip).collect::<String>());
-        let fixed = "req -x509 -nodes -days 30 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -subj /CN=localhost -addext \
-                     basicConstraints=critical,CA:TRUE";
-        let mut command = Command::new("openssl");
-        command.args(fixed.split_ascii_whitespace()).args(["-addext", &names, "-keyout", &key, "-out", &cert]);
-        said(&mut command);
-        Certificate { cert, key }
+        let names = format!("DNS:localhost{}", addresses.iter().map(ip).collect::<String>());
+        let config = format!(
+            "[req]\ndistinguished_name = dn\nprompt = no\n[dn]\nCN = {name}\n\
+             [ca]\nbasicConstraints = critical,CA:TRUE\nkeyUsage = critical,keyCertSign\nsubjectKeyIdentifier = hash\n\
+             [leaf]\nbasicConstraints = critical,CA:FALSE\nkeyUsage = critical,digitalSignature\n\
+             extendedKeyUsage = serverAuth\nauthorityKeyIdentifier = keyid\nsubjectKeyIdentifier = hash\n\
+             subjectAltName = {names}\n"
+        );
+        let config = folder.file(&format!("{name}.cnf"), &config);
+        let make = |kind: &str, subject: &str, signed: &[&str]| {
+            let fixed = "req -x509 -nodes -days 30 -newkey ec -pkeyopt ec_paramgen_curve:P-256";
+            let (cert, key) = (file(&format!("{kind}.crt")), file(&format!("{kind}.key")));
+            let mut command = Command::new("openssl");
+            command.args(fixed.split_ascii_whitespace()).args(["-config", &config, "-extensions", kind]);
+            command.args(["-subj", subject, "-keyout", &key, "-out", &cert]).args(signed);
+            said(&mut command);
+            (cert, key)
+        };
+        let (ca, ca_key) = make("ca", "/CN=authority", &[]);
+        let (cert, key) = make("leaf", "/CN=localhost", &["-CA", &ca, "-CAkey", &ca_key]);
+        Certificate { cert, key, ca }
     }
 }
 

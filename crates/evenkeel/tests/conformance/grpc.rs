@@ -5,8 +5,8 @@ use crate::endpoints::{self, Endpoint, Speaks};
 use crate::support::{Folder, address};
 use std::process::Command;
 
-/// Every case that needs no account in a cloud.
-const CASES: [&str; 19] = [
+/// Every case that needs no account in a cloud. Not `pick_first_unary`, which asks for an id that the server of grpc-go has not.
+const CASES: [&str; 18] = [
     "empty_unary",
     "large_unary",
     "client_streaming",
@@ -16,7 +16,6 @@ const CASES: [&str; 19] = [
     "timeout_on_sleeping_server",
     "cancel_after_begin",
     "cancel_after_first_response",
-    "pick_first_unary",
     "status_code_and_message",
     "special_status_message",
     "custom_metadata",
@@ -56,9 +55,18 @@ fn judge(tls: bool) {
         let mut client = Command::new(evenkeel_peers::find("grpc-interop-client").expect("the test looked"));
         client.args(["--server_host", host, "--server_port", port, "--test_case", case]);
         // A shared machine may pause for longer than a second.
-        client.args(["--soak_per_iteration_max_acceptable_latency_ms", "20000", "--soak_overall_timeout_seconds", "60"]);
+        client.args([
+            "--soak_per_iteration_max_acceptable_latency_ms",
+            "20000",
+            "--soak_overall_timeout_seconds",
+            "60",
+        ]);
+        if case.starts_with("orca") {
+            let policy = r#"{"loadBalancingConfig":[{"test_backend_metrics_load_balancer":{}}]}"#;
+            client.args(["--service_config_json", policy]);
+        }
         if tls {
-            client.args(["--use_tls", "--ca_file", &subject.certificate.cert]);
+            client.args(["--use_tls", "--use_test_ca", "--ca_file", &subject.certificate.ca]);
         }
         let output = client.output().expect("it can be started");
         if !output.status.success() {

@@ -19,8 +19,22 @@ fn testssl_finds_nothing_of_medium_severity_or_above() {
     let report = folder.0.join("report.json");
     let mut command = Command::new(evenkeel_peers::find("testssl").expect("the test looked"));
     // Protocols, ciphers, preferences, forward secrecy, server defaults and vulnerabilities.
-    command.args(["--quiet", "--color", "0", "--warnings", "off", "--nodns", "none", "-p", "-s", "-P", "-f", "-S", "-U"]);
-    command.arg("--add-ca").arg(&subject.certificate.cert).arg("--jsonfile").arg(&report).arg(&subject.doors[0].tls);
+    command.args([
+        "--quiet",
+        "--color",
+        "0",
+        "--warnings",
+        "off",
+        "--nodns",
+        "none",
+        "-p",
+        "-s",
+        "-P",
+        "-f",
+        "-S",
+        "-U",
+    ]);
+    command.arg("--add-ca").arg(&subject.certificate.ca).arg("--jsonfile").arg(&report).arg(&subject.doors[0].tls);
     let output = command.stdin(Stdio::null()).output().expect("it can be started");
     let said = String::from_utf8_lossy(&output.stdout);
     let report = std::fs::read_to_string(&report).unwrap_or_else(|e| panic!("testssl reported nothing: {e}\n{said}"));
