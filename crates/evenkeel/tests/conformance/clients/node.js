@@ -26,6 +26,8 @@ function begin(method, path, trailers) {
         return { request, response };
     }
     const head = { ':method': method, ':path': path };
+    // Go drops trailers that were not announced.
+    if (trailers) head.trailer = Object.keys(trailers).join(', ');
     const request = session.request(head, { endStream: method === 'GET', waitForTrailers: Boolean(trailers) });
     if (trailers) request.on('wantTrailers', () => request.sendTrailers(trailers));
     let received = {};
