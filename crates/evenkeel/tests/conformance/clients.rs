@@ -18,6 +18,8 @@ pub struct Client {
     pub cases: &'static [Case],
     /// Its command, up to the arguments.
     pub command: fn() -> Command,
+    /// What it cannot do at a door, with any server.
+    pub cannot: Option<(Door, Case)>,
     /// What it calls a door, if not as all others.
     pub door: Option<&'static str>,
 }
@@ -67,6 +69,8 @@ pub static ALL: &[Client] = &[
         doors: &[H1, H1Tls, H2, H2c],
         cases: &[Get, Post, Echo, Kept],
         command: || script("bash", "curl.sh"),
+        // curl 7.88 takes its own connection for broken when it uses it again.
+        cannot: Some((H2c, Kept)),
         door: None,
     },
     Client {
@@ -79,6 +83,7 @@ pub static ALL: &[Client] = &[
             static BUILT: OnceLock<std::path::PathBuf> = OnceLock::new();
             Command::new(BUILT.get_or_init(|| files::go("clients/client.go")))
         },
+        cannot: None,
         door: None,
     },
     Client {
@@ -88,6 +93,7 @@ pub static ALL: &[Client] = &[
         doors: &[H1, H1Tls, H2, H2c],
         cases: &[Get, Post, Echo, Kept, Stream, Trailers],
         command: || script("node", "node.js"),
+        cannot: None,
         door: None,
     },
     Client {
@@ -97,6 +103,7 @@ pub static ALL: &[Client] = &[
         doors: &[H1, H1Tls],
         cases: &[Get, Post, Echo, Kept],
         command: || script("node", "fetch.mjs"),
+        cannot: None,
         door: None,
     },
     Client {
@@ -106,6 +113,7 @@ pub static ALL: &[Client] = &[
         doors: &[H2, H2c],
         cases: &[Get, Post],
         command: || script("bash", "nghttp.sh"),
+        cannot: None,
         door: None,
     },
     Client {
@@ -115,6 +123,7 @@ pub static ALL: &[Client] = &[
         doors: &[H1, H1Tls, H2, H2c],
         cases: &[Get, Post, Small, Kept],
         command: || script("conformance-python", "httpx_client.py"),
+        cannot: None,
         door: None,
     },
     Client {
@@ -124,6 +133,7 @@ pub static ALL: &[Client] = &[
         doors: &[H1, H1Tls],
         cases: &[Get, Post, Small, Kept],
         command: || script("conformance-python", "requests_client.py"),
+        cannot: None,
         door: None,
     },
     Client {
@@ -133,6 +143,7 @@ pub static ALL: &[Client] = &[
         doors: &[H1, H1Tls, H2],
         cases: &[Get, Post, Echo, Kept],
         command: java,
+        cannot: None,
         door: None,
     },
     // An offer that evenkeel leaves unanswered, as RFC 9113 wishes.
@@ -143,6 +154,7 @@ pub static ALL: &[Client] = &[
         doors: &[H1],
         cases: &[Get, Post, Kept],
         command: java,
+        cannot: None,
         door: Some("upgrade"),
     },
 ];

@@ -34,6 +34,8 @@ func do(method, url string, body io.Reader, trailer http.Header) (*http.Response
 	request.Trailer = trailer
 	if trailer != nil {
 		request.ContentLength = -1
+		// Trailers come only to who asks for them.
+		request.Header.Set("TE", "trailers")
 	}
 	response, err := client.Do(request)
 	must(err)

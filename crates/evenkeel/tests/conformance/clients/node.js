@@ -15,7 +15,7 @@ const agent = two ? null : new http1.Agent({ keepAlive: true, maxSockets: 1, ca 
 // A request whose body is still to come, and its response: { status, version, headers, body, trailers }.
 function begin(method, path, trailers) {
     if (!two) {
-        const headers = trailers ? { trailer: Object.keys(trailers).join(', ') } : {};
+        const headers = trailers ? { trailer: Object.keys(trailers).join(', '), te: 'trailers' } : {};
         const request = http1.request(url + path, { method, agent, headers });
         if (method === 'GET') request.end();
         if (trailers) request.addTrailers(trailers);
@@ -27,7 +27,7 @@ function begin(method, path, trailers) {
     }
     const head = { ':method': method, ':path': path };
     // Go drops trailers that were not announced.
-    if (trailers) head.trailer = Object.keys(trailers).join(', ');
+    if (trailers) Object.assign(head, { trailer: Object.keys(trailers).join(', '), te: 'trailers' });
     const request = session.request(head, { endStream: method === 'GET', waitForTrailers: Boolean(trailers) });
     if (trailers) request.on('wantTrailers', () => request.sendTrailers(trailers));
     let received = {};
