@@ -9,7 +9,8 @@ const sum = (bytes) => createHash('sha256').update(bytes).digest('hex');
 const two = !door.startsWith('h1');
 const http2 = require('node:http2');
 const http1 = require(url.startsWith('https') ? 'node:https' : 'node:http');
-const session = two ? http2.connect(url, { ca }) : null;
+// A session holds all that waits to be sent.
+const session = two ? http2.connect(url, { ca, maxSessionMemory: 1000 }) : null;
 const agent = two ? null : new http1.Agent({ keepAlive: true, maxSockets: 1, ca });
 
 // A request whose body is still to come, and its response: { status, version, headers, body, trailers }.

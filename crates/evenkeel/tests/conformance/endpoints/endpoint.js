@@ -34,7 +34,7 @@ async function serve(request, response) {
 }
 
 const library = require(protocol === 'h1' ? 'node:http' : 'node:http2');
-const server = library.createServer((request, response) => serve(request, response).catch(() => response.destroy?.()));
+const server = library.createServer({ maxSessionMemory: 1000 }, (request, response) => serve(request, response).catch(() => response.destroy?.()));
 server.on('sessionError', () => {});
 server.keepAliveTimeout = 0;
 server.requestTimeout = 0;

@@ -17,7 +17,7 @@ pub struct Attack {
 }
 
 const FLOODS: &str = "evenkeel_http2_floods_total";
-const REFUSED: (&str, &[&str]) = ("evenkeel_http2_resets_sent_total", &["REFUSED_STREAM"]);
+const REFUSED: (&str, &[&str]) = ("evenkeel_http2_resets_sent_total", &["refused_stream"]);
 const UNSHAKEN: (&str, &[&str]) = ("evenkeel_tls_handshake_failures_total", &[]);
 
 /// Every attack.
@@ -28,7 +28,8 @@ pub static ALL: &[Attack] = &[
         begin: preface,
         again: Some(|n| {
             let stream = 2 * n + 1;
-            [frame(HEADERS, END_HEADERS | END_STREAM, stream, &get("/1k")), frame(RST_STREAM, 0, stream, &CANCEL)].concat()
+            [frame(HEADERS, END_HEADERS | END_STREAM, stream, &get("/1k")), frame(RST_STREAM, 0, stream, &CANCEL)]
+                .concat()
         }),
         reads: true,
         counted: (FLOODS, &["resets"]),
@@ -209,7 +210,8 @@ mod tests {
     #[test]
     fn a_long_head_is_cut_into_frames_of_which_the_last_ends_it() {
         let bytes = head(3, &vec![0; 2 * FRAME_MAX + 5]);
-        let kinds: Vec<(u8, u8)> = [0, FRAME_MAX + 9, 2 * (FRAME_MAX + 9)].map(|at| (bytes[at + 3], bytes[at + 4])).to_vec();
+        let kinds: Vec<(u8, u8)> =
+            [0, FRAME_MAX + 9, 2 * (FRAME_MAX + 9)].map(|at| (bytes[at + 3], bytes[at + 4])).to_vec();
         assert_eq!(kinds, [(HEADERS, END_STREAM), (CONTINUATION, 0), (CONTINUATION, END_HEADERS)]);
         assert_eq!(bytes.len(), 2 * FRAME_MAX + 5 + 3 * 9);
         assert_eq!(head(1, &get("/"))[4], END_STREAM | END_HEADERS);

@@ -123,7 +123,8 @@ fn round(
     let (memory, counted) = (procfs::resident_bytes(evenkeel.pid)?, counter(admin, attack)?);
     let attackers = Attackers::start(attack, port, arguments.connections);
     let beside = percentile_us(&mut asking, time);
-    let (grown, moved) = (procfs::resident_bytes(evenkeel.pid)?.saturating_sub(memory), counter(admin, attack)? - counted);
+    let (grown, moved) =
+        (procfs::resident_bytes(evenkeel.pid)?.saturating_sub(memory), counter(admin, attack)? - counted);
     let met = attackers.met();
     attackers.stop();
     done.beside_us.push(beside?);
@@ -193,7 +194,8 @@ fn text(all: &[(&Attack, Done)]) -> String {
             format!("{:.0}", done.counted),
         ]
     };
-    let header = ["attack", "p99 quiet, us", "p99 beside it, us", "ratio", "KiB/connection", "opened", "ended", "counted"];
+    let header =
+        ["attack", "p99 quiet, us", "p99 beside it, us", "ratio", "KiB/connection", "opened", "ended", "counted"];
     table::draw(&header, &all.iter().map(row).collect::<Vec<_>>())
 }
 
