@@ -6,10 +6,10 @@ LAB ?=
 # Seconds for each target of `make fuzz`.
 FUZZ_SECONDS ?= 600
 
-.PHONY: help setup demo test bless docs theory loom miri release bench failure reload deny lint fuzz
+.PHONY: help setup demo test conformance bless docs theory loom miri release bench failure reload deny lint fuzz
 
 help: ## Lists what there is
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-7s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: ## Installs what building, testing and measuring need (Debian); instant when nothing is missing
 	@scripts/setup.sh
@@ -22,6 +22,11 @@ test: setup ## Runs every test, the rules of the house included
 	cargo test --workspace --no-fail-fast
 	cargo test -p evenkeel-net --features tokio-io
 	$(MAKE) loom
+
+# One after the other: each test has two cores' worth of clients of its own.
+conformance: ## Lets clients and judges that others wrote try HTTP/2, gRPC and TLS (installs Java): some 15 minutes
+	@scripts/setup.sh conformance
+	EVENKEEL_REQUIRE_PEERS=1 cargo test -p evenkeel --test conformance -- --include-ignored --test-threads 1
 
 bless: ## Writes the pages that are generated anew, and shows what changed
 	@scripts/bless.sh

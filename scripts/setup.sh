@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs what is missing, and nothing else: `setup.sh demo` for building alone, `setup.sh` for testing and measuring,
-# `setup.sh lint`, `release`, `fuzz` and `miri` for what only those need. Prints one line when there was nothing to do.
+# `setup.sh lint`, `release`, `fuzz`, `miri` and `conformance` for what only those need. Prints one line when there was nothing to do.
 set -euo pipefail
 
 # Program, and the Debian package that has it.
@@ -100,6 +100,54 @@ base() {
     done
 }
 
+# Where crates/peers looks for it.
+conformance_folder=${XDG_CACHE_HOME:-$HOME/.cache}/evenkeel/conformance
+
+# Clients and judges of HTTP/2, gRPC and TLS. Versions are in go.mod, go.sum and requirements.txt of the folder `tools`.
+conformance() {
+    local tools missing=() stamp made server
+    tools=$(cd "$(dirname "$0")/../crates/evenkeel/tests/conformance/tools" && pwd)
+    command -v nghttp >/dev/null || missing+=(nghttp2-client)
+    command -v testssl >/dev/null || missing+=(testssl.sh)
+    command -v javac >/dev/null || missing+=(default-jdk-headless)
+    python3 -m venv --help >/dev/null 2>&1 && python3 -m ensurepip --version >/dev/null 2>&1 || missing+=(python3-venv)
+    if [ ${#missing[@]} -gt 0 ]; then
+        install_packages "${missing[@]}"
+    fi
+    # A change of a version builds everything anew.
+    stamp=$(cat "$tools"/* "$0" | sha256sum)
+    made=$conformance_folder/made
+    [ "$(cat "$made" 2>/dev/null)" != "$stamp" ] || return 0
+    local version
+    version=$(go env GOVERSION | grep -oE '[0-9]+\.[0-9]+' | head -1)
+    [ "$(printf '%s\n1.24\n' "$version" | sort -V | head -1)" = 1.24 ] ||
+        fail "go $version is too old for the clients of gRPC; install go 1.24 or newer"
+    echo "installing: h2spec, clients and servers of gRPC, Python's httpx and requests into $conformance_folder"
+    mkdir -p "$conformance_folder/bin"
+    cd "$tools"
+    export GOFLAGS=-mod=readonly CGO_ENABLED=0
+    go mod download || fail "the modules of Go that $tools/go.mod names cannot be had; is there a network?"
+    go build -o "$conformance_folder/bin/h2spec" github.com/summerwind/h2spec/cmd/h2spec
+    go build -o "$conformance_folder/bin/grpc-interop-client" google.golang.org/grpc/interop/client
+    # The server of gRPC listens at every address of the machine: a copy is built, which listens where it is told.
+    server=$conformance_folder/grpc
+    rm -rf "$server"
+    cp -r "$(go list -m -f '{{.Dir}}' google.golang.org/grpc)" "$server"
+    chmod -R u+w "$server"
+    sed -i -e 's/^\t"net"$/\t"net"\n\t"os"/' -e 's/net.Listen("tcp", ":"+p)/net.Listen("tcp", os.Getenv("GRPC_INTEROP_HOST")+":"+p)/' \
+        "$server/interop/server/server.go"
+    grep -q GRPC_INTEROP_HOST "$server/interop/server/server.go" || fail "the server of gRPC is not as expected; see $0"
+    (cd "$server" && go build -o "$conformance_folder/bin/grpc-interop-server" ./interop/server)
+    rm -rf "$server"
+    rm -rf "$conformance_folder/python"
+    python3 -m venv "$conformance_folder/python"
+    "$conformance_folder/python/bin/pip" install --quiet --disable-pip-version-check --no-deps -r "$tools/requirements.txt" ||
+        fail "the packages of $tools/requirements.txt cannot be had; is there a network?"
+    printf '#!/bin/sh\nexec "%s" "$@"\n' "$conformance_folder/python/bin/python" >"$conformance_folder/bin/conformance-python"
+    chmod +x "$conformance_folder/bin/conformance-python"
+    echo "$stamp" >"$made"
+}
+
 cargo_tool() {
     if ! cargo "${1#cargo-}" --version >/dev/null 2>&1; then
         cargo install --locked "$1"
@@ -128,6 +176,7 @@ case "${1:-}" in
             rustup toolchain install nightly --profile minimal --component miri,rust-src ||
             fail "no nightly compiler with Miri can be had; is there a network?"
         ;;
-    *) fail "unknown argument \"$1\"; there are: demo, lint, release, fuzz, miri" ;;
+    conformance) conformance ;;
+    *) fail "unknown argument \"$1\"; there are: demo, lint, release, fuzz, miri, conformance" ;;
 esac
 echo "setup: all there"

@@ -80,3 +80,31 @@ fn reload_counts_what_clients_of_every_kind_meet() {
         assert_eq!(streams, &Value::Object(serde_json::Map::new()), "{name} drops streams");
     }
 }
+
+/// Attacks end or are held in bounds, are counted, and leave the worker alive: the experiment asks for an answer after each.
+#[test]
+fn floods_end_or_stay_small_and_are_counted() {
+    if !Path::new(LAB).with_file_name("evenkeel").is_file() || !evenkeel_peers::installed(&["nginx", "openssl"]) {
+        return;
+    }
+    let json = Path::new(env!("CARGO_TARGET_TMPDIR")).join("floods.json");
+    let mut command = Command::new(LAB);
+    command.args(["floods", "--rounds", "1", "--seconds", "1", "--connections", "2", "--json"]).arg(&json);
+    let output = command.output().expect("it can be started");
+    let said = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{said}");
+    let report: Value = serde_json::from_slice(&std::fs::read(&json).expect("it was written")).expect("it is JSON");
+    let attacks = report["attacks"].as_array().expect("a list");
+    assert!(attacks.len() >= 14, "{said}");
+    for attack in attacks {
+        let name = attack["name"].as_str().expect("a name");
+        assert!(attack["connections"]["opened"].as_u64() > Some(0), "{name}\n{said}");
+        assert!(attack["counted"].as_f64() > Some(0.0), "{name} is not counted\n{said}");
+        // A flood goes on until its connection ends; who only stays is held to its windows.
+        if attack["floods"] == Value::Bool(true) {
+            assert!(attack["connections"]["ended"].as_u64() > Some(0), "{name} goes on\n{said}");
+        }
+        let kib = attack["kib_per_connection"][0].as_f64().expect("a number");
+        assert!(kib < 20_000.0, "{name} takes {kib} KiB for each connection\n{said}");
+    }
+}

@@ -4,6 +4,7 @@
 mod dns_cost;
 mod dns_scaling;
 mod failure;
+mod floods;
 mod proxy_cost;
 mod reload;
 mod shared_load;
@@ -19,6 +20,7 @@ pub static ALL: &[&Experiment] = &[
     &failure::EXPERIMENT,
     &reload::EXPERIMENT,
     &slow_clients::EXPERIMENT,
+    &floods::EXPERIMENT,
     &shared_load::EXPERIMENT,
     &dns_cost::EXPERIMENT,
     &dns_scaling::EXPERIMENT,

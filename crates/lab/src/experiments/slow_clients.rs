@@ -166,7 +166,7 @@ fn settle(pid: u32) -> Result<()> {
 }
 
 /// The 99th percentile of a closed loop of one client, in microseconds.
-fn percentile_us(stream: &mut TcpStream, time: Duration) -> Result<f64> {
+pub(super) fn percentile_us(stream: &mut TcpStream, time: Duration) -> Result<f64> {
     let (began, mut took) = (Instant::now(), Vec::new());
     while began.elapsed() < time {
         let asked = Instant::now();
@@ -178,7 +178,7 @@ fn percentile_us(stream: &mut TcpStream, time: Duration) -> Result<f64> {
 }
 
 /// An endpoint that accepts and never answers, as long as this process runs.
-fn silent_endpoint() -> Result<u16> {
+pub(super) fn silent_endpoint() -> Result<u16> {
     let doing = || "cannot listen".to_owned();
     let listener = TcpListener::bind("127.0.0.1:0").or_say(doing)?;
     let port = listener.local_addr().or_say(doing)?.port();
