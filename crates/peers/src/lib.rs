@@ -4,7 +4,7 @@
 
 use std::env;
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// Folders of servers, which Debian leaves out of a user's path.
 const FOLDERS: [&str; 3] = ["/usr/local/sbin", "/usr/sbin", "/sbin"];
@@ -36,11 +36,19 @@ pub fn skip(why: &str) {
     let _ = writeln!(std::io::stderr(), "SKIPPED {}: {why}", thread.name().unwrap_or("a test"));
 }
 
-/// Returns where a program is: on the path, or in the folders of Debian for servers.
+/// Returns where a program is: on the path, in the folders of Debian for servers, or where `scripts/setup.sh bench` puts
+/// what Debian does not have.
 pub fn find(program: &str) -> Option<PathBuf> {
     let path = env::var("PATH").unwrap_or_default();
-    let folders = path.split(':').chain(FOLDERS);
-    folders.map(|folder| Path::new(folder).join(program)).find(|path| path.is_file())
+    let folders = path.split(':').chain(FOLDERS).map(PathBuf::from).chain(cached());
+    folders.map(|folder| folder.join(program)).find(|path| path.is_file())
+}
+
+/// The folder of Envoy's program in its package for Python.
+fn cached() -> Option<PathBuf> {
+    let set = |name| env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let cache = set("XDG_CACHE_HOME").or_else(|| Some(set("HOME")?.join(".cache")))?;
+    Some(cache.join("evenkeel/bench/envoy/_bin"))
 }
 
 #[cfg(test)]
