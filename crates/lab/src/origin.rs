@@ -16,6 +16,8 @@ pub const FILES: [(&str, usize); 4] = [("/1k", 1 << 10), ("/4k", 4 << 10), ("/64
 pub struct Origin {
     /// Where they listen.
     pub ports: [u16; 2],
+    /// Where they listen for HTTP/2 without TLS, and nothing else.
+    pub h2_ports: [u16; 2],
     _nginx: Child,
     _folder: Scratch,
 }
@@ -40,13 +42,14 @@ impl Origin {
         for (path, size) in FILES {
             folder.write(&path[1..], content(size))?;
         }
-        let ports = free_ports()?;
-        let config = folder.write("nginx.conf", config(folder.path(), ports))?;
+        let [first, second, ports @ ..] = held_ports::<4>()?;
+        let h2_ports = [first, second];
+        let config = folder.write("nginx.conf", config(folder.path(), ports, h2_ports))?;
         let said = folder.path().join("said");
         let command = nginx_command(nginx, folder.path(), &config);
         let nginx = Child::spawn("the endpoints' nginx", &command, None, &said)?;
         await_listening("the endpoints' nginx", &nginx, http::local(ports[1]), &said)?;
-        let origin = Origin { ports, _nginx: nginx, _folder: folder };
+        let origin = Origin { ports, h2_ports, _nginx: nginx, _folder: folder };
         for port in origin.ports {
             verify(port)?;
         }
@@ -102,13 +105,18 @@ pub fn verify(port: u16) -> Result<()> {
     Ok(())
 }
 
-/// Two free ports. Both are held until both are known, or they might be the same.
+/// Two free ports.
 ///
 /// # Errors
 /// If the system has none.
 pub fn free_ports() -> Result<[u16; 2]> {
-    let held = [listen_anywhere(Ipv4Addr::LOCALHOST)?, listen_anywhere(Ipv4Addr::LOCALHOST)?];
-    Ok([held[0].1.port(), held[1].1.port()])
+    held_ports()
+}
+
+/// Free ports. All are held until all are known, or they might be the same.
+fn held_ports<const N: usize>() -> Result<[u16; N]> {
+    let held: Vec<_> = (0..N).map(|_| listen_anywhere(Ipv4Addr::LOCALHOST)).collect::<Result<_>>()?;
+    Ok(std::array::from_fn(|number| held[number].1.port()))
 }
 
 /// A listener on a free port of `ip`, and where it listens.
@@ -147,14 +155,17 @@ pub fn nginx_process(folder: &Path) -> String {
     )
 }
 
-fn config(folder: &Path, ports: [u16; 2]) -> String {
-    let listen: String = ports.iter().map(|port| format!("listen 127.0.0.1:{port} backlog=4096; ")).collect();
+fn config(folder: &Path, ports: [u16; 2], h2_ports: [u16; 2]) -> String {
+    let listen = |port: &u16, more: &str| format!("listen 127.0.0.1:{port} backlog=4096{more}; ");
+    let plain = ports.iter().map(|port| listen(port, ""));
+    let listen: String = plain.chain(h2_ports.iter().map(|port| listen(port, " http2"))).collect();
     format!(
         "{}  access_log off;
   sendfile on;
   tcp_nopush on;
   keepalive_timeout 3600s;
   keepalive_requests 1000000000;
+  http2_max_concurrent_streams 1024;
   open_file_cache max=16 inactive=1h;
   open_file_cache_valid 1h;
   server {{

@@ -14,11 +14,16 @@ fn runnable(rivals: &[&str]) -> Vec<String> {
     beside.into_iter().chain(rivals.iter().copied().filter(there)).map(str::to_owned).collect()
 }
 
-/// Runs an experiment, gives what it wrote as JSON.
+/// Runs an experiment on balancers, gives what it wrote as JSON.
 fn run(name: &str, balancers: &[String], arguments: &[&str]) -> Value {
+    report(name, &[&["--balancers", &balancers.join(",")], arguments].concat())
+}
+
+/// Runs an experiment, gives what it wrote as JSON.
+fn report(name: &str, arguments: &[&str]) -> Value {
     let json = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}.json"));
     let mut command = Command::new(LAB);
-    command.arg(name).args(arguments).arg("--balancers").arg(balancers.join(",")).arg("--json").arg(&json);
+    command.arg(name).args(arguments).arg("--json").arg(&json);
     let output = command.output().expect("it can be started");
     let said = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(output.status.success(), "{said}");
@@ -106,5 +111,42 @@ fn floods_end_or_stay_small_and_are_counted() {
         }
         let kib = attack["kib_per_connection"][0].as_f64().expect("a number");
         assert!(kib < 20_000.0, "{name} takes {kib} KiB for each connection\n{said}");
+    }
+}
+
+/// Checks that each of these cases, run as short as it can be, gives a figure for every proxy; returns the report.
+fn figures(experiment: &str, cases: &[&str], proxies: &[&str]) -> Option<Value> {
+    // The proxy has a core of its own, away from the load.
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    if cores < 2 {
+        evenkeel_peers::skip("it takes two cores");
+        return None;
+    }
+    let (only, named) = (cases.join(","), proxies.join(","));
+    let report = report(experiment, &["--only", &only, "--proxies", &named, "--rounds", "1", "--seconds", "1"]);
+    for (case, name) in cases.iter().enumerate() {
+        let case = &report["cases"][case];
+        assert_eq!(case["name"], *name);
+        for proxy in proxies {
+            assert!(case["proxies"][proxy]["figure"]["median"].as_f64() > Some(0.0), "{proxy}: {case:#}");
+        }
+    }
+    Some(report)
+}
+
+#[test]
+fn h2_cost_measures_streams_calls_and_idle_connections() {
+    if evenkeel_peers::installed(&["haproxy", "nginx", "h2load", "curl", "openssl"]) {
+        let cases = ["h2c-16x32", "h2-tls-16x32", "grpc-unary", "idle-h2"];
+        let Some(report) = figures("h2-cost", &cases, &["haproxy", "nginx"]) else { return };
+        assert_eq!(report["cases"][0]["goals"][0]["met"], Value::Null, "evenkeel was not measured");
+    }
+}
+
+#[test]
+fn tls_cost_measures_both_kinds_of_handshakes_and_idle_connections() {
+    if evenkeel_peers::installed(&["haproxy", "nginx", "wrk", "curl", "openssl"]) {
+        // A session that is not of its kind gives no figure, so that a figure shows that it was.
+        figures("tls-cost", &["full-rsa", "full-p256-tls12", "resumed", "https-1k", "idle-tls"], &["haproxy", "nginx"]);
     }
 }

@@ -36,19 +36,23 @@ pub fn skip(why: &str) {
     let _ = writeln!(std::io::stderr(), "SKIPPED {}: {why}", thread.name().unwrap_or("a test"));
 }
 
-/// Returns where a program is: on the path, in the folders of Debian for servers, or where `scripts/setup.sh conformance` puts
-/// what Debian does not have.
+/// Returns where a program is: on the path, in the folders of Debian for servers, or where `scripts/setup.sh conformance` and
+/// `bench` put what Debian does not have.
 pub fn find(program: &str) -> Option<PathBuf> {
     let path = env::var("PATH").unwrap_or_default();
-    let folders = path.split(':').chain(FOLDERS).map(PathBuf::from).chain(cached("conformance/bin"));
+    let own = cached().into_iter().flat_map(|cache| OWN.map(|folder| cache.join(folder)));
+    let folders = path.split(':').chain(FOLDERS).map(PathBuf::from).chain(own);
     folders.map(|folder| folder.join(program)).find(|path| path.is_file())
 }
 
-/// A folder of the cache that `scripts/setup.sh` keeps.
-fn cached(folder: &str) -> Option<PathBuf> {
+/// Folders of the cache with programs: clients and judges of protocols; Envoy in its package for Python.
+const OWN: [&str; 2] = ["conformance/bin", "bench/envoy/_bin"];
+
+/// The cache that `scripts/setup.sh` keeps.
+fn cached() -> Option<PathBuf> {
     let set = |name| env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     let cache = set("XDG_CACHE_HOME").or_else(|| Some(set("HOME")?.join(".cache")))?;
-    Some(cache.join("evenkeel").join(folder))
+    Some(cache.join("evenkeel"))
 }
 
 #[cfg(test)]

@@ -87,7 +87,7 @@ pub struct Table {
 }
 
 impl Table {
-    /// One with room for fields of so many bytes.
+    /// None yet, with room for so many bytes and fields.
     pub fn with_room(bytes: usize, fields: usize) -> Table {
         Table { bytes: Vec::with_capacity(bytes), rows: Room::with_capacity(fields) }
     }
@@ -105,11 +105,6 @@ impl Table {
         self.bytes.extend_from_slice(value);
         let end = self.bytes.len() as u32;
         self.rows.push(Field { name: at, name_end, value: name_end, end, next: end, plain: true, dropped: false });
-    }
-
-    /// None yet, with room for so many bytes and fields.
-    pub fn with_room(bytes: usize, fields: usize) -> Table {
-        Table { bytes: Vec::with_capacity(bytes), rows: Vec::with_capacity(fields) }
     }
 
     /// Adds a field, its name in lower case.

@@ -5,6 +5,7 @@ mod dns_cost;
 mod dns_scaling;
 mod failure;
 mod floods;
+pub mod protocol_cost;
 mod proxy_cost;
 mod reload;
 mod shared_load;
@@ -17,6 +18,8 @@ use crate::experiment::Experiment;
 pub static ALL: &[&Experiment] = &[
     &proxy_cost::EXPERIMENT,
     &proxy_cost::SESSIONS,
+    &protocol_cost::H2,
+    &protocol_cost::TLS,
     &failure::EXPERIMENT,
     &reload::EXPERIMENT,
     &slow_clients::EXPERIMENT,

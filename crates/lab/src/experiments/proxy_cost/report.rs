@@ -4,7 +4,7 @@ use super::case::{Case, Measure};
 use super::measure::{Cell, Effort};
 use super::proxy::Proxy;
 use crate::machine::{Cores, Machine};
-use crate::report::table;
+use crate::report::table::{self, figures};
 use crate::stats::Spread;
 use serde_json::{Value, json};
 
@@ -121,10 +121,4 @@ impl Report<'_> {
         let base = self.proxies.iter().position(|proxy| proxy.name == BASE)?;
         Spread::of_ratios(&cell.runs, &row[base].runs)
     }
-}
-
-/// The median, and the spread in brackets.
-fn figures(spread: Option<Spread>, digits: usize) -> [String; 2] {
-    let Some(Spread { median, min, max }) = spread else { return [String::new(), String::new()] };
-    [format!("{median:.digits$}"), format!("({min:.digits$}..{max:.digits$})")]
 }

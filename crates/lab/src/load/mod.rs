@@ -1,6 +1,9 @@
 //! How is a proxy loaded, and how many requests were answered? By wrk where clients keep their connection, by
-//! ApacheBench where each request has its own. One answer that is not a 2xx, or one failed read, and there is no
-//! figure.
+//! ApacheBench where each request has its own, by h2load over HTTP/2, by the lab itself where handshakes count. One
+//! answer that is not a 2xx, or one failed read, and there is no figure.
+
+pub mod h2load;
+pub mod handshakes;
 
 use crate::child;
 use crate::error::{Error, Result};
@@ -30,7 +33,14 @@ impl Load {
     /// # Errors
     /// If the program is missing or fails, or if any request failed.
     pub fn run(self, port: u16, path: &str, seconds: u64) -> Result<Answered> {
-        let url = format!("http://127.0.0.1:{port}{path}");
+        self.run_at(&format!("http://127.0.0.1:{port}{path}"), seconds)
+    }
+
+    /// As `run`, of any URL.
+    ///
+    /// # Errors
+    /// As `run`.
+    pub fn run_at(self, url: &str, seconds: u64) -> Result<Answered> {
         let command = match self {
             Load::KeepAlive(connections) => {
                 format!("{} -t1 -c{connections} -d{seconds}s --timeout 10s {url}", child::find("wrk")?)

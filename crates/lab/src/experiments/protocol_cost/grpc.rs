@@ -1,0 +1,114 @@
+//! Which endpoint answers calls of gRPC? A process of this program that sends each message back over HTTP/2, with the
+//! status in the trailers.
+
+use crate::child::{self, Child};
+use crate::error::{Result, While};
+use crate::http::local;
+use crate::origin;
+use crate::scratch::Scratch;
+use ::http::{HeaderMap, HeaderValue, Request, Response};
+use bytes::{Bytes, BytesMut};
+use clap::{Arg, ArgMatches, Command, value_parser};
+use h2::RecvStream;
+use h2::server::{Builder, SendResponse};
+use tokio::net::{TcpListener, TcpStream};
+
+/// The name of the hidden subcommand.
+pub const NAME: &str = "grpc-endpoint";
+
+/// Bytes of the message that the load sends.
+const MESSAGE: usize = 100;
+
+/// A message as gRPC frames it: not compressed, its length, and itself.
+pub fn message() -> Vec<u8> {
+    let mut bytes = vec![0];
+    bytes.extend_from_slice(&(MESSAGE as u32).to_be_bytes());
+    bytes.extend_from_slice(&origin::content(MESSAGE));
+    bytes
+}
+
+/// The endpoint, which listens on two ports, until dropped.
+pub struct Endpoint {
+    /// Where.
+    pub ports: [u16; 2],
+    _process: Child,
+    _folder: Scratch,
+}
+
+impl Endpoint {
+    /// Starts it on the cores of the load.
+    ///
+    /// # Errors
+    /// If it does not come up.
+    pub fn start() -> Result<Endpoint> {
+        let folder = Scratch::new()?;
+        let ports = origin::free_ports()?;
+        let said = folder.path().join("said");
+        let command = [child::this()?, NAME.into(), ports[0].to_string(), ports[1].to_string()];
+        let process = Child::spawn("the gRPC endpoint", &command, None, &said)?;
+        origin::await_listening("the gRPC endpoint", &process, local(ports[1]), &said)?;
+        Ok(Endpoint { ports, _process: process, _folder: folder })
+    }
+}
+
+/// Adds the arguments of the hidden subcommand.
+pub fn arguments(command: Command) -> Command {
+    command.arg(Arg::new("ports").required(true).num_args(2).value_parser(value_parser!(u16)))
+}
+
+/// Serves until it is killed.
+///
+/// # Errors
+/// If it cannot listen.
+pub fn run(matches: &ArgMatches) -> Result<()> {
+    let ports: Vec<u16> = matches.get_many("ports").expect("clap requires them").copied().collect();
+    let doing = || format!("cannot listen on {ports:?}");
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().or_say(doing)?;
+    runtime.block_on(async {
+        let first = TcpListener::bind(local(ports[0])).await.or_say(doing)?;
+        let second = TcpListener::bind(local(ports[1])).await.or_say(doing)?;
+        tokio::spawn(accept(first));
+        accept(second).await;
+        Ok(())
+    })
+}
+
+async fn accept(listener: TcpListener) {
+    loop {
+        match listener.accept().await {
+            Ok((stream, _)) => drop(tokio::spawn(serve(stream))),
+            Err(error) => eprintln!("cannot accept: {error}"),
+        }
+    }
+}
+
+/// Answers on one connection until it ends.
+async fn serve(stream: TcpStream) {
+    // Without it, an answer waits for the one before to be acknowledged; if that fails, the connection is gone.
+    let _ = stream.set_nodelay(true);
+    let mut builder = Builder::new();
+    builder.max_concurrent_streams(1024).initial_window_size(1 << 20).initial_connection_window_size(1 << 24);
+    // A client that is gone needs no answer.
+    let Ok(mut connection) = builder.handshake::<_, Bytes>(stream).await else { return };
+    while let Some(Ok((request, respond))) = connection.accept().await {
+        tokio::spawn(answer(request, respond));
+    }
+}
+
+/// Sends the body back. A stream that ends early is its client's choice.
+async fn answer(request: Request<RecvStream>, mut respond: SendResponse<Bytes>) -> Option<()> {
+    let mut body = request.into_body();
+    let mut message = BytesMut::new();
+    while let Some(part) = body.data().await {
+        let part = part.ok()?;
+        body.flow_control().release_capacity(part.len()).ok()?;
+        message.extend_from_slice(&part);
+    }
+    let mut head = Response::new(());
+    head.headers_mut().insert("content-type", HeaderValue::from_static("application/grpc"));
+    let mut send = respond.send_response(head, false).ok()?;
+    send.send_data(message.freeze(), false).ok()?;
+    let mut trailers = HeaderMap::new();
+    trailers.insert("grpc-status", HeaderValue::from_static("0"));
+    send.send_trailers(trailers).ok()
+}
