@@ -56,8 +56,9 @@ fn exchanges() -> impl Strategy<Value = Vec<Exchange>> {
     ];
     let len = prop_oneof![Just(0usize), 1usize..200, 1usize..100_000];
     let field = prop_oneof![4 => 0usize..100, 1 => 0usize..20_000];
-    vec((len, ends, any::<bool>(), field), 1..24)
-        .prop_map(|all| all.into_iter().map(|(len, ends, stated, field)| Exchange { len, ends, stated, field }).collect())
+    vec((len, ends, any::<bool>(), field), 1..24).prop_map(|all| {
+        all.into_iter().map(|(len, ends, stated, field)| Exchange { len, ends, stated, field }).collect()
+    })
 }
 
 fn terms() -> impl Strategy<Value = Terms> {

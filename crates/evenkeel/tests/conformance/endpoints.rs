@@ -78,7 +78,7 @@ impl Endpoint {
         let process = start(folder, name, &addr, command.args(["-e", "stderr", "-c", &config]));
         let mut processes = std::mem::take(&mut behind.processes);
         processes.push(process);
-        Endpoint { name, addr, speaks, certificate: None, streams: false, processes: processes }
+        Endpoint { name, addr, speaks, certificate: None, streams: false, processes }
     }
 }
 
