@@ -92,6 +92,7 @@ pub async fn run<'r, D: Downstream>(
             client_due: Cell::new(0),
             body_due: Cell::new(!opened.body.is_done()),
             tries: repeatable.then_some((tries, opened.idempotent)),
+            body_gone: Cell::new(false),
             cookie: cookie.as_deref(),
         };
         let relayed = down.relay(&relay, &mut ticket, &mut opened.body, out, repeatable).await;

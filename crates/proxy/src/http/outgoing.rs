@@ -2,6 +2,7 @@
 
 use crate::core::Core;
 use crate::http2::message::Message;
+use crate::http2::part::Part;
 use evenkeel_net::buffer::Buf;
 
 /// Bytes of a request that are kept so that it can be sent again on another connection.
@@ -17,7 +18,7 @@ pub struct Outgoing<'w> {
     len: usize,
     /// How many of them were sent on the current connection.
     sent: usize,
-    /// The request, if it goes as messages; until more of its body is taken from the client.
+    /// The request, if it goes as messages; as long as all is here that was taken of it from the client.
     message: Option<Box<Message>>,
 }
 
@@ -37,9 +38,19 @@ impl<'w> Outgoing<'w> {
         self.message.as_deref()
     }
 
-    /// More of the body is taken from the client: the request cannot be sent once more.
-    pub fn let_go_of_message(&mut self) {
-        self.message = None;
+    /// The same, to be changed before it is sent again.
+    pub fn message_mut(&mut self) -> Option<&mut Message> {
+        self.message.as_deref_mut()
+    }
+
+    /// A part of the body was taken from the client. It is kept with the message if that is small and `again` may be sent:
+    /// whether it was.
+    pub fn keep(&mut self, part: &Part, again: bool) -> bool {
+        let is_kept = again && self.message.as_mut().is_some_and(|message| message.keep(part, REPLAY_MAX));
+        if !is_kept {
+            self.message = None;
+        }
+        is_kept
     }
 
     /// The request; of one that was let go of and not kept, nothing.
@@ -64,7 +75,7 @@ impl<'w> Outgoing<'w> {
 
     /// Whether a copy of it may be kept.
     pub fn is_small(&self) -> bool {
-        let content = self.message().map_or(0, |message| message.content.len());
+        let content = self.message().map_or(0, Message::content_len);
         self.request().len().max(content) <= REPLAY_MAX
     }
 

@@ -10,6 +10,8 @@ pub struct Message {
     pub head: Table,
     /// What came of its body with it.
     pub content: Buf,
+    /// What came of it since: so much as is kept to be sent again.
+    pub kept: Vec<u8>,
     /// The fields behind its body, if that has come whole.
     pub trailers: Option<Table>,
     /// Whether all of its body has come.
@@ -21,15 +23,35 @@ pub struct Message {
 impl Message {
     /// Whether its head is all of it.
     pub fn is_head_only(&self) -> bool {
-        self.whole && self.content.is_empty() && self.trailers.is_none()
+        self.whole && self.content_len() == 0 && self.trailers.is_none()
+    }
+
+    /// Bytes of its body that have come.
+    pub fn content_len(&self) -> usize {
+        self.content.len() + self.kept.len()
+    }
+
+    /// Adds a part of it, if there are at most `max` bytes of its body then; whether that is so.
+    pub fn keep(&mut self, part: &Part, max: usize) -> bool {
+        match part {
+            Part::Data(buf) if self.content_len() + buf.len() > max => return false,
+            Part::Data(buf) => self.kept.extend_from_slice(buf.filled()),
+            Part::Trailers(trailers) => {
+                self.trailers = Some(trailers.clone());
+                self.whole = true;
+            }
+            Part::End => self.whole = true,
+        }
+        true
     }
 
     /// What follows its head, a part after the other, as far as it has come.
     pub fn parts(&self) -> impl Iterator<Item = Part> {
-        let content = (!self.content.is_empty()).then(|| {
+        let content = (self.content_len() > 0).then(|| {
             let mut copy = Buf::take();
-            // A buffer has room for what another one holds.
+            // A buffer has room for what another one holds, and for what is kept.
             copy.extend(self.content.filled());
+            copy.extend(&self.kept);
             Part::Data(copy)
         });
         let end = self.trailers.clone().map(Part::Trailers).or(Some(Part::End)).filter(|_| self.whole);

@@ -13,7 +13,7 @@ fn before(endpoints: &[SocketAddr]) -> Proxy {
     Proxy::with(endpoints, "h2c = true", "protocol = 'h2'", "")
 }
 
-async fn connect(proxy: &Proxy) -> SendRequest<Bytes> {
+pub async fn connect(proxy: &Proxy) -> SendRequest<Bytes> {
     let tcp = tokio::net::TcpStream::connect(proxy.addr()).await.expect("it listens");
     let (client, connection) = h2::client::handshake(tcp).await.expect("it speaks HTTP/2");
     tokio::spawn(async move {

@@ -6,6 +6,7 @@
 mod support;
 
 mod both;
+mod calls;
 mod connections;
 mod faults;
 mod go;

@@ -3,7 +3,7 @@
 use crate::http::down::Downstream;
 use crate::http::exchange::Opened;
 use crate::http::fault::Fault;
-use crate::http::grpc::Call;
+use crate::http::grpc::{self, Call};
 use crate::http::hedge;
 use crate::http::outgoing::Outgoing;
 use crate::http::record::Record;
@@ -15,10 +15,12 @@ use crate::upstream::connections::{UpstreamConn, Wanted, unreachable};
 use crate::upstream::pick::InFlight;
 use crate::upstream::retries::Tries;
 use crate::upstream::stream::Begun;
+use evenkeel_balance::Clock;
 use evenkeel_net::deadline::Elapsed;
 use std::cell::Cell;
 use std::io;
 use std::pin::pin;
+use std::time::Duration;
 
 /// How often one try goes on to another connection, as that which it was sent on ended before the endpoint looked at it.
 const MOVES_MAX: u32 = 3;
@@ -45,7 +47,11 @@ pub async fn run<'r, D: Downstream>(
         record.phase.set(Phase::Connect);
         let timeouts = tries.timeouts(opened.route.timeouts);
         let connect_by = timer.tick_after(timeouts.connect).min(deadline);
-        // Held until a part of the body is taken from the client, and then there is no other try.
+        if let (Some(limit), Some(message)) = (record.call_limit, out.message_mut()) {
+            let used = Duration::from_nanos(core.clock.now().since(record.began));
+            grpc::forward_deadline(&mut message.head, limit.saturating_sub(used));
+        }
+        // Held as long as it is small, or no part of the body was taken from the client; then there is no other try.
         let Some(message) = out.message() else { return Err(failed(record, pool, ticket, Fault::NoResponse)) };
         let beginning = wanted.stream(&ticket.endpoint, message, timeouts.connect);
         let begun = timer.limit_by(connect_by, pin!(beginning)).await;
@@ -64,8 +70,9 @@ pub async fn run<'r, D: Downstream>(
         }
         record.phase.set(Phase::Head);
         let may_repeat = tries.may_repeat(record.call.get() != Call::Not);
-        let repeatable = opened.body.is_done() && out.is_small() && (opened.idempotent || may_repeat);
-        if repeatable
+        let repeatable = out.is_small() && (opened.idempotent || may_repeat);
+        if opened.body.is_done()
+            && out.is_small()
             && opened.idempotent
             && let Some(delay_ns) = tries.hedge_after(timer.left_ns(deadline))
         {
@@ -89,13 +96,14 @@ pub async fn run<'r, D: Downstream>(
             client_due: Cell::new(0),
             body_due: Cell::new(!opened.body.is_done()),
             tries: repeatable.then_some((tries, opened.idempotent)),
+            body_gone: Cell::new(false),
             cookie: cookie.as_deref(),
         };
         let relayed = down.relay_parts(&relay, &mut ticket, &mut opened.body, out).await;
         let moved = moves < MOVES_MAX && out.is_whole();
         match relayed {
             Err(Fault::Unseen) if moved => moves += 1,
-            Err(Fault::NoResponse) if moved && reused && repeatable && opened.idempotent => moves += 1,
+            Err(Fault::NoResponse) if moved && reused && opened.idempotent => moves += 1,
             Err(fault) => return Err(failed(record, pool, ticket, fault)),
             Ok(done) => {
                 answered(client, record, pool, ticket, done, (!second).then_some(tries));

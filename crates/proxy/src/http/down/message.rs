@@ -82,6 +82,7 @@ pub async fn serve<D: Messages>(
     if record.call.get() != Call::Not
         && let Some(limit) = grpc::timeout(request)
     {
+        record.call_limit = Some(limit);
         route.deadline = route.deadline.min(down.timer().tick_after(limit));
     }
     let takes_messages = route.pool.takes_messages();
@@ -109,7 +110,14 @@ pub async fn serve<D: Messages>(
             let head = request_table(request, route.pool.scheme(), length, protocol, &forward);
             head.map(|head| {
                 let tunnel = switch.is_some();
-                let message = Message { head, content: Buf::none(), trailers: None, whole: ended && !tunnel, tunnel };
+                let message = Message {
+                    head,
+                    content: Buf::none(),
+                    kept: Vec::new(),
+                    trailers: None,
+                    whole: ended && !tunnel,
+                    tunnel,
+                };
                 Outgoing::of_message(client.core, Box::new(message), Buf::none())
             })
         }

@@ -48,6 +48,8 @@ pub struct Relay<'t, 'c, U = Transport> {
     pub body_due: Cell<bool>,
     /// Its tries, if all of it can be sent again, and whether its method is idempotent.
     pub tries: Option<(&'t Tries<'t>, bool)>,
+    /// Whether some of its body has gone that is not kept: then it has no other try after all.
+    pub body_gone: Cell<bool>,
     /// A field for the client, with its line's end.
     pub cookie: Option<&'t str>,
 }

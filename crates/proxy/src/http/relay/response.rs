@@ -206,6 +206,9 @@ impl<U> Relay<'_, '_, U> {
     #[cold]
     pub(super) fn refuses(&self, failure: Failure, here: Slot) -> bool {
         let (Some((tries, idempotent)), Some(pool)) = (self.tries, self.record.pool) else { return false };
+        if self.body_gone.get() {
+            return false;
+        }
         let elsewhere = || {
             let (balancer, tried) = (pool.balancer.borrow(), tries.tried.borrow());
             let untried = |slot| slot != here && !tried.contains(&slot);

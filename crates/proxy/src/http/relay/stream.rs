@@ -50,17 +50,14 @@ impl Relay<'_, '_, EndpointStream> {
     /// find, so it is no fault here.
     async fn give_parts<D: Messages>(&self, down: &D, body: &mut Body, out: &mut Outgoing<'_>) -> Result<(), Fault> {
         let Some(message) = out.message() else { return Ok(()) };
-        if message.is_head_only() {
+        if message.whole {
+            // All of it has left with its head.
             return Ok(());
         }
-        let whole = message.whole;
         for part in message.parts() {
             if self.give(part).await.is_err() {
                 return Ok(());
             }
-        }
-        if whole {
-            return Ok(());
         }
         if self.asked.upgrade {
             // Nothing of a tunnel is there before the endpoint takes it.
@@ -70,7 +67,9 @@ impl Relay<'_, '_, EndpointStream> {
         loop {
             let part = self.next_part(down, body, &mut rate).await?;
             self.body_due.set(!body.is_done());
-            out.let_go_of_message();
+            if !out.keep(&part, self.record.phase.get() != Phase::Data) {
+                self.body_gone.set(true);
+            }
             let ends = !matches!(part, Part::Data(_));
             if self.give(part).await.is_err() || ends {
                 return Ok(());
