@@ -1,5 +1,6 @@
 //! How does a session go on without another full handshake? By a ticket that only this side can open: sealed with keys that the
-//! workers share, random ones that change, or those of files that several instances have.
+//! workers share, random ones that change, or those of files that several instances have. A session goes on only where clients
+//! have to prove the same as where it began.
 
 use crate::pair::FileError;
 use aws_lc_rs::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
@@ -95,6 +96,40 @@ impl ProducesTickets for FromFiles {
     }
 }
 
+/// Tickets of sessions in which clients had to prove `proof`: those of other sessions do not open, or a client could go on
+/// where it would have to show a certificate, with a session that began where it did not, or before it was revoked.
+#[derive(Debug)]
+pub struct Bound {
+    keys: Arc<dyn ProducesTickets>,
+    proof: [u8; 32],
+}
+
+impl Bound {
+    /// Seals by these keys.
+    pub fn new(keys: Arc<dyn ProducesTickets>, proof: [u8; 32]) -> Bound {
+        Bound { keys, proof }
+    }
+}
+
+impl ProducesTickets for Bound {
+    fn enabled(&self) -> bool {
+        self.keys.enabled()
+    }
+
+    fn lifetime(&self) -> u32 {
+        self.keys.lifetime()
+    }
+
+    fn encrypt(&self, plain: &[u8]) -> Option<Vec<u8>> {
+        self.keys.encrypt(&[&self.proof, plain].concat())
+    }
+
+    fn decrypt(&self, ticket: &[u8]) -> Option<Vec<u8>> {
+        let mut plain = self.keys.decrypt(ticket)?;
+        plain.starts_with(&self.proof).then(|| plain.split_off(self.proof.len()))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -115,6 +150,16 @@ mod tests {
             assert_eq!(keys(&[1]).decrypt(&ticket[..at]), None);
         }
         assert_ne!(keys(&[1]).encrypt(b"session"), Some(ticket), "each is another");
+    }
+
+    #[test]
+    fn a_session_goes_on_only_where_clients_prove_the_same() {
+        let keys: Arc<dyn ProducesTickets> = Arc::new(keys(&[1]));
+        let [one, same, other] = [1, 1, 2].map(|proof| Bound::new(keys.clone(), [proof; 32]));
+        let ticket = one.encrypt(b"session").expect("sealed");
+        assert_eq!(same.decrypt(&ticket).as_deref(), Some(&b"session"[..]));
+        assert_eq!(other.decrypt(&ticket), None);
+        assert_eq!(one.decrypt(&keys.encrypt(b"short").expect("sealed")), None);
     }
 
     #[test]

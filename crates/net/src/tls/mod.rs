@@ -18,7 +18,7 @@ pub mod stream;
 pub mod towards;
 
 pub use error::{Cause, HandshakeError};
-pub use info::Info;
+pub use info::{Info, Note};
 pub use stream::TlsStream;
 
 #[cfg(test)]
