@@ -28,7 +28,13 @@ impl Identity {
         let (_, certificate) = X509Certificate::from_der(der).ok()?;
         // A number that begins with a bit that is set has a zero in front of it.
         let serial = certificate.raw_serial();
-        let serial = if let [0, rest @ ..] = serial && !rest.is_empty() { rest } else { serial };
+        let serial = if let [0, rest @ ..] = serial
+            && !rest.is_empty()
+        {
+            rest
+        } else {
+            serial
+        };
         Some(Identity {
             subject: name(certificate.subject()),
             issuer: name(certificate.issuer()),

@@ -120,8 +120,8 @@ impl Store {
             // Keys of files that are named no longer are not used any more.
             let random = before.filter(|(entry, _)| entry.settings.0.ticket_keys.is_empty());
             let keys = random.map(|(_, keys)| keys_of(keys));
-            let made = clients::make(tls, listener.mode, keys.as_ref())
-                .map_err(|error| Problem { owner: owner(), error })?;
+            let made =
+                clients::make(tls, listener.mode, keys.as_ref()).map_err(|error| Problem { owner: owner(), error })?;
             expiries.insert(listener.name.clone(), made.expiries);
             // A listener that stays keeps the handle that its workers have.
             let settings = (tls.clone(), listener.mode);

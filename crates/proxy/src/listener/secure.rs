@@ -55,7 +55,8 @@ async fn shake<'t>(
     let _under_way = UnderWay::begin(client);
     timer.set(timer.tick_after(settings.timeout));
     let asks = settings.asks;
-    let accepted = tls.accept(settings.config(), early, |info| if asks { of_certificate(info) } else { Note::default() });
+    let accepted =
+        tls.accept(settings.config(), early, |info| if asks { of_certificate(info) } else { Note::default() });
     match timer.limit(pin!(accepted)).await {
         Ok(shaken) => shaken,
         Err(Elapsed) => Err(HandshakeError::new(Cause::Timeout)),
