@@ -1,3 +1,5 @@
+//! Is what is wrong with certificates found?
+
 use super::*;
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, date_time_ymd};
 use std::fs;

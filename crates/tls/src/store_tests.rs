@@ -1,3 +1,5 @@
+//! Are files that changed used, and wrong ones not?
+
 use super::*;
 use rcgen::{CertificateParams, KeyPair};
 use std::fs;

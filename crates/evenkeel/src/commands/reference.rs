@@ -26,7 +26,7 @@ pub fn config(arguments: &Config) -> Result<(), Failure> {
 /// With a listener of every kind, and a source to follow: what there is not has no labels.
 const SAMPLE: &str = "
 [listener]
-http = { bind = ['127.0.0.1:1'] }
+http = { bind = ['127.0.0.1:1'], tls = { self_signed = true } }
 tcp = { bind = ['127.0.0.1:2'], mode = 'tcp', pool = 'web' }
 udp = { bind = ['127.0.0.1:3'], mode = 'udp', pool = 'web' }
 dns = { bind = ['127.0.0.1:4'], mode = 'dns', zone = { name = 'a.example', records = { www = { pool = 'web' } } } }
@@ -46,10 +46,11 @@ pub fn metrics() -> Result<(), Failure> {
     let runtime = runtime.map_err(|e| Failure::running(format!("cannot make an event loop: {e}")))?;
     let discovery = Discovery::default();
     discovery.keep(runtime.block_on(discovery.follow(&mut plan)));
+    let certificates = Store::default().next(&plan).map_err(|e| Failure::running(e.to_string()))?;
     let control = Control::unattended(&plan, 1);
     let answers = watch::channel(Arc::new(Numbers::next(&plan, 1, &Numbers::default()))).1;
     let running = watch::channel(Arc::new(Generation::first(Arc::new(plan), 1))).1;
-    let registry = registry(running, control, answers, Arc::new(Reloads::new()), &discovery, &Store::default());
+    let registry = registry(running, control, answers, Arc::new(Reloads::new()), &discovery, &certificates);
     print(&page(&families(&render(&registry))))
 }
 

@@ -1,12 +1,13 @@
 //! Which endpoints is a request sent to? One after another until one answers, as far as it may be tried again.
 
-use super::attempt::{self, Failed};
+use super::attempt;
 use super::down::Downstream;
 use super::exchange::Opened;
 use super::outgoing::Outgoing;
 use super::record::Record;
 use super::relay::Answered;
 use super::reply::Reply;
+use super::tried::Failed;
 use crate::listener::client::Client;
 use crate::observe::end::Cause;
 use crate::upstream::pick::{self, InFlight, NoPlace, Wait};

@@ -3,7 +3,6 @@
 
 use super::record::Record;
 use super::reply::Reply;
-use evenkeel_balance::Outcome;
 use evenkeel_wire::grpc::{self, Status};
 use evenkeel_wire::head::{Request, Table};
 use std::time::Duration;
@@ -42,11 +41,6 @@ pub fn timeout(request: &Request<'_, '_>) -> Option<Duration> {
 pub fn status<'f>(mut fields: impl Iterator<Item = (&'f [u8], &'f [u8])>) -> Option<Status> {
     let (_, value) = fields.find(|(name, _)| name.eq_ignore_ascii_case(grpc::STATUS.as_bytes()))?;
     Some(grpc::status(value))
-}
-
-/// The outcome of a call for the balancer: that of the status of HTTP that says the same.
-pub fn outcome(status: Status) -> Outcome {
-    super::relay::outcome_of(grpc::to_http(status), None)
 }
 
 /// The head that answers a call in the endpoint's place, and ends it.

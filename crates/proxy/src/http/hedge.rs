@@ -1,12 +1,12 @@
 //! Whose answer comes first? A second endpoint is asked as well when the first takes longer than the pool mostly does.
 //! A tick of the wheel is longer than most waits for a second copy, so those wait by alarms; only routes that hedge pay.
 
-use super::attempt::give_up;
 use super::down::Downstream;
 use super::exchange::Opened;
 use super::fault::Fault;
 use super::outgoing::Outgoing;
 use super::record::Record;
+use super::tried::give_up;
 use crate::upstream::connections::{Acquired, UpstreamConn, Wanted, unreachable};
 use crate::upstream::pick::InFlight;
 use crate::upstream::retries::Tries;

@@ -16,3 +16,4 @@ pub mod outgoing;
 pub mod record;
 pub mod relay;
 pub mod reply;
+pub mod tried;

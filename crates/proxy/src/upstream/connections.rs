@@ -4,7 +4,7 @@
 use super::pick::InFlight;
 use super::pool::{Endpoint, WorkerPool};
 use super::stream::Begun;
-use super::tls::{is_of_tls, secure};
+use super::tls::{carried, is_of_tls, secure};
 use crate::core::Core;
 use crate::http2::message::Message;
 use crate::observe::end::Cause;
@@ -14,8 +14,6 @@ use evenkeel_balance::{Clock, FailureKind, Outcome};
 use evenkeel_config::plan::{ProxyVersion, SpeakAs};
 use evenkeel_net::buffer::Buf;
 use evenkeel_net::dial::dial;
-use evenkeel_net::stream::Stream;
-use evenkeel_net::tls::TlsStream;
 use evenkeel_net::transport::Transport;
 use evenkeel_wire::proxy_protocol;
 use rustix::io::Errno;
@@ -121,11 +119,6 @@ impl Wanted<'_> {
         self.core.give_back(header);
         buf
     }
-}
-
-/// A connection that has just begun; `over_tls`: plain until it has shaken hands.
-pub fn carried(stream: Stream, over_tls: bool) -> Transport {
-    if over_tls { Transport::Tls(Box::new(TlsStream::new(stream))) } else { Transport::Plain(stream) }
 }
 
 /// An endpoint that could not be connected to.

@@ -1,7 +1,7 @@
 //! How does one connection to an endpoint live that many requests share? It takes requests, then no more, and ends with the last
 //! of them; or all at once, when the endpoint gives no sign of life.
 
-use super::sessions::Sessions;
+use super::waiting::Queue;
 use crate::core::Core;
 use crate::http2::session::Session;
 use crate::http2::stream::StreamHandle;
@@ -12,7 +12,7 @@ use evenkeel_config::plan::EndpointHttp2;
 use evenkeel_wire::h2::{ErrorCode, Head};
 use std::cell::Cell;
 use std::future::poll_fn;
-use std::rc::{Rc, Weak};
+use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
@@ -23,7 +23,8 @@ const LIFE_PING: u64 = 0x6c69_6665_0000_0002;
 pub struct Link {
     pub(super) session: Rc<Session>,
     core: Rc<Core>,
-    sessions: Weak<Sessions>,
+    /// Requests that wait for room.
+    queue: Rc<Queue>,
     stats: Arc<EndpointStats>,
     /// Requests that have it.
     streams: Cell<u32>,
@@ -57,14 +58,13 @@ enum Stage {
 }
 
 impl Link {
-    pub(super) fn new(session: Rc<Session>, sessions: &Rc<Sessions>, core: &Rc<Core>) -> Link {
+    pub(super) fn new(session: Rc<Session>, core: &Rc<Core>, queue: Rc<Queue>, stats: Arc<EndpointStats>) -> Link {
         let now = core.clock.now();
-        let stats = sessions.stats.clone();
         stats.http2.connections.add(1);
         Link {
             session,
             core: core.clone(),
-            sessions: Rc::downgrade(sessions),
+            queue,
             stats,
             streams: Cell::new(0),
             stage: Cell::new(Stage::Open),
@@ -132,21 +132,12 @@ impl Link {
                 self.wake();
             }
         }
-        if let Some(sessions) = self.sessions.upgrade() {
-            sessions.tell_first();
-        }
+        self.queue.tell_first();
     }
 
     /// Has its task look again.
     fn wake(&self) {
         self.session.engine(|_| ());
-    }
-
-    /// Tells requests that wait.
-    fn tell(&self) {
-        if let Some(sessions) = self.sessions.upgrade() {
-            sessions.tell();
-        }
     }
 
     /// Takes no more requests, and ends with the last that has it.
@@ -155,7 +146,7 @@ impl Link {
             self.is_left.set(true);
             self.stage.set(Stage::Draining);
             self.session.engine(|engine| engine.go_away(ErrorCode::NoError));
-            self.tell();
+            self.queue.tell();
         }
     }
 
@@ -188,8 +179,8 @@ impl Link {
         }
     }
 
-    /// Reads and writes for its requests until it ends.
-    pub(super) async fn run(self: Rc<Link>) {
+    /// Reads and writes for its requests until it ends; whether the endpoint ended it before it took a request.
+    pub(super) async fn run(&self) -> bool {
         let ended = poll_fn(|cx| self.poll_run(cx)).await;
         if matches!(ended, Ended::Failed(_)) {
             self.spoke_other.set(!self.is_settled.get());
@@ -202,11 +193,7 @@ impl Link {
         }
         self.stage.set(Stage::Over);
         self.session.end();
-        if let Some(sessions) = self.sessions.upgrade() {
-            // Requests that wait would have connections opened for ever.
-            let in_vain = !self.has_served.get() && !self.is_left.get();
-            sessions.remove(&self, in_vain);
-        }
+        !self.has_served.get() && !self.is_left.get()
     }
 
     fn poll_run(&self, cx: &mut Context<'_>) -> Poll<Ended> {
@@ -238,7 +225,7 @@ impl Role for Link {
     fn on_limits(&self) {
         self.is_settled.set(true);
         self.is_full.set(false);
-        self.tell();
+        self.queue.tell();
     }
 
     fn on_go_away(&self) {
@@ -246,7 +233,7 @@ impl Role for Link {
         if self.is_open() {
             self.stage.set(Stage::Draining);
         }
-        self.tell();
+        self.queue.tell();
     }
 }
 

@@ -15,3 +15,4 @@ pub mod sessions;
 pub mod sticky;
 pub mod stream;
 pub mod tls;
+pub mod waiting;

@@ -1,10 +1,10 @@
 //! Which connection to an endpoint takes the next request, where many share one? The one with the fewest, as long as one has
 //! room; else another is opened, up to a number. Requests that come meanwhile wait for it together.
 
-use super::connections::carried;
 use super::link::Link;
 use super::stream::{Begun, EndpointStream};
 use super::tls::{self, Offers};
+use super::waiting::{Queue, Waiting};
 use crate::core::Core;
 use crate::http2::message::Message;
 use crate::http2::session::Session;
@@ -13,20 +13,18 @@ use evenkeel_balance::{Clock, Instant};
 use evenkeel_config::plan::EndpointHttp2;
 use evenkeel_net::buffer::CAPACITY;
 use evenkeel_net::dial::dial;
-use evenkeel_net::event_loop::{self, WakerSlot, alarm};
-use evenkeel_net::tls::HandshakeError;
+use evenkeel_net::event_loop::{self, alarm};
 use evenkeel_net::tls::towards::Towards;
 use evenkeel_net::transport::Transport;
 use evenkeel_wire::h2::{self, NoStream};
 use evenkeel_wire::http1::FIELDS_MAX;
 use std::cell::{Cell, RefCell};
-use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::io;
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::Poll;
 use std::time::Duration;
 
 /// Why an endpoint gets no request for a tunnel.
@@ -36,58 +34,28 @@ const NO_TUNNELS: &str =
 /// The connections to one endpoint that requests share.
 pub struct Sessions {
     core: Rc<Core>,
-    pub(super) stats: Arc<EndpointStats>,
+    stats: Arc<EndpointStats>,
     links: RefCell<Vec<Rc<Link>>>,
     /// Connections that are being opened.
     opening: Cell<usize>,
-    /// Requests that wait for one, the first to come first.
-    waiting: RefCell<VecDeque<(u64, WakerSlot)>>,
-    /// The number of the next of them.
-    next: Cell<u64>,
-    /// Connections that could not be opened, and why the last could not.
-    failures: Cell<u64>,
-    failure: RefCell<Option<io::Error>>,
+    /// Requests that wait for one.
+    queue: Rc<Queue>,
 }
 
 impl Sessions {
     pub fn new(core: &Rc<Core>, stats: Arc<EndpointStats>) -> Sessions {
-        Sessions {
-            core: core.clone(),
-            stats,
-            links: RefCell::default(),
-            opening: Cell::new(0),
-            waiting: RefCell::default(),
-            next: Cell::new(0),
-            failures: Cell::new(0),
-            failure: RefCell::default(),
-        }
-    }
-
-    /// Has requests that wait look again.
-    pub(super) fn tell(&self) {
-        let all: Vec<WakerSlot> = self.waiting.borrow().iter().map(|(_, waker)| waker.clone()).collect();
-        all.iter().for_each(WakerSlot::wake);
-    }
-
-    /// Has the first of them look again; it passes on what it cannot take.
-    pub(super) fn tell_first(&self) {
-        let first = self.waiting.borrow().front().map(|(_, waker)| waker.clone());
-        first.iter().for_each(WakerSlot::wake);
+        Sessions { core: core.clone(), stats, links: RefCell::default(), opening: Cell::new(0), queue: Rc::default() }
     }
 
     /// A connection is no more. `in_vain`: the endpoint ended it before it took a request.
-    pub(super) fn remove(&self, link: &Rc<Link>, in_vain: bool) {
+    fn remove(&self, link: &Rc<Link>, in_vain: bool) {
         self.links.borrow_mut().retain(|other| !Rc::ptr_eq(other, link));
         if in_vain {
-            self.fail(io::Error::new(io::ErrorKind::ConnectionAborted, "it ended its connection before any request"));
+            // Requests that wait would have connections opened for ever.
+            self.queue
+                .fail(io::Error::new(io::ErrorKind::ConnectionAborted, "it ended its connection before any request"));
         }
-        self.tell();
-    }
-
-    /// A connection could not be opened, or was none.
-    fn fail(&self, error: io::Error) {
-        self.failures.set(self.failures.get() + 1);
-        self.failure.replace(Some(error));
+        self.queue.tell();
     }
 
     /// Begins a request where there is room.
@@ -110,7 +78,7 @@ impl Sessions {
         let links = self.links.borrow();
         let beginning = self.opening.get() + links.iter().filter(|link| link.is_beginning()).count();
         let all = self.opening.get() + links.iter().filter(|link| link.is_open()).count();
-        all < settings.connections && beginning * (settings.streams as usize) < self.waiting.borrow().len()
+        all < settings.connections && beginning * (settings.streams as usize) < self.queue.len()
     }
 
     /// Opens a connection; a task of its own does, as others may wait for it too.
@@ -124,8 +92,8 @@ impl Sessions {
             match connected.unwrap_or_else(|| Err(io::Error::new(io::ErrorKind::TimedOut, "no connection in time"))) {
                 Ok(session) => sessions.run(session).await,
                 Err(error) => {
-                    sessions.fail(error);
-                    sessions.tell();
+                    sessions.queue.fail(error);
+                    sessions.queue.tell();
                 }
             }
         });
@@ -133,15 +101,19 @@ impl Sessions {
 
     /// Lets requests have a connection, and reads and writes for them until it ends.
     async fn run(self: Rc<Sessions>, session: Session) {
-        let link = Rc::new(Link::new(Rc::new(session), &self, &self.core));
+        let link = Rc::new(Link::new(Rc::new(session), &self.core, self.queue.clone(), self.stats.clone()));
         self.links.borrow_mut().push(link.clone());
-        self.tell();
+        self.queue.tell();
         if Rc::strong_count(&self) == 1 {
             // Its endpoint is in no pool any more.
             link.drain();
         }
+        let sessions = Rc::downgrade(&self);
         drop(self);
-        link.run().await;
+        let in_vain = link.run().await;
+        if let Some(sessions) = sessions.upgrade() {
+            sessions.remove(&link, in_vain);
+        }
     }
 
     /// Takes a connection over whose endpoint chose HTTP/2.
@@ -165,7 +137,7 @@ impl Sessions {
     }
 
     async fn connect(&self, addr: SocketAddr, way: &Way) -> io::Result<Session> {
-        let transport = carried(dial(addr, None, true)?, way.tls.is_some());
+        let transport = tls::carried(dial(addr, None, true)?, way.tls.is_some());
         if let (Some(settings), Some(stream)) = (&way.tls, transport.as_tls()) {
             let offers = if way.chose_h2.is_some() { Offers::Both } else { Offers::H2 };
             if !tls::secure(settings, stream, &way.name, way.addr, offers).await? {
@@ -181,18 +153,6 @@ impl Sessions {
         engine.output().drain(..sent);
         let _ = transport.watch();
         Ok(Session::new(transport, engine, Vec::new()))
-    }
-
-    /// Why a connection could not be opened.
-    #[cold]
-    fn why(&self) -> io::Error {
-        let failure = self.failure.borrow();
-        let Some(error) = &*failure else { return io::ErrorKind::ConnectionAborted.into() };
-        match (error.raw_os_error(), tls::cause(error)) {
-            (Some(code), _) => io::Error::from_raw_os_error(code),
-            (None, Some(cause)) => io::Error::other(HandshakeError::new(cause)),
-            (None, None) => io::Error::new(error.kind(), error.to_string()),
-        }
     }
 
     /// Whether requests have all of its connections that there may be.
@@ -229,47 +189,6 @@ pub struct Way {
     pub chose_h2: Option<Rc<Cell<bool>>>,
 }
 
-/// A request that waits for a connection.
-struct Waiting<'s> {
-    sessions: &'s Sessions,
-    number: u64,
-}
-
-impl<'s> Waiting<'s> {
-    fn begin(sessions: &'s Sessions) -> Waiting<'s> {
-        let number = sessions.next.get();
-        sessions.next.set(number + 1);
-        Waiting { sessions, number }
-    }
-
-    /// Keeps the waker, at the request's place in the row.
-    fn note(&self, cx: &Context<'_>) {
-        let new = WakerSlot::of(cx);
-        let mut waiting = self.sessions.waiting.borrow_mut();
-        let old = match waiting.binary_search_by_key(&self.number, |(number, _)| *number) {
-            Ok(at) => Some(std::mem::replace(&mut waiting[at].1, new)),
-            Err(at) => {
-                waiting.insert(at, (self.number, new));
-                None
-            }
-        };
-        drop(waiting);
-        drop(old);
-    }
-}
-
-impl Drop for Waiting<'_> {
-    fn drop(&mut self) {
-        let mut waiting = self.sessions.waiting.borrow_mut();
-        let at = waiting.binary_search_by_key(&self.number, |(number, _)| *number);
-        let old = at.ok().and_then(|at| waiting.remove(at));
-        drop(waiting);
-        drop(old);
-        // There may be room for the next.
-        self.sessions.tell_first();
-    }
-}
-
 impl Sessions {
     /// A stream to the endpoint on which the request has begun: its head has, and all of it if all is here.
     /// `limit`: how long a connection may take to open.
@@ -280,7 +199,7 @@ impl Sessions {
         let settings = way.settings;
         let clock = &self.core.clock;
         let mut wait: Option<(Waiting<'_>, Instant)> = None;
-        let failures = self.failures.get();
+        let failures = self.queue.failures();
         let stream = poll_fn(|cx| {
             if message.tunnel && self.links.borrow().iter().any(|link| link.refuses_tunnels()) {
                 return Poll::Ready(Err(io::Error::new(io::ErrorKind::Unsupported, NO_TUNNELS)));
@@ -288,10 +207,10 @@ impl Sessions {
             if let Some(stream) = self.begin(message, settings.streams) {
                 return Poll::Ready(Ok(stream));
             }
-            if self.failures.get() != failures {
-                return Poll::Ready(Err(self.why()));
+            if self.queue.failures() != failures {
+                return Poll::Ready(Err(self.queue.why()));
             }
-            wait.get_or_insert_with(|| (Waiting::begin(self), clock.now())).0.note(cx);
+            wait.get_or_insert_with(|| (Waiting::begin(&self.queue), clock.now())).0.note(cx);
             if self.is_short(&settings) {
                 let Some(addr) = way.addr else {
                     return Poll::Ready(Err(io::Error::other("its name does not resolve")));

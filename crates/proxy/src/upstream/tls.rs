@@ -1,8 +1,10 @@
 //! How does a connection to an endpoint become one over TLS? By a handshake, in which the endpoint shows that it is itself, and
 //! may choose what is spoken then.
 
+use evenkeel_net::stream::Stream;
 use evenkeel_net::tls::towards::Towards;
 use evenkeel_net::tls::{Cause, HandshakeError, TlsStream};
+use evenkeel_net::transport::Transport;
 use rustls::ClientConfig;
 use std::io;
 use std::net::SocketAddr;
@@ -64,4 +66,9 @@ pub fn cause(error: &io::Error) -> Option<Cause> {
 /// Whether it failed over TLS.
 pub fn is_of_tls(error: &io::Error) -> bool {
     cause(error).is_some()
+}
+
+/// A connection that has just begun; `over_tls`: plain until it has shaken hands.
+pub fn carried(stream: Stream, over_tls: bool) -> Transport {
+    if over_tls { Transport::Tls(Box::new(TlsStream::new(stream))) } else { Transport::Plain(stream) }
 }

@@ -1,10 +1,10 @@
 //! What is a connection, beside its streams? What each side allows, the tables of heads, and what is to be written.
 
+use super::event::Event;
 use super::flood::{Budgets, Flood};
 use super::flow::Window;
 use super::frame::{self, kind};
 use super::hpack::{Decoder, Encoder, TABLE_SIZE};
-use super::receive::{Block, Event, InData};
 use super::settings::{self, Peer, WINDOW};
 use super::streams::Streams;
 use super::{ErrorCode, MAX, PREFACE, StreamId};
@@ -69,6 +69,26 @@ pub enum NoStream {
     Full,
     /// The peer takes no more at all, or there are no more numbers.
     Ending,
+}
+
+/// A head that has begun.
+#[derive(Debug)]
+pub struct Block {
+    pub(super) stream: StreamId,
+    pub(super) ends: bool,
+    pub(super) depends_on_itself: bool,
+    pub(super) bytes: Vec<u8>,
+}
+
+/// A frame with data that has begun.
+#[derive(Debug)]
+pub struct InData {
+    pub(super) stream: StreamId,
+    pub(super) left: usize,
+    pub(super) padding: usize,
+    pub(super) ends: bool,
+    /// The stream has ended here: it is told nothing.
+    pub(super) is_lost: bool,
 }
 
 /// One side of a connection.

@@ -2,12 +2,13 @@
 //! is to be written in its output. It moves no bytes and reads no clock; streams are numbers here: the driver keeps what
 //! belongs to them.
 //!
-//! 1. [`Connection::receive`] takes frames and says what has come: [`receive`](self), with the rules of heads in [`head`] and
+//! 1. [`Connection::receive`] takes frames and says what has come, an [`Event`]: [`receive`](self), with the rules of heads in [`head`] and
 //!    those of windows in [`flow`].
 //! 2. `send_head`, `send_data` and so on write frames: [`send`](self).
 //! 3. What a peer may ask for without use is bounded: [`flood`].
 
 mod connection;
+mod event;
 mod flood;
 mod flow;
 mod frame;
@@ -19,9 +20,9 @@ mod settings;
 mod streams;
 
 pub use connection::{Config, Connection, ConnectionError, NoStream};
+pub use event::{Event, Received};
 pub use flood::Flood;
 pub use head::Head;
-pub use receive::{Event, Received};
 
 /// The number of a stream: those of clients are odd, and rise.
 pub type StreamId = u32;

@@ -1,6 +1,7 @@
 //! What has come? One frame at a time: it changes the state of its stream or of the connection, and may be something to tell.
 
-use super::connection::{Connection, ConnectionError};
+use super::connection::{Block, Connection, ConnectionError, InData};
+use super::event::{Event, Received};
 use super::flood::Flood;
 use super::frame::{self, Front, flag, kind};
 use super::head::{Head, HeadReader, Reads};
@@ -8,91 +9,6 @@ use super::hpack::HeaderLimits;
 use super::streams::{Asked, End};
 use super::{ErrorCode, MAX, PREFACE, StreamId};
 use crate::head::Table;
-use std::ops::Range;
-
-/// What was taken from the front of the bytes.
-#[derive(Debug)]
-pub struct Received {
-    /// So many bytes. None, and no event: more of them have to come.
-    pub used: usize,
-    /// What they mean.
-    pub event: Option<Event>,
-}
-
-/// What the peer has said.
-#[derive(Debug)]
-pub enum Event {
-    /// A request begins, or a head of a response has come: interim ones, and the final one.
-    Head {
-        /// Its stream.
-        stream: StreamId,
-        /// What it says.
-        head: Head,
-    },
-    /// Some of a body.
-    Data {
-        /// Its stream.
-        stream: StreamId,
-        /// Where it is in the bytes that were given.
-        range: Range<usize>,
-        /// What [`Connection::consumed`] is told when it was taken.
-        flow: u32,
-        /// Nothing follows.
-        ends: bool,
-    },
-    /// Fields behind the body: nothing follows.
-    Trailers {
-        /// Their stream.
-        stream: StreamId,
-        /// The fields.
-        table: Table,
-    },
-    /// A stream has ended before its end.
-    Reset {
-        /// Its number.
-        stream: StreamId,
-        /// Why: of the peer's making, any number.
-        code: u32,
-        /// The peer has reset it; else it broke the rules, and was told.
-        by_peer: bool,
-    },
-    /// More may be sent: on this stream, or on any.
-    Room {
-        /// The stream.
-        stream: Option<StreamId>,
-    },
-    /// The peer takes no more streams, and has not looked at those above the last.
-    GoAway {
-        /// The last that it looks at.
-        last: StreamId,
-        /// Why.
-        code: u32,
-    },
-    /// What the peer allows has changed.
-    Settings,
-    /// The answer to a ping.
-    Pong(u64),
-}
-
-/// A head that has begun.
-#[derive(Debug)]
-pub struct Block {
-    stream: StreamId,
-    ends: bool,
-    depends_on_itself: bool,
-    bytes: Vec<u8>,
-}
-
-/// A frame with data that has begun.
-#[derive(Debug)]
-pub struct InData {
-    stream: StreamId,
-    left: usize,
-    padding: usize,
-    ends: bool,
-    /// The stream has ended here: it is told nothing.
-    is_lost: bool,
-}
 
 type Told = Result<Option<Event>, ConnectionError>;
 

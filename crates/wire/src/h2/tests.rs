@@ -1,3 +1,5 @@
+//! Does the engine do with frames what RFC 9113 says?
+
 use super::frame::{flag, kind, write};
 use super::*;
 use crate::head::Table;

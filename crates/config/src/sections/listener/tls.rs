@@ -25,7 +25,7 @@ table! {
                    client takes; the first of the list where none fits.",
             why: "",
         };
-        /// Whether a certificate that nobody knows is made at the start.
+        /// Whether a certificate that no client knows is made at the start.
         self_signed: bool = Key {
             name: "self_signed",
             kind: Kind::Bool,

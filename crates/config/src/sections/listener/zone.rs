@@ -317,11 +317,9 @@ fn write_records(set: &Zone, _: &Zone, lines: &mut Lines) {
 /// Reports a zone that is missing or in the wrong place, names that are none, and servers that could not be found.
 pub(super) fn check(listener: &Section, mode: Mode, findings: &mut Findings) {
     let set = listener.set("zone");
-    for key in ["tls", "redirect_https"] {
-        if let Some(alien) = listener.set(key).filter(|_| mode == Mode::Dns) {
-            let message = format!("\"{key}\" has no meaning with mode = \"dns\"");
-            listener.contradiction(alien.span, message, "mode", findings).help("leave it out");
-        }
+    if let Some(alien) = listener.set("redirect_https").filter(|_| mode == Mode::Dns) {
+        let message = "\"redirect_https\" has no meaning with mode = \"dns\"";
+        listener.contradiction(alien.span, message, "mode", findings).help("leave it out");
     }
     if mode == Mode::Dns && set.is_none() {
         findings

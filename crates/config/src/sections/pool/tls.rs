@@ -54,7 +54,7 @@ table! {
             absent: Absent::Default("true"),
             help: "Whether certificates of endpoints are verified. With `false` anything that answers at an endpoint's address \
                    gets the requests, and can read and change them.",
-            why: "Encryption without knowing with whom keeps no secret.",
+            why: "Encryption alone keeps no secret from an attacker who answers in the place of the endpoint.",
         };
         /// The oldest version that is spoken.
         min_version: TlsVersion = Key {

@@ -1,6 +1,5 @@
 //! How does an endpoint do with a request that goes on a stream of its own, beside others on the same connection?
 
-use super::{Failed, answered, failed};
 use crate::http::down::Downstream;
 use crate::http::exchange::Opened;
 use crate::http::fault::Fault;
@@ -9,6 +8,7 @@ use crate::http::hedge;
 use crate::http::outgoing::Outgoing;
 use crate::http::record::Record;
 use crate::http::relay::{Answered, Relay};
+use crate::http::tried::{Failed, answered, failed};
 use crate::listener::client::Client;
 use crate::observe::end::Phase;
 use crate::upstream::connections::{UpstreamConn, Wanted, unreachable};

@@ -1,7 +1,7 @@
 //! How does a request pass that comes in messages, to an endpoint that speaks HTTP/1? Data is framed for the endpoint, and what
 //! comes back is taken out of its framing; heads and trailers are tables of fields. A part goes on only when there is room.
 
-use super::response::{RESPONSE_LIMITS, outcome};
+use super::response::{RESPONSE_LIMITS, call_outcome, outcome};
 use super::{Answered, Relay};
 use crate::http::down::message::Messages;
 use crate::http::fault::Fault;
@@ -178,7 +178,7 @@ impl Relay<'_, '_> {
             return Ok(Some(Head { status, fields: response.translated(), body, reusable, len }));
         }
         let called = self.ended_call(&mut response.fields);
-        let outcome = called.map_or_else(|| outcome(status, &response.fields), grpc::outcome);
+        let outcome = called.map_or_else(|| outcome(status, &response.fields), call_outcome);
         self.on_load(&mut response.fields, &mut body);
         if let Body::Chunked(chunked) = &mut body {
             chunked.hold_trailers();
@@ -211,7 +211,7 @@ impl Relay<'_, '_> {
     ) -> Result<Answered, Fault> {
         let Head { status, mut fields, mut body, mut reusable, len } = head;
         let called = self.ended_call(&mut fields.fields());
-        let mut outcome = called.map_or_else(|| outcome(status, &fields.fields()), grpc::outcome);
+        let mut outcome = called.map_or_else(|| outcome(status, &fields.fields()), call_outcome);
         if let Some(status) = called {
             self.record.call.set(Call::Ended(status));
         }
@@ -252,7 +252,7 @@ impl Relay<'_, '_> {
             self.client.core.give_back(trailers);
             if let Some(status) = self.ended_call(&mut fields.fields()) {
                 self.record.call.set(Call::Ended(status));
-                outcome = grpc::outcome(status);
+                outcome = call_outcome(status);
             }
             if !fields.is_empty() {
                 self.room(down).await?;

@@ -11,8 +11,6 @@ mod response;
 mod stream;
 mod tunnel;
 
-pub use response::outcome_of;
-
 use super::down::Downstream;
 use super::fault::Fault;
 use super::outgoing::Outgoing;

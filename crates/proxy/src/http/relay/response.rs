@@ -8,6 +8,7 @@ use evenkeel_balance::retry::{Decision, Failure};
 use evenkeel_balance::{Clock, EndpointSet, FailureKind, Outcome, Slot};
 use evenkeel_config::plan::{Tolerance, Tolerated};
 use evenkeel_net::buffer::{Buf, CAPACITY};
+use evenkeel_wire::grpc::{self, Status};
 use evenkeel_wire::head::Fields;
 use evenkeel_wire::http1::chunked::Keep;
 use evenkeel_wire::http1::mend::{self, Mended};
@@ -245,13 +246,14 @@ fn is_refusal(status: u16, body: &Body, came: &[u8]) -> bool {
 /// The outcome of a response for the balancer: server errors and "too many requests" count as failures, or an endpoint
 /// that refuses fast would look like the fastest.
 pub(super) fn outcome(status: u16, fields: &Fields<'_, '_>) -> Outcome {
-    outcome_of(status, Some(fields))
-}
-
-/// The same where there may be no fields.
-pub fn outcome_of(status: u16, fields: Option<&Fields<'_, '_>>) -> Outcome {
     let Some(kind) = FailureKind::of_status(status) else { return Outcome::Success };
-    let after = fields.and_then(|fields| fields.first("retry-after"));
+    let after = fields.first("retry-after");
     let seconds = after.and_then(|v| std::str::from_utf8(v).ok()?.trim().parse::<u32>().ok());
     Outcome::Failure { kind, retry_after_ns: seconds.map(|s| u64::from(s) * 1_000_000_000) }
+}
+
+/// The outcome of a gRPC call: that of the status of HTTP that says the same.
+pub(super) fn call_outcome(status: Status) -> Outcome {
+    let kind = FailureKind::of_status(grpc::to_http(status));
+    kind.map_or(Outcome::Success, |kind| Outcome::Failure { kind, retry_after_ns: None })
 }

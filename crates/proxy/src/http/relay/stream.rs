@@ -1,11 +1,11 @@
 //! How does a request pass to an endpoint that has a stream for it, whatever its client speaks? Its head has left when this
 //! begins. Data goes on in parts, each when there is room for it: what is not taken keeps its sender from sending more.
 
-use super::response::outcome;
+use super::response::{call_outcome, outcome};
 use super::{Answered, Relay};
 use crate::http::down::message::Messages;
 use crate::http::fault::Fault;
-use crate::http::grpc::{self, Call};
+use crate::http::grpc::Call;
 use crate::http::outgoing::Outgoing;
 use crate::http2::part::{Gone, Part};
 use crate::http2::session::Lost;
@@ -114,7 +114,7 @@ impl Relay<'_, '_, EndpointStream> {
     ) -> Result<Answered, Fault> {
         let Head { status, mut fields, ends, .. } = head;
         let called = self.ended_call(&mut fields.fields());
-        let outcome = called.map_or_else(|| outcome(status, &fields.fields()), grpc::outcome);
+        let outcome = called.map_or_else(|| outcome(status, &fields.fields()), call_outcome);
         self.on_load(&mut fields.fields(), &mut Body::EMPTY.clone());
         let failed = match called {
             Some(status) => (status != Status::Ok).then(|| Failure::Grpc(status.code())),
@@ -151,7 +151,7 @@ impl Relay<'_, '_, EndpointStream> {
             ended = self.take_body(down, left).await?;
         }
         self.flush(down).await?;
-        let outcome = ended.map_or(outcome, grpc::outcome);
+        let outcome = ended.map_or(outcome, call_outcome);
         Ok(Answered { reusable: false, keep_alive: true, outcome })
     }
 

@@ -6,7 +6,7 @@ use crate::core::Core;
 use crate::http2::message::Message;
 use crate::http2::part::Gone;
 use crate::load::reports::Came;
-use crate::upstream::connections::carried;
+use crate::upstream::tls::carried;
 use crate::upstream::tls::{Offers, secure};
 use evenkeel_balance::Clock;
 use evenkeel_net::buffer::Buf;

@@ -1,3 +1,5 @@
+//! Are blocks of fields read and written as RFC 7541 shows them?
+
 use super::*;
 use proptest::prelude::*;
 
