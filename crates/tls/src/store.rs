@@ -223,17 +223,22 @@ impl Shown {
     /// Warns of certificates that expire soon, or have.
     fn warn(&self, now: i64) {
         self.warned.store(now, Relaxed);
-        let expiries = self.expiries.read().unwrap_or_else(|poisoned| poisoned.into_inner());
-        for (listener, Expiry { name, not_after }) in
-            expiries.iter().flat_map(|(listener, all)| all.iter().map(move |expiry| (listener, expiry)))
-        {
-            let on = day(*not_after);
-            if *not_after < now {
+        for (listener, Expiry { name, not_after }) in self.expiring(now) {
+            let on = day(not_after);
+            if not_after < now {
                 tracing::error!(%listener, name, "a certificate has expired on {on}: clients refuse to connect");
-            } else if *not_after - now < SOON.as_secs() as i64 {
+            } else {
                 tracing::warn!(%listener, name, "a certificate expires on {on}");
             }
         }
+    }
+
+    /// Certificates that expire soon, or have, with their listeners.
+    fn expiring(&self, now: i64) -> Vec<(Arc<str>, Expiry)> {
+        let expiries = self.expiries.read().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let all = expiries.iter().flat_map(|(listener, all)| all.iter().map(move |expiry| (listener, expiry)));
+        let soon = all.filter(|(_, expiry)| expiry.not_after - now < SOON.as_secs() as i64);
+        soon.map(|(listener, expiry)| (listener.clone(), expiry.clone())).collect()
     }
 }
 

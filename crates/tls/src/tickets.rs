@@ -24,8 +24,9 @@ pub struct FromFiles {
     keys: Vec<Key>,
 }
 
+/// What tickets are sealed by.
 #[derive(Debug)]
-struct Key {
+pub struct Key {
     name: [u8; NAME],
     aead: LessSafeKey,
 }
@@ -54,7 +55,11 @@ pub fn tickets(files: &[PathBuf]) -> Result<Arc<dyn ProducesTickets>, FileError>
     Ok(Arc::new(FromFiles { keys }))
 }
 
-fn read(path: &Path) -> Result<Key, FileError> {
+/// The key of a file.
+///
+/// # Errors
+/// It has none.
+pub fn read(path: &Path) -> Result<Key, FileError> {
     let help = format!("make it with: openssl rand {FILE} > {}", path.display());
     let bytes = std::fs::read(path)
         .map_err(|error| FileError::new(true, format!("cannot read {}: {error}", path.display()), help.clone()))?;
