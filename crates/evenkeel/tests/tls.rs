@@ -3,6 +3,7 @@
 mod support;
 
 use evenkeel_peers::installed;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::process::Command;
 use support::{Endpoint, Folder, Running, address, ends, get, text};
 
@@ -14,11 +15,11 @@ fn curl(arguments: &[&str]) -> Result<String, String> {
 }
 
 /// A certificate for this machine that vouches for itself, and its key.
-fn certificate(folder: &Folder, days: &str) -> (String, String) {
+fn certificate(folder: &Folder, days: &str, ip: IpAddr) -> (String, String) {
     let [cert, key] = ["cert.pem", "key.pem"].map(|name| folder.0.join(name).display().to_string());
     let made = Command::new("openssl")
         .args(["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", days])
-        .args(["-subj", "/CN=here", "-addext", "subjectAltName=IP:127.0.0.1,DNS:a.example"])
+        .args(["-subj", "/CN=here", "-addext", &format!("subjectAltName=IP:{ip},DNS:a.example")])
         .args(["-addext", "basicConstraints=critical,CA:FALSE", "-keyout", &key, "-out", &cert])
         .output();
     assert!(made.is_ok_and(|made| made.status.success()));
@@ -53,7 +54,8 @@ fn endpoints_are_believed_by_the_authorities_of_the_system() {
         return;
     }
     let (folder, endpoint, secured, listen) = (Folder::new("roots"), Endpoint::start("a"), address(), address());
-    let (cert, key) = certificate(&folder, "20");
+    let ip = secured.parse::<SocketAddr>().expect("an address").ip();
+    let (cert, key) = certificate(&folder, "20", ip);
     let file = folder.file(
         "secured.toml",
         &format!(
@@ -74,9 +76,8 @@ fn endpoints_are_believed_by_the_authorities_of_the_system() {
     }
     // Those of the system do not know it.
     let file = folder.0.join("true.toml").display().to_string();
-    let roots = folder.0.join("roots");
-    std::fs::create_dir(&roots).expect("a folder");
-    let (other, _) = certificate(&Folder(roots), "20");
+    let roots = Folder::new("other-roots");
+    let (other, _) = certificate(&roots, "20", ip);
     let _running = Running::start_in(&[("SSL_CERT_FILE", &other)], &["run", "-c", &file]);
     assert_eq!(get(&listen, "/").expect("an answer").0, 502);
 }
@@ -87,7 +88,7 @@ fn check_looks_at_certificates_and_elsewhere_does_not() {
         return;
     }
     let folder = Folder::new("checked");
-    let (cert, key) = certificate(&folder, "3");
+    let (cert, key) = certificate(&folder, "3", Ipv4Addr::LOCALHOST.into());
     let file = folder.file(
         "checked.toml",
         &format!(
@@ -100,6 +101,6 @@ fn check_looks_at_certificates_and_elsewhere_does_not() {
     ends(&["check", &file], 0, &says);
     std::fs::write(&key, "rubbish").expect("a file");
     ends(&["check", &file], 78, &["error[EK0214]", "has no private key"]);
-    ends(&["run", "-c", &file], 78, &["has no private key"]);
+    ends(&["run", "-c", &file], 1, &["tls of listener \"web\"", "has no private key"]);
     ends(&["check", &file, "--elsewhere"], 0, &["1 warning"]);
 }

@@ -209,3 +209,13 @@ fn a_look_at_the_port_is_counted_and_not_logged() {
     assert_eq!(lines.len(), 1, "{lines:?}");
     assert!(lines[0]["reason"].as_str().unwrap().contains("closed the connection"));
 }
+
+#[test]
+fn the_guide_lists_every_cause() {
+    let guide = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/guide/tls.md");
+    let guide = std::fs::read_to_string(guide).expect("it is there");
+    let rows: Vec<&str> = guide.lines().filter_map(|line| line.strip_prefix("| ")?.split(" | ").next()).collect();
+    for label in Unsecured::LABELS {
+        assert!(rows.iter().any(|row| row.contains(&format!("`{label}`"))), "{label}");
+    }
+}
