@@ -85,10 +85,13 @@ impl<S: PartialEq, T> Entry<S, T> {
 /// What tickets of a listener are sealed by.
 type Keys = Mutex<Arc<dyn ProducesTickets>>;
 
+/// A listener, and the keys of its tickets.
+type OfListener = (Entry<(ListenerTls, Mode), ServerConfig>, Keys);
+
 /// All of a plan.
 #[derive(Debug, Default)]
 pub struct Store {
-    listeners: HashMap<Arc<str>, (Entry<(ListenerTls, Mode), ServerConfig>, Keys)>,
+    listeners: HashMap<Arc<str>, OfListener>,
     pools: HashMap<Arc<str>, Entry<PoolTls, ClientConfig>>,
     shown: Arc<Shown>,
 }

@@ -134,7 +134,7 @@ fn of_several_for_a_name_a_client_sees_the_first_whose_key_it_knows() {
 fn what_the_issuer_says_is_shown_with_the_certificate_and_a_newer_one_is_taken_up() {
     let (pki, endpoint) = (Pki::new(), Endpoint::saying("hello"));
     let [with, without] = ["a.test", "b.test"].map(|name| pki.issue(name));
-    let ocsp = pki.write("a.ocsp", b"good since Monday");
+    let ocsp = pki.write("a.ocsp", b"0 good since Monday");
     let tls = format!(
         "tls = {{ certificates = [{{ cert = {:?}, key = {:?}, ocsp = {ocsp:?} }}, {}] }}",
         with.cert,
@@ -143,12 +143,12 @@ fn what_the_issuer_says_is_shown_with_the_certificate_and_a_newer_one_is_taken_u
     );
     let proxy = Proxy::start(&config(&tls, &endpoint, ""));
     for versions in [V12, V13] {
-        pki.write("a.ocsp", b"good since Monday");
+        pki.write("a.ocsp", b"0 good since Monday");
         proxy.server().certificates().look();
-        assert_eq!(shown(&proxy, default_provider(), versions, "a.test").1, b"good since Monday");
+        assert_eq!(shown(&proxy, default_provider(), versions, "a.test").1, b"0 good since Monday");
         assert_eq!(shown(&proxy, default_provider(), versions, "b.test").1, b"");
-        pki.write("a.ocsp", b"good since Tuesday");
+        pki.write("a.ocsp", b"0 good since Tuesday");
         proxy.server().certificates().look();
-        assert_eq!(shown(&proxy, default_provider(), versions, "a.test").1, b"good since Tuesday");
+        assert_eq!(shown(&proxy, default_provider(), versions, "a.test").1, b"0 good since Tuesday");
     }
 }

@@ -1,5 +1,6 @@
 //! Clients that show certificates: who they are is told to endpoints and to the log, and the wrong ones are refused.
 
+use crate::support::h2_server::H2Server;
 use crate::support::log::Log;
 use crate::support::pki::{Issued, Pki, config, refused, resumes};
 use crate::support::tls::{TlsClient, V12, V13};
@@ -147,6 +148,27 @@ fn over_http2_the_same_is_told() {
             }
         }
     }
+}
+
+#[test]
+fn endpoints_that_speak_http2_are_told_the_same() {
+    let (pki, endpoint) = (Pki::new(), H2Server::saying("hello"));
+    let (server, shop) = (pki.issue("a.test"), pki.numbered("shop.test", 0xa7));
+    let proxy = Proxy::start(&format!(
+        "[runtime]\nworkers = 1\n[listener.web]\nbind = [\"$BIND\"]\n{}\n\
+         [pool.web]\nendpoints = [\"{}\"]\nprotocol = \"h2\"\n",
+        asking(&pki, &server, "mode = 'required'"),
+        endpoint.addr
+    ));
+    let mut client = TlsClient::connect(proxy.addr(), pki.client(V13, Some(&shop)), "a.test").unwrap();
+    client.send(format!("GET / HTTP/1.1\r\nHost: a\r\n{}\r\n\r\n", CLAIMS.join("\r\n")));
+    assert_eq!(client.response().status(), 200);
+    let head: String = endpoint.seen()[0]
+        .headers
+        .iter()
+        .map(|(name, value)| format!("{name}: {}\n", value.to_str().unwrap()))
+        .collect();
+    assert_eq!(told(&head), of(&shop));
 }
 
 #[test]
