@@ -64,6 +64,11 @@ impl HandshakeError {
         HandshakeError { cause, server_name: None, heard: true, source: None }
     }
 
+    /// Whether the peer was told, or is about to be, and reads that only if nothing that it sends is left unread.
+    pub fn is_told(&self) -> bool {
+        !matches!(self.cause, Cause::Closed | Cause::Timeout | Cause::TooMany | Cause::NotTls)
+    }
+
     pub(super) fn of_tls(error: Error) -> HandshakeError {
         let cause = cause_of(&error);
         HandshakeError { source: Some(Box::new(error)), ..HandshakeError::new(cause) }

@@ -194,6 +194,34 @@ fn what_is_no_tls() {
     });
 }
 
+/// What comes behind the last words of a handshake that fails must not turn its alert into a reset.
+#[test]
+fn a_client_that_goes_on_sending_reads_why_it_is_refused() {
+    let pki = Pki::new();
+    for mode in ["http", "tcp"] {
+        let endpoint = Endpoint::saying("hello");
+        let tls = format!(
+            "tls = {{ certificates = [{}], client_auth = {{ ca = {:?} }} }}",
+            pki.issue("a.test").entry(),
+            pki.ca()
+        );
+        let pool = if mode == "tcp" { "mode = 'tcp'\npool = 'web'" } else { "" };
+        let proxy =
+            Proxy::start(&config(&format!("{pool}\n{tls}"), &endpoint, "").replace("errors = \"detailed\"", ""));
+        for n in 1..=20 {
+            let mut client = TlsClient::connect(proxy.addr(), pki.client(V13, None), "a.test").unwrap();
+            let failed = Unsecured::CertificateRequired as usize;
+            wait_until("it is refused", || proxy.listener(|l| l.tls.failed[failed].get()) == n);
+            // It has not read, and goes on.
+            for _ in 0..10 {
+                client.stream().sock.write_all(&[0; 10_000]).unwrap();
+            }
+            let refused = client.stream().read(&mut [0]).unwrap_err();
+            assert!(refused.to_string().contains("CertificateRequired"), "{mode}: {refused}");
+        }
+    }
+}
+
 /// As the checks of a load balancer in front do: counted, and no line for each.
 #[test]
 fn a_look_at_the_port_is_counted_and_not_logged() {
