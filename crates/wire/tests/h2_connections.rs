@@ -293,7 +293,7 @@ async fn our_client(terms: Terms, exchanges: Vec<Exchange>) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 96, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 96, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn clients_of_the_h2_crate_get_from_the_engine_what_they_sent(terms in terms(), exchanges in exchanges()) {
@@ -304,4 +304,20 @@ proptest! {
     fn the_engine_gets_from_servers_of_the_h2_crate_what_it_sent(terms in terms(), exchanges in exchanges()) {
         run(our_client(terms, exchanges));
     }
+}
+
+#[test]
+fn a_window_smaller_than_the_usual_one_opens_again() {
+    let ours = Config { stream_window: 20, ..Config::default() };
+    let terms = Terms {
+        window: 20,
+        connection_window: 65_535,
+        max_frame: 16_384,
+        table: 0,
+        max_streams: 3,
+        ours,
+        pipe: 20,
+        cuts: vec![1],
+    };
+    run(our_client(terms, vec![Exchange { len: 2000, ends: Ends::Plain, stated: false, field: 0 }]));
 }

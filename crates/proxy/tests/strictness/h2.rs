@@ -136,7 +136,9 @@ fn every_request_of_http_2_comes_to_what_its_row_says() {
             let got = answer.shown();
             // An early answer of this side may end in a reset of the rest.
             let got = got.strip_suffix(" RST(0)").unwrap_or(&got);
-            if got != want || !came || !expected.contains(&count) {
+            // The endpoint may have answered what was whole for it before the rest came, which ends the request.
+            let is_early = matches!(row.does, Does::Cuts(_)) && got == "200" && count == 1;
+            if (got != want && !is_early) || !came || !expected.contains(&count) {
                 wrong += &format!(
                     "{shown}\n  got {got}, want {want}\n  {count} at the endpoint: {}\n",
                     text(bytes.as_bytes())

@@ -16,6 +16,11 @@ impl Window {
         Window { size, left: i64::from(left), freed: 0 }
     }
 
+    /// The peer knows now that the window is smaller by so much than it believed.
+    pub fn shrink(&mut self, n: u32) {
+        self.left -= i64::from(n);
+    }
+
     /// So much has come; `false` if that is more than was allowed.
     #[inline]
     pub fn take(&mut self, n: usize) -> bool {
@@ -30,11 +35,9 @@ impl Window {
         if self.freed == 0 || self.freed < self.size / 2 {
             return None;
         }
-        // More than its size is left where the peer began with more.
-        let opens = i64::from(self.freed).min(i64::from(self.size) - self.left).max(0) as u32;
-        self.freed = 0;
+        let opens = std::mem::take(&mut self.freed);
         self.left += i64::from(opens);
-        (opens > 0).then_some(opens)
+        Some(opens)
     }
 }
 
@@ -53,11 +56,14 @@ mod tests {
     }
 
     #[test]
-    fn a_peer_that_began_with_more_gets_no_more_than_the_window() {
+    fn a_peer_that_began_with_more_has_the_window_once_it_knows_it() {
         let mut window = Window::new(100, 1000);
         assert!(window.take(300));
-        assert_eq!(window.free(300), None);
-        assert!(window.take(690));
-        assert_eq!(window.free(690), Some(90));
+        assert_eq!(window.free(300), Some(300));
+        assert!(window.take(400));
+        window.shrink(900);
+        // It has sent more than it may now, and waits until that was taken.
+        assert_eq!(window.free(400), Some(400));
+        assert!(window.take(100) && !window.take(1));
     }
 }

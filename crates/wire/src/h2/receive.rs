@@ -6,6 +6,7 @@ use super::flood::Flood;
 use super::frame::{self, Front, flag, kind};
 use super::head::{Head, HeadReader, Reads};
 use super::hpack::HeaderLimits;
+use super::settings::WINDOW;
 use super::streams::{Asked, End};
 use super::{ErrorCode, MAX, PREFACE, StreamId};
 use crate::head::Table;
@@ -409,6 +410,7 @@ impl Connection {
                 self.spend(Flood::Settings)?;
             } else {
                 self.decoder.set_table_size_max(self.config.header_table);
+                self.streams.shrink_windows(WINDOW.saturating_sub(self.config.stream_window));
             }
             return Ok(None);
         }

@@ -133,6 +133,11 @@ impl Streams {
         self.ended.iter().rfind(|(ended, _)| *ended == id).map(|(_, end)| *end)
     }
 
+    /// The peer knows now that its windows are smaller by so much than it believed.
+    pub fn shrink_windows(&mut self, n: u32) {
+        self.open.iter_mut().for_each(|stream| stream.window.shrink(n));
+    }
+
     /// Changes what this side may send on each; `false` if that is too much.
     pub fn change_windows(&mut self, by: i64) -> bool {
         self.open.iter_mut().all(|stream| {
