@@ -65,7 +65,8 @@ pub fn parse_str(name: &str, text: &str, env: Env<'_>) -> Outcome {
 impl Plan {
     /// The plan of `evenkeel run ADDR ADDR...`: one listener, one pool, everything else as in a file that sets
     /// nothing, but that clients are told why they get an error, as this is for trying things out. `self_signed`: it
-    /// speaks TLS with a certificate that no client knows. It goes through the same reader as a file; its diagnostics point into the equivalent TOML, which is called "command line".
+    /// speaks TLS with a certificate that no client knows. It goes through the same reader as a file; its diagnostics
+    /// point into the equivalent TOML, which is called "command line".
     pub fn for_addresses(listen: &str, endpoints: &[&str], balance: Option<&str>, self_signed: bool) -> Outcome {
         let tls = if self_signed { "tls = { self_signed = true }\n" } else { "" };
         let mut text =

@@ -5,7 +5,7 @@ mod support;
 use evenkeel_peers::installed;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::process::Command;
-use support::{Endpoint, Folder, Running, address, ends, get, text};
+use support::{Endpoint, Folder, Running, address, ends, eventually, get, text};
 
 /// What curl gets, or says.
 fn curl(arguments: &[&str]) -> Result<String, String> {
@@ -103,4 +103,46 @@ fn check_looks_at_certificates_and_elsewhere_does_not() {
     ends(&["check", &file], 78, &["error[EK0214]", "has no private key"]);
     ends(&["run", "-c", &file], 1, &["tls of listener \"web\"", "has no private key"]);
     ends(&["check", &file, "--elsewhere"], 0, &["1 warning"]);
+}
+
+#[test]
+fn files_that_change_are_taken_up_and_wrong_ones_are_told_of() {
+    if !installed(&["curl", "openssl"]) {
+        return;
+    }
+    let (folder, other, endpoint, listen, admin) =
+        (Folder::new("renewed"), Folder::new("renewal"), Endpoint::start("a"), address(), address());
+    let ip = listen.parse::<SocketAddr>().expect("an address").ip();
+    let [(cert, key), (new_cert, new_key)] = [&folder, &other].map(|folder| certificate(folder, "20", ip));
+    let file = folder.file(
+        "renewed.toml",
+        &format!(
+            "[admin]\nhttp = {{ bind = '{admin}' }}\n\
+             [listener.web]\nbind = ['{listen}']\ntls = {{ certificates = [{{ cert = '{cert}', key = '{key}' }}] }}\n\
+             [pool.web]\nendpoints = ['{}']\n",
+            endpoint.addr
+        ),
+    );
+    let running = Running::start(&["run", "-c", &file]);
+    let trusting = |cert: &str| curl(&["--cacert", cert, &format!("https://{listen}/")]);
+    let first = folder.file("first.pem", &std::fs::read_to_string(&cert).expect("a file"));
+    assert_eq!(trusting(&first).expect("an answer"), "a");
+    std::fs::copy(&new_cert, &cert).expect("a file");
+    let said = |what: &str| eventually(what, || running.said().contains(what).then_some(()));
+    said("is not that of the certificate");
+    assert!(running.said().contains("tls of listener \"web\": the certificates of before stay in use"));
+    assert_eq!(trusting(&first).expect("the one of before"), "a");
+    std::fs::copy(&new_key, &key).expect("a file");
+    said("certificates were read again");
+    assert_eq!(trusting(&new_cert).expect("the new one"), "a");
+    assert!(trusting(&first).is_err());
+    let (_, metrics) = get(&admin, "/metrics").expect("an answer");
+    for line in [
+        "evenkeel_certificate_reloads_total{result=\"applied\"} 1",
+        "evenkeel_certificate_reloads_total{result=\"refused\"} 1",
+        "evenkeel_certificate_not_after_timestamp_seconds{listener=\"web\",name=\"",
+        "evenkeel_tls_handshake_failures_total{listener=\"web\",cause=\"distrusted\"} 1",
+    ] {
+        assert!(metrics.contains(line), "{line}: {metrics}");
+    }
 }

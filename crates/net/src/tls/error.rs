@@ -107,6 +107,11 @@ impl std::error::Error for HandshakeError {
     }
 }
 
+/// What an alert is called.
+pub fn alert_name(alert: u8) -> &'static str {
+    AlertDescription::from(alert).as_str().unwrap_or("unknown")
+}
+
 fn cause_of(error: &Error) -> Cause {
     match error {
         Error::NoCertificatesPresented => Cause::CertificateRequired,

@@ -17,7 +17,7 @@ mod state;
 pub mod stream;
 pub mod towards;
 
-pub use error::{Cause, HandshakeError};
+pub use error::{Cause, HandshakeError, alert_name};
 pub use info::{Info, Note};
 pub use stream::TlsStream;
 

@@ -84,6 +84,14 @@ impl TlsStream {
         self.info.get().map(|info| &**info)
     }
 
+    /// The alert by which the peer has ended it.
+    pub fn alert(&self) -> Option<u8> {
+        match self.state.borrow().as_ref()?.session.end {
+            End::Alerted(alert) => Some(alert),
+            _ => None,
+        }
+    }
+
     /// The socket, for what is not read or written.
     pub fn socket(&self) -> &Stream {
         &self.socket

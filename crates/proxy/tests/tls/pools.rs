@@ -5,7 +5,7 @@ use crate::support::log::Log;
 use crate::support::pki::{Pki, config, refused};
 use crate::support::tls::{BOTH, TlsClient, V12, V13, answering};
 use crate::support::{Client, Endpoint, Proxy, wait_until};
-use evenkeel_proxy::stats::{CAME, Unsecured};
+use evenkeel_proxy::stats::{CAME, ErrorKind, Unsecured};
 use rcgen::{PKCS_ECDSA_P256_SHA256, SanType};
 use rustls::{ServerConnection, StreamOwned};
 use std::io::{BufReader, Read, Write};
@@ -45,7 +45,11 @@ fn an_endpoint_that_wants_a_certificate_is_shown_that_of_the_pool() {
     let with = format!("{{ ca = {:?}, server_name = 'b.test', cert = {:?}, key = {:?} }}", pki.ca(), own.cert, own.key);
     assert_eq!(before(&endpoint, &with).client().get("/").body_text(), "secured");
     let without = before(&endpoint, &format!("{{ ca = {:?}, server_name = 'b.test' }}", pki.ca()));
-    assert_eq!(without.client().get("/").status(), 502);
+    // With TLS 1.3 it says so behind the handshake, when the request is on its way.
+    let answer = without.client().get("/");
+    assert_eq!(answer.status(), 502);
+    assert!(answer.body_text().contains("ended TLS with an alert: CertificateRequired"), "{}", answer.body_text());
+    assert_ne!(without.endpoint(0, |e| e.errors[ErrorKind::Tls as usize].get()), 0);
 }
 
 #[test]
