@@ -51,7 +51,7 @@ pub use env::Env;
 pub use files::{Disk, Files, NoFiles};
 pub use list::endpoint_list;
 pub use load::{Outcome, check, load, load_from, parse_str};
-pub use machine::{CertificateFault, Certified, Found, Machine, ThisMachine};
+pub use machine::{CertificateFault, Certified, Found, Machine, ThisMachine, TlsFile};
 pub use plan::Plan;
 pub use reference::{algorithm_reference, algorithms_reference, reference};
 pub use render::{render_text, to_json};

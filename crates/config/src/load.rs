@@ -64,10 +64,13 @@ pub fn parse_str(name: &str, text: &str, env: Env<'_>) -> Outcome {
 
 impl Plan {
     /// The plan of `evenkeel run ADDR ADDR...`: one listener, one pool, everything else as in a file that sets
-    /// nothing, but that clients are told why they get an error, as this is for trying things out. It goes through the
-    /// same reader as a file; its diagnostics point into the equivalent TOML, which is called "command line".
-    pub fn for_addresses(listen: &str, endpoints: &[&str], balance: Option<&str>) -> Outcome {
-        let mut text = format!("[listener.web]\nbind = [{}]\nerrors = \"detailed\"\n\n[pool.web]\n", quote(listen));
+    /// nothing, but that clients are told why they get an error, as this is for trying things out. `self_signed`: it
+    /// speaks TLS with a certificate that no client knows. It goes through the same reader as a file; its diagnostics
+    /// point into the equivalent TOML, which is called "command line".
+    pub fn for_addresses(listen: &str, endpoints: &[&str], balance: Option<&str>, self_signed: bool) -> Outcome {
+        let tls = if self_signed { "tls = { self_signed = true }\n" } else { "" };
+        let mut text =
+            format!("[listener.web]\nbind = [{}]\nerrors = \"detailed\"\n{tls}\n[pool.web]\n", quote(listen));
         if let Some(name) = balance {
             let _ = writeln!(text, "balance = {}", quote(name));
         }

@@ -42,11 +42,24 @@ pub trait Machine {
         Certified::default()
     }
 
-    /// What is to be said of the certificates of authorities.
-    fn authorities(&self, file: &Path) -> Vec<CertificateFault> {
-        let _ = file;
+    /// What is to be said of another file of TLS.
+    fn tls_file(&self, kind: TlsFile, file: &Path) -> Vec<CertificateFault> {
+        let _ = (kind, file);
         Vec::new()
     }
+}
+
+/// What a file of TLS has, besides certificates and keys.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TlsFile {
+    /// The certificates of authorities.
+    Authorities,
+    /// Lists of revoked certificates.
+    Revoked,
+    /// What an issuer says of a certificate's validity.
+    Ocsp,
+    /// A key of session tickets.
+    TicketKey,
 }
 
 /// What is known of a certificate and its key.
@@ -56,6 +69,8 @@ pub struct Certified {
     pub faults: Vec<CertificateFault>,
     /// Its names, `*.example.com` among them; `None` if it cannot be read.
     pub names: Option<Vec<String>>,
+    /// Whether it was issued by its own key.
+    pub self_signed: bool,
 }
 
 /// What is to be said of a file of TLS.

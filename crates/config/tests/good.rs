@@ -385,13 +385,14 @@ fn an_error_in_an_included_file_names_that_file_and_line() {
 
 #[test]
 fn addresses_alone_make_a_plan_and_its_file() {
-    let plan = clean(Plan::for_addresses("127.0.0.1:8080", &["127.0.0.1:8081", "web:8082"], Some("round_robin")));
+    let plan =
+        clean(Plan::for_addresses("127.0.0.1:8080", &["127.0.0.1:8081", "web:8082"], Some("round_robin"), false));
     assert_eq!(
         plan.to_toml(),
         "version = 1\n\n[listener.web]\nbind = [\"127.0.0.1:8080\"]\nerrors = \"detailed\"\n\n[pool.web]\nbalance = \"round_robin\"\n\
          endpoints = [\n  \"127.0.0.1:8081\",\n  \"web:8082\",\n]\n"
     );
-    let wrong = Plan::for_addresses("8080", &["a\"b${C}:1"], None);
+    let wrong = Plan::for_addresses("8080", &["a\"b${C}:1"], None, false);
     assert!(wrong.plan.is_none());
     assert!(wrong.diagnostics.iter().all(|d| d.code.as_str() == "EK0108"), "{:?}", wrong.diagnostics);
 }

@@ -52,7 +52,7 @@ pub struct Run {
     pub endpoints: Vec<String>,
 
     /// The configuration file; everything else is in it then
-    #[arg(short, long, value_name = "FILE", conflicts_with_all = ["endpoints", "listen", "balance", "admin"])]
+    #[arg(short, long, value_name = "FILE", conflicts_with_all = ["endpoints", "listen", "balance", "admin", "tls_self_signed"])]
     pub config: Option<PathBuf>,
 
     /// Where to listen: IP:PORT, or :PORT for every address of this machine [default: :8080]
@@ -66,6 +66,10 @@ pub struct Run {
     /// Where to serve /metrics, /livez and /readyz: IP:PORT, or :PORT for this machine alone; nowhere if left out
     #[arg(long, value_name = "ADDR", value_parser = admin)]
     pub admin: Option<String>,
+
+    /// Speaks TLS (HTTP/2 and HTTP/1.1) with a certificate that is made at the start and that no client knows, to try it out
+    #[arg(long)]
+    pub tls_self_signed: bool,
 
     /// Prints the equivalent configuration file and ends
     #[arg(long)]
@@ -246,7 +250,7 @@ const NOWHERE: &str = "192.0.2.1:1";
 
 /// An endpoint, by the rules of the configuration file.
 fn endpoint(text: &str) -> Result<String, String> {
-    let outcome = Plan::for_addresses(NOWHERE, &[text], None);
+    let outcome = Plan::for_addresses(NOWHERE, &[text], None, false);
     match outcome.diagnostics.first() {
         None => Ok(text.to_string()),
         Some(_) if std::path::Path::new(text).extension().is_some_and(|e| e == "toml") => {
@@ -269,7 +273,7 @@ fn admin(text: &str) -> Result<String, String> {
 fn bind(text: &str, alone: impl Fn(&str) -> String) -> Result<String, String> {
     let port = text.strip_prefix(':').unwrap_or(text);
     let full = if port.parse::<u16>().is_ok() { alone(port) } else { text.to_string() };
-    let outcome = Plan::for_addresses(&full, &[NOWHERE], None);
+    let outcome = Plan::for_addresses(&full, &[NOWHERE], None, false);
     outcome.diagnostics.first().map_or(Ok(full), |problem| Err(said(problem)))
 }
 

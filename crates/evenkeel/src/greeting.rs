@@ -3,7 +3,7 @@
 use crate::commands::check::contents;
 use crate::reach::{Silent, Tried};
 use evenkeel_config::Plan;
-use evenkeel_config::plan::{Address, LogFormat, LogTarget, Pool};
+use evenkeel_config::plan::{Address, Listener, LogFormat, LogTarget, Mode, Pool};
 use evenkeel_discovery::Unresolved;
 use std::fmt::Write;
 use std::net::SocketAddr;
@@ -44,8 +44,15 @@ fn block(greeting: &Greeting<'_>) -> String {
         for &addr in &listener.bind {
             match &listener.zone {
                 Some(zone) => row("answering", &format!("{addr} for {} (listener {})", zone.name, listener.name)),
-                None => row("listening", &format!("{} (listener {})", url(listener.mode.name(), addr), listener.name)),
+                None => row("listening", &format!("{} (listener {})", url(scheme(listener), addr), listener.name)),
             }
+        }
+        if let (Some(addr), true) = (listener.bind.first(), is_self_signed(listener)) {
+            let host = match addr.ip().is_unspecified() {
+                true => format!("localhost:{}", addr.port()),
+                false => addr.to_string(),
+            };
+            row("try", &format!("curl -k https://{host}/ (no client knows its certificate: -k takes any)"));
         }
     }
     for (index, pool) in plan.pools.iter().enumerate() {
@@ -85,6 +92,20 @@ fn block(greeting: &Greeting<'_>) -> String {
     row("config", config);
     row("end", &format!("Ctrl-C: finishes what runs for up to {:?}; again: at once", plan.runtime.drain_timeout));
     out
+}
+
+/// What an address of a listener begins with.
+fn scheme(listener: &Listener) -> &'static str {
+    match (listener.mode, &listener.tls) {
+        (Mode::Http, Some(_)) => "https",
+        (Mode::Tcp, Some(_)) => "tls",
+        _ => listener.mode.name(),
+    }
+}
+
+/// Whether a listener shows browsers a certificate that was made for it.
+fn is_self_signed(listener: &Listener) -> bool {
+    listener.mode == Mode::Http && listener.tls.as_ref().is_some_and(|tls| tls.self_signed)
 }
 
 /// As a browser takes it, where that is what it is for.

@@ -4,13 +4,14 @@ use crate::inspect;
 use crate::names::ByName;
 use crate::pair::{self, FileError};
 use crate::provider::{provider, versions};
-use crate::tickets::tickets;
+use crate::tickets::{Bound, tickets};
 use evenkeel_config::plan::{ClientAuthMode, ListenerTls, Mode};
 use rcgen::{CertificateParams, KeyPair};
 use rustls::pki_types::PrivateKeyDer;
 use rustls::server::{ProducesTickets, WebPkiClientVerifier};
 use rustls::sign::CertifiedKey;
 use rustls::{RootCertStore, ServerConfig};
+use sha2::{Digest, Sha256};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -30,6 +31,8 @@ pub struct Made {
     pub config: Arc<ServerConfig>,
     /// Of each certificate.
     pub expiries: Vec<Expiry>,
+    /// By which its tickets are sealed.
+    pub keys: Arc<dyn ProducesTickets>,
 }
 
 /// The files of a listener.
@@ -39,11 +42,12 @@ pub fn files(tls: &ListenerTls) -> Vec<PathBuf> {
     pairs.chain(auth).flatten().chain(&tls.ticket_keys).cloned().collect()
 }
 
-/// Reads the files of a listener. `before`: tickets of the time before are good still, where their keys are not from files.
+/// Reads the files of a listener. `before`: the keys of tickets of the time before, which are good still where keys are not from
+/// files.
 ///
 /// # Errors
 /// What is wrong with one of them.
-pub fn make(tls: &ListenerTls, mode: Mode, before: Option<&ServerConfig>) -> Result<Made, FileError> {
+pub fn make(tls: &ListenerTls, mode: Mode, before: Option<&Arc<dyn ProducesTickets>>) -> Result<Made, FileError> {
     let (mut certificates, mut expiries) = (Vec::new(), Vec::new());
     for pair in &tls.certificates {
         let certified = pair::certified(&pair.cert, &pair.key, pair.ocsp.as_deref())?;
@@ -63,16 +67,22 @@ pub fn make(tls: &ListenerTls, mode: Mode, before: Option<&ServerConfig>) -> Res
     let builder = ServerConfig::builder_with_provider(provider())
         .with_protocol_versions(versions(tls.min_version))
         .map_err(cannot)?;
+    // What clients have to prove: by which authorities, and which lists of revoked certificates.
+    let mut proof = Sha256::new();
     let mut config = match &tls.client_auth {
         None => builder.with_no_client_auth(),
         Some(auth) => {
             let mut roots = RootCertStore::empty();
+            proof.update([1 + u8::from(auth.mode == ClientAuthMode::Required)]);
             for certificate in pair::chain(&auth.ca)? {
+                proof.update(Sha256::digest(&certificate));
                 roots.add(certificate).map_err(|error| not_an_authority(&auth.ca, &error))?;
             }
             let mut verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider());
             if let Some(crl) = &auth.crl {
-                verifier = verifier.with_crls(pair::revoked(crl)?);
+                let lists = pair::revoked(crl)?;
+                lists.iter().for_each(|list| proof.update(Sha256::digest(list)));
+                verifier = verifier.with_crls(lists);
             }
             if auth.mode == ClientAuthMode::Optional {
                 verifier = verifier.allow_unauthenticated();
@@ -91,17 +101,14 @@ pub fn make(tls: &ListenerTls, mode: Mode, before: Option<&ServerConfig>) -> Res
     // Sessions over TCP speak what they speak.
     let protocols = if mode == Mode::Http { &tls.protocols[..] } else { &[] };
     config.alpn_protocols = protocols.iter().map(|protocol| protocol.name().as_bytes().to_vec()).collect();
-    config.ticketer = ticketer(tls, before)?;
+    let keys = match before.filter(|_| tls.ticket_keys.is_empty()) {
+        Some(before) => before.clone(),
+        None => tickets(&tls.ticket_keys)?,
+    };
+    config.ticketer = Arc::new(Bound::new(keys.clone(), proof.finalize().into()));
     // The keys of a session go on where its bytes are sealed and opened.
     config.enable_secret_extraction = true;
-    Ok(Made { config: Arc::new(config), expiries })
-}
-
-fn ticketer(tls: &ListenerTls, before: Option<&ServerConfig>) -> Result<Arc<dyn ProducesTickets>, FileError> {
-    match before.filter(|_| tls.ticket_keys.is_empty()) {
-        Some(before) => Ok(before.ticketer.clone()),
-        None => tickets(&tls.ticket_keys),
-    }
+    Ok(Made { config: Arc::new(config), expiries, keys })
 }
 
 fn not_an_authority(path: &std::path::Path, error: &rustls::Error) -> FileError {

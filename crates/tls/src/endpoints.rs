@@ -15,11 +15,11 @@ pub fn files(tls: &PoolTls) -> Vec<PathBuf> {
     [&tls.ca, &tls.cert, &tls.key].into_iter().flatten().cloned().collect()
 }
 
-/// Reads the files of a pool. `before`: sessions of the time before go on.
+/// Reads the files of a pool. Sessions of the time before do not go on: what endpoints have to prove may be another thing.
 ///
 /// # Errors
 /// What is wrong with one of them.
-pub fn make(tls: &PoolTls, before: Option<&ClientConfig>) -> Result<Arc<ClientConfig>, FileError> {
+pub fn make(tls: &PoolTls) -> Result<Arc<ClientConfig>, FileError> {
     let cannot = |error: Error| FileError::new(false, error.to_string(), "this is a fault of evenkeel");
     let builder = ClientConfig::builder_with_provider(provider())
         .with_protocol_versions(versions(tls.min_version))
@@ -37,9 +37,6 @@ pub fn make(tls: &PoolTls, before: Option<&ClientConfig>) -> Result<Arc<ClientCo
         _ => builder.with_no_client_auth(),
     };
     config.enable_secret_extraction = true;
-    if let Some(before) = before {
-        config.resumption = before.resumption.clone();
-    }
     Ok(Arc::new(config))
 }
 

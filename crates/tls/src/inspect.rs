@@ -1,14 +1,16 @@
 //! What is to be said of a certificate? Names, dates and what is weak, for `evenkeel check`, the log and metrics.
 
 use crate::pair::{self, FileError};
-use evenkeel_config::{CertificateFault, Certified, Found, Machine};
+use crate::tickets;
+use evenkeel_config::{CertificateFault, Certified, Found, Machine, TlsFile};
 use rustls::pki_types::CertificateDer;
 use std::io;
 use std::net::IpAddr;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
-use x509_parser::prelude::{FromDer, GeneralName, X509Certificate};
+use x509_parser::extensions::ParsedExtension;
+use x509_parser::prelude::{CertificateRevocationList, FromDer, GeneralName, X509Certificate};
 use x509_parser::public_key::PublicKey;
 
 /// From how long before its end a certificate is warned of: two thirds of 90 days are over long before.
@@ -25,8 +27,17 @@ pub struct Facts {
     pub subject: String,
     /// Who says so.
     pub issuer: String,
+    /// Whether it says where the certificate of its issuer can be had, as those of public authorities do.
+    pub points_to_issuer: bool,
     /// What is weak about it, in words.
     pub weak: Option<String>,
+}
+
+impl Facts {
+    /// Whether it was issued by its own key.
+    pub fn is_self_signed(&self) -> bool {
+        self.subject == self.issuer
+    }
 }
 
 /// Reads a certificate; `None` if it is none.
@@ -64,6 +75,10 @@ pub fn facts(der: &CertificateDer<'_>) -> Option<Facts> {
         valid: (validity.not_before.timestamp(), validity.not_after.timestamp()),
         subject: certificate.subject().to_string(),
         issuer: certificate.issuer().to_string(),
+        points_to_issuer: certificate
+            .extensions()
+            .iter()
+            .any(|extension| matches!(extension.parsed_extension(), ParsedExtension::AuthorityInfoAccess(_))),
         weak,
     })
 }
@@ -89,14 +104,50 @@ pub fn inspect(cert: &Path, key: &Path, now: i64) -> Certified {
         {
             faults.push(fault(error));
         }
-        let is_open = std::fs::metadata(key).is_ok_and(|found| found.permissions().mode() & 0o004 != 0);
-        if is_open {
-            let what = format!("every user of this machine can read the key in {}", key.display());
-            faults.push(warning(true, what, format!("chmod o-r {}", key.display())));
-        }
+        faults.extend(open_key(key));
     }
+    let self_signed =
+        chain.as_ref().and_then(|chain| facts(chain.first()?)).is_some_and(|facts| facts.is_self_signed());
     let names = chain.map(|chain| of_chain(cert, &chain, now, &mut faults));
-    Certified { faults, names }
+    Certified { faults, names, self_signed }
+}
+
+/// A warning of a key that every user of the machine can read.
+fn open_key(key: &Path) -> Option<CertificateFault> {
+    let is_open = std::fs::metadata(key).is_ok_and(|found| found.permissions().mode() & 0o004 != 0);
+    is_open.then(|| {
+        let what = format!("every user of this machine can read the key in {}", key.display());
+        warning(true, what, format!("chmod o-r {}", key.display()))
+    })
+}
+
+/// Everything that is to be said of another file.
+fn inspect_file(kind: TlsFile, file: &Path, now: i64) -> Vec<CertificateFault> {
+    let read = match kind {
+        TlsFile::Authorities => pair::chain(file).map(|_| None),
+        TlsFile::Revoked => pair::revoked(file).map(|lists| lists.iter().find_map(|list| outdated(file, list, now))),
+        TlsFile::Ocsp => pair::ocsp(file).map(|_| None),
+        TlsFile::TicketKey => tickets::read(file).map(|_| open_key(file)),
+    };
+    read.unwrap_or_else(|error| Some(fault(error))).into_iter().collect()
+}
+
+/// A warning of a list of revoked certificates that should have been replaced by a newer one.
+fn outdated(file: &Path, list: &[u8], now: i64) -> Option<CertificateFault> {
+    let (_, list) = CertificateRevocationList::from_der(list).ok()?;
+    let until = list.next_update()?.timestamp();
+    (until < now).then(|| {
+        let what =
+            format!("the list of revoked certificates in {} was to be renewed on {}", file.display(), day(until));
+        let help = "fetch it again from its issuer: what was revoked since is not in it";
+        warning(false, what, help.to_string())
+    })
+}
+
+/// Whether this machine trusts an authority of this name.
+fn is_trusted(issuer: &str) -> bool {
+    let known = rustls_native_certs::load_native_certs().certs;
+    known.iter().filter_map(facts).any(|facts| facts.subject == issuer)
 }
 
 /// What is to be said of a chain; the names of its first certificate.
@@ -128,6 +179,16 @@ fn of_chain(path: &Path, chain: &[CertificateDer<'_>], now: i64, faults: &mut Ve
             );
             faults.push(error(what, "put each one in front of the one that issued it"));
         }
+    }
+    if let Some(last) = all.last().filter(|last| last.points_to_issuer && !last.is_self_signed())
+        && !is_trusted(&last.issuer)
+    {
+        let what = format!(
+            "the last certificate in {file} was issued by \"{}\", which is no authority that this machine trusts",
+            last.issuer
+        );
+        let help = "add the certificate of that issuer behind it, as in the fullchain.pem of many tools: clients do not look for it";
+        faults.push(warning(false, what, help.to_string()));
     }
     for weak in all.iter().filter_map(|facts| facts.weak.as_ref()) {
         faults.push(warning(
@@ -184,9 +245,8 @@ impl<M: Machine> Machine for WithTls<M> {
         inspect(cert, key, now())
     }
 
-    fn authorities(&self, file: &Path) -> Vec<CertificateFault> {
-        let read = pair::chain(file);
-        read.err().map(fault).into_iter().collect()
+    fn tls_file(&self, kind: TlsFile, file: &Path) -> Vec<CertificateFault> {
+        inspect_file(kind, file, now())
     }
 }
 

@@ -49,6 +49,7 @@ fn a_good_pair_has_nothing_to_be_said_of() {
     let folder = Folder::new("good");
     let (cert, key) = made(|_| {});
     let certified = inspect(&folder.file("c.pem", &cert), &folder.file("k.pem", &key), now());
+    assert!(certified.self_signed);
     assert_eq!(whats(&certified), "");
     assert_eq!(certified.names, Some(vec!["a.example".to_string(), "*.b.example".to_string()]));
 }
@@ -113,4 +114,104 @@ fn a_chain_in_order_is_good_and_an_open_key_is_told_of() {
     assert_eq!(whats(&inspect(&chain, &path, now())), "");
     fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).expect("own files");
     assert!(whats(&inspect(&chain, &path, now())).starts_with("W every user"));
+}
+
+/// A certificate that an authority has issued, of which nothing is behind it.
+fn issued(change: impl FnOnce(&mut CertificateParams)) -> (String, String) {
+    let ca_key = KeyPair::generate().expect("a key");
+    let mut ca = CertificateParams::new(Vec::new()).expect("no names");
+    ca.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    ca.distinguished_name.push(DnType::CommonName, "an authority");
+    let key = KeyPair::generate().expect("a key");
+    let mut params = CertificateParams::new(vec!["a.example".to_string()]).expect("a name");
+    params.distinguished_name.push(DnType::CommonName, "a server");
+    change(&mut params);
+    let cert = params.signed_by(&key, &Issuer::new(ca, ca_key)).expect("a certificate");
+    (cert.pem(), key.serialize_pem())
+}
+
+#[test]
+fn a_certificate_of_a_public_authority_needs_what_is_between_them() {
+    let folder = Folder::new("between");
+    // authorityInfoAccess with caIssuers http://a/, as public authorities write it.
+    let access = [&[0x30, 0x17, 0x30, 0x15, 6, 8, 0x2b, 6, 1, 5, 5, 7, 0x30, 2, 0x86, 9][..], b"http://a/"].concat();
+    let extension = || rcgen::CustomExtension::from_oid_content(&[1, 3, 6, 1, 5, 5, 7, 1, 1], access.clone());
+    let (cert, key) = issued(|params| params.custom_extensions = vec![extension()]);
+    let certified = inspect(&folder.file("c.pem", &cert), &folder.file("k.pem", &key), now());
+    assert!(whats(&certified).starts_with("W the last certificate in "), "{}", whats(&certified));
+    assert!(!certified.self_signed);
+    // One of a private authority, which its clients know.
+    let (cert, key) = issued(|_| {});
+    assert_eq!(whats(&inspect(&folder.file("c.pem", &cert), &folder.file("k.pem", &key), now())), "");
+}
+
+#[test]
+fn a_certificate_that_is_not_valid_yet_and_one_without_a_name_are_told_of() {
+    let folder = Folder::new("yet");
+    let (cert, key) = issued(|params| params.not_before = date_time_ymd(2900, 1, 1));
+    let said = whats(&inspect(&folder.file("c.pem", &cert), &folder.file("k.pem", &key), now()));
+    assert!(said.starts_with("E the certificate in ") && said.contains("is valid from Jan  1"), "{said}");
+    let (cert, key) = issued(|params| params.subject_alt_names.clear());
+    let said = whats(&inspect(&folder.file("c.pem", &cert), &folder.file("k.pem", &key), now()));
+    assert!(said.starts_with("W the certificate in ") && said.contains("has no name"), "{said}");
+}
+
+#[test]
+fn a_short_key_cannot_be_used() {
+    let folder = Folder::new("short");
+    let (cert, key) = (folder.0.join("c.pem"), folder.0.join("k.pem"));
+    let made = std::process::Command::new("openssl")
+        .args(["req", "-x509", "-newkey", "rsa:1024", "-nodes", "-days", "90", "-subj", "/CN=a.example"])
+        .args(["-addext", "subjectAltName=DNS:a.example", "-keyout"])
+        .arg(&key)
+        .arg("-out")
+        .arg(&cert)
+        .output();
+    if made.is_ok_and(|made| made.status.success()) {
+        let said = whats(&inspect(&cert, &key, now()));
+        assert!(said.contains("E the key in ") && said.contains("its RSA key has 1024 bits"), "{said}");
+    }
+}
+
+#[test]
+fn other_files_are_looked_at_too() {
+    let folder = Folder::new("other");
+    let key = KeyPair::generate().expect("a key");
+    let mut params = CertificateParams::new(Vec::new()).expect("no names");
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    let issuer = Issuer::new(params, key);
+    let list = |year: i32| {
+        let list = rcgen::CertificateRevocationListParams {
+            this_update: date_time_ymd(2020, 1, 1),
+            next_update: date_time_ymd(year, 1, 1),
+            crl_number: rcgen::SerialNumber::from(1),
+            issuing_distribution_point: None,
+            revoked_certs: Vec::new(),
+            key_identifier_method: rcgen::KeyIdMethod::Sha256,
+        };
+        list.signed_by(&issuer).expect("a list").pem().expect("PEM")
+    };
+    let file = |name: &str, text: &str| folder.file(name, text);
+    for (n, (kind, text, what)) in [
+        (TlsFile::Revoked, list(2900), ""),
+        (TlsFile::Revoked, list(2021), "W the list of revoked certificates in "),
+        (TlsFile::Revoked, "rubbish".to_string(), "E "),
+        (TlsFile::Authorities, made(|_| {}).0, ""),
+        (TlsFile::Authorities, list(2900), "E "),
+        (TlsFile::Ocsp, "0\x03\n".to_string(), ""),
+        (TlsFile::Ocsp, list(2900), "E "),
+        (TlsFile::TicketKey, "k".repeat(80), ""),
+        (TlsFile::TicketKey, "k".repeat(48), "E "),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let faults = inspect_file(kind, &file(&n.to_string(), &text), now());
+        let said = whats(&Certified { faults, ..Certified::default() });
+        assert!(said.starts_with(what) && said.is_empty() == what.is_empty(), "{n} {kind:?}: {said}");
+    }
+    let key = file("open", &"k".repeat(80));
+    fs::set_permissions(&key, fs::Permissions::from_mode(0o644)).expect("own files");
+    let said = inspect_file(TlsFile::TicketKey, &key, now());
+    assert!(said[0].what.contains("every user"), "{said:?}");
 }

@@ -4,10 +4,12 @@
 //! 1. [`pair`]: a certificate and its key, from their files; [`inspect`]: what is to be said of them.
 //! 2. `names`: which one a client sees; `tickets`: how its session goes on; `provider`: the cryptography.
 //! 3. [`clients`]: TLS with clients, and [`endpoints`]: with endpoints.
-//! 4. [`store`]: all of a plan, which takes new files as they come, and [`metrics`] of it.
+//! 4. [`identity`]: who a client is, as its certificate says.
+//! 5. [`store`]: all of a plan, which takes new files as they come, and [`metrics`] of it.
 
 pub mod clients;
 pub mod endpoints;
+pub mod identity;
 pub mod inspect;
 pub mod metrics;
 mod names;

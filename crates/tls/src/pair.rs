@@ -104,6 +104,21 @@ pub fn revoked(path: &Path) -> Result<Vec<CertificateRevocationListDer<'static>>
     }
 }
 
+/// What an issuer says of a certificate's validity. It is passed on as it is.
+///
+/// # Errors
+/// It cannot be read, or is something else.
+pub fn ocsp(path: &Path) -> Result<Vec<u8>, FileError> {
+    /// What a sequence of ASN.1 begins with, as all of these are.
+    const SEQUENCE: u8 = 0x30;
+    let der = read(path, false)?;
+    if der.first() != Some(&SEQUENCE) {
+        let what = format!("{} is no answer of an issuer (OCSP, DER)", path.display());
+        return Err(FileError::new(false, what, "fetch it with: openssl ocsp -respout FILE"));
+    }
+    Ok(der)
+}
+
 /// A certificate and its key, which fit, as handshakes need them.
 ///
 /// # Errors
@@ -124,7 +139,7 @@ pub fn certified(cert: &Path, key_path: &Path, ocsp: Option<&Path>) -> Result<Ce
         )
     })?;
     if let Some(path) = ocsp {
-        certified.ocsp = Some(read(path, false)?);
+        certified.ocsp = Some(self::ocsp(path)?);
     }
     Ok(certified)
 }

@@ -7,13 +7,17 @@ use crate::inspect::{SOON, day, now};
 use crate::pair::FileError;
 use evenkeel_config::Plan;
 use evenkeel_config::plan::{ListenerTls, Mode, PoolTls};
+use rustls::server::ProducesTickets;
 use rustls::{ClientConfig, ServerConfig};
 use sha2::{Digest, Sha256};
 use std::collections::HashMap;
 use std::fmt;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, RwLock};
+
+/// How often it is warned of certificates that expire soon, in seconds.
+const DAY: i64 = 86_400;
 
 /// Why the files of a listener or a pool cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -78,10 +82,16 @@ impl<S: PartialEq, T> Entry<S, T> {
     }
 }
 
+/// What tickets of a listener are sealed by.
+type Keys = Mutex<Arc<dyn ProducesTickets>>;
+
+/// A listener, and the keys of its tickets.
+type OfListener = (Entry<(ListenerTls, Mode), ServerConfig>, Keys);
+
 /// All of a plan.
 #[derive(Debug, Default)]
 pub struct Store {
-    listeners: HashMap<Arc<str>, Entry<(ListenerTls, Mode), ServerConfig>>,
+    listeners: HashMap<Arc<str>, OfListener>,
     pools: HashMap<Arc<str>, Entry<PoolTls, ClientConfig>>,
     shown: Arc<Shown>,
 }
@@ -93,6 +103,8 @@ pub struct Shown {
     pub(crate) expiries: RwLock<HashMap<Arc<str>, Vec<Expiry>>>,
     pub(crate) reloads: AtomicU64,
     pub(crate) refused: AtomicU64,
+    /// When it was last warned of certificates that expire soon, seconds since 1970.
+    warned: AtomicI64,
 }
 
 impl Store {
@@ -108,17 +120,20 @@ impl Store {
             let owner = || format!("listener \"{}\"", listener.name);
             let content = content(&clients::files(tls));
             let before = self.listeners.get(&listener.name);
-            let config = before.map(|entry| entry.current.get());
-            let made = clients::make(tls, listener.mode, config.as_deref())
-                .map_err(|error| Problem { owner: owner(), error })?;
+            // Keys of files that are named no longer are not used any more.
+            let random = before.filter(|(entry, _)| entry.settings.0.ticket_keys.is_empty());
+            let keys = random.map(|(_, keys)| keys_of(keys));
+            let made =
+                clients::make(tls, listener.mode, keys.as_ref()).map_err(|error| Problem { owner: owner(), error })?;
             expiries.insert(listener.name.clone(), made.expiries);
             // A listener that stays keeps the handle that its workers have.
             let settings = (tls.clone(), listener.mode);
-            let current = match before.filter(|before| before.is_as(&settings, &content)) {
-                Some(before) => before.current.clone(),
-                None => Arc::new(Current::new(made.config)),
+            let (current, keys) = match before.filter(|(before, _)| before.is_as(&settings, &content)) {
+                Some((before, keys)) => (before.current.clone(), keys_of(keys)),
+                None => (Arc::new(Current::new(made.config)), made.keys),
             };
-            store.listeners.insert(listener.name.clone(), Entry { settings, current, content: content.into() });
+            let entry = Entry { settings, current, content: content.into() };
+            store.listeners.insert(listener.name.clone(), (entry, keys.into()));
         }
         for pool in &plan.pools {
             let Some(tls) = &pool.tls else { continue };
@@ -128,29 +143,35 @@ impl Store {
                 Some(before) => before.current.clone(),
                 None => {
                     let owner = format!("pool \"{}\"", pool.name);
-                    let config = endpoints::make(tls, None).map_err(|error| Problem { owner, error })?;
+                    let config = endpoints::make(tls).map_err(|error| Problem { owner, error })?;
                     Arc::new(Current::new(config))
                 }
             };
             store.pools.insert(pool.name.clone(), Entry { settings: tls.clone(), current, content: content.into() });
         }
-        warn(&expiries);
         *self.shown.expiries.write().unwrap_or_else(|poisoned| poisoned.into_inner()) = expiries;
+        self.shown.warn(now());
         Ok(store)
     }
 
     /// Reads the files that have changed since; wrong ones are told of in the log, and the old ones stay.
     pub fn look(&self) {
-        for (name, entry) in &self.listeners {
+        self.look_at(now());
+    }
+
+    fn look_at(&self, now: i64) {
+        for (name, (entry, keys)) in &self.listeners {
             if !entry.has_changed(content(&clients::files(&entry.settings.0))) {
                 continue;
             }
-            match clients::make(&entry.settings.0, entry.settings.1, Some(&entry.current.get())) {
+            match clients::make(&entry.settings.0, entry.settings.1, Some(&keys_of(keys))) {
                 Ok(made) => {
                     entry.current.set(made.config);
+                    *keys.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = made.keys;
                     let mut expiries = self.shown.expiries.write().unwrap_or_else(|poisoned| poisoned.into_inner());
                     expiries.insert(name.clone(), made.expiries);
-                    warn(&expiries);
+                    drop(expiries);
+                    self.shown.warn(now);
                     self.shown.reloads.fetch_add(1, Relaxed);
                     tracing::info!(listener = %name, "certificates were read again");
                 }
@@ -161,7 +182,7 @@ impl Store {
             if !entry.has_changed(content(&endpoints::files(&entry.settings))) {
                 continue;
             }
-            match endpoints::make(&entry.settings, None) {
+            match endpoints::make(&entry.settings) {
                 Ok(config) => {
                     entry.current.set(config);
                     self.shown.reloads.fetch_add(1, Relaxed);
@@ -170,11 +191,14 @@ impl Store {
                 Err(error) => self.shown.refuse(&format!("pool \"{name}\""), &error),
             }
         }
+        if now - self.shown.warned.load(Relaxed) >= DAY {
+            self.shown.warn(now);
+        }
     }
 
     /// What each listener that speaks TLS shakes hands by.
     pub fn listeners(&self) -> impl Iterator<Item = (&Arc<str>, &ListenerTls, &Arc<Current<ServerConfig>>)> {
-        self.listeners.iter().map(|(name, entry)| (name, &entry.settings.0, &entry.current))
+        self.listeners.iter().map(|(name, (entry, _))| (name, &entry.settings.0, &entry.current))
     }
 
     /// What each pool that speaks TLS shakes hands by.
@@ -198,6 +222,27 @@ impl Shown {
         self.refused.fetch_add(1, Relaxed);
         tracing::error!("tls of {owner}: the certificates of before stay in use: {}; {}", error.what, error.help);
     }
+
+    /// Warns of certificates that expire soon, or have.
+    fn warn(&self, now: i64) {
+        self.warned.store(now, Relaxed);
+        for (listener, Expiry { name, not_after }) in self.expiring(now) {
+            let on = day(not_after);
+            if not_after < now {
+                tracing::error!(%listener, name, "a certificate has expired on {on}: clients refuse to connect");
+            } else {
+                tracing::warn!(%listener, name, "a certificate expires on {on}");
+            }
+        }
+    }
+
+    /// Certificates that expire soon, or have, with their listeners.
+    fn expiring(&self, now: i64) -> Vec<(Arc<str>, Expiry)> {
+        let expiries = self.expiries.read().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let all = expiries.iter().flat_map(|(listener, all)| all.iter().map(move |expiry| (listener, expiry)));
+        let soon = all.filter(|(_, expiry)| expiry.not_after - now < SOON.as_secs() as i64);
+        soon.map(|(listener, expiry)| (listener.clone(), expiry.clone())).collect()
+    }
 }
 
 /// A hash of files; one that is missing counts as another content.
@@ -215,19 +260,8 @@ fn content(files: &[PathBuf]) -> [u8; 32] {
     hash.finalize().into()
 }
 
-/// Warns of certificates that expire soon, or have.
-fn warn(expiries: &HashMap<Arc<str>, Vec<Expiry>>) {
-    let now = now();
-    for (listener, Expiry { name, not_after }) in
-        expiries.iter().flat_map(|(listener, all)| all.iter().map(move |expiry| (listener, expiry)))
-    {
-        let on = day(*not_after);
-        if *not_after < now {
-            tracing::error!(%listener, name, "a certificate has expired on {on}: clients refuse to connect");
-        } else if *not_after - now < SOON.as_secs() as i64 {
-            tracing::warn!(%listener, name, "a certificate expires on {on}");
-        }
-    }
+fn keys_of(keys: &Keys) -> Arc<dyn ProducesTickets> {
+    keys.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).clone()
 }
 
 #[cfg(test)]

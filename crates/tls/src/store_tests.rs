@@ -40,7 +40,8 @@ fn new_files_are_used_and_wrong_ones_are_not() {
     store.look();
     let second = handle.get();
     assert!(!Arc::ptr_eq(&first, &second));
-    assert!(Arc::ptr_eq(&first.ticketer, &second.ticketer), "sessions go on");
+    let ticket = first.ticketer.encrypt(b"session").expect("sealed");
+    assert!(second.ticketer.decrypt(&ticket).is_some(), "sessions go on");
     assert_eq!(name(&store), "two.example");
     fs::write(folder.join("k.pem"), "rubbish").expect("a file");
     store.look();
@@ -55,5 +56,26 @@ fn new_files_are_used_and_wrong_ones_are_not() {
     assert!(Arc::ptr_eq(next.listeners().next().expect("one").2, &handle));
     let other = next.next(&plan(&folder, ", min_version = \"1.3\"")).expect("good files");
     assert!(!Arc::ptr_eq(other.listeners().next().expect("one").2, &handle));
+    fs::remove_dir_all(&folder).expect("own files");
+}
+
+#[test]
+fn a_certificate_that_expires_soon_is_told_of_once_a_day() {
+    let folder = std::env::temp_dir().join(format!("evenkeel-expires-{}", std::process::id()));
+    fs::create_dir_all(&folder).expect("a folder");
+    write_pair(&folder, "one.example");
+    let store = Store::default().next(&plan(&folder, "")).expect("good files");
+    let warned = || store.shown.warned.load(Relaxed);
+    let start = warned();
+    store.look_at(start + DAY - 1);
+    assert_eq!(warned(), start);
+    store.look_at(start + DAY);
+    assert_eq!(warned(), start + DAY);
+    let until = store.shown.expiries.read().expect("nothing panics with it")["web"][0].not_after;
+    let soon = SOON.as_secs() as i64;
+    assert_eq!(
+        [until - soon, until - soon + 1, until, until + 1].map(|now| store.shown.expiring(now).len()),
+        [0, 1, 1, 1]
+    );
     fs::remove_dir_all(&folder).expect("own files");
 }

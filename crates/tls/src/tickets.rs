@@ -1,6 +1,8 @@
 //! How does a session go on without another full handshake? By a ticket that only this side can open: sealed with keys that the
-//! workers share, random ones that change, or those of files that several instances have.
+//! workers share, random ones that change, or those of files that several instances have. A session goes on only where clients
+//! have to prove the same as where it began.
 
+use crate::inspect::now;
 use crate::pair::FileError;
 use aws_lc_rs::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
 use rustls::server::ProducesTickets;
@@ -10,6 +12,9 @@ use std::sync::Arc;
 
 /// Bytes of a file with a key, as HAProxy and NGINX have them: a name, and more than a key needs.
 const FILE: usize = 80;
+
+/// Seconds by which clocks of instances may differ.
+const CLOCKS: i64 = 3600;
 
 /// Seconds for which a ticket is good.
 const LIFETIME: u32 = 12 * 3600;
@@ -23,8 +28,9 @@ pub struct FromFiles {
     keys: Vec<Key>,
 }
 
+/// What tickets are sealed by.
 #[derive(Debug)]
-struct Key {
+pub struct Key {
     name: [u8; NAME],
     aead: LessSafeKey,
 }
@@ -53,7 +59,11 @@ pub fn tickets(files: &[PathBuf]) -> Result<Arc<dyn ProducesTickets>, FileError>
     Ok(Arc::new(FromFiles { keys }))
 }
 
-fn read(path: &Path) -> Result<Key, FileError> {
+/// The key of a file.
+///
+/// # Errors
+/// It has none.
+pub fn read(path: &Path) -> Result<Key, FileError> {
     let help = format!("make it with: openssl rand {FILE} > {}", path.display());
     let bytes = std::fs::read(path)
         .map_err(|error| FileError::new(true, format!("cannot read {}: {error}", path.display()), help.clone()))?;
@@ -95,6 +105,53 @@ impl ProducesTickets for FromFiles {
     }
 }
 
+/// Tickets of sessions in which clients had to prove `proof`: those of other sessions do not open, or a client could go on
+/// where it would have to show a certificate, with a session that began where it did not, or before it was revoked. Nor do tickets
+/// whose time is over, however long their key stays in use.
+#[derive(Debug)]
+pub struct Bound {
+    keys: Arc<dyn ProducesTickets>,
+    proof: [u8; 32],
+}
+
+impl Bound {
+    /// Seals by these keys.
+    pub fn new(keys: Arc<dyn ProducesTickets>, proof: [u8; 32]) -> Bound {
+        Bound { keys, proof }
+    }
+
+    fn seal(&self, plain: &[u8], now: i64) -> Option<Vec<u8>> {
+        self.keys.encrypt(&[&self.proof[..], &now.to_be_bytes(), plain].concat())
+    }
+
+    fn open(&self, ticket: &[u8], now: i64) -> Option<Vec<u8>> {
+        let plain = self.keys.decrypt(ticket)?;
+        let (made, session) = plain.strip_prefix(&self.proof)?.split_first_chunk()?;
+        let age = now.checked_sub(i64::from_be_bytes(*made))?;
+        // Clocks of two instances may differ.
+        let is_good = (-CLOCKS..=i64::from(self.lifetime())).contains(&age);
+        is_good.then(|| session.to_vec())
+    }
+}
+
+impl ProducesTickets for Bound {
+    fn enabled(&self) -> bool {
+        self.keys.enabled()
+    }
+
+    fn lifetime(&self) -> u32 {
+        self.keys.lifetime()
+    }
+
+    fn encrypt(&self, plain: &[u8]) -> Option<Vec<u8>> {
+        self.seal(plain, now())
+    }
+
+    fn decrypt(&self, ticket: &[u8]) -> Option<Vec<u8>> {
+        self.open(ticket, now())
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -115,6 +172,29 @@ mod tests {
             assert_eq!(keys(&[1]).decrypt(&ticket[..at]), None);
         }
         assert_ne!(keys(&[1]).encrypt(b"session"), Some(ticket), "each is another");
+    }
+
+    #[test]
+    fn a_session_goes_on_only_where_clients_prove_the_same() {
+        let keys: Arc<dyn ProducesTickets> = Arc::new(keys(&[1]));
+        let [one, same, other] = [1, 1, 2].map(|proof| Bound::new(keys.clone(), [proof; 32]));
+        let ticket = one.encrypt(b"session").expect("sealed");
+        assert_eq!(same.decrypt(&ticket).as_deref(), Some(&b"session"[..]));
+        assert_eq!(other.decrypt(&ticket), None);
+        assert_eq!(one.decrypt(&keys.encrypt(b"short").expect("sealed")), None);
+        assert_eq!(one.decrypt(&keys.encrypt(&[1; 32]).expect("sealed")), None);
+    }
+
+    #[test]
+    fn a_ticket_is_good_for_half_a_day() {
+        let bound = Bound::new(Arc::new(keys(&[1])), [0; 32]);
+        let ticket = bound.seal(b"session", 1_000_000).expect("sealed");
+        let half_a_day = 12 * 3600;
+        for (later, is_good) in
+            [(0, true), (half_a_day, true), (half_a_day + 1, false), (-CLOCKS, true), (-CLOCKS - 1, false)]
+        {
+            assert_eq!(bound.open(&ticket, 1_000_000 + later).is_some(), is_good, "{later}");
+        }
     }
 
     #[test]

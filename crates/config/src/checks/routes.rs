@@ -187,10 +187,11 @@ fn check_unused(root: &Section, routes: &[Route], listeners: &[Listener], findin
     }
     let named: HashSet<&str> = routes.iter().flat_map(|r| &r.listeners).map(|l| &**l).collect();
     let common = routes.iter().any(|r| r.listeners.is_empty());
-    for Named { name, span, .. } in root.named("listener") {
+    for Named { name, span, section } in root.named("listener") {
         let mode = leads.mode_of(name);
         let is_served = named.contains(&**name) || (common && mode == Some(Mode::Http));
-        if is_served || mode == Some(Mode::Dns) {
+        // One that sends all clients to TLS has no use for routes.
+        if is_served || mode == Some(Mode::Dns) || section.flag("redirect_https") {
             continue;
         }
         if mode != Some(Mode::Http) {

@@ -3,7 +3,8 @@
 use crate::code::Code;
 use crate::diagnostic::Findings;
 use crate::form::Formed;
-use crate::machine::{CertificateFault, Machine};
+use crate::machine::{CertificateFault, Certified, Machine, TlsFile};
+use crate::sections::listener::Mode;
 use crate::source::Span;
 use crate::table::Section;
 use std::path::Path;
@@ -14,34 +15,54 @@ pub(crate) fn check(root: &Section, machine: &dyn Machine, findings: &mut Findin
         let tls = listener.section.section("tls");
         let mut names: Vec<String> = Vec::new();
         for certificate in tls.sections("certificates") {
-            names.extend(pair(certificate, machine, findings));
+            let Some(Certified { names: its, self_signed, .. }) = pair(certificate, machine, findings) else {
+                continue;
+            };
+            names.extend(its.unwrap_or_default());
+            if self_signed {
+                let what = "the certificate is self-signed: clients refuse to connect unless each of them knows it";
+                findings.add(Code::WeakCertificate, certificate.span_of("cert"), what).help(
+                    "have an authority issue one; to try things out, self_signed = true in place of certificates needs no file",
+                );
+            }
+            file(certificate, "ocsp", TlsFile::Ocsp, machine, findings);
         }
         if !names.is_empty() {
             uncovered(root, &listener.name, &names, findings);
         }
-        authorities(&tls.section("client_auth"), machine, findings);
+        let auth = tls.section("client_auth");
+        file(&auth, "ca", TlsFile::Authorities, machine, findings);
+        file(&auth, "crl", TlsFile::Revoked, machine, findings);
+        for (key, span) in tls.formed_list("ticket_keys") {
+            let Formed::Text(key) = key else { continue };
+            machine
+                .tls_file(TlsFile::TicketKey, Path::new(&key))
+                .into_iter()
+                .for_each(|fault| report(span, fault, findings));
+        }
     }
     for pool in root.named("pool") {
         let tls = pool.section.section("tls");
-        authorities(&tls, machine, findings);
+        file(&tls, "ca", TlsFile::Authorities, machine, findings);
         pair(&tls, machine, findings);
     }
 }
 
-/// A certificate and its key: the names that it has.
-fn pair(section: &Section, machine: &dyn Machine, findings: &mut Findings) -> Vec<String> {
-    let (Some(cert), Some(key)) = (section.text("cert"), section.text("key")) else { return Vec::new() };
-    let certified = machine.certificate(Path::new(&cert), Path::new(&key));
-    for fault in certified.faults {
+/// A certificate and its key: what is left to be said when their faults are reported.
+fn pair(section: &Section, machine: &dyn Machine, findings: &mut Findings) -> Option<Certified> {
+    let (cert, key) = (section.text("cert")?, section.text("key")?);
+    let mut certified = machine.certificate(Path::new(&cert), Path::new(&key));
+    for fault in std::mem::take(&mut certified.faults) {
         report(section.span_of(if fault.of_key { "key" } else { "cert" }), fault, findings);
     }
-    certified.names.unwrap_or_default()
+    Some(certified)
 }
 
-fn authorities(section: &Section, machine: &dyn Machine, findings: &mut Findings) {
-    if let Some(ca) = section.text("ca") {
-        for fault in machine.authorities(Path::new(&ca)) {
-            report(section.span_of("ca"), fault, findings);
+/// Another file, which a key names.
+fn file(section: &Section, key: &str, kind: TlsFile, machine: &dyn Machine, findings: &mut Findings) {
+    if let Some(path) = section.text(key) {
+        for fault in machine.tls_file(kind, Path::new(&path)) {
+            report(section.span_of(key), fault, findings);
         }
     }
 }
@@ -51,12 +72,17 @@ fn report(span: Span, fault: CertificateFault, findings: &mut Findings) {
     findings.add(code, span, fault.what).help(fault.help);
 }
 
-/// Reports hosts of routes that name a listener which none of its certificates has.
+/// Reports hosts of routes which none of a listener's certificates has. A route that names no listener counts where this is the
+/// only one with requests that are served: its hosts may be meant for another.
 fn uncovered(root: &Section, listener: &str, names: &[String], findings: &mut Findings) {
+    let serves = |listener: &Section| listener.word("mode") == Mode::Http.name() && !listener.flag("redirect_https");
+    let mut serving = root.named("listener").iter().filter(|listener| serves(&listener.section));
+    let is_alone = serving.next().is_some_and(|first| first.name == listener) && serving.next().is_none();
     for route in root.sections("route") {
         let matches = route.section("match");
         let is_here = |(formed, _): &(Formed, Span)| matches!(formed, Formed::Text(name) if name == listener);
-        if !matches.formed_list("listener").iter().any(is_here) {
+        let listeners = matches.formed_list("listener");
+        if !(listeners.is_empty() && is_alone || listeners.iter().any(is_here)) {
             continue;
         }
         for (formed, span) in matches.formed_list("host") {

@@ -23,7 +23,9 @@ pub(super) const ALGORITHMS: &[Row] = &[
 ];
 
 const NOT_YET: &str = "not there yet: requests pass as they came, but for X-Forwarded-* and hop-by-hop fields";
-const NO_TLS: &str = "not there yet: a listener with mode = \"tcp\" passes TLS through, by server name and ALPN";
+const TLS: &str =
+    "tls = { certificates = [{ cert = \"FILE.pem\", key = \"FILE.key\" }] } of the listener; docs/guide/tls.md";
+const POOL_TLS: &str = "tls = { ca = \"FILE.pem\", server_name = \"NAME\" } of the pool; docs/guide/tls.md";
 pub(super) const LISTENER: &str =
     "[listener.NAME], with bind = [\"[::]:80\"] and pool = \"NAME\" or [[route]]s; docs/guide/coming-from.md";
 pub(super) const POOL: &str = "[pool.NAME], with endpoints = [\"10.0.0.1:8080\"]; docs/guide/coming-from.md";
@@ -93,7 +95,7 @@ pub(super) const KEYS: &[(&str, &[Row])] = &[
             ("retries retry", "[defaults.retry]"),
             ("balance algorithm lbpolicy iphash leastconn", BALANCE),
             ("healthcheck healthchecks check checks", "health = { http = \"/healthz\" } in [pool.NAME]"),
-            ("tls ssl certificates certificatesresolvers acme crtlist", NO_TLS),
+            ("tls ssl certificates certificatesresolvers acme crtlist", TLS),
             ("middleware middlewares plugins filters cache peers program", NOT_YET),
         ],
     ),
@@ -124,7 +126,7 @@ pub(super) const KEYS: &[(&str, &[Row])] = &[
                 "trusted_proxies = [\"10.0.0.0/8\"], the networks of proxies in front; X-Forwarded-For is always sent on",
             ),
             ("protocol type", "mode = \"http\", \"tcp\", \"udp\" or \"dns\""),
-            ("ssl crt cert certs certificate certificates sslcertificate alpn sni", NO_TLS),
+            ("ssl crt cert certs certificate certificates sslcertificate alpn sni", TLS),
             ("timeout clienttimeout keepalivetimeout idletimeout", "timeouts = { client_idle = \"60s\" }"),
             ("balance algorithm lbpolicy loadbalancing", BALANCE),
             ("accesslog log", "access_log = { path = \"-\" } in [telemetry]"),
@@ -239,10 +241,7 @@ pub(super) const KEYS: &[(&str, &[Row])] = &[
             ),
             ("zone", "nothing: all workers of a process share their counts"),
             ("mode", "mode of [listener.NAME]: a pool serves whatever leads to it"),
-            (
-                "ssl verify sni cafile upstreamtls transport",
-                "not there yet: endpoints are spoken to without TLS, but by what mode = \"tcp\" passes through",
-            ),
+            ("ssl verify sni cafile upstreamtls transport", POOL_TLS),
             ("sendproxy sendproxyv2", "proxy_protocol = \"v2\""),
             ("maxqueue timeoutqueue", "queue = { max = 1024, timeout = \"2s\" }"),
             ("panicthreshold healthypanicthreshold", "panic = { healthy_below = 0.5 }"),
@@ -267,10 +266,7 @@ pub(super) const KEYS: &[(&str, &[Row])] = &[
             ("slowstart", "slow_start = <\"30s\"> of the pool"),
             ("sendproxy proxyprotocol", "proxy_protocol = \"v2\" of the pool"),
             ("id label", "name = <\"NAME\">"),
-            (
-                "ssl tls verify",
-                "not there yet: endpoints are spoken to without TLS, but by what mode = \"tcp\" passes through",
-            ),
+            ("ssl tls verify", POOL_TLS),
         ],
     ),
     (

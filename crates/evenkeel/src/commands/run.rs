@@ -77,7 +77,7 @@ fn plan(arguments: &Run, source: Option<&mut Source>) -> Result<Plan, Failure> {
         None => {
             let listen = arguments.listen.clone().unwrap_or_else(|| everywhere(PORT));
             let endpoints: Vec<&str> = arguments.endpoints.iter().map(String::as_str).collect();
-            Plan::for_addresses(&listen, &endpoints, arguments.balance.as_deref())
+            Plan::for_addresses(&listen, &endpoints, arguments.balance.as_deref(), arguments.tls_self_signed)
         }
     };
     eprint!("{}", render_text(&diagnostics, color()));

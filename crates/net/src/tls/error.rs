@@ -39,6 +39,7 @@ causes! {
     WrongName "wrong_name" "the certificate is for another name",
     Revoked "revoked" "the certificate was revoked",
     BadCertificate "bad_certificate" "the certificate cannot be used",
+    Distrusted "distrusted" "the peer does not trust the certificate that it was shown",
     Refused "refused" "the peer gave up",
     TooLarge "too_large" "a message of the handshake is too large",
     Malformed "malformed" "the peer broke the rules of TLS",
@@ -52,32 +53,40 @@ pub struct HandshakeError {
     pub cause: Cause,
     /// The name that the client asked for, as far as it is known.
     pub server_name: Option<Box<str>>,
+    /// Whether the peer had sent anything.
+    pub heard: bool,
     source: Option<Box<dyn std::error::Error + Send + Sync>>,
 }
 
 impl HandshakeError {
     /// One that failed for this cause.
     pub fn new(cause: Cause) -> HandshakeError {
-        HandshakeError { cause, server_name: None, source: None }
+        HandshakeError { cause, server_name: None, heard: true, source: None }
+    }
+
+    /// Whether the peer was told, or is about to be, and reads that only if nothing that it sends is left unread.
+    pub fn is_told(&self) -> bool {
+        !matches!(self.cause, Cause::Closed | Cause::Timeout | Cause::TooMany | Cause::NotTls)
     }
 
     pub(super) fn of_tls(error: Error) -> HandshakeError {
-        HandshakeError { cause: cause_of(&error), server_name: None, source: Some(Box::new(error)) }
+        let cause = cause_of(&error);
+        HandshakeError { source: Some(Box::new(error)), ..HandshakeError::new(cause) }
     }
 
     pub(super) fn of_record(fault: Fault) -> HandshakeError {
-        HandshakeError { cause: Cause::Internal, server_name: None, source: Some(fault.text().into()) }
+        HandshakeError { source: Some(fault.text().into()), ..HandshakeError::new(Cause::Internal) }
     }
 
-    pub(super) fn of_name(mut self, name: Option<&str>) -> HandshakeError {
-        self.server_name = name.map(Into::into);
+    pub(super) fn of_client(mut self, name: Option<&str>, heard: bool) -> HandshakeError {
+        (self.server_name, self.heard) = (name.map(Into::into), heard);
         self
     }
 }
 
 impl From<io::Error> for HandshakeError {
     fn from(error: io::Error) -> HandshakeError {
-        HandshakeError { cause: Cause::Closed, server_name: None, source: Some(Box::new(error)) }
+        HandshakeError { source: Some(Box::new(error)), ..HandshakeError::new(Cause::Closed) }
     }
 }
 
@@ -96,6 +105,11 @@ impl std::error::Error for HandshakeError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         self.source.as_deref().map(|source| source as _)
     }
+}
+
+/// What an alert is called.
+pub fn alert_name(alert: u8) -> &'static str {
+    AlertDescription::from(alert).as_str().unwrap_or("unknown")
 }
 
 fn cause_of(error: &Error) -> Cause {
@@ -124,6 +138,13 @@ fn cause_of(error: &Error) -> Cause {
             AlertDescription::NoApplicationProtocol => Cause::Protocol,
             AlertDescription::CertificateRequired => Cause::CertificateRequired,
             AlertDescription::UnrecognisedName => Cause::NoCertificate,
+            // What clients say of a certificate that they do not believe.
+            AlertDescription::UnknownCA
+            | AlertDescription::BadCertificate
+            | AlertDescription::CertificateUnknown
+            | AlertDescription::CertificateExpired
+            | AlertDescription::CertificateRevoked
+            | AlertDescription::UnsupportedCertificate => Cause::Distrusted,
             AlertDescription::CloseNotify | AlertDescription::UserCanceled => Cause::Closed,
             _ => Cause::Refused,
         },

@@ -162,9 +162,10 @@ pub(super) async fn accept(
     let mut connection = UnbufferedServerConnection::new(config).map_err(HandshakeError::of_tls)?;
     let early = early.unwrap_or_else(Buf::none);
     let mut server_name = None;
-    let mut is_known = false;
+    let (mut is_known, mut heard) = (false, false);
     // rustls tells it to buffered connections alone.
     let mut check = |held: &Buf| -> Result<(), HandshakeError> {
+        heard = true;
         if is_known {
             return Ok(());
         }
@@ -178,7 +179,7 @@ pub(super) async fn accept(
         check(&early)?;
     }
     let shaken: Result<_, HandshakeError> = async { Ok(shake!(socket, connection, early, check)) }.await;
-    let (held, mut out) = shaken.map_err(|error| error.of_name(server_name.as_deref()))?;
+    let (held, mut out) = shaken.map_err(|error| error.of_client(server_name.as_deref(), heard))?;
     let info = Info::new(&connection, server_name.as_deref());
     if info.version == "TLSv1.2" {
         // The client waits for it. Tickets of TLS 1.3 may as well go with the first response.

@@ -18,7 +18,16 @@ pub struct Info {
     pub resumed: bool,
     /// The certificates that the peer has shown, its own first. Those of the earlier session, if one went on.
     pub peer_certificates: Vec<CertificateDer<'static>>,
-    pub(super) note: Box<[u8]>,
+    pub(super) note: Note,
+}
+
+/// What is said of a connection again and again, made once: [`Info::note`].
+#[derive(Clone, Debug, Default)]
+pub struct Note {
+    /// Fields of heads, with the ends of their lines.
+    pub fields: Box<[u8]>,
+    /// Members of a line of the access log.
+    pub log: Box<[u8]>,
 }
 
 impl Info {
@@ -33,12 +42,12 @@ impl Info {
             alpn: state.alpn_protocol().map(Into::into),
             resumed: state.handshake_kind() == Some(HandshakeKind::Resumed),
             peer_certificates: state.peer_certificates().unwrap_or_default().to_vec(),
-            note: Box::default(),
+            note: Note::default(),
         }
     }
 
     /// What was made of it once for all that is said on the connection.
-    pub fn note(&self) -> &[u8] {
+    pub fn note(&self) -> &Note {
         &self.note
     }
 

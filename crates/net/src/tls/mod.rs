@@ -17,8 +17,8 @@ mod state;
 pub mod stream;
 pub mod towards;
 
-pub use error::{Cause, HandshakeError};
-pub use info::Info;
+pub use error::{Cause, HandshakeError, alert_name};
+pub use info::{Info, Note};
 pub use stream::TlsStream;
 
 #[cfg(test)]

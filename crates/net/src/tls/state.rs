@@ -1,6 +1,7 @@
 //! What waits on a connection over TLS? Records that came and were not opened, data that was opened and not taken, records that
 //! were sealed and not sent. None of it on one that is idle.
 
+use super::error::alert_name;
 use super::session::{End, Session};
 use crate::buffer::Buf;
 use crate::stream::Stream;
@@ -71,7 +72,8 @@ impl State {
             }
             End::Failed(fault) => Some(Err(io::Error::new(io::ErrorKind::InvalidData, fault.text()))),
             End::Alerted(alert) => {
-                Some(Err(io::Error::new(io::ErrorKind::ConnectionAborted, format!("the peer sent TLS alert {alert}"))))
+                let why = format!("the peer ended TLS with an alert: {}", alert_name(alert));
+                Some(Err(io::Error::new(io::ErrorKind::ConnectionAborted, why)))
             }
         }
     }

@@ -7,7 +7,7 @@
 
 use super::error::HandshakeError;
 use super::handshake::{self, Done};
-use super::info::Info;
+use super::info::{Info, Note};
 use super::session::End;
 use super::state::State;
 use crate::buffer::Buf;
@@ -42,8 +42,8 @@ impl TlsStream {
         TlsStream { socket, state: RefCell::new(None), info: OnceCell::new(), resets: Cell::new(false) }
     }
 
-    /// Shakes hands as a server. `early`: what was read already; `note`: what is kept with what was agreed. Configured with `enable_secret_extraction`. If it fails as no
-    /// TLS came, the connection is as plain as before.
+    /// Shakes hands as a server. `early`: what was read already; `note`: what is kept with what was agreed. Configured with
+    /// `enable_secret_extraction`. If it fails as no TLS came, the connection is as plain as before.
     ///
     /// # Errors
     /// Why it failed; the peer was told, where TLS has a word for it.
@@ -51,7 +51,7 @@ impl TlsStream {
         &self,
         config: Arc<ServerConfig>,
         early: Option<Buf>,
-        note: impl FnOnce(&Info) -> Box<[u8]>,
+        note: impl FnOnce(&Info) -> Note,
     ) -> Result<&Info, HandshakeError> {
         let mut done = handshake::accept(&self.socket, config, early).await?;
         done.info.note = note(&done.info);
@@ -82,6 +82,14 @@ impl TlsStream {
     /// What was agreed; `None` before.
     pub fn info(&self) -> Option<&Info> {
         self.info.get().map(|info| &**info)
+    }
+
+    /// The alert by which the peer has ended it.
+    pub fn alert(&self) -> Option<u8> {
+        match self.state.borrow().as_ref()?.session.end {
+            End::Alerted(alert) => Some(alert),
+            _ => None,
+        }
     }
 
     /// The socket, for what is not read or written.

@@ -1,7 +1,8 @@
 //! What does serving need of its thread? The clock, the timers, the log, room for bytes, and what the worker is to do: all
-//! of it of one worker, so nothing is locked.
+//! of it of one worker, so nothing is locked. [`linger`] ends a connection so that its last words arrive.
 
 pub mod handoff;
+pub mod linger;
 
 use crate::observe::access_log::AccessLog;
 use evenkeel_balance::rng::mix;

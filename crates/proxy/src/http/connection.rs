@@ -3,9 +3,9 @@
 
 use super::down::h1::{After, H1, Next};
 use super::down::h2;
-use super::down::linger::linger;
 use super::open::Open;
 use crate::core::Core;
+use crate::core::linger::linger;
 use crate::listener::admit::admit;
 use crate::listener::client::Client;
 use crate::listener::rules::Listener;
@@ -90,6 +90,8 @@ async fn requests(client: &mut Client<'_>, down: &H1, place: &mut Option<OpenCon
             Err(error) => {
                 if error.cause == Cause::PlainHttp {
                     Box::pin(down.expected_tls(client)).await;
+                }
+                if error.is_told() {
                     linger(&down.transport, &down.timer).await;
                 }
                 return Ended::Closed;

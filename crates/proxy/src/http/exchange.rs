@@ -15,7 +15,6 @@ use crate::upstream::session::Session;
 use evenkeel_balance::Clock;
 use evenkeel_config::plan::RouteTimeouts;
 use evenkeel_net::deadline::Timer;
-use evenkeel_net::tls::Info;
 use evenkeel_wire::head::Request;
 use evenkeel_wire::http1::max_forwards::{self, Hops};
 use evenkeel_wire::http1::request::Forward;
@@ -137,7 +136,7 @@ pub fn forward<'f>(
         forwarded: origin.and_then(|origin| origin.forwarded.as_deref()),
         host_if_none: here.as_bytes(),
         max_forwards: route.max_forwards,
-        certificate: client.peer.tls().map_or(b"", Info::note),
+        certificate: client.peer.tls().map_or(b"", |info| &info.note().fields),
         mark: route.mark,
         close,
     }

@@ -4,6 +4,8 @@ use crate::observe::end::Cause;
 use crate::observe::stats::{CODES, ErrorKind};
 use evenkeel_balance::retry::Failure;
 use evenkeel_balance::{FailureKind, Outcome};
+use evenkeel_net::tls::{TlsStream, alert_name};
+use evenkeel_net::transport::Transport;
 use evenkeel_wire::grpc::{self, Status};
 use evenkeel_wire::http1::{Reject, mend};
 
@@ -18,6 +20,9 @@ fn code_name(code: u32) -> String {
 pub enum Fault {
     /// The endpoint closed or reset the connection before the first byte of a response.
     NoResponse,
+    /// The endpoint ended TLS with this alert before the first byte of a response: with TLS 1.3 it says so behind the handshake
+    /// if it does not like the certificate that it was shown.
+    Alerted(u8),
     /// The endpoint closed or reset the connection within a response.
     CutShort,
     /// The endpoint's connection ended before it looked at the request.
@@ -54,10 +59,17 @@ pub enum Fault {
 }
 
 impl Fault {
+    /// The connection to an endpoint has ended before the first byte of a response.
+    #[cold]
+    pub fn no_response(upstream: &Transport) -> Fault {
+        upstream.as_tls().and_then(TlsStream::alert).map_or(Fault::NoResponse, Fault::Alerted)
+    }
+
     /// Who ended the request, as the log says it.
     pub fn cause(self) -> Cause {
         match self {
             Fault::NoResponse
+            | Fault::Alerted(_)
             | Fault::CutShort
             | Fault::Unseen
             | Fault::Declined
@@ -76,6 +88,7 @@ impl Fault {
     pub fn error_kind(self) -> Option<ErrorKind> {
         match self {
             Fault::NoResponse | Fault::CutShort | Fault::StreamReset(_) => Some(ErrorKind::Reset),
+            Fault::Alerted(_) => Some(ErrorKind::Tls),
             Fault::Declined => Some(ErrorKind::Refused),
             Fault::Response(_) | Fault::NotHttp2 => Some(ErrorKind::Protocol),
             Fault::TimedOut => Some(ErrorKind::Timeout),
@@ -102,7 +115,7 @@ impl Fault {
     pub fn failure(self) -> Option<Failure> {
         match self {
             // Nothing of a head was passed on, so a part of one is as good as none.
-            Fault::NoResponse | Fault::CutShort | Fault::StreamReset(_) => Some(Failure::Reset),
+            Fault::NoResponse | Fault::Alerted(_) | Fault::CutShort | Fault::StreamReset(_) => Some(Failure::Reset),
             // As if nothing had left (RFC 9113 section 8.7).
             Fault::Unseen | Fault::Declined => Some(Failure::Connect),
             Fault::TimedOut => Some(Failure::Timeout),
@@ -131,6 +144,7 @@ impl Fault {
     pub fn reply(self) -> Option<(u16, String)> {
         match self {
             Fault::NoResponse => Some((502, "closed the connection without a response".into())),
+            Fault::Alerted(alert) => Some((502, format!("ended TLS with an alert: {}", alert_name(alert)))),
             Fault::CutShort => Some((502, "closed the connection within the head of its response".into())),
             Fault::Unseen => Some((502, "closed the connection before it took the request".into())),
             Fault::Declined => Some((502, "refused the stream".into())),

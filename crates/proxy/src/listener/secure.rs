@@ -1,54 +1,128 @@
-//! How does a client connection become one over TLS? By a handshake, in time, with not too many under way at once, and counted.
+//! How does a client connection become one over TLS? By a handshake, in time, with not too many under way at once, counted,
+//! and if it fails, told of in the access log.
 
 use super::client::Client;
+use crate::observe::access_log::{self, Line, NOWHERE, quoted};
+use crate::observe::end::{Cause as Side, Phase};
+use crate::peer::address_text::AddressText;
+use evenkeel_balance::{Clock, Instant};
 use evenkeel_net::buffer::Buf;
 use evenkeel_net::deadline::{Elapsed, Timer};
-use evenkeel_net::tls::{Cause, HandshakeError, Info, TlsStream};
-use sha2::{Digest, Sha256};
+use evenkeel_net::tls::{Cause, HandshakeError, Info, Note, TlsStream};
+use evenkeel_tls::identity::Identity;
 use std::pin::pin;
 
 /// Shakes hands with a client, of which `early` came already.
 ///
 /// # Errors
-/// Why it failed, which was counted. The connection is plain still.
+/// Why it failed, which was counted and logged; but a plain HTTP request, whose answer is logged, is not logged here. The
+/// connection is plain still.
 pub async fn secure<'t>(
     client: &Client<'_>,
     tls: &'t TlsStream,
     timer: &Timer,
     early: Option<Buf>,
 ) -> Result<&'t Info, HandshakeError> {
+    let began = client.core.clock.now();
     let stats = &client.listener.stats.tls;
-    let fail = |error: HandshakeError| {
-        stats.failed[error.cause as usize].add(1);
-        error
-    };
+    let shaken = shake(client, tls, timer, early).await;
+    match &shaken {
+        Ok(info) => stats.shaken[usize::from(info.resumed)].add(1),
+        Err(error) => {
+            stats.failed[error.cause as usize].add(1);
+            // One that connects and says nothing looks whether the port is open: no handshake began.
+            let is_look = error.cause == Cause::Closed && !error.heard;
+            if error.cause != Cause::PlainHttp && !is_look {
+                log(client, began, error);
+            }
+        }
+    }
+    shaken
+}
+
+async fn shake<'t>(
+    client: &Client<'_>,
+    tls: &'t TlsStream,
+    timer: &Timer,
+    early: Option<Buf>,
+) -> Result<&'t Info, HandshakeError> {
     let settings = client.listener.peek().tls.clone();
     // The next plan may have none for those that came before it.
-    let Some(settings) = settings else { return Err(fail(HandshakeError::new(Cause::Internal))) };
+    let Some(settings) = settings else { return Err(HandshakeError::new(Cause::Internal)) };
     if client.listener.handshakes.get() >= settings.handshakes_max {
-        return Err(fail(HandshakeError::new(Cause::TooMany)));
+        return Err(HandshakeError::new(Cause::TooMany));
     }
     let _under_way = UnderWay::begin(client);
     timer.set(timer.tick_after(settings.timeout));
-    let shaken = timer.limit(pin!(tls.accept(settings.config(), early, said_of_certificate))).await;
-    let info = match shaken {
-        Ok(Ok(info)) => info,
-        Ok(Err(error)) => return Err(fail(error)),
-        Err(Elapsed) => return Err(fail(HandshakeError::new(Cause::Timeout))),
-    };
-    stats.shaken[usize::from(info.resumed)].add(1);
-    Ok(info)
+    let asks = settings.asks;
+    let accepted =
+        tls.accept(settings.config(), early, |info| if asks { of_certificate(info) } else { Note::default() });
+    match timer.limit(pin!(accepted)).await {
+        Ok(shaken) => shaken,
+        Err(Elapsed) => Err(HandshakeError::new(Cause::Timeout)),
+    }
 }
 
-/// What endpoints are told of the client's certificate, which was verified: fields with the ends of their lines.
-fn said_of_certificate(info: &Info) -> Box<[u8]> {
-    let Some(certificate) = info.peer_certificates.first() else { return Box::default() };
-    let mut fields = b"X-Client-Cert-Verified: SUCCESS\r\nX-Client-Cert-Fingerprint: ".to_vec();
-    for byte in Sha256::digest(certificate) {
-        fields.extend_from_slice(format!("{byte:02x}").as_bytes());
+/// What endpoints and the access log are told of the client's certificate, which was verified.
+fn of_certificate(info: &Info) -> Note {
+    let identity = info.peer_certificates.first().and_then(Identity::of);
+    let verified = if identity.is_some() { "SUCCESS" } else { "NONE" };
+    let mut fields = format!("X-Client-Cert-Verified: {verified}\r\n").into_bytes();
+    let mut log = b",\"client_cert\":".to_vec();
+    quoted(&mut log, verified.as_bytes());
+    let Some(identity) = identity else { return Note { fields: fields.into(), log: log.into() } };
+    for (field, member, value) in [
+        ("Subject", "subject", &identity.subject),
+        ("Issuer", "issuer", &identity.issuer),
+        ("Serial", "serial", &identity.serial),
+        ("Fingerprint", "fingerprint", &identity.fingerprint),
+    ] {
+        fields.extend_from_slice(format!("X-Client-Cert-{field}: {value}\r\n").as_bytes());
+        log.extend_from_slice(format!(",\"client_cert_{member}\":").as_bytes());
+        quoted(&mut log, value.as_bytes());
     }
-    fields.extend_from_slice(b"\r\n");
-    fields.into()
+    Note { fields: fields.into(), log: log.into() }
+}
+
+/// Writes a line for a handshake that failed.
+#[cold]
+fn log(client: &Client<'_>, began: Instant, error: &HandshakeError) {
+    let core = client.core;
+    let mut log = core.log.borrow_mut();
+    let Some(log) = log.as_mut() else { return };
+    let rules = client.listener.rules();
+    let mut asked = core.scratch();
+    access_log::asked_by_name(&mut asked, error.server_name.as_deref());
+    let peer = client.peer.announced_by().map(AddressText::of);
+    let side = match error.cause {
+        Cause::Timeout => Side::ClientSlow,
+        Cause::TooMany | Cause::Internal => Side::Proxy,
+        _ => Side::Client,
+    };
+    let line = Line {
+        began,
+        request_id: core.next_request_id(),
+        client: client.peer.ip_text(),
+        peer: peer.as_ref().map(AddressText::as_bytes),
+        taken: rules.named(client.listener, rules.unrouted()),
+        sent: NOWHERE,
+        tries: 0,
+        proto: "TLS",
+        tls: None,
+        asked: &asked,
+        status: 0,
+        bytes_in: 0,
+        bytes_out: 0,
+        queue_ns: 0,
+        connect_ns: None,
+        ttfb_ns: None,
+        total_ns: core.clock.now().since(began),
+        term: [side.letter(), Phase::Request.letter()],
+        reason: Some(&error.to_string()),
+        grpc_status: None,
+    };
+    log.add(&line, &core.clock);
+    core.give_back(asked);
 }
 
 /// Counts a handshake while it is under way.

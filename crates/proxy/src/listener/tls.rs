@@ -17,12 +17,19 @@ pub struct ListenerTls {
     pub timeout: Duration,
     /// Handshakes under way at one worker.
     pub handshakes_max: usize,
+    /// Whether clients are asked for certificates.
+    pub asks: bool,
 }
 
 impl ListenerTls {
     /// With whatever `current` gives when a client comes.
     pub fn new(current: Arc<Current>, timeout: Duration, handshakes_max: usize) -> ListenerTls {
-        ListenerTls { current, timeout, handshakes_max }
+        ListenerTls { current, timeout, handshakes_max, asks: false }
+    }
+
+    /// The same, with clients that are asked for certificates.
+    pub fn asking(self, asks: bool) -> ListenerTls {
+        ListenerTls { asks, ..self }
     }
 
     /// For the next handshake.

@@ -36,7 +36,7 @@ impl Secured {
             let current = current.clone();
             let tls =
                 ListenerTls::new(Arc::new(move || current.get()), settings.handshake_timeout, settings.handshakes);
-            next.listeners.insert(name.clone(), tls);
+            next.listeners.insert(name.clone(), tls.asking(settings.client_auth.is_some()));
         }
         for (name, settings, current) in next.store.pools() {
             let mut before = self.store.pools().filter(|(other, ..)| *other == name);

@@ -4,6 +4,7 @@
 mod record;
 mod relay;
 
+use crate::core::linger::linger;
 use crate::listener::admit::admit;
 use crate::listener::client::Client;
 use crate::listener::rules::Rules;
@@ -37,8 +38,11 @@ pub async fn serve(client: &mut Client<'_>, transport: &Transport, timer: &Timer
     let Ok(held) = Box::pin(admit(client, transport, timer, place)).await else { return };
     let mut held = held;
     if let Some(tls) = transport.as_tls()
-        && Box::pin(secure(client, tls, timer, held.take())).await.is_err()
+        && let Err(error) = Box::pin(secure(client, tls, timer, held.take())).await
     {
+        if error.is_told() {
+            linger(transport, timer).await;
+        }
         return;
     }
     let down = &Down { transport, timer };

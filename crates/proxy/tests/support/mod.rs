@@ -15,6 +15,7 @@ pub mod haproxy;
 pub mod log;
 pub mod message;
 pub mod nginx;
+pub mod pki;
 pub mod proxy;
 pub mod tls;
 

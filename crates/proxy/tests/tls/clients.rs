@@ -62,18 +62,20 @@ fn a_session_goes_on_at_another_worker() {
         "[runtime]\nworkers = 4\n[listener.web]\nbind = [\"$BIND\"]\n[pool.web]\nendpoints = [\"{}\"]\n",
         endpoint.addr
     );
-    let proxy = crate::support::Proxy::start_secured(&config, &secured);
-    let config = ca.client(V13);
-    for n in 0..32 {
-        let mut client = TlsClient::connect(proxy.addr(), config.clone(), "a.test").unwrap();
-        client.get("/");
-        let resumed = client.stream().conn.handshake_kind() == Some(rustls::HandshakeKind::Resumed);
-        assert_eq!(resumed, n > 0, "connection {n}");
+    for versions in [V12, V13] {
+        let proxy = crate::support::Proxy::start_secured(&config, &secured);
+        let config = ca.client(versions);
+        for n in 0..32 {
+            let mut client = TlsClient::connect(proxy.addr(), config.clone(), "a.test").unwrap();
+            client.get("/");
+            let resumed = client.stream().conn.handshake_kind() == Some(rustls::HandshakeKind::Resumed);
+            assert_eq!(resumed, n > 0, "connection {n}");
+        }
+        // On whichever of the workers: the kernel spreads them by their ports.
+        let by_worker: Vec<u64> = proxy.server().stats().iter().map(|w| w.listeners[0].tls.shaken[1].get()).collect();
+        assert_eq!(by_worker.iter().sum::<u64>(), 31);
+        assert!(by_worker.iter().filter(|n| **n > 0).count() > 1, "{by_worker:?}");
     }
-    // On whichever of the workers: the kernel spreads them by their ports.
-    let by_worker: Vec<u64> = proxy.server().stats().iter().map(|w| w.listeners[0].tls.shaken[1].get()).collect();
-    assert_eq!(by_worker.iter().sum::<u64>(), 31);
-    assert!(by_worker.iter().filter(|n| **n > 0).count() > 1, "{by_worker:?}");
 }
 
 #[test]

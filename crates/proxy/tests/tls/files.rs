@@ -2,7 +2,7 @@
 
 use crate::support::certificate::Certificate;
 use crate::support::tls::{Authority, BOTH, V13, answering};
-use crate::support::{Endpoint, Proxy, own_addr, tool};
+use crate::support::{Endpoint, Proxy, own_addr, tool, wait_until};
 use evenkeel_peers::installed;
 use evenkeel_proxy::StartError;
 use std::path::Path;
@@ -93,7 +93,7 @@ fn clients_prove_who_they_are_and_endpoints_are_told() {
     let refused = std::io::Read::read(&mut without.reader, &mut [0]).unwrap_err();
     assert!(refused.to_string().contains("CertificateRequired"), "{refused}");
     let cause = evenkeel_proxy::stats::Unsecured::CertificateRequired as usize;
-    assert_eq!(proxy.listener(|l| l.tls.failed[cause].get()), 1);
+    wait_until("it is counted", || proxy.listener(|l| l.tls.failed[cause].get()) == 1);
     let (config, fingerprint) = clients.showing(&own.cert());
     let mut with = crate::support::tls::TlsClient::connect(proxy.addr(), config, "a.test").unwrap();
     let spoofed = "X-Client-Cert-Fingerprint: 00\r\nClient_Cert: x\r\nClient-Cert: :eA==:\r\n";

@@ -6,7 +6,13 @@
 mod support;
 
 mod broken;
+mod causes;
 mod clients;
 mod endpoints;
 mod files;
+mod names;
+mod pools;
+mod proofs;
+mod resumption;
 mod sessions;
+mod swaps;

@@ -47,6 +47,9 @@ pub fn kind(name: &[u8]) -> Kind {
         (17, b't') => (b"transfer-encoding", Kind::TransferEncoding),
         (17, b'c') => (b"client-cert-chain", Kind::Forwarded),
         (17, b'x') => (b"x-forwarded-proto", Kind::Forwarded),
+        (20, b'x') if name[14] | 0x20 == b'i' => (b"x-client-cert-issuer", Kind::Forwarded),
+        (20, b'x') => (b"x-client-cert-serial", Kind::Forwarded),
+        (21, b'x') => (b"x-client-cert-subject", Kind::Forwarded),
         (22, b'x') => (b"x-client-cert-verified", Kind::Forwarded),
         (25, b'x') => (b"x-client-cert-fingerprint", Kind::Forwarded),
         _ => return Kind::Other,
@@ -75,7 +78,8 @@ mod tests {
     fn a_name_counts_in_any_case_one_with_underscores_as_a_lookalike_and_none_that_differs() {
         let names = "te host expect upgrade cdn-loop forwarded connection keep-alive content-length x-forwarded-for \
                      proxy-connection x-forwarded-host transfer-encoding x-forwarded-proto client-cert client-cert-chain \
-                     x-client-cert-verified x-client-cert-fingerprint";
+                     x-client-cert-verified x-client-cert-fingerprint x-client-cert-subject x-client-cert-issuer \
+                     x-client-cert-serial";
         let kind = |name: &str| kind(name.as_bytes());
         for name in names.split_whitespace() {
             assert_ne!(kind(name), Kind::Other, "{name}");

@@ -3,9 +3,9 @@
 
 use super::Downstream;
 use super::h1_parts::H1Parts;
-use super::linger::LINGER;
 use super::websocket;
 use crate::core::Core;
+use crate::core::linger::LINGER;
 use crate::http::attempts;
 use crate::http::exchange::{self, Opened, Refused};
 use crate::http::fault::Fault;

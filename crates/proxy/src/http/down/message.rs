@@ -2,7 +2,7 @@
 //! requests may share one connection, each with its own deadline and its own back-pressure.
 
 use super::Downstream;
-use super::linger::LINGER;
+use crate::core::linger::LINGER;
 use crate::http::attempts;
 use crate::http::exchange::{self, Opened, Refused};
 use crate::http::grpc::{self, Call};

@@ -1,11 +1,10 @@
 //! Where did a request come from, and where does its response go? A [`Downstream`]: one request of a client connection. No code
 //! above it sees a socket. With HTTP/1 ([`h1`]) it has the connection to itself; where requests come as [`message`]s, many
-//! share one, as with HTTP/2 ([`h2`]). [`linger`] ends a connection so that its last words arrive.
+//! share one, as with HTTP/2 ([`h2`]).
 
 pub mod h1;
 mod h1_parts;
 pub mod h2;
-pub mod linger;
 #[cfg(test)]
 pub mod memory;
 pub mod message;

@@ -126,7 +126,7 @@ impl Relay<'_, '_> {
     /// Relays the response: interim ones, the final one, its body.
     async fn download(&self, down: &H1, ticket: &mut InFlight<'_>) -> Result<ResponseEnd, Fault> {
         let mut interim = 0;
-        let mut buf = self.upstream.read_some().await.map_err(|_| Fault::NoResponse)?;
+        let mut buf = self.upstream.read_some().await.map_err(|_| Fault::no_response(self.upstream))?;
         if buf.is_empty() {
             return Err(Fault::NoResponse);
         }

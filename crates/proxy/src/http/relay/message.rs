@@ -129,7 +129,7 @@ impl Relay<'_, '_> {
 
     /// Relays the response: interim ones, the final one, its body.
     async fn send_parts<D: Messages>(&self, down: &D, ticket: &mut InFlight<'_>) -> Result<Ended, Fault> {
-        let mut buf = self.upstream.read_some().await.map_err(|_| Fault::NoResponse)?;
+        let mut buf = self.upstream.read_some().await.map_err(|_| Fault::no_response(self.upstream))?;
         if buf.is_empty() {
             return Err(Fault::NoResponse);
         }

@@ -103,6 +103,7 @@ fn secured(out: &mut Vec<u8>, tls: &Info) {
         Some(name) => quoted(out, name.as_bytes()),
         None => out.extend_from_slice(b"null"),
     }
+    out.extend_from_slice(&tls.note().log);
 }
 
 /// The end of a line that has fields which few have.
@@ -186,7 +187,7 @@ fn trace_id(value: &[u8]) -> Option<&[u8]> {
 }
 
 /// A text in quotes.
-fn quoted(out: &mut Vec<u8>, text: &[u8]) {
+pub fn quoted(out: &mut Vec<u8>, text: &[u8]) {
     out.push(b'"');
     if text.iter().all(|&b| IS_PLAIN[usize::from(b)]) {
         out.extend_from_slice(text);

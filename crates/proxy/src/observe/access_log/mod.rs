@@ -4,7 +4,7 @@ mod backwards;
 mod front;
 mod line;
 
-pub use line::{Line, NOWHERE, Named, asked, asked_by_name};
+pub use line::{Line, NOWHERE, Named, asked, asked_by_name, quoted};
 
 use evenkeel_net::clock::CachedClock;
 use evenkeel_net::log_writer::Batch;

@@ -4,7 +4,7 @@
 mod request;
 
 use super::h1::H1;
-use super::linger::{LINGER, linger};
+use crate::core::linger::{LINGER, linger};
 use crate::http::open::Open;
 use crate::http2::session::Session;
 use crate::http2::stream::StreamHandle;

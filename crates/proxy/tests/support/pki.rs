@@ -1,0 +1,222 @@
+//! Certificates in files, as a configuration names them: an authority, what it issues, and what it has revoked.
+
+use super::tls::{BOTH, TlsClient};
+use super::{Endpoint, Proxy};
+use rcgen::{
+    BasicConstraints, CertificateParams, CertificateRevocationListParams, DnType, IsCa, Issuer, KeyIdMethod, KeyPair,
+    KeyUsagePurpose, PKCS_ECDSA_P256_SHA256, RevokedCertParams, SerialNumber, SignatureAlgorithm, date_time_ymd,
+};
+use rustls::crypto::CryptoProvider;
+use rustls::crypto::aws_lc_rs::default_provider;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::{ClientConfig, RootCertStore, SupportedProtocolVersion};
+use std::io::{self, Read};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+/// An authority, and its folder, which is gone when it is dropped.
+pub struct Pki {
+    folder: PathBuf,
+    issuer: Issuer<'static, KeyPair>,
+    der: CertificateDer<'static>,
+}
+
+/// A certificate and its key.
+pub struct Issued {
+    pub cert: PathBuf,
+    pub key: PathBuf,
+    pub der: CertificateDer<'static>,
+    key_der: Vec<u8>,
+}
+
+impl Issued {
+    /// As an entry of `certificates`.
+    pub fn entry(&self) -> String {
+        format!("{{ cert = {:?}, key = {:?} }}", self.cert, self.key)
+    }
+}
+
+impl Pki {
+    pub fn new() -> Pki {
+        Pki::named("an authority")
+    }
+
+    /// An authority of this name.
+    pub fn named(authority: &str) -> Pki {
+        static NUMBER: AtomicUsize = AtomicUsize::new(0);
+        let name = format!("evenkeel-pki-{}-{}", std::process::id(), NUMBER.fetch_add(1, Relaxed));
+        let folder = std::env::temp_dir().join(name);
+        std::fs::create_dir_all(&folder).expect("a folder of its own");
+        let key = KeyPair::generate().expect("a key");
+        let mut params = CertificateParams::new(Vec::new()).expect("no names");
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
+        params.distinguished_name.push(DnType::CommonName, authority);
+        let cert = params.self_signed(&key).expect("a certificate");
+        let pki = Pki { folder, der: cert.der().clone(), issuer: Issuer::new(params, key) };
+        pki.write("ca.pem", cert.pem());
+        pki
+    }
+
+    /// A file of its folder, which appears whole.
+    pub fn write(&self, name: &str, content: impl AsRef<[u8]>) -> PathBuf {
+        let path = self.folder.join(name);
+        std::fs::write(path.with_extension("new"), content).expect("a file");
+        std::fs::rename(path.with_extension("new"), &path).expect("its place");
+        path
+    }
+
+    /// The file of its certificate.
+    pub fn ca(&self) -> PathBuf {
+        self.folder.join("ca.pem")
+    }
+
+    /// A certificate of this name.
+    pub fn issue(&self, name: &str) -> Issued {
+        self.issue_with(name, &PKCS_ECDSA_P256_SHA256, |_| ())
+    }
+
+    /// One with a key of this kind. `change`: what else it says.
+    pub fn issue_with(
+        &self,
+        name: &str,
+        kind: &'static SignatureAlgorithm,
+        change: impl FnOnce(&mut CertificateParams),
+    ) -> Issued {
+        static NUMBER: AtomicUsize = AtomicUsize::new(0);
+        let key = KeyPair::generate_for(kind).expect("a key");
+        let mut params = CertificateParams::new(vec![name.to_string()]).expect("a name");
+        params.distinguished_name = rcgen::DistinguishedName::new();
+        params.distinguished_name.push(DnType::OrganizationName, "Example, Inc.");
+        params.distinguished_name.push(DnType::CommonName, name);
+        change(&mut params);
+        let cert = params.signed_by(&key, &self.issuer).expect("a certificate");
+        let number = NUMBER.fetch_add(1, Relaxed);
+        Issued {
+            cert: self.write(&format!("{number}.pem"), cert.pem()),
+            key: self.write(&format!("{number}.key"), key.serialize_pem()),
+            der: cert.der().clone(),
+            key_der: key.serialize_der(),
+        }
+    }
+
+    /// One with this serial number.
+    pub fn numbered(&self, name: &str, serial: u8) -> Issued {
+        self.issue_with(name, &PKCS_ECDSA_P256_SHA256, |params| {
+            params.serial_number = Some(SerialNumber::from_slice(&[serial]));
+        })
+    }
+
+    /// The list of what it has revoked: these serial numbers.
+    pub fn crl(&self, revoked: &[u8]) -> PathBuf {
+        let revoked = revoked.iter().map(|serial| RevokedCertParams {
+            serial_number: SerialNumber::from_slice(&[*serial]),
+            revocation_time: date_time_ymd(2024, 1, 1),
+            reason_code: None,
+            invalidity_date: None,
+        });
+        let list = CertificateRevocationListParams {
+            this_update: date_time_ymd(2024, 1, 1),
+            next_update: date_time_ymd(2100, 1, 1),
+            crl_number: SerialNumber::from_slice(&[1]),
+            issuing_distribution_point: None,
+            revoked_certs: revoked.collect(),
+            key_identifier_method: KeyIdMethod::Sha256,
+        };
+        self.write("crl.pem", list.signed_by(&self.issuer).expect("a list").pem().expect("PEM"))
+    }
+
+    /// A client that trusts it, and shows this.
+    pub fn client(&self, versions: &[&'static SupportedProtocolVersion], shows: Option<&Issued>) -> Arc<ClientConfig> {
+        self.client_by(default_provider(), versions, shows)
+    }
+
+    /// The same, by other cryptography.
+    pub fn client_by(
+        &self,
+        provider: CryptoProvider,
+        versions: &[&'static SupportedProtocolVersion],
+        shows: Option<&Issued>,
+    ) -> Arc<ClientConfig> {
+        let mut roots = RootCertStore::empty();
+        roots.add(self.der.clone()).expect("a certificate");
+        let builder = ClientConfig::builder_with_provider(Arc::new(provider));
+        let builder = builder.with_protocol_versions(versions).expect("versions").with_root_certificates(roots);
+        Arc::new(match shows {
+            None => builder.with_no_client_auth(),
+            Some(Issued { der, key_der, .. }) => builder
+                .with_client_auth_cert(vec![der.clone()], PrivateKeyDer::Pkcs8(key_der.clone().into()))
+                .expect("a certificate and its key"),
+        })
+    }
+
+    /// A server that shows this.
+    pub fn serving(&self, shown: &Issued) -> Arc<rustls::ServerConfig> {
+        self.serving_by(shown, BOTH)
+    }
+
+    /// The same, which speaks these versions. It gives tickets.
+    pub fn serving_by(
+        &self,
+        shown: &Issued,
+        versions: &[&'static SupportedProtocolVersion],
+    ) -> Arc<rustls::ServerConfig> {
+        let builder = rustls::ServerConfig::builder_with_provider(Arc::new(default_provider()));
+        let builder = builder.with_protocol_versions(versions).expect("versions").with_no_client_auth();
+        let key = PrivateKeyDer::Pkcs8(shown.key_der.clone().into());
+        let mut config = builder.with_single_cert(vec![shown.der.clone()], key).expect("a certificate and its key");
+        config.ticketer = rustls::crypto::aws_lc_rs::Ticketer::new().expect("randomness");
+        Arc::new(config)
+    }
+
+    /// A server that shows this, and of clients wants a certificate of this authority.
+    pub fn wanting(&self, shown: &Issued) -> Arc<rustls::ServerConfig> {
+        let mut roots = RootCertStore::empty();
+        roots.add(self.der.clone()).expect("a certificate");
+        let provider = Arc::new(default_provider());
+        let verifier = rustls::server::WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider.clone());
+        let builder = rustls::ServerConfig::builder_with_provider(provider);
+        let builder = builder.with_protocol_versions(BOTH).expect("versions");
+        let builder = builder.with_client_cert_verifier(verifier.build().expect("a verifier"));
+        let key = PrivateKeyDer::Pkcs8(shown.key_der.clone().into());
+        Arc::new(builder.with_single_cert(vec![shown.der.clone()], key).expect("a certificate and its key"))
+    }
+}
+
+impl Drop for Pki {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.folder);
+    }
+}
+
+/// A configuration with a listener that has these lines, before one endpoint. `behind`: more tables.
+pub fn config(listener: &str, endpoint: &Endpoint, behind: &str) -> String {
+    format!(
+        "[runtime]\nworkers = 1\n[listener.web]\nbind = [\"$BIND\"]\nerrors = \"detailed\"\n{listener}\n\
+         [pool.web]\nendpoints = [\"{}\"]\n{behind}\n",
+        endpoint.addr
+    )
+}
+
+/// Why a client is refused: with TLS 1.3 it is told only when it reads.
+#[track_caller]
+pub fn refused(proxy: &Proxy, client: Arc<ClientConfig>, name: &str) -> String {
+    let tried = TlsClient::connect(proxy.addr(), client, name).and_then(|mut client| {
+        let mut byte = [0];
+        client.stream().read(&mut byte)
+    });
+    match tried {
+        Ok(n) => panic!("the client was not refused: {n}"),
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => panic!("the client waits"),
+        Err(error) => error.to_string(),
+    }
+}
+
+/// Whether a new connection goes on with an earlier session. It has carried a request, so that tickets have come.
+#[track_caller]
+pub fn resumes(proxy: &Proxy, client: &Arc<ClientConfig>, name: &str) -> bool {
+    let mut client = TlsClient::connect(proxy.addr(), client.clone(), name).expect("a handshake");
+    assert_eq!(client.get("/").status(), 200);
+    client.stream().conn.handshake_kind() == Some(rustls::HandshakeKind::Resumed)
+}
