@@ -13,6 +13,7 @@ mod matrix;
 mod scan;
 #[path = "../support/mod.rs"]
 mod support;
+mod websocket;
 
 /// Said by tests that are left out of an ordinary run.
 #[macro_export]
