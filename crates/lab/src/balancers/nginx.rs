@@ -80,6 +80,7 @@ fn mixed(mixed: &Mixed) -> (String, String, String) {
     let listens = format!(
         "    listen 127.0.0.1:{h2c_port} http2 backlog=4096;
     listen 127.0.0.1:{tls_port} ssl http2 backlog=4096;
+    ssl_protocols TLSv1.2 TLSv1.3;
     ssl_certificate {};
     ssl_certificate_key {};
 ",
