@@ -5,14 +5,20 @@ use crate::http::{self, Head};
 use std::io::{Error, ErrorKind};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
+use tokio_rustls::client::TlsStream;
 
 /// The lab sends no head longer than this.
 const HEAD_MAX: usize = 64 * 1024;
 
 /// One side of a connection.
 pub struct Wire {
-    stream: TcpStream,
+    stream: Stream,
     early: Vec<u8>,
+}
+
+enum Stream {
+    Clear(TcpStream),
+    Tls(Box<TlsStream<TcpStream>>),
 }
 
 impl Wire {
@@ -22,7 +28,12 @@ impl Wire {
     /// If the connection is gone.
     pub fn new(stream: TcpStream) -> std::io::Result<Wire> {
         stream.set_nodelay(true)?;
-        Ok(Wire { stream, early: Vec::new() })
+        Ok(Wire { stream: Stream::Clear(stream), early: Vec::new() })
+    }
+
+    /// Over a connection of TLS.
+    pub fn over_tls(stream: TlsStream<TcpStream>) -> Wire {
+        Wire { stream: Stream::Tls(Box::new(stream)), early: Vec::new() }
     }
 
     /// The next head; `None` if the other side closed before its first byte.
@@ -72,17 +83,29 @@ impl Wire {
     /// # Errors
     /// If the connection breaks.
     pub async fn send(&mut self, bytes: &[u8]) -> std::io::Result<()> {
-        self.stream.write_all(bytes).await
+        match &mut self.stream {
+            Stream::Clear(stream) => stream.write_all(bytes).await,
+            Stream::Tls(stream) => {
+                stream.write_all(bytes).await?;
+                stream.flush().await
+            }
+        }
     }
 
     /// Ends the connection with an RST instead of a FIN.
     pub fn reset(self) {
         // If it is gone already, there is nothing left to reset.
-        let _ = self.stream.set_zero_linger();
+        let _ = match &self.stream {
+            Stream::Clear(stream) => stream.set_zero_linger(),
+            Stream::Tls(stream) => stream.get_ref().0.set_zero_linger(),
+        };
     }
 
     async fn more(&mut self) -> std::io::Result<usize> {
         self.early.reserve(16 * 1024);
-        self.stream.read_buf(&mut self.early).await
+        match &mut self.stream {
+            Stream::Clear(stream) => stream.read_buf(&mut self.early).await,
+            Stream::Tls(stream) => stream.read_buf(&mut self.early).await,
+        }
     }
 }

@@ -83,6 +83,10 @@ fn reload_counts_what_clients_of_every_kind_meet() {
         }
         let streams = &balancer["reloads"]["texts over WebSocket"]["failed"];
         assert_eq!(streams, &Value::Object(serde_json::Map::new()), "{name} drops streams");
+        for (kind, count) in balancer["upgrade"].as_object().into_iter().flatten() {
+            assert!(count["done"].as_u64() > Some(0), "{name}, a new binary: {kind}");
+            assert_eq!(count["failed"], Value::Object(serde_json::Map::new()), "{name}, a new binary: {kind}");
+        }
     }
 }
 

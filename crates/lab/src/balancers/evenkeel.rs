@@ -1,6 +1,6 @@
 //! How is evenkeel set up to live with broken endpoints?
 
-use super::kind::{Kind, Site};
+use super::kind::{Kind, Mixed, Site};
 use crate::error::{Error, Result};
 use crate::http;
 use rustix::process::Signal;
@@ -25,6 +25,7 @@ after a return.",
 fn config(site: &Site) -> String {
     let endpoints = site.each(|_, address| format!("  \"{address}\",\n"));
     let spare = site.endpoints[0];
+    let mixed = site.mixed.map_or(String::new(), mixed);
     format!(
         r#"version = 1
 [runtime]
@@ -67,10 +68,32 @@ try_timeout = "1s"
 window = "3s"
 [pool.spare]
 endpoints = [{{ addr = "{spare}", weight = {weight} }}]
-"#,
+{mixed}"#,
         admin = site.admin_port,
         port = site.port,
         weight = site.weight,
+    )
+}
+
+fn mixed(mixed: &Mixed) -> String {
+    let Mixed { h2c_port, tls_port, certificate, key, grpc: [first, second], .. } = mixed;
+    format!(
+        r#"[listener.h2c]
+bind = ["127.0.0.1:{h2c_port}"]
+h2c = true
+[listener.tls]
+bind = ["127.0.0.1:{tls_port}"]
+[listener.tls.tls]
+certificates = [{{ cert = "{}", key = "{}" }}]
+[[route]]
+match = {{ path = "/lab.Echo/{{*rest}}" }}
+pool = "grpc"
+[pool.grpc]
+protocol = "h2"
+endpoints = ["127.0.0.1:{first}", "127.0.0.1:{second}"]
+"#,
+        certificate.display(),
+        key.display(),
     )
 }
 

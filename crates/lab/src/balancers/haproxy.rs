@@ -1,6 +1,6 @@
 //! How is HAProxy set up to live with broken endpoints?
 
-use super::kind::{Kind, Site, newest_worker};
+use super::kind::{Kind, Mixed, Site, newest_worker};
 use crate::error::{Error, Result};
 use crate::http;
 use rustix::process::Signal;
@@ -25,6 +25,7 @@ layer-7 retries of POST, which would do things twice; timeout server 1s; slowsta
 
 fn config(site: &Site) -> String {
     let servers = site.each(|number, address| format!("  server e{number} {address}\n"));
+    let (binds, grpc) = site.mixed.map_or_else(Default::default, mixed);
     format!(
         "global
   nbthread 1
@@ -42,7 +43,7 @@ defaults
   retry-on conn-failure empty-response response-timeout 503
 frontend web
   bind 127.0.0.1:{port} backlog 4096
-  use_backend spare if {{ hdr(host) spare.test }}
+{binds}  use_backend spare if {{ hdr(host) spare.test }}
   default_backend app
 backend app
   balance random(2)
@@ -55,12 +56,32 @@ frontend admin
   bind 127.0.0.1:{admin}
   stats enable
   stats uri /stats
-",
+{grpc}",
         port = site.port,
         admin = site.admin_port,
         spare = site.endpoints[0],
         weight = site.weight,
     )
+}
+
+/// What its frontend has more, and the backend for that.
+fn mixed(mixed: &Mixed) -> (String, String) {
+    let Mixed { h2c_port, tls_port, both, grpc: [first, second], .. } = mixed;
+    let binds = format!(
+        "  bind 127.0.0.1:{h2c_port} backlog 4096 proto h2
+  bind 127.0.0.1:{tls_port} backlog 4096 ssl crt {} alpn h2,http/1.1
+  use_backend grpc if {{ path_beg /lab.Echo/ }}
+",
+        both.display()
+    );
+    let backend = format!(
+        "backend grpc
+  balance random(2)
+  server a 127.0.0.1:{first} proto h2
+  server b 127.0.0.1:{second} proto h2
+"
+    );
+    (binds, backend)
 }
 
 fn retries(site: &Site) -> Result<u64> {

@@ -18,6 +18,25 @@ pub struct Site<'a> {
     pub endpoints: &'a [SocketAddr],
     /// Changes a pool that gets no requests: the weight of its only endpoint, 1 to 100.
     pub weight: u32,
+    /// Where it also serves, for clients of other protocols.
+    pub mixed: Option<&'a Mixed>,
+}
+
+/// HTTP/2 with and without TLS, and gRPC.
+#[derive(Clone, Debug)]
+pub struct Mixed {
+    /// Where it speaks HTTP/2 without TLS.
+    pub h2c_port: u16,
+    /// Where it speaks HTTP/1.1 and HTTP/2 over TLS.
+    pub tls_port: u16,
+    /// The certificate alone.
+    pub certificate: PathBuf,
+    /// Its key alone.
+    pub key: PathBuf,
+    /// Both.
+    pub both: PathBuf,
+    /// Ports of the endpoints that get what goes to `/lab.Echo/`, over HTTP/2.
+    pub grpc: [u16; 2],
 }
 
 impl Site<'_> {

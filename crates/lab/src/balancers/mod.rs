@@ -14,6 +14,8 @@ use crate::machine;
 use crate::origin;
 use crate::scratch::Scratch;
 use kind::{Kind, Site};
+
+pub use kind::Mixed;
 use rustix::process::Signal;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -50,14 +52,14 @@ impl Balancer {
         names.iter().map(find).collect()
     }
 
-    /// Starts it and waits until it answers.
+    /// Starts it and waits until it answers. `mixed`: it also serves there.
     ///
     /// # Errors
     /// If it does not.
-    pub fn start(&self, endpoints: &[SocketAddr]) -> Result<Running> {
+    pub fn start(&self, endpoints: &[SocketAddr], mixed: Option<Mixed>) -> Result<Running> {
         let folder = Scratch::new()?;
         let [port, admin_port] = origin::free_ports()?;
-        let running = Site { folder: folder.path(), port, admin_port, endpoints, weight: 1 };
+        let running = Site { folder: folder.path(), port, admin_port, endpoints, weight: 1, mixed: mixed.as_ref() };
         let config = folder.write(self.kind.config_name, (self.kind.config)(&running))?;
         let said = folder.path().join("said");
         let mut words = vec![self.program.clone()];
@@ -65,7 +67,7 @@ impl Balancer {
         let process = Child::spawn(self.kind.name, &words, None, &said)?;
         origin::await_listening(self.kind.name, &process, http::local(port), &said)?;
         let endpoints = endpoints.to_vec();
-        let running = Running { kind: self.kind, port, admin_port, endpoints, config, process, folder };
+        let running = Running { kind: self.kind, port, admin_port, endpoints, mixed, config, process, folder };
         running.await_answer()?;
         Ok(running)
     }
@@ -79,6 +81,7 @@ pub struct Running {
     pub port: u16,
     admin_port: u16,
     endpoints: Vec<SocketAddr>,
+    mixed: Option<Mixed>,
     config: PathBuf,
     process: Child,
     folder: Scratch,
@@ -87,7 +90,7 @@ pub struct Running {
 impl Running {
     fn site(&self, weight: u32) -> Site<'_> {
         let (folder, port, admin_port) = (self.folder.path(), self.port, self.admin_port);
-        Site { folder, port, admin_port, endpoints: &self.endpoints, weight }
+        Site { folder, port, admin_port, endpoints: &self.endpoints, weight, mixed: self.mixed.as_ref() }
     }
 
     /// The process that was started.
@@ -150,9 +153,12 @@ mod tests {
     #[test]
     fn a_changed_weight_changes_each_configuration_and_nothing_else_does() {
         let endpoints = [http::local(1001), http::local(1002)];
-        for kind in KINDS {
-            let site =
-                |weight| Site { folder: Path::new("folder"), port: 1, admin_port: 2, endpoints: &endpoints, weight };
+        let file = |name: &str| Path::new("folder").join(name);
+        let (certificate, key, both) = (file("crt"), file("key"), file("pem"));
+        let all = Mixed { h2c_port: 3, tls_port: 4, certificate, key, both, grpc: [5, 6] };
+        for (kind, mixed) in KINDS.iter().flat_map(|kind| [(kind, None), (kind, Some(&all))]) {
+            let folder = Path::new("folder");
+            let site = |weight| Site { folder, port: 1, admin_port: 2, endpoints: &endpoints, weight, mixed };
             let (one, two) = ((kind.config)(&site(1)), (kind.config)(&site(2)));
             assert_eq!(one, (kind.config)(&site(1)));
             let differing = one.lines().zip(two.lines()).filter(|(one, two)| one != two).count();

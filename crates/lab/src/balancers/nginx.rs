@@ -1,6 +1,6 @@
 //! How is NGINX set up to live with broken endpoints?
 
-use super::kind::{Kind, Site, newest_worker};
+use super::kind::{Kind, Mixed, Site, newest_worker};
 use crate::error::{Result, While};
 use crate::origin;
 use rustix::process::Signal;
@@ -26,6 +26,7 @@ view of endpoints to itself, so more of them would each have to learn.",
 fn config(site: &Site) -> String {
     let servers = site.each(|_, address| format!("    server {address} max_fails=3 fail_timeout=5s;\n"));
     let preamble = origin::nginx_preamble(site.folder);
+    let (listens, upstream, location) = site.mixed.map_or_else(Default::default, mixed);
     format!(
         "{preamble}  log_format tries '$upstream_addr';
   access_log {log} tries;
@@ -44,7 +45,7 @@ fn config(site: &Site) -> String {
   upstream spare {{
     server {spare} weight={weight};
   }}
-  proxy_http_version 1.1;
+{upstream}  proxy_http_version 1.1;
   proxy_set_header Connection $connection_for;
   proxy_set_header Upgrade $http_upgrade;
   proxy_connect_timeout 500ms;
@@ -53,12 +54,12 @@ fn config(site: &Site) -> String {
   proxy_next_upstream_tries 3;
   server {{
     listen 127.0.0.1:{port} backlog=4096;
-    location / {{ proxy_pass http://app; }}
+{listens}    location / {{ proxy_pass http://app; }}
     location /echo {{
       proxy_pass http://app;
       proxy_read_timeout 1h;
     }}
-  }}
+{location}  }}
   server {{
     listen 127.0.0.1:{port};
     server_name spare.test;
@@ -71,6 +72,37 @@ fn config(site: &Site) -> String {
         spare = site.endpoints[0],
         weight = site.weight,
     )
+}
+
+/// What its server listens on more, the endpoints of gRPC, and where they are asked.
+fn mixed(mixed: &Mixed) -> (String, String, String) {
+    let Mixed { h2c_port, tls_port, certificate, key, grpc: [first, second], .. } = mixed;
+    let listens = format!(
+        "    listen 127.0.0.1:{h2c_port} http2 backlog=4096;
+    listen 127.0.0.1:{tls_port} ssl http2 backlog=4096;
+    ssl_protocols TLSv1.2 TLSv1.3;
+    ssl_certificate {};
+    ssl_certificate_key {};
+",
+        certificate.display(),
+        key.display()
+    );
+    let upstream = format!(
+        "  upstream grpc {{
+    server 127.0.0.1:{first};
+    server 127.0.0.1:{second};
+  }}
+"
+    );
+    // A request may have no end for as long as its stream lasts.
+    let location = "    location /lab.Echo/ {
+      grpc_pass grpc://grpc;
+      client_body_timeout 1h;
+      grpc_read_timeout 1h;
+      grpc_send_timeout 1h;
+    }
+";
+    (listens, upstream, location.to_owned())
 }
 
 const LOG: &str = "tries.log";

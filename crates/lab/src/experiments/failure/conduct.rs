@@ -54,7 +54,7 @@ pub fn conduct(balancers: &[Balancer], endpoints: usize, laps: &[Lap], plan: &Ar
     let numbers = 0..u8::try_from(endpoints).map_err(|_| Error::Wrong("too many endpoints".into()))?;
     let mut endpoints = numbers.map(|number| Endpoint::start(number, folder.path())).collect::<Result<Vec<_>>>()?;
     let addresses: Vec<_> = endpoints.iter().map(|endpoint| endpoint.address).collect();
-    let running = balancers.iter().map(|balancer| balancer.start(&addresses)).collect::<Result<Vec<_>>>()?;
+    let running = balancers.iter().map(|balancer| balancer.start(&addresses, None)).collect::<Result<Vec<_>>>()?;
     let begin_ns = clock::now_ns() + clock::ns(HEAD_START);
     let (tell, told) = mpsc::channel();
     let ports = running.iter().map(|running| running.port).collect();

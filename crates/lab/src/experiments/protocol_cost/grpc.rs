@@ -16,6 +16,9 @@ use tokio::net::{TcpListener, TcpStream};
 /// The name of the hidden subcommand.
 pub const NAME: &str = "grpc-endpoint";
 
+/// The method of which each message comes back at once; of any other, all come back at the end.
+pub const STREAM: &str = "/lab.Echo/Stream";
+
 /// Bytes of the message that the load sends.
 const MESSAGE: usize = 100;
 
@@ -91,7 +94,11 @@ async fn serve(stream: TcpStream) {
     // A client that is gone needs no answer.
     let Ok(mut connection) = builder.handshake::<_, Bytes>(stream).await else { return };
     while let Some(Ok((request, respond))) = connection.accept().await {
-        tokio::spawn(answer(request, respond));
+        if request.uri().path() == STREAM {
+            tokio::spawn(echo(request, respond));
+        } else {
+            tokio::spawn(answer(request, respond));
+        }
     }
 }
 
@@ -104,11 +111,31 @@ async fn answer(request: Request<RecvStream>, mut respond: SendResponse<Bytes>) 
         body.flow_control().release_capacity(part.len()).ok()?;
         message.extend_from_slice(&part);
     }
+    let mut send = respond.send_response(head(), false).ok()?;
+    send.send_data(message.freeze(), false).ok()?;
+    send.send_trailers(trailers()).ok()
+}
+
+/// Sends each part back as it comes.
+async fn echo(request: Request<RecvStream>, mut respond: SendResponse<Bytes>) -> Option<()> {
+    let mut body = request.into_body();
+    let mut send = respond.send_response(head(), false).ok()?;
+    while let Some(part) = body.data().await {
+        let part = part.ok()?;
+        body.flow_control().release_capacity(part.len()).ok()?;
+        send.send_data(part, false).ok()?;
+    }
+    send.send_trailers(trailers()).ok()
+}
+
+fn head() -> Response<()> {
     let mut head = Response::new(());
     head.headers_mut().insert("content-type", HeaderValue::from_static("application/grpc"));
-    let mut send = respond.send_response(head, false).ok()?;
-    send.send_data(message.freeze(), false).ok()?;
+    head
+}
+
+fn trailers() -> HeaderMap {
     let mut trailers = HeaderMap::new();
     trailers.insert("grpc-status", HeaderValue::from_static("0"));
-    send.send_trailers(trailers).ok()
+    trailers
 }

@@ -11,7 +11,6 @@ mod report;
 mod rivals;
 
 use self::case::Case;
-use self::certificates::Certificates;
 use self::measure::{Effort, Endpoints};
 use self::proxy::Proxy;
 use self::report::Report;
@@ -23,7 +22,11 @@ use crate::report::table;
 use clap::{ArgMatches, Args, FromArgMatches};
 use std::path::PathBuf;
 
-pub use self::grpc::{NAME as ENDPOINT, arguments as endpoint_arguments, run as run_endpoint};
+pub use self::case::Certificate;
+pub use self::certificates::Certificates;
+pub use self::grpc::{
+    Endpoint as GrpcEndpoint, NAME as ENDPOINT, STREAM, arguments as endpoint_arguments, message, run as run_endpoint,
+};
 
 /// The row of the registry for HTTP/2 and gRPC.
 pub static H2: Experiment = Experiment {

@@ -1,10 +1,12 @@
 //! How is one balancer reloaded and upgraded under load, and how is that observed?
 
-use super::traffic::{Clients, Count, KINDS};
-use crate::balancers::{Balancer, Running};
+use super::super::protocol_cost::{Certificate, Certificates, GrpcEndpoint};
+use super::traffic::{Clients, Count, KINDS, Ports};
+use crate::balancers::{Balancer, Mixed, Running};
 use crate::child::{self, Adopted};
 use crate::endpoint::Endpoint;
 use crate::error::{Error, Result};
+use crate::origin;
 use crate::procfs;
 use crate::progress::Progress;
 use crate::scratch::Scratch;
@@ -46,8 +48,13 @@ pub fn conduct(balancer: &Balancer, reloads: u32) -> Result<Went> {
     let folder = Scratch::new()?;
     let endpoints = (0..3).map(|number| Endpoint::start(number, folder.path())).collect::<Result<Vec<_>>>()?;
     let addresses: Vec<_> = endpoints.iter().map(|endpoint| endpoint.address).collect();
-    let running = balancer.start(&addresses)?;
-    let clients = Clients::start(running.port);
+    let (grpc, certificates) = (GrpcEndpoint::start()?, Certificates::make()?);
+    let [h2c, tls] = origin::free_ports()?;
+    let files = certificates.of(Certificate::P256).clone();
+    let (certificate, key, both) = (files.certificate, files.key, files.both);
+    let mixed = Mixed { h2c_port: h2c, tls_port: tls, certificate, key, both, grpc: grpc.ports };
+    let running = balancer.start(&addresses, Some(mixed))?;
+    let clients = Clients::start(Ports { clear: running.port, h2c, tls })?;
     let progress = Progress::new();
     let tell =
         |done: u32| progress.tell(f64::from(done), f64::from(reloads), &format!("{} reloads", balancer.kind.name));

@@ -2,10 +2,11 @@
 //! replaced binary, beside HAProxy and NGINX.
 
 mod conduct;
+mod http2;
 mod traffic;
 
 use self::conduct::Went;
-use self::traffic::{Count, KINDS};
+use self::traffic::{Count, KINDS, Row};
 use crate::balancers::Balancer;
 use crate::child;
 use crate::error::{Error, Result, While};
@@ -21,7 +22,8 @@ pub static EXPERIMENT: Experiment = Experiment {
     name: "reload",
     summary: "Failed requests and dropped streams over a hundred reloads and a new binary, beside HAProxy and NGINX",
     docs: "Starts one balancer after the other in front of three endpoints, with clients that keep their connection, clients \
-with a connection per request, uploads, downloads and WebSockets, each checked byte for byte. Then the configuration is \
+with a connection per request, uploads, downloads and WebSockets, over TLS too, requests over HTTP/2 and streams of gRPC, with and without \
+TLS, each checked byte for byte. Then the configuration is \
 rewritten a hundred times, each time with another weight in a pool that gets no requests, and the balancer told to read \
 it: evenkeel and NGINX by SIGHUP, the master of HAProxy by SIGUSR2. The next reload comes when the one before is seen to \
 be at work. Last, evenkeel replaces its binary (SIGUSR2). HAProxy does that with each reload, and NGINX only as a \
@@ -85,7 +87,7 @@ fn text(balancer: &Balancer, went: &Went) -> String {
     let upgrade = went.upgrade.as_ref();
     let rows: Vec<Vec<String>> = (0..KINDS.len())
         .map(|row| {
-            let (_, kind, clients) = KINDS[row];
+            let Row { name: kind, clients, .. } = KINDS[row];
             let reloads = &went.reloads[row];
             let mut cells = vec![kind.to_owned(), clients.to_string()];
             for count in [Some(reloads), upgrade.map(|counts| &counts[row])] {
@@ -121,7 +123,7 @@ fn text(balancer: &Balancer, went: &Went) -> String {
 /// Failed requests, then dropped streams.
 fn lost(counts: &[Count; KINDS.len()]) -> [usize; 2] {
     let of = |streams: bool| {
-        let rows = KINDS.iter().zip(counts).filter(|((kind, ..), _)| (*kind == traffic::Kind::Stream) == streams);
+        let rows = KINDS.iter().zip(counts).filter(|(row, _)| row.kind.is_stream() == streams);
         rows.map(|(_, count)| count.failures()).sum()
     };
     [of(false), of(true)]
@@ -139,7 +141,7 @@ fn verdict(name: &str, went: &Went) -> String {
 fn one_json(balancer: &Balancer, went: &Went) -> Value {
     let counts = |counts: &[Count; KINDS.len()]| {
         let rows = KINDS.iter().zip(counts);
-        let rows = rows.map(|((_, kind, _), c)| ((*kind).to_owned(), json!({ "done": c.done, "failed": c.failed })));
+        let rows = rows.map(|(row, c)| (row.name.to_owned(), json!({ "done": c.done, "failed": c.failed })));
         Value::Object(rows.collect())
     };
     json!({

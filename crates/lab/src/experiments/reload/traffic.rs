@@ -1,11 +1,16 @@
 //! Which clients are connected while a balancer reloads? Clients of every kind that a reload might hurt, each in a
 //! closed loop, and their counts.
 
+use super::http2::Connection;
 use crate::client::{self, Answer};
 use crate::endpoint::{Id, websocket};
+use crate::error::Result as Outcome;
 use crate::http;
+use crate::load::handshakes::{self, Version};
 use crate::origin;
 use crate::wire::Wire;
+use rustls::ClientConfig;
+use rustls::pki_types::ServerName;
 use std::collections::BTreeMap;
 use std::io::Result;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -15,6 +20,8 @@ use std::time::Duration;
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
 
 /// How long a client waits for a whole answer, or for a text to come back.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -22,6 +29,8 @@ const PATIENCE: Duration = Duration::from_secs(10);
 const MOVED: usize = 1 << 20;
 const PIECE: usize = 64 * 1024;
 const BETWEEN_PIECES: Duration = Duration::from_millis(10);
+/// Streams at a time on a connection of HTTP/2.
+const AT_A_TIME: usize = 4;
 /// Between two texts on a stream.
 const BETWEEN_TEXTS: Duration = Duration::from_millis(50);
 /// Half of the streams last the whole run, half this long.
@@ -39,17 +48,65 @@ pub enum Kind {
     /// Receives 1 MiB in pieces.
     Download,
     /// A WebSocket on which each text must come back.
-    Stream,
+    WebSocket,
+    /// Some requests at a time on a connection of HTTP/2 that is kept.
+    Http2,
+    /// A stream of gRPC, on a connection of HTTP/2 of its own, on which each message must come back.
+    Grpc,
+}
+
+impl Kind {
+    /// Whether it is one stream, which counts what came back by itself.
+    pub fn is_stream(self) -> bool {
+        matches!(self, Kind::WebSocket | Kind::Grpc)
+    }
+}
+
+/// Some clients of a kind.
+#[derive(Clone, Copy, Debug)]
+pub struct Row {
+    /// Their kind.
+    pub kind: Kind,
+    /// Whether they are connected over TLS.
+    pub tls: bool,
+    /// What they count.
+    pub name: &'static str,
+    /// How many.
+    pub clients: usize,
+}
+
+impl Row {
+    const fn new(kind: Kind, tls: bool, name: &'static str, clients: usize) -> Row {
+        Row { kind, tls, name, clients }
+    }
 }
 
 /// Every kind, with how many there are of it.
-pub const KINDS: [(Kind, &str, usize); 5] = [
-    (Kind::KeepAlive, "keep-alive requests", 8),
-    (Kind::Fresh, "requests on new connections", 2),
-    (Kind::Upload, "uploads of 1 MiB", 2),
-    (Kind::Download, "downloads of 1 MiB", 2),
-    (Kind::Stream, "texts over WebSocket", 8),
+pub const KINDS: [Row; 12] = [
+    Row::new(Kind::KeepAlive, false, "keep-alive requests", 8),
+    Row::new(Kind::Fresh, false, "requests on new connections", 2),
+    Row::new(Kind::Upload, false, "uploads of 1 MiB", 2),
+    Row::new(Kind::Download, false, "downloads of 1 MiB", 2),
+    Row::new(Kind::WebSocket, false, "texts over WebSocket", 8),
+    Row::new(Kind::KeepAlive, true, "keep-alive requests over TLS", 4),
+    Row::new(Kind::Fresh, true, "requests on new connections of TLS", 1),
+    Row::new(Kind::WebSocket, true, "texts over WebSocket and TLS", 4),
+    Row::new(Kind::Http2, false, "requests over HTTP/2", 2),
+    Row::new(Kind::Http2, true, "requests over HTTP/2 and TLS", 2),
+    Row::new(Kind::Grpc, false, "messages over gRPC", 4),
+    Row::new(Kind::Grpc, true, "messages over gRPC and TLS", 4),
 ];
+
+/// Where a balancer serves them.
+#[derive(Clone, Copy, Debug)]
+pub struct Ports {
+    /// HTTP/1.1.
+    pub clear: u16,
+    /// HTTP/2.
+    pub h2c: u16,
+    /// Both, over TLS.
+    pub tls: u16,
+}
 
 /// What the clients of one kind have counted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -81,7 +138,9 @@ pub struct Clients {
 }
 
 struct Shared {
-    port: u16,
+    ports: Ports,
+    /// For HTTP/1.1, then for HTTP/2.
+    tls: [TlsConnector; 2],
     ending: AtomicBool,
     numbers: AtomicUsize,
     counts: Mutex<[Count; KINDS.len()]>,
@@ -89,9 +148,16 @@ struct Shared {
 
 impl Clients {
     /// Starts them.
-    pub fn start(port: u16) -> Clients {
+    ///
+    /// # Errors
+    /// If there are no clients of TLS.
+    pub fn start(ports: Ports) -> Outcome<Clients> {
+        let mut http2 = ClientConfig::clone(&*handshakes::config(Version::Tls13, true)?);
+        http2.alpn_protocols = vec![b"h2".to_vec()];
+        let http1 = handshakes::config(Version::Tls13, true)?;
         let shared = Arc::new(Shared {
-            port,
+            ports,
+            tls: [TlsConnector::from(http1), TlsConnector::from(Arc::new(http2))],
             ending: AtomicBool::new(false),
             numbers: AtomicUsize::new(0),
             counts: Mutex::default(),
@@ -101,14 +167,15 @@ impl Clients {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
             runtime.block_on(async {
                 let mut clients = JoinSet::new();
-                for (row, (kind, _, how_many)) in KINDS.into_iter().enumerate() {
-                    (0..how_many).for_each(|number| drop(clients.spawn(Arc::clone(&theirs).live(row, kind, number))));
+                for (row, kind) in KINDS.into_iter().enumerate() {
+                    (0..kind.clients)
+                        .for_each(|number| drop(clients.spawn(Arc::clone(&theirs).live(row, kind, number))));
                 }
                 while clients.join_next().await.is_some() {}
             });
             Ok(())
         });
-        Clients { shared, thread }
+        Ok(Clients { shared, thread })
     }
 
     /// What was counted so far, a row for each of `KINDS`.
@@ -138,28 +205,34 @@ impl Shared {
         self.lock()[row].done += 1;
     }
 
-    async fn live(self: Arc<Shared>, row: usize, kind: Kind, number: usize) {
-        let mut kept = None;
+    fn failed(&self, row: usize, what: String) {
+        *self.lock()[row].failed.entry(what).or_default() += 1;
+    }
+
+    async fn live(self: Arc<Shared>, row: usize, Row { kind, tls, .. }: Row, number: usize) {
+        let (mut kept, mut connection) = (None, None);
         while !self.is_ending() {
             let asked = async {
                 match kind {
-                    Kind::KeepAlive | Kind::Fresh => self.request(&mut kept, kind == Kind::Fresh).await,
+                    Kind::KeepAlive | Kind::Fresh => self.request(&mut kept, tls, kind == Kind::Fresh).await,
                     Kind::Upload => self.upload().await,
                     Kind::Download => self.download().await,
-                    Kind::Stream => self.stream(row, number.is_multiple_of(2)).await,
+                    Kind::WebSocket => self.stream(row, tls, number.is_multiple_of(2)).await,
+                    Kind::Http2 => self.requests(row, tls, &mut connection).await,
+                    Kind::Grpc => self.messages(row, tls, number.is_multiple_of(2)).await,
                 }
             };
             // A stream has a timeout of its own for each text.
             let ended = match kind {
-                Kind::Stream => asked.await,
+                Kind::WebSocket | Kind::Grpc => asked.await,
                 _ => timeout(PATIENCE, asked).await.unwrap_or_else(|_| Err("late".into())),
             };
             match ended {
-                Ok(()) if kind == Kind::Stream => (),
+                Ok(()) if kind.is_stream() || kind == Kind::Http2 => (),
                 Ok(()) => self.done(row),
                 Err(what) => {
-                    kept = None;
-                    *self.lock()[row].failed.entry(what).or_default() += 1;
+                    (kept, connection) = (None, None);
+                    self.failed(row, what);
                     // Without a listener, a loop without a pause would take the whole core.
                     sleep(BETWEEN_PIECES).await;
                 }
@@ -167,15 +240,72 @@ impl Shared {
         }
     }
 
-    async fn connect(&self) -> std::result::Result<Wire, String> {
-        let stream = TcpStream::connect(http::local(self.port)).await;
-        stream.and_then(Wire::new).map_err(|error| format!("connect: {}", error.kind()))
+    async fn connect(&self, tls: bool) -> std::result::Result<Wire, String> {
+        match tls {
+            false => Wire::new(tcp(self.ports.clear).await?).map_err(not_connected),
+            true => Ok(Wire::over_tls(self.shake_hands(0).await?)),
+        }
     }
 
-    async fn request(&self, kept: &mut Option<Wire>, fresh: bool) -> std::result::Result<(), String> {
+    async fn shake_hands(&self, connector: usize) -> std::result::Result<TlsStream<TcpStream>, String> {
+        let name = ServerName::try_from("lab.test").expect("it is a name");
+        let stream = tcp(self.ports.tls).await?;
+        self.tls[connector].connect(name, stream).await.map_err(|error| format!("handshake: {}", error.kind()))
+    }
+
+    async fn connect_http2(&self, tls: bool) -> std::result::Result<Connection, String> {
+        match tls {
+            false => Connection::open(tcp(self.ports.h2c).await?).await,
+            true => Connection::open(self.shake_hands(1).await?).await,
+        }
+    }
+
+    /// Requests at a time. A connection that announced its end is replaced, as every client does.
+    async fn requests(&self, row: usize, tls: bool, kept: &mut Option<Connection>) -> std::result::Result<(), String> {
+        let reused = match kept.take() {
+            Some(connection) => connection.takes_more().await?.then_some(connection),
+            None => None,
+        };
+        let connection = match reused {
+            Some(connection) => connection,
+            None => self.connect_http2(tls).await?,
+        };
+        let mut asked = JoinSet::new();
+        for _ in 0..AT_A_TIME {
+            let number = self.numbers.fetch_add(1, Ordering::Relaxed);
+            asked.spawn(connection.clone().ask(Id { balancer: 0, number }));
+        }
+        let mut failed = Vec::new();
+        while let Some(answered) = asked.join_next().await {
+            match answered.map_err(|_| "a client panicked".to_owned()).flatten() {
+                Ok(()) => self.done(row),
+                Err(what) => failed.push(what),
+            }
+        }
+        // The caller counts the last.
+        let Some(last) = failed.pop() else {
+            *kept = Some(connection);
+            return Ok(());
+        };
+        failed.into_iter().for_each(|what| self.failed(row, what));
+        Err(last)
+    }
+
+    async fn messages(&self, row: usize, tls: bool, long: bool) -> std::result::Result<(), String> {
+        let mut stream = self.connect_http2(tls).await?.call().await?;
+        let opened = Instant::now();
+        while !self.is_ending() && (long || opened.elapsed() < SHORT_STREAM) {
+            timeout(PATIENCE, stream.echo()).await.map_err(|_| "late")??;
+            self.done(row);
+            sleep(BETWEEN_TEXTS).await;
+        }
+        timeout(PATIENCE, stream.end()).await.map_err(|_| "late end")?
+    }
+
+    async fn request(&self, kept: &mut Option<Wire>, tls: bool, fresh: bool) -> std::result::Result<(), String> {
         let (mut wire, reused) = match kept.take() {
             Some(wire) => (wire, true),
-            None => (self.connect().await?, false),
+            None => (self.connect(tls).await?, false),
         };
         let number = self.numbers.fetch_add(1, Ordering::Relaxed);
         let id = Id { balancer: 0, number };
@@ -196,7 +326,7 @@ impl Shared {
     }
 
     async fn upload(&self) -> std::result::Result<(), String> {
-        let mut wire = self.connect().await?;
+        let mut wire = self.connect(false).await?;
         let broken = |error: std::io::Error| format!("broken: {}", error.kind());
         let content = origin::content(MOVED);
         wire.send(client::post_head("/upload", content.len(), true).as_bytes()).await.map_err(broken)?;
@@ -211,7 +341,7 @@ impl Shared {
     }
 
     async fn download(&self) -> std::result::Result<(), String> {
-        let mut wire = self.connect().await?;
+        let mut wire = self.connect(false).await?;
         let asked = client::exchange(&mut wire, &client::get(&format!("/download/{MOVED}"), true), &mut false).await;
         match asked.map_err(|error| format!("broken: {}", error.kind()))? {
             Answer::Whole { status: 200, body, .. } if body == origin::content(MOVED) => Ok(()),
@@ -219,9 +349,9 @@ impl Shared {
         }
     }
 
-    async fn stream(&self, row: usize, long: bool) -> std::result::Result<(), String> {
+    async fn stream(&self, row: usize, tls: bool, long: bool) -> std::result::Result<(), String> {
         let broken = |error: std::io::Error| format!("dropped: {}", error.kind());
-        let mut wire = self.connect().await?;
+        let mut wire = self.connect(tls).await?;
         wire.send(websocket::request("/echo").as_bytes()).await.map_err(broken)?;
         let head = wire.head().await.map_err(broken)?.ok_or("refused: closed")?;
         if !websocket::opens(&head) {
@@ -242,6 +372,16 @@ impl Shared {
         }
         Ok(())
     }
+}
+
+async fn tcp(port: u16) -> std::result::Result<TcpStream, String> {
+    let stream = TcpStream::connect(http::local(port)).await.map_err(not_connected)?;
+    stream.set_nodelay(true).map_err(not_connected)?;
+    Ok(stream)
+}
+
+fn not_connected(error: std::io::Error) -> String {
+    format!("connect: {}", error.kind())
 }
 
 fn not_right(answer: &Answer) -> String {
