@@ -91,6 +91,7 @@ pub async fn run<'r, D: Downstream>(
             deadline,
             client_due: Cell::new(0),
             body_due: Cell::new(!opened.body.is_done()),
+            is_kept: Cell::new(true),
             tries: repeatable.then_some((tries, opened.idempotent)),
             cookie: cookie.as_deref(),
         };

@@ -2,7 +2,10 @@
 
 use crate::core::Core;
 use crate::http2::message::Message;
+use crate::http2::part::Part;
 use evenkeel_net::buffer::Buf;
+use evenkeel_wire::grpc;
+use std::time::Duration;
 
 /// Bytes of a request that are kept so that it can be sent again on another connection.
 const REPLAY_MAX: usize = 8 * 1024;
@@ -40,6 +43,32 @@ impl<'w> Outgoing<'w> {
     /// More of the body is taken from the client: the request cannot be sent once more.
     pub fn let_go_of_message(&mut self) {
         self.message = None;
+    }
+
+    /// Keeps a part that was taken from the client, if there is room; else the request cannot be sent once more.
+    pub fn keep(&mut self, part: &Part) -> bool {
+        let is_kept = self.message.as_mut().is_some_and(|message| message.keep(part));
+        if !is_kept {
+            self.let_go_of_message();
+        }
+        is_kept
+    }
+
+    /// Tells the endpoint how long the client of a call still waits.
+    pub fn set_call_timeout(&mut self, left: Duration) {
+        let text = grpc::timeout_text(left);
+        if let Some(message) = &mut self.message {
+            message.head.fields().leave_out(grpc::TIMEOUT);
+            return message.head.push(grpc::TIMEOUT.as_bytes(), text.as_bytes());
+        }
+        // In bytes it is a line of its own: no value has an end of line in it.
+        let line = format!("\r\n{}: ", grpc::TIMEOUT);
+        if self.sent == 0
+            && let Some(at) = memchr::memmem::find(&self.alone, line.as_bytes()).map(|at| at + line.len())
+            && let Some(len) = memchr::memchr(b'\r', &self.alone[at..])
+        {
+            self.alone.splice(at..at + len, text.bytes());
+        }
     }
 
     /// The request; of one that was let go of and not kept, nothing.

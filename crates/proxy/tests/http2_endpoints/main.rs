@@ -6,9 +6,11 @@
 mod support;
 
 mod both;
+mod calls;
 mod connections;
 mod faults;
 mod go;
+mod grpc_health;
 mod messages;
 mod tries;
 mod websocket;

@@ -45,7 +45,7 @@ pub async fn run<'r, D: Downstream>(
         record.phase.set(Phase::Connect);
         let timeouts = tries.timeouts(opened.route.timeouts);
         let connect_by = timer.tick_after(timeouts.connect).min(deadline);
-        // Held until a part of the body is taken from the client, and then there is no other try.
+        // Held until a part of the body is taken from the client and not kept, and then there is no other try.
         let Some(message) = out.message() else { return Err(failed(record, pool, ticket, Fault::NoResponse)) };
         let beginning = wanted.stream(&ticket.endpoint, message, timeouts.connect);
         let begun = timer.limit_by(connect_by, pin!(beginning)).await;
@@ -63,7 +63,8 @@ pub async fn run<'r, D: Downstream>(
             record.connect_ns.set(connect_ns);
         }
         record.phase.set(Phase::Head);
-        let may_repeat = tries.may_repeat(record.call.get() != Call::Not);
+        let is_call = record.call.get() != Call::Not;
+        let may_repeat = tries.may_repeat(is_call);
         let repeatable = opened.body.is_done() && out.is_small() && (opened.idempotent || may_repeat);
         if repeatable
             && opened.idempotent
@@ -88,7 +89,9 @@ pub async fn run<'r, D: Downstream>(
             deadline,
             client_due: Cell::new(0),
             body_due: Cell::new(!opened.body.is_done()),
-            tries: repeatable.then_some((tries, opened.idempotent)),
+            is_kept: Cell::new(true),
+            // What more comes of a call's body is kept.
+            tries: (repeatable || (is_call && may_repeat)).then_some((tries, opened.idempotent)),
             cookie: cookie.as_deref(),
         };
         let relayed = down.relay_parts(&relay, &mut ticket, &mut opened.body, out).await;

@@ -411,7 +411,8 @@ fn take_message(head: Table, body: &mut Body, buf: &mut Buf) -> Result<(Box<Mess
         Body::Chunked(chunked) => chunked.hold_trailers(),
         // A tunnel, of which nothing goes on before the endpoint takes it.
         Body::UntilClose => {
-            let message = Message { head, content: Buf::none(), trailers: None, whole: false, tunnel: true };
+            let message =
+                Message { head, content: Buf::none(), kept: Vec::new(), trailers: None, whole: false, tunnel: true };
             return Ok((Box::new(message), 0));
         }
         Body::Length(_) => {}
@@ -426,7 +427,7 @@ fn take_message(head: Table, body: &mut Body, buf: &mut Buf) -> Result<(Box<Mess
     {
         trailers = Some(trailing(&lines)).filter(|table| !table.is_empty());
     }
-    Ok((Box::new(Message { head, content, trailers, whole, tunnel: false }), used))
+    Ok((Box::new(Message { head, content, kept: Vec::new(), trailers, whole, tunnel: false }), used))
 }
 
 /// The fields of trailers that may go on, names in lower case.

@@ -83,6 +83,7 @@ pub async fn serve<D: Messages>(
         && let Some(limit) = grpc::timeout(request)
     {
         route.deadline = route.deadline.min(down.timer().tick_after(limit));
+        route.call_timeout = Some(limit);
     }
     let takes_messages = route.pool.takes_messages();
     // A length that is known goes on; other bodies go in chunks.
@@ -109,7 +110,14 @@ pub async fn serve<D: Messages>(
             let head = request_table(request, route.pool.scheme(), length, protocol, &forward);
             head.map(|head| {
                 let tunnel = switch.is_some();
-                let message = Message { head, content: Buf::none(), trailers: None, whole: ended && !tunnel, tunnel };
+                let message = Message {
+                    head,
+                    content: Buf::none(),
+                    kept: Vec::new(),
+                    trailers: None,
+                    whole: ended && !tunnel,
+                    tunnel,
+                };
                 Outgoing::of_message(client.core, Box::new(message), Buf::none())
             })
         }
@@ -140,6 +148,14 @@ pub async fn serve<D: Messages>(
     };
     match attempts::send(client, down, &mut record, &mut opened, &mut out).await {
         Ok(_) => record.phase.set(Phase::Done),
+        // Whatever it waited for: that its time is over says more.
+        Err(Some(reply))
+            if reply.status == 503
+                && record.call.get() != Call::Not
+                && down.timer().left_ns(opened.route.deadline) == Some(0) =>
+        {
+            Box::pin(answer(&record, down, &Reply { status: 504, ..reply }, head_only)).await
+        }
         Err(Some(reply)) => Box::pin(answer(&record, down, &reply, head_only)).await,
         Err(None) => down.reset(),
     }

@@ -46,7 +46,9 @@ pub struct Relay<'t, 'c, U = Transport> {
     pub client_due: Cell<u8>,
     /// Whether more of the request's body is to come from the client.
     pub body_due: Cell<bool>,
-    /// Its tries, if all of it can be sent again, and whether its method is idempotent.
+    /// Whether all that was taken of the request can be sent again.
+    pub is_kept: Cell<bool>,
+    /// Its tries, if a response may be thrown away for another one, and whether its method is idempotent.
     pub tries: Option<(&'t Tries<'t>, bool)>,
     /// A field for the client, with its line's end.
     pub cookie: Option<&'t str>,

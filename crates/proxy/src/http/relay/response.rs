@@ -213,7 +213,7 @@ impl<U> Relay<'_, '_, U> {
             let mut members = std::iter::once(set).chain(set.overflow()).flat_map(EndpointSet::members);
             members.any(|m| untried(m.slot) && !balancer.loads().is_full(m))
         };
-        if !tries.minds(failure) || !elsewhere() {
+        if !tries.minds(failure) || !self.is_kept.get() || !elsewhere() {
             return false;
         }
         let left_ns = self.timer.left_ns(self.deadline);

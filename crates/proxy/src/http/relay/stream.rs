@@ -70,7 +70,13 @@ impl Relay<'_, '_, EndpointStream> {
         loop {
             let part = self.next_part(down, body, &mut rate).await?;
             self.body_due.set(!body.is_done());
-            out.let_go_of_message();
+            // Of calls alone, as it costs a copy: nearly all of them are small. Once a response has begun, there is no other try.
+            if self.record.call.get() == Call::Open && self.record.phase.get() != Phase::Data {
+                self.is_kept.set(out.keep(&part));
+            } else {
+                self.is_kept.set(false);
+                out.let_go_of_message();
+            }
             let ends = !matches!(part, Part::Data(_));
             if self.give(part).await.is_err() || ends {
                 return Ok(());

@@ -106,7 +106,7 @@ async fn ask_by_message(core: &Core, question: &Question) -> io::Result<End> {
     head.push(b":authority", addr.to_string().as_bytes());
     head.push(b":path", reports.path.as_bytes());
     head.push(b"user-agent", b"evenkeel-probe");
-    let message = Message { head, content: Buf::none(), trailers: None, whole: true, tunnel: false };
+    let message = Message { head, content: Buf::none(), kept: Vec::new(), trailers: None, whole: true, tunnel: false };
     let begun = endpoint.sessions.stream(pool.way(endpoint), &message, reports.timeout).await?;
     loop {
         let head = poll_fn(|cx| begun.stream.poll_head(cx)).await;
