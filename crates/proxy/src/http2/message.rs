@@ -30,6 +30,11 @@ impl Message {
         self.whole && self.content.is_empty() && self.kept.is_empty() && self.trailers.is_none()
     }
 
+    /// Whether all that follows its head leaves with it: one part of data at most, for which a new stream has room.
+    pub fn goes_at_once(&self) -> bool {
+        self.whole && self.kept.is_empty() && !self.is_head_only()
+    }
+
     /// Keeps a part that has come, so that it can be sent again; `false` if that is more than is kept.
     pub fn keep(&mut self, part: &Part) -> bool {
         match part {

@@ -50,7 +50,7 @@ impl Relay<'_, '_, EndpointStream> {
     /// find, so it is no fault here.
     async fn give_parts<D: Messages>(&self, down: &D, body: &mut Body, out: &mut Outgoing<'_>) -> Result<(), Fault> {
         let Some(message) = out.message() else { return Ok(()) };
-        if message.is_head_only() {
+        if message.is_head_only() || message.goes_at_once() {
             return Ok(());
         }
         let whole = message.whole;
