@@ -1,18 +1,23 @@
 //! Does an endpoint pass its check? Each check opens a connection of its own and asks as a client would, so that it
 //! sees what a request would see; or it sends a datagram and reads the answer.
 
+mod grpc;
+
 use crate::pool::Checkup;
 use evenkeel_config::plan::{Check, ProxyVersion};
 use evenkeel_net::tls::towards::Towards;
+use evenkeel_wire::grpc::Status as GrpcStatus;
 use evenkeel_wire::http1::chunked::Keep;
 use evenkeel_wire::http1::response::RequestContext;
 use evenkeel_wire::http1::{Body, FIELDS_MAX, INTERIM_MAX, Limits, Reject, Response, Room};
 use evenkeel_wire::proxy_protocol;
+use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
 use std::fmt::{self, Display, Formatter};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::ops::RangeInclusive;
+use std::sync::Arc;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpStream, UdpSocket};
 use tokio_rustls::TlsConnector;
@@ -42,6 +47,14 @@ pub enum Failure {
     Body,
     /// A datagram without the bytes that are expected.
     Answer,
+    /// The answer is not that of HTTP/2.
+    NotHttp2(&'static str),
+    /// It reset the stream of the call, with this code.
+    StreamReset(u32),
+    /// The call of gRPC ended so, for this reason.
+    Call(GrpcStatus, String),
+    /// The service is not serving, but this.
+    NotServing(&'static str),
 }
 
 impl Display for Failure {
@@ -55,6 +68,11 @@ impl Display for Failure {
             Failure::Status(status) => write!(f, "answered {status}"),
             Failure::Body => f.write_str("the expected text is not in the body"),
             Failure::Answer => f.write_str("the expected bytes are not in the answer"),
+            Failure::NotHttp2(why) => write!(f, "does not answer by HTTP/2: {why}"),
+            Failure::StreamReset(code) => write!(f, "reset the call (code {code} of HTTP/2)"),
+            Failure::Call(status, why) if why.is_empty() => write!(f, "the call ended with {}", status.name()),
+            Failure::Call(status, why) => write!(f, "the call ended with {}: {why}", status.name()),
+            Failure::NotServing(state) => write!(f, "the service is {state}"),
         }
     }
 }
@@ -92,10 +110,14 @@ async fn once(
     let stream: Box<dyn Carries> = match tls {
         None => Box::new(stream),
         Some((towards, name)) => {
-            let connecting = TlsConnector::from(towards.config()).connect(name.clone(), stream);
+            let connecting = TlsConnector::from(offering(check, towards)).connect(name.clone(), stream);
             Box::new(connecting.await.map_err(Failure::Tls)?)
         }
     };
+    if let Check::Grpc { service, host } = check {
+        let host = host.clone().unwrap_or_else(|| addr.to_string());
+        return grpc::ask(stream, service, &host, tls.is_some()).await;
+    }
     let Check::Http { method, path, host, expect, body } = check else { return Ok(()) };
     let mut stream = stream;
     let host = host.clone().unwrap_or_else(|| addr.to_string());
@@ -112,6 +134,18 @@ async fn once(
         Some(text) if !answer.body_has(framing, text.as_bytes()).await? => Err(Failure::Body),
         _ => Ok(()),
     }
+}
+
+/// The configuration of TLS for a check: it offers the protocol that the check speaks, which need not be that of requests.
+fn offering(check: &Check, towards: &Towards) -> Arc<ClientConfig> {
+    let protocol: &[u8] = if matches!(check, Check::Grpc { .. }) { b"h2" } else { b"http/1.1" };
+    let mut config = towards.config();
+    // One that offers none leaves HTTP/1.1 to be understood.
+    let offers_none = config.alpn_protocols.is_empty() && protocol != b"h2";
+    if !offers_none && !matches!(check, Check::Tcp) && config.alpn_protocols != [protocol] {
+        Arc::make_mut(&mut config).alpn_protocols = vec![protocol.to_vec()];
+    }
+    config
 }
 
 /// Sends a datagram, and looks at the first answer. If nothing listens there, this fails at once.

@@ -109,6 +109,25 @@ pub fn message(text: &str) -> String {
     out
 }
 
+/// The text of such a value; what is not written in hex as it should be stays as it is.
+pub fn message_text(value: &[u8]) -> String {
+    let digit = |at: usize| value.get(at).and_then(|byte| char::from(*byte).to_digit(16));
+    let (mut out, mut at) = (Vec::with_capacity(value.len()), 0);
+    while let Some(&byte) = value.get(at) {
+        match (byte, digit(at + 1), digit(at + 2)) {
+            (b'%', Some(high), Some(low)) => {
+                out.push((high << 4 | low) as u8);
+                at += 3;
+            }
+            _ => {
+                out.push(byte);
+                at += 1;
+            }
+        }
+    }
+    String::from_utf8_lossy(&out).into_owned()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -183,5 +202,9 @@ mod tests {
     fn messages_are_values_of_fields() {
         assert_eq!(message("50% of \u{e9}\r\n"), "50%25 of %C3%A9");
         assert_eq!(message("a\r\nb: c"), "a%0D%0Ab: c");
+        for text in ["50% of \u{e9}", "a\r\nb: c", ""] {
+            assert_eq!(message_text(message(text).as_bytes()), text);
+        }
+        assert_eq!([&b"100%"[..], b"%g0%2", b"%ff"].map(message_text), ["100%", "%g0%2", "\u{fffd}"]);
     }
 }

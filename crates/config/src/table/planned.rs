@@ -11,7 +11,6 @@ pub(crate) const PLANNED: &[(&str, &[&str])] = &[
     ("[[route]]", &["split", "headers"]),
     ("match of [[route]]", &["method", "header"]),
     ("limits of [pool.NAME]", &["connections_per_endpoint"]),
-    ("health of [pool.NAME]", &["grpc"]),
 ];
 
 /// Whether a later version will read this key.

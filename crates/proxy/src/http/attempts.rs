@@ -15,6 +15,7 @@ use crate::upstream::pool::WorkerPool;
 use crate::upstream::retries::{self, Left, Tries};
 use evenkeel_balance::retry::{Decision, Stop};
 use evenkeel_balance::{Clock, NoPick};
+use std::time::Duration;
 
 /// Sends the request, and relays the response of the endpoint that answers.
 ///
@@ -48,6 +49,11 @@ pub async fn send<'r, D: Downstream>(
         let slot = ticket.slot();
         record.endpoint = Some(ticket.endpoint.clone());
         record.tries += 1;
+        if let Some(limit) = opened.route.call_timeout {
+            let used = Duration::from_nanos(clock.now().since(record.began));
+            let left = down.timer().left_ns(opened.route.deadline).map_or(limit, Duration::from_nanos);
+            out.set_call_timeout(limit.saturating_sub(used).min(left));
+        }
         let failed = match attempt::run(client, down, record, opened, out, &tries, ticket).await {
             Ok(answered) => return Ok(answered),
             Err(failed) => failed,

@@ -21,6 +21,7 @@ use evenkeel_wire::http1::request::Forward;
 use evenkeel_wire::http1::response::{RequestContext, Towards};
 use evenkeel_wire::http1::{Body, Reject};
 use forwarded::Origin;
+use std::time::Duration;
 
 /// A request that was read and routed.
 pub struct Opened<'r> {
@@ -46,6 +47,8 @@ pub struct Route<'r> {
     pub timeouts: RouteTimeouts,
     /// The tick by which all must be over.
     pub deadline: u64,
+    /// How long the client of a gRPC call waits, if it says so.
+    pub call_timeout: Option<Duration>,
     /// For its `Max-Forwards`, if that means something.
     pub max_forwards: Option<u32>,
     /// What it is known by, should it come back: a field.
@@ -118,7 +121,7 @@ pub fn route<'r, 'b>(
     let session = pool.session(request, core);
     let mark = mark.map_or(&b""[..], Mark::line);
     let retries = rules.retries(route, core);
-    Ok((Route { pool, retries, key, session, timeouts, deadline, max_forwards, mark }, origin))
+    Ok((Route { pool, retries, key, session, timeouts, deadline, call_timeout: None, max_forwards, mark }, origin))
 }
 
 /// What the head for the endpoint says of the client. `here`: the authority of a request that names none. `close`: the endpoint's connection must not carry another request.

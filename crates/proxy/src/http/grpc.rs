@@ -37,12 +37,6 @@ pub fn timeout(request: &Request<'_, '_>) -> Option<Duration> {
     grpc::timeout(request.field(grpc::TIMEOUT)?)
 }
 
-/// Tells the endpoint how much is left of the time that the client of a call gives it.
-pub fn forward_deadline(head: &mut Table, left: Duration) {
-    head.fields().leave_out(grpc::TIMEOUT);
-    head.push(grpc::TIMEOUT.as_bytes(), grpc::timeout_text(left).as_bytes());
-}
-
 /// The status that is among these fields: trailers, or a head that nothing follows.
 pub fn status<'f>(mut fields: impl Iterator<Item = (&'f [u8], &'f [u8])>) -> Option<Status> {
     let (_, value) = fields.find(|(name, _)| name.eq_ignore_ascii_case(grpc::STATUS.as_bytes()))?;

@@ -4,9 +4,11 @@ use crate::core::Core;
 use crate::http2::message::Message;
 use crate::http2::part::Part;
 use evenkeel_net::buffer::Buf;
+use evenkeel_wire::grpc;
+use std::time::Duration;
 
 /// Bytes of a request that are kept so that it can be sent again on another connection.
-const REPLAY_MAX: usize = 8 * 1024;
+pub const REPLAY_MAX: usize = 8 * 1024;
 
 /// A request, and whatever the client sent behind it.
 pub struct Outgoing<'w> {
@@ -38,19 +40,31 @@ impl<'w> Outgoing<'w> {
         self.message.as_deref()
     }
 
-    /// The same, to be changed before it is sent again.
-    pub fn message_mut(&mut self) -> Option<&mut Message> {
-        self.message.as_deref_mut()
-    }
-
-    /// A part of the body was taken from the client. It is kept with the message if that is small and `again` may be sent:
-    /// whether it was.
-    pub fn keep(&mut self, part: &Part, again: bool) -> bool {
-        let is_kept = again && self.message.as_mut().is_some_and(|message| message.keep(part, REPLAY_MAX));
+    /// A part of the body was taken from the client. It is kept with the message, which may have so many bytes of it then; else
+    /// the request cannot be sent once more. Whether it was.
+    pub fn keep(&mut self, part: &Part, most: usize) -> bool {
+        let is_kept = self.message.as_mut().is_some_and(|message| message.keep(part, most));
         if !is_kept {
             self.message = None;
         }
         is_kept
+    }
+
+    /// Tells the endpoint how long the client of a call still waits.
+    pub fn set_call_timeout(&mut self, left: Duration) {
+        let text = grpc::timeout_text(left);
+        if let Some(message) = &mut self.message {
+            message.head.fields().leave_out(grpc::TIMEOUT);
+            return message.head.push(grpc::TIMEOUT.as_bytes(), text.as_bytes());
+        }
+        // In bytes it is a line of its own: no value has an end of line in it.
+        let line = format!("\r\n{}: ", grpc::TIMEOUT);
+        if self.sent == 0
+            && let Some(at) = memchr::memmem::find(&self.alone, line.as_bytes()).map(|at| at + line.len())
+            && let Some(len) = memchr::memchr(b'\r', &self.alone[at..])
+        {
+            self.alone.splice(at..at + len, text.bytes());
+        }
     }
 
     /// The request; of one that was let go of and not kept, nothing.

@@ -18,7 +18,6 @@ use std::borrow::Cow;
 use std::cell::{Cell, OnceCell};
 use std::net::IpAddr;
 use std::rc::Rc;
-use std::time::Duration;
 
 /// One request.
 pub struct Record<'c> {
@@ -49,8 +48,6 @@ pub struct Record<'c> {
     pub status: Cell<u16>,
     /// Whether it is a gRPC call, and how that ended.
     pub call: Cell<Call>,
-    /// How long its client waits for it, if it says so.
-    pub call_limit: Option<Duration>,
     /// From the client.
     pub bytes_in: Cell<u64>,
     /// To the client.
@@ -97,7 +94,6 @@ impl<'c> Record<'c> {
             received: Cell::new(None),
             status: Cell::new(0),
             call: Cell::default(),
-            call_limit: None,
             bytes_in: Cell::new(0),
             bytes_out: Cell::new(0),
             queue_ns: Cell::new(0),

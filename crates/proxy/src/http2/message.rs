@@ -1,7 +1,7 @@
 //! What is a request as messages, as far as it has come? Its head, and perhaps all that follows it.
 
 use super::part::Part;
-use evenkeel_net::buffer::Buf;
+use evenkeel_net::buffer::{Buf, CAPACITY};
 use evenkeel_wire::head::Table;
 
 /// A request for an endpoint that takes it as messages.
@@ -45,16 +45,25 @@ impl Message {
         true
     }
 
+    /// Whether all that follows its head leaves with it: one part of data at most, for which a new stream has room.
+    pub fn goes_at_once(&self) -> bool {
+        self.whole && self.kept.is_empty() && !self.is_head_only()
+    }
+
     /// What follows its head, a part after the other, as far as it has come.
     pub fn parts(&self) -> impl Iterator<Item = Part> {
-        let content = (self.content_len() > 0).then(|| {
+        let content = (!self.content.is_empty()).then(|| {
             let mut copy = Buf::take();
-            // A buffer has room for what another one holds, and for what is kept.
+            // A buffer has room for what another one holds.
             copy.extend(self.content.filled());
-            copy.extend(&self.kept);
+            Part::Data(copy)
+        });
+        let kept = self.kept.chunks(CAPACITY).map(|bytes| {
+            let mut copy = Buf::take();
+            copy.extend(bytes);
             Part::Data(copy)
         });
         let end = self.trailers.clone().map(Part::Trailers).or(Some(Part::End)).filter(|_| self.whole);
-        content.into_iter().chain(end)
+        content.into_iter().chain(kept).chain(end)
     }
 }

@@ -220,7 +220,7 @@ impl Sessions {
             Poll::Pending
         })
         .await?;
-        if message.whole && !message.is_head_only() {
+        if message.goes_at_once() {
             message.parts().for_each(|part| stream.send(part));
         }
         let connect_ns = wait.as_ref().map(|(_, began)| clock.read().since(*began));

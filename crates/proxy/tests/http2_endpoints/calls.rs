@@ -1,174 +1,235 @@
-//! Are calls of gRPC tried again, and held to the time that their clients give them?
+//! Do deadlines, retries and reports of gRPC calls hold between clients and endpoints?
 
-use crate::both::connect;
+use crate::support::endpoint::{ok, refusing};
 use crate::support::h2_server::{Exchange, H2Server};
-use crate::support::{Proxy, SOON};
+use crate::support::{Endpoint, Proxy, SOON, noise, wait_until};
 use bytes::Bytes;
+use evenkeel_wire::grpc;
 use h2::Reason;
-use h2::client::SendRequest;
 use http::HeaderMap;
 use std::future::poll_fn;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
 
-const RETRY: &str =
-    "protocol = 'h2'\noutlier = 'off'\nretry = { on = ['grpc:unavailable'], backoff = '1ms..2ms', budget = 1 }";
+const GRPC: (&str, &str) = ("content-type", "application/grpc");
 
 fn before(endpoints: &[SocketAddr], pool: &str) -> Proxy {
-    Proxy::with(endpoints, "h2c = true", pool, "")
+    let pool = format!("protocol = 'h2'\noutlier = 'off'\n{pool}");
+    Proxy::with(endpoints, "h2c = true", &pool, "")
 }
 
-/// A server that has no time for any call, and says so at once or behind the call's message.
-fn unavailable(waits: bool) -> H2Server {
-    H2Server::start(move |mut exchange| async move {
-        if waits {
-            exchange.read().await;
-        }
-        let fields = [("content-type", "application/grpc"), ("grpc-status", "14"), ("grpc-message", "not now")];
-        exchange.reply(200, &fields, b"", &[]).await;
-    })
-}
-
-/// One that answers with the message of the call.
-fn echo() -> H2Server {
-    H2Server::start(|mut exchange: Exchange| async move {
-        let (body, _) = exchange.read().await;
-        exchange.reply(200, &[("content-type", "application/grpc")], &body, &[("grpc-status", "0")]).await;
-    })
-}
-
-/// How a call ended: its status, and its message.
-#[derive(Debug, PartialEq, Eq)]
-struct Ended {
-    status: String,
+/// How a call ended.
+struct Called {
+    status: Option<String>,
     body: Vec<u8>,
 }
 
-/// A call whose message comes in these parts, each by itself behind the head.
-async fn call(client: &SendRequest<Bytes>, parts: &[&[u8]], timeout: Option<&str>) -> Ended {
-    let mut request = http::Request::post("http://a/pkg.Service/Method")
-        .header("content-type", "application/grpc")
-        .header("te", "trailers");
-    if let Some(timeout) = timeout {
-        request = request.header("grpc-timeout", timeout);
+/// A call with these fields, whose body goes out a part after the other.
+async fn call(proxy: &Proxy, fields: &[(&str, &str)], body: &[u8]) -> Called {
+    let tcp = tokio::net::TcpStream::connect(proxy.addr()).await.expect("it listens");
+    let (client, connection) = h2::client::handshake(tcp).await.expect("it speaks HTTP/2");
+    tokio::spawn(async move {
+        let _ = connection.await;
+    });
+    let mut request = http::Request::post("http://a/shop.Orders/Get").header(GRPC.0, GRPC.1).header("te", "trailers");
+    for (name, value) in fields {
+        request = request.header(*name, *value);
     }
-    let mut client = client.clone().ready().await.expect("it takes requests");
+    let mut client = client.ready().await.expect("it takes requests");
     let (response, mut send) =
         client.send_request(request.body(()).expect("a good one"), false).expect("it takes one more");
-    for part in parts {
-        send.send_data(Bytes::copy_from_slice(part), false).expect("it goes on");
-        tokio::task::yield_now().await;
-    }
-    send.send_data(Bytes::new(), true).expect("it goes on");
+    let mut left = Bytes::copy_from_slice(body);
+    // What ends the call early is for the response to say.
+    let sending = async move {
+        while !left.is_empty() {
+            send.reserve_capacity(left.len());
+            let Some(Ok(room)) = poll_fn(|cx| send.poll_capacity(cx)).await else { return };
+            if send.send_data(left.split_to(room.min(left.len())), false).is_err() {
+                return;
+            }
+        }
+        let _ = send.send_data(Bytes::new(), true);
+    };
     let receiving = async {
         let response = response.await.expect("an answer");
-        let head = response.headers().clone();
+        let status = |fields: &HeaderMap| Some(fields.get("grpc-status")?.to_str().ok()?.to_string());
+        let head = status(response.headers());
         let (mut body, mut all) = (response.into_body(), Vec::new());
         while let Some(part) = body.data().await {
-            all.extend_from_slice(&part.expect("it goes on"));
+            let part = part.expect("it goes on");
+            body.flow_control().release_capacity(part.len()).expect("it was taken");
+            all.extend_from_slice(&part);
         }
-        let trailers = body.trailers().await.expect("the end").unwrap_or_default();
-        let status = |fields: &HeaderMap| Some(fields.get("grpc-status")?.to_str().expect("a number").to_string());
-        Ended { status: status(&trailers).or(status(&head)).expect("a status"), body: all }
+        let trailers = body.trailers().await.expect("the end");
+        Called { status: head.or_else(|| status(&trailers?)), body: all }
     };
-    tokio::time::timeout(SOON, receiving).await.expect("in time")
+    tokio::time::timeout(SOON, async { tokio::join!(sending, receiving).1 }).await.expect("in time")
+}
+
+/// Answers with what it got.
+async fn echo(mut exchange: Exchange) {
+    let (body, _) = exchange.read().await;
+    exchange.reply(200, &[GRPC], &body, &[("grpc-status", "0")]).await;
+}
+
+/// What an endpoint was told of the deadline.
+fn told(text: Option<&str>) -> Duration {
+    grpc::timeout(text.expect("it is told").as_bytes()).expect("a deadline")
 }
 
 #[tokio::test]
-async fn a_call_that_finds_no_server_is_tried_elsewhere_with_its_message() {
-    for waits in [true, false] {
-        let (busy, good) = (unavailable(waits), echo());
-        let proxy = before(&[busy.addr, good.addr], RETRY);
-        let client = connect(&proxy).await;
-        for _ in 0..8 {
-            let ended = call(&client, &[b"hel", b"lo"], None).await;
-            assert_eq!(ended, Ended { status: "0".into(), body: b"hello".to_vec() }, "{waits}");
-        }
-        assert!(!busy.seen().is_empty() && good.seen().len() == 8);
-        assert_eq!(proxy.pool(|pool| pool.retries.get()), busy.seen().len() as u64);
+async fn an_endpoint_is_told_what_is_left_of_the_deadline() {
+    let refuses = H2Server::start(|mut exchange| async move { exchange.reset(Reason::REFUSED_STREAM) });
+    let good = H2Server::start(echo);
+    let proxy = before(&[refuses.addr, good.addr], "retry = { backoff = '1ms..2ms', budget = 1 }");
+    for _ in 0..2 {
+        assert_eq!(call(&proxy, &[("grpc-timeout", "30S")], b"").await.status.as_deref(), Some("0"));
+    }
+    let first = told(refuses.seen()[0].field("grpc-timeout"));
+    assert!(first <= Duration::from_secs(30), "{first:?}");
+    let least = good.seen().iter().map(|seen| told(seen.field("grpc-timeout"))).min().expect("it was asked");
+    assert!(least < Duration::from_secs(30) && !least.is_zero(), "{least:?}");
+    // There is one of it, and none where the client said nothing.
+    assert!(good.seen().iter().all(|seen| seen.headers.get_all("grpc-timeout").iter().count() == 1));
+    call(&proxy, &[], b"").await;
+    assert!(good.seen().last().is_some_and(|seen| seen.field("grpc-timeout").is_none()));
+}
+
+#[tokio::test]
+async fn an_endpoint_of_http1_is_told_too() {
+    let endpoint = Endpoint::answering(|_| ok("x"));
+    let proxy = Proxy::with(&[refusing(), endpoint.addr], "h2c = true", "outlier = 'off'\nretry = { budget = 1 }", "");
+    for _ in 0..2 {
+        call(&proxy, &[("x-before", "1"), ("grpc-timeout", "30S"), ("x-behind", "2")], b"").await;
+    }
+    let seen = endpoint.seen();
+    assert_eq!(seen.len(), 2);
+    for request in seen {
+        let text = request.field("grpc-timeout").expect("it is told");
+        assert!(text != "30S" && told(Some(text)) <= Duration::from_secs(30), "{text}");
+        assert_eq!((request.field("x-before"), request.field("x-behind")), (Some("1"), Some("2")));
     }
 }
 
 #[tokio::test]
-async fn a_call_with_a_long_message_gets_the_status_that_there_is() {
-    let (busy, other) = (unavailable(true), unavailable(true));
-    let proxy = before(&[busy.addr, other.addr], RETRY);
-    let client = connect(&proxy).await;
-    let ended = call(&client, &[&[7; 6000], &[7; 6000]], None).await;
-    assert_eq!(ended, Ended { status: "14".into(), body: Vec::new() });
-    assert_eq!(busy.seen().len() + other.seen().len(), 1);
+async fn a_deadline_that_passes_cancels_the_stream_and_is_told_to_the_client() {
+    let code = Arc::new(AtomicU32::new(u32::MAX));
+    let noted = code.clone();
+    let endpoint = H2Server::start(move |mut exchange| {
+        let noted = noted.clone();
+        async move {
+            let reset = poll_fn(|cx| exchange.respond.poll_reset(cx)).await;
+            noted.store(reset.map_or(0, u32::from), SeqCst);
+        }
+    });
+    let proxy = before(&[endpoint.addr], "");
+    assert_eq!(call(&proxy, &[("grpc-timeout", "100m")], b"hello").await.status.as_deref(), Some("4"));
+    wait_until("the stream is cancelled", || code.load(SeqCst) == u32::from(Reason::CANCEL));
+    assert_eq!(endpoint.seen().len(), 1);
 }
 
 #[tokio::test]
-async fn a_call_that_was_not_looked_at_goes_elsewhere_without_any_setting() {
+async fn a_call_is_tried_again_with_all_of_its_body_as_long_as_that_is_kept() {
+    let asked = Arc::new(AtomicUsize::new(0));
+    let busy = || {
+        let asked = asked.clone();
+        H2Server::start(move |mut exchange| {
+            let asked = asked.clone();
+            async move {
+                let (body, _) = exchange.read().await;
+                match asked.fetch_add(1, SeqCst) {
+                    0 => exchange.reply(200, &[GRPC, ("grpc-status", "14")], b"", &[]).await,
+                    _ => exchange.reply(200, &[GRPC], &body, &[("grpc-status", "0")]).await,
+                }
+            }
+        })
+    };
+    let endpoints = [busy(), busy()];
+    let pool = "retry = { on = ['grpc:unavailable'], backoff = '1ms..2ms', budget = 1 }";
+    let proxy = before(&[endpoints[0].addr, endpoints[1].addr], pool);
+    for (size, status, tries) in [(0, "0", 2), (5, "0", 2), (60_000, "0", 2), (200_000, "14", 1)] {
+        asked.store(0, SeqCst);
+        let body = noise(size);
+        let called = call(&proxy, &[], &body).await;
+        assert_eq!((called.status.as_deref(), asked.load(SeqCst)), (Some(status), tries), "{size} bytes");
+        assert!(status != "0" || called.body == body, "{size} bytes came back as {}", called.body.len());
+    }
+    assert_eq!(proxy.pool(|pool| pool.retries.get()), 3);
+}
+
+#[tokio::test]
+async fn a_call_that_ends_before_its_body_came_is_tried_elsewhere_with_it() {
+    let busy = H2Server::start(|mut exchange| async move {
+        exchange.reply(200, &[GRPC, ("grpc-status", "14")], b"", &[]).await;
+    });
+    let good = H2Server::start(echo);
+    let proxy =
+        before(&[busy.addr, good.addr], "retry = { on = ['grpc:unavailable'], backoff = '1ms..2ms', budget = 1 }");
+    let body = noise(50_000);
+    for _ in 0..8 {
+        let called = call(&proxy, &[], &body).await;
+        assert_eq!(called.status.as_deref(), Some("0"));
+        assert!(called.body == body);
+    }
+    assert_eq!(good.seen().len(), 8);
+    assert_eq!(proxy.pool(|pool| pool.retries.get()), busy.seen().len() as u64);
+}
+
+#[tokio::test]
+async fn a_call_that_was_refused_is_tried_elsewhere_though_its_body_was_sent() {
     let refuses = H2Server::start(|mut exchange| async move {
         exchange.read().await;
         exchange.reset(Reason::REFUSED_STREAM);
     });
-    let good = echo();
-    let proxy = before(
-        &[refuses.addr, good.addr],
-        "protocol = 'h2'\noutlier = 'off'\nretry = { backoff = '1ms..2ms', budget = 1 }",
-    );
-    let client = connect(&proxy).await;
-    for _ in 0..8 {
-        assert_eq!(call(&client, &[b"hello"], None).await.body, b"hello");
+    let good = H2Server::start(echo);
+    let proxy = before(&[refuses.addr, good.addr], "retry = { backoff = '1ms..2ms', budget = 1 }");
+    let body = noise(20_000);
+    for _ in 0..2 {
+        let called = call(&proxy, &[], &body).await;
+        assert_eq!(called.status.as_deref(), Some("0"));
+        assert!(called.body == body);
     }
+    assert_eq!(good.seen().len(), 2);
     assert!(!refuses.seen().is_empty());
 }
 
-fn nanos(timeout: &str) -> u64 {
-    let (digits, unit) = timeout.split_at(timeout.len() - 1);
-    digits.parse::<u64>().expect("a number")
-        * match unit {
-            "n" => 1,
-            "u" => 1_000,
-            "m" => 1_000_000,
-            "S" => 1_000_000_000,
-            other => panic!("{other}"),
-        }
+#[tokio::test]
+async fn a_call_that_has_an_answer_already_is_not_tried_again() {
+    let endpoint = || {
+        H2Server::start(|mut exchange| async move {
+            exchange.read().await;
+            exchange.reply(200, &[GRPC], b"some", &[("grpc-status", "14")]).await;
+        })
+    };
+    let endpoints = [endpoint(), endpoint()];
+    let pool = "retry = { on = ['grpc:unavailable'], backoff = '1ms..2ms', budget = 1 }";
+    let proxy = before(&[endpoints[0].addr, endpoints[1].addr], pool);
+    let called = call(&proxy, &[], b"hello").await;
+    assert_eq!((called.status.as_deref(), &called.body[..]), (Some("14"), &b"some"[..]));
+    assert_eq!(proxy.pool(|pool| pool.retries.get()), 0);
 }
 
 #[tokio::test]
-async fn endpoints_are_told_how_much_time_is_left() {
-    let (busy, other) = (unavailable(true), echo());
-    let proxy = before(&[busy.addr, other.addr], RETRY);
-    let client = connect(&proxy).await;
-    while busy.seen().is_empty() {
-        assert_eq!(call(&client, &[b"hello"], Some("20S")).await.status, "0");
-    }
-    assert_eq!(call(&client, &[b"hello"], None).await.status, "0");
-    let first = nanos(busy.seen()[0].field("grpc-timeout").expect("it is told"));
-    let seen = other.seen();
-    let again = nanos(seen[seen.len() - 2].field("grpc-timeout").expect("it is told"));
-    assert!(first <= nanos("20S") && again < first && again > nanos("1S"), "{first} {again}");
-    assert_eq!(seen[seen.len() - 1].field("grpc-timeout"), None);
-}
-
-#[tokio::test]
-async fn a_deadline_that_passes_ends_the_call_on_both_sides() {
-    let cancelled = Arc::new(AtomicUsize::new(0));
-    let endpoint = H2Server::start({
-        let cancelled = cancelled.clone();
-        move |mut exchange| {
-            let cancelled = cancelled.clone();
-            async move {
-                exchange.read().await;
-                let reason = poll_fn(|cx| exchange.respond.poll_reset(cx)).await;
-                assert_eq!(reason.ok(), Some(Reason::CANCEL));
-                cancelled.fetch_add(1, SeqCst);
-            }
+async fn load_reports_of_calls_are_taken_in_each_form() {
+    // `cpu_utilization` 0.5: field 1, a double.
+    const REPORTS: [(&str, &str); 3] = [
+        ("endpoint-load-metrics-bin", "CQAAAAAAAOA/"),
+        ("endpoint-load-metrics", "TEXT cpu_utilization=0.5"),
+        ("endpoint-load-metrics", "JSON {\"cpu_utilization\": 0.5}"),
+    ];
+    let asked = Arc::new(AtomicUsize::new(0));
+    let endpoint = H2Server::start(move |mut exchange| {
+        let asked = asked.clone();
+        async move {
+            let report = REPORTS[asked.fetch_add(1, SeqCst) % REPORTS.len()];
+            exchange.reply(200, &[GRPC], b"body", &[("grpc-status", "0"), report]).await;
         }
     });
-    let proxy = before(&[endpoint.addr], "protocol = 'h2'");
-    let client = connect(&proxy).await;
-    assert_eq!(call(&client, &[b"hello"], Some("100m")).await.status, "4");
-    let done = async {
-        while cancelled.load(SeqCst) == 0 {
-            tokio::time::sleep(Duration::from_millis(1)).await;
-        }
-    };
-    tokio::time::timeout(SOON, done).await.expect("the endpoint is told");
+    let proxy = before(&[endpoint.addr], "load_reports = true");
+    for n in 1..=REPORTS.len() as u64 {
+        assert_eq!(call(&proxy, &[], b"").await.status.as_deref(), Some("0"));
+        wait_until("it is taken", || proxy.pool(|pool| pool.reports.iter().map(|c| c.get()).sum()) == n);
+    }
 }

@@ -10,6 +10,7 @@ mod calls;
 mod connections;
 mod faults;
 mod go;
+mod grpc_health;
 mod messages;
 mod tries;
 mod websocket;

@@ -13,8 +13,8 @@ use std::time::Duration;
 
 table! {
     pub(super) static HEALTH = "health of [pool.NAME]",
-        "Active checks: each endpoint is checked again and again. Exactly one of `http`, `tcp` and \
-        `udp` says how.";
+        "Active checks: each endpoint is checked again and again. Exactly one of `http`, `grpc`, \
+        `tcp` and `udp` says how.";
 
     /// `health` of a pool: active checks of each endpoint.
     #[derive(Clone, Debug, PartialEq)]
@@ -26,6 +26,13 @@ table! {
                 kind: Kind::TableOr { table: &HTTP, key: "path" },
                 absent: Absent::Means("no HTTP check"),
                 help: "By a request. Passed if status and body are as expected.",
+                why: "",
+            },
+            Key {
+                name: "grpc",
+                kind: Kind::TableOr { table: &GRPC, key: "service" },
+                absent: Absent::Means("no gRPC check"),
+                help: "By a call of `grpc.health.v1.Health/Check` over HTTP/2. Passed if the answer is `SERVING`.",
                 why: "",
             },
             Key {
@@ -169,6 +176,32 @@ table! {
 }
 
 table! {
+    static GRPC = "health.grpc of [pool.NAME]",
+        "The call of a health check.";
+
+    /// [`Check::Grpc`].
+    #[derive(PartialEq)]
+    struct GrpcCheck {
+        /// See [`Check::Grpc`].
+        service: Option<String> = Key {
+            name: "service",
+            kind: Kind::Text(Form::Content),
+            absent: Absent::Means("the server as a whole"),
+            help: "The service that is asked about, as `shop.Orders`.",
+            why: "",
+        };
+        /// See [`Check::Grpc`].
+        host: Option<String> = Key {
+            name: "host",
+            kind: Kind::Text(Form::Authority),
+            absent: Absent::Means("the address of the endpoint"),
+            help: "The `:authority` of the call.",
+            why: "",
+        };
+    }
+}
+
+table! {
     static UDP_CHECK = "health.udp of [pool.NAME]",
         "The datagram of a health check, and its answer.";
 
@@ -227,6 +260,13 @@ pub enum Check {
         /// A text that the body must contain; `None` = any body. Never with `HEAD`.
         body: Option<String>,
     },
+    /// A call of `grpc.health.v1.Health/Check`: passed if it says `SERVING`.
+    Grpc {
+        /// The service that it asks about; empty = the server as a whole.
+        service: String,
+        /// The `:authority`; `None` = the address of the endpoint.
+        host: Option<String>,
+    },
     /// A connection: passed if it opens.
     Tcp,
     /// A datagram: passed if an answer comes that is as expected.
@@ -244,6 +284,10 @@ fn asked(health: &Section) -> Check {
         let HttpCheck { path, method, host, expect, body } = HttpCheck::of(&health.section("http"));
         return Check::Http { method: method.word().to_string(), path, host, expect, body };
     }
+    if health.has("grpc") {
+        let GrpcCheck { service, host } = GrpcCheck::of(&health.section("grpc"));
+        return Check::Grpc { service: service.unwrap_or_default(), host };
+    }
     if health.has("udp") {
         let UdpCheck { send, expect } = UdpCheck::of(&health.section("udp"));
         return Check::Udp { send: send.0, expect: expect.map(|expect| expect.0) };
@@ -254,6 +298,10 @@ fn asked(health: &Section) -> Check {
 fn write_asked(set: &HealthCheck, _: &HealthCheck, lines: &mut Lines) {
     match set.check.clone() {
         Check::Tcp => lines.add("tcp", "{}".to_string()),
+        Check::Grpc { service, host } => {
+            let grpc = GrpcCheck { service: (!service.is_empty()).then_some(service), host };
+            lines.add("grpc", grpc.lines(&GrpcCheck::unset()).braces());
+        }
         Check::Udp { send, expect } => {
             let udp = UdpCheck { send: Payload(send), expect: expect.map(Payload) };
             lines.add("udp", udp.lines(&UdpCheck::unset()).braces());
@@ -288,13 +336,13 @@ pub(super) fn check(pool: &Section, name: &str, findings: &mut Findings) {
         return;
     }
     let health = pool.section("health");
-    let kinds = ["http", "tcp", "udp"];
+    let kinds = ["http", "grpc", "tcp", "udp"];
     let mut set = kinds.into_iter().filter_map(|kind| health.set(kind).map(|set| (kind, set)));
     match (set.next(), set.next()) {
         (None, _) => {
             findings
                 .add(Code::Missing, health.span, format!("health of [pool.{name}] does not say how to check"))
-                .help("add http = { path = \"/\" }, tcp = {} or udp = { send = \"ping\" }");
+                .help("add http = { path = \"/\" }, grpc = {}, tcp = {} or udp = { send = \"ping\" }");
         }
         (Some((first, _)), Some((second, set))) => {
             let message = format!("\"health\" has both \"{first}\" and \"{second}\"");

@@ -3,7 +3,7 @@
 use crate::http::down::Downstream;
 use crate::http::exchange::Opened;
 use crate::http::fault::Fault;
-use crate::http::grpc::{self, Call};
+use crate::http::grpc::Call;
 use crate::http::hedge;
 use crate::http::outgoing::Outgoing;
 use crate::http::record::Record;
@@ -15,12 +15,10 @@ use crate::upstream::connections::{UpstreamConn, Wanted, unreachable};
 use crate::upstream::pick::InFlight;
 use crate::upstream::retries::Tries;
 use crate::upstream::stream::Begun;
-use evenkeel_balance::Clock;
 use evenkeel_net::deadline::Elapsed;
 use std::cell::Cell;
 use std::io;
 use std::pin::pin;
-use std::time::Duration;
 
 /// How often one try goes on to another connection, as that which it was sent on ended before the endpoint looked at it.
 const MOVES_MAX: u32 = 3;
@@ -47,11 +45,7 @@ pub async fn run<'r, D: Downstream>(
         record.phase.set(Phase::Connect);
         let timeouts = tries.timeouts(opened.route.timeouts);
         let connect_by = timer.tick_after(timeouts.connect).min(deadline);
-        if let (Some(limit), Some(message)) = (record.call_limit, out.message_mut()) {
-            let used = Duration::from_nanos(core.clock.now().since(record.began));
-            grpc::forward_deadline(&mut message.head, limit.saturating_sub(used));
-        }
-        // Held as long as it is small, or no part of the body was taken from the client; then there is no other try.
+        // Held as long as all that was taken of the request from the client is kept; then there is no other try.
         let Some(message) = out.message() else { return Err(failed(record, pool, ticket, Fault::NoResponse)) };
         let beginning = wanted.stream(&ticket.endpoint, message, timeouts.connect);
         let begun = timer.limit_by(connect_by, pin!(beginning)).await;
@@ -69,8 +63,7 @@ pub async fn run<'r, D: Downstream>(
             record.connect_ns.set(connect_ns);
         }
         record.phase.set(Phase::Head);
-        let may_repeat = tries.may_repeat(record.call.get() != Call::Not);
-        let repeatable = out.is_small() && (opened.idempotent || may_repeat);
+        let repeatable = opened.idempotent || tries.may_repeat(record.call.get() != Call::Not);
         if opened.body.is_done()
             && out.is_small()
             && opened.idempotent

@@ -82,8 +82,8 @@ pub async fn serve<D: Messages>(
     if record.call.get() != Call::Not
         && let Some(limit) = grpc::timeout(request)
     {
-        record.call_limit = Some(limit);
         route.deadline = route.deadline.min(down.timer().tick_after(limit));
+        route.call_timeout = Some(limit);
     }
     let takes_messages = route.pool.takes_messages();
     // A length that is known goes on; other bodies go in chunks.
@@ -148,6 +148,14 @@ pub async fn serve<D: Messages>(
     };
     match attempts::send(client, down, &mut record, &mut opened, &mut out).await {
         Ok(_) => record.phase.set(Phase::Done),
+        // Whatever it waited for: that its time is over says more.
+        Err(Some(reply))
+            if reply.status == 503
+                && record.call.get() != Call::Not
+                && down.timer().left_ns(opened.route.deadline) == Some(0) =>
+        {
+            Box::pin(answer(&record, down, &Reply { status: 504, ..reply }, head_only)).await
+        }
         Err(Some(reply)) => Box::pin(answer(&record, down, &reply, head_only)).await,
         Err(None) => down.reset(),
     }

@@ -46,7 +46,7 @@ pub struct Relay<'t, 'c, U = Transport> {
     pub client_due: Cell<u8>,
     /// Whether more of the request's body is to come from the client.
     pub body_due: Cell<bool>,
-    /// Its tries, if all of it can be sent again, and whether its method is idempotent.
+    /// Its tries, if a response may be thrown away for another one, and whether its method is idempotent.
     pub tries: Option<(&'t Tries<'t>, bool)>,
     /// Whether some of its body has gone that is not kept: then it has no other try after all.
     pub body_gone: Cell<bool>,

@@ -206,9 +206,6 @@ impl<U> Relay<'_, '_, U> {
     #[cold]
     pub(super) fn refuses(&self, failure: Failure, here: Slot) -> bool {
         let (Some((tries, idempotent)), Some(pool)) = (self.tries, self.record.pool) else { return false };
-        if self.body_gone.get() {
-            return false;
-        }
         let elsewhere = || {
             let (balancer, tried) = (pool.balancer.borrow(), tries.tried.borrow());
             let untried = |slot| slot != here && !tried.contains(&slot);
@@ -220,7 +217,7 @@ impl<U> Relay<'_, '_, U> {
             return false;
         }
         let left_ns = self.timer.left_ns(self.deadline);
-        match tries.decide(failure, idempotent, true, left_ns, self.client.core.clock.now()) {
+        match tries.decide(failure, idempotent, !self.body_gone.get(), left_ns, self.client.core.clock.now()) {
             Decision::Stop(why) => {
                 pool.stats.retries_refused[why as usize].add(1);
                 false

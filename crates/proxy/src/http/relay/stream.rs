@@ -6,7 +6,7 @@ use super::{Answered, Relay};
 use crate::http::down::message::Messages;
 use crate::http::fault::Fault;
 use crate::http::grpc::Call;
-use crate::http::outgoing::Outgoing;
+use crate::http::outgoing::{Outgoing, REPLAY_MAX};
 use crate::http2::part::{Gone, Part};
 use crate::http2::session::Lost;
 use crate::observe::end::Phase;
@@ -23,6 +23,10 @@ use evenkeel_wire::http1::{Body, INTERIM_MAX, Reject};
 use std::future::poll_fn;
 use std::pin::pin;
 use std::task::Poll;
+
+/// Bytes of a call's body that are kept until a response begins. Most unary calls are smaller by far, and what is larger costs
+/// more to keep than another try brings.
+const CALL_MAX: usize = 64 * 1024;
 
 impl Relay<'_, '_, EndpointStream> {
     /// Sends what follows the request's head and relays the response.
@@ -50,14 +54,17 @@ impl Relay<'_, '_, EndpointStream> {
     /// find, so it is no fault here.
     async fn give_parts<D: Messages>(&self, down: &D, body: &mut Body, out: &mut Outgoing<'_>) -> Result<(), Fault> {
         let Some(message) = out.message() else { return Ok(()) };
-        if message.whole {
-            // All of it has left with its head.
+        if message.is_head_only() || message.goes_at_once() {
             return Ok(());
         }
+        let whole = message.whole;
         for part in message.parts() {
             if self.give(part).await.is_err() {
                 return Ok(());
             }
+        }
+        if whole {
+            return Ok(());
         }
         if self.asked.upgrade {
             // Nothing of a tunnel is there before the endpoint takes it.
@@ -67,7 +74,13 @@ impl Relay<'_, '_, EndpointStream> {
         loop {
             let part = self.next_part(down, body, &mut rate).await?;
             self.body_due.set(!body.is_done());
-            if !out.keep(&part, self.record.phase.get() != Phase::Data) {
+            let most = match (self.record.phase.get(), self.record.call.get()) {
+                // Once a response has begun, there is no other try.
+                (Phase::Data, _) => 0,
+                (_, Call::Open) => CALL_MAX,
+                _ => REPLAY_MAX,
+            };
+            if !out.keep(&part, most) {
                 self.body_gone.set(true);
             }
             let ends = !matches!(part, Part::Data(_));
