@@ -5,6 +5,8 @@
 LAB ?=
 # Seconds for each target of `make fuzz`.
 FUZZ_SECONDS ?= 600
+# What clients of `make conformance` send at most.
+MEGABYTES ?= 100
 
 .PHONY: help setup demo test conformance bless docs theory loom miri release bench failure reload deny lint fuzz
 
@@ -26,7 +28,7 @@ test: setup ## Runs every test, the rules of the house included
 # One after the other: each test has two cores' worth of clients of its own.
 conformance: ## Lets clients and judges that others wrote try HTTP/2, gRPC and TLS (installs Java): some 15 minutes
 	@scripts/setup.sh conformance
-	EVENKEEL_REQUIRE_PEERS=1 cargo test -p evenkeel --test conformance -- --include-ignored --test-threads 1
+	EVENKEEL_REQUIRE_PEERS=1 EVENKEEL_MEGABYTES=$(MEGABYTES) cargo test -p evenkeel --test conformance -- --include-ignored --test-threads 1
 
 bless: ## Writes the pages that are generated anew, and shows what changed
 	@scripts/bless.sh

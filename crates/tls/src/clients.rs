@@ -106,6 +106,7 @@ pub fn make(tls: &ListenerTls, mode: Mode, before: Option<&Arc<dyn ProducesTicke
         None => tickets(&tls.ticket_keys)?,
     };
     config.ticketer = Arc::new(Bound::new(keys.clone(), proof.finalize().into()));
+    config.ignore_client_order = true;
     // The keys of a session go on where its bytes are sealed and opened.
     config.enable_secret_extraction = true;
     Ok(Made { config: Arc::new(config), expiries, keys })

@@ -141,7 +141,7 @@ pub static ALL: &[Client] = &[
         needs: &["java", "javac"],
         ordinary: false,
         doors: &[H1, H1Tls, H2],
-        cases: &[Get, Post, Echo, Kept],
+        cases: &[Get, Post, Small, Kept],
         command: java,
         cannot: None,
         door: None,

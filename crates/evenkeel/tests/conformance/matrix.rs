@@ -12,7 +12,7 @@ use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 /// For one client with all its cases: 100 MB and more by a slow language through a binary that checks itself.
-const PATIENCE: Duration = Duration::from_secs(120);
+const PATIENCE: Duration = Duration::from_secs(300);
 
 #[test]
 fn clients_that_every_machine_has_get_their_bytes_through() {
@@ -25,9 +25,11 @@ fn clients_that_every_machine_has_get_their_bytes_through() {
 #[test]
 #[ignore = "`make conformance` runs it"]
 fn every_client_gets_100_megabytes_through() {
+    // Less where time is short.
+    let megabytes = std::env::var("EVENKEEL_MEGABYTES").ok().map_or(100, |text| text.parse().expect("a number"));
     let needs = ["nginx", "node", "go", "openssl", "curl", "nghttp", "java", "javac", "conformance-python"];
     if installed(&needs) {
-        run("every", 100, |_| true);
+        run("every", megabytes, |_| true);
     }
 }
 
@@ -151,9 +153,11 @@ fn one(
         return Ok(());
     }
     let ended = ended.map_or_else(|| format!("it did not end in {PATIENCE:?}"), |status| status.to_string());
-    let tail: Vec<&str> = err.lines().rev().take(8).collect();
-    let tail: Vec<&str> = tail.into_iter().rev().collect();
-    Err(format!("  expected {want:?}\n  got      {got:?}\n  {ended}; {}", tail.join("\n  ")))
+    // Both ends of it: what went wrong, and where.
+    let said: Vec<&str> = err.lines().collect();
+    let (head, tail) = said.split_at(said.len().min(8));
+    let tail = &tail[tail.len().saturating_sub(8)..];
+    Err(format!("  expected {want:?}\n  got      {got:?}\n  {ended}; {}", [head, tail].concat().join("\n  ")))
 }
 
 /// A client that keeps its connection is not made to open another for each of its twenty requests.

@@ -277,7 +277,7 @@ impl Shared {
         }
         let mut failed = Vec::new();
         while let Some(answered) = asked.join_next().await {
-            match answered.map_err(|_| "a client panicked".to_owned()).flatten() {
+            match answered.unwrap_or_else(|_| Err("a client panicked".to_owned())) {
                 Ok(()) => self.done(row),
                 Err(what) => failed.push(what),
             }
