@@ -1,6 +1,6 @@
 //! Do requests get to endpoints that speak HTTP/2, whatever their clients speak, and back?
 
-#![allow(clippy::disallowed_methods, reason = "a test is no worker: it may wait")]
+#![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "a test is no worker: it may wait")]
 
 #[path = "../support/mod.rs"]
 mod support;
