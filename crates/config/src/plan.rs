@@ -7,7 +7,7 @@ pub use crate::sections::admin::Admin;
 pub use crate::sections::error_pages::{ERROR_PAGE_MAX, ErrorPage};
 pub use crate::sections::listener::{
     Certificate, ClientAuth, ClientAuthMode, ClientLocality, Errors, Http2, Listener, ListenerLimits, ListenerTls,
-    Mode, NameServer, Protocol, Record, RecordKind, ReportLoad, TlsVersion, UdpFlows, UnknownName, Zone,
+    Mode, NameServer, Protocol, Record, RecordKind, ReportLoad, UdpFlows, UnknownName, Zone,
 };
 pub use crate::sections::pool::{
     Check, Discover, Dns, Endpoint, EndpointHttp2, EndpointProtocol, HealthCheck, LoadReports, Pool, PoolLimits,
@@ -20,6 +20,7 @@ pub use crate::sections::route::Route;
 pub use crate::sections::runtime::{Level, Log, LogFormat, Runtime, Workers};
 pub use crate::sections::telemetry::{AccessLog, Journal, LogTarget, Metrics, Telemetry};
 pub use crate::sections::timeouts::{ListenerTimeouts, PoolTimeouts, RouteTimeouts};
+pub use crate::sections::tls_version::TlsVersion;
 pub use crate::table::Balance;
 
 use std::collections::HashMap;

@@ -13,3 +13,4 @@ pub(crate) mod route;
 pub(crate) mod runtime;
 pub(crate) mod telemetry;
 pub(crate) mod timeouts;
+pub(crate) mod tls_version;

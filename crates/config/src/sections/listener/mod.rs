@@ -13,7 +13,7 @@ pub use errors::Errors;
 pub use http2::Http2;
 pub use mode::Mode;
 pub use report_load::ReportLoad;
-pub use tls::{Certificate, ClientAuth, ClientAuthMode, ListenerTls, Protocol, TlsVersion, UnknownName};
+pub use tls::{Certificate, ClientAuth, ClientAuthMode, ListenerTls, Protocol, UnknownName};
 pub use udp::UdpFlows;
 pub use zone::{ClientLocality, NameServer, Record, RecordKind, Zone};
 

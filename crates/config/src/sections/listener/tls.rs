@@ -4,6 +4,7 @@ use crate::code::Code;
 use crate::diagnostic::Findings;
 use crate::form::Form;
 use crate::sections::listener::Mode;
+use crate::sections::tls_version::TlsVersion;
 use crate::table::{Absent, DAY, Declared, Key, Kind, S, Section, table, words};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -190,17 +191,6 @@ impl Protocol {
             Protocol::Http2 => "h2",
             Protocol::Http1 => "http/1.1",
         }
-    }
-}
-
-words! {
-    /// A version of TLS.
-    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-    pub enum TlsVersion {
-        /// TLS 1.2.
-        V12 = "1.2",
-        /// TLS 1.3.
-        V13 = "1.3",
     }
 }
 

@@ -3,7 +3,7 @@
 use crate::code::Code;
 use crate::diagnostic::Findings;
 use crate::form::Form;
-use crate::sections::listener::TlsVersion;
+use crate::sections::tls_version::TlsVersion;
 use crate::table::{Absent, Declared, Key, Kind, Section, table};
 use std::path::PathBuf;
 use std::sync::Arc;
