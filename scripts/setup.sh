@@ -123,13 +123,14 @@ conformance() {
     version=$(go env GOVERSION | grep -oE '[0-9]+\.[0-9]+' | head -1)
     [ "$(printf '%s\n1.24\n' "$version" | sort -V | head -1)" = 1.24 ] ||
         fail "go $version is too old for the clients of gRPC; install go 1.24 or newer"
-    echo "installing: h2spec, clients and servers of gRPC, Python's httpx and requests into $conformance_folder"
+    echo "installing: h2spec, clients and servers of gRPC, Pebble, Python's httpx and requests into $conformance_folder"
     mkdir -p "$conformance_folder/bin"
     cd "$tools"
     export GOFLAGS=-mod=readonly CGO_ENABLED=0
     go mod download || fail "the modules of Go that $tools/go.mod names cannot be had; is there a network?"
     go build -o "$conformance_folder/bin/h2spec" github.com/summerwind/h2spec/cmd/h2spec
     go build -o "$conformance_folder/bin/grpc-interop-client" google.golang.org/grpc/interop/client
+    go build -o "$conformance_folder/bin/" github.com/letsencrypt/pebble/v2/cmd/pebble github.com/letsencrypt/pebble/v2/cmd/pebble-challtestsrv
     # The server of gRPC listens at every address of the machine: a copy is built, which listens where it is told.
     server=$conformance_folder/grpc
     rm -rf "$server"

@@ -3,6 +3,7 @@
 //! Nothing in here is text to be parsed again, and nothing is optional unless absence means something.
 
 pub use crate::form::{Address, Cidr, GrpcStatus, HashKey, HostPattern, PathPattern};
+pub use crate::sections::acme::{Acme, Challenge, ExternalAccount};
 pub use crate::sections::admin::Admin;
 pub use crate::sections::error_pages::{ERROR_PAGE_MAX, ErrorPage};
 pub use crate::sections::listener::{
@@ -36,6 +37,8 @@ pub struct Plan {
     pub telemetry: Telemetry,
     /// How names of endpoints are resolved.
     pub resolver: Resolver,
+    /// Who issues certificates.
+    pub acme: Acme,
     /// In the order of the file. At least one.
     pub listeners: Vec<Listener>,
     /// In the order of the file, which means nothing: the most specific match wins; then those that listeners' own pools
@@ -54,6 +57,18 @@ impl Plan {
     /// The pool of that name. Every [`Route::pool`] is there.
     pub fn pool(&self, name: &str) -> Option<&Pool> {
         self.pools.iter().find(|p| &*p.name == name)
+    }
+
+    /// The names of each certificate that an authority issues, in the order of the listeners.
+    pub fn issued(&self) -> Vec<&[String]> {
+        let certificates = self.listeners.iter().filter_map(|l| l.tls.as_ref()).flat_map(|tls| &tls.certificates);
+        let mut all: Vec<&[String]> = Vec::new();
+        for names in certificates.map(|certificate| &certificate.acme[..]).filter(|names| !names.is_empty()) {
+            if !all.contains(&names) {
+                all.push(names);
+            }
+        }
+        all
     }
 
     /// What is spoken on the listeners that lead to each pool, in the order of the pools; nothing for one that none leads

@@ -11,6 +11,7 @@ use crate::source::Source;
 use crate::upgrade::Upgrade;
 use crate::watch::Watch;
 use crate::watchdog::Watchdog;
+use evenkeel_acme::{Issuer, Metrics as Orders, issuer};
 use evenkeel_admin::{Admin, Changed, Pages, Process, Ready, socket};
 use evenkeel_config::{Plan, plan};
 use evenkeel_discovery::{Discovery, Numbers as Found};
@@ -39,6 +40,7 @@ pub struct Serving {
     server: Server,
     dns: evenkeel_dns::Server,
     discovery: Discovery,
+    issuer: Issuer,
     admin: Option<Admin>,
     shown: Arc<Shown>,
     reloads: Arc<Reloads>,
@@ -90,6 +92,7 @@ pub fn registry(
     reloads: Arc<Reloads>,
     discovery: &Discovery,
     certificates: &Store,
+    orders: Arc<issuer::Shown>,
 ) -> Registry {
     let mut registry = Registry::default();
     let build = Info::new(vec![("version", env!("CARGO_PKG_VERSION"))]);
@@ -99,6 +102,7 @@ pub fn registry(
     registry.register_collector(Box::new(Found::new(discovery)));
     registry.register_collector(Box::new(reload::Numbers(reloads)));
     registry.register_collector(Box::new(Certificates::new(certificates)));
+    registry.register_collector(Box::new(Orders::new(orders)));
     registry.register_collector(Box::new(Process));
     registry
 }
@@ -130,6 +134,7 @@ impl Serving {
         discovery.keep(discovery.follow(&mut plan).await);
         let server = Server::start_with(plan, &mut inherited)?;
         let dns = answers::start(&server, &mut inherited)?;
+        let issuer = Issuer::start(&server.plan(), server.certificates().challenges().clone());
         // Set once, here.
         let _ = shown.control.set(server.control().clone());
         let numbers = registry(
@@ -139,6 +144,7 @@ impl Serving {
             reloads.clone(),
             &discovery,
             server.certificates(),
+            issuer.shown(),
         );
         let _ = shown.registry.set(numbers);
         for addr in inherited.left() {
@@ -150,7 +156,7 @@ impl Serving {
         let notify = Notify::from_environment();
         notify.ready("serving");
         let admin_sockets = admin_sockets.unwrap_or_default();
-        Ok(Serving { server, dns, discovery, admin, shown, reloads, asked, admin_sockets, notify })
+        Ok(Serving { server, dns, discovery, issuer, admin, shown, reloads, asked, admin_sockets, notify })
     }
 
     /// The proxy.
@@ -228,6 +234,7 @@ impl Serving {
             let report = reload::reload(source, &mut self.server, &mut self.dns, &self.discovery).await;
             self.notify.ready(&report.status());
             report.log(why);
+            self.issuer.follow(&self.server.plan());
             self.reloads.count(report.result);
             watch = self.watch(watch, source);
             // The client that asked may be gone.
@@ -256,7 +263,8 @@ impl Serving {
 
     /// Leaves the sockets to another process, and ends with the last request.
     async fn retire(mut self, signals: Signals) -> Result<(), Failure> {
-        // From now on the other process answers admin clients.
+        // From now on the other process answers admin clients, and orders certificates.
+        self.issuer.stop();
         self.admin = None;
         self.admin_sockets.clear();
         self.end(signals, Command::Retire).await;

@@ -1,18 +1,17 @@
 //! How are hands shaken with clients of a listener?
 
+use crate::challenges::{self, Challenges, made};
 use crate::inspect;
 use crate::names::ByName;
 use crate::pair::{self, FileError};
 use crate::provider::{provider, versions};
 use crate::tickets::{Bound, tickets};
-use evenkeel_config::plan::{ClientAuthMode, ListenerTls, Mode};
-use rcgen::{CertificateParams, KeyPair};
-use rustls::pki_types::PrivateKeyDer;
+use evenkeel_config::plan::{self, Acme, ClientAuthMode, ListenerTls, Mode};
 use rustls::server::{ProducesTickets, WebPkiClientVerifier};
 use rustls::sign::CertifiedKey;
 use rustls::{RootCertStore, ServerConfig};
 use sha2::{Digest, Sha256};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// When a certificate of a listener expires.
@@ -35,34 +34,61 @@ pub struct Made {
     pub keys: Arc<dyn ProducesTickets>,
 }
 
+/// What a plan says of a listener.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Settings {
+    /// Its TLS.
+    pub tls: ListenerTls,
+    /// What is spoken over it.
+    pub mode: Mode,
+    /// Who issues its certificates.
+    pub acme: Acme,
+}
+
 /// The files of a listener.
-pub fn files(tls: &ListenerTls) -> Vec<PathBuf> {
-    let pairs = tls.certificates.iter().flat_map(|pair| [Some(&pair.cert), Some(&pair.key), pair.ocsp.as_ref()]);
+pub fn files(settings: &Settings) -> Vec<PathBuf> {
+    let tls = &settings.tls;
+    let issued = tls.certificates.iter().filter(|c| !c.acme.is_empty()).map(|c| settings.acme.file(&c.acme));
+    let pairs = tls.certificates.iter().flat_map(|pair| [pair.cert.as_ref(), pair.key.as_ref(), pair.ocsp.as_ref()]);
     let auth = tls.client_auth.iter().flat_map(|auth| [Some(&auth.ca), auth.crl.as_ref()]);
-    pairs.chain(auth).flatten().chain(&tls.ticket_keys).cloned().collect()
+    issued.chain(pairs.chain(auth).flatten().chain(&tls.ticket_keys).cloned()).collect()
 }
 
 /// Reads the files of a listener. `before`: the keys of tickets of the time before, which are good still where keys are not from
-/// files.
+/// files. `challenges`: what authorities look for.
 ///
 /// # Errors
 /// What is wrong with one of them.
-pub fn make(tls: &ListenerTls, mode: Mode, before: Option<&Arc<dyn ProducesTickets>>) -> Result<Made, FileError> {
+pub fn make(
+    settings: &Settings,
+    challenges: &Arc<Challenges>,
+    before: Option<&Arc<dyn ProducesTickets>>,
+) -> Result<Made, FileError> {
+    let Settings { tls, mode, acme } = settings;
     let (mut certificates, mut expiries) = (Vec::new(), Vec::new());
     for pair in &tls.certificates {
-        let certified = pair::certified(&pair.cert, &pair.key, pair.ocsp.as_deref())?;
+        let Some(certified) = read(pair, acme)? else {
+            certificates.push((pair.acme.clone(), made(pair.acme.clone(), None)?));
+            continue;
+        };
         let facts = certified.end_entity_cert().ok().and_then(|der| inspect::facts(der));
         let names = facts.as_ref().map(|facts| facts.names.clone()).unwrap_or_default();
         if let Some(facts) = facts {
-            let name = names.first().cloned().unwrap_or_else(|| pair.cert.display().to_string());
+            let name = names.first().cloned().unwrap_or_else(|| file_name(pair));
             expiries.push(Expiry { name, not_after: facts.valid.1 });
         }
         certificates.push((names, certified));
     }
     if tls.self_signed && certificates.is_empty() {
-        certificates.push((Vec::new(), self_signed()?));
+        // For `localhost` and this machine.
+        let names = ["localhost", "127.0.0.1", "::1"].map(str::to_string).to_vec();
+        certificates.push((Vec::new(), made(names, None)?));
     }
-    let resolver = Arc::new(ByName::new(certificates, tls.unknown_name));
+    // Authorities ask where what they issue is shown.
+    let is_asked = *mode == Mode::Http
+        && acme.challenge == plan::Challenge::TlsAlpn01
+        && tls.certificates.iter().any(|certificate| !certificate.acme.is_empty());
+    let resolver = Arc::new(ByName::new(certificates, tls.unknown_name, is_asked.then(|| challenges.clone())));
     let cannot = |error: rustls::Error| FileError::new(false, error.to_string(), "this is a fault of evenkeel");
     let builder = ServerConfig::builder_with_provider(provider())
         .with_protocol_versions(versions(tls.min_version))
@@ -99,8 +125,11 @@ pub fn make(tls: &ListenerTls, mode: Mode, before: Option<&Arc<dyn ProducesTicke
     }
     .with_cert_resolver(resolver);
     // Sessions over TCP speak what they speak.
-    let protocols = if mode == Mode::Http { &tls.protocols[..] } else { &[] };
+    let protocols = if *mode == Mode::Http { &tls.protocols[..] } else { &[] };
     config.alpn_protocols = protocols.iter().map(|protocol| protocol.name().as_bytes().to_vec()).collect();
+    if is_asked {
+        config.alpn_protocols.push(challenges::PROTOCOL.to_vec());
+    }
     let keys = match before.filter(|_| tls.ticket_keys.is_empty()) {
         Some(before) => before.clone(),
         None => tickets(&tls.ticket_keys)?,
@@ -112,23 +141,24 @@ pub fn make(tls: &ListenerTls, mode: Mode, before: Option<&Arc<dyn ProducesTicke
     Ok(Made { config: Arc::new(config), expiries, keys })
 }
 
-fn not_an_authority(path: &std::path::Path, error: &rustls::Error) -> FileError {
+fn not_an_authority(path: &Path, error: &rustls::Error) -> FileError {
     let what = format!("a certificate in {} cannot be one of an authority: {error}", path.display());
     FileError::new(false, what, "name the certificates of those who issue, not issued ones")
 }
 
-/// A certificate that nothing believes, for `localhost` and this machine.
-fn self_signed() -> Result<CertifiedKey, FileError> {
-    let cannot = |error: rcgen::Error| {
-        FileError::new(false, format!("cannot make a certificate: {error}"), "this is a fault of evenkeel")
-    };
-    let key = KeyPair::generate().map_err(cannot)?;
-    let names = ["localhost", "127.0.0.1", "::1"].map(str::to_string).to_vec();
-    let certificate = CertificateParams::new(names).and_then(|params| params.self_signed(&key)).map_err(cannot)?;
-    let private = PrivateKeyDer::Pkcs8(key.serialize_der().into());
-    let key = provider()
-        .key_provider
-        .load_private_key(private)
-        .map_err(|error| FileError::new(true, error.to_string(), "this is a fault of evenkeel"))?;
-    Ok(CertifiedKey::new(vec![certificate.der().clone()], key))
+/// Reads a certificate and its key; `None` for one that an authority has not issued yet.
+fn read(certificate: &plan::Certificate, acme: &Acme) -> Result<Option<CertifiedKey>, FileError> {
+    if let (Some(cert), Some(key)) = (&certificate.cert, &certificate.key) {
+        return pair::certified(cert, key, certificate.ocsp.as_deref()).map(Some);
+    }
+    let file = acme.file(&certificate.acme);
+    if !file.exists() {
+        return Ok(None);
+    }
+    // It is issued anew.
+    Ok(pair::certified(&file, &file, None).inspect_err(|error| tracing::warn!("acme: {}", error.what)).ok())
+}
+
+fn file_name(certificate: &plan::Certificate) -> String {
+    certificate.cert.as_deref().map_or_else(String::new, |path: &Path| path.display().to_string())
 }

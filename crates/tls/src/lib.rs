@@ -3,10 +3,12 @@
 //!
 //! 1. [`pair`]: a certificate and its key, from their files; [`inspect`]: what is to be said of them.
 //! 2. `names`: which one a client sees; `tickets`: how its session goes on; `provider`: the cryptography.
-//! 3. [`clients`]: TLS with clients, and [`endpoints`]: with endpoints.
-//! 4. [`identity`]: who a client is, as its certificate says.
-//! 5. [`store`]: all of a plan, which takes new files as they come, and [`metrics`] of it.
+//! 3. [`challenges`]: what proves to an authority that a name is served here.
+//! 4. [`clients`]: TLS with clients, and [`endpoints`]: with endpoints.
+//! 5. [`identity`]: who a client is, as its certificate says.
+//! 6. [`store`]: all of a plan, which takes new files as they come, and [`metrics`] of it.
 
+pub mod challenges;
 pub mod clients;
 pub mod endpoints;
 pub mod identity;
@@ -18,6 +20,7 @@ mod provider;
 pub mod store;
 mod tickets;
 
+pub use challenges::Challenges;
 pub use inspect::WithTls;
 pub use metrics::Metrics;
 pub use store::{Problem, Store};

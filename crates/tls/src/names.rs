@@ -1,6 +1,7 @@
 //! Which certificate does a client see? That of the name it asks for: an exact one before a wildcard, of several the first whose
 //! key it can verify.
 
+use crate::challenges::{self, Challenges};
 use crate::pair::signs;
 use evenkeel_config::plan::UnknownName;
 use rustls::server::{ClientHello, ResolvesServerCert};
@@ -15,11 +16,17 @@ pub struct ByName {
     /// In the order of the configuration.
     all: Vec<Arc<CertifiedKey>>,
     unknown: UnknownName,
+    /// What authorities look for, if they may ask here.
+    challenges: Option<Arc<Challenges>>,
 }
 
 impl ByName {
     /// These certificates, each with its names.
-    pub fn new(certificates: Vec<(Vec<String>, CertifiedKey)>, unknown: UnknownName) -> ByName {
+    pub fn new(
+        certificates: Vec<(Vec<String>, CertifiedKey)>,
+        unknown: UnknownName,
+        challenges: Option<Arc<Challenges>>,
+    ) -> ByName {
         let (mut names, mut all) = (HashMap::<String, Vec<_>>::new(), Vec::new());
         for (its, certified) in certificates {
             let certified = Arc::new(certified);
@@ -28,7 +35,7 @@ impl ByName {
             }
             all.push(certified);
         }
-        ByName { names, all, unknown }
+        ByName { names, all, unknown, challenges }
     }
 
     /// Those that have a name.
@@ -44,6 +51,11 @@ impl ByName {
 
 impl ResolvesServerCert for ByName {
     fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        if let Some(challenges) = &self.challenges
+            && hello.alpn().is_some_and(|mut offered| offered.next() == Some(challenges::PROTOCOL))
+        {
+            return challenges.certificate(hello.server_name()?);
+        }
         let fit = match hello.server_name().map(|name| self.of(name)) {
             Some(Some(fit)) => fit,
             Some(None) if self.unknown == UnknownName::Reject => return None,

@@ -1,12 +1,13 @@
 //! What does a plan need of TLS, now? Everything is read before a plan is used, and files are looked at again while it is: new
 //! ones are used from the next handshake on, and while they are wrong, the old ones stay.
 
-use crate::clients::{self, Expiry};
+use crate::challenges::Challenges;
+use crate::clients::{self, Expiry, Settings};
 use crate::endpoints;
 use crate::inspect::{SOON, day, now};
 use crate::pair::FileError;
 use evenkeel_config::Plan;
-use evenkeel_config::plan::{ListenerTls, Mode, PoolTls};
+use evenkeel_config::plan::{ListenerTls, PoolTls};
 use rustls::server::ProducesTickets;
 use rustls::{ClientConfig, ServerConfig};
 use sha2::{Digest, Sha256};
@@ -86,7 +87,7 @@ impl<S: PartialEq, T> Entry<S, T> {
 type Keys = Mutex<Arc<dyn ProducesTickets>>;
 
 /// A listener, and the keys of its tickets.
-type OfListener = (Entry<(ListenerTls, Mode), ServerConfig>, Keys);
+type OfListener = (Entry<Settings, ServerConfig>, Keys);
 
 /// All of a plan.
 #[derive(Debug, Default)]
@@ -94,6 +95,7 @@ pub struct Store {
     listeners: HashMap<Arc<str>, OfListener>,
     pools: HashMap<Arc<str>, Entry<PoolTls, ClientConfig>>,
     shown: Arc<Shown>,
+    challenges: Arc<Challenges>,
 }
 
 /// What metrics show.
@@ -113,21 +115,21 @@ impl Store {
     /// # Errors
     /// The first file that cannot be used; then nothing has changed.
     pub fn next(&self, plan: &Plan) -> Result<Store, Problem> {
-        let mut store = Store { shown: self.shown.clone(), ..Store::default() };
+        let mut store = Store { shown: self.shown.clone(), challenges: self.challenges.clone(), ..Store::default() };
         let mut expiries = HashMap::new();
         for listener in &plan.listeners {
             let Some(tls) = &listener.tls else { continue };
             let owner = || format!("listener \"{}\"", listener.name);
-            let content = content(&clients::files(tls));
+            let settings = Settings { tls: tls.clone(), mode: listener.mode, acme: plan.acme.clone() };
+            let content = content(&clients::files(&settings));
             let before = self.listeners.get(&listener.name);
             // Keys of files that are named no longer are not used any more.
-            let random = before.filter(|(entry, _)| entry.settings.0.ticket_keys.is_empty());
+            let random = before.filter(|(entry, _)| entry.settings.tls.ticket_keys.is_empty());
             let keys = random.map(|(_, keys)| keys_of(keys));
-            let made =
-                clients::make(tls, listener.mode, keys.as_ref()).map_err(|error| Problem { owner: owner(), error })?;
+            let made = clients::make(&settings, &self.challenges, keys.as_ref())
+                .map_err(|error| Problem { owner: owner(), error })?;
             expiries.insert(listener.name.clone(), made.expiries);
             // A listener that stays keeps the handle that its workers have.
-            let settings = (tls.clone(), listener.mode);
             let (current, keys) = match before.filter(|(before, _)| before.is_as(&settings, &content)) {
                 Some((before, keys)) => (before.current.clone(), keys_of(keys)),
                 None => (Arc::new(Current::new(made.config)), made.keys),
@@ -161,10 +163,10 @@ impl Store {
 
     fn look_at(&self, now: i64) {
         for (name, (entry, keys)) in &self.listeners {
-            if !entry.has_changed(content(&clients::files(&entry.settings.0))) {
+            if !entry.has_changed(content(&clients::files(&entry.settings))) {
                 continue;
             }
-            match clients::make(&entry.settings.0, entry.settings.1, Some(&keys_of(keys))) {
+            match clients::make(&entry.settings, &self.challenges, Some(&keys_of(keys))) {
                 Ok(made) => {
                     entry.current.set(made.config);
                     *keys.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = made.keys;
@@ -198,7 +200,7 @@ impl Store {
 
     /// What each listener that speaks TLS shakes hands by.
     pub fn listeners(&self) -> impl Iterator<Item = (&Arc<str>, &ListenerTls, &Arc<Current<ServerConfig>>)> {
-        self.listeners.iter().map(|(name, (entry, _))| (name, &entry.settings.0, &entry.current))
+        self.listeners.iter().map(|(name, (entry, _))| (name, &entry.settings.tls, &entry.current))
     }
 
     /// What each pool that speaks TLS shakes hands by.
@@ -209,6 +211,11 @@ impl Store {
     /// Whether there is a file to look at.
     pub fn is_empty(&self) -> bool {
         self.listeners.is_empty() && self.pools.is_empty()
+    }
+
+    /// What proves to authorities that names are served here.
+    pub fn challenges(&self) -> &Arc<Challenges> {
+        &self.challenges
     }
 
     /// For metrics.

@@ -27,6 +27,12 @@ pub(crate) fn check(root: &Section, machine: &dyn Machine, findings: &mut Findin
             check_log(&path, log.span_of("path"), machine, findings);
         }
     }
+    let acme = root.section("acme");
+    if acme.has_read("state")
+        && let Some(path) = acme.text("state")
+    {
+        check_state(Path::new(&path), acme.span_of("state"), machine, findings);
+    }
     let admin = root.section("admin");
     if let Some(Formed::Socket(path)) = admin.formed("bind") {
         check_socket(&path, admin.span_of("bind"), machine, findings);
@@ -73,6 +79,17 @@ fn check_folder(path: &Path, span: Span, machine: &dyn Machine, findings: &mut F
     };
     findings.add(Code::NotHere, span, message).help(MAKE);
     false
+}
+
+/// A folder that is made at the start, with those above it.
+fn check_state(path: &Path, span: Span, machine: &dyn Machine, findings: &mut Findings) {
+    let there = path.ancestors().find_map(|folder| machine.look(folder).ok().map(|found| (folder, found)));
+    if let Some((at, Found::File | Found::Socket | Found::Other)) = there {
+        let message = format!("{} is no folder", at.display());
+        findings
+            .add(Code::NotHere, span, message)
+            .help("name a folder that evenkeel may write to, or one that it can make");
+    }
 }
 
 fn check_log(path: &Path, span: Span, machine: &dyn Machine, findings: &mut Findings) {

@@ -1,6 +1,7 @@
 //! Does the plan hold together? What goes over several tables: references, routes that collide, and pools that what is
 //! spoken to them does not fit; and, if asked, what the machine has of it all. What goes over the keys of one table is checked beside it, in `sections`.
 
+mod acme;
 mod collisions;
 mod dns;
 mod leads;
@@ -20,6 +21,7 @@ use crate::sections::route::Route;
 use crate::table::Section;
 use leads::Leads;
 
+pub(crate) use acme::check as acme;
 pub(crate) use loops::check as loops;
 pub(crate) use machine::check as machine;
 pub(crate) use tls::check as tls;

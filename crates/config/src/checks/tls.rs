@@ -15,6 +15,10 @@ pub(crate) fn check(root: &Section, machine: &dyn Machine, findings: &mut Findin
         let tls = listener.section.section("tls");
         let mut names: Vec<String> = Vec::new();
         for certificate in tls.sections("certificates") {
+            for (formed, _) in certificate.formed_list("acme") {
+                let Formed::Host(host) = formed else { continue };
+                names.push(host.to_string());
+            }
             let Some(Certified { names: its, self_signed, .. }) = pair(certificate, machine, findings) else {
                 continue;
             };
@@ -41,6 +45,7 @@ pub(crate) fn check(root: &Section, machine: &dyn Machine, findings: &mut Findin
                 .for_each(|fault| report(span, fault, findings));
         }
     }
+    file(&root.section("acme"), "ca", TlsFile::Authorities, machine, findings);
     for pool in root.named("pool") {
         let tls = pool.section.section("tls");
         file(&tls, "ca", TlsFile::Authorities, machine, findings);

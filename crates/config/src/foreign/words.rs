@@ -25,6 +25,8 @@ pub(super) const ALGORITHMS: &[Row] = &[
 const NOT_YET: &str = "not there yet: requests pass as they came, but for X-Forwarded-* and hop-by-hop fields";
 const TLS: &str =
     "tls = { certificates = [{ cert = \"FILE.pem\", key = \"FILE.key\" }] } of the listener; docs/guide/tls.md";
+const ACME: &str =
+    "[acme], and tls = { certificates = [{ acme = [\"www.example.com\"] }] } of the listener; docs/guide/tls.md";
 const POOL_TLS: &str = "tls = { ca = \"FILE.pem\", server_name = \"NAME\" } of the pool; docs/guide/tls.md";
 pub(super) const LISTENER: &str =
     "[listener.NAME], with bind = [\"[::]:80\"] and pool = \"NAME\" or [[route]]s; docs/guide/coming-from.md";
@@ -95,7 +97,8 @@ pub(super) const KEYS: &[(&str, &[Row])] = &[
             ("retries retry", "[defaults.retry]"),
             ("balance algorithm lbpolicy iphash leastconn", BALANCE),
             ("healthcheck healthchecks check checks", "health = { http = \"/healthz\" } in [pool.NAME]"),
-            ("tls ssl certificates certificatesresolvers acme crtlist", TLS),
+            ("tls ssl certificates crtlist", TLS),
+            ("certificatesresolvers acmeca acmeemail letsencrypt", ACME),
             ("middleware middlewares plugins filters cache peers program", NOT_YET),
         ],
     ),

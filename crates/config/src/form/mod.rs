@@ -15,6 +15,7 @@ mod retry;
 mod secret;
 mod socket;
 mod status;
+mod url;
 
 pub use address::Address;
 pub use cidr::Cidr;
@@ -80,6 +81,8 @@ pub enum Form {
     Payload,
     /// A key to sign with.
     Secret,
+    /// The URL of a page that is fetched over TLS.
+    HttpsUrl,
     /// A path of the file system.
     File,
     /// A path of the file system that may contain `*` in its last part.
@@ -145,6 +148,7 @@ impl Form {
             Form::Content => "a text of 1 to 1024 characters",
             Form::Payload => "a text, or bytes in hex, as \"hex:00ff\"",
             Form::Secret => "a text of 16 to 1024 bytes",
+            Form::HttpsUrl => "a URL, as \"https://ca.internal/acme/directory\"",
             Form::File => "the path of a file",
             Form::Include => "the path of a file, which may contain * in its last part",
             Form::HashKey => "\"client-ip\", \"path\", \"header:NAME\", \"cookie:NAME\" or \"query:NAME\"",
@@ -176,6 +180,7 @@ impl Form {
             Form::Name => "^[A-Za-z0-9_.-]{1,64}$",
             Form::Label | Form::File | Form::Include => "^.+$",
             Form::Token => "^[A-Za-z0-9!#$%&'*+.^_`|~-]{1,128}$",
+            Form::HttpsUrl => "^https://[^\\s]+$",
             Form::Content => "^[\\s\\S]{1,1024}$",
             Form::Payload => "^[\\s\\S]+$",
             Form::Secret => "^[\\s\\S]{4,1024}$",
@@ -221,6 +226,7 @@ impl Form {
             Form::CookiePath => path::of_cookie(text).map(|()| Formed::Text(text.to_string())),
             Form::DnsName => address::dns_name(text).map(Formed::Text),
             Form::Authority => host::authority(text).map(Formed::Text),
+            Form::HttpsUrl => url::read(text).map(|()| Formed::Text(text.to_string())),
             Form::Name | Form::Label | Form::Token | Form::Content | Form::File | Form::Include => {
                 if self.is_name(text) {
                     Ok(Formed::Text(text.to_string()))

@@ -1,6 +1,7 @@
 //! What is at the top level of a file, and how does it become a plan, and a plan a file? Also `[defaults]`, from which
 //! others start, and `[include]`.
 
+use super::acme::{ACME, Acme};
 use super::admin::{ADMIN, admin};
 use super::listener::{LISTENER, Listener, listeners};
 use super::pool::{POOL, Pool, pools};
@@ -35,6 +36,7 @@ pub(crate) static ROOT: Table = Table {
         table("admin", Kind::Table(&ADMIN), "Metrics and health of the process.", "no admin listener"),
         table("telemetry", Kind::Table(&TELEMETRY), "Metrics and the access log.", "its defaults"),
         table("resolver", Kind::Table(&RESOLVER), "How names of endpoints are resolved.", "its defaults"),
+        table("acme", Kind::Table(&ACME), "The authority that issues certificates.", "its defaults"),
         table("defaults", Kind::Table(&DEFAULTS), "The defaults of listeners, pools and routes.", "its defaults"),
         table("listener", Kind::Named(&LISTENER), "Where requests come in, by name. At least one.", "none"),
         table("route", Kind::Tables(&ROUTE), "Which pool gets which requests.", "everything to the only pool"),
@@ -84,7 +86,9 @@ pub(crate) fn build(root: &Section, machine: Option<&dyn Machine>, findings: &mu
     let routes = checks::routes(root, &defaults, &listeners, &pools, findings);
     let telemetry = Telemetry::of(&root.section("telemetry"));
     telemetry::check(&root.section("telemetry"), &runtime, &pools, findings);
-    let plan = Plan { runtime, admin, telemetry, resolver, listeners, routes, pools };
+    let acme = Acme::of(&root.section("acme"));
+    let plan = Plan { runtime, admin, telemetry, resolver, acme, listeners, routes, pools };
+    checks::acme(root, &plan, findings);
     checks::loops(root, &plan, machine, findings);
     if let Some(machine) = machine {
         checks::machine(root, machine, findings);
@@ -111,6 +115,7 @@ impl Plan {
         }
         self.telemetry.lines(&Telemetry::unset()).section("[telemetry]", &mut out);
         self.resolver.lines(&Resolver::unset()).section("[resolver]", &mut out);
+        self.acme.lines(&Acme::unset()).section("[acme]", &mut out);
         for listener in &self.listeners {
             let header = format!("[listener.{}]", key(&listener.name));
             listener.lines(&Listener::unset()).section(&header, &mut out);

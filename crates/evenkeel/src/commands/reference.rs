@@ -50,7 +50,8 @@ pub fn metrics() -> Result<(), Failure> {
     let control = Control::unattended(&plan, 1);
     let answers = watch::channel(Arc::new(Numbers::next(&plan, 1, &Numbers::default()))).1;
     let running = watch::channel(Arc::new(Generation::first(Arc::new(plan), 1))).1;
-    let registry = registry(running, control, answers, Arc::new(Reloads::new()), &discovery, &certificates);
+    let registry =
+        registry(running, control, answers, Arc::new(Reloads::new()), &discovery, &certificates, Arc::default());
     print(&page(&families(&render(&registry))))
 }
 

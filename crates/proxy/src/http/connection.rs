@@ -18,6 +18,7 @@ use evenkeel_net::event_loop;
 use evenkeel_net::stream::Stream;
 use evenkeel_net::tls::{Cause, TlsStream};
 use evenkeel_net::transport::Transport;
+use evenkeel_tls::challenges::PROTOCOL;
 use rustix::fd::OwnedFd;
 use std::future::{Future, poll_fn};
 use std::net::SocketAddr;
@@ -86,6 +87,11 @@ async fn requests(client: &mut Client<'_>, down: &H1, place: &mut Option<OpenCon
         // Boxed: it is over before the first request.
         match Box::pin(secure(client, tls, &down.timer, held.take())).await {
             Ok(info) if info.is_h2() => return Ended::Http2(Buf::none()),
+            // An authority has seen the certificate that it looked for.
+            Ok(info) if info.alpn.as_deref() == Some(PROTOCOL) => {
+                linger(&down.transport, &down.timer).await;
+                return Ended::Closed;
+            }
             Ok(_) => {}
             Err(error) => {
                 if error.cause == Cause::PlainHttp {

@@ -99,6 +99,9 @@ pub fn route<'r, 'b>(
     if let Some(reporter) = rules.reporter.as_ref().filter(|reporter| reporter.plan.path == path) {
         return Err(Refused::Served(load(client, reporter)));
     }
+    if let Some(answer) = rules.challenges.as_ref().and_then(|challenges| challenges.answer(path)) {
+        return Err(Refused::Served(Page { fields: Vec::new(), kind: "text/plain", body: answer.as_bytes().to_vec() }));
+    }
     let no_route = || {
         let host = String::from_utf8_lossy(host);
         Refused::Answered(Reply::new(404, format!("no route for host \"{host}\" and path \"{path}\"")))

@@ -17,6 +17,7 @@ use crate::upstream::retries::Retries;
 use evenkeel_config::Plan;
 use evenkeel_config::plan::{Errors, Http2, ListenerTimeouts, UdpFlows};
 use evenkeel_net::total::Total;
+use evenkeel_tls::Challenges;
 use evenkeel_wire::http1::Limits;
 use std::cell::{Cell, Ref, RefCell};
 use std::rc::Rc;
@@ -51,6 +52,8 @@ pub struct Rules {
     pub tls: Option<ListenerTls>,
     /// Whether requests without TLS are sent to where it is spoken.
     pub redirect_https: bool,
+    /// What authorities ask for, if they may ask by requests.
+    pub challenges: Option<Arc<Challenges>>,
     /// A field for responses over TLS, with its line's end.
     pub hsts: Option<Arc<str>>,
     /// Of a request's head.

@@ -74,6 +74,7 @@ fn install(worker: &Rc<Worker>, parts: Parts) {
             tcp: parts.tcp,
             tls: parts.tls,
             redirect_https: parts.redirect_https,
+            challenges: parts.challenges,
             hsts: parts.hsts,
             limits: parts.limits,
             timeouts: parts.timeouts,

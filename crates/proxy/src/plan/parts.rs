@@ -20,6 +20,7 @@ use evenkeel_net::listen::{ListenFd, Protocol};
 use evenkeel_net::tls::towards::Towards;
 use evenkeel_net::total::Total;
 use evenkeel_pools::Control;
+use evenkeel_tls::Challenges;
 use evenkeel_wire::http1::Limits;
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
@@ -79,6 +80,8 @@ pub struct ListenerParts {
     pub tls: Option<ListenerTls>,
     /// Whether requests without TLS are sent to where it is spoken.
     pub redirect_https: bool,
+    /// What authorities ask for, if they may ask by requests.
+    pub challenges: Option<Arc<Challenges>>,
     /// A field for responses over TLS, with its line's end.
     pub hsts: Option<Arc<str>>,
     pub limits: Limits,

@@ -29,7 +29,7 @@ use evenkeel_net::total::Total;
 use evenkeel_net::workers::{Applying, Workers};
 use evenkeel_pools::control::{self, Control};
 use evenkeel_pools::pool::{Pools, SharedPool, address};
-use evenkeel_tls::Store;
+use evenkeel_tls::{Challenges, Store};
 use evenkeel_wire::http1::{FIELDS_MAX, Limits};
 use prepare::Prepared;
 use rustix::fd::OwnedFd;
@@ -229,6 +229,8 @@ impl Server {
         let pool_of_route = plan.routes.iter().map(|r| pool_index[&*r.pool]);
         let pool_of_route: Arc<[usize]> = pool_of_route.collect();
         let (routers, tcp) = (Router::of_plan(plan), TlsRoutes::of_plan(plan));
+        let asks_by_request = plan.acme.challenge == plan::Challenge::Http01 && !plan.issued().is_empty();
+        let challenges = asks_by_request.then(|| self.secured.store().challenges().clone());
         let applying = Applying::default();
         // From the last worker to the first, as that is the order in which sockets and balancers can be taken.
         for (worker, stats) in next.workers.iter().enumerate().rev() {
@@ -238,7 +240,7 @@ impl Server {
                 listener_parts(
                     listener,
                     (routers[index].clone(), tcp[index].clone()),
-                    self.secured.listeners.get(&listener.name).cloned(),
+                    (self.secured.listeners.get(&listener.name).cloned(), challenges.clone()),
                     error_pages.clone(),
                     shared,
                     stats,
@@ -452,7 +454,7 @@ impl Shared {
 fn listener_parts(
     listener: &plan::Listener,
     (router, tcp): (Arc<Router>, Option<Arc<TlsRoutes>>),
-    tls: Option<ListenerTls>,
+    (tls, challenges): (Option<ListenerTls>, Option<Arc<Challenges>>),
     error_pages: Arc<ErrorPages>,
     shared: Shared,
     stats: &WorkerStats,
@@ -464,6 +466,7 @@ fn listener_parts(
         tcp,
         tls,
         redirect_https: listener.redirect_https,
+        challenges,
         hsts: listener.tls.as_ref().and_then(|tls| tls.hsts).map(hsts),
         limits: Limits { head: listener.limits.headers, fields: listener.limits.header_count.min(FIELDS_MAX) },
         timeouts: listener.timeouts,

@@ -2,9 +2,10 @@
 
 use crate::code::Code;
 use crate::diagnostic::Findings;
-use crate::form::Form;
+use crate::form::{Form, Formed};
 use crate::sections::listener::Mode;
 use crate::sections::tls_version::TlsVersion;
+use crate::source::Span;
 use crate::table::{Absent, DAY, Declared, Key, Kind, S, Section, table, words};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -106,28 +107,37 @@ table! {
 
 table! {
     pub(crate) static CERTIFICATE = "entry of certificates",
-        "A certificate and its key. Files are looked at every few seconds; new ones are used at once, and if they are wrong, the \
-        old ones stay.";
+        "A certificate and its key: `cert` and `key`, or `acme`. Files are looked at every few seconds; new ones are used at once, and if \
+        they are wrong, the old ones stay.";
 
     /// A certificate and its key.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct Certificate {
-        /// The certificate, and those between it and a root.
-        cert: PathBuf = Key {
+        /// The certificate, and those between it and a root; `None`: an authority issues it.
+        cert: Option<PathBuf> = Key {
             name: "cert",
             kind: Kind::Text(Form::File),
-            absent: Absent::Required(r#""/etc/evenkeel/example.com.pem""#),
+            absent: Absent::Means("`acme` must be set"),
             help: "The certificate in PEM, and behind it those that lead to a root.",
             why: "",
         };
         /// Its private key.
-        key: PathBuf = Key {
+        key: Option<PathBuf> = Key {
             name: "key",
             kind: Kind::Text(Form::File),
-            absent: Absent::Required(r#""/etc/evenkeel/example.com.key""#),
+            absent: Absent::Means("`acme` must be set"),
             help: "Its private key in PEM: EC, RSA or Ed25519.",
             why: "",
         };
+        /// The names for which an authority issues it; empty: there are files.
+        acme: Vec<String> = Key {
+            name: "acme",
+            kind: Kind::List(&Kind::Text(Form::Host)),
+            absent: Absent::Means("`cert` and `key` must be set"),
+            help: "The names for which the authority of `[acme]` issues it and renews it. Until it has, clients see one that none of them \
+                   believes.",
+            why: "",
+        }, read names;
         /// What its issuer says of its validity.
         ocsp: Option<PathBuf> = Key {
             name: "ocsp",
@@ -225,6 +235,9 @@ pub(super) fn check(listener: &Section, mode: Mode, findings: &mut Findings) {
         return;
     }
     let section = listener.section("tls");
+    for certificate in section.sections("certificates") {
+        check_certificate(certificate, set.span, findings);
+    }
     let tls = ListenerTls::of(&section);
     match (tls.certificates.is_empty(), tls.self_signed) {
         (true, false) if section.set("certificates").is_none_or(|set| !set.is_broken()) => {
@@ -242,5 +255,32 @@ pub(super) fn check(listener: &Section, mode: Mode, findings: &mut Findings) {
                 .help("leave one of the two out");
         }
         _ => {}
+    }
+}
+
+/// The names of a certificate that an authority issues.
+fn names(certificate: &Section) -> Vec<String> {
+    let host = |(formed, _)| if let Formed::Host(host) = formed { Some(host.to_string()) } else { None };
+    certificate.formed_list("acme").into_iter().filter_map(host).collect()
+}
+
+/// Reports a certificate of which nothing says where it comes from, or two things do.
+fn check_certificate(certificate: &Section, tls: Span, findings: &mut Findings) {
+    if certificate.set("acme").is_some() {
+        for key in ["cert", "key", "ocsp"] {
+            if let Some(file) = certificate.set(key) {
+                let message = format!("\"{key}\" names a file of a certificate that an authority issues");
+                certificate.contradiction(file.span, message, "acme", findings).help("leave one of the two out");
+            }
+        }
+        return;
+    }
+    let missing: Vec<&str> = ["cert", "key"].into_iter().filter(|key| certificate.set(key).is_none()).collect();
+    if !missing.is_empty() {
+        let given = ["cert", "key"].into_iter().find_map(|key| certificate.set(key));
+        let missing = missing.join("\" and \"");
+        findings.add(Code::Missing, given.map_or(tls, |given| given.span), format!("a certificate lacks \"{missing}\"")).help(
+            "write { cert = \"FILE.pem\", key = \"FILE.key\" }, or { acme = [\"www.example.com\"] } for one that an authority issues",
+        );
     }
 }

@@ -1,0 +1,89 @@
+//! Who orders? An account, which is made at the first order and kept.
+
+use crate::failed::{Cause, Failed};
+use crate::folder::Folder;
+use base64::Engine;
+use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
+use evenkeel_config::plan::Acme;
+use instant_acme::{Account, AccountBuilder, AccountCredentials, ExternalAccountKey, NewAccount};
+use serde::{Deserialize, Serialize};
+
+/// The file of an account.
+const FILE: &str = "account.json";
+
+/// What is kept of it.
+#[derive(Deserialize, Serialize)]
+struct Kept {
+    /// What the authority was told.
+    email: Option<String>,
+    credentials: AccountCredentials,
+}
+
+/// The account that was kept, or a new one.
+///
+/// # Errors
+/// The authority gives none, or it cannot be kept.
+pub async fn account(acme: &Acme, folder: &Folder) -> Result<Account, Failed> {
+    let failed = |error: instant_acme::Error| Failed::of(&error, acme);
+    let contact = acme.email.as_ref().map(|email| format!("mailto:{email}"));
+    let contact: Vec<&str> = contact.as_deref().into_iter().collect();
+    // One that cannot be read is made anew.
+    let kept = folder.read(FILE)?.and_then(|bytes| serde_json::from_slice::<Kept>(&bytes).ok());
+    if let Some(Kept { email, credentials }) = kept {
+        let account = builder(acme)?.from_credentials(credentials).await.map_err(failed)?;
+        if email != acme.email {
+            account.update_contacts(&contact).await.map_err(failed)?;
+            let bytes = folder.read(FILE)?.unwrap_or_default();
+            if let Ok(mut kept) = serde_json::from_slice::<Kept>(&bytes) {
+                kept.email.clone_from(&acme.email);
+                keep(&kept, folder)?;
+            }
+        }
+        return Ok(account);
+    }
+    let wanted = NewAccount { contact: &contact, terms_of_service_agreed: true, only_return_existing: false };
+    let external = external(acme)?;
+    let (account, credentials) =
+        builder(acme)?.create(&wanted, acme.directory.clone(), external.as_ref()).await.map_err(failed)?;
+    keep(&Kept { email: acme.email.clone(), credentials }, folder)?;
+    tracing::info!(directory = acme.directory, "acme: a new account");
+    Ok(account)
+}
+
+/// The authority does not know it any more: the next order makes another.
+pub fn forget(folder: &Folder) {
+    folder.remove(FILE);
+}
+
+fn keep(kept: &Kept, folder: &Folder) -> Result<(), Failed> {
+    let json =
+        serde_json::to_vec(kept).map_err(|error| Failed::new(Cause::Other, error.to_string(), "it is tried again"))?;
+    folder.write(FILE, &json)
+}
+
+fn builder(acme: &Acme) -> Result<AccountBuilder, Failed> {
+    let built = match &acme.ca {
+        Some(ca) => Account::builder_with_root(ca),
+        None => Account::builder(),
+    };
+    built.map_err(|error| {
+        let from = acme.ca.as_ref().map_or_else(|| "the system".to_string(), |ca| ca.display().to_string());
+        let what = format!("cannot read the authorities of {from}: {error}");
+        Failed::new(Cause::Other, what, "\"ca\" of [acme] names a file with a certificate in PEM")
+    })
+}
+
+/// The account that there is already, if the configuration names one.
+fn external(acme: &Acme) -> Result<Option<ExternalAccountKey>, Failed> {
+    let Some(external) = &acme.external_account else { return Ok(None) };
+    let path = external.key_file.display();
+    let wrong = |why: String| {
+        let help = "\"key_file\" of external_account has the key as the authority gives it, in base64url";
+        Failed::new(Cause::Account, format!("cannot use {path}: {why}"), help)
+    };
+    let text = std::fs::read_to_string(&external.key_file).map_err(|error| wrong(error.to_string()))?;
+    let text = text.trim().trim_end_matches('=');
+    let key = URL_SAFE_NO_PAD.decode(text).or_else(|_| STANDARD_NO_PAD.decode(text));
+    let key = key.map_err(|_| wrong("it is not base64url".to_string()))?;
+    Ok(Some(ExternalAccountKey::new(external.id.clone(), &key)))
+}

@@ -1,0 +1,123 @@
+//! What is kept, and where? An account, and each certificate with its key in one file, so that both change at once. No other user reads
+//! them, and one process at a time orders.
+
+use crate::failed::{Cause, Failed};
+use rustix::fs::{FlockOperation, flock};
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, ErrorKind, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+/// The folder of one authority, which this process alone writes to.
+#[derive(Debug)]
+pub struct Folder {
+    path: PathBuf,
+    /// Holds the lock until it is closed, by the kernel too.
+    _lock: File,
+}
+
+impl Folder {
+    /// Makes it if it is not there; `None` while another process has it.
+    ///
+    /// # Errors
+    /// It cannot be written to.
+    pub fn open(path: &Path) -> Result<Option<Folder>, Failed> {
+        let cannot = |error: io::Error| failed(path, &error);
+        fs::DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(cannot)?;
+        let lock = OpenOptions::new()
+            .create(true)
+            .truncate(false)
+            .write(true)
+            .mode(0o600)
+            .open(path.join("lock"))
+            .map_err(cannot)?;
+        match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => Ok(Some(Folder { path: path.into(), _lock: lock })),
+            Err(rustix::io::Errno::WOULDBLOCK) => Ok(None),
+            Err(error) => Err(cannot(error.into())),
+        }
+    }
+
+    /// What is in a file; `None` if there is none.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    pub fn read(&self, name: &str) -> Result<Option<Vec<u8>>, Failed> {
+        let path = self.path.join(name);
+        match fs::read(&path) {
+            Ok(bytes) => Ok(Some(bytes)),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(failed(&path, &error)),
+        }
+    }
+
+    /// Writes a file anew: who reads it sees all of the one or all of the other, whatever happens.
+    ///
+    /// # Errors
+    /// It cannot be written; then the one of before is there still.
+    pub fn write(&self, name: &str, bytes: &[u8]) -> Result<(), Failed> {
+        let (path, new) = (self.path.join(name), self.path.join(format!(".{name}.new")));
+        let write = || {
+            // One that a crash has left has other rights, perhaps.
+            let _ = fs::remove_file(&new);
+            let mut file = OpenOptions::new().create_new(true).write(true).mode(0o600).open(&new)?;
+            file.write_all(bytes)?;
+            file.sync_all()?;
+            fs::rename(&new, &path)?;
+            File::open(&self.path)?.sync_all()
+        };
+        write().map_err(|error| failed(&path, &error))
+    }
+
+    /// Removes a file, if it is there.
+    pub fn remove(&self, name: &str) {
+        let _ = fs::remove_file(self.path.join(name));
+    }
+}
+
+fn failed(path: &Path, error: &io::Error) -> Failed {
+    let help = match error.kind() {
+        ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => {
+            "set \"state\" of [acme] to a folder that evenkeel may write to"
+        }
+        ErrorKind::StorageFull => "make room on the disk",
+        _ => "look at \"state\" of [acme]",
+    };
+    Failed::new(Cause::Storage, format!("cannot use {}: {error}", path.display()), help)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    fn temporary(name: &str) -> PathBuf {
+        let path = std::env::temp_dir().join(format!("evenkeel-{name}-{}", std::process::id()));
+        let _ = fs::remove_dir_all(&path);
+        path
+    }
+
+    #[test]
+    fn what_is_kept_is_for_one_user_and_one_process() {
+        let path = temporary("acme-folder").join("ca.internal");
+        let folder = Folder::open(&path).expect("it can be made").expect("nothing else has it");
+        folder.write("a.pem", b"one").expect("it can be written");
+        folder.write("a.pem", b"two").expect("it can be written again");
+        assert_eq!(folder.read("a.pem").expect("it can be read").as_deref(), Some(&b"two"[..]));
+        assert_eq!(folder.read("b.pem").expect("that is no error"), None);
+        let mode = |path: &Path| fs::metadata(path).expect("it is there").permissions().mode() & 0o777;
+        assert_eq!((mode(&path), mode(&path.join("a.pem"))), (0o700, 0o600));
+        assert!(Folder::open(&path).expect("it can be opened").is_none(), "two at a time");
+        drop(folder);
+        let folder = Folder::open(&path).expect("it can be opened").expect("the first is gone");
+        folder.remove("a.pem");
+        assert_eq!(folder.read("a.pem").expect("that is no error"), None);
+    }
+
+    #[test]
+    fn what_cannot_be_written_is_told_with_its_path() {
+        let failed = Folder::open(Path::new("/proc/nothing")).expect_err("nothing can be made there");
+        assert_eq!(failed.cause, Cause::Storage);
+        assert!(failed.to_string().contains("/proc/nothing"), "{failed}");
+    }
+}

@@ -1,0 +1,300 @@
+//! Which certificates are ordered, and when? All that a plan wants from an authority, one after the other: those that are not there, and
+//! those whose time is nearly over. What fails is tried again later; meanwhile the one of before is shown.
+
+use crate::account::{self, account};
+use crate::failed::{Cause, Failed};
+use crate::folder::Folder;
+use crate::order::order;
+use crate::schedule::{pause, renewal, suggested};
+use evenkeel_config::Plan;
+use evenkeel_config::plan::Acme;
+use evenkeel_tls::{Challenges, inspect, pair};
+use instant_acme::{Account, CertificateIdentifier};
+use rustls::pki_types::CertificateDer;
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+
+/// How long one order may take in all.
+const ORDER_MAX: Duration = Duration::from_secs(300);
+
+/// How long it is slept at most: the clock may be set, and a machine sleeps.
+const SLEEP_MAX: Duration = Duration::from_secs(3_600);
+
+/// How often it is looked whether another process still has the folder.
+const LOOK_EVERY: Duration = Duration::from_secs(2);
+
+/// How often an authority is asked for its window, at least and at most; it says itself how often it wishes.
+const ASK_MIN: i64 = 60;
+const ASK_MAX: i64 = 86_400;
+
+/// Orders certificates while it is there.
+#[derive(Debug)]
+pub struct Issuer {
+    wanted: watch::Sender<Wanted>,
+    shown: Arc<Shown>,
+    task: JoinHandle<()>,
+}
+
+/// What a plan wants.
+#[derive(Clone, Debug, PartialEq)]
+struct Wanted {
+    acme: Acme,
+    /// The names of each certificate.
+    certificates: Vec<Vec<String>>,
+}
+
+/// What metrics show.
+#[derive(Debug)]
+pub struct Shown {
+    pub(crate) issued: AtomicU64,
+    /// By cause.
+    pub(crate) failed: Box<[AtomicU64]>,
+    /// When the next order is due, by the first name, in seconds since 1970.
+    pub(crate) due: RwLock<BTreeMap<String, i64>>,
+}
+
+/// What is known of one certificate.
+#[derive(Debug)]
+struct Known {
+    /// When it is ordered.
+    due: i64,
+    /// When the authority is asked for its window again.
+    ask: i64,
+    /// One after the other.
+    failures: u32,
+    /// Of this certificate.
+    jitter: f64,
+}
+
+impl Issuer {
+    /// Orders what `plan` wants. In a runtime of tokio.
+    pub fn start(plan: &Plan, challenges: Arc<Challenges>) -> Issuer {
+        let (wanted, receiver) = watch::channel(Wanted::of(plan));
+        let shown = Arc::new(Shown::default());
+        let task = tokio::spawn(run(receiver, challenges, shown.clone()));
+        Issuer { wanted, shown, task }
+    }
+
+    /// Orders what another plan wants. What is the same goes on.
+    pub fn follow(&self, plan: &Plan) {
+        let next = Wanted::of(plan);
+        self.wanted.send_if_modified(|wanted| {
+            let has_changed = *wanted != next;
+            *wanted = next;
+            has_changed
+        });
+    }
+
+    /// Leaves all to another process.
+    pub fn stop(&self) {
+        self.task.abort();
+    }
+
+    /// For metrics.
+    pub fn shown(&self) -> Arc<Shown> {
+        self.shown.clone()
+    }
+}
+
+impl Drop for Issuer {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+impl Wanted {
+    fn of(plan: &Plan) -> Wanted {
+        Wanted { acme: plan.acme.clone(), certificates: plan.issued().into_iter().map(<[String]>::to_vec).collect() }
+    }
+}
+
+/// Follows what is wanted for ever.
+async fn run(mut wanted: watch::Receiver<Wanted>, challenges: Arc<Challenges>, shown: Arc<Shown>) {
+    loop {
+        let now = wanted.borrow_and_update().clone();
+        shown.due.write().unwrap_or_else(PoisonError::into_inner).clear();
+        tokio::select! {
+            () = serve(&now, &challenges, &shown) => {}
+            changed = wanted.changed() => if changed.is_err() { return },
+        }
+        if now.certificates.is_empty() && wanted.changed().await.is_err() {
+            return;
+        }
+    }
+}
+
+/// Orders what is wanted, for ever; returns at once if that is nothing.
+async fn serve(wanted: &Wanted, challenges: &Arc<Challenges>, shown: &Shown) {
+    if wanted.certificates.is_empty() {
+        return;
+    }
+    let folder = open(&wanted.acme, shown).await;
+    let mut account: Option<Account> = None;
+    let mut known: Vec<Known> = wanted.certificates.iter().map(|names| Known::of(&wanted.acme, names)).collect();
+    loop {
+        for (names, known) in wanted.certificates.iter().zip(&mut known) {
+            if known.ask.min(known.due) <= inspect::now() {
+                look(wanted, names, known, &folder, &mut account, challenges, shown).await;
+            }
+            shown.due.write().unwrap_or_else(PoisonError::into_inner).insert(names[0].clone(), known.due);
+        }
+        let next = known.iter().map(|known| known.due.min(known.ask)).min().unwrap_or(i64::MAX);
+        let left = u64::try_from(next.saturating_sub(inspect::now())).unwrap_or(0);
+        tokio::time::sleep(Duration::from_secs(left).clamp(Duration::from_secs(1), SLEEP_MAX)).await;
+    }
+}
+
+/// The folder, as soon as no other process has it and it can be written to.
+async fn open(acme: &Acme, shown: &Shown) -> Folder {
+    let (mut failures, mut was_told) = (0, false);
+    loop {
+        match Folder::open(&acme.folder()) {
+            Ok(Some(folder)) => return folder,
+            Ok(None) => {
+                if !std::mem::replace(&mut was_told, true) {
+                    tracing::info!("acme: another process has {}; it orders", acme.folder().display());
+                }
+                tokio::time::sleep(LOOK_EVERY).await;
+            }
+            Err(failed) => {
+                failures += 1;
+                shown.count(&failed);
+                tracing::error!("acme: {failed}");
+                tokio::time::sleep(Duration::from_secs(pause(failures, jitter()).unsigned_abs())).await;
+            }
+        }
+    }
+}
+
+/// Asks the authority when a certificate is to be renewed, and orders it if it is time.
+async fn look(
+    wanted: &Wanted,
+    names: &[String],
+    known: &mut Known,
+    folder: &Folder,
+    account: &mut Option<Account>,
+    challenges: &Arc<Challenges>,
+    shown: &Shown,
+) {
+    let acme = &wanted.acme;
+    let first = names[0].as_str();
+    let done = async {
+        let account = match account {
+            Some(account) => &*account,
+            None => account.insert(self::account(acme, folder).await?),
+        };
+        let before = pair::chain(&acme.file(names)).ok();
+        let replaces = before.as_ref().and_then(|chain| CertificateIdentifier::try_from(&chain[0]).ok());
+        if known.due > inspect::now() {
+            return Ok(Done::Asked(ask(account, replaces.as_ref(), known.jitter).await));
+        }
+        let pem = order(account, acme, names, challenges, replaces.clone()).await;
+        // Some want to hear nothing of a certificate which they have not issued.
+        let pem = match pem {
+            Err(Failed { cause: Cause::Refused | Cause::Other, .. }) if replaces.is_some() => {
+                order(account, acme, names, challenges, None).await?
+            }
+            pem => pem?,
+        };
+        folder.write(&format!("{first}.pem"), pem.as_bytes())?;
+        Ok(Done::Issued)
+    };
+    let done = tokio::time::timeout(ORDER_MAX, done).await.unwrap_or_else(|_| {
+        let what = format!("{} did not come to an end within {ORDER_MAX:?}", acme.directory);
+        Err(Failed::new(Cause::Unreachable, what, "it is tried again"))
+    });
+    let now = inspect::now();
+    match done {
+        Ok(Done::Asked(Some((due, ask)))) => (known.due, known.ask) = (due, now + ask),
+        Ok(Done::Asked(None)) => known.ask = now + ASK_MAX,
+        Ok(Done::Issued) => {
+            shown.issued.fetch_add(1, Relaxed);
+            *known = Known::of(acme, names);
+            tracing::info!(names = names.join(" "), "acme: a certificate was issued");
+        }
+        Err(failed) => {
+            if failed.cause == Cause::Account {
+                *account = None;
+                account::forget(folder);
+            }
+            shown.count(&failed);
+            known.failures += 1;
+            let pause = pause(known.failures, jitter());
+            // Only what is due is an order that failed.
+            let is_due = known.due <= now;
+            if is_due {
+                known.due = now + pause;
+            }
+            known.ask = now + pause;
+            let next = Duration::from_secs(pause.unsigned_abs());
+            if is_due {
+                tracing::error!(names = names.join(" "), ?next, "acme: no certificate was issued: {failed}");
+            } else {
+                tracing::warn!(names = names.join(" "), ?next, "acme: cannot ask when to renew it: {failed}");
+            }
+        }
+    }
+}
+
+/// What became of a look.
+enum Done {
+    /// When the authority wants it to be renewed, and in how many seconds to ask again, if it says so.
+    Asked(Option<(i64, i64)>),
+    /// There is a new one.
+    Issued,
+}
+
+/// Asks the authority when a certificate is to be renewed (RFC 9773).
+async fn ask(account: &Account, of: Option<&CertificateIdentifier<'_>>, jitter: f64) -> Option<(i64, i64)> {
+    let (info, again) = account.renewal_info(of?).await.ok()?;
+    let window = (info.suggested_window.start.unix_timestamp(), info.suggested_window.end.unix_timestamp());
+    let again = i64::try_from(again.as_secs()).unwrap_or(ASK_MAX).clamp(ASK_MIN, ASK_MAX);
+    Some((suggested(window, jitter), again))
+}
+
+impl Known {
+    /// As the file of a certificate says: one that is not there, or has other names, is due now.
+    fn of(acme: &Acme, names: &[String]) -> Known {
+        let (jitter, now) = (jitter(), inspect::now());
+        let due = validity(&acme.file(names), names).map_or(now, |valid| renewal(valid, jitter));
+        Known { due, ask: now, failures: 0, jitter }
+    }
+}
+
+impl Default for Shown {
+    fn default() -> Shown {
+        Shown {
+            issued: AtomicU64::new(0),
+            failed: Cause::ALL.iter().map(|_| AtomicU64::new(0)).collect(),
+            due: RwLock::default(),
+        }
+    }
+}
+
+impl Shown {
+    fn count(&self, failed: &Failed) {
+        self.failed[failed.cause as usize].fetch_add(1, Relaxed);
+    }
+}
+
+/// From when until when a certificate is valid, if it can be used and has just these names.
+fn validity(file: &Path, names: &[String]) -> Option<(i64, i64)> {
+    pair::certified(file, file, None).ok()?;
+    let chain: Vec<CertificateDer<'_>> = pair::chain(file).ok()?;
+    let facts = inspect::facts(chain.first()?)?;
+    let has_all = names.iter().all(|name| facts.names.contains(name)) && facts.names.len() == names.len();
+    has_all.then_some(facts.valid)
+}
+
+/// Between 0 and 1.
+fn jitter() -> f64 {
+    let mut bytes = [0; 4];
+    // Without randomness all come at once, which is no fault.
+    let _ = getrandom::fill(&mut bytes);
+    f64::from(u32::from_ne_bytes(bytes)) / f64::from(u32::MAX)
+}

@@ -1,0 +1,19 @@
+//! Who issues the certificates that evenkeel shows? An authority that speaks ACME (RFC 8555). One task for the whole process orders
+//! them, keeps them in a folder, from which they are taken like any other, and renews them. Read the modules in this order:
+//!
+//! 1. `schedule`: when is a certificate renewed, and when is tried again what failed?
+//! 2. `folder`: what is kept, by one process at a time.
+//! 3. `failed`: why there is no certificate, in words.
+//! 4. `account` and `order`: what is said to the authority.
+//! 5. [`issuer`]: all certificates of a plan, and [`metrics`] of them.
+
+mod account;
+mod failed;
+mod folder;
+pub mod issuer;
+pub mod metrics;
+mod order;
+mod schedule;
+
+pub use issuer::Issuer;
+pub use metrics::Metrics;

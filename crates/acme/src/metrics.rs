@@ -1,0 +1,44 @@
+//! What do metrics say of orders? How many certificates were issued, what failed, and when the next is due.
+
+use crate::failed::Cause;
+use crate::issuer::Shown;
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::metrics::counter::ConstCounter;
+use prometheus_client::metrics::gauge::ConstGauge;
+use std::fmt;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, PoisonError};
+
+/// Of an issuer.
+#[derive(Debug)]
+pub struct Metrics(Arc<Shown>);
+
+impl Metrics {
+    /// Of what an issuer shows.
+    pub fn new(shown: Arc<Shown>) -> Metrics {
+        Metrics(shown)
+    }
+}
+
+impl Collector for Metrics {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
+        let help = "Certificates that an authority has issued";
+        let issued = encoder.encode_descriptor("evenkeel_acme_issued", help, None, MetricType::Counter)?;
+        ConstCounter::new(self.0.issued.load(Relaxed)).encode(issued)?;
+        let help = "Orders of certificates that failed, by cause";
+        let mut failures = encoder.encode_descriptor("evenkeel_acme_failures", help, None, MetricType::Counter)?;
+        for &cause in Cause::ALL {
+            let labels = [("cause", cause.label())];
+            ConstCounter::new(self.0.failed[cause as usize].load(Relaxed)).encode(failures.encode_family(&labels)?)?;
+        }
+        let help = "When a certificate is ordered next, in seconds since 1970";
+        let mut due =
+            encoder.encode_descriptor("evenkeel_acme_due_timestamp_seconds", help, None, MetricType::Gauge)?;
+        for (name, at) in self.0.due.read().unwrap_or_else(PoisonError::into_inner).iter() {
+            ConstGauge::new(*at).encode(due.encode_family(&[("name", name.as_str())])?)?;
+        }
+        Ok(())
+    }
+}
