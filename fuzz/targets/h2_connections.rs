@@ -75,12 +75,17 @@ fn block(fields: &[(&str, &str)]) -> Vec<u8> {
 fn client(bytes: &[u8]) -> Vec<u8> {
     let mut out = PREFACE.to_vec();
     frame(4, 0, 0, &[], &mut out);
-    let mut highest = 0;
+    let (mut highest, mut begun) = (0, vec![0]);
     for step in bytes.chunks_exact(3).take(24) {
         let [what, stream, how] = [step[0], step[1], step[2]];
-        // What is malformed begins a stream, or which of two faults is seen first would decide.
-        let id = if what % 20 == 5 { (highest + 1) | 1 } else { u32::from(stream % 12) };
-        highest = id.max(highest);
+        // One that has begun, or the next: of a number that was passed over each remembers as much as it likes. What is malformed begins
+        // a stream, or which of two faults is seen first would decide.
+        let known = begun.get(usize::from(stream) % (begun.len() + 2)).copied().filter(|_| what % 20 != 5);
+        let id = known.unwrap_or((highest + 1) | 1);
+        if id > highest && what % 20 <= 8 {
+            highest = id;
+            begun.push(id);
+        }
         let end = how & 1;
         let path = format!("/{}", how >> 4);
         let mut fields = vec![(":method", "POST"), (":scheme", "http"), (":path", &*path), (":authority", "a")];

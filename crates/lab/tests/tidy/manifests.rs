@@ -47,6 +47,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("balance", &[]),
     ("config", &["balance"]),
     ("tls", &["config"]),
+    ("acme", &["config", "tls"]),
     ("wire", &["config"]),
     ("net", &["balance", "peers", "wire"]),
     ("pools", &["balance", "config", "net", "wire"]),
@@ -56,7 +57,6 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("dns", &["balance", "config", "net", "pools", "wire"]),
     ("admin", &["balance", "config", "pools"]),
     ("sim", &["balance", "config"]),
-    ("tls", &["config"]),
     ("tower", &["balance"]),
     (
         "evenkeel",
@@ -73,6 +73,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "admin",
             "sim",
             "tls",
+            "acme",
             "tower",
             "peers",
         ],

@@ -25,6 +25,17 @@ fn the_rest_of_a_request_that_was_refused_costs_nothing() {
 }
 
 #[test]
+fn what_follows_an_empty_frame_that_is_an_error_of_its_stream_is_heard_at_once() {
+    let mut server = server();
+    let post = [POST, &[("content-length", "4")]].concat();
+    all(&mut server, &headers(1, &post, false));
+    let both = [frame(kind::DATA, flag::END_STREAM, 1, b""), headers(3, GET, true)].concat();
+    let heard = all(&mut server, &both);
+    assert_eq!(heard.events.len(), 2, "{heard:?}");
+    assert_eq!(written(&mut server), [(kind::RST_STREAM, 1, ErrorCode::ProtocolError as u32)]);
+}
+
+#[test]
 fn the_rest_of_a_request_behind_the_last_one_that_is_served_costs_nothing() {
     let mut server = server();
     all(&mut server, &headers(1, POST, false));

@@ -120,6 +120,9 @@ impl Connection {
         self.consumed(stream, if is_lost { len } else { len - left });
         self.data = Some(InData { stream, left, padding, ends, is_lost });
         if event.is_some() {
+            if left + padding == 0 {
+                self.data = None;
+            }
             return Ok(Received { used, event });
         }
         let Received { used: more, event } = self.receive_data(&bytes[used..]);
