@@ -6,7 +6,8 @@ use crate::names::ByName;
 use crate::pair::{self, FileError};
 use crate::provider::{provider, versions};
 use crate::tickets::{Bound, tickets};
-use evenkeel_config::plan::{self, Acme, ClientAuthMode, ListenerTls, Mode};
+use evenkeel_config::Plan;
+use evenkeel_config::plan::{self, Acme, ClientAuthMode, Listener, ListenerTls, Mode};
 use rustls::server::{ProducesTickets, WebPkiClientVerifier};
 use rustls::sign::CertifiedKey;
 use rustls::{RootCertStore, ServerConfig};
@@ -32,6 +33,8 @@ pub struct Made {
     pub expiries: Vec<Expiry>,
     /// By which its tickets are sealed.
     pub keys: Arc<dyn ProducesTickets>,
+    /// The files among them that an authority has issued.
+    pub issued: Vec<PathBuf>,
 }
 
 /// What a plan says of a listener.
@@ -43,6 +46,18 @@ pub struct Settings {
     pub mode: Mode,
     /// Who issues its certificates.
     pub acme: Acme,
+    /// Whether authorities look here, by a handshake, for what proves names.
+    pub is_asked: bool,
+}
+
+impl Settings {
+    /// Those of a listener, if it speaks TLS. Every listener with HTTP answers for the names of all: which of them an authority
+    /// reaches is not known.
+    pub fn of(listener: &Listener, plan: &Plan) -> Option<Settings> {
+        let by_handshake = plan.acme.challenge == plan::Challenge::TlsAlpn01 && !plan.issued().is_empty();
+        let is_asked = by_handshake && listener.mode == Mode::Http;
+        Some(Settings { tls: listener.tls.clone()?, mode: listener.mode, acme: plan.acme.clone(), is_asked })
+    }
 }
 
 /// The files of a listener.
@@ -55,7 +70,7 @@ pub fn files(settings: &Settings) -> Vec<PathBuf> {
 }
 
 /// Reads the files of a listener. `before`: the keys of tickets of the time before, which are good still where keys are not from
-/// files. `challenges`: what authorities look for.
+/// files. `challenges`: what authorities look for; `issued`: files that are used now, and that nothing stands in for.
 ///
 /// # Errors
 /// What is wrong with one of them.
@@ -63,14 +78,21 @@ pub fn make(
     settings: &Settings,
     challenges: &Arc<Challenges>,
     before: Option<&Arc<dyn ProducesTickets>>,
+    issued: &[PathBuf],
 ) -> Result<Made, FileError> {
-    let Settings { tls, mode, acme } = settings;
-    let (mut certificates, mut expiries) = (Vec::new(), Vec::new());
+    let Settings { tls, mode, acme, is_asked } = settings;
+    let (mut certificates, mut expiries, mut used) = (Vec::new(), Vec::new(), Vec::new());
     for pair in &tls.certificates {
-        let Some(certified) = read(pair, acme)? else {
+        let file = (!pair.acme.is_empty()).then(|| acme.file(&pair.acme));
+        let found = match &file {
+            Some(file) => read_issued(file, issued.contains(file))?,
+            None => read(pair)?,
+        };
+        let Some(certified) = found else {
             certificates.push((pair.acme.clone(), made(pair.acme.clone(), None)?));
             continue;
         };
+        used.extend(file);
         let facts = certified.end_entity_cert().ok().and_then(|der| inspect::facts(der));
         let names = facts.as_ref().map(|facts| facts.names.clone()).unwrap_or_default();
         if let Some(facts) = facts {
@@ -84,10 +106,6 @@ pub fn make(
         let names = ["localhost", "127.0.0.1", "::1"].map(str::to_string).to_vec();
         certificates.push((Vec::new(), made(names, None)?));
     }
-    // Authorities ask where what they issue is shown.
-    let is_asked = *mode == Mode::Http
-        && acme.challenge == plan::Challenge::TlsAlpn01
-        && tls.certificates.iter().any(|certificate| !certificate.acme.is_empty());
     let resolver = Arc::new(ByName::new(certificates, tls.unknown_name, is_asked.then(|| challenges.clone())));
     let cannot = |error: rustls::Error| FileError::new(false, error.to_string(), "this is a fault of evenkeel");
     let builder = ServerConfig::builder_with_provider(provider())
@@ -127,7 +145,7 @@ pub fn make(
     // Sessions over TCP speak what they speak.
     let protocols = if *mode == Mode::Http { &tls.protocols[..] } else { &[] };
     config.alpn_protocols = protocols.iter().map(|protocol| protocol.name().as_bytes().to_vec()).collect();
-    if is_asked {
+    if *is_asked {
         config.alpn_protocols.push(challenges::PROTOCOL.to_vec());
     }
     let keys = match before.filter(|_| tls.ticket_keys.is_empty()) {
@@ -138,7 +156,7 @@ pub fn make(
     config.ignore_client_order = true;
     // The keys of a session go on where its bytes are sealed and opened.
     config.enable_secret_extraction = true;
-    Ok(Made { config: Arc::new(config), expiries, keys })
+    Ok(Made { config: Arc::new(config), expiries, keys, issued: used })
 }
 
 fn not_an_authority(path: &Path, error: &rustls::Error) -> FileError {
@@ -146,17 +164,25 @@ fn not_an_authority(path: &Path, error: &rustls::Error) -> FileError {
     FileError::new(false, what, "name the certificates of those who issue, not issued ones")
 }
 
-/// Reads a certificate and its key; `None` for one that an authority has not issued yet.
-fn read(certificate: &plan::Certificate, acme: &Acme) -> Result<Option<CertifiedKey>, FileError> {
-    if let (Some(cert), Some(key)) = (&certificate.cert, &certificate.key) {
-        return pair::certified(cert, key, certificate.ocsp.as_deref()).map(Some);
-    }
-    let file = acme.file(&certificate.acme);
-    if !file.exists() {
+/// Reads a certificate and its key, which are named.
+fn read(certificate: &plan::Certificate) -> Result<Option<CertifiedKey>, FileError> {
+    let (Some(cert), Some(key)) = (&certificate.cert, &certificate.key) else { return Ok(None) };
+    pair::certified(cert, key, certificate.ocsp.as_deref()).map(Some)
+}
+
+/// Reads what an authority has issued; `None` if it has not yet, or if that cannot be used, as it is issued anew then. But where
+/// one `is_used` that was good, nothing stands in for it.
+fn read_issued(file: &Path, is_used: bool) -> Result<Option<CertifiedKey>, FileError> {
+    if !is_used && !file.exists() {
         return Ok(None);
     }
-    // It is issued anew.
-    Ok(pair::certified(&file, &file, None).inspect_err(|error| tracing::warn!("acme: {}", error.what)).ok())
+    match pair::certified(file, file, None) {
+        Err(error) if !is_used => {
+            tracing::warn!("acme: {}", error.what);
+            Ok(None)
+        }
+        read => read.map(Some),
+    }
 }
 
 fn file_name(certificate: &plan::Certificate) -> String {

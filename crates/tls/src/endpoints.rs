@@ -7,7 +7,7 @@ use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, Server
 use rustls::crypto::{verify_tls12_signature, verify_tls13_signature};
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// The files of a pool.
@@ -25,7 +25,7 @@ pub fn make(tls: &PoolTls) -> Result<Arc<ClientConfig>, FileError> {
         .with_protocol_versions(versions(tls.min_version))
         .map_err(cannot)?;
     let builder = match tls.verify {
-        true => builder.with_root_certificates(roots(tls)?),
+        true => builder.with_root_certificates(roots(tls.ca.as_deref())?),
         false => builder.dangerous().with_custom_certificate_verifier(Arc::new(Believer)),
     };
     let mut config = match (&tls.cert, &tls.key) {
@@ -40,9 +40,20 @@ pub fn make(tls: &PoolTls) -> Result<Arc<ClientConfig>, FileError> {
     Ok(Arc::new(config))
 }
 
-fn roots(tls: &PoolTls) -> Result<RootCertStore, FileError> {
+/// For connections of evenkeel's own, to servers that these authorities vouch for, or without any those that the system trusts.
+///
+/// # Errors
+/// The file cannot be used, or the system trusts none.
+pub fn trusting(ca: Option<&Path>) -> Result<Arc<ClientConfig>, FileError> {
+    let builder = ClientConfig::builder_with_provider(provider())
+        .with_safe_default_protocol_versions()
+        .map_err(|error| FileError::new(false, error.to_string(), "this is a fault of evenkeel"))?;
+    Ok(Arc::new(builder.with_root_certificates(roots(ca)?).with_no_client_auth()))
+}
+
+fn roots(ca: Option<&Path>) -> Result<RootCertStore, FileError> {
     let mut roots = RootCertStore::empty();
-    let Some(path) = &tls.ca else {
+    let Some(path) = ca else {
         let found = rustls_native_certs::load_native_certs();
         roots.add_parsable_certificates(found.certs);
         if roots.is_empty() {

@@ -144,6 +144,14 @@ pub fn certified(cert: &Path, key_path: &Path, ocsp: Option<&Path>) -> Result<Ce
     Ok(certified)
 }
 
+/// The certificates and the key of a text in PEM, if they fit.
+pub fn certified_pem(pem: &[u8]) -> Option<CertifiedKey> {
+    let chain: Vec<_> = CertificateDer::pem_slice_iter(pem).collect::<Result<_, _>>().ok()?;
+    let key = provider().key_provider.load_private_key(PrivateKeyDer::from_pem_slice(pem).ok()?).ok()?;
+    let certified = CertifiedKey::new(chain, key);
+    certified.keys_match().is_ok().then_some(certified)
+}
+
 /// Whether a key can sign so that a client which takes these schemes believes it.
 pub(crate) fn signs(key: &CertifiedKey, schemes: &[SignatureScheme]) -> bool {
     key.key.choose_scheme(schemes).is_some()

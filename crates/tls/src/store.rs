@@ -86,8 +86,8 @@ impl<S: PartialEq, T> Entry<S, T> {
 /// What tickets of a listener are sealed by.
 type Keys = Mutex<Arc<dyn ProducesTickets>>;
 
-/// A listener, and the keys of its tickets.
-type OfListener = (Entry<Settings, ServerConfig>, Keys);
+/// A listener, the keys of its tickets, and the files that it uses of an authority.
+type OfListener = (Entry<Settings, ServerConfig>, Keys, Mutex<Vec<PathBuf>>);
 
 /// All of a plan.
 #[derive(Debug, Default)]
@@ -118,24 +118,23 @@ impl Store {
         let mut store = Store { shown: self.shown.clone(), challenges: self.challenges.clone(), ..Store::default() };
         let mut expiries = HashMap::new();
         for listener in &plan.listeners {
-            let Some(tls) = &listener.tls else { continue };
+            let Some(settings) = Settings::of(listener, plan) else { continue };
             let owner = || format!("listener \"{}\"", listener.name);
-            let settings = Settings { tls: tls.clone(), mode: listener.mode, acme: plan.acme.clone() };
             let content = content(&clients::files(&settings));
             let before = self.listeners.get(&listener.name);
             // Keys of files that are named no longer are not used any more.
-            let random = before.filter(|(entry, _)| entry.settings.tls.ticket_keys.is_empty());
-            let keys = random.map(|(_, keys)| keys_of(keys));
-            let made = clients::make(&settings, &self.challenges, keys.as_ref())
+            let random = before.filter(|(entry, ..)| entry.settings.tls.ticket_keys.is_empty());
+            let keys = random.map(|(_, keys, _)| keys_of(keys));
+            let made = clients::make(&settings, &self.challenges, keys.as_ref(), &[])
                 .map_err(|error| Problem { owner: owner(), error })?;
             expiries.insert(listener.name.clone(), made.expiries);
             // A listener that stays keeps the handle that its workers have.
-            let (current, keys) = match before.filter(|(before, _)| before.is_as(&settings, &content)) {
-                Some((before, keys)) => (before.current.clone(), keys_of(keys)),
+            let (current, keys) = match before.filter(|(before, ..)| before.is_as(&settings, &content)) {
+                Some((before, keys, _)) => (before.current.clone(), keys_of(keys)),
                 None => (Arc::new(Current::new(made.config)), made.keys),
             };
             let entry = Entry { settings, current, content: content.into() };
-            store.listeners.insert(listener.name.clone(), (entry, keys.into()));
+            store.listeners.insert(listener.name.clone(), (entry, keys.into(), made.issued.into()));
         }
         for pool in &plan.pools {
             let Some(tls) = &pool.tls else { continue };
@@ -162,12 +161,14 @@ impl Store {
     }
 
     fn look_at(&self, now: i64) {
-        for (name, (entry, keys)) in &self.listeners {
+        for (name, (entry, keys, issued)) in &self.listeners {
             if !entry.has_changed(content(&clients::files(&entry.settings))) {
                 continue;
             }
-            match clients::make(&entry.settings, &self.challenges, Some(&keys_of(keys))) {
+            let mut issued = issued.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+            match clients::make(&entry.settings, &self.challenges, Some(&keys_of(keys)), &issued) {
                 Ok(made) => {
+                    *issued = made.issued;
                     entry.current.set(made.config);
                     *keys.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = made.keys;
                     let mut expiries = self.shown.expiries.write().unwrap_or_else(|poisoned| poisoned.into_inner());
@@ -200,7 +201,7 @@ impl Store {
 
     /// What each listener that speaks TLS shakes hands by.
     pub fn listeners(&self) -> impl Iterator<Item = (&Arc<str>, &ListenerTls, &Arc<Current<ServerConfig>>)> {
-        self.listeners.iter().map(|(name, (entry, _))| (name, &entry.settings.tls, &entry.current))
+        self.listeners.iter().map(|(name, (entry, ..))| (name, &entry.settings.tls, &entry.current))
     }
 
     /// What each pool that speaks TLS shakes hands by.

@@ -79,3 +79,65 @@ fn a_certificate_that_expires_soon_is_told_of_once_a_day() {
     );
     fs::remove_dir_all(&folder).expect("own files");
 }
+
+#[test]
+fn what_an_authority_has_issued_is_used_once_it_is_there_and_is_not_lost_with_its_file() {
+    let folder = std::env::temp_dir().join(format!("evenkeel-issued-{}", std::process::id()));
+    let text = format!(
+        "[acme]\nstate = \"{}\"\ndirectory = \"https://ca.inside/directory\"\n\
+         [listener.web]\nbind = [\"127.0.0.1:443\"]\ntls = {{ certificates = [{{ acme = [\"one.example\"] }}] }}\n\
+         [pool.web]\nendpoints = [\"127.0.0.1:2\"]\n",
+        folder.display()
+    );
+    let plan = evenkeel_config::parse_str("test", &text, &|_| None).plan.expect("a good file");
+    let file = plan.acme.file(&["one.example".to_string()]);
+    fs::create_dir_all(file.parent().expect("a folder")).expect("a folder");
+    let key = KeyPair::generate().expect("a key");
+    let issued = CertificateParams::new(vec!["one.example".to_string()]).and_then(|params| params.self_signed(&key));
+    let issued = issued.expect("a certificate").pem() + &key.serialize_pem();
+    // One that cannot be used is no reason not to start.
+    fs::write(&file, "rubbish").expect("a file");
+    let store = Store::default().next(&plan).expect("something stands in");
+    let handle = store.listeners().next().expect("one").2.clone();
+    let standing_in = handle.get();
+    let known = || store.shown.expiries.read().expect("nothing panics with it")["web"].len();
+    assert_eq!(known(), 0, "what stands in is not told of");
+    fs::write(&file, &issued).expect("a file");
+    store.look();
+    let used = handle.get();
+    assert!(!Arc::ptr_eq(&standing_in, &used) && known() == 1);
+    for broken in [Some("rubbish"), None] {
+        match broken {
+            Some(text) => fs::write(&file, text),
+            None => fs::remove_file(&file),
+        }
+        .expect("it can be changed");
+        store.look();
+        assert!(Arc::ptr_eq(&used, &handle.get()), "{broken:?}");
+    }
+    fs::write(&file, &issued).expect("a file");
+    store.look();
+    assert!(!Arc::ptr_eq(&used, &handle.get()), "it goes on");
+    fs::remove_dir_all(&folder).expect("own files");
+}
+
+#[test]
+fn every_listener_with_http_answers_authorities_for_the_names_of_all() {
+    let text = |challenge: &str| {
+        format!(
+            "[acme]\nstate = \"/nonexistent\"\nchallenge = \"{challenge}\"\n[listener.plain]\nbind = [\"127.0.0.1:80\"]\n\
+             [listener.web]\nbind = [\"127.0.0.1:443\"]\ntls = {{ self_signed = true }}\n\
+             [listener.db]\nbind = [\"127.0.0.1:5433\"]\nmode = \"tcp\"\npool = \"web\"\n\
+             tls = {{ certificates = [{{ acme = [\"db.example.com\"] }}] }}\n\
+             [[route]]\npool = \"web\"\n[pool.web]\nendpoints = [\"127.0.0.1:2\"]\n"
+        )
+    };
+    for (challenge, answers) in [("tls-alpn-01", true), ("http-01", false)] {
+        let plan = evenkeel_config::parse_str("test", &text(challenge), &|_| None).plan.expect("a good file");
+        let store = Store::default().next(&plan).expect("nothing to read");
+        for (name, _, current) in store.listeners() {
+            let is_asked = current.get().alpn_protocols.iter().any(|protocol| protocol == b"acme-tls/1");
+            assert_eq!(is_asked, answers && &**name == "web", "{name} by {challenge}");
+        }
+    }
+}
