@@ -113,15 +113,36 @@ impl Challenge {
 }
 
 impl Acme {
-    /// The folder of one directory, in that of the state.
+    /// The folder of one directory, in that of the state: an authority may have several, each with its own accounts.
     pub fn folder(&self) -> PathBuf {
-        let host = self.directory.trim_start_matches("https://").split('/').next().unwrap_or_default();
-        self.state.join("acme").join(host)
+        let url = self.directory.trim_start_matches("https://");
+        let name = url.chars().map(|c| if c.is_ascii_alphanumeric() || c == '.' { c } else { '-' });
+        self.state.join("acme").join(name.collect::<String>().trim_matches(['-', '.']))
     }
 
     /// The file of a certificate, its chain and its key, by its first name.
     pub fn file(&self, names: &[String]) -> PathBuf {
         let first = names.first().map_or("", String::as_str);
         self.folder().join(format!("{first}.pem"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::table::Declared;
+
+    #[test]
+    fn each_directory_has_its_folder() {
+        let of = |directory: &str| {
+            let acme = Acme { state: "/s".into(), directory: directory.to_string(), ..Acme::unset() };
+            acme.folder().display().to_string()
+        };
+        assert_eq!(
+            of("https://acme-v02.api.letsencrypt.org/directory"),
+            "/s/acme/acme-v02.api.letsencrypt.org-directory"
+        );
+        assert_ne!(of("https://ca.inside/acme/web/directory"), of("https://ca.inside/acme/mail/directory"));
+        assert_eq!(of("https://127.0.0.1:14000/../dir?x"), "/s/acme/127.0.0.1-14000-..-dir-x");
     }
 }
