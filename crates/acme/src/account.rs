@@ -2,9 +2,11 @@
 
 use crate::failed::{Cause, Failed};
 use crate::folder::Folder;
+use crate::sender::Sender;
 use base64::Engine;
 use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
 use evenkeel_config::plan::Acme;
+use evenkeel_tls::endpoints;
 use instant_acme::{Account, AccountBuilder, AccountCredentials, ExternalAccountKey, NewAccount};
 use serde::{Deserialize, Serialize};
 
@@ -62,15 +64,9 @@ fn keep(kept: &Kept, folder: &Folder) -> Result<(), Failed> {
 }
 
 fn builder(acme: &Acme) -> Result<AccountBuilder, Failed> {
-    let built = match &acme.ca {
-        Some(ca) => Account::builder_with_root(ca),
-        None => Account::builder(),
-    };
-    built.map_err(|error| {
-        let from = acme.ca.as_ref().map_or_else(|| "the system".to_string(), |ca| ca.display().to_string());
-        let what = format!("cannot read the authorities of {from}: {error}");
-        Failed::new(Cause::Other, what, "\"ca\" of [acme] names a file with a certificate in PEM")
-    })
+    let config = endpoints::trusting(acme.ca.as_deref())
+        .map_err(|error| Failed::new(Cause::Other, error.what, format!("\"ca\" of [acme]: {}", error.help)))?;
+    Ok(Account::builder_with_http(Box::new(Sender::new(config))))
 }
 
 /// The account that there is already, if the configuration names one.

@@ -65,7 +65,7 @@ impl Failed {
         let directory = &acme.directory;
         match error {
             Error::Api(problem) => Failed::of_problem(problem),
-            Error::Hyper(_) | Error::Http(_) | Error::InvalidUri(_) | Error::Other(_) => Failed::new(
+            Error::Http(_) | Error::InvalidUri(_) | Error::Other(_) => Failed::new(
                 Cause::Unreachable,
                 format!("cannot reach {directory}: {}", with_sources(error)),
                 "look whether this machine can connect there; \"ca\" of [acme] names who issues the certificate of a directory of one's own",

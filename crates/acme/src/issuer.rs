@@ -5,18 +5,17 @@ use crate::account::{self, account};
 use crate::failed::{Cause, Failed};
 use crate::folder::Folder;
 use crate::order::order;
-use crate::schedule::{pause, renewal, suggested};
+use crate::schedule::{first_ask, pause, renewal, suggested};
 use evenkeel_config::Plan;
 use evenkeel_config::plan::Acme;
 use evenkeel_tls::{Challenges, inspect, pair};
 use instant_acme::{Account, CertificateIdentifier};
-use rustls::pki_types::CertificateDer;
+use rustls::sign::CertifiedKey;
 use std::collections::BTreeMap;
-use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
 
 /// How long one order may take in all.
@@ -28,6 +27,9 @@ const SLEEP_MAX: Duration = Duration::from_secs(3_600);
 /// How often it is looked whether another process still has the folder.
 const LOOK_EVERY: Duration = Duration::from_secs(2);
 
+/// For how long a failure is left alone, in seconds, however often the configuration is read again: authorities count.
+const AGAIN: i64 = 600;
+
 /// How often an authority is asked for its window, at least and at most; it says itself how often it wishes.
 const ASK_MIN: i64 = 60;
 const ASK_MAX: i64 = 86_400;
@@ -36,6 +38,8 @@ const ASK_MAX: i64 = 86_400;
 #[derive(Debug)]
 pub struct Issuer {
     wanted: watch::Sender<Wanted>,
+    /// Has what failed tried again.
+    again: Arc<Notify>,
     shown: Arc<Shown>,
     task: JoinHandle<()>,
 }
@@ -61,12 +65,16 @@ pub struct Shown {
 /// What is known of one certificate.
 #[derive(Debug)]
 struct Known {
+    /// From when until when; `None` if there is none, or one of other names.
+    valid: Option<(i64, i64)>,
     /// When it is ordered.
     due: i64,
     /// When the authority is asked for its window again.
     ask: i64,
     /// One after the other.
     failures: u32,
+    /// When the last of them was.
+    failed: i64,
     /// Of this certificate.
     jitter: f64,
 }
@@ -76,11 +84,13 @@ impl Issuer {
     pub fn start(plan: &Plan, challenges: Arc<Challenges>) -> Issuer {
         let (wanted, receiver) = watch::channel(Wanted::of(plan));
         let shown = Arc::new(Shown::default());
-        let task = tokio::spawn(run(receiver, challenges, shown.clone()));
-        Issuer { wanted, shown, task }
+        let again = Arc::new(Notify::new());
+        let task = tokio::spawn(run(receiver, again.clone(), challenges, shown.clone()));
+        Issuer { wanted, again, shown, task }
     }
 
-    /// Orders what another plan wants. What is the same goes on.
+    /// Orders what another plan wants. What is the same goes on; but what failed a while ago is tried at once, as something may
+    /// have been mended.
     pub fn follow(&self, plan: &Plan) {
         let next = Wanted::of(plan);
         self.wanted.send_if_modified(|wanted| {
@@ -88,6 +98,7 @@ impl Issuer {
             *wanted = next;
             has_changed
         });
+        self.again.notify_one();
     }
 
     /// Leaves all to another process.
@@ -114,12 +125,12 @@ impl Wanted {
 }
 
 /// Follows what is wanted for ever.
-async fn run(mut wanted: watch::Receiver<Wanted>, challenges: Arc<Challenges>, shown: Arc<Shown>) {
+async fn run(mut wanted: watch::Receiver<Wanted>, again: Arc<Notify>, challenges: Arc<Challenges>, shown: Arc<Shown>) {
     loop {
         let now = wanted.borrow_and_update().clone();
         shown.due.write().unwrap_or_else(PoisonError::into_inner).clear();
         tokio::select! {
-            () = serve(&now, &challenges, &shown) => {}
+            () = serve(&now, &again, &challenges, &shown) => {}
             changed = wanted.changed() => if changed.is_err() { return },
         }
         if now.certificates.is_empty() && wanted.changed().await.is_err() {
@@ -129,7 +140,7 @@ async fn run(mut wanted: watch::Receiver<Wanted>, challenges: Arc<Challenges>, s
 }
 
 /// Orders what is wanted, for ever; returns at once if that is nothing.
-async fn serve(wanted: &Wanted, challenges: &Arc<Challenges>, shown: &Shown) {
+async fn serve(wanted: &Wanted, again: &Notify, challenges: &Arc<Challenges>, shown: &Shown) {
     if wanted.certificates.is_empty() {
         return;
     }
@@ -145,7 +156,10 @@ async fn serve(wanted: &Wanted, challenges: &Arc<Challenges>, shown: &Shown) {
         }
         let next = known.iter().map(|known| known.due.min(known.ask)).min().unwrap_or(i64::MAX);
         let left = u64::try_from(next.saturating_sub(inspect::now())).unwrap_or(0);
-        tokio::time::sleep(Duration::from_secs(left).clamp(Duration::from_secs(1), SLEEP_MAX)).await;
+        tokio::select! {
+            () = tokio::time::sleep(Duration::from_secs(left).clamp(Duration::from_secs(1), SLEEP_MAX)) => {}
+            () = again.notified() => known.iter_mut().for_each(|known| known.try_again(inspect::now())),
+        }
     }
 }
 
@@ -184,25 +198,40 @@ async fn look(
     let acme = &wanted.acme;
     let first = names[0].as_str();
     let done = async {
-        let account = match account {
+        let ours = match &mut *account {
             Some(account) => &*account,
             None => account.insert(self::account(acme, folder).await?),
         };
         let before = pair::chain(&acme.file(names)).ok();
         let replaces = before.as_ref().and_then(|chain| CertificateIdentifier::try_from(&chain[0]).ok());
         if known.due > inspect::now() {
-            return Ok(Done::Asked(ask(account, replaces.as_ref(), known.jitter).await));
+            return Ok(Done::Asked(ask(ours, replaces.as_ref(), known).await));
         }
-        let pem = order(account, acme, names, challenges, replaces.clone()).await;
-        // Some want to hear nothing of a certificate which they have not issued.
-        let pem = match pem {
-            Err(Failed { cause: Cause::Refused | Cause::Other, .. }) if replaces.is_some() => {
-                order(account, acme, names, challenges, None).await?
-            }
-            pem => pem?,
+        let mut pem = order(ours, acme, names, challenges, replaces.clone()).await;
+        // Some want to hear nothing of a certificate that they have not issued, or not to this account.
+        if replaces.is_some()
+            && let Err(Failed { cause: Cause::Refused | Cause::Other | Cause::Account, .. }) = pem
+        {
+            pem = order(ours, acme, names, challenges, None).await;
+        }
+        if let Err(Failed { cause: Cause::Account, what, .. }) = &pem {
+            tracing::warn!("acme: {what}; it is tried with a new account");
+            account::forget(folder);
+            let ours = account.insert(self::account(acme, folder).await?);
+            pem = order(ours, acme, names, challenges, None).await;
+        }
+        let pem = pem?;
+        let valid = pair::certified_pem(pem.as_bytes()).and_then(|certified| validity(&certified, names));
+        let Some(valid) = valid.filter(|valid| valid.1 > inspect::now()) else {
+            let what = format!("{} has issued something else than was ordered", acme.directory);
+            return Err(Failed::new(
+                Cause::Other,
+                what,
+                "\"directory\" of [acme] names the authority; it is tried again",
+            ));
         };
         folder.write(&format!("{first}.pem"), pem.as_bytes())?;
-        Ok(Done::Issued)
+        Ok(Done::Issued(valid))
     };
     let done = tokio::time::timeout(ORDER_MAX, done).await.unwrap_or_else(|_| {
         let what = format!("{} did not come to an end within {ORDER_MAX:?}", acme.directory);
@@ -210,20 +239,29 @@ async fn look(
     });
     let now = inspect::now();
     match done {
-        Ok(Done::Asked(Some((due, ask)))) => (known.due, known.ask) = (due, now + ask),
+        Ok(Done::Asked(Some((due, ask)))) => {
+            if due < known.due {
+                tracing::info!(
+                    names = names.join(" "),
+                    on = inspect::day(due),
+                    "acme: the authority suggests to renew earlier"
+                );
+            }
+            (known.due, known.ask) = (due, now + ask);
+        }
         Ok(Done::Asked(None)) => known.ask = now + ASK_MAX,
-        Ok(Done::Issued) => {
+        Ok(Done::Issued(valid)) => {
             shown.issued.fetch_add(1, Relaxed);
-            *known = Known::of(acme, names);
-            tracing::info!(names = names.join(" "), "acme: a certificate was issued");
+            *known = Known { ask: first_ask(valid, ASK_MAX), ..Known::of(acme, names) };
+            let until = inspect::day(valid.1);
+            tracing::info!(names = names.join(" "), until, "acme: a certificate was issued");
         }
         Err(failed) => {
             if failed.cause == Cause::Account {
                 *account = None;
-                account::forget(folder);
             }
             shown.count(&failed);
-            known.failures += 1;
+            (known.failures, known.failed) = (known.failures + 1, now);
             let pause = pause(known.failures, jitter());
             // Only what is due is an order that failed.
             let is_due = known.due <= now;
@@ -245,24 +283,33 @@ async fn look(
 enum Done {
     /// When the authority wants it to be renewed, and in how many seconds to ask again, if it says so.
     Asked(Option<(i64, i64)>),
-    /// There is a new one.
-    Issued,
+    /// There is a new one, which is valid from and until these.
+    Issued((i64, i64)),
 }
 
 /// Asks the authority when a certificate is to be renewed (RFC 9773).
-async fn ask(account: &Account, of: Option<&CertificateIdentifier<'_>>, jitter: f64) -> Option<(i64, i64)> {
+async fn ask(account: &Account, of: Option<&CertificateIdentifier<'_>>, known: &Known) -> Option<(i64, i64)> {
     let (info, again) = account.renewal_info(of?).await.ok()?;
     let window = (info.suggested_window.start.unix_timestamp(), info.suggested_window.end.unix_timestamp());
     let again = i64::try_from(again.as_secs()).unwrap_or(ASK_MAX).clamp(ASK_MIN, ASK_MAX);
-    Some((suggested(window, jitter), again))
+    Some((suggested(window, known.valid?, known.jitter), again))
 }
 
 impl Known {
     /// As the file of a certificate says: one that is not there, or has other names, is due now.
     fn of(acme: &Acme, names: &[String]) -> Known {
         let (jitter, now) = (jitter(), inspect::now());
-        let due = validity(&acme.file(names), names).map_or(now, |valid| renewal(valid, jitter));
-        Known { due, ask: now, failures: 0, jitter }
+        let file = acme.file(names);
+        let valid = pair::certified(&file, &file, None).ok().and_then(|certified| validity(&certified, names));
+        let due = valid.map_or(now, |valid| renewal(valid, jitter));
+        Known { valid, due, ask: now, failures: 0, failed: 0, jitter }
+    }
+
+    /// Tries at once what failed a while ago.
+    fn try_again(&mut self, now: i64) {
+        if self.failures > 0 && now - self.failed >= AGAIN {
+            (self.due, self.ask) = (self.due.min(now), now);
+        }
     }
 }
 
@@ -282,11 +329,9 @@ impl Shown {
     }
 }
 
-/// From when until when a certificate is valid, if it can be used and has just these names.
-fn validity(file: &Path, names: &[String]) -> Option<(i64, i64)> {
-    pair::certified(file, file, None).ok()?;
-    let chain: Vec<CertificateDer<'_>> = pair::chain(file).ok()?;
-    let facts = inspect::facts(chain.first()?)?;
+/// From when until when a certificate is valid, if it has just these names.
+fn validity(certified: &CertifiedKey, names: &[String]) -> Option<(i64, i64)> {
+    let facts = inspect::facts(certified.end_entity_cert().ok()?)?;
     let has_all = names.iter().all(|name| facts.names.contains(name)) && facts.names.len() == names.len();
     has_all.then_some(facts.valid)
 }
@@ -297,4 +342,19 @@ fn jitter() -> f64 {
     // Without randomness all come at once, which is no fault.
     let _ = getrandom::fill(&mut bytes);
     f64::from(u32::from_ne_bytes(bytes)) / f64::from(u32::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_failed_is_tried_at_a_reload_but_not_at_each() {
+        let known = |failures, due| Known { valid: None, due, ask: due, failures, failed: 1_000, jitter: 0.0 };
+        for (failures, now, due) in [(1, 1_000 + AGAIN, 1_000 + AGAIN), (1, 999 + AGAIN, 90_000), (0, 50_000, 90_000)] {
+            let mut known = known(failures, 90_000);
+            known.try_again(now);
+            assert_eq!((known.due, known.ask), (due, due), "{failures} at {now}");
+        }
+    }
 }

@@ -4,7 +4,7 @@
 //! 1. `schedule`: when is a certificate renewed, and when is tried again what failed?
 //! 2. `folder`: what is kept, by one process at a time.
 //! 3. `failed`: why there is no certificate, in words.
-//! 4. `account` and `order`: what is said to the authority.
+//! 4. `sender`: how an authority is spoken to; `account` and `order`: what is said.
 //! 5. [`issuer`]: all certificates of a plan, and [`metrics`] of them.
 
 mod account;
@@ -14,6 +14,7 @@ pub mod issuer;
 pub mod metrics;
 mod order;
 mod schedule;
+mod sender;
 
 pub use issuer::Issuer;
 pub use metrics::Metrics;

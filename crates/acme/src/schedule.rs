@@ -13,9 +13,16 @@ pub fn renewal((from, until): (i64, i64), jitter: f64) -> i64 {
     from + (life * (2.0 / 3.0 - jitter / 30.0)) as i64
 }
 
-/// When it is renewed if its authority suggests this window (RFC 9773).
-pub fn suggested((start, end): (i64, i64), jitter: f64) -> i64 {
-    start + ((end - start).max(0) as f64 * jitter) as i64
+/// When it is renewed if its authority suggests this window (RFC 9773): not in the last tenth of its time, as that may fail.
+pub fn suggested((start, end): (i64, i64), (from, until): (i64, i64), jitter: f64) -> i64 {
+    let at = start.saturating_add((end.saturating_sub(start).max(0) as f64 * jitter) as i64);
+    at.min(until.saturating_sub(until.saturating_sub(from).max(0) / 10))
+}
+
+/// When the authority of a certificate that was just issued is asked for its window first: one that suggests what is over would be
+/// asked for one certificate after the other.
+pub fn first_ask((from, until): (i64, i64), at_most: i64) -> i64 {
+    from.saturating_add((until.saturating_sub(from).max(0) / 4).min(at_most))
 }
 
 /// How long to wait after so many failures one after the other: three times as long each time, so that five tries are not over within an
@@ -43,9 +50,11 @@ mod tests {
     #[test]
     fn the_word_of_the_authority_counts() {
         assert_eq!(
-            (suggested((100, 200), 0.0), suggested((100, 200), 0.5), suggested((200, 100), 0.5)),
-            (100, 150, 200)
+            [(100, 200, 0.0), (100, 200, 0.5), (200, 100, 0.5), (880, 980, 0.5), (5_000, 6_000, 0.0), (-5, -1, 0.0)]
+                .map(|(start, end, jitter)| suggested((start, end), (0, 1_000), jitter)),
+            [100, 150, 200, 900, 900, -5]
         );
+        assert_eq!((first_ask((100, 140), 1_000), first_ask((0, 90 * DAY), DAY)), (110, DAY));
     }
 
     #[test]

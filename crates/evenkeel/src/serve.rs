@@ -263,8 +263,7 @@ impl Serving {
 
     /// Leaves the sockets to another process, and ends with the last request.
     async fn retire(mut self, signals: Signals) -> Result<(), Failure> {
-        // From now on the other process answers admin clients, and orders certificates.
-        self.issuer.stop();
+        // From now on the other process answers admin clients.
         self.admin = None;
         self.admin_sockets.clear();
         self.end(signals, Command::Retire).await;
@@ -281,6 +280,8 @@ impl Serving {
         );
         self.server.command(how);
         self.dns.command(how);
+        // An authority that asks from now on asks another process.
+        self.issuer.stop();
         let told_again = async { while signals.next().await != Asked::End {} };
         tokio::select! {
             () = ended(|| self.server.has_ended() && self.dns.has_ended(), Duration::from_millis(10)) => tracing::info!("drained"),
