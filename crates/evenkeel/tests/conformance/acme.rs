@@ -1,14 +1,18 @@
 //! Does an authority issue certificates to evenkeel? Pebble, which Let's Encrypt is tested with, looks at it in both ways.
 
 use crate::files::Certificate;
-use crate::support::{Endpoint, Folder, Running, address, eventually, get};
+use crate::support::{Adopted, Endpoint, Folder, Running, address, eventually, get};
+use rustix::process::Signal;
 use std::fs::{self, File};
 use std::net::{SocketAddr, TcpStream};
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
 /// An authority and the name server that it asks. Killed when dropped.
 struct Authority {
     directory: String,
+    /// Where it is told what to say.
+    management: String,
     ca: String,
     processes: Vec<Child>,
 }
@@ -40,7 +44,21 @@ impl Authority {
         pebble.args(["-config", &config, "-dnsserver", &dns, "-strict"]);
         pebble.env("PEBBLE_VA_NOSLEEP", "1").envs(environment.iter().copied());
         let pebble = spawn(folder, "pebble", listen, &mut pebble);
-        Authority { directory: format!("https://{listen}/dir"), ca: certificate.ca, processes: vec![pebble, names] }
+        let directory = format!("https://{listen}/dir");
+        Authority { directory, management, ca: certificate.ca, processes: vec![pebble, names] }
+    }
+
+    /// Has it suggest to renew a certificate that it has issued: long ago.
+    fn suggest_now(&self, setting: &Setting, name: &str) {
+        let window = serde_json::json!({ "suggestedWindow": { "start": "2020-01-01T00:00:00Z", "end": "2020-01-02T00:00:00Z" } });
+        let stored = fs::read_to_string(setting.stored(&format!("{name}.pem"))).expect("it is kept");
+        let wanted = serde_json::json!({ "Certificate": stored, "ARIResponse": window.to_string() }).to_string();
+        let said = Command::new("curl")
+            .args(["-sSfk", "--noproxy", "*", "--data-binary", &wanted])
+            .arg(format!("https://{}/set-renewal-info/", self.management))
+            .output()
+            .expect("it can be started");
+        assert!(said.status.success(), "{}", String::from_utf8_lossy(&said.stderr));
     }
 }
 
@@ -126,6 +144,14 @@ impl Setting {
             std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| eventually("a certificate", look))).ok()
         });
         shown.unwrap_or_else(|| panic!("{}\n{}", running.said(), self.said_by_authority()))
+    }
+
+    /// A file of its folder.
+    fn stored(&self, name: &str) -> PathBuf {
+        let folders = fs::read_dir(self.folder.0.join("state/acme")).expect("it was made");
+        let mut folders: Vec<_> = folders.map(|folder| folder.expect("an entry").path()).collect();
+        assert_eq!(folders.len(), 1, "one for a directory: {folders:?}");
+        folders.remove(0).join(name)
     }
 
     fn said_by_authority(&self) -> String {
@@ -215,4 +241,69 @@ fn a_failure_says_why_and_leaves_what_is_there() {
     );
     eventually("a failure", || Some(running.said()).filter(|said| said.contains("cannot reach https://")));
     assert!(setting.metric("evenkeel_acme_failures_total{cause=\"unreachable\"} ") >= 1.0);
+}
+
+#[test]
+#[ignore = "`make conformance` runs it"]
+fn a_renewal_that_fails_leaves_the_certificate_of_before_and_a_forgotten_account_is_made_anew() {
+    crate::judges!("pebble", "pebble-challtestsrv", "openssl");
+    let (setting, name) = (Setting::new("acme-lost"), "a.evenkeel.example");
+    let authority = Authority::start(&setting.folder, &setting.authority, setting.ports(), 30, &[]);
+    let running = setting.run("http-01", &[name], &authority.ca);
+    let first = setting.issued(name, &running);
+    drop(authority);
+    eventually("a failure", || {
+        (setting.metric("evenkeel_acme_failures_total{cause=\"unreachable\"} ") >= 1.0).then_some(())
+    });
+    assert_eq!(setting.shown(name), first, "{}", running.said());
+    assert!(setting.metric("evenkeel_acme_due_timestamp_seconds{name=\"a.evenkeel.example\"} ") > 0.0);
+    drop(running);
+    // One that knows nothing any more.
+    let authority = Authority::start(&setting.folder, &setting.authority, setting.ports(), 30, &[]);
+    let running = setting.run("http-01", &[name], &authority.ca);
+    eventually("another certificate", || {
+        Some(setting.shown(name)).filter(|shown| *shown != first && shown.contains("Pebble"))
+    });
+    assert!(running.said().contains("with a new account"), "{}", running.said());
+}
+
+#[test]
+#[ignore = "`make conformance` runs it"]
+fn the_authority_is_asked_when_to_renew_whoever_has_ordered() {
+    crate::judges!("pebble", "pebble-challtestsrv", "openssl", "curl");
+    let (setting, name) = (Setting::new("acme-window"), "a.evenkeel.example");
+    let authority = Authority::start(&setting.folder, &setting.authority, setting.ports(), 7_776_000, &[]);
+    let mut running = setting.run("tls-alpn-01", &[name], &authority.ca);
+    let mut shown = setting.issued(name, &running);
+    for has_account in [true, false] {
+        authority.suggest_now(&setting, name);
+        drop(running);
+        if !has_account {
+            // Then what is replaced was ordered by another one.
+            fs::remove_file(setting.stored("account.json")).expect("it is kept");
+        }
+        running = setting.run("tls-alpn-01", &[name], &authority.ca);
+        let next = || Some(setting.shown(name)).filter(|next| *next != shown && next.contains("Pebble"));
+        shown = eventually("another certificate", next);
+        assert!(running.said().contains("suggests to renew earlier"), "{}", running.said());
+        assert_eq!(setting.metric("evenkeel_acme_issued_total "), 1.0, "one, and not one after the other");
+    }
+}
+
+#[test]
+#[ignore = "`make conformance` runs it"]
+fn an_upgrade_hands_the_orders_over() {
+    crate::judges!("pebble", "pebble-challtestsrv", "openssl");
+    let (setting, name) = (Setting::new("acme-upgrade"), "a.evenkeel.example");
+    let authority = Authority::start(&setting.folder, &setting.authority, setting.ports(), 7_776_000, &[]);
+    let mut running = setting.run("http-01", &[name], &authority.ca);
+    let shown = setting.issued(name, &running);
+    running.signal(Signal::USR2);
+    let _next = Adopted(eventually("a process that took over", || running.successor()));
+    assert_eq!(running.ends(), Some(0));
+    // It has the folder now: it knows when the next one is due.
+    let due = "evenkeel_acme_due_timestamp_seconds{name=\"a.evenkeel.example\"} ";
+    eventually("what is due", || (setting.metric(due) > 0.0).then_some(()));
+    assert_eq!(setting.metric("evenkeel_acme_issued_total "), 0.0);
+    assert_eq!(setting.shown(name), shown, "{}", running.said());
 }
