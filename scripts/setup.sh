@@ -123,7 +123,7 @@ conformance() {
     version=$(go env GOVERSION | grep -oE '[0-9]+\.[0-9]+' | head -1)
     [ "$(printf '%s\n1.24\n' "$version" | sort -V | head -1)" = 1.24 ] ||
         fail "go $version is too old for the clients of gRPC; install go 1.24 or newer"
-    echo "installing: h2spec, clients and servers of gRPC, Pebble, Python's httpx and requests into $conformance_folder"
+    echo "installing: h2spec, clients and servers of gRPC, Pebble, Python's httpx, requests and schemathesis into $conformance_folder"
     mkdir -p "$conformance_folder/bin"
     cd "$tools"
     export GOFLAGS=-mod=readonly CGO_ENABLED=0

@@ -8,6 +8,7 @@
 //! Nothing in here knows what is measured: the binary passes in closures.
 #![forbid(unsafe_code)]
 
+pub mod api;
 pub mod pages;
 pub mod process;
 pub mod server;

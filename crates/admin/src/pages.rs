@@ -1,10 +1,9 @@
 //! What is answered at which path? Every client may read. Only clients of the Unix socket may change anything; the
 //! permissions of its file decide which users those are.
 
-use bytes::Bytes;
-use http_body_util::Full;
-use hyper::header::{ALLOW, CONTENT_TYPE, HeaderValue};
-use hyper::{Method, Response, StatusCode};
+use axum::body::Body;
+use axum::http::header::{ALLOW, CONTENT_TYPE, HeaderValue};
+use axum::http::{Method, Response, StatusCode};
 use serde_json::json;
 use std::fmt;
 use std::pin::Pin;
@@ -45,6 +44,8 @@ pub struct Pages {
     pub ready: Arc<dyn Fn() -> Ready + Send + Sync>,
     /// Reads the configuration again.
     pub reload: Change,
+    /// Opens the logs again.
+    pub reopen: Change,
 }
 
 impl fmt::Debug for Pages {
@@ -55,13 +56,17 @@ impl fmt::Debug for Pages {
 
 /// The path at which a `POST` reads the configuration again.
 const RELOAD: &str = "/v1/reload";
+/// The path at which a `POST` opens the logs again.
+const REOPEN: &str = "/v1/reopen";
 
 impl Pages {
     /// The answer to a request. `may_change`: it came from a client that may change things.
-    pub async fn answer(&self, method: &Method, path: &str, may_change: bool) -> Response<Full<Bytes>> {
-        if path != RELOAD {
-            return self.read(method, path);
-        }
+    pub async fn answer(&self, method: &Method, path: &str, may_change: bool) -> Response<Body> {
+        let change = match path {
+            RELOAD => &self.reload,
+            REOPEN => &self.reopen,
+            _ => return self.read(method, path),
+        };
         if !may_change {
             let text = "changes are made over the Unix socket of admin.bind only\n".to_string();
             return response(StatusCode::FORBIDDEN, TEXT, text);
@@ -69,12 +74,12 @@ impl Pages {
         if *method != Method::POST {
             return wrong_method(path, method, "POST");
         }
-        let Changed { done, json } = (self.reload)().await;
+        let Changed { done, json } = change().await;
         let status = if done { StatusCode::OK } else { StatusCode::UNPROCESSABLE_ENTITY };
         response(status, JSON, json)
     }
 
-    fn read(&self, method: &Method, path: &str) -> Response<Full<Bytes>> {
+    fn read(&self, method: &Method, path: &str) -> Response<Body> {
         let known = [self.metrics_path.as_str(), "/livez", "/readyz"];
         if !known.contains(&path) {
             let text = format!("nothing is at {path}; there are {}\n", known.join(", "));
@@ -96,15 +101,15 @@ impl Pages {
     }
 }
 
-fn wrong_method(path: &str, method: &Method, allowed: &'static str) -> Response<Full<Bytes>> {
+fn wrong_method(path: &str, method: &Method, allowed: &'static str) -> Response<Body> {
     let text = format!("{path} takes {allowed}, not {method}\n");
     let mut refusal = response(StatusCode::METHOD_NOT_ALLOWED, TEXT, text);
     refusal.headers_mut().insert(ALLOW, HeaderValue::from_static(allowed));
     refusal
 }
 
-fn response(status: StatusCode, content_type: &'static str, text: String) -> Response<Full<Bytes>> {
-    let mut response = Response::new(Full::from(text));
+fn response(status: StatusCode, content_type: &'static str, text: String) -> Response<Body> {
+    let mut response = Response::new(Body::from(text));
     *response.status_mut() = status;
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
     response
@@ -121,6 +126,7 @@ mod tests {
             metrics: Arc::new(|| "x_total 1\n".into()),
             ready: Arc::new(move || ready.clone()),
             reload: Arc::new(|| Box::pin(async { Changed { done: false, json: "{}".into() } })),
+            reopen: Arc::new(|| Box::pin(async { Changed { done: true, json: "{}".into() } })),
         }
     }
 
@@ -143,9 +149,13 @@ mod tests {
     }
     #[tokio::test]
     async fn only_some_may_change_anything() {
-        let asked = async |method, may_change| pages(&[]).answer(&method, RELOAD, may_change).await.status().as_u16();
-        assert_eq!(asked(Method::POST, false).await, 403);
-        assert_eq!(asked(Method::GET, true).await, 405);
-        assert_eq!(asked(Method::POST, true).await, 422, "it was refused by what it asked");
+        let asked =
+            async |path, method, may_change| pages(&[]).answer(&method, path, may_change).await.status().as_u16();
+        for path in [RELOAD, REOPEN] {
+            assert_eq!(asked(path, Method::POST, false).await, 403);
+            assert_eq!(asked(path, Method::GET, true).await, 405);
+        }
+        assert_eq!(asked(RELOAD, Method::POST, true).await, 422, "it was refused by what it asked");
+        assert_eq!(asked(REOPEN, Method::POST, true).await, 200);
     }
 }

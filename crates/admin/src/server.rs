@@ -1,19 +1,19 @@
 //! Which requests are answered? All that reach the admin's address or its Unix socket: on one thread, with one event
 //! loop and a bounded number of connections.
 
+use crate::api;
+use crate::api::access::{LocalUser, Rules};
 use crate::pages::Pages;
-use hyper::body::Incoming;
+use axum::{Extension, Router};
 use hyper::server::conn::http1;
-use hyper::service::service_fn;
-use hyper::{Request, Response};
 use hyper_util::rt::{TokioIo, TokioTimer};
-use std::convert::Infallible;
+use hyper_util::service::TowerToHyperService;
 use std::io;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::{TcpListener, UnixListener};
+use tokio::net::{TcpListener, UnixListener, UnixStream};
 use tokio::sync::{Semaphore, oneshot};
 
 /// Connections open at once at each socket; more wait to be accepted. Some scrapers, some probes and a person need
@@ -37,7 +37,8 @@ pub struct Admin {
 }
 
 impl Admin {
-    /// Answers from `pages` at each of these sockets; only clients of the second may change anything.
+    /// Answers from `pages`, and by the API of `process`, at each of these sockets. `remote`: what the first demands of
+    /// its clients; those of the second may do everything.
     ///
     /// # Errors
     /// No thread or event loop can be made.
@@ -45,6 +46,8 @@ impl Admin {
         tcp: Option<std::net::TcpListener>,
         unix: Option<std::os::unix::net::UnixListener>,
         pages: Pages,
+        process: api::Process,
+        remote: Rules,
     ) -> io::Result<Admin> {
         tcp.iter().try_for_each(|listener| listener.set_nonblocking(true))?;
         unix.iter().try_for_each(|listener| listener.set_nonblocking(true))?;
@@ -60,15 +63,16 @@ impl Admin {
                     }
                 };
                 let pages = Arc::new(pages);
+                let (for_tcp, for_unix) = (paths(&pages, &process, remote), paths(&pages, &process, Rules::Local));
                 let by_tcp = async {
                     match tcp {
-                        Some(tcp) => accept(async || Ok(tcp.accept().await?.0), &pages, false).await,
+                        Some(tcp) => accept(async || Ok((tcp.accept().await?.0, None)), &for_tcp).await,
                         None => std::future::pending().await,
                     }
                 };
                 let by_unix = async {
                     match unix {
-                        Some(unix) => accept(async || Ok(unix.accept().await?.0), &pages, true).await,
+                        Some(unix) => accept(async || local(unix.accept().await?.0), &for_unix).await,
                         None => std::future::pending().await,
                     }
                 };
@@ -95,7 +99,23 @@ impl Drop for Admin {
     }
 }
 
-async fn accept<S>(next: impl AsyncFn() -> io::Result<S>, pages: &Arc<Pages>, may_change: bool)
+/// The client of the Unix socket, and who it is.
+fn local(stream: UnixStream) -> io::Result<(UnixStream, Option<LocalUser>)> {
+    let user = stream.peer_cred().ok().map(|peer| LocalUser(peer.uid()));
+    Ok((stream, user))
+}
+
+/// Everything that is answered: metrics and health to all, and the API to those that may use it.
+fn paths(pages: &Arc<Pages>, process: &api::Process, rules: Rules) -> Router {
+    let pages_of_all = pages.clone();
+    Router::new()
+        .fallback(move |request: axum::extract::Request| async move {
+            pages_of_all.answer(request.method(), request.uri().path(), false).await
+        })
+        .merge(api::router(process.clone(), rules, pages.clone()))
+}
+
+async fn accept<S>(next: impl AsyncFn() -> io::Result<(S, Option<LocalUser>)>, paths: &Router)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
@@ -104,7 +124,7 @@ where
     loop {
         // The semaphore is never closed.
         let Ok(place) = room.clone().acquire_owned().await else { return };
-        let stream = match next().await {
+        let (stream, user) = match next().await {
             Ok(stream) => stream,
             Err(error) => {
                 if Instant::now() >= quiet_until {
@@ -115,15 +135,12 @@ where
                 continue;
             }
         };
-        let pages = pages.clone();
+        let paths = match user {
+            Some(user) => paths.clone().layer(Extension(user)),
+            None => paths.clone(),
+        };
         tokio::spawn(async move {
-            let answer = service_fn(|request: Request<Incoming>| {
-                let pages = pages.clone();
-                async move {
-                    let response = pages.answer(request.method(), request.uri().path(), may_change).await;
-                    Ok::<Response<_>, Infallible>(response)
-                }
-            });
+            let answer = TowerToHyperService::new(paths);
             let mut http = http1::Builder::new();
             http.timer(TokioTimer::new()).header_read_timeout(HEADER_TIMEOUT);
             // The end of a scraper's connection is not worth a log line.

@@ -3,12 +3,15 @@
 //! Nothing in here is text to be parsed again, and nothing is optional unless absence means something.
 
 pub use crate::form::{Address, Cidr, GrpcStatus, HashKey, HostPattern, PathPattern};
+pub use crate::sections::access_log::{
+    AccessLog, Facility, LineFields, LineFormat, LineSink, LineTemplate, LineValue, Part, SyslogAddress,
+};
 pub use crate::sections::acme::{Acme, Challenge, ExternalAccount};
-pub use crate::sections::admin::Admin;
+pub use crate::sections::admin::{Admin, AdminHttp};
 pub use crate::sections::error_pages::{ERROR_PAGE_MAX, ErrorPage};
 pub use crate::sections::listener::{
     Certificate, ClientAuth, ClientAuthMode, ClientLocality, Errors, Http2, Listener, ListenerLimits, ListenerTls,
-    Mode, NameServer, Protocol, Record, RecordKind, ReportLoad, UdpFlows, UnknownName, Zone,
+    Mode, NameServer, Protocol, Record, RecordKind, ReportLoad, RequestIdField, UdpFlows, UnknownName, Zone,
 };
 pub use crate::sections::pool::{
     Check, Discover, Dns, Endpoint, EndpointHttp2, EndpointProtocol, HealthCheck, LoadReports, Pool, PoolLimits,
@@ -19,7 +22,7 @@ pub use crate::sections::resolver::Resolver;
 pub use crate::sections::retry::Retry;
 pub use crate::sections::route::Route;
 pub use crate::sections::runtime::{Level, Log, LogFormat, Runtime, Workers};
-pub use crate::sections::telemetry::{AccessLog, Journal, LogTarget, Metrics, Telemetry};
+pub use crate::sections::telemetry::{Explain, Journal, LogTarget, Metrics, Telemetry};
 pub use crate::sections::timeouts::{ListenerTimeouts, PoolTimeouts, RouteTimeouts};
 pub use crate::sections::tls_version::TlsVersion;
 pub use crate::table::Balance;

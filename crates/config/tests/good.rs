@@ -3,8 +3,8 @@
 use evenkeel_balance::endpoint::stable_hash;
 use evenkeel_balance::{concurrency, eligible, health, hedge, outlier, queue, retry, slow_start};
 use evenkeel_config::plan::{
-    Address, Admin, Check, HostPattern, LogTarget, PathPattern, Plan, Pool, Probe, ReportLoad, Retry, Secret, Subset,
-    Workers,
+    Address, Admin, AdminHttp, Check, HostPattern, LineSink, PathPattern, Plan, Pool, Probe, ReportLoad, Retry, Secret,
+    Subset, Workers,
 };
 use evenkeel_config::{Files, Outcome, load, load_from, parse_str, render_text};
 use std::collections::BTreeMap;
@@ -214,13 +214,14 @@ fn a_secret_is_never_shown() {
 fn an_admin_may_have_a_socket_an_address_or_both() {
     let web = "[listener.web]\nbind = ['127.0.0.1:8080']\n[pool.web]\nendpoints = ['127.0.0.1:8081']\n";
     let admin = |keys: &str| plan(&format!("{web}[admin]\n{keys}")).admin;
-    let bind = "127.0.0.1:9900".parse().ok();
+    let bind = "127.0.0.1:9900".parse().expect("an address");
+    let of_tcp = Some(AdminHttp { bind, read_token: None, write_token: None, hosts: Vec::new() });
     let socket = Some("/run/evenkeel/admin.sock".into());
     let (http, unix) = ("http = { bind = '127.0.0.1:9900' }", "bind = 'unix:/run/evenkeel/admin.sock'");
     assert_eq!(admin(""), None);
-    assert_eq!(admin(http), Some(Admin { bind, socket: None }));
-    assert_eq!(admin(unix), Some(Admin { bind: None, socket: socket.clone() }));
-    assert_eq!(admin(&format!("{http}\n{unix}")), Some(Admin { bind, socket }));
+    assert_eq!(admin(http), Some(Admin { http: of_tcp.clone(), socket: None }));
+    assert_eq!(admin(unix), Some(Admin { http: None, socket: socket.clone() }));
+    assert_eq!(admin(&format!("{http}\n{unix}")), Some(Admin { http: of_tcp, socket }));
 }
 
 #[test]
@@ -337,7 +338,7 @@ fn the_environment_is_put_into_strings() {
     assert_eq!(plan.listeners[0].bind[0].port(), 8081);
     assert_eq!(plan.pools[0].endpoints[0].addr.to_string(), "localhost:80");
     let log = plan.telemetry.access_log.as_ref().expect("it is set");
-    assert_eq!(log.to, LogTarget::File("a-${X}-$Y".into()));
+    assert_eq!(log.to, LineSink::File("a-${X}-$Y".into()));
     assert_eq!(self::plan(&plan.to_toml()), plan, "a literal survives being written");
 }
 
@@ -486,7 +487,7 @@ fn everything_that_can_be_set_survives_being_written() {
     "#;
     let first = plan(text);
     assert_eq!(first.pools[0].balance.params.int("draws"), 5);
-    assert_eq!(first.telemetry.access_log.as_ref().map(|l| l.to.clone()), Some(LogTarget::Stdout));
+    assert_eq!(first.telemetry.access_log.as_ref().map(|l| l.to.clone()), Some(LineSink::Stdout));
     assert_eq!(first.telemetry.journal.as_ref().map(|journal| &*journal.pool), Some("p"));
     assert_eq!(plan(&first.to_toml()), first, "{}", first.to_toml());
 }

@@ -24,7 +24,27 @@ pub struct Arguments {
 pub enum Command {
     Run(Run),
     Check(Check),
+    Status(Status),
+    Drain(Drain),
+    /// Lets an endpoint get requests again that was drained
+    Undrain(At),
+    Weight(Weight),
+    /// Counts an endpoint as up, whatever its checks and requests say
+    Up(At),
+    /// Counts an endpoint as down, whatever its checks and requests say
+    Down(At),
+    /// Takes `up` and `down` back: an endpoint is what its checks and requests say
+    Auto(At),
+    /// Ejects an endpoint for as long as outlier detection would
+    Eject(At),
+    /// Ends the ejection of an endpoint
+    Restore(At),
+    Events(Events),
     Reload(Reload),
+    Reopen(Reopen),
+    Upgrade(Upgrade),
+    Explain(Explain),
+    Shadow(Shadow),
     Replay(Replay),
     Demo(Demo),
     Sim(Sim),
@@ -76,6 +96,114 @@ pub struct Run {
     pub print_config: bool,
 }
 
+/// Where the running evenkeel is
+#[derive(Debug, Args)]
+pub struct Where {
+    /// The configuration file, whose admin.bind says where to ask
+    #[arg(short, long, value_name = "FILE", conflicts_with = "admin")]
+    pub config: Option<PathBuf>,
+
+    /// The Unix socket of the running evenkeel
+    #[arg(long, value_name = "PATH", default_value = "/run/evenkeel/admin.sock", conflicts_with_all = ["config", "admin"])]
+    pub socket: PathBuf,
+
+    /// The address of its admin listener, IP:PORT, in the place of the socket
+    #[arg(long, value_name = "ADDR")]
+    pub admin: Option<String>,
+
+    /// The file of the token that the listener wants
+    #[arg(long, value_name = "FILE", requires = "admin")]
+    pub token_file: Option<PathBuf>,
+}
+
+/// Says how pools and endpoints are: state, since when, why, weight, share, latency
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Share and latency are of the last half minute to minute. Exit codes: 0 done; 1 it cannot be asked."
+)]
+pub struct Status {
+    /// Only this pool
+    #[arg(value_name = "POOL")]
+    pub pool: Option<String>,
+
+    /// Draws it again each second, until Ctrl-C
+    #[arg(short, long, conflicts_with = "json")]
+    pub watch: bool,
+
+    /// Prints JSON, as the API says it
+    #[arg(long)]
+    pub json: bool,
+
+    #[command(flatten)]
+    pub place: Where,
+}
+
+/// An endpoint of a running evenkeel
+#[derive(Debug, Args)]
+pub struct At {
+    /// The pool
+    #[arg(value_name = "POOL")]
+    pub pool: String,
+
+    /// The endpoint, by its name
+    #[arg(value_name = "ENDPOINT")]
+    pub endpoint: String,
+
+    /// Prints the endpoint as JSON
+    #[arg(long)]
+    pub json: bool,
+
+    #[command(flatten)]
+    pub place: Where,
+}
+
+/// Sends an endpoint no new requests, over reloads and upgrades, until `undrain`
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Requests that run go on. Exit codes: 0 done; 1 it cannot be asked, or there is no such endpoint."
+)]
+pub struct Drain {
+    #[command(flatten)]
+    pub at: At,
+
+    /// Its sticky clients go elsewhere too
+    #[arg(long)]
+    pub now: bool,
+}
+
+/// Gives an endpoint another weight, over reloads and upgrades, until it is taken back
+#[derive(Debug, Args)]
+pub struct Weight {
+    #[command(flatten)]
+    pub at: At,
+
+    /// 0 to 65535; left out, that of the configuration again
+    #[arg(value_name = "N", value_parser = clap::value_parser!(u32).range(0..=65_535))]
+    pub weight: Option<u32>,
+}
+
+/// Says what has happened of late: changes of endpoints, orders of operators, reloads
+#[derive(Debug, Args)]
+pub struct Events {
+    /// Goes on with what happens from now on, until Ctrl-C
+    #[arg(short, long)]
+    pub follow: bool,
+
+    /// Prints a line of JSON for each
+    #[arg(long)]
+    pub json: bool,
+
+    #[command(flatten)]
+    pub place: Where,
+}
+
+/// Has the program start again and take over without loss, and waits until it serves
+#[derive(Debug, Args)]
+pub struct Upgrade {
+    #[command(flatten)]
+    pub place: Where,
+}
+
 /// Tells a running evenkeel to read its configuration again, and waits until that is in use
 #[derive(Debug, Args)]
 #[command(
@@ -83,6 +211,22 @@ pub struct Run {
                         running one cannot be reached, or cannot do what the configuration says."
 )]
 pub struct Reload {
+    /// The configuration file, whose admin.bind says where to ask
+    #[arg(short, long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+
+    /// The Unix socket of the running evenkeel
+    #[arg(long, value_name = "PATH", default_value = "/run/evenkeel/admin.sock", conflicts_with = "config")]
+    pub socket: PathBuf,
+}
+
+/// Tells a running evenkeel to open its access log and its journal again, after they were moved away
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Exit codes: 0 lines go to new files; 1 one cannot be opened, and its lines go on to where they went, or the\n\
+                        running one cannot be reached. SIGUSR1 does the same, without an answer."
+)]
+pub struct Reopen {
     /// The configuration file, whose admin.bind says where to ask
     #[arg(short, long, value_name = "FILE")]
     pub config: Option<PathBuf>,
@@ -126,6 +270,71 @@ pub struct Replay {
     /// The file; after it was moved away and opened again, its parts in order
     #[arg(value_name = "FILE", required = true)]
     pub files: Vec<PathBuf>,
+
+    /// Says what was compared at the pick of this number, from 1
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub explain: Option<u64>,
+}
+
+/// Says why a request went where it went, or where one would go now
+#[derive(Debug, Args)]
+#[command(
+    after_help = "evenkeel explain                         the requests whose picks are kept: telemetry.explain samples them\n\
+                        evenkeel explain 5f0c2d9e11aa0042        one of them, by its request_id in the access log\n\
+                        evenkeel explain --next shop             waits for the next request of a pool\n\
+                        evenkeel explain GET http://a.test/x     which route takes it, why the others do not, and what its pool would \
+                        pick now"
+)]
+pub struct Explain {
+    /// The id of a request, or the method of one that is described
+    #[arg(value_name = "REQUEST_ID|METHOD", conflicts_with = "next")]
+    pub what: Option<String>,
+
+    /// Where it would go: http://HOST/PATH
+    #[arg(value_name = "URL", requires = "what")]
+    pub url: Option<String>,
+
+    /// A field that it would have, as NAME: VALUE
+    #[arg(short = 'H', long = "header", value_name = "FIELD", requires = "url")]
+    pub fields: Vec<String>,
+
+    /// The listener that it would come in at [default: the first for HTTP]
+    #[arg(long, value_name = "NAME", requires = "url")]
+    pub listener: Option<String>,
+
+    /// The client's address [default: 127.0.0.1]
+    #[arg(long, value_name = "IP", requires = "url")]
+    pub client: Option<std::net::IpAddr>,
+
+    /// Waits for the next request of this pool
+    #[arg(long, value_name = "POOL")]
+    pub next: Option<String>,
+
+    /// Prints JSON, as the API says it
+    #[arg(long)]
+    pub json: bool,
+
+    #[command(flatten)]
+    pub place: Where,
+}
+
+/// Says what the shadows of pools would have done
+#[derive(Debug, Args)]
+#[command(
+    after_help = "The key `shadow` of a pool names algorithms that run beside its own and move nothing. What they cannot tell, `evenkeel \
+                        sim` can."
+)]
+pub struct Shadow {
+    /// One pool
+    #[arg(value_name = "POOL")]
+    pub pool: Option<String>,
+
+    /// Prints JSON, as the API says it
+    #[arg(long)]
+    pub json: bool,
+
+    #[command(flatten)]
+    pub place: Where,
 }
 
 /// Compares the algorithms in front of ten uneven endpoints and kills one of them, in a minute
@@ -227,12 +436,14 @@ pub struct Config {
     pub page: ConfigPage,
 }
 
-#[derive(Clone, Copy, Debug, Subcommand)]
+#[derive(Debug, Subcommand)]
 pub enum ConfigPage {
     /// Every key: type, default, meaning; as Markdown
     Reference,
     /// The JSON Schema, for editors
     Schema,
+    /// The configuration that a running evenkeel has in use, as a file would say it
+    Show(Where),
 }
 
 /// Names as results show them, by the rules of scenario files.

@@ -1,6 +1,6 @@
 //! What does a failure say, and with which exit code? What, where and how to fix it, each on a line.
 
-use evenkeel_config::plan::LogTarget;
+use evenkeel_config::plan::LineSink;
 use evenkeel_net::listen::CannotListen;
 use evenkeel_proxy::StartError;
 use std::fmt::Write;
@@ -132,7 +132,7 @@ impl From<StartError> for Failure {
     fn from(error: StartError) -> Failure {
         match error {
             StartError::Listen(cannot) => cannot.into(),
-            StartError::AccessLog(LogTarget::File(path), error) => {
+            StartError::AccessLog(LineSink::File(path), error) => {
                 let folder = path.parent().filter(|p| !p.as_os_str().is_empty());
                 let help = match (error.kind(), folder) {
                     (ErrorKind::NotFound, Some(folder)) => {

@@ -3,7 +3,7 @@
 use crate::commands::check::contents;
 use crate::reach::{Silent, Tried};
 use evenkeel_config::Plan;
-use evenkeel_config::plan::{Address, Listener, LogFormat, LogTarget, Mode, Pool};
+use evenkeel_config::plan::{Address, LineSink, Listener, LogFormat, Mode, Pool};
 use evenkeel_discovery::Unresolved;
 use std::fmt::Write;
 use std::net::SocketAddr;
@@ -79,13 +79,14 @@ fn block(greeting: &Greeting<'_>) -> String {
         let which = if tried.count == 1 { "the endpoint".to_string() } else { format!("{} endpoints", tried.count) };
         row("tried", &format!("{which}, by one connection each; with a configuration file none is"));
     }
-    if let Some(bind) = plan.admin.as_ref().and_then(|admin| admin.bind) {
+    if let Some(bind) = plan.admin.as_ref().and_then(|admin| Some(admin.http.as_ref()?.bind)) {
         row("metrics", &format!("{}{}, and /livez, /readyz", url("http", bind), plan.telemetry.metrics.path));
     }
     if let Some(log) = &plan.telemetry.access_log {
         let to = match &log.to {
-            LogTarget::Stdout => "standard output".to_string(),
-            LogTarget::File(path) => path.display().to_string(),
+            LineSink::Stdout => "standard output".to_string(),
+            LineSink::Stderr => "standard error".to_string(),
+            to => to.to_string(),
         };
         row("access log", &to);
     }
@@ -159,7 +160,7 @@ fn lines(greeting: &Greeting<'_>) {
             "does not answer"
         );
     }
-    if let Some(bind) = plan.admin.as_ref().and_then(|admin| admin.bind) {
+    if let Some(bind) = plan.admin.as_ref().and_then(|admin| Some(admin.http.as_ref()?.bind)) {
         tracing::info!(addr = %bind, "admin listening");
     }
 }

@@ -7,10 +7,12 @@ mod commands;
 mod failure;
 mod greeting;
 mod log;
+mod looking;
 mod lost;
 mod notify;
 mod output;
 mod reach;
+mod registry;
 mod reload;
 mod serve;
 mod signals;
@@ -18,10 +20,11 @@ mod source;
 mod upgrade;
 mod watch;
 mod watchdog;
+mod window;
 
 use arguments::{Arguments, Command};
 use clap::{CommandFactory, Parser};
-use commands::{algorithms, ask, check, demo, reference, replay, run, sim};
+use commands::{algorithms, ask, check, demo, explain, reference, replay, run, sim, status, steer};
 use std::process::ExitCode;
 
 /// Smaller idle connections and faster small allocations than the allocator of glibc.
@@ -31,8 +34,22 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 fn main() -> ExitCode {
     let done = match Arguments::parse().command {
         Command::Run(run) => run::run(&run),
+        Command::Status(arguments) => status::status(&arguments),
+        Command::Drain(arguments) => steer::drain(&arguments),
+        Command::Undrain(at) => steer::undrain(&at),
+        Command::Weight(arguments) => steer::weight(&arguments),
+        Command::Up(at) => steer::health(&at, Some("up")),
+        Command::Down(at) => steer::health(&at, Some("down")),
+        Command::Auto(at) => steer::health(&at, None),
+        Command::Eject(at) => steer::eject(&at, true),
+        Command::Restore(at) => steer::eject(&at, false),
+        Command::Events(arguments) => steer::events(&arguments),
+        Command::Upgrade(arguments) => steer::upgrade(&arguments),
         Command::Reload(reload) => ask::reload(&reload),
+        Command::Reopen(reopen) => ask::reopen(&reopen),
         Command::Check(check) => check::check(&check),
+        Command::Explain(arguments) => explain::explain(&arguments),
+        Command::Shadow(arguments) => explain::shadow(&arguments),
         Command::Replay(replay) => replay::replay(&replay),
         Command::Demo(demo) => demo::demo(&demo),
         Command::Sim(sim) => sim::sim(&sim),

@@ -3,6 +3,22 @@
 use crate::failure::Failure;
 use std::io::Write;
 
+/// Rows below their headers, each column as wide as its widest cell.
+pub fn table(header: &[&str], rows: &[Vec<String>]) -> String {
+    let width = |column: usize| {
+        let cells = rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count());
+        cells.chain([header[column].len()]).max().unwrap_or(0)
+    };
+    let widths: Vec<usize> = (0..header.len()).map(width).collect();
+    let line = |cells: &mut dyn Iterator<Item = &str>| {
+        let padded = cells.zip(&widths).map(|(cell, &width)| format!("{cell:<width$}")).collect::<Vec<_>>();
+        format!("  {}\n", padded.join("  ").trim_end())
+    };
+    let mut text = line(&mut header.iter().copied());
+    rows.iter().for_each(|row| text += &line(&mut row.iter().map(String::as_str)));
+    text
+}
+
 /// Prints to standard output. A reader that has seen enough (`| head`) is no error.
 pub fn print(text: &str) -> Result<(), Failure> {
     let mut out = std::io::stdout().lock();

@@ -5,31 +5,34 @@ use crate::answers;
 use crate::failure::Failure;
 use crate::lost;
 use crate::notify::Notify;
+use crate::registry::registry;
 use crate::reload::{self, Reloads};
 use crate::signals::{Asked, Signals};
 use crate::source::Source;
 use crate::upgrade::Upgrade;
 use crate::watch::Watch;
 use crate::watchdog::Watchdog;
-use evenkeel_acme::{Issuer, Metrics as Orders, issuer};
-use evenkeel_admin::{Admin, Changed, Pages, Process, Ready, socket};
+use crate::window::Window;
+use crate::window::shown::{self, Shown};
+use crate::window::state;
+use evenkeel_acme::Issuer;
+use evenkeel_admin::api::access::{Rules, Token, Tokens};
+use evenkeel_admin::{Admin, Changed, Pages, api, socket};
 use evenkeel_config::{Plan, plan};
-use evenkeel_discovery::{Discovery, Numbers as Found};
-use evenkeel_dns::metrics::{Metrics as Answers, Numbers};
+use evenkeel_discovery::Discovery;
 use evenkeel_net::inherit::Inherited;
-use evenkeel_pools::control::Control;
-use evenkeel_proxy::metrics::Metrics;
-use evenkeel_proxy::{Command, Generation, Server};
-use evenkeel_tls::{Metrics as Certificates, Store};
-use prometheus_client::metrics::info::Info;
-use prometheus_client::registry::Registry;
+use evenkeel_pools::Orders;
+use evenkeel_pools::events::Kind;
+use evenkeel_proxy::{Command, Server};
+use serde_json::json;
 use std::net::TcpListener;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixListener;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::{Arc, OnceLock};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{mpsc, oneshot};
 use tokio::time::MissedTickBehavior;
 
 /// How often the files of certificates are looked at: one that was renewed is used before its operator looks whether it is.
@@ -46,97 +49,48 @@ pub struct Serving {
     reloads: Arc<Reloads>,
     /// The client of the admin's socket that asked for a reload, and waits for the answer.
     asked: mpsc::UnboundedReceiver<oneshot::Sender<Changed>>,
+    /// One that asked for the logs to be opened again.
+    reopen: mpsc::UnboundedReceiver<oneshot::Sender<Changed>>,
+    /// The same for an upgrade.
+    upgrades: mpsc::UnboundedReceiver<oneshot::Sender<Result<String, String>>>,
     /// The admin's sockets, for a successor.
     admin_sockets: Vec<OwnedFd>,
     notify: Notify,
 }
 
-/// What the admin listener shows.
-#[derive(Default)]
-struct Shown {
-    /// Empty until the workers run.
-    registry: OnceLock<Registry>,
-    control: OnceLock<Control>,
-    /// Whether every endpoint was checked once. One that a reload brings is no reason to be taken out of service.
-    checked: AtomicBool,
-    draining: AtomicBool,
-}
-
-impl Shown {
-    fn ready(&self) -> Ready {
-        let is_checking = |control: &Control| {
-            let checking = !self.checked.load(Relaxed) && control.is_checking_first();
-            self.checked.store(!checking, Relaxed);
-            checking
-        };
-        let checking = self.control.get().is_some_and(is_checking);
-        let reasons = [
-            (self.control.get().is_none(), "starting"),
-            (checking, "checking endpoints"),
-            (self.draining.load(Relaxed), "draining"),
-        ];
-        Ready { reasons: reasons.into_iter().filter(|(holds, _)| *holds).map(|(_, text)| text.to_string()).collect() }
-    }
-
-    fn metrics(&self) -> String {
-        self.registry.get().map(render).unwrap_or_default()
-    }
-}
-
-/// Every metric there is: those of the proxy, of the DNS plane, of what is discovered, of its configuration, of the process,
-/// and which build it is.
-pub fn registry(
-    running: watch::Receiver<Arc<Generation>>,
-    control: Control,
-    dns: watch::Receiver<Arc<Numbers>>,
-    reloads: Arc<Reloads>,
-    discovery: &Discovery,
-    certificates: &Store,
-    orders: Arc<issuer::Shown>,
-) -> Registry {
-    let mut registry = Registry::default();
-    let build = Info::new(vec![("version", env!("CARGO_PKG_VERSION"))]);
-    registry.register("evenkeel_build", "Which evenkeel this is", build);
-    registry.register_collector(Box::new(Metrics::new(running, control)));
-    registry.register_collector(Box::new(Answers::new(dns)));
-    registry.register_collector(Box::new(Found::new(discovery)));
-    registry.register_collector(Box::new(reload::Numbers(reloads)));
-    registry.register_collector(Box::new(Certificates::new(certificates)));
-    registry.register_collector(Box::new(Orders::new(orders)));
-    registry.register_collector(Box::new(Process));
-    registry
-}
-
-/// The metrics as text.
-pub fn render(registry: &Registry) -> String {
-    let mut text = String::new();
-    // A String takes everything, and no collector of ours fails.
-    let _ = prometheus_client::encoding::text::encode(&mut text, registry);
-    text
-}
-
 impl Serving {
     /// Starts all of it; the admin first, so that it can say "starting", and nothing serves if its address is in use.
     /// `inherited`: sockets that came with the process.
-    pub async fn start(mut plan: Plan, mut inherited: Inherited) -> Result<Serving, Failure> {
+    /// `file`: that of the plan, if it is from one.
+    pub async fn start(mut plan: Plan, mut inherited: Inherited, file: Option<&Path>) -> Result<Serving, Failure> {
         let (shown, reloads) = (Arc::<Shown>::default(), Arc::new(Reloads::new()));
         let (asking, asked) = mpsc::unbounded_channel();
+        let (reopening, reopen) = mpsc::unbounded_channel();
+        let (asks_upgrade, upgrades) = mpsc::unbounded_channel();
+        let orders = orders(plan.runtime.state.as_deref())?;
+        let window = Arc::new(Window::new(shown.clone(), file.map(Path::to_path_buf), asks_upgrade));
         let (for_metrics, for_ready) = (shown.clone(), shown.clone());
         let pages = Pages {
             metrics_path: plan.telemetry.metrics.path.clone(),
             metrics: Arc::new(move || for_metrics.metrics()),
             ready: Arc::new(move || for_ready.ready()),
             reload: Arc::new(move || Box::pin(ask(asking.clone()))),
+            reopen: Arc::new(move || Box::pin(ask(reopening.clone()))),
         };
-        let admin = plan.admin.as_ref().map(|plan| admin(plan, pages, &mut inherited)).transpose()?;
+        let admin = plan.admin.as_ref().map(|plan| admin(plan, pages, window, &mut inherited)).transpose()?;
         let (admin, admin_sockets) = admin.unzip();
         let discovery = Discovery::default();
         discovery.keep(discovery.follow(&mut plan).await);
-        let server = Server::start_with(plan, &mut inherited)?;
+        let server = Server::start_with(plan, &mut inherited, orders)?;
         let dns = answers::start(&server, &mut inherited)?;
         let issuer = Issuer::start(&server.plan(), server.certificates().challenges().clone());
         // Set once, here.
+        let _ = shown.looker.set(Arc::new(server.looker()));
         let _ = shown.control.set(server.control().clone());
+        let _ = shown.running.set(server.running());
+        let version = env!("CARGO_PKG_VERSION");
+        let text = format!("evenkeel {version} serves, process {}", std::process::id());
+        server.control().events().tell(Kind::Process, (None, None), text, None);
         let numbers = registry(
             server.running(),
             server.control().clone(),
@@ -156,7 +110,20 @@ impl Serving {
         let notify = Notify::from_environment();
         notify.ready("serving");
         let admin_sockets = admin_sockets.unwrap_or_default();
-        Ok(Serving { server, dns, discovery, issuer, admin, shown, reloads, asked, admin_sockets, notify })
+        Ok(Serving {
+            server,
+            dns,
+            discovery,
+            issuer,
+            admin,
+            shown,
+            reloads,
+            asked,
+            reopen,
+            upgrades,
+            admin_sockets,
+            notify,
+        })
     }
 
     /// The proxy.
@@ -175,6 +142,9 @@ impl Serving {
         let mut watch = source.as_ref().and_then(|source| self.watch(None, source));
         let mut upgrade: Option<Upgrade> = None;
         let mut watchdog = Watchdog::new(&self.notify);
+        let mut answer_upgrade: Option<oneshot::Sender<Result<String, String>>> = None;
+        let mut turn = tokio::time::interval(shown::WINDOW);
+        turn.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut look = tokio::time::interval(LOOK_EVERY);
         look.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
@@ -183,18 +153,38 @@ impl Serving {
                 asked = signals.next() => match asked {
                     Asked::Hangup if source.is_some() => "SIGHUP",
                     Asked::Reopen => {
-                        self.reopen_log();
+                        self.reopen_log("SIGUSR1");
                         continue;
                     }
                     Asked::Upgrade => {
-                        upgrade = upgrade.or_else(|| self.upgrade());
+                        upgrade = upgrade.or_else(|| self.upgrade("SIGUSR2").ok());
                         continue;
                     }
                     Asked::Hangup | Asked::End => break,
                 },
+                Some(asked) = self.upgrades.recv() => {
+                    if upgrade.is_some() {
+                        let _ = asked.send(Err("an upgrade is under way".to_owned()));
+                        continue;
+                    }
+                    match self.upgrade("the API") {
+                        Ok(started) => (upgrade, answer_upgrade) = (Some(started), Some(asked)),
+                        Err(why) => _ = asked.send(Err(why)),
+                    }
+                    continue;
+                }
+                _ = turn.tick() => {
+                    self.shown.turn(&self.server.now());
+                    continue;
+                }
                 Some(asked) = self.asked.recv() => {
                     answer = Some(asked);
                     "the admin's socket"
+                }
+                Some(asked) = self.reopen.recv() => {
+                    // The client that asked may be gone.
+                    let _ = asked.send(self.reopen_log("the admin's socket"));
+                    continue;
                 }
                 () = touched(watch.as_mut()) => {
                     if !source.as_ref().is_some_and(Source::has_changed) {
@@ -206,11 +196,19 @@ impl Serving {
                     Ok(pid) => {
                         self.notify.main_process(pid);
                         tracing::info!(pid, "the new process serves");
+                        if let Some(answer) = answer_upgrade.take() {
+                            let _ = answer.send(Ok(format!("process {pid} has taken over")));
+                            // So that the answer is written before the admin ends.
+                            tokio::time::sleep(Duration::from_millis(50)).await;
+                        }
                         return self.retire(signals).await;
                     }
                     Err(why) => {
                         upgrade = None;
-                        tracing::error!(why, "SIGUSR2: the new process did not take over; this one goes on");
+                        tracing::error!(why, "the new process did not take over; this one goes on");
+                        if let Some(answer) = answer_upgrade.take() {
+                            let _ = answer.send(Err(format!("the new process did not take over: {why}")));
+                        }
                         continue;
                     }
                 },
@@ -234,6 +232,8 @@ impl Serving {
             let report = reload::reload(source, &mut self.server, &mut self.dns, &self.discovery).await;
             self.notify.ready(&report.status());
             report.log(why);
+            let text = report.status();
+            self.server.control().events().tell(Kind::Config, (None, None), text, Some(why));
             self.issuer.follow(&self.server.plan());
             self.reloads.count(report.result);
             watch = self.watch(watch, source);
@@ -251,14 +251,18 @@ impl Serving {
         Ok(())
     }
 
-    /// Starts the process that is to take over.
-    fn upgrade(&self) -> Option<Upgrade> {
-        tracing::info!("SIGUSR2: starting the process that takes over");
+    /// Starts the process that is to take over, or says why not. `by`: what asks for it.
+    fn upgrade(&self, by: &str) -> Result<Upgrade, String> {
+        tracing::info!("{by}: starting the process that takes over");
         let mine = [self.server.sockets(), self.dns.sockets()].concat();
         let mine = mine.iter().map(|(name, socket)| (name.clone(), socket.as_fd()));
         let admin = self.admin_sockets.iter().map(|socket| ("admin".to_string(), socket.as_fd()));
-        let upgrade = Upgrade::start(self.server.instance(), &mine.chain(admin).collect::<Vec<_>>());
-        upgrade.inspect_err(|error| tracing::error!(%error, "SIGUSR2: cannot start it; this one goes on")).ok()
+        let orders = self.server.control().orders().all();
+        let upgrade = Upgrade::start(self.server.instance(), &mine.chain(admin).collect::<Vec<_>>(), &orders);
+        upgrade.map_err(|error| {
+            tracing::error!(%error, "{by}: cannot start it; this one goes on");
+            format!("it cannot be started: {error}")
+        })
     }
 
     /// Leaves the sockets to another process, and ends with the last request.
@@ -309,11 +313,21 @@ impl Serving {
         Some(watch)
     }
 
-    fn reopen_log(&self) {
-        match self.server.reopen_log() {
-            Ok(()) => tracing::info!("SIGUSR1: the access log was opened again"),
-            Err(error) => tracing::error!(%error, "SIGUSR1: the access log goes on where it was"),
-        }
+    /// Opens the logs again. `why`: who asked for it.
+    fn reopen_log(&self, why: &str) -> Changed {
+        let opened = self.server.reopen_log();
+        let text = match &opened {
+            Ok(()) => {
+                tracing::info!("{why}: the access log was opened again");
+                "the logs were opened again\n".to_string()
+            }
+            Err(error) => {
+                tracing::error!(%error, "{why}: the access log goes on where it was");
+                format!("{error}; the log goes on where it was\n")
+            }
+        };
+        let result = if opened.is_ok() { REOPENED } else { "failed" };
+        Changed { done: opened.is_ok(), json: format!("{}\n", json!({ "result": result, "text": text })) }
     }
 
     /// Client connections.
@@ -332,8 +346,14 @@ async fn ended(all: impl Fn() -> bool, look_every: Duration) {
 }
 
 /// Listens where the plan says; the sockets too, for a successor.
-fn admin(plan: &plan::Admin, pages: Pages, inherited: &mut Inherited) -> Result<(Admin, Vec<OwnedFd>), Failure> {
-    let tcp = plan.bind.map(|addr| match inherited.tcp(addr).pop() {
+fn admin(
+    plan: &plan::Admin,
+    pages: Pages,
+    process: api::Process,
+    inherited: &mut Inherited,
+) -> Result<(Admin, Vec<OwnedFd>), Failure> {
+    let rules = rules(plan)?;
+    let tcp = plan.http.as_ref().map(|http| http.bind).map(|addr| match inherited.tcp(addr).pop() {
         Some(socket) => Ok(TcpListener::from(socket)),
         None => TcpListener::bind(addr).map_err(|e| Failure::listen("admin", addr, &e)),
     });
@@ -350,16 +370,45 @@ fn admin(plan: &plan::Admin, pages: Pages, inherited: &mut Inherited) -> Result<
     if let Some(unix) = &unix {
         sockets.push(unix.try_clone().map_err(cannot)?.into());
     }
-    Ok((Admin::start(tcp, unix, pages).map_err(cannot)?, sockets))
+    Ok((Admin::start(tcp, unix, pages, process, rules).map_err(cannot)?, sockets))
 }
 
-/// Asks the main loop for a reload.
+/// What clients over TCP need.
+fn rules(plan: &plan::Admin) -> Result<Rules, Failure> {
+    let token = |file: &Option<PathBuf>| -> Result<Option<Token>, Failure> {
+        let Some(file) = file else { return Ok(None) };
+        let cannot =
+            |why: String| Failure::running(format!("admin: cannot use the token of {}: {why}", file.display()));
+        let text = std::fs::read(file).map_err(|error| cannot(error.to_string()))?;
+        let token = Token::new(&text).ok_or_else(|| cannot(format!("it has less than {} bytes", Token::MIN)))?;
+        Ok(Some(token))
+    };
+    let Some(http) = &plan.http else { return Ok(Rules::Local) };
+    let tokens = Tokens { read: token(&http.read_token)?, write: token(&http.write_token)? };
+    Ok(Rules::Remote { tokens, hosts: http.hosts.clone().into() })
+}
+
+/// What operators want, as it was kept.
+fn orders(file: Option<&Path>) -> Result<Orders, Failure> {
+    let given = state::read(file).map_err(|error| {
+        let file = file.unwrap_or(Path::new("the environment")).display();
+        Failure::running(format!("cannot read what operators want from {file}: {error}; mend or remove it"))
+    })?;
+    let orders = Orders::default();
+    orders.set(given);
+    Ok(orders)
+}
+
+/// The result of opening the logs again, where that worked.
+pub const REOPENED: &str = "reopened";
+
+/// Asks the main loop for a change.
 async fn ask(asking: mpsc::UnboundedSender<oneshot::Sender<Changed>>) -> Changed {
     let (answer, answered) = oneshot::channel();
     let _ = asking.send(answer);
     answered.await.unwrap_or_else(|_| {
         let text = "there is no file to read again, or the process ends\n";
-        Changed { done: false, json: format!("{}\n", serde_json::json!({ "result": "failed", "text": text })) }
+        Changed { done: false, json: format!("{}\n", json!({ "result": "failed", "text": text })) }
     })
 }
 
@@ -376,37 +425,5 @@ async fn serves(upgrade: Option<&mut Upgrade>) -> Result<u32, String> {
     match upgrade {
         Some(upgrade) => upgrade.serves().await,
         None => std::future::pending().await,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use evenkeel_balance::{EndpointId, Instant};
-
-    #[test]
-    fn is_ready_once_every_endpoint_was_checked_and_stays_so() {
-        let text = "[listener.web]\nbind = ['127.0.0.1:1']\n[pool.web]\nendpoints = ['127.0.0.1:2', '127.0.0.1:3']\n\
-                    health = { tcp = {} }";
-        let plan = evenkeel_config::parse_str("test.toml", text, &|_| None).plan.expect("a good plan");
-        let shown = Shown::default();
-        assert_eq!(shown.ready().reasons, ["starting"]);
-        let control = Control::unattended(&plan, 1);
-        let _ = shown.control.set(control.clone());
-        let check = |endpoint: &str, passed| {
-            let mut pools = control.pools();
-            let pool = pools.get_mut("web").expect("the pool of the plan");
-            pool.pool.on_check(EndpointId::of(endpoint), passed, Instant(0));
-        };
-        assert_eq!(shown.ready().reasons, ["checking endpoints"]);
-        check("127.0.0.1:2", true);
-        assert_eq!(shown.ready().reasons, ["checking endpoints"]);
-        check("127.0.0.1:3", false);
-        assert_eq!(shown.ready(), Ready::default());
-        // As a reload does that brings new endpoints.
-        *control.pools() = std::mem::take(&mut *Control::unattended(&plan, 1).pools());
-        assert_eq!(shown.ready(), Ready::default());
-        shown.draining.store(true, Relaxed);
-        assert_eq!(shown.ready().reasons, ["draining"]);
     }
 }

@@ -1,7 +1,9 @@
 //! How does another build take over without loss? It is started with our listening sockets and says when it serves; only
 //! then do we accept no more. If it does not come up, nothing has changed.
 
+use crate::window::state;
 use evenkeel_net::inherit;
+use evenkeel_pools::orders::Given;
 use rustix::fd::{BorrowedFd, OwnedFd};
 use rustix::pipe::{PipeFlags, pipe_with};
 use std::io;
@@ -28,11 +30,12 @@ pub struct Upgrade {
 }
 
 impl Upgrade {
-    /// Starts the program that was started as this one, with the same arguments and these sockets, as the same instance.
+    /// Starts the program that was started as this one, with the same arguments and these sockets, as the same instance, and with
+    /// what operators want.
     ///
     /// # Errors
     /// It cannot be started.
-    pub fn start(instance: u64, sockets: &[(String, BorrowedFd<'_>)]) -> io::Result<Upgrade> {
+    pub fn start(instance: u64, sockets: &[(String, BorrowedFd<'_>)], orders: &Given) -> io::Result<Upgrade> {
         let mut arguments = std::env::args_os();
         // Not /proc/self/exe: that is the build that runs, even where another one is in its place.
         let program = arguments.next().ok_or_else(|| io::Error::other("the path of this program is not known"))?;
@@ -40,6 +43,7 @@ impl Upgrade {
         command.args(arguments);
         let (ready, says): (OwnedFd, OwnedFd) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
         inherit::hand_over(&mut command, instance, sockets, &says)?;
+        state::hand_over(&mut command, orders);
         let child = command.spawn()?;
         Ok(Upgrade {
             child,

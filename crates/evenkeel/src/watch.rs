@@ -31,6 +31,8 @@ pub struct Watch {
     inotify: Arc<OwnedFd>,
     hint: mpsc::Sender<()>,
     events: mpsc::Receiver<()>,
+    /// Something happened, and was not told yet.
+    is_touched: bool,
 }
 
 impl Watch {
@@ -51,7 +53,7 @@ impl Watch {
             }
         };
         std::thread::Builder::new().name("watch".into()).spawn(read)?;
-        Ok(Watch { inotify, hint, events })
+        Ok(Watch { inotify, hint, events, is_touched: false })
     }
 
     /// Watches these folders too, in which something may have happened already. One that is not there cannot be watched, nor one that may not be read.
@@ -64,10 +66,14 @@ impl Watch {
         let _ = self.hint.try_send(());
     }
 
-    /// Waits until something happened in there, and then nothing for a moment.
+    /// Waits until something happened in there, and then nothing for a moment. May be dropped and called again.
     pub async fn touched(&mut self) {
-        self.events.recv().await;
+        if !self.is_touched {
+            self.events.recv().await;
+            self.is_touched = true;
+        }
         let quiet = async { while tokio::time::timeout(QUIET, self.events.recv()).await.is_ok() {} };
         let _ = tokio::time::timeout(LATEST, quiet).await;
+        self.is_touched = false;
     }
 }

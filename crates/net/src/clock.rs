@@ -47,6 +47,17 @@ fn monotonic_ns() -> u64 {
     now.tv_sec as u64 * SECOND_NS + now.tv_nsec as u64
 }
 
+/// Year, month and day of a day since 1970, as in Hinnant's `civil_from_days`.
+pub fn civil(day: u64) -> (u64, u64, u64) {
+    let z = day + 719_468;
+    let (era, doe) = (z / 146_097, z % 146_097);
+    let yoe = (doe - doe / 1460 + doe / 36_524 - doe / 146_096) / 365;
+    let doy = doe - (365 * yoe + yoe / 4 - yoe / 100);
+    let mp = (5 * doy + 2) / 153;
+    let month = if mp < 10 { mp + 3 } else { mp - 9 };
+    (yoe + era * 400 + u64::from(month <= 2), month, doy - (153 * mp + 2) / 5 + 1)
+}
+
 /// Milliseconds since 1970 by the wall clock.
 type Wall = fn() -> i64;
 

@@ -6,8 +6,8 @@
 //!    [`accept_pause`] waits for descriptors, and [`inherit`] passes sockets from one process to the next. [`splice`] moves what need not be read.
 //! 3. [`datagrams`]: many by one syscall, each way.
 //! 4. [`buffer`], [`clock`], [`deadline`]: bytes, the time and timers of one thread.
-//! 5. [`counter`], [`total`]: numbers that one thread, or several, write and others read. [`log_writer`] and `line_file`: lines on
-//!    their way to a file.
+//! 5. [`counter`], [`total`]: numbers that one thread, or several, write and others read. [`log_writer`], `line_file` and `line_socket`: lines
+//!    on their way to a file, or to a logger.
 //! 6. [`workers`]: the threads of a plane, as they are started, updated, watched and ended.
 
 pub mod accept_pause;
@@ -21,6 +21,7 @@ pub mod dial;
 pub mod event_loop;
 pub mod inherit;
 mod line_file;
+mod line_socket;
 pub mod listen;
 pub mod log_writer;
 pub mod splice;

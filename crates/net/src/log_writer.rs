@@ -1,15 +1,18 @@
-//! How do lines get into a file? Each thread fills a batch of its own; full batches go to a writer thread, so that a slow
-//! disk never stops a worker.
+//! How do lines get into a file, or to a logger? Each thread fills a batch of its own; full batches go to a writer thread, so
+//! that a slow disk or a dead logger never stops a worker.
 
 use crate::line_file::LineFile;
+use crate::line_socket::LineSocket;
+pub use crate::line_socket::Logger;
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::fd::AsFd;
-use std::path::Path;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
 /// A batch is handed over when it gets this large, or at the latest each second.
 const BATCH: usize = 64 * 1024;
@@ -17,18 +20,42 @@ const BATCH: usize = 64 * 1024;
 /// Batches that may wait for the disk: 16 MiB. More are dropped, and counted.
 const BATCHES_WAITING_MAX: usize = 256;
 
+/// Least time between two words of lost lines.
+const SAY_EVERY: Duration = Duration::from_secs(60);
+
+/// Where lines go.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Sink {
+    /// Standard output.
+    Stdout,
+    /// Standard error.
+    Stderr,
+    /// Appended to this file.
+    File(PathBuf),
+    /// As datagrams.
+    Logger(Logger),
+}
+
+/// What lines are written to.
+enum Out {
+    File(LineFile<File>),
+    Socket(LineSocket),
+}
+
 /// The thread that writes. Ends, with everything written, when all [`Batch`]es are gone.
 #[derive(Debug)]
 pub struct Writer {
     sender: SyncSender<Task>,
     thread: JoinHandle<()>,
+    /// Lines that found the queue full.
+    overrun: Arc<AtomicU64>,
 }
 
 /// What the thread is given.
 enum Task {
     Write(Lines),
     /// Writes there from now on.
-    Turn(File),
+    Turn(Out),
 }
 
 /// Whole lines, and where they are counted if they cannot be written.
@@ -37,54 +64,108 @@ struct Lines {
     lost: Arc<AtomicU64>,
 }
 
+impl Out {
+    /// Opens it. A logger need not be there yet.
+    fn open(sink: &Sink) -> io::Result<Out> {
+        let file = match sink {
+            // Not by way of `Stdout`, which keeps what it cannot write.
+            Sink::Stdout => io::stdout().as_fd().try_clone_to_owned()?.into(),
+            Sink::Stderr => io::stderr().as_fd().try_clone_to_owned()?.into(),
+            Sink::File(path) => OpenOptions::new().create(true).append(true).open(path)?,
+            Sink::Logger(logger) => return Ok(Out::Socket(LineSocket::new(logger.clone()))),
+        };
+        Ok(Out::File(LineFile::new(file)))
+    }
+
+    fn write(&mut self, lines: &Lines) -> Result<(), (io::Error, u64)> {
+        match self {
+            Out::File(file) => file.write(&lines.text, &lines.lost),
+            Out::Socket(socket) => socket.write(&lines.text, &lines.lost),
+        }
+    }
+}
+
+/// What was said of lines that were lost.
+struct Said {
+    what: &'static str,
+    /// Lines lost since it was possible to write.
+    lost: Option<u64>,
+    /// When that was said.
+    at: Option<Instant>,
+    overrun: Arc<AtomicU64>,
+    /// Lines of `overrun` that were told of, and when.
+    told: (u64, Option<Instant>),
+}
+
+impl Said {
+    /// Says what became of a batch, as far as that is news.
+    fn hear(&mut self, written: Result<(), (io::Error, u64)>) {
+        let log = self.what;
+        match (written, &mut self.lost) {
+            (Ok(()), None) => {}
+            (Ok(()), Some(lines)) => {
+                tracing::warn!(log, lines, "can write again; lines were lost");
+                self.lost = None;
+            }
+            (Err((error, more)), None) => {
+                tracing::error!(%error, log, "cannot write; lines are lost until it is possible again");
+                (self.lost, self.at) = (Some(more), Some(Instant::now()));
+            }
+            (Err((error, more)), Some(lines)) => {
+                *lines += more;
+                if is_due(self.at) {
+                    tracing::warn!(%error, log, lines, "still cannot write; lines are lost");
+                    self.at = Some(Instant::now());
+                }
+            }
+        }
+        let overrun = self.overrun.load(Relaxed);
+        let (told, at) = self.told;
+        if overrun != told && is_due(at) {
+            tracing::warn!(log, lines = overrun.wrapping_sub(told), "is too slow for its lines; some were dropped");
+            self.told = (overrun, Some(Instant::now()));
+        }
+    }
+}
+
+fn is_due(said: Option<Instant>) -> bool {
+    said.is_none_or(|said| said.elapsed() >= SAY_EVERY)
+}
+
 impl Writer {
-    /// Opens the file of the log of that name for appending; without a path, standard output.
+    /// Opens the log of that name.
     ///
     /// # Errors
     /// The file cannot be opened.
-    pub fn open(path: Option<&Path>, what: &'static str) -> io::Result<Writer> {
-        let mut out = LineFile::new(open(path)?);
+    pub fn open(sink: &Sink, what: &'static str) -> io::Result<Writer> {
+        let mut out = Out::open(sink)?;
         let (sender, tasks): (_, Receiver<Task>) = sync_channel(BATCHES_WAITING_MAX);
+        let overrun = Arc::<AtomicU64>::default();
+        let mut said = Said { what, lost: None, at: None, overrun: overrun.clone(), told: (0, None) };
         let write = move || {
-            // Since it was possible to write.
-            let mut lost = None;
             for task in tasks {
-                let Lines { text, lost: counter } = match task {
-                    Task::Write(lines) => lines,
-                    Task::Turn(to) => {
-                        out = LineFile::new(to);
-                        continue;
-                    }
-                };
-                match (out.write(&text, &counter), &mut lost) {
-                    (Ok(()), None) => {}
-                    (Ok(()), Some(lines)) => {
-                        tracing::warn!(log = what, lines, "can write again; lines were lost");
-                        lost = None;
-                    }
-                    (Err((error, more)), None) => {
-                        tracing::error!(%error, log = what, "cannot write; lines are lost until it is possible again");
-                        lost = Some(more);
-                    }
-                    (Err((_, more)), Some(lines)) => *lines += more,
+                match task {
+                    Task::Write(lines) => said.hear(out.write(&lines)),
+                    Task::Turn(to) => out = to,
                 }
             }
         };
         let thread = std::thread::Builder::new().name(what.into()).spawn(write)?;
-        Ok(Writer { sender, thread })
+        Ok(Writer { sender, thread, overrun })
     }
 
     /// A batch for one thread. `dropped` counts its lines that could not be written: the disk was full, or too slow.
     pub fn batch(&self, dropped: Arc<AtomicU64>) -> Batch {
-        Batch { lines: Vec::with_capacity(BATCH + 4096), sender: self.sender.clone(), dropped }
+        let (sender, overrun) = (self.sender.clone(), self.overrun.clone());
+        Batch { lines: Vec::with_capacity(BATCH + 4096), sender, dropped, overrun }
     }
 
-    /// Opens the file again: after what waits is written, lines go there.
+    /// Opens it again: after what waits is written, lines go there.
     ///
     /// # Errors
     /// It cannot be opened, or so much waits for the disk that this cannot.
-    pub fn reopen(&self, path: Option<&Path>) -> io::Result<()> {
-        let out = open(path)?;
+    pub fn reopen(&self, sink: &Sink) -> io::Result<()> {
+        let out = Out::open(sink)?;
         self.sender.try_send(Task::Turn(out)).map_err(|_| io::Error::other("its disk does not keep up"))
     }
 
@@ -95,20 +176,13 @@ impl Writer {
     }
 }
 
-fn open(path: Option<&Path>) -> io::Result<File> {
-    match path {
-        // Not by way of `Stdout`, which keeps what it cannot write.
-        None => Ok(io::stdout().as_fd().try_clone_to_owned()?.into()),
-        Some(path) => OpenOptions::new().create(true).append(true).open(path),
-    }
-}
-
 /// The lines of one thread that were not handed over yet.
 #[derive(Debug)]
 pub struct Batch {
     lines: Vec<u8>,
     sender: SyncSender<Task>,
     dropped: Arc<AtomicU64>,
+    overrun: Arc<AtomicU64>,
 }
 
 impl Batch {
@@ -142,7 +216,9 @@ impl Batch {
         if let Err(TrySendError::Full(Task::Write(lines)) | TrySendError::Disconnected(Task::Write(lines))) =
             self.sender.try_send(task)
         {
-            self.dropped.fetch_add(memchr::memchr_iter(b'\n', &lines.text).count() as u64, Relaxed);
+            let count = memchr::memchr_iter(b'\n', &lines.text).count() as u64;
+            self.dropped.fetch_add(count, Relaxed);
+            self.overrun.fetch_add(count, Relaxed);
         }
     }
 }

@@ -41,6 +41,16 @@ pub struct Worker<U> {
     thread: Option<JoinHandle<io::Result<()>>>,
 }
 
+/// A way to send updates to one worker, which does not keep it running.
+pub struct Door<U>(mpsc::WeakUnboundedSender<(U, Applied)>);
+
+impl<U> Door<U> {
+    /// Sends an update, and waits for nothing. Whether the worker still runs.
+    pub fn send(&self, update: U) -> bool {
+        self.0.upgrade().is_some_and(|updates| updates.send((update, Applied(channel().0))).is_ok())
+    }
+}
+
 /// What connects a worker to its control side.
 pub struct ControlLink<U> {
     /// What changes, each with the guard to be dropped when it is in use. Closed: the worker is to end.
@@ -130,6 +140,11 @@ impl<U: Send + 'static> Workers<U> {
     /// Sends an update to the worker of that number. One that has ended needs none; that it has, is told elsewhere.
     pub fn send(&self, worker: usize, update: U, applying: &Applying) {
         let _ = self.workers[worker].updates.send((update, Applied(applying.done.clone())));
+    }
+
+    /// The way to each of them.
+    pub fn doors(&self) -> Vec<Door<U>> {
+        self.workers.iter().map(|worker| Door(worker.updates.downgrade())).collect()
     }
 
     /// Tells all of them what to do.

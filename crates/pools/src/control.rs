@@ -3,7 +3,9 @@
 #![expect(clippy::disallowed_types, reason = "workers get new sets, and never take the lock")]
 
 use crate::check;
+use crate::events::Events;
 use crate::history::Checked;
+use crate::orders::Orders;
 use crate::pool::{Checkup, Pools, SharedPool};
 use crate::snapshot::PoolSnapshot;
 use evenkeel_balance::rng::Rng;
@@ -24,8 +26,10 @@ use tokio::time::{sleep, sleep_until};
 #[derive(Clone, Debug)]
 pub struct Control {
     pools: Arc<Mutex<Pools>>,
-    events: UnboundedSender<Event>,
+    inbox: UnboundedSender<Event>,
     base: Base,
+    orders: Orders,
+    events: Events,
 }
 
 #[derive(Debug)]
@@ -48,13 +52,13 @@ pub struct Thread {
 }
 
 impl Control {
-    /// Starts the thread, with no pools yet. Time counts from `base`.
+    /// Starts the thread, with no pools yet. Time counts from `base`; `orders`: what operators want of endpoints.
     ///
     /// # Errors
     /// The thread or its event loop cannot be made.
-    pub fn start(base: Base) -> io::Result<Thread> {
-        let (events, receiver) = unbounded_channel();
-        let control = Control { pools: Arc::default(), events, base };
+    pub fn start(base: Base, orders: Orders) -> io::Result<Thread> {
+        let (inbox, receiver) = unbounded_channel();
+        let control = Control::new(inbox, base, orders);
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let inside = control.clone();
         let run = move || runtime.block_on(Watching { control: inside, checkers: HashMap::new() }.run(receiver));
@@ -64,14 +68,29 @@ impl Control {
 
     /// The pools of a plan without a control thread: their state before anything has happened.
     pub fn unattended(plan: &Plan, workers: usize) -> Control {
-        let control = Control { pools: Arc::default(), events: unbounded_channel().0, base: Base::now() };
+        let control = Control::new(unbounded_channel().0, Base::now(), Orders::default());
         for pool in &plan.pools {
-            let mut shared = SharedPool::new(workers);
+            let mut shared = SharedPool::new(workers, &control.orders, &control.events);
             shared.reserve(pool);
             shared.publish(control.now());
             control.pools().insert(pool.name.clone(), shared);
         }
         control
+    }
+
+    fn new(inbox: UnboundedSender<Event>, base: Base, orders: Orders) -> Control {
+        let (pools, events) = (Arc::default(), Events::default());
+        Control { pools, inbox, base, orders, events }
+    }
+
+    /// What operators want of endpoints.
+    pub fn orders(&self) -> &Orders {
+        &self.orders
+    }
+
+    /// What has happened of late.
+    pub fn events(&self) -> &Events {
+        &self.events
     }
 
     /// The pools by name. Hold the lock only briefly: the control thread needs it for all pools.
@@ -111,7 +130,7 @@ impl Control {
 
     fn send(&self, event: Event) {
         // After the end of the thread no event matters.
-        let _ = self.events.send(event);
+        let _ = self.inbox.send(event);
     }
 }
 

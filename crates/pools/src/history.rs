@@ -1,12 +1,13 @@
 //! What has happened to a pool and its endpoints? Checks, changes of state and panic, for metrics and the log.
 
+use crate::events::{Events, Kind};
 use evenkeel_balance::EndpointId;
 use evenkeel_balance::eligible::PanicMode;
 use evenkeel_balance::state::{Change, State};
 use evenkeel_config::plan::{self, Address};
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 /// What has happened to one pool.
 #[derive(Debug, Default)]
@@ -25,8 +26,28 @@ pub struct EndpointHistory {
     pub addr: Address,
     /// How often each thing happened.
     pub counts: Counts,
-    /// Why the latest check failed, if it did.
+    /// The latest check, if there was one.
+    pub checked: Option<LastCheck>,
+    /// Since when it is in its state.
+    pub since: SystemTime,
+}
+
+/// How a check ended, and when.
+#[derive(Clone, Debug)]
+pub struct LastCheck {
+    /// When it ended.
+    pub at: SystemTime,
+    /// How long it took.
+    pub took: Duration,
+    /// Why it failed, if it did.
     pub failure: Option<String>,
+}
+
+impl EndpointHistory {
+    /// Why the latest check failed, if it did.
+    pub fn failure(&self) -> Option<&str> {
+        self.checked.as_ref()?.failure.as_deref()
+    }
 }
 
 /// How often each thing happened to an endpoint.
@@ -61,8 +82,16 @@ impl History {
         let endpoints = plan.endpoints.iter().map(|e| {
             let id = EndpointId::of(&e.name);
             let seen = before.remove(&id);
-            let (counts, failure) = seen.map(|seen| (seen.counts, seen.failure)).unwrap_or_default();
-            (id, EndpointHistory { name: e.name.clone(), addr: e.addr.clone(), counts, failure })
+            let (name, addr) = (e.name.clone(), e.addr.clone());
+            let new = || EndpointHistory {
+                name: name.clone(),
+                addr: addr.clone(),
+                counts: Counts::default(),
+                checked: None,
+                since: SystemTime::now(),
+            };
+            let seen = seen.unwrap_or_else(new);
+            (id, EndpointHistory { name, addr, ..seen })
         });
         self.endpoints = endpoints.collect();
     }
@@ -90,20 +119,35 @@ impl History {
             Err(_) => endpoint.counts.failed += 1,
         }
         endpoint.counts.checking += checked.took;
-        endpoint.failure = checked.result.clone().err();
+        let (at, failure) = (SystemTime::now(), checked.result.clone().err());
+        endpoint.checked = Some(LastCheck { at, took: checked.took, failure });
     }
 
-    /// Counts changes, and logs them. `states`: those of all endpoints, after the changes; `mode`: what the pool does in a
-    /// panic.
-    pub fn record(&mut self, changes: &[Change], in_panic: bool, states: impl Iterator<Item = State>, mode: PanicMode) {
+    /// Counts changes, logs and tells them. `states`: those of all endpoints, after the changes; `mode`: what the pool does in
+    /// a panic.
+    pub fn record(
+        &mut self,
+        changes: &[Change],
+        in_panic: bool,
+        states: impl Iterator<Item = State>,
+        mode: PanicMode,
+        events: &Events,
+    ) {
         let pool = &*self.name;
         for change in changes {
             let Some(endpoint) = self.endpoints.get_mut(&change.id) else { continue };
             endpoint.counts.changes += 1;
+            endpoint.since = SystemTime::now();
             let (name, from, to) = (&*endpoint.name, change.from, change.to);
+            let why = match to {
+                State::Down => format!(": {}", endpoint.failure().unwrap_or("never passed a check")),
+                _ => String::new(),
+            };
+            let about = (Some(&self.name), Some(&endpoint.name));
+            events.tell(Kind::Endpoint, about, format!("{} -> {to}{why}", from.name()), None);
             match to {
                 State::Down => {
-                    let why = endpoint.failure.as_deref().unwrap_or("never passed a check");
+                    let why = endpoint.failure().unwrap_or("never passed a check");
                     tracing::warn!(pool, endpoint = name, why, "endpoint is down: its health check fails");
                 }
                 State::Ejected(cause) => {
@@ -115,6 +159,7 @@ impl History {
         }
         if std::mem::replace(&mut self.in_panic, in_panic) != in_panic {
             let text = panic_text(pool, states, in_panic.then_some(mode));
+            events.tell(Kind::Pool, (Some(&self.name), None), text.clone(), None);
             match in_panic {
                 true => tracing::error!(pool, "{text}"),
                 false => tracing::warn!(pool, "{text}"),

@@ -1,10 +1,13 @@
 //! Which side owns the pools? The control side: it turns configured endpoints into sets, and gives each worker a
 //! balancer and what the worker keeps by slot. The results of checks and requests come together here.
 
+use crate::events::{Events, Kind, unix_ms};
 use crate::history::{Checked, History};
 use crate::journal::Journal;
+use crate::orders::{Change, Drain, Order, Orders, Word};
 use evenkeel_balance::control::Settings;
 use evenkeel_balance::params::ParamError;
+use evenkeel_balance::shadow::Cast;
 use evenkeel_balance::state::State;
 use evenkeel_balance::subset::Subset;
 use evenkeel_balance::{Balancer, EndpointId, EndpointSpec, Instant, Pool, Seat, Slot};
@@ -15,6 +18,7 @@ use rustls::pki_types::ServerName;
 use std::collections::{HashMap, HashSet};
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::SystemTime;
 
 /// All pools, by name.
 pub type Pools = HashMap<Arc<str>, SharedPool>;
@@ -30,11 +34,28 @@ pub struct SharedPool {
     check: Option<Arc<HealthCheck>>,
     announce: Option<ProxyVersion>,
     tls: Option<Towards>,
+    name: Arc<str>,
+    /// As planned.
+    planned: Vec<(Arc<str>, EndpointSpec)>,
+    /// As operators want them.
     specs: Vec<EndpointSpec>,
+    orders: Orders,
+    events: Events,
     /// What has happened to the pool and its endpoints.
     history: History,
     /// When something is due next.
     due: Option<Instant>,
+}
+
+/// Why an operator's word changed nothing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Refused {
+    /// There is no such endpoint; there are these.
+    Unknown(Vec<Arc<str>>),
+    /// It is so already.
+    Already(&'static str),
+    /// More orders are kept than may be.
+    TooMany,
 }
 
 /// How one endpoint is checked.
@@ -51,8 +72,8 @@ pub struct Checkup {
 }
 
 impl SharedPool {
-    /// A pool without endpoints.
-    pub fn new(workers: usize) -> SharedPool {
+    /// A pool without endpoints. `orders`: what operators want of them; `events`: where it tells what happens.
+    pub fn new(workers: usize, orders: &Orders, events: &Events) -> SharedPool {
         let workers = workers as u32;
         SharedPool {
             pool: Pool::new(workers),
@@ -62,7 +83,11 @@ impl SharedPool {
             check: None,
             announce: None,
             tls: None,
+            name: Arc::default(),
+            planned: Vec::new(),
             specs: Vec::new(),
+            orders: orders.clone(),
+            events: events.clone(),
             history: History::default(),
             due: None,
         }
@@ -75,9 +100,19 @@ impl SharedPool {
     pub fn balancers(&self, plan: &plan::Pool, writer: Option<&Writer>) -> Result<Vec<Balancer>, ParamError> {
         let seats = (0..self.workers).map(|worker| Seat { worker, workers: self.workers });
         let (algorithm, params, seed) = (plan.balance.algorithm, &plan.balance.params, seed(plan));
-        let balancer = |seat| match writer {
-            Some(writer) => self.pool.recorded_balancer(algorithm, params, seat, seed, Box::new(Journal::new(writer))),
-            None => self.pool.balancer(algorithm, params, seat, seed),
+        let shadows: Vec<_> = plan.shadow.iter().map(|shadow| (shadow.algorithm, &shadow.params)).collect();
+        let cast = (!shadows.is_empty()).then(|| Cast::new(&shadows, plan.shadow_sample, self.workers));
+        let balancer = |seat| {
+            let balancer = match writer {
+                Some(writer) => {
+                    self.pool.recorded_balancer(algorithm, params, seat, seed, Box::new(Journal::new(writer)))?
+                }
+                None => self.pool.balancer(algorithm, params, seat, seed)?,
+            };
+            match &cast {
+                Some(cast) => balancer.shadowed(cast, seat),
+                None => Ok(balancer),
+            }
         };
         seats.map(balancer).collect()
     }
@@ -85,7 +120,9 @@ impl SharedPool {
     /// Gives the endpoints of a plan their slots: no worker may pick a new endpoint before it knows what is in the
     /// slot.
     pub fn reserve(&mut self, plan: &plan::Pool) {
-        self.specs = plan.endpoints.iter().map(|e| spec(e, plan)).collect();
+        self.name = plan.name.clone();
+        self.planned = plan.endpoints.iter().map(|e| (e.name.clone(), spec(e, plan))).collect();
+        self.follow_orders();
         self.pool.reserve(&self.specs);
         self.settings = settings(plan);
         self.queue_max = plan.queue.max;
@@ -111,6 +148,81 @@ impl SharedPool {
         self.record();
     }
 
+    /// Makes the endpoints what their orders want them to be.
+    fn follow_orders(&mut self) {
+        let ordered = |(name, spec): &(Arc<str>, EndpointSpec)| match self.orders.of(&self.name, name) {
+            Some(order) => order.applied_to(spec.clone()),
+            None => spec.clone(),
+        };
+        self.specs = self.planned.iter().map(ordered).collect();
+    }
+
+    /// Changes what an operator wants of an endpoint, and does it. `by`: who that is.
+    ///
+    /// # Errors
+    /// Why nothing was changed.
+    pub fn order(&mut self, endpoint: &str, change: Change, by: &str, now: Instant) -> Result<(), Refused> {
+        let name = self.name_of(endpoint)?;
+        if !self.orders.change(&self.name, &name, change, by, unix_ms(SystemTime::now())) {
+            return Err(Refused::TooMany);
+        }
+        let text = match change {
+            Change::Drain(Some(Drain::KeepSessions)) => "drains; its sessions stay".to_owned(),
+            Change::Drain(Some(Drain::Now)) => "drains; its sessions leave".to_owned(),
+            Change::Drain(None) => "drains no longer, unless its configuration says so".to_owned(),
+            Change::Weight(Some(weight)) => format!("has weight {weight}"),
+            Change::Weight(None) => "has the weight of its configuration".to_owned(),
+            Change::Health(Some(Word::Up)) => "counts as up, whatever its checks say".to_owned(),
+            Change::Health(Some(Word::Down)) => "counts as down, whatever its checks say".to_owned(),
+            Change::Health(None) => "is up or down as its checks say".to_owned(),
+            Change::Clear => "is as its configuration says".to_owned(),
+        };
+        self.note_order(&name, text, by);
+        self.follow_orders();
+        self.due = self.pool.update(&self.specs, now);
+        self.record();
+        Ok(())
+    }
+
+    /// Takes an endpoint out of use for as long as an ejection lasts.
+    ///
+    /// # Errors
+    /// Why nothing was changed.
+    pub fn eject(&mut self, endpoint: &str, by: &str, now: Instant) -> Result<(), Refused> {
+        let name = self.name_of(endpoint)?;
+        self.due = self.pool.eject(EndpointId::of(&name), now).ok_or(Refused::Already("ejected"))?;
+        self.note_order(&name, "is ejected for a while".to_owned(), by);
+        self.record();
+        Ok(())
+    }
+
+    /// Ends the ejection or the probation of an endpoint.
+    ///
+    /// # Errors
+    /// Why nothing was changed.
+    pub fn restore(&mut self, endpoint: &str, by: &str, now: Instant) -> Result<(), Refused> {
+        let name = self.name_of(endpoint)?;
+        self.due = self.pool.restore(EndpointId::of(&name), now).ok_or(Refused::Already("not ejected"))?;
+        self.note_order(&name, "is back from its ejection".to_owned(), by);
+        self.record();
+        Ok(())
+    }
+
+    fn name_of(&self, endpoint: &str) -> Result<Arc<str>, Refused> {
+        let names = || self.planned.iter().map(|(name, _)| name);
+        names().find(|name| &***name == endpoint).cloned().ok_or_else(|| Refused::Unknown(names().cloned().collect()))
+    }
+
+    fn note_order(&self, endpoint: &Arc<str>, text: String, by: &str) {
+        tracing::info!(pool = &*self.name, endpoint = &**endpoint, by, "an operator's order: the endpoint {text}");
+        self.events.tell(Kind::Operator, (Some(&self.name), Some(endpoint)), text, Some(by));
+    }
+
+    /// What operators want of an endpoint.
+    pub fn order_of(&self, endpoint: &str) -> Option<Order> {
+        self.orders.of(&self.name, endpoint)
+    }
+
     /// When something is due next.
     pub fn due(&self) -> Option<Instant> {
         self.due
@@ -132,7 +244,8 @@ impl SharedPool {
     fn record(&mut self) {
         let changes = self.pool.take_changes();
         let states = self.pool.states().map(|(_, state)| state);
-        self.history.record(&changes, self.pool.view().set.in_panic(), states, self.settings.panic.mode);
+        let (in_panic, mode) = (self.pool.view().set.in_panic(), self.settings.panic.mode);
+        self.history.record(&changes, in_panic, states, mode, &self.events);
     }
 
     /// The endpoints to check, and how.

@@ -1,14 +1,17 @@
 //! What is the state of a pool now, for metrics, a dashboard or an answer to an operator? A copy, so that the lock of
 //! the pools is held only while it is made.
 
-use crate::history::Counts;
-use crate::pool::SharedPool;
+use crate::history::{Counts, LastCheck};
+use crate::orders::Order;
+use crate::pool::{SharedPool, address};
 use evenkeel_balance::EndpointId;
 use evenkeel_balance::slow_start::FULL;
 use evenkeel_balance::state::State;
 use evenkeel_config::plan;
 use std::collections::HashMap;
+use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::SystemTime;
 
 /// One pool.
 #[derive(Clone, Debug, Default)]
@@ -32,8 +35,22 @@ pub struct EndpointSnapshot {
     pub state: Option<State>,
     /// The weight that counts now: 0 while it gets no requests, less than configured during slow start.
     pub weight: f64,
-    /// Why its latest check failed, if it did.
-    pub failure: Option<String>,
+    /// Where it is.
+    pub addr: Option<SocketAddr>,
+    /// The weight of its configuration.
+    pub weight_configured: u32,
+    /// Its tier.
+    pub priority: u8,
+    /// Its zone.
+    pub zone: Option<Arc<str>>,
+    /// Since when it is in its state.
+    pub since: Option<SystemTime>,
+    /// Its latest check.
+    pub checked: Option<LastCheck>,
+    /// What operators want of it.
+    pub order: Option<Order>,
+    /// Requests in flight there, over all workers.
+    pub in_flight: u32,
     /// How often each thing happened to it.
     pub counts: Counts,
 }
@@ -46,13 +63,23 @@ impl SharedPool {
         let ramps: HashMap<EndpointId, u16> = view.set.members().iter().map(|m| (m.id, m.ramp)).collect();
         let endpoint = |endpoint: &plan::Endpoint| {
             let id = EndpointId::of(&endpoint.name);
+            let order = self.order_of(&endpoint.name);
+            let configured = u32::from(endpoint.weight);
+            let weight = order.as_ref().and_then(|order| order.weight).unwrap_or(configured);
             let part = ramps.get(&id).map_or(0.0, |&ramp| f64::from(ramp) / f64::from(FULL));
             let seen = history.endpoint(id);
             EndpointSnapshot {
                 name: endpoint.name.clone(),
                 state: states.get(&id).copied(),
-                weight: part * f64::from(endpoint.weight),
-                failure: seen.and_then(|seen| seen.failure.clone()),
+                weight: part * f64::from(weight),
+                addr: address(&endpoint.addr),
+                weight_configured: configured,
+                priority: endpoint.priority,
+                zone: endpoint.zone.as_deref().map(Into::into),
+                since: seen.map(|seen| seen.since),
+                checked: seen.and_then(|seen| seen.checked.clone()),
+                order,
+                in_flight: self.slot_of(endpoint).map_or(0, |slot| self.pool.in_flight(slot)),
                 counts: seen.map(|seen| seen.counts).unwrap_or_default(),
             }
         };

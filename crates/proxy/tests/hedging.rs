@@ -124,6 +124,8 @@ fn a_slow_endpoint_is_overtaken_and_let_go_of() {
     let line = lines.last().expect("a line for each");
     assert_eq!((&line["tries"], &line["term"], &line["status"]), (&2.into(), &"--".into(), &200.into()), "{line}");
     assert_eq!(line["endpoint"], second, "{line}");
+    let causes: Vec<&str> = (0..2).filter_map(|n| line["attempts"][n]["cause"].as_str()).collect();
+    assert_eq!((causes, &line["attempts"][1]["endpoint"]), (vec!["overtaken", "answered"], &second.into()), "{line}");
 }
 
 #[test]

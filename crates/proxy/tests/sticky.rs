@@ -159,7 +159,7 @@ fn an_old_cookie_is_replaced() {
 }
 
 #[test]
-fn whose_endpoint_left_or_drains_goes_to_another_and_stays_there() {
+fn whose_endpoint_drains_stays_and_whose_left_goes_to_another_and_stays_there() {
     for drains in [true, false] {
         let endpoints = pair();
         let [a, b] = endpoints.each_ref().map(|e| e.addr);
@@ -169,6 +169,11 @@ fn whose_endpoint_left_or_drains_goes_to_another_and_stays_there() {
         let rest = if drains { format!("{{ addr = '{a}', drain = true }}, '{b}'") } else { format!("'{b}'") };
         let sticky = format!("sticky = {{ {SECRET} }}");
         proxy.reload(&whole(&rest, &sticky)).expect("nothing fails");
+        if drains {
+            stays(&proxy, "a", cookie_of_a);
+            assert_eq!([0; 8].map(|_| new_client(&proxy).0), ["b"; 8], "new clients go elsewhere");
+            continue;
+        }
         let moved = with(&proxy, cookie_of_a);
         assert_eq!(moved.body_text(), "b");
         stays(&proxy, "b", &cookie(&moved).expect("a new one"));

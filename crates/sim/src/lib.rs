@@ -24,6 +24,6 @@ pub mod text;
 pub mod verdict;
 pub mod work;
 
-pub use engine::simulate;
+pub use engine::{simulate, simulate_shadowed};
 pub use run::Run;
 pub use scenario::{Policy, Scenario};

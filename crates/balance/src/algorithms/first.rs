@@ -2,9 +2,10 @@
 //! Source: HAProxy `balance first`.
 //! Use with limits, so that the later endpoints can sleep, or for a standby. Not to spread load: it does the opposite.
 
-use crate::endpoints::set::{EndpointSet, Slot};
+use crate::endpoints::set::{EndpointSet, Member, Slot};
 use crate::measurement::loads::Loads;
 use crate::measurement::request::End;
+use crate::seam::explain::By;
 use crate::seam::picker::{Algorithm, Needs, NoPick, PickContext, Picker, Promises};
 use crate::structures::time::Instant;
 
@@ -47,9 +48,8 @@ impl Picker for First {
         let mut full_so_far = self.alone;
         for m in &members[from..] {
             if cx.admits(m) {
-                if let Some(trace) = cx.trace.as_deref_mut() {
-                    trace.candidate(m, cx.loads, None);
-                    trace.rule = "the earliest listed with room";
+                if cx.trace.is_some() {
+                    explain(cx, m.slot);
                 }
                 return Ok(m.slot);
             }
@@ -72,6 +72,18 @@ impl Picker for First {
         // An endpoint that left the set has the highest number as its place, or none.
         let position = self.position.get(slot.index()).map_or(usize::MAX, |&p| p as usize);
         self.from = self.from.min(position);
+    }
+}
+
+/// Lists those with room from the picked one on, in order.
+#[cold]
+fn explain(cx: &mut PickContext<'_>, picked: Slot) {
+    let open: Vec<&Member> =
+        cx.set.members().iter().skip_while(|m| m.slot != picked).filter(|m| cx.admits(m)).collect();
+    if let Some(trace) = cx.trace.as_deref_mut() {
+        trace.by = By::Order;
+        trace.rule = "the earliest listed with room";
+        trace.list(open.into_iter(), |trace, m| trace.candidate(m, cx.loads, None));
     }
 }
 

@@ -8,6 +8,8 @@
 //! endpoint that reports clearly longer times than its like counts as busier.
 
 mod params;
+#[cfg(test)]
+mod tests;
 
 use crate::endpoints::endpoint::EndpointId;
 use crate::endpoints::set::{EndpointSet, Member, Slot};
@@ -18,6 +20,7 @@ use crate::parts::peer_load::{PeerLoad, UNKNOWN};
 use crate::parts::probe_budget::ProbeBudget;
 use crate::parts::slowness::Slowness;
 use crate::seam::balancer::End;
+use crate::seam::explain::{By, EXPLAINED_MAX};
 use crate::seam::params::Params;
 use crate::seam::picker::{Algorithm, Needs, NoPick, PickContext, Picker, Promises, Seat};
 use crate::structures::time::Instant;
@@ -44,9 +47,6 @@ pub static ALGORITHM: Algorithm = Algorithm {
     prepare: None,
     new: |params, seat| Ok(Box::new(LeastConn::new(params, seat))),
 };
-
-/// Most candidates that an explanation lists.
-const EXPLAINED_MAX: usize = 16;
 
 /// Fewest picks from one search for slow endpoints to the next; in larger pools as many picks as there are endpoints,
 /// so that the cost of a pick stays at some nanoseconds. Each search goes over all endpoints once for each class of
@@ -427,29 +427,55 @@ impl LeastConn {
         f64::from(self.load(m.slot, cx.loads)) / f64::from(m.weight)
     }
 
-    /// Explains the pick: lists the picked endpoint, and those that it did not beat by load.
+    /// Explains the pick: lists the first of each class, as they were compared, and those that come behind the picked one
+    /// in its class.
     #[cold]
-    fn explain(&self, cx: &mut PickContext<'_>, picked: Slot) {
-        let ranked = |m: &Member| Ranked { slot: m.slot, load: self.load(m.slot, cx.loads), weight: m.weight };
-        let admitted: Vec<&Member> = cx.set.members().iter().filter(|m| cx.admits(m)).collect();
-        let after = |m: &&&Member| (f64::from(self.load(m.slot, cx.loads)) + 1.0) / f64::from(m.weight);
-        let Some(bar) = admitted.iter().min_by(|a, b| after(a).total_cmp(&after(b))).map(|m| ranked(m)) else { return };
-        let stays = |m: &&&Member| m.slot != picked && !ranked(m).yields_to(&bar);
-        let others: Vec<&Member> = admitted.iter().filter(stays).take(EXPLAINED_MAX - 1).copied().collect();
-        if let Some(trace) = cx.trace.as_deref_mut() {
-            trace.rule = match (others.is_empty(), self.slowness.is_any()) {
-                (true, false) => "fewest in flight per weight",
-                (true, true) => "fewest in flight per weight, slow ones counted as busier",
-                (false, false) => "its turn, among those with the fewest in flight per weight",
-                (false, true) => {
-                    "its turn, among those with the fewest in flight per weight, slow ones counted as busier"
-                }
-            };
-            for m in cx.set.get(picked).into_iter().chain(others) {
-                let load = f64::from(self.load(m.slot, cx.loads));
-                trace.candidate(m, cx.loads, Some(load / f64::from(m.weight)));
-            }
+    fn explain(&mut self, cx: &mut PickContext<'_>, picked: Slot) {
+        if !self.is_in_order(picked) {
+            return self.explain_least(cx);
         }
+        let class = self.known[picked.index()].class;
+        let of_class = |slot: Slot| (slot, self.known[slot.index()].class);
+        let mut listed = match self.order.classes() {
+            1 => vec![(picked, class)],
+            _ => self.firsts.iter().map(|first| of_class(first.slot)).collect(),
+        };
+        let firsts = listed.len();
+        while listed.len() < EXPLAINED_MAX.max(firsts) {
+            let is_next = |s: u32| {
+                listed.iter().all(|(slot, _)| slot.0 != s) && cx.set.get(Slot(s)).is_some_and(|m| cx.admits(m))
+            };
+            let Some(next) = self.order.first_where(class, is_next) else { break };
+            listed.push((Slot(next), class));
+        }
+        let Some(trace) = cx.trace.as_deref_mut() else { return };
+        trace.by = By::Classes;
+        trace.rule = match (listed.len() > 1, self.slowness.is_any()) {
+            (false, false) => "fewest in flight per weight",
+            (false, true) => "fewest in flight per weight, slow ones counted as busier",
+            (true, false) => "its turn, among those with the fewest in flight per weight",
+            (true, true) => "its turn, among those with the fewest in flight per weight, slow ones counted as busier",
+        };
+        for (i, (slot, class)) in listed.into_iter().enumerate() {
+            let Some(m) = cx.set.get(slot) else { continue };
+            let load = self.load(slot, cx.loads);
+            trace.candidate(m, cx.loads, Some(f64::from(load) / f64::from(m.weight)));
+            trace.told(f64::from(load), 0);
+            trace.placed(class, i.saturating_sub(firsts - 1) as u32);
+        }
+    }
+
+    /// The same where all that were in order are full or tried.
+    #[cold]
+    fn explain_least(&self, cx: &mut PickContext<'_>) {
+        let mut open: Vec<&Member> = cx.set.members().iter().filter(|m| cx.admits(m)).collect();
+        open.sort_by(|a, b| self.per_weight(a, cx).total_cmp(&self.per_weight(b, cx)));
+        let scores: Vec<f64> = open.iter().map(|m| self.per_weight(m, cx)).collect();
+        let Some(trace) = cx.trace.as_deref_mut() else { return };
+        trace.by = By::Lowest;
+        trace.rule = "fewest in flight per weight of the few with room, the first listed of equal ones";
+        let mut scores = scores.into_iter();
+        trace.list(open.into_iter(), |trace, m| trace.candidate(m, cx.loads, scores.next()));
     }
 }
 
@@ -458,142 +484,4 @@ fn siblings_at(slot: Slot, loads: &Loads) -> u32 {
     let siblings = loads.in_flight(slot).wrapping_sub(loads.in_flight_here(slot));
     // A start and an end at siblings may be seen in either order: a number below 0 counts as 0.
     if siblings > u32::MAX / 2 { 0 } else { siblings }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::{Balancer, EndpointSpec, Outcome, Params, Pool, Request, Rng, Ticket};
-
-    fn pool(workers: u32, weights: &[u32]) -> Pool {
-        let mut pool = Pool::new(workers);
-        let spec = |(i, &w): (usize, &u32)| EndpointSpec::new(&i.to_string()).weight(w);
-        pool.update(&weights.iter().enumerate().map(spec).collect::<Vec<_>>(), Instant(0));
-        pool
-    }
-
-    fn balancer(pool: &Pool, worker: u32, workers: u32) -> Balancer {
-        pool.balancer(&ALGORITHM, &Params::defaults(params::ALL), Seat { worker, workers }, 1).unwrap()
-    }
-
-    fn start(b: &mut Balancer) -> Ticket {
-        b.start(&Request::default(), Instant(0)).unwrap()
-    }
-
-    fn end(b: &mut Balancer, t: Ticket) {
-        b.end(t, Outcome::Success, Instant(0));
-    }
-
-    /// The slots of `count` requests that come one at a time.
-    fn one_at_a_time(b: &mut Balancer, count: usize) -> Vec<usize> {
-        let mut pick = |_| {
-            let t = start(b);
-            let slot = t.slot().index();
-            end(b, t);
-            slot
-        };
-        (0..count).map(&mut pick).collect()
-    }
-
-    #[test]
-    fn the_interval_between_two_picks_of_one_endpoint_is_the_longest_possible() {
-        let pool = pool(1, &[1; 7]);
-        let mut b = balancer(&pool, 0, 1);
-        let got = one_at_a_time(&mut b, 70);
-        assert!(got[7..].iter().zip(&got).all(|(later, earlier)| later == earlier), "{got:?}");
-        // Also where requests do not end in the order in which they began.
-        let mut held: Vec<_> = (0..7).map(|_| start(&mut b)).collect();
-        held.drain(..).rev().for_each(|t| end(&mut b, t));
-        assert_eq!(one_at_a_time(&mut b, 7), got[..7]);
-    }
-
-    #[test]
-    fn weights_hold_exactly_when_all_are_idle() {
-        let pool = pool(1, &[10, 1, 1, 1]);
-        let got = one_at_a_time(&mut balancer(&pool, 0, 1), 13_000);
-        let count = |slot| got.iter().filter(|&&s| s == slot).count();
-        assert_eq!([0, 1, 2, 3].map(count), [10_000, 1000, 1000, 1000]);
-    }
-
-    #[test]
-    fn no_other_would_with_the_request_have_fewer_per_weight() {
-        for weights in [vec![1; 5], vec![10, 1, 1, 1], vec![100, 100, 1], vec![7, 5, 3]] {
-            let pool = pool(1, &weights);
-            let (mut b, mut rng, mut held) = (balancer(&pool, 0, 1), Rng::new(8), Vec::new());
-            for _ in 0..20_000 {
-                if rng.below(100) < 52 || held.is_empty() {
-                    let load = |s: usize| b.loads().in_flight(Slot(s as u32));
-                    let loads: Vec<_> = (0..weights.len()).map(load).collect();
-                    let t = start(&mut b);
-                    let p = t.slot().index();
-                    let better = (0..weights.len()).find(|&i| (loads[i] + 1) * weights[p] <= loads[p] * weights[i]);
-                    assert_eq!(better, None, "weights {weights:?}, loads {loads:?}, picked {p}");
-                    held.push(t);
-                } else {
-                    let t = held.swap_remove(rng.below(held.len() as u32) as usize);
-                    end(&mut b, t);
-                }
-            }
-            held.into_iter().for_each(|t| end(&mut b, t));
-        }
-    }
-
-    #[test]
-    fn many_different_weights_hold_too_when_idle_and_when_busy() {
-        let weights: Vec<u32> = (1..=40).collect();
-        for overlap in [1, 10, 400] {
-            let pool = pool(1, &weights);
-            let (mut b, mut held, mut got) = (balancer(&pool, 0, 1), std::collections::VecDeque::new(), [0u32; 40]);
-            for _ in 0..82_000 {
-                if held.len() == overlap {
-                    held.pop_front().into_iter().for_each(|t| end(&mut b, t));
-                }
-                let t = start(&mut b);
-                got[t.slot().index()] += 1;
-                held.push_back(t);
-            }
-            held.into_iter().for_each(|t| end(&mut b, t));
-            for (&got, &w) in got.iter().zip(&weights) {
-                // 100 rounds of 820 turns: 100 w picks. Off by a few turns at each end, and 1 % at most.
-                assert!(got.abs_diff(100 * w) <= 8 + w, "{overlap} overlap, weight {w}: {got} for {}", 100 * w);
-            }
-        }
-    }
-
-    #[test]
-    fn what_siblings_have_in_flight_is_known_and_forgotten_within_n_picks() {
-        let pool = pool(2, &[1; 8]);
-        let [mut us, mut them] = [0, 1].map(|worker| balancer(&pool, worker, 2));
-        one_at_a_time(&mut us, 1);
-        let theirs: Vec<_> = (0..50).map(|_| them.start_at(Slot(3), Instant(0)).unwrap()).collect();
-        assert!(!one_at_a_time(&mut us, 50).contains(&3), "the one about to be picked is always read");
-        theirs.into_iter().for_each(|t| end(&mut them, t));
-        assert!(one_at_a_time(&mut us, 16).contains(&3));
-    }
-
-    #[test]
-    fn workers_start_apart() {
-        let pool = pool(4, &[1; 4]);
-        let first = |worker| {
-            let mut b = balancer(&pool, worker, 4);
-            one_at_a_time(&mut b, 1)[0]
-        };
-        assert_eq!([0, 1, 2, 3].map(first), [0, 1, 2, 3]);
-    }
-
-    #[test]
-    fn room_made_by_a_sibling_is_found() {
-        let mut pool = Pool::new(2);
-        let spec = |i: usize| EndpointSpec::new(&i.to_string()).in_flight_max(if i == 0 { 1 } else { 0 });
-        pool.update(&(0..4).map(spec).collect::<Vec<_>>(), Instant(0));
-        let [mut us, mut them] = [0, 1].map(|worker| balancer(&pool, worker, 2));
-        let theirs = them.start_at(Slot(0), Instant(0)).unwrap();
-        // All have one in flight; the full one would be the first in order.
-        let ours: Vec<_> = (0..6).map(|_| start(&mut us)).collect();
-        assert!(ours.iter().all(|t| t.slot() != Slot(0)));
-        end(&mut them, theirs);
-        let next: Vec<_> = (0..4).map(|_| start(&mut us)).collect();
-        assert!(next.iter().any(|t| t.slot() == Slot(0)));
-        ours.into_iter().chain(next).for_each(|t| end(&mut us, t));
-    }
 }

@@ -6,6 +6,7 @@
 use crate::endpoints::set::{EndpointSet, Member, Slot};
 use crate::measurement::loads::Loads;
 use crate::parts::maglev_table::{self, KeyTable, is_prime, nearest_prime};
+use crate::seam::explain::By;
 use crate::seam::params::{Kind, Param, ParamError, Params, Value};
 use crate::seam::picker::{Algorithm, Needs, NoPick, PickContext, Picker, Promises};
 use crate::structures::rng::mix;
@@ -99,6 +100,39 @@ impl Maglev {
     }
 }
 
+impl Maglev {
+    /// Lists the endpoints of the key's places, as far as they may be picked, up to the picked one; their scores are what
+    /// they have in flight, as a part of the bound.
+    #[cold]
+    fn explain(&self, cx: &mut PickContext<'_>, key: u64, part: f64, picked: &Member) {
+        let members = cx.set.members();
+        let home = &members[self.owner(mix(key))];
+        let (mut way, mut hash): (Vec<&Member>, u64) = (Vec::new(), mix(key));
+        for _ in 0..WALK_MAX {
+            let m = &members[self.owner(hash)];
+            if cx.admits(m) && way.iter().all(|seen| seen.slot != m.slot) {
+                way.push(m);
+            }
+            if m.slot == picked.slot {
+                break;
+            }
+            hash = further(hash);
+        }
+        let bounded = home.slot != picked.slot && cx.admits(home);
+        let Some(trace) = cx.trace.as_deref_mut() else { return };
+        trace.by = By::Below;
+        trace.rule = match () {
+            () if home.slot == picked.slot => "the key's home in the table",
+            () if bounded => "the key's next place, as its home is over the bound",
+            () => "the key's next place, as its home is tried or full",
+        };
+        for m in way {
+            let of_bound = f64::from(cx.loads.in_flight(m.slot)) / (part * f64::from(m.weight));
+            trace.candidate(m, cx.loads, Some(of_bound));
+        }
+    }
+}
+
 /// The key's next place, after one that cannot be used. It may be any place of the table and not a neighbour, so that
 /// the overflow of one endpoint spreads over all others by weight. It depends on the hash and not on the key, so that
 /// the ways of two keys that differ by a constant do not meet.
@@ -124,7 +158,7 @@ impl Picker for Maglev {
             let m = &members[self.owner(hash)];
             if cx.admits(m) && !over(m) {
                 if cx.trace.is_some() {
-                    explain(cx, &members[self.owner(mix(key))], m);
+                    self.explain(cx, key, part, m);
                 }
                 return Ok(m.slot);
             }
@@ -152,27 +186,18 @@ fn least_loaded(cx: &mut PickContext<'_>, key: u64) -> Result<Slot, NoPick> {
     let Some(least) = cx.set.members().iter().filter(|m| cx.admits(m)).min_by(by_load) else {
         return Err(cx.refusal());
     };
-    if let Some(trace) = cx.trace.as_deref_mut() {
-        trace.candidate(least, cx.loads, None);
-        trace.rule = "least loaded by weight, as all places of the key are tried, full or over the bound";
+    if cx.trace.is_some() {
+        let mut all: Vec<&Member> = cx.set.members().iter().filter(|m| cx.admits(m)).collect();
+        all.sort_by(by_load);
+        if let Some(trace) = cx.trace.as_deref_mut() {
+            trace.by = By::Fewest;
+            trace.rule = "fewest in flight per weight, as all places of the key are tried, full or over the bound; the key \
+                          decides ties";
+            let chance = |m: &Member| mix(m.id.0 ^ key) as f64 / (u64::MAX as f64 + 1.0);
+            trace.list(all.into_iter(), |trace, m| trace.candidate(m, cx.loads, Some(chance(m))));
+        }
     }
     Ok(least.slot)
-}
-
-#[cold]
-fn explain(cx: &mut PickContext<'_>, home: &Member, picked: &Member) {
-    let bounded = home.slot != picked.slot && cx.admits(home);
-    if let Some(trace) = cx.trace.as_deref_mut() {
-        trace.rule = match () {
-            () if home.slot == picked.slot => "the key's home in the table",
-            () if bounded => "the key's next place, as its home is over the bound",
-            () => "the key's next place, as its home is tried or full",
-        };
-        if bounded {
-            trace.candidate(home, cx.loads, None);
-        }
-        trace.candidate(picked, cx.loads, None);
-    }
 }
 
 #[cfg(test)]

@@ -114,6 +114,32 @@ impl PeakEwmaPicker {
         }
         self.prior.latency_ns
     }
+
+    /// Takes how long a request took.
+    #[inline]
+    fn observe(&mut self, slot: Slot, end: &End) {
+        let Some((_, estimate)) = self.known.get_mut(slot.index()) else { return };
+        let first = !estimate.is_measured();
+        match end.outcome {
+            Outcome::Success => estimate.observe(end.latency_ns, end.now, self.fade),
+            Outcome::Failure { retry_after_ns, .. } => {
+                let asked = retry_after_ns.unwrap_or(0).min(RETRY_AFTER_MAX_NS);
+                let counts_as = end.latency_ns.max(self.failure_penalty_ns).max(asked);
+                estimate.raise(counts_as, end.now, self.fade);
+            }
+            // The request's age is less than the latency would have been. It may raise the estimate of an unmeasured
+            // endpoint, but where nothing is measured a lower bound alone says nothing.
+            Outcome::Cancelled => {
+                if first && self.prior(end.now).is_none_or(|prior| end.latency_ns as f32 <= prior) {
+                    return;
+                }
+                self.known[slot.index()].1.raise(end.latency_ns, end.now, self.fade);
+            }
+        }
+        if first {
+            self.measured.push(slot.0);
+        }
+    }
 }
 
 impl Picker for PeakEwmaPicker {
@@ -151,26 +177,12 @@ impl Picker for PeakEwmaPicker {
 
     #[inline]
     fn on_end(&mut self, slot: Slot, end: &End, _loads: &Loads) {
-        let Some((_, estimate)) = self.known.get_mut(slot.index()) else { return };
-        let first = !estimate.is_measured();
-        match end.outcome {
-            Outcome::Success => estimate.observe(end.latency_ns, end.now, self.fade),
-            Outcome::Failure { retry_after_ns, .. } => {
-                let asked = retry_after_ns.unwrap_or(0).min(RETRY_AFTER_MAX_NS);
-                let counts_as = end.latency_ns.max(self.failure_penalty_ns).max(asked);
-                estimate.raise(counts_as, end.now, self.fade);
-            }
-            // The request's age is less than the latency would have been. It may raise the estimate of an unmeasured
-            // endpoint, but where nothing is measured a lower bound alone says nothing.
-            Outcome::Cancelled => {
-                if first && self.prior(end.now).is_none_or(|prior| end.latency_ns as f32 <= prior) {
-                    return;
-                }
-                self.known[slot.index()].1.raise(end.latency_ns, end.now, self.fade);
-            }
-        }
-        if first {
-            self.measured.push(slot.0);
+        self.observe(slot, end);
+    }
+
+    fn learn(&mut self, slot: Slot, end: &End) {
+        if self.known.get(slot.index()).is_some_and(|known| known.0 != EndpointId(0)) {
+            self.observe(slot, end);
         }
     }
 }

@@ -11,6 +11,7 @@ use crate::measurement::request::{End, Outcome};
 use crate::parts::draw;
 use crate::parts::probe_budget::{PROBE_RATE_MAX, ProbeBudget};
 use crate::parts::probe_pool::{Entry, ProbePool};
+use crate::seam::explain::By;
 use crate::seam::params::{Kind, Param, Params, Value};
 use crate::seam::picker::{Algorithm, Needs, NoPick, PickContext, Picker, Promises};
 use crate::structures::time::{Instant, MILLISECOND_NS, SECOND_NS};
@@ -285,10 +286,13 @@ impl Picker for Prequal {
             let usable = |e: &&Entry| cx.set.get(e.slot).is_some_and(|m| cx.admits(m));
             let entries: Vec<_> = self.pool.entries().iter().filter(usable).collect();
             if let Some(trace) = cx.trace.as_deref_mut() {
-                let by_latency = best.in_flight <= self.pool.quantile(self.hot_quantile);
+                let hot_above = self.pool.quantile(self.hot_quantile);
+                let by_latency = best.in_flight <= hot_above;
+                trace.by = By::Answers { hot_above: f64::from(hot_above), noise: self.latency_noise };
                 for (e, m) in entries.into_iter().filter_map(|e| Some((e, cx.set.get(e.slot)?))) {
                     let score = if by_latency { e.latency_ns as f64 } else { f64::from(e.in_flight) };
                     trace.candidate(m, cx.loads, Some(score));
+                    trace.told(f64::from(e.in_flight), e.latency_ns);
                 }
                 trace.rule = rule;
             }
@@ -340,6 +344,15 @@ impl Picker for Prequal {
                 known.avoid_until = end.now.after(self.aversion_ns.max(asked));
                 self.pool.remove(slot);
             }
+        }
+    }
+
+    fn learn(&mut self, slot: Slot, end: &End) {
+        if let (Some(known), Outcome::Failure { retry_after_ns, .. }) = (self.known.get_mut(slot.index()), end.outcome)
+        {
+            let asked = retry_after_ns.unwrap_or(0).min(RETRY_AFTER_MAX_NS);
+            known.avoid_until = end.now.after(self.aversion_ns.max(asked));
+            self.pool.remove(slot);
         }
     }
 

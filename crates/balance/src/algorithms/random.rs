@@ -4,6 +4,7 @@
 
 use crate::endpoints::set::{Member, Slot};
 use crate::parts::draw::{self, DRAWS_MAX, Draws};
+use crate::seam::explain::By;
 use crate::seam::params::{Kind, Param, Params, Value};
 use crate::seam::picker::{Algorithm, Needs, NoPick, PickContext, Picker, Promises};
 
@@ -114,6 +115,7 @@ fn explain(cx: &mut PickContext<'_>, first: &Member, second: &Member, rule: &'st
         trace.candidate(first, cx.loads, None);
     }
     trace.candidate(second, cx.loads, None);
+    trace.by = By::PerWeight;
     trace.rule = rule;
 }
 

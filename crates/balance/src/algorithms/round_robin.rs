@@ -2,8 +2,9 @@
 //! Source: earliest deadline first over virtual time, as in start-time fair queueing (Goyal, Vin and Cheng 1996).
 //! Use when requests cost the same everywhere. Not when endpoints or requests differ: it never looks at load.
 
-use crate::endpoints::set::{EndpointSet, Slot};
+use crate::endpoints::set::{EndpointSet, Member, Slot};
 use crate::measurement::loads::Loads;
+use crate::seam::explain::By;
 use crate::seam::picker::{Algorithm, Needs, NoPick, PickContext, Picker, Promises, Seat};
 use crate::structures::heap::IndexedHeap;
 use crate::structures::time::Instant;
@@ -52,10 +53,8 @@ impl Picker for RoundRobin {
         let admits = |slot: u32| cx.set.get(Slot(slot)).is_some_and(|m| cx.admits(m));
         let slot = self.due.first_where(admits).map(Slot).ok_or_else(|| cx.refusal())?;
         self.turn = Some(slot);
-        if let Some(trace) = cx.trace.as_deref_mut() {
-            let due = self.due.key(slot.0).unwrap_or_default() as f64 / ROUND as f64;
-            cx.set.get(slot).into_iter().for_each(|m| trace.candidate(m, cx.loads, Some(due)));
-            trace.rule = "its turn: the earliest virtual deadline";
+        if cx.trace.is_some() {
+            self.explain(cx, slot);
         }
         Ok(slot)
     }
@@ -98,6 +97,20 @@ impl Picker for RoundRobin {
 }
 
 impl RoundRobin {
+    /// Lists those whose turns come next; the scores are the rounds until then.
+    #[cold]
+    fn explain(&self, cx: &mut PickContext<'_>, picked: Slot) {
+        let due = |slot: Slot| i128::from(self.due.key(slot.0).unwrap_or_default()) - i128::from(self.clock);
+        let mut open: Vec<&Member> = cx.set.members().iter().filter(|m| cx.admits(m)).collect();
+        open.sort_by_key(|m| (due(m.slot), m.slot != picked));
+        if let Some(trace) = cx.trace.as_deref_mut() {
+            trace.by = By::Lowest;
+            trace.rule = "its turn: the earliest virtual deadline";
+            let rounds = |m: &Member| due(m.slot) as f64 / ROUND as f64;
+            trace.list(open.into_iter(), |trace, m| trace.candidate(m, cx.loads, Some(rounds(m))));
+        }
+    }
+
     /// Moves virtual time back to 0 before it overflows: after 2^31 rounds.
     #[cold]
     fn rebase(&mut self) {

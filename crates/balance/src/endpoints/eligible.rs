@@ -99,6 +99,16 @@ impl Candidate<'_> {
         self.counts() && matches!(self.standing, Standing::Fit | Standing::Trial(_))
     }
 
+    /// Whether it drains, and would serve otherwise, so that its sessions may stay.
+    fn keeps_sessions(&self) -> bool {
+        let EndpointSpec { drain, keeps_sessions, weight, unresolved, .. } = *self.spec;
+        drain
+            && keeps_sessions
+            && weight > 0
+            && !unresolved
+            && matches!(self.standing, Standing::Fit | Standing::Trial(_))
+    }
+
     fn is_fit(&self) -> bool {
         self.counts() && self.standing == Standing::Fit
     }
@@ -126,6 +136,11 @@ impl Candidate<'_> {
 /// change that. Endpoints that could be used but are not, of other zones and lower tiers, are for requests that have
 /// tried all of the set, or find it full.
 pub fn fold(candidates: &[Candidate<'_>], rules: &Rules) -> EndpointSet {
+    let draining: Vec<&Candidate<'_>> = candidates.iter().filter(|c| c.keeps_sessions()).collect();
+    picked_from(candidates, rules).with_draining(members(&draining, &Near::ALL))
+}
+
+fn picked_from(candidates: &[Candidate<'_>], rules: &Rules) -> EndpointSet {
     let slots = candidates.iter().map(|c| c.slot.index() + 1).max().unwrap_or(0);
     let mut tiers: Vec<u8> = candidates.iter().filter(|c| c.counts()).map(|c| c.spec.priority).collect();
     tiers.sort_unstable();

@@ -22,6 +22,15 @@ pub fn stable_hash(bytes: &[u8]) -> u64 {
     mix(fnv)
 }
 
+/// What an operator says of an endpoint, whatever its checks and requests say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Forced {
+    /// It is well.
+    Up,
+    /// It is not to be used.
+    Down,
+}
+
 /// One endpoint as configured or discovered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EndpointSpec {
@@ -33,6 +42,10 @@ pub struct EndpointSpec {
     pub priority: u8,
     /// Whether it gets no new requests; running ones go on.
     pub drain: bool,
+    /// Whether requests of its sessions still go to it while it drains.
+    pub keeps_sessions: bool,
+    /// What an operator says of it, if that counts.
+    pub forced: Option<Forced>,
     /// Its name has no address yet: it gets nothing until then.
     pub unresolved: bool,
     /// Most requests in flight at once over all workers of this process; 0 for no limit.
@@ -49,6 +62,8 @@ impl EndpointSpec {
             weight: 1,
             priority: 0,
             drain: false,
+            keeps_sessions: true,
+            forced: None,
             unresolved: false,
             in_flight_max: 0,
             zone: None,
@@ -68,6 +83,16 @@ impl EndpointSpec {
     /// Draining or not.
     pub fn drain(self, drain: bool) -> EndpointSpec {
         EndpointSpec { drain, ..self }
+    }
+
+    /// Whether its sessions stay while it drains.
+    pub fn keeps_sessions(self, keeps_sessions: bool) -> EndpointSpec {
+        EndpointSpec { keeps_sessions, ..self }
+    }
+
+    /// Up or down by an operator's word, or by its checks and requests.
+    pub fn forced(self, forced: Option<Forced>) -> EndpointSpec {
+        EndpointSpec { forced, ..self }
     }
 
     /// Without an address so far, or with one.

@@ -90,6 +90,8 @@ pub struct EndpointSet {
     /// Draws by the weights without slow start; `None` when no member ramps.
     unramped: Option<Draws>,
     overflow: Box<[EndpointSet]>,
+    /// Endpoints that drain, for requests of their sessions.
+    draining: Box<[Member]>,
     in_panic: bool,
     prepared: Prepared,
 }
@@ -140,6 +142,7 @@ impl EndpointSet {
             unramped: ramps.then(|| Draws::new(members.iter().map(unramped))),
             members: members.into(),
             overflow: Box::default(),
+            draining: Box::default(),
             in_panic: false,
             prepared: Prepared::default(),
         }
@@ -148,6 +151,11 @@ impl EndpointSet {
     /// This set, with others to try in turn when none of it is left for a request.
     pub(crate) fn with_overflow(self, overflow: Vec<EndpointSet>) -> EndpointSet {
         EndpointSet { overflow: overflow.into(), ..self }
+    }
+
+    /// This set, with endpoints that drain and keep their sessions.
+    pub(crate) fn with_draining(self, draining: Vec<Member>) -> EndpointSet {
+        EndpointSet { draining: draining.into(), ..self }
     }
 
     /// This set as that of a pool in panic.
@@ -190,6 +198,16 @@ impl EndpointSet {
     #[inline]
     pub fn overflow(&self) -> &[EndpointSet] {
         &self.overflow
+    }
+
+    /// Endpoints that drain: no request is picked for them, but those of their sessions still go there.
+    pub fn draining(&self) -> &[Member] {
+        &self.draining
+    }
+
+    /// The endpoint at this slot, if a session of it may use it.
+    pub fn for_session(&self, slot: Slot) -> Option<&Member> {
+        self.get(slot).or_else(|| self.draining.iter().find(|member| member.slot == slot))
     }
 
     /// Whether so few endpoints are healthy that the pool ignores health.

@@ -3,7 +3,7 @@
 //!
 //! The token names the endpoint by its [`EndpointId`]: not secret, as an address could be guessed from it, but of no
 //! use without access to the network behind. A client without a valid token, or whose endpoint is not eligible now (it
-//! left, drains or is ejected), gets an endpoint by an ordinary pick, and a new token.
+//! left, is ejected, or drains without keeping its sessions), gets an endpoint by an ordinary pick, and a new token.
 
 use crate::endpoints::endpoint::EndpointId;
 use crate::endpoints::set::{EndpointSet, Slot};
@@ -48,9 +48,9 @@ pub fn endpoint(token: &[u8], now: u32, key: &impl Sign) -> Option<EndpointId> {
 }
 
 /// Where to start the session's next request ([`Balancer::start_at`](crate::Balancer::start_at)), if its endpoint is
-/// eligible. Looks at each member, which only requests with a session pay for.
+/// eligible, or drains and keeps its sessions. Looks at each member, which only requests with a session pay for.
 pub fn slot(set: &EndpointSet, endpoint: EndpointId) -> Option<Slot> {
-    set.members().iter().find(|member| member.id == endpoint).map(|member| member.slot)
+    set.members().iter().chain(set.draining()).find(|member| member.id == endpoint).map(|member| member.slot)
 }
 
 /// Lower case only: one session, one token.
@@ -107,14 +107,15 @@ mod tests {
     }
 
     #[test]
-    fn the_session_of_an_endpoint_that_left_or_drains_goes_elsewhere() {
+    fn the_session_of_an_endpoint_that_left_or_drains_without_it_goes_elsewhere() {
         let specs = ["a", "b"].map(EndpointSpec::new);
-        let set = |drain| {
+        let set = |drain, keeps_sessions| {
             let [a, b] = specs.clone();
-            EndpointSet::new(&[(Slot(3), a), (Slot(5), b.drain(drain))])
+            EndpointSet::new(&[(Slot(3), a), (Slot(5), b.drain(drain).keeps_sessions(keeps_sessions))])
         };
-        assert_eq!(slot(&set(false), EndpointId::of("b")), Some(Slot(5)));
-        assert_eq!(slot(&set(true), EndpointId::of("b")), None);
-        assert_eq!(slot(&set(false), EndpointId::of("c")), None);
+        assert_eq!(slot(&set(false, false), EndpointId::of("b")), Some(Slot(5)));
+        assert_eq!(slot(&set(true, true), EndpointId::of("b")), Some(Slot(5)));
+        assert_eq!(slot(&set(true, false), EndpointId::of("b")), None);
+        assert_eq!(slot(&set(false, false), EndpointId::of("c")), None);
     }
 }

@@ -79,6 +79,8 @@ pub enum Cause {
     SuccessRate,
     /// Its latency is far above the pool's.
     Latency,
+    /// An operator wants it out for a while.
+    Operator,
 }
 
 impl fmt::Display for Cause {
@@ -89,6 +91,7 @@ impl fmt::Display for Cause {
             Cause::Server => "server errors in a row",
             Cause::SuccessRate => "far fewer successes than the pool",
             Cause::Latency => "far slower than the pool",
+            Cause::Operator => "by an operator",
         })
     }
 }

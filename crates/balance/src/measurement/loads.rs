@@ -187,7 +187,7 @@ impl Loads {
         if self.mine.len() < set.slots() {
             self.mine.resize(set.slots(), blank(EndpointId(0)));
         }
-        for member in members() {
+        for member in members().chain(set.draining()) {
             let mine = &mut self.mine[member.slot.index()];
             if mine.id != member.id {
                 // A slot is reused only after its last ticket ended, so no count is lost here.
@@ -335,6 +335,17 @@ impl Loads {
         let writer = Writer { shard: self.shard, sole: self.sole_writer };
         let watch = &self.counts.watch;
         watch.on && chunk.observed.on_end(at, hold.trial(), end.outcome, end.latency_ns, watch, writer)
+    }
+
+    /// Counts the end of a request at an endpoint that left, whose slot may be another's by now; for counts that are not
+    /// those by which slots are used again.
+    pub(crate) fn on_end_of_gone(&self, slot: Slot) {
+        self.count(&self.counts.chunks[slot.index() / CHUNK], slot.index() % CHUNK, MINUS_ONE);
+    }
+
+    /// Whose the slot is.
+    pub(crate) fn id_of(&self, slot: Slot) -> EndpointId {
+        self.mine.get(slot.index()).map_or(EndpointId(0), |mine| mine.id)
     }
 
     #[inline]

@@ -6,6 +6,7 @@
 use crate::endpoints::set::{Member, Slot};
 use crate::machines::slow_start::FULL;
 use crate::measurement::loads::Loads;
+use crate::seam::explain::By;
 use crate::seam::picker::{NoPick, PickContext};
 
 /// Most draws a pick may ask for.
@@ -206,6 +207,7 @@ pub(crate) const ONLY_ONE: &str = "the only one drawn";
 fn note(cx: &mut PickContext<'_>, member: &Member, cost: f32, rule: &'static str) {
     if let Some(trace) = cx.trace.as_deref_mut() {
         trace.candidate(member, cx.loads, Some(f64::from(cost)));
+        trace.by = By::Score;
         trace.rule = rule;
     }
 }

@@ -2,7 +2,7 @@
 //! identity, so that they outlive reloads; [`crate::eligible`] folds them into the set.
 
 use crate::endpoints::eligible::{self, Candidate, Locality, Panic, Rules, Standing};
-use crate::endpoints::endpoint::{EndpointId, EndpointSpec};
+use crate::endpoints::endpoint::{EndpointId, EndpointSpec, Forced};
 use crate::endpoints::set::{EndpointSet, Slot};
 use crate::endpoints::state::{Change, State};
 use crate::endpoints::subset::Subset;
@@ -160,8 +160,13 @@ impl Control {
 
     /// Does all that is due.
     pub(crate) fn settle(&mut self, counts: &Counts, now: Instant) {
-        if let Some(settings) = self.settings.outlier {
-            self.settle_ejections(&settings, counts, now);
+        match self.settings.outlier {
+            Some(settings) => self.settle_ejections(&settings, counts, now),
+            // Without detection no outcome would end a probation.
+            None => {
+                let is_over = |k: &&mut Known| matches!(k.ejection.phase(), Phase::Out { until, .. } if until <= now);
+                self.known.iter_mut().filter(is_over).for_each(|known| known.bring_back(counts, now));
+            }
         }
         if let Some(settings) = self.settings.concurrency.filter(|_| self.limit_at.is_some_and(|at| at <= now)) {
             self.limit_at = Some(now.after(settings.interval_ns));
@@ -179,9 +184,30 @@ impl Control {
         self.known = known;
     }
 
+    /// Takes an endpoint out for as long as an ejection lasts. Whether there is such an endpoint, and it is in.
+    pub(crate) fn eject_by_order(&mut self, id: EndpointId, counts: &Counts, now: Instant) -> bool {
+        let settings = self.settings.outlier.unwrap_or_default();
+        let known = self.known.iter_mut().find(|k| k.spec.id == id && k.ejection.phase() == Phase::In);
+        known.is_some_and(|known| {
+            known.ejection.eject(&settings, Cause::Operator, now);
+            let (observed, at) = counts.observed(known.slot);
+            observed.clear_streaks(at);
+            true
+        })
+    }
+
+    /// Ends an endpoint's ejection or probation. Whether there is such an endpoint, and it was not in.
+    pub(crate) fn restore(&mut self, id: EndpointId, counts: &Counts, now: Instant) -> bool {
+        let known = self.known.iter_mut().find(|k| k.spec.id == id && k.ejection.phase() != Phase::In);
+        known.is_some_and(|known| {
+            known.bring_back(counts, now);
+            true
+        })
+    }
+
     /// Notes whether checks and ejection let an endpoint be used; one that becomes usable again ramps.
     fn settle_use(&self, known: &mut Known, now: Instant) {
-        let usable = known.is_checked(now) && known.ejection.phase() == Phase::In;
+        let usable = known.is_checked(now) && known.is_in();
         if usable && !known.usable {
             known.ramp_from = known.ramps.then_some(now);
             known.ramps = true;
@@ -235,8 +261,13 @@ impl Control {
     /// Ejects an endpoint, if it is in use and the pool can spare it: another is left, and not too many are out
     /// already.
     fn eject(&mut self, i: usize, settings: &outlier::Settings, cause: Cause, counts: &Counts, now: Instant) {
+        if self.known[i].spec.forced.is_some() {
+            // What it did meanwhile is no reason either when it is up or down by itself again.
+            let (observed, at) = counts.observed(self.known[i].slot);
+            return observed.clear_streaks(at);
+        }
         let (out, of) = self.out();
-        let is_in = |k: &Known| k.counts() && k.ejection.phase() == Phase::In;
+        let is_in = |k: &Known| k.counts() && k.spec.forced.is_none() && k.ejection.phase() == Phase::In;
         let another = self.known.iter().enumerate().any(|(other, k)| other != i && is_in(k) && k.is_checked(now));
         if is_in(&self.known[i]) && another && out < settings.out_max(of) {
             let known = &mut self.known[i];
@@ -264,9 +295,7 @@ impl Control {
             };
             let out = self.known.iter_mut().filter(|k| k.counts() && k.ejection.phase() != Phase::In);
             if let Some(known) = out.min_by_key(ends) {
-                known.ejection.bring_back(now);
-                let (observed, at) = counts.observed(known.slot);
-                observed.clear_streaks(at);
+                known.bring_back(counts, now);
             }
         }
     }
@@ -300,6 +329,8 @@ impl Control {
             _ if known.spec.unresolved => State::Unresolved,
             (Standing::Unhealthy, _) => State::Down,
             (Standing::Unchecked, _) => State::Unchecked,
+            (Standing::Fit, _) if self.ramp(known, now) < FULL => State::Ramping,
+            (Standing::Fit, _) => State::Up,
             (_, Phase::Out { cause, .. }) => State::Ejected(cause),
             (_, Phase::Trial { .. }) => State::Probation,
             (_, Phase::In) if self.ramp(known, now) < FULL => State::Ramping,
@@ -334,8 +365,23 @@ impl Known {
         self.spec.counts()
     }
 
-    /// Whether checks let it be used.
+    /// Ends its ejection without more ado.
+    fn bring_back(&mut self, counts: &Counts, now: Instant) {
+        self.ejection.bring_back(now);
+        let (observed, at) = counts.observed(self.slot);
+        observed.clear_streaks(at);
+    }
+
+    /// Whether it is not ejected, or that does not count.
+    fn is_in(&self) -> bool {
+        self.spec.forced == Some(Forced::Up) || self.ejection.phase() == Phase::In
+    }
+
+    /// Whether checks let it be used, or an operator does.
     fn is_checked(&self, now: Instant) -> bool {
+        if let Some(forced) = self.spec.forced {
+            return forced == Forced::Up;
+        }
         match self.health.map(|h| h.verdict()) {
             None | Some(Verdict::Up) => true,
             Some(Verdict::Down) => false,
@@ -345,6 +391,8 @@ impl Known {
 
     fn standing(&self, now: Instant) -> Standing {
         match self.ejection.phase() {
+            _ if self.spec.forced == Some(Forced::Up) => Standing::Fit,
+            _ if self.spec.forced == Some(Forced::Down) => Standing::Unhealthy,
             _ if !self.is_checked(now) => match self.health.map(|h| h.verdict()) {
                 Some(Verdict::Unchecked { .. }) => Standing::Unchecked,
                 _ => Standing::Unhealthy,

@@ -119,6 +119,17 @@ impl Pool {
         self.poll(now)
     }
 
+    /// Takes an endpoint out of use for as long as an ejection lasts, whatever its requests say; `None` if there is no such
+    /// endpoint, or it is out already. Else returns as [`poll`](Self::poll).
+    pub fn eject(&mut self, id: EndpointId, now: Instant) -> Option<Option<Instant>> {
+        self.control.eject_by_order(id, &self.counts, now).then(|| self.poll(now))
+    }
+
+    /// Ends the ejection of an endpoint, and its probation; `None` if there is none. Else returns as [`poll`](Self::poll).
+    pub fn restore(&mut self, id: EndpointId, now: Instant) -> Option<Option<Instant>> {
+        self.control.restore(id, &self.counts, now).then(|| self.poll(now))
+    }
+
     /// Does all that is due, and publishes the set if that changed it. The shell calls it at the moment that the last
     /// call returned, and when [`Balancer::end`] says so. Returns when to call it next; `None`: not before something
     /// happens.

@@ -34,6 +34,9 @@ const SLOTS_MAX: usize = 1 << 16;
 pub struct Replay {
     running: Option<Run>,
     summary: Summary,
+    /// The pick to explain, by its number from 1, and its explanation.
+    wanted: Option<u64>,
+    explained: Option<String>,
 }
 
 /// What was replayed so far.
@@ -104,6 +107,16 @@ impl Replay {
         self.summary
     }
 
+    /// Asks for the explanation of the pick with this number, from 1.
+    pub fn explain(&mut self, pick: u64) {
+        self.wanted = Some(pick);
+    }
+
+    /// That explanation, once the pick was made.
+    pub fn explained(&self) -> Option<&str> {
+        self.explained.as_deref()
+    }
+
     fn take(&mut self, line: &str) -> Result<(), Why> {
         let mut words = Words(line.split(' '));
         let kind = words.next("the kind of line")?;
@@ -116,7 +129,11 @@ impl Replay {
         match kind {
             "set" => run.set(&mut words)?,
             "pick" => {
-                run.pick(&mut words)?;
+                let picked = run.pick(&mut words);
+                if self.wanted == Some(self.summary.picks + 1) {
+                    self.explained = Some(run.explanation.to_string());
+                }
+                picked?;
                 self.summary.picks += 1;
             }
             "at" => run.at(&mut words)?,
@@ -315,8 +332,8 @@ fn read_set(words: &mut Words<'_>) -> Result<EndpointSet, Why> {
         return unreadable(format!("{slots} slots; at most {SLOTS_MAX} are possible"));
     }
     let in_panic = words.number::<u8>("whether it is in panic")? != 0;
-    let (mut groups, mut excluded) = (vec![Vec::new()], Vec::new());
-    let (mut seen, mut out) = (BTreeSet::new(), false);
+    let (mut groups, mut excluded, mut draining) = (vec![Vec::new()], Vec::new(), Vec::new());
+    let (mut seen, mut out, mut drains) = (BTreeSet::new(), false, false);
     for word in &mut words.0 {
         match word {
             "out" => out = true,
@@ -324,6 +341,7 @@ fn read_set(words: &mut Words<'_>) -> Result<EndpointSet, Why> {
                 out = false;
                 groups.push(Vec::new());
             }
+            "draining" => (out, drains) = (false, true),
             _ => {
                 let mut parts = Words(word.split(':'));
                 let (slot, id) = (parts.slot()?, EndpointId(parts.hex("an id")?));
@@ -335,7 +353,7 @@ fn read_set(words: &mut Words<'_>) -> Result<EndpointSet, Why> {
                     let name = parts.next("why it is out")?;
                     let why = Exclusion::STANDING.into_iter().find(|why| format!("{why:?}") == name);
                     excluded.push((slot, id, why.ok_or_else(|| bad("why it is out", word))?));
-                } else if let Some(group) = groups.last_mut() {
+                } else if let Some(group) = if drains { Some(&mut draining) } else { groups.last_mut() } {
                     let (weight, in_flight_max) = (parts.number("a weight")?, parts.number("a limit")?);
                     let (ramp, trial) = (parts.number("a ramp")?, parts.number("a trial")?);
                     if weight == 0 || !(1..=FULL).contains(&ramp) {
@@ -350,6 +368,7 @@ fn read_set(words: &mut Words<'_>) -> Result<EndpointSet, Why> {
     let mut groups = groups.into_iter();
     let set = EndpointSet::of(groups.next().unwrap_or_default(), excluded, slots);
     let set = set.with_overflow(groups.map(|members| EndpointSet::of(members, Vec::new(), slots)).collect());
+    let set = set.with_draining(draining);
     Ok(if in_panic { set.panicking() } else { set })
 }
 

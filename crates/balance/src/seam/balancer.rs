@@ -15,6 +15,7 @@ use crate::seam::explain::Explanation;
 use crate::seam::journal::{Journal, Way};
 use crate::seam::params::{ParamError, Params};
 use crate::seam::picker::{Algorithm, NoPick, PickContext, Picker, Seat};
+use crate::seam::shadow::{Cast, Shadows, Shown};
 use crate::seam::tried::{Marks, Tried};
 use crate::seam::view::View;
 use crate::structures::published::Reader;
@@ -42,6 +43,10 @@ pub struct Balancer {
     named: Marks,
     /// Records everything that picks depend on, if a journal is configured.
     journal: Option<Box<Journal>>,
+    /// The name of its algorithm.
+    algorithm: &'static str,
+    /// Other algorithms that run beside this one, if any.
+    shadows: Option<Box<Shadows>>,
 }
 
 impl Balancer {
@@ -58,13 +63,71 @@ impl Balancer {
         let (picker, overflow) = (new_picker()?, Vec::new());
         let loads = Loads::new(reader.get().counts.clone(), seat.worker);
         let rng = Rng::new(seed ^ mix(u64::from(seat.worker)));
-        let (sets, limited, named, journal) = (0, false, Marks::default(), None);
-        Ok(Balancer { reader, queue, loads, picker, overflow, new_picker, rng, sets, limited, named, journal })
+        let (sets, limited, named, journal, shadows) = (0, false, Marks::default(), None, None);
+        Ok(Balancer {
+            reader,
+            queue,
+            loads,
+            picker,
+            overflow,
+            new_picker,
+            rng,
+            sets,
+            limited,
+            named,
+            journal,
+            shadows,
+            algorithm: algorithm.name,
+        })
     }
 
     /// This balancer with a journal, which has to start with its first event.
     pub(crate) fn recorded(self, journal: Journal) -> Balancer {
         Balancer { journal: Some(Box::new(journal)), ..self }
+    }
+
+    /// This balancer with shadows, before its first start.
+    ///
+    /// # Errors
+    /// Parameters that one of their algorithms refuses.
+    pub fn shadowed(self, cast: &Cast, seat: Seat) -> Result<Balancer, ParamError> {
+        Ok(Balancer { shadows: Some(Box::new(cast.play(self.algorithm, seat)?)), ..self })
+    }
+
+    /// What its shadows have seen and done.
+    pub fn shadows(&self) -> Vec<Shown> {
+        self.shadows.as_ref().map(|shadows| shadows.shown(&self.reader.get().set)).unwrap_or_default()
+    }
+
+    /// What a request would get now, explained: nothing is counted, drawn or written down.
+    ///
+    /// # Errors
+    /// Why it would get none.
+    #[cold]
+    pub fn would_pick(
+        &mut self,
+        request: &Request<'_>,
+        now: Instant,
+        explanation: &mut Explanation,
+    ) -> Result<Slot, NoPick> {
+        self.refresh(now);
+        explanation.begin(&self.reader.get().set, &self.loads, request.key, request.tried);
+        let (rng, set, loads) = (self.rng.clone(), &self.reader.get().set, &self.loads);
+        let overflow = self.overflow.iter_mut().zip(set.overflow());
+        let mut picked = Err(NoPick::Empty);
+        for (level, (picker, set)) in std::iter::once((&mut self.picker, set)).chain(overflow).enumerate() {
+            if level > 0 {
+                explanation.go_on(set, loads, request.tried, level);
+            }
+            let (trace, tried, mut rng) = (Some(&mut *explanation), Tried::List(request.tried), rng.clone());
+            let mut cx = PickContext { set, loads, now, rng: &mut rng, key: request.key, tried, trace };
+            picked = picker.choose(&mut cx);
+            if !matches!(picked, Err(NoPick::AllTried | NoPick::AllFull)) {
+                break;
+            }
+        }
+        explanation.picked = picked.ok();
+        picked
     }
 
     /// Picks an endpoint for a request and counts the request there.
@@ -102,6 +165,28 @@ impl Balancer {
         picked
     }
 
+    /// As [`start_waited`](Self::start_waited), and explains the pick.
+    ///
+    /// # Errors
+    /// As [`start_waited`](Self::start_waited); the explanation is filled then too.
+    #[cold]
+    pub fn start_waited_explained(
+        &mut self,
+        request: &Request<'_>,
+        waiting: &mut Waiting,
+        now: Instant,
+        explanation: &mut Explanation,
+    ) -> Result<Ticket, NoPick> {
+        let turn = waiting.turn().ok_or(NoPick::AllFull)?;
+        let picked = self.pick_explained(request, true, now, explanation);
+        if picked.is_ok() {
+            turn.took();
+        } else if request.tried.is_empty() {
+            turn.all_full();
+        }
+        picked
+    }
+
     /// As [`start`](Self::start), and explains the pick.
     ///
     /// # Errors
@@ -123,7 +208,7 @@ impl Balancer {
         explanation: &mut Explanation,
     ) -> Result<Ticket, NoPick> {
         self.refresh(now);
-        explanation.begin(&self.reader.get().set, &self.loads, request.tried);
+        explanation.begin(&self.reader.get().set, &self.loads, request.key, request.tried);
         let picked = self.pick(request, waited, now, Some(explanation));
         explanation.picked = picked.as_ref().ok().map(Ticket::slot);
         picked
@@ -138,9 +223,18 @@ impl Balancer {
         now: Instant,
         trace: Option<&mut Explanation>,
     ) -> Result<Ticket, NoPick> {
-        let chosen = self.choose(request, waited, now, trace);
-        if let Ok((slot, _)) = chosen {
-            self.count(slot, true, now);
+        if let Some(shadows) = &mut self.shadows {
+            shadows.before(&self.rng);
+        }
+        let mut chosen = self.choose(request, waited, now, trace);
+        if let Ok((slot, hold)) = &mut chosen {
+            if let Some(shadows) = &mut self.shadows {
+                let met = self.loads.in_flight(*slot);
+                *hold = hold.marked(shadows.picked(&self.reader.get().set, request, *slot, met, now));
+            }
+            self.count(*slot, true, now);
+        } else if let Some(shadows) = &mut self.shadows {
+            shadows.refused(&self.reader.get().set, request, now);
         }
         if self.journal.is_some() {
             self.write_down(request, waited, chosen.map(|(slot, _)| slot), now);
@@ -199,10 +293,13 @@ impl Balancer {
         let sets = std::iter::once((&mut self.picker, set, turns)).chain(overflow);
         for (i, (picker, set, turns)) in sets.enumerate() {
             if let Some(trace) = trace.as_deref_mut().filter(|_| i > 0) {
-                trace.go_on(set, loads, tried);
+                trace.go_on(set, loads, tried, i);
             }
             for _ in 0..turns {
-                let trace = trace.as_deref_mut();
+                let mut trace = trace.as_deref_mut();
+                if let Some(trace) = &mut trace {
+                    trace.again();
+                }
                 let tried = Tried::List(tried);
                 let mut cx = PickContext { set, loads, now, rng: &mut self.rng, key, tried, trace };
                 let Ok(slot) = picker.choose(&mut cx) else { break };
@@ -225,7 +322,7 @@ impl Balancer {
     pub fn start_at(&mut self, slot: Slot, now: Instant) -> Result<Ticket, NoPick> {
         self.refresh(now);
         let set = &self.reader.get().set;
-        let hold = match set.get(slot) {
+        let hold = match set.for_session(slot) {
             None => Err(NoPick::Empty),
             Some(member) if self.loads.is_full(member) => Err(NoPick::AllFull),
             Some(_) => hold(set, &self.loads, &self.queue, false, slot).ok_or(NoPick::AllFull),
@@ -233,7 +330,10 @@ impl Balancer {
         if let Some(journal) = &mut self.journal {
             journal.at(slot, way(&self.queue, false), hold.map(|_| slot), now);
         }
-        let hold = hold?;
+        let mut hold = hold?;
+        if let Some(shadows) = &mut self.shadows {
+            hold = hold.marked(shadows.started(slot, false, now));
+        }
         self.count(slot, false, now);
         Ok(Ticket::new(slot, hold, now))
     }
@@ -260,6 +360,11 @@ impl Balancer {
             journal.end(slot, hold.is_limited(), &end);
         }
         self.picker.on_end(slot, &end, &self.loads);
+        if hold.mark() != 0
+            && let Some(shadows) = &mut self.shadows
+        {
+            shadows.ended(hold.mark(), slot, &end);
+        }
         if !self.overflow.is_empty() {
             self.tell_overflow(slot, |picker, loads| picker.on_end(slot, &end, loads));
         }
@@ -304,6 +409,9 @@ impl Balancer {
             tried: Tried::NONE,
             trace: None,
         };
+        if let Some(shadows) = &mut self.shadows {
+            shadows.probe(set, cx.rng, now);
+        }
         let asks = self.picker.poll_probe(&mut cx);
         if let Some(journal) = &mut self.journal {
             journal.probe(asks, now);
@@ -328,6 +436,9 @@ impl Balancer {
         }
         self.loads.report(slot, report, now)?;
         self.picker.on_report(slot, report, now);
+        if let Some(shadows) = &mut self.shadows {
+            shadows.report(slot, report, self.loads.in_flight(slot), now);
+        }
         self.overflow.iter_mut().for_each(|picker| picker.on_report(slot, report, now));
         Ok(())
     }
@@ -373,6 +484,9 @@ impl Balancer {
         self.limited = view.set.members().iter().any(|m| m.in_flight_max != 0);
         self.loads.on_set(&view.set, &view.counts);
         self.picker.on_set(&view.set, &self.loads, now);
+        if let Some(shadows) = &mut self.shadows {
+            shadows.on_set(&view.set, now);
+        }
         let overflow = view.set.overflow();
         self.overflow.truncate(overflow.len());
         while self.overflow.len() < overflow.len() {
@@ -403,7 +517,7 @@ fn way(queue: &Queue, waited: bool) -> Way {
 /// faster, or when others wait for it.
 #[inline]
 fn hold(set: &EndpointSet, loads: &Loads, queue: &Queue, waited: bool, slot: Slot) -> Option<Hold> {
-    let member = set.get(slot)?;
+    let member = set.for_session(slot)?;
     let got = member.in_flight_max == 0 || (!is_behind(queue, waited) && loads.try_hold(member));
     got.then(|| Hold::at(member))
 }

@@ -1,19 +1,48 @@
-//! Why this pick? An [`Explanation`] is filled only when the caller asks for it; otherwise it costs one branch.
+//! Why this pick? An [`Explanation`] is filled only when the caller asks for it; otherwise it costs one branch. It says
+//! what was compared, and how: from that alone [`By::decide`] finds the same endpoint.
+
+mod by;
 
 use crate::endpoints::endpoint::EndpointId;
 use crate::endpoints::set::{EndpointSet, Exclusion, Member, Slot};
 use crate::measurement::loads::Loads;
+use crate::seam::tried::Tried;
 use std::fmt;
+
+pub use by::By;
+
+/// Most candidates that are listed of those that were not looked at one by one.
+pub(crate) const EXPLAINED_MAX: usize = 16;
+
+/// Most endpoints that are listed as left out.
+const EXCLUDED_MAX: usize = 256;
+
+/// Virtual time in which an endpoint gets as many turns as its weight says.
+const ROUND: f64 = 4_294_967_296.0;
 
 /// Why one request went where it went.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Explanation {
     /// The endpoints that were compared, in the order in which they were looked at.
     pub candidates: Vec<Candidate>,
+    /// Candidates that are not listed, as they come behind those that are.
+    pub unlisted: usize,
     /// The endpoints that could not be picked.
     pub excluded: Vec<(Slot, EndpointId, Exclusion)>,
+    /// More of them that are not listed.
+    pub excluded_more: usize,
     /// What decided among the candidates.
     pub rule: &'static str,
+    /// The same as a program follows it.
+    pub by: By,
+    /// Which set the candidates are of: 0 for the first, then those that it overflows into, as other zones and tiers.
+    pub level: usize,
+    /// The hash of what the request is keyed by.
+    pub key: Option<u64>,
+    /// Requests in flight in the pool before this one.
+    pub in_flight_total: u32,
+    /// Whether so few endpoints are healthy that health is ignored.
+    pub in_panic: bool,
     /// The outcome.
     pub picked: Option<Slot>,
 }
@@ -31,26 +60,56 @@ pub struct Candidate {
     pub weight: u32,
     /// What the algorithm compared, lower is better; `None` where that is just the requests in flight per weight.
     pub score: Option<f64>,
+    /// How far the picks of it are ahead of its share, in rounds of turns: of two that are equal the lower is due.
+    pub ahead: f64,
+    /// The load that the algorithm goes by, where that is not just the requests in flight here.
+    pub load: Option<f64>,
+    /// The latency that an endpoint answered; 0 for none.
+    pub latency_ns: u64,
+    /// Of an algorithm that keeps endpoints in order: the class of its weight, and its place among those of the class.
+    pub place: Option<(u32, u32)>,
 }
 
 impl Explanation {
-    pub(crate) fn begin(&mut self, set: &EndpointSet, loads: &Loads, tried: &[Slot]) {
-        *self = Explanation { excluded: set.excluded().to_vec(), ..Explanation::default() };
+    pub(crate) fn begin(&mut self, set: &EndpointSet, loads: &Loads, key: Option<u64>, tried: &[Slot]) {
+        let excluded = set.excluded();
+        *self = Explanation {
+            excluded: excluded.iter().take(EXCLUDED_MAX).copied().collect(),
+            excluded_more: excluded.len().saturating_sub(EXCLUDED_MAX),
+            key,
+            in_flight_total: loads.in_flight_total(),
+            in_panic: set.in_panic(),
+            ..Explanation::default()
+        };
         self.exclude(set, loads, tried);
     }
 
     /// Goes on to `set`, as the set before had nothing left for the request.
-    pub(crate) fn go_on(&mut self, set: &EndpointSet, loads: &Loads, tried: &[Slot]) {
+    pub(crate) fn go_on(&mut self, set: &EndpointSet, loads: &Loads, tried: &[Slot], level: usize) {
+        self.level = level;
+        self.again();
         self.excluded.retain(|(slot, ..)| set.get(*slot).is_none());
         self.exclude(set, loads, tried);
     }
 
+    /// Begins a choice anew: what was compared before led nowhere.
+    pub(crate) fn again(&mut self) {
+        (self.rule, self.by, self.unlisted) = ("", By::default(), 0);
+        self.candidates.clear();
+    }
+
     fn exclude(&mut self, set: &EndpointSet, loads: &Loads, tried: &[Slot]) {
+        let tried = Tried::List(tried);
         for m in set.members() {
-            if tried.contains(&m.slot) {
-                self.excluded.push((m.slot, m.id, Exclusion::Tried));
-            } else if loads.is_full(m) {
-                self.excluded.push((m.slot, m.id, Exclusion::Full));
+            let why = match () {
+                () if tried.contains(m.slot) => Exclusion::Tried,
+                () if loads.is_full(m) => Exclusion::Full,
+                () => continue,
+            };
+            if self.excluded.len() < EXCLUDED_MAX {
+                self.excluded.push((m.slot, m.id, why));
+            } else {
+                self.excluded_more += 1;
             }
         }
     }
@@ -58,7 +117,90 @@ impl Explanation {
     /// Adds a candidate; pickers call it.
     pub fn candidate(&mut self, member: &Member, loads: &Loads, score: Option<f64>) {
         let Member { slot, id, weight, .. } = *member;
-        self.candidates.push(Candidate { slot, id, in_flight: loads.in_flight(slot), weight, score });
+        let (in_flight, ahead) = (loads.in_flight(slot), loads.ahead(slot) as f64 / ROUND);
+        self.candidates.push(Candidate {
+            slot,
+            id,
+            in_flight,
+            weight,
+            score,
+            ahead,
+            load: None,
+            latency_ns: 0,
+            place: None,
+        });
+    }
+
+    /// Adds the first of many candidates, best first, and counts the others.
+    pub(crate) fn list<'m>(
+        &mut self,
+        members: impl ExactSizeIterator<Item = &'m Member>,
+        mut add: impl FnMut(&mut Explanation, &'m Member),
+    ) {
+        self.unlisted = members.len().saturating_sub(EXPLAINED_MAX);
+        members.take(EXPLAINED_MAX).for_each(|m| add(self, m));
+    }
+
+    /// Notes of the last candidate by which load and latency the algorithm goes.
+    pub(crate) fn told(&mut self, load: f64, latency_ns: u64) {
+        if let Some(last) = self.candidates.last_mut() {
+            (last.load, last.latency_ns) = (Some(load), latency_ns);
+        }
+    }
+
+    /// Notes of the last candidate where it stands in its class.
+    pub(crate) fn placed(&mut self, class: u32, place: u32) {
+        if let Some(last) = self.candidates.last_mut() {
+            last.place = Some((class, place));
+        }
+    }
+}
+
+impl fmt::Display for Candidate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} in flight, weight {}", self.in_flight, self.weight)?;
+        if let Some(load) = self.load.filter(|load| *load != f64::from(self.in_flight)) {
+            write!(f, ", counted as {load}")?;
+        }
+        if self.latency_ns != 0 {
+            write!(f, ", answered {:.3} ms", self.latency_ns as f64 / 1e6)?;
+        }
+        if let Some(score) = self.score {
+            write!(f, ", score {score}")?;
+        }
+        write!(f, ", ahead by {:.3}", self.ahead)
+    }
+}
+
+/// With slots and ids, as names are the shell's.
+impl fmt::Display for Explanation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.picked {
+            Some(slot) => writeln!(f, "picked slot {}: {}", slot.0, self.rule)?,
+            None => writeln!(f, "picked none")?,
+        }
+        writeln!(f, "{}", self.by)?;
+        write!(f, "{} in flight in the pool", self.in_flight_total)?;
+        if let Some(key) = self.key {
+            write!(f, ", key {key:x}")?;
+        }
+        if self.level > 0 {
+            write!(f, ", from overflow {}", self.level)?;
+        }
+        f.write_str(if self.in_panic { ", in panic\n" } else { "\n" })?;
+        for c in &self.candidates {
+            writeln!(f, "  compared slot {} (endpoint {:x}): {c}", c.slot.0, c.id.0)?;
+        }
+        if self.unlisted > 0 {
+            writeln!(f, "  and {} behind them", self.unlisted)?;
+        }
+        for (slot, id, why) in &self.excluded {
+            writeln!(f, "  left out slot {} (endpoint {:x}): {why}", slot.0, id.0)?;
+        }
+        if self.excluded_more > 0 {
+            writeln!(f, "  and {} more", self.excluded_more)?;
+        }
+        Ok(())
     }
 }
 

@@ -6,7 +6,8 @@
 //!
 //! ```text
 //! evenkeel-journal 1 ALGORITHM WORKER WORKERS SEED [PARAM=VALUE]*   a balancer is made; starts a journal
-//! set NOW SLOTS PANIC [MEMBER]* [out [OUT]*] [later [MEMBER]*]*     it switches to a set, and its overflow sets
+//! set NOW SLOTS PANIC [MEMBER]* [out [OUT]*] [overflow [MEMBER]*]* [draining [MEMBER]*]
+//!                                        it switches to a set, its overflow sets, and endpoints that keep their sessions
 //!     MEMBER = SLOT:ID:WEIGHT:LIMIT:RAMP:TRIAL    OUT = SLOT:ID:WHY
 //! pick NOW WAY KEY TRIED TOTAL PICKED    TRIED = SLOT[,SLOT]*; TOTAL: requests in flight in the pool before
 //!     WAY = free: none waits | behind: others wait | waited: it waited in the queue, and it is its turn
@@ -91,7 +92,7 @@ impl Journal {
     #[cold]
     pub(crate) fn set(&mut self, set: &EndpointSet, now: Instant) {
         put(&mut self.text, format_args!("set {} {} {}", now.0, set.slots(), u32::from(set.in_panic())));
-        self.members(set);
+        self.members(set.members());
         if !set.excluded().is_empty() {
             self.text.push_str(" out");
         }
@@ -100,13 +101,17 @@ impl Journal {
         }
         for overflow in set.overflow() {
             self.text.push_str(" overflow");
-            self.members(overflow);
+            self.members(overflow.members());
+        }
+        if !set.draining().is_empty() {
+            self.text.push_str(" draining");
+            self.members(set.draining());
         }
         self.write(format_args!(""));
     }
 
-    fn members(&mut self, set: &EndpointSet) {
-        for &Member { slot, id, weight, in_flight_max, ramp, trial } in set.members() {
+    fn members(&mut self, members: &[Member]) {
+        for &Member { slot, id, weight, in_flight_max, ramp, trial } in members {
             put(&mut self.text, format_args!(" {}:{:x}:{weight}:{in_flight_max}:{ramp}:{trial}", slot.0, id.0));
         }
     }

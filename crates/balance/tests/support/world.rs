@@ -6,6 +6,7 @@ use evenkeel_balance::{
     Balancer, EndpointId, EndpointSpec, Exclusion, Explanation, Instant, LoadReport, NoPick, Outcome, Pool, Request,
     Rng, Seat, Slot, Ticket,
 };
+use std::cell::Cell;
 use std::collections::{BTreeMap, VecDeque};
 
 /// Endpoints answer a probe this long after it was sent, nanoseconds.
@@ -34,6 +35,8 @@ pub struct World<'r> {
     pub explain: bool,
     /// Whether endpoints answer probes.
     pub answers: bool,
+    /// Picks that were explained, each by a rule that leads to it.
+    pub explained: Cell<u64>,
     in_flight: BTreeMap<EndpointId, u32>,
     owner: BTreeMap<usize, EndpointId>,
     probes: VecDeque<(Instant, usize, Slot)>,
@@ -61,6 +64,7 @@ impl<'r> World<'r> {
             rng: Rng::new(seed ^ 0x5eed),
             explain: false,
             answers: true,
+            explained: Cell::new(0),
             in_flight: BTreeMap::new(),
             owner: BTreeMap::new(),
             probes: VecDeque::new(),
@@ -169,7 +173,11 @@ impl<'r> World<'r> {
     /// As a sticky session or a hedge would.
     pub fn start_at(&mut self, worker: usize, id: EndpointId) -> Result<(), NoPick> {
         let slot = self.slot(id);
-        let eligible = self.eligible().into_iter().find(|s| s.id == id);
+        let drains = |s: &&EndpointSpec| s.drain && s.keeps_sessions && s.weight > 0;
+        let draining = self.specs.iter().find(|s| s.id == id).filter(drains).cloned();
+        let picked = self.eligible().into_iter().find(|s| s.id == id);
+        let want_draining = if picked.is_some() { None } else { draining };
+        let eligible = picked.or(want_draining.clone());
         let want = match &eligible {
             None => Some(NoPick::Empty),
             Some(spec) if self.is_full(spec) => Some(NoPick::AllFull),
@@ -180,7 +188,10 @@ impl<'r> World<'r> {
         self.ensure(got == want, || format!("start_at {slot:?} gave {got:?}, the model says {want:?}"));
         let ticket = started?;
         self.ensure(ticket.slot() == slot, || "start_at went elsewhere".into());
-        self.note_start(worker, ticket, &[]);
+        match want_draining {
+            Some(spec) => self.note_session(worker, ticket, &spec),
+            None => _ = self.note_start(worker, ticket, &[]),
+        }
         self.poll_probes(worker);
         Ok(())
     }
@@ -210,14 +221,20 @@ impl<'r> World<'r> {
         let Some(spec) = looked_at.into_iter().find(|s| Some(s.id) == owner && Some(s.priority) == tier) else {
             self.fail(&format!("picked {slot:?}, which is not eligible"));
         };
+        self.note_session(worker, ticket, &spec);
+        spec.id
+    }
+
+    /// The same for an endpoint that no request is picked for.
+    fn note_session(&mut self, worker: usize, ticket: Ticket, spec: &EndpointSpec) {
+        let slot = ticket.slot();
         self.ensure(self.slot(spec.id) == slot, || format!("{slot:?} is not the slot of its endpoint"));
-        let full = self.is_full(&spec);
+        let full = self.is_full(spec);
         self.ensure(!full, || format!("over the limit: {} in flight, {spec:?}", self.in_flight(spec.id)));
         self.ensure(ticket.began() == self.now, || "the ticket began at another moment".into());
         *self.in_flight.entry(spec.id).or_default() += 1;
         self.running.push_back(Running { ticket, id: spec.id, worker });
         self.check_counts();
-        spec.id
     }
 
     /// Ends one running request.
@@ -288,7 +305,10 @@ impl<'r> World<'r> {
             self.ensure(self.owner.get(&c.slot.index()) == Some(&c.id), || {
                 format!("candidate {c:?} is no endpoint of the pool")
             });
-            self.ensure(!got.iter().any(|e| e.0 == c.id), || format!("{c:?} is both candidate and excluded"));
+            let is_picked = picked == Some(c.slot);
+            self.ensure(!is_picked || !got.iter().any(|e| e.0 == c.id), || {
+                format!("{c:?} is both picked and excluded")
+            });
             let seen = (c.in_flight, Some(c.weight));
             let model = (self.in_flight(c.id), self.specs.iter().find(|s| s.id == c.id).map(|s| s.weight));
             self.ensure(seen == model, || format!("candidate {c:?}, the model says {model:?}"));
@@ -298,6 +318,9 @@ impl<'r> World<'r> {
             let among = why.candidates.iter().any(|c| c.slot == slot);
             self.ensure(among, || format!("picked {slot:?}, which is not among the candidates: {why:?}"));
             self.ensure(!why.rule.is_empty(), || "names no rule".into());
+            let follows = why.by.decide(&why.candidates);
+            self.ensure(follows == picked, || format!("the rule as stated picks {follows:?}: {why:?}"));
+            self.explained.set(self.explained.get() + 1);
         }
     }
 }

@@ -4,7 +4,7 @@ use crate::code::Code;
 use crate::diagnostic::Findings;
 use crate::form::Formed;
 use crate::machine::{Found, Machine};
-use crate::plan::{ERROR_PAGE_MAX, LogTarget};
+use crate::plan::{ERROR_PAGE_MAX, LineSink, LogTarget};
 use crate::source::Span;
 use crate::table::{Field, Section};
 use std::io::{self, ErrorKind};
@@ -20,12 +20,21 @@ const SECRET_MIN: usize = 16;
 /// Reports what the machine does not have, or the user may not use.
 pub(crate) fn check(root: &Section, machine: &dyn Machine, findings: &mut Findings) {
     let telemetry = root.section("telemetry");
-    for log in ["access_log", "journal"].into_iter().filter(|log| telemetry.has(log)) {
-        let log = telemetry.section(log);
-        let path = log.set("path").filter(|path| !path.is_broken()).map(|_| LogTarget::read(log.value("path")));
-        if let Some(LogTarget::File(path)) = path {
-            check_log(&path, log.span_of("path"), machine, findings);
+    for name in ["access_log", "journal"].into_iter().filter(|log| telemetry.has(log)) {
+        let log = telemetry.section(name);
+        if log.set("path").is_none_or(|path| path.is_broken()) {
+            continue;
         }
+        let (line, entry) = (LineSink::read(log.value("path")), LogTarget::read(log.value("path")));
+        let path = match (name, line, entry) {
+            ("access_log", LineSink::File(path), _) | ("journal", _, LogTarget::File(path)) => path,
+            _ => continue,
+        };
+        check_log(&path, log.span_of("path"), machine, findings);
+    }
+    let explain = telemetry.section("explain");
+    if let Some(path) = explain.text("token_file") {
+        check_secret(Path::new(&path), explain.span_of("token_file"), machine, findings);
     }
     let acme = root.section("acme");
     if acme.has_read("state")
@@ -36,6 +45,16 @@ pub(crate) fn check(root: &Section, machine: &dyn Machine, findings: &mut Findin
     let admin = root.section("admin");
     if let Some(Formed::Socket(path)) = admin.formed("bind") {
         check_socket(&path, admin.span_of("bind"), machine, findings);
+    }
+    for key in ["read_token", "write_token"] {
+        let http = admin.section("http");
+        if let Some(path) = http.text(key) {
+            check_secret(&PathBuf::from(path), http.span_of(key), machine, findings);
+        }
+    }
+    let runtime = root.section("runtime");
+    if let Some(path) = runtime.text("state") {
+        check_folder(Path::new(&path), runtime.span_of("state"), machine, findings);
     }
     for pool in root.named("pool") {
         let sticky = pool.section.section("sticky");

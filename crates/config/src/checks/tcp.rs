@@ -11,8 +11,17 @@ use crate::table::Section;
 use std::collections::HashMap;
 
 /// Keys of a listener that only speak of requests.
-const OF_REQUESTS: &[&str] =
-    &["trusted_proxies", "detect_loops", "errors", "error_pages", "report_load", "redirect_https", "h2c", "http2"];
+const OF_REQUESTS: &[&str] = &[
+    "trusted_proxies",
+    "detect_loops",
+    "errors",
+    "error_pages",
+    "request_id",
+    "report_load",
+    "redirect_https",
+    "h2c",
+    "http2",
+];
 
 /// Keys of a listener's limits that only speak of requests.
 const LIMITS_OF_REQUESTS: &[&str] =

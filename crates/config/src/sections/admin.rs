@@ -1,7 +1,7 @@
 //! Where can metrics and health of the process be read? [`Admin`], `[admin]`.
 
 use crate::form::Form;
-use crate::table::{Absent, Declared, Key, Kind, Lines, Section, table};
+use crate::table::{Absent, Declared, Key, Kind, Section, table};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
@@ -22,52 +22,63 @@ table! {
                    for the file may use it.",
             why: "",
         };
-        /// Address of the plain HTTP listener for `/metrics`, `/livez` and `/readyz`, if there is one.
-        bind: Option<SocketAddr>,
-            rows [
-                Key {
-                    name: "http",
-                    kind: Kind::Table(&HTTP),
-                    absent: Absent::Means("no such listener"),
-                    help: "A plain HTTP listener for `/metrics`, `/livez` and `/readyz`.",
-                    why: "",
-                },
-            ],
-            read address,
-            write write_address;
-    }
-}
-
-table! {
-    static HTTP = "http of [admin]",
-        "A plain HTTP listener for `/metrics`, `/livez` and `/readyz`.";
-
-    /// `http` of `[admin]`.
-    #[derive(PartialEq)]
-    struct Http {
-        /// See [`Admin::bind`].
-        bind: Option<SocketAddr> = Key {
-            name: "bind",
-            kind: Kind::Text(Form::Bind),
-            absent: Absent::Required(r#""127.0.0.1:9900""#),
-            help: "Its address. Every client that can connect to it can read metrics and health: keep it on this machine \
-                   or in a private network.",
+        /// The plain HTTP listener, if there is one.
+        http: Option<AdminHttp> = Key {
+            name: "http",
+            kind: Kind::Table(&HTTP),
+            absent: Absent::Means("no such listener"),
+            help: "A plain HTTP listener for `/metrics`, `/livez`, `/readyz` and the API under `/v1`.",
             why: "",
         };
     }
 }
 
-fn address(admin: &Section) -> Option<SocketAddr> {
-    Http::of(&admin.section("http")).bind
-}
+table! {
+    static HTTP = "http of [admin]",
+        "A plain HTTP listener for `/metrics`, `/livez`, `/readyz` and the API under `/v1`.";
 
-fn write_address(set: &Admin, _: &Admin, lines: &mut Lines) {
-    if set.bind.is_some() {
-        lines.add("http", Http { bind: set.bind }.lines(&Http::unset()).braces());
+    /// `http` of `[admin]`.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct AdminHttp {
+        /// Its address.
+        bind: SocketAddr = Key {
+            name: "bind",
+            kind: Kind::Text(Form::Bind),
+            absent: Absent::Required(r#""127.0.0.1:9900""#),
+            help: "Its address. Every client that can connect to it can read metrics and health, and without `read_token` the \
+                   state of listeners, pools and endpoints: keep it on this machine or in a private network.",
+            why: "",
+        };
+        /// The file of the token that clients of the API need.
+        read_token: Option<PathBuf> = Key {
+            name: "read_token",
+            kind: Kind::Text(Form::File),
+            absent: Absent::Means("reading needs none"),
+            help: "A file whose content is the token with which clients may read what is under `/v1`, sent as \
+                   `Authorization: Bearer TOKEN`: 16 bytes or more, without white space at its end.",
+            why: "",
+        };
+        /// The file of the token that clients need who change anything.
+        write_token: Option<PathBuf> = Key {
+            name: "write_token",
+            kind: Kind::Text(Form::File),
+            absent: Absent::Means("nothing is changed over TCP"),
+            help: "A file whose content is the token with which clients may also change things.",
+            why: "",
+        };
+        /// Names of this host.
+        hosts: Vec<String> = Key {
+            name: "hosts",
+            kind: Kind::List(&Kind::Text(Form::DnsName)),
+            absent: Absent::Means("IP addresses and `localhost` only"),
+            help: "Names by which clients of the API may call this host. A request for another name may come from a page \
+                   of another site.",
+            why: "",
+        };
     }
 }
 
 /// `None` if there is neither an address nor a socket.
 pub(crate) fn admin(root: &Section) -> Option<Admin> {
-    Some(Admin::of(&root.section("admin"))).filter(|admin| admin.bind.is_some() || admin.socket.is_some())
+    Some(Admin::of(&root.section("admin"))).filter(|admin| admin.http.is_some() || admin.socket.is_some())
 }

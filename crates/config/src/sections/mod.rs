@@ -1,6 +1,7 @@
 //! Which keys are there? Each subject has one file: the struct of the plan, the rows of its keys, how they are read and
 //! written, and what is checked over several of them.
 
+pub(crate) mod access_log;
 pub(crate) mod acme;
 pub(crate) mod admin;
 pub(crate) mod error_pages;

@@ -1,6 +1,8 @@
 //! How does the process run? [`Runtime`], `[runtime]`.
 
+use crate::form::Form;
 use crate::table::{Absent, DAY, Field, Key, Kind, Value, quote, table, words};
+use std::path::PathBuf;
 use std::time::Duration;
 
 table! {
@@ -34,6 +36,14 @@ table! {
             help: "Reloads when this file, or one that it includes, changes.",
             why: "A file that is edited by hand may be saved half done. Turn it on where a tool replaces the whole file \
                   at once.",
+        };
+        /// The file that keeps what operators want of endpoints.
+        state: Option<PathBuf> = Key {
+            name: "state",
+            kind: Kind::Text(Form::File),
+            absent: Absent::Means("they are forgotten at a restart"),
+            help: "A file that keeps operators' orders, such as drained endpoints, over restarts.",
+            why: "Reloads and upgrades keep them without it.",
         };
         /// The log of the process itself (requests go to [`Telemetry::access_log`](crate::plan::Telemetry::access_log)).
         log: Log = Key {

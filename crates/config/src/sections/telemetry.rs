@@ -1,7 +1,8 @@
 //! What can be known about requests? [`Telemetry`], `[telemetry]`.
 
+use super::access_log::{self, ACCESS_LOG, AccessLog};
 use super::pool::Pool;
-use super::runtime::{LogFormat, Runtime, Workers};
+use super::runtime::{Runtime, Workers};
 use crate::code::Code;
 use crate::diagnostic::Findings;
 use crate::form::{Form, Formed};
@@ -38,6 +39,50 @@ table! {
             kind: Kind::Table(&JOURNAL),
             absent: Absent::Means("off"),
             help: "All that the picks of one pool depend on, for `evenkeel replay`.",
+            why: "",
+        };
+        /// Which picks are kept with their explanation.
+        explain: Explain = Key {
+            name: "explain",
+            kind: Kind::Table(&EXPLAIN),
+            absent: Absent::Means("its defaults"),
+            help: "Why requests went where they went, for `evenkeel explain`.",
+            why: "",
+        };
+    }
+}
+
+table! {
+    static EXPLAIN = "explain of [telemetry]",
+        "Which requests are kept with the explanation of each pick: what was compared, by which rule, and what was left out. \
+        `evenkeel explain` shows them.";
+
+    /// `telemetry.explain`.
+    #[derive(Clone, Debug, PartialEq)]
+    pub struct Explain {
+        /// The part of the requests, 0 to 1.
+        sample: f64 = Key {
+            name: "sample",
+            kind: Kind::Number { min: 0.0, max: 1.0 },
+            absent: Absent::Default("0"),
+            help: "The part of the requests that are explained; 0.01 is one of a hundred, at random.",
+            why: "An explanation costs some microseconds. `evenkeel explain --next POOL` works without a sample.",
+        };
+        /// How many are kept.
+        keep: usize = Key {
+            name: "keep",
+            kind: Kind::Int { min: 1, max: 100_000 },
+            absent: Absent::Default("1000"),
+            help: "How many are kept, the latest, by all workers together; at most 1 MiB for each worker.",
+            why: "A minute of a sample of 1 % at 1,600 requests a second.",
+        };
+        /// A secret that asks for an explanation.
+        token_file: Option<PathBuf> = Key {
+            name: "token_file",
+            kind: Kind::Text(Form::File),
+            absent: Absent::Means("no request can ask"),
+            help: "A file with a secret of at least 16 bytes. A request with the secret in the field `evenkeel-explain` is explained; the \
+                   endpoint does not get the field.",
             why: "",
         };
     }
@@ -78,32 +123,6 @@ table! {
 }
 
 table! {
-    static ACCESS_LOG = "access_log of [telemetry]",
-        "One line for each request, written when it ended.";
-
-    /// `telemetry.access_log`.
-    #[derive(Clone, Debug, PartialEq, Eq)]
-    pub struct AccessLog {
-        /// Where the lines go.
-        to: LogTarget = Key {
-            name: "path",
-            kind: Kind::Text(Form::File),
-            absent: Absent::Required(r#""/var/log/evenkeel/access.jsonl""#),
-            help: "The file that lines are appended to; `\"-\"` or `\"stdout\"` is standard output.",
-            why: "",
-        };
-        /// How a line looks. Only JSON exists so far.
-        format: LogFormat = Key {
-            name: "format",
-            kind: Kind::Choice(&["json"]),
-            absent: Absent::Default("\"json\""),
-            help: "How a line looks.",
-            why: "A field can be added without breaking a reader.",
-        };
-    }
-}
-
-table! {
     static JOURNAL = "journal of [telemetry]",
         "All that the picks of one pool depend on, in order: `evenkeel replay` makes the same picks of it. Needs \
         `runtime.workers = 1`, as the picks of several depend on each other. Two lines for each try of a request.";
@@ -130,7 +149,7 @@ table! {
     }
 }
 
-/// Where log lines go.
+/// Where lines of the journal go.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LogTarget {
     /// Standard output (`"-"` or `"stdout"`).
@@ -168,6 +187,9 @@ pub(crate) fn check(telemetry: &Section, runtime: &Runtime, pools: &[Pool], find
                 format!("\"buckets\" must ascend, but {} follows {}", pair[1].0, pair[0].0),
             )
             .help("sort them, each once");
+    }
+    if telemetry.has("access_log") {
+        access_log::check(&telemetry.section("access_log"), findings);
     }
     if telemetry.has("journal") {
         check_journal(&telemetry.section("journal"), runtime, pools, findings);

@@ -1,25 +1,19 @@
 //! How is a running evenkeel told something? Over the Unix socket of its admin, whose mode says who may.
 
-use crate::arguments::Reload;
-use crate::commands::check::read;
-use crate::failure::{Failure, color, reason};
+use crate::arguments::{Reload, Reopen};
+use crate::commands::client::socket_of;
+use crate::failure::{Failure, reason};
 use crate::output::print;
 use crate::reload::Result::{Applied, Refused};
-use evenkeel_config::{Outcome, render_text};
+use crate::serve::REOPENED;
 use serde_json::Value;
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// Runs `evenkeel reload`.
 pub fn reload(arguments: &Reload) -> Result<(), Failure> {
-    let socket = match &arguments.config {
-        Some(file) => socket_of(file)?,
-        None => arguments.socket.clone(),
-    };
-    let failed = |why: &str| Failure::running(format!("cannot ask at {}: {why}", socket.display()));
-    let answer = post(&socket, "/v1/reload").map_err(|error| failed(&reason(&error)))?;
-    let answer: Value = serde_json::from_str(&answer).map_err(|_| failed("the answer is not one of an evenkeel"))?;
+    let answer = ask(arguments.config.as_deref(), &arguments.socket, "/v1/reload")?;
     let text = answer["text"].as_str().unwrap_or_default();
     match &answer["result"] {
         result if *result == Applied.label() => print(text),
@@ -30,20 +24,22 @@ pub fn reload(arguments: &Reload) -> Result<(), Failure> {
     }
 }
 
-/// Where the evenkeel that runs this file listens for such questions.
-fn socket_of(file: &Path) -> Result<PathBuf, Failure> {
-    let Outcome { plan, diagnostics } = read(file);
-    let Some(plan) = plan else {
-        eprint!("{}", render_text(&diagnostics, color()));
-        return Err(Failure::config());
-    };
-    plan.admin.and_then(|admin| admin.socket).ok_or_else(|| {
-        Failure::running(format!(
-            "{} has no socket to ask at: add [admin] with bind = \"unix:/run/evenkeel/admin.sock\"; until then, \
-             SIGHUP does the same",
-            file.display()
-        ))
-    })
+/// Runs `evenkeel reopen`.
+pub fn reopen(arguments: &Reopen) -> Result<(), Failure> {
+    let answer = ask(arguments.config.as_deref(), &arguments.socket, "/v1/reopen")?;
+    let text = answer["text"].as_str().unwrap_or_default();
+    if answer["result"] == REOPENED {
+        return print(text);
+    }
+    Err(Failure::running(text.trim_end()))
+}
+
+/// The answer to a change that is asked for at this path, over the socket that the file says, or else at `socket`.
+fn ask(config: Option<&Path>, socket: &Path, path: &str) -> Result<Value, Failure> {
+    let socket = config.map_or_else(|| Ok(socket.to_path_buf()), socket_of)?;
+    let failed = |why: &str| Failure::running(format!("cannot ask at {}: {why}", socket.display()));
+    let answer = post(&socket, path).map_err(|error| failed(&reason(&error)))?;
+    serde_json::from_str(&answer).map_err(|_| failed("the answer is not one of an evenkeel"))
 }
 
 /// The body of the answer. It waits as long as that takes.

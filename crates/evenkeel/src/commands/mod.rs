@@ -3,8 +3,12 @@
 pub mod algorithms;
 pub mod ask;
 pub mod check;
+pub mod client;
 pub mod demo;
+pub mod explain;
 pub mod reference;
 pub mod replay;
 pub mod run;
 pub mod sim;
+pub mod status;
+pub mod steer;

@@ -1,10 +1,11 @@
 //! Which pages are made of tables? The configuration, its schema, and the metrics, as docs/reference has them.
 
 use crate::arguments::{Config, ConfigPage};
+use crate::commands::steer;
 use crate::failure::Failure;
 use crate::output::print;
+use crate::registry::{registry, render};
 use crate::reload::Reloads;
-use crate::serve::{registry, render};
 use evenkeel_config::render_text;
 use evenkeel_discovery::Discovery;
 use evenkeel_dns::metrics::Numbers;
@@ -17,7 +18,8 @@ use tokio::sync::watch;
 
 /// Runs `evenkeel config`.
 pub fn config(arguments: &Config) -> Result<(), Failure> {
-    match arguments.page {
+    match &arguments.page {
+        ConfigPage::Show(place) => steer::show_config(place),
         ConfigPage::Reference => print(&evenkeel_config::reference()),
         ConfigPage::Schema => print(&format!("{:#}\n", evenkeel_config::schema())),
     }

@@ -11,18 +11,34 @@ use std::path::Path;
 /// Runs `evenkeel replay`.
 pub fn replay(arguments: &Replay) -> Result<(), Failure> {
     let mut replay = replay::Replay::default();
+    if let Some(pick) = arguments.explain {
+        replay.explain(pick);
+    }
     for file in &arguments.files {
         let unreadable =
             |error: &io::Error| Failure::running(format!("cannot read {}: {}", file.display(), reason(error)));
         let before = replay.summary().lines;
         for line in BufReader::new(File::open(file).map_err(|e| unreadable(&e))?).lines() {
             let line = line.map_err(|e| unreadable(&e))?;
-            replay.line(&line).map_err(|stopped| failure(file, before, replay.summary().picks, stopped))?;
+            let taken = replay.line(&line);
+            if let Some((pick, explained)) = arguments.explain.zip(replay.explained()) {
+                // Also where the replay stops at it.
+                print(&format!(
+                    "pick {pick}, line {} of {}\n{line}\n{explained}",
+                    replay.summary().lines - before,
+                    file.display()
+                ))?;
+                return taken.map_err(|stopped| failure(file, before, replay.summary().picks, stopped));
+            }
+            taken.map_err(|stopped| failure(file, before, replay.summary().picks, stopped))?;
         }
     }
     let replay::Summary { picks, journals, .. } = replay.summary();
     if journals == 0 {
         return Err(Failure::running("there is no line: telemetry.journal writes one"));
+    }
+    if let Some(pick) = arguments.explain {
+        return Err(Failure::running(format!("there is no pick {pick}: the journal has {picks}")));
     }
     let what = if journals == 1 { "one journal".to_string() } else { format!("{journals} journals") };
     print(&format!("ok: all {picks} picks of {what} are the same\n"))

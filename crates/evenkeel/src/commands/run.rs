@@ -8,7 +8,7 @@ use crate::serve::Serving;
 use crate::signals::Signals;
 use crate::source::Source;
 use crate::{log, reach};
-use evenkeel_config::plan::Admin;
+use evenkeel_config::plan::{Admin, AdminHttp};
 use evenkeel_config::{Outcome, Plan, render_text};
 use evenkeel_net::inherit::Inherited;
 
@@ -56,7 +56,8 @@ pub fn serve(plan: Plan, origin: Origin, inherited: Inherited, then: impl FnOnce
     runtime.block_on(async {
         // Before the process can be seen: a signal may come as soon as it is.
         let signals = Signals::catch().map_err(|e| Failure::running(format!("cannot catch signals: {e}")))?;
-        let serving = Serving::start(plan, inherited).await?;
+        let file = if let Origin::File(source) = &origin { Some(source.file().to_path_buf()) } else { None };
+        let serving = Serving::start(plan, inherited, file.as_deref()).await?;
         let (plan, workers) = (serving.server().plan().clone(), serving.server().stats().len());
         // Who types addresses wants to know whether they are right. What a file names gets requests and checks, and nothing
         // else that was not asked for.
@@ -86,7 +87,8 @@ fn plan(arguments: &Run, source: Option<&mut Source>) -> Result<Plan, Failure> {
     if let Some(admin) = &arguments.admin {
         // clap had it checked.
         let bind = admin.parse().map_err(|_| Failure::running(format!("--admin {admin} is no address")))?;
-        plan.admin = Some(Admin { bind: Some(bind), socket: None });
+        let http = AdminHttp { bind, read_token: None, write_token: None, hosts: Vec::new() };
+        plan.admin = Some(Admin { http: Some(http), socket: None });
     }
     Ok(plan)
 }

@@ -269,7 +269,7 @@ fn a_renewal_that_fails_leaves_the_certificate_of_before_and_a_forgotten_account
 
 #[test]
 #[ignore = "`make conformance` runs it"]
-fn the_authority_is_asked_when_to_renew_whoever_has_ordered() {
+fn the_authority_is_asked_when_to_renew_what_another_account_has_ordered() {
     crate::judges!("pebble", "pebble-challtestsrv", "openssl", "curl");
     let (setting, name) = (Setting::new("acme-window"), "a.evenkeel.example");
     let authority = Authority::start(&setting.folder, &setting.authority, setting.ports(), 7_776_000, &[]);

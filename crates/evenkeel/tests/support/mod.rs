@@ -248,13 +248,19 @@ fn head(stream: &mut impl BufRead) -> Option<String> {
     Some(head)
 }
 
-/// Status and body of one request over a connection of its own.
-pub fn get(addr: &str, path: &str) -> std::io::Result<(u16, String)> {
+/// The response to these bytes, over a connection of its own, which the other side has to close.
+pub fn ask(addr: &str, request: &str) -> std::io::Result<String> {
     let mut stream = TcpStream::connect(addr)?;
     stream.set_read_timeout(Some(DEADLINE))?;
-    write!(stream, "GET {path} HTTP/1.1\r\nhost: test\r\nconnection: close\r\n\r\n")?;
+    stream.write_all(request.as_bytes())?;
     let mut response = String::new();
     stream.read_to_string(&mut response)?;
+    Ok(response)
+}
+
+/// Status and body of one request over a connection of its own.
+pub fn get(addr: &str, path: &str) -> std::io::Result<(u16, String)> {
+    let response = ask(addr, &format!("GET {path} HTTP/1.1\r\nhost: test\r\nconnection: close\r\n\r\n"))?;
     let status = response.get(9..12).and_then(|s| s.parse().ok()).unwrap_or(0);
     let body = response.split_once("\r\n\r\n").map(|(_, body)| body.to_string()).unwrap_or_default();
     Ok((status, body))

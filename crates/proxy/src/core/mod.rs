@@ -5,7 +5,8 @@ pub mod handoff;
 pub mod linger;
 
 use crate::observe::access_log::AccessLog;
-use evenkeel_balance::rng::mix;
+use crate::observe::explaining::Explaining;
+use crate::observe::request_id::{RequestId, RequestIds};
 use evenkeel_net::clock::{Base, CachedClock};
 use evenkeel_net::deadline::Wheel;
 pub use evenkeel_net::workers::Command;
@@ -27,10 +28,12 @@ pub struct Core {
     pub wheel: Rc<Wheel>,
     pub log: RefCell<Option<AccessLog>>,
     pub command: Cell<Command>,
+    /// Which requests are explained, and those that were.
+    pub explaining: Explaining,
     scratch: RefCell<Vec<Vec<u8>>>,
     /// For the head at hand.
     pub room: RefCell<Room>,
-    request_id: Cell<u64>,
+    ids: RequestIds,
     /// The other workers.
     pub peers: Arc<Peers>,
     /// Notified when the last connection or flow has ended while the worker is to end too.
@@ -48,9 +51,10 @@ impl Core {
             wheel: Wheel::new(),
             log: RefCell::default(),
             command: Cell::new(Command::Run),
+            explaining: Explaining::new(index),
             scratch: RefCell::default(),
             room: RefCell::default(),
-            request_id: Cell::new(mix(std::process::id() as u64) ^ mix(!(index as u64)).rotate_left(20)),
+            ids: RequestIds::random(),
             peers,
             closed: Notify::new(),
             flows: Cell::new(0),
@@ -72,11 +76,9 @@ impl Core {
         }
     }
 
-    /// An id for a request: unique in this process, and very likely among others.
-    pub fn next_request_id(&self) -> u64 {
-        let id = self.request_id.get();
-        self.request_id.set(id.wrapping_add(1));
-        id
+    /// An id for a request.
+    pub fn next_request_id(&self) -> RequestId {
+        self.ids.make()
     }
 
     /// A connection was accepted here.

@@ -8,6 +8,7 @@ use super::record::Record;
 use super::relay::Answered;
 use super::reply::Reply;
 use super::tried::Failed;
+use super::why::Why;
 use crate::listener::client::Client;
 use crate::observe::end::Cause;
 use crate::upstream::pick::{self, InFlight, NoPlace, Wait};
@@ -36,9 +37,14 @@ pub async fn send<'r, D: Downstream>(
             Ok(ticket) => ticket,
             Err(why) => {
                 let (pool, deadline) = (opened.route.pool, opened.route.deadline);
-                let wait = Wait { timer: down.timer(), deadline, phase: &record.phase, queue_ns: &record.queue_ns };
+                let (phase, queue_ns) = (&record.phase, &record.queue_ns);
+                let (timer, why_not) = (down.timer(), record.why.as_deref().map(Why::waiting));
+                let wait = Wait { timer, deadline, phase, queue_ns, why: why_not };
                 match wait.place(clock, pool, &tries, why, |cx| down.poll_gone(cx)).await {
-                    Ok(ticket) => ticket,
+                    Ok(ticket) => {
+                        record.why.iter().for_each(|why| why.waited(pool, &ticket));
+                        ticket
+                    }
                     Err(none) => return Err(unplaced(record, pool, none, last)),
                 }
             }
@@ -49,6 +55,7 @@ pub async fn send<'r, D: Downstream>(
         let slot = ticket.slot();
         record.endpoint = Some(ticket.endpoint.clone());
         record.tries += 1;
+        record.try_began = ticket.began();
         if let Some(limit) = opened.route.call_timeout {
             let used = Duration::from_nanos(clock.now().since(record.began));
             let left = down.timer().left_ns(opened.route.deadline).map_or(limit, Duration::from_nanos);
@@ -58,6 +65,10 @@ pub async fn send<'r, D: Downstream>(
             Ok(answered) => return Ok(answered),
             Err(failed) => failed,
         };
+        record.why.iter().for_each(|why| {
+            why.failed(slot, failed.reply.as_ref().map_or(failed.cause.text(), |reply| &reply.why));
+        });
+        record.note_failed(failed.failure, failed.cause);
         match decide(client, down, opened, out, &tries, &failed) {
             Some(Decision::Again { after_ns, .. }) => {
                 tries.tried.borrow_mut().push(slot);
@@ -121,7 +132,11 @@ fn place<'r>(
     if let Some(session) = opened.route.session.as_ref().filter(|_| record.tries == 0)
         && let Some(ticket) = session.at(&client.core.clock, pool)
     {
+        record.why.iter().for_each(|why| why.session(pool, &ticket));
         return Ok(ticket);
+    }
+    if let Some(why) = &record.why {
+        return why.place(&client.core.clock, pool, tries);
     }
     pick::place(&client.core.clock, pool, tries)
 }

@@ -3,6 +3,7 @@
 
 use super::record::Record;
 use super::reply::{Page, Reply};
+use super::why::Why;
 use crate::listener::client::Client;
 use crate::listener::mark::Mark;
 use crate::listener::route::RouteId;
@@ -79,6 +80,7 @@ pub fn route<'r, 'b>(
 ) -> Result<(Route<'r>, Option<Origin<'b>>), Refused> {
     let (core, rules) = (client.core, record.rules);
     record.note_asked(request);
+    record.take_id(request);
     let mut ip = client.peer.ip;
     let origin = client
         .peer
@@ -113,6 +115,7 @@ pub fn route<'r, 'b>(
     let pool = rules.pool(route);
     record.route = route;
     record.pool = Some(pool);
+    record.why = core.explaining.asks(request, &pool.name).map(|asked| Why::begin(asked, request, core.clock.now()));
     let mark = rules.mark(route);
     if has_passed_proxies && mark.is_some_and(|mark| mark.is_on(request)) {
         return Err(came_back(client, rules, route));
@@ -127,12 +130,14 @@ pub fn route<'r, 'b>(
     Ok((Route { pool, retries, key, session, timeouts, deadline, call_timeout: None, max_forwards, mark }, origin))
 }
 
-/// What the head for the endpoint says of the client. `here`: the authority of a request that names none. `close`: the endpoint's connection must not carry another request.
+/// What the head for the endpoint says of the client. `here`: the authority of a request that names none. `request_id`: a field,
+/// or nothing. `close`: the endpoint's connection must not carry another request.
 pub fn forward<'f>(
     client: &'f Client<'_>,
     origin: Option<&'f Origin<'_>>,
     route: &Route<'f>,
     here: &'f str,
+    request_id: &'f [u8],
     close: bool,
 ) -> Forward<'f> {
     Forward {
@@ -144,6 +149,7 @@ pub fn forward<'f>(
         max_forwards: route.max_forwards,
         certificate: client.peer.tls().map_or(b"", |info| &info.note().fields),
         mark: route.mark,
+        request_id,
         close,
     }
 }

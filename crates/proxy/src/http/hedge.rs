@@ -63,7 +63,12 @@ pub async fn race<'r, D: Downstream, L: Lane>(
     if !tries.hedge(clock.now()) {
         return Ok(first);
     }
-    let Ok(second) = InFlight::start(clock, pool, opened.route.key, &[first.ticket.slot()]) else {
+    let tried = [first.ticket.slot()];
+    let second = match &record.why {
+        None => InFlight::start(clock, pool, opened.route.key, &tried),
+        Some(why) => why.second(clock, pool, opened.route.key, &tried),
+    };
+    let Ok(second) = second else {
         tries.cancel_hedge();
         return Ok(first);
     };
@@ -82,6 +87,12 @@ pub async fn race<'r, D: Downstream, L: Lane>(
         Ok(Winner::ClientGone) => Err((first, Fault::ClientGone)),
         Err(Elapsed) => Err((first, Fault::TimedOut)),
     };
+    let lost_by = match &lost.second {
+        Some(Lost::Unreachable(_)) => "connect",
+        Some(Lost::Closed) => "reset",
+        None => "overtaken",
+    };
+    record.note_try(&second.endpoint, second.began(), lost_by);
     match lost.second {
         Some(Lost::Unreachable(error)) => drop(unreachable(pool, second, error)),
         Some(Lost::Closed) => drop(give_up(second, Fault::NoResponse)),
@@ -101,7 +112,10 @@ fn second_won<'r, L>(
 ) -> UpstreamConn<'r, L> {
     tries.on_answer(first.ticket.latency_ns(), second.ticket.began());
     record.pool.iter().for_each(|pool| pool.stats.hedges_won.add(1));
+    let lost_by = if first_lost { "reset" } else { "overtaken" };
+    record.note_try(&first.ticket.endpoint, first.ticket.began(), lost_by);
     record.endpoint = Some(second.ticket.endpoint.clone());
+    record.try_began = second.ticket.began();
     give_up(first.ticket, if first_lost { Fault::NoResponse } else { Fault::Overtaken });
     second
 }

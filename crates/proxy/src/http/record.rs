@@ -2,12 +2,16 @@
 
 use super::grpc::Call;
 use super::reply::{Content, Reply};
+use super::try_end::TryEnd;
+use super::why::Why;
 use crate::listener::client::Client;
 use crate::listener::rules::Rules;
 use crate::load::load_report::{self, Working};
 use crate::load::reports::Received;
-use crate::observe::access_log::{self, AccessLog, Line, NOWHERE};
+use crate::observe::access_log::{AccessLog, Line, NOWHERE};
 use crate::observe::end::{Cause, Phase};
+use crate::observe::explanations::Explained;
+use crate::observe::request_id::RequestId;
 use crate::observe::stats;
 use crate::peer::address_text::AddressText;
 use crate::upstream::pool::{Endpoint, WorkerPool};
@@ -15,13 +19,13 @@ use evenkeel_balance::{Clock, Instant};
 use evenkeel_wire::grpc::Status;
 use evenkeel_wire::head::Request;
 use std::borrow::Cow;
-use std::cell::{Cell, OnceCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::net::IpAddr;
 use std::rc::Rc;
 
 /// One request.
 pub struct Record<'c> {
-    client: &'c Client<'c>,
+    pub(super) client: &'c Client<'c>,
     /// By which it is served.
     pub rules: &'c Rules,
     /// The client, if a trusted proxy sent the request for it.
@@ -62,18 +66,22 @@ pub struct Record<'c> {
     pub phase: Cell<Phase>,
     /// Who ended it.
     pub cause: Cell<Cause>,
-    /// Made by [`access_log::asked`], if there is an access log.
+    /// What the access log keeps of its head, if there is one.
     pub asked: Vec<u8>,
-    /// Kept for the log, if we answer in the endpoint's place.
-    told: OnceCell<Box<Told>>,
-}
-
-/// What the access log says of a request to which we answer ourselves.
-struct Told {
-    /// Its id, which the client was told.
-    request_id: u64,
-    /// Why no response of an endpoint went to the client.
-    reason: String,
+    /// Why it went where it went, if that is to be explained.
+    pub why: Option<Box<Why>>,
+    /// The same of its response's.
+    pub(super) answered: RefCell<Vec<u8>>,
+    /// Tries that came to nothing.
+    pub(super) tried: RefCell<Vec<TryEnd>>,
+    /// When the last one began.
+    pub try_began: Instant,
+    /// What it is called, once that was asked for.
+    pub(super) id: OnceCell<RequestId>,
+    /// Whether fields of its response are noted or replaced.
+    pub notes_response: bool,
+    /// Why no response of an endpoint went to the client, for the log, if we answer in its place.
+    reason: OnceCell<Box<str>>,
 }
 
 impl<'c> Record<'c> {
@@ -102,7 +110,13 @@ impl<'c> Record<'c> {
             phase: Cell::new(Phase::Request),
             cause: Cell::new(Cause::Normal),
             asked: Vec::new(),
-            told: OnceCell::new(),
+            why: None,
+            answered: RefCell::default(),
+            tried: RefCell::default(),
+            try_began: Instant(0),
+            id: OnceCell::new(),
+            notes_response: false,
+            reason: OnceCell::new(),
         }
     }
 
@@ -110,10 +124,10 @@ impl<'c> Record<'c> {
     pub fn note_asked(&mut self, request: &Request<'_, '_>) {
         self.method = stats::method_index(request.method);
         let core = self.client.core;
-        if core.log.borrow().is_some() {
+        if let Some(log) = &*core.log.borrow() {
             self.asked = core.scratch();
-            let trace = request.field("traceparent");
-            access_log::asked(&mut self.asked, request.method, request.host, request.target, trace);
+            log.lines.keep(request, &mut self.asked);
+            self.notes_response |= log.lines.wants_response();
         }
     }
 
@@ -138,11 +152,13 @@ impl<'c> Record<'c> {
     #[cold]
     pub fn tell_in_text(&self, reply: &Reply) -> String {
         self.status.set(reply.status);
-        let core = self.client.core;
-        let told = || Box::new(Told { request_id: core.next_request_id(), reason: reply.why.clone() });
-        let is_logged = core.log.borrow().is_some();
-        let request_id = is_logged.then(|| self.told.get_or_init(told).request_id);
-        reply.text(self.rules.errors, request_id)
+        let is_logged = self.client.core.log.borrow().is_some();
+        if is_logged {
+            self.reason.get_or_init(|| reply.why.as_str().into());
+        }
+        // An id that is found nowhere is of no use.
+        let is_known = is_logged || self.rules.request_id.is_some();
+        reply.text(self.rules.errors, is_known.then(|| self.request_id()))
     }
 
     /// Appends a field with the load of its listener beside this request, where that is reported.
@@ -170,18 +186,22 @@ impl<'c> Record<'c> {
         let ip = self.client.peer.ip_text();
         let origin = self.origin.map(AddressText::of);
         let peer = self.client.peer.announced_by().map(AddressText::of);
-        let told = self.told.get();
+        let (answered, tried) = (self.answered.take(), self.tried.take());
+        let attempts = self.attempts(&tried);
         let line = Line {
             began: self.began,
-            request_id: told.map_or_else(|| core.next_request_id(), |told| told.request_id),
+            request_id: self.request_id(),
             client: origin.as_ref().map_or(ip, AddressText::as_bytes),
+            client_port: if origin.is_some() { 0 } else { self.client.peer.port },
             peer: peer.as_ref().map(AddressText::as_bytes).or(origin.is_some().then_some(ip)),
             taken: self.rules.named(self.client.listener, self.route),
-            sent: self.pool.map_or(NOWHERE, |pool| pool.named(self.endpoint.as_deref())),
+            sent: self.pool.map_or(&NOWHERE, |pool| pool.named(self.endpoint.as_deref())),
             tries: self.tries,
             proto: self.proto,
             tls: self.client.peer.tls(),
             asked: &self.asked,
+            answered: &answered,
+            attempts: &attempts,
             status: self.status.get(),
             bytes_in: self.bytes_in.get(),
             bytes_out: self.bytes_out.get(),
@@ -190,11 +210,35 @@ impl<'c> Record<'c> {
             ttfb_ns: self.ttfb_ns.get(),
             total_ns,
             term: [self.cause.get().letter(), self.phase.get().letter()],
-            reason: told.map(|told| &*told.reason),
+            reason: self.reason.get().map(|reason| &**reason),
             grpc_status: self.call.get().ended().map(Status::name),
         };
         log.add(&line, &core.clock);
         core.give_back(std::mem::take(&mut self.asked));
+    }
+}
+
+impl Record<'_> {
+    /// Keeps why it went where it went.
+    #[cold]
+    fn explain(&self, why: Box<Why>, total_ns: u64) {
+        let core = self.client.core;
+        let route = self.rules.plan.routes.get(self.route);
+        let mut explained = Explained {
+            request_id: self.request_id().to_string(),
+            worker: core.index,
+            listener: self.client.listener.name.clone(),
+            route: route.map(|route| route.name.clone()).unwrap_or_default(),
+            pool: self.pool.map(|pool| pool.name.clone()).unwrap_or_default(),
+            queue_ns: self.queue_ns.get(),
+            status: self.status.get(),
+            end: Cause::LABELS[self.cause.get() as usize],
+            phase: Phase::LABELS[self.phase.get() as usize],
+            total_ns,
+            ..Explained::default()
+        };
+        why.fill(&mut explained);
+        core.explaining.keep(explained);
     }
 }
 
@@ -219,6 +263,9 @@ impl Drop for Record<'_> {
             if let Some(status) = self.call.get().ended() {
                 pool.stats.grpc[usize::from(status.code())].add(1);
             }
+        }
+        if let Some(why) = self.why.take() {
+            self.explain(why, total_ns);
         }
         if let Some(log) = &mut *core.log.borrow_mut() {
             self.log(log, total_ns);

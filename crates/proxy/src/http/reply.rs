@@ -1,5 +1,6 @@
 //! What does the client read when no endpoint's response goes to it? As much of the reason as its listener says.
 
+use crate::observe::request_id::RequestId;
 use evenkeel_config::plan::Errors;
 use evenkeel_wire::http1::Reject;
 use evenkeel_wire::http1::reply::{TEXT, reason};
@@ -38,11 +39,11 @@ impl Reply {
     }
 
     /// A line of text for the client. `request_id`: what the access log calls the request, if there is one.
-    pub fn text(&self, errors: Errors, request_id: Option<u64>) -> String {
+    pub fn text(&self, errors: Errors, request_id: Option<&RequestId>) -> String {
         let (status, phrase) = (self.status, reason(self.status));
         match (errors, request_id) {
             (Errors::Detailed, _) => format!("{status} {phrase}: {}\n", self.why),
-            (Errors::Terse, Some(id)) => format!("{status} {phrase} (request {id:016x})\n"),
+            (Errors::Terse, Some(id)) => format!("{status} {phrase} (request {id})\n"),
             (Errors::Terse, None) => format!("{status} {phrase}\n"),
         }
     }

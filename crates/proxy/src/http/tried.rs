@@ -41,6 +41,7 @@ pub fn answered(
         tries.on_answer(ticket.latency_ns(), clock.now());
     }
     let slot = ticket.slot();
+    endpoint.stats.latency.record(ticket.latency_ns());
     ticket.end(answered.outcome);
     take_received(record, pool, slot, &endpoint, clock.now());
     endpoint.stats.requests[stats::class(record.status.get())].add(1);

@@ -9,7 +9,7 @@ use evenkeel_net::event_loop::WakerSlot;
 use evenkeel_net::transport::Transport;
 use evenkeel_wire::h2::{Connection, Head, NoStream, StreamId};
 use evenkeel_wire::head::Table;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::rc::Rc;
 
@@ -23,6 +23,8 @@ pub struct Session {
     pub(super) state: RefCell<State>,
     /// Bytes that came, and are less than a frame: a connection that waits holds no buffer.
     pub(super) held: RefCell<Vec<u8>>,
+    /// There is more in `held` than the rest of a frame: its turn comes when others have had theirs.
+    pub(super) is_behind: Cell<bool>,
 }
 
 /// What changes.
@@ -123,7 +125,7 @@ impl Session {
             resets: Vec::new(),
             late: Vec::new(),
         };
-        Session { transport, state: state.into(), held: held.into() }
+        Session { transport, state: state.into(), held: held.into(), is_behind: Cell::new(false) }
     }
 
     /// Changes the state, and then wakes.

@@ -99,6 +99,15 @@ impl StreamHandle {
         })
     }
 
+    /// Whether the part that was sent last cannot leave yet: the peer's window is closed, or it does not read.
+    pub fn is_held_back(&self) -> bool {
+        self.session.change(|state| {
+            let stream = state.stream(self.key);
+            let (id, left) = (stream.id, stream.pending.len());
+            left > 0 && (state.backlog() >= BACKLOG_MAX || state.engine.capacity(id) < left)
+        })
+    }
+
     /// Sends a head of a response. `ends`: nothing follows.
     pub fn send_head<'f>(&self, fields: impl Iterator<Item = (&'f [u8], &'f [u8])>, ends: bool) {
         self.session.change(|state| {

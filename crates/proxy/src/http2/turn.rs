@@ -8,12 +8,16 @@ use evenkeel_balance::slab::Key;
 use evenkeel_net::buffer::Buf;
 use evenkeel_net::event_loop::WakerSlot;
 use evenkeel_wire::h2::{Connection, ConnectionError, Event, Head};
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::task::{Context, Poll};
 
-/// Reads in one turn, before the streams have theirs.
-const READS_MAX: usize = 4;
+/// After so many bytes the streams have their turns, and other connections theirs: a peer that floods this side is no reason
+/// for them to wait.
+const TURN_BYTES: usize = 16 * 1024;
+
+/// Requests that begin at most in a turn, for the same reason.
+const REQUESTS_MAX: usize = 64;
 
 /// Room that a connection keeps for what it writes, while it has nothing to write.
 const OUTPUT_KEPT: usize = 1024;
@@ -22,6 +26,8 @@ const OUTPUT_KEPT: usize = 1024;
 const ROOMS_MAX: usize = 64;
 
 thread_local! {
+    /// Requests that have begun in this read.
+    static BEGUN: Cell<Vec<(Key, Head)>> = const { Cell::new(Vec::new()) };
     static ROOMS: RefCell<Vec<Vec<u8>>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -52,11 +58,19 @@ pub enum Ended {
 
 /// What each side does with what it alone gets.
 pub trait Role {
+    /// A request has begun. What becomes of it is told when all is read that has come.
+    fn on_begin(&self) {}
+
     /// The peer has begun a request.
     fn on_request(&self, stream: StreamHandle, head: Head);
 
     /// Bytes have come.
     fn on_read(&self, bytes: usize);
+
+    /// The peer has begun a request, and has taken it back before its turn.
+    fn on_taken_back(&self, head: &Head) {
+        let _ = head;
+    }
 
     /// The peer has answered a ping.
     fn on_pong(&self, payload: u64) {
@@ -96,7 +110,8 @@ impl Session {
     }
 
     fn poll_both(self: &Rc<Session>, cx: &mut Context<'_>, now: u64, role: &impl Role) -> Poll<Ended> {
-        for _ in 0..READS_MAX {
+        let mut taken = 0;
+        while taken < TURN_BYTES {
             let is_blocked = match self.poll_write(cx) {
                 Poll::Ready(Ok(())) => false,
                 Poll::Ready(Err(_)) => return Poll::Ready(Ended::Closed),
@@ -106,18 +121,26 @@ impl Session {
             if is_blocked && self.state.borrow_mut().backlog() >= BACKLOG_MAX {
                 return Poll::Pending;
             }
-            let read = self.transport.poll_read_into(cx, || {
+            let room = || {
                 let mut buf = Buf::take();
                 buf.extend(&self.held.borrow());
                 buf
-            });
-            let buf = match read {
-                Poll::Pending => return Poll::Pending,
-                Poll::Ready(Ok((1.., buf))) => buf,
-                Poll::Ready(_) => return Poll::Ready(Ended::Closed),
+            };
+            let buf = if self.is_behind.get() {
+                room()
+            } else {
+                match self.transport.poll_read_into(cx, room) {
+                    Poll::Pending => return Poll::Pending,
+                    Poll::Ready(Ok((1.., buf))) => buf,
+                    Poll::Ready(_) => return Poll::Ready(Ended::Closed),
+                }
             };
             if let Err(error) = self.take_in(buf.filled(), now, role) {
                 return Poll::Ready(Ended::Failed(error));
+            }
+            taken += buf.len();
+            if self.is_behind.get() {
+                break;
             }
         }
         // The streams have their turns, then there is more to read.
@@ -131,8 +154,40 @@ impl Session {
     /// The peer has broken the rules; what it is told of that is in the output.
     pub fn take_in(self: &Rc<Session>, bytes: &[u8], now: u64, role: &impl Role) -> Result<(), ConnectionError> {
         role.on_read(bytes.len());
+        let mut begun = BEGUN.take();
+        let taken = self.take_frames(bytes, now, role, &mut begun);
+        self.is_behind.set(begun.len() >= REQUESTS_MAX);
+        for (key, head) in begun.drain(..) {
+            let stream = StreamHandle::new(self.clone(), key);
+            match stream.lost() {
+                None => role.on_request(stream, head),
+                Some(_) => role.on_taken_back(&head),
+            }
+        }
+        BEGUN.set(begun);
+        let at = taken?;
+        // Wakes what could not be woken before.
+        self.change(|_| ());
+        let mut held = self.held.borrow_mut();
+        held.clear();
+        if at == bytes.len() && held.capacity() > HELD_KEPT {
+            *held = Vec::new();
+        }
+        held.extend_from_slice(&bytes[at..]);
+        Ok(())
+    }
+
+    /// Gives the streams what has come, up to the first bytes that are no whole frame, or that are too much for a turn; how many
+    /// bytes that were.
+    fn take_frames(
+        &self,
+        bytes: &[u8],
+        now: u64,
+        role: &impl Role,
+        begun: &mut Vec<(Key, Head)>,
+    ) -> Result<usize, ConnectionError> {
         let mut at = 0;
-        loop {
+        while begun.len() < REQUESTS_MAX {
             let news = {
                 let mut state = self.state.borrow_mut();
                 let received = state.engine.receive(&bytes[at..], now)?;
@@ -145,22 +200,17 @@ impl Session {
                 }
             };
             match news {
-                Some(News::Request(key, head)) => role.on_request(StreamHandle::new(self.clone(), key), head),
+                Some(News::Request(key, head)) => {
+                    begun.push((key, head));
+                    role.on_begin();
+                }
                 Some(News::Pong(payload)) => role.on_pong(payload),
                 Some(News::Limits) => role.on_limits(),
                 Some(News::GoAway) => role.on_go_away(),
                 None => {}
             }
         }
-        // Wakes what could not be woken before.
-        self.change(|_| ());
-        let mut held = self.held.borrow_mut();
-        held.clear();
-        if at == bytes.len() && held.capacity() > HELD_KEPT {
-            *held = Vec::new();
-        }
-        held.extend_from_slice(&bytes[at..]);
-        Ok(())
+        Ok(at)
     }
 
     /// Writes what is to be written.

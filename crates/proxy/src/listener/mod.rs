@@ -10,6 +10,7 @@ pub mod mark;
 pub mod per_route;
 pub mod probe_answers;
 pub mod route;
+pub mod route_why;
 pub mod rules;
 pub mod secure;
 pub mod tls;

@@ -10,12 +10,13 @@ use crate::core::Core;
 use crate::listener::route::{RouteId, Router};
 use crate::load::load_report::Reporter;
 use crate::load::probe::Prober;
+use crate::observe::access_log::Names;
 use crate::observe::stats::{ListenerStats, RouteStats};
 use crate::peer::admission::Admission;
 use crate::upstream::pool::WorkerPool;
 use crate::upstream::retries::Retries;
 use evenkeel_config::Plan;
-use evenkeel_config::plan::{Errors, Http2, ListenerTimeouts, UdpFlows};
+use evenkeel_config::plan::{Errors, Http2, ListenerTimeouts, RequestIdField, UdpFlows};
 use evenkeel_net::total::Total;
 use evenkeel_tls::Challenges;
 use evenkeel_wire::http1::Limits;
@@ -68,6 +69,8 @@ pub struct Rules {
     pub flows: UdpFlows,
     /// Which client addresses are trusted, and the limits per address.
     pub admission: Admission,
+    /// By which field others learn what a request is called, if they do.
+    pub request_id: Option<RequestIdField>,
     /// Whether requests that come back are known.
     pub detect_loops: bool,
     /// What clients read in answers of our own.
@@ -166,7 +169,7 @@ impl Rules {
     }
 
     /// The fields of the access log that tell a listener and its route.
-    pub fn named(&self, listener: &Listener, route: RouteId) -> &[u8] {
+    pub fn named(&self, listener: &Listener, route: RouteId) -> &Names {
         let route_name = || self.plan.routes.get(route).map(|route| &*route.name);
         self.noted(route).named.taken(&listener.name, route_name)
     }

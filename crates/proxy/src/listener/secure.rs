@@ -2,7 +2,7 @@
 //! and if it fails, told of in the access log.
 
 use super::client::Client;
-use crate::observe::access_log::{self, Line, NOWHERE, quoted};
+use crate::observe::access_log::{Line, NOWHERE, quoted};
 use crate::observe::end::{Cause as Side, Phase};
 use crate::peer::address_text::AddressText;
 use evenkeel_balance::{Clock, Instant};
@@ -92,7 +92,7 @@ fn log(client: &Client<'_>, began: Instant, error: &HandshakeError) {
     let Some(log) = log.as_mut() else { return };
     let rules = client.listener.rules();
     let mut asked = core.scratch();
-    access_log::asked_by_name(&mut asked, error.server_name.as_deref());
+    log.lines.keep_name(error.server_name.as_deref(), &mut asked);
     let peer = client.peer.announced_by().map(AddressText::of);
     let side = match error.cause {
         Cause::Timeout => Side::ClientSlow,
@@ -101,15 +101,18 @@ fn log(client: &Client<'_>, began: Instant, error: &HandshakeError) {
     };
     let line = Line {
         began,
-        request_id: core.next_request_id(),
+        request_id: &core.next_request_id(),
         client: client.peer.ip_text(),
+        client_port: client.peer.port,
         peer: peer.as_ref().map(AddressText::as_bytes),
         taken: rules.named(client.listener, rules.unrouted()),
-        sent: NOWHERE,
+        sent: &NOWHERE,
         tries: 0,
         proto: "TLS",
         tls: None,
         asked: &asked,
+        answered: &[],
+        attempts: &[],
         status: 0,
         bytes_in: 0,
         bytes_out: 0,

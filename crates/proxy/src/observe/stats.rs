@@ -3,6 +3,7 @@
 
 pub use super::dropped_report::Dropped;
 use super::flow_end::{FlowEnd, LostDatagram};
+use super::latency::Latency;
 pub use super::route_stats::{RouteStats, RouteTable};
 use crate::observe::end::Cause;
 use evenkeel_balance::Instant;
@@ -327,6 +328,8 @@ impl PoolStats {
 pub struct EndpointStats {
     /// Responses by class.
     pub requests: [Counter; CLASSES],
+    /// To the first byte of the response.
+    pub latency: Latency,
     /// Errors by [`ErrorKind`].
     pub errors: [Counter; ERROR_KINDS.len()],
     /// Requests under way.

@@ -33,6 +33,8 @@ pub struct Peer<'c> {
 pub struct Identity {
     /// Where the client comes from, as its peer says if that speaks the PROXY protocol.
     pub ip: IpAddr,
+    /// Its port there.
+    pub port: u16,
     /// Whether that is a trusted proxy, whose `X-Forwarded-For` names the client.
     pub is_trusted: bool,
     /// Written when it is first asked for: sessions without a log never do.
@@ -60,7 +62,8 @@ impl<'c> Peer<'c> {
     pub fn new(addr: SocketAddr, is_trusted: impl FnOnce(IpAddr) -> bool, transport: &'c Transport) -> Peer<'c> {
         // A dual-stack listener sees IPv4 clients as mapped addresses, which are hard to read.
         let ip = addr.ip().to_canonical();
-        let identity = Identity { ip, is_trusted: is_trusted(ip), text: OnceCell::new(), announced: None };
+        let identity =
+            Identity { ip, port: addr.port(), is_trusted: is_trusted(ip), text: OnceCell::new(), announced: None };
         Peer { identity, transport }
     }
 
@@ -79,7 +82,8 @@ impl<'c> Peer<'c> {
     pub fn announce(&mut self, addresses: Addresses, is_trusted: impl FnOnce(IpAddr) -> bool) {
         let ip = addresses.source.ip().to_canonical();
         let announced = Some(Rc::new(Announced { by: self.ip, addresses }));
-        self.identity = Identity { ip, is_trusted: is_trusted(ip), text: OnceCell::new(), announced };
+        let port = addresses.source.port();
+        self.identity = Identity { ip, port, is_trusted: is_trusted(ip), text: OnceCell::new(), announced };
     }
 
     /// Its address as text.

@@ -25,6 +25,7 @@ use std::time::Duration;
 /// Applies what is new; `_applied` tells so in the end.
 pub fn apply(worker: &Rc<Worker>, update: Update, _applied: Applied) {
     match update {
+        Update::Look(look) => look(worker),
         Update::Plan(parts) => install(worker, *parts),
         // Requests that wait or run see it too: they hold pools, and pools these tables.
         Update::Endpoints { pools, drain_timeout } => {
@@ -45,8 +46,21 @@ pub fn apply(worker: &Rc<Worker>, update: Update, _applied: Applied) {
 
 /// Takes up a plan. Everything in one go, so that no request sees half of it.
 fn install(worker: &Rc<Worker>, parts: Parts) {
-    let Parts { number, plan, workers, instance, listeners, pools, pool_of_route, sockets, probed, log, generation } =
-        parts;
+    let Parts {
+        number,
+        plan,
+        workers,
+        instance,
+        listeners,
+        pools,
+        pool_of_route,
+        sockets,
+        probed,
+        log,
+        explain,
+        generation,
+    } = parts;
+    worker.core.explaining.follow(explain);
     let mut installed = worker.installed.borrow_mut();
     let before = std::mem::take(&mut *installed);
     if let Some(log) = log {
@@ -82,6 +96,7 @@ fn install(worker: &Rc<Worker>, parts: Parts) {
             http2: parts.http2,
             flows: parts.flows,
             admission: parts.admission,
+            request_id: parts.request_id,
             detect_loops: parts.detect_loops,
             errors: parts.errors,
             error_pages: parts.error_pages,

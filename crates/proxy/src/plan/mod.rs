@@ -4,6 +4,7 @@
 pub mod accept;
 pub mod install;
 pub mod installed;
+pub mod look;
 pub mod parts;
 pub mod secured;
 pub mod server;

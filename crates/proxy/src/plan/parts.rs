@@ -7,14 +7,16 @@ use crate::listener::tls::ListenerTls;
 use crate::listener::tls_route::TlsRoutes;
 use crate::load::load_report::SharedLoad;
 use crate::observe::access_log::AccessLog;
+use crate::observe::explaining::Wanted;
 use crate::observe::stats::{EndpointStats, ListenerStats, PoolStats, RouteTable};
 use crate::peer::admission::Admission;
+use crate::plan::installed::Worker;
 use crate::upstream::sticky::Sticky;
 use evenkeel_balance::{Balancer, Slot};
 use evenkeel_config::Plan;
 use evenkeel_config::plan::{
     EndpointHttp2, EndpointProtocol, Errors, HashKey, Http2, ListenerTimeouts, LoadReports, Mode, PoolLimits,
-    ProxyVersion, ReportLoad, SpeakAs, Tolerated, UdpFlows,
+    ProxyVersion, ReportLoad, RequestIdField, SpeakAs, Tolerated, UdpFlows,
 };
 use evenkeel_net::listen::{ListenFd, Protocol};
 use evenkeel_net::tls::towards::Towards;
@@ -42,7 +44,12 @@ pub enum Update {
         /// How long the sessions of those that left may go on.
         drain_timeout: Duration,
     },
+    /// Nothing changes: something is read, on the worker's own thread.
+    Look(Look),
 }
+
+/// Reads something of a worker.
+pub type Look = Box<dyn FnOnce(&Worker) + Send>;
 
 /// Everything of a plan for one worker.
 pub struct Parts {
@@ -66,6 +73,8 @@ pub struct Parts {
     pub probed: Vec<(SocketAddr, usize, Option<UdpSocket>)>,
     /// Where lines of the access log go from now on; `None` if that stays as it is.
     pub log: Option<Option<AccessLog>>,
+    /// Which picks are explained.
+    pub explain: Wanted,
     /// Held by whatever still uses this generation.
     pub generation: Arc<()>,
 }
@@ -94,6 +103,8 @@ pub struct ListenerParts {
     pub flows: UdpFlows,
     /// Which client addresses are trusted, and the limits per address.
     pub admission: Admission,
+    /// By which field others learn what a request is called, if they do.
+    pub request_id: Option<RequestIdField>,
     /// Whether requests that come back are known.
     pub detect_loops: bool,
     /// What clients read in answers of our own.

@@ -3,6 +3,7 @@
 
 mod prepare;
 
+use super::look::Looker;
 use super::parts::{EndpointParts, ListenerParts, Parts, PoolParts, Slots, Update, protocol_of};
 use super::secured::Secured;
 use super::start_error::StartError;
@@ -14,19 +15,20 @@ use crate::listener::route::Router;
 use crate::listener::tls::ListenerTls;
 use crate::listener::tls_route::TlsRoutes;
 use crate::load::load_report::SharedLoad;
-use crate::observe::access_log::AccessLog;
+use crate::observe::access_log::{AccessLog, Lines};
 use crate::observe::generation::{Generation, Summary};
 use crate::observe::stats::WorkerStats;
 use crate::peer::admission::Admission;
 use crate::peer::per_address::PerAddress;
 use evenkeel_config::Plan;
-use evenkeel_config::plan::{self, LogTarget, Mode};
+use evenkeel_config::plan::{self, LineSink, LogTarget, Mode, SyslogAddress};
 use evenkeel_net::clock::Base;
 use evenkeel_net::inherit::Inherited;
 use evenkeel_net::listen::{ListenFd, Protocol};
-use evenkeel_net::log_writer::Writer;
+use evenkeel_net::log_writer::{Logger, Sink, Writer};
 use evenkeel_net::total::Total;
 use evenkeel_net::workers::{Applying, Workers};
+use evenkeel_pools::Orders;
 use evenkeel_pools::control::{self, Control};
 use evenkeel_pools::pool::{Pools, SharedPool, address};
 use evenkeel_tls::{Challenges, Store};
@@ -36,7 +38,6 @@ use rustix::fd::OwnedFd;
 use std::collections::{HashMap, HashSet};
 use std::io;
 use std::net::SocketAddr;
-use std::path::Path;
 use std::sync::{Arc, Weak};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -67,15 +68,15 @@ impl Server {
     /// # Errors
     /// Why not; then nothing runs.
     pub fn start(plan: Plan) -> Result<Server, StartError> {
-        Server::start_with(plan, &mut Inherited::default())
+        Server::start_with(plan, &mut Inherited::default(), Orders::default())
     }
 
-    /// The same, with sockets that came with the process.
+    /// The same, with sockets that came with the process, and with what operators want of endpoints.
     ///
     /// # Errors
     /// Why not; then nothing runs.
-    pub fn start_with(plan: Plan, inherited: &mut Inherited) -> Result<Server, StartError> {
-        Server::start_secured(plan, inherited, Secured::default())
+    pub fn start_with(plan: Plan, inherited: &mut Inherited, orders: Orders) -> Result<Server, StartError> {
+        Server::start_all(plan, inherited, Secured::default(), orders)
     }
 
     /// The same, where TLS is spoken.
@@ -83,12 +84,21 @@ impl Server {
     /// # Errors
     /// Why not; then nothing runs.
     pub fn start_secured(plan: Plan, inherited: &mut Inherited, secured: Secured) -> Result<Server, StartError> {
+        Server::start_all(plan, inherited, secured, Orders::default())
+    }
+
+    fn start_all(
+        plan: Plan,
+        inherited: &mut Inherited,
+        secured: Secured,
+        orders: Orders,
+    ) -> Result<Server, StartError> {
         let workers = match plan.runtime.workers {
             plan::Workers::Auto => std::thread::available_parallelism().map_or(1, usize::from),
             plan::Workers::Count(n) => usize::from(n),
         };
         let open = |journal: &plan::Journal| {
-            Writer::open(log_path(&journal.to), "journal")
+            Writer::open(&journal_sink(&journal.to), "journal")
                 .map_err(|error| StartError::Journal(journal.to.clone(), error))
         };
         let journal = plan.telemetry.journal.as_ref().map(open).transpose()?;
@@ -96,7 +106,7 @@ impl Server {
         let base = Base::now();
         let mut server = Server {
             running: watch::channel(first.clone()).0,
-            control: Control::start(base).map_err(StartError::Thread)?,
+            control: Control::start(base, orders).map_err(StartError::Thread)?,
             shared: HashMap::new(),
             sockets: HashMap::new(),
             probed: Vec::new(),
@@ -206,8 +216,17 @@ impl Server {
 
     /// Does the rest: gives every worker its part, waits until all of them use it, and lets go of what was before.
     fn apply(&mut self, next: Arc<Generation>, prepared: Prepared, tell: impl FnOnce(&Pools, &[&plan::Pool])) {
-        let Prepared { mut sockets, mut probed, pools: new_pools, mut balancers, sticky, error_pages, secured, log } =
-            prepared;
+        let Prepared {
+            mut sockets,
+            mut probed,
+            pools: new_pools,
+            mut balancers,
+            sticky,
+            error_pages,
+            secured,
+            log,
+            explain,
+        } = prepared;
         self.secured = secured;
         let plan = &next.plan;
         let new: HashSet<_> = new_pools.keys().cloned().collect();
@@ -231,6 +250,7 @@ impl Server {
         let (routers, tcp) = (Router::of_plan(plan), TlsRoutes::of_plan(plan));
         let asks_by_request = plan.acme.challenge == plan::Challenge::Http01 && !plan.issued().is_empty();
         let challenges = asks_by_request.then(|| self.secured.store().challenges().clone());
+        let lines = plan.telemetry.access_log.as_ref().map(|log| Arc::new(Lines::new(log, next.number)));
         let applying = Applying::default();
         // From the last worker to the first, as that is the order in which sockets and balancers can be taken.
         for (worker, stats) in next.workers.iter().enumerate().rev() {
@@ -252,7 +272,7 @@ impl Server {
                 name: pool.name.clone(),
                 balancer: balancers[index].as_mut().and_then(Vec::pop),
                 endpoints: self::endpoints(&shared_pools[&pool.name], pool, index, stats),
-                key: pool.balance.key().cloned(),
+                key: pool.key().cloned(),
                 limits: pool.limits,
                 idle_time: pool.timeouts.upstream_idle,
                 protocol: pool.protocol,
@@ -282,9 +302,11 @@ impl Server {
                 pool_of_route: pool_of_route.clone(),
                 sockets: mine.collect(),
                 probed: probed.collect(),
-                log: log
-                    .as_ref()
-                    .map(|log| log.as_ref().map(|log| AccessLog::new(log.batch(stats.log_lines_dropped.clone())))),
+                log: log.as_ref().map(|log| {
+                    let lines = log.as_ref().zip(lines.as_ref());
+                    lines.map(|(log, lines)| AccessLog::new(log.batch(stats.log_lines_dropped.clone()), lines.clone()))
+                }),
+                explain: explain.clone(),
                 generation: next.in_use.clone(),
             };
             self.workers.send(worker, Update::Plan(Box::new(parts)), &applying);
@@ -322,10 +344,10 @@ impl Server {
     pub fn reopen_log(&self) -> Result<(), StartError> {
         let telemetry = &self.plan().telemetry;
         if let (Some(log), Some(plan)) = (&self.log, &telemetry.access_log) {
-            log.reopen(log_path(&plan.to)).map_err(|error| StartError::AccessLog(plan.to.clone(), error))?;
+            log.reopen(&line_sink(plan)).map_err(|error| StartError::AccessLog(plan.to.clone(), error))?;
         }
         if let (Some(journal), Some(plan)) = (&self.journal, &telemetry.journal) {
-            journal.reopen(log_path(&plan.to)).map_err(|error| StartError::Journal(plan.to.clone(), error))?;
+            journal.reopen(&journal_sink(&plan.to)).map_err(|error| StartError::Journal(plan.to.clone(), error))?;
         }
         Ok(())
     }
@@ -385,6 +407,11 @@ impl Server {
         self.plan().listeners.iter().flat_map(|l| l.bind.clone()).collect()
     }
 
+    /// Reads of the workers why requests went where they went.
+    pub fn looker(&self) -> Looker {
+        Looker::new(self.workers.doors(), self.running(), (*self.control).clone())
+    }
+
     /// Tells the workers to drain or to stop.
     pub fn command(&self, command: Command) {
         self.workers.command(command);
@@ -407,11 +434,25 @@ impl Server {
     }
 }
 
-/// Where a log goes: `None` is standard output.
-pub(super) fn log_path(target: &LogTarget) -> Option<&Path> {
+/// Where lines of the journal go.
+fn journal_sink(target: &LogTarget) -> Sink {
     match target {
-        LogTarget::Stdout => None,
-        LogTarget::File(path) => Some(path),
+        LogTarget::Stdout => Sink::Stdout,
+        LogTarget::File(path) => Sink::File(path.clone()),
+    }
+}
+
+/// Where lines of the access log go.
+pub(super) fn line_sink(log: &plan::AccessLog) -> Sink {
+    match &log.to {
+        LineSink::Stdout => Sink::Stdout,
+        LineSink::Stderr => Sink::Stderr,
+        LineSink::File(path) => Sink::File(path.clone()),
+        LineSink::Syslog(SyslogAddress::Unix(path)) => {
+            Sink::Logger(Logger::SyslogUnix(path.clone(), log.facility.number()))
+        }
+        LineSink::Syslog(SyslogAddress::Udp(addr)) => Sink::Logger(Logger::SyslogUdp(*addr, log.facility.number())),
+        LineSink::Journald(path) => Sink::Logger(Logger::Journald(path.clone())),
     }
 }
 
@@ -474,6 +515,7 @@ fn listener_parts(
         http2: listener.http2,
         flows: listener.udp,
         admission: Admission::new(listener, &shared.per_address),
+        request_id: listener.request_id.clone(),
         detect_loops: listener.detect_loops,
         errors: listener.errors,
         error_pages,

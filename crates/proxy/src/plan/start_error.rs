@@ -1,6 +1,6 @@
 //! Why could a plan not be started?
 
-use evenkeel_config::plan::LogTarget;
+use evenkeel_config::plan::{LineSink, LogTarget};
 use evenkeel_net::listen::CannotListen;
 use evenkeel_tls::Problem;
 use std::error::Error;
@@ -18,7 +18,7 @@ pub enum StartError {
     /// Probes cannot be taken at a listener's address.
     Probes(SocketAddr, io::Error),
     /// The access log cannot be opened.
-    AccessLog(LogTarget, io::Error),
+    AccessLog(LineSink, io::Error),
     /// The journal of a pool cannot be opened.
     Journal(LogTarget, io::Error),
     /// A pool's algorithm refuses its parameters.
@@ -27,6 +27,8 @@ pub enum StartError {
     Sticky(Arc<str>, io::Error),
     /// An error page cannot be read, or is too large.
     ErrorPage(PathBuf, io::Error),
+    /// The secret that asks for explanations cannot be had.
+    Explain(PathBuf, io::Error),
     /// A file of a listener or a pool that speaks TLS cannot be used.
     Tls(Problem),
     /// A pool's connections shall come from clients' addresses, and the process may not do that.
@@ -40,16 +42,17 @@ impl fmt::Display for StartError {
         match self {
             StartError::Listen(error) => error.fmt(f),
             StartError::Probes(addr, error) => write!(f, "cannot take probes by datagram at {addr}: {error}"),
-            StartError::AccessLog(LogTarget::File(path), error) => {
+            StartError::AccessLog(LineSink::File(path), error) => {
                 write!(f, "access log: cannot open {}: {error}", path.display())
             }
-            StartError::AccessLog(LogTarget::Stdout, error) => write!(f, "access log: {error}"),
+            StartError::AccessLog(_, error) => write!(f, "access log: {error}"),
             StartError::Journal(LogTarget::File(path), error) => {
                 write!(f, "journal: cannot open {}: {error}", path.display())
             }
             StartError::Journal(LogTarget::Stdout, error) => write!(f, "journal: {error}"),
             StartError::Sticky(pool, error) => write!(f, "pool \"{pool}\": the key of its sticky sessions: {error}"),
             StartError::ErrorPage(path, error) => write!(f, "error page {}: {error}", path.display()),
+            StartError::Explain(path, error) => write!(f, "telemetry.explain: {}: {error}", path.display()),
             StartError::Tls(problem) => problem.fmt(f),
             StartError::Source(pool, error) => write!(
                 f,
@@ -69,6 +72,7 @@ impl Error for StartError {
             StartError::AccessLog(_, e) | StartError::Journal(_, e) => Some(e),
             StartError::Sticky(_, e)
             | StartError::ErrorPage(_, e)
+            | StartError::Explain(_, e)
             | StartError::Source(_, e)
             | StartError::Thread(e) => Some(e),
             StartError::Balance(_, e) => Some(e),

@@ -124,7 +124,8 @@ async fn open<'r>(
         let placed = match pick::place(clock, pool, &tries) {
             Ok(ticket) => Ok(ticket),
             Err(why) => {
-                let wait = Wait { timer, deadline: u64::MAX, phase: &record.phase, queue_ns: &record.queue_ns };
+                let (phase, queue_ns) = (&record.phase, &record.queue_ns);
+                let wait = Wait { timer, deadline: u64::MAX, phase, queue_ns, why: None };
                 wait.place(clock, pool, &tries, why, |cx| down.transport.poll_reset(cx)).await
             }
         };

@@ -3,7 +3,7 @@
 use super::relay::Side;
 use crate::listener::client::Client;
 use crate::listener::rules::Rules;
-use crate::observe::access_log::{self, Line, NOWHERE};
+use crate::observe::access_log::{Line, NOWHERE};
 use crate::observe::end::{Cause, Phase};
 use crate::peer::address_text::AddressText;
 use crate::upstream::pool::{Endpoint, WorkerPool};
@@ -134,19 +134,22 @@ impl Drop for Record<'_> {
         let mut log = core.log.borrow_mut();
         let Some(log) = log.as_mut() else { return };
         let mut asked = core.scratch();
-        access_log::asked_by_name(&mut asked, self.host.as_deref());
+        log.lines.keep_name(self.host.as_deref(), &mut asked);
         let peer = self.client.peer.announced_by().map(AddressText::of);
         let line = Line {
             began: self.began,
-            request_id: core.next_request_id(),
+            request_id: &core.next_request_id(),
             client: self.client.peer.ip_text(),
+            client_port: self.client.peer.port,
             peer: peer.as_ref().map(AddressText::as_bytes),
             taken: self.rules.named(self.client.listener, self.route),
-            sent: self.pool.map_or(NOWHERE, |pool| pool.named(self.endpoint.as_deref())),
+            sent: self.pool.map_or(&NOWHERE, |pool| pool.named(self.endpoint.as_deref())),
             tries: self.tries,
             proto: "TCP",
             tls: self.client.peer.tls(),
             asked: &asked,
+            answered: &[],
+            attempts: &[],
             status: 0,
             bytes_in: self.bytes_in.get(),
             bytes_out: self.bytes_out.get(),

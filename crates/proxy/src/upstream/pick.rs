@@ -4,10 +4,10 @@ use crate::observe::end::Phase;
 use crate::upstream::pool::{Endpoint, WorkerPool};
 use crate::upstream::retries::Tries;
 use evenkeel_balance::queue::{Full, Waiting};
-use evenkeel_balance::{Clock, Exclusion, Instant, NoPick, Outcome, Request, Slot, Ticket};
+use evenkeel_balance::{Clock, Exclusion, Explanation, Instant, NoPick, Outcome, Request, Slot, Ticket};
 use evenkeel_net::clock::CachedClock;
 use evenkeel_net::deadline::{Elapsed, Timer};
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::fmt::Write;
 use std::future::poll_fn;
 use std::pin::pin;
@@ -36,6 +36,22 @@ impl<'r> InFlight<'r> {
         tried: &[Slot],
     ) -> Result<InFlight<'r>, NoPick> {
         let ticket = pool.balancer.borrow_mut().start(&Request { key, tried }, clock.now())?;
+        Ok(InFlight::new(clock, pool, ticket))
+    }
+
+    /// As [`start`](Self::start), and explains the pick.
+    ///
+    /// # Errors
+    /// Why there is none.
+    #[cold]
+    pub fn start_explained(
+        clock: &'r CachedClock,
+        pool: &'r WorkerPool,
+        key: Option<u64>,
+        tried: &[Slot],
+        why: &mut Explanation,
+    ) -> Result<InFlight<'r>, NoPick> {
+        let ticket = pool.balancer.borrow_mut().start_explained(&Request { key, tried }, clock.now(), why)?;
         Ok(InFlight::new(clock, pool, ticket))
     }
 
@@ -168,6 +184,8 @@ pub struct Wait<'w> {
     pub phase: &'w Cell<Phase>,
     /// Takes how long it waited, too.
     pub queue_ns: &'w Cell<u64>,
+    /// Takes why the pick was made, if that is wanted.
+    pub why: Option<&'w RefCell<Explanation>>,
 }
 
 impl Wait<'_> {
@@ -223,7 +241,11 @@ impl Wait<'_> {
                 },
             }
             let waiting = waiting.as_mut().expect("it was entered above");
-            match balancer.start_waited(request, waiting, clock.now()) {
+            let started = match self.why {
+                None => balancer.start_waited(request, waiting, clock.now()),
+                Some(why) => balancer.start_waited_explained(request, waiting, clock.now(), &mut why.borrow_mut()),
+            };
+            match started {
                 Ok(ticket) => return Poll::Ready(Ok(ticket)),
                 Err(why) if !why.may_wait() => return Poll::Ready(Err(NoPlace::Pick(why))),
                 Err(_) => {}

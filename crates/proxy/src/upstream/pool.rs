@@ -5,7 +5,7 @@ use super::probe_rate::ProbeRate;
 use super::sessions::{Sessions, Way};
 use super::tls::Offers;
 use crate::core::Core;
-use crate::observe::access_log::Named;
+use crate::observe::access_log::{Named, Names};
 use crate::observe::stats::{EndpointStats, PoolStats};
 use crate::upstream::sticky::Sticky;
 use evenkeel_balance::{Balancer, Instant, Slot};
@@ -132,6 +132,12 @@ impl Endpoints {
         self.0.borrow()[slot.index()].clone().expect("a slot is filled before it is given")
     }
 
+    /// The name of the endpoint in a slot; empty if there is none.
+    pub fn name_of(&self, slot: Slot) -> Arc<str> {
+        let slots = self.0.borrow();
+        slots.get(slot.index()).and_then(Option::as_ref).map_or_else(|| "".into(), |endpoint| endpoint.name.clone())
+    }
+
     /// Whether this endpoint has the slot.
     pub fn has(&self, slot: Slot, endpoint: &Rc<Endpoint>) -> bool {
         self.0.borrow().get(slot.index()).and_then(Option::as_ref).is_some_and(|here| Rc::ptr_eq(here, endpoint))
@@ -174,7 +180,7 @@ impl Endpoints {
 
 impl WorkerPool {
     /// The fields of the access log that tell the pool and an endpoint of it.
-    pub fn named<'a>(&'a self, endpoint: Option<&'a Endpoint>) -> &'a [u8] {
+    pub fn named<'a>(&'a self, endpoint: Option<&'a Endpoint>) -> &'a Names {
         match endpoint {
             Some(endpoint) => endpoint.named.sent(&self.name, Some(&endpoint.name)),
             None => self.named.sent(&self.name, None),

@@ -60,7 +60,7 @@ fn a_line_has_every_field() {
     assert!(line["t_ttfb"].as_f64() <= line["t_total"].as_f64(), "{line:?}");
     let ts = text("ts");
     assert!(ts.len() == 24 && ts.starts_with("20") && ts.ends_with('Z') && &ts[10..11] == "T", "{ts}");
-    assert_eq!(text("req_id").len(), 16);
+    assert_eq!(text("req_id").len(), 32);
     assert_ne!(lines[0]["req_id"], lines[1]["req_id"]);
     assert!(lines[1]["t_connect"].is_null(), "the connection was kept: {}", lines[1]);
     assert!(lines[1]["trace_id"].is_null());

@@ -36,6 +36,24 @@ fn a_client_that_resets_a_stream_cancels_its_request_and_no_other() {
 }
 
 #[test]
+fn what_is_taken_back_before_it_begins_reaches_no_endpoint() {
+    let endpoint = Endpoint::saying("hello");
+    let proxy = before(&[endpoint.addr]);
+    let mut client = client(&proxy);
+    let taken_back = |stream: u32| {
+        let head = Frame::new(HEADERS, END_HEADERS | END_STREAM, stream, block(&get("/"))).bytes();
+        [head, Frame::new(RST_STREAM, 0, stream, CANCEL.to_be_bytes()).bytes()].concat()
+    };
+    // In one write, so that all of it is there at the first read.
+    let all: Vec<u8> = (0..50).flat_map(|n| taken_back(2 * n + 1)).collect();
+    assert!(client.send_bytes(&all));
+    client.get(101, "/");
+    assert_eq!(client.answer(101).body_text(), "hello");
+    wait_until("all are counted", || proxy.listener(|l| l.ends[Cause::Client as usize].get()) == 50);
+    assert_eq!((endpoint.accepted(), endpoint.seen().len()), (1, 1));
+}
+
+#[test]
 fn a_connection_that_is_lost_cancels_all_of_its_requests() {
     let endpoint = Endpoint::silent();
     let proxy = before(&[endpoint.addr]);

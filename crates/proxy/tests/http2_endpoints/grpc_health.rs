@@ -42,7 +42,7 @@ fn checking(addr: SocketAddr, grpc: &str) -> Proxy {
 fn failure(proxy: &Proxy, addr: SocketAddr) -> Option<String> {
     let pools = proxy.server().control().pools();
     let id = evenkeel_balance::EndpointId::of(&addr.to_string());
-    pools["web"].history().endpoint(id).expect("an endpoint of the pool").failure.clone()
+    pools["web"].history().endpoint(id).expect("an endpoint of the pool").failure().map(str::to_owned)
 }
 
 #[test]

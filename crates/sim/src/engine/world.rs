@@ -177,7 +177,12 @@ impl<'s> World<'s> {
         world
     }
 
-    pub fn run(mut self) -> Run {
+    pub fn run(self) -> Run {
+        self.run_telling(|_| ()).0
+    }
+
+    /// The same, and what `tell` says of the world at the end.
+    pub fn run_telling<T>(mut self, tell: impl FnOnce(&World<'_>) -> T) -> (Run, T) {
         let mut patience = u64::MAX;
         while let Some((at, event)) = self.calendar.next() {
             let all_made = self.made >= self.scenario.requests;
@@ -191,7 +196,8 @@ impl<'s> World<'s> {
             self.events += 1;
             self.handle(event);
         }
-        self.outcome()
+        let told = tell(&self);
+        (self.outcome(), told)
     }
 
     #[inline]

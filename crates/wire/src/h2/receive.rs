@@ -5,7 +5,7 @@ use super::event::{Event, Received};
 use super::flood::Flood;
 use super::frame::{self, Front, flag, kind};
 use super::head::{Head, HeadReader, Reads};
-use super::hpack::HeaderLimits;
+use super::hpack::{self, HeaderLimits};
 use super::settings::WINDOW;
 use super::streams::{Asked, End};
 use super::{ErrorCode, MAX, PREFACE, StreamId};
@@ -245,8 +245,7 @@ impl Connection {
         block.bytes.extend_from_slice(payload);
         // Whatever its fields are: a block of that size is over the limit, and the tables of both sides are of no more use.
         if block.bytes.len() > self.config.max_header_list.max(frame::PAYLOAD) * 2 {
-            let error = self.fail(ErrorCode::EnhanceYourCalm, "a head is far larger than allowed");
-            return Err(ConnectionError { flood: Some(Flood::LargeHeads), ..error });
+            return Err(self.head_far_too_large());
         }
         if front.has(flag::END_HEADERS) {
             let bytes = std::mem::take(&mut block.bytes);
@@ -254,6 +253,12 @@ impl Connection {
         }
         self.block = Some(block);
         Ok(None)
+    }
+
+    #[cold]
+    fn head_far_too_large(&mut self) -> ConnectionError {
+        let error = self.fail(ErrorCode::EnhanceYourCalm, "a head is far larger than allowed");
+        ConnectionError { flood: Some(Flood::LargeHeads), ..error }
     }
 
     /// A whole block of fields has come.
@@ -268,8 +273,10 @@ impl Connection {
         let mut reader = HeadReader::new(reads);
         let limits = HeaderLimits { bytes: self.config.max_header_list, fields: self.config.max_fields };
         let decoded = self.decoder.decode(bytes, limits, &mut |name, value| reader.take(name, value));
-        let Ok(decoded) = decoded else {
-            return Err(self.fail(ErrorCode::CompressionError, "a head cannot be decoded"));
+        let decoded = match decoded {
+            Ok(decoded) => decoded,
+            Err(hpack::Error::TooLarge) => return Err(self.head_far_too_large()),
+            Err(_) => return Err(self.fail(ErrorCode::CompressionError, "a head cannot be decoded")),
         };
         if is_new && !self.admit_stream(id)? {
             return Ok(None);

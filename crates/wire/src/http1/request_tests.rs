@@ -36,6 +36,7 @@ const FORWARD: Forward<'_> = Forward {
     max_forwards: None,
     certificate: b"",
     mark: b"",
+    request_id: b"",
     close: false,
 };
 

@@ -5,6 +5,7 @@ mod errors;
 mod http2;
 mod mode;
 mod report_load;
+mod request_id;
 mod tls;
 mod udp;
 mod zone;
@@ -13,6 +14,7 @@ pub use errors::Errors;
 pub use http2::Http2;
 pub use mode::Mode;
 pub use report_load::ReportLoad;
+pub use request_id::RequestIdField;
 pub use tls::{Certificate, ClientAuth, ClientAuthMode, ListenerTls, Protocol, UnknownName};
 pub use udp::UdpFlows;
 pub use zone::{ClientLocality, NameServer, Record, RecordKind, Zone};
@@ -27,6 +29,7 @@ use crate::table::{Absent, Declared, Key, Kind, Lines, Named, Section, table};
 use bound::{Bound, On};
 use http2::{H2C, HTTP2};
 use report_load::REPORT_LOAD;
+use request_id::REQUEST_ID;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use udp::UDP;
@@ -143,6 +146,17 @@ table! {
             absent: Absent::Means("its defaults"),
             help: "When flows end, with `mode = \"udp\"`.",
             why: "",
+        };
+        /// By which field endpoints and clients learn the id of a request; `None` = they do not.
+        request_id: Option<RequestIdField> = Key {
+            name: "request_id",
+            kind: Kind::TableOrBool(&REQUEST_ID),
+            absent: Absent::Means("off"),
+            help: "Gives each request that goes on a field with its id, `X-Request-Id`, and the response to it too: the id that \
+                   the access log and answers of evenkeel have. A field that one of `trusted_proxies` has set is taken over \
+                   (1 to 128 visible ASCII characters), any other is replaced. Off: the client's field goes on as it is. \
+                   `true`: with its defaults.",
+            why: "As with HAProxy and Caddy: applications that make ids of their own keep them.",
         };
         /// Whether requests that go on are marked, and refused when they come back.
         detect_loops: bool = Key {
@@ -280,7 +294,7 @@ pub(crate) fn listeners(
             .help("add [listener.web] with bind = [\"127.0.0.1:8080\"]");
     }
     let mut bound = Bound::default();
-    if let Some(bind) = admin.and_then(|admin| admin.bind) {
+    if let Some(bind) = admin.and_then(|admin| Some(admin.http.as_ref()?.bind)) {
         let on = On { tcp: true, udp: false, probes: false };
         bound.add(bind, on, root.section("admin").section("http").span_of("bind"), findings);
     }
@@ -310,6 +324,7 @@ fn check(section: &Section, mode: Mode, findings: &mut Findings) {
     udp::check(section, mode, findings);
     tls::check(section, mode, findings);
     error_pages::check(section, findings);
+    request_id::check(section, findings);
 }
 
 /// Reports networks that every client is in, and that would be believed.

@@ -35,8 +35,8 @@ table! {
 }
 
 /// Keys of a listener that are about connections or HTTP.
-const NOT_OF_DATAGRAMS: [&str; 6] =
-    ["accept_proxy_protocol", "trusted_proxies", "report_load", "redirect_https", "h2c", "http2"];
+const NOT_OF_DATAGRAMS: [&str; 7] =
+    ["accept_proxy_protocol", "trusted_proxies", "request_id", "report_load", "redirect_https", "h2c", "http2"];
 
 /// Reports keys that what is spoken has no use for.
 pub(super) fn check(listener: &Section, mode: Mode, findings: &mut Findings) {

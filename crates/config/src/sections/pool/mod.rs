@@ -10,6 +10,7 @@ mod locality;
 mod outlier;
 mod panic;
 mod queue;
+mod shadow;
 mod slow_start;
 mod sticky;
 mod subset;
@@ -74,6 +75,24 @@ table! {
             help: "How an endpoint is chosen: `\"NAME\"` or `{ NAME = { PARAMETER = VALUE } }`. See the algorithms page.",
             why: "",
         }, write write_balance;
+        /// Algorithms that run beside it and move nothing.
+        shadow: Vec<Balance> = Key {
+            name: "shadow",
+            kind: Kind::List(&Kind::Balance),
+            absent: Absent::Means("none"),
+            help: "Algorithms that run beside `balance` on the real starts and ends of requests, and move nothing: `evenkeel shadow` \
+                   says what each would have done. At most four, each written as `balance` is.",
+            why: "",
+        };
+        /// The part of the picks that they are asked about, 0 to 1.
+        shadow_sample: f64 = Key {
+            name: "shadow_sample",
+            kind: Kind::Number { min: 0.0, max: 1.0 },
+            absent: Absent::Default("0.1"),
+            help: "The part of the picks that `shadow` is asked about. At 1 a shadow sees the loads of its own picks, below that those of \
+                   the real ones with this part moved.",
+            why: "A tenth costs little, and a thousand picks compared show a share to 2 %.",
+        };
         /// In the order of the file; no name and no address twice. At least one, unless `discover` finds them.
         endpoints: Vec<Endpoint> = Key {
             name: "endpoints",
@@ -403,6 +422,7 @@ fn check(Named { name, span, section }: &Named, pool: &Pool, findings: &mut Find
     http2::check(section, pool.protocol, findings);
     outlier::check(section, findings);
     slow_start::check(section, pool.balance.algorithm, findings);
+    shadow::check(section, pool, findings);
     queue::check(section, pool.timeouts.request, findings);
     sticky::check(section, name, pool.balance.algorithm, findings);
     tls::check(section, name, findings);

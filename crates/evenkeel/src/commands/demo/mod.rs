@@ -86,7 +86,11 @@ fn stay(endpoints: &Endpoints) -> Result<(), Failure> {
     eprintln!("\nStill serving. Your own endpoints go the same way: evenkeel run 127.0.0.1:8081 127.0.0.1:8082");
     run::serve(plan, Origin::Demo, Default::default(), |serving: &Serving| {
         let plan = serving.server().plan();
-        let addresses = plan.listeners.iter().flat_map(|l| &l.bind).chain(plan.admin.iter().flat_map(|a| &a.bind));
+        let addresses = plan
+            .listeners
+            .iter()
+            .flat_map(|l| &l.bind)
+            .chain(plan.admin.iter().flat_map(|a| &a.http).map(|http| &http.bind));
         let urls: Vec<String> = addresses.map(|addr| greeting::url("http", *addr)).collect();
         let [web, admin] = &urls[..] else { return };
         eprintln!(

@@ -254,7 +254,8 @@ impl H1 {
         let single = pool.limits.get().idle_per_endpoint == 0 || pool.announce.get().is_some();
         let close = single || request.body_may_be_overlooked();
         let here = if request.host.is_empty() { client.peer.authority() } else { String::new() };
-        let forward = exchange::forward(client, origin.as_ref(), &route, &here, close);
+        let id = record.id_for_endpoint();
+        let forward = exchange::forward(client, origin.as_ref(), &route, &here, &id, close);
         let mut table = None;
         if pool.takes_messages() {
             self.takes_trailers.set(wants_trailers(request));
@@ -269,6 +270,7 @@ impl H1 {
         } else {
             request.write(&forward, &mut bytes);
         }
+        core.give_back(id);
         let more_wanted = request.keep_alive;
         let upgrade = if table.is_some() { body == Body::UntilClose } else { request.upgrade };
         let asked = RequestContext { head: request.is_head(), upgrade };
@@ -307,7 +309,8 @@ impl H1 {
                         record.blame(Cause::Proxy);
                         self.answer(record, &reply, keep_alive, head_only, rest).await
                     }
-                    Refused::Served(Page { fields, kind, body }) => {
+                    Refused::Served(Page { mut fields, kind, body }) => {
+                        record.write_id_for_client(&mut fields);
                         let page = reply::Reply { status: 200, fields: &fields, kind, body: &body };
                         self.say(record, &page, keep_alive, head_only, rest).await
                     }
@@ -365,6 +368,7 @@ impl H1 {
             fields.extend_from_slice(format!("Location: {location}\r\n").as_bytes());
         }
         record.write_load(&mut fields);
+        record.write_id_for_client(&mut fields);
         let reply = reply::Reply { status: reply.status, fields: &fields, kind: media_type, body: &body };
         self.say(record, &reply, keep_alive, head_only, rest).await
     }

@@ -14,6 +14,7 @@ use crate::http2::part::{Gone, Part};
 use crate::listener::client::Client;
 use crate::listener::rules::Rules;
 use crate::observe::end::{Cause, Phase};
+use evenkeel_balance::endpoint::stable_hash;
 use evenkeel_balance::rng::mix;
 use evenkeel_net::buffer::{Buf, CAPACITY};
 use evenkeel_wire::head::{Request, Table};
@@ -32,6 +33,11 @@ pub trait Messages: Downstream {
 
     /// Waits until the client takes another part of the response.
     fn poll_room(&self, cx: &mut Context<'_>) -> Poll<Result<(), Gone>>;
+
+    /// Whether the client does not take what was sent last: what is read now would only be held beside it.
+    fn is_held_back(&self) -> bool {
+        false
+    }
 
     /// Ready when nothing that was sent is held back on this side. Where many share a connection, that sends by itself.
     fn poll_flush(&self, _: &mut Context<'_>) -> Poll<Result<(), Gone>> {
@@ -100,7 +106,8 @@ pub async fn serve<D: Messages>(
     let single = route.pool.limits.get().idle_per_endpoint == 0 || route.pool.announce.get().is_some();
     let close = single || overlooked;
     let here = if request.host.is_empty() { client.peer.authority() } else { String::new() };
-    let forward = exchange::forward(client, origin.as_ref(), &route, &here, close);
+    let id = record.id_for_endpoint();
+    let forward = exchange::forward(client, origin.as_ref(), &route, &here, &id, close);
     let written = match framing {
         // The endpoint would take the next request for the body that is missing.
         Stated::Length(1..) if ended => Err(Reject::LengthMalformed),
@@ -128,6 +135,7 @@ pub async fn serve<D: Messages>(
             written.map(|()| out)
         }
     };
+    client.core.give_back(id);
     let mut out = match written {
         Ok(out) => out,
         Err(reject) => return Box::pin(refuse(client, &record, down, Refused::Malformed(reject), head_only)).await,
@@ -166,7 +174,7 @@ pub async fn serve<D: Messages>(
 fn websocket_key(client: &Client<'_>) -> Vec<u8> {
     const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let mut line = b"Sec-WebSocket-Key: ".to_vec();
-    let id = client.core.next_request_id();
+    let id = stable_hash(client.core.next_request_id().to_string().as_bytes());
     let random = u128::from(mix(id)) << 64 | u128::from(mix(!id));
     // 16 bytes are 21 digits of 6 bits, and one of the 2 that are left.
     line.extend((0..21).map(|n| DIGITS[(random >> (122 - 6 * n)) as usize & 63]));
@@ -187,10 +195,11 @@ async fn refuse<D: Messages>(client: &Client<'_>, record: &Record<'_>, down: &D,
             record.blame(Cause::Proxy);
             answer(record, down, &reject.into(), head_only).await;
         }
-        Refused::Served(Page { fields: lines, kind, body }) => {
+        Refused::Served(Page { fields: mut lines, kind, body }) => {
             record.status.set(200);
             let mut fields = Table::default();
             fields.push(b"content-type", kind.as_bytes());
+            record.write_id_for_client(&mut lines);
             fields.push_lines(&lines);
             say(record, down, 200, fields, &body, head_only).await;
         }
@@ -199,11 +208,12 @@ async fn refuse<D: Messages>(client: &Client<'_>, record: &Record<'_>, down: &D,
 
 /// Answers in the endpoint's place.
 async fn answer<D: Messages>(record: &Record<'_>, down: &D, reply: &Reply, head_only: bool) {
-    let mut load = Vec::new();
-    record.write_load(&mut load);
+    let mut added = Vec::new();
+    record.write_load(&mut added);
+    record.write_id_for_client(&mut added);
     if record.call.get() != Call::Not {
         let mut fields = grpc::answer(record, reply);
-        fields.push_lines(&load);
+        fields.push_lines(&added);
         return down.send_head(200, fields, true);
     }
     let Content { media_type, body } = record.tell(reply);
@@ -215,7 +225,7 @@ async fn answer<D: Messages>(record: &Record<'_>, down: &D, reply: &Reply, head_
     if let Some(location) = &reply.location {
         fields.push(b"location", location.as_bytes());
     }
-    fields.push_lines(&load);
+    fields.push_lines(&added);
     say(record, down, reply.status, fields, &body, head_only).await;
 }
 

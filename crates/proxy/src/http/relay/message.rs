@@ -192,6 +192,7 @@ impl Relay<'_, '_> {
             let whole = body.is_done() && len + rest.used == buf.len();
             return Err(Fault::Refused { status, grpc: called, outcome, reusable: reusable && whole });
         }
+        self.record.note_response(&mut response.fields);
         self.record.status.set(status);
         let mut fields = response.translated();
         if let Some(added) = self.added(status, outcome) {
@@ -236,6 +237,9 @@ impl Relay<'_, '_> {
             }
             if body.is_done() {
                 break;
+            }
+            if down.is_held_back() {
+                self.room(down).await?;
             }
             self.allow(Some(self.timeouts.idle));
             buf = self.upstream.read_some().await.map_err(|_| Fault::CutShort)?;

@@ -68,6 +68,7 @@ impl<U> Relay<'_, '_, U> {
                 let whole = body.is_done() && head_len + rest.used == buf.len();
                 return Err(Fault::Refused { status, grpc: None, outcome, reusable: answered.reusable && whole });
             }
+            self.record.note_response(&mut response.fields);
             self.record.status.set(response.status);
             added = self.added(response.status, answered.outcome);
         }
@@ -180,16 +181,17 @@ impl<U> Relay<'_, '_, U> {
         }
     }
 
-    /// The fields that are added to a final response: where its session is, and how busy this side is.
+    /// The fields that are added to a final response: where its session is, what its request is called, and how busy this side is.
     pub(super) fn added(&self, status: u16, outcome: Outcome) -> Option<Vec<u8>> {
         let (core, working) = (self.client.core, &self.record.working);
         let hsts = self.record.rules.hsts.as_deref();
-        if self.cookie.is_none() && working.is_none() && hsts.is_none() {
+        if self.cookie.is_none() && working.is_none() && hsts.is_none() && !self.record.tells_id() {
             return None;
         }
         let mut added = core.scratch();
         added.extend_from_slice(self.cookie.unwrap_or_default().as_bytes());
         added.extend_from_slice(hsts.unwrap_or_default().as_bytes());
+        self.record.write_id_for_client(&mut added);
         if let Some(working) = working {
             // A protocol that takes over has no latency.
             if outcome == Outcome::Success && status != 101 {

@@ -138,6 +138,7 @@ impl Relay<'_, '_, EndpointStream> {
         if let Some(status) = called {
             self.record.call.set(Call::Ended(status));
         }
+        self.record.note_response(&mut fields.fields());
         self.record.status.set(status);
         if let Some(added) = self.added(status, outcome) {
             fields.push_lines(&added);

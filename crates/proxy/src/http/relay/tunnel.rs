@@ -63,6 +63,9 @@ impl Relay<'_, '_> {
                     poll_fn(|cx| down.poll_room(cx)).await.map_err(|Gone| Fault::ClientGone)?;
                     down.send(Part::Data(buf));
                 }
+                if down.is_held_back() {
+                    poll_fn(|cx| down.poll_room(cx)).await.map_err(|Gone| Fault::ClientGone)?;
+                }
                 self.allow(Some(self.timeouts.idle));
                 buf = self.upstream.read_some().await.map_err(|_| Fault::CutShort)?;
                 if buf.is_empty() {

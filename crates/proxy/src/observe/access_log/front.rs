@@ -1,6 +1,9 @@
-//! How does a line begin? With as many bytes as every other, of which only what differs from the line before is
+//! How does a line begin? With as many bytes as nearly every other, of which only what differs from the line before is
 //! written.
 
+use super::quoted::quoted;
+use crate::observe::request_id::{RequestId, hex};
+use evenkeel_net::clock::civil;
 use std::ops::Range;
 
 /// The front of a line: when the request began, and its id.
@@ -8,12 +11,15 @@ pub struct Front {
     text: [u8; LEN],
     /// Since 1970, of the text.
     second: u64,
+    /// The first half of the id in the text.
+    origin: u64,
 }
 
-const LEN: usize = 71;
+const LEN: usize = 87;
 
 /// As it is at second 0.
-const FIRST: &[u8; LEN] = b"{\"ts\":\"1970-01-01T00:00:00.000Z\",\"req_id\":\"0000000000000000\",\"client\":\"";
+const FIRST: &[u8; LEN] =
+    b"{\"ts\":\"1970-01-01T00:00:00.000Z\",\"req_id\":\"00000000000000000000000000000000\",\"client\":\"";
 
 const YEAR: Range<usize> = 7..11;
 const MONTH: Range<usize> = 12..14;
@@ -22,30 +28,50 @@ const HOUR: Range<usize> = 18..20;
 const MINUTE: Range<usize> = 21..23;
 const SECOND: Range<usize> = 24..26;
 const MILLI: Range<usize> = 27..30;
-const ID: Range<usize> = 43..59;
+const ORIGIN: Range<usize> = 43..59;
+const NUMBER: Range<usize> = 59..75;
 
 const DAY_SECONDS: u64 = 86_400;
 
 impl Default for Front {
     fn default() -> Front {
-        Front { text: *FIRST, second: 0 }
+        Front { text: *FIRST, second: 0, origin: 0 }
     }
 }
 
 impl Front {
     /// Becomes that of another line.
-    pub fn set(&mut self, unix_ms: u64, request_id: u64) {
+    pub fn set(&mut self, unix_ms: u64, request_id: &RequestId) {
         let second = unix_ms / 1000;
         if second != self.second {
             self.set_second(second);
         }
         decimal(&mut self.text[MILLI], unix_ms % 1000);
-        hex(&mut self.text[ID], request_id);
+        if let RequestId::Made { origin, number } = request_id {
+            if *origin != self.origin {
+                hex(&mut self.text[ORIGIN], *origin);
+                self.origin = *origin;
+            }
+            hex(&mut self.text[NUMBER], *number);
+        }
     }
 
-    /// The text, which ends where the client's address is to follow.
-    pub fn bytes(&self) -> &[u8; LEN] {
-        &self.text
+    /// Appends the text, which ends where the client's address is to follow. `request_id`: the one that it was set to.
+    #[inline]
+    pub fn write(&self, request_id: &RequestId, out: &mut Vec<u8>) {
+        match request_id {
+            RequestId::Made { .. } => out.extend_from_slice(&self.text),
+            RequestId::Taken(text) => self.write_taken(text, out),
+        }
+    }
+
+    /// With an id that was not made here.
+    #[cold]
+    fn write_taken(&self, id: &str, out: &mut Vec<u8>) {
+        // Its quotes are written with it.
+        out.extend_from_slice(&self.text[..ORIGIN.start - 1]);
+        quoted(out, id.as_bytes());
+        out.extend_from_slice(&self.text[NUMBER.end + 1..]);
     }
 
     #[cold]
@@ -60,18 +86,12 @@ impl Front {
         decimal(&mut self.text[SECOND], second % 60);
     }
 
-    /// Days since 1970 to a date as in Hinnant's `civil_from_days`.
     #[cold]
     fn set_day(&mut self, day: u64) {
-        let z = day + 719_468;
-        let (era, doe) = (z / 146_097, z % 146_097);
-        let yoe = (doe - doe / 1460 + doe / 36_524 - doe / 146_096) / 365;
-        let doy = doe - (365 * yoe + yoe / 4 - yoe / 100);
-        let mp = (5 * doy + 2) / 153;
-        let month = if mp < 10 { mp + 3 } else { mp - 9 };
-        decimal(&mut self.text[YEAR], yoe + era * 400 + u64::from(month <= 2));
+        let (year, month, day) = civil(day);
+        decimal(&mut self.text[YEAR], year);
         decimal(&mut self.text[MONTH], month);
-        decimal(&mut self.text[DAY], doy - (153 * mp + 2) / 5 + 1);
+        decimal(&mut self.text[DAY], day);
     }
 }
 
@@ -83,29 +103,19 @@ fn decimal(room: &mut [u8], mut n: u64) {
     }
 }
 
-fn hex(room: &mut [u8], n: u64) {
-    for (digits, byte) in room.as_chunks_mut().0.iter_mut().zip(n.to_be_bytes()) {
-        *digits = HEX[usize::from(byte)];
-    }
-}
-
-/// Each byte in two digits.
-const HEX: [[u8; 2]; 256] = {
-    let (mut hex, mut i, digits) = ([[0; 2]; 256], 0, b"0123456789abcdef");
-    while i < 256 {
-        hex[i] = [digits[i >> 4], digits[i & 15]];
-        i += 1;
-    }
-    hex
-};
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn made(front: &mut Front, unix_ms: u64, request_id: u64) -> String {
+    fn made(front: &mut Front, unix_ms: u64, request_id: &RequestId) -> String {
         front.set(unix_ms, request_id);
-        String::from_utf8(front.bytes().to_vec()).unwrap()
+        let mut out = Vec::new();
+        front.write(request_id, &mut out);
+        String::from_utf8(out).unwrap()
+    }
+
+    fn id(origin: u64, number: u64) -> RequestId {
+        RequestId::Made { origin, number }
     }
 
     fn line(ts: &str, id: &str) -> String {
@@ -139,8 +149,8 @@ mod tests {
         let mut front = Front::default();
         for (from, _) in times {
             for (to, text) in times {
-                front.set(from, u64::MAX);
-                assert_eq!(made(&mut front, to, 0xabc), line(text, "0000000000000abc"));
+                front.set(from, &id(u64::MAX, u64::MAX));
+                assert_eq!(made(&mut front, to, &id(1, 0xabc)), line(text, "00000000000000010000000000000abc"));
             }
         }
     }
@@ -148,8 +158,17 @@ mod tests {
     #[test]
     fn every_digit_of_an_id_is_written() {
         let mut front = Front::default();
-        for id in [0, 9, 10, 0x0123_4567_89ab_cdef, 0xfedc_ba98_7654_3210, u64::MAX] {
-            assert_eq!(made(&mut front, 0, id), line("1970-01-01T00:00:00.000Z", &format!("{id:016x}")));
+        for n in [0, 9, 10, 0x0123_4567_89ab_cdef, 0xfedc_ba98_7654_3210, u64::MAX] {
+            let text = format!("{:016x}{n:016x}", !n);
+            assert_eq!(made(&mut front, 0, &id(!n, n)), line("1970-01-01T00:00:00.000Z", &text));
         }
+    }
+
+    #[test]
+    fn an_id_that_was_taken_over_stands_as_it_came_and_leaves_no_trace() {
+        let mut front = Front::default();
+        let taken = RequestId::take(br#"a"b\c"#).unwrap();
+        assert_eq!(made(&mut front, 0, &taken), line("1970-01-01T00:00:00.000Z", r#"a\"b\\c"#));
+        assert_eq!(made(&mut front, 0, &id(0, 7)), line("1970-01-01T00:00:00.000Z", &format!("{:032x}", 7)));
     }
 }

@@ -2,29 +2,39 @@
 
 use super::backwards::Backwards;
 use super::front::Front;
+use super::names::Names;
+use super::noted::Lines;
+use super::quoted::quoted;
+use crate::observe::request_id::RequestId;
 use evenkeel_balance::Instant;
 use evenkeel_net::tls::Info;
-use std::cell::OnceCell;
+use std::borrow::Cow;
 
 /// One request, for its line. Durations in nanoseconds; `None` where that phase was not reached.
 #[derive(Clone, Copy, Debug)]
 #[allow(missing_docs)]
 pub struct Line<'a> {
     pub began: Instant,
-    pub request_id: u64,
+    pub request_id: &'a RequestId,
     pub client: &'a [u8],
+    /// 0 if only a proxy knows it.
+    pub client_port: u16,
     /// Who connected, if that was not the client.
     pub peer: Option<&'a [u8]>,
-    /// Its listener and route, from [`Named::taken`].
-    pub taken: &'a [u8],
-    /// Its pool and endpoint, from [`Named::sent`]; [`NOWHERE`] if it got to none.
-    pub sent: &'a [u8],
+    /// Its listener and route.
+    pub taken: &'a Names,
+    /// Its pool and endpoint; [`NOWHERE`](super::NOWHERE) if it got to none.
+    pub sent: &'a Names,
     pub tries: u32,
     pub proto: &'static str,
     /// What was agreed with its client over TLS; a line without that does not have the fields.
     pub tls: Option<&'a Info>,
-    /// Fields made by [`asked`] when the request came; empty if it could not be read.
+    /// What was kept of the request's head ([`Lines::keep`]); empty if it could not be read.
     pub asked: &'a [u8],
+    /// The same of the response's.
+    pub answered: &'a [u8],
+    /// Each try, if there were several; others are not told of.
+    pub attempts: &'a [Attempt<'a>],
     pub status: u16,
     pub bytes_in: u64,
     pub bytes_out: u64,
@@ -39,10 +49,21 @@ pub struct Line<'a> {
     pub grpc_status: Option<&'a str>,
 }
 
+/// One try of several.
+#[derive(Clone, Debug)]
+pub struct Attempt<'a> {
+    /// The endpoint.
+    pub endpoint: &'a str,
+    /// How it ended.
+    pub cause: Cow<'static, str>,
+    /// How long it took.
+    pub ns: u64,
+}
+
 impl Line<'_> {
-    /// Appends the line of which this is the front.
+    /// Appends the line, in JSON, of which this is the front.
     pub fn write(&self, front: &Front, out: &mut Vec<u8>) {
-        out.extend_from_slice(front.bytes());
+        front.write(self.request_id, out);
         out.extend_from_slice(self.client);
         match self.peer {
             None => out.extend_from_slice(b"\",\"peer\":null"),
@@ -52,8 +73,8 @@ impl Line<'_> {
                 out.push(b'"');
             }
         }
-        out.extend_from_slice(self.taken);
-        out.extend_from_slice(self.sent);
+        out.extend_from_slice(&self.taken.json);
+        out.extend_from_slice(&self.sent.json);
         let mut text = Backwards::new();
         text.put(b"\"");
         text.put(self.proto.as_bytes());
@@ -64,9 +85,10 @@ impl Line<'_> {
         if let Some(tls) = self.tls {
             secured(out, tls);
         }
-        out.extend_from_slice(if self.asked.is_empty() { UNREAD } else { self.asked });
+        out.extend_from_slice(if Lines::is_json(self.asked) { self.asked } else { UNREAD });
         text.clear();
-        if self.reason.is_none() && self.grpc_status.is_none() {
+        let is_usual = self.is_usual();
+        if is_usual {
             text.put(b"\"}\n");
         }
         text.put(&self.term);
@@ -86,9 +108,45 @@ impl Line<'_> {
         text.number(u64::from(self.status));
         text.put(b",\"status\":");
         out.extend_from_slice(text.bytes());
-        if self.reason.is_some() || self.grpc_status.is_some() {
-            end_with(out, [(&b"grpc_status"[..], self.grpc_status), (b"reason", self.reason)]);
+        if !is_usual {
+            self.write_rest(out);
         }
+    }
+
+    /// Whether it has no field that few have.
+    fn is_usual(&self) -> bool {
+        self.reason.is_none() && self.grpc_status.is_none() && self.answered.is_empty() && self.attempts.is_empty()
+    }
+
+    /// The end of a line that has fields which few have.
+    fn write_rest(&self, out: &mut Vec<u8>) {
+        out.push(b'"');
+        if Lines::is_json(self.answered) {
+            out.extend_from_slice(self.answered);
+        }
+        if !self.attempts.is_empty() {
+            out.extend_from_slice(b",\"attempts\":[");
+            for (n, Attempt { endpoint, cause, ns }) in self.attempts.iter().enumerate() {
+                out.extend_from_slice(if n == 0 { b"{\"endpoint\":" } else { b",{\"endpoint\":" });
+                quoted(out, endpoint.as_bytes());
+                out.extend_from_slice(b",\"cause\":");
+                quoted(out, cause.as_bytes());
+                let mut text = Backwards::new();
+                text.put(b"}");
+                text.millis(Some(*ns));
+                text.put(b",\"ms\":");
+                out.extend_from_slice(text.bytes());
+            }
+            out.push(b']');
+        }
+        for (name, value) in [("grpc_status", self.grpc_status), ("reason", self.reason)] {
+            let Some(value) = value else { continue };
+            out.extend_from_slice(b",\"");
+            out.extend_from_slice(name.as_bytes());
+            out.extend_from_slice(b"\":");
+            quoted(out, value.as_bytes());
+        }
+        out.extend_from_slice(b"}\n");
     }
 }
 
@@ -106,129 +164,12 @@ fn secured(out: &mut Vec<u8>, tls: &Info) {
     out.extend_from_slice(&tls.note().log);
 }
 
-/// The end of a line that has fields which few have.
-fn end_with<const N: usize>(out: &mut Vec<u8>, fields: [(&[u8], Option<&str>); N]) {
-    out.push(b'"');
-    for (name, value) in fields {
-        let Some(value) = value else { continue };
-        out.extend_from_slice(b",\"");
-        out.extend_from_slice(name);
-        out.extend_from_slice(b"\":");
-        quoted(out, value.as_bytes());
-    }
-    out.extend_from_slice(b"}\n");
-}
-
-/// Two names that many lines have beside each other: written for the first, and then kept with what they are the names
-/// of.
-#[derive(Debug, Default)]
-pub struct Named(OnceCell<Box<[u8]>>);
-
-impl Named {
-    /// The fields of a listener and a route of it.
-    pub fn taken<'a>(&self, listener: &str, route: impl FnOnce() -> Option<&'a str>) -> &[u8] {
-        self.0.get_or_init(|| names([(b",\"listener\":", Some(listener)), (b",\"route\":", route())]))
-    }
-
-    /// The fields of a pool and an endpoint of it.
-    pub fn sent(&self, pool: &str, endpoint: Option<&str>) -> &[u8] {
-        self.0.get_or_init(|| names([(b",\"pool\":", Some(pool)), (b",\"endpoint\":", endpoint)]))
-    }
-}
-
-/// What [`Named::sent`] would make of no pool.
-pub const NOWHERE: &[u8] = b",\"pool\":null,\"endpoint\":null";
-
-#[cold]
-fn names(fields: [(&[u8], Option<&str>); 2]) -> Box<[u8]> {
-    let mut out = Vec::new();
-    for (key, name) in fields {
-        out.extend_from_slice(key);
-        match name {
-            Some(name) => quoted(&mut out, name.as_bytes()),
-            None => out.extend_from_slice(b"null"),
-        }
-    }
-    out.into_boxed_slice()
-}
-
-/// What [`asked`] would make of a request that could not be read.
+/// What is kept of a request that could not be read.
 const UNREAD: &[u8] = b",\"method\":null,\"host\":null,\"path\":null,\"trace_id\":null";
-
-/// Appends the fields that only the request itself tells, while its bytes are there.
-#[inline(never)]
-pub fn asked(out: &mut Vec<u8>, method: &str, host: &[u8], target: &str, traceparent: Option<&[u8]>) {
-    out.extend_from_slice(b",\"method\":");
-    quoted(out, method.as_bytes());
-    out.extend_from_slice(b",\"host\":");
-    quoted(out, host);
-    out.extend_from_slice(b",\"path\":");
-    quoted(out, target.as_bytes());
-    out.extend_from_slice(b",\"trace_id\":");
-    match traceparent.and_then(trace_id) {
-        Some(id) => quoted(out, id),
-        None => out.extend_from_slice(b"null"),
-    }
-}
-
-/// The same of a session, of which only the server that it asked for may be known.
-pub fn asked_by_name(out: &mut Vec<u8>, host: Option<&str>) {
-    let Some(host) = host else { return };
-    out.extend_from_slice(b",\"method\":null,\"host\":");
-    quoted(out, host.as_bytes());
-    out.extend_from_slice(b",\"path\":null,\"trace_id\":null");
-}
-
-/// The trace id of a W3C `traceparent`: `00-<32 hex>-<16 hex>-<2 hex>`.
-fn trace_id(value: &[u8]) -> Option<&[u8]> {
-    let id = value.get(3..35)?;
-    let fits = value.get(2) == Some(&b'-') && value.get(35) == Some(&b'-') && id.iter().all(u8::is_ascii_hexdigit);
-    fits.then_some(id)
-}
-
-/// A text in quotes.
-pub fn quoted(out: &mut Vec<u8>, text: &[u8]) {
-    out.push(b'"');
-    if text.iter().all(|&b| IS_PLAIN[usize::from(b)]) {
-        out.extend_from_slice(text);
-    } else {
-        escaped(out, text);
-    }
-    out.push(b'"');
-}
-
-/// Which bytes stand for themselves.
-const IS_PLAIN: [bool; 256] = {
-    let (mut is_plain, mut b) = ([false; 256], 0x20);
-    while b < 0x7f {
-        is_plain[b] = b != b'"' as usize && b != b'\\' as usize;
-        b += 1;
-    }
-    is_plain
-};
-
-/// As JSON has it; bytes that are not UTF-8 are taken as Latin-1, which never fails.
-#[cold]
-fn escaped(out: &mut Vec<u8>, text: &[u8]) {
-    for chunk in text.utf8_chunks() {
-        for &b in chunk.valid().as_bytes() {
-            match b {
-                b'"' | b'\\' => out.extend_from_slice(&[b'\\', b]),
-                0..0x20 | 0x7f => escape(out, b),
-                _ => out.push(b),
-            }
-        }
-        chunk.invalid().iter().for_each(|&b| escape(out, b));
-    }
-}
-
-fn escape(out: &mut Vec<u8>, b: u8) {
-    out.extend_from_slice(b"\\u00");
-    out.extend([b >> 4, b & 15].map(|d| b"0123456789abcdef"[usize::from(d)]));
-}
 
 #[cfg(test)]
 mod tests {
+    use super::super::NOWHERE;
     use super::*;
 
     fn made(f: impl FnOnce(&mut Vec<u8>)) -> String {
@@ -237,18 +178,26 @@ mod tests {
         String::from_utf8(out).unwrap()
     }
 
+    static TAKEN: Names =
+        Names { json: Cow::Borrowed(b",\"listener\":\"l\",\"route\":\"r\""), first: None, second: None };
+    static SENT: Names =
+        Names { json: Cow::Borrowed(b",\"pool\":\"p\",\"endpoint\":\"e\""), first: None, second: None };
+
     fn usual<'a>() -> Line<'a> {
         Line {
             began: Instant(0),
-            request_id: 0,
+            request_id: &RequestId::Made { origin: 0, number: 0 },
             client: b"192.0.2.1",
+            client_port: 0,
             peer: None,
-            taken: b",\"listener\":\"l\",\"route\":\"r\"",
-            sent: b",\"pool\":\"p\",\"endpoint\":\"e\"",
+            taken: &TAKEN,
+            sent: &SENT,
             tries: 1,
             proto: "HTTP/1.1",
             tls: None,
             asked: b",\"method\":\"GET\",\"host\":\"h\",\"path\":\"/\",\"trace_id\":null",
+            answered: b"",
+            attempts: &[],
             status: 200,
             bytes_in: 78,
             bytes_out: 1024,
@@ -267,7 +216,7 @@ mod tests {
         made(|out| line.write(&Front::default(), out))
     }
 
-    const FRONT: &str = r#"{"ts":"1970-01-01T00:00:00.000Z","req_id":"0000000000000000","client":"#;
+    const FRONT: &str = r#"{"ts":"1970-01-01T00:00:00.000Z","req_id":"00000000000000000000000000000000","client":"#;
 
     #[test]
     fn a_line_has_its_fields_in_order() {
@@ -279,7 +228,7 @@ mod tests {
 
     #[test]
     fn a_line_of_nothing_but_what_was_not_reached_is_whole() {
-        let line = Line { sent: NOWHERE, asked: &[], tries: 0, status: 0, connect_ns: None, ttfb_ns: None, ..usual() };
+        let line = Line { sent: &NOWHERE, asked: &[], tries: 0, status: 0, connect_ns: None, ttfb_ns: None, ..usual() };
         let back = r#""listener":"l","route":"r","pool":null,"endpoint":null,"tries":0,"proto":"HTTP/1.1","method":null,"host":null,"path":null,"trace_id":null,"status":0,"bytes_in":78,"bytes_out":1024,"t_queue":0.000,"t_connect":null,"t_ttfb":null,"t_total":20.000,"term":"--"}"#;
         assert_eq!(written(&line), format!("{FRONT}\"192.0.2.1\",\"peer\":null,{back}\n"));
     }
@@ -322,30 +271,21 @@ mod tests {
     }
 
     #[test]
-    fn names_are_written_once() {
-        let (taken, sent) = (Named::default(), Named::default());
-        assert_eq!(taken.taken("a", || Some("\"")), br#","listener":"a","route":"\"""#);
-        assert_eq!(taken.taken("a", || unreachable!("it is written")), br#","listener":"a","route":"\"""#);
-        assert_eq!(sent.sent("b", None), br#","pool":"b","endpoint":null"#);
-    }
-
-    #[test]
-    fn escapes_whatever_a_client_sends() {
-        assert_eq!(made(|o| quoted(o, b"a\"b\\c\x01\x7f\xff")), r#""a\"b\\c\u0001\u007f\u00ff""#);
-        let foreign = "gr\u{f6}\u{df}e \u{8239}";
-        assert_eq!(made(|o| quoted(o, foreign.as_bytes())), format!("\"{foreign}\""));
-        let trace = b"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
-        let line = made(|o| asked(o, "GET", b"h", "/", Some(trace)));
-        assert!(line.ends_with(r#""trace_id":"0af7651916cd43dd8448eb211c80319c""#), "{line}");
-        assert!(made(|o| asked(o, "GET", b"h", "/", Some(b"junk"))).ends_with("null"));
-    }
-
-    #[test]
-    fn what_is_plain_needs_no_escape_and_all_else_does() {
-        for b in 0..=255 {
-            let text = made(|o| quoted(o, &[b]));
-            let plain = text.as_bytes() == [b'"', b, b'"'];
-            assert_eq!(plain, IS_PLAIN[usize::from(b)], "{b:#x}");
-        }
+    fn tries_and_fields_of_the_response_stand_before_the_reason() {
+        let attempts = [
+            Attempt { endpoint: "a\"", cause: "connect".into(), ns: 1_500_000 },
+            Attempt { endpoint: "b", cause: "status 503".into(), ns: u64::MAX },
+        ];
+        let answered = b",\"response_fields\":{\"X-Cache\":\"HIT\"}";
+        let line = Line { attempts: &attempts, answered, reason: Some("why"), ..usual() };
+        let value: serde_json::Value = serde_json::from_str(&written(&line)).unwrap();
+        assert_eq!(value["attempts"][0], serde_json::json!({ "endpoint": "a\"", "cause": "connect", "ms": 1.5 }));
+        assert_eq!(
+            (&value["attempts"][1]["cause"], &value["response_fields"]["X-Cache"]),
+            (&"status 503".into(), &"HIT".into())
+        );
+        assert!(written(&line).ends_with(",\"reason\":\"why\"}\n"));
+        let foreign = Line { asked: b"\n12345678GET\n", answered: b"\n12345678HIT\n", ..usual() };
+        assert_eq!(written(&foreign).lines().count(), 1, "what another plan kept is not shown");
     }
 }

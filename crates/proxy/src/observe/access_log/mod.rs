@@ -1,35 +1,163 @@
-//! Who asked for what, and how did it go? A JSON line for each request, written into a batch of the worker's own.
+//! Who asked for what, and how did it go? A line for each request, written into a batch of the worker's own: JSON ([`line`]), or
+//! by a [`template`].
 
 mod backwards;
 mod front;
 mod line;
+mod names;
+mod noted;
+mod quoted;
+mod template;
 
-pub use line::{Line, NOWHERE, Named, asked, asked_by_name, quoted};
+pub use line::{Attempt, Line};
+pub use names::{NOWHERE, Named, Names};
+pub use noted::Lines;
+pub use quoted::quoted;
 
 use evenkeel_net::clock::CachedClock;
 use evenkeel_net::log_writer::Batch;
 use front::Front;
+use std::sync::Arc;
 
 /// The access log of one worker.
 pub struct AccessLog {
     batch: Batch,
     front: Front,
+    /// What lines look like, and what is kept for them.
+    pub lines: Arc<Lines>,
 }
 
 impl AccessLog {
     /// One whose lines go to this batch.
-    pub fn new(batch: Batch) -> AccessLog {
-        AccessLog { batch, front: Front::default() }
+    pub fn new(batch: Batch, lines: Arc<Lines>) -> AccessLog {
+        AccessLog { batch, front: Front::default(), lines }
     }
 
     /// Adds a line.
     pub fn add(&mut self, line: &Line<'_>, clock: &CachedClock) {
-        self.front.set(clock.unix_ms(line.began), line.request_id);
-        self.batch.add_with(|lines| line.write(&self.front, lines));
+        let unix_ms = clock.unix_ms(line.began);
+        if let Some(template) = &self.lines.template {
+            return self.batch.add_with(|out| template::write(line, &self.lines, template, unix_ms, out));
+        }
+        self.front.set(unix_ms, line.request_id);
+        self.batch.add_with(|out| line.write(&self.front, out));
     }
 
     /// Gives the lines so far to the writer.
     pub fn hand_over(&mut self) {
         self.batch.hand_over();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::observe::request_id::RequestId;
+    use evenkeel_balance::Instant;
+    use evenkeel_wire::head::{Request, Table};
+    use proptest::prelude::*;
+
+    fn lines(format: &str, fields: &str) -> Lines {
+        let text = format!(
+            "[listener.web]\nbind = [\"127.0.0.1:1\"]\npool = \"web\"\n[pool.web]\nendpoints = [\"127.0.0.1:2\"]\n\
+             [telemetry]\naccess_log = {{ path = \"-\", format = '{format}', fields = {{ {fields} }} }}"
+        );
+        let plan = evenkeel_config::parse_str("t.toml", &text, &|_| None).plan.expect("nothing is wrong with it");
+        Lines::new(&plan.telemetry.access_log.expect("there is one"), 1)
+    }
+
+    /// The line of a request of which all that others say is in `said`.
+    fn made(lines: &Lines, said: &[Vec<u8>; 6], names: &[String; 5], id: &RequestId) -> Vec<u8> {
+        let [host, agent, referer, tenant, trace, cache] = said;
+        let [method, target, route, endpoint, reason] = names;
+        let fields = [("User-Agent", agent), ("Referer", referer), ("X-Tenant", tenant), ("traceparent", trace)];
+        let mut fields: Table = fields.into_iter().map(|(name, value)| (name.as_bytes(), &**value)).collect();
+        let mut answer: Table = [(&b"x-cache"[..], &**cache)].into_iter().collect();
+        let (mut asked, mut answered) = (Vec::new(), Vec::new());
+        lines.keep(&Request { method, target, host, fields: fields.fields() }, &mut asked);
+        if lines.wants_response() {
+            lines.keep_response(&answer.fields(), &mut answered);
+        }
+        let (taken, sent) = (Named::default(), Named::default());
+        let attempts = [Attempt { endpoint, cause: "reset".into(), ns: 1 }];
+        let line = Line {
+            began: Instant(0),
+            request_id: id,
+            client: b"192.0.2.1",
+            client_port: 1,
+            peer: None,
+            taken: taken.taken("l", || Some(route)),
+            sent: sent.sent("p", Some(endpoint)),
+            tries: 2,
+            proto: "HTTP/1.1",
+            tls: None,
+            asked: &asked,
+            answered: &answered,
+            attempts: &attempts,
+            status: 200,
+            bytes_in: 1,
+            bytes_out: 2,
+            queue_ns: 3,
+            connect_ns: None,
+            ttfb_ns: None,
+            total_ns: 4,
+            term: *b"--",
+            reason: Some(reason),
+            grpc_status: None,
+        };
+        let mut out = Vec::new();
+        match &lines.template {
+            Some(template) => template::write(&line, lines, template, 0, &mut out),
+            None => {
+                let mut front = Front::default();
+                front.set(0, id);
+                line.write(&front, &mut out);
+            }
+        }
+        out
+    }
+
+    fn bytes() -> impl Strategy<Value = Vec<u8>> {
+        prop_oneof![
+            proptest::collection::vec(any::<u8>(), 0..400),
+            "[\"\\\\{}|\r\n\u{2028}a-z]{0,40}".prop_map(String::into_bytes)
+        ]
+    }
+
+    fn id() -> impl Strategy<Value = RequestId> {
+        let made = any::<(u64, u64)>().prop_map(|(origin, number)| RequestId::Made { origin, number });
+        let taken = "[!-~]{1,128}".prop_map(|text| RequestId::take(text.as_bytes()).expect("it is visible"));
+        prop_oneof![made, taken]
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+        #[test]
+        fn whatever_is_sent_makes_one_line_that_can_be_read(
+            said in proptest::array::uniform6(bytes()),
+            names in proptest::array::uniform5(any::<String>()),
+            id in id(),
+        ) {
+            let chosen = "request = [\"X-Tenant\"], response = [\"X-Cache\"]";
+            for fields in ["", chosen] {
+                let line = made(&lines("json", fields), &said, &names, &id);
+                prop_assert_eq!(memchr::memchr(b'\n', &line), Some(line.len() - 1));
+                prop_assert!(!line.contains(&b'\r'));
+                let value: serde_json::Value = serde_json::from_slice(&line).expect("an object");
+                prop_assert_eq!(&value["req_id"], &id.to_string());
+                prop_assert_eq!((&value["path"], &value["reason"]), (&names[1].as_str().into(), &names[4].as_str().into()));
+                prop_assert_eq!(value["status"].as_u64(), Some(200));
+                prop_assert_eq!(value["response_fields"].is_object(), fields == chosen);
+            }
+            let own = "%{attempts};%{req_id};%{request.x-tenant};%{response.X-CACHE};%{reason}";
+            for (format, quotes) in [("combined", 6), ("httplog", 2), (own, 0)] {
+                let line = made(&lines(format, chosen), &said, &names, &id);
+                let (end, text) = line.split_last().expect("it is not empty");
+                prop_assert_eq!(*end, b'\n');
+                prop_assert!(text.iter().all(|b| matches!(b, b' '..=b'~')), "{}", line.escape_ascii());
+                prop_assert_eq!(text.iter().filter(|b| **b == b'"').count(), quotes, "{}", line.escape_ascii());
+            }
+        }
     }
 }

@@ -1,14 +1,15 @@
 //! What of a plan can fail? Sockets, the access log, balancers, keys, pages: all of it is made before anything is changed.
 
-use super::{Server, addresses, log_path, probed_at};
+use super::{Server, addresses, line_sink, probed_at};
 use crate::listener::error_pages::ErrorPages;
 use crate::listener::probe_answers;
+use crate::observe::explaining::Wanted;
 use crate::plan::secured::Secured;
 use crate::plan::start_error::StartError;
 use crate::upstream::sticky::Sticky;
 use evenkeel_balance::Balancer;
 use evenkeel_config::Plan;
-use evenkeel_config::plan::{Pool, SpeakAs};
+use evenkeel_config::plan::{self, Pool, SpeakAs};
 use evenkeel_net::dial::check_transparent;
 use evenkeel_net::inherit::Inherited;
 use evenkeel_net::listen::{self, CannotListen, ListenFd, Protocol};
@@ -32,6 +33,8 @@ pub(super) struct Prepared {
     pub(super) sticky: Vec<Option<Arc<Sticky>>>,
     /// What clients see when no endpoint's response goes to them.
     pub(super) error_pages: Arc<ErrorPages>,
+    /// Which picks are explained.
+    pub(super) explain: Wanted,
     /// Where TLS is spoken.
     pub(super) secured: Secured,
     /// The new access log, or none; `None` if that stays as it is.
@@ -66,13 +69,15 @@ impl Server {
         for (_, addr) in probed_at(plan).filter(|(_, addr)| !self.probed.contains(addr)) {
             probed.insert(addr, probe_answers::open(addr, workers).map_err(|error| StartError::Probes(addr, error))?);
         }
-        let target = |plan: &Plan| plan.telemetry.access_log.as_ref().map(|log| log.to.clone());
-        let log = match (before.and_then(target), target(plan)) {
-            (before, to) if before == to => None,
-            (_, to) => {
-                let open =
-                    |to| Writer::open(log_path(&to), "access-log").map_err(|error| StartError::AccessLog(to, error));
-                Some(to.map(open).transpose()?)
+        let now = plan.telemetry.access_log.as_ref();
+        let log = match before.and_then(|plan| plan.telemetry.access_log.as_ref()) {
+            before if before == now => None,
+            _ => {
+                let open = |log: &plan::AccessLog| {
+                    let opened = Writer::open(&line_sink(log), "access-log");
+                    opened.map_err(|error| StartError::AccessLog(log.to.clone(), error))
+                };
+                Some(now.map(open).transpose()?)
             }
         };
         let (mut pools, mut balancers) = (HashMap::new(), Vec::new());
@@ -80,12 +85,14 @@ impl Server {
             before.iter().flat_map(|plan| &plan.pools).map(|pool| (&*pool.name, pool)).collect();
         let there = self.control.pools();
         for pool in &plan.pools {
-            let new = || SharedPool::new(workers);
+            let new = || SharedPool::new(workers, self.control.orders(), self.control.events());
             let shared = match there.get(&pool.name) {
                 Some(shared) => shared,
                 None => pools.entry(pool.name.clone()).or_insert_with(new),
             };
-            let same = old_pools.get(&*pool.name).is_some_and(|old| old.balance == pool.balance);
+            let same = old_pools.get(&*pool.name).is_some_and(|old| {
+                old.balance == pool.balance && old.shadow == pool.shadow && old.shadow_sample == pool.shadow_sample
+            });
             let recorded = plan.telemetry.journal.as_ref().is_some_and(|journal| *journal.pool == *pool.name);
             let journal = self.journal.as_ref().filter(|_| recorded);
             let made = (!same).then(|| shared.balancers(pool, journal)).transpose();
@@ -98,7 +105,19 @@ impl Server {
         });
         let sticky = sticky.collect::<Result<_, _>>()?;
         let error_pages = ErrorPages::read(plan).map_err(|(path, error)| StartError::ErrorPage(path, error))?;
+        let explain =
+            Wanted::read(&plan.telemetry.explain, workers).map_err(|(path, error)| StartError::Explain(path, error))?;
         let secured = self.secured.next(plan).map_err(StartError::Tls)?;
-        Ok(Prepared { secured, sockets, probed, pools, balancers, sticky, error_pages: Arc::new(error_pages), log })
+        Ok(Prepared {
+            secured,
+            sockets,
+            probed,
+            pools,
+            balancers,
+            sticky,
+            error_pages: Arc::new(error_pages),
+            log,
+            explain,
+        })
     }
 }

@@ -29,6 +29,9 @@ pub struct Decoder {
     value: Vec<u8>,
 }
 
+/// A block so many times over the limits is not read to its end: few bytes can mean many megabytes.
+const FAR_OVER: usize = 8;
+
 /// Room for strings that is kept between blocks.
 const KEPT: usize = 1024;
 
@@ -50,7 +53,7 @@ impl Decoder {
     /// Reads a whole block, and gives each field to `sink`.
     ///
     /// # Errors
-    /// It cannot be read.
+    /// It cannot be read, or is many times larger than the limits.
     pub fn decode(
         &mut self,
         mut block: &[u8],
@@ -64,7 +67,10 @@ impl Decoder {
             bytes = bytes.saturating_add(name.len() + value.len());
             if fields <= limits.fields && bytes <= limits.bytes {
                 sink(name, value);
+            } else if fields / FAR_OVER > limits.fields || bytes / FAR_OVER > limits.bytes {
+                return Err(Error::TooLarge);
             }
+            Ok(())
         };
         while let Some(&first) = block.first() {
             if first & 0xe0 == 0x20 {
@@ -79,7 +85,7 @@ impl Decoder {
             if first & 0x80 != 0 {
                 let index = read_integer(&mut block, 7)?;
                 let (name, value) = table.get(index).ok_or(Error::Index)?;
-                give(name, value);
+                give(name, value)?;
                 continue;
             }
             let is_kept = first & 0x40 != 0;
@@ -89,7 +95,7 @@ impl Decoder {
             let value = string(&mut block, value_room)?;
             if is_indexed {
                 let (name, _) = table.get(index).ok_or(Error::Index)?;
-                give(name, value);
+                give(name, value)?;
                 if is_kept {
                     // A name of the table may leave it for this field.
                     name_room.clear();
@@ -97,7 +103,7 @@ impl Decoder {
                     table.add(name_room, value);
                 }
             } else {
-                give(literal, value);
+                give(literal, value)?;
                 if is_kept {
                     table.add(literal, value);
                 }

@@ -26,6 +26,8 @@ pub enum Error {
     Huffman,
     /// The size of the table changes to more than is allowed, or behind a field.
     Size,
+    /// It is many times larger than the limits: the rest is not looked at.
+    TooLarge,
 }
 
 /// Reads a number whose first bits, `prefix` of them, are in the first byte.

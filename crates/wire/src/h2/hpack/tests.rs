@@ -116,14 +116,18 @@ fn a_block_that_makes_no_sense_is_refused() {
 #[test]
 fn more_than_the_limit_is_read_and_not_given_on() {
     let mut decoder = Decoder::new(TABLE_SIZE);
-    // One large field, and a thousand numbers of it.
+    // One large field, and its number again and again.
     let mut block = vec![0x40, 1, b'x', 0x7f, 0x81, 0x1e];
     block.extend([b'v'; 127 + 0x81 - 0x80 + (0x1e << 7)]);
-    block.extend([0x80 | 62; 1000]);
+    block.extend([0x80 | 62; 18]);
     let (mut given, limits) = (0, HeaderLimits { bytes: 10_000, fields: 100 });
     let decoded = decoder.decode(&block, limits, &mut |name, value| given += name.len() + value.len());
     assert_eq!((decoded, given <= 10_000), (Ok(Decoded { over_limit: true }), true));
     assert_eq!(decode(&mut decoder, &[0x80 | 62]).unwrap()[0].1.len(), 3968);
+    // A block that is far over it is not read to its end, by bytes or by fields.
+    assert_eq!(decoder.decode(&[0x80 | 62; 1000], limits, &mut |_, _| {}), Err(Error::TooLarge));
+    assert_eq!(decoder.decode(&[0x82; 807], limits, &mut |_, _| {}), Ok(Decoded { over_limit: true }));
+    assert_eq!(decoder.decode(&[0x82; 808], limits, &mut |_, _| {}), Err(Error::TooLarge));
 }
 
 proptest! {

@@ -9,7 +9,8 @@ use crate::http::open::Open;
 use crate::http2::session::Session;
 use crate::http2::stream::StreamHandle;
 use crate::http2::turn::{Ended, Role};
-use crate::observe::stats::code_index;
+use crate::observe::end::Cause;
+use crate::observe::stats::{code_index, method_index};
 use crate::peer::Identity;
 use evenkeel_balance::Clock;
 use evenkeel_net::buffer::Buf;
@@ -258,17 +259,27 @@ impl Drop for Ends<'_> {
 }
 
 impl Role for Server {
-    fn on_request(&self, stream: StreamHandle, head: Head) {
-        let connection = self.connection.clone();
-        let served = connection.served.get() + 1;
-        connection.served.set(served);
-        let listener = &connection.open.listener;
+    fn on_begin(&self) {
+        let listener = &self.connection.open.listener;
+        let served = self.connection.served.get() + 1;
+        self.connection.served.set(served);
         listener.stats.http2.streams.add(1);
         if self.drain.get() != Drain::Last && served >= listener.peek().requests_max {
             self.end_drain();
         }
-        let incoming = Box::new((connection, stream, head));
+    }
+
+    fn on_request(&self, stream: StreamHandle, head: Head) {
+        let incoming = Box::new((self.connection.clone(), stream, head));
         event_loop::spawn_made(|| request(incoming));
+    }
+
+    /// A client that asks and takes back in one breath, over and over, costs neither a task nor an endpoint.
+    fn on_taken_back(&self, head: &Head) {
+        let listener = &self.connection.open.listener;
+        listener.stats.ends[Cause::Client as usize].add(1);
+        let rules = listener.rules();
+        rules.stats(rules.unrouted()).count(method_index(&head.method), 0, 0);
     }
 
     fn on_read(&self, _: usize) {

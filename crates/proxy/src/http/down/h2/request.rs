@@ -122,6 +122,10 @@ impl Messages for H2 {
         self.stream.poll_part(cx)
     }
 
+    fn is_held_back(&self) -> bool {
+        self.stream.is_held_back()
+    }
+
     fn poll_room(&self, cx: &mut Context<'_>) -> Poll<Result<(), Gone>> {
         self.stream.poll_room(cx)
     }

@@ -1,0 +1,246 @@
+//! Who asks, and may they? Over the Unix socket those users that the mode of its file lets in; over TCP those with a token, and no
+//! page of another site.
+
+use super::problem::Problem;
+use axum::extract::{Request, State};
+use axum::http::header::{AUTHORIZATION, CONTENT_TYPE, HOST, HeaderMap, ORIGIN};
+use axum::http::{Method, Uri};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use std::net::IpAddr;
+use std::sync::Arc;
+
+/// Tokens, which clients over TCP send as `Authorization: Bearer TOKEN`.
+#[derive(Clone, Default)]
+pub struct Tokens {
+    /// For reading; without one there is no need for it.
+    pub read: Option<Token>,
+    /// For reading and changing; without one nothing is changed over TCP.
+    pub write: Option<Token>,
+}
+
+/// A secret.
+#[derive(Clone)]
+pub struct Token(Arc<[u8]>);
+
+impl Token {
+    /// The least bytes of one: shorter ones can be guessed.
+    pub const MIN: usize = 16;
+
+    /// A token of these bytes, as a file has them; `None` if they are too few.
+    pub fn new(text: &[u8]) -> Option<Token> {
+        let text = text.trim_ascii();
+        (text.len() >= Token::MIN).then(|| Token(text.into()))
+    }
+
+    /// Compares all bytes, whatever the first ones are.
+    fn is(&self, said: &[u8]) -> bool {
+        let differ = self.0.iter().zip(said).fold(0, |differ, (a, b)| differ | (a ^ b));
+        differ == 0 && self.0.len() == said.len()
+    }
+}
+
+/// What a listener demands of its clients.
+#[derive(Clone)]
+pub enum Rules {
+    /// Those of the Unix socket may do everything.
+    Local,
+    /// Those of TCP need tokens, and have to name this host.
+    Remote {
+        /// Theirs.
+        tokens: Tokens,
+        /// Names beside `localhost` and IP addresses by which this host may be called.
+        hosts: Arc<[String]>,
+    },
+}
+
+/// Who asks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Caller {
+    /// As events and logs say it.
+    pub name: String,
+    /// Whether it may change anything.
+    pub may_change: bool,
+}
+
+/// The largest body of a change.
+pub const BODY_MAX: usize = 1 << 20;
+
+/// Lets a request pass, with its [`Caller`], or says why not.
+pub async fn check(State(rules): State<Rules>, mut request: Request, next: Next) -> Response {
+    let local = request.extensions().get::<LocalUser>().copied();
+    match caller(&rules, local, request.method(), request.uri(), request.headers()) {
+        Ok(caller) => {
+            request.extensions_mut().insert(caller);
+            next.run(request).await
+        }
+        Err(problem) => problem.into_response(),
+    }
+}
+
+/// The user at the other end of a Unix socket.
+#[derive(Clone, Copy, Debug)]
+pub struct LocalUser(pub u32);
+
+fn caller(
+    rules: &Rules,
+    local: Option<LocalUser>,
+    method: &Method,
+    uri: &Uri,
+    headers: &HeaderMap,
+) -> Result<Caller, Problem> {
+    let changes = !matches!(*method, Method::GET | Method::HEAD);
+    let caller = match rules {
+        Rules::Local => {
+            Caller { name: local.map_or("uid ?".into(), |user| format!("uid {}", user.0)), may_change: true }
+        }
+        Rules::Remote { tokens, hosts } => {
+            is_for_this_host(uri, headers, hosts)?;
+            is_of_this_site(headers)?;
+            by_token(tokens, headers)?
+        }
+    };
+    if changes && !caller.may_change {
+        let how = "over TCP only clients with the token of admin.http.write_token change anything; the Unix socket of \
+                   admin.bind needs none";
+        return Err(Problem::forbidden(how));
+    }
+    // A form of another site cannot send such a body without asking first.
+    let has_body =
+        headers.get("content-length").is_some_and(|length| length != "0") || headers.contains_key("transfer-encoding");
+    let kind = headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+    let kind = kind.split(';').next().unwrap_or_default().trim();
+    let kinds = ["application/json", "application/merge-patch+json", "application/toml"];
+    if changes && has_body && !kinds.contains(&kind) {
+        return Err(Problem::media_type(format!("Content-Type is to be one of {}", kinds.join(", "))));
+    }
+    Ok(caller)
+}
+
+/// A name that leads here is not enough: a page may have its own name lead here.
+fn is_for_this_host(uri: &Uri, headers: &HeaderMap, hosts: &[String]) -> Result<(), Problem> {
+    let field = || headers.get(HOST)?.to_str().ok()?.parse().ok();
+    let Some(authority) = uri.authority().cloned().or_else(field) else {
+        return Err(Problem::malformed("a Host field is needed"));
+    };
+    let host = authority.host();
+    let bare = host.trim_start_matches('[').trim_end_matches(']');
+    if bare.parse::<IpAddr>().is_ok()
+        || host == "localhost"
+        || hosts.iter().any(|known| known.eq_ignore_ascii_case(host))
+    {
+        return Ok(());
+    }
+    Err(Problem::forbidden(format!("\"{host}\" is no name of this host; admin.http.hosts lists its names")))
+}
+
+/// What a browser says of the page that asks.
+fn is_of_this_site(headers: &HeaderMap) -> Result<(), Problem> {
+    let is_other = |site: &axum::http::HeaderValue| site == "cross-site" || site == "same-site";
+    let same = |origin: &axum::http::HeaderValue| {
+        let authority = origin.to_str().ok().and_then(|text| text.split_once("://")).map(|(_, authority)| authority);
+        authority.is_some() && authority == headers.get(HOST).and_then(|host| host.to_str().ok())
+    };
+    if headers.get("sec-fetch-site").is_some_and(is_other) || headers.get(ORIGIN).is_some_and(|origin| !same(origin)) {
+        return Err(Problem::forbidden("pages of other sites get no answer"));
+    }
+    Ok(())
+}
+
+fn by_token(tokens: &Tokens, headers: &HeaderMap) -> Result<Caller, Problem> {
+    let said = headers.get(AUTHORIZATION).map(|field| field.as_bytes());
+    let Some(said) = said else {
+        return match tokens.read {
+            None => Ok(Caller { name: "anyone".into(), may_change: false }),
+            Some(_) => Err(Problem::unauthorized("Authorization: Bearer TOKEN is needed")),
+        };
+    };
+    let said = said.strip_prefix(b"Bearer ").unwrap_or_default().trim_ascii();
+    // Both are compared, so that the time does not tell which one it is not.
+    let writes = tokens.write.as_ref().is_some_and(|token| token.is(said));
+    let reads = tokens.read.as_ref().is_some_and(|token| token.is(said));
+    match (writes, reads) {
+        (true, _) => Ok(Caller { name: "the write token".into(), may_change: true }),
+        (_, true) => Ok(Caller { name: "the read token".into(), may_change: false }),
+        _ => Err(Problem::unauthorized("the token is not known")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn remote(read: bool, write: bool) -> Rules {
+        let token = |text: &str| Token::new(text.as_bytes());
+        let tokens = Tokens {
+            read: read.then(|| token("reads-reads-reads").unwrap()),
+            write: write.then(|| token("writes-writes-writes\n").unwrap()),
+        };
+        Rules::Remote { tokens, hosts: ["admin.example".to_string()].into() }
+    }
+
+    /// The status that a client gets, 200 if it gets on.
+    fn asked(rules: &Rules, method: Method, fields: &[(&'static str, &str)]) -> u16 {
+        let mut headers = HeaderMap::new();
+        headers.insert(HOST, "127.0.0.1:9900".parse().unwrap());
+        for (name, value) in fields {
+            headers.insert(*name, value.parse().unwrap());
+        }
+        caller(rules, None, &method, &Uri::from_static("/v1/status"), &headers)
+            .map_or_else(|problem| problem.status, |_| 200)
+    }
+
+    #[test]
+    fn tokens_say_who_may_read_and_who_may_change() {
+        let (read, write) =
+            (("authorization", "Bearer reads-reads-reads"), ("authorization", "Bearer writes-writes-writes"));
+        let wrong = ("authorization", "Bearer reads-reads-readz");
+        for (rules, of_get, of_patch) in [
+            (remote(false, false), [200, 401, 401, 401], [403, 401, 401, 401]),
+            (remote(true, false), [401, 200, 401, 401], [401, 403, 401, 401]),
+            (remote(true, true), [401, 200, 200, 401], [401, 403, 200, 401]),
+            (remote(false, true), [200, 401, 200, 401], [403, 401, 200, 401]),
+        ] {
+            for (fields, get, patch) in [
+                (vec![], of_get[0], of_patch[0]),
+                (vec![read], of_get[1], of_patch[1]),
+                (vec![write], of_get[2], of_patch[2]),
+                (vec![wrong], of_get[3], of_patch[3]),
+            ] {
+                assert_eq!(asked(&rules, Method::GET, &fields), get, "{fields:?}");
+                assert_eq!(asked(&rules, Method::PATCH, &fields), patch, "{fields:?}");
+            }
+        }
+        assert!(Token::new(b" fifteen-bytes--\n").is_none());
+        assert_eq!(asked(&remote(true, true), Method::GET, &[("authorization", "Basic reads-reads-reads")]), 401);
+        assert_eq!(asked(&Rules::Local, Method::PATCH, &[]), 200);
+    }
+
+    #[test]
+    fn names_that_are_not_ours_and_pages_of_others_get_nothing() {
+        let rules = remote(false, true);
+        let host = |host| asked(&rules, Method::GET, &[("host", host)]);
+        let hosts = ["localhost:9900", "[::1]:9900", "Admin.Example", "evil.example", "127.0.0.1.evil.example", "a b"];
+        assert_eq!(hosts.map(host), [200, 200, 200, 403, 403, 400]);
+        for (field, want) in [
+            (("origin", "http://127.0.0.1:9900"), 200),
+            (("origin", "http://127.0.0.1:9901"), 403),
+            (("origin", "null"), 403),
+            (("sec-fetch-site", "same-origin"), 200),
+            (("sec-fetch-site", "none"), 200),
+            (("sec-fetch-site", "cross-site"), 403),
+            (("sec-fetch-site", "same-site"), 403),
+        ] {
+            assert_eq!(asked(&rules, Method::GET, &[field]), want, "{field:?}");
+        }
+    }
+
+    #[test]
+    fn a_body_is_of_a_type_that_no_form_sends() {
+        let patch = |kind| asked(&Rules::Local, Method::PATCH, &[("content-length", "2"), ("content-type", kind)]);
+        let kinds =
+            ["application/json", "application/json; charset=utf-8", "text/plain", "application/x-www-form-urlencoded"];
+        assert_eq!(kinds.map(patch), [200, 200, 415, 415]);
+        assert_eq!(asked(&Rules::Local, Method::POST, &[("content-length", "0")]), 200);
+    }
+}

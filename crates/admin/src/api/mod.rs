@@ -1,0 +1,88 @@
+//! What can programs ask of a running evenkeel, and what can they change? An HTTP API under `/v1`, and its description.
+//!
+//! 1. [`access`]: who asks, and may they; [`problem`]: what they read if not.
+//! 2. [`types`]: what is said; [`running`]: the process that says it.
+//! 3. [`endpoints`], [`events`], [`picks`], [`process`]: what is at which path.
+
+pub mod access;
+pub mod endpoints;
+pub mod events;
+pub mod picks;
+pub mod problem;
+pub mod process;
+pub mod running;
+pub mod types;
+
+use crate::pages::Pages;
+use access::{Caller, Rules};
+use axum::extract::{DefaultBodyLimit, Request};
+use axum::middleware;
+use axum::response::IntoResponse;
+use axum::{Extension, Router};
+use problem::Problem;
+pub use running::Process;
+use std::sync::Arc;
+use utoipa::OpenApi;
+use utoipa::openapi::OpenApi as Description;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+#[derive(OpenApi)]
+#[openapi(
+    info(
+        title = "evenkeel",
+        description = "What a running evenkeel is doing, and what operators want of it. Over the Unix socket of `admin.bind` \
+                       without a token; over TCP changes need the token of `admin.http.write_token`. Errors are problems (RFC 9457).",
+        license(name = "MIT OR Apache-2.0")
+    ),
+    tags((name = "state", description = "What is"), (name = "change", description = "What shall be"))
+)]
+struct Described;
+
+/// All paths, and what they say of themselves.
+fn paths() -> OpenApiRouter<Process> {
+    OpenApiRouter::with_openapi(Described::openapi())
+        .routes(routes!(endpoints::status))
+        .routes(routes!(endpoints::pools))
+        .routes(routes!(endpoints::pool))
+        .routes(routes!(endpoints::endpoint, endpoints::order))
+        .routes(routes!(endpoints::eject))
+        .routes(routes!(endpoints::restore))
+        .routes(routes!(events::events))
+        .routes(routes!(picks::explanations))
+        .routes(routes!(picks::explanation))
+        .routes(routes!(picks::next))
+        .routes(routes!(picks::explain))
+        .routes(routes!(picks::shadows))
+        .routes(routes!(picks::shadows_of))
+        .routes(routes!(process::config))
+        .routes(routes!(process::upgrade))
+}
+
+/// The description of the API, OpenAPI 3.1.
+pub fn description() -> Description {
+    paths().into_openapi()
+}
+
+/// The API of this process, for clients under these rules. Requests carry the [`access::LocalUser`] as an extension, if there
+/// is one.
+pub fn router(process: Process, rules: Rules, pages: Arc<Pages>) -> Router {
+    let (router, description) = paths().split_for_parts();
+    let description: Arc<str> = description.to_pretty_json().unwrap_or_default().into();
+    let described =
+        axum::routing::get(move || async move { ([("content-type", "application/json")], description.to_string()) });
+    router
+        .with_state(process)
+        .route(
+            "/v1/{*path}",
+            axum::routing::any(move |Extension(caller): Extension<Caller>, request: Request| async move {
+                pages.answer(request.method(), request.uri().path(), caller.may_change).await
+            }),
+        )
+        .route("/v1/openapi.json", described)
+        .method_not_allowed_fallback(async |request: Request| {
+            Problem::method(request.method(), "another method").into_response()
+        })
+        .route_layer(DefaultBodyLimit::max(access::BODY_MAX))
+        .route_layer(middleware::from_fn_with_state(rules, access::check))
+}

@@ -1,0 +1,106 @@
+//! What does a client read that gets no answer? A problem (RFC 9457), in words and with a code for programs.
+
+use axum::Json;
+use axum::http::header::{ALLOW, CONTENT_TYPE, HeaderValue, WWW_AUTHENTICATE};
+use axum::http::{Method, StatusCode};
+use axum::response::{IntoResponse, Response};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+/// Why there is no answer, or nothing was changed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Problem {
+    /// The status, as in the response.
+    pub status: u16,
+    /// The kind of problem, in one word.
+    pub code: String,
+    /// The kind of problem, in a few words.
+    pub title: String,
+    /// What is wrong this time, and what would be right.
+    pub detail: String,
+}
+
+impl Problem {
+    fn new(status: StatusCode, code: &str, title: &str, detail: impl Into<String>) -> Problem {
+        Problem { status: status.as_u16(), code: code.into(), title: title.into(), detail: detail.into() }
+    }
+
+    /// What was asked for is not here.
+    pub fn not_found(detail: impl Into<String>) -> Problem {
+        Problem::new(StatusCode::NOT_FOUND, "not-found", "not found", detail)
+    }
+
+    /// What was asked makes no sense.
+    pub fn malformed(detail: impl Into<String>) -> Problem {
+        Problem::new(StatusCode::BAD_REQUEST, "malformed", "malformed request", detail)
+    }
+
+    /// What was asked is understood and cannot be done.
+    pub fn refused(detail: impl Into<String>) -> Problem {
+        Problem::new(StatusCode::CONFLICT, "refused", "nothing was changed", detail)
+    }
+
+    /// The client has not said who it is.
+    pub fn unauthorized(detail: impl Into<String>) -> Problem {
+        Problem::new(StatusCode::UNAUTHORIZED, "unauthorized", "a token is needed", detail)
+    }
+
+    /// The client may not.
+    pub fn forbidden(detail: impl Into<String>) -> Problem {
+        Problem::new(StatusCode::FORBIDDEN, "forbidden", "not allowed", detail)
+    }
+
+    /// Something changed since the client looked.
+    pub fn stale(detail: impl Into<String>) -> Problem {
+        Problem::new(StatusCode::PRECONDITION_FAILED, "stale", "it has changed meanwhile", detail)
+    }
+
+    /// The body is of another type.
+    pub fn media_type(detail: impl Into<String>) -> Problem {
+        Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "media-type", "unsupported media type", detail)
+    }
+
+    /// The body is too large.
+    pub fn too_large(detail: impl Into<String>) -> Problem {
+        Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "too-large", "the body is too large", detail)
+    }
+
+    /// A method that is not here. `allowed`: those that are.
+    pub fn method(method: &Method, allowed: &str) -> Problem {
+        let detail = format!("there is {allowed} here, not {method}");
+        Problem::new(StatusCode::METHOD_NOT_ALLOWED, "method", "method not allowed", detail)
+    }
+}
+
+impl IntoResponse for Problem {
+    fn into_response(self) -> Response {
+        let status = StatusCode::from_u16(self.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        let mut response = (status, Json(self)).into_response();
+        let headers = response.headers_mut();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
+        if status == StatusCode::UNAUTHORIZED {
+            headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+        }
+        response
+    }
+}
+
+/// The same for a method that is not here, with the field that says which are.
+pub fn wrong_method(method: &Method, allowed: &'static str) -> Response {
+    let mut response = Problem::method(method, allowed).into_response();
+    response.headers_mut().insert(ALLOW, HeaderValue::from_static(allowed));
+    response
+}
+
+/// A body that is a JSON object.
+///
+/// # Errors
+/// It is something else.
+pub fn body<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
+    // A list would do for an object whose fields may all be left out.
+    if bytes.trim_ascii_start().first() != Some(&b'{') {
+        return Err(Problem::malformed("the body is to be a JSON object"));
+    }
+    serde_json::from_slice(bytes).map_err(|error| Problem::malformed(format!("the body: {error}")))
+}

@@ -1,0 +1,48 @@
+//! What can the API ask of the process? The binary answers.
+
+use super::problem::Problem;
+use super::types::{Config, Endpoint, Event, Look, Patch, Status};
+use serde_json::Value;
+use std::pin::Pin;
+use std::sync::Arc;
+use tokio::sync::watch;
+
+/// The process that is asked.
+pub type Process = Arc<dyn Running>;
+
+/// An answer that takes its time.
+pub type Later<T> = Pin<Box<dyn Future<Output = T> + Send>>;
+
+/// The process, as the API sees it. Called on the admin's own thread.
+pub trait Running: Send + Sync + 'static {
+    /// All of it, with its pools and endpoints.
+    fn status(&self) -> Status;
+
+    /// Changes what operators want of an endpoint. `by`: who asks; `unless`: nothing is done if the endpoint's
+    /// [`version`](super::endpoints::version) is another by now.
+    ///
+    /// # Errors
+    /// Why nothing was changed.
+    fn order(&self, pool: &str, endpoint: &str, patch: Patch, by: &str) -> Result<Endpoint, Problem>;
+
+    /// Ejects an endpoint for a while, or ends its ejection.
+    ///
+    /// # Errors
+    /// Why nothing was changed.
+    fn eject(&self, pool: &str, endpoint: &str, out: bool, by: &str) -> Result<Endpoint, Problem>;
+
+    /// What has happened after the event with this number.
+    fn events(&self, after: u64) -> Vec<Event>;
+
+    /// The number of the latest event.
+    fn latest_event(&self) -> watch::Receiver<u64>;
+
+    /// What is known of picks, or of one that would be made.
+    fn look(&self, look: Look) -> Later<Result<Value, Problem>>;
+
+    /// The configuration that runs.
+    fn config(&self) -> Config;
+
+    /// Starts the process that takes over, or says why not.
+    fn upgrade(&self, by: &str) -> Later<Result<String, Problem>>;
+}

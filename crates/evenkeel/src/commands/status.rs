@@ -1,0 +1,151 @@
+//! What is the state of the pools? As a table for people, or as the API says it.
+
+use crate::arguments::Status as Arguments;
+use crate::commands::client::Client;
+use crate::failure::Failure;
+use crate::output::{print, table};
+use evenkeel_admin::api::types::{Endpoint, Pool, Status};
+use hyper::Method;
+use std::fmt::Write;
+use std::time::Duration;
+
+/// How often a table that is watched is drawn.
+const EVERY: Duration = Duration::from_secs(1);
+
+/// Runs `evenkeel status`.
+pub fn status(arguments: &Arguments) -> Result<(), Failure> {
+    let client = Client::new(&arguments.place)?;
+    loop {
+        let text = match (arguments.json, &arguments.pool) {
+            (true, None) => client.text(&Method::GET, "/v1/status", None)? + "\n",
+            (true, Some(pool)) => client.text(&Method::GET, &format!("/v1/pools/{}", escaped(pool)), None)? + "\n",
+            (false, pool) => {
+                let mut status: Status = client.get("/v1/status")?;
+                if let Some(name) = pool {
+                    // Asked for by itself, as the answer says which pools there are if there is none of the name.
+                    status.pools = vec![client.get::<Pool>(&format!("/v1/pools/{}", escaped(name)))?];
+                }
+                text(&status)
+            }
+        };
+        if !arguments.watch {
+            return print(&text);
+        }
+        // Clears the screen from the top on.
+        print(&format!("\x1b[H\x1b[2J{text}"))?;
+        std::thread::sleep(EVERY);
+    }
+}
+
+/// A name as a part of a path.
+pub fn escaped(name: &str) -> String {
+    let mut escaped = String::new();
+    for byte in name.bytes() {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' | b':' => {
+                escaped.push(char::from(byte))
+            }
+            // A String takes everything.
+            _ => _ = write!(escaped, "%{byte:02X}"),
+        }
+    }
+    escaped
+}
+
+fn text(status: &Status) -> String {
+    let Status { version, pid, started_ms, now_ms, config, .. } = status;
+    let ready = if status.ready { "ready".to_owned() } else { format!("not ready: {}", status.reasons.join(", ")) };
+    let up = ago(now_ms.saturating_sub(*started_ms));
+    let mut text = format!("evenkeel {version}, process {pid}, up {up}, generation {}, {ready}\n", config.generation);
+    for listener in &status.listeners {
+        let addresses = listener.addresses.join(" ");
+        let (name, mode, open) = (&listener.name, &listener.mode, listener.connections);
+        let _ = writeln!(text, "listener {name} ({mode}) on {addresses}: {open} connections open");
+    }
+    for pool in &status.pools {
+        let panic = if pool.in_panic { ", in panic: too few endpoints are healthy" } else { "" };
+        let waiting = if pool.waiting > 0 { format!(", {} requests wait", pool.waiting) } else { String::new() };
+        let _ = writeln!(text, "\npool {} ({}){panic}{waiting}", pool.name, pool.algorithm);
+        let rows: Vec<Vec<String>> = pool.endpoints.iter().map(|endpoint| row(endpoint, *now_ms)).collect();
+        let header =
+            ["ENDPOINT", "STATE", "SINCE", "WEIGHT", "IN FLIGHT", "SHARE", "FAIR", "P50", "P99", "FAILED", "WHY"];
+        text += &table(&header, &rows);
+    }
+    text
+}
+
+fn row(endpoint: &Endpoint, now_ms: u64) -> Vec<String> {
+    let weight = &endpoint.weight;
+    let configured = f64::from(weight.configured);
+    let weight = match weight.effective {
+        effective if (effective - configured).abs() < 0.005 => format!("{configured}"),
+        effective => format!("{configured} -> {}", (effective * 100.0).round() / 100.0),
+    };
+    let percent = |part: f64| format!("{:.0}%", part * 100.0);
+    let ms = |of: fn(&evenkeel_admin::api::types::LatencyOfLate) -> f64| {
+        endpoint.latency.as_ref().map_or("-".to_owned(), |latency| milliseconds(of(latency)))
+    };
+    vec![
+        endpoint.name.clone(),
+        endpoint.state.clone(),
+        ago(now_ms.saturating_sub(endpoint.since_ms)),
+        weight,
+        endpoint.in_flight.to_string(),
+        endpoint.share.map_or("-".to_owned(), percent),
+        percent(endpoint.fair_share),
+        ms(|latency| latency.p50_ms),
+        ms(|latency| latency.p99_ms),
+        format!("{} of {}", endpoint.failed, endpoint.requests),
+        endpoint.reason.clone().unwrap_or_default(),
+    ]
+}
+
+fn milliseconds(ms: f64) -> String {
+    match ms {
+        ms if ms < 10.0 => format!("{ms:.2}ms"),
+        ms if ms < 1000.0 => format!("{ms:.0}ms"),
+        ms => format!("{:.1}s", ms / 1000.0),
+    }
+}
+
+/// A time in one or two units.
+pub fn ago(ms: u64) -> String {
+    let seconds = ms / 1000;
+    match seconds {
+        0..=59 => format!("{seconds}s"),
+        60..=3599 => format!("{}m{:02}s", seconds / 60, seconds % 60),
+        3600..=86_399 => format!("{}h{:02}m", seconds / 3600, seconds / 60 % 60),
+        _ => format!("{}d{:02}h", seconds / 86_400, seconds / 3600 % 24),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use evenkeel_admin::api::types::{LatencyOfLate, Weights};
+
+    #[test]
+    fn an_endpoint_that_is_down_says_since_when_and_why() {
+        let endpoint = Endpoint {
+            name: "shop-2".into(),
+            state: "down".into(),
+            reason: Some("answered 500".into()),
+            since_ms: 1000,
+            weight: Weights { configured: 2, effective: 0.0 },
+            failed: 3,
+            requests: 7,
+            latency: Some(LatencyOfLate { responses: 4, p50_ms: 1.234, p99_ms: 2345.6 }),
+            ..Endpoint::default()
+        };
+        let row = row(&endpoint, 42_000);
+        let want = ["shop-2", "down", "41s", "2 -> 0", "0", "-", "0%", "1.23ms", "2.3s", "3 of 7", "answered 500"];
+        assert_eq!(row, want);
+    }
+
+    #[test]
+    fn times_have_two_units_at_most() {
+        let times = [0, 59_999, 61_000, 3_600_000, 90_000_000].map(ago);
+        assert_eq!(times, ["0s", "59s", "1m01s", "1h00m", "1d01h"]);
+        assert_eq!(escaped("a b/c:1"), "a%20b%2Fc:1");
+    }
+}

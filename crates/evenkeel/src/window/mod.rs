@@ -1,0 +1,303 @@
+//! What do operators see of the process, and what may they change? The answers to what the API asks.
+
+pub mod latencies;
+pub mod shown;
+pub mod state;
+
+use crate::looking;
+use evenkeel_admin::api::problem::Problem;
+use evenkeel_admin::api::running::{Later, Running};
+use evenkeel_admin::api::types;
+use evenkeel_balance::state::State;
+use evenkeel_config::plan;
+use evenkeel_pools::control::Control;
+use evenkeel_pools::events::unix_ms;
+use evenkeel_pools::history::LastCheck;
+use evenkeel_pools::orders::{Change, Drain, Order, Word};
+use evenkeel_pools::pool::Refused;
+use evenkeel_pools::{EndpointSnapshot, PoolSnapshot};
+use evenkeel_proxy::Generation;
+use evenkeel_proxy::latency::Latencies;
+use evenkeel_proxy::stats::EndpointStats;
+use latencies::{Before, latencies};
+use serde_json::Value;
+use shown::Shown;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::SystemTime;
+use tokio::sync::{mpsc, oneshot, watch};
+
+/// The process, as its operators see it.
+pub struct Window {
+    shown: Arc<Shown>,
+    file: Option<PathBuf>,
+    started: SystemTime,
+    /// Where the main loop is asked for what only it can do.
+    upgrades: mpsc::UnboundedSender<oneshot::Sender<Result<String, String>>>,
+}
+
+impl Window {
+    /// Of a process that was started from this file, if from one.
+    pub fn new(
+        shown: Arc<Shown>,
+        file: Option<PathBuf>,
+        upgrades: mpsc::UnboundedSender<oneshot::Sender<Result<String, String>>>,
+    ) -> Window {
+        Window { shown, file, started: SystemTime::now(), upgrades }
+    }
+
+    fn running(&self) -> Result<(Arc<Generation>, &Control), Problem> {
+        let running = self.shown.running.get().map(|running| running.borrow().clone());
+        running.zip(self.shown.control.get()).ok_or_else(|| Problem::refused("the process is starting"))
+    }
+
+    fn config_of(&self, now: &Generation) -> types::Running {
+        let file = self.file.as_ref().map(|file| file.display().to_string());
+        types::Running { generation: now.number, draining: now.draining(), file }
+    }
+
+    /// Does something to an endpoint, and shows it then.
+    fn change(
+        &self,
+        pool: &str,
+        endpoint: &str,
+        change: impl FnOnce(&mut evenkeel_pools::SharedPool, &Control) -> Result<(), Refused>,
+    ) -> Result<types::Endpoint, Problem> {
+        let (now, control) = self.running()?;
+        let mut pools = control.pools();
+        let Some(shared) = pools.get_mut(pool) else {
+            return Err(Problem::not_found(format!("no pool is called \"{pool}\"")));
+        };
+        let changed = change(shared, control);
+        drop(pools);
+        changed.map_err(|refused| problem(pool, endpoint, &refused))?;
+        // It may be due earlier than the control thread thinks.
+        control.changed();
+        if let Err(error) = self.shown.keep_orders(&now, control) {
+            let detail = format!("it counts, and is forgotten at a restart: runtime.state cannot be written: {error}");
+            return Err(Problem::refused(detail));
+        }
+        let shown = pools_of(&now, control, &self.shown.latencies()).into_iter().find(|shown| shown.name == pool);
+        let shown = shown.and_then(|pool| pool.endpoints.into_iter().find(|shown| shown.name == endpoint));
+        shown.ok_or_else(|| Problem::not_found(format!("the endpoint \"{endpoint}\" has just left")))
+    }
+}
+
+fn problem(pool: &str, endpoint: &str, refused: &Refused) -> Problem {
+    match refused {
+        Refused::Unknown(known) => {
+            let known: Vec<&str> = known.iter().take(20).map(|name| &**name).collect();
+            let known = known.join(", ");
+            Problem::not_found(format!("no endpoint of pool \"{pool}\" is called \"{endpoint}\"; there are: {known}"))
+        }
+        Refused::Already(what) => Problem::refused(format!("the endpoint \"{endpoint}\" is {what}")),
+        Refused::TooMany => Problem::refused("too many endpoints have orders; take some back"),
+    }
+}
+
+impl Running for Window {
+    fn status(&self) -> types::Status {
+        let ready = self.shown.ready();
+        let mut status = types::Status {
+            version: env!("CARGO_PKG_VERSION").into(),
+            pid: std::process::id(),
+            started_ms: unix_ms(self.started),
+            now_ms: unix_ms(SystemTime::now()),
+            ready: ready.reasons.is_empty(),
+            reasons: ready.reasons,
+            ..types::Status::default()
+        };
+        if let Ok((now, control)) = self.running() {
+            status.workers = now.workers.len() as u32;
+            status.config = self.config_of(&now);
+            status.listeners =
+                now.plan.listeners.iter().enumerate().map(|(at, plan)| listener(&now, at, plan)).collect();
+            status.pools = pools_of(&now, control, &self.shown.latencies());
+        }
+        status
+    }
+
+    fn order(&self, pool: &str, endpoint: &str, patch: types::Patch, by: &str) -> Result<types::Endpoint, Problem> {
+        let drain = |drain| match drain {
+            types::Drain::KeepSessions => Drain::KeepSessions,
+            types::Drain::Now => Drain::Now,
+        };
+        let word = |health| match health {
+            types::Health::Up => Word::Up,
+            types::Health::Down => Word::Down,
+        };
+        let changes = [
+            patch.drain.map(|said| Change::Drain(said.map(drain))),
+            patch.weight.map(Change::Weight),
+            patch.health.map(|said| Change::Health(said.map(word))),
+        ];
+        self.change(pool, endpoint, |shared, control| {
+            let mut changes = changes.into_iter().flatten();
+            changes.try_for_each(|change| shared.order(endpoint, change, by, control.now()))
+        })
+    }
+
+    fn eject(&self, pool: &str, endpoint: &str, out: bool, by: &str) -> Result<types::Endpoint, Problem> {
+        self.change(pool, endpoint, |shared, control| match out {
+            true => shared.eject(endpoint, by, control.now()),
+            false => shared.restore(endpoint, by, control.now()),
+        })
+    }
+
+    fn events(&self, after: u64) -> Vec<types::Event> {
+        let events = self.shown.events().since(after);
+        let shown = events.into_iter().map(|event| types::Event {
+            id: event.id,
+            at_ms: event.unix_ms,
+            kind: event.kind.name().into(),
+            pool: event.pool.map(|name| name.to_string()),
+            endpoint: event.endpoint.map(|name| name.to_string()),
+            text: event.text,
+            by: event.by,
+        });
+        shown.collect()
+    }
+
+    fn latest_event(&self) -> watch::Receiver<u64> {
+        self.shown.events().follow()
+    }
+
+    fn look(&self, look: types::Look) -> Later<Result<Value, Problem>> {
+        let looker = self.shown.looker.get().cloned();
+        Box::pin(async move {
+            let looker = looker.ok_or_else(|| Problem::refused("the process is starting"))?;
+            looking::look(&looker, look).await
+        })
+    }
+
+    fn config(&self) -> types::Config {
+        let Ok((now, _)) = self.running() else { return types::Config::default() };
+        types::Config { running: self.config_of(&now), text: now.plan.to_toml() }
+    }
+
+    fn upgrade(&self, _by: &str) -> Later<Result<String, Problem>> {
+        let (answer, answered) = oneshot::channel();
+        let asked = self.upgrades.send(answer);
+        Box::pin(async move {
+            let ends = || Problem::refused("the process ends");
+            asked.map_err(|_| ends())?;
+            answered.await.map_err(|_| ends())?.map_err(Problem::refused)
+        })
+    }
+}
+
+fn listener(now: &Generation, at: usize, plan: &plan::Listener) -> types::Listener {
+    let stats = || now.workers.iter().map(|worker| &worker.listeners[at]);
+    types::Listener {
+        name: plan.name.to_string(),
+        mode: plan.mode.name().into(),
+        addresses: plan.bind.iter().map(ToString::to_string).collect(),
+        // Two threads count, so a sum may be of two moments.
+        connections: stats().fold(0u64, |sum, listener| sum.wrapping_add(listener.active.get())),
+        accepted: stats().map(|listener| listener.accepted.get()).sum(),
+        bytes_in: stats().map(|listener| listener.bytes_in.get()).sum(),
+        bytes_out: stats().map(|listener| listener.bytes_out.get()).sum(),
+    }
+}
+
+fn pools_of(now: &Generation, control: &Control, before: &Before) -> Vec<types::Pool> {
+    let (snapshots, latencies) = (control.snapshot(&now.plan), latencies(now));
+    let one = |(at, (snapshot, plan)): (usize, (PoolSnapshot, &plan::Pool))| {
+        let none = Latencies::default();
+        let since: Vec<Latencies> = plan
+            .endpoints
+            .iter()
+            .zip(&latencies[at])
+            .map(|(endpoint, now)| now.since(before.get(&(plan.name.clone(), endpoint.name.clone())).unwrap_or(&none)))
+            .collect();
+        let responses: u64 = since.iter().map(Latencies::count).sum();
+        let weights: f64 = snapshot.endpoints.iter().map(|endpoint| endpoint.weight).sum();
+        let endpoints = snapshot.endpoints.into_iter().enumerate().map(|(e, snapshot)| {
+            let stats: Vec<&EndpointStats> = now.workers.iter().map(|worker| &*worker.endpoints[at][e]).collect();
+            let mut shown = endpoint(&snapshot, &stats);
+            let ms = |part| since[e].percentile_ns(part).map(|ns| ns as f64 / 1e6);
+            shown.latency = ms(0.5).zip(ms(0.99)).map(|(p50_ms, p99_ms)| types::LatencyOfLate {
+                responses: since[e].count(),
+                p50_ms,
+                p99_ms,
+            });
+            shown.share = (responses > 0).then(|| since[e].count() as f64 / responses as f64);
+            shown.fair_share = if weights > 0.0 { snapshot.weight / weights } else { 0.0 };
+            shown
+        });
+        types::Pool {
+            name: plan.name.to_string(),
+            algorithm: plan.balance.algorithm.name.into(),
+            in_panic: snapshot.in_panic,
+            waiting: snapshot.waiting,
+            endpoints: endpoints.collect(),
+        }
+    };
+    snapshots.into_iter().zip(&now.plan.pools).enumerate().map(one).collect()
+}
+
+fn endpoint(snapshot: &EndpointSnapshot, stats: &[&EndpointStats]) -> types::Endpoint {
+    let sum = |of: fn(&EndpointStats) -> u64| stats.iter().map(|stats| of(stats)).sum();
+    types::Endpoint {
+        name: snapshot.name.to_string(),
+        address: snapshot.addr.map(|addr| addr.to_string()),
+        state: snapshot.state.map_or("unknown", State::name).into(),
+        reason: reason(snapshot),
+        since_ms: snapshot.since.map(unix_ms).unwrap_or_default(),
+        weight: types::Weights { configured: snapshot.weight_configured, effective: snapshot.weight },
+        priority: snapshot.priority,
+        zone: snapshot.zone.as_ref().map(ToString::to_string),
+        in_flight: snapshot.in_flight,
+        requests: sum(|stats| stats.requests.iter().map(|counter| counter.get()).sum()),
+        failed: sum(|stats| stats.requests[4..].iter().map(|counter| counter.get()).sum()),
+        share: None,
+        fair_share: 0.0,
+        latency: None,
+        check: snapshot.checked.as_ref().map(check),
+        order: snapshot.order.as_ref().map(order),
+    }
+}
+
+/// Why it is not up.
+fn reason(snapshot: &EndpointSnapshot) -> Option<String> {
+    let by = |what: &str| snapshot.order.as_ref().map(|order| format!("{what} by {}", order.by));
+    let has = |has: fn(&Order) -> bool| snapshot.order.as_ref().is_some_and(has);
+    let configured = || "by its configuration".to_owned();
+    match snapshot.state? {
+        State::Up if has(|order| order.health == Some(Word::Up)) => by("forced up"),
+        State::Up => None,
+        State::Draining if has(|order| order.drain.is_some()) => by("drained"),
+        State::Disabled if has(|order| order.weight == Some(0)) => by("weight set to 0"),
+        State::Draining | State::Disabled => Some(configured()),
+        State::Down if has(|order| order.health == Some(Word::Down)) => by("forced down"),
+        State::Down => {
+            let failure = snapshot.checked.as_ref().and_then(|check| check.failure.clone());
+            Some(failure.unwrap_or_else(|| "never passed a check".into()))
+        }
+        State::Unresolved => Some("its name does not resolve".into()),
+        State::Unchecked => Some("its first health check is under way".into()),
+        State::Ejected(cause) => Some(cause.to_string()),
+        State::Probation => Some("back from an ejection: one request at a time until one succeeds".into()),
+        State::Ramping => Some("slow start".into()),
+    }
+}
+
+fn check(check: &LastCheck) -> types::Check {
+    types::Check { at_ms: unix_ms(check.at), took_ms: check.took.as_secs_f64() * 1e3, failure: check.failure.clone() }
+}
+
+fn order(order: &Order) -> types::Order {
+    types::Order {
+        drain: order.drain.map(|drain| match drain {
+            Drain::KeepSessions => types::Drain::KeepSessions,
+            Drain::Now => types::Drain::Now,
+        }),
+        weight: order.weight,
+        health: order.health.map(|word| match word {
+            Word::Up => types::Health::Up,
+            Word::Down => types::Health::Down,
+        }),
+        by: order.by.clone(),
+        at_ms: order.unix_ms,
+    }
+}

@@ -1,0 +1,122 @@
+//! What does the admin listener show of a process that may not run yet?
+
+use super::latencies::{Before, latencies};
+use super::state;
+use crate::registry::render;
+use evenkeel_admin::Ready;
+use evenkeel_pools::Events;
+use evenkeel_pools::control::Control;
+use evenkeel_proxy::{Generation, Looker};
+use prometheus_client::registry::Registry;
+use std::io;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::Duration;
+use tokio::sync::watch;
+
+/// Latencies are shown of the time since the last but one of these: half of it, to all of it.
+pub const WINDOW: Duration = Duration::from_secs(30);
+
+/// What the admin listener shows.
+#[derive(Default)]
+pub struct Shown {
+    /// Empty until the workers run.
+    pub registry: OnceLock<Registry>,
+    /// Asks the workers.
+    pub looker: OnceLock<Arc<Looker>>,
+    /// As above.
+    pub control: OnceLock<Control>,
+    /// The plan that runs.
+    pub running: OnceLock<watch::Receiver<Arc<Generation>>>,
+    /// Whether every endpoint was checked once. One that a reload brings is no reason to be taken out of service.
+    checked: AtomicBool,
+    /// Whether it accepts no more.
+    pub draining: AtomicBool,
+    /// Latencies at the end of the last window, and of the one before.
+    windows: Mutex<[Arc<Before>; 2]>,
+}
+
+impl Shown {
+    /// Whether it is ready.
+    pub fn ready(&self) -> Ready {
+        let is_checking = |control: &Control| {
+            let checking = !self.checked.load(Relaxed) && control.is_checking_first();
+            self.checked.store(!checking, Relaxed);
+            checking
+        };
+        let checking = self.control.get().is_some_and(is_checking);
+        let reasons = [
+            (self.control.get().is_none(), "starting"),
+            (checking, "checking endpoints"),
+            (self.draining.load(Relaxed), "draining"),
+        ];
+        Ready { reasons: reasons.into_iter().filter(|(holds, _)| *holds).map(|(_, text)| text.to_string()).collect() }
+    }
+
+    /// All metrics as text.
+    pub fn metrics(&self) -> String {
+        self.registry.get().map(render).unwrap_or_default()
+    }
+
+    /// What has happened of late.
+    pub fn events(&self) -> Events {
+        self.control.get().map(|control| control.events().clone()).unwrap_or_default()
+    }
+
+    /// Where latencies of late begin.
+    pub fn latencies(&self) -> Arc<Before> {
+        self.windows.lock().unwrap_or_else(PoisonError::into_inner)[1].clone()
+    }
+
+    /// Begins the next window.
+    pub fn turn(&self, now: &Generation) {
+        let all = latencies(now);
+        let pools = now.plan.pools.iter().zip(all);
+        let named = pools.flat_map(|(pool, latencies)| {
+            let endpoints = pool.endpoints.iter().zip(latencies);
+            endpoints.map(|(endpoint, latencies)| ((pool.name.clone(), endpoint.name.clone()), latencies))
+        });
+        let new: Arc<Before> = Arc::new(named.collect());
+        let mut windows = self.windows.lock().unwrap_or_else(PoisonError::into_inner);
+        let [last, _] = &mut *windows;
+        let last = std::mem::replace(last, new);
+        windows[1] = last;
+    }
+
+    /// Writes what operators want to the file that keeps it, if there is one.
+    pub fn keep_orders(&self, now: &Generation, control: &Control) -> io::Result<()> {
+        now.plan.runtime.state.as_ref().map_or(Ok(()), |file| state::write(file, &control.orders().all()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use evenkeel_balance::{EndpointId, Instant};
+
+    #[test]
+    fn is_ready_once_every_endpoint_was_checked_and_stays_so() {
+        let text = "[listener.web]\nbind = ['127.0.0.1:1']\n[pool.web]\nendpoints = ['127.0.0.1:2', '127.0.0.1:3']\n\
+                    health = { tcp = {} }";
+        let plan = evenkeel_config::parse_str("test.toml", text, &|_| None).plan.expect("a good plan");
+        let shown = Shown::default();
+        assert_eq!(shown.ready().reasons, ["starting"]);
+        let control = Control::unattended(&plan, 1);
+        let _ = shown.control.set(control.clone());
+        let check = |endpoint: &str, passed| {
+            let mut pools = control.pools();
+            let pool = pools.get_mut("web").expect("the pool of the plan");
+            pool.pool.on_check(EndpointId::of(endpoint), passed, Instant(0));
+        };
+        assert_eq!(shown.ready().reasons, ["checking endpoints"]);
+        check("127.0.0.1:2", true);
+        assert_eq!(shown.ready().reasons, ["checking endpoints"]);
+        check("127.0.0.1:3", false);
+        assert_eq!(shown.ready(), Ready::default());
+        // As a reload does that brings new endpoints.
+        *control.pools() = std::mem::take(&mut *Control::unattended(&plan, 1).pools());
+        assert_eq!(shown.ready(), Ready::default());
+        shown.draining.store(true, Relaxed);
+        assert_eq!(shown.ready().reasons, ["draining"]);
+    }
+}

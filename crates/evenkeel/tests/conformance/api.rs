@@ -1,0 +1,35 @@
+//! Does the API do what its description says? Schemathesis makes requests of all kinds from the description, right and wrong, and
+//! compares the answers with it.
+
+use crate::support::{Folder, Running, address};
+use std::process::Command;
+
+const TOKEN: &str = "a-token-that-may-write";
+
+#[test]
+#[ignore = "`make conformance` runs it"]
+fn the_api_is_as_it_is_described() {
+    crate::judges!("conformance-python");
+    let (folder, admin) = (Folder::new("api"), address());
+    let token = folder.file("token", TOKEN);
+    let text = format!(
+        "[admin]\nhttp = {{ bind = '{admin}', write_token = '{token}' }}\n[listener.web]\nbind = ['{}']\n\
+         [pool.shop]\nendpoints = [{{ name = 'one', addr = '{}' }}, {{ name = 'two', addr = '{}' }}]\n",
+        address(),
+        address(),
+        address()
+    );
+    let running = Running::start(&["run", "-c", &folder.file("evenkeel.toml", &text)]);
+    let python = evenkeel_peers::find("conformance-python").expect("the test looked");
+    let output = Command::new(python)
+        .args(["-m", "schemathesis.cli", "run", &format!("http://{admin}/v1/openapi.json")])
+        .args(["--url", &format!("http://{admin}"), "-H", &format!("Authorization: Bearer {TOKEN}")])
+        // Each of these would replace the process.
+        .args(["--exclude-path", "/v1/upgrade"])
+        .args(["--max-examples", "100", "--seed", "1", "--no-color"])
+        .current_dir(&folder.0)
+        .output()
+        .expect("it runs");
+    let (said, cried) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{said}\n{cried}\n{}", running.said());
+}

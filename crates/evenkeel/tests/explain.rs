@@ -1,0 +1,157 @@
+//! Does a running evenkeel say why requests went where they went, where one would go, and what other algorithms would have done?
+
+mod support;
+
+use serde_json::{Value, json};
+use std::process::Stdio;
+use support::{Endpoint, Folder, Running, address, evenkeel, eventually, get, text};
+
+struct Setup {
+    _folder: Folder,
+    listen: String,
+    file: String,
+}
+
+impl Setup {
+    /// Two endpoints, `one` and `two`, in the pool `shop`.
+    fn new(name: &str, endpoints: [&Endpoint; 2], pool: &str, more: &str) -> Setup {
+        let (folder, listen) = (Folder::new(name), address());
+        let text = format!(
+            "[admin]\nbind = 'unix:{}'\n[listener.web]\nbind = ['{listen}']\n{more}\n[pool.shop]\n{pool}\n\
+             endpoints = [{{ name = 'one', addr = '{}' }}, {{ name = 'two', addr = '{}', drain = true }}]\n",
+            folder.0.join("admin.sock").display(),
+            endpoints[0].addr,
+            endpoints[1].addr
+        );
+        let file = folder.file("evenkeel.toml", &text);
+        Setup { _folder: folder, listen, file }
+    }
+
+    #[track_caller]
+    fn command(&self, words: &[&str]) -> String {
+        let done = evenkeel(&[words, &["-c", &self.file]].concat());
+        assert_eq!(done.status.code(), Some(0), "{words:?}: {}", text(&done.stderr));
+        text(&done.stdout)
+    }
+
+    #[track_caller]
+    fn json(&self, words: &[&str]) -> Value {
+        serde_json::from_str(&self.command(&[words, &["--json"]].concat())).expect("JSON")
+    }
+}
+
+#[test]
+fn requests_are_listed_and_each_is_explained_with_what_was_left_out() {
+    let (one, two) = (Endpoint::start("one"), Endpoint::start("two"));
+    let setup = Setup::new("explain", [&one, &two], "", "[telemetry.explain]\nsample = 1");
+    let _running = Running::start(&["run", "-c", &setup.file]);
+    assert!(setup.command(&["explain"]).starts_with("none is kept"), "none has come");
+    get(&setup.listen, "/cart").expect("an answer");
+    let all = eventually("it is kept", || {
+        let all = setup.json(&["explain"]);
+        (!all.as_array().expect("a list").is_empty()).then_some(all)
+    });
+    let id = all[0]["request_id"].as_str().expect("it has an id").to_string();
+    assert!(setup.command(&["explain"]).starts_with(&id));
+    let pick = &setup.json(&["explain", &id])["tries"][0]["pick"];
+    assert_eq!((&pick["picked"], &pick["excluded"][0]["endpoint"]), (&json!("one"), &json!("two")));
+    assert!(pick["excluded"][0]["since_ms"].as_u64().is_some_and(|since| since > 1_600_000_000_000), "{pick}");
+    let said = setup.command(&["explain", &id]);
+    for part in ["listener web -> route ", "-> pool shop", "  * one: 0 in flight", "  - two: draining, as it is since "]
+    {
+        assert!(said.contains(part), "no {part:?} in {said}");
+    }
+    let unknown = evenkeel(&["explain", "nix", "-c", &setup.file]);
+    assert_eq!(unknown.status.code(), Some(1));
+    assert!(text(&unknown.stderr).contains("no explanation of request \"nix\" is kept"), "{}", text(&unknown.stderr));
+}
+
+#[test]
+fn the_next_request_of_a_pool_is_waited_for() {
+    let (one, two) = (Endpoint::start("one"), Endpoint::start("two"));
+    let setup = Setup::new("explain-next", [&one, &two], "", "");
+    let _running = Running::start(&["run", "-c", &setup.file]);
+    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_evenkeel"));
+    let mut waiting = command
+        .args(["explain", "--next", "shop", "-c", &setup.file])
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("the program is there");
+    // It may not wait yet when the first request comes.
+    eventually("it has one", || {
+        get(&setup.listen, "/next").expect("an answer");
+        waiting.try_wait().expect("it can be waited for")
+    });
+    let said = text(&waiting.wait_with_output().expect("it has ended").stdout);
+    assert!(said.contains("/next  status 200") && said.contains("  * one: "), "{said}");
+    let wrong = evenkeel(&["explain", "--next", "nix", "-c", &setup.file]);
+    assert!(text(&wrong.stderr).contains("no pool is called \"nix\"; there are: shop"), "{}", text(&wrong.stderr));
+}
+
+#[test]
+fn says_which_route_takes_a_request_and_what_the_pool_would_pick() {
+    let (one, two) = (Endpoint::start("one"), Endpoint::start("two"));
+    let routes = "[[route]]\nname = 'cart'\npool = 'shop'\nmatch = { path = '/cart' }\n\
+                  [[route]]\nname = 'host'\npool = 'shop'\nmatch = { host = ['b.test'] }";
+    let setup = Setup::new("explain-would", [&one, &two], "balance = { maglev = { key = 'header:x-user' } }", routes);
+    let _running = Running::start(&["run", "-c", &setup.file]);
+    let said = setup.command(&["explain", "GET", "https://a.test/cart?x=1", "-H", "X-User: bob"]);
+    for part in [
+        "listener web -> route cart -> pool shop",
+        "  * cart: host and path match",
+        "    host: it is for other hosts: b.test",
+        "would pick one",
+        "the key's home in the table",
+        "  key: ",
+    ] {
+        assert!(said.contains(part), "no {part:?} in {said}");
+    }
+    assert!(setup.command(&["explain", "GET", "http://a.test/nix"]).contains("no route takes it"));
+    let wrong = evenkeel(&["explain", "GET", "a.test/cart", "-c", &setup.file]);
+    assert_eq!(wrong.status.code(), Some(1));
+    assert!(text(&wrong.stderr).contains("is not http://HOST/PATH"), "{}", text(&wrong.stderr));
+}
+
+#[test]
+fn shadows_say_what_other_algorithms_would_have_done() {
+    let (one, two) = (Endpoint::start("one"), Endpoint::start("two"));
+    let setup =
+        Setup::new("shadow", [&one, &two], "shadow = ['leastconn', { random = { draws = 3 } }]\nshadow_sample = 1", "");
+    let _running = Running::start(&["run", "-c", &setup.file]);
+    assert!(setup.command(&["shadow", "shop"]).contains("leastconn: no pick was compared yet"));
+    (0..10).for_each(|_| assert_eq!(get(&setup.listen, "/").expect("an answer").1, "one"));
+    let said = setup.command(&["shadow"]);
+    for part in [
+        "pool shop, balanced by random, 100.0 % of the picks compared",
+        "  leastconn: the same endpoint in 100.0 % of 10 picks compared; none in 0",
+        "  random{draws=3}: ",
+        "it cannot know whether endpoints would take longer",
+        "evenkeel sim --list",
+    ] {
+        assert!(said.contains(part), "no {part:?} in {said}");
+    }
+    assert_eq!(setup.json(&["shadow", "shop"])[0]["shadows"][0]["endpoints"][0]["share"]["shadow"], json!(1.0));
+}
+
+#[test]
+fn a_replay_says_what_was_compared_at_a_pick() {
+    let (one, two) = (Endpoint::start("one"), Endpoint::start("two"));
+    let folder = Folder::new("replay-explain");
+    let journal = folder.0.join("shop.journal").display().to_string();
+    let more = format!("[runtime]\nworkers = 1\n[telemetry]\njournal = {{ path = '{journal}', pool = 'shop' }}");
+    let setup = Setup::new("replay", [&one, &two], "", &more);
+    let running = Running::start(&["run", "-c", &setup.file]);
+    (0..3).for_each(|_| _ = get(&setup.listen, "/").expect("an answer"));
+    drop(running);
+    // The process was ended at once: what its batch held is gone, if the request was the latest.
+    let lines = std::fs::read_to_string(&journal).expect("it was made");
+    if !lines.lines().any(|line| line.starts_with("pick")) {
+        return;
+    }
+    let done = evenkeel(&["replay", &journal, "--explain", "1"]);
+    let said = text(&done.stdout);
+    assert!(done.status.success() && said.starts_with("pick 1, line "), "{said}{}", text(&done.stderr));
+    assert!(said.contains("compared slot ") && said.contains("left out slot "), "{said}");
+    let beyond = evenkeel(&["replay", &journal, "--explain", "999"]);
+    assert!(text(&beyond.stderr).contains("there is no pick 999"), "{}", text(&beyond.stderr));
+}

@@ -1,0 +1,190 @@
+//! Can an operator see and steer a running evenkeel, by commands and by the API?
+
+mod support;
+
+use rustix::process::{Pid, Signal, kill_process, test_kill_process};
+use serde_json::Value;
+use std::fs;
+use support::{Adopted, Endpoint, Folder, Running, address, ask, evenkeel, eventually, get, text};
+
+struct Setup {
+    folder: Folder,
+    listen: String,
+    admin: String,
+    file: String,
+}
+
+impl Setup {
+    /// Two endpoints, `one` and `two`, in the pool `shop`.
+    fn new(name: &str, endpoints: [&Endpoint; 2], more: &str) -> Setup {
+        let (folder, listen, admin) = (Folder::new(name), address(), address());
+        let token = folder.file("write.token", "a-token-that-may-write\n");
+        let text = format!(
+            "[admin]\nbind = 'unix:{}'\nhttp = {{ bind = '{admin}', write_token = '{token}' }}\n\
+             [listener.web]\nbind = ['{listen}']\n{more}\n[pool.shop]\n\
+             endpoints = [{{ name = 'one', addr = '{}' }}, {{ name = 'two', addr = '{}' }}]\n",
+            folder.0.join("admin.sock").display(),
+            endpoints[0].addr,
+            endpoints[1].addr
+        );
+        let file = folder.file("evenkeel.toml", &text);
+        Setup { folder, listen, admin, file }
+    }
+
+    fn run(&self) -> Running {
+        Running::start(&["run", "-c", &self.file])
+    }
+
+    /// Runs a command, which has to succeed; what it says.
+    #[track_caller]
+    fn command(&self, words: &[&str]) -> String {
+        let done = evenkeel(&[words, &["-c", &self.file]].concat());
+        assert_eq!(done.status.code(), Some(0), "{words:?}: {}", text(&done.stderr));
+        text(&done.stdout)
+    }
+
+    fn endpoint(&self, name: &str) -> Value {
+        let pool: Value = serde_json::from_str(&self.command(&["status", "shop", "--json"])).expect("JSON");
+        let endpoints = pool["endpoints"].as_array().expect("a list");
+        endpoints.iter().find(|endpoint| endpoint["name"] == name).expect("it is one of the pool").clone()
+    }
+
+    /// Which endpoints twenty requests reach.
+    fn reached(&self) -> Vec<String> {
+        let mut bodies: Vec<String> = (0..20).map(|_| get(&self.listen, "/").expect("an answer").1).collect();
+        bodies.sort_unstable();
+        bodies.dedup();
+        bodies
+    }
+}
+
+#[test]
+fn what_an_operator_wants_counts_over_reload_and_upgrade_and_restart() {
+    let (one, two) = (Endpoint::start("one"), Endpoint::start("two"));
+    let folder = Folder::new("steering-state");
+    let state = folder.0.join("orders.json");
+    let setup = Setup::new("steering", [&one, &two], &format!("[runtime]\nstate = '{}'", state.display()));
+    let mut running = setup.run();
+    assert_eq!(setup.reached(), ["one", "two"]);
+    let said = setup.command(&["drain", "shop", "two"]);
+    assert!(said.starts_with("shop  two  draining (drained by uid "), "{said}");
+    assert_eq!(setup.reached(), ["one"]);
+    let endpoint = setup.endpoint("two");
+    assert_eq!((&endpoint["state"], &endpoint["order"]["drain"]), (&"draining".into(), &"keep-sessions".into()));
+
+    let file = fs::read_to_string(&setup.file).expect("it was written");
+    fs::write(&setup.file, file.replace("[listener.web]", "[listener.web]\ntimeouts = { client_idle = '9s' }"))
+        .expect("a file");
+    setup.command(&["reload"]);
+    assert_eq!(setup.reached(), ["one"]);
+    let said = setup.command(&["upgrade"]);
+    assert!(said.contains("has taken over"), "{said}");
+    assert_eq!(setup.reached(), ["one"]);
+    running.ends();
+
+    // The one that took over is known by its status.
+    let status: Value = serde_json::from_str(&setup.command(&["status", "--json"])).expect("JSON");
+    let pid = status["pid"].as_i64().expect("a number") as i32;
+    let successor = Adopted(Pid::from_raw(pid).expect("a process"));
+    kill_process(successor.0, Signal::TERM).expect("it runs");
+    eventually("it ends", || test_kill_process(successor.0).is_err().then_some(()));
+    let running = setup.run();
+    assert_eq!(setup.reached(), ["one"]);
+    setup.command(&["undrain", "shop", "two"]);
+    assert_eq!(setup.reached(), ["one", "two"]);
+    assert_eq!(fs::read_to_string(&state).expect("it was kept"), "{}\n");
+    drop(running);
+}
+
+#[test]
+fn weights_health_and_ejection_are_changed_and_told() {
+    let (one, two) = (Endpoint::start("one"), Endpoint::start("two"));
+    let setup = Setup::new("steering-more", [&one, &two], "");
+    let _running = setup.run();
+    setup.command(&["weight", "shop", "one", "0"]);
+    assert_eq!(setup.reached(), ["two"]);
+    assert_eq!(setup.endpoint("one")["state"], "disabled");
+    setup.command(&["weight", "shop", "one"]);
+    setup.command(&["down", "shop", "two"]);
+    assert_eq!(setup.reached(), ["one"]);
+    let table = setup.command(&["status", "shop"]);
+    assert!(
+        table.lines().any(|line| line.contains("two") && line.contains("down") && line.contains("forced down by uid ")),
+        "{table}"
+    );
+    setup.command(&["auto", "shop", "two"]);
+    setup.command(&["eject", "shop", "one"]);
+    assert_eq!(setup.reached(), ["two"]);
+    assert_eq!(setup.endpoint("one")["reason"], "by an operator");
+    let again = evenkeel(&["eject", "shop", "one", "-c", &setup.file]);
+    assert_eq!((again.status.code(), text(&again.stderr).contains("is ejected")), (Some(1), true));
+    setup.command(&["restore", "shop", "one"]);
+    assert_eq!(setup.reached(), ["one", "two"]);
+
+    let events = setup.command(&["events"]);
+    for said in
+        ["two  counts as down, whatever its checks say (uid ", "one  up -> ejected: by an operator", "serves, process"]
+    {
+        assert!(events.contains(said), "no {said} in {events}");
+    }
+    let wrong = evenkeel(&["drain", "shop", "three", "-c", &setup.file]);
+    assert_eq!(wrong.status.code(), Some(1));
+    assert!(
+        text(&wrong.stderr).contains("no endpoint of pool \"shop\" is called \"three\"; there are: one, two"),
+        "{}",
+        text(&wrong.stderr)
+    );
+    let shown = setup.command(&["config", "show"]);
+    assert!(shown.contains("[pool.shop]"), "{shown}");
+    drop(setup.folder);
+}
+
+#[test]
+fn over_tcp_a_token_is_needed_to_change_anything() {
+    let (one, two) = (Endpoint::start("one"), Endpoint::start("two"));
+    let setup = Setup::new("steering-tcp", [&one, &two], "");
+    let _running = setup.run();
+    let path = "/v1/pools/shop/endpoints/one";
+    let asked = |method: &str, path: &str, fields: &str, body: &str| {
+        let request = format!(
+            "{method} {path} HTTP/1.1\r\nConnection: close\r\n{fields}Content-Length: {}\r\n\r\n{body}",
+            body.len()
+        );
+        ask(&setup.admin, &request).expect("an answer")
+    };
+    let (host, json) = (format!("Host: {}\r\n", setup.admin), "Content-Type: application/json\r\n");
+    let token = "Authorization: Bearer a-token-that-may-write\r\n";
+    let drain = r#"{"drain":"now"}"#;
+    for (fields, body, want) in [
+        (format!("{host}{json}"), drain, "403"),
+        (format!("{host}{json}Authorization: Bearer another-token-of-16\r\n"), drain, "401"),
+        (format!("Host: evil.example\r\n{json}{token}"), drain, "403"),
+        (format!("{host}{json}{token}Origin: http://evil.example\r\n"), drain, "403"),
+        (format!("{host}{token}Content-Type: text/plain\r\n"), drain, "415"),
+        (format!("{host}{json}{token}"), "{\"drain\":", "400"),
+        (format!("{host}{json}{token}"), "{\"drains\":null}", "400"),
+        (format!("{host}{json}{token}"), "{\"weight\":70000}", "400"),
+        (format!("{host}{json}{token}If-Match: \"stale\"\r\n"), drain, "412"),
+    ] {
+        let answer = asked("PATCH", path, &fields, body);
+        assert!(answer.starts_with(&format!("HTTP/1.1 {want} ")), "{fields}{body}: {answer}");
+        assert!(answer.contains("application/problem+json"), "{answer}");
+    }
+    assert_eq!(setup.endpoint("one")["order"], Value::Null, "nothing was changed");
+    let of = |answer: &str| answer.lines().find_map(|line| line.strip_prefix("etag: ")).expect("a version").to_owned();
+    let version = of(&asked("GET", path, &host, ""));
+    let answer = asked("PATCH", path, &format!("{host}{json}{token}If-Match: {version}\r\n"), drain);
+    assert!(answer.starts_with("HTTP/1.1 200 ") && of(&answer) != version, "{answer}");
+    assert_eq!(setup.endpoint("one")["order"]["by"], "the write token");
+    for (path, want) in [
+        ("/v1/pools/none", "404"),
+        ("/v1/nothing", "404"),
+        ("/v1/openapi.json", "200"),
+        ("/metrics", "200"),
+        ("/v1/events?after=x", "400"),
+    ] {
+        let answer = asked("GET", path, &host, "");
+        assert!(answer.starts_with(&format!("HTTP/1.1 {want} ")), "{path}: {answer}");
+    }
+    assert!(asked("DELETE", path, &format!("{host}{token}"), "").starts_with("HTTP/1.1 405 "));
+}

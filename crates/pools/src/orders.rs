@@ -1,0 +1,187 @@
+//! What has an operator asked of an endpoint, beside the configuration? It counts until it is taken back, over reloads, upgrades
+//! and, where a file keeps it, restarts.
+#![expect(clippy::disallowed_types, reason = "the control side holds it, never a worker")]
+
+use evenkeel_balance::EndpointSpec;
+use evenkeel_balance::endpoint::Forced;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Orders that are kept at most, over all pools: an endpoint that left is not forgotten, as it may come back.
+pub const ORDERS_MAX: usize = 100_000;
+
+/// The largest weight, as in a configuration.
+pub const WEIGHT_MAX: u32 = 65_535;
+
+/// What counts for one endpoint in place of its configuration and its health.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Order {
+    /// It gets no new requests.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub drain: Option<Drain>,
+    /// Its weight.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub weight: Option<u32>,
+    /// It counts as up or down, whatever its checks say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub health: Option<Word>,
+    /// Who gave the latest order.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub by: String,
+    /// When that was, milliseconds since 1970.
+    #[serde(default)]
+    pub unix_ms: u64,
+}
+
+/// How an endpoint drains.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Drain {
+    /// Its sticky clients stay.
+    KeepSessions,
+    /// They go elsewhere with their next request.
+    Now,
+}
+
+/// What an operator says of its health.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Word {
+    /// It is up.
+    Up,
+    /// It is down.
+    Down,
+}
+
+/// A change of an endpoint's order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// Drain, or no longer.
+    Drain(Option<Drain>),
+    /// Another weight, or that of the configuration.
+    Weight(Option<u32>),
+    /// Up or down, or what its checks say.
+    Health(Option<Word>),
+    /// Everything as the configuration says.
+    Clear,
+}
+
+impl Order {
+    /// Whether it asks for nothing.
+    pub fn is_empty(&self) -> bool {
+        self.drain.is_none() && self.weight.is_none() && self.health.is_none()
+    }
+
+    fn change(&mut self, change: Change) {
+        match change {
+            Change::Drain(drain) => self.drain = drain,
+            Change::Weight(weight) => self.weight = weight.map(|weight| weight.min(WEIGHT_MAX)),
+            Change::Health(word) => self.health = word,
+            Change::Clear => (self.drain, self.weight, self.health) = (None, None, None),
+        }
+    }
+
+    /// An endpoint as its configuration and this order want it.
+    pub fn applied_to(&self, spec: EndpointSpec) -> EndpointSpec {
+        let forced = self.health.map(|word| match word {
+            Word::Up => Forced::Up,
+            Word::Down => Forced::Down,
+        });
+        let (drain, weight) = (spec.drain || self.drain.is_some(), self.weight.unwrap_or(spec.weight));
+        let keeps = self.drain.map_or(spec.keeps_sessions, |drain| drain == Drain::KeepSessions);
+        spec.drain(drain).keeps_sessions(keeps).weight(weight).forced(forced)
+    }
+}
+
+/// All orders, by pool and endpoint, shared by all that hold it.
+#[derive(Clone, Debug, Default)]
+pub struct Orders(Arc<Mutex<Given>>);
+
+/// By name of the pool, then of the endpoint.
+pub type Given = BTreeMap<String, BTreeMap<String, Order>>;
+
+impl Orders {
+    fn given(&self) -> MutexGuard<'_, Given> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// That of one endpoint.
+    pub fn of(&self, pool: &str, endpoint: &str) -> Option<Order> {
+        self.given().get(pool)?.get(endpoint).cloned()
+    }
+
+    /// All of them.
+    pub fn all(&self) -> Given {
+        self.given().clone()
+    }
+
+    /// Takes over what was kept.
+    pub fn set(&self, mut given: Given) {
+        given.values_mut().for_each(|of_pool| of_pool.retain(|_, order| !order.is_empty()));
+        given.retain(|_, of_pool| !of_pool.is_empty());
+        *self.given() = given;
+    }
+
+    /// Changes that of one endpoint. `false` if there are too many.
+    pub(crate) fn change(&self, pool: &str, endpoint: &str, change: Change, by: &str, unix_ms: u64) -> bool {
+        let mut given = self.given();
+        let is_known = given.get(pool).is_some_and(|of_pool| of_pool.contains_key(endpoint));
+        if !is_known && given.values().map(BTreeMap::len).sum::<usize>() >= ORDERS_MAX {
+            return false;
+        }
+        let of_pool = given.entry(pool.to_owned()).or_default();
+        let order = of_pool.entry(endpoint.to_owned()).or_default();
+        order.change(change);
+        (order.by, order.unix_ms) = (by.to_owned(), unix_ms);
+        if order.is_empty() {
+            of_pool.remove(endpoint);
+            if of_pool.is_empty() {
+                given.remove(pool);
+            }
+        }
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn orders_add_up_until_they_are_taken_back() {
+        let orders = Orders::default();
+        assert!(orders.change("shop", "a", Change::Weight(Some(3)), "root", 1));
+        assert!(orders.change("shop", "a", Change::Drain(Some(Drain::Now)), "eve", 2));
+        let order = orders.of("shop", "a").expect("it was given");
+        assert_eq!((order.weight, order.drain, &*order.by, order.unix_ms), (Some(3), Some(Drain::Now), "eve", 2));
+        let spec = order.applied_to(EndpointSpec::new("a").weight(7));
+        assert_eq!((spec.weight, spec.drain, spec.keeps_sessions, spec.forced), (3, true, false, None));
+        orders.change("shop", "a", Change::Weight(None), "eve", 3);
+        orders.change("shop", "a", Change::Health(Some(Word::Down)), "eve", 3);
+        let spec = orders.of("shop", "a").expect("it drains").applied_to(EndpointSpec::new("a").weight(7));
+        assert_eq!((spec.weight, spec.drain, spec.forced), (7, true, Some(Forced::Down)));
+        orders.change("shop", "a", Change::Clear, "eve", 4);
+        assert_eq!((orders.of("shop", "a"), orders.all().len()), (None, 0));
+    }
+
+    #[test]
+    fn they_are_kept_as_text_and_empty_ones_are_not() {
+        let orders = Orders::default();
+        orders.change("shop", "a", Change::Drain(Some(Drain::KeepSessions)), "root", 5);
+        let text = serde_json::to_string(&orders.all()).expect("maps of names can be written");
+        assert_eq!(text, r#"{"shop":{"a":{"drain":"keep-sessions","by":"root","unix_ms":5}}}"#);
+        let (again, mut given) = (Orders::default(), serde_json::from_str::<Given>(&text).expect("it was written so"));
+        given.entry("shop".into()).or_default().insert("b".into(), Order::default());
+        again.set(given);
+        assert_eq!(again.all(), orders.all());
+    }
+
+    #[test]
+    fn a_configured_drain_stays_one() {
+        let order = Order { weight: Some(2), ..Order::default() };
+        let spec = order.applied_to(EndpointSpec::new("a").drain(true));
+        assert_eq!((spec.drain, spec.keeps_sessions, spec.weight), (true, true, 2));
+    }
+}

@@ -1,0 +1,63 @@
+//! What are listeners, routes, pools and endpoints called? Two names that many lines have beside each other are written for the
+//! first, and then kept with what they are the names of.
+
+use super::quoted::quoted;
+use std::borrow::Cow;
+use std::cell::OnceCell;
+
+/// Two names that many lines have beside each other.
+#[derive(Debug, Default)]
+pub struct Named(OnceCell<Box<Names>>);
+
+/// As lines have them.
+#[derive(Debug)]
+pub struct Names {
+    /// The fields of JSON.
+    pub json: Cow<'static, [u8]>,
+    /// The listener, or the pool.
+    pub first: Option<Box<str>>,
+    /// The route, or the endpoint.
+    pub second: Option<Box<str>>,
+}
+
+/// Those of no pool.
+pub static NOWHERE: Names =
+    Names { json: Cow::Borrowed(b",\"pool\":null,\"endpoint\":null"), first: None, second: None };
+
+impl Named {
+    /// A listener and a route of it.
+    pub fn taken<'a>(&self, listener: &str, route: impl FnOnce() -> Option<&'a str>) -> &Names {
+        self.0.get_or_init(|| names([",\"listener\":", ",\"route\":"], listener, route()))
+    }
+
+    /// A pool and an endpoint of it.
+    pub fn sent(&self, pool: &str, endpoint: Option<&str>) -> &Names {
+        self.0.get_or_init(|| names([",\"pool\":", ",\"endpoint\":"], pool, endpoint))
+    }
+}
+
+#[cold]
+fn names(keys: [&str; 2], first: &str, second: Option<&str>) -> Box<Names> {
+    let mut json = Vec::new();
+    for (key, name) in keys.into_iter().zip([Some(first), second]) {
+        json.extend_from_slice(key.as_bytes());
+        match name {
+            Some(name) => quoted(&mut json, name.as_bytes()),
+            None => json.extend_from_slice(b"null"),
+        }
+    }
+    Box::new(Names { json: json.into(), first: Some(first.into()), second: second.map(Into::into) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_written_once() {
+        let (taken, sent) = (Named::default(), Named::default());
+        assert_eq!(*taken.taken("a", || Some("\"")).json, *br#","listener":"a","route":"\"""#);
+        assert_eq!(*taken.taken("a", || unreachable!("it is written")).json, *br#","listener":"a","route":"\"""#);
+        assert_eq!(*sent.sent("b", None).json, *br#","pool":"b","endpoint":null"#);
+    }
+}

@@ -1,0 +1,257 @@
+//! What of a request's head and of its response's is kept for the line, while their bytes are there? JSON, to be copied into the
+//! line; or values for a template, one a line, which no escaped value has an end of.
+
+use super::quoted::{self, quoted};
+use evenkeel_config::plan::{AccessLog, LineFormat, Part};
+use evenkeel_wire::head::{Fields, Request};
+
+/// Bytes of one header field that are kept.
+const VALUE_MAX: usize = 256;
+
+/// What lines look like, for all workers.
+#[derive(Debug)]
+pub struct Lines {
+    /// Distinguishes what was kept by this plan from what was by another.
+    number: u64,
+    /// `None` for JSON.
+    pub(super) template: Option<Box<[Part]>>,
+    /// Names of the request's fields that are kept.
+    request: Box<[String]>,
+    /// Names of the response's.
+    response: Box<[String]>,
+}
+
+/// Where in the values of a request's head each one is.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Kept {
+    Method,
+    Host,
+    Path,
+    Trace,
+    Agent,
+    Referer,
+    /// The first chosen field.
+    Fields,
+}
+
+/// Before the values that a template needs: never the first byte of what is kept as JSON.
+const VALUES: u8 = b'\n';
+const VALUES_FRONT: usize = 9;
+
+impl Lines {
+    /// As a plan says. `number`: of the plan.
+    pub fn new(plan: &AccessLog, number: u64) -> Lines {
+        let (mut request, mut response) = (plan.fields.request.clone(), plan.fields.response.clone());
+        let template = match &plan.format {
+            LineFormat::Json => None,
+            LineFormat::Template(template) => Some(template.parts.iter().cloned().collect::<Box<[Part]>>()),
+        };
+        for part in template.iter().flatten() {
+            let (all, name) = match part {
+                Part::Request(name) => (&mut request, name),
+                Part::Response(name) => (&mut response, name),
+                Part::Text(_) | Part::Value(_) => continue,
+            };
+            if !all.iter().any(|other| other.eq_ignore_ascii_case(name)) {
+                all.push(name.clone());
+            }
+        }
+        Lines { number, template, request: request.into(), response: response.into() }
+    }
+
+    /// Whether lines have fields of responses.
+    pub fn wants_response(&self) -> bool {
+        !self.response.is_empty()
+    }
+
+    /// Appends what is kept of a request's head.
+    #[inline(never)]
+    pub fn keep(&self, request: &Request<'_, '_>, out: &mut Vec<u8>) {
+        let (mut trace, mut agent, mut referer) = (None, None, None);
+        let bytes = request.fields.bytes;
+        for field in request.fields.rows.iter() {
+            let name = field.name(bytes);
+            let (known, to) = match name.len() {
+                7 => (&b"referer"[..], &mut referer),
+                10 => (&b"user-agent"[..], &mut agent),
+                11 => (&b"traceparent"[..], &mut trace),
+                _ => continue,
+            };
+            if to.is_none() && name.eq_ignore_ascii_case(known) {
+                *to = Some(field.value(bytes));
+            }
+        }
+        let trace = trace.and_then(trace_id);
+        let (agent, referer) = (agent.map(cut), referer.map(cut));
+        if self.template.is_some() {
+            let first = [Some(request.method.as_bytes()), Some(request.host), Some(request.target.as_bytes()), trace];
+            let chosen = self.request.iter().map(|name| request.field(name).map(cut));
+            return self.keep_values(first.into_iter().chain([agent, referer]).chain(chosen), out);
+        }
+        out.extend_from_slice(b",\"method\":");
+        quoted(out, request.method.as_bytes());
+        out.extend_from_slice(b",\"host\":");
+        quoted(out, request.host);
+        out.extend_from_slice(b",\"path\":");
+        quoted(out, request.target.as_bytes());
+        out.extend_from_slice(b",\"trace_id\":");
+        match trace {
+            Some(id) => quoted(out, id),
+            None => out.extend_from_slice(b"null"),
+        }
+        if let Some(agent) = agent {
+            out.extend_from_slice(b",\"user_agent\":");
+            quoted(out, agent);
+        }
+        if let Some(referer) = referer {
+            out.extend_from_slice(b",\"referer\":");
+            quoted(out, referer);
+        }
+        if !self.request.is_empty() {
+            keep_fields("request_fields", &self.request, &request.fields, out);
+        }
+    }
+
+    /// The same of a session, of which only the server that it asked for may be known.
+    pub fn keep_name(&self, host: Option<&str>, out: &mut Vec<u8>) {
+        let Some(host) = host else { return };
+        if self.template.is_some() {
+            return self.keep_values([None, Some(host.as_bytes())].into_iter(), out);
+        }
+        out.extend_from_slice(b",\"method\":null,\"host\":");
+        quoted(out, host.as_bytes());
+        out.extend_from_slice(b",\"path\":null,\"trace_id\":null");
+    }
+
+    /// Appends what is kept of a response's head.
+    pub fn keep_response(&self, fields: &Fields<'_, '_>, out: &mut Vec<u8>) {
+        match self.template {
+            Some(_) => self.keep_values(self.response.iter().map(|name| fields.first(name).map(cut)), out),
+            None => keep_fields("response_fields", &self.response, fields, out),
+        }
+    }
+
+    fn keep_values<'v>(&self, values: impl Iterator<Item = Option<&'v [u8]>>, out: &mut Vec<u8>) {
+        out.push(VALUES);
+        out.extend_from_slice(&self.number.to_le_bytes());
+        for value in values {
+            quoted::visible(out, value.unwrap_or_default());
+            out.push(b'\n');
+        }
+    }
+
+    /// Whether this can be copied into a line of JSON.
+    pub(super) fn is_json(kept: &[u8]) -> bool {
+        kept.first() == Some(&b',')
+    }
+
+    /// A value that was kept for a template, if it was for this one.
+    pub(super) fn value<'k>(&self, kept: &'k [u8], at: usize) -> &'k [u8] {
+        let (front, values) = kept.split_at_checked(VALUES_FRONT).unwrap_or_default();
+        if front.first() != Some(&VALUES) || front[1..] != self.number.to_le_bytes() {
+            return b"";
+        }
+        values.split(|b| *b == b'\n').nth(at).unwrap_or_default()
+    }
+
+    /// The value of a chosen field of the request.
+    pub(super) fn request_field<'k>(&self, kept: &'k [u8], name: &str) -> &'k [u8] {
+        let at = self.request.iter().position(|other| other.eq_ignore_ascii_case(name));
+        at.map_or(b"", |at| self.value(kept, Kept::Fields as usize + at))
+    }
+
+    /// The value of a chosen field of the response.
+    pub(super) fn response_field<'k>(&self, kept: &'k [u8], name: &str) -> &'k [u8] {
+        let at = self.response.iter().position(|other| other.eq_ignore_ascii_case(name));
+        at.map_or(b"", |at| self.value(kept, at))
+    }
+
+    /// The names of all of them: of the request, and of the response.
+    pub(super) fn chosen(&self) -> (&[String], &[String]) {
+        (&self.request, &self.response)
+    }
+}
+
+/// Appends the chosen fields that there are, as an object.
+#[cold]
+fn keep_fields(key: &str, names: &[String], fields: &Fields<'_, '_>, out: &mut Vec<u8>) {
+    out.extend_from_slice(b",\"");
+    out.extend_from_slice(key.as_bytes());
+    out.extend_from_slice(b"\":{");
+    let mut is_first = true;
+    for (name, value) in names.iter().filter_map(|name| Some((name, fields.first(name)?))) {
+        if !is_first {
+            out.push(b',');
+        }
+        is_first = false;
+        quoted(out, name.as_bytes());
+        out.push(b':');
+        quoted(out, cut(value));
+    }
+    out.push(b'}');
+}
+
+fn cut(value: &[u8]) -> &[u8] {
+    &value[..value.len().min(VALUE_MAX)]
+}
+
+/// The trace id of a W3C `traceparent`: `00-<32 hex>-<16 hex>-<2 hex>`.
+fn trace_id(value: &[u8]) -> Option<&[u8]> {
+    let id = value.get(3..35)?;
+    let fits = value.get(2) == Some(&b'-') && value.get(35) == Some(&b'-') && id.iter().all(u8::is_ascii_hexdigit);
+    fits.then_some(id)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use evenkeel_wire::head::Table;
+
+    fn lines(format: &str, fields: &str, number: u64) -> Lines {
+        let text = format!(
+            "[listener.web]\nbind = [\"127.0.0.1:1\"]\npool = \"web\"\n[pool.web]\nendpoints = [\"127.0.0.1:2\"]\n\
+             [telemetry]\naccess_log = {{ path = \"-\", format = '{format}', fields = {{ {fields} }} }}"
+        );
+        let plan = evenkeel_config::parse_str("t.toml", &text, &|_| None).plan.expect("nothing is wrong with it");
+        Lines::new(&plan.telemetry.access_log.expect("there is one"), number)
+    }
+
+    fn kept(lines: &Lines, fields: &[(&str, &str)]) -> Vec<u8> {
+        let mut table: Table = fields.iter().map(|(name, value)| (name.as_bytes(), value.as_bytes())).collect();
+        let mut out = Vec::new();
+        lines.keep(&Request { method: "GET", target: "/", host: b"h", fields: table.fields() }, &mut out);
+        out
+    }
+
+    const TRACE: (&str, &str) = ("Traceparent", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01");
+
+    #[test]
+    fn json_has_what_there_is() {
+        let lines = lines("json", "request = [\"X-Tenant\", \"X-None\"]", 1);
+        let text = |fields: &[(&str, &str)]| String::from_utf8(kept(&lines, fields)).expect("UTF-8");
+        let front = ",\"method\":\"GET\",\"host\":\"h\",\"path\":\"/\",\"trace_id\":";
+        assert_eq!(text(&[]), format!("{front}null,\"request_fields\":{{}}"));
+        assert_eq!(text(&[("traceparent", "junk")]), format!("{front}null,\"request_fields\":{{}}"));
+        let all = [("USER-AGENT", "a\"b"), TRACE, ("referer", "r"), ("referer", "s"), ("x-tenant", "t")];
+        let id = "\"0af7651916cd43dd8448eb211c80319c\"";
+        assert_eq!(
+            text(&all),
+            format!(
+                "{front}{id},\"user_agent\":\"a\\\"b\",\"referer\":\"r\",\"request_fields\":{{\"X-Tenant\":\"t\"}}"
+            )
+        );
+        let long = "x".repeat(10_000);
+        assert!(text(&[("user-agent", &long), ("x-tenant", &long)]).len() < 800);
+    }
+
+    #[test]
+    fn values_are_of_the_plan_that_they_were_kept_by() {
+        let (mine, next) = (lines("%{request.b}%{request.a}", "", 1), lines("%{request.a}%{request.b}", "", 2));
+        let kept = kept(&mine, &[("a", "1\n2"), ("b", "x y"), ("user-agent", "")]);
+        assert_eq!(mine.value(&kept, Kept::Method as usize), b"GET");
+        assert_eq!((mine.request_field(&kept, "A"), mine.request_field(&kept, "b")), (&b"1\\x0A2"[..], &b"x y"[..]));
+        assert_eq!((mine.value(&kept, Kept::Agent as usize), mine.value(&kept, 100)), (&b""[..], &b""[..]));
+        assert_eq!(next.request_field(&kept, "a"), b"");
+        assert!(!Lines::is_json(&kept) && mine.value(b",\"method\"", 0).is_empty());
+    }
+}

@@ -1,0 +1,89 @@
+//! How does text stand in a line, whatever bytes it has? In JSON in quotes, and escaped where it has to be.
+
+/// A text in quotes.
+pub fn quoted(out: &mut Vec<u8>, text: &[u8]) {
+    out.push(b'"');
+    if text.iter().all(|&b| IS_PLAIN[usize::from(b)]) {
+        out.extend_from_slice(text);
+    } else {
+        escaped(out, text);
+    }
+    out.push(b'"');
+}
+
+/// Which bytes stand for themselves.
+const IS_PLAIN: [bool; 256] = {
+    let (mut is_plain, mut b) = ([false; 256], 0x20);
+    while b < 0x7f {
+        is_plain[b] = b != b'"' as usize && b != b'\\' as usize;
+        b += 1;
+    }
+    is_plain
+};
+
+/// As JSON has it; bytes that are not UTF-8 are taken as Latin-1, which never fails.
+#[cold]
+fn escaped(out: &mut Vec<u8>, text: &[u8]) {
+    for chunk in text.utf8_chunks() {
+        for &b in chunk.valid().as_bytes() {
+            match b {
+                b'"' | b'\\' => out.extend_from_slice(&[b'\\', b]),
+                0..0x20 | 0x7f => escape(out, b),
+                _ => out.push(b),
+            }
+        }
+        chunk.invalid().iter().for_each(|&b| escape(out, b));
+    }
+}
+
+fn escape(out: &mut Vec<u8>, b: u8) {
+    out.extend_from_slice(b"\\u00");
+    out.extend([b >> 4, b & 15].map(|d| b"0123456789abcdef"[usize::from(d)]));
+}
+
+/// Appends a text for a line that is no JSON, as NGINX does: whatever is not visible ASCII or a space, a quote or a backslash,
+/// as `\\x` and two digits. So nothing ends a line, or the quotes that a template sets.
+pub fn visible(out: &mut Vec<u8>, text: &[u8]) {
+    for &b in text {
+        if IS_PLAIN[usize::from(b)] {
+            out.push(b);
+        } else {
+            out.extend_from_slice(b"\\x");
+            out.extend([b >> 4, b & 15].map(|d| b"0123456789ABCDEF"[usize::from(d)]));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn made(f: impl FnOnce(&mut Vec<u8>)) -> String {
+        let mut out = Vec::new();
+        f(&mut out);
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn escapes_whatever_a_client_sends() {
+        assert_eq!(made(|o| quoted(o, b"a\"b\\c\x01\x7f\xff")), r#""a\"b\\c\u0001\u007f\u00ff""#);
+        let foreign = "gr\u{f6}\u{df}e \u{8239}";
+        assert_eq!(made(|o| quoted(o, foreign.as_bytes())), format!("\"{foreign}\""));
+    }
+
+    #[test]
+    fn what_is_plain_needs_no_escape_and_all_else_does() {
+        for b in 0..=255 {
+            let text = made(|o| quoted(o, &[b]));
+            let plain = text.as_bytes() == [b'"', b, b'"'];
+            assert_eq!(plain, IS_PLAIN[usize::from(b)], "{b:#x}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_visible_stands_in_hex() {
+        let mut out = Vec::new();
+        visible(&mut out, b"a b\"\\\r\n\x7f\xff");
+        assert_eq!(String::from_utf8(out).unwrap(), r"a b\x22\x5C\x0D\x0A\x7F\xFF");
+    }
+}

@@ -1,0 +1,241 @@
+//! What does a line say that is made by a template? Its texts, and the values of one request between them.
+
+use super::line::{Attempt, Line};
+use super::noted::{Kept, Lines};
+use super::quoted::visible;
+use crate::observe::end::Phase;
+use evenkeel_balance::time::MILLISECOND_NS;
+use evenkeel_config::plan::{LineValue, Part};
+use evenkeel_net::clock::civil;
+use std::fmt::Write;
+
+const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+
+/// Stands for what there is not.
+const NONE: &str = "-";
+/// Stands for an endpoint that there is not, with HAProxy.
+const NO_SERVER: &str = "<NOSRV>";
+
+/// A line being made.
+struct Out<'o> {
+    line: &'o Line<'o>,
+    lines: &'o Lines,
+    /// When its request began.
+    unix_ms: u64,
+    text: &'o mut Vec<u8>,
+}
+
+/// Numbers are written as they are.
+impl Write for Out<'_> {
+    fn write_str(&mut self, text: &str) -> std::fmt::Result {
+        self.text.extend_from_slice(text.as_bytes());
+        Ok(())
+    }
+}
+
+/// Appends the line.
+pub(super) fn write(line: &Line<'_>, lines: &Lines, template: &[Part], unix_ms: u64, text: &mut Vec<u8>) {
+    let mut out = Out { line, lines, unix_ms, text };
+    for part in template {
+        // Writing to a vector cannot fail.
+        let _ = match part {
+            Part::Text(text) => out.write_str(text),
+            Part::Value(value) => out.value(*value),
+            Part::Request(name) => out.kept(lines.request_field(line.asked, name)),
+            Part::Response(name) => out.kept(lines.response_field(line.answered, name)),
+        };
+    }
+    out.text.push(b'\n');
+}
+
+impl Out<'_> {
+    /// A text from elsewhere.
+    fn foreign(&mut self, text: Option<&[u8]>) -> std::fmt::Result {
+        match text.unwrap_or_default() {
+            b"" => self.write_str(NONE),
+            text => {
+                visible(self.text, text);
+                Ok(())
+            }
+        }
+    }
+
+    /// One that was escaped when it was kept.
+    fn kept(&mut self, text: &[u8]) -> std::fmt::Result {
+        match text {
+            b"" => self.write_str(NONE),
+            text => {
+                self.text.extend_from_slice(text);
+                Ok(())
+            }
+        }
+    }
+
+    fn asked(&mut self, at: Kept) -> std::fmt::Result {
+        self.kept(self.lines.value(self.line.asked, at as usize))
+    }
+
+    fn millis(&mut self, ns: Option<u64>) -> std::fmt::Result {
+        let Some(us) = ns.map(|ns| ns / 1000) else { return self.write_str(NONE) };
+        write!(self, "{}.{:03}", us / 1000, us % 1000)
+    }
+
+    fn value(&mut self, value: LineValue) -> std::fmt::Result {
+        let line = self.line;
+        let name = |name: &Option<Box<str>>| name.as_ref().map(|name| name.to_string().into_bytes());
+        match value {
+            LineValue::Ts => {
+                let ((year, month, day), [hour, minute, second]) = self.date();
+                let milli = self.unix_ms % 1000;
+                write!(self, "{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{milli:03}Z")
+            }
+            LineValue::Date => {
+                self.write_date()?;
+                self.write_str(" +0000")
+            }
+            LineValue::DateMs => {
+                self.write_date()?;
+                let milli = self.unix_ms % 1000;
+                write!(self, ".{milli:03}")
+            }
+            LineValue::UnixMs => {
+                let unix_ms = self.unix_ms;
+                write!(self, "{unix_ms}")
+            }
+            LineValue::ReqId => self.foreign(Some(line.request_id.to_string().as_bytes())),
+            LineValue::Client => self.foreign(Some(line.client)),
+            LineValue::ClientPort => write!(self, "{}", line.client_port),
+            LineValue::Peer => self.foreign(line.peer),
+            LineValue::Listener => self.foreign(name(&line.taken.first).as_deref()),
+            LineValue::Route => self.foreign(name(&line.taken.second).as_deref()),
+            LineValue::Pool => self.foreign(name(&line.sent.first).as_deref()),
+            LineValue::Endpoint => self.foreign(name(&line.sent.second).as_deref()),
+            LineValue::Server => self.write_server(),
+            LineValue::Tries => write!(self, "{}", line.tries),
+            LineValue::Retries => write!(self, "{}", line.tries.saturating_sub(1)),
+            LineValue::Attempts => self.write_attempts(),
+            LineValue::Proto => self.write_str(line.proto),
+            LineValue::TlsVersion => self.foreign(line.tls.map(|tls| tls.version.as_bytes())),
+            LineValue::TlsCipher => self.foreign(line.tls.map(|tls| tls.cipher.as_bytes())),
+            LineValue::Sni => {
+                self.foreign(line.tls.and_then(|tls| tls.server_name.as_ref()).map(|name| name.as_bytes()))
+            }
+            LineValue::Method => self.asked(Kept::Method),
+            LineValue::Host => self.asked(Kept::Host),
+            LineValue::Path => self.asked(Kept::Path),
+            LineValue::Request => {
+                self.asked(Kept::Method)?;
+                self.write_str(" ")?;
+                self.asked(Kept::Path)?;
+                write!(self, " {}", line.proto)
+            }
+            LineValue::UserAgent => self.asked(Kept::Agent),
+            LineValue::Referer => self.asked(Kept::Referer),
+            LineValue::TraceId => self.asked(Kept::Trace),
+            LineValue::Status => write!(self, "{}", line.status),
+            LineValue::BytesIn => write!(self, "{}", line.bytes_in),
+            LineValue::BytesOut => write!(self, "{}", line.bytes_out),
+            LineValue::Queue => self.millis(Some(line.queue_ns)),
+            LineValue::Connect => self.millis(line.connect_ns),
+            LineValue::Ttfb => self.millis(line.ttfb_ns),
+            LineValue::Total => self.millis(Some(line.total_ns)),
+            LineValue::Timers => self.write_timers(),
+            LineValue::Term => self.foreign(Some(&line.term)),
+            LineValue::GrpcStatus => self.foreign(line.grpc_status.map(str::as_bytes)),
+            LineValue::Reason => self.foreign(line.reason.map(str::as_bytes)),
+            LineValue::Captured => self.write_captured(),
+        }
+    }
+
+    fn date(&self) -> ((u64, u64, u64), [u64; 3]) {
+        let second = self.unix_ms / 1000;
+        (civil(second / 86_400), [second / 3600 % 24, second / 60 % 60, second % 60])
+    }
+
+    /// As Apache, NGINX and HAProxy write it.
+    fn write_date(&mut self) -> std::fmt::Result {
+        let ((year, month, day), [hour, minute, second]) = self.date();
+        let month = MONTHS[(month as usize - 1) % MONTHS.len()];
+        write!(self, "{day:02}/{month}/{year:04}:{hour:02}:{minute:02}:{second:02}")
+    }
+
+    /// Backend and server: of a request that got to none, HAProxy names the frontend for the first.
+    fn write_server(&mut self) -> std::fmt::Result {
+        let line = self.line;
+        let pool = line.sent.first.as_ref().or(line.taken.first.as_ref());
+        self.foreign(pool.map(|name| name.as_bytes()))?;
+        self.write_str("/")?;
+        match &line.sent.second {
+            Some(endpoint) => self.foreign(Some(endpoint.as_bytes())),
+            None => self.write_str(NO_SERVER),
+        }
+    }
+
+    /// To read the request, in the queue, to connect, to the head of the response from there, and in all; -1 for what was not
+    /// reached. The first is not known: a request begins when its head is there.
+    fn write_timers(&mut self) -> std::fmt::Result {
+        let line = self.line;
+        let ms = |ns: u64| ns / MILLISECOND_NS;
+        let reached = |phase: Phase| {
+            let order = [Phase::Request, Phase::Queue, Phase::Connect, Phase::Head, Phase::Data, Phase::Done];
+            let at = |letter: u8| order.iter().position(|phase| phase.letter() == letter);
+            line.tries > 0 && at(line.term[1]) > at(phase.letter())
+        };
+        let connect_ns = line.connect_ns.unwrap_or_default();
+        write!(self, "0/{}/", ms(line.queue_ns))?;
+        match reached(Phase::Connect) {
+            true => write!(self, "{}/", ms(connect_ns))?,
+            false => self.write_str("-1/")?,
+        }
+        match line.ttfb_ns {
+            Some(ns) => write!(self, "{}/", ms(ns.saturating_sub(line.queue_ns.saturating_add(connect_ns))))?,
+            None => self.write_str("-1/")?,
+        }
+        write!(self, "{}", ms(line.total_ns))
+    }
+
+    /// `{a|b} ` for the fields of the request, and of the response, where some are chosen.
+    fn write_captured(&mut self) -> std::fmt::Result {
+        let (line, lines) = (self.line, self.lines);
+        let (request, response) = lines.chosen();
+        let request: Vec<&[u8]> = request.iter().map(|name| lines.request_field(line.asked, name)).collect();
+        let response: Vec<&[u8]> = response.iter().map(|name| lines.response_field(line.answered, name)).collect();
+        for values in [request, response].into_iter().filter(|values| !values.is_empty()) {
+            for (n, value) in values.into_iter().enumerate() {
+                self.write_str(if n == 0 { "{" } else { "|" })?;
+                for &b in value {
+                    // What would be taken for the end of a value.
+                    match b {
+                        b'{' | b'|' | b'}' => write!(self, "\\x{b:02X}")?,
+                        b => self.text.push(b),
+                    }
+                }
+            }
+            self.write_str("} ")?;
+        }
+        Ok(())
+    }
+
+    /// `10.0.0.1:80=connect@1.234,10.0.0.2:80=answered@20.000`.
+    fn write_attempts(&mut self) -> std::fmt::Result {
+        let line = self.line;
+        if line.attempts.is_empty() {
+            return self.write_str(NONE);
+        }
+        for (n, Attempt { endpoint, cause, ns }) in line.attempts.iter().enumerate() {
+            if n > 0 {
+                self.write_str(",")?;
+            }
+            self.foreign(Some(endpoint.as_bytes()))?;
+            self.write_str("=")?;
+            self.foreign(Some(cause.replace(' ', "_").as_bytes()))?;
+            self.write_str("@")?;
+            self.millis(Some(*ns))?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+#[path = "template_tests.rs"]
+mod tests;

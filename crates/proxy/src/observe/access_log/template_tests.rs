@@ -1,0 +1,184 @@
+//! Do templates make the lines that they say, and those that others write?
+
+use super::super::NOWHERE;
+use super::super::names::Named;
+use super::*;
+use crate::observe::request_id::RequestId;
+use evenkeel_balance::Instant;
+use evenkeel_wire::head::{Request, Table};
+
+fn lines(format: &str, fields: &str) -> Lines {
+    let text = format!(
+        "[listener.web]\nbind = [\"127.0.0.1:1\"]\npool = \"web\"\n[pool.web]\nendpoints = [\"127.0.0.1:2\"]\n\
+         [telemetry]\naccess_log = {{ path = \"-\", format = '{format}', fields = {{ {fields} }} }}"
+    );
+    let plan = evenkeel_config::parse_str("t.toml", &text, &|_| None).plan.expect("nothing is wrong with it");
+    Lines::new(&plan.telemetry.access_log.expect("there is one"), 1)
+}
+
+fn made(lines: &Lines, change: impl for<'l> Fn(Line<'l>) -> Line<'l>) -> String {
+    let mut fields: Table = [("user-agent", "curl/8\"\n"), ("x-tenant", "a|b}"), ("referer", "")]
+        .into_iter()
+        .map(|(name, value)| (name.as_bytes(), value.as_bytes()))
+        .collect();
+    let mut answer: Table = [(&b"x-cache"[..], &b"HIT"[..])].into_iter().collect();
+    let (mut asked, mut answered) = (Vec::new(), Vec::new());
+    lines.keep(&Request { method: "GET", target: "/a?b", host: b"h", fields: fields.fields() }, &mut asked);
+    lines.keep_response(&answer.fields(), &mut answered);
+    let (taken, sent) = (Named::default(), Named::default());
+    let line = Line {
+        began: Instant(0),
+        request_id: &RequestId::Made { origin: 0, number: 7 },
+        client: b"192.0.2.1",
+        client_port: 33317,
+        peer: None,
+        taken: taken.taken("in", || Some("r \u{f6}")),
+        sent: sent.sent("static", Some("srv1")),
+        tries: 2,
+        proto: "HTTP/1.1",
+        tls: None,
+        asked: &asked,
+        answered: &answered,
+        attempts: &[],
+        status: 200,
+        bytes_in: 78,
+        bytes_out: 2750,
+        queue_ns: 1_000_000,
+        connect_ns: Some(2_000_000),
+        ttfb_ns: Some(10_500_000),
+        total_ns: 109_000_000,
+        term: *b"--",
+        reason: None,
+        grpc_status: None,
+    };
+    let mut out = Vec::new();
+    write(&change(line), lines, lines.template.as_deref().expect("a template"), 1_233_926_054_655, &mut out);
+    String::from_utf8(out).expect("it is ASCII")
+}
+
+/// One that got to no endpoint.
+fn refused(line: Line<'_>) -> Line<'_> {
+    Line {
+        sent: &NOWHERE,
+        tries: 0,
+        connect_ns: None,
+        ttfb_ns: None,
+        queue_ns: 0,
+        status: 503,
+        term: *b"PR",
+        asked: b"",
+        ..line
+    }
+}
+
+#[test]
+fn the_formats_of_others_are_as_others_write_them() {
+    let combined =
+        "192.0.2.1 - - [06/Feb/2009:13:14:14 +0000] \"GET /a?b HTTP/1.1\" 200 2750 \"-\" \"curl/8\\x22\\x0A\"\n";
+    assert_eq!(made(&lines("combined", ""), |line| line), combined);
+    let common = combined.split(" \"-\"").next().expect("the front");
+    assert_eq!(made(&lines("common", ""), |line| line), format!("{common}\n"));
+    let httplog = lines("httplog", "request = [\"X-Tenant\", \"X-None\"], response = [\"X-Cache\"]");
+    assert_eq!(
+        made(&httplog, |line| line),
+        "192.0.2.1:33317 [06/Feb/2009:13:14:14.655] in static/srv1 0/1/2/7/109 200 2750 - - ---- 0/0/0/0/1 0/0 \
+         {a\\x7Cb\\x7D|} {HIT} \"GET /a?b HTTP/1.1\"\n"
+    );
+    assert_eq!(
+        made(&lines("httplog", ""), refused),
+        "192.0.2.1:33317 [06/Feb/2009:13:14:14.655] in in/<NOSRV> 0/0/-1/-1/109 503 2750 - - PR-- 0/0/0/0/0 0/0 \
+         \"- - HTTP/1.1\"\n"
+    );
+}
+
+#[test]
+fn every_value_has_a_text() {
+    let all: &[&str] = &[
+        "ts",
+        "date",
+        "date_ms",
+        "unix_ms",
+        "req_id",
+        "client",
+        "client_port",
+        "peer",
+        "listener",
+        "route",
+        "pool",
+        "endpoint",
+        "server",
+        "tries",
+        "retries",
+        "attempts",
+        "proto",
+        "tls_version",
+        "tls_cipher",
+        "sni",
+        "method",
+        "host",
+        "path",
+        "request",
+        "user_agent",
+        "referer",
+        "trace_id",
+        "status",
+        "bytes_in",
+        "bytes_out",
+        "t_queue",
+        "t_connect",
+        "t_ttfb",
+        "t_total",
+        "timers",
+        "term",
+        "grpc_status",
+        "reason",
+        "captured",
+        "request.x-tenant",
+        "response.X-Cache",
+    ];
+    let format: Vec<String> = all.iter().map(|name| format!("%{{{name}}}")).collect();
+    let attempts = [
+        Attempt { endpoint: "a", cause: "status 503".into(), ns: 1_234_567 },
+        Attempt { endpoint: "b", cause: "answered".into(), ns: 0 },
+    ];
+    let text = made(&lines(&format.join(";"), ""), |line| Line { reason: Some("why\n"), ..line });
+    assert_eq!(
+        text.trim_end(),
+        "2009-02-06T13:14:14.655Z;06/Feb/2009:13:14:14 +0000;06/Feb/2009:13:14:14.655;1233926054655;\
+         00000000000000000000000000000007;192.0.2.1;33317;-;in;r \\xC3\\xB6;static;srv1;static/srv1;2;1;-;HTTP/1.1;-;-;-;GET;h;\
+         /a?b;GET /a?b HTTP/1.1;curl/8\\x22\\x0A;-;-;200;78;2750;1.000;2.000;10.500;109.000;0/1/2/7/109;--;-;why\\x0A;\
+         {a\\x7Cb\\x7D} {HIT} ;a|b};HIT"
+    );
+    let mut out = Vec::new();
+    let mut writer = Out { line: &with(&attempts), lines: &lines("common", ""), unix_ms: 0, text: &mut out };
+    writer.write_attempts().expect("a vector takes all");
+    assert_eq!(out, b"a=status_503@1.234,b=answered@0.000");
+}
+
+fn with<'a>(attempts: &'a [Attempt<'a>]) -> Line<'a> {
+    Line {
+        began: Instant(0),
+        request_id: &RequestId::Made { origin: 0, number: 0 },
+        client: b"",
+        client_port: 0,
+        peer: None,
+        taken: &NOWHERE,
+        sent: &NOWHERE,
+        tries: 2,
+        proto: "HTTP/1.1",
+        tls: None,
+        asked: b"",
+        answered: b"",
+        attempts,
+        status: 0,
+        bytes_in: 0,
+        bytes_out: 0,
+        queue_ns: 0,
+        connect_ns: None,
+        ttfb_ns: None,
+        total_ns: 0,
+        term: *b"--",
+        reason: None,
+        grpc_status: None,
+    }
+}

@@ -1,0 +1,266 @@
+//! Which requests are explained, and which were? A worker's own sampler and its ring of explanations: nothing is shared, and
+//! other threads ask the worker.
+
+use super::explanations::Explained;
+use evenkeel_balance::Rng;
+use evenkeel_config::plan::Explain;
+use evenkeel_wire::head::Request;
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+/// The field of a request that asks for an explanation.
+pub const FIELD: &str = "evenkeel-explain";
+
+/// Most bytes of a worker's explanations.
+const BYTES_MAX: usize = 1 << 20;
+
+/// Most requests that are waited for at once.
+const ARMED_MAX: usize = 64;
+
+/// A secret that is shorter could be guessed.
+const TOKEN_MIN: usize = 16;
+
+/// Which requests a plan wants explained.
+#[derive(Clone, Debug)]
+pub struct Wanted {
+    sample: f64,
+    /// How many one worker keeps.
+    keep: usize,
+    token: Option<Arc<[u8]>>,
+}
+
+impl Wanted {
+    /// As planned, for one of so many workers.
+    ///
+    /// # Errors
+    /// The file of the secret cannot be read, or that is too short.
+    pub fn read(plan: &Explain, workers: usize) -> Result<Wanted, (PathBuf, io::Error)> {
+        let read = |path: &PathBuf| {
+            let token = std::fs::read(path)?.trim_ascii().to_vec();
+            if token.len() < TOKEN_MIN {
+                return Err(io::Error::other(format!("the secret has {} bytes; {TOKEN_MIN} are needed", token.len())));
+            }
+            Ok(token.into())
+        };
+        let token = plan.token_file.as_ref().map(|path| read(path).map_err(|error| (path.clone(), error)));
+        Ok(Wanted { sample: plan.sample, keep: plan.keep.div_ceil(workers.max(1)), token: token.transpose()? })
+    }
+}
+
+/// Why a request is explained.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Asked {
+    Sample,
+    Token,
+    Next,
+}
+
+impl Asked {
+    /// One word.
+    pub fn name(self) -> &'static str {
+        match self {
+            Asked::Sample => "sample",
+            Asked::Token => "token",
+            Asked::Next => "next",
+        }
+    }
+}
+
+/// What a worker explains.
+pub struct Explaining {
+    /// Whether any request may have to be.
+    on: Cell<bool>,
+    wanted: RefCell<Option<Wanted>>,
+    /// Requests until the next sample.
+    left: Cell<u64>,
+    rng: RefCell<Rng>,
+    /// The pools whose next request is waited for, and whether another worker has had it.
+    armed: RefCell<Vec<(Arc<str>, Arc<AtomicBool>)>>,
+    kept: RefCell<VecDeque<(Arc<Explained>, usize)>>,
+    bytes: Cell<usize>,
+}
+
+impl Explaining {
+    /// That of worker number `index`.
+    pub fn new(index: usize) -> Explaining {
+        Explaining {
+            on: Cell::new(false),
+            wanted: RefCell::default(),
+            left: Cell::new(0),
+            rng: RefCell::new(Rng::new(0xe1a1 ^ (index as u64) << 32)),
+            armed: RefCell::default(),
+            kept: RefCell::default(),
+            bytes: Cell::new(0),
+        }
+    }
+
+    /// Follows another plan.
+    pub fn follow(&self, wanted: Wanted) {
+        self.wanted.replace(Some(wanted));
+        self.left.set(self.gap());
+        self.look();
+    }
+
+    /// The next request of this pool is to be explained, unless another worker has had one.
+    pub fn arm(&self, pool: Arc<str>, had: Arc<AtomicBool>) {
+        let mut armed = self.armed.borrow_mut();
+        armed.retain(|(_, had)| !had.load(Relaxed));
+        if armed.len() < ARMED_MAX {
+            armed.push((pool, had));
+        }
+        drop(armed);
+        self.look();
+    }
+
+    fn look(&self) {
+        let wanted = self.wanted.borrow();
+        let planned = wanted.as_ref().is_some_and(|wanted| wanted.sample > 0.0 || wanted.token.is_some());
+        self.on.set(planned || !self.armed.borrow().is_empty());
+    }
+
+    /// Requests from one sample to the next, at random, so that requests that come in a rhythm are sampled too.
+    fn gap(&self) -> u64 {
+        let sample = self.wanted.borrow().as_ref().map_or(0.0, |wanted| wanted.sample);
+        if sample <= 0.0 {
+            return u64::MAX;
+        }
+        // Uniform from 1 to twice the mean less one.
+        let mean = (1.0 / sample).round().max(1.0) as u64;
+        1 + self.rng.borrow_mut().below_u64(2 * mean - 1)
+    }
+
+    /// Whether a request for this pool is to be explained. The field with the secret does not go on.
+    #[inline]
+    pub fn asks(&self, request: &mut Request<'_, '_>, pool: &Arc<str>) -> Option<Asked> {
+        if self.on.get() { self.asks_now(request, pool) } else { None }
+    }
+
+    #[inline(never)]
+    fn asks_now(&self, request: &mut Request<'_, '_>, pool: &Arc<str>) -> Option<Asked> {
+        let left = self.left.get().saturating_sub(1);
+        self.left.set(if left == 0 { self.gap() } else { left });
+        let by_token = self.has_token(request);
+        if self.is_next(pool) {
+            return Some(Asked::Next);
+        }
+        if by_token { Some(Asked::Token) } else { (left == 0).then_some(Asked::Sample) }
+    }
+
+    fn has_token(&self, request: &mut Request<'_, '_>) -> bool {
+        let wanted = self.wanted.borrow();
+        let Some(token) = wanted.as_ref().and_then(|wanted| wanted.token.as_ref()) else { return false };
+        let Some(given) = request.field(FIELD) else { return false };
+        // In the same time wherever they differ.
+        let same = given.len() == token.len() && given.iter().zip(&**token).fold(0, |or, (a, b)| or | (a ^ b)) == 0;
+        request.fields.leave_out(FIELD);
+        same
+    }
+
+    fn is_next(&self, pool: &Arc<str>) -> bool {
+        if self.armed.borrow().is_empty() {
+            return false;
+        }
+        let mut is_next = false;
+        self.armed.borrow_mut().retain(|(of, had)| {
+            // The others for this pool wait for its next request too, which this is.
+            let claimed = *of == *pool && !had.swap(true, Relaxed);
+            is_next |= claimed;
+            !claimed && !had.load(Relaxed)
+        });
+        self.look();
+        is_next
+    }
+
+    /// Keeps an explanation in the place of the oldest.
+    pub fn keep(&self, explained: Explained) {
+        let keep = self.wanted.borrow().as_ref().map_or(1, |wanted| wanted.keep);
+        let mut kept = self.kept.borrow_mut();
+        let size = explained.size();
+        kept.push_back((Arc::new(explained), size));
+        let mut bytes = self.bytes.get() + size;
+        while kept.len() > keep || (bytes > BYTES_MAX && kept.len() > 1) {
+            bytes -= kept.pop_front().map_or(0, |(_, size)| size);
+        }
+        self.bytes.set(bytes);
+    }
+
+    /// Those that are kept, the oldest first.
+    pub fn kept(&self) -> Vec<Arc<Explained>> {
+        self.kept.borrow().iter().map(|(explained, _)| explained.clone()).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use evenkeel_wire::head::Table;
+
+    fn explaining(sample: f64, keep: usize, token: Option<&str>) -> Explaining {
+        let explaining = Explaining::new(0);
+        explaining.follow(Wanted { sample, keep, token: token.map(|token| token.as_bytes().into()) });
+        explaining
+    }
+
+    fn asks(explaining: &Explaining, field: Option<&str>) -> (Option<Asked>, bool) {
+        let mut table = Table::default();
+        field.into_iter().for_each(|value| table.push(b"Evenkeel-Explain", value.as_bytes()));
+        let mut request = Request { method: "GET", target: "/", host: b"a", fields: table.fields() };
+        let asked = explaining.asks(&mut request, &"p".into());
+        (asked, request.fields.kept().next().is_some())
+    }
+
+    #[test]
+    fn as_many_are_sampled_as_the_plan_says() {
+        for (sample, requests) in [(1.0, 100), (0.01, 200_000), (0.3, 30_000)] {
+            let explaining = explaining(sample, 1, None);
+            let sampled = (0..requests).filter(|_| asks(&explaining, None).0 == Some(Asked::Sample)).count();
+            // 0.3 is one of three. Gaps are uniform: their sd is below 0.58 of the mean, so 5 sd of n samples are 2.9 sqrt(n).
+            let want = f64::from(requests) / (1.0f64 / sample).round();
+            let off = (sampled as f64 - want).abs();
+            assert!(off <= if sample < 1.0 { 2.9 * want.sqrt() } else { 0.0 }, "{sample}: {sampled} of {requests}");
+        }
+        assert!((0..1000).all(|_| asks(&explaining(0.0, 1, None), None).0.is_none()));
+    }
+
+    #[test]
+    fn the_secret_asks_and_does_not_go_on() {
+        let token = "a secret of enough bytes";
+        let explaining = explaining(0.0, 1, Some(token));
+        assert_eq!(asks(&explaining, Some(token)), (Some(Asked::Token), false));
+        assert_eq!(
+            asks(&explaining, Some("a secret of enough byteS")),
+            (None, false),
+            "a wrong one does not go on either"
+        );
+        assert_eq!(asks(&explaining, None), (None, false));
+        let without = self::explaining(0.0, 1, None);
+        assert_eq!(asks(&without, Some(token)), (None, true), "the field means nothing here");
+    }
+
+    #[test]
+    fn the_next_request_is_taken_by_one_worker() {
+        let workers = [explaining(0.0, 1, None), explaining(0.0, 1, None)];
+        let had = Arc::<AtomicBool>::default();
+        workers.iter().for_each(|worker| worker.arm("p".into(), had.clone()));
+        workers[0].arm("other".into(), Arc::default());
+        let asked: Vec<_> = [0, 1, 0, 1].iter().map(|&worker| asks(&workers[worker], None).0).collect();
+        assert_eq!(asked, [Some(Asked::Next), None, None, None]);
+        assert!(workers[0].on.get() && !workers[1].on.get(), "one still waits for another pool");
+    }
+
+    #[test]
+    fn the_latest_are_kept() {
+        let explaining = explaining(1.0, 3, None);
+        for id in 0..10 {
+            explaining.keep(Explained { request_id: id.to_string(), ..Explained::default() });
+        }
+        let ids: Vec<_> = explaining.kept().iter().map(|kept| kept.request_id.clone()).collect();
+        assert_eq!(ids, ["7", "8", "9"]);
+        explaining.keep(Explained { path: "x".repeat(2 * BYTES_MAX), ..Explained::default() });
+        assert_eq!(explaining.kept().len(), 1, "no more bytes than there is room for, and always the latest");
+    }
+}

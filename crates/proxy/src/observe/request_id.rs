@@ -1,0 +1,148 @@
+//! What is a request called? By the same name for its client, its endpoint, the log and whatever else tells of it: 16 bytes that
+//! are made here, or what a trusted proxy called it.
+//!
+//! Half of a made id is random and the worker's own, the other half its count of requests, scrambled by random keys: no id
+//! comes twice, and of one the next cannot be guessed. It is a name and no secret: nothing may be allowed for knowing one.
+
+use evenkeel_balance::rng::mix;
+use std::cell::Cell;
+use std::fmt;
+use std::hash::{BuildHasher, RandomState};
+use std::rc::Rc;
+
+/// Bytes of an id that is taken over.
+pub const TAKEN_MAX: usize = 128;
+
+/// Digits of a made one.
+pub const DIGITS: usize = 32;
+
+/// The name of one request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RequestId {
+    /// Made here: 32 digits.
+    Made {
+        /// Of its worker.
+        origin: u64,
+        /// Of the request there.
+        number: u64,
+    },
+    /// What a trusted proxy called it: visible ASCII.
+    Taken(Rc<str>),
+}
+
+impl RequestId {
+    /// The id that a proxy sent, if it can be one.
+    pub fn take(value: &[u8]) -> Option<RequestId> {
+        let fits = (1..=TAKEN_MAX).contains(&value.len()) && value.iter().all(u8::is_ascii_graphic);
+        fits.then(|| RequestId::Taken(String::from_utf8_lossy(value).into()))
+    }
+
+    /// Appends it as text, in which nothing ends a header field or a line.
+    pub fn write(&self, out: &mut Vec<u8>) {
+        match self {
+            RequestId::Made { origin, number } => {
+                let mut digits = [0; DIGITS];
+                let (first, last) = digits.split_at_mut(DIGITS / 2);
+                hex(first, *origin);
+                hex(last, *number);
+                out.extend_from_slice(&digits);
+            }
+            RequestId::Taken(text) => out.extend_from_slice(text.as_bytes()),
+        }
+    }
+}
+
+impl fmt::Display for RequestId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            RequestId::Made { origin, number } => write!(f, "{origin:016x}{number:016x}"),
+            RequestId::Taken(text) => f.write_str(text),
+        }
+    }
+}
+
+/// The ids of one worker.
+#[derive(Debug)]
+pub struct RequestIds {
+    origin: u64,
+    keys: [u64; 3],
+    count: Cell<u64>,
+}
+
+impl RequestIds {
+    /// With random keys of its own.
+    pub fn random() -> RequestIds {
+        let random = RandomState::new();
+        let key = |n: u64| random.hash_one(n);
+        RequestIds { origin: key(0), keys: [key(1), key(2), key(3)], count: Cell::new(0) }
+    }
+
+    /// The next one.
+    #[inline]
+    pub fn make(&self) -> RequestId {
+        let count = self.count.get();
+        self.count.set(count.wrapping_add(1));
+        // Each step can be undone, so two counts never become the same number.
+        let [first, second, third] = self.keys;
+        let number = mix(mix(count ^ first) ^ second) ^ third;
+        RequestId::Made { origin: self.origin, number }
+    }
+}
+
+/// Writes a number in 16 digits.
+pub fn hex(room: &mut [u8], n: u64) {
+    for (digits, byte) in room.as_chunks_mut().0.iter_mut().zip(n.to_be_bytes()) {
+        *digits = HEX[usize::from(byte)];
+    }
+}
+
+/// Each byte in two digits.
+const HEX: [[u8; 2]; 256] = {
+    let (mut hex, mut i, digits) = ([[0; 2]; 256], 0, b"0123456789abcdef");
+    while i < 256 {
+        hex[i] = [digits[i >> 4], digits[i & 15]];
+        i += 1;
+    }
+    hex
+};
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+
+    fn text(id: &RequestId) -> String {
+        let mut out = Vec::new();
+        id.write(&mut out);
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn no_id_comes_twice_and_none_tells_the_next() {
+        let (ids, others) = (RequestIds::random(), RequestIds::random());
+        let made: Vec<RequestId> = (0..1000).map(|_| ids.make()).chain((0..1000).map(|_| others.make())).collect();
+        assert_eq!(made.iter().map(text).collect::<HashSet<_>>().len(), 2000);
+        assert!(made.iter().all(|id| text(id).len() == DIGITS && text(id) == id.to_string()));
+        let RequestIds { origin, .. } = ids;
+        assert_ne!(origin, others.origin);
+        // Neighbours differ in about half of 64 bits: in fewer than 12 or more than 52 once in a million.
+        let numbers: Vec<u64> =
+            made[..1000].iter().map(|id| if let RequestId::Made { number, .. } = id { *number } else { 0 }).collect();
+        assert!(numbers.windows(2).all(|pair| (9..56).contains(&(pair[0] ^ pair[1]).count_ones())));
+        let same =
+            numbers.windows(3).filter(|three| three[1].wrapping_sub(three[0]) == three[2].wrapping_sub(three[1]));
+        assert_eq!(same.count(), 0);
+    }
+
+    #[test]
+    fn only_what_can_be_a_field_and_a_word_is_taken_over() {
+        for good in ["a", "0af7651916cd43dd8448eb211c80319c", "Root=1-67891233-abcdef012345678912345678", "\"\\"] {
+            assert_eq!(RequestId::take(good.as_bytes()).map(|id| text(&id)).as_deref(), Some(good));
+        }
+        let (longest, too_long) = ([b'x'; TAKEN_MAX], [b'x'; TAKEN_MAX + 1]);
+        assert!(RequestId::take(&longest).is_some());
+        for bad in [&b""[..], b"a b", b"a\tb", b"a\r\nb", b"\x7f", b"\xc3\xb6", &too_long] {
+            assert_eq!(RequestId::take(bad), None, "{bad:?}");
+        }
+    }
+}
