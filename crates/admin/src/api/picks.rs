@@ -20,8 +20,12 @@ pub struct Wanted {
     pool: Option<String>,
     /// At most so many.
     #[serde(default = "limit")]
+    #[param(maximum = 10000)]
     limit: u32,
 }
+
+/// The most that may be asked for: no process keeps more.
+const LIMIT_MAX: u32 = 10_000;
 
 fn limit() -> u32 {
     100
@@ -35,6 +39,9 @@ pub async fn explanations(
     query: Result<Query<Wanted>, QueryRejection>,
 ) -> Result<Json<Value>, Problem> {
     let Query(Wanted { pool, limit }) = query.map_err(|error| Problem::malformed(error.body_text()))?;
+    if limit > LIMIT_MAX {
+        return Err(Problem::malformed(format!("limit is at most {LIMIT_MAX}")));
+    }
     process.look(Look::Explanations { pool, limit: limit as usize }).await.map(Json)
 }
 
