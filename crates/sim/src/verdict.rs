@@ -4,6 +4,7 @@ use crate::experiment::{Bound, Cell, Claim, Experiment, Point, Side};
 use crate::interval::Interval;
 use crate::metric::{Metric, Unit};
 use crate::results::{CONFIDENCE, Results, Row};
+use evenkeel_draw::number::{digits, scale_of_seconds};
 
 /// What was judged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -177,26 +178,12 @@ pub fn shown(value: f64, unit: Unit) -> String {
 
 fn scale(value: f64, unit: Unit) -> (f64, &'static str) {
     match (unit, value.abs()) {
-        (Unit::Time, x) if x >= 1.0 => (1.0, " s"),
-        (Unit::Time, x) if x >= 1e-3 || x == 0.0 => (1e3, " ms"),
-        (Unit::Time, x) if x >= 1e-6 => (1e6, " us"),
-        (Unit::Time, _) => (1e9, " ns"),
+        (Unit::Time, _) => scale_of_seconds(value),
         (Unit::Rate, x) if x >= 1e6 => (1e-6, " M/s"),
         (Unit::Rate, x) if x >= 1e4 => (1e-3, " k/s"),
         (Unit::Rate, _) => (1.0, " /s"),
         (Unit::Share, _) => (100.0, " %"),
         (Unit::Number, _) => (1.0, ""),
-    }
-}
-
-/// Three digits, or all before the point.
-pub fn digits(x: f64) -> String {
-    match x.abs() {
-        0.0 => "0".to_string(),
-        a if a < 0.0995 => format!("{x:.4}"),
-        a if a < 9.995 => format!("{x:.2}"),
-        a if a < 99.95 => format!("{x:.1}"),
-        _ => format!("{x:.0}"),
     }
 }
 

@@ -55,8 +55,9 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("proxy", &["balance", "config", "net", "peers", "pools", "tls", "wire"]),
     ("kernel", &["balance", "config", "net", "pools", "wire"]),
     ("dns", &["balance", "config", "net", "pools", "wire"]),
-    ("admin", &["balance", "config", "pools"]),
-    ("sim", &["balance", "config"]),
+    ("draw", &[]),
+    ("admin", &["balance", "config", "draw", "pools"]),
+    ("sim", &["balance", "config", "draw"]),
     ("tower", &["balance"]),
     (
         "evenkeel",
@@ -78,7 +79,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "peers",
         ],
     ),
-    ("lab", &["peers"]),
+    ("lab", &["draw", "peers"]),
     // Only for tests.
     ("peers", &[]),
 ];

@@ -1,13 +1,13 @@
 //! What do results look like to a person? One page without anything from elsewhere: the verdict, plots, tables.
 
-mod chart;
-mod html;
-
 use crate::experiment::{Experiment, Point};
 use crate::interval::Interval;
 use crate::results::{Results, Row};
-use crate::{Policy, text, verdict};
-use chart::{Axis, Chart, Line};
+use crate::verdict::{self, Verdict};
+use crate::{Policy, text};
+use evenkeel_draw::axis::Axis;
+use evenkeel_draw::chart::{Chart, Line, Size};
+use evenkeel_draw::page as html;
 
 /// Policies that are drawn; yardsticks are always among them.
 const SERIES_MAX: usize = 16;
@@ -20,10 +20,15 @@ pub fn page(experiment: &Experiment, results: &Results) -> String {
     let mut parts = vec![html::paragraph(&experiment.summary)];
     parts.push(html::verdicts(&text::sentences(experiment, results)));
     if !experiment.claims.is_empty() {
-        let judged = experiment
-            .claims
-            .iter()
-            .map(|claim| (verdict::claim(claim, experiment, results).verdict, claim.says.as_str()));
+        let judged = experiment.claims.iter().map(|claim| {
+            let verdict = verdict::claim(claim, experiment, results).verdict;
+            let class = match verdict {
+                Verdict::Holds => "holds",
+                Verdict::Fails => "fails",
+                _ => "open",
+            };
+            (class, verdict.as_str(), claim.says.as_str())
+        });
         parts.push(html::claims(&judged.collect::<Vec<_>>()));
     }
     parts.extend(against_what_varies(experiment, results));
@@ -52,7 +57,7 @@ pub fn page(experiment: &Experiment, results: &Results) -> String {
         results.seeds.len(),
         results.seeds.first().copied().unwrap_or_default(),
     )));
-    html::page(&format!("evenkeel sim: {}", experiment.name), &parts)
+    html::page(&format!("evenkeel sim: {}", experiment.name), "", &parts)
 }
 
 /// The policies of a point that are drawn, each with its place among all.
@@ -97,6 +102,8 @@ fn by_percentile(point: &Point, rows: &[Row]) -> String {
         x: Axis::Nines(nines),
         y: Axis::Seconds { log: true },
         lines: settled.into_iter().map(line).collect(),
+        marks: Vec::new(),
+        size: Size::Report,
     }
     .svg()
 }
@@ -132,7 +139,8 @@ fn against_what_varies(experiment: &Experiment, results: &Results) -> Option<Str
     };
     let title = format!("{} against {key}", metric.name);
     let x = Axis::Plain { name: key.to_string(), log };
-    Some(Chart { title, x, y, lines: lines.filter(|line| !line.points.is_empty()).collect() }.svg())
+    let lines = lines.filter(|line| !line.points.is_empty()).collect();
+    Some(Chart { title, x, y, lines, marks: Vec::new(), size: Size::Report }.svg())
 }
 
 /// Share and requests in flight by group of servers, for each policy.
@@ -153,8 +161,10 @@ fn over_time(point: &Point, rows: &[Row]) -> String {
             point.groups.iter().zip(figures).take(GROUPS_MAX).map(line).collect::<Vec<_>>()
         };
         let seconds = || Axis::Plain { name: "seconds".to_string(), log: false };
-        let chart =
-            |what: &str, y: Axis, lines| Chart { title: format!("{}: {what}", policy.label), x: seconds(), y, lines };
+        let chart = |what: &str, y: Axis, lines| {
+            let title = format!("{}: {what}", policy.label);
+            Chart { title, x: seconds(), y, lines, marks: Vec::new(), size: Size::Report }
+        };
         let share = chart("share of requests", Axis::Share, lines(&over.share));
         let y = Axis::Plain { name: "in flight".to_string(), log: false };
         let in_flight = chart("in flight at one server", y, lines(&over.in_flight));

@@ -1,13 +1,11 @@
 //! How does the page look? One file, by day and by night, on a phone and on a desk.
 
-use crate::verdict::Verdict;
-
-/// A page of these parts, which are HTML already.
-pub fn page(title: &str, parts: &[String]) -> String {
+/// A page of these parts, which are HTML already. `style`: what it has beside [`STYLE`].
+pub fn page(title: &str, style: &str, parts: &[String]) -> String {
     let title = escape(title);
     format!(
         "<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n<meta name=\"viewport\" \
-         content=\"width=device-width, initial-scale=1\">\n<title>{title}</title>\n<style>{STYLE}</style>\n<body>\n<h1>{title}</h1>\n{}</body>\n",
+         content=\"width=device-width, initial-scale=1\">\n<title>{title}</title>\n<style>{COLOURS}{STYLE}{style}</style>\n<body>\n<h1>{title}</h1>\n{}</body>\n",
         parts.concat()
     )
 }
@@ -24,21 +22,26 @@ pub fn paragraph(text: &str) -> String {
 
 /// What came out, one sentence each.
 pub fn verdicts(sentences: &[String]) -> String {
-    let lines: String = sentences.iter().map(|line| paragraph(line)).collect();
-    format!("<div class=\"verdict\">\n{lines}</div>\n")
+    format!("<div class=\"verdict\">\n{}</div>\n", paragraphs(sentences))
 }
 
-/// Claims with what became of them.
-pub fn claims(claims: &[(Verdict, &str)]) -> String {
-    let line = |(verdict, says): &(Verdict, &str)| {
-        let class = match verdict {
-            Verdict::Holds => "holds",
-            Verdict::Fails => "fails",
-            _ => "open",
-        };
-        format!("<li><b class=\"{class}\">{}</b> {}</li>\n", verdict.as_str(), escape(says))
+/// Claims, each with what became of it in a word, and how that is shown: `holds`, `fails` or `open`.
+pub fn claims(claims: &[(&str, &str, &str)]) -> String {
+    let line = |(class, word, says): &(&str, &str, &str)| {
+        format!("<li><b class=\"{class}\">{}</b> {}</li>\n", escape(word), escape(says))
     };
     format!("<ul>\n{}</ul>\n", claims.iter().map(line).collect::<String>())
+}
+
+/// Lines, each a paragraph.
+pub fn paragraphs(lines: &[String]) -> String {
+    lines.iter().map(|line| paragraph(line)).collect()
+}
+
+/// Lines, each a point.
+pub fn points(lines: &[String]) -> String {
+    let points: String = lines.iter().map(|line| format!("<li>{}</li>\n", escape(line))).collect();
+    format!("<ul>\n{points}</ul>\n")
 }
 
 /// A table, the first row of which is its header; all columns but the first lean right.
@@ -68,13 +71,17 @@ pub fn escape(text: &str) -> String {
 }
 
 /// Hues that stay apart for most kinds of colour blindness (Okabe and Ito, 2008), a little darker by day.
-const STYLE: &str = "
+pub const COLOURS: &str = "
 :root { color-scheme: light dark; --back: #fff; --text: #1b1f24; --dim: #59636e; --line: #d5dae0; --card: #f4f6f8;
   --good: #1a7f37; --bad: #c0392b;
   --s0: #0072b2; --s1: #d55e00; --s2: #009e73; --s3: #a3478a; --s4: #b88600; --s5: #3a9bd0; --s6: #6b6b6b; --s7: #8a4b1f; }
 @media (prefers-color-scheme: dark) { :root { --back: #14171b; --text: #e6e9ed; --dim: #9aa4b0; --line: #343b44;
   --card: #1d2228; --good: #4ac26b; --bad: #ff7b6b;
   --s0: #4aa8e0; --s1: #ff8a4c; --s2: #2fc79a; --s3: #d88cc0; --s4: #e6b422; --s5: #8fd0f5; --s6: #a8a8a8; --s7: #c98a5a; } }
+";
+
+/// How pages and plots look, in those colours.
+pub const STYLE: &str = "
 body { background: var(--back); color: var(--text); font: 15px/1.5 system-ui, sans-serif; max-width: 1100px;
   margin: 2rem auto; padding: 0 1rem; }
 h1 { font-size: 1.5rem; } h2 { font-size: 1.15rem; margin-top: 2.4rem; } p { margin: .4rem 0; } ul { padding-left: 1.2rem; }
@@ -89,7 +96,7 @@ details summary { cursor: pointer; color: var(--dim); margin-top: 1rem; }
 svg { width: 100%; height: auto; } svg text { fill: var(--dim); font-size: 12px; }
 @media (max-width: 600px) { svg text { font-size: 19px; } }
 svg .end { text-anchor: end; } svg .middle { text-anchor: middle; }
-.grid { stroke: var(--line); } .line { fill: none; stroke-width: 2; stroke-linejoin: round; }
+.grid { stroke: var(--line); } .mark { stroke: var(--s4); stroke-width: 2; stroke-dasharray: 3 3; } .line { fill: none; stroke-width: 2; stroke-linejoin: round; }
 .dashed { stroke-dasharray: 6 4; } .band { stroke: none; opacity: .15; }
 .legend { display: flex; flex-wrap: wrap; gap: .1rem 1rem; font-size: 13px; }
 .legend i { display: inline-block; width: 1.1em; height: .25em; margin-right: .4em; vertical-align: middle; }

@@ -1,0 +1,162 @@
+//! Where is a value on an axis, and what is written there?
+
+use crate::number::{clock, digits, seconds};
+
+/// What an axis shows.
+pub enum Axis {
+    /// Percentiles: 1 is 90 %, 2 is 99 %, up to so many.
+    Nines(f64),
+    /// Times.
+    Seconds {
+        /// Whether each step is a factor.
+        log: bool,
+    },
+    /// 0 to 1.
+    Share,
+    /// Moments: seconds since 1970.
+    Clock,
+    /// Numbers.
+    Plain {
+        /// What they count.
+        name: String,
+        /// Whether each step is a factor.
+        log: bool,
+    },
+}
+
+impl Axis {
+    pub(crate) fn name(&self) -> &str {
+        match self {
+            Axis::Nines(_) => "percentile",
+            Axis::Seconds { .. } => "latency",
+            Axis::Share => "share",
+            Axis::Clock => "UTC",
+            Axis::Plain { name, .. } => name,
+        }
+    }
+
+    fn log(&self) -> bool {
+        matches!(self, Axis::Seconds { log: true } | Axis::Plain { log: true, .. })
+    }
+
+    pub(crate) fn label(&self, x: f64) -> String {
+        match self {
+            Axis::Nines(_) => match x as u32 {
+                0 => "0 %".to_string(),
+                1 => "90 %".to_string(),
+                2 => "99 %".to_string(),
+                nines => format!("99.{} %", "9".repeat(nines as usize - 2)),
+            },
+            Axis::Seconds { .. } => {
+                let text = seconds(x);
+                text.replace(".00", "").replace(".0 ", " ")
+            }
+            Axis::Share => format!("{:.0} %", x * 100.0),
+            Axis::Clock => clock(x),
+            Axis::Plain { .. } => {
+                let text = digits(x);
+                if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_string() } else { text }
+            }
+        }
+    }
+}
+
+/// Seconds between two labels of a clock.
+const CLOCK_STEPS: [f64; 8] = [10.0, 30.0, 60.0, 180.0, 600.0, 1800.0, 3600.0, 14_400.0];
+
+/// From values to places.
+pub(crate) struct Scale {
+    low: f64,
+    high: f64,
+    from: f64,
+    to: f64,
+    log: bool,
+    whole: bool,
+    clock: bool,
+}
+
+impl Scale {
+    pub(crate) fn of(axis: &Axis, values: &[f64], from: f64, to: f64) -> Scale {
+        let positive = |x: &&f64| **x > 0.0;
+        // `max` and `min` pass over what is not known.
+        let high = values.iter().copied().fold(0.0, f64::max);
+        let low = values.iter().filter(positive).copied().fold(f64::INFINITY, f64::min);
+        let (low, high) = match axis {
+            Axis::Nines(nines) => (0.0, *nines),
+            Axis::Clock if high > low => (low, high),
+            Axis::Share => (0.0, (high * 1.05).clamp(0.01, 1.0)),
+            _ if axis.log() && low.is_finite() => {
+                // Whole steps of 1, 2 and 5.
+                (step_below(low), step_above(high.max(low * 1.01)))
+            }
+            _ => (0.0, if high > 0.0 { high * 1.05 } else { 1.0 }),
+        };
+        Scale {
+            low,
+            high,
+            from,
+            to,
+            log: axis.log() && low > 0.0,
+            whole: matches!(axis, Axis::Nines(_)),
+            clock: matches!(axis, Axis::Clock),
+        }
+    }
+
+    pub(crate) fn place(&self, x: f64) -> f64 {
+        let part = match self.log {
+            true => (x.max(self.low) / self.low).ln() / (self.high / self.low).ln(),
+            false => (x - self.low) / (self.high - self.low),
+        };
+        self.from + part.clamp(0.0, 1.0) * (self.to - self.from)
+    }
+
+    /// Whether a value is between the ends.
+    pub(crate) fn has(&self, x: f64) -> bool {
+        (self.low..=self.high).contains(&x)
+    }
+
+    /// What is labelled: some `many` values.
+    pub(crate) fn ticks(&self, many: u32) -> Vec<f64> {
+        if self.log {
+            let all: Vec<f64> = steps(self.low, self.high);
+            // Many decades: only their starts.
+            return if all.len() > 12 { all.into_iter().filter(|x| is_decade(*x)).collect() } else { all };
+        }
+        if self.whole {
+            return (0..=self.high as u32).map(f64::from).collect();
+        }
+        if self.clock {
+            let step = CLOCK_STEPS.into_iter().find(|step| (self.high - self.low) / step <= 6.0).unwrap_or(86_400.0);
+            let first = (self.low / step).ceil() * step;
+            return (0..).map(|i| first + f64::from(i) * step).take_while(|x| *x <= self.high).collect();
+        }
+        let step = step_above((self.high - self.low) / f64::from(many));
+        (0..).map(|i| self.low + f64::from(i) * step).take_while(|x| *x <= self.high * 1.0001).collect()
+    }
+}
+
+/// 1, 2, 5, 10, 20 and so on.
+fn steps(low: f64, high: f64) -> Vec<f64> {
+    let mut at = step_below(low);
+    let mut all = Vec::new();
+    while at <= high * 1.0001 {
+        all.push(at);
+        at = step_above(at * 1.01);
+    }
+    all
+}
+
+fn is_decade(x: f64) -> bool {
+    let exponent = x.log10();
+    (exponent - exponent.round()).abs() < 1e-6
+}
+
+fn step_above(x: f64) -> f64 {
+    let decade = 10f64.powf(x.log10().floor());
+    [1.0, 2.0, 5.0, 10.0].into_iter().map(|m| m * decade).find(|s| *s >= x * 0.9999).unwrap_or(10.0 * decade)
+}
+
+fn step_below(x: f64) -> f64 {
+    let decade = 10f64.powf((x * 1.0001).log10().floor());
+    [5.0, 2.0, 1.0].into_iter().map(|m| m * decade).find(|s| *s <= x * 1.0001).unwrap_or(decade)
+}

@@ -1,0 +1,149 @@
+//! How is a plot drawn? Lines over two axes, as SVG.
+
+use crate::axis::{Axis, Scale};
+use crate::page::escape;
+use std::fmt::Write;
+
+/// How large it is drawn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Size {
+    /// In a report, where it has the page's width.
+    Report,
+    /// In a dashboard, beside others: the axes have no names.
+    Tile,
+}
+
+/// Where the plot is in its picture.
+struct Frame {
+    width: f64,
+    height: f64,
+    left: f64,
+    right: f64,
+    top: f64,
+    bottom: f64,
+}
+
+impl Size {
+    fn frame(self) -> Frame {
+        let (width, height, [left, right, top, bottom]) = match self {
+            Size::Report => (760.0, 340.0, [84.0, 34.0, 12.0, 44.0]),
+            Size::Tile => (440.0, 170.0, [58.0, 12.0, 10.0, 24.0]),
+        };
+        Frame { width, height, left, right: width - right, top, bottom: height - bottom }
+    }
+}
+
+/// A moment on the x axis at which something happened.
+pub struct Mark {
+    /// Where.
+    pub x: f64,
+    /// What, shown when it is pointed at.
+    pub text: String,
+}
+
+/// One series.
+pub struct Line {
+    /// In the legend.
+    pub label: String,
+    /// Ascending in x.
+    pub points: Vec<(f64, f64)>,
+    /// Its interval: x, and the lower and upper end. Empty where there is none.
+    pub band: Vec<(f64, f64, f64)>,
+    /// A yardstick rather than something to choose.
+    pub is_dashed: bool,
+}
+
+/// A plot.
+pub struct Chart {
+    /// Above it.
+    pub title: String,
+    /// To the right.
+    pub x: Axis,
+    /// Up.
+    pub y: Axis,
+    /// What is drawn.
+    pub lines: Vec<Line>,
+    /// What happened meanwhile.
+    pub marks: Vec<Mark>,
+    /// How large.
+    pub size: Size,
+}
+
+impl Chart {
+    /// A figure with its title and legend.
+    pub fn svg(&self) -> String {
+        let xs: Vec<f64> = self.lines.iter().flat_map(|l| l.points.iter().map(|p| p.0)).collect();
+        let ys: Vec<f64> = self.lines.iter().flat_map(|l| l.points.iter().map(|p| p.1)).collect();
+        let frame = self.size.frame();
+        let x = Scale::of(&self.x, &xs, frame.left, frame.right);
+        let y = Scale::of(&self.y, &ys, frame.bottom, frame.top);
+        let mut out = format!(
+            "<figure><figcaption>{}</figcaption>\n<svg viewBox=\"0 0 {} {}\" role=\"img\" aria-label=\"{0}\">\n",
+            escape(&self.title),
+            frame.width,
+            frame.height
+        );
+        self.grid(&mut out, &frame, &x, &y);
+        if self.size == Size::Report {
+            self.names(&mut out, &frame);
+        }
+        for mark in self.marks.iter().filter(|mark| x.has(mark.x)) {
+            let at = x.place(mark.x);
+            let (top, bottom, text) = (frame.top, frame.bottom, escape(&mark.text));
+            let _ = writeln!(
+                out,
+                "<line class=\"mark\" x1=\"{at:.1}\" x2=\"{at:.1}\" y1=\"{top}\" y2=\"{bottom}\"><title>{text}</title></line>"
+            );
+        }
+        for (index, line) in self.lines.iter().enumerate().filter(|(_, line)| !line.band.is_empty()) {
+            let upper = line.band.iter().map(|(px, _, high)| (*px, *high));
+            let lower = line.band.iter().rev().map(|(px, low, _)| (*px, *low));
+            let points: String =
+                upper.chain(lower).map(|(px, py)| format!("{:.1},{:.1} ", x.place(px), y.place(py))).collect();
+            let _ = writeln!(out, "<polygon class=\"band f{}\" points=\"{}\"/>", index % 8, points.trim_end());
+        }
+        for (index, line) in self.lines.iter().enumerate() {
+            let at = |(px, py): &(f64, f64)| format!("{:.1},{:.1} ", x.place(*px), y.place(*py));
+            // More lines than colours: the second round of colours is dashed, as yardsticks are.
+            let dashed = if line.is_dashed || index >= 8 { " dashed" } else { "" };
+            // A figure that is not known interrupts its line.
+            for part in line.points.split(|(_, py)| py.is_nan()).filter(|part| !part.is_empty()) {
+                let points: String = part.iter().map(at).collect();
+                let class = format!("line{dashed} s{}", index % 8);
+                let _ = writeln!(out, "<polyline class=\"{class}\" points=\"{}\"/>", points.trim_end());
+            }
+        }
+        out.push_str("</svg>\n<div class=\"legend\">");
+        for (index, line) in self.lines.iter().enumerate() {
+            let _ = write!(out, "<span><i class=\"s{}\"></i>{}</span>", index % 8, escape(&line.label));
+        }
+        out.push_str("</div></figure>\n");
+        out
+    }
+
+    /// Lines across, with what they stand for.
+    fn grid(&self, out: &mut String, frame: &Frame, x: &Scale, y: &Scale) {
+        let Frame { left, right, top, bottom, .. } = *frame;
+        for tick in y.ticks(if self.size == Size::Tile { 4 } else { 7 }) {
+            let at = y.place(tick);
+            let label = self.y.label(tick);
+            let _ = writeln!(out, "<line class=\"grid\" x1=\"{left}\" x2=\"{right}\" y1=\"{at:.1}\" y2=\"{at:.1}\"/>");
+            let _ = writeln!(out, "<text class=\"end\" x=\"{}\" y=\"{:.1}\">{label}</text>", left - 8.0, at + 4.0);
+        }
+        for tick in x.ticks(7) {
+            let at = x.place(tick);
+            let label = self.x.label(tick);
+            let _ = writeln!(out, "<line class=\"grid\" x1=\"{at:.1}\" x2=\"{at:.1}\" y1=\"{top}\" y2=\"{bottom}\"/>");
+            let _ = writeln!(out, "<text class=\"middle\" x=\"{at:.1}\" y=\"{:.1}\">{label}</text>", bottom + 17.0);
+        }
+    }
+
+    /// What the axes show.
+    fn names(&self, out: &mut String, frame: &Frame) {
+        let (middle, height) = ((frame.left + frame.right) / 2.0, frame.height - 6.0);
+        let name = escape(self.x.name());
+        let _ = writeln!(out, "<text class=\"middle\" x=\"{middle}\" y=\"{height}\">{name}</text>");
+        let (middle, name) = ((frame.top + frame.bottom) / 2.0, escape(self.y.name()));
+        let _ = writeln!(out, "<text class=\"middle\" transform=\"translate(13 {middle}) rotate(-90)\">{name}</text>");
+    }
+}

@@ -1,0 +1,163 @@
+//! Where do requests come in, and where do they go? Boxes in columns, and bands between them as wide as their rate.
+
+use crate::page::escape;
+use std::fmt::Write;
+
+const WIDTH: f64 = 1000.0;
+/// Of a box.
+const BOX: f64 = 150.0;
+const TOP: f64 = 26.0;
+/// Between boxes of a column.
+const GAP: f64 = 14.0;
+/// The least height of a box: its name has to fit.
+const LEAST: f64 = 34.0;
+/// The height that the whole rate has.
+const WHOLE: f64 = 260.0;
+
+/// A box.
+pub struct Node {
+    /// In it.
+    pub name: String,
+    /// Below the name.
+    pub text: String,
+    /// Its page, if it has one.
+    pub link: Option<String>,
+}
+
+/// A band.
+pub struct Band {
+    /// The box on its left: an index into its column.
+    pub from: usize,
+    /// The box on its right: an index into the next column.
+    pub to: usize,
+    /// How much goes there.
+    pub rate: f64,
+    /// The part of it that fails, 0 to 1.
+    pub errors: f64,
+}
+
+/// A column of boxes.
+pub struct Column {
+    /// Above it.
+    pub title: String,
+    /// From top to bottom.
+    pub nodes: Vec<Node>,
+}
+
+/// A drawing of the columns; `bands[i]` are those between column `i` and the next.
+pub fn flow(label: &str, columns: &[Column], bands: &[Vec<Band>]) -> String {
+    let rates: Vec<Vec<f64>> = (0..columns.len()).map(|at| rates(columns, bands, at)).collect();
+    let most = rates.iter().map(|column| column.iter().sum::<f64>()).fold(0.0, f64::max);
+    let scale = if most > 0.0 { WHOLE / most } else { 0.0 };
+    let heights = |column: &Vec<f64>| column.iter().map(|rate| (rate * scale).max(LEAST)).collect::<Vec<f64>>();
+    let heights: Vec<Vec<f64>> = rates.iter().map(heights).collect();
+    let tall = |column: &Vec<f64>| column.iter().sum::<f64>() + GAP * column.len().saturating_sub(1) as f64;
+    let height = heights.iter().map(tall).fold(LEAST, f64::max) + TOP + 4.0;
+    let left = |at: usize| at as f64 * (WIDTH - BOX) / columns.len().saturating_sub(1).max(1) as f64;
+    let tops: Vec<Vec<f64>> = heights.iter().map(|heights| tops(heights)).collect();
+    let label = escape(label);
+    let mut out =
+        format!("<svg class=\"flow\" viewBox=\"0 0 {WIDTH} {height:.0}\" role=\"img\" aria-label=\"{label}\">\n");
+    for (at, bands) in bands.iter().enumerate() {
+        // How much of each box has its bands already.
+        let (mut out_of, mut into) = (tops[at].clone(), tops[at + 1].clone());
+        for band in bands {
+            let wide = (band.rate * scale).max(if band.rate > 0.0 { 1.0 } else { 0.0 });
+            let (x1, x2) = (left(at) + BOX, left(at + 1));
+            let (y1, y2) = (out_of[band.from], into[band.to]);
+            out_of[band.from] += wide;
+            into[band.to] += wide;
+            let middle = (x1 + x2) / 2.0;
+            let class = match band.errors {
+                e if e >= 0.05 => "bad",
+                e if e >= 0.001 => "warn",
+                _ => "fine",
+            };
+            let text = format!("{:.1}/s, {:.1} % errors", band.rate, band.errors * 100.0);
+            let (end1, end2) = (y1 + wide, y2 + wide);
+            let _ = writeln!(
+                out,
+                "<path class=\"flow-{class}\" d=\"M{x1:.1} {y1:.1} C{middle:.1} {y1:.1} {middle:.1} {y2:.1} {x2:.1} {y2:.1} V{end2:.1} \
+                 C{middle:.1} {end2:.1} {middle:.1} {end1:.1} {x1:.1} {end1:.1} Z\"><title>{text}</title></path>"
+            );
+        }
+    }
+    for (at, column) in columns.iter().enumerate() {
+        let x = left(at);
+        let _ = writeln!(out, "<text class=\"title\" x=\"{x:.1}\" y=\"14\">{}</text>", escape(&column.title));
+        for ((node, top), height) in column.nodes.iter().zip(&tops[at]).zip(&heights[at]) {
+            let (name, text) = (escape(&shortened(&node.name)), escape(&node.text));
+            let drawn = format!(
+                "<rect class=\"node\" x=\"{x:.1}\" y=\"{top:.1}\" width=\"{BOX}\" height=\"{height:.1}\" rx=\"4\"/>\
+                 <text class=\"name\" x=\"{0:.1}\" y=\"{1:.1}\">{name}</text><text x=\"{0:.1}\" y=\"{2:.1}\">{text}</text>",
+                x + 8.0,
+                top + 14.0,
+                top + 28.0
+            );
+            match &node.link {
+                Some(link) => _ = writeln!(out, "<a href=\"{}\">{drawn}</a>", escape(link)),
+                None => _ = writeln!(out, "{drawn}"),
+            }
+        }
+    }
+    out.push_str("</svg>\n");
+    out
+}
+
+/// What goes through each box of a column: the more of what comes and what leaves.
+fn rates(columns: &[Column], bands: &[Vec<Band>], at: usize) -> Vec<f64> {
+    let sum = |bands: Option<&Vec<Band>>, of: &dyn Fn(&Band) -> usize, node: usize| {
+        bands.into_iter().flatten().filter(|band| of(band) == node).map(|band| band.rate).sum::<f64>()
+    };
+    let before = at.checked_sub(1).and_then(|at| bands.get(at));
+    let through = |node| sum(before, &|band| band.to, node).max(sum(bands.get(at), &|band| band.from, node));
+    (0..columns[at].nodes.len()).map(through).collect()
+}
+
+/// Where each box begins.
+fn tops(heights: &[f64]) -> Vec<f64> {
+    let mut top = TOP;
+    let place = |height: &f64| {
+        let here = top;
+        top += height + GAP;
+        here
+    };
+    heights.iter().map(place).collect()
+}
+
+/// As much of a name as fits into its box.
+fn shortened(name: &str) -> String {
+    const MOST: usize = 20;
+    match name.chars().count() {
+        0..=MOST => name.to_string(),
+        _ => name.chars().take(MOST - 1).chain(['\u{2026}']).collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn column(names: &[&str]) -> Column {
+        let node = |name: &&str| Node { name: name.to_string(), text: "1/s".into(), link: None };
+        Column { title: "column".into(), nodes: names.iter().map(node).collect() }
+    }
+
+    #[test]
+    fn bands_are_as_wide_as_their_rate() {
+        let band = |to, rate, errors| Band { from: 0, to, rate, errors };
+        let drawn =
+            flow("a", &[column(&["web"]), column(&["a", "b"])], &[vec![band(0, 30.0, 0.0), band(1, 10.0, 0.2)]]);
+        assert!(drawn.contains("flow-fine") && drawn.contains("flow-bad") && !drawn.contains("NaN"), "{drawn}");
+        // The first box is as high as all of it, the others as their part of it.
+        let heights: Vec<&str> = drawn.split("height=\"").skip(1).filter_map(|rest| rest.split('"').next()).collect();
+        assert_eq!(heights, ["260.0", "195.0", "65.0"]);
+    }
+
+    #[test]
+    fn nothing_that_flows_is_no_fault() {
+        let drawn = flow("a", &[column(&["web"]), column(&[])], &[vec![]]);
+        assert!(drawn.contains("web") && !drawn.contains("NaN") && !drawn.contains("inf"), "{drawn}");
+        assert_eq!(shortened("a-very-long-name-of-a-pool"), "a-very-long-name-of\u{2026}");
+    }
+}
