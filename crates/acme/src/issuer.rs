@@ -62,6 +62,13 @@ pub struct Shown {
     pub(crate) due: RwLock<BTreeMap<String, i64>>,
 }
 
+impl Shown {
+    /// When the next order of a certificate is due, seconds since 1970, by its first name.
+    pub fn due(&self, name: &str) -> Option<i64> {
+        self.due.read().unwrap_or_else(PoisonError::into_inner).get(name).copied()
+    }
+}
+
 /// What is known of one certificate.
 #[derive(Debug)]
 struct Known {

@@ -33,6 +33,14 @@ impl Numbers {
         numbers
     }
 
+    /// Queries of a listener of the plan, and its responses by code.
+    pub fn totals(&self, listener: &str) -> (u64, Vec<(&'static str, u64)>) {
+        let workers = || self.listeners.get(listener).into_iter().flatten();
+        let queries = workers().flat_map(|worker| &worker.queries).map(Counter::get).sum();
+        let of = |code: usize| workers().map(|worker| worker.responses[code].get()).sum();
+        (queries, CODES.iter().enumerate().map(|(at, (_, name))| (*name, of(at))).collect())
+    }
+
     /// Of a listener of the plan and a worker.
     pub(crate) fn listener(&self, name: &str, worker: usize) -> Arc<ListenerStats> {
         self.listeners[name][worker].clone()

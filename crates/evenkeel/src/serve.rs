@@ -13,6 +13,7 @@ use crate::upgrade::Upgrade;
 use crate::watch::Watch;
 use crate::watchdog::Watchdog;
 use crate::window::Window;
+use crate::window::history;
 use crate::window::shown::{self, Shown};
 use crate::window::state;
 use evenkeel_acme::Issuer;
@@ -22,7 +23,7 @@ use evenkeel_config::{Plan, plan};
 use evenkeel_discovery::Discovery;
 use evenkeel_net::inherit::Inherited;
 use evenkeel_pools::Orders;
-use evenkeel_pools::events::Kind;
+use evenkeel_pools::events::{Kind, unix_ms};
 use evenkeel_proxy::{Command, Server};
 use serde_json::json;
 use std::net::TcpListener;
@@ -31,7 +32,7 @@ use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::MissedTickBehavior;
 
@@ -88,6 +89,9 @@ impl Serving {
         let _ = shown.looker.set(Arc::new(server.looker()));
         let _ = shown.control.set(server.control().clone());
         let _ = shown.running.set(server.running());
+        let _ = shown.certificates.set(server.certificates().shown());
+        let _ = shown.issued.set(issuer.shown());
+        let _ = shown.answers.set(dns.numbers());
         let version = env!("CARGO_PKG_VERSION");
         let text = format!("evenkeel {version} serves, process {}", std::process::id());
         server.control().events().tell(Kind::Process, (None, None), text, None);
@@ -145,6 +149,8 @@ impl Serving {
         let mut answer_upgrade: Option<oneshot::Sender<Result<String, String>>> = None;
         let mut turn = tokio::time::interval(shown::WINDOW);
         turn.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut count = tokio::time::interval(history::EVERY);
+        count.set_missed_tick_behavior(MissedTickBehavior::Skip);
         let mut look = tokio::time::interval(LOOK_EVERY);
         look.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
@@ -175,6 +181,10 @@ impl Serving {
                 }
                 _ = turn.tick() => {
                     self.shown.turn(&self.server.now());
+                    continue;
+                }
+                _ = count.tick() => {
+                    self.shown.history.count(&self.server.now(), unix_ms(SystemTime::now()));
                     continue;
                 }
                 Some(asked) = self.asked.recv() => {

@@ -6,7 +6,6 @@ use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
-use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -27,20 +26,9 @@ impl Collector for Metrics {
         let (name, help) =
             ("evenkeel_certificate_not_after_timestamp_seconds", "When a certificate expires, since 1970");
         let mut family = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
-        let expiries = self.0.expiries.read().unwrap_or_else(|poisoned| poisoned.into_inner());
-        let mut all: Vec<_> = expiries.iter().collect();
-        all.sort_by_key(|(listener, _)| (*listener).clone());
-        for (listener, expiries) in all {
-            // Of several for one name, as of RSA and ECDSA, the one that expires first.
-            let mut first = BTreeMap::<&str, i64>::new();
-            for expiry in expiries {
-                let at = first.entry(&expiry.name).or_insert(expiry.not_after);
-                *at = expiry.not_after.min(*at);
-            }
-            for (name, not_after) in first {
-                let labels = [("listener", &**listener), ("name", name)];
-                ConstGauge::new(not_after).encode(family.encode_family(&labels)?)?;
-            }
+        for ((listener, name), not_after) in self.0.expiries() {
+            let labels = [("listener", &*listener), ("name", &*name)];
+            ConstGauge::new(not_after).encode(family.encode_family(&labels)?)?;
         }
         let (name, help) = ("evenkeel_certificate_reloads", "Changed files of TLS, by whether they are used now");
         let mut family = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;

@@ -11,11 +11,11 @@ use evenkeel_config::plan::{ListenerTls, PoolTls};
 use rustls::server::ProducesTickets;
 use rustls::{ClientConfig, ServerConfig};
 use sha2::{Digest, Sha256};
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 /// How often it is warned of certificates that expire soon, in seconds.
 const DAY: i64 = 86_400;
@@ -107,6 +107,21 @@ pub struct Shown {
     pub(crate) refused: AtomicU64,
     /// When it was last warned of certificates that expire soon, seconds since 1970.
     warned: AtomicI64,
+}
+
+impl Shown {
+    /// When the certificates of all listeners expire: listener, name, and seconds since 1970. Of several for one name, as of RSA and
+    /// ECDSA, the one that expires first.
+    pub fn expiries(&self) -> BTreeMap<(Arc<str>, String), i64> {
+        let expiries = self.expiries.read().unwrap_or_else(PoisonError::into_inner);
+        let mut first = BTreeMap::new();
+        for (listener, expiry) in expiries.iter().flat_map(|(listener, all)| all.iter().map(move |one| (listener, one)))
+        {
+            let at = first.entry((listener.clone(), expiry.name.clone())).or_insert(expiry.not_after);
+            *at = expiry.not_after.min(*at);
+        }
+        first
+    }
 }
 
 impl Store {

@@ -2,15 +2,17 @@
 //!
 //! 1. [`access`]: who asks, and may they; [`problem`]: what they read if not.
 //! 2. [`types`]: what is said; [`running`]: the process that says it.
-//! 3. [`endpoints`], [`events`], [`picks`], [`process`]: what is at which path.
+//! 3. [`endpoints`], [`events`], [`history`], [`picks`], [`process`], [`served`]: what is at which path.
 
 pub mod access;
 pub mod endpoints;
 pub mod events;
+pub mod history;
 pub mod picks;
 pub mod problem;
 pub mod process;
 pub mod running;
+pub mod served;
 pub mod types;
 
 use crate::pages::Pages;
@@ -49,6 +51,12 @@ fn paths() -> OpenApiRouter<Process> {
         .routes(routes!(endpoints::eject))
         .routes(routes!(endpoints::restore))
         .routes(routes!(events::events))
+        .routes(routes!(history::history))
+        .routes(routes!(history::of_pool))
+        .routes(routes!(history::of_endpoint))
+        .routes(routes!(served::routes))
+        .routes(routes!(served::certificates))
+        .routes(routes!(served::zones))
         .routes(routes!(picks::explanations))
         .routes(routes!(picks::explanation))
         .routes(routes!(picks::next))

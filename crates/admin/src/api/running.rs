@@ -1,6 +1,8 @@
 //! What can the API ask of the process? The binary answers.
 
+use super::history::History;
 use super::problem::Problem;
+use super::served::{Certificate, Route, Zone};
 use super::types::{Config, Endpoint, Event, Look, Patch, Status};
 use serde_json::Value;
 use std::pin::Pin;
@@ -36,6 +38,18 @@ pub trait Running: Send + Sync + 'static {
 
     /// The number of the latest event.
     fn latest_event(&self) -> watch::Receiver<u64>;
+
+    /// The last quarter of an hour: of all, of a pool, or of an endpoint of it. `None` if nothing is kept of it.
+    fn history(&self, of: Option<(&str, Option<&str>)>) -> Option<History>;
+
+    /// In the order of the configuration.
+    fn routes(&self) -> Vec<Route>;
+
+    /// The one that expires first is the first.
+    fn certificates(&self) -> Vec<Certificate>;
+
+    /// In the order of the configuration.
+    fn zones(&self) -> Vec<Zone>;
 
     /// What is known of picks, or of one that would be made.
     fn look(&self, look: Look) -> Later<Result<Value, Problem>>;

@@ -1,5 +1,6 @@
 //! How long did requests take at each endpoint, until now and until a while ago?
 
+use super::counts;
 use evenkeel_proxy::Generation;
 use evenkeel_proxy::latency::Latencies;
 use std::collections::HashMap;
@@ -7,13 +8,8 @@ use std::sync::Arc;
 
 /// The latencies of every endpoint until now: by pool, then by endpoint, in the order of the plan.
 pub fn latencies(now: &Generation) -> Vec<Vec<Latencies>> {
-    let of = |p: usize, e: usize| {
-        let mut sum = Latencies::default();
-        now.workers.iter().for_each(|worker| worker.endpoints[p][e].latency.add_to(&mut sum));
-        sum
-    };
     let pools = now.plan.pools.iter().enumerate();
-    pools.map(|(p, pool)| (0..pool.endpoints.len()).map(|e| of(p, e)).collect()).collect()
+    pools.map(|(p, pool)| (0..pool.endpoints.len()).map(|e| counts::latencies(now, p, e)).collect()).collect()
 }
 
 /// Those of a while ago, by name of the pool and of the endpoint, for what has been since.

@@ -1,12 +1,17 @@
 //! What do operators see of the process, and what may they change? The answers to what the API asks.
 
+mod counts;
+pub mod history;
 pub mod latencies;
+mod served;
 pub mod shown;
 pub mod state;
 
 use crate::looking;
+use evenkeel_admin::api::history::History;
 use evenkeel_admin::api::problem::Problem;
 use evenkeel_admin::api::running::{Later, Running};
+use evenkeel_admin::api::served::{Certificate, Route, Zone};
 use evenkeel_admin::api::types;
 use evenkeel_balance::state::State;
 use evenkeel_config::plan;
@@ -160,6 +165,22 @@ impl Running for Window {
 
     fn latest_event(&self) -> watch::Receiver<u64> {
         self.shown.events().follow()
+    }
+
+    fn history(&self, of: Option<(&str, Option<&str>)>) -> Option<History> {
+        self.shown.history.shown(of)
+    }
+
+    fn routes(&self) -> Vec<Route> {
+        self.running().map(|(now, _)| served::routes(&now, &self.shown)).unwrap_or_default()
+    }
+
+    fn certificates(&self) -> Vec<Certificate> {
+        served::certificates(&self.shown)
+    }
+
+    fn zones(&self) -> Vec<Zone> {
+        self.running().map(|(now, _)| served::zones(&now, &self.shown)).unwrap_or_default()
     }
 
     fn look(&self, look: types::Look) -> Later<Result<Value, Problem>> {

@@ -1,5 +1,6 @@
 //! What does the admin listener show of a process that may not run yet?
 
+use super::history::History;
 use super::latencies::{Before, latencies};
 use super::state;
 use crate::registry::render;
@@ -28,6 +29,14 @@ pub struct Shown {
     pub control: OnceLock<Control>,
     /// The plan that runs.
     pub running: OnceLock<watch::Receiver<Arc<Generation>>>,
+    /// When certificates expire.
+    pub certificates: OnceLock<Arc<evenkeel_tls::store::Shown>>,
+    /// When new ones are ordered.
+    pub issued: OnceLock<Arc<evenkeel_acme::issuer::Shown>>,
+    /// What resolvers asked.
+    pub answers: OnceLock<watch::Receiver<Arc<evenkeel_dns::metrics::Numbers>>>,
+    /// What happened of late.
+    pub history: History,
     /// Whether every endpoint was checked once. One that a reload brings is no reason to be taken out of service.
     checked: AtomicBool,
     /// Whether it accepts no more.

@@ -71,6 +71,11 @@ impl RouteTable {
         self.lock().values().chain([&self.unrouted]).cloned().collect()
     }
 
+    /// Those of all routes that had requests, with the names of the routes.
+    pub fn named(&self) -> Vec<(Arc<str>, Arc<RouteStats>)> {
+        self.lock().iter().map(|(name, stats)| (name.clone(), stats.clone())).collect()
+    }
+
     /// Forgets the routes of other names.
     pub(super) fn retain(&self, names: &HashSet<&str>) {
         self.lock().retain(|name, _| names.contains(&**name));
