@@ -3,12 +3,14 @@
 //!
 //! 1. [`pages`]: the answer at each path.
 //! 2. [`server`]: the listeners and their connections; [`socket`]: the Unix socket, over which changes are made.
-//! 3. [`process`]: what the kernel knows of the process.
+//! 3. [`api`]: the same for programs, and more; [`dashboard`]: for people.
+//! 4. [`process`]: what the kernel knows of the process.
 //!
 //! Nothing in here knows what is measured: the binary passes in closures.
 #![forbid(unsafe_code)]
 
 pub mod api;
+pub mod dashboard;
 pub mod pages;
 pub mod process;
 pub mod server;

@@ -3,6 +3,7 @@
 
 use crate::api;
 use crate::api::access::{LocalUser, Rules};
+use crate::dashboard;
 use crate::pages::Pages;
 use axum::{Extension, Router};
 use hyper::server::conn::http1;
@@ -112,7 +113,7 @@ fn paths(pages: &Arc<Pages>, process: &api::Process, rules: Rules) -> Router {
         .fallback(move |request: axum::extract::Request| async move {
             pages_of_all.answer(request.method(), request.uri().path(), false).await
         })
-        .merge(api::router(process.clone(), rules, pages.clone()))
+        .merge(api::router(process.clone(), rules, pages.clone(), dashboard::router(process.clone())))
 }
 
 async fn accept<S>(next: impl AsyncFn() -> io::Result<(S, Option<LocalUser>)>, paths: &Router)

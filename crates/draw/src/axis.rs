@@ -83,7 +83,8 @@ impl Scale {
         let low = values.iter().filter(positive).copied().fold(f64::INFINITY, f64::min);
         let (low, high) = match axis {
             Axis::Nines(nines) => (0.0, *nines),
-            Axis::Clock if high > low => (low, high),
+            // Of one moment or none too: a clock that began in 1970 would have a label for every day.
+            Axis::Clock => (low.min(high - 1.0), high),
             Axis::Share => (0.0, (high * 1.05).clamp(0.01, 1.0)),
             _ if axis.log() && low.is_finite() => {
                 // Whole steps of 1, 2 and 5.
@@ -159,4 +160,21 @@ fn step_above(x: f64) -> f64 {
 fn step_below(x: f64) -> f64 {
     let decade = 10f64.powf((x * 1.0001).log10().floor());
     [5.0, 2.0, 1.0].into_iter().map(|m| m * decade).find(|s| *s <= x * 1.0001).unwrap_or(decade)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_clock_has_few_labels_whatever_it_shows() {
+        let now = 1_700_000_000.0;
+        for values in [&[now][..], &[], &[now, now + 899.0], &[now, now + 7.0], &[now - 86_400.0, now]] {
+            let ticks = Scale::of(&Axis::Clock, values, 0.0, 100.0).ticks(7);
+            assert!(ticks.len() <= 7, "{values:?}: {ticks:?}");
+            assert!(ticks.iter().all(|tick| tick % 10.0 == 0.0), "{ticks:?}");
+        }
+        let scale = Scale::of(&Axis::Clock, &[now, now + 100.0], 0.0, 100.0);
+        assert_eq!((scale.place(now), scale.place(now + 100.0)), (0.0, 100.0));
+    }
 }

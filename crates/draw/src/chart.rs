@@ -27,7 +27,7 @@ impl Size {
     fn frame(self) -> Frame {
         let (width, height, [left, right, top, bottom]) = match self {
             Size::Report => (760.0, 340.0, [84.0, 34.0, 12.0, 44.0]),
-            Size::Tile => (440.0, 170.0, [58.0, 12.0, 10.0, 24.0]),
+            Size::Tile => (560.0, 180.0, [60.0, 26.0, 10.0, 24.0]),
         };
         Frame { width, height, left, right: width - right, top, bottom: height - bottom }
     }

@@ -23,6 +23,8 @@ pub struct Greeting<'a> {
     pub unresolved: Vec<Unresolved>,
     /// Where the plan comes from.
     pub config: &'a str,
+    /// With which things are changed on the dashboard, if it is of this process alone.
+    pub password: Option<String>,
 }
 
 /// Says it on standard error: as a block for people, or as log lines where the log is for machines.
@@ -34,7 +36,7 @@ pub fn say(greeting: &Greeting<'_>) {
 }
 
 fn block(greeting: &Greeting<'_>) -> String {
-    let Greeting { plan, workers, tried, unresolved, config } = greeting;
+    let Greeting { plan, workers, tried, unresolved, config, password } = greeting;
     let mut out = format!("evenkeel {}: {}", env!("CARGO_PKG_VERSION"), contents(plan));
     let _ = writeln!(out, ", {workers} worker{}", if *workers == 1 { "" } else { "s" });
     let mut row = |name: &str, text: &str| {
@@ -80,6 +82,11 @@ fn block(greeting: &Greeting<'_>) -> String {
         row("tried", &format!("{which}, by one connection each; with a configuration file none is"));
     }
     if let Some(bind) = plan.admin.as_ref().and_then(|admin| Some(admin.http.as_ref()?.bind)) {
+        let signing_in = match password {
+            Some(password) => format!("; to change things there: any name, password {password}"),
+            None => String::new(),
+        };
+        row("dashboard", &format!("{}/{signing_in}", url("http", bind)));
         row("metrics", &format!("{}{}, and /livez, /readyz", url("http", bind), plan.telemetry.metrics.path));
     }
     if let Some(log) = &plan.telemetry.access_log {

@@ -10,6 +10,7 @@ mod log;
 mod looking;
 mod lost;
 mod notify;
+mod offered;
 mod output;
 mod reach;
 mod registry;

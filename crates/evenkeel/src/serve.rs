@@ -5,6 +5,7 @@ use crate::answers;
 use crate::failure::Failure;
 use crate::lost;
 use crate::notify::Notify;
+use crate::offered::Offered;
 use crate::registry::registry;
 use crate::reload::{self, Reloads};
 use crate::signals::{Asked, Signals};
@@ -26,7 +27,7 @@ use evenkeel_pools::Orders;
 use evenkeel_pools::events::{Kind, unix_ms};
 use evenkeel_proxy::{Command, Server};
 use serde_json::json;
-use std::net::TcpListener;
+use std::net::{SocketAddr, TcpListener};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
@@ -62,8 +63,13 @@ pub struct Serving {
 impl Serving {
     /// Starts all of it; the admin first, so that it can say "starting", and nothing serves if its address is in use.
     /// `inherited`: sockets that came with the process.
-    /// `file`: that of the plan, if it is from one.
-    pub async fn start(mut plan: Plan, mut inherited: Inherited, file: Option<&Path>) -> Result<Serving, Failure> {
+    /// `file`: that of the plan, if it is from one. `offered`: what it offers if not.
+    pub async fn start(
+        mut plan: Plan,
+        mut inherited: Inherited,
+        file: Option<&Path>,
+        offered: Option<Offered>,
+    ) -> Result<Serving, Failure> {
         let (shown, reloads) = (Arc::<Shown>::default(), Arc::new(Reloads::new()));
         let (asking, asked) = mpsc::unbounded_channel();
         let (reopening, reopen) = mpsc::unbounded_channel();
@@ -78,7 +84,7 @@ impl Serving {
             reload: Arc::new(move || Box::pin(ask(asking.clone()))),
             reopen: Arc::new(move || Box::pin(ask(reopening.clone()))),
         };
-        let admin = plan.admin.as_ref().map(|plan| admin(plan, pages, window, &mut inherited)).transpose()?;
+        let admin = plan.admin.as_ref().map(|plan| admin(plan, pages, window, &mut inherited, offered)).transpose()?;
         let (admin, admin_sockets) = admin.unzip();
         let discovery = Discovery::default();
         discovery.keep(discovery.follow(&mut plan).await);
@@ -361,12 +367,16 @@ fn admin(
     pages: Pages,
     process: api::Process,
     inherited: &mut Inherited,
+    offered: Option<Offered>,
 ) -> Result<(Admin, Vec<OwnedFd>), Failure> {
-    let rules = rules(plan)?;
-    let tcp = plan.http.as_ref().map(|http| http.bind).map(|addr| match inherited.tcp(addr).pop() {
-        Some(socket) => Ok(TcpListener::from(socket)),
-        None => TcpListener::bind(addr).map_err(|e| Failure::listen("admin", addr, &e)),
-    });
+    let (listener, token) = offered.map(|offered| (offered.listener, offered.token)).unzip();
+    let rules = rules(plan, token)?;
+    let listener = || listener.flatten();
+    let tcp =
+        plan.http.as_ref().map(|http| http.bind).map(|addr| match listener().or_else(|| listening(inherited, addr)) {
+            Some(socket) => Ok(socket),
+            None => TcpListener::bind(addr).map_err(|e| Failure::listen("admin", addr, &e)),
+        });
     let unix = plan.socket.as_ref().map(|path| match inherited.unix(path) {
         Some(socket) => Ok(UnixListener::from(socket)),
         None => socket::listen(path).map_err(|e| Failure::socket(path, &e)),
@@ -383,8 +393,13 @@ fn admin(
     Ok((Admin::start(tcp, unix, pages, process, rules).map_err(cannot)?, sockets))
 }
 
-/// What clients over TCP need.
-fn rules(plan: &plan::Admin) -> Result<Rules, Failure> {
+/// One that came with the process.
+fn listening(inherited: &mut Inherited, addr: SocketAddr) -> Option<TcpListener> {
+    inherited.tcp(addr).pop().map(TcpListener::from)
+}
+
+/// What clients over TCP need. `offered`: the token for changes, unless the plan names one.
+fn rules(plan: &plan::Admin, offered: Option<Token>) -> Result<Rules, Failure> {
     let token = |file: &Option<PathBuf>| -> Result<Option<Token>, Failure> {
         let Some(file) = file else { return Ok(None) };
         let cannot =
@@ -394,7 +409,7 @@ fn rules(plan: &plan::Admin) -> Result<Rules, Failure> {
         Ok(Some(token))
     };
     let Some(http) = &plan.http else { return Ok(Rules::Local) };
-    let tokens = Tokens { read: token(&http.read_token)?, write: token(&http.write_token)? };
+    let tokens = Tokens { read: token(&http.read_token)?, write: token(&http.write_token)?.or(offered) };
     Ok(Rules::Remote { tokens, hosts: http.hosts.clone().into() })
 }
 

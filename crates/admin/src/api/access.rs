@@ -7,10 +7,13 @@ use axum::http::header::{AUTHORIZATION, CONTENT_TYPE, HOST, HeaderMap, ORIGIN};
 use axum::http::{Method, Uri};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-/// Tokens, which clients over TCP send as `Authorization: Bearer TOKEN`.
+/// Tokens, which clients over TCP send as `Authorization: Bearer TOKEN`, and browsers as the password of any user, whose name the
+/// event log says then.
 #[derive(Clone, Default)]
 pub struct Tokens {
     /// For reading; without one there is no need for it.
@@ -61,7 +64,12 @@ pub struct Caller {
     pub name: String,
     /// Whether it may change anything.
     pub may_change: bool,
+    /// Whether it could, with a token.
+    pub may_sign_in: bool,
 }
+
+/// Where browsers are asked for a token that may change things. At the root, so that they send it wherever they go.
+pub const SIGN_IN: &str = "/sign-in";
 
 /// The largest body of a change.
 pub const BODY_MAX: usize = 1 << 20;
@@ -92,14 +100,20 @@ fn caller(
     let changes = !matches!(*method, Method::GET | Method::HEAD);
     let caller = match rules {
         Rules::Local => {
-            Caller { name: local.map_or("uid ?".into(), |user| format!("uid {}", user.0)), may_change: true }
+            let name = local.map_or("uid ?".into(), |user| format!("uid {}", user.0));
+            Caller { name, may_change: true, may_sign_in: false }
         }
         Rules::Remote { tokens, hosts } => {
             is_for_this_host(uri, headers, hosts)?;
-            is_of_this_site(headers)?;
-            by_token(tokens, headers)?
+            is_of_this_site(method, headers)?;
+            let caller = by_token(tokens, headers)?;
+            if uri.path() == SIGN_IN && caller.may_sign_in {
+                return Err(Problem::unauthorized("any name, and as password the token of admin.http.write_token"));
+            }
+            caller
         }
     };
+    let changes = changes || uri.path() == SIGN_IN;
     if changes && !caller.may_change {
         let how = "over TCP only clients with the token of admin.http.write_token change anything; the Unix socket of \
                    admin.bind needs none";
@@ -135,13 +149,18 @@ fn is_for_this_host(uri: &Uri, headers: &HeaderMap, hosts: &[String]) -> Result<
 }
 
 /// What a browser says of the page that asks.
-fn is_of_this_site(headers: &HeaderMap) -> Result<(), Problem> {
+fn is_of_this_site(method: &Method, headers: &HeaderMap) -> Result<(), Problem> {
     let is_other = |site: &axum::http::HeaderValue| site == "cross-site" || site == "same-site";
     let same = |origin: &axum::http::HeaderValue| {
         let authority = origin.to_str().ok().and_then(|text| text.split_once("://")).map(|(_, authority)| authority);
         authority.is_some() && authority == headers.get(HOST).and_then(|host| host.to_str().ok())
     };
-    if headers.get("sec-fetch-site").is_some_and(is_other) || headers.get(ORIGIN).is_some_and(|origin| !same(origin)) {
+    // A link on another site leads here; what it leads to is not for that site's scripts.
+    let is = |name: &str, value: &str| headers.get(name).is_some_and(|said| said == value);
+    let is_link = *method == Method::GET && is("sec-fetch-mode", "navigate") && is("sec-fetch-dest", "document");
+    if !is_link && headers.get("sec-fetch-site").is_some_and(is_other)
+        || headers.get(ORIGIN).is_some_and(|origin| !same(origin))
+    {
         return Err(Problem::forbidden("pages of other sites get no answer"));
     }
     Ok(())
@@ -151,19 +170,39 @@ fn by_token(tokens: &Tokens, headers: &HeaderMap) -> Result<Caller, Problem> {
     let said = headers.get(AUTHORIZATION).map(|field| field.as_bytes());
     let Some(said) = said else {
         return match tokens.read {
-            None => Ok(Caller { name: "anyone".into(), may_change: false }),
+            None => Ok(Caller { name: "anyone".into(), may_change: false, may_sign_in: tokens.write.is_some() }),
             Some(_) => Err(Problem::unauthorized("Authorization: Bearer TOKEN is needed")),
         };
     };
-    let said = said.strip_prefix(b"Bearer ").unwrap_or_default().trim_ascii();
+    let by_name = said.strip_prefix(b"Basic ").and_then(|text| BASE64_STANDARD.decode(text.trim_ascii()).ok());
+    let (name, said) = match &by_name {
+        Some(text) => {
+            let colon = text.iter().position(|&byte| byte == b':').unwrap_or(text.len());
+            (user(&text[..colon]), &text[(colon + 1).min(text.len())..])
+        }
+        None => (None, said.strip_prefix(b"Bearer ").unwrap_or_default().trim_ascii()),
+    };
     // Both are compared, so that the time does not tell which one it is not.
     let writes = tokens.write.as_ref().is_some_and(|token| token.is(said));
     let reads = tokens.read.as_ref().is_some_and(|token| token.is(said));
     match (writes, reads) {
-        (true, _) => Ok(Caller { name: "the write token".into(), may_change: true }),
-        (_, true) => Ok(Caller { name: "the read token".into(), may_change: false }),
+        (true, _) => {
+            let name = name.map_or("the write token".into(), |name| format!("{name}, with the write token"));
+            Ok(Caller { name, may_change: true, may_sign_in: false })
+        }
+        (_, true) => {
+            Ok(Caller { name: "the read token".into(), may_change: false, may_sign_in: tokens.write.is_some() })
+        }
         _ => Err(Problem::unauthorized("the token is not known")),
     }
+}
+
+/// What a person calls themselves, if that can be written into a log.
+fn user(name: &[u8]) -> Option<String> {
+    const MOST: usize = 40;
+    let name = std::str::from_utf8(name).ok()?.trim();
+    let is_fine = !name.is_empty() && name.chars().count() <= MOST && !name.chars().any(char::is_control);
+    is_fine.then(|| name.to_owned())
 }
 
 #[cfg(test)]
@@ -217,6 +256,24 @@ mod tests {
     }
 
     #[test]
+    fn browsers_send_tokens_as_passwords() {
+        let said = |text: &str| format!("Basic {}", BASE64_STANDARD.encode(text));
+        let by = |text: &str| {
+            let mut headers = HeaderMap::new();
+            headers.insert(HOST, "localhost:9900".parse().unwrap());
+            headers.insert(AUTHORIZATION, said(text).parse().unwrap());
+            let uri = Uri::from_static(SIGN_IN);
+            caller(&remote(true, true), None, &Method::GET, &uri, &headers).map_err(|problem| problem.status)
+        };
+        let name = |text: &str| by(text).map(|caller| caller.name);
+        assert_eq!(name("anna:writes-writes-writes"), Ok("anna, with the write token".to_owned()));
+        assert_eq!(name(":writes-writes-writes"), Ok("the write token".to_owned()));
+        assert_eq!(name("a\u{7}b:writes-writes-writes"), Ok("the write token".to_owned()));
+        let wrong = ["anna:reads-reads-reads", "anna:writes-writes-writez", "anna", ""];
+        assert_eq!(wrong.map(name), [const { Err(401) }; 4]);
+    }
+
+    #[test]
     fn names_that_are_not_ours_and_pages_of_others_get_nothing() {
         let rules = remote(false, true);
         let host = |host| asked(&rules, Method::GET, &[("host", host)]);
@@ -233,6 +290,10 @@ mod tests {
         ] {
             assert_eq!(asked(&rules, Method::GET, &[field]), want, "{field:?}");
         }
+        let link = [("sec-fetch-site", "cross-site"), ("sec-fetch-mode", "navigate"), ("sec-fetch-dest", "document")];
+        assert_eq!(asked(&rules, Method::GET, &link), 200, "a link is no script");
+        assert_eq!(asked(&rules, Method::GET, &link[..2]), 403, "nor a frame");
+        assert_eq!(asked(&rules, Method::POST, &link), 403);
     }
 
     #[test]

@@ -72,9 +72,9 @@ pub fn description() -> Description {
     paths().into_openapi()
 }
 
-/// The API of this process, for clients under these rules. Requests carry the [`access::LocalUser`] as an extension, if there
-/// is one.
-pub fn router(process: Process, rules: Rules, pages: Arc<Pages>) -> Router {
+/// The API and the dashboard of this process, for clients under these rules. Requests carry the [`access::LocalUser`] as an
+/// extension, if there is one.
+pub fn router(process: Process, rules: Rules, pages: Arc<Pages>, dashboard: Router) -> Router {
     let (router, description) = paths().split_for_parts();
     let description: Arc<str> = description.to_pretty_json().unwrap_or_default().into();
     let described =
@@ -88,6 +88,7 @@ pub fn router(process: Process, rules: Rules, pages: Arc<Pages>) -> Router {
             }),
         )
         .route("/v1/openapi.json", described)
+        .merge(dashboard)
         .method_not_allowed_fallback(async |request: Request| {
             Problem::method(request.method(), "another method").into_response()
         })

@@ -80,7 +80,8 @@ impl IntoResponse for Problem {
         let headers = response.headers_mut();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
         if status == StatusCode::UNAUTHORIZED {
-            headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+            headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Basic realm=\"evenkeel\", charset=\"UTF-8\""));
+            headers.append(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
         }
         response
     }

@@ -3,6 +3,7 @@
 use crate::arguments::{Run, everywhere};
 use crate::failure::{Failure, color};
 use crate::greeting::{self, Greeting};
+use crate::offered::Offered;
 use crate::output::print;
 use crate::serve::Serving;
 use crate::signals::Signals;
@@ -50,14 +51,22 @@ impl Origin {
 }
 
 /// Starts, greets, says what `then` has to say, and serves until told to end.
-pub fn serve(plan: Plan, origin: Origin, inherited: Inherited, then: impl FnOnce(&Serving)) -> Result<(), Failure> {
+pub fn serve(
+    mut plan: Plan,
+    origin: Origin,
+    mut inherited: Inherited,
+    then: impl FnOnce(&Serving),
+) -> Result<(), Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|e| Failure::running(format!("cannot make an event loop: {e}")))?;
     runtime.block_on(async {
         // Before the process can be seen: a signal may come as soon as it is.
         let signals = Signals::catch().map_err(|e| Failure::running(format!("cannot catch signals: {e}")))?;
         let file = if let Origin::File(source) = &origin { Some(source.file().to_path_buf()) } else { None };
-        let serving = Serving::start(plan, inherited, file.as_deref()).await?;
+        // A file says itself what there is to see, and who may change what.
+        let offered = if file.is_none() { Offered::new(&mut plan, &mut inherited) } else { None };
+        let password = offered.as_ref().map(|offered| offered.password.clone());
+        let serving = Serving::start(plan, inherited, file.as_deref(), offered).await?;
         let (plan, workers) = (serving.server().plan().clone(), serving.server().stats().len());
         // Who types addresses wants to know whether they are right. What a file names gets requests and checks, and nothing
         // else that was not asked for.
@@ -66,7 +75,8 @@ pub fn serve(plan: Plan, origin: Origin, inherited: Inherited, then: impl FnOnce
             Origin::File(_) | Origin::Demo => None,
         };
         let unresolved = serving.discovery().unresolved();
-        greeting::say(&Greeting { plan: &plan, workers, tried, unresolved, config: &origin.config() });
+        let config = origin.config();
+        greeting::say(&Greeting { plan: &plan, workers, tried, unresolved, config: &config, password });
         then(&serving);
         serving.until_told(signals, if let Origin::File(source) = origin { Some(source) } else { None }).await
     })

@@ -1,0 +1,112 @@
+// Makes pages follow what happens, and buttons change things. Without it pages are read and loaded again.
+"use strict";
+
+const said = document.getElementById("said");
+
+function say(text, isBad) {
+  said.textContent = text;
+  said.className = isBad ? "bad" : "";
+}
+
+// Makes `old` like `now`, touching only what differs: selections, focus and open details stay.
+function morph(old, now) {
+  if (old.nodeType !== now.nodeType || old.nodeName !== now.nodeName) return old.replaceWith(now);
+  if (old.nodeType !== Node.ELEMENT_NODE) {
+    if (old.data !== now.data) old.data = now.data;
+    return;
+  }
+  // What a person is about to do is not taken from them.
+  if (old.dataset.asked || (old === document.activeElement && old.matches("input, select, textarea"))) return;
+  for (const { name } of [...old.attributes]) {
+    if (!now.hasAttribute(name) && !(name === "open" && old.matches("details"))) old.removeAttribute(name);
+  }
+  for (const { name, value } of now.attributes) {
+    if (old.getAttribute(name) !== value) old.setAttribute(name, value);
+  }
+  const [are, shall] = [[...old.childNodes], [...now.childNodes]];
+  shall.forEach((child, at) => (at < are.length ? morph(are[at], child) : old.append(child)));
+  are.slice(shall.length).forEach((child) => child.remove());
+}
+
+let following;
+
+function follow() {
+  following = new EventSource(location.origin + location.pathname + location.search);
+  following.addEventListener("content", (event) => {
+    const page = document.createElement("template");
+    page.innerHTML = `<main>${event.data}</main>`;
+    show(page.content.firstChild);
+  });
+  following.addEventListener("open", () => document.body.classList.remove("lost"));
+  following.addEventListener("error", () => document.body.classList.add("lost"));
+}
+
+// The content's own element keeps its attributes.
+function show(now) {
+  const main = document.getElementById("content");
+  for (const { name, value } of main.attributes) now.setAttribute(name, value);
+  morph(main, now);
+}
+
+if (document.body.hasAttribute("data-live")) {
+  follow();
+  // A page that nobody looks at asks for nothing.
+  document.addEventListener("visibilitychange", () => {
+    following.close();
+    if (!document.hidden) follow();
+  });
+}
+
+async function change(method, path, body, match) {
+  const headers = { accept: "application/json" };
+  if (body) headers["content-type"] = "application/json";
+  if (match) headers["if-match"] = match;
+  let answer;
+  try {
+    answer = await fetch(location.origin + path, { method, headers, body });
+  } catch (error) {
+    say(`Not done: ${error.message}`, true);
+    return undefined;
+  }
+  const text = await answer.text();
+  if (answer.ok) return text;
+  let why = text;
+  try {
+    why = JSON.parse(text).detail;
+  } catch {
+    // It is no problem document: its text says why.
+  }
+  say(`Not done: ${why}`, true);
+  return undefined;
+}
+
+// The first click asks, the second one within five seconds does it.
+function isMeant(button) {
+  const { asks } = button.dataset;
+  if (!asks || button.dataset.asked) return true;
+  const label = button.textContent;
+  button.dataset.asked = label;
+  button.textContent = `Really ${asks}`;
+  setTimeout(() => {
+    delete button.dataset.asked;
+    button.textContent = label;
+  }, 5000);
+  return false;
+}
+
+document.addEventListener("click", async (event) => {
+  const button = event.target.closest("button[data-path]");
+  if (!button || !isMeant(button)) return;
+  const { method, path, body, match } = button.dataset;
+  delete button.dataset.asked;
+  if ((await change(method, path, body, match)) !== undefined) say(`Done: ${button.textContent.trim()}`);
+});
+
+document.addEventListener("submit", async (event) => {
+  const form = event.target.closest("form[data-patch]");
+  if (!form) return;
+  event.preventDefault();
+  const weight = Number(form.elements.weight.value);
+  const { patch, match } = form.dataset;
+  if ((await change("PATCH", patch, JSON.stringify({ weight }), match)) !== undefined) say(`Done: weight ${weight}`);
+});

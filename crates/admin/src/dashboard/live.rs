@@ -1,0 +1,81 @@
+//! How does a page follow what happens? Its content is rendered every second, and sent where it has become another.
+
+use super::page::{Asked, Page};
+use crate::api::problem::Problem;
+use axum::response::sse::{Event, KeepAlive, Sse};
+use axum::response::{IntoResponse, Response};
+use futures_core::Stream;
+use maud::{Markup, html};
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+use tokio::time::{Interval, MissedTickBehavior, interval_at};
+
+/// How often a page is rendered for each that follows it.
+const EVERY: Duration = Duration::from_secs(1);
+
+/// What a page shows now, and the status that says whether it is what was asked for.
+pub async fn content(page: &Page, asked: &Asked) -> (u16, Markup) {
+    match (page.content)(asked.clone()).await {
+        Ok(content) => (200, content),
+        Err(problem) => (problem.status, refused(&problem)),
+    }
+}
+
+fn refused(problem: &Problem) -> Markup {
+    html! {
+        h1 { (problem.title) }
+        p { (problem.detail) }
+    }
+}
+
+type Rendered = Pin<Box<dyn Future<Output = String> + Send>>;
+
+/// A page that is followed.
+pub struct Following {
+    page: &'static Page,
+    asked: Asked,
+    tick: Interval,
+    /// Under way.
+    rendering: Option<Rendered>,
+    /// What was sent last.
+    last: String,
+}
+
+impl Following {
+    /// Sends what the page shows from the next second on.
+    pub fn new(page: &'static Page, asked: Asked) -> Following {
+        let mut tick = interval_at(tokio::time::Instant::now() + EVERY, EVERY);
+        tick.set_missed_tick_behavior(MissedTickBehavior::Skip);
+        Following { page, asked, tick, rendering: None, last: String::new() }
+    }
+}
+
+impl IntoResponse for Following {
+    fn into_response(self) -> Response {
+        Sse::new(self).keep_alive(KeepAlive::default()).into_response()
+    }
+}
+
+impl Stream for Following {
+    type Item = Result<Event, Infallible>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        loop {
+            if self.rendering.is_none() {
+                ready!(self.tick.poll_tick(cx));
+                let (page, asked) = (self.page, self.asked.clone());
+                self.rendering = Some(Box::pin(async move { content(page, &asked).await.1.into_string() }));
+            }
+            let Some(rendering) = &mut self.rendering else { continue };
+            let now = ready!(rendering.as_mut().poll(cx));
+            self.rendering = None;
+            if now != self.last {
+                self.last.clone_from(&now);
+                // A line feed would end the data; between tags it says as much as a space does.
+                return Poll::Ready(Some(Ok(Event::default().event("content").data(now))));
+            }
+        }
+    }
+}

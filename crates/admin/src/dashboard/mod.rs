@@ -1,0 +1,84 @@
+//! What does a person see of a running evenkeel? Pages under `/ui`, rendered here, which need no script to be read; with script they
+//! follow what happens, second by second.
+//!
+//! 1. [`page`]: what every page has, and how it is answered, once or for as long as it is open ([`live`]).
+//! 2. [`overview`], [`flow`], [`pools`], [`endpoint`], [`routes`], [`explain`], [`shadows`], [`certificates`], [`dns`]: the pages.
+//! 3. [`shown`]: how figures, times and states are written; [`json`]: what the API has as JSON alone.
+
+mod certificates;
+mod dns;
+mod endpoint;
+mod explain;
+mod flow;
+mod json;
+mod live;
+mod overview;
+mod page;
+mod plots;
+mod pools;
+mod routes;
+mod shadows;
+mod shown;
+
+use crate::api::Process;
+use crate::api::access::{Caller, SIGN_IN};
+use axum::extract::{Path, Query, State};
+use axum::http::Uri;
+use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderMap};
+use axum::response::{IntoResponse, Redirect};
+use axum::routing::get;
+use axum::{Extension, Router};
+use page::{Asked, Page, serve};
+use std::collections::HashMap;
+
+/// Every page, in the order of the navigation.
+static PAGES: &[&Page] = &[
+    &overview::PAGE,
+    &flow::PAGE,
+    &pools::PAGE,
+    &routes::PAGE,
+    &explain::PAGE,
+    &shadows::PAGE,
+    &certificates::PAGE,
+    &dns::PAGE,
+];
+
+/// Pages that others lead to.
+static DEEPER: &[&Page] = &[&endpoint::PAGE, &explain::ONE];
+
+/// The pages of this process.
+pub fn router(process: Process) -> Router {
+    let add = |router: Router<Process>, page: &&'static Page| {
+        let page = *page;
+        let answer = async move |State(process),
+                                 Extension(caller): Extension<Caller>,
+                                 Path(path): Path<HashMap<String, String>>,
+                                 Query(query): Query<Vec<(String, String)>>,
+                                 headers: HeaderMap,
+                                 uri: Uri| {
+            let query = query.into_iter().filter(|(_, value)| !value.is_empty()).collect();
+            serve(page, Asked { process, caller, path, query }, &headers, &uri).await
+        };
+        router.route(page.path, get(answer))
+    };
+    let router = PAGES.iter().chain(DEEPER).fold(Router::new(), add);
+    router
+        .with_state(process)
+        .route("/", get(|| async { Redirect::to("/ui") }))
+        .route("/ui/", get(|| async { Redirect::to("/ui") }))
+        // Those who may not change anything are asked for a token before they get here.
+        .route(SIGN_IN, get(|| async { Redirect::to("/ui") }))
+        .route("/ui/style.css", get(|| file("text/css; charset=utf-8", STYLE)))
+        .route("/ui/live.js", get(|| file("text/javascript; charset=utf-8", SCRIPT)))
+}
+
+/// Colours and plots as in reports, and what a dashboard has beside them.
+const STYLE: &[&str] = &[evenkeel_draw::page::COLOURS, evenkeel_draw::page::STYLE, include_str!("assets/style.css")];
+
+/// What makes pages follow what happens, and buttons change things.
+const SCRIPT: &[&str] = &[include_str!("assets/live.js")];
+
+/// A file of the program. Another program has other ones at the same place, so it is asked for anew.
+async fn file(kind: &'static str, parts: &[&str]) -> impl IntoResponse + use<> {
+    ([(CONTENT_TYPE, kind), (CACHE_CONTROL, "no-cache")], parts.concat())
+}
