@@ -8,7 +8,7 @@ FUZZ_SECONDS ?= 600
 # What clients of `make conformance` send at most.
 MEGABYTES ?= 100
 
-.PHONY: help setup demo test conformance bless docs theory loom miri release bench failure reload deny lint fuzz
+.PHONY: help setup demo test conformance pictures bless docs theory loom miri release bench failure reload deny lint fuzz
 
 help: ## Lists what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -29,6 +29,10 @@ test: setup ## Runs every test, the rules of the house included
 conformance: ## Lets clients and judges that others wrote try HTTP/2, gRPC and TLS (installs Java): some 15 minutes
 	@scripts/setup.sh conformance
 	EVENKEEL_REQUIRE_PEERS=1 EVENKEEL_MEGABYTES=$(MEGABYTES) cargo test -p evenkeel --test conformance -- --include-ignored --test-threads 1
+
+pictures: ## Has a browser make pictures of every page of the dashboard: target/pictures
+	@scripts/setup.sh conformance
+	EVENKEEL_REQUIRE_PEERS=1 EVENKEEL_PICTURES=$(CURDIR)/target/pictures cargo test -p evenkeel --test conformance -- --include-ignored browser::
 
 bless: ## Writes the pages that are generated anew, and shows what changed
 	@scripts/bless.sh

@@ -104,13 +104,16 @@ base() {
 # Where crates/peers looks for it.
 conformance_folder=${XDG_CACHE_HOME:-$HOME/.cache}/evenkeel/conformance
 
-# Clients and judges of HTTP/2, gRPC and TLS. Versions are in go.mod, go.sum and requirements.txt of the folder `tools`.
+# Clients and judges of HTTP/2, gRPC, TLS and pages. Versions are in go.mod, go.sum, package.json and requirements.txt of the folder `tools`.
 conformance() {
     local tools missing=() stamp made server
     tools=$(cd "$(dirname "$0")/../crates/evenkeel/tests/conformance/tools" && pwd)
     command -v nghttp >/dev/null || missing+=(nghttp2-client)
     command -v testssl >/dev/null || missing+=(testssl.sh)
     command -v javac >/dev/null || missing+=(default-jdk-headless)
+    # A browser that tests drive, and fonts for what it draws.
+    command -v chromedriver >/dev/null || missing+=(chromium chromium-driver fonts-dejavu-core)
+    command -v npm >/dev/null || missing+=(npm)
     python3 -m venv --help >/dev/null 2>&1 && python3 -m ensurepip --version >/dev/null 2>&1 || missing+=(python3-venv)
     if [ ${#missing[@]} -gt 0 ]; then
         install_packages "${missing[@]}"
@@ -123,7 +126,7 @@ conformance() {
     version=$(go env GOVERSION | grep -oE '[0-9]+\.[0-9]+' | head -1)
     [ "$(printf '%s\n1.24\n' "$version" | sort -V | head -1)" = 1.24 ] ||
         fail "go $version is too old for the clients of gRPC; install go 1.24 or newer"
-    echo "installing: h2spec, clients and servers of gRPC, Pebble, Python's httpx, requests and schemathesis into $conformance_folder"
+    echo "installing: h2spec, clients and servers of gRPC, Pebble, Python's httpx, requests and schemathesis, and axe into $conformance_folder"
     mkdir -p "$conformance_folder/bin"
     cd "$tools"
     export GOFLAGS=-mod=readonly CGO_ENABLED=0
@@ -147,6 +150,10 @@ conformance() {
         fail "the packages of $tools/requirements.txt cannot be had; is there a network?"
     printf '#!/bin/sh\nexec "%s" "$@"\n' "$conformance_folder/python/bin/python" >"$conformance_folder/bin/conformance-python"
     chmod +x "$conformance_folder/bin/conformance-python"
+    cp "$tools/package.json" "$conformance_folder/"
+    npm install --prefix "$conformance_folder" --no-package-lock --no-audit --no-fund --silent ||
+        fail "the packages of $tools/package.json cannot be had; is there a network?"
+    cp "$conformance_folder/node_modules/axe-core/axe.min.js" "$conformance_folder/bin/"
     echo "$stamp" >"$made"
 }
 

@@ -57,7 +57,7 @@ pub fn flow(label: &str, columns: &[Column], bands: &[Vec<Band>]) -> String {
     let tops: Vec<Vec<f64>> = heights.iter().map(|heights| tops(heights)).collect();
     let label = escape(label);
     let mut out =
-        format!("<svg class=\"flow\" viewBox=\"0 0 {WIDTH} {height:.0}\" role=\"img\" aria-label=\"{label}\">\n");
+        format!("<svg class=\"flow\" viewBox=\"0 0 {WIDTH} {height:.0}\" role=\"group\" aria-label=\"{label}\">\n");
     for (at, bands) in bands.iter().enumerate() {
         // How much of each box has its bands already.
         let (mut out_of, mut into) = (tops[at].clone(), tops[at + 1].clone());

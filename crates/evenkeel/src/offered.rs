@@ -1,5 +1,5 @@
-//! Where is the dashboard of a process that no file configures? At the usual port of this machine if that is free, and whoever
-//! started the process may change things there.
+//! Where is the dashboard of a process that no file configures? At the usual port of this machine if that is free; the user that
+//! started the process is told a password to change things with.
 
 use evenkeel_admin::api::access::Token;
 use evenkeel_config::Plan;
@@ -11,7 +11,7 @@ use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 /// The usual port.
 const PORT: u16 = 9900;
 
-/// What a process offers that nobody has asked for.
+/// What a process offers unasked.
 pub struct Offered {
     /// Listens, if the plan named no address.
     pub listener: Option<TcpListener>,
@@ -41,7 +41,7 @@ impl Offered {
     }
 }
 
-/// Sixteen bytes that nobody guesses.
+/// Sixteen random bytes.
 fn password() -> Option<String> {
     let mut bytes = [0; 16];
     let got = getrandom(&mut bytes, GetRandomFlags::empty()).ok()?;

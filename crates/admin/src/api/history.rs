@@ -2,51 +2,9 @@
 
 use super::problem::Problem;
 use super::running::Process;
+use super::types::history::History;
 use axum::Json;
 use axum::extract::{Path, State};
-use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
-
-/// The last quarter of an hour, the oldest first.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
-pub struct History {
-    /// How long each span is, milliseconds.
-    pub step_ms: u32,
-    /// What happened in each.
-    pub spans: Vec<Span>,
-    /// How latencies were spread in each; of endpoints alone.
-    pub spreads: Vec<Vec<Step>>,
-}
-
-/// What happened in a span of time.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
-pub struct Span {
-    /// When it ended, milliseconds since 1970.
-    pub until_ms: u64,
-    /// Requests that ended; of an endpoint or a pool, tries.
-    pub requests: u32,
-    /// Of these, those answered with 500 and above; of an endpoint or a pool, those not answered too.
-    pub errors: u32,
-    /// Requests under way at its end.
-    pub in_flight: u32,
-    /// Half of the responses began after at most so many milliseconds, to a fifth.
-    pub p50_ms: Option<f64>,
-    /// 95 of 100 began after at most so many.
-    pub p95_ms: Option<f64>,
-    /// 99 of 100 began after at most so many.
-    pub p99_ms: Option<f64>,
-}
-
-/// Responses whose first byte took about equally long.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
-pub struct Step {
-    /// At least so many milliseconds.
-    pub from_ms: f64,
-    /// Less than so many.
-    pub until_ms: f64,
-    /// How many they were.
-    pub responses: u32,
-}
 
 /// What happened at all listeners and pools, by the second.
 #[utoipa::path(get, path = "/v1/history", tag = "state",

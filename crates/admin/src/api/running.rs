@@ -1,8 +1,8 @@
 //! What can the API ask of the process? The binary answers.
 
-use super::history::History;
 use super::problem::Problem;
-use super::served::{Certificate, Route, Zone};
+use super::types::history::History;
+use super::types::served::{Certificate, Route, Zone};
 use super::types::{Config, Endpoint, Event, Look, Patch, Status};
 use serde_json::Value;
 use std::pin::Pin;

@@ -21,7 +21,7 @@ fn content(asked: &Asked) -> Markup {
         h1 { "Certificates" }
         p.dim { "Those that clients are shown, the one that expires first on top." }
         @if certificates.is_empty() { p { "No listener has certificates from files or an authority." } }
-        @else { div.wide { table {
+        @else { div.wide tabindex="0" role="region" aria-label="Scrolls sideways" { table {
             thead { tr { th scope="col" { "Name" } th scope="col" { "Listener" } th.number scope="col" { "Expires in" } th scope="col" { "Renewed" } } }
             tbody { @for certificate in &certificates { tr {
                 @let left = days(certificate.not_after_ms);

@@ -15,7 +15,7 @@ fn content(asked: &Asked) -> Markup {
         @for zone in &zones {
             h2 { (zone.name) " " span.dim { "listener " (zone.listener) } }
             p { (zone.queries) " queries" @for answered in &zone.responses { ", " (answered.responses) " " (answered.code) } }
-            div.wide { table {
+            div.wide tabindex="0" role="region" aria-label="Scrolls sideways" { table {
                 thead { tr { th scope="col" { "Name" } th scope="col" { "Pool" } } }
                 tbody { @for record in &zone.records { tr {
                     th scope="row" { (record.name) }

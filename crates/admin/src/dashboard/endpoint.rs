@@ -47,7 +47,7 @@ fn page(asked: &Asked) -> Result<Markup, Problem> {
             (Plot { title: "Latency to the first byte", axis: Axis::Seconds { log: true },
                 lines: &[("p50", plots::p50), ("p95", plots::p95), ("p99", plots::p99)] }.draw(&history, &marked))
         }
-        (plots::spread(&history))
+        div.wide tabindex="0" role="region" aria-label="Scrolls sideways" { (plots::spread(&history)) }
         h2 { "Checks, ejections and orders" }
         (list(its.iter().rev(), status.now_ms))
     })

@@ -31,7 +31,7 @@ fn kept(asked: Asked) -> Content {
                 } }
             }
             @if all.as_array().is_none_or(Vec::is_empty) { p { "None is kept." } }
-            @else { div.wide { table {
+            @else { div.wide tabindex="0" role="region" aria-label="Scrolls sideways" { table {
                 thead { tr { th scope="col" { "Request" } th scope="col" { "When" } th scope="col" { "Asked by" } th scope="col" { "What" }
                     th scope="col" { "Pool" } th scope="col" { "Endpoint" } th.number scope="col" { "Tries" } th.number scope="col" { "Status" }
                     th.number scope="col" { "Took" } } }
@@ -92,7 +92,7 @@ pub fn pick(pick: &Value) -> Markup {
             p { "From overflow " (pick["level"]) ": all before it were tried or full." }
         }
         @if pick["in_panic"] == true { p.bad { "In panic: so few endpoints are healthy that health is ignored." } }
-        div.wide { table {
+        div.wide tabindex="0" role="region" aria-label="Scrolls sideways" { table {
             thead { tr { th scope="col" { "Compared" } th.number scope="col" { "In flight" } th.number scope="col" { "Weight" }
                 @for (_, label) in &columns { th.number scope="col" { (label) } }
                 th.number scope="col" { "Ahead" } th.number scope="col" { "Answered in" } } }

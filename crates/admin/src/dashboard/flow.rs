@@ -61,7 +61,7 @@ fn content(asked: &Asked) -> Markup {
         (process(asked))
         p.dim { "Of the last five seconds, the busiest " (BOXES) " of each. Endpoints are counted by tries: retries and hedges widen their bands. "
             span.key.flow-fine {} "no errors " span.key.flow-warn {} "some " span.key.flow-bad {} "5 % and more" }
-        div.wide { (PreEscaped(flow("Requests from listeners by routes and pools to endpoints", &columns, &bands))) }
+        div.wide tabindex="0" role="region" aria-label="Scrolls sideways" { (PreEscaped(flow("Requests from listeners by routes and pools to endpoints", &columns, &bands))) }
         (figures(&routes, &pools, &endpoints))
     }
 }
@@ -117,7 +117,7 @@ fn figures(routes: &[Passed], pools: &[Passed], endpoints: &[Passed]) -> Markup 
     html! {
         details {
             summary { "The same as a table" }
-            div.wide { table {
+            div.wide tabindex="0" role="region" aria-label="Scrolls sideways" { table {
                 thead { tr { th scope="col" { "From" } th scope="col" { "To" } th.number scope="col" { "Requests/s" } th.number scope="col" { "Errors/s" } } }
                 tbody { @for passed in routes.iter().chain(pools).chain(endpoints).filter(|passed| passed.rate > 0.0) { tr {
                     td { (passed.from) }

@@ -1,7 +1,7 @@
 //! What does a person see of a running evenkeel? Pages under `/ui`, rendered here, which need no script to be read; with script they
 //! follow what happens, second by second.
 //!
-//! 1. [`page`]: what every page has, and how it is answered, once or for as long as it is open ([`live`]).
+//! 1. [`page`]: what a page is; [`layout`]: what every page has; [`live`]: how one follows what happens.
 //! 2. [`overview`], [`flow`], [`pools`], [`endpoint`], [`routes`], [`explain`], [`shadows`], [`certificates`], [`dns`]: the pages.
 //! 3. [`shown`]: how figures, times and states are written; [`json`]: what the API has as JSON alone.
 
@@ -11,6 +11,7 @@ mod endpoint;
 mod explain;
 mod flow;
 mod json;
+mod layout;
 mod live;
 mod overview;
 mod page;
@@ -24,11 +25,12 @@ use crate::api::Process;
 use crate::api::access::{Caller, SIGN_IN};
 use axum::extract::{Path, Query, State};
 use axum::http::Uri;
-use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderMap};
-use axum::response::{IntoResponse, Redirect};
+use axum::http::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE, HeaderMap};
+use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::get;
 use axum::{Extension, Router};
-use page::{Asked, Page, serve};
+use live::Following;
+use page::{Asked, Page};
 use std::collections::HashMap;
 
 /// Every page, in the order of the navigation.
@@ -57,7 +59,7 @@ pub fn router(process: Process) -> Router {
                                  headers: HeaderMap,
                                  uri: Uri| {
             let query = query.into_iter().filter(|(_, value)| !value.is_empty()).collect();
-            serve(page, Asked { process, caller, path, query }, &headers, &uri).await
+            serve(page, Asked { process, caller, path, query }, &headers, uri.path()).await
         };
         router.route(page.path, get(answer))
     };
@@ -70,6 +72,16 @@ pub fn router(process: Process) -> Router {
         .route(SIGN_IN, get(|| async { Redirect::to("/ui") }))
         .route("/ui/style.css", get(|| file("text/css; charset=utf-8", STYLE)))
         .route("/ui/live.js", get(|| file("text/javascript; charset=utf-8", SCRIPT)))
+}
+
+/// Answers a request for a page: once, or, for `text/event-stream`, with its content of every second in which it is another.
+async fn serve(page: &'static Page, asked: Asked, headers: &HeaderMap, path: &str) -> Response {
+    let follows = headers.get(ACCEPT).is_some_and(|kinds| kinds.as_bytes().starts_with(b"text/event-stream"));
+    if follows && page.is_live {
+        return Following::new(page, asked).into_response();
+    }
+    let content = live::content(page, &asked).await;
+    layout::whole(PAGES, page, &asked, path, content)
 }
 
 /// Colours and plots as in reports, and what a dashboard has beside them.

@@ -3,7 +3,7 @@
 use super::page::{Asked, Page, process};
 use super::plots::{self, Plot};
 use super::shown::{ago, milliseconds, or_dash, page_of, percent, state};
-use crate::api::history::{History, Span};
+use crate::api::types::history::{History, Span};
 use crate::api::types::{Event, Status};
 use evenkeel_draw::axis::Axis;
 use evenkeel_draw::number::many;
@@ -104,7 +104,7 @@ fn troubles(status: &Status) -> Markup {
 fn listeners(status: &Status) -> Markup {
     html! {
         h2 { "Listeners" }
-        div.wide { table {
+        div.wide tabindex="0" role="region" aria-label="Scrolls sideways" { table {
             thead { tr { th scope="col" { "Listener" } th scope="col" { "Mode" } th scope="col" { "Addresses" }
                 th.number scope="col" { "Open" } th.number scope="col" { "Connections" }
                 th.number scope="col" { "Bytes in" } th.number scope="col" { "Bytes out" } } }

@@ -75,7 +75,7 @@ fn rows<'p>(pool: &'p Pool, wanted: &str, sort: Option<&str>) -> Vec<&'p Endpoin
 fn table(asked: &Asked, pool: &Pool, rows: &[&Endpoint], now_ms: u64) -> Markup {
     let whole = rows.iter().map(|e| e.share.unwrap_or_default().max(e.fair_share)).fold(0.0, f64::max);
     html! {
-        div.wide { table.pool {
+        div.wide tabindex="0" role="region" aria-label="Scrolls sideways" { table.pool {
             thead { tr {
                 th scope="col" { "Endpoint" } th scope="col" { "State" } th.number scope="col" { "Since" }
                 th.number scope="col" { "Weight" } th scope="col" { "Share \u{b7} mark: fair" } th.number scope="col" { "In flight" }

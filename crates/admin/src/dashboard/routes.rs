@@ -61,7 +61,7 @@ fn page(asked: &Asked, tried: Option<&Result<Value, Problem>>) -> Markup {
             Some(Ok(would)) => { section #tried { (would_go(would)) } }
         }
         h2 { "All routes" }
-        div.wide { table {
+        div.wide tabindex="0" role="region" aria-label="Scrolls sideways" { table {
             thead { tr { th scope="col" { "Route" } th scope="col" { "Hosts" } th scope="col" { "Path" } th scope="col" { "Pool" }
                 th scope="col" { "Listener" } th.number scope="col" { "Requests/s" } th.number scope="col" { "Requests" }
                 th.number scope="col" { "Errors" } } }

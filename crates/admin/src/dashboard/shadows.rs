@@ -41,7 +41,7 @@ fn one(shadow: &Value) -> Markup {
         h3 { (text(shadow, "algorithm")) }
         @if shadow["agreement"].is_null() { p.dim { "No pick was compared yet." } }
         @else {
-            div.wide { table {
+            div.wide tabindex="0" role="region" aria-label="Scrolls sideways" { table {
                 thead { tr { th scope="col" { "" } th.number scope="col" { "Now" } th.number scope="col" { "Predicted" } } }
                 tbody {
                     tr { th scope="row" { "Same endpoint picked" } td.number { "" } td.number { (percent(part(shadow, "agreement"))) " of " (brief(&shadow["compared"])) } }
@@ -50,7 +50,7 @@ fn one(shadow: &Value) -> Markup {
                     tr { th scope="row" { "Found all endpoints full" } td.number { "" } td.number { (brief(&shadow["refused"])) } }
                 }
             } }
-            div.wide { table {
+            div.wide tabindex="0" role="region" aria-label="Scrolls sideways" { table {
                 thead { tr { th scope="col" { "Endpoint" } th scope="col" { "Share now \u{b7} mark: fair" } th scope="col" { "Share predicted" } } }
                 tbody { @for e in each(shadow, "endpoints") { tr {
                     th scope="row" { (text(e, "endpoint")) }

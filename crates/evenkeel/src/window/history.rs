@@ -2,7 +2,7 @@
 //! hour: enough for a page that people look at when something is wrong.
 
 use super::counts::{self, Counts};
-use evenkeel_admin::api::history::{History as Shown, Span, Step};
+use evenkeel_admin::api::types::history::{History as Shown, Span, Step};
 use evenkeel_proxy::Generation;
 use evenkeel_proxy::latency::{Latencies, lower_ns, upper_ns};
 use std::collections::{HashMap, VecDeque};

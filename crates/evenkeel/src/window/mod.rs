@@ -8,11 +8,11 @@ pub mod shown;
 pub mod state;
 
 use crate::looking;
-use evenkeel_admin::api::history::History;
 use evenkeel_admin::api::problem::Problem;
 use evenkeel_admin::api::running::{Later, Running};
-use evenkeel_admin::api::served::{Certificate, Route, Zone};
 use evenkeel_admin::api::types;
+use evenkeel_admin::api::types::history::History;
+use evenkeel_admin::api::types::served::{Certificate, Route, Zone};
 use evenkeel_balance::state::State;
 use evenkeel_config::plan;
 use evenkeel_pools::control::Control;

@@ -150,7 +150,7 @@ fn evenkeel(
 
 fn haproxy(folder: &Folder, endpoints: &[&Endpoint], doors: &[Doors], certificate: &Certificate) -> Program {
     let read = |path: &str| std::fs::read_to_string(path).expect("it was made");
-    let both = folder.file("front.pem", &(read(&certificate.cert) + &read(&certificate.key)));
+    let both = folder.file("front.pem", &format!("{}{}", read(&certificate.cert), read(&certificate.key)));
     let mut config = String::from(
         "global\n tune.ssl.default-dh-param 2048\ndefaults\n mode http\n timeout client 60s\n timeout server 60s\n timeout connect 1s\n\
          option http-no-delay\n",

@@ -97,7 +97,7 @@ pub fn go(source: &str) -> PathBuf {
     let built = folder.join(format!("conformance-{}", source.replace(['/', '.'], "-")));
     let mut command = Command::new("go");
     // Tests that build at once each rename a file of their own.
-    let own = built.with_extension(std::process::id().to_string() + &format!("{:?}", std::thread::current().id()));
+    let own = built.with_extension(format!("{}{:?}", std::process::id(), std::thread::current().id()));
     command.args(["build", "-o"]).arg(&own).arg(format!("{SOURCES}/{source}"));
     command.env("GOCACHE", folder.join("go-cache")).env("GO111MODULE", "off").env("CGO_ENABLED", "0");
     said(&mut command);

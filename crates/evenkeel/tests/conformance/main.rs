@@ -5,6 +5,7 @@
 
 mod acme;
 mod api;
+mod browser;
 mod clients;
 mod doors;
 mod endpoints;

@@ -1,5 +1,8 @@
 //! What does the API say, and what does it take? Plain shapes, which are also its documentation.
 
+pub mod history;
+pub mod served;
+
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -242,7 +245,7 @@ mod tests {
 
     #[test]
     fn a_patch_tells_nothing_from_null() {
-        let patch = |text: &str| super::super::problem::body::<Patch>(text.as_bytes());
+        let patch = |text: &str| crate::api::problem::body::<Patch>(text.as_bytes());
         assert_eq!(patch("{}").unwrap(), Patch::default());
         assert_eq!(patch(r#"{"weight":3.0}"#).unwrap(), Patch { weight: Some(Some(3)), ..Patch::default() });
         let want = Patch { drain: Some(None), weight: Some(Some(3)), health: None };

@@ -1,0 +1,190 @@
+//! Does the dashboard show what is, to those who may see it, and change what those may change who sign in? Its pages as they come;
+//! `make conformance` looks at them in a browser.
+
+mod support;
+
+use std::io::{BufRead, BufReader, Write};
+use std::net::TcpStream;
+use support::{Endpoint, Folder, Running, address, ask, eventually, get};
+
+/// `anna` with the write token, as browsers send it.
+const ANNA: &str = "Authorization: Basic YW5uYTphLXRva2VuLXRoYXQtbWF5LXdyaXRl\r\n";
+
+struct Site {
+    _folder: Folder,
+    _endpoints: [Endpoint; 2],
+    running: Running,
+    admin: String,
+    listen: String,
+}
+
+impl Site {
+    fn new(name: &str, more: &str) -> Site {
+        let (folder, listen, admin) = (Folder::new(name), address(), address());
+        let endpoints = [Endpoint::start("one"), Endpoint::start("two")];
+        let token = folder.file("token", "a-token-that-may-write\n");
+        let text = format!(
+            "[admin]\nhttp = {{ bind = '{admin}', write_token = '{token}' }}\n[telemetry.explain]\nsample = 1.0\n\
+             [listener.web]\nbind = ['{listen}']\npool = 'shop'\n[pool.shop]\nshadow = ['leastconn']\nendpoints = [\
+             {{ name = 'one', addr = '{}' }}, {{ name = 'two', addr = '{}' }}]\n{more}",
+            endpoints[0].addr, endpoints[1].addr
+        );
+        let running = Running::start(&["run", "-c", &folder.file("evenkeel.toml", &text)]);
+        Site { _folder: folder, _endpoints: endpoints, running, admin, listen }
+    }
+
+    /// Status and body.
+    fn fetch(&self, path: &str) -> (u16, String) {
+        let response = self.send("GET", path, "", "");
+        let (head, body) = response.split_once("\r\n\r\n").expect("a whole head");
+        (head[9..12].parse().expect("a status"), body.to_owned())
+    }
+
+    #[track_caller]
+    fn page(&self, path: &str) -> String {
+        let (status, page) = self.fetch(path);
+        assert_eq!(status, 200, "{path}: {page}");
+        page
+    }
+
+    fn send(&self, method: &str, path: &str, fields: &str, body: &str) -> String {
+        let length = body.len();
+        let head = format!(
+            "{method} {path} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n{fields}Content-Length: {length}",
+            self.admin
+        );
+        ask(&self.admin, &format!("{head}\r\n\r\n{body}")).expect("an answer")
+    }
+}
+
+#[test]
+fn every_page_is_light_and_takes_nothing_from_elsewhere() {
+    let site = Site::new("dashboard-pages", "");
+    for _ in 0..20 {
+        assert_eq!(get(&site.listen, "/").expect("an answer").0, 200);
+    }
+    let paths = [
+        "/ui",
+        "/ui/flow",
+        "/ui/pools",
+        "/ui/pools?q=two&sort=p99",
+        "/ui/pools/shop/one",
+        "/ui/routes",
+        "/ui/routes?url=/x&method=GET",
+        "/ui/explain",
+        "/ui/shadows",
+        "/ui/certificates",
+        "/ui/dns",
+    ];
+    for path in paths {
+        let page = site.page(path);
+        assert!(page.len() < 100_000, "{path} has {} bytes", page.len());
+        assert!(!page.contains("src=\"http") && !page.contains("href=\"http") && !page.contains(" style="), "{page}");
+        assert!(!page.contains("NaN") && !page.contains(">inf"), "{page}");
+        let response =
+            ask(&site.admin, &format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"));
+        let response = response.expect("an answer").to_lowercase();
+        assert!(response.contains("content-security-policy: default-src 'none'"), "{response}");
+    }
+    let page = site.page("/ui/pools?q=two");
+    assert!(page.contains("/ui/pools/shop/two") && !page.contains("/ui/pools/shop/one"), "{page}");
+    let tried = site.page("/ui/routes?url=/x");
+    assert!(tried.contains("Its pool would pick"), "{tried}");
+    let wrong = site.page("/ui/routes?url=nonsense");
+    assert!(wrong.contains("is not http://HOST/PATH"), "{wrong}");
+    let explained = site.page("/ui/explain");
+    let link = explained.split("/ui/explain/").nth(1).and_then(|rest| rest.split('"').next()).expect("one is listed");
+    let one = site.page(&format!("/ui/explain/{link}"));
+    assert!(one.contains("Try 1: ") && one.contains("Decided by"), "{one}");
+    for missing in ["/ui/pools/shop/three", "/ui/pools/none/one", "/ui/explain/none"] {
+        assert_eq!(site.fetch(missing).0, 404, "{missing}");
+    }
+    assert!(site.send("GET", "/", "", "").contains("location: /ui\r\n"));
+}
+
+#[test]
+fn figures_are_those_of_the_metrics() {
+    let site = Site::new("dashboard-figures", "");
+    for _ in 0..30 {
+        assert_eq!(get(&site.listen, "/").expect("an answer").0, 200);
+    }
+    let metrics = site.page("/metrics");
+    let sum = |family: &str, label: &str| -> u64 {
+        let lines = metrics.lines().filter(|line| line.starts_with(family) && line.contains(label));
+        lines.filter_map(|line| line.rsplit(' ').next()?.parse::<u64>().ok()).sum()
+    };
+    assert_eq!(sum("evenkeel_http_requests_total", "code=\"200\""), 30);
+    // The process adds up every second.
+    eventually("thirty requests in the history", || {
+        let history = site.page("/v1/history");
+        let counts =
+            history.split("\"requests\":").skip(1).filter_map(|rest| rest.split(',').next()?.parse::<u64>().ok());
+        (counts.sum::<u64>() == 30).then_some(())
+    });
+    eventually("thirty requests by the route", || site.page("/ui/routes").contains(">30</td>").then_some(()));
+    let page = site.page("/ui/pools");
+    for endpoint in ["one", "two"] {
+        let tries = sum("evenkeel_upstream_requests_total", &format!("endpoint=\"{endpoint}\""));
+        assert!(tries > 0 && page.contains(&format!("0 of {tries}</td>")), "{endpoint} had {tries}: {page}");
+    }
+}
+
+#[test]
+fn a_page_follows_what_happens() {
+    let site = Site::new("dashboard-live", "");
+    let mut stream = TcpStream::connect(&site.admin).expect("it listens");
+    let request = format!("GET /ui/pools HTTP/1.1\r\nHost: {}\r\nAccept: text/event-stream\r\n\r\n", site.admin);
+    stream.write_all(request.as_bytes()).expect("it reads");
+    stream.set_read_timeout(Some(support::DEADLINE)).expect("a timeout");
+    let mut lines = BufReader::new(stream).lines();
+    let mut next = |has: &str| {
+        let mut found = lines.by_ref().map_while(Result::ok).filter(|line| line.starts_with("data:"));
+        found.find(|line| line.contains(has)).unwrap_or_else(|| panic!("the page never has {has}"))
+    };
+    let page = next("/ui/pools/shop/two");
+    assert!(!page.contains("<nav"), "the content alone");
+    assert!(!page.contains("Undrain"), "who does not sign in changes nothing");
+    let path = "/v1/pools/shop/endpoints/two";
+    let fields = format!("{ANNA}Content-Type: application/json\r\n");
+    let answer = site.send("PATCH", path, &fields, r#"{"drain":"now"}"#);
+    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    next("drained by anna, with the write token");
+}
+
+#[test]
+fn who_signs_in_may_change_things() {
+    let site = Site::new("dashboard-sign-in", "");
+    assert!(site.page("/ui").contains("Sign in to change things"));
+    let asked = site.send("GET", "/sign-in", "", "");
+    assert!(
+        asked.starts_with("HTTP/1.1 401") && asked.contains("www-authenticate: Basic realm=\"evenkeel\""),
+        "{asked}"
+    );
+    let wrong = site.send("GET", "/sign-in", "Authorization: Basic YW5uYTpub3QtdGhlLXRva2VuLW9mLWl0\r\n", "");
+    assert!(wrong.starts_with("HTTP/1.1 401"), "{wrong}");
+    let signed_in = site.send("GET", "/sign-in", ANNA, "");
+    assert!(signed_in.starts_with("HTTP/1.1 303") && signed_in.contains("location: /ui\r\n"), "{signed_in}");
+    let page = site.send("GET", "/ui/pools", ANNA, "");
+    assert!(page.contains("by anna, with the write token") && page.contains("data-method=\"PATCH\""), "{page}");
+    let forged = format!("{ANNA}Origin: http://evil.example\r\nContent-Type: application/json\r\n");
+    let answer = site.send("PATCH", "/v1/pools/shop/endpoints/two", &forged, r#"{"drain":"now"}"#);
+    assert!(answer.starts_with("HTTP/1.1 403"), "{answer}");
+    drop(site.running);
+}
+
+#[test]
+fn addresses_alone_come_with_a_dashboard_that_can_be_used() {
+    let (endpoint, listen, admin) = (Endpoint::start("one"), address(), address());
+    let running = Running::start(&["run", &endpoint.addr, "--listen", &listen, "--admin", &admin]);
+    let said = running.said();
+    let line = said.lines().find(|line| line.contains("dashboard")).expect("it says where").to_owned();
+    assert!(line.contains(&format!("http://{admin}/")), "{line}");
+    let password = line.rsplit("password ").next().expect("and how to sign in").trim().to_owned();
+    assert_eq!(password.len(), 32, "{line}");
+    let send = |token: &str| {
+        let head = format!("POST /v1/explanations/next/default HTTP/1.1\r\nHost: {admin}\r\nConnection: close\r\n");
+        ask(&admin, &format!("{head}Authorization: Bearer {token}\r\nContent-Length: 0\r\n\r\n")).expect("an answer")
+    };
+    assert!(!send(&password).starts_with("HTTP/1.1 401"));
+    assert!(send("00000000000000000000000000000000").starts_with("HTTP/1.1 401"));
+}
