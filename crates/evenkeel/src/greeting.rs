@@ -46,7 +46,7 @@ fn block(greeting: &Greeting<'_>) -> String {
         for &addr in &listener.bind {
             match &listener.zone {
                 Some(zone) => row("answering", &format!("{addr} for {} (listener {})", zone.name, listener.name)),
-                None => row("listening", &format!("{} (listener {})", url(scheme(listener), addr), listener.name)),
+                None => row("listening", &format!("{} (listener {})", url(scheme(listener), addr, ""), listener.name)),
             }
         }
         if let (Some(addr), true) = (listener.bind.first(), is_self_signed(listener)) {
@@ -86,8 +86,8 @@ fn block(greeting: &Greeting<'_>) -> String {
             Some(password) => format!("; to change things there: any name, password {password}"),
             None => String::new(),
         };
-        row("dashboard", &format!("{}/{signing_in}", url("http", bind)));
-        row("metrics", &format!("{}{}, and /livez, /readyz", url("http", bind), plan.telemetry.metrics.path));
+        row("dashboard", &format!("{}{signing_in}", url("http", bind, "/")));
+        row("metrics", &format!("{}, and /livez, /readyz", url("http", bind, &plan.telemetry.metrics.path)));
     }
     if let Some(log) = &plan.telemetry.access_log {
         let to = match &log.to {
@@ -116,11 +116,11 @@ fn is_self_signed(listener: &Listener) -> bool {
     listener.mode == Mode::Http && listener.tls.as_ref().is_some_and(|tls| tls.self_signed)
 }
 
-/// As a browser takes it, where that is what it is for.
-pub fn url(scheme: &str, addr: SocketAddr) -> String {
+/// As a browser takes it, where that is what it is for. `path`: empty, or from its slash on.
+pub fn url(scheme: &str, addr: SocketAddr, path: &str) -> String {
     match addr.ip().is_unspecified() {
-        true => format!("{scheme}://localhost:{} and every other address of this machine", addr.port()),
-        false => format!("{scheme}://{addr}"),
+        true => format!("{scheme}://localhost:{}{path} and every other address of this machine", addr.port()),
+        false => format!("{scheme}://{addr}{path}"),
     }
 }
 

@@ -27,6 +27,8 @@ pub struct Upgrade {
     /// What it has said so far.
     said: Vec<u8>,
     until: Instant,
+    /// Until when it may end by itself, since it says no more.
+    leaves: Option<Instant>,
 }
 
 impl Upgrade {
@@ -50,6 +52,7 @@ impl Upgrade {
             ready: Receiver::from_owned_fd(ready)?,
             said: Vec::new(),
             until: Instant::now() + PATIENCE,
+            leaves: None,
         })
     }
 
@@ -60,8 +63,10 @@ impl Upgrade {
         if let Some(pid) = inherit::read_word(&self.said) {
             return Ok(pid);
         }
-        let leaving = Instant::now() + if heard.is_ok() { LEAVING } else { Duration::ZERO };
-        while self.child.try_wait().is_ok_and(|ended| ended.is_none()) && Instant::now() < leaving {
+        let patience = if heard.is_ok() { LEAVING } else { Duration::ZERO };
+        // From the first time on: what waits here is dropped whenever something else is to be done.
+        let leaves = *self.leaves.get_or_insert_with(|| Instant::now() + patience);
+        while self.child.try_wait().is_ok_and(|ended| ended.is_none()) && Instant::now() < leaves {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
         // If it has ended, there is nothing to kill.

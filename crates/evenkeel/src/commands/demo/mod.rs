@@ -91,7 +91,7 @@ fn stay(endpoints: &Endpoints) -> Result<(), Failure> {
             .iter()
             .flat_map(|l| &l.bind)
             .chain(plan.admin.iter().flat_map(|a| &a.http).map(|http| &http.bind));
-        let urls: Vec<String> = addresses.map(|addr| greeting::url("http", *addr)).collect();
+        let urls: Vec<String> = addresses.map(|addr| greeting::url("http", *addr, "")).collect();
         let [web, admin] = &urls[..] else { return };
         eprintln!(
             "\nTry:\n  for i in 1 2 3 4 5 6; do curl -s {web}/; done\n  \
