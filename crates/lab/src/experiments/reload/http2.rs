@@ -34,16 +34,17 @@ impl Connection {
     pub async fn takes_more(&self) -> Outcome<bool> {
         match self.0.clone().ready().await {
             Ok(_) => Ok(true),
-            Err(error) if error.is_go_away() && error.reason() == Some(Reason::NO_ERROR) => Ok(false),
+            Err(error) if announces_end(&error) => Ok(false),
             Err(error) => Err(saw("a kept connection", &error)),
         }
     }
 
-    /// Asks for what the endpoints answer to this number.
+    /// Asks for what the endpoints answer to this number. `false` if the other side announced before that it takes no more
+    /// requests: then nothing was sent.
     ///
     /// # Errors
     /// If that is not what came.
-    pub async fn ask(self, id: Id) -> Outcome<()> {
+    pub async fn ask(self, id: Id) -> Outcome<bool> {
         let posts = id.number.is_multiple_of(5);
         // Endpoints take no body whose length they are not told.
         let request = match posts {
@@ -52,8 +53,15 @@ impl Connection {
         };
         let request = request.body(()).map_err(|error| error.to_string())?;
         let failed = |error: h2::Error| saw("no answer", &error);
-        let mut client = self.0.ready().await.map_err(failed)?;
-        let (response, mut body) = client.send_request(request, !posts).map_err(failed)?;
+        let sent = match self.0.ready().await {
+            Ok(mut client) => client.send_request(request, !posts),
+            Err(error) => Err(error),
+        };
+        let (response, mut body) = match sent {
+            Ok(sent) => sent,
+            Err(error) if announces_end(&error) => return Ok(false),
+            Err(error) => return Err(failed(error)),
+        };
         if posts {
             body.send_data(id.posted().into(), true).map_err(failed)?;
         }
@@ -62,7 +70,7 @@ impl Connection {
         while let Some(part) = part(&mut body).await? {
             whole.extend_from_slice(&part);
         }
-        if whole == id.answer() { Ok(()) } else { Err("wrong answer".into()) }
+        if whole == id.answer() { Ok(true) } else { Err("wrong answer".into()) }
     }
 
     /// Opens a stream of gRPC.
@@ -78,6 +86,10 @@ impl Connection {
         let body = right(response.await.map_err(failed)?)?;
         Ok(Call { send, body, _connection: Connection(client) })
     }
+}
+
+fn announces_end(error: &h2::Error) -> bool {
+    error.is_go_away() && error.reason() == Some(Reason::NO_ERROR)
 }
 
 /// A stream of gRPC on which each message comes back.

@@ -275,16 +275,17 @@ impl Shared {
             let number = self.numbers.fetch_add(1, Ordering::Relaxed);
             asked.spawn(connection.clone().ask(Id { balancer: 0, number }));
         }
-        let mut failed = Vec::new();
+        let (mut failed, mut takes_more) = (Vec::new(), true);
         while let Some(answered) = asked.join_next().await {
             match answered.unwrap_or_else(|_| Err("a client panicked".to_owned())) {
-                Ok(()) => self.done(row),
+                Ok(true) => self.done(row),
+                Ok(false) => takes_more = false,
                 Err(what) => failed.push(what),
             }
         }
         // The caller counts the last.
         let Some(last) = failed.pop() else {
-            *kept = Some(connection);
+            *kept = takes_more.then_some(connection);
             return Ok(());
         };
         failed.into_iter().for_each(|what| self.failed(row, what));
