@@ -40,6 +40,7 @@ pub enum Command {
     /// Ends the ejection of an endpoint
     Restore(At),
     Events(Events),
+    Tap(Tap),
     Reload(Reload),
     Reopen(Reopen),
     Upgrade(Upgrade),
@@ -188,6 +189,62 @@ pub struct Events {
     /// Goes on with what happens from now on, until Ctrl-C
     #[arg(short, long)]
     pub follow: bool,
+
+    /// Prints a line of JSON for each
+    #[arg(long)]
+    pub json: bool,
+
+    #[command(flatten)]
+    pub place: Where,
+}
+
+/// Shows requests as they end, from now on, until Ctrl-C: their way, their times, and every try
+#[derive(Debug, Args)]
+#[command(after_help = "A request is shown for which all holds that is said. Requests never wait for the reader: what it does \
+                        not take in time is dropped, and counted.")]
+pub struct Tap {
+    /// Those of this pool; those of all if it is not named
+    pub pool: Option<String>,
+
+    /// This part of them, at random: 0.01 is one of a hundred
+    #[arg(long, value_name = "PART")]
+    pub sample: Option<f64>,
+
+    /// That came in at this listener
+    #[arg(long)]
+    pub listener: Option<String>,
+
+    /// That this route took
+    #[arg(long)]
+    pub route: Option<String>,
+
+    /// Of which a try went to this endpoint
+    #[arg(long)]
+    pub endpoint: Option<String>,
+
+    /// With this method
+    #[arg(long)]
+    pub method: Option<String>,
+
+    /// For this host, with its port if clients send one
+    #[arg(long)]
+    pub host: Option<String>,
+
+    /// Whose path begins so
+    #[arg(long)]
+    pub path: Option<String>,
+
+    /// Answered with this status, or with one of a class: 503 or 5xx; 0 for those that got none
+    #[arg(long)]
+    pub status: Option<String>,
+
+    /// That took so many milliseconds or more
+    #[arg(long, value_name = "MS")]
+    pub min_ms: Option<f64>,
+
+    /// Ends after so many
+    #[arg(long, value_name = "N")]
+    pub limit: Option<u32>,
 
     /// Prints a line of JSON for each
     #[arg(long)]

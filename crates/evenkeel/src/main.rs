@@ -25,7 +25,7 @@ mod window;
 
 use arguments::{Arguments, Command};
 use clap::{CommandFactory, Parser};
-use commands::{algorithms, ask, check, demo, explain, reference, replay, run, sim, status, steer};
+use commands::{algorithms, ask, check, demo, explain, reference, replay, run, sim, status, steer, tap};
 use std::process::ExitCode;
 
 /// Smaller idle connections and faster small allocations than the allocator of glibc.
@@ -45,6 +45,7 @@ fn main() -> ExitCode {
         Command::Eject(at) => steer::eject(&at, true),
         Command::Restore(at) => steer::eject(&at, false),
         Command::Events(arguments) => steer::events(&arguments),
+        Command::Tap(arguments) => tap::tap(&arguments),
         Command::Upgrade(arguments) => steer::upgrade(&arguments),
         Command::Reload(reload) => ask::reload(&reload),
         Command::Reopen(reopen) => ask::reopen(&reopen),

@@ -21,11 +21,15 @@ pub fn table(header: &[&str], rows: &[Vec<String>]) -> String {
 
 /// Prints to standard output. A reader that has seen enough (`| head`) is no error.
 pub fn print(text: &str) -> Result<(), Failure> {
+    print_more(text).map(drop)
+}
+
+/// The same; whether there still is a reader.
+pub fn print_more(text: &str) -> Result<bool, Failure> {
     let mut out = std::io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
-            Err(Failure::running(format!("cannot write to standard output: {error}")))
-        }
-        _ => Ok(()),
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(false),
+        Err(error) => Err(Failure::running(format!("cannot write to standard output: {error}"))),
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! 1. [`access`]: who asks, and may they; [`problem`]: what they read if not.
 //! 2. [`types`]: what is said; [`running`]: the process that says it.
-//! 3. [`endpoints`], [`events`], [`history`], [`picks`], [`process`], [`served`]: what is at which path.
+//! 3. [`endpoints`], [`events`], [`history`], [`picks`], [`process`], [`served`], [`tap`]: what is at which path.
 
 pub mod access;
 pub mod endpoints;
@@ -13,6 +13,7 @@ pub mod problem;
 pub mod process;
 pub mod running;
 pub mod served;
+pub mod tap;
 pub mod types;
 
 use crate::pages::Pages;
@@ -63,6 +64,7 @@ fn paths() -> OpenApiRouter<Process> {
         .routes(routes!(picks::explain))
         .routes(routes!(picks::shadows))
         .routes(routes!(picks::shadows_of))
+        .routes(routes!(tap::tap))
         .routes(routes!(process::config))
         .routes(routes!(process::upgrade))
 }

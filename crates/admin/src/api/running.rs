@@ -3,7 +3,9 @@
 use super::problem::Problem;
 use super::types::history::History;
 use super::types::served::{Certificate, Route, Zone};
+use super::types::tap::{Filter, Tapped};
 use super::types::{Config, Endpoint, Event, Look, Patch, Status};
+use futures_core::Stream;
 use serde_json::Value;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -14,6 +16,18 @@ pub type Process = Arc<dyn Running>;
 
 /// An answer that takes its time.
 pub type Later<T> = Pin<Box<dyn Future<Output = T> + Send>>;
+
+/// Requests as they end.
+pub type Requests = Pin<Box<dyn Stream<Item = Told> + Send>>;
+
+/// What is told of requests.
+#[derive(Debug)]
+pub enum Told {
+    /// One has ended.
+    Request(Box<Tapped>),
+    /// So many came too fast to be told of.
+    Dropped(u64),
+}
 
 /// The process, as the API sees it. Called on the admin's own thread.
 pub trait Running: Send + Sync + 'static {
@@ -53,6 +67,12 @@ pub trait Running: Send + Sync + 'static {
 
     /// What is known of picks, or of one that would be made.
     fn look(&self, look: Look) -> Later<Result<Value, Problem>>;
+
+    /// The requests that end from now on.
+    ///
+    /// # Errors
+    /// A name is unknown, or too many watch.
+    fn tap(&self, filter: &Filter) -> Result<Requests, Problem>;
 
     /// The configuration that runs.
     fn config(&self) -> Config;

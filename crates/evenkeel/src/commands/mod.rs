@@ -12,3 +12,4 @@ pub mod run;
 pub mod sim;
 pub mod status;
 pub mod steer;
+pub mod tap;

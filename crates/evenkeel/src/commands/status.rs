@@ -100,7 +100,8 @@ fn row(endpoint: &Endpoint, now_ms: u64) -> Vec<String> {
     ]
 }
 
-fn milliseconds(ms: f64) -> String {
+/// As few digits as say how long it was.
+pub fn milliseconds(ms: f64) -> String {
     match ms {
         ms if ms < 10.0 => format!("{ms:.2}ms"),
         ms if ms < 1000.0 => format!("{ms:.0}ms"),

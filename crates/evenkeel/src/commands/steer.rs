@@ -4,7 +4,7 @@ use super::status::{ago, escaped};
 use crate::arguments::{At, Drain, Events, Upgrade, Weight};
 use crate::commands::client::Client;
 use crate::failure::Failure;
-use crate::output::print;
+use crate::output::{print, print_more};
 use evenkeel_admin::api::types::{Config, Endpoint, Event};
 use hyper::Method;
 use serde_json::{Value, json};
@@ -46,7 +46,7 @@ pub fn events(arguments: &Events) -> Result<(), Failure> {
     };
     if arguments.follow {
         return client.follow("/v1/events", |data| {
-            serde_json::from_str(data).map_or(true, |event| print(&show(&event)).is_ok())
+            serde_json::from_str(data).map_or(true, |event| print_more(&show(&event)).unwrap_or(false))
         });
     }
     let events: Vec<Event> = client.get("/v1/events")?;

@@ -6,13 +6,15 @@ pub mod latencies;
 mod served;
 pub mod shown;
 pub mod state;
+mod tapped;
 
 use crate::looking;
 use evenkeel_admin::api::problem::Problem;
-use evenkeel_admin::api::running::{Later, Running};
+use evenkeel_admin::api::running::{Later, Requests, Running};
 use evenkeel_admin::api::types;
 use evenkeel_admin::api::types::history::History;
 use evenkeel_admin::api::types::served::{Certificate, Route, Zone};
+use evenkeel_admin::api::types::tap;
 use evenkeel_balance::state::State;
 use evenkeel_config::plan;
 use evenkeel_pools::control::Control;
@@ -189,6 +191,12 @@ impl Running for Window {
             let looker = looker.ok_or_else(|| Problem::refused("the process is starting"))?;
             looking::look(&looker, look).await
         })
+    }
+
+    fn tap(&self, filter: &tap::Filter) -> Result<Requests, Problem> {
+        let (now, _) = self.running()?;
+        let looker = self.shown.looker.get().ok_or_else(|| Problem::refused("the process is starting"))?;
+        tapped::open(looker, &now.plan, filter)
     }
 
     fn config(&self) -> types::Config {

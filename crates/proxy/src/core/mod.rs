@@ -7,6 +7,7 @@ pub mod linger;
 use crate::observe::access_log::AccessLog;
 use crate::observe::explaining::Explaining;
 use crate::observe::request_id::{RequestId, RequestIds};
+use crate::observe::taps::Taps;
 use evenkeel_net::clock::{Base, CachedClock};
 use evenkeel_net::deadline::Wheel;
 pub use evenkeel_net::workers::Command;
@@ -30,6 +31,8 @@ pub struct Core {
     pub command: Cell<Command>,
     /// Which requests are explained, and those that were.
     pub explaining: Explaining,
+    /// Who watches requests.
+    pub taps: Taps,
     scratch: RefCell<Vec<Vec<u8>>>,
     /// For the head at hand.
     pub room: RefCell<Room>,
@@ -52,6 +55,7 @@ impl Core {
             log: RefCell::default(),
             command: Cell::new(Command::Run),
             explaining: Explaining::new(index),
+            taps: Taps::new(index),
             scratch: RefCell::default(),
             room: RefCell::default(),
             ids: RequestIds::random(),

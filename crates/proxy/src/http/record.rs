@@ -12,7 +12,7 @@ use crate::observe::access_log::{AccessLog, Line, NOWHERE};
 use crate::observe::end::{Cause, Phase};
 use crate::observe::explanations::Explained;
 use crate::observe::request_id::RequestId;
-use crate::observe::stats;
+use crate::observe::{stats, taps};
 use crate::peer::address_text::AddressText;
 use crate::upstream::pool::{Endpoint, WorkerPool};
 use evenkeel_balance::{Clock, Instant};
@@ -70,7 +70,9 @@ pub struct Record<'c> {
     pub asked: Vec<u8>,
     /// Why it went where it went, if that is to be explained.
     pub why: Option<Box<Why>>,
-    /// The same of its response's.
+    /// What is kept of its head, if a tap may want it.
+    pub(super) watched: Option<Box<taps::Head>>,
+    /// What the access log keeps of its response's head.
     pub(super) answered: RefCell<Vec<u8>>,
     /// Tries that came to nothing.
     pub(super) tried: RefCell<Vec<TryEnd>>,
@@ -81,7 +83,7 @@ pub struct Record<'c> {
     /// Whether fields of its response are noted or replaced.
     pub notes_response: bool,
     /// Why no response of an endpoint went to the client, for the log, if we answer in its place.
-    reason: OnceCell<Box<str>>,
+    pub(super) reason: OnceCell<Box<str>>,
 }
 
 impl<'c> Record<'c> {
@@ -111,6 +113,7 @@ impl<'c> Record<'c> {
             cause: Cell::new(Cause::Normal),
             asked: Vec::new(),
             why: None,
+            watched: None,
             answered: RefCell::default(),
             tried: RefCell::default(),
             try_began: Instant(0),
@@ -124,6 +127,7 @@ impl<'c> Record<'c> {
     pub fn note_asked(&mut self, request: &Request<'_, '_>) {
         self.method = stats::method_index(request.method);
         let core = self.client.core;
+        self.watched = core.taps.wants(request);
         if let Some(log) = &*core.log.borrow() {
             self.asked = core.scratch();
             log.lines.keep(request, &mut self.asked);
@@ -153,7 +157,7 @@ impl<'c> Record<'c> {
     pub fn tell_in_text(&self, reply: &Reply) -> String {
         self.status.set(reply.status);
         let is_logged = self.client.core.log.borrow().is_some();
-        if is_logged {
+        if is_logged || self.watched.is_some() {
             self.reason.get_or_init(|| reply.why.as_str().into());
         }
         // An id that is found nowhere is of no use.
@@ -266,6 +270,9 @@ impl Drop for Record<'_> {
         }
         if let Some(why) = self.why.take() {
             self.explain(why, total_ns);
+        }
+        if let Some(head) = self.watched.take() {
+            self.tell_taps(*head, total_ns);
         }
         if let Some(log) = &mut *core.log.borrow_mut() {
             self.log(log, total_ns);

@@ -2,6 +2,7 @@
 
 use crate::observe::end::Cause;
 use crate::upstream::pool::Endpoint;
+use evenkeel_balance::Instant;
 use evenkeel_balance::retry::Failure;
 use evenkeel_wire::grpc::{self, Status};
 use std::borrow::Cow;
@@ -13,6 +14,8 @@ pub struct TryEnd {
     pub endpoint: Rc<Endpoint>,
     /// How it ended.
     pub cause: Cow<'static, str>,
+    /// When it began.
+    pub began: Instant,
     /// How long it took.
     pub ns: u64,
 }

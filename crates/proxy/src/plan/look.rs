@@ -133,6 +133,11 @@ impl Looker {
         Looker { doors, running, control }
     }
 
+    /// One to each worker.
+    pub(super) fn doors(&self) -> &[Door<Update>] {
+        &self.doors
+    }
+
     fn now(&self) -> Arc<Generation> {
         self.running.borrow().clone()
     }

@@ -2,6 +2,7 @@
 
 pub mod history;
 pub mod served;
+pub mod tap;
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;

@@ -17,6 +17,7 @@ mod udp;
 
 use crate::observe::generation::Generation;
 use crate::observe::stats::{CLASSES, Counter, Histogram, WorkerStats};
+use crate::observe::taps;
 use evenkeel_config::Plan;
 use evenkeel_config::plan::Mode;
 use evenkeel_net::accept_pause;
@@ -156,6 +157,12 @@ impl Collector for Metrics {
         let family = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
         let dropped: u64 = shown.workers.iter().map(|w| w.log_lines_dropped.load(Relaxed)).sum();
         ConstCounter::new(dropped).encode(family)?;
+        let help = "Taps that are open";
+        let family = encoder.encode_descriptor("evenkeel_taps_open", help, None, MetricType::Gauge)?;
+        ConstGauge::new(taps::open()).encode(family)?;
+        let help = "Requests that taps did not show, as their readers were too slow";
+        let family = encoder.encode_descriptor("evenkeel_tap_requests_dropped", help, None, MetricType::Counter)?;
+        ConstCounter::new(taps::dropped()).encode(family)?;
         let name = "evenkeel_accept_pauses";
         let help = "Pauses of accepting connections, as the process had no descriptor or no memory for one more";
         let family = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;

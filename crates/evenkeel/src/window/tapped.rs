@@ -1,0 +1,125 @@
+//! How are the requests told of that end now? As the workers tell them, in the words of the API.
+
+use evenkeel_admin::api::problem::Problem;
+use evenkeel_admin::api::running::{Requests, Told};
+use evenkeel_admin::api::types::tap::{self, Tapped, TappedTry};
+use evenkeel_config::plan::Plan;
+use evenkeel_proxy::taps::{Filter, OPEN_MAX, Statuses};
+use evenkeel_proxy::watched::{Try, Watched};
+use evenkeel_proxy::{Looker, Tap};
+use futures_core::Stream;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+/// Opens a tap.
+///
+/// # Errors
+/// A name is unknown, a status is none, or too many watch.
+pub fn open(looker: &Arc<Looker>, plan: &Plan, wanted: &tap::Filter) -> Result<Requests, Problem> {
+    let known = |what: &str, wanted: &Option<String>, names: &mut dyn Iterator<Item = &str>| {
+        let names: Vec<&str> = names.collect();
+        match wanted {
+            Some(name) if !names.contains(&&**name) => {
+                let names = names.into_iter().take(20).collect::<Vec<_>>().join(", ");
+                Err(Problem::not_found(format!("no {what} is called \"{name}\"; there are: {names}")))
+            }
+            _ => Ok(()),
+        }
+    };
+    known("listener", &wanted.listener, &mut plan.listeners.iter().map(|listener| &*listener.name))?;
+    known("route", &wanted.route, &mut plan.routes.iter().map(|route| &*route.name))?;
+    known("pool", &wanted.pool, &mut plan.pools.iter().map(|pool| &*pool.name))?;
+    let endpoints = plan.pools.iter().filter(|pool| wanted.pool.as_ref().is_none_or(|name| *pool.name == **name));
+    let mut endpoints = endpoints.flat_map(|pool| &pool.endpoints).map(|endpoint| &*endpoint.name);
+    known("endpoint", &wanted.endpoint, &mut endpoints)?;
+    let filter = Filter {
+        sample: wanted.sample,
+        listener: wanted.listener.clone(),
+        route: wanted.route.clone(),
+        pool: wanted.pool.clone(),
+        endpoint: wanted.endpoint.clone(),
+        method: wanted.method.clone(),
+        host: wanted.host.clone(),
+        path: wanted.path.clone(),
+        status: wanted.status.as_deref().map(statuses).transpose()?,
+        min_ns: (wanted.min_ms.unwrap_or(0.0) * 1e6) as u64,
+    };
+    match looker.tap(&filter) {
+        Some(tap) => Ok(Box::pin(Following(tap))),
+        None => Err(Problem::refused(format!("{OPEN_MAX} taps are open, which is as many as may be"))),
+    }
+}
+
+fn statuses(text: &str) -> Result<Statuses, Problem> {
+    let class = text.strip_suffix("xx").and_then(|class| class.parse().ok()).filter(|class| (1..=5).contains(class));
+    let only = text.parse().ok().filter(|status| *status == 0 || (100..=599).contains(status));
+    let parsed = class.map(Statuses::Class).or(only.map(Statuses::Only));
+    parsed.ok_or_else(|| Problem::malformed(format!("status is one like 503, a class like 5xx, or 0; not \"{text}\"")))
+}
+
+struct Following(Tap);
+
+impl Stream for Following {
+    type Item = Told;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Told>> {
+        match self.0.take_dropped() {
+            0 => self.0.poll_next(cx).map(|one| one.map(|one| Told::Request(Box::new(tapped(&one))))),
+            dropped => Poll::Ready(Some(Told::Dropped(dropped))),
+        }
+    }
+}
+
+fn tapped(one: &Watched) -> Tapped {
+    let ms = |ns: u64| ns as f64 / 1e6;
+    Tapped {
+        request_id: one.request_id.clone(),
+        at_ms: one.at_ms,
+        worker: one.worker as u64,
+        listener: one.listener.to_string(),
+        route: one.route.to_string(),
+        pool: one.pool.to_string(),
+        client: one.client.clone(),
+        protocol: one.protocol.into(),
+        method: one.method.clone(),
+        host: one.host.clone(),
+        path: one.path.clone(),
+        status: one.status,
+        grpc_status: one.grpc_status.map(Into::into),
+        bytes_in: one.bytes_in,
+        bytes_out: one.bytes_out,
+        queue_ms: ms(one.queue_ns),
+        connect_ms: one.connect_ns.map(ms),
+        ttfb_ms: one.ttfb_ns.map(ms),
+        total_ms: ms(one.total_ns),
+        end: one.end.into(),
+        phase: one.phase.into(),
+        reason: one.reason.clone(),
+        tries: one.tries.iter().map(tried).collect(),
+    }
+}
+
+fn tried(one: &Try) -> TappedTry {
+    TappedTry {
+        endpoint: one.endpoint.to_string(),
+        at_ms: one.at_ns as f64 / 1e6,
+        took_ms: one.took_ns as f64 / 1e6,
+        end: one.end.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_status_is_one_or_a_class() {
+        assert_eq!(statuses("5xx").ok(), Some(Statuses::Class(5)));
+        assert_eq!(statuses("404").ok(), Some(Statuses::Only(404)));
+        assert_eq!(statuses("0").ok(), Some(Statuses::Only(0)));
+        for wrong in ["", "xx", "9xx", "-1", "99", "600", "5x"] {
+            assert!(statuses(wrong).is_err_and(|problem| problem.status == 400), "{wrong}");
+        }
+    }
+}

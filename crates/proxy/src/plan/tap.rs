@@ -1,0 +1,58 @@
+//! How does one reader watch the requests of all workers? A tap is opened at each by its door, and closed when it is dropped.
+
+use super::look::Looker;
+use super::parts::Update;
+use crate::observe::taps::{Filter, Open, Place, WAITING_MAX};
+use crate::observe::watched::Watched;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::task::{Context, Poll};
+use tokio::sync::mpsc;
+
+/// Numbers taps.
+static NEXT: AtomicU64 = AtomicU64::new(0);
+
+/// The requests that end while this is open.
+pub struct Tap {
+    id: u64,
+    looker: Arc<Looker>,
+    requests: mpsc::Receiver<Arc<Watched>>,
+    dropped: Arc<AtomicU64>,
+    _place: Place,
+}
+
+impl Looker {
+    /// Opens a tap for the requests that end from now on; `None` if as many as may be are open.
+    pub fn tap(self: &Arc<Self>, filter: &Filter) -> Option<Tap> {
+        let place = Place::take()?;
+        let id = NEXT.fetch_add(1, Relaxed);
+        let (to, requests) = mpsc::channel(WAITING_MAX);
+        let dropped = Arc::<AtomicU64>::default();
+        for door in self.doors() {
+            let tap = Open { id, filter: filter.clone(), to: to.clone(), dropped: dropped.clone() };
+            door.send(Update::Look(Box::new(move |worker| worker.core.taps.open(tap))));
+        }
+        Some(Tap { id, looker: self.clone(), requests, dropped, _place: place })
+    }
+}
+
+impl Tap {
+    /// The next request; `None` once there will be none, as no worker runs any more.
+    pub fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Arc<Watched>>> {
+        self.requests.poll_recv(cx)
+    }
+
+    /// How many requests came too fast since this was asked last.
+    pub fn take_dropped(&self) -> u64 {
+        self.dropped.swap(0, Relaxed)
+    }
+}
+
+impl Drop for Tap {
+    fn drop(&mut self) {
+        let id = self.id;
+        for door in self.looker.doors() {
+            door.send(Update::Look(Box::new(move |worker| worker.core.taps.close(id))));
+        }
+    }
+}
