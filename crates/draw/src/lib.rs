@@ -3,7 +3,7 @@
 //!
 //! 1. [`page`]: the page around it, and its colours by day and by night.
 //! 2. [`axis`]: from values to places; [`chart`]: lines over two axes.
-//! 3. [`spark`], [`share`], [`heatmap`], [`flow`]: what a dashboard shows in little room.
+//! 3. [`spark`], [`share`], [`phases`], [`heatmap`], [`flow`]: what a dashboard shows in little room.
 //! 4. [`number`]: figures in words.
 #![forbid(unsafe_code)]
 
@@ -13,5 +13,6 @@ pub mod flow;
 pub mod heatmap;
 pub mod number;
 pub mod page;
+pub mod phases;
 pub mod share;
 pub mod spark;

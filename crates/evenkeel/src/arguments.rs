@@ -200,8 +200,10 @@ pub struct Events {
 
 /// Shows requests as they end, from now on, until Ctrl-C: their way, their times, and every try
 #[derive(Debug, Args)]
-#[command(after_help = "A request is shown for which all holds that is said. Requests never wait for the reader: what it does \
-                        not take in time is dropped, and counted.")]
+#[command(
+    after_help = "A request is shown for which all holds that is said. Requests never wait for the reader: what it does \
+                        not take in time is dropped, and counted."
+)]
 pub struct Tap {
     /// Those of this pool; those of all if it is not named
     pub pool: Option<String>,

@@ -71,6 +71,7 @@ fn every_page_is_light_and_takes_nothing_from_elsewhere() {
         "/ui/pools/shop/one",
         "/ui/routes",
         "/ui/routes?url=/x&method=GET",
+        "/ui/tap",
         "/ui/explain",
         "/ui/shadows",
         "/ui/certificates",
@@ -187,4 +188,33 @@ fn addresses_alone_come_with_a_dashboard_that_can_be_used() {
     };
     assert!(!send(&password).starts_with("HTTP/1.1 401"));
     assert!(send("00000000000000000000000000000000").starts_with("HTTP/1.1 401"));
+}
+
+#[test]
+fn requests_are_followed_as_they_end() {
+    let site = Site::new("dashboard-tap", "");
+    let followed = |query: &str| {
+        let stream = TcpStream::connect(&site.admin).expect("it listens");
+        let request =
+            format!("GET /ui/tap{query} HTTP/1.1\r\nHost: {}\r\nAccept: text/event-stream\r\n\r\n", site.admin);
+        (&stream).write_all(request.as_bytes()).expect("it reads");
+        let mut lines = BufReader::new(stream).lines();
+        // What comes while there are requests, until the page shows one.
+        eventually("a request on the page", || {
+            let _ = get(&site.listen, "/cart?a=b");
+            let _ = get(&site.listen, "/other");
+            let page = lines.find_map(|line| line.expect("it goes on").strip_prefix("data: ").map(str::to_owned))?;
+            page.contains("<svg class=\"phases\"").then_some(page)
+        })
+    };
+    let all = followed("");
+    assert!(all.contains("GET test/cart?a=b") && all.contains("GET test/other"), "{all}");
+    let some = followed("?path=/cart&status=2xx&pool=shop");
+    assert!(some.contains("GET test/cart?a=b") && !some.contains("GET test/other"), "{some}");
+    for (query, said) in
+        [("status=9xx", "not &quot;9xx&quot;"), ("pool=none", "no pool is called"), ("min_ms=x", "min_ms is a number")]
+    {
+        let (status, page) = site.fetch(&format!("/ui/tap?{query}"));
+        assert!((400..500).contains(&status) && page.contains(said), "{page}");
+    }
 }

@@ -25,7 +25,11 @@ const LIMIT_MAX: u32 = 10_000;
 const WAIT_MAX_MS: u32 = 10_000;
 
 impl Filter {
-    fn check(&self) -> Result<(), Problem> {
+    /// Whether it can be used.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn check(&self) -> Result<(), Problem> {
         let wrong = |text: String| Err(Problem::malformed(text));
         if self.sample.is_some_and(|part| !(0.0..=1.0).contains(&part)) {
             return wrong("sample is a part, from 0 to 1".into());
@@ -78,7 +82,8 @@ pub async fn tap(
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
     let Query(filter) = query.map_err(|error| Problem::malformed(error.body_text()))?;
-    let follows = headers.get(ACCEPT).is_some_and(|kinds| kinds.to_str().is_ok_and(|k| k.contains("text/event-stream")));
+    let follows =
+        headers.get(ACCEPT).is_some_and(|kinds| kinds.to_str().is_ok_and(|k| k.contains("text/event-stream")));
     if !follows {
         return Ok(Json(filter.collect(&process).await?).into_response());
     }

@@ -2,8 +2,9 @@
 //! follow what happens, second by second.
 //!
 //! 1. [`page`]: what a page is; [`layout`]: what every page has; [`live`]: how one follows what happens.
-//! 2. [`overview`], [`flow`], [`pools`], [`endpoint`], [`routes`], [`explain`], [`shadows`], [`certificates`], [`dns`]: the pages.
-//! 3. [`shown`]: how figures, times and states are written; [`json`]: what the API has as JSON alone.
+//! 2. [`overview`], [`flow`], [`pools`], [`endpoint`], [`routes`], [`tap`], [`explain`], [`shadows`], [`certificates`], [`dns`]: the pages.
+//! 3. [`shown`]: how figures, times and states are written; [`json`]: what the API has as JSON alone; [`watching`]: what is
+//!    remembered of requests from second to second.
 
 mod certificates;
 mod dns;
@@ -20,6 +21,8 @@ mod pools;
 mod routes;
 mod shadows;
 mod shown;
+mod tap;
+mod watching;
 
 use crate::api::Process;
 use crate::api::access::{Caller, SIGN_IN};
@@ -32,6 +35,7 @@ use axum::{Extension, Router};
 use live::Following;
 use page::{Asked, Page};
 use std::collections::HashMap;
+use watching::Watch;
 
 /// Every page, in the order of the navigation.
 static PAGES: &[&Page] = &[
@@ -39,6 +43,7 @@ static PAGES: &[&Page] = &[
     &flow::PAGE,
     &pools::PAGE,
     &routes::PAGE,
+    &tap::PAGE,
     &explain::PAGE,
     &shadows::PAGE,
     &certificates::PAGE,
@@ -59,7 +64,8 @@ pub fn router(process: Process) -> Router {
                                  headers: HeaderMap,
                                  uri: Uri| {
             let query = query.into_iter().filter(|(_, value)| !value.is_empty()).collect();
-            serve(page, Asked { process, caller, path, query }, &headers, uri.path()).await
+            let asked = Asked { process, caller, path, query, follows: false, watch: Watch::default() };
+            serve(page, asked, &headers, uri.path()).await
         };
         router.route(page.path, get(answer))
     };
@@ -78,7 +84,7 @@ pub fn router(process: Process) -> Router {
 async fn serve(page: &'static Page, asked: Asked, headers: &HeaderMap, path: &str) -> Response {
     let follows = headers.get(ACCEPT).is_some_and(|kinds| kinds.as_bytes().starts_with(b"text/event-stream"));
     if follows && page.is_live {
-        return Following::new(page, asked).into_response();
+        return Following::new(page, Asked { follows: true, ..asked }).into_response();
     }
     let content = live::content(page, &asked).await;
     layout::whole(PAGES, page, &asked, path, content)

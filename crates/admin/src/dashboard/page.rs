@@ -1,6 +1,7 @@
 //! What is a page? What it is called, what it is asked, and what it shows.
 
 use super::shown::{ago, since};
+use super::watching::Watch;
 use crate::api::Process;
 use crate::api::access::Caller;
 use crate::api::problem::Problem;
@@ -34,6 +35,10 @@ pub struct Asked {
     pub path: HashMap<String, String>,
     /// The query: of each name, the last value that is not empty.
     pub query: HashMap<String, String>,
+    /// Whether it is asked for every second.
+    pub follows: bool,
+    /// What is remembered from second to second.
+    pub watch: Watch,
 }
 
 impl Asked {

@@ -31,7 +31,8 @@ pub fn tap(arguments: &Arguments) -> Result<(), Failure> {
 }
 
 fn path(arguments: &Arguments) -> String {
-    let Arguments { pool, sample, listener, route, endpoint, method, host, path, status, min_ms, limit, .. } = arguments;
+    let Arguments { pool, sample, listener, route, endpoint, method, host, path, status, min_ms, limit, .. } =
+        arguments;
     let texts = [
         ("pool", pool),
         ("listener", listener),

@@ -1,0 +1,140 @@
+//! Which requests end now? The latest of those that are asked for, with their phases and tries on one scale of time.
+
+use super::page::{Asked, Content, Page};
+use super::shown::{escaped, milliseconds, page_of, since};
+use crate::api::problem::Problem;
+use crate::api::types::Status;
+use crate::api::types::tap::{Filter, Tapped};
+use evenkeel_draw::phases::{Phase, phases};
+use maud::{Markup, PreEscaped, html};
+use std::str::FromStr;
+use std::time::Duration;
+use tokio::time::sleep;
+
+/// The page.
+pub static PAGE: Page = Page { path: "/ui/tap", name: "Tap", content, is_live: true };
+
+/// How long requests are waited for by those who do not follow them.
+const WAIT: Duration = Duration::from_millis(300);
+
+/// Names and colours of phases.
+const QUEUE: (&str, usize) = ("queue", 4);
+const CONNECT: (&str, usize) = ("connect", 3);
+const FIRST_BYTE: (&str, usize) = ("first byte", 0);
+const BODY: (&str, usize) = ("body", 2);
+
+/// Colours of tries: one that failed, and one that answered.
+const TRIED: [usize; 2] = [1, 6];
+
+fn content(asked: Asked) -> Content {
+    Box::pin(async move {
+        let filter = filter(&asked)?;
+        let first = asked.watch.look(&asked.process, &filter).await?;
+        let seen = match asked.follows {
+            true => first,
+            false => {
+                sleep(WAIT).await;
+                asked.watch.look(&asked.process, &filter).await?
+            }
+        };
+        let longest = seen.latest.iter().map(|one| one.total_ms).fold(0.0, f64::max);
+        Ok(html! {
+            h1 { "Tap" }
+            p.dim { "Requests as they end, the latest first: " @for (name, colour) in [QUEUE, CONNECT, FIRST_BYTE, BODY] {
+                span class={ "key k" (colour) } {} (name) } "; below, each try: " span.key.k6 {} "answered" span.key.k1 {} "failed" "." }
+            (form(&asked, &asked.process.status()))
+            @if seen.dropped > 0 { p.bad { (seen.dropped) " came too fast to be shown: sample a part of them." } }
+            @if seen.latest.is_empty() { p { "None has come yet." } }
+            @else { div.wide tabindex="0" role="region" aria-label="Scrolls sideways" { table {
+                thead { tr { th scope="col" { "Ended" } th.number scope="col" { "Status" } th scope="col" { "Request" } th scope="col" { "Endpoint" }
+                    th.number scope="col" { "Took" } th scope="col" { "0 to " (milliseconds(longest)) } th scope="col" { "Said" } } }
+                tbody { @for one in &seen.latest { (row(one, longest)) } }
+            } } }
+        })
+    })
+}
+
+fn row(one: &Tapped, longest: f64) -> Markup {
+    html! { tr {
+        td { (since(one.at_ms + one.total_ms as u64)) }
+        td.number.bad[one.status >= 500 || one.status == 0] { @if one.status == 0 { "\u{2013}" } @else { (one.status) } }
+        th scope="row" title={ "request " (one.request_id) " of " (one.client) } { (one.method) " " (one.host) (one.path) }
+        td { @match one.tries.last() {
+            Some(last) => { a href=(page_of(&one.pool, &last.endpoint)) { (one.pool) "/" (last.endpoint) } }
+            None => { @if one.pool.is_empty() { "\u{2013}" } @else { (one.pool) } }
+        } }
+        td.number { (milliseconds(one.total_ms)) }
+        td { (PreEscaped(bars(one, longest))) }
+        td.why { (said(one)) }
+    } }
+}
+
+/// Its phases and its tries.
+fn bars(one: &Tapped, longest: f64) -> String {
+    let queue = one.queue_ms;
+    let connect = queue + one.connect_ms.unwrap_or(0.0);
+    let first = one.ttfb_ms.unwrap_or(one.total_ms).max(connect);
+    let spans =
+        [(QUEUE, 0.0, queue), (CONNECT, queue, connect), (FIRST_BYTE, connect, first), (BODY, first, one.total_ms)];
+    let spans = spans.into_iter().filter(|(_, from, to)| to > from);
+    let shown: Vec<_> = spans.map(|((name, colour), from, to)| Phase { name, span: (from, to), colour }).collect();
+    let tries = one.tries.iter().map(|tried| Phase {
+        name: &tried.endpoint,
+        span: (tried.at_ms, tried.at_ms + tried.took_ms),
+        colour: TRIED[usize::from(tried.end == "answered")],
+    });
+    let label = shown.iter().map(|one| format!("{} {}", one.name, milliseconds(one.span.1 - one.span.0)));
+    phases(&shown, &tries.collect::<Vec<_>>(), longest, &label.collect::<Vec<_>>().join(", "))
+}
+
+/// What is said of it beside its times.
+fn said(one: &Tapped) -> String {
+    let mut said = Vec::new();
+    if one.tries.len() > 1 {
+        let tries = one.tries.iter().map(|tried| format!("{}: {}", tried.endpoint, tried.end));
+        said.push(tries.collect::<Vec<_>>().join(", "));
+    }
+    if one.end != "normal" {
+        said.push(format!("ended by {} in {}", one.end, one.phase));
+    }
+    said.extend(one.reason.clone());
+    said.join("; ")
+}
+
+fn filter(asked: &Asked) -> Result<Filter, Problem> {
+    let text = |name: &str| asked.value(name).map(str::to_owned);
+    let number = |name: &str| match asked.value(name).map(f64::from_str) {
+        Some(Err(_)) => Err(Problem::malformed(format!("{name} is a number"))),
+        Some(Ok(number)) => Ok(Some(number)),
+        None => Ok(None),
+    };
+    Ok(Filter {
+        sample: number("sample")?,
+        pool: text("pool"),
+        endpoint: text("endpoint"),
+        method: text("method"),
+        host: text("host"),
+        path: text("path"),
+        status: text("status"),
+        min_ms: number("min_ms")?,
+        ..Filter::default()
+    })
+}
+
+fn form(asked: &Asked, status: &Status) -> Markup {
+    let value = |name: &str| asked.value(name).unwrap_or_default();
+    html! { form.filter method="get" action="/ui/tap" role="search" {
+        label { "Pool " select name="pool" {
+            option value="" { "all" }
+            @for pool in &status.pools { option value=(pool.name) selected[value("pool") == pool.name] { (pool.name) } }
+        } }
+        label { "Endpoint " input name="endpoint" size="10" value=(value("endpoint")); }
+        label { "Status " input name="status" size="5" placeholder="5xx" value=(value("status")); }
+        label { "Method " input name="method" size="6" value=(value("method")); }
+        label { "Path begins with " input name="path" size="14" placeholder="/" value=(value("path")); }
+        label { "Milliseconds at least " input name="min_ms" size="5" value=(value("min_ms")); }
+        label { "Part " input name="sample" size="5" placeholder="1" value=(value("sample")); }
+        button { "Show" }
+        @if let Some(pool) = asked.value("pool") { a href={ "/ui/pools#" (escaped(pool)) } { "The pool" } }
+    } }
+}
