@@ -1,16 +1,15 @@
 //! What is answered at which path? Every client may read. Only clients of the Unix socket may change anything; the
 //! permissions of its file decide which users those are.
 
+use crate::exposition::Format;
 use axum::body::Body;
-use axum::http::header::{ALLOW, CONTENT_TYPE, HeaderValue};
+use axum::http::header::{ACCEPT, ALLOW, CONTENT_TYPE, HeaderMap, HeaderValue, VARY};
 use axum::http::{Method, Response, StatusCode};
 use serde_json::json;
 use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
 
-/// The content type of prometheus-client's format.
-const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 const TEXT: &str = "text/plain; charset=utf-8";
 const JSON: &str = "application/json";
 
@@ -38,7 +37,7 @@ pub type Change = Arc<dyn Fn() -> Pin<Box<dyn Future<Output = Changed> + Send>> 
 pub struct Pages {
     /// Path of the metrics.
     pub metrics_path: String,
-    /// All metrics as text.
+    /// All metrics, as OpenMetrics.
     pub metrics: Arc<dyn Fn() -> String + Send + Sync>,
     /// Whether the process is ready.
     pub ready: Arc<dyn Fn() -> Ready + Send + Sync>,
@@ -60,12 +59,12 @@ const RELOAD: &str = "/v1/reload";
 const REOPEN: &str = "/v1/reopen";
 
 impl Pages {
-    /// The answer to a request. `may_change`: it came from a client that may change things.
-    pub async fn answer(&self, method: &Method, path: &str, may_change: bool) -> Response<Body> {
+    /// The answer to a request with these header fields. `may_change`: it came from a client that may change things.
+    pub async fn answer(&self, method: &Method, path: &str, fields: &HeaderMap, may_change: bool) -> Response<Body> {
         let change = match path {
             RELOAD => &self.reload,
             REOPEN => &self.reopen,
-            _ => return self.read(method, path),
+            _ => return self.read(method, path, fields),
         };
         if !may_change {
             let text = "changes are made over the Unix socket of admin.bind only\n".to_string();
@@ -79,7 +78,7 @@ impl Pages {
         response(status, JSON, json)
     }
 
-    fn read(&self, method: &Method, path: &str) -> Response<Body> {
+    fn read(&self, method: &Method, path: &str, fields: &HeaderMap) -> Response<Body> {
         let known = [self.metrics_path.as_str(), "/livez", "/readyz"];
         if !known.contains(&path) {
             let text = format!("nothing is at {path}; there are {}\n", known.join(", "));
@@ -96,7 +95,12 @@ impl Pages {
                 let status = if reasons.is_empty() { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
                 response(status, JSON, format!("{}\n", json!({ "ready": reasons.is_empty(), "reasons": reasons })))
             }
-            _ => response(StatusCode::OK, OPEN_METRICS, (self.metrics)()),
+            _ => {
+                let format = Format::asked_for(fields.get(ACCEPT).and_then(|accept| accept.to_str().ok()));
+                let mut shown = response(StatusCode::OK, format.media_type(), format.show((self.metrics)()));
+                shown.headers_mut().insert(VARY, HeaderValue::from_static("accept"));
+                shown
+            }
         }
     }
 }
@@ -132,25 +136,26 @@ mod tests {
 
     #[test]
     fn only_known_paths_and_only_reading() {
-        let get = |path| pages(&[]).read(&Method::GET, path).status().as_u16();
+        let get = |path| pages(&[]).read(&Method::GET, path, &HeaderMap::new()).status().as_u16();
         assert_eq!(["/m", "/livez", "/readyz", "/", "/metrics"].map(get), [200, 200, 200, 404, 404]);
-        let refused = pages(&[]).read(&Method::POST, "/m");
+        let refused = pages(&[]).read(&Method::POST, "/m", &HeaderMap::new());
         assert_eq!(
             (refused.status().as_u16(), &refused.headers()[ALLOW]),
             (405, &HeaderValue::from_static("GET, HEAD"))
         );
-        assert_eq!(pages(&[]).read(&Method::from_bytes(b"BREW").unwrap(), "/livez").status(), 405);
+        assert_eq!(pages(&[]).read(&Method::from_bytes(b"BREW").unwrap(), "/livez", &HeaderMap::new()).status(), 405);
     }
 
     #[test]
     fn says_why_it_is_not_ready() {
-        assert_eq!(pages(&["draining"]).read(&Method::GET, "/readyz").status(), 503);
-        assert_eq!(pages(&["draining"]).read(&Method::GET, "/livez").status(), 200);
+        assert_eq!(pages(&["draining"]).read(&Method::GET, "/readyz", &HeaderMap::new()).status(), 503);
+        assert_eq!(pages(&["draining"]).read(&Method::GET, "/livez", &HeaderMap::new()).status(), 200);
     }
     #[tokio::test]
     async fn only_some_may_change_anything() {
-        let asked =
-            async |path, method, may_change| pages(&[]).answer(&method, path, may_change).await.status().as_u16();
+        let asked = async |path, method, may_change| {
+            pages(&[]).answer(&method, path, &HeaderMap::new(), may_change).await.status().as_u16()
+        };
         for path in [RELOAD, REOPEN] {
             assert_eq!(asked(path, Method::POST, false).await, 403);
             assert_eq!(asked(path, Method::GET, true).await, 405);

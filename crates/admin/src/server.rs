@@ -111,7 +111,7 @@ fn paths(pages: &Arc<Pages>, process: &api::Process, rules: Rules) -> Router {
     let pages_of_all = pages.clone();
     Router::new()
         .fallback(move |request: axum::extract::Request| async move {
-            pages_of_all.answer(request.method(), request.uri().path(), false).await
+            pages_of_all.answer(request.method(), request.uri().path(), request.headers(), false).await
         })
         .merge(api::router(process.clone(), rules, pages.clone(), dashboard::router(process.clone())))
 }

@@ -4,7 +4,7 @@ mod support;
 
 use rustix::process::Signal;
 use std::net::{TcpListener, TcpStream};
-use support::{Endpoint, Folder, Running, address, evenkeel, eventually, get, text};
+use support::{Endpoint, Folder, Running, address, ask, evenkeel, eventually, get, text};
 
 #[test]
 fn balances_between_two_endpoints_and_counts_them() {
@@ -46,7 +46,14 @@ fn balances_between_two_endpoints_and_counts_them() {
         wanted.iter().all(|line| metrics.lines().any(|l| l == line)).then_some(())
     });
     let (_, metrics) = get(&admin, "/metrics").expect("an answer");
-    assert!(metrics.ends_with("# EOF\n") && metrics.contains("\nprocess_resident_memory_bytes "), "{metrics}");
+    assert!(!metrics.contains("# EOF") && metrics.contains("\nprocess_resident_memory_bytes "), "{metrics}");
+    let host = &admin;
+    let request = format!(
+        "GET /metrics HTTP/1.1\r\nhost: {host}\r\nconnection: close\r\naccept: application/openmetrics-text\r\n\r\n"
+    );
+    let open_metrics = ask(&admin, &request).expect("an answer");
+    assert!(open_metrics.contains("content-type: application/openmetrics-text; version=1.0.0"), "{open_metrics}");
+    assert!(open_metrics.ends_with("# EOF\n"), "{open_metrics}");
     assert_eq!(get(&admin, "/readyz").expect("an answer"), (200, "{\"ready\":true,\"reasons\":[]}\n".to_string()));
     assert_eq!(get(&admin, "/livez").expect("an answer"), (200, "ok\n".to_string()));
     assert_eq!(get(&admin, "/nothing").expect("an answer").0, 404);

@@ -86,7 +86,7 @@ pub fn router(process: Process, rules: Rules, pages: Arc<Pages>, dashboard: Rout
         .route(
             "/v1/{*path}",
             axum::routing::any(move |Extension(caller): Extension<Caller>, request: Request| async move {
-                pages.answer(request.method(), request.uri().path(), caller.may_change).await
+                pages.answer(request.method(), request.uri().path(), request.headers(), caller.may_change).await
             }),
         )
         .route("/v1/openapi.json", described)

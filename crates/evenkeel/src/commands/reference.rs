@@ -93,7 +93,7 @@ fn families(text: &str) -> Vec<Family<'_>> {
 fn page(families: &[Family<'_>]) -> String {
     let mut out = String::from(
         "# Metrics\n\n<!-- Generated from what is served. `make bless` writes it anew. -->\n\n\
-         What the admin listener serves at `/metrics`, in the OpenMetrics text format that Prometheus reads. Numbers are \
+         What the admin listener serves at `/metrics`, as OpenMetrics 1.0 to those who ask for that, as Prometheus does, and in the text format of Prometheus to all others. Numbers are \
          sums over the workers; durations are in seconds. Every series is there from the start at zero, only those of \
          requests by method and status other than `GET` and `200` appear with their first request. A listener, and a pool \
          that listeners lead to, has what its mode can count: one for datagrams has no requests. Buckets of \

@@ -1,0 +1,126 @@
+//! In which format are metrics shown? OpenMetrics 1.0 to those who ask for it, as Prometheus does; to all others the text format of
+//! Prometheus, version 0.0.4, which every collector reads.
+
+use std::fmt::Write;
+
+/// A format.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// OpenMetrics 1.0.0.
+    OpenMetrics,
+    /// Prometheus text 0.0.4.
+    Text,
+}
+
+impl Format {
+    /// The one that `Accept` likes best. Fields that say neither, and none at all, get text.
+    pub fn asked_for(accept: Option<&str>) -> Format {
+        let (mut open_metrics, mut text) = (0.0_f64, 0.0_f64);
+        for range in accept.unwrap_or_default().split(',') {
+            let mut parts = range.split(';').map(str::trim);
+            let kind = parts.next().unwrap_or_default();
+            let parameter = |name: &str| {
+                let mut named = range.split(';').skip(1).filter_map(|part| part.trim().split_once('='));
+                named
+                    .find(|(key, _)| key.trim().eq_ignore_ascii_case(name))
+                    .map(|(_, value)| value.trim().trim_matches('"'))
+            };
+            let quality: f64 = parameter("q").and_then(|q| q.parse().ok()).unwrap_or(1.0);
+            if kind.eq_ignore_ascii_case("application/openmetrics-text")
+                && parameter("version").is_none_or(|version| version == "1.0.0")
+            {
+                open_metrics = quality.max(open_metrics);
+            }
+            if kind.eq_ignore_ascii_case("text/plain") {
+                text = quality.max(text);
+            }
+        }
+        if open_metrics > 0.0 && open_metrics >= text { Format::OpenMetrics } else { Format::Text }
+    }
+
+    /// Its media type.
+    pub fn media_type(self) -> &'static str {
+        match self {
+            Format::OpenMetrics => "application/openmetrics-text; version=1.0.0; charset=utf-8",
+            Format::Text => "text/plain; version=0.0.4; charset=utf-8",
+        }
+    }
+
+    /// Metrics in this format. `open_metrics`: the same as OpenMetrics.
+    pub fn show(self, open_metrics: String) -> String {
+        match self {
+            Format::OpenMetrics => open_metrics,
+            Format::Text => text(&open_metrics),
+        }
+    }
+}
+
+/// Counters are called as their series are, and what the format has no word for is left out.
+fn text(open_metrics: &str) -> String {
+    let mut out = String::with_capacity(open_metrics.len());
+    // What a name means comes before of what type it is.
+    let mut meaning = "";
+    for line in open_metrics.lines() {
+        let Some(comment) = line.strip_prefix("# ") else {
+            out.push_str(line);
+            out.push('\n');
+            continue;
+        };
+        let (keyword, rest) = comment.split_once(' ').unwrap_or((comment, ""));
+        let (name, rest) = rest.split_once(' ').unwrap_or((rest, ""));
+        match keyword {
+            "HELP" => meaning = rest,
+            "TYPE" => {
+                let (suffix, kind) = match rest {
+                    "counter" => ("_total", "counter"),
+                    "info" => ("_info", "gauge"),
+                    "stateset" => ("", "gauge"),
+                    "unknown" => ("", "untyped"),
+                    kind => ("", kind),
+                };
+                // A String takes everything.
+                let _ = write!(
+                    out,
+                    "# HELP {name}{suffix} {}\n# TYPE {name}{suffix} {kind}\n",
+                    meaning.replace("\\\"", "\"")
+                );
+            }
+            // UNIT and EOF.
+            _ => {}
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn open_metrics_is_for_those_who_ask_for_it() {
+        let prometheus = "application/openmetrics-text;version=1.0.0,application/openmetrics-text;version=0.0.1;q=0.75,\
+                          text/plain;version=0.0.4;q=0.5,*/*;q=0.1";
+        let asked = [
+            Some(prometheus),
+            Some("text/plain;q=0.4, Application/OpenMetrics-Text; q=0.5"),
+            None,
+            Some("*/*"),
+            Some("text/plain, application/openmetrics-text;q=0.9"),
+            Some("application/openmetrics-text;version=0.0.1"),
+            Some("application/openmetrics-text;q=0"),
+            Some(";;,=q"),
+        ];
+        let open_metrics = asked.map(Format::asked_for).map(|format| format == Format::OpenMetrics);
+        assert_eq!(open_metrics, [true, true, false, false, false, false, false, false]);
+    }
+
+    #[test]
+    fn text_calls_counters_as_their_series_are() {
+        let open_metrics = "# HELP x_seconds How \\\"long\\\".\n# TYPE x_seconds counter\n# UNIT x_seconds seconds\nx_seconds_total{a=\"b\"} 1\n\
+                            # HELP build Which.\n# TYPE build info\nbuild_info{v=\"1\"} 1\n# HELP g A gauge.\n# TYPE g gauge\ng 2\n# EOF\n";
+        let want = "# HELP x_seconds_total How \"long\".\n# TYPE x_seconds_total counter\nx_seconds_total{a=\"b\"} 1\n\
+                    # HELP build_info Which.\n# TYPE build_info gauge\nbuild_info{v=\"1\"} 1\n# HELP g A gauge.\n# TYPE g gauge\ng 2\n";
+        assert_eq!(text(open_metrics), want);
+        assert_eq!(Format::OpenMetrics.show("# EOF\n".into()), "# EOF\n");
+    }
+}
