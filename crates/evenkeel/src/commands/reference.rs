@@ -35,6 +35,12 @@ dns = { bind = ['127.0.0.1:4'], mode = 'dns', zone = { name = 'a.example', recor
 [[route]]
 pool = 'web'
 match = { listener = ['http'] }
+[[route]]
+pool = 'grpc'
+match = { listener = ['http'], path = '/grpc' }
+[pool.grpc]
+protocol = 'h2'
+endpoints = ['127.0.0.1:6']
 [pool.web]
 endpoints = ['127.0.0.1:5']
 discover = { file = 'endpoints.toml' }
@@ -96,7 +102,8 @@ fn page(families: &[Family<'_>]) -> String {
          What the admin listener serves at `/metrics`, as OpenMetrics 1.0 to those who ask for that, as Prometheus does, and in the text format of Prometheus to all others. Numbers are \
          sums over the workers; durations are in seconds. Every series is there from the start at zero, only those of \
          requests by method and status other than `GET` and `200` appear with their first request. A listener, and a pool \
-         that listeners lead to, has what its mode can count: one for datagrams has no requests. Buckets of \
+         that listeners lead to, has what its mode can count: one for datagrams has no requests, and series of HTTP/2 with \
+         endpoints are those of pools whose `protocol` is not `http1`. Buckets of \
          histograms, the path, and whether series tell endpoints apart are set in `telemetry.metrics` of the \
          [configuration](config.md).\n\n| Metric | Type | Labels | Meaning |\n|---|---|---|---|\n",
     );

@@ -3,6 +3,7 @@
 use super::modes::{Speaks, forwards, is_http};
 use super::{CLASS_LABELS, NO_LABEL, Shown};
 use crate::observe::stats::{CODES, Counter, ERROR_KINDS, EndpointStats};
+use evenkeel_config::plan::EndpointProtocol;
 use prometheus_client::encoding::DescriptorEncoder;
 use prometheus_client::metrics::MetricType;
 use std::fmt;
@@ -25,19 +26,19 @@ impl Shown<'_> {
         self.of_workers(encoder, family, forwards, ("kind", &ERROR_KINDS), |e, i| &e.errors[i])?;
         let help = "Connections to endpoints that speak HTTP/2";
         let family = ("evenkeel_upstream_http2_connections", help, MetricType::Gauge);
-        self.of_workers(encoder, family, is_http, NO_LABEL, |e, _| &e.http2.connections)?;
+        self.of_http2(encoder, family, NO_LABEL, |e, _| &e.http2.connections)?;
         let help = "Requests on connections to endpoints that speak HTTP/2";
         let family = ("evenkeel_upstream_http2_streams", help, MetricType::Gauge);
-        self.of_workers(encoder, family, is_http, NO_LABEL, |e, _| &e.http2.streams)?;
+        self.of_http2(encoder, family, NO_LABEL, |e, _| &e.http2.streams)?;
         let help = "Streams that endpoints have reset, by the code of HTTP/2";
         let family = ("evenkeel_upstream_http2_resets", help, MetricType::Counter);
-        self.of_workers(encoder, family, is_http, ("code", &CODES), |e, i| &e.http2.resets[i])?;
+        self.of_http2(encoder, family, ("code", &CODES), |e, i| &e.http2.resets[i])?;
         let help = "Connections of which endpoints said that they take no more requests (GOAWAY)";
         let family = ("evenkeel_upstream_http2_go_aways", help, MetricType::Counter);
-        self.of_workers(encoder, family, is_http, NO_LABEL, |e, _| &e.http2.go_aways)?;
+        self.of_http2(encoder, family, NO_LABEL, |e, _| &e.http2.go_aways)?;
         let help = "Connections that ended as the endpoint gave no sign of life (PING)";
         let family = ("evenkeel_upstream_http2_silent", help, MetricType::Counter);
-        self.of_workers(encoder, family, is_http, NO_LABEL, |e, _| &e.http2.silent)
+        self.of_http2(encoder, family, NO_LABEL, |e, _| &e.http2.silent)
     }
 
     /// One value for each endpoint of the pools that are meant and each value of a label, summed over the workers.
@@ -50,5 +51,19 @@ impl Shown<'_> {
         counter: fn(&EndpointStats, usize) -> &Counter,
     ) -> fmt::Result {
         self.by_endpoint(encoder, family, speaks, label, |p, e, i| self.sum(|w| counter(&w.endpoints[p][e], i)))
+    }
+
+    /// The same where endpoints may speak HTTP/2.
+    fn of_http2(
+        &self,
+        encoder: &mut DescriptorEncoder<'_>,
+        family: (&str, &str, MetricType),
+        label: (&'static str, &[&'static str]),
+        counter: fn(&EndpointStats, usize) -> &Counter,
+    ) -> fmt::Result {
+        self.by_endpoint(encoder, family, is_http, label, |p, e, i| {
+            let may_speak = self.plan.pools[p].protocol != EndpointProtocol::Http1;
+            may_speak.then(|| self.sum(|w| counter(&w.endpoints[p][e], i)))
+        })
     }
 }

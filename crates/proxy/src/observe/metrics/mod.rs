@@ -109,14 +109,14 @@ impl Shown<'_> {
     }
 
     /// One value for each [row](Self::rows) and each value of `label`: the sum of what `value` says of the pool, the
-    /// endpoint and the label with these indices.
-    fn by_endpoint(
+    /// endpoint and the label with these indices. Rows of which it says nothing are left out.
+    fn by_endpoint<V: Into<Option<u64>>>(
         &self,
         encoder: &mut DescriptorEncoder<'_>,
         (name, help, kind): (&str, &str, MetricType),
         speaks: Speaks,
         (label, values): (&'static str, &[&'static str]),
-        value: impl Fn(usize, usize, usize) -> u64,
+        value: impl Fn(usize, usize, usize) -> V,
     ) -> fmt::Result {
         let mut family = encoder.encode_descriptor(name, help, None, kind)?;
         for (p, of, endpoints) in self.rows(speaks) {
@@ -124,7 +124,11 @@ impl Shown<'_> {
                 let mut labels = of.clone();
                 // Without a name there is no label.
                 labels.extend((!label.is_empty()).then_some((label, *text)));
-                let n = endpoints.clone().fold(0, |sum: u64, e| sum.wrapping_add(value(p, e, i)));
+                let mut said = endpoints.clone().filter_map(|e| value(p, e, i).into()).peekable();
+                if said.peek().is_none() && !endpoints.is_empty() {
+                    continue;
+                }
+                let n = said.fold(0, u64::wrapping_add);
                 let family = family.encode_family(&labels)?;
                 match kind {
                     MetricType::Gauge => ConstGauge::new(n).encode(family)?,
