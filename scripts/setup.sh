@@ -70,7 +70,7 @@ install_packages() {
     as_root env DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends "$@"
     # Nor at the next boot, unless they were there before.
     local service
-    for service in haproxy nginx postgresql redis-server unbound knot nsd; do
+    for service in haproxy nginx postgresql redis-server unbound knot nsd prometheus; do
         case " $* " in *" $service"*) [ ! -d /run/systemd/system ] || as_root systemctl disable --quiet "$service" ;; esac
     done
 }
@@ -114,6 +114,7 @@ conformance() {
     # A browser that tests drive, and fonts for what it draws.
     command -v chromedriver >/dev/null || missing+=(chromium chromium-driver fonts-dejavu-core)
     command -v npm >/dev/null || missing+=(npm)
+    command -v promtool >/dev/null || missing+=(prometheus)
     python3 -m venv --help >/dev/null 2>&1 && python3 -m ensurepip --version >/dev/null 2>&1 || missing+=(python3-venv)
     if [ ${#missing[@]} -gt 0 ]; then
         install_packages "${missing[@]}"

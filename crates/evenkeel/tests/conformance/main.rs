@@ -13,6 +13,7 @@ mod files;
 mod grpc;
 mod h2spec;
 mod matrix;
+mod prometheus;
 mod scan;
 #[path = "../support/mod.rs"]
 mod support;
