@@ -12,6 +12,7 @@
 //! 6. `diagnostic`, `code`, [`render_text`]: what is said, and how it looks. `nearest` and `foreign`: what was meant.
 //! 7. `list`: files beside it that list endpoints.
 //! 8. [`tables`]: other files by tables of their own.
+//! 9. [`changes()`]: what differs between two plans.
 //!
 //! ```
 //! let text = "[listener.web]\nbind = ['127.0.0.1:8080']\n[pool.web]\nbalance = 'rondom'\nendpoints = ['127.0.0.1:8081']";
@@ -23,6 +24,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod changes;
 mod checks;
 mod code;
 mod diagnostic;
@@ -45,6 +47,7 @@ mod table;
 pub mod tables;
 mod tree;
 
+pub use changes::changes;
 pub use code::{Code, Severity};
 pub use diagnostic::{Diagnostic, Range, Spot};
 pub use env::Env;

@@ -11,7 +11,7 @@ use std::path::PathBuf;
     name = "evenkeel",
     version,
     about = "A load balancer that measures its own balance",
-    after_help = "Exit codes: 0 done; 1 failed while running; 2 wrong arguments; 10 a replay differs;\n\
+    after_help = "Exit codes: 0 done; 1 failed while running; 2 wrong arguments; 10 a replay or a file differs;\n\
                   78 wrong configuration.\n\
                   Try: evenkeel demo, or: evenkeel run 127.0.0.1:8081 127.0.0.1:8082"
 )]
@@ -503,6 +503,25 @@ pub enum ConfigPage {
     Schema,
     /// The configuration that a running evenkeel has in use, as a file would say it
     Show(Where),
+    Diff(ConfigDiff),
+}
+
+/// What a reload would change: a line for each key in which a file differs from what a running evenkeel has in use
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Of a pool with `discover` it says which endpoints a file would add, and not which would go: those may have been found.\n\
+                  Exit codes: 0 nothing; 10 something; 78 the file is wrong; 1 the running one cannot be asked."
+)]
+pub struct ConfigDiff {
+    /// The file; without one, that which the running evenkeel was started with
+    pub file: Option<PathBuf>,
+
+    /// Prints JSON
+    #[arg(long)]
+    pub json: bool,
+
+    #[command(flatten)]
+    pub place: Where,
 }
 
 /// Names as results show them, by the rules of scenario files.

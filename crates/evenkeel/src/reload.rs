@@ -52,7 +52,12 @@ pub struct Report {
     diagnostics: Vec<Diagnostic>,
     /// What changed, if anything could.
     summary: Option<Summary>,
+    /// A line for each difference to what ran before.
+    changes: Vec<String>,
 }
+
+/// Differences that an event names.
+const EVENT_CHANGES: usize = 5;
 
 /// Reads the configuration again and changes to it. What was found by sources that it still has goes on.
 pub async fn reload(
@@ -62,6 +67,7 @@ pub async fn reload(
     discovery: &Discovery,
 ) -> Report {
     let Outcome { plan, diagnostics } = source.read();
+    let before = server.plan();
     let mut text = render_text(&diagnostics, false);
     let reloaded = match plan {
         Some(mut plan) => {
@@ -70,10 +76,12 @@ pub async fn reload(
         }
         None => None,
     };
+    let mut changes = Vec::new();
     let (result, summary) = match reloaded {
         None => (Result::Refused, None),
         Some(Ok(summary)) => {
             let _ = writeln!(text, "{summary}");
+            changes = evenkeel_config::changes(&before, &server.plan());
             (Result::Applied, Some(summary))
         }
         Some(Err(error)) => {
@@ -81,7 +89,7 @@ pub async fn reload(
             (Result::Failed, None)
         }
     };
-    Report { result, text, generation: server.now().number, diagnostics, summary }
+    Report { result, text, generation: server.now().number, diagnostics, summary, changes }
 }
 
 impl Report {
@@ -89,7 +97,10 @@ impl Report {
     pub fn log(&self, why: &str) {
         let (generation, text) = (self.generation, self.text.trim_end());
         match self.result {
-            Result::Applied => tracing::info!(generation, why, "the configuration was read again: {text}"),
+            Result::Applied => {
+                tracing::info!(generation, why, "the configuration was read again: {text}");
+                self.changes.iter().for_each(|change| tracing::debug!("{change}"));
+            }
             _ => tracing::error!(generation, why, "the configuration stays as it was: {text}"),
         }
     }
@@ -98,6 +109,19 @@ impl Report {
     pub fn status(&self) -> String {
         let kept = if self.result == Result::Applied { "" } else { "the configuration stays as it was: " };
         format!("serving; {kept}{}", self.text.lines().next().unwrap_or_default())
+    }
+
+    /// What happened, for those who look at events: in one line.
+    pub fn event(&self) -> String {
+        let mut text = self.status();
+        for change in self.changes.iter().take(EVENT_CHANGES) {
+            let _ = write!(text, "; {change}");
+        }
+        let more = self.changes.len().saturating_sub(EVENT_CHANGES);
+        if more > 0 {
+            let _ = write!(text, "; and {more} more");
+        }
+        text
     }
 
     /// The answer to the client that asked for it over the admin's socket.
@@ -112,6 +136,7 @@ impl Report {
             let names = [("added", added), ("changed", changed), ("removed", removed)];
             names.into_iter().for_each(|(how, names)| answer[how] = json!(names));
             answer["at_restart"] = json!(at_restart);
+            answer["changes"] = json!(self.changes);
         }
         Changed { done: self.result == Result::Applied, json: format!("{answer}\n") }
     }

@@ -248,7 +248,7 @@ impl Serving {
             let report = reload::reload(source, &mut self.server, &mut self.dns, &self.discovery).await;
             self.notify.ready(&report.status());
             report.log(why);
-            let text = report.status();
+            let text = report.event();
             self.server.control().events().tell(Kind::Config, (None, None), text, Some(why));
             self.issuer.follow(&self.server.plan());
             self.reloads.count(report.result);

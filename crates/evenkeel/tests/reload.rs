@@ -75,9 +75,31 @@ fn a_signal_a_command_and_a_bad_file_each_have_their_answer() {
     assert_eq!(setup.body(), "b");
     setup.has_metric("evenkeel_config_reloads_total{result=\"refused\"} 1");
 
+    let diff = |more: &[&str]| {
+        let done = evenkeel(&[&["config", "diff", "--socket", &setup.socket()], more].concat());
+        (done.status.code(), text(&done.stdout), text(&done.stderr))
+    };
+    assert_eq!(diff(&[]).0, Some(78), "the file is wrong as yet");
     setup.write(&[&a.addr], "");
+    let differs = format!("pool web: endpoint {} removed\npool web: endpoint {} added\n", b.addr, a.addr);
+    assert_eq!(diff(&[]), (Some(10), differs.clone(), String::new()));
+    let other = setup.folder.file("other.toml", &setup.text(&[&b.addr], "balance = 'leastconn'"));
+    let (code, said, _) = diff(&[&other, "--json"]);
+    assert_eq!(code, Some(10));
+    assert!(said.contains(r#""changes":["pool web: balance: \"random\" -> \"leastconn\""]"#), "{said}");
     let done = evenkeel(&["reload", "-c", &file]);
-    assert_eq!((done.status.code(), text(&done.stdout)), (Some(0), "generation 2; changed: pool web\n".to_string()));
+    let said = format!(
+        "generation 2; changed: pool web\n  pool web: endpoint {} removed\n  pool web: endpoint {} added\n",
+        b.addr, a.addr
+    );
+    assert_eq!((done.status.code(), text(&done.stdout)), (Some(0), said));
+    assert_eq!(diff(&[]), (Some(0), String::new(), String::new()));
+    let events = evenkeel(&["events", "--socket", &setup.socket()]);
+    assert!(
+        text(&events.stdout).contains(&format!("; pool web: endpoint {} added", a.addr)),
+        "{}",
+        text(&events.stdout)
+    );
     assert_eq!(setup.body(), "a");
     setup.has_metric("evenkeel_config_reloads_total{result=\"applied\"} 2");
     setup.has_metric("evenkeel_config_generation 2");

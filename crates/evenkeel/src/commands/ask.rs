@@ -16,7 +16,10 @@ pub fn reload(arguments: &Reload) -> Result<(), Failure> {
     let answer = ask(arguments.config.as_deref(), &arguments.socket, "/v1/reload")?;
     let text = answer["text"].as_str().unwrap_or_default();
     match &answer["result"] {
-        result if *result == Applied.label() => print(text),
+        result if *result == Applied.label() => {
+            let changes = answer["changes"].as_array().into_iter().flatten().filter_map(Value::as_str);
+            print(&changes.fold(text.to_owned(), |text, change| format!("{text}  {change}\n")))
+        }
         result => {
             eprint!("{text}");
             Err(if *result == Refused.label() { Failure::config() } else { Failure::running("nothing was changed") })

@@ -9,6 +9,7 @@ pub mod explain;
 pub mod reference;
 pub mod replay;
 pub mod run;
+pub mod running;
 pub mod sim;
 pub mod status;
 pub mod steer;

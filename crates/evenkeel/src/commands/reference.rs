@@ -1,7 +1,7 @@
 //! Which pages are made of tables? The configuration, its schema, and the metrics, as docs/reference has them.
 
 use crate::arguments::{Config, ConfigPage};
-use crate::commands::steer;
+use crate::commands::running;
 use crate::failure::Failure;
 use crate::output::print;
 use crate::registry::{registry, render};
@@ -19,7 +19,8 @@ use tokio::sync::watch;
 /// Runs `evenkeel config`.
 pub fn config(arguments: &Config) -> Result<(), Failure> {
     match &arguments.page {
-        ConfigPage::Show(place) => steer::show_config(place),
+        ConfigPage::Show(place) => running::show(place),
+        ConfigPage::Diff(arguments) => running::diff(arguments),
         ConfigPage::Reference => print(&evenkeel_config::reference()),
         ConfigPage::Schema => print(&format!("{:#}\n", evenkeel_config::schema())),
     }

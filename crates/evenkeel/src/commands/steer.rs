@@ -5,7 +5,7 @@ use crate::arguments::{At, Drain, Events, Upgrade, Weight};
 use crate::commands::client::Client;
 use crate::failure::Failure;
 use crate::output::{print, print_more};
-use evenkeel_admin::api::types::{Config, Endpoint, Event};
+use evenkeel_admin::api::types::{Endpoint, Event};
 use hyper::Method;
 use serde_json::{Value, json};
 use std::time::SystemTime;
@@ -51,12 +51,6 @@ pub fn events(arguments: &Events) -> Result<(), Failure> {
     }
     let events: Vec<Event> = client.get("/v1/events")?;
     print(&events.iter().map(show).collect::<String>())
-}
-
-/// Runs `evenkeel config show`.
-pub fn show_config(place: &crate::arguments::Where) -> Result<(), Failure> {
-    let config: Config = Client::new(place)?.get("/v1/config")?;
-    print(&config.text)
 }
 
 /// Runs `evenkeel upgrade`.

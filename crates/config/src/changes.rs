@@ -1,0 +1,213 @@
+//! What differs between two plans? Key by key, as their files would say it, for people who ask what a reload did or would do.
+
+use crate::Plan;
+use std::collections::HashMap;
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+/// What stands for a key that a file leaves out.
+const DEFAULT: &str = "(default)";
+
+/// Longest value that is shown in full.
+const VALUE_MAX: usize = 120;
+
+/// Tables whose keys are names.
+const NAMED: [&str; 2] = ["listener", "pool"];
+
+/// A line for each difference: `pool shop: balance: "random" -> "leastconn"`, `pool shop: endpoint shop-3 added`. Secrets are
+/// asterisks on both sides, so that another one is no difference.
+pub fn changes(before: &Plan, after: &Plan) -> Vec<String> {
+    let (before, after) = (before.to_toml(), after.to_toml());
+    // What a plan writes can be read.
+    let (Ok(old), Ok(new)) = (DeTable::parse(&before), DeTable::parse(&after)) else { return Vec::new() };
+    let mut differs = Differs { before: &before, after: &after, lines: Vec::new() };
+    let (old, new) = (old.get_ref(), new.get_ref());
+    for name in keys(old, new) {
+        match (old.get(&*name), new.get(&*name)) {
+            (old, new) if NAMED.contains(&&*name) => differs.named(&name, table(old), table(new)),
+            (old, new) if name == "route" => differs.listed("route", "", list(old), list(new), route_name),
+            (old, new) => differs.value("", &name, old, new),
+        }
+    }
+    differs.lines
+}
+
+type Value<'v> = Spanned<DeValue<'v>>;
+type Table<'v> = Option<&'v DeTable<'v>>;
+
+fn table<'v>(value: Option<&'v Value<'v>>) -> Table<'v> {
+    value.and_then(|value| value.get_ref().as_table())
+}
+
+fn list<'v>(value: Option<&'v Value<'v>>) -> &'v [Value<'v>] {
+    value.and_then(|value| value.get_ref().as_array()).map_or(&[], |values| values)
+}
+
+/// The keys of both, in the order of the first, then those that only the second has.
+fn keys(old: &DeTable<'_>, new: &DeTable<'_>) -> Vec<String> {
+    let mut keys: Vec<String> = old.keys().map(|key| key.get_ref().to_string()).collect();
+    keys.extend(new.keys().map(|key| key.get_ref().to_string()).filter(|key| !old.contains_key(&**key)));
+    keys
+}
+
+/// What an endpoint is called: by its name, or its address.
+fn endpoint_name(value: &Value<'_>, _: &str) -> String {
+    let named = |table: &DeTable<'_>| {
+        let text = |key: &str| table.get(key).and_then(|value| value.get_ref().as_str()).map(str::to_owned);
+        text("name").or_else(|| text("addr")).unwrap_or_default()
+    };
+    match value.get_ref() {
+        DeValue::String(address) => address.to_string(),
+        other => other.as_table().map(named).unwrap_or_default(),
+    }
+}
+
+/// What a route is called: by its name, or by what it matches.
+fn route_name(value: &Value<'_>, text: &str) -> String {
+    let table = value.get_ref().as_table();
+    let named = table.and_then(|table| table.get("name")?.get_ref().as_str().map(str::to_owned));
+    let matched = || table.and_then(|table| Some(shown(text, table.get("match")?)));
+    named.or_else(matched).unwrap_or_else(|| "for everything".to_owned())
+}
+
+/// As the file has it, in one line.
+fn shown(text: &str, value: &Value<'_>) -> String {
+    let words: Vec<&str> = text.get(value.span()).unwrap_or_default().split_whitespace().collect();
+    let line = words.join(" ");
+    match line.char_indices().nth(VALUE_MAX) {
+        Some((end, _)) => format!("{}...", &line[..end]),
+        None => line,
+    }
+}
+
+struct Differs<'t> {
+    before: &'t str,
+    after: &'t str,
+    lines: Vec<String>,
+}
+
+impl Differs<'_> {
+    fn say(&mut self, of: &str, what: &str) {
+        self.lines.push(if of.is_empty() { what.to_owned() } else { format!("{of}: {what}") });
+    }
+
+    /// Tables by name: `kind` is what they are.
+    fn named(&mut self, kind: &str, old: Table<'_>, new: Table<'_>) {
+        let none = DeTable::new();
+        let (old, new) = (old.unwrap_or(&none), new.unwrap_or(&none));
+        for name in keys(old, new) {
+            let of = format!("{kind} {name}");
+            match (old.get(&*name), new.get(&*name)) {
+                (None, Some(_)) => self.say("", &format!("{of} added")),
+                (Some(_), None) => self.say("", &format!("{of} removed")),
+                (old, new) => self.tables(&of, "", table(old), table(new)),
+            }
+        }
+    }
+
+    /// Tables in a list, told apart by what they are called.
+    fn listed(
+        &mut self,
+        kind: &str,
+        of: &str,
+        old: &[Value<'_>],
+        new: &[Value<'_>],
+        name: fn(&Value<'_>, &str) -> String,
+    ) {
+        let names = |all: &[Value<'_>], text: &str| -> HashMap<String, usize> {
+            all.iter().enumerate().map(|(at, one)| (name(one, text), at)).collect()
+        };
+        let (had, has) = (names(old, self.before), names(new, self.after));
+        for one in old {
+            let called = name(one, self.before);
+            match has.get(&called) {
+                None => self.say(of, &format!("{kind} {called} removed")),
+                Some(&at) => {
+                    let prefix = if of.is_empty() { String::new() } else { format!("{of}: ") };
+                    let path = format!("{prefix}{kind} {called}");
+                    match (one.get_ref().as_table(), new[at].get_ref().as_table()) {
+                        (None, None) => {}
+                        (old, new) => self.tables(&path, "", old, new),
+                    }
+                }
+            }
+        }
+        for one in new {
+            let called = name(one, self.after);
+            if !had.contains_key(&called) {
+                self.say(of, &format!("{kind} {called} added"));
+            }
+        }
+    }
+
+    /// Keys of tables. `path`: within `of`, with its dot.
+    fn tables(&mut self, of: &str, path: &str, old: Table<'_>, new: Table<'_>) {
+        let none = DeTable::new();
+        let (old, new) = (old.unwrap_or(&none), new.unwrap_or(&none));
+        for key in keys(old, new) {
+            let (old, new) = (old.get(&*key), new.get(&*key));
+            match &*key {
+                "endpoints" => self.listed("endpoint", of, list(old), list(new), endpoint_name),
+                // By which they were found.
+                "name" | "addr" if of.contains("endpoint ") => {}
+                _ => self.value(of, &format!("{path}{key}"), old, new),
+            }
+        }
+    }
+
+    fn value(&mut self, of: &str, key: &str, old: Option<&Value<'_>>, new: Option<&Value<'_>>) {
+        let tables = (table(old), table(new));
+        if (tables.0.is_some() || old.is_none()) && (tables.1.is_some() || new.is_none()) {
+            return self.tables(of, &format!("{key}."), tables.0, tables.1);
+        }
+        let old = old.map_or(DEFAULT.to_owned(), |value| shown(self.before, value));
+        let new = new.map_or(DEFAULT.to_owned(), |value| shown(self.after, value));
+        if old != new {
+            self.say(of, &format!("{key}: {old} -> {new}"));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plan(text: &str) -> Plan {
+        let outcome = crate::parse_str("test.toml", text, &|_| None);
+        outcome.plan.unwrap_or_else(|| panic!("{}", crate::render_text(&outcome.diagnostics, false)))
+    }
+
+    const BEFORE: &str = "[listener]\nweb = { bind = ['127.0.0.1:1'] }\nold = { bind = ['127.0.0.1:2'] }\n\
+        [[route]]\npool = 'shop'\nmatch = { path = '/shop' }\n[[route]]\nname = 'rest'\npool = 'shop'\n\
+        [pool.shop]\nretry = { attempts = 3 }\nendpoints = ['127.0.0.1:3', { name = 'b', addr = '127.0.0.1:4', weight = 2 }]\n";
+
+    #[test]
+    fn every_difference_has_a_line() {
+        let after = "[runtime]\nworkers = 3\n[listener]\nweb = { bind = ['127.0.0.1:1', '127.0.0.1:9'] }\n\
+            [[route]]\npool = 'shop'\nmatch = { path = '/shop' }\n[[route]]\nname = 'rest'\npool = 'other'\n\
+            [pool.shop]\nbalance = 'leastconn'\nretry = { attempts = 2, hedge_after = 'p95' }\n\
+            endpoints = [{ name = 'b', addr = '127.0.0.1:4', weight = 5 }, '127.0.0.1:7']\n\
+            [pool.other]\nendpoints = ['127.0.0.1:8']\n";
+        let lines = changes(&plan(BEFORE), &plan(after));
+        let mut want = [
+            "runtime.workers: (default) -> 3",
+            "listener web: bind: [\"127.0.0.1:1\"] -> [\"127.0.0.1:1\", \"127.0.0.1:9\"]",
+            "listener old removed",
+            "route rest: pool: \"shop\" -> \"other\"",
+            "pool shop: balance: \"random\" -> \"leastconn\"",
+            // Written only where something is hedged.
+            "pool shop: retry.hedge_budget: (default) -> 0.05",
+            "pool shop: retry.hedge_after: (default) -> \"p95\"",
+            "pool shop: retry.attempts: 3 -> 2",
+            "pool shop: endpoint 127.0.0.1:3 removed",
+            "pool shop: endpoint b: weight: 2 -> 5",
+            "pool shop: endpoint 127.0.0.1:7 added",
+            "pool other added",
+        ];
+        let mut sorted: Vec<&str> = lines.iter().map(String::as_str).collect();
+        sorted.sort_unstable();
+        want.sort_unstable();
+        assert_eq!(sorted, want);
+        assert_eq!(changes(&plan(after), &plan(after)), [""; 0]);
+    }
+}

@@ -1,0 +1,46 @@
+//! Which configuration runs, and what would another file change? As the running evenkeel says it, beside what the file says.
+
+use crate::arguments::{ConfigDiff, Where};
+use crate::commands::check::read;
+use crate::commands::client::Client;
+use crate::failure::{Failure, color};
+use crate::output::print;
+use evenkeel_admin::api::types::Config;
+use evenkeel_config::{Outcome, Plan, changes, parse_str, render_text};
+use serde_json::json;
+use std::path::PathBuf;
+
+/// Runs `evenkeel config show`.
+pub fn show(place: &Where) -> Result<(), Failure> {
+    let config: Config = Client::new(place)?.get("/v1/config")?;
+    print(&config.text)
+}
+
+/// Runs `evenkeel config diff`.
+pub fn diff(arguments: &ConfigDiff) -> Result<(), Failure> {
+    let running: Config = Client::new(&arguments.place)?.get("/v1/config")?;
+    let file = arguments.file.clone().or_else(|| running.running.file.map(PathBuf::from));
+    let file = file.ok_or_else(|| Failure::running("it was started without a file; name one to compare with"))?;
+    let Outcome { plan, diagnostics } = read(&file);
+    let Some(wanted) = plan else {
+        eprint!("{}", render_text(&diagnostics, color()));
+        return Err(Failure::config());
+    };
+    let now = parse_str("the running configuration", &running.text, &|_| None);
+    let now = now.plan.ok_or_else(|| Failure::running("what runs is not of an evenkeel of this version"))?;
+    let mut lines = changes(&now, &wanted);
+    lines.retain(|line| !is_of_discovery(line, &wanted));
+    if arguments.json {
+        print(&format!("{}\n", json!({ "generation": running.running.generation, "changes": lines })))?;
+    } else {
+        print(&lines.iter().map(|line| format!("{line}\n")).collect::<String>())?;
+    }
+    if lines.is_empty() { Ok(()) } else { Err(Failure::otherwise()) }
+}
+
+/// Whether it only says that an endpoint is in no file, which is so of those that were discovered.
+fn is_of_discovery(line: &str, wanted: &Plan) -> bool {
+    let discovering = wanted.pools.iter().filter(|pool| pool.discover.is_some());
+    let mut left = discovering.filter_map(|pool| line.strip_prefix(&format!("pool {}: endpoint ", pool.name)));
+    left.any(|left| left.ends_with(" removed"))
+}
