@@ -200,10 +200,7 @@ pub struct Events {
 
 /// Shows requests as they end, from now on, until Ctrl-C: their way, their times, and every try
 #[derive(Debug, Args)]
-#[command(
-    after_help = "A request is shown for which all holds that is said. Requests never wait for the reader: what it does \
-                        not take in time is dropped, and counted."
-)]
+#[command(after_help = "All that is said has to hold. What the reader does not take in time is dropped, and counted.")]
 pub struct Tap {
     /// Those of this pool; those of all if it is not named
     pub pool: Option<String>,
@@ -508,10 +505,7 @@ pub enum ConfigPage {
 
 /// What a reload would change: a line for each key in which a file differs from what a running evenkeel has in use
 #[derive(Debug, Args)]
-#[command(
-    after_help = "Of a pool with `discover` it says which endpoints a file would add, and not which would go: those may have been found.\n\
-                  Exit codes: 0 nothing; 10 something; 78 the file is wrong; 1 the running one cannot be asked."
-)]
+#[command(after_help = "Exit codes: 0 nothing; 10 something; 78 the file is wrong; 1 the running one cannot be asked.")]
 pub struct ConfigDiff {
     /// The file; without one, that which the running evenkeel was started with
     pub file: Option<PathBuf>,
