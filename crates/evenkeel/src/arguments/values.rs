@@ -1,0 +1,80 @@
+//! Which values of arguments are right? The rules are those of configuration and scenario files.
+
+use clap::builder::{PossibleValue, PossibleValuesParser};
+use evenkeel_balance::algorithms;
+use evenkeel_config::{Diagnostic, Plan};
+
+/// What is tried.
+#[derive(Clone, Debug)]
+pub struct Policies(pub Vec<evenkeel_sim::Policy>);
+
+/// Names as results show them, by the rules of scenario files.
+pub fn policies(text: &str) -> Result<Policies, String> {
+    evenkeel_sim::file::policies(text).map(Policies).map_err(|problem| said(&problem))
+}
+
+/// Names of the registry, so that help, completion and did-you-mean know them.
+pub fn algorithm_names() -> PossibleValuesParser {
+    algorithms::ALL.iter().map(|a| PossibleValue::new(a.name).aliases(a.aliases)).collect::<Vec<_>>().into()
+}
+
+/// What stands for the other side while one is checked: no machine has it (RFC 5737).
+const NOWHERE: &str = "192.0.2.1:1";
+
+/// An endpoint, by the rules of the configuration file.
+pub fn endpoint(text: &str) -> Result<String, String> {
+    let outcome = Plan::for_addresses(NOWHERE, &[text], None, false);
+    match outcome.diagnostics.first() {
+        None => Ok(text.to_string()),
+        Some(_) if std::path::Path::new(text).extension().is_some_and(|e| e == "toml") => {
+            Err(format!("an endpoint is HOST:PORT; for a configuration file: evenkeel run -c {text}"))
+        }
+        Some(problem) => Err(said(problem)),
+    }
+}
+
+/// An address to listen on, by the rules of the configuration file; a port alone is that port everywhere.
+pub fn listen(text: &str) -> Result<String, String> {
+    bind(text, everywhere)
+}
+
+/// As [`listen`], but a port alone is on this machine: the admin listener answers all that reach it.
+pub fn admin(text: &str) -> Result<String, String> {
+    bind(text, |port| format!("127.0.0.1:{port}"))
+}
+
+fn bind(text: &str, alone: impl Fn(&str) -> String) -> Result<String, String> {
+    let port = text.strip_prefix(':').unwrap_or(text);
+    let full = if port.parse::<u16>().is_ok() { alone(port) } else { text.to_string() };
+    let outcome = Plan::for_addresses(&full, &[NOWHERE], None, false);
+    outcome.diagnostics.first().map_or(Ok(full), |problem| Err(said(problem)))
+}
+
+/// Every address of this machine, IPv6 and IPv4; only IPv4 where the kernel has no IPv6.
+pub fn everywhere(port: &str) -> String {
+    let ipv6 = std::net::UdpSocket::bind("[::]:0").is_ok();
+    format!("{}:{port}", if ipv6 { "[::]" } else { "0.0.0.0" })
+}
+
+/// One line, as clap shows it behind the argument.
+fn said(problem: &Diagnostic) -> String {
+    let help = problem.help.as_ref().map(|help| format!("; {help}")).unwrap_or_default();
+    format!("{}{help}", problem.message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_port_alone_listens_everywhere() {
+        for text in [":8080", "8080"] {
+            assert!(["[::]:8080", "0.0.0.0:8080"].contains(&&*listen(text).unwrap()), "{text}");
+        }
+        assert_eq!(listen("127.0.0.1:80").unwrap(), "127.0.0.1:80");
+        assert_eq!(admin(":9900").unwrap(), "127.0.0.1:9900");
+        for text in ["", ":", ":0", "0", "localhost:80", "127.0.0.1", ":65536"] {
+            assert!(listen(text).is_err(), "{text}");
+        }
+    }
+}
