@@ -48,6 +48,8 @@ causes! {
     Refused "refused";
     /// It did not find the answer where it looked.
     Challenge "challenge";
+    /// It refused one nonce after the other, which says nothing about the order.
+    Nonce "nonce";
     /// Account or certificate cannot be kept.
     Storage "storage";
     /// Something else.
@@ -101,6 +103,7 @@ impl Failed {
             "rejectedIdentifier" | "unsupportedIdentifier" | "caa" | "malformed" => {
                 (Cause::Refused, "look at the names of \"acme\", and at CAA records of their domains")
             }
+            "badNonce" => (Cause::Nonce, "it is tried again soon"),
             _ => (Cause::Other, "it is tried again"),
         };
         Failed::new(cause, format!("the authority refuses ({kind}): {what}"), help)
@@ -149,7 +152,8 @@ mod tests {
             ("rateLimited", Cause::RateLimited),
             ("rejectedIdentifier", Cause::Refused),
             ("externalAccountRequired", Cause::Account),
-            ("badNonce", Cause::Other),
+            ("badNonce", Cause::Nonce),
+            ("serverInternal", Cause::Other),
         ] {
             let json = format!("{{\"type\":\"urn:ietf:params:acme:error:{kind}\",\"detail\":\"no\",\"status\":400}}");
             let failed = Failed::of_problem(&serde_json::from_str(&json).expect("a problem"));

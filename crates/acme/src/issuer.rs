@@ -5,7 +5,7 @@ use crate::account::{self, account};
 use crate::failed::{Cause, Failed};
 use crate::folder::Folder;
 use crate::order::order;
-use crate::schedule::{first_ask, pause, renewal, suggested};
+use crate::schedule::{FIRST_PAUSE, SHORT_PAUSE, first_ask, pause, renewal, suggested};
 use evenkeel_config::Plan;
 use evenkeel_config::plan::Acme;
 use evenkeel_tls::{Challenges, inspect, pair};
@@ -186,7 +186,7 @@ async fn open(acme: &Acme, shown: &Shown) -> Folder {
                 failures += 1;
                 shown.count(&failed);
                 tracing::error!("acme: {failed}");
-                tokio::time::sleep(Duration::from_secs(pause(failures, jitter()).unsigned_abs())).await;
+                tokio::time::sleep(Duration::from_secs(pause(FIRST_PAUSE, failures, jitter()).unsigned_abs())).await;
             }
         }
     }
@@ -269,7 +269,8 @@ async fn look(
             }
             shown.count(&failed);
             (known.failures, known.failed) = (known.failures + 1, now);
-            let pause = pause(known.failures, jitter());
+            let first = if failed.cause == Cause::Nonce { SHORT_PAUSE } else { FIRST_PAUSE };
+            let pause = pause(first, known.failures, jitter());
             // Only what is due is an order that failed.
             let is_due = known.due <= now;
             if is_due {

@@ -1,8 +1,9 @@
 //! When is a certificate renewed, and when is tried again what failed? All times are seconds since 1970; `jitter` is between 0 and 1, so
 //! that many balancers do not come at once.
 
-/// The first pause after a failure.
-const FIRST_PAUSE: i64 = 60;
+/// The first pause after a failure, and after one that says nothing about the order.
+pub const FIRST_PAUSE: i64 = 60;
+pub const SHORT_PAUSE: i64 = 1;
 
 /// And the longest.
 const LONGEST_PAUSE: i64 = 12 * 3_600;
@@ -25,10 +26,10 @@ pub fn first_ask((from, until): (i64, i64), at_most: i64) -> i64 {
     from.saturating_add((until.saturating_sub(from).max(0) / 4).min(at_most))
 }
 
-/// How long to wait after so many failures one after the other: three times as long each time, so that five tries are not over within an
-/// hour, which is what Let's Encrypt allows.
-pub fn pause(failures: u32, jitter: f64) -> i64 {
-    let whole = 3_i64.saturating_pow(failures.saturating_sub(1)).saturating_mul(FIRST_PAUSE).min(LONGEST_PAUSE);
+/// How long to wait after so many failures one after the other: `first`, and three times as long each time; with [`FIRST_PAUSE`] five tries
+/// are not over within an hour, which is what Let's Encrypt allows.
+pub fn pause(first: i64, failures: u32, jitter: f64) -> i64 {
+    let whole = 3_i64.saturating_pow(failures.saturating_sub(1)).saturating_mul(first).min(LONGEST_PAUSE);
     whole - (whole as f64 * jitter / 4.0) as i64
 }
 
@@ -59,10 +60,13 @@ mod tests {
 
     #[test]
     fn pauses_grow_to_half_a_day() {
-        assert_eq!([1, 2, 3, 4].map(|failures| pause(failures, 0.0)), [60, 180, 540, 1_620]);
-        assert_eq!((pause(40, 0.0), pause(u32::MAX, 1.0)), (LONGEST_PAUSE, LONGEST_PAUSE * 3 / 4));
+        assert_eq!([1, 2, 3, 4].map(|failures| pause(FIRST_PAUSE, failures, 0.0)), [60, 180, 540, 1_620]);
+        assert_eq!(
+            (pause(FIRST_PAUSE, 40, 0.0), pause(SHORT_PAUSE, u32::MAX, 1.0)),
+            (LONGEST_PAUSE, LONGEST_PAUSE * 3 / 4)
+        );
         // What Let's Encrypt allows to fail within an hour.
-        assert!((1..=4).map(|failures| pause(failures, 1.0)).sum::<i64>() > 1_700);
-        assert!((1..=5).map(|failures| pause(failures, 1.0)).sum::<i64>() > 3_600);
+        assert!((1..=4).map(|failures| pause(FIRST_PAUSE, failures, 1.0)).sum::<i64>() > 1_700);
+        assert!((1..=5).map(|failures| pause(FIRST_PAUSE, failures, 1.0)).sum::<i64>() > 3_600);
     }
 }

@@ -1,12 +1,13 @@
 //! Does an authority issue certificates to evenkeel? Pebble, which Let's Encrypt is tested with, looks at it in both ways.
 
 use crate::files::Certificate;
-use crate::support::{Adopted, Endpoint, Folder, Running, address, eventually, get};
+use crate::support::{Adopted, Endpoint, Folder, Running, address, eventually, get, within};
 use rustix::process::Signal;
 use std::fs::{self, File};
 use std::net::{SocketAddr, TcpStream};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
+use std::time::Duration;
 
 /// An authority and the name server that it asks. Killed when dropped.
 struct Authority {
@@ -140,10 +141,9 @@ impl Setting {
     /// Waits for a certificate of the authority, and shows it.
     fn issued(&self, name: &str, running: &Running) -> String {
         let look = || Some(self.shown(name)).filter(|shown| shown.contains("Pebble Intermediate"));
-        let shown = (0..4).find_map(|_| {
-            std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| eventually("a certificate", look))).ok()
-        });
-        shown.unwrap_or_else(|| panic!("{}\n{}", running.said(), self.said_by_authority()))
+        // An order that failed is tried again after a minute.
+        let shown = within(Duration::from_secs(180), look);
+        shown.unwrap_or_else(|| panic!("no certificate: {}\n{}", running.said(), self.said_by_authority()))
     }
 
     /// A file of its folder.

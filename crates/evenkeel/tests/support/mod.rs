@@ -27,13 +27,20 @@ pub fn address() -> String {
 
 /// Polls until there is something.
 #[track_caller]
-pub fn eventually<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+pub fn eventually<T>(what: &str, look: impl FnMut() -> Option<T>) -> T {
+    within(DEADLINE, look).unwrap_or_else(|| panic!("in {DEADLINE:?} there was not: {what}"))
+}
+
+/// What it sees until `deadline`, if anything.
+pub fn within<T>(deadline: Duration, mut look: impl FnMut() -> Option<T>) -> Option<T> {
     let began = Instant::now();
     loop {
         if let Some(found) = look() {
-            return found;
+            return Some(found);
         }
-        assert!(began.elapsed() < DEADLINE, "in {DEADLINE:?} there was not: {what}");
+        if began.elapsed() >= deadline {
+            return None;
+        }
         std::thread::yield_now();
         std::thread::park_timeout(Duration::from_millis(2));
     }
