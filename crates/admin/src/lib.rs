@@ -17,6 +17,6 @@ pub mod process;
 pub mod server;
 pub mod socket;
 
-pub use pages::{Changed, Pages, Ready};
+pub use pages::{Pages, Ready};
 pub use process::Process;
 pub use server::Admin;

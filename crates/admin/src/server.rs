@@ -10,12 +10,13 @@ use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use std::io;
+use std::pin::pin;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, UnixListener, UnixStream};
-use tokio::sync::{Semaphore, oneshot};
+use tokio::sync::{Semaphore, oneshot, watch};
 
 /// Connections open at once at each socket; more wait to be accepted. Some scrapers, some probes and a person need
 /// fewer.
@@ -30,11 +31,26 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// Least time between two log lines about it.
 const QUIET: Duration = Duration::from_secs(60);
 
+/// How long answers that are under way may take when the process ends.
+const LAST_ANSWERS: Duration = Duration::from_millis(250);
+
 /// A running admin listener. Ends when dropped.
 #[derive(Debug)]
 pub struct Admin {
-    stop: Option<oneshot::Sender<()>>,
+    /// Gone when it is to end.
+    stage: Option<watch::Sender<Stage>>,
+    /// Hears that it accepts no more.
+    left: Option<oneshot::Receiver<()>>,
     thread: Option<JoinHandle<()>>,
+}
+
+/// What clients get.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    /// All are answered.
+    Open,
+    /// Those that are here get their answers; others are for another process.
+    Leaving,
 }
 
 impl Admin {
@@ -53,7 +69,8 @@ impl Admin {
         tcp.iter().try_for_each(|listener| listener.set_nonblocking(true))?;
         unix.iter().try_for_each(|listener| listener.set_nonblocking(true))?;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
-        let (stop, stopped) = oneshot::channel();
+        let (stage, mut leaves) = watch::channel(Stage::Open);
+        let (has_left, left) = oneshot::channel();
         let serve = move || {
             runtime.block_on(async {
                 let (tcp, unix) = (tcp.map(TcpListener::from_std), unix.map(UnixListener::from_std));
@@ -65,34 +82,51 @@ impl Admin {
                 };
                 let pages = Arc::new(pages);
                 let (for_tcp, for_unix) = (paths(&pages, &process, remote), paths(&pages, &process, Rules::Local));
+                let [room, local_room] = [(); 2].map(|()| Arc::new(Semaphore::new(CONNECTIONS_MAX)));
+                let mut stage = leaves.clone();
                 let by_tcp = async {
                     match tcp {
-                        Some(tcp) => accept(async || Ok((tcp.accept().await?.0, None)), &for_tcp).await,
+                        Some(tcp) => accept(async || Ok((tcp.accept().await?.0, None)), &for_tcp, &room, &leaves).await,
                         None => std::future::pending().await,
                     }
                 };
                 let by_unix = async {
                     match unix {
-                        Some(unix) => accept(async || local(unix.accept().await?.0), &for_unix).await,
+                        Some(unix) => accept(async || local(unix.accept().await?.0), &for_unix, &local_room, &leaves).await,
                         None => std::future::pending().await,
                     }
                 };
                 tokio::select! {
                     () = by_tcp => {}
                     () = by_unix => {}
-                    // An error means that the other side is gone, which asks for the same.
-                    _ = stopped => {}
+                    // An error means that the other side is gone, which asks for more.
+                    _ = stage.wait_for(|stage| *stage == Stage::Leaving) => {}
                 }
+                let _ = has_left.send(());
+                // Until the other side is gone.
+                while leaves.changed().await.is_ok() {}
+                let all = CONNECTIONS_MAX as u32;
+                let none_left = async { tokio::join!(room.acquire_many(all), local_room.acquire_many(all)) };
+                let _ = tokio::time::timeout(LAST_ANSWERS, none_left).await;
             });
         };
         let thread = std::thread::Builder::new().name("admin".into()).spawn(serve)?;
-        Ok(Admin { stop: Some(stop), thread: Some(thread) })
+        Ok(Admin { stage: Some(stage), left: Some(left), thread: Some(thread) })
+    }
+
+    /// Leaves new clients to another process with the same sockets; those that are here get their answers.
+    pub async fn leave(&mut self) {
+        if let (Some(stage), Some(left)) = (&self.stage, self.left.take()) {
+            let _ = stage.send(Stage::Leaving);
+            // An error means that it has ended.
+            let _ = left.await;
+        }
     }
 }
 
 impl Drop for Admin {
     fn drop(&mut self) {
-        drop(self.stop.take());
+        drop(self.stage.take());
         if let Some(thread) = self.thread.take() {
             // The thread has reported its own panic.
             let _ = thread.join();
@@ -111,16 +145,19 @@ fn paths(pages: &Arc<Pages>, process: &api::Process, rules: Rules) -> Router {
     let pages_of_all = pages.clone();
     Router::new()
         .fallback(move |request: axum::extract::Request| async move {
-            pages_of_all.answer(request.method(), request.uri().path(), request.headers(), false).await
+            pages_of_all.answer(request.method(), request.uri().path(), request.headers())
         })
-        .merge(api::router(process.clone(), rules, pages.clone(), dashboard::router(process.clone())))
+        .merge(api::router(process.clone(), rules, dashboard::router(process.clone())))
 }
 
-async fn accept<S>(next: impl AsyncFn() -> io::Result<(S, Option<LocalUser>)>, paths: &Router)
-where
+async fn accept<S>(
+    next: impl AsyncFn() -> io::Result<(S, Option<LocalUser>)>,
+    paths: &Router,
+    room: &Arc<Semaphore>,
+    leaves: &watch::Receiver<Stage>,
+) where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let room = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     let mut quiet_until = Instant::now();
     loop {
         // The semaphore is never closed.
@@ -140,12 +177,21 @@ where
             Some(user) => paths.clone().layer(Extension(user)),
             None => paths.clone(),
         };
+        let mut leaves = leaves.clone();
         tokio::spawn(async move {
             let answer = TowerToHyperService::new(paths);
             let mut http = http1::Builder::new();
             http.timer(TokioTimer::new()).header_read_timeout(HEADER_TIMEOUT);
+            let mut connection = pin!(http.serve_connection(TokioIo::new(stream), answer));
             // The end of a scraper's connection is not worth a log line.
-            let _ = http.serve_connection(TokioIo::new(stream), answer).await;
+            let told = async { drop(leaves.wait_for(|stage| *stage == Stage::Leaving).await) };
+            tokio::select! {
+                _ = &mut connection => {}
+                () = told => {
+                    connection.as_mut().graceful_shutdown();
+                    let _ = connection.await;
+                }
+            }
             drop(place);
         });
     }

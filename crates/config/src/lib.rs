@@ -53,7 +53,7 @@ pub use diagnostic::{Diagnostic, Range, Spot};
 pub use env::Env;
 pub use files::{Disk, Files, NoFiles};
 pub use list::endpoint_list;
-pub use load::{Outcome, check, load, load_from, parse_str};
+pub use load::{Outcome, check, check_from, load, load_from, parse_str};
 pub use machine::{CertificateFault, Certified, Found, Machine, ThisMachine, TlsFile};
 pub use plan::Plan;
 pub use reference::{algorithm_reference, algorithms_reference, reference};

@@ -42,7 +42,12 @@ pub fn load_from(files: &dyn Files, path: &Path, env: Env<'_>) -> Outcome {
 /// Reads a file of the disk as [`load`] does, and looks whether a machine has what it names: folders of logs and sockets,
 /// files with secrets, addresses. Nothing that listens is bound.
 pub fn check(path: &Path, env: Env<'_>, machine: &dyn Machine) -> Outcome {
-    read_from(&Disk, path, env).finish(Some(machine))
+    check_from(&Disk, path, env, machine)
+}
+
+/// The same for a file, and what it includes, from `files`.
+pub fn check_from(files: &dyn Files, path: &Path, env: Env<'_>, machine: &dyn Machine) -> Outcome {
+    read_from(files, path, env).finish(Some(machine))
 }
 
 fn read_from<'a>(files: &'a dyn Files, path: &Path, env: Env<'a>) -> Loader<'a> {

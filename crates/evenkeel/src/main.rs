@@ -3,7 +3,9 @@
 
 mod answers;
 mod arguments;
+mod asked;
 mod commands;
+mod configured;
 mod failure;
 mod greeting;
 mod log;
@@ -15,9 +17,11 @@ mod output;
 mod reach;
 mod registry;
 mod reload;
+mod revisions;
 mod serve;
 mod signals;
 mod source;
+mod texts;
 mod upgrade;
 mod watch;
 mod watchdog;
@@ -25,7 +29,7 @@ mod window;
 
 use arguments::{Arguments, Command};
 use clap::{CommandFactory, Parser};
-use commands::{algorithms, ask, check, demo, explain, reference, replay, run, sim, status, steer, tap};
+use commands::{algorithms, check, configure, demo, explain, reference, replay, run, sim, status, steer, tap};
 use std::process::ExitCode;
 
 /// Smaller idle connections and faster small allocations than the allocator of glibc.
@@ -47,8 +51,8 @@ fn main() -> ExitCode {
         Command::Events(arguments) => steer::events(&arguments),
         Command::Tap(arguments) => tap::tap(&arguments),
         Command::Upgrade(arguments) => steer::upgrade(&arguments),
-        Command::Reload(reload) => ask::reload(&reload),
-        Command::Reopen(reopen) => ask::reopen(&reopen),
+        Command::Reload(reload) => configure::reload(&reload),
+        Command::Reopen(reopen) => steer::reopen(&reopen),
         Command::Check(check) => check::check(&check),
         Command::Explain(arguments) => explain::explain(&arguments),
         Command::Shadow(arguments) => explain::shadow(&arguments),

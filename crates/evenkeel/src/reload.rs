@@ -2,9 +2,10 @@
 //! is wrong, it goes on with what it has.
 
 use crate::answers;
-use crate::source::Source;
-use evenkeel_admin::Changed;
-use evenkeel_config::{Diagnostic, Outcome, render_text, to_json};
+use crate::configured::shown;
+use evenkeel_admin::api::problem::Problem;
+use evenkeel_admin::api::types::config;
+use evenkeel_config::{Diagnostic, Outcome, render_text};
 use evenkeel_discovery::Discovery;
 use evenkeel_proxy::{Server, Summary};
 use prometheus_client::collector::Collector;
@@ -12,7 +13,6 @@ use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
-use serde_json::json;
 use std::fmt::{self, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -48,25 +48,25 @@ pub struct Report {
     /// For people: everything that is wrong, or what changed.
     pub text: String,
     /// The generation that runs now.
-    generation: u64,
+    pub generation: u64,
     diagnostics: Vec<Diagnostic>,
     /// What changed, if anything could.
     summary: Option<Summary>,
     /// A line for each difference to what ran before.
-    changes: Vec<String>,
+    pub changes: Vec<String>,
 }
 
 /// Differences that an event names.
 const EVENT_CHANGES: usize = 5;
 
-/// Reads the configuration again and changes to it. What was found by sources that it still has goes on.
-pub async fn reload(
-    source: &mut Source,
+/// Changes to what was read. What was found by sources that it still has goes on.
+pub async fn change(
+    outcome: Outcome,
     server: &mut Server,
     dns: &mut evenkeel_dns::Server,
     discovery: &Discovery,
 ) -> Report {
-    let Outcome { plan, diagnostics } = source.read();
+    let Outcome { plan, diagnostics } = outcome;
     let before = server.plan();
     let mut text = render_text(&diagnostics, false);
     let reloaded = match plan {
@@ -98,7 +98,7 @@ impl Report {
         let (generation, text) = (self.generation, self.text.trim_end());
         match self.result {
             Result::Applied => {
-                tracing::info!(generation, why, "the configuration was read again: {text}");
+                tracing::info!(generation, why, "the configuration was changed: {text}");
                 self.changes.iter().for_each(|change| tracing::debug!("{change}"));
             }
             _ => tracing::error!(generation, why, "the configuration stays as it was: {text}"),
@@ -124,21 +124,25 @@ impl Report {
         text
     }
 
-    /// The answer to the client that asked for it over the admin's socket.
-    pub fn changed(&self) -> Changed {
-        let mut answer = json!({
-            "result": self.result.label(),
-            "generation": self.generation,
-            "text": self.text,
-            "diagnostics": to_json(&self.diagnostics),
-        });
-        if let Some(Summary { added, changed, removed, at_restart, .. }) = &self.summary {
-            let names = [("added", added), ("changed", changed), ("removed", removed)];
-            names.into_iter().for_each(|(how, names)| answer[how] = json!(names));
-            answer["at_restart"] = json!(at_restart);
-            answer["changes"] = json!(self.changes);
-        }
-        Changed { done: self.result == Result::Applied, json: format!("{answer}\n") }
+    /// The answer to the client that asked for it.
+    pub fn answer(self) -> std::result::Result<config::Outcome, Problem> {
+        let diagnostics = shown(&self.diagnostics);
+        let Summary { added, changed, removed, at_restart, .. } = match (self.result, self.summary) {
+            (Result::Applied, Some(summary)) => summary,
+            (Result::Refused, _) => return Err(Problem::wrong_config(self.text, diagnostics)),
+            _ => return Err(Problem::refused(self.text)),
+        };
+        Ok(config::Outcome {
+            result: self.result.label().to_owned(),
+            generation: self.generation,
+            text: self.text,
+            changes: self.changes,
+            added,
+            changed,
+            removed,
+            at_restart: at_restart.into_iter().map(str::to_owned).collect(),
+            diagnostics,
+        })
     }
 }
 

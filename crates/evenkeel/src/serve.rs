@@ -2,6 +2,8 @@
 //! meanwhile; and how all of it ends.
 
 use crate::answers;
+use crate::asked::{Answer, Ask};
+use crate::configured::Configured;
 use crate::failure::Failure;
 use crate::lost;
 use crate::notify::Notify;
@@ -9,24 +11,24 @@ use crate::offered::Offered;
 use crate::registry::registry;
 use crate::reload::{self, Reloads};
 use crate::signals::{Asked, Signals};
-use crate::source::Source;
 use crate::upgrade::Upgrade;
 use crate::watch::Watch;
 use crate::watchdog::Watchdog;
 use crate::window::Window;
 use crate::window::history;
 use crate::window::shown::{self, Shown};
-use crate::window::state;
+use crate::window::state::{self, Left};
 use evenkeel_acme::Issuer;
 use evenkeel_admin::api::access::{Rules, Token, Tokens};
-use evenkeel_admin::{Admin, Changed, Pages, api, socket};
+use evenkeel_admin::api::problem::Problem;
+use evenkeel_admin::api::types::config::{Outcome, Wish};
+use evenkeel_admin::{Admin, Pages, api, socket};
 use evenkeel_config::{Plan, plan};
 use evenkeel_discovery::Discovery;
 use evenkeel_net::inherit::Inherited;
 use evenkeel_pools::Orders;
 use evenkeel_pools::events::{Kind, unix_ms};
 use evenkeel_proxy::{Command, Server};
-use serde_json::json;
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixListener;
@@ -34,7 +36,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, SystemTime};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::mpsc;
 use tokio::time::MissedTickBehavior;
 
 /// How often the files of certificates are looked at: one that was renewed is used before its operator looks whether it is.
@@ -49,12 +51,9 @@ pub struct Serving {
     admin: Option<Admin>,
     shown: Arc<Shown>,
     reloads: Arc<Reloads>,
-    /// The client of the admin's socket that asked for a reload, and waits for the answer.
-    asked: mpsc::UnboundedReceiver<oneshot::Sender<Changed>>,
-    /// One that asked for the logs to be opened again.
-    reopen: mpsc::UnboundedReceiver<oneshot::Sender<Changed>>,
-    /// The same for an upgrade.
-    upgrades: mpsc::UnboundedReceiver<oneshot::Sender<Result<String, String>>>,
+    configured: Configured,
+    /// What clients of the admin ask, and wait for.
+    asked: mpsc::UnboundedReceiver<Ask>,
     /// The admin's sockets, for a successor.
     admin_sockets: Vec<OwnedFd>,
     notify: Notify,
@@ -63,26 +62,22 @@ pub struct Serving {
 impl Serving {
     /// Starts all of it; the admin first, so that it can say "starting", and nothing serves if its address is in use.
     /// `inherited`: sockets that came with the process.
-    /// `file`: that of the plan, if it is from one. `offered`: what it offers if not.
+    /// `configured`: where the plan is from. `offered`: what it offers if that is no file.
     pub async fn start(
         mut plan: Plan,
         mut inherited: Inherited,
-        file: Option<&Path>,
+        configured: Configured,
         offered: Option<Offered>,
     ) -> Result<Serving, Failure> {
         let (shown, reloads) = (Arc::<Shown>::default(), Arc::new(Reloads::new()));
-        let (asking, asked) = mpsc::unbounded_channel();
-        let (reopening, reopen) = mpsc::unbounded_channel();
-        let (asks_upgrade, upgrades) = mpsc::unbounded_channel();
+        let (asks, asked) = mpsc::unbounded_channel();
         let orders = orders(plan.runtime.state.as_deref())?;
-        let window = Arc::new(Window::new(shown.clone(), file.map(Path::to_path_buf), asks_upgrade));
+        let window = Arc::new(Window::new(shown.clone(), configured.revisions.clone(), asks));
         let (for_metrics, for_ready) = (shown.clone(), shown.clone());
         let pages = Pages {
             metrics_path: plan.telemetry.metrics.path.clone(),
             metrics: Arc::new(move || for_metrics.metrics()),
             ready: Arc::new(move || for_ready.ready()),
-            reload: Arc::new(move || Box::pin(ask(asking.clone()))),
-            reopen: Arc::new(move || Box::pin(ask(reopening.clone()))),
         };
         let admin = plan.admin.as_ref().map(|plan| admin(plan, pages, window, &mut inherited, offered)).transpose()?;
         let (admin, admin_sockets) = admin.unzip();
@@ -128,9 +123,8 @@ impl Serving {
             admin,
             shown,
             reloads,
+            configured,
             asked,
-            reopen,
-            upgrades,
             admin_sockets,
             notify,
         })
@@ -147,12 +141,12 @@ impl Serving {
     }
 
     /// Serves until a signal asks it to end, then drains: accepts no more, and gives what runs its time. A second signal
-    /// ends that at once. `source`: where its configuration comes from, if that can be read again.
-    pub async fn until_told(mut self, mut signals: Signals, mut source: Option<Source>) -> Result<(), Failure> {
-        let mut watch = source.as_ref().and_then(|source| self.watch(None, source));
+    /// ends that at once.
+    pub async fn until_told(mut self, mut signals: Signals) -> Result<(), Failure> {
+        let mut watch = self.watch(None);
         let mut upgrade: Option<Upgrade> = None;
         let mut watchdog = Watchdog::new(&self.notify);
-        let mut answer_upgrade: Option<oneshot::Sender<Result<String, String>>> = None;
+        let mut answer_upgrade: Option<Answer<String>> = None;
         let mut turn = tokio::time::interval(shown::WINDOW);
         turn.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut count = tokio::time::interval(history::EVERY);
@@ -160,62 +154,47 @@ impl Serving {
         let mut look = tokio::time::interval(LOOK_EVERY);
         look.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
-            let mut answer = None;
-            let why = tokio::select! {
+            tokio::select! {
                 asked = signals.next() => match asked {
-                    Asked::Hangup if source.is_some() => "SIGHUP",
-                    Asked::Reopen => {
-                        self.reopen_log("SIGUSR1");
-                        continue;
+                    Asked::Hangup if self.configured.source.file().is_some() => {
+                        // The log says what comes of it.
+                        let _ = self.configure(Wish::Reload, None, "SIGHUP").await;
+                        watch = self.watch(watch);
                     }
-                    Asked::Upgrade => {
-                        upgrade = upgrade.or_else(|| self.upgrade("SIGUSR2").ok());
-                        continue;
-                    }
+                    Asked::Reopen => _ = self.reopen_log("SIGUSR1"),
+                    Asked::Upgrade => upgrade = upgrade.or_else(|| self.upgrade("SIGUSR2").ok()),
                     Asked::Hangup | Asked::End => break,
                 },
-                Some(asked) = self.upgrades.recv() => {
-                    if upgrade.is_some() {
-                        let _ = asked.send(Err("an upgrade is under way".to_owned()));
-                        continue;
+                Some(asked) = self.asked.recv() => match asked {
+                    Ask::Configure { wish, unless, by, answer } => {
+                        let _ = answer.send(self.configure(wish, unless, &by).await);
+                        watch = self.watch(watch);
                     }
-                    match self.upgrade("the API") {
-                        Ok(started) => (upgrade, answer_upgrade) = (Some(started), Some(asked)),
-                        Err(why) => _ = asked.send(Err(why)),
+                    Ask::Reopen { by, answer } => _ = answer.send(self.reopen_log(&by)),
+                    Ask::Upgrade { answer, .. } if upgrade.is_some() => {
+                        let _ = answer.send(Err(Problem::refused("an upgrade is under way")));
                     }
-                    continue;
-                }
-                _ = turn.tick() => {
-                    self.shown.turn(&self.server.now());
-                    continue;
-                }
-                _ = count.tick() => {
-                    self.shown.history.count(&self.server.now(), unix_ms(SystemTime::now()));
-                    continue;
-                }
-                Some(asked) = self.asked.recv() => {
-                    answer = Some(asked);
-                    "the admin's socket"
-                }
-                Some(asked) = self.reopen.recv() => {
-                    // The client that asked may be gone.
-                    let _ = asked.send(self.reopen_log("the admin's socket"));
-                    continue;
-                }
-                () = touched(watch.as_mut()) => {
-                    if !source.as_ref().is_some_and(Source::has_changed) {
-                        continue;
-                    }
-                    "the file changed"
-                }
+                    Ask::Upgrade { by, answer } => match self.upgrade(&by) {
+                        Ok(started) => (upgrade, answer_upgrade) = (Some(started), Some(answer)),
+                        Err(why) => _ = answer.send(Err(Problem::refused(why))),
+                    },
+                },
+                _ = turn.tick() => self.shown.turn(&self.server.now()),
+                _ = count.tick() => self.shown.history.count(&self.server.now(), unix_ms(SystemTime::now())),
+                () = touched(watch.as_mut()) => if self.configured.source.has_changed() {
+                    let _ = self.configure(Wish::Reload, None, "the file changed").await;
+                    watch = self.watch(watch);
+                },
                 served = serves(upgrade.as_mut()) => match served {
                     Ok(pid) => {
                         self.notify.main_process(pid);
                         tracing::info!(pid, "the new process serves");
+                        // From now on the other process answers admin clients, but for the one that waits for this.
+                        if let Some(admin) = &mut self.admin {
+                            admin.leave().await;
+                        }
                         if let Some(answer) = answer_upgrade.take() {
                             let _ = answer.send(Ok(format!("process {pid} has taken over")));
-                            // So that the answer is written before the admin ends.
-                            tokio::time::sleep(Duration::from_millis(50)).await;
                         }
                         return self.retire(signals).await;
                     }
@@ -223,38 +202,17 @@ impl Serving {
                         upgrade = None;
                         tracing::error!(why, "the new process did not take over; this one goes on");
                         if let Some(answer) = answer_upgrade.take() {
-                            let _ = answer.send(Err(format!("the new process did not take over: {why}")));
+                            let _ = answer.send(Err(Problem::refused(format!("the new process did not take over: {why}"))));
                         }
-                        continue;
                     }
                 },
                 () = self.discovery.changed() => {
                     answers::apply_endpoints(&mut self.server, &self.dns, self.discovery.lists());
-                    continue;
                 }
-                _ = look.tick(), if !self.server.certificates().is_empty() => {
-                    self.server.certificates().look();
-                    continue;
-                }
-                () = watchdog.due() => {
-                    watchdog.look(&self.notify, self.server.beats().chain(self.dns.beats()));
-                    continue;
-                }
+                _ = look.tick(), if !self.server.certificates().is_empty() => self.server.certificates().look(),
+                () = watchdog.due() => watchdog.look(&self.notify, self.server.beats().chain(self.dns.beats())),
                 failure = lost::worker(&mut self.server, &mut self.dns) => return Err(failure),
-            };
-            // Without a file, the question is answered by dropping it.
-            let Some(source) = &mut source else { continue };
-            self.notify.reloading();
-            let report = reload::reload(source, &mut self.server, &mut self.dns, &self.discovery).await;
-            self.notify.ready(&report.status());
-            report.log(why);
-            let text = report.event();
-            self.server.control().events().tell(Kind::Config, (None, None), text, Some(why));
-            self.issuer.follow(&self.server.plan());
-            self.reloads.count(report.result);
-            watch = self.watch(watch, source);
-            // The client that asked may be gone.
-            let _ = answer.map(|answer| answer.send(report.changed()));
+            }
         }
         self.shown.draining.store(true, Relaxed);
         self.notify.stopping("draining");
@@ -267,6 +225,32 @@ impl Serving {
         Ok(())
     }
 
+    /// Does what is wished of the configuration, unless another generation runs than `unless`. `by`: who asks.
+    async fn configure(&mut self, wish: Wish, unless: Option<u64>, by: &str) -> Result<Outcome, Problem> {
+        let running = self.server.now().number;
+        if unless.is_some_and(|unless| unless != running) {
+            return Err(Problem::stale(format!("generation {running} runs now")));
+        }
+        let (read, draft) = match wish {
+            Wish::Check(text) => return self.configured.check(&text, running),
+            Wish::Save => return self.configured.save(running),
+            Wish::Reload => self.configured.reload()?,
+            Wish::Apply(text) => self.configured.apply(&text),
+            Wish::Rollback(to) => self.configured.rollback(to, running)?,
+        };
+        self.notify.reloading();
+        let report = reload::change(read, &mut self.server, &mut self.dns, &self.discovery).await;
+        self.notify.ready(&report.status());
+        report.log(by);
+        self.server.control().events().tell(Kind::Config, (None, None), report.event(), Some(by));
+        self.reloads.count(report.result);
+        if report.result == reload::Result::Applied {
+            self.issuer.follow(&self.server.plan());
+            self.configured.applied(draft, report.generation, by, &report.changes);
+        }
+        report.answer()
+    }
+
     /// Starts the process that is to take over, or says why not. `by`: what asks for it.
     fn upgrade(&self, by: &str) -> Result<Upgrade, String> {
         tracing::info!("{by}: starting the process that takes over");
@@ -274,7 +258,9 @@ impl Serving {
         let mine = mine.iter().map(|(name, socket)| (name.clone(), socket.as_fd()));
         let admin = self.admin_sockets.iter().map(|socket| ("admin".to_string(), socket.as_fd()));
         let orders = self.server.control().orders().all();
-        let upgrade = Upgrade::start(self.server.instance(), &mine.chain(admin).collect::<Vec<_>>(), &orders);
+        let revision = Some(self.configured.revisions.latest()).filter(|revision| revision.differs);
+        let left = Left { orders: &orders, revision: revision.as_ref() };
+        let upgrade = Upgrade::start(self.server.instance(), &mine.chain(admin).collect::<Vec<_>>(), &left);
         upgrade.map_err(|error| {
             tracing::error!(%error, "{by}: cannot start it; this one goes on");
             format!("it cannot be started: {error}")
@@ -283,8 +269,6 @@ impl Serving {
 
     /// Leaves the sockets to another process, and ends with the last request.
     async fn retire(mut self, signals: Signals) -> Result<(), Failure> {
-        // From now on the other process answers admin clients.
-        self.admin = None;
         self.admin_sockets.clear();
         self.end(signals, Command::Retire).await;
         Ok(())
@@ -316,7 +300,7 @@ impl Serving {
     }
 
     /// Watches the files if the configuration that runs says so.
-    fn watch(&self, watch: Option<Watch>, source: &Source) -> Option<Watch> {
+    fn watch(&self, watch: Option<Watch>) -> Option<Watch> {
         if !self.server.plan().runtime.watch {
             return None;
         }
@@ -325,25 +309,22 @@ impl Serving {
             watch.inspect_err(|error| tracing::error!(%error, "cannot watch the files of the configuration")).ok()
         };
         let watch = watch.or_else(start)?;
-        watch.add(&source.folders());
+        watch.add(&self.configured.source.folders());
         Some(watch)
     }
 
     /// Opens the logs again. `why`: who asked for it.
-    fn reopen_log(&self, why: &str) -> Changed {
-        let opened = self.server.reopen_log();
-        let text = match &opened {
+    fn reopen_log(&self, why: &str) -> Result<String, Problem> {
+        match self.server.reopen_log() {
             Ok(()) => {
                 tracing::info!("{why}: the access log was opened again");
-                "the logs were opened again\n".to_string()
+                Ok("the logs were opened again".to_owned())
             }
             Err(error) => {
                 tracing::error!(%error, "{why}: the access log goes on where it was");
-                format!("{error}; the log goes on where it was\n")
+                Err(Problem::refused(format!("{error}; the log goes on where it was")))
             }
-        };
-        let result = if opened.is_ok() { REOPENED } else { "failed" };
-        Changed { done: opened.is_ok(), json: format!("{}\n", json!({ "result": result, "text": text })) }
+        }
     }
 
     /// Client connections.
@@ -422,19 +403,6 @@ fn orders(file: Option<&Path>) -> Result<Orders, Failure> {
     let orders = Orders::default();
     orders.set(given);
     Ok(orders)
-}
-
-/// The result of opening the logs again, where that worked.
-pub const REOPENED: &str = "reopened";
-
-/// Asks the main loop for a change.
-async fn ask(asking: mpsc::UnboundedSender<oneshot::Sender<Changed>>) -> Changed {
-    let (answer, answered) = oneshot::channel();
-    let _ = asking.send(answer);
-    answered.await.unwrap_or_else(|_| {
-        let text = "there is no file to read again, or the process ends\n";
-        Changed { done: false, json: format!("{}\n", json!({ "result": "failed", "text": text })) }
-    })
 }
 
 /// Waits until a watched folder was touched.

@@ -1,58 +1,41 @@
-//! Where does the configuration come from, and does it say something else by now? A file, and what it includes.
+//! Where does the configuration come from, and does it say something else by now? A file, and what it includes; or what was typed,
+//! which is in no file.
 
-use evenkeel_balance::endpoint::stable_hash;
-use evenkeel_config::{Disk, Files, Outcome, load_from};
-use std::cell::RefCell;
-use std::collections::{BTreeMap, BTreeSet};
+use crate::texts::Texts;
+use evenkeel_config::Outcome;
+use std::collections::BTreeSet;
+use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
 /// Links that are followed before they count as a circle; the kernel's own limit.
 const LINKS_MAX: usize = 40;
 
-/// A configuration file.
+/// What a configuration is called that is in no file.
+const TYPED: &str = "(typed)";
+
+/// A configuration file, or what was typed in its place.
 #[derive(Debug)]
 pub struct Source {
-    file: PathBuf,
-    seen: Seen,
-}
-
-/// What was there when it was read.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct Seen {
-    /// Each file with the hash of what it said; `None` if it could not be read.
-    files: BTreeMap<PathBuf, Option<u64>>,
-    /// Folders in which files were looked for.
-    folders: BTreeSet<PathBuf>,
-}
-
-/// The disk, and what was asked of it.
-#[derive(Default)]
-struct Watched(RefCell<Seen>);
-
-impl Files for Watched {
-    fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
-        let read = Disk.read(path);
-        let hash = read.as_ref().ok().map(|bytes| stable_hash(bytes));
-        self.0.borrow_mut().files.insert(path.to_path_buf(), hash);
-        read
-    }
-
-    fn list(&self, directory: &Path) -> io::Result<Vec<String>> {
-        self.0.borrow_mut().folders.insert(directory.to_path_buf());
-        Disk.list(directory)
-    }
+    file: Option<PathBuf>,
+    /// What was there when it was read.
+    seen: Texts,
 }
 
 impl Source {
     /// This file, which is not read yet.
     pub fn new(file: &Path) -> Source {
-        Source { file: file.to_path_buf(), seen: Seen::default() }
+        Source { file: Some(file.to_path_buf()), seen: Texts::default() }
     }
 
-    /// The file that names all others.
-    pub fn file(&self) -> &Path {
-        &self.file
+    /// What this text says, and no file.
+    pub fn typed(text: String) -> Source {
+        Source { file: None, seen: Texts::typed(TYPED, text) }
+    }
+
+    /// The file that names all others, if there is one.
+    pub fn file(&self) -> Option<&Path> {
+        self.file.as_deref()
     }
 
     /// Reads it, with its environment.
@@ -62,25 +45,82 @@ impl Source {
         outcome
     }
 
-    /// Whether it, or what it includes, says something else than when it was read.
-    pub fn has_changed(&self) -> bool {
-        self.look().1 != self.seen
+    /// What it said when it was read.
+    pub fn texts(&self) -> &Texts {
+        &self.seen
     }
 
-    fn look(&self) -> (Outcome, Seen) {
-        let disk = Watched::default();
-        let outcome = load_from(&disk, &self.file, &|name| std::env::var(name).ok());
-        (outcome, disk.0.into_inner())
+    /// Whether it, or what it includes, says something else than when it was read.
+    pub fn has_changed(&self) -> bool {
+        self.file.is_some() && self.look().1 != self.seen
+    }
+
+    fn look(&self) -> (Outcome, Texts) {
+        match &self.file {
+            Some(file) => Texts::read(file),
+            None => (self.seen.load(), self.seen.clone()),
+        }
+    }
+
+    /// What it would say if it said this, beside what it includes; and the texts of that.
+    pub fn with(&self, text: &str) -> (Outcome, Texts) {
+        Texts::with(self.file().unwrap_or(Path::new(TYPED)), text)
+    }
+
+    /// Has the file say what these texts say: all of it, or what it said before.
+    ///
+    /// # Errors
+    /// Why it cannot.
+    pub fn write(&mut self, texts: &Texts) -> Result<(), String> {
+        let file = self.file().ok_or("the process was started without a file; `evenkeel config show` prints one")?;
+        if self.has_changed() {
+            let file = file.display();
+            return Err(format!("{file}, or what it includes, has changed since it was read; `evenkeel config diff` says how"));
+        }
+        let on_disk = &self.seen;
+        let others = texts.files.iter().filter(|(path, _)| *path != file);
+        let other: Vec<String> = others
+            .filter(|(path, text)| on_disk.files.get(*path) != Some(text))
+            .map(|(path, _)| path.display().to_string())
+            .collect();
+        if !other.is_empty() {
+            let other = other.join(", ");
+            return Err(format!("{other} said something else when it was read, and only {} is written", file.display()));
+        }
+        replace(file, texts.text()).map_err(|error| format!("cannot write {}: {error}", file.display()))?;
+        self.seen = self.look().1;
+        Ok(())
     }
 
     /// The folders in which a change shows: those of the files, and those of every link on the way to them, as a link may
     /// be exchanged for another.
     pub fn folders(&self) -> BTreeSet<PathBuf> {
         let mut folders = BTreeSet::new();
-        self.seen.files.keys().for_each(|file| on_the_way(file, &mut folders));
-        self.seen.folders.iter().for_each(|folder| on_the_way(&folder.join("any"), &mut folders));
+        if self.file.is_some() {
+            self.seen.files.keys().for_each(|file| on_the_way(file, &mut folders));
+            self.seen.folders.iter().for_each(|folder| on_the_way(&folder.join("any"), &mut folders));
+        }
         folders
     }
+}
+
+/// Exchanges a file for one that says this, with its mode and its owner: at no time is there a half of it.
+fn replace(file: &Path, text: &str) -> io::Result<()> {
+    // A link stays one.
+    let file = fs::canonicalize(file)?;
+    let before = fs::metadata(&file)?;
+    let mut name = file.file_name().unwrap_or_default().to_owned();
+    name.push(".new");
+    let new = file.with_file_name(name);
+    let written = || {
+        fs::write(&new, text)?;
+        fs::set_permissions(&new, before.permissions())?;
+        let (user, group) = (std::os::unix::fs::MetadataExt::uid(&before), std::os::unix::fs::MetadataExt::gid(&before));
+        std::os::unix::fs::chown(&new, Some(user), Some(group))?;
+        fs::File::open(&new)?.sync_all()?;
+        fs::rename(&new, &file)
+    };
+    written().inspect_err(|_| _ = fs::remove_file(&new))
 }
 
 /// The folder of a file and of each link on the way to it.
@@ -126,5 +166,46 @@ mod tests {
         fs::rename(root.join("etc/next"), root.join("etc/data")).unwrap();
         assert!(source.has_changed());
         fs::remove_dir_all(&root).unwrap();
+    }
+
+    #[test]
+    fn what_was_read_is_had_again_and_written() {
+        let root = std::env::temp_dir().join(format!("evenkeel-texts-{}", std::process::id()));
+        fs::create_dir_all(root.join("conf.d")).unwrap();
+        let pool = |port: u16| format!("[pool.web]\nendpoints = ['127.0.0.1:{port}']\n");
+        let main = |port: u16| format!("[include]\nfiles = ['conf.d/*.toml']\n[listener.web]\nbind = ['127.0.0.1:{port}']\n");
+        let (file, other) = (root.join("a.toml"), root.join("conf.d/b.toml"));
+        fs::write(&file, main(1)).unwrap();
+        fs::write(&other, pool(2)).unwrap();
+        let mut source = Source::new(&file);
+        let first = source.read().plan.expect("a plan");
+        let kept = source.texts().clone();
+        let (outcome, proposed) = source.with(&main(3));
+        let proposal = outcome.plan.expect("a plan");
+        assert_eq!(proposal.listeners[0].bind, ["127.0.0.1:3".parse().unwrap()]);
+        assert!(!source.has_changed());
+        source.write(&proposed).unwrap();
+        assert!(!source.has_changed(), "it has written that itself");
+        assert_eq!(fs::read_to_string(&file).unwrap(), main(3));
+        assert_eq!(fs::read_dir(&root).unwrap().count(), 2, "nothing is left beside it");
+        fs::write(&other, pool(4)).unwrap();
+        assert_eq!(kept.load().plan, Some(first), "whatever the disk says now");
+        assert!(source.write(&kept).unwrap_err().contains("has changed since it was read"));
+        let _ = source.read();
+        assert!(source.write(&kept).unwrap_err().contains("b.toml said something else"));
+        assert_eq!(fs::read_to_string(&file).unwrap(), main(3));
+        fs::remove_dir_all(&root).unwrap();
+        assert!(source.write(&proposed).is_err());
+    }
+
+    #[test]
+    fn what_was_typed_is_in_no_file() {
+        let text = "[listener.web]\nbind = ['127.0.0.1:1']\n[pool.web]\nendpoints = ['127.0.0.1:2']\n";
+        let mut source = Source::typed(text.to_owned());
+        assert!(source.read().plan.is_some() && !source.has_changed() && source.folders().is_empty());
+        assert_eq!(source.texts().text(), text);
+        let (outcome, other) = source.with(&text.replace("127.0.0.1:2", "127.0.0.1:3"));
+        assert!(outcome.plan.is_some() && other.text().contains("127.0.0.1:3"));
+        assert!(source.write(&other).unwrap_err().contains("without a file"));
     }
 }

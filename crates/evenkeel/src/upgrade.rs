@@ -1,9 +1,8 @@
 //! How does another build take over without loss? It is started with our listening sockets and says when it serves; only
 //! then do we accept no more. If it does not come up, nothing has changed.
 
-use crate::window::state;
+use crate::window::state::Left;
 use evenkeel_net::inherit;
-use evenkeel_pools::orders::Given;
 use rustix::fd::{BorrowedFd, OwnedFd};
 use rustix::pipe::{PipeFlags, pipe_with};
 use std::io;
@@ -33,11 +32,11 @@ pub struct Upgrade {
 
 impl Upgrade {
     /// Starts the program that was started as this one, with the same arguments and these sockets, as the same instance, and with
-    /// what operators want.
+    /// what is left to it.
     ///
     /// # Errors
     /// It cannot be started.
-    pub fn start(instance: u64, sockets: &[(String, BorrowedFd<'_>)], orders: &Given) -> io::Result<Upgrade> {
+    pub fn start(instance: u64, sockets: &[(String, BorrowedFd<'_>)], left: &Left<'_>) -> io::Result<Upgrade> {
         let mut arguments = std::env::args_os();
         // Not /proc/self/exe: that is the build that runs, even where another one is in its place.
         let program = arguments.next().ok_or_else(|| io::Error::other("the path of this program is not known"))?;
@@ -45,7 +44,7 @@ impl Upgrade {
         command.args(arguments);
         let (ready, says): (OwnedFd, OwnedFd) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
         inherit::hand_over(&mut command, instance, sockets, &says)?;
-        state::hand_over(&mut command, orders);
+        left.hand_over(&mut command)?;
         let child = command.spawn()?;
         Ok(Upgrade {
             child,

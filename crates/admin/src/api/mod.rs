@@ -2,9 +2,10 @@
 //!
 //! 1. [`access`]: who asks, and may they; [`problem`]: what they read if not.
 //! 2. [`types`]: what is said; [`running`]: the process that says it.
-//! 3. [`endpoints`], [`events`], [`history`], [`picks`], [`process`], [`served`], [`tap`]: what is at which path.
+//! 3. [`config`], [`endpoints`], [`events`], [`history`], [`picks`], [`process`], [`served`], [`tap`]: what is at which path.
 
 pub mod access;
+pub mod config;
 pub mod endpoints;
 pub mod events;
 pub mod history;
@@ -16,18 +17,18 @@ pub mod served;
 pub mod tap;
 pub mod types;
 
-use crate::pages::Pages;
-use access::{Caller, Rules};
+use access::Rules;
 use axum::extract::{DefaultBodyLimit, Request};
+use axum::http::Uri;
 use axum::middleware;
 use axum::response::IntoResponse;
-use axum::{Extension, Router};
+use axum::Router;
 use problem::Problem;
 pub use running::Process;
 use std::sync::Arc;
 use utoipa::OpenApi;
 use utoipa::openapi::OpenApi as Description;
-use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::router::{OpenApiRouter, UtoipaMethodRouterExt};
 use utoipa_axum::routes;
 
 #[derive(OpenApi)]
@@ -65,7 +66,14 @@ fn paths() -> OpenApiRouter<Process> {
         .routes(routes!(picks::shadows))
         .routes(routes!(picks::shadows_of))
         .routes(routes!(tap::tap))
-        .routes(routes!(process::config))
+        .routes(routes!(config::config))
+        .routes(routes!(config::apply).layer(DefaultBodyLimit::max(config::TEXT_MAX)))
+        .routes(routes!(config::rollback))
+        .routes(routes!(config::save))
+        .routes(routes!(config::history))
+        .routes(routes!(config::revision))
+        .routes(routes!(config::reload))
+        .routes(routes!(process::reopen))
         .routes(routes!(process::upgrade))
 }
 
@@ -76,20 +84,20 @@ pub fn description() -> Description {
 
 /// The API and the dashboard of this process, for clients under these rules. Requests carry the [`access::LocalUser`] as an
 /// extension, if there is one.
-pub fn router(process: Process, rules: Rules, pages: Arc<Pages>, dashboard: Router) -> Router {
+pub fn router(process: Process, rules: Rules, dashboard: Router) -> Router {
     let (router, description) = paths().split_for_parts();
     let description: Arc<str> = description.to_pretty_json().unwrap_or_default().into();
     let described =
         axum::routing::get(move || async move { ([("content-type", "application/json")], description.to_string()) });
     router
         .with_state(process)
+        .route("/v1/openapi.json", described)
         .route(
             "/v1/{*path}",
-            axum::routing::any(move |Extension(caller): Extension<Caller>, request: Request| async move {
-                pages.answer(request.method(), request.uri().path(), request.headers(), caller.may_change).await
+            axum::routing::any(async |uri: Uri| {
+                Problem::not_found(format!("nothing is at {}; /v1/openapi.json says what there is", uri.path()))
             }),
         )
-        .route("/v1/openapi.json", described)
         .merge(dashboard)
         .method_not_allowed_fallback(async |request: Request| {
             Problem::method(request.method(), "another method").into_response()

@@ -1,5 +1,6 @@
 //! What does a client read that gets no answer? A problem (RFC 9457), in words and with a code for programs.
 
+use super::types::config::Diagnostic;
 use axum::Json;
 use axum::http::header::{ALLOW, CONTENT_TYPE, HeaderValue, WWW_AUTHENTICATE};
 use axum::http::{Method, StatusCode};
@@ -19,11 +20,18 @@ pub struct Problem {
     pub title: String,
     /// What is wrong this time, and what would be right.
     pub detail: String,
+    /// Everything that is wrong with a configuration.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub diagnostics: Vec<Diagnostic>,
 }
+
+/// The code of [`Problem::wrong_config`].
+pub const WRONG_CONFIG: &str = "wrong-config";
 
 impl Problem {
     fn new(status: StatusCode, code: &str, title: &str, detail: impl Into<String>) -> Problem {
-        Problem { status: status.as_u16(), code: code.into(), title: title.into(), detail: detail.into() }
+        let (status, code, title, detail) = (status.as_u16(), code.into(), title.into(), detail.into());
+        Problem { status, code, title, detail, diagnostics: Vec::new() }
     }
 
     /// What was asked for is not here.
@@ -54,6 +62,17 @@ impl Problem {
     /// Something changed since the client looked.
     pub fn stale(detail: impl Into<String>) -> Problem {
         Problem::new(StatusCode::PRECONDITION_FAILED, "stale", "it has changed meanwhile", detail)
+    }
+
+    /// A change without saying of what.
+    pub fn unconditional(detail: impl Into<String>) -> Problem {
+        Problem::new(StatusCode::PRECONDITION_REQUIRED, "unconditional", "If-Match is needed", detail)
+    }
+
+    /// A configuration is wrong: everything that is wrong with it, as text and one by one.
+    pub fn wrong_config(text: impl Into<String>, diagnostics: Vec<Diagnostic>) -> Problem {
+        let problem = Problem::new(StatusCode::UNPROCESSABLE_ENTITY, WRONG_CONFIG, "the configuration is wrong", text);
+        Problem { diagnostics, ..problem }
     }
 
     /// The body is of another type.

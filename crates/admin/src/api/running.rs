@@ -1,10 +1,11 @@
 //! What can the API ask of the process? The binary answers.
 
 use super::problem::Problem;
+use super::types::config::{Config, Outcome, Revision, Wish};
 use super::types::history::History;
 use super::types::served::{Certificate, Route, Zone};
 use super::types::tap::{Filter, Tapped};
-use super::types::{Config, Endpoint, Event, Look, Patch, Status};
+use super::types::{Endpoint, Event, Look, Patch, Status};
 use futures_core::Stream;
 use serde_json::Value;
 use std::pin::Pin;
@@ -74,8 +75,20 @@ pub trait Running: Send + Sync + 'static {
     /// A name is unknown, or too many watch.
     fn tap(&self, filter: &Filter) -> Result<Requests, Problem>;
 
-    /// The configuration that runs.
-    fn config(&self) -> Config;
+    /// The configuration that runs. `whole`: as it was written, too.
+    fn config(&self, whole: bool) -> Config;
+
+    /// Those that ran of late, the latest first.
+    fn revisions(&self) -> Vec<Revision>;
+
+    /// One of them.
+    fn revision(&self, generation: u64, whole: bool) -> Option<Config>;
+
+    /// Changes the configuration, or says why not. `unless`: nothing is done if another generation runs than this one.
+    fn configure(&self, wish: Wish, unless: Option<u64>, by: &str) -> Later<Result<Outcome, Problem>>;
+
+    /// Opens the logs again, or says why not.
+    fn reopen(&self, by: &str) -> Later<Result<String, Problem>>;
 
     /// Starts the process that takes over, or says why not.
     fn upgrade(&self, by: &str) -> Later<Result<String, Problem>>;

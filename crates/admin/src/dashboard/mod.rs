@@ -2,11 +2,12 @@
 //! follow what happens, second by second.
 //!
 //! 1. [`page`]: what a page is; [`layout`]: what every page has; [`live`]: how one follows what happens.
-//! 2. [`overview`], [`flow`], [`pools`], [`endpoint`], [`routes`], [`tap`], [`explain`], [`shadows`], [`certificates`], [`dns`]: the pages.
+//! 2. [`overview`], [`flow`], [`pools`], [`endpoint`], [`routes`], [`tap`], [`explain`], [`shadows`], [`config`], [`certificates`], [`dns`]: the pages.
 //! 3. [`shown`]: how figures, times and states are written; [`json`]: what the API has as JSON alone; [`watching`]: what is
 //!    remembered of requests from second to second.
 
 mod certificates;
+mod config;
 mod dns;
 mod endpoint;
 mod explain;
@@ -46,12 +47,13 @@ static PAGES: &[&Page] = &[
     &tap::PAGE,
     &explain::PAGE,
     &shadows::PAGE,
+    &config::PAGE,
     &certificates::PAGE,
     &dns::PAGE,
 ];
 
 /// Pages that others lead to.
-static DEEPER: &[&Page] = &[&endpoint::PAGE, &explain::ONE];
+static DEEPER: &[&Page] = &[&endpoint::PAGE, &explain::ONE, &config::ONE];
 
 /// The pages of this process.
 pub fn router(process: Process) -> Router {
@@ -94,7 +96,7 @@ async fn serve(page: &'static Page, asked: Asked, headers: &HeaderMap, path: &st
 const STYLE: &[&str] = &[evenkeel_draw::page::COLOURS, evenkeel_draw::page::STYLE, include_str!("assets/style.css")];
 
 /// What makes pages follow what happens, and buttons change things.
-const SCRIPT: &[&str] = &[include_str!("assets/live.js")];
+const SCRIPT: &[&str] = &[include_str!("assets/live.js"), include_str!("assets/config.js")];
 
 /// A file of the program. Another program has other ones at the same place, so it is asked for anew.
 async fn file(kind: &'static str, parts: &[&str]) -> impl IntoResponse + use<> {

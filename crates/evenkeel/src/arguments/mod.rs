@@ -8,7 +8,7 @@ mod steering;
 mod values;
 
 pub use asking::{Events, Explain, Shadow, Status, Tap, Where};
-pub use configs::{Config, ConfigDiff, ConfigPage};
+pub use configs::{Apply, Config, ConfigDiff, ConfigPage, ConfigShow, History, Rollback};
 pub use offline::{Algorithms, Replay, Sim};
 pub use serving::{Check, Demo, Run};
 pub use steering::{At, Drain, Reload, Reopen, Upgrade, Weight};
@@ -60,7 +60,7 @@ pub enum Command {
     Demo(Demo),
     Sim(Sim),
     Algorithms(Algorithms),
-    /// Prints what a configuration file can say
+    /// Prints what a configuration file can say; shows, compares and changes what a running evenkeel has in use
     Config(Config),
     /// Prints every metric with its meaning, as Markdown
     Metrics,

@@ -2,7 +2,6 @@
 
 use crate::arguments::Where;
 use clap::Args;
-use std::path::PathBuf;
 
 /// An endpoint of a running evenkeel
 #[derive(Debug, Args)]
@@ -62,13 +61,12 @@ pub struct Upgrade {
                         running one cannot be reached, or cannot do what the configuration says."
 )]
 pub struct Reload {
-    /// The configuration file, whose admin.bind says where to ask
-    #[arg(short, long, value_name = "FILE")]
-    pub config: Option<PathBuf>,
+    /// Prints JSON, as the API says it
+    #[arg(long)]
+    pub json: bool,
 
-    /// The Unix socket of the running evenkeel
-    #[arg(long, value_name = "PATH", default_value = "/run/evenkeel/admin.sock", conflicts_with = "config")]
-    pub socket: PathBuf,
+    #[command(flatten)]
+    pub place: Where,
 }
 
 /// Tells a running evenkeel to open its access log and its journal again, after they were moved away
@@ -78,11 +76,6 @@ pub struct Reload {
                         running one cannot be reached. SIGUSR1 does the same, without an answer."
 )]
 pub struct Reopen {
-    /// The configuration file, whose admin.bind says where to ask
-    #[arg(short, long, value_name = "FILE")]
-    pub config: Option<PathBuf>,
-
-    /// The Unix socket of the running evenkeel
-    #[arg(long, value_name = "PATH", default_value = "/run/evenkeel/admin.sock", conflicts_with = "config")]
-    pub socket: PathBuf,
+    #[command(flatten)]
+    pub place: Where,
 }

@@ -4,12 +4,13 @@ use crate::arguments::Where;
 use crate::commands::check::read;
 use crate::failure::{Failure, color, reason};
 use bytes::Bytes;
-use evenkeel_admin::api::problem::Problem;
+use evenkeel_admin::api::problem::{Problem, WRONG_CONFIG};
 use evenkeel_config::{Outcome, render_text};
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
 use hyper::client::conn::http1::handshake;
-use hyper::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HOST};
+use hyper::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HOST, IF_MATCH};
+use hyper::http::request::Builder;
 use hyper::{Method, Request, Response};
 use hyper_util::rt::TokioIo;
 use serde::de::DeserializeOwned;
@@ -17,6 +18,9 @@ use std::path::{Path, PathBuf};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, UnixStream};
 use tokio::runtime::Runtime;
+
+/// What is said of an answer that makes no sense.
+const OTHER: &str = "the answer is not one of an evenkeel of this version";
 
 /// Where the evenkeel is that is asked.
 pub struct Client {
@@ -65,7 +69,7 @@ impl Client {
     /// There is no answer, or it is a problem.
     pub fn ask<T: DeserializeOwned>(&self, method: &Method, path: &str, body: Option<String>) -> Result<T, Failure> {
         let text = self.text(method, path, body)?;
-        serde_json::from_str(&text).map_err(|_| self.failed("the answer is not one of an evenkeel of this version"))
+        serde_json::from_str(&text).map_err(|_| self.failed(OTHER))
     }
 
     /// The same, with the answer as it came.
@@ -73,8 +77,26 @@ impl Client {
     /// # Errors
     /// There is no answer, or it is a problem.
     pub fn text(&self, method: &Method, path: &str, body: Option<String>) -> Result<String, Failure> {
+        let mut request = Request::builder().method(method).uri(path).header(ACCEPT, "application/json");
+        if body.is_some() {
+            request = request.header(CONTENT_TYPE, "application/json");
+        }
+        self.answer(request, body.unwrap_or_default())
+    }
+
+    /// Asks for something with the text of a configuration, if this generation runs.
+    ///
+    /// # Errors
+    /// There is no answer, or it is a problem.
+    pub fn propose<T: DeserializeOwned>(&self, path: &str, generation: u64, text: String) -> Result<T, Failure> {
+        let request = Request::builder().method(Method::POST).uri(path).header(IF_MATCH, format!("\"{generation}\""));
+        let text = self.answer(request.header(CONTENT_TYPE, "application/toml"), text)?;
+        serde_json::from_str(&text).map_err(|_| self.failed(OTHER))
+    }
+
+    fn answer(&self, request: Builder, body: String) -> Result<String, Failure> {
         self.runtime.block_on(async {
-            let response = self.send(method, path, body, "application/json").await?;
+            let response = self.send(request, body).await?;
             let status = response.status();
             let body =
                 response.into_body().collect().await.map_err(|error| self.failed(&error.to_string()))?.to_bytes();
@@ -89,7 +111,8 @@ impl Client {
     /// There is no answer, or it is a problem.
     pub fn follow(&self, path: &str, mut take: impl FnMut(&str) -> bool) -> Result<(), Failure> {
         self.runtime.block_on(async {
-            let response = self.send(&Method::GET, path, None, "text/event-stream").await?;
+            let request = Request::builder().uri(path).header(ACCEPT, "text/event-stream");
+            let response = self.send(request, String::new()).await?;
             let status = response.status();
             let mut body = response.into_body();
             let mut held = Vec::new();
@@ -109,25 +132,15 @@ impl Client {
         })
     }
 
-    async fn send(
-        &self,
-        method: &Method,
-        path: &str,
-        body: Option<String>,
-        accept: &str,
-    ) -> Result<Response<Incoming>, Failure> {
-        let mut request = Request::builder().method(method).uri(path).header(ACCEPT, accept);
+    async fn send(&self, mut request: Builder, body: String) -> Result<Response<Incoming>, Failure> {
         if let Some(token) = &self.token {
             request = request.header(AUTHORIZATION, format!("Bearer {token}"));
-        }
-        if body.is_some() {
-            request = request.header(CONTENT_TYPE, "application/json");
         }
         let host = match &self.at {
             At::Socket(_) => "localhost",
             At::Address(address) => address,
         };
-        let request = request.header(HOST, host).body(Full::new(Bytes::from(body.unwrap_or_default())));
+        let request = request.header(HOST, host).body(Full::new(Bytes::from(body)));
         let request = request.map_err(|error| self.failed(&error.to_string()))?;
         let cannot = |error: std::io::Error| self.failed(&reason(&error));
         match &self.at {
@@ -158,7 +171,11 @@ impl Client {
 
     fn problem(&self, text: &str) -> Failure {
         match serde_json::from_str::<Problem>(text) {
-            Ok(problem) => Failure::running(problem.detail),
+            Ok(problem) if problem.code == WRONG_CONFIG => {
+                eprint!("{}", problem.detail);
+                Failure::config()
+            }
+            Ok(problem) => Failure::running(problem.detail.trim_end()),
             Err(_) => self.failed(text.trim()),
         }
     }

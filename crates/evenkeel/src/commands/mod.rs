@@ -1,9 +1,9 @@
 //! What can evenkeel be asked to do? Each subcommand has a file.
 
 pub mod algorithms;
-pub mod ask;
 pub mod check;
 pub mod client;
+pub mod configure;
 pub mod demo;
 pub mod explain;
 pub mod reference;

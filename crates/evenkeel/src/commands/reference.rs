@@ -1,7 +1,7 @@
 //! Which pages are made of tables? The configuration, its schema, and the metrics, as docs/reference has them.
 
 use crate::arguments::{Config, ConfigPage};
-use crate::commands::running;
+use crate::commands::{configure, running};
 use crate::failure::Failure;
 use crate::output::print;
 use crate::registry::{registry, render};
@@ -19,8 +19,12 @@ use tokio::sync::watch;
 /// Runs `evenkeel config`.
 pub fn config(arguments: &Config) -> Result<(), Failure> {
     match &arguments.page {
-        ConfigPage::Show(place) => running::show(place),
+        ConfigPage::Show(arguments) => running::show(arguments),
         ConfigPage::Diff(arguments) => running::diff(arguments),
+        ConfigPage::Apply(arguments) => configure::apply(arguments),
+        ConfigPage::Rollback(arguments) => configure::rollback(arguments),
+        ConfigPage::History(arguments) => configure::history(arguments),
+        ConfigPage::Save(place) => configure::save(place),
         ConfigPage::Reference => print(&evenkeel_config::reference()),
         ConfigPage::Schema => print(&format!("{:#}\n", evenkeel_config::schema())),
     }

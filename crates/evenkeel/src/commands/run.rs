@@ -1,13 +1,16 @@
 //! How does it come up? From arguments or a file to a plan, and from the plan to a running proxy.
 
 use crate::arguments::{Run, everywhere};
+use crate::configured::Configured;
 use crate::failure::{Failure, color};
 use crate::greeting::{self, Greeting};
 use crate::offered::Offered;
 use crate::output::print;
+use crate::revisions::Revision;
 use crate::serve::Serving;
 use crate::signals::Signals;
 use crate::source::Source;
+use crate::window::state;
 use crate::{log, reach};
 use evenkeel_config::plan::{Admin, AdminHttp};
 use evenkeel_config::{Outcome, Plan, render_text};
@@ -20,13 +23,16 @@ const PORT: &str = "8080";
 pub fn run(arguments: &Run) -> Result<(), Failure> {
     // Before anything else opens or closes descriptors.
     let inherited = Inherited::take_all();
+    let handed = state::configuration().map_err(|error| {
+        Failure::running(format!("the process before has handed over a configuration that cannot be read: {error}"))
+    })?;
     let mut source = arguments.config.as_deref().map(Source::new);
-    let plan = plan(arguments, source.as_mut())?;
+    let plan = plan(arguments, source.as_mut(), handed.as_ref())?;
     if arguments.print_config {
         return print(&plan.to_toml());
     }
     log::start(plan.runtime.log);
-    serve(plan, source.map_or(Origin::Addresses, Origin::File), inherited, |_| {})
+    serve(plan, source.map_or(Origin::Addresses, Origin::File), handed, inherited, |_| {})
 }
 
 /// Where a plan comes from.
@@ -43,17 +49,19 @@ impl Origin {
     /// What people are told about it.
     fn config(&self) -> String {
         match self {
-            Origin::File(source) => source.file().display().to_string(),
+            Origin::File(source) => source.file().unwrap_or("".as_ref()).display().to_string(),
             Origin::Addresses => "the same command with --print-config > evenkeel.toml writes it as a file".to_string(),
             Origin::Demo => "evenkeel config reference says what a file can set".to_string(),
         }
     }
 }
 
-/// Starts, greets, says what `then` has to say, and serves until told to end.
+/// Starts, greets, says what `then` has to say, and serves until told to end. `handed`: the configuration of the process before, if
+/// the plan is of that.
 pub fn serve(
     mut plan: Plan,
     origin: Origin,
+    handed: Option<Revision>,
     mut inherited: Inherited,
     then: impl FnOnce(&Serving),
 ) -> Result<(), Failure> {
@@ -62,30 +70,35 @@ pub fn serve(
     runtime.block_on(async {
         // Before the process can be seen: a signal may come as soon as it is.
         let signals = Signals::catch().map_err(|e| Failure::running(format!("cannot catch signals: {e}")))?;
-        let file = if let Origin::File(source) = &origin { Some(source.file().to_path_buf()) } else { None };
-        // A file says itself what there is to see, and who may change what.
-        let offered = if file.is_none() { Offered::new(&mut plan, &mut inherited) } else { None };
-        let password = offered.as_ref().map(|offered| offered.password.clone());
-        let serving = Serving::start(plan, inherited, file.as_deref(), offered).await?;
-        let (plan, workers) = (serving.server().plan().clone(), serving.server().stats().len());
+        let config = origin.config();
         // Who types addresses wants to know whether they are right. What a file names gets requests and checks, and nothing
         // else that was not asked for.
-        let tried = match origin {
-            Origin::Addresses => Some(reach::try_each(&plan).await),
-            Origin::File(_) | Origin::Demo => None,
+        let tries = matches!(origin, Origin::Addresses);
+        let (source, offered) = match origin {
+            // A file says itself what there is to see, and who may change what.
+            Origin::File(source) => (source, None),
+            Origin::Addresses | Origin::Demo => {
+                let offered = Offered::new(&mut plan, &mut inherited);
+                (Source::typed(plan.to_toml()), offered)
+            }
         };
+        let password = offered.as_ref().map(|offered| offered.password.clone());
+        let serving = Serving::start(plan, inherited, Configured::new(source, handed), offered).await?;
+        let (plan, workers) = (serving.server().plan().clone(), serving.server().stats().len());
+        let tried = if tries { Some(reach::try_each(&plan).await) } else { None };
         let unresolved = serving.discovery().unresolved();
-        let config = origin.config();
         greeting::say(&Greeting { plan: &plan, workers, tried, unresolved, config: &config, password });
         then(&serving);
-        serving.until_told(signals, if let Origin::File(source) = origin { Some(source) } else { None }).await
+        serving.until_told(signals).await
     })
 }
 
-fn plan(arguments: &Run, source: Option<&mut Source>) -> Result<Plan, Failure> {
-    let Outcome { plan, diagnostics } = match source {
-        Some(source) => source.read(),
-        None => {
+fn plan(arguments: &Run, source: Option<&mut Source>, handed: Option<&Revision>) -> Result<Plan, Failure> {
+    let read = source.map(Source::read);
+    let Outcome { plan, diagnostics } = match (handed, read) {
+        (Some(handed), _) => handed.texts.load(),
+        (None, Some(read)) => read,
+        (None, None) => {
             let listen = arguments.listen.clone().unwrap_or_else(|| everywhere(PORT));
             let endpoints: Vec<&str> = arguments.endpoints.iter().map(String::as_str).collect();
             Plan::for_addresses(&listen, &endpoints, arguments.balance.as_deref(), arguments.tls_self_signed)

@@ -1,19 +1,26 @@
 //! Which configuration runs, and what would another file change? As the running evenkeel says it, beside what the file says.
 
-use crate::arguments::{ConfigDiff, Where};
+use crate::arguments::{ConfigDiff, ConfigShow};
 use crate::commands::check::read;
 use crate::commands::client::Client;
 use crate::failure::{Failure, color};
 use crate::output::print;
-use evenkeel_admin::api::types::Config;
+use evenkeel_admin::api::types::config::Config;
 use evenkeel_config::{Outcome, Plan, changes, parse_str, render_text};
 use serde_json::json;
 use std::path::PathBuf;
 
 /// Runs `evenkeel config show`.
-pub fn show(place: &Where) -> Result<(), Failure> {
-    let config: Config = Client::new(place)?.get("/v1/config")?;
-    print(&config.text)
+pub fn show(arguments: &ConfigShow) -> Result<(), Failure> {
+    let path = arguments.generation.map_or("/v1/config".to_owned(), |number| format!("/v1/config/history/{number}"));
+    let config: Config = Client::new(&arguments.place)?.get(&path)?;
+    match arguments.source {
+        false => print(&config.text),
+        true => {
+            let refused = || Failure::running("the text as it was written is shown to those who may change it: name a token that may");
+            print(&config.source.ok_or_else(refused)?)
+        }
+    }
 }
 
 /// Runs `evenkeel config diff`.

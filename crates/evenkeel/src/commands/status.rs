@@ -57,6 +57,11 @@ fn text(status: &Status) -> String {
     let ready = if status.ready { "ready".to_owned() } else { format!("not ready: {}", status.reasons.join(", ")) };
     let up = ago(now_ms.saturating_sub(*started_ms));
     let mut text = format!("evenkeel {version}, process {pid}, up {up}, generation {}, {ready}\n", config.generation);
+    if config.differs {
+        let file = config.file.as_deref().unwrap_or("what it was started with");
+        let since = ago(now_ms.saturating_sub(config.since_ms));
+        let _ = writeln!(text, "the configuration differs from {file}: {} by {}, {since} ago", config.how, config.by);
+    }
     for listener in &status.listeners {
         let addresses = listener.addresses.join(" ");
         let (name, mode, open) = (&listener.name, &listener.mode, listener.connections);

@@ -1,7 +1,7 @@
 //! What may an operator change of a running evenkeel? What counts for an endpoint, until it is taken back.
 
 use super::status::{ago, escaped};
-use crate::arguments::{At, Drain, Events, Upgrade, Weight};
+use crate::arguments::{At, Drain, Events, Reopen, Upgrade, Weight};
 use crate::commands::client::Client;
 use crate::failure::Failure;
 use crate::output::{print, print_more};
@@ -56,6 +56,12 @@ pub fn events(arguments: &Events) -> Result<(), Failure> {
 /// Runs `evenkeel upgrade`.
 pub fn upgrade(arguments: &Upgrade) -> Result<(), Failure> {
     let said: String = Client::new(&arguments.place)?.ask(&Method::POST, "/v1/upgrade", None)?;
+    print(&format!("{said}\n"))
+}
+
+/// Runs `evenkeel reopen`.
+pub fn reopen(arguments: &Reopen) -> Result<(), Failure> {
+    let said: String = Client::new(&arguments.place)?.ask(&Method::POST, "/v1/reopen", None)?;
     print(&format!("{said}\n"))
 }
 

@@ -8,10 +8,13 @@ pub mod shown;
 pub mod state;
 mod tapped;
 
+use crate::asked::{Ask, Asks, ask};
 use crate::looking;
+use crate::revisions::{Revision, Revisions};
 use evenkeel_admin::api::problem::Problem;
 use evenkeel_admin::api::running::{Later, Requests, Running};
 use evenkeel_admin::api::types;
+use evenkeel_admin::api::types::config::{self, Outcome, Wish};
 use evenkeel_admin::api::types::history::History;
 use evenkeel_admin::api::types::served::{Certificate, Route, Zone};
 use evenkeel_admin::api::types::tap;
@@ -29,28 +32,23 @@ use evenkeel_proxy::stats::EndpointStats;
 use latencies::{Before, latencies};
 use serde_json::Value;
 use shown::Shown;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::SystemTime;
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::watch;
 
 /// The process, as its operators see it.
 pub struct Window {
     shown: Arc<Shown>,
-    file: Option<PathBuf>,
+    revisions: Revisions,
     started: SystemTime,
     /// Where the main loop is asked for what only it can do.
-    upgrades: mpsc::UnboundedSender<oneshot::Sender<Result<String, String>>>,
+    asks: Asks,
 }
 
 impl Window {
-    /// Of a process that was started from this file, if from one.
-    pub fn new(
-        shown: Arc<Shown>,
-        file: Option<PathBuf>,
-        upgrades: mpsc::UnboundedSender<oneshot::Sender<Result<String, String>>>,
-    ) -> Window {
-        Window { shown, file, started: SystemTime::now(), upgrades }
+    /// Of a process with these configurations.
+    pub fn new(shown: Arc<Shown>, revisions: Revisions, asks: Asks) -> Window {
+        Window { shown, revisions, started: SystemTime::now(), asks }
     }
 
     fn running(&self) -> Result<(Arc<Generation>, &Control), Problem> {
@@ -58,9 +56,13 @@ impl Window {
         running.zip(self.shown.control.get()).ok_or_else(|| Problem::refused("the process is starting"))
     }
 
-    fn config_of(&self, now: &Generation) -> types::Running {
-        let file = self.file.as_ref().map(|file| file.display().to_string());
-        types::Running { generation: now.number, draining: now.draining(), file }
+    fn config_of(&self, now: &Generation) -> config::Running {
+        let (revision, file) = (self.revisions.latest(), self.file());
+        config::Running { generation: now.number, draining: now.draining(), ..revision.running(file) }
+    }
+
+    fn file(&self) -> Option<String> {
+        self.revisions.file.as_ref().map(|file| file.display().to_string())
     }
 
     /// Does something to an endpoint, and shows it then.
@@ -199,19 +201,36 @@ impl Running for Window {
         tapped::open(looker, &now.plan, filter)
     }
 
-    fn config(&self) -> types::Config {
-        let Ok((now, _)) = self.running() else { return types::Config::default() };
-        types::Config { running: self.config_of(&now), text: now.plan.to_toml() }
+    fn config(&self, whole: bool) -> config::Config {
+        let Ok((now, _)) = self.running() else { return config::Config::default() };
+        let source = whole.then(|| self.revisions.latest().texts.text().to_owned());
+        config::Config { running: self.config_of(&now), text: now.plan.to_toml(), source }
     }
 
-    fn upgrade(&self, _by: &str) -> Later<Result<String, Problem>> {
-        let (answer, answered) = oneshot::channel();
-        let asked = self.upgrades.send(answer);
-        Box::pin(async move {
-            let ends = || Problem::refused("the process ends");
-            asked.map_err(|_| ends())?;
-            answered.await.map_err(|_| ends())?.map_err(Problem::refused)
-        })
+    fn revisions(&self) -> Vec<config::Revision> {
+        self.revisions.all().iter().map(Revision::shown).collect()
+    }
+
+    fn revision(&self, generation: u64, whole: bool) -> Option<config::Config> {
+        let revision = self.revisions.get(generation)?;
+        let text = revision.texts.load().plan.map(|plan| plan.to_toml()).unwrap_or_default();
+        let source = whole.then(|| revision.texts.text().to_owned());
+        Some(config::Config { running: revision.running(self.file()), text, source })
+    }
+
+    fn configure(&self, wish: Wish, unless: Option<u64>, by: &str) -> Later<Result<Outcome, Problem>> {
+        let by = by.to_owned();
+        Box::pin(ask(self.asks.clone(), move |answer| Ask::Configure { wish, unless, by, answer }))
+    }
+
+    fn reopen(&self, by: &str) -> Later<Result<String, Problem>> {
+        let by = by.to_owned();
+        Box::pin(ask(self.asks.clone(), move |answer| Ask::Reopen { by, answer }))
+    }
+
+    fn upgrade(&self, by: &str) -> Later<Result<String, Problem>> {
+        let by = by.to_owned();
+        Box::pin(ask(self.asks.clone(), move |answer| Ask::Upgrade { by, answer }))
     }
 }
 

@@ -1,6 +1,7 @@
-//! What outlives this process of what operators want? A file, if `runtime.state` names one; and for the process that takes over, a
-//! variable of its environment.
+//! What outlives this process of what operators want? Orders in a file, if `runtime.state` names one; and for the process that takes
+//! over, orders and configuration in variables of its environment.
 
+use crate::revisions::Revision;
 use evenkeel_pools::orders::Given;
 use std::io::{self, ErrorKind, Write};
 use std::path::Path;
@@ -8,6 +9,9 @@ use std::process::Command;
 
 /// What the process before has left, as JSON.
 const VARIABLE: &str = "EVENKEEL_ORDERS";
+
+/// The configuration that the process before has applied, if its file says another, as JSON.
+const CONFIGURATION: &str = "EVENKEEL_CONFIGURATION";
 
 /// The kernel allows 128 KiB for one variable.
 const VARIABLE_MAX: usize = 100 * 1024;
@@ -45,18 +49,49 @@ pub fn write(file: &Path, given: &Given) -> io::Result<()> {
     std::fs::rename(new, file)
 }
 
-/// Gives the orders to a process that is about to be started.
-pub fn hand_over(command: &mut Command, given: &Given) {
-    command.env_remove(VARIABLE);
-    let text = serde_json::to_string(given).unwrap_or_default();
-    if given.is_empty() {
-        return;
+/// The configuration that the process before has applied, if that is not what the file says.
+///
+/// # Errors
+/// It is not one of an evenkeel of this version.
+pub fn configuration() -> io::Result<Option<Revision>> {
+    let parse = |text: String| serde_json::from_str(&text).map_err(|error| io::Error::new(ErrorKind::InvalidData, error));
+    std::env::var(CONFIGURATION).ok().map(parse).transpose()
+}
+
+/// What is left to a process that is about to be started.
+#[derive(Debug)]
+pub struct Left<'a> {
+    /// What operators want of endpoints.
+    pub orders: &'a Given,
+    /// The configuration, if it is not what the file says.
+    pub revision: Option<&'a Revision>,
+}
+
+impl Left<'_> {
+    /// Gives it to that process.
+    ///
+    /// # Errors
+    /// The configuration is too large.
+    pub fn hand_over(&self, command: &mut Command) -> io::Result<()> {
+        command.env_remove(VARIABLE).env_remove(CONFIGURATION);
+        if let Some(revision) = self.revision {
+            let text = serde_json::to_string(revision)?;
+            if text.len() > VARIABLE_MAX {
+                let why = "the configuration that runs is in no file, and too large to be handed over: save it, or reload, before";
+                return Err(io::Error::other(why));
+            }
+            command.env(CONFIGURATION, text);
+        }
+        if !self.orders.is_empty() {
+            let text = serde_json::to_string(self.orders)?;
+            if text.len() > VARIABLE_MAX {
+                tracing::warn!("too many orders of operators for the process that takes over; only runtime.state keeps them");
+            } else {
+                command.env(VARIABLE, text);
+            }
+        }
+        Ok(())
     }
-    if text.len() > VARIABLE_MAX {
-        tracing::warn!("too many orders of operators for the process that takes over; only runtime.state keeps them");
-        return;
-    }
-    command.env(VARIABLE, text);
 }
 
 #[cfg(test)]

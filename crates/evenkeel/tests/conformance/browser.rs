@@ -26,6 +26,8 @@ const PAGES: &[(&str, &str)] = &[
     ("tap", "/ui/tap"),
     ("explain", "/ui/explain"),
     ("shadows", "/ui/shadows"),
+    ("config", "/ui/config"),
+    ("revision", "/ui/config/0"),
     ("certificates", "/ui/certificates"),
     ("dns", "/ui/dns"),
 ];
@@ -167,6 +169,7 @@ fn every_page_works_in_a_browser() {
         let browser = ManuallyDrop::new(open(&url).await);
         look(&site, &browser).await;
         steer(&site, &browser).await;
+        configure(&site, &browser).await;
         ManuallyDrop::into_inner(browser).quit().await.expect("it ends");
     });
     traffic.end();
@@ -280,6 +283,52 @@ async fn steer(site: &Site, browser: &WebDriver) {
     until(browser, "that it was stale", "return document.getElementById('said').innerText.includes('Not done')").await;
     let log = complaints(browser).await;
     assert!(log.iter().all(|line| line.contains("412")), "{log:?}");
+}
+
+/// Checks a wrong configuration and a right one, applies that, and rolls it back.
+async fn configure(site: &Site, browser: &WebDriver) {
+    browser.goto(format!("http://{}/ui/config", site.admin)).await.expect("a page");
+    let before = complaints(browser).await;
+    let click = async |what: &str| {
+        let button = By::XPath(format!("//button[starts-with(text(), '{what}')]"));
+        browser.find(button).await.expect("a button").click().await.expect("a click");
+    };
+    let typed = |line: &str| format!("document.getElementById('text').value += \"{line}\\n\"");
+    let said = |text: &str| format!("return document.getElementById('outcome').innerText.includes(\"{text}\")");
+    run(browser, &typed("balance = 'rondom'")).await;
+    click("Check").await;
+    until(browser, "the error", &said("unknown algorithm \\\"rondom\\\"")).await;
+    assert_eq!(run(browser, "return document.querySelectorAll('.lines .bad').length").await, 1, "the line is marked");
+    picture(browser, "config-wrong").await;
+    // The finding leads to its place.
+    click("line ").await;
+    let marked = "const t = document.getElementById('text'); return t.value.slice(t.selectionStart, t.selectionEnd)";
+    assert_eq!(run(browser, marked).await, "'rondom'");
+    click("Apply").await;
+    click("Really").await;
+    until(browser, "that nothing was changed", &said("nothing was changed")).await;
+
+    let right = "document.getElementById('text').value = document.getElementById('text').value.replace('rondom', 'leastconn')";
+    run(browser, right).await;
+    click("Check").await;
+    until(browser, "the difference", &said("pool rest: balance")).await;
+    picture(browser, "config-right").await;
+    click("Apply").await;
+    click("Really").await;
+    let runs = |generation: u32| format!("return document.getElementById('generation')?.innerText === '{generation}'");
+    until(browser, "that it runs", &runs(1)).await;
+    until(browser, "that it differs", "return !!document.getElementById('differs')").await;
+    picture(browser, "config-applied").await;
+    let config = || crate::support::ask(&site.admin, "GET /v1/config HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+    let rest = "[pool.rest]\\nbalance = \\\"leastconn\\\"";
+    assert!(config().expect("an answer").contains(rest), "{}", config().expect("an answer"));
+    click("Roll back to 0").await;
+    click("Really").await;
+    until(browser, "that the one before runs", &runs(2)).await;
+    assert_eq!(run(browser, "return !!document.getElementById('differs')").await, false, "it is that of the file");
+    assert!(!config().expect("an answer").contains(rest));
+    let log = complaints(browser).await;
+    assert!(before.is_empty() && log.iter().all(|line| line.contains("422")), "{before:?} {log:?}");
 }
 
 async fn picture(browser: &WebDriver, name: &str) {

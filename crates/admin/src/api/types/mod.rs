@@ -1,9 +1,11 @@
 //! What does the API say, and what does it take? Plain shapes, which are also its documentation.
 
+pub mod config;
 pub mod history;
 pub mod served;
 pub mod tap;
 
+use config::Running;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -30,17 +32,6 @@ pub struct Status {
     pub listeners: Vec<Listener>,
     /// In the order of the configuration.
     pub pools: Vec<Pool>,
-}
-
-/// The configuration that runs.
-#[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
-pub struct Running {
-    /// Counts up with each change, from 0.
-    pub generation: u64,
-    /// Earlier ones that still have requests.
-    pub draining: u64,
-    /// The file, if it came from one.
-    pub file: Option<String>,
 }
 
 /// A listener.
@@ -229,15 +220,6 @@ pub struct Event {
     pub text: String,
     /// Who did it.
     pub by: Option<String>,
-}
-
-/// The configuration that runs, as a file would say it.
-#[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
-pub struct Config {
-    /// Which one it is.
-    pub running: Running,
-    /// As TOML.
-    pub text: String,
 }
 
 #[cfg(test)]

@@ -97,9 +97,12 @@ function isMeant(button) {
 document.addEventListener("click", async (event) => {
   const button = event.target.closest("button[data-path]");
   if (!button || !isMeant(button)) return;
-  const { method, path, body, match } = button.dataset;
+  const { method, path, body, match, again } = button.dataset;
   delete button.dataset.asked;
-  if ((await change(method, path, body, match)) !== undefined) say(`Done: ${button.textContent.trim()}`);
+  if ((await change(method, path, body, match)) === undefined) return;
+  say(`Done: ${button.textContent.trim()}`);
+  // A page that does not follow is loaded again.
+  if (again !== undefined) location.reload();
 });
 
 document.addEventListener("submit", async (event) => {

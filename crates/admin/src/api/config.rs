@@ -1,0 +1,138 @@
+//! What runs, what ran before, and what shall run?
+
+use super::access::Caller;
+use super::problem::{Problem, body};
+use super::running::Process;
+use super::types::config::{Config, Outcome, Proposal, Revision, Rollback, Wish};
+use axum::body::Bytes;
+use axum::extract::rejection::QueryRejection;
+use axum::extract::{Path, Query, State};
+use axum::http::header::{CONTENT_TYPE, ETAG, HeaderMap, IF_MATCH};
+use axum::response::{IntoResponse, Response};
+use axum::{Extension, Json};
+use serde::Deserialize;
+use utoipa::IntoParams;
+
+/// The largest configuration that is taken. One of 10 000 endpoints has about one million bytes.
+pub const TEXT_MAX: usize = 16 << 20;
+
+/// The configuration that runs. `ETag` is its generation.
+#[utoipa::path(get, path = "/v1/config", tag = "state",
+    responses((status = 200, body = Config, headers(("etag" = String, description = "For If-Match"))), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+pub async fn config(State(process): State<Process>, Extension(caller): Extension<Caller>) -> Response {
+    let config = process.config(caller.may_change);
+    ([(ETAG, tag(config.running.generation))], Json(config)).into_response()
+}
+
+/// What is to be done with a configuration.
+#[derive(Debug, Default, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(deny_unknown_fields)]
+pub struct How {
+    /// Only says what would change, or everything that is wrong.
+    #[serde(default)]
+    dry_run: bool,
+}
+
+/// Changes to another configuration, without loss: all of it or nothing. The file stays as it is.
+#[utoipa::path(post, path = "/v1/config", tag = "change", params(How,
+        ("If-Match" = Option<String>, Header, description = "The generation that it is to take the place of, or *; needed unless it is a dry run")),
+    request_body(content((String = "application/toml"), (Proposal = "application/json")), description = "The text"),
+    responses((status = 200, body = Outcome), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+pub async fn apply(
+    State(process): State<Process>,
+    Extension(caller): Extension<Caller>,
+    how: Result<Query<How>, QueryRejection>,
+    headers: HeaderMap,
+    bytes: Bytes,
+) -> Result<Json<Outcome>, Problem> {
+    let Query(How { dry_run }) = how.map_err(|wrong| Problem::malformed(wrong.body_text()))?;
+    let kind = headers.get(CONTENT_TYPE).map_or(&b""[..], |kind| kind.as_bytes());
+    let text = if kind.starts_with(b"application/toml") {
+        String::from_utf8(bytes.to_vec()).map_err(|_| Problem::malformed("the body is not UTF-8"))?
+    } else {
+        body::<Proposal>(&bytes)?.text
+    };
+    let wish = if dry_run { Wish::Check(text) } else { Wish::Apply(text) };
+    let unless = unless(&headers)?;
+    if !dry_run && unless.is_none() {
+        let detail = "If-Match with the generation that it is to take the place of is needed: the ETag of /v1/config";
+        return Err(Problem::unconditional(detail));
+    }
+    process.configure(wish, unless.flatten(), &caller.name).await.map(Json)
+}
+
+/// Changes to an earlier configuration. The file stays as it is.
+#[utoipa::path(post, path = "/v1/config/rollback", tag = "change",
+    params(("If-Match" = Option<String>, Header, description = "The generation that is still to run")),
+    request_body(content = Rollback, content_type = "application/json"),
+    responses((status = 200, body = Outcome), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+pub async fn rollback(
+    State(process): State<Process>,
+    Extension(caller): Extension<Caller>,
+    headers: HeaderMap,
+    bytes: Bytes,
+) -> Result<Json<Outcome>, Problem> {
+    let Rollback { generation } = if bytes.is_empty() { Rollback::default() } else { body(&bytes)? };
+    process.configure(Wish::Rollback(generation), unless(&headers)?.flatten(), &caller.name).await.map(Json)
+}
+
+/// Writes the configuration that runs to the file that the process was started with.
+#[utoipa::path(post, path = "/v1/config/save", tag = "change",
+    params(("If-Match" = Option<String>, Header, description = "The generation that is still to run")),
+    responses((status = 200, body = Outcome), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+pub async fn save(
+    State(process): State<Process>,
+    Extension(caller): Extension<Caller>,
+    headers: HeaderMap,
+) -> Result<Json<Outcome>, Problem> {
+    process.configure(Wish::Save, unless(&headers)?.flatten(), &caller.name).await.map(Json)
+}
+
+/// Reads the file that the process was started with again, and changes to what it says.
+#[utoipa::path(post, path = "/v1/reload", tag = "change",
+    responses((status = 200, body = Outcome), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+pub async fn reload(
+    State(process): State<Process>,
+    Extension(caller): Extension<Caller>,
+) -> Result<Json<Outcome>, Problem> {
+    process.configure(Wish::Reload, None, &caller.name).await.map(Json)
+}
+
+/// The configurations that ran of late, the latest first. The first one runs.
+#[utoipa::path(get, path = "/v1/config/history", tag = "state", responses((status = 200, body = Vec<Revision>), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+pub async fn history(State(process): State<Process>) -> Json<Vec<Revision>> {
+    Json(process.revisions())
+}
+
+/// One of them, as a file would say it.
+#[utoipa::path(get, path = "/v1/config/history/{generation}", tag = "state", params(("generation" = u64, Path, description = "Its number")),
+    responses((status = 200, body = Config), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+pub async fn revision(
+    State(process): State<Process>,
+    Extension(caller): Extension<Caller>,
+    Path(generation): Path<String>,
+) -> Result<Json<Config>, Problem> {
+    // Whatever is no number is not here either.
+    let config = generation.parse().ok().and_then(|generation| process.revision(generation, caller.may_change));
+    config.map(Json).ok_or_else(|| {
+        Problem::not_found(format!("no generation {generation} is kept; /v1/config/history has those that are"))
+    })
+}
+
+/// The version of a configuration.
+pub fn tag(generation: u64) -> String {
+    format!("\"{generation}\"")
+}
+
+/// The generation that a client wants to replace: `Some(None)` for any.
+fn unless(headers: &HeaderMap) -> Result<Option<Option<u64>>, Problem> {
+    let Some(wanted) = headers.get(IF_MATCH) else { return Ok(None) };
+    let wanted = wanted.to_str().unwrap_or_default().trim();
+    if wanted == "*" {
+        return Ok(Some(None));
+    }
+    let number = wanted.strip_prefix('"').and_then(|wanted| wanted.strip_suffix('"')?.parse().ok());
+    // What is no generation of ours is none that runs.
+    number.map(|number| Some(Some(number))).ok_or_else(|| Problem::stale(format!("{wanted} is no generation that runs")))
+}
