@@ -30,9 +30,11 @@ conformance: ## Lets clients and judges that others wrote try HTTP/2, gRPC and T
 	@scripts/setup.sh conformance
 	EVENKEEL_REQUIRE_PEERS=1 EVENKEEL_MEGABYTES=$(MEGABYTES) cargo test -p evenkeel --test conformance -- --include-ignored --test-threads 1
 
-pictures: ## Has a browser make pictures of every page of the dashboard: target/pictures
+pictures: ## Has a browser make pictures of every page of the dashboard: target/pictures, and those of the guide
 	@scripts/setup.sh conformance
 	EVENKEEL_REQUIRE_PEERS=1 EVENKEEL_PICTURES=$(CURDIR)/target/pictures cargo test -p evenkeel --test conformance -- --include-ignored browser::
+	cp target/pictures/walk-*.png docs/pictures/
+	for page in overview flow pools; do cp target/pictures/$$page-light-1280.png docs/pictures/dashboard-$$page.png; done
 
 bless: ## Writes the pages that are generated anew, and shows what changed
 	@scripts/bless.sh

@@ -92,7 +92,9 @@ impl Admin {
                 };
                 let by_unix = async {
                     match unix {
-                        Some(unix) => accept(async || local(unix.accept().await?.0), &for_unix, &local_room, &leaves).await,
+                        Some(unix) => {
+                            accept(async || local(unix.accept().await?.0), &for_unix, &local_room, &leaves).await
+                        }
                         None => std::future::pending().await,
                     }
                 };

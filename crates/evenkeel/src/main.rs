@@ -16,14 +16,9 @@ mod offered;
 mod output;
 mod reach;
 mod registry;
-mod reload;
-mod revisions;
 mod serve;
 mod signals;
-mod source;
-mod texts;
 mod upgrade;
-mod watch;
 mod watchdog;
 mod window;
 

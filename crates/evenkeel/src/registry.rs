@@ -1,6 +1,6 @@
 //! Which metrics are there? Those of every room, together.
 
-use crate::reload::{self, Reloads};
+use crate::configured::reload::{self, Reloads};
 use evenkeel_acme::{Metrics as Issued, issuer};
 use evenkeel_admin::Process;
 use evenkeel_discovery::{Discovery, Numbers as Found};

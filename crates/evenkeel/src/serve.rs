@@ -4,15 +4,15 @@
 use crate::answers;
 use crate::asked::{Answer, Ask};
 use crate::configured::Configured;
+use crate::configured::reload::{self, Reloads};
+use crate::configured::watch::Watch;
 use crate::failure::Failure;
 use crate::lost;
 use crate::notify::Notify;
 use crate::offered::Offered;
 use crate::registry::registry;
-use crate::reload::{self, Reloads};
 use crate::signals::{Asked, Signals};
 use crate::upgrade::Upgrade;
-use crate::watch::Watch;
 use crate::watchdog::Watchdog;
 use crate::window::Window;
 use crate::window::history;
@@ -115,19 +115,7 @@ impl Serving {
         let notify = Notify::from_environment();
         notify.ready("serving");
         let admin_sockets = admin_sockets.unwrap_or_default();
-        Ok(Serving {
-            server,
-            dns,
-            discovery,
-            issuer,
-            admin,
-            shown,
-            reloads,
-            configured,
-            asked,
-            admin_sockets,
-            notify,
-        })
+        Ok(Serving { server, dns, discovery, issuer, admin, shown, reloads, configured, asked, admin_sockets, notify })
     }
 
     /// The proxy.

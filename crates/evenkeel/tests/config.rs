@@ -136,13 +136,17 @@ fn a_configuration_is_applied_and_taken_back_and_kept() {
     let history = setup.does(&["history"]);
     let how: Vec<&str> = history.lines().skip(1).filter_map(|line| line.split_whitespace().nth(3)).collect();
     assert_eq!(how, ["rollback", "rollback", "apply", "start"], "{history}");
-    assert!(!setup.does(&["show", "0"]).contains("7s") && setup.does(&["show", "1", "--source"]).starts_with("# by hand"));
+    assert!(
+        !setup.does(&["show", "0"]).contains("7s") && setup.does(&["show", "1", "--source"]).starts_with("# by hand")
+    );
     let events = text(&evenkeel(&["events", "--socket", &setup.socket()]).stdout);
     assert!(events.contains("client_idle: \"7s\" -> (default)"), "{events}");
 
     // A reload reads the file again, which is the same by now.
     running.signal(Signal::HUP);
-    eventually("a reload", || Some(running.said().matches("the configuration was changed").count()).filter(|count| *count == 4));
+    eventually("a reload", || {
+        Some(running.said().matches("the configuration was changed").count()).filter(|count| *count == 4)
+    });
     assert!(setup.has("7s"));
 }
 
@@ -151,7 +155,9 @@ fn what_is_wrong_changes_nothing_and_is_said_with_its_place() {
     let a = Endpoint::start("a");
     let setup = Setup::new("config-wrong", &a.addr);
     let _running = setup.run();
-    let wrong = setup.folder.file("wrong.toml", &setup.text("timeouts = { client_idel = '7s' }\n[pool.web]\nbalance = 'rondom'"));
+    let wrong = setup
+        .folder
+        .file("wrong.toml", &setup.text("timeouts = { client_idel = '7s' }\n[pool.web]\nbalance = 'rondom'"));
     for words in [&["apply", &wrong][..], &["apply", &wrong, "--dry-run"]] {
         let (code, _, complaint) = setup.config(words);
         assert_eq!(code, Some(78), "{complaint}");
@@ -162,24 +168,31 @@ fn what_is_wrong_changes_nothing_and_is_said_with_its_place() {
     let matching = format!("{toml}If-Match: \"0\"\r\n");
     let (status, problem) = setup.api("POST", "/v1/config", &matching, "listener = 1");
     assert_eq!((status, &problem["code"]), (422, &json!("wrong-config")));
-    let found: Vec<_> = problem["diagnostics"].as_array().expect("a list").iter().map(|one| (&one["code"], &one["line"])).collect();
+    let found: Vec<_> =
+        problem["diagnostics"].as_array().expect("a list").iter().map(|one| (&one["code"], &one["line"])).collect();
     assert_eq!(found, [(&json!("EK0207"), &Value::Null), (&json!("EK0103"), &json!(1))], "{problem}");
 
     // Neither without a generation, nor with one that does not run.
     let good = setup.text(&idle("7s"));
     assert_eq!(setup.api("POST", "/v1/config", toml, &good).0, 428);
-    for stale in ["\"7\"", "7", "W/\"0\"", "x"] {
-        assert_eq!(setup.api("POST", "/v1/config", &format!("{toml}If-Match: {stale}\r\n"), &good).0, 412, "{stale}");
+    for (tag, status) in [("\"7\"", 412), ("7", 400), ("W/\"0\"", 400), ("", 400)] {
+        assert_eq!(setup.api("POST", "/v1/config", &format!("{toml}If-Match: {tag}\r\n"), &good).0, status, "{tag}");
     }
-    assert_eq!(setup.api("POST", "/v1/config/rollback", "If-Match: \"7\"\r\n", "").0, 412);
+    let stale = "Content-Type: application/json\r\nIf-Match: \"7\"\r\n";
+    assert_eq!(setup.api("POST", "/v1/config/rollback", stale, "{}").0, 412);
     assert_eq!(setup.api("POST", "/v1/config/save", "If-Match: \"7\"\r\n", "").0, 412);
-    assert_eq!(setup.api("POST", "/v1/config/rollback", "", "").0, 409, "there is none before");
+    assert_eq!(
+        setup.api("POST", "/v1/config/rollback", "Content-Type: application/json\r\n", "{}").0,
+        409,
+        "there is none before"
+    );
     assert_eq!(setup.api("POST", "/v1/config?dry_run=perhaps", &matching, &good).0, 400);
     let json = "Content-Type: application/json\r\nIf-Match: *\r\n";
     assert_eq!(setup.api("POST", "/v1/config", json, "{\"txt\":\"\"}").0, 400);
     assert_eq!(setup.api("POST", "/v1/config", "Content-Type: text/plain\r\nIf-Match: *\r\n", &good).0, 415);
     assert_eq!(setup.api("GET", "/v1/config/history/0x1", "", "").0, 404);
-    let long = |bytes: usize| setup.api("POST", "/v1/config?dry_run=true", toml, &format!("{good}# {}", "x".repeat(bytes))).0;
+    let long =
+        |bytes: usize| setup.api("POST", "/v1/config?dry_run=true", toml, &format!("{good}# {}", "x".repeat(bytes))).0;
     assert_eq!([2 << 20, 17 << 20].map(long), [200, 413]);
     assert_eq!(setup.status().lines().next().map(|line| line.contains("generation 0")), Some(true));
 
@@ -189,8 +202,12 @@ fn what_is_wrong_changes_nothing_and_is_said_with_its_place() {
     assert_eq!((status, &outcome["generation"]), (200, &json!(1)), "{outcome}");
     let (_, config) = setup.api("GET", "/v1/config", "", "");
     assert_eq!((&config["running"]["differs"], &config["source"]), (&json!(true), &json!(good)));
-    let read = ask(&setup.admin, "GET /v1/config HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").expect("an answer");
-    assert!(read.contains("\"text\"") && !read.contains("by hand"), "as it was written only for those who may change it");
+    let read = ask(&setup.admin, "GET /v1/config HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+        .expect("an answer");
+    assert!(
+        read.contains("\"text\"") && !read.contains("by hand"),
+        "as it was written only for those who may change it"
+    );
 }
 
 #[test]

@@ -11,7 +11,7 @@ use axum::http::header::{CONTENT_TYPE, ETAG, HeaderMap, IF_MATCH};
 use axum::response::{IntoResponse, Response};
 use axum::{Extension, Json};
 use serde::Deserialize;
-use utoipa::IntoParams;
+use utoipa::{IntoParams, ToSchema};
 
 /// The largest configuration that is taken. One of 10 000 endpoints has about one million bytes.
 pub const TEXT_MAX: usize = 16 << 20;
@@ -23,6 +23,12 @@ pub async fn config(State(process): State<Process>, Extension(caller): Extension
     let config = process.config(caller.may_change);
     ([(ETAG, tag(config.running.generation))], Json(config)).into_response()
 }
+
+/// A generation, as `ETag` has it.
+#[derive(ToSchema)]
+#[schema(pattern = r#"^(\*|"[0-9]{1,9}")$"#)]
+#[expect(dead_code, reason = "only its schema is used")]
+pub struct Tag(String);
 
 /// What is to be done with a configuration.
 #[derive(Debug, Default, Deserialize, IntoParams)]
@@ -36,7 +42,7 @@ pub struct How {
 
 /// Changes to another configuration, without loss: all of it or nothing. The file stays as it is.
 #[utoipa::path(post, path = "/v1/config", tag = "change", params(How,
-        ("If-Match" = Option<String>, Header, description = "The generation that it is to take the place of, or *; needed unless it is a dry run")),
+        ("If-Match" = Option<Tag>, Header, description = "The generation that it is to take the place of, or *; needed unless it is a dry run")),
     request_body(content((String = "application/toml"), (Proposal = "application/json")), description = "The text"),
     responses((status = 200, body = Outcome), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
 pub async fn apply(
@@ -64,7 +70,7 @@ pub async fn apply(
 
 /// Changes to an earlier configuration. The file stays as it is.
 #[utoipa::path(post, path = "/v1/config/rollback", tag = "change",
-    params(("If-Match" = Option<String>, Header, description = "The generation that is still to run")),
+    params(("If-Match" = Option<Tag>, Header, description = "The generation that is still to run")),
     request_body(content = Rollback, content_type = "application/json"),
     responses((status = 200, body = Outcome), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
 pub async fn rollback(
@@ -73,13 +79,16 @@ pub async fn rollback(
     headers: HeaderMap,
     bytes: Bytes,
 ) -> Result<Json<Outcome>, Problem> {
-    let Rollback { generation } = if bytes.is_empty() { Rollback::default() } else { body(&bytes)? };
-    process.configure(Wish::Rollback(generation), unless(&headers)?.flatten(), &caller.name).await.map(Json)
+    let Rollback { generation } = body(&bytes)?;
+    process
+        .configure(Wish::Rollback(generation.map(u64::from)), unless(&headers)?.flatten(), &caller.name)
+        .await
+        .map(Json)
 }
 
 /// Writes the configuration that runs to the file that the process was started with.
 #[utoipa::path(post, path = "/v1/config/save", tag = "change",
-    params(("If-Match" = Option<String>, Header, description = "The generation that is still to run")),
+    params(("If-Match" = Option<Tag>, Header, description = "The generation that is still to run")),
     responses((status = 200, body = Outcome), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
 pub async fn save(
     State(process): State<Process>,
@@ -129,10 +138,10 @@ pub fn tag(generation: u64) -> String {
 fn unless(headers: &HeaderMap) -> Result<Option<Option<u64>>, Problem> {
     let Some(wanted) = headers.get(IF_MATCH) else { return Ok(None) };
     let wanted = wanted.to_str().unwrap_or_default().trim();
-    if wanted == "*" {
-        return Ok(Some(None));
+    let number = || wanted.strip_prefix('"')?.strip_suffix('"')?.parse().ok();
+    match (wanted, number()) {
+        ("*", _) => Ok(Some(None)),
+        (_, Some(number)) => Ok(Some(Some(number))),
+        _ => Err(Problem::malformed(format!("If-Match is {wanted}; it is \"GENERATION\", with its marks, or *"))),
     }
-    let number = wanted.strip_prefix('"').and_then(|wanted| wanted.strip_suffix('"')?.parse().ok());
-    // What is no generation of ours is none that runs.
-    number.map(|number| Some(Some(number))).ok_or_else(|| Problem::stale(format!("{wanted} is no generation that runs")))
 }

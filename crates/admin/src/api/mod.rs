@@ -18,11 +18,11 @@ pub mod tap;
 pub mod types;
 
 use access::Rules;
+use axum::Router;
 use axum::extract::{DefaultBodyLimit, Request};
 use axum::http::Uri;
 use axum::middleware;
 use axum::response::IntoResponse;
-use axum::Router;
 use problem::Problem;
 pub use running::Process;
 use std::sync::Arc;

@@ -7,7 +7,7 @@ use axum::extract::State;
 use axum::{Extension, Json};
 
 /// Starts the program again, in whose favour this process ends: an upgrade without loss.
-#[utoipa::path(post, path = "/v1/upgrade", tag = "change", responses((status = 200, body = String), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+#[utoipa::path(post, path = "/v1/upgrade", tag = "change", responses((status = 200, body = String, content_type = "application/json"), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
 pub async fn upgrade(
     State(process): State<Process>,
     Extension(caller): Extension<Caller>,
@@ -16,7 +16,7 @@ pub async fn upgrade(
 }
 
 /// Opens the access log and the journals again, after they were moved away.
-#[utoipa::path(post, path = "/v1/reopen", tag = "change", responses((status = 200, body = String), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+#[utoipa::path(post, path = "/v1/reopen", tag = "change", responses((status = 200, body = String, content_type = "application/json"), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
 pub async fn reopen(
     State(process): State<Process>,
     Extension(caller): Extension<Caller>,

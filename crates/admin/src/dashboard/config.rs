@@ -13,8 +13,12 @@ pub static PAGE: Page =
     Page { path: "/ui/config", name: "Config", content: |asked| ready(all(&asked)), is_live: false };
 
 /// An earlier configuration.
-pub static ONE: Page =
-    Page { path: "/ui/config/{generation}", name: "Configuration", content: |asked| ready(one(&asked)), is_live: false };
+pub static ONE: Page = Page {
+    path: "/ui/config/{generation}",
+    name: "Configuration",
+    content: |asked| ready(one(&asked)),
+    is_live: false,
+};
 
 fn ready(page: Result<Markup, Problem>) -> Content {
     Box::pin(std::future::ready(page))
@@ -110,7 +114,8 @@ const CHANGES: usize = 8;
 
 fn one(asked: &Asked) -> Result<Markup, Problem> {
     let generation = asked.named("generation");
-    let config = generation.parse().ok().and_then(|generation| asked.process.revision(generation, asked.caller.may_change));
+    let config =
+        generation.parse().ok().and_then(|generation| asked.process.revision(generation, asked.caller.may_change));
     let config = config.ok_or_else(|| Problem::not_found(format!("no generation {generation} is kept")))?;
     let now_ms = asked.process.status().now_ms;
     Ok(html! {

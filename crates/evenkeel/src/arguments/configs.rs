@@ -88,7 +88,7 @@ pub struct Rollback {
     pub place: Where,
 }
 
-/// The configurations that a running evenkeel had, the latest first: since when, how, by whom, and what changed
+/// The configurations that a running evenkeel had, the latest first: since when, how, who asked, and what changed
 #[derive(Debug, Args)]
 pub struct History {
     /// Prints JSON, as the API says it

@@ -2,10 +2,10 @@
 
 use crate::arguments::{Config, ConfigPage};
 use crate::commands::{configure, running};
+use crate::configured::reload::Reloads;
 use crate::failure::Failure;
 use crate::output::print;
 use crate::registry::{registry, render};
-use crate::reload::Reloads;
 use evenkeel_config::render_text;
 use evenkeel_discovery::Discovery;
 use evenkeel_dns::metrics::Numbers;

@@ -2,14 +2,14 @@
 
 use crate::arguments::{Run, everywhere};
 use crate::configured::Configured;
+use crate::configured::revisions::Revision;
+use crate::configured::source::Source;
 use crate::failure::{Failure, color};
 use crate::greeting::{self, Greeting};
 use crate::offered::Offered;
 use crate::output::print;
-use crate::revisions::Revision;
 use crate::serve::Serving;
 use crate::signals::Signals;
-use crate::source::Source;
 use crate::window::state;
 use crate::{log, reach};
 use evenkeel_config::plan::{Admin, AdminHttp};

@@ -17,7 +17,11 @@ pub fn show(arguments: &ConfigShow) -> Result<(), Failure> {
     match arguments.source {
         false => print(&config.text),
         true => {
-            let refused = || Failure::running("the text as it was written is shown to those who may change it: name a token that may");
+            let refused = || {
+                Failure::running(
+                    "the text as it was written is shown to those who may change it: name a token that may",
+                )
+            };
             print(&config.source.ok_or_else(refused)?)
         }
     }

@@ -9,8 +9,8 @@ pub mod state;
 mod tapped;
 
 use crate::asked::{Ask, Asks, ask};
+use crate::configured::revisions::{Revision, Revisions};
 use crate::looking;
-use crate::revisions::{Revision, Revisions};
 use evenkeel_admin::api::problem::Problem;
 use evenkeel_admin::api::running::{Later, Requests, Running};
 use evenkeel_admin::api::types;

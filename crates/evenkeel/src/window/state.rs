@@ -1,7 +1,7 @@
 //! What outlives this process of what operators want? Orders in a file, if `runtime.state` names one; and for the process that takes
 //! over, orders and configuration in variables of its environment.
 
-use crate::revisions::Revision;
+use crate::configured::revisions::Revision;
 use evenkeel_pools::orders::Given;
 use std::io::{self, ErrorKind, Write};
 use std::path::Path;
@@ -54,7 +54,8 @@ pub fn write(file: &Path, given: &Given) -> io::Result<()> {
 /// # Errors
 /// It is not one of an evenkeel of this version.
 pub fn configuration() -> io::Result<Option<Revision>> {
-    let parse = |text: String| serde_json::from_str(&text).map_err(|error| io::Error::new(ErrorKind::InvalidData, error));
+    let parse =
+        |text: String| serde_json::from_str(&text).map_err(|error| io::Error::new(ErrorKind::InvalidData, error));
     std::env::var(CONFIGURATION).ok().map(parse).transpose()
 }
 
@@ -85,7 +86,9 @@ impl Left<'_> {
         if !self.orders.is_empty() {
             let text = serde_json::to_string(self.orders)?;
             if text.len() > VARIABLE_MAX {
-                tracing::warn!("too many orders of operators for the process that takes over; only runtime.state keeps them");
+                tracing::warn!(
+                    "too many orders of operators for the process that takes over; only runtime.state keeps them"
+                );
             } else {
                 command.env(VARIABLE, text);
             }

@@ -177,6 +177,16 @@ fn every_page_works_in_a_browser() {
     assert!(!said.contains("panic"), "{said}");
 }
 
+/// From now on in these colours, and so large.
+async fn in_light(browser: &WebDriver, scheme: &str, width: u32, height: u32) {
+    let features = json!({ "features": [{ "name": "prefers-color-scheme", "value": scheme }] });
+    let size = json!({ "width": width, "height": height, "deviceScaleFactor": 1, "mobile": false });
+    let wanted = [("Emulation.setEmulatedMedia", features), ("Emulation.setDeviceMetricsOverride", size)];
+    for (command, parameters) in wanted {
+        browser.cdp().send_raw(command, parameters).await.expect(command);
+    }
+}
+
 /// Looks at every page in every way.
 async fn look(site: &Site, browser: &WebDriver) {
     let axe = evenkeel_peers::find("axe.min.js").expect("the test looked");
@@ -192,13 +202,7 @@ async fn look(site: &Site, browser: &WebDriver) {
     });
     for (name, path) in PAGES {
         for (scheme, width, height) in LOOKS {
-            let features = json!({ "features": [{ "name": "prefers-color-scheme", "value": scheme }] });
-            let size = json!({ "width": width, "height": height, "deviceScaleFactor": 1, "mobile": false });
-            for (command, parameters) in
-                [("Emulation.setEmulatedMedia", features), ("Emulation.setDeviceMetricsOverride", size)]
-            {
-                tools.send_raw(command, parameters).await.expect(command);
-            }
+            in_light(browser, scheme, *width, *height).await;
             browser.goto(format!("http://{}{path}", site.admin)).await.expect("a page");
             until(browser, "a heading", "return !!document.querySelector('main h1')").await;
             let wide = run(browser, "return document.documentElement.scrollWidth > innerWidth").await;
@@ -244,7 +248,12 @@ async fn look(site: &Site, browser: &WebDriver) {
 
 /// Signs in and drains an endpoint with two clicks.
 async fn steer(site: &Site, browser: &WebDriver) {
+    in_light(browser, "light", 1400, 640).await;
     browser.goto(format!("http://anna:{TOKEN}@{}/sign-in", site.admin)).await.expect("a page");
+    browser.goto(format!("http://{}/ui", site.admin)).await.expect("a page");
+    picture(browser, "walk-dead").await;
+    browser.goto(format!("http://{}/ui/routes?method=GET&url=%2Fcart", site.admin)).await.expect("a page");
+    picture(browser, "walk-explained").await;
     browser.goto(format!("http://{}/ui/pools", site.admin)).await.expect("a page");
     let row = "document.getElementById('shop/two')";
     until(browser, "a button", &format!("return !!{row}.querySelector('button')")).await;
@@ -263,7 +272,7 @@ async fn steer(site: &Site, browser: &WebDriver) {
     (0..20).for_each(|_| assert_eq!(get(&site.listen, "/cart").expect("an answer").1, "one"));
     assert_eq!(site.two.served(), served, "what is drained gets no request");
     assert!(site.one.served() >= by_one + 20);
-    picture(browser, "drained").await;
+    picture(browser, "walk-drained").await;
     let undrain = browser.find(By::XPath("//tr[@id='shop/two']//button[text()='Undrain']")).await.expect("a button");
     undrain.click().await.expect("a click");
     until(browser, "that it is up", &format!("return {row}.innerText.includes('up')")).await;
@@ -299,7 +308,8 @@ async fn configure(site: &Site, browser: &WebDriver) {
     click("Check").await;
     until(browser, "the error", &said("unknown algorithm \\\"rondom\\\"")).await;
     assert_eq!(run(browser, "return document.querySelectorAll('.lines .bad').length").await, 1, "the line is marked");
-    picture(browser, "config-wrong").await;
+    run(browser, "document.getElementById('outcome').scrollIntoView(false)").await;
+    picture(browser, "walk-wrong").await;
     // The finding leads to its place.
     click("line ").await;
     let marked = "const t = document.getElementById('text'); return t.value.slice(t.selectionStart, t.selectionEnd)";
@@ -308,7 +318,7 @@ async fn configure(site: &Site, browser: &WebDriver) {
     click("Really").await;
     until(browser, "that nothing was changed", &said("nothing was changed")).await;
 
-    let right = "document.getElementById('text').value = document.getElementById('text').value.replace('rondom', 'leastconn')";
+    let right = "document.getElementById('text').value = document.getElementById('text').value.replace('rondom', 'round_robin')";
     run(browser, right).await;
     click("Check").await;
     until(browser, "the difference", &said("pool rest: balance")).await;
@@ -319,8 +329,9 @@ async fn configure(site: &Site, browser: &WebDriver) {
     until(browser, "that it runs", &runs(1)).await;
     until(browser, "that it differs", "return !!document.getElementById('differs')").await;
     picture(browser, "config-applied").await;
-    let config = || crate::support::ask(&site.admin, "GET /v1/config HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
-    let rest = "[pool.rest]\\nbalance = \\\"leastconn\\\"";
+    let config =
+        || crate::support::ask(&site.admin, "GET /v1/config HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+    let rest = "[pool.rest]\\nbalance = \\\"round_robin\\\"";
     assert!(config().expect("an answer").contains(rest), "{}", config().expect("an answer"));
     click("Roll back to 0").await;
     click("Really").await;

@@ -66,8 +66,9 @@ pub struct Proposal {
 #[serde(deny_unknown_fields)]
 pub struct Rollback {
     /// Its generation; without one, the one before.
-    #[serde(default)]
-    pub generation: Option<u64>,
+    #[serde(default, deserialize_with = "super::whole")]
+    #[schema(maximum = 4_294_967_295_u32)]
+    pub generation: Option<u32>,
 }
 
 /// What is wanted of the configuration.

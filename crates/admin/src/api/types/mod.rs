@@ -6,7 +6,7 @@ pub mod served;
 pub mod tap;
 
 use config::Running;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use utoipa::ToSchema;
 
 /// The process, in short.
@@ -180,7 +180,7 @@ pub struct Patch {
     #[schema(value_type = Option<Drain>)]
     pub drain: Option<Option<Drain>>,
     /// Its weight, 0 to 65535.
-    #[serde(default, deserialize_with = "whole")]
+    #[serde(default, deserialize_with = "said_whole")]
     #[schema(value_type = Option<u32>, maximum = 65535)]
     pub weight: Option<Option<u32>>,
     /// What it counts as.
@@ -190,17 +190,22 @@ pub struct Patch {
 }
 
 /// `null` is something else than nothing.
-fn said<'de, T: Deserialize<'de>, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<T>, D::Error> {
+fn said<'de, T: Deserialize<'de>, D: Deserializer<'de>>(deserializer: D) -> Result<Option<T>, D::Error> {
     T::deserialize(deserializer).map(Some)
 }
 
 /// The same for a number that is whole, however it is written: for JSON 3.0 is one.
-fn whole<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<Option<u32>>, D::Error> {
-    let Some(number) = Option::<f64>::deserialize(deserializer)? else { return Ok(Some(None)) };
+fn said_whole<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Option<u32>>, D::Error> {
+    whole(deserializer).map(Some)
+}
+
+/// A number that is whole, or nothing.
+fn whole<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u32>, D::Error> {
+    let Some(number) = Option::<f64>::deserialize(deserializer)? else { return Ok(None) };
     if number.fract() != 0.0 || !(0.0..=f64::from(u32::MAX)).contains(&number) {
         return Err(serde::de::Error::custom(format!("{number} is no whole number from 0 on")));
     }
-    Ok(Some(Some(number as u32)))
+    Ok(Some(number as u32))
 }
 
 /// Something that happened.

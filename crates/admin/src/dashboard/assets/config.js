@@ -95,7 +95,6 @@ if (editor) {
   editor.addEventListener("click", (event) => {
     const button = event.target.closest("button[data-wish]");
     if (!button || !isMeant(button)) return;
-    delete button.dataset.asked;
     propose(button);
   });
   // What was said before the page was loaded again.

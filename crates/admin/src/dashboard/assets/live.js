@@ -80,25 +80,28 @@ async function change(method, path, body, match) {
   return undefined;
 }
 
+function forget(button) {
+  if (button.dataset.asked !== undefined) button.textContent = button.dataset.asked;
+  delete button.dataset.asked;
+}
+
 // The first click asks, the second one within five seconds does it.
 function isMeant(button) {
-  const { asks } = button.dataset;
-  if (!asks || button.dataset.asked) return true;
-  const label = button.textContent;
-  button.dataset.asked = label;
-  button.textContent = `Really ${asks}`;
-  setTimeout(() => {
-    delete button.dataset.asked;
-    button.textContent = label;
-  }, 5000);
-  return false;
+  const { asks, asked } = button.dataset;
+  const isAnswer = asked !== undefined;
+  if (asks && !isAnswer) {
+    button.dataset.asked = button.textContent;
+    button.textContent = `Really ${asks}`;
+    setTimeout(forget, 5000, button);
+  }
+  if (isAnswer) forget(button);
+  return !asks || isAnswer;
 }
 
 document.addEventListener("click", async (event) => {
   const button = event.target.closest("button[data-path]");
   if (!button || !isMeant(button)) return;
   const { method, path, body, match, again } = button.dataset;
-  delete button.dataset.asked;
   if ((await change(method, path, body, match)) === undefined) return;
   say(`Done: ${button.textContent.trim()}`);
   // A page that does not follow is loaded again.

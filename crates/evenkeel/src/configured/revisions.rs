@@ -1,6 +1,6 @@
 //! Which configurations has this process had, and how did they come? The latest are kept, so that one can be had again.
 
-use crate::texts::Texts;
+use crate::configured::texts::Texts;
 use evenkeel_admin::api::types::config::{self, Running};
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
@@ -132,7 +132,10 @@ mod tests {
         (1..=15).for_each(|generation| revisions.push(one(generation)));
         assert_eq!(revisions.latest().generation, 15);
         assert_eq!(revisions.before().map(|one| one.generation), Some(14));
-        assert_eq!(revisions.all().iter().map(|one| one.generation).collect::<Vec<_>>(), (6..=15).rev().collect::<Vec<_>>());
+        assert_eq!(
+            revisions.all().iter().map(|one| one.generation).collect::<Vec<_>>(),
+            (6..=15).rev().collect::<Vec<_>>()
+        );
         assert_eq!((revisions.get(5).is_none(), revisions.get(6).is_some()), (true, true));
         revisions.saved();
         assert_eq!((revisions.latest().differs, revisions.get(14).map(|one| one.differs)), (false, Some(true)));

@@ -1,14 +1,24 @@
 //! What is asked of the configuration, and what is to run then? A file read again, a text in its place, or what ran before.
+//!
+//! 1. [`texts`]: what files said; [`source`]: those of this process; [`watch`]: whether one was touched.
+//! 2. [`revisions`]: the configurations that were in use.
+//! 3. [`reload`]: how one takes the place of another.
 
-use crate::revisions::{Revision, Revisions};
-use crate::source::Source;
-use crate::texts::Texts;
+pub mod reload;
+pub mod revisions;
+pub mod source;
+pub mod texts;
+pub mod watch;
+
 use evenkeel_admin::api::problem::Problem;
 use evenkeel_admin::api::types::config;
 use evenkeel_config::{Diagnostic, Outcome, changes, render_text};
 use evenkeel_pools::events::unix_ms;
+use revisions::{Revision, Revisions};
+use source::Source;
 use std::sync::Arc;
 use std::time::SystemTime;
+use texts::Texts;
 
 /// Where the configuration comes from, and those that were.
 #[derive(Debug)]
@@ -75,7 +85,9 @@ impl Configured {
             Some(generation) => self.revisions.get(generation).ok_or_else(|| {
                 Problem::not_found(format!("no generation {generation} is kept; there are: {}", kept()))
             }),
-            None => self.revisions.before().ok_or_else(|| Problem::refused("there is no configuration before this one")),
+            None => {
+                self.revisions.before().ok_or_else(|| Problem::refused("there is no configuration before this one"))
+            }
         };
         found.map(|revision| revision.texts)
     }
@@ -92,7 +104,14 @@ impl Configured {
         let now = self.revisions.latest().texts.load().plan;
         let changes = now.map(|now| changes(&now, &plan)).unwrap_or_default();
         let diagnostics = shown(&diagnostics);
-        Ok(config::Outcome { result: "checked".into(), generation, text: said, changes, diagnostics, ..Default::default() })
+        Ok(config::Outcome {
+            result: "checked".into(),
+            generation,
+            text: said,
+            changes,
+            diagnostics,
+            ..Default::default()
+        })
     }
 
     /// Has the file say what runs.

@@ -1,7 +1,7 @@
 //! Where does the configuration come from, and does it say something else by now? A file, and what it includes; or what was typed,
 //! which is in no file.
 
-use crate::texts::Texts;
+use crate::configured::texts::Texts;
 use evenkeel_config::Outcome;
 use std::collections::BTreeSet;
 use std::fs;
@@ -75,7 +75,9 @@ impl Source {
         let file = self.file().ok_or("the process was started without a file; `evenkeel config show` prints one")?;
         if self.has_changed() {
             let file = file.display();
-            return Err(format!("{file}, or what it includes, has changed since it was read; `evenkeel config diff` says how"));
+            return Err(format!(
+                "{file}, or what it includes, has changed since it was read; `evenkeel config diff` says how"
+            ));
         }
         let on_disk = &self.seen;
         let others = texts.files.iter().filter(|(path, _)| *path != file);
@@ -85,7 +87,10 @@ impl Source {
             .collect();
         if !other.is_empty() {
             let other = other.join(", ");
-            return Err(format!("{other} said something else when it was read, and only {} is written", file.display()));
+            return Err(format!(
+                "{other} said something else when it was read, and only {} is written",
+                file.display()
+            ));
         }
         replace(file, texts.text()).map_err(|error| format!("cannot write {}: {error}", file.display()))?;
         self.seen = self.look().1;
@@ -115,7 +120,8 @@ fn replace(file: &Path, text: &str) -> io::Result<()> {
     let written = || {
         fs::write(&new, text)?;
         fs::set_permissions(&new, before.permissions())?;
-        let (user, group) = (std::os::unix::fs::MetadataExt::uid(&before), std::os::unix::fs::MetadataExt::gid(&before));
+        let (user, group) =
+            (std::os::unix::fs::MetadataExt::uid(&before), std::os::unix::fs::MetadataExt::gid(&before));
         std::os::unix::fs::chown(&new, Some(user), Some(group))?;
         fs::File::open(&new)?.sync_all()?;
         fs::rename(&new, &file)
@@ -173,7 +179,8 @@ mod tests {
         let root = std::env::temp_dir().join(format!("evenkeel-texts-{}", std::process::id()));
         fs::create_dir_all(root.join("conf.d")).unwrap();
         let pool = |port: u16| format!("[pool.web]\nendpoints = ['127.0.0.1:{port}']\n");
-        let main = |port: u16| format!("[include]\nfiles = ['conf.d/*.toml']\n[listener.web]\nbind = ['127.0.0.1:{port}']\n");
+        let main =
+            |port: u16| format!("[include]\nfiles = ['conf.d/*.toml']\n[listener.web]\nbind = ['127.0.0.1:{port}']\n");
         let (file, other) = (root.join("a.toml"), root.join("conf.d/b.toml"));
         fs::write(&file, main(1)).unwrap();
         fs::write(&other, pool(2)).unwrap();
