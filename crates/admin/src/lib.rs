@@ -1,7 +1,7 @@
 //! What is happening in this process? Metrics, health and changes over plain HTTP, on a thread of its own, so that slow
 //! or frequent clients never stop a worker.
 //!
-//! 1. [`pages`]: the answer at each path; `exposition`: in which format metrics are.
+//! 1. [`pages`]: the answer at each path; [`exposition`]: in which format metrics are.
 //! 2. [`server`]: the listeners and their connections; [`socket`]: the Unix socket, over which changes are made.
 //! 3. [`api`]: the same for programs, and more; [`dashboard`]: for people.
 //! 4. [`process`]: what the kernel knows of the process.
@@ -11,7 +11,7 @@
 
 pub mod api;
 pub mod dashboard;
-mod exposition;
+pub mod exposition;
 pub mod pages;
 pub mod process;
 pub mod server;

@@ -1,6 +1,6 @@
 //! What does every client get that asks? Metrics, and whether the process is well.
 
-use crate::exposition::Format;
+use crate::exposition::{Format, Native};
 use axum::body::Body;
 use axum::http::header::{ACCEPT, ALLOW, CONTENT_TYPE, HeaderMap, HeaderValue, VARY};
 use axum::http::{Method, Response, StatusCode};
@@ -25,6 +25,8 @@ pub struct Pages {
     pub metrics_path: String,
     /// All metrics, as OpenMetrics.
     pub metrics: Arc<dyn Fn() -> String + Send + Sync>,
+    /// Those that text has no words for.
+    pub native: Arc<dyn Fn() -> Vec<Native> + Send + Sync>,
     /// Whether the process is ready.
     pub ready: Arc<dyn Fn() -> Ready + Send + Sync>,
 }
@@ -56,7 +58,8 @@ impl Pages {
             }
             _ => {
                 let format = Format::asked_for(fields.get(ACCEPT).and_then(|accept| accept.to_str().ok()));
-                let mut shown = response(StatusCode::OK, format.media_type(), format.show((self.metrics)()));
+                let shown = format.show((self.metrics)(), || (self.native)());
+                let mut shown = response(StatusCode::OK, format.media_type(), shown);
                 shown.headers_mut().insert(VARY, HeaderValue::from_static("accept"));
                 shown
             }
@@ -71,8 +74,8 @@ fn wrong_method(path: &str, method: &Method, allowed: &'static str) -> Response<
     refusal
 }
 
-fn response(status: StatusCode, content_type: &'static str, text: String) -> Response<Body> {
-    let mut response = Response::new(Body::from(text));
+fn response(status: StatusCode, content_type: &'static str, content: impl Into<Body>) -> Response<Body> {
+    let mut response = Response::new(content.into());
     *response.status_mut() = status;
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
     response
@@ -87,6 +90,7 @@ mod tests {
         Pages {
             metrics_path: "/m".into(),
             metrics: Arc::new(|| "x_total 1\n".into()),
+            native: Arc::new(Vec::new),
             ready: Arc::new(move || ready.clone()),
         }
     }

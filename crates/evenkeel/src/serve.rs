@@ -73,10 +73,11 @@ impl Serving {
         let (asks, asked) = mpsc::unbounded_channel();
         let orders = orders(plan.runtime.state.as_deref())?;
         let window = Arc::new(Window::new(shown.clone(), configured.revisions.clone(), asks));
-        let (for_metrics, for_ready) = (shown.clone(), shown.clone());
+        let (for_metrics, for_native, for_ready) = (shown.clone(), shown.clone(), shown.clone());
         let pages = Pages {
             metrics_path: plan.telemetry.metrics.path.clone(),
             metrics: Arc::new(move || for_metrics.metrics()),
+            native: Arc::new(move || for_native.native()),
             ready: Arc::new(move || for_ready.ready()),
         };
         let admin = plan.admin.as_ref().map(|plan| admin(plan, pages, window, &mut inherited, offered)).transpose()?;

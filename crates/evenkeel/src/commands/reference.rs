@@ -6,6 +6,7 @@ use crate::configured::reload::Reloads;
 use crate::failure::Failure;
 use crate::output::print;
 use crate::registry::{registry, render};
+use crate::window::latencies;
 use evenkeel_config::render_text;
 use evenkeel_discovery::Discovery;
 use evenkeel_dns::metrics::Numbers;
@@ -65,7 +66,11 @@ pub fn metrics() -> Result<(), Failure> {
     let running = watch::channel(Arc::new(Generation::first(Arc::new(plan), 1))).1;
     let registry =
         registry(running, control, answers, Arc::new(Reloads::new()), &discovery, &certificates, Arc::default());
-    print(&page(&families(&render(&registry))))
+    let text = render(&registry);
+    let mut families = families(&text);
+    let (name, help) = latencies::NATIVE;
+    families.push(Family { name, help, kind: "native histogram", labels: vec!["pool", "endpoint"] });
+    print(&page(&families))
 }
 
 /// One metric as it is served.
@@ -104,7 +109,7 @@ fn families(text: &str) -> Vec<Family<'_>> {
 fn page(families: &[Family<'_>]) -> String {
     let mut out = String::from(
         "# Metrics\n\n<!-- Generated from what is served. `make bless` writes it anew. -->\n\n\
-         What the admin listener serves at `/metrics`, as OpenMetrics 1.0 to those who ask for that, as Prometheus does, and in the text format of Prometheus to all others. Numbers are \
+         What the admin listener serves at `/metrics`, as OpenMetrics 1.0 to those who ask for that, as Prometheus does, as protocol buffers to a Prometheus that takes native histograms, and in the text format of Prometheus to all others. Numbers are \
          sums over the workers; durations are in seconds. Every series is there from the start at zero, only those of \
          requests by method and status other than `GET` and `200` appear with their first request. A listener, and a pool \
          that listeners lead to, has what its mode can count: one for datagrams has no requests, and series of HTTP/2 with \

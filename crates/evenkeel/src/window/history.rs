@@ -79,7 +79,7 @@ impl Open {
     fn add(&mut self, counts: Counts, latencies: Option<&Latencies>) {
         self.counts.add(counts);
         if let Some(latencies) = latencies {
-            self.latencies.0.iter_mut().zip(latencies.0.iter()).for_each(|(sum, more)| *sum = sum.wrapping_add(*more));
+            self.latencies.add(latencies);
         }
     }
 
@@ -230,8 +230,8 @@ impl Endpoint {
     fn close(&mut self, now_ms: u64, in_flight: u32) {
         let (span, latencies) = self.ring.open.close(now_ms, in_flight);
         self.ring.push(span);
-        let cells = latencies.0.iter().enumerate().filter(|(_, count)| **count > 0);
-        push(&mut self.spreads, cells.map(|(bucket, count)| (bucket as u8, *count)).collect(), SPANS);
+        let cells = latencies.steps.iter().enumerate().filter(|(_, count)| **count > 0);
+        push(&mut self.spreads, cells.map(|(bucket, count)| (bucket as u8, *count as u32)).collect(), SPANS);
     }
 }
 

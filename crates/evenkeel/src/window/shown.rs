@@ -1,10 +1,11 @@
 //! What does the admin listener show of a process that may not run yet?
 
 use super::history::History;
-use super::latencies::{Before, latencies};
+use super::latencies::{Before, latencies, native};
 use super::state;
 use crate::registry::render;
 use evenkeel_admin::Ready;
+use evenkeel_admin::exposition::Native;
 use evenkeel_pools::Events;
 use evenkeel_pools::control::Control;
 use evenkeel_proxy::{Generation, Looker};
@@ -65,6 +66,11 @@ impl Shown {
     /// All metrics as text.
     pub fn metrics(&self) -> String {
         self.registry.get().map(render).unwrap_or_default()
+    }
+
+    /// Those that text has no words for.
+    pub fn native(&self) -> Vec<Native> {
+        self.running.get().map(|running| native(&running.borrow().clone())).unwrap_or_default()
     }
 
     /// What has happened of late.

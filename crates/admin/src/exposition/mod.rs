@@ -1,5 +1,9 @@
-//! In which format are metrics shown? OpenMetrics 1.0 to those who ask for it, as Prometheus does; to all others the text format of
-//! Prometheus, version 0.0.4, which every collector reads.
+//! In which format are metrics shown? OpenMetrics 1.0 to those who ask for it, as Prometheus does, and its protocol buffers where it takes
+//! native histograms; to all others the text format of Prometheus, version 0.0.4, which every collector reads.
+
+mod protobuf;
+
+pub use protobuf::{Native, Series};
 
 use std::fmt::Write;
 
@@ -10,12 +14,14 @@ pub enum Format {
     OpenMetrics,
     /// Prometheus text 0.0.4.
     Text,
+    /// Protocol buffers of Prometheus, each with its length, with native histograms.
+    Protobuf,
 }
 
 impl Format {
-    /// The one that `Accept` likes best. Fields that say neither, and none at all, get text.
+    /// The one that `Accept` likes best. Fields that say none of them, and none at all, get text.
     pub fn asked_for(accept: Option<&str>) -> Format {
-        let (mut open_metrics, mut text) = (0.0_f64, 0.0_f64);
+        let (mut protobuf, mut open_metrics, mut text) = (0.0_f64, 0.0_f64, 0.0_f64);
         for range in accept.unwrap_or_default().split(',') {
             let mut parts = range.split(';').map(str::trim);
             let kind = parts.next().unwrap_or_default();
@@ -31,9 +37,18 @@ impl Format {
             {
                 open_metrics = quality.max(open_metrics);
             }
+            if kind.eq_ignore_ascii_case("application/vnd.google.protobuf")
+                && parameter("proto") == Some("io.prometheus.client.MetricFamily")
+                && parameter("encoding") == Some("delimited")
+            {
+                protobuf = quality.max(protobuf);
+            }
             if kind.eq_ignore_ascii_case("text/plain") {
                 text = quality.max(text);
             }
+        }
+        if protobuf > 0.0 && protobuf >= open_metrics && protobuf >= text {
+            return Format::Protobuf;
         }
         if open_metrics > 0.0 && open_metrics >= text { Format::OpenMetrics } else { Format::Text }
     }
@@ -43,14 +58,18 @@ impl Format {
         match self {
             Format::OpenMetrics => "application/openmetrics-text; version=1.0.0; charset=utf-8",
             Format::Text => "text/plain; version=0.0.4; charset=utf-8",
+            Format::Protobuf => {
+                "application/vnd.google.protobuf; proto=io.prometheus.client.MetricFamily; encoding=delimited"
+            }
         }
     }
 
-    /// Metrics in this format. `open_metrics`: the same as OpenMetrics.
-    pub fn show(self, open_metrics: String) -> String {
+    /// Metrics in this format. `open_metrics`: the same as OpenMetrics; `native`: what only protocol buffers can say.
+    pub fn show(self, open_metrics: String, native: impl FnOnce() -> Vec<Native>) -> Vec<u8> {
         match self {
-            Format::OpenMetrics => open_metrics,
-            Format::Text => text(&open_metrics),
+            Format::OpenMetrics => open_metrics.into_bytes(),
+            Format::Text => text(&open_metrics).into_bytes(),
+            Format::Protobuf => protobuf::encode(&text(&open_metrics), &native()),
         }
     }
 }
@@ -112,6 +131,11 @@ mod tests {
         ];
         let open_metrics = asked.map(Format::asked_for).map(|format| format == Format::OpenMetrics);
         assert_eq!(open_metrics, [true, true, false, false, false, false, false, false]);
+        let family = "application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily";
+        let native = format!("{family};encoding=delimited,{prometheus}");
+        assert_eq!(Format::asked_for(Some(&native)), Format::Protobuf);
+        assert_eq!(Format::asked_for(Some(&format!("{family};encoding=text"))), Format::Text);
+        assert_eq!(Format::asked_for(Some(&format!("{family};encoding=delimited;q=0.5,text/plain"))), Format::Text);
     }
 
     #[test]
@@ -121,6 +145,6 @@ mod tests {
         let want = "# HELP x_seconds_total How \"long\".\n# TYPE x_seconds_total counter\nx_seconds_total{a=\"b\"} 1\n\
                     # HELP build_info Which.\n# TYPE build_info gauge\nbuild_info{v=\"1\"} 1\n# HELP g A gauge.\n# TYPE g gauge\ng 2\n";
         assert_eq!(text(open_metrics), want);
-        assert_eq!(Format::OpenMetrics.show("# EOF\n".into()), "# EOF\n");
+        assert_eq!(Format::OpenMetrics.show("# EOF\n".into(), Vec::new), b"# EOF\n");
     }
 }
