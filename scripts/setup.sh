@@ -113,6 +113,7 @@ conformance() {
     command -v javac >/dev/null || missing+=(default-jdk-headless)
     # A browser that tests drive, and fonts for what it draws.
     command -v chromedriver >/dev/null || missing+=(chromium chromium-driver fonts-dejavu-core)
+    command -v tmux >/dev/null || missing+=(tmux)
     command -v npm >/dev/null || missing+=(npm)
     command -v promtool >/dev/null || missing+=(prometheus)
     python3 -m venv --help >/dev/null 2>&1 && python3 -m ensurepip --version >/dev/null 2>&1 || missing+=(python3-venv)

@@ -24,7 +24,7 @@ mod window;
 
 use arguments::{Arguments, Command};
 use clap::{CommandFactory, Parser};
-use commands::{algorithms, check, configure, demo, explain, reference, replay, run, sim, status, steer, tap};
+use commands::{algorithms, check, configure, demo, explain, reference, replay, run, sim, status, steer, tap, top};
 use std::process::ExitCode;
 
 /// Smaller idle connections and faster small allocations than the allocator of glibc.
@@ -35,6 +35,7 @@ fn main() -> ExitCode {
     let done = match Arguments::parse().command {
         Command::Run(run) => run::run(&run),
         Command::Status(arguments) => status::status(&arguments),
+        Command::Top(arguments) => top::top(&arguments),
         Command::Drain(arguments) => steer::drain(&arguments),
         Command::Undrain(at) => steer::undrain(&at),
         Command::Weight(arguments) => steer::weight(&arguments),

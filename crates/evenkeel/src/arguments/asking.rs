@@ -4,7 +4,7 @@ use clap::Args;
 use std::path::PathBuf;
 
 /// Where the running evenkeel is
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 pub struct Where {
     /// The configuration file, whose admin.bind says where to ask
     #[arg(short, long, value_name = "FILE", conflicts_with = "admin")]
@@ -40,6 +40,20 @@ pub struct Status {
     /// Prints JSON, as the API says it
     #[arg(long)]
     pub json: bool,
+
+    #[command(flatten)]
+    pub place: Where,
+}
+
+/// Shows in the terminal how it is doing, second by second, and steers it: overview, pools, tap
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Keys: 1 2 3 pages, / filter, s sort, Enter more, d drain, u undrain, w weight, ? all of them, q end."
+)]
+pub struct Top {
+    /// Begins with this pool
+    #[arg(value_name = "POOL")]
+    pub pool: Option<String>,
 
     #[command(flatten)]
     pub place: Where,

@@ -7,7 +7,7 @@ mod serving;
 mod steering;
 mod values;
 
-pub use asking::{Events, Explain, Shadow, Status, Tap, Where};
+pub use asking::{Events, Explain, Shadow, Status, Tap, Top, Where};
 pub use configs::{Apply, Config, ConfigDiff, ConfigPage, ConfigShow, History, Rollback};
 pub use offline::{Algorithms, Replay, Sim};
 pub use serving::{Check, Demo, Run};
@@ -35,6 +35,7 @@ pub enum Command {
     Run(Run),
     Check(Check),
     Status(Status),
+    Top(Top),
     Drain(Drain),
     /// Lets an endpoint get requests again that was drained
     Undrain(At),

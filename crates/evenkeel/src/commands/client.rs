@@ -94,6 +94,25 @@ impl Client {
         serde_json::from_str(&text).map_err(|_| self.failed(OTHER))
     }
 
+    /// Asks for a change, unless another has made one since this version.
+    ///
+    /// # Errors
+    /// There is no answer, or it is a problem.
+    pub fn ask_if<T: DeserializeOwned>(
+        &self,
+        method: &Method,
+        path: &str,
+        body: Option<String>,
+        version: &str,
+    ) -> Result<T, Failure> {
+        let mut request = Request::builder().method(method).uri(path).header(IF_MATCH, version);
+        if body.is_some() {
+            request = request.header(CONTENT_TYPE, "application/json");
+        }
+        let text = self.answer(request, body.unwrap_or_default())?;
+        serde_json::from_str(&text).map_err(|_| self.failed(OTHER))
+    }
+
     fn answer(&self, request: Builder, body: String) -> Result<String, Failure> {
         self.runtime.block_on(async {
             let response = self.send(request, body).await?;

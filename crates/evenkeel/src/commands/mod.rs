@@ -14,3 +14,4 @@ pub mod sim;
 pub mod status;
 pub mod steer;
 pub mod tap;
+pub mod top;

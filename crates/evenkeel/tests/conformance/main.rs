@@ -17,6 +17,7 @@ mod prometheus;
 mod scan;
 #[path = "../support/mod.rs"]
 mod support;
+mod terminal;
 mod websocket;
 
 /// Said by tests that are left out of an ordinary run.

@@ -1,0 +1,96 @@
+//! The figures of now, those of the last minutes, each endpoint that is not up, and what happened.
+
+use super::colours::{BAD, state};
+use crate::commands::status::{ago, milliseconds};
+use crate::commands::top::model::Model;
+use evenkeel_admin::api::types::history::Span as Second;
+use evenkeel_admin::api::types::{Event, Status};
+use ratatui::Frame;
+use ratatui::layout::{Constraint, Layout, Rect};
+use ratatui::style::Stylize;
+use ratatui::text::{Line, Span};
+use ratatui::widgets::{Paragraph, Sparkline};
+use std::collections::BTreeMap;
+
+/// Seconds that the figures of now are of.
+const NOW: usize = 5;
+
+/// Draws the page.
+pub fn draw(frame: &mut Frame<'_>, model: &Model, area: Rect) {
+    let [figures, curves, rest] =
+        Layout::vertical([Constraint::Length(3), Constraint::Length(9), Constraint::Fill(1)]).areas(area);
+    frame.render_widget(Paragraph::new(now(model)), figures);
+    self::curves(frame, &model.spans, curves);
+    let Some(status) = &model.status else { return };
+    let mut lines = states(status);
+    lines.push(Line::default());
+    lines.extend(model.events.iter().rev().map(|event| happened(event, status.now_ms)));
+    frame.render_widget(Paragraph::new(lines), rest);
+}
+
+/// Sums over the last seconds.
+fn now(model: &Model) -> Vec<Line<'static>> {
+    let last = &model.spans[model.spans.len().saturating_sub(NOW)..];
+    let seconds = last.len().max(1) as f64;
+    let (requests, errors) = last.iter().fold((0, 0), |sum, one| (sum.0 + one.requests, sum.1 + one.errors));
+    let largest = |of: fn(&Second) -> Option<f64>| {
+        let of = last.iter().filter_map(of).reduce(f64::max);
+        of.map_or("-".to_owned(), milliseconds)
+    };
+    let part = f64::from(errors) * 100.0 / f64::from(requests.max(1));
+    let failed = format!("{:.1} ({part:.1} %)", f64::from(errors) / seconds);
+    let figures: [(&str, Span<'static>); 5] = [
+        ("requests/s ", format!("{:.0}", f64::from(requests) / seconds).bold()),
+        ("errors/s ", if errors > 0 { Span::styled(failed, BAD) } else { failed.bold() }),
+        ("p50 ", largest(|one| one.p50_ms).bold()),
+        ("p99 ", largest(|one| one.p99_ms).bold()),
+        ("in flight ", last.last().map_or(0, |one| one.in_flight).to_string().bold()),
+    ];
+    let spans = figures.into_iter().flat_map(|(name, figure)| [name.dim(), figure, "   ".into()]);
+    vec![Line::default(), Line::from(spans.collect::<Vec<_>>()), Line::default()]
+}
+
+/// The last minutes, a second in each column.
+fn curves(frame: &mut Frame<'_>, spans: &[Second], area: Rect) {
+    let rows = Layout::vertical([Constraint::Length(2); 4]).split(area);
+    for (name, row) in ["requests/s", "errors/s", "p99 \u{b5}s", "in flight"].into_iter().zip(rows.iter()) {
+        let [label, curve] = Layout::horizontal([Constraint::Length(22), Constraint::Fill(1)]).areas(*row);
+        let shown = &spans[spans.len().saturating_sub(usize::from(curve.width))..];
+        let of = |one: &Second| match name {
+            "requests/s" => u64::from(one.requests),
+            "errors/s" => u64::from(one.errors),
+            "in flight" => u64::from(one.in_flight),
+            _ => one.p99_ms.map_or(0, |ms| (ms * 1000.0) as u64),
+        };
+        let values: Vec<u64> = shown.iter().map(of).collect();
+        let most = values.iter().max().copied().unwrap_or(0);
+        frame.render_widget(
+            Paragraph::new(vec![Line::from(name), Line::from(format!("  at most {most}")).dim()]),
+            label,
+        );
+        frame.render_widget(Sparkline::default().data(&values), curve);
+    }
+}
+
+/// How many are in which state, and each that is not up.
+fn states(status: &Status) -> Vec<Line<'static>> {
+    let all = || status.pools.iter().flat_map(|pool| pool.endpoints.iter().map(move |one| (pool, one)));
+    let mut counts = BTreeMap::<&str, usize>::new();
+    all().for_each(|(_, one)| *counts.entry(&one.state).or_default() += 1);
+    let counts: Vec<String> = counts.iter().map(|(state, count)| format!("{count} {state}")).collect();
+    let mut lines = vec![Line::from(vec!["endpoints: ".dim(), counts.join(", ").into()])];
+    for (pool, one) in all().filter(|(_, one)| one.state != "up") {
+        let since = format!(" {} ", ago(status.now_ms.saturating_sub(one.since_ms)));
+        let why = one.reason.clone().unwrap_or_default();
+        lines.push(Line::from(vec![state(one), since.dim(), format!("{} {}  {why}", pool.name, one.name).into()]));
+    }
+    lines
+}
+
+fn happened(event: &Event, now_ms: u64) -> Line<'static> {
+    let about = [&event.pool, &event.endpoint].into_iter().flatten().cloned().collect::<Vec<_>>().join(" ");
+    let about = if about.is_empty() { event.kind.clone() } else { about };
+    let by = event.by.as_ref().map_or(String::new(), |by| format!(" ({by})"));
+    let when = format!("{:>7} ago  ", ago(now_ms.saturating_sub(event.at_ms)));
+    Line::from(vec![when.dim(), format!("{about}  {}{by}", event.text).into()])
+}

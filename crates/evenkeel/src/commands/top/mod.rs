@@ -1,0 +1,103 @@
+//! How is it doing, in a terminal? A page that follows, and keys that steer: `evenkeel top`.
+//!
+//! 1. [`model`]: what is shown; [`keys`]: what a key does; [`order`]: what may be ordered of an endpoint.
+//! 2. [`draw`]: how it looks.
+//! 3. [`asking`]: how the running process says it.
+
+mod asking;
+mod draw;
+mod keys;
+mod model;
+mod order;
+
+use crate::arguments::Top;
+use crate::commands::client::Client;
+use crate::failure::Failure;
+use asking::Tapping;
+use keys::Wish;
+use model::{Message, Model, Screen};
+use ratatui::DefaultTerminal;
+use ratatui::crossterm::event::{self, Event, KeyEventKind};
+use rustix::process::{Signal, getpid, kill_process};
+use std::io::{self, IsTerminal};
+use std::sync::mpsc::{Sender, channel};
+use std::time::{Duration, Instant};
+
+/// How long a key, or what the process says, waits at most until it is seen.
+const PATIENCE: Duration = Duration::from_millis(50);
+
+/// Runs `evenkeel top`.
+pub fn top(arguments: &Top) -> Result<(), Failure> {
+    if !io::stdout().is_terminal() || !io::stdin().is_terminal() {
+        return Err(Failure::running("top needs a terminal; evenkeel status prints the same once"));
+    }
+    let client = Client::new(&arguments.place)?;
+    let (tell, told) = channel();
+    let (orders, ordered) = channel();
+    // One that cannot be asked at all is not worth a page.
+    let _: evenkeel_admin::api::types::Status = client.get("/v1/status")?;
+    let (asks, signals) = (tell.clone(), tell.clone());
+    std::thread::spawn(move || asking::ask(&client, &ordered, &asks));
+    std::thread::spawn(move || asking::signals(&signals));
+
+    let mut model = Model::default();
+    if let Some(pool) = &arguments.pool {
+        (model.screen, model.filter) = (Screen::Pools, pool.clone());
+    }
+    // Also restores the terminal if it panics.
+    let mut terminal =
+        ratatui::try_init().map_err(|error| Failure::running(format!("cannot use the terminal: {error}")))?;
+    let done = follow(&mut terminal, &mut model, &told, &tell, &orders, arguments);
+    ratatui::restore();
+    done.map_err(|error| Failure::running(format!("cannot use the terminal: {error}")))
+}
+
+fn follow(
+    terminal: &mut DefaultTerminal,
+    model: &mut Model,
+    told: &std::sync::mpsc::Receiver<Message>,
+    tell: &Sender<Message>,
+    orders: &Sender<order::Order>,
+    arguments: &Top,
+) -> io::Result<()> {
+    let mut tapping = None;
+    let mut is_new = true;
+    loop {
+        // Open only while it is looked at.
+        match model.screen {
+            Screen::Tap => _ = tapping.get_or_insert_with(|| Tapping::start(arguments.place.clone(), tell.clone())),
+            _ => tapping = None,
+        }
+        if std::mem::take(&mut is_new) {
+            terminal.draw(|frame| draw::screen(frame, model))?;
+        }
+        if event::poll(PATIENCE)? {
+            is_new = true;
+            match event::read()? {
+                Event::Key(key) if key.kind != KeyEventKind::Release => match keys::press(model, key) {
+                    Some(Wish::Quit) => return Ok(()),
+                    Some(Wish::Suspend) => suspend(terminal)?,
+                    // What asks has ended only if this does.
+                    Some(Wish::Do(order)) => _ = orders.send(order),
+                    None => {}
+                },
+                _ => {}
+            }
+        }
+        while let Ok(message) = told.try_recv() {
+            if matches!(message, Message::End) {
+                return Ok(());
+            }
+            is_new = true;
+            model.take(message, Instant::now());
+        }
+    }
+}
+
+/// Gives the terminal to the shell, until it wants this again.
+fn suspend(terminal: &mut DefaultTerminal) -> io::Result<()> {
+    ratatui::restore();
+    kill_process(getpid(), Signal::TSTP)?;
+    *terminal = ratatui::try_init()?;
+    terminal.clear()
+}

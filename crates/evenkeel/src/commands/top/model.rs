@@ -1,0 +1,378 @@
+//! What is shown? What the running process said last, and what the person before it has chosen.
+
+use super::order::Order;
+use evenkeel_admin::api::types::history::{History, Span};
+use evenkeel_admin::api::types::tap::Tapped;
+use evenkeel_admin::api::types::{Endpoint, Event, Pool, Status};
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::time::Instant;
+
+/// Requests that are kept of a tap.
+const TAPPED: usize = 500;
+
+/// What the process says, or that it says nothing.
+#[derive(Debug)]
+pub enum Message {
+    /// How it is.
+    Seen(Box<Status>, History, Vec<Event>),
+    /// It does not answer, and why.
+    Lost(String),
+    /// What became of an order.
+    Done(Result<String, String>),
+    /// A request has ended.
+    Tapped(Box<Tapped>),
+    /// So many came too fast.
+    Dropped(u64),
+    /// The terminal is taken away.
+    End,
+}
+
+/// A page.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Screen {
+    #[default]
+    Overview,
+    Pools,
+    Tap,
+}
+
+/// What is typed, if it is not a command.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub enum Entry {
+    /// Commands.
+    #[default]
+    None,
+    /// What rows have to have.
+    Filter,
+    /// The weight of the selected endpoint.
+    Weight(String),
+    /// Whether this is meant.
+    Confirm(Order),
+    /// Any key ends the page that says what keys do.
+    Help,
+}
+
+/// What rows are sorted by.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Column {
+    /// As the configuration has them.
+    #[default]
+    Configured,
+    Name,
+    State,
+    Share,
+    Rate,
+    Errors,
+    InFlight,
+    P99,
+}
+
+impl Column {
+    /// All of them, in the order in which they are gone through, with their names.
+    pub const ALL: [(Column, &'static str); 8] = [
+        (Column::Configured, "configuration"),
+        (Column::Name, "name"),
+        (Column::State, "state"),
+        (Column::Share, "share"),
+        (Column::Rate, "rate"),
+        (Column::Errors, "errors"),
+        (Column::InFlight, "in flight"),
+        (Column::P99, "p99"),
+    ];
+
+    /// What it is called.
+    pub fn name(self) -> &'static str {
+        Column::ALL[self as usize].1
+    }
+}
+
+/// A row of the page of pools.
+#[derive(Clone, Copy, Debug)]
+pub struct Row<'m> {
+    /// Its pool.
+    pub pool: &'m Pool,
+    /// None for the pool itself.
+    pub endpoint: Option<&'m Endpoint>,
+}
+
+/// By pool and endpoint, or of a pool as a whole.
+pub type Key = (String, Option<String>);
+
+impl Row<'_> {
+    /// What it is selected by.
+    pub fn key(&self) -> Key {
+        (self.pool.name.clone(), self.endpoint.map(|endpoint| endpoint.name.clone()))
+    }
+}
+
+/// Requests and failures a second.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Rate {
+    /// Requests.
+    pub requests: f64,
+    /// Of these, those answered with 500 and above, or not at all.
+    pub failed: f64,
+}
+
+/// All that is shown.
+#[derive(Debug, Default)]
+pub struct Model {
+    /// What was said last.
+    pub status: Option<Status>,
+    /// The last quarter of an hour.
+    pub spans: Vec<Span>,
+    /// The latest is the last.
+    pub events: Vec<Event>,
+    /// Why what is shown is old.
+    pub lost: Option<String>,
+    /// Of each endpoint.
+    pub rates: HashMap<(String, String), Rate>,
+    /// When `rates` was counted.
+    counted: Option<Instant>,
+    /// The page.
+    pub screen: Screen,
+    /// What is typed.
+    pub entry: Entry,
+    /// What became of the last order: good news, or bad.
+    pub said: Option<Result<String, String>>,
+    /// What rows have to have.
+    pub filter: String,
+    /// What rows are sorted by.
+    pub column: Column,
+    /// Pools whose endpoints are not shown.
+    pub collapsed: HashSet<String>,
+    /// The row that commands are about.
+    pub selected: Option<Key>,
+    /// Whether all is shown of what is selected.
+    pub is_deep: bool,
+    /// The latest is the first.
+    pub tapped: VecDeque<Tapped>,
+    /// Requests that came too fast.
+    pub dropped: u64,
+    /// Whether the tap stands still.
+    pub is_paused: bool,
+    /// Which request of those that are shown commands are about.
+    pub request: usize,
+}
+
+impl Model {
+    /// Takes what was said.
+    pub fn take(&mut self, message: Message, now: Instant) {
+        match message {
+            Message::Seen(status, history, events) => {
+                self.count(&status, now);
+                (self.status, self.spans, self.events, self.lost) = (Some(*status), history.spans, events, None);
+                self.keep_selected();
+            }
+            Message::Lost(why) => self.lost = Some(why),
+            Message::Done(said) => self.said = Some(said),
+            Message::Tapped(one) if !self.is_paused => {
+                self.tapped.push_front(*one);
+                self.tapped.truncate(TAPPED);
+                // What is looked at stays under the eyes.
+                if self.is_deep || self.request > 0 {
+                    self.request = (self.request + 1).min(TAPPED - 1);
+                }
+            }
+            Message::Dropped(count) => self.dropped += count,
+            Message::Tapped(_) | Message::End => {}
+        }
+    }
+
+    fn count(&mut self, status: &Status, now: Instant) {
+        let all = |status: &Status| {
+            let pools = status.pools.iter().flat_map(|pool| pool.endpoints.iter().map(move |one| (pool, one)));
+            pools.map(|(pool, one)| ((pool.name.clone(), one.name.clone()), (one.requests, one.failed))).collect()
+        };
+        let new: HashMap<_, (u64, u64)> = all(status);
+        if let (Some(before), Some(counted)) = (&self.status, self.counted) {
+            let (before, seconds): (HashMap<_, _>, f64) = (all(before), (now - counted).as_secs_f64().max(0.001));
+            let rate = |(key, (requests, failed)): (&(String, String), &(u64, u64))| {
+                let (were, had_failed) = before.get(key).copied().unwrap_or((*requests, *failed));
+                let a_second = |now: u64, then: u64| now.saturating_sub(then) as f64 / seconds;
+                (key.clone(), Rate { requests: a_second(*requests, were), failed: a_second(*failed, had_failed) })
+            };
+            self.rates = new.iter().map(rate).collect();
+        }
+        self.counted = Some(now);
+    }
+
+    /// Requests and failures a second of an endpoint.
+    pub fn rate(&self, pool: &Pool, endpoint: &Endpoint) -> Rate {
+        self.rates.get(&(pool.name.clone(), endpoint.name.clone())).copied().unwrap_or_default()
+    }
+
+    /// The rows of the page of pools: those that have what is filtered by, sorted within their pool.
+    pub fn rows(&self) -> Vec<Row<'_>> {
+        let mut rows = Vec::new();
+        for pool in self.status.iter().flat_map(|status| &status.pools) {
+            let of_pool = self.has(&[&pool.name, &pool.algorithm]);
+            let has = |one: &&Endpoint| {
+                let (address, reason) = (one.address.as_deref(), one.reason.as_deref());
+                of_pool || self.has(&[&one.name, &one.state, address.unwrap_or(""), reason.unwrap_or("")])
+            };
+            let mut endpoints: Vec<&Endpoint> = pool.endpoints.iter().filter(has).collect();
+            if endpoints.is_empty() && !of_pool {
+                continue;
+            }
+            self.sort(pool, &mut endpoints);
+            rows.push(Row { pool, endpoint: None });
+            if !self.collapsed.contains(&pool.name) {
+                rows.extend(endpoints.into_iter().map(|one| Row { pool, endpoint: Some(one) }));
+            }
+        }
+        rows
+    }
+
+    fn sort(&self, pool: &Pool, endpoints: &mut [&Endpoint]) {
+        let p99 = |one: &Endpoint| one.latency.as_ref().map_or(0.0, |latency| latency.p99_ms);
+        let figure = |one: &Endpoint| match self.column {
+            Column::Share => one.share.unwrap_or(0.0),
+            Column::Rate => self.rate(pool, one).requests,
+            Column::Errors => self.rate(pool, one).failed,
+            Column::InFlight => f64::from(one.in_flight),
+            Column::P99 => p99(one),
+            Column::Configured | Column::Name | Column::State => 0.0,
+        };
+        match self.column {
+            Column::Configured => {}
+            Column::Name => endpoints.sort_by(|a, b| a.name.cmp(&b.name)),
+            // What is up comes last.
+            Column::State => endpoints.sort_by_key(|one| (one.state == "up", one.state.clone())),
+            // The largest is the first.
+            _ => endpoints.sort_by(|a, b| figure(b).total_cmp(&figure(a))),
+        }
+    }
+
+    fn has(&self, texts: &[&str]) -> bool {
+        let filter = self.filter.to_lowercase();
+        texts.iter().any(|text| text.to_lowercase().contains(&filter))
+    }
+
+    /// The requests that have what is filtered by, and are of the selected pool.
+    pub fn requests(&self) -> Vec<&Tapped> {
+        let has = |one: &&Tapped| {
+            let status = one.status.to_string();
+            let endpoint = one.tries.last().map_or("", |last| &last.endpoint);
+            self.has(&[&one.path, &one.host, &one.method, &status, &one.pool, &one.route, endpoint])
+        };
+        self.tapped.iter().filter(has).collect()
+    }
+
+    /// The endpoint that commands are about.
+    pub fn endpoint(&self) -> Option<Row<'_>> {
+        let selected = self.selected.as_ref()?;
+        self.rows().into_iter().find(|row| row.endpoint.is_some() && row.key() == *selected)
+    }
+
+    /// The row that is selected, if it is shown.
+    pub fn position(&self) -> Option<usize> {
+        let selected = self.selected.as_ref()?;
+        self.rows().iter().position(|row| row.key() == *selected)
+    }
+
+    /// Goes so many rows down, or up.
+    pub fn go(&mut self, by: isize) {
+        if self.screen == Screen::Tap {
+            let last = self.requests().len().saturating_sub(1);
+            self.request = self.request.saturating_add_signed(by).min(last);
+            return;
+        }
+        let keys: Vec<Key> = self.rows().iter().map(Row::key).collect();
+        let at = match self.position() {
+            Some(at) => at.saturating_add_signed(by).min(keys.len().saturating_sub(1)),
+            None => 0,
+        };
+        self.selected = keys.into_iter().nth(at);
+    }
+
+    /// What has left is not selected any more.
+    fn keep_selected(&mut self) {
+        if self.position().is_none() {
+            self.selected = self.rows().first().map(Row::key);
+            self.is_deep &= self.screen == Screen::Tap;
+        }
+    }
+}
+
+#[cfg(test)]
+pub mod tests {
+    use super::*;
+    use evenkeel_admin::api::types::LatencyOfLate;
+    use std::time::Duration;
+
+    /// A pool of two endpoints, of which the second is down.
+    pub fn status(requests: u64) -> Status {
+        let endpoint = |name: &str, state: &str, requests, p99_ms| Endpoint {
+            name: name.into(),
+            state: state.into(),
+            requests,
+            failed: requests / 10,
+            latency: Some(LatencyOfLate { responses: 1, p50_ms: 1.0, p99_ms }),
+            reason: (state != "up").then(|| "cannot connect".into()),
+            ..Endpoint::default()
+        };
+        let endpoints = vec![endpoint("one", "up", requests, 2.0), endpoint("two", "down", 2 * requests, 3.0)];
+        let pool = |name: &str, endpoints| Pool { name: name.into(), endpoints, ..Pool::default() };
+        Status { ready: true, pools: vec![pool("shop", endpoints), pool("rest", Vec::new())], ..Status::default() }
+    }
+
+    pub fn seen(requests: u64) -> Message {
+        Message::Seen(Box::new(status(requests)), History::default(), Vec::new())
+    }
+
+    fn names(model: &Model) -> Vec<String> {
+        model.rows().iter().map(|row| row.key().1.unwrap_or(row.key().0)).collect()
+    }
+
+    #[test]
+    fn rates_are_differences_of_what_was_said() {
+        let (mut model, now) = (Model::default(), Instant::now());
+        model.take(seen(100), now);
+        assert!(model.rates.is_empty(), "nothing is known as yet");
+        model.take(seen(300), now + Duration::from_secs(2));
+        assert_eq!(model.rates[&("shop".into(), "one".into())], Rate { requests: 100.0, failed: 10.0 });
+        // Another process counts from zero.
+        model.take(seen(0), now + Duration::from_secs(3));
+        assert_eq!(model.rates[&("shop".into(), "two".into())], Rate::default());
+    }
+
+    #[test]
+    fn rows_are_filtered_sorted_and_selected_by_name() {
+        let (mut model, now) = (Model::default(), Instant::now());
+        model.take(seen(100), now);
+        assert_eq!(names(&model), ["shop", "one", "two", "rest"]);
+        assert_eq!(model.selected, Some(("shop".into(), None)));
+        model.go(2);
+        model.column = Column::P99;
+        assert_eq!(
+            (names(&model), model.position()),
+            (["shop", "two", "one", "rest"].map(String::from).to_vec(), Some(1))
+        );
+        model.filter = "CONNECT".into();
+        assert_eq!(names(&model), ["shop", "two"]);
+        model.filter = "shop".into();
+        model.collapsed.insert("shop".into());
+        assert_eq!((names(&model), model.position()), (vec!["shop".to_owned()], None));
+        model.take(seen(100), now);
+        assert_eq!(model.selected, Some(("shop".into(), None)), "what is not there is not selected");
+        model.take(Message::Lost("gone".into()), now);
+        assert!(model.lost.is_some() && model.status.is_some(), "what was said last stays");
+    }
+
+    #[test]
+    fn a_request_that_is_looked_at_stays_where_it_is() {
+        let (mut model, now) = (Model { screen: Screen::Tap, ..Model::default() }, Instant::now());
+        let tapped = |path: &str| Message::Tapped(Box::new(Tapped { path: path.into(), ..Tapped::default() }));
+        ["/a", "/b"].into_iter().for_each(|path| model.take(tapped(path), now));
+        model.go(1);
+        model.take(tapped("/c"), now);
+        assert_eq!(model.requests()[model.request].path, "/a");
+        model.is_paused = true;
+        model.take(tapped("/d"), now);
+        assert_eq!(model.requests().len(), 3);
+        model.filter = "/b".into();
+        model.go(0);
+        assert_eq!((model.requests().len(), model.request), (1, 0));
+    }
+}
