@@ -23,8 +23,10 @@ mod watchdog;
 mod window;
 
 use arguments::{Arguments, Command};
-use clap::{CommandFactory, Parser};
-use commands::{algorithms, check, configure, demo, explain, reference, replay, run, sim, status, steer, tap, top};
+use clap::Parser;
+use commands::{
+    algorithms, check, completing, configure, demo, explain, reference, replay, run, sim, status, steer, tap, top,
+};
 use std::process::ExitCode;
 
 /// Smaller idle connections and faster small allocations than the allocator of glibc.
@@ -32,6 +34,7 @@ use std::process::ExitCode;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
+    completing::complete();
     let done = match Arguments::parse().command {
         Command::Run(run) => run::run(&run),
         Command::Status(arguments) => status::status(&arguments),
@@ -58,11 +61,7 @@ fn main() -> ExitCode {
         Command::Algorithms(list) => algorithms::list(&list),
         Command::Config(page) => reference::config(&page),
         Command::Metrics => reference::metrics(),
-        Command::Completions { shell } => {
-            let mut script = Vec::new();
-            clap_complete::generate(shell, &mut Arguments::command(), "evenkeel", &mut script);
-            output::print(&String::from_utf8_lossy(&script))
-        }
+        Command::Completions { shell } => completing::completions(&shell),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

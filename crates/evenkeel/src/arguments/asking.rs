@@ -11,7 +11,7 @@ pub struct Where {
     pub config: Option<PathBuf>,
 
     /// The Unix socket of the running evenkeel
-    #[arg(long, value_name = "PATH", default_value = "/run/evenkeel/admin.sock", conflicts_with_all = ["config", "admin"])]
+    #[arg(long, value_name = "PATH", default_value = Where::SOCKET, conflicts_with_all = ["config", "admin"])]
     pub socket: PathBuf,
 
     /// The address of its admin listener, IP:PORT, in the place of the socket
@@ -21,6 +21,11 @@ pub struct Where {
     /// The file of the token that the listener wants
     #[arg(long, value_name = "FILE", requires = "admin")]
     pub token_file: Option<PathBuf>,
+}
+
+impl Where {
+    /// Where the socket is, unless it is said.
+    pub const SOCKET: &str = "/run/evenkeel/admin.sock";
 }
 
 /// Says how pools and endpoints are: state, since when, why, weight, share, latency

@@ -65,10 +65,11 @@ pub enum Command {
     Config(Config),
     /// Prints every metric with its meaning, as Markdown
     Metrics,
-    /// Prints a completion script for a shell
+    /// Prints a script for a shell, by which commands, options and the names of a running evenkeel complete
     Completions {
         /// The shell
-        shell: clap_complete::Shell,
+        #[arg(value_parser = ["bash", "elvish", "fish", "powershell", "zsh"])]
+        shell: String,
     },
 }
 

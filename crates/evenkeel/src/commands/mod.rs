@@ -3,6 +3,7 @@
 pub mod algorithms;
 pub mod check;
 pub mod client;
+pub mod completing;
 pub mod configure;
 pub mod demo;
 pub mod explain;

@@ -119,6 +119,7 @@ fn status_and_top_are_driven_in_a_terminal() {
         (shown.contains("\u{2716} down") && shown.contains("cannot connect") && !shown.contains("FLYING")).then_some(())
     });
     terminal.tmux(&["resize-window", "-x", "140", "-y", "35"]);
+    terminal.shows("FLYING");
     // An endpoint is found, looked at, drained once that is confirmed, and undrained.
     terminal.keys(&["/", "two", "Enter", "Down", "Enter"]);
     terminal.shows("last check  passed");
