@@ -25,6 +25,7 @@ pub use crate::sections::runtime::{Level, Log, LogFormat, Runtime, Workers};
 pub use crate::sections::telemetry::{Explain, Journal, LogTarget, Metrics, Telemetry};
 pub use crate::sections::timeouts::{ListenerTimeouts, PoolTimeouts, RouteTimeouts};
 pub use crate::sections::tls_version::TlsVersion;
+pub use crate::sections::traces::{ContextFormat, Parents, Traces};
 pub use crate::table::Balance;
 
 use std::collections::HashMap;

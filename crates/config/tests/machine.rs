@@ -146,6 +146,23 @@ fn a_secret_is_read_and_measured() {
 }
 
 #[test]
+fn what_a_collector_needs_is_read() {
+    let secrets = BTreeMap::from([("/t/good", Ok("Token: x")), ("/t/theirs", Err(ErrorKind::PermissionDenied))]);
+    let machine = Fake { secrets, ..Fake::default() };
+    let traces = |key: &str, path: &str| {
+        format!("{WEB}[telemetry.traces]\nendpoint = 'https://collector.test'\n{key} = '{path}'")
+    };
+    says("traces-good", &traces("headers_file", "/t/good"), &machine, &[]);
+    says("traces-none", &traces("ca", "/t/none"), &machine, &["EK0212", "cannot read /t/none: there is no such file"]);
+    says(
+        "traces-theirs",
+        &traces("headers_file", "/t/theirs"),
+        &machine,
+        &["warning[EK0310]", "may not read /t/theirs"],
+    );
+}
+
+#[test]
 fn error_pages_are_read_and_measured() {
     let large: &'static str = "x".repeat(256 * 1024 + 1).leak();
     let secrets = BTreeMap::from([

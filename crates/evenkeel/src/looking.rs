@@ -3,39 +3,167 @@
 
 use evenkeel_admin::api::problem::Problem;
 use evenkeel_admin::api::types;
-use evenkeel_proxy::Looker;
-use evenkeel_proxy::look::Described;
-use serde::Serialize;
-use serde_json::{Value, json};
+use evenkeel_admin::api::types::picks::{
+    Armed, Both, Candidate, Considered, Excluded, Explained, ExplainedTry, Pick, PoolShadows, Routed, Shadow,
+    ShadowEndpoint, WouldGo,
+};
+use evenkeel_proxy::look::{Described, Met};
+use evenkeel_proxy::{Looker, explanations, look, route_why};
+use std::sync::Arc;
 
-/// Asks the workers.
-pub async fn look(looker: &Looker, look: types::Look) -> Result<Value, Problem> {
-    match look {
-        types::Look::Explanations { pool, limit } => {
-            let all = looker.explanations().await.into_iter();
-            let of_pool = all.filter(|one| pool.as_ref().is_none_or(|pool| *one.pool == **pool));
-            shown(&of_pool.take(limit).collect::<Vec<_>>())
-        }
-        types::Look::Explanation(id) => match looker.explanation(&id).await {
-            Some(explained) => shown(&explained),
-            None => Err(Problem::not_found(format!(
-                "no explanation of request \"{id}\" is kept: telemetry.explain says of which there are"
-            ))),
-        },
-        types::Look::Next(pool) => {
-            looker.arm(&pool).map_err(Problem::not_found)?;
-            Ok(json!({ "pool": pool, "armed": true }))
-        }
-        types::Look::WouldGo(request) => {
-            let described = described(request).map_err(Problem::malformed)?;
-            shown(&looker.would_go(described).await.map_err(Problem::not_found)?)
-        }
-        types::Look::Shadows(pool) => shown(&looker.shadows(pool.as_deref()).await.map_err(Problem::not_found)?),
+/// The requests that are kept, the latest first: so many of a pool, or of all.
+pub async fn kept(looker: &Looker, pool: Option<&str>, limit: usize) -> Vec<Explained> {
+    let all = looker.explanations().await.into_iter();
+    all.filter(|one| pool.is_none_or(|pool| *one.pool == *pool)).take(limit).map(explained).collect()
+}
+
+/// One of them.
+///
+/// # Errors
+/// It is not kept.
+pub async fn one(looker: &Looker, id: &str) -> Result<Explained, Problem> {
+    let none = || {
+        let why = format!("no explanation of request \"{id}\" is kept: telemetry.explain says of which there are");
+        Problem::not_found(why)
+    };
+    looker.explanation(id).await.map(explained).ok_or_else(none)
+}
+
+/// Has the next request of a pool explained.
+///
+/// # Errors
+/// There is no such pool.
+pub fn arm(looker: &Looker, pool: String) -> Result<Armed, Problem> {
+    looker.arm(&pool).map_err(Problem::not_found)?;
+    Ok(Armed { pool, armed: true })
+}
+
+/// Where a request would go.
+///
+/// # Errors
+/// It is none, or there is no such listener.
+pub async fn would_go(looker: &Looker, request: types::Described) -> Result<WouldGo, Problem> {
+    let described = described(request).map_err(Problem::malformed)?;
+    let look::WouldGo { routed, pick, worker } = looker.would_go(described).await.map_err(Problem::not_found)?;
+    Ok(WouldGo { routed: self::routed(routed), pick: pick.map(self::pick), worker: worker.map(|index| index as u64) })
+}
+
+/// What shadows would have done.
+///
+/// # Errors
+/// There is no such pool.
+pub async fn shadows(looker: &Looker, pool: Option<&str>) -> Result<Vec<PoolShadows>, Problem> {
+    let pools = looker.shadows(pool).await.map_err(Problem::not_found)?;
+    let of_pool = |pool: look::PoolShadows| PoolShadows {
+        pool: pool.pool.to_string(),
+        balance: pool.balance,
+        sample: pool.sample,
+        shadows: pool.shadows.into_iter().map(shadow).collect(),
+    };
+    Ok(pools.into_iter().map(of_pool).collect())
+}
+
+fn text(name: Option<Arc<str>>) -> Option<String> {
+    name.map(|name| name.to_string())
+}
+
+fn explained(one: explanations::Explained) -> Explained {
+    let tried = |one: explanations::Try| ExplainedTry {
+        at_ns: one.at_ns,
+        how: one.how.into(),
+        endpoint: text(one.endpoint),
+        pick: one.pick.map(pick),
+        failed: one.failed,
+    };
+    Explained {
+        request_id: one.request_id,
+        trace_id: one.trace_id,
+        at_ms: one.at_ms,
+        asked: one.asked.into(),
+        worker: one.worker as u64,
+        listener: one.listener.to_string(),
+        route: one.route.to_string(),
+        pool: one.pool.to_string(),
+        method: one.method,
+        host: one.host,
+        path: one.path,
+        tries: one.tries.into_iter().map(tried).collect(),
+        queue_ns: one.queue_ns,
+        status: one.status,
+        end: one.end.into(),
+        phase: one.phase.into(),
+        total_ns: one.total_ns,
     }
 }
 
-fn shown(what: &impl Serialize) -> Result<Value, Problem> {
-    serde_json::to_value(what).map_err(|error| Problem::refused(error.to_string()))
+fn pick(one: explanations::Pick) -> Pick {
+    let candidate = |one: explanations::Candidate| Candidate {
+        endpoint: one.endpoint.to_string(),
+        in_flight: one.in_flight,
+        weight: one.weight,
+        score: one.score,
+        ahead: one.ahead,
+        load: one.load,
+        latency_ns: one.latency_ns,
+        place: one.place,
+        tier: one.tier,
+        zone: text(one.zone),
+    };
+    let excluded = |one: explanations::Excluded| Excluded {
+        endpoint: one.endpoint.to_string(),
+        reason: one.reason,
+        since_ms: one.since_ms,
+    };
+    Pick {
+        rule: one.rule.into(),
+        by: one.by.into(),
+        decides: one.decides,
+        picked: text(one.picked),
+        refused: one.refused,
+        candidates: one.candidates.into_iter().map(candidate).collect(),
+        unlisted: one.unlisted as u64,
+        excluded: one.excluded.into_iter().map(excluded).collect(),
+        excluded_more: one.excluded_more as u64,
+        level: one.level as u64,
+        key: one.key,
+        in_flight: one.in_flight,
+        in_panic: one.in_panic,
+    }
+}
+
+fn routed(one: route_why::Routed) -> Routed {
+    let considered = |one: route_why::Considered| Considered {
+        route: one.route.to_string(),
+        pool: one.pool.to_string(),
+        taken: one.taken,
+        why: one.why,
+    };
+    Routed {
+        listener: one.listener.to_string(),
+        route: text(one.route),
+        pool: text(one.pool),
+        routes: one.routes.into_iter().map(considered).collect(),
+    }
+}
+
+fn shadow(one: look::Shadow) -> Shadow {
+    let both = |Met { real, shadow }: Met| Both { real, shadow };
+    let endpoint = |one: look::ShadowEndpoint| ShadowEndpoint {
+        endpoint: one.endpoint.to_string(),
+        share: both(one.share),
+        fair: one.fair,
+    };
+    Shadow {
+        algorithm: one.algorithm,
+        picks: one.picks,
+        compared: one.compared,
+        agreement: one.agreement,
+        refused: one.refused,
+        met: one.met.map(both),
+        peak: one.peak.map(both),
+        endpoints: one.endpoints.into_iter().map(endpoint).collect(),
+        unknown: one.unknown.into(),
+    }
 }
 
 fn described(request: types::Described) -> Result<Described, String> {

@@ -18,6 +18,7 @@ mod reach;
 mod registry;
 mod serve;
 mod signals;
+mod traces;
 mod upgrade;
 mod watchdog;
 mod window;

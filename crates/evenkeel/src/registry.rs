@@ -1,6 +1,7 @@
 //! Which metrics are there? Those of every room, together.
 
 use crate::configured::reload::{self, Reloads};
+use crate::traces::Metrics as Spans;
 use evenkeel_acme::{Metrics as Issued, issuer};
 use evenkeel_admin::Process;
 use evenkeel_discovery::{Discovery, Numbers as Found};
@@ -14,26 +15,38 @@ use prometheus_client::registry::Registry;
 use std::sync::Arc;
 use tokio::sync::watch;
 
-/// Every metric there is: those of the proxy, of the DNS plane, of what is discovered, of its configuration, of the process,
-/// and which build it is.
-pub fn registry(
-    running: watch::Receiver<Arc<Generation>>,
-    control: Control,
-    dns: watch::Receiver<Arc<Numbers>>,
-    reloads: Arc<Reloads>,
-    discovery: &Discovery,
-    certificates: &Store,
-    orders: Arc<issuer::Shown>,
-) -> Registry {
+/// Who has metrics.
+pub struct Rooms<'r> {
+    /// The proxy.
+    pub running: watch::Receiver<Arc<Generation>>,
+    /// What looks after its pools.
+    pub control: Control,
+    /// The DNS plane.
+    pub dns: watch::Receiver<Arc<Numbers>>,
+    /// What became of configurations.
+    pub reloads: Arc<Reloads>,
+    /// What finds endpoints.
+    pub discovery: &'r Discovery,
+    /// Certificates.
+    pub certificates: &'r Store,
+    /// Orders of new ones.
+    pub orders: Arc<issuer::Shown>,
+    /// What exports spans.
+    pub spans: Spans,
+}
+
+/// Every metric there is: those of the rooms, of the process, and which build it is.
+pub fn registry(rooms: Rooms<'_>) -> Registry {
     let mut registry = Registry::default();
     let build = Info::new(vec![("version", env!("CARGO_PKG_VERSION"))]);
     registry.register("evenkeel_build", "Which evenkeel this is", build);
-    registry.register_collector(Box::new(Metrics::new(running, control)));
-    registry.register_collector(Box::new(Answers::new(dns)));
-    registry.register_collector(Box::new(Found::new(discovery)));
-    registry.register_collector(Box::new(reload::Numbers(reloads)));
-    registry.register_collector(Box::new(Certificates::new(certificates)));
-    registry.register_collector(Box::new(Issued::new(orders)));
+    registry.register_collector(Box::new(Metrics::new(rooms.running, rooms.control)));
+    registry.register_collector(Box::new(Answers::new(rooms.dns)));
+    registry.register_collector(Box::new(Found::new(rooms.discovery)));
+    registry.register_collector(Box::new(reload::Numbers(rooms.reloads)));
+    registry.register_collector(Box::new(Certificates::new(rooms.certificates)));
+    registry.register_collector(Box::new(Issued::new(rooms.orders)));
+    registry.register_collector(Box::new(rooms.spans));
     registry.register_collector(Box::new(Process));
     registry
 }

@@ -10,8 +10,9 @@ use crate::failure::Failure;
 use crate::lost;
 use crate::notify::Notify;
 use crate::offered::Offered;
-use crate::registry::registry;
+use crate::registry::{Rooms, registry};
 use crate::signals::{Asked, Signals};
+use crate::traces::Exporter;
 use crate::upgrade::Upgrade;
 use crate::watchdog::Watchdog;
 use crate::window::Window;
@@ -48,6 +49,7 @@ pub struct Serving {
     dns: evenkeel_dns::Server,
     discovery: Discovery,
     issuer: Issuer,
+    exporter: Exporter,
     admin: Option<Admin>,
     shown: Arc<Shown>,
     reloads: Arc<Reloads>,
@@ -84,9 +86,10 @@ impl Serving {
         let (admin, admin_sockets) = admin.unzip();
         let discovery = Discovery::default();
         discovery.keep(discovery.follow(&mut plan).await);
-        let server = Server::start_with(plan, &mut inherited, orders)?;
+        let mut server = Server::start_with(plan, &mut inherited, orders)?;
         let dns = answers::start(&server, &mut inherited)?;
         let issuer = Issuer::start(&server.plan(), server.certificates().challenges().clone());
+        let exporter = Exporter::start(server.take_recorded(), server.plan().telemetry.traces.as_ref());
         // Set once, here.
         let _ = shown.looker.set(Arc::new(server.looker()));
         let _ = shown.control.set(server.control().clone());
@@ -97,15 +100,16 @@ impl Serving {
         let version = env!("CARGO_PKG_VERSION");
         let text = format!("evenkeel {version} serves, process {}", std::process::id());
         server.control().events().tell(Kind::Process, (None, None), text, None);
-        let numbers = registry(
-            server.running(),
-            server.control().clone(),
-            dns.numbers(),
-            reloads.clone(),
-            &discovery,
-            server.certificates(),
-            issuer.shown(),
-        );
+        let numbers = registry(Rooms {
+            running: server.running(),
+            control: server.control().clone(),
+            dns: dns.numbers(),
+            reloads: reloads.clone(),
+            discovery: &discovery,
+            certificates: server.certificates(),
+            orders: issuer.shown(),
+            spans: exporter.metrics(),
+        });
         let _ = shown.registry.set(numbers);
         for addr in inherited.left() {
             tracing::warn!(addr, "a socket came with the process, but the configuration listens nowhere there");
@@ -116,7 +120,20 @@ impl Serving {
         let notify = Notify::from_environment();
         notify.ready("serving");
         let admin_sockets = admin_sockets.unwrap_or_default();
-        Ok(Serving { server, dns, discovery, issuer, admin, shown, reloads, configured, asked, admin_sockets, notify })
+        Ok(Serving {
+            server,
+            dns,
+            discovery,
+            issuer,
+            exporter,
+            admin,
+            shown,
+            reloads,
+            configured,
+            asked,
+            admin_sockets,
+            notify,
+        })
     }
 
     /// The proxy.
@@ -235,6 +252,7 @@ impl Serving {
         self.reloads.count(report.result);
         if report.result == reload::Result::Applied {
             self.issuer.follow(&self.server.plan());
+            self.exporter.follow(self.server.plan().telemetry.traces.as_ref());
             self.configured.applied(draft, report.generation, by, &report.changes);
         }
         report.answer()
@@ -285,6 +303,7 @@ impl Serving {
         self.dns.command(Command::Stop);
         self.server.join();
         self.dns.join();
+        self.exporter.end();
         drop(self.admin);
     }
 

@@ -129,6 +129,11 @@ impl Table {
         }
     }
 
+    /// Writes bytes of the same length in the place of others, wherever these stand.
+    pub fn overwrite<const N: usize>(&mut self, from: &[u8; N], to: &[u8; N]) {
+        overwrite(&mut self.bytes, from, to);
+    }
+
     /// The fields.
     pub fn fields(&mut self) -> Fields<'_, '_> {
         Fields { bytes: &self.bytes, rows: &mut self.rows }
@@ -155,6 +160,15 @@ impl<'a> FromIterator<(&'a [u8], &'a [u8])> for Table {
         let mut table = Table::default();
         fields.into_iter().for_each(|(name, value)| table.push(name, value));
         table
+    }
+}
+
+/// Writes bytes of the same length in the place of others, wherever these stand in a head.
+pub fn overwrite<const N: usize>(head: &mut [u8], from: &[u8; N], to: &[u8; N]) {
+    let mut at = 0;
+    while let Some(next) = memchr::memmem::find(&head[at..], from) {
+        at += next + N;
+        head[at - N..at].copy_from_slice(to);
     }
 }
 
@@ -225,6 +239,16 @@ mod tests {
         assert!(!table.is_empty() && Table::default().is_empty());
         table.lower_names();
         assert_eq!(table.iter().next_back(), Some((&b"x-y"[..], &b"A"[..])));
+    }
+
+    #[test]
+    fn bytes_are_overwritten_wherever_they_stand() {
+        let mut table: Table = [(&b"a"[..], &b"1234-12"[..]), (b"b", b"x1234")].into_iter().collect();
+        table.overwrite(b"1234", b"5612");
+        assert_eq!(table.iter().collect::<Vec<_>>(), [(&b"a"[..], &b"5612-12"[..]), (b"b", b"x5612")]);
+        let mut head = *b"11111";
+        overwrite(&mut head, b"11", b"21");
+        assert_eq!(&head, b"21211");
     }
 
     #[test]

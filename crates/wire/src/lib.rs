@@ -6,6 +6,7 @@
 //! 3. [`tls_hello`]: which server a client asks for, before anything is decrypted.
 //! 4. [`orca`]: what an endpoint says of its own load.
 //! 5. [`grpc`]: what a call says in fields of HTTP.
+//! 6. [`trace_context`]: which trace a request belongs to.
 
 pub mod grpc;
 pub mod h2;
@@ -14,3 +15,4 @@ pub mod http1;
 pub mod orca;
 pub mod proxy_protocol;
 pub mod tls_hello;
+pub mod trace_context;

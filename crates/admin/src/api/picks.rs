@@ -2,13 +2,13 @@
 
 use super::problem::{Problem, body};
 use super::running::Process;
-use super::types::{Described, Look};
+use super::types::Described;
+use super::types::picks::{Armed, Explained, PoolShadows, WouldGo};
 use axum::Json;
 use axum::body::Bytes;
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{Path, Query, State};
 use serde::Deserialize;
-use serde_json::Value;
 use utoipa::IntoParams;
 
 /// Which explanations.
@@ -33,49 +33,52 @@ fn limit() -> u32 {
 
 /// The requests whose picks are kept with their explanation, the latest first.
 #[utoipa::path(get, path = "/v1/explanations", tag = "state", params(Wanted),
-    responses((status = 200, body = Vec<Value>), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = Vec<Explained>), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
 pub async fn explanations(
     State(process): State<Process>,
     query: Result<Query<Wanted>, QueryRejection>,
-) -> Result<Json<Value>, Problem> {
+) -> Result<Json<Vec<Explained>>, Problem> {
     let Query(Wanted { pool, limit }) = query.map_err(|error| Problem::malformed(error.body_text()))?;
     if limit > LIMIT_MAX {
         return Err(Problem::malformed(format!("limit is at most {LIMIT_MAX}")));
     }
-    process.look(Look::Explanations { pool, limit: limit as usize }).await.map(Json)
+    process.explanations(pool, limit as usize).await.map(Json)
 }
 
 /// One of them.
 #[utoipa::path(get, path = "/v1/explanations/{id}", tag = "state",
     params(("id" = String, Path, description = "The request_id of the access log")),
-    responses((status = 200, body = Value), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
-pub async fn explanation(State(process): State<Process>, Path(id): Path<String>) -> Result<Json<Value>, Problem> {
-    process.look(Look::Explanation(id)).await.map(Json)
+    responses((status = 200, body = Explained), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+pub async fn explanation(State(process): State<Process>, Path(id): Path<String>) -> Result<Json<Explained>, Problem> {
+    process.explanation(id).await.map(Json)
 }
 
 /// The next request of a pool is explained.
 #[utoipa::path(post, path = "/v1/explanations/next/{pool}", tag = "change", params(("pool" = String, Path, description = "Its name")),
-    responses((status = 200, body = Value), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
-pub async fn next(State(process): State<Process>, Path(pool): Path<String>) -> Result<Json<Value>, Problem> {
-    process.look(Look::Next(pool)).await.map(Json)
+    responses((status = 200, body = Armed), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+pub async fn next(State(process): State<Process>, Path(pool): Path<String>) -> Result<Json<Armed>, Problem> {
+    process.explain_next(pool).map(Json)
 }
 
 /// Which route a request would take, why the others do not take it, and what its pool would pick now. Nothing is sent.
 #[utoipa::path(post, path = "/v1/explain", tag = "state", request_body = Described,
-    responses((status = 200, body = Value), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
-pub async fn explain(State(process): State<Process>, bytes: Bytes) -> Result<Json<Value>, Problem> {
-    process.look(Look::WouldGo(body(&bytes)?)).await.map(Json)
+    responses((status = 200, body = WouldGo), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+pub async fn explain(State(process): State<Process>, bytes: Bytes) -> Result<Json<WouldGo>, Problem> {
+    process.would_go(body(&bytes)?).await.map(Json)
 }
 
 /// What the shadows of all pools would have done.
-#[utoipa::path(get, path = "/v1/shadows", tag = "state", responses((status = 200, body = Vec<Value>), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
-pub async fn shadows(State(process): State<Process>) -> Result<Json<Value>, Problem> {
-    process.look(Look::Shadows(None)).await.map(Json)
+#[utoipa::path(get, path = "/v1/shadows", tag = "state", responses((status = 200, body = Vec<PoolShadows>), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+pub async fn shadows(State(process): State<Process>) -> Result<Json<Vec<PoolShadows>>, Problem> {
+    process.shadows(None).await.map(Json)
 }
 
 /// The same of one pool.
 #[utoipa::path(get, path = "/v1/shadows/{pool}", tag = "state", params(("pool" = String, Path, description = "Its name")),
-    responses((status = 200, body = Vec<Value>), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
-pub async fn shadows_of(State(process): State<Process>, Path(pool): Path<String>) -> Result<Json<Value>, Problem> {
-    process.look(Look::Shadows(Some(pool))).await.map(Json)
+    responses((status = 200, body = Vec<PoolShadows>), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+pub async fn shadows_of(
+    State(process): State<Process>,
+    Path(pool): Path<String>,
+) -> Result<Json<Vec<PoolShadows>>, Problem> {
+    process.shadows(Some(pool)).await.map(Json)
 }

@@ -3,11 +3,11 @@
 use super::problem::Problem;
 use super::types::config::{Config, Outcome, Revision, Wish};
 use super::types::history::History;
+use super::types::picks::{Armed, Explained, PoolShadows, WouldGo};
 use super::types::served::{Certificate, Route, Zone};
 use super::types::tap::{Filter, Tapped};
-use super::types::{Endpoint, Event, Look, Patch, Status};
+use super::types::{Described, Endpoint, Event, Patch, Status};
 use futures_core::Stream;
-use serde_json::Value;
 use std::pin::Pin;
 use std::sync::Arc;
 use tokio::sync::watch;
@@ -66,8 +66,23 @@ pub trait Running: Send + Sync + 'static {
     /// In the order of the configuration.
     fn zones(&self) -> Vec<Zone>;
 
-    /// What is known of picks, or of one that would be made.
-    fn look(&self, look: Look) -> Later<Result<Value, Problem>>;
+    /// The requests that are kept with the explanation of their picks, the latest first: of all pools or of one, so many at most.
+    fn explanations(&self, pool: Option<String>, limit: usize) -> Later<Result<Vec<Explained>, Problem>>;
+
+    /// One of them, by its id.
+    fn explanation(&self, id: String) -> Later<Result<Explained, Problem>>;
+
+    /// Has the next request of a pool explained.
+    ///
+    /// # Errors
+    /// There is no such pool.
+    fn explain_next(&self, pool: String) -> Result<Armed, Problem>;
+
+    /// Where a request would go.
+    fn would_go(&self, request: Described) -> Later<Result<WouldGo, Problem>>;
+
+    /// What the shadows of all pools, or of one, would have done.
+    fn shadows(&self, pool: Option<String>) -> Later<Result<Vec<PoolShadows>, Problem>>;
 
     /// The requests that end from now on.
     ///

@@ -1,11 +1,9 @@
 //! Why did a request go there? Those whose picks are kept, and one of them in full.
 
-use super::json::{brief, each, nanoseconds, number, text};
 use super::page::{Asked, Content, Page};
-use super::shown::{ago, escaped, since};
-use crate::api::types::Look;
+use super::shown::{ago, brief, escaped, milliseconds, since};
+use crate::api::types::picks::{Candidate, ExplainedTry, Pick};
 use maud::{Markup, html};
-use serde_json::Value;
 
 /// All that are kept.
 pub static PAGE: Page = Page { path: "/ui/explain", name: "Explain", content: kept, is_live: true };
@@ -18,7 +16,7 @@ const LISTED: usize = 100;
 
 fn kept(asked: Asked) -> Content {
     Box::pin(async move {
-        let all = asked.process.look(Look::Explanations { pool: None, limit: LISTED }).await?;
+        let all = asked.process.explanations(None, LISTED).await?;
         let status = asked.process.status();
         Ok(html! {
             h1 { "Explain" }
@@ -30,89 +28,101 @@ fn kept(asked: Asked) -> Content {
                     }
                 } }
             }
-            @if all.as_array().is_none_or(Vec::is_empty) { p { "None is kept." } }
+            @if all.is_empty() { p { "None is kept." } }
             @else { div.wide tabindex="0" role="region" aria-label="Scrolls sideways" { table {
                 thead { tr { th scope="col" { "Request" } th scope="col" { "When" } th scope="col" { "Asked by" } th scope="col" { "What" }
                     th scope="col" { "Pool" } th scope="col" { "Endpoint" } th.number scope="col" { "Tries" } th.number scope="col" { "Status" }
                     th.number scope="col" { "Took" } } }
-                tbody { @for one in all.as_array().into_iter().flatten() { tr {
-                    th scope="row" { a href={ "/ui/explain/" (escaped(text(one, "request_id"))) } { (text(one, "request_id")) } }
-                    td { (when(one)) }
-                    td { (text(one, "asked")) }
-                    td { (text(one, "method")) " " (text(one, "host")) (text(one, "path")) }
-                    td { (text(one, "pool")) }
-                    td { (each(one, "tries").last().map_or("\u{2013}", |last| text(last, "endpoint"))) }
-                    td.number { (each(one, "tries").count()) }
-                    td.number { (one["status"]) }
-                    td.number { (nanoseconds(one, "total_ns")) }
+                tbody { @for one in &all { tr {
+                    th scope="row" { a href={ "/ui/explain/" (escaped(&one.request_id)) } { (one.request_id) } }
+                    td { (since(one.at_ms)) }
+                    td { (one.asked) }
+                    td { (one.method) " " (one.host) (one.path) }
+                    td { (one.pool) }
+                    td { (endpoint(one.tries.last())) }
+                    td.number { (one.tries.len()) }
+                    td.number { (one.status) }
+                    td.number { (nanoseconds(one.total_ns)) }
                 } } }
             } } }
         })
     })
 }
 
-fn when(one: &Value) -> String {
-    one["at_ms"].as_u64().map_or_else(String::new, since)
+fn nanoseconds(ns: u64) -> String {
+    milliseconds(ns as f64 / 1e6)
+}
+
+fn endpoint(one: Option<&ExplainedTry>) -> &str {
+    one.and_then(|one| one.endpoint.as_deref()).unwrap_or("\u{2013}")
 }
 
 fn one(asked: Asked) -> Content {
     Box::pin(async move {
-        let one = asked.process.look(Look::Explanation(asked.named("id").to_owned())).await?;
+        let one = asked.process.explanation(asked.named("id").to_owned()).await?;
         Ok(html! {
-            h1 { "Request " (text(&one, "request_id")) }
-            p { (text(&one, "method")) " " (text(&one, "host")) (text(&one, "path")) " at " (when(&one)) ", answered with " (one["status"])
-                " after " (nanoseconds(&one, "total_ns")) }
-            p { "Listener " (text(&one, "listener")) " \u{2192} route " (text(&one, "route")) " \u{2192} pool " (text(&one, "pool"))
-                "; worker " (one["worker"]) "; " (nanoseconds(&one, "queue_ns")) " of it in the queue; ended by " (text(&one, "end"))
-                " in " (text(&one, "phase")) "." }
-            @for (at, try_) in each(&one, "tries").enumerate() {
-                h2 { "Try " (at + 1) ": " (text(try_, "endpoint")) " " span.dim { (text(try_, "how")) ", after " (nanoseconds(try_, "at_ns")) } }
-                @if let Some(why) = try_["failed"].as_str() { p.bad { "Failed: " (why) } }
-                @if !try_["pick"].is_null() { (pick(&try_["pick"])) }
+            h1 { "Request " (one.request_id) }
+            p { (one.method) " " (one.host) (one.path) " at " (since(one.at_ms)) ", answered with " (one.status)
+                " after " (nanoseconds(one.total_ns)) }
+            p { "Listener " (one.listener) " \u{2192} route " (one.route) " \u{2192} pool " (one.pool)
+                "; worker " (one.worker) "; " (nanoseconds(one.queue_ns)) " of it in the queue; ended by " (one.end)
+                " in " (one.phase) "." }
+            @if let Some(trace) = &one.trace_id { p { "Trace " code { (trace) } } }
+            @for (at, try_) in one.tries.iter().enumerate() {
+                h2 { "Try " (at + 1) ": " (endpoint(Some(try_))) " " span.dim { (try_.how) ", after " (nanoseconds(try_.at_ns)) } }
+                @if let Some(why) = &try_.failed { p.bad { "Failed: " (why) } }
+                @if let Some(made) = &try_.pick { (pick(made)) }
             }
         })
     })
 }
 
+/// A column that not every pick has.
+type Column = (&'static str, fn(&Candidate) -> Option<String>);
+
+const COLUMNS: [Column; 5] = [
+    ("Counted as", |one| one.load.map(brief)),
+    ("Score", |one| one.score.map(brief)),
+    ("Place", |one| one.place.map(|place| place.to_string())),
+    ("Tier", |one| one.tier.map(|tier| tier.to_string())),
+    ("Zone", |one| one.zone.clone()),
+];
+
 /// One pick: what was compared, what was left out, and what decided.
-pub fn pick(pick: &Value) -> Markup {
-    let picked = text(pick, "picked");
+pub fn pick(pick: &Pick) -> Markup {
     // Columns that no candidate has are left out.
-    let columns = [("load", "Counted as"), ("score", "Score"), ("place", "Place"), ("tier", "Tier"), ("zone", "Zone")];
-    let columns: Vec<_> =
-        columns.into_iter().filter(|(key, _)| each(pick, "candidates").any(|one| !one[key].is_null())).collect();
+    let columns = || COLUMNS.iter().filter(|(_, value)| pick.candidates.iter().any(|one| value(one).is_some()));
     let now =
         std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(0, |now| now.as_millis() as u64);
+    let is_picked = |one: &Candidate| pick.picked.as_ref() == Some(&one.endpoint);
     html! {
-        @if let Some(why) = pick["refused"].as_str() { p.bad { "None: " (why) } }
-        p { "Rule: " (text(pick, "rule")) }
-        p { "Decided by " (text(pick, "decides")) "; " (pick["in_flight"]) " in flight in the pool"
-            @if let Some(key) = pick["key"].as_str() { "; key " code { (key) } } "." }
-        @if number(pick, "level").is_some_and(|level| level > 0.0) {
-            p { "From overflow " (pick["level"]) ": all before it were tried or full." }
-        }
-        @if pick["in_panic"] == true { p.bad { "In panic: so few endpoints are healthy that health is ignored." } }
+        @if let Some(why) = &pick.refused { p.bad { "None: " (why) } }
+        p { "Rule: " (pick.rule) }
+        p { "Decided by " (pick.decides) "; " (pick.in_flight) " in flight in the pool"
+            @if let Some(key) = &pick.key { "; key " code { (key) } } "." }
+        @if pick.level > 0 { p { "From overflow " (pick.level) ": all before it were tried or full." } }
+        @if pick.in_panic { p.bad { "In panic: so few endpoints are healthy that health is ignored." } }
         div.wide tabindex="0" role="region" aria-label="Scrolls sideways" { table {
             thead { tr { th scope="col" { "Compared" } th.number scope="col" { "In flight" } th.number scope="col" { "Weight" }
-                @for (_, label) in &columns { th.number scope="col" { (label) } }
+                @for (label, _) in columns() { th.number scope="col" { (label) } }
                 th.number scope="col" { "Ahead" } th.number scope="col" { "Answered in" } } }
-            tbody { @for one in each(pick, "candidates") { tr.picked[text(one, "endpoint") == picked] {
-                th scope="row" { @if text(one, "endpoint") == picked { "\u{2714} " } (text(one, "endpoint")) }
-                td.number { (one["in_flight"]) }
-                td.number { (one["weight"]) }
-                @for (key, _) in &columns { td.number { (brief(&one[key])) } }
-                td.number { (brief(&one["ahead"])) }
-                td.number { @if !one["latency_ns"].is_null() { (nanoseconds(one, "latency_ns")) } }
+            tbody { @for one in &pick.candidates { tr.picked[is_picked(one)] {
+                th scope="row" { @if is_picked(one) { "\u{2714} " } (one.endpoint) }
+                td.number { (one.in_flight) }
+                td.number { (one.weight) }
+                @for (_, value) in columns() { td.number { (value(one).unwrap_or_default()) } }
+                td.number { (brief(one.ahead)) }
+                td.number { @if let Some(ns) = one.latency_ns { (nanoseconds(ns)) } }
             } } }
         } }
-        @if number(pick, "unlisted").is_some_and(|more| more > 0.0) { p.dim { "And " (pick["unlisted"]) " behind them." } }
-        @if each(pick, "excluded").next().is_some() {
+        @if pick.unlisted > 0 { p.dim { "And " (pick.unlisted) " behind them." } }
+        @if !pick.excluded.is_empty() {
             p { "Not compared:" }
-            ul { @for one in each(pick, "excluded") {
-                li { (text(one, "endpoint")) ": " (text(one, "reason"))
-                    @if let Some(since) = one["since_ms"].as_u64() { ", for " (ago(now.saturating_sub(since))) } }
+            ul { @for one in &pick.excluded {
+                li { (one.endpoint) ": " (one.reason)
+                    @if let Some(since) = one.since_ms { ", for " (ago(now.saturating_sub(since))) } }
             } }
-            @if number(pick, "excluded_more").is_some_and(|more| more > 0.0) { p.dim { "And " (pick["excluded_more"]) " more." } }
+            @if pick.excluded_more > 0 { p.dim { "And " (pick.excluded_more) " more." } }
         }
     }
 }

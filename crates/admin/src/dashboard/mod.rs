@@ -12,7 +12,6 @@ mod dns;
 mod endpoint;
 mod explain;
 mod flow;
-mod json;
 mod layout;
 mod live;
 mod overview;

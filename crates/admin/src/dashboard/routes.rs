@@ -1,12 +1,11 @@
 //! Which route takes a request? The routes with what passed by them, and a form that tries one.
 
 use super::explain::pick;
-use super::json::{each, text};
 use super::page::{Asked, Content, Page};
 use crate::api::problem::Problem;
-use crate::api::types::{Described, Look};
+use crate::api::types::Described;
+use crate::api::types::picks::WouldGo;
 use maud::{Markup, html};
-use serde_json::Value;
 
 /// The page. Not followed: what was typed would be lost.
 pub static PAGE: Page = Page { path: "/ui/routes", name: "Routes", content, is_live: false };
@@ -17,7 +16,7 @@ const ROWS: usize = 300;
 fn content(asked: Asked) -> Content {
     Box::pin(async move {
         let tried = match asked.value("url") {
-            Some(url) => Some(asked.process.look(Look::WouldGo(described(&asked, url))).await),
+            Some(url) => Some(asked.process.would_go(described(&asked, url)).await),
             None => None,
         };
         Ok(page(&asked, tried.as_ref()))
@@ -35,7 +34,7 @@ fn described(asked: &Asked, url: &str) -> Described {
     }
 }
 
-fn page(asked: &Asked, tried: Option<&Result<Value, Problem>>) -> Markup {
+fn page(asked: &Asked, tried: Option<&Result<WouldGo, Problem>>) -> Markup {
     let (routes, status) = (asked.process.routes(), asked.process.status());
     let value = |name: &str| asked.value(name).unwrap_or_default();
     html! {
@@ -80,20 +79,20 @@ fn page(asked: &Asked, tried: Option<&Result<Value, Problem>>) -> Markup {
     }
 }
 
-fn would_go(would: &Value) -> Markup {
-    let routed = &would["routed"];
+fn would_go(would: &WouldGo) -> Markup {
+    let routed = &would.routed;
     html! {
-        @match routed["route"].as_str() {
-            Some(route) => { p { "Listener " (text(routed, "listener")) " \u{2192} route " strong { (route) } " \u{2192} pool "
-                strong { (text(routed, "pool")) } } }
-            None => { p.bad { "Listener " (text(routed, "listener")) ": no route takes it, so it is answered with 404." } }
+        @match &routed.route {
+            Some(route) => { p { "Listener " (routed.listener) " \u{2192} route " strong { (route) } " \u{2192} pool "
+                strong { (routed.pool.as_deref().unwrap_or_default()) } } }
+            None => { p.bad { "Listener " (routed.listener) ": no route takes it, so it is answered with 404." } }
         }
-        ul.matches { @for route in each(routed, "routes") {
-            li { @if route["taken"] == true { strong { (text(route, "route")) } } @else { (text(route, "route")) } ": " (text(route, "why")) }
+        ul.matches { @for route in &routed.routes {
+            li { @if route.taken { strong { (route.route) } } @else { (route.route) } ": " (route.why) }
         } }
-        @if !would["pick"].is_null() {
-            h3 { "Its pool would pick " (text(&would["pick"], "picked")) " now" }
-            (pick(&would["pick"]))
+        @if let Some(made) = &would.pick {
+            h3 { "Its pool would pick " (made.picked.as_deref().unwrap_or("none")) " now" }
+            (pick(made))
         }
     }
 }

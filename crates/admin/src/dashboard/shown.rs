@@ -30,6 +30,11 @@ pub fn milliseconds(ms: f64) -> String {
     }
 }
 
+/// A number, in short.
+pub fn brief(x: f64) -> String {
+    if x.fract() == 0.0 { format!("{x}") } else { format!("{x:.3}") }
+}
+
 /// A part of 1, in percent.
 pub fn percent(part: f64) -> String {
     format!("{:.1} %", part * 100.0)

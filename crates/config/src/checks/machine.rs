@@ -36,6 +36,12 @@ pub(crate) fn check(root: &Section, machine: &dyn Machine, findings: &mut Findin
     if let Some(path) = explain.text("token_file") {
         check_secret(Path::new(&path), explain.span_of("token_file"), machine, findings);
     }
+    let traces = telemetry.section("traces");
+    for key in ["headers_file", "ca"] {
+        if let Some(path) = traces.text(key) {
+            check_readable(Path::new(&path), traces.span_of(key), machine, findings);
+        }
+    }
     let acme = root.section("acme");
     if acme.has_read("state")
         && let Some(path) = acme.text("state")
@@ -131,6 +137,18 @@ fn check_socket(path: &Path, span: Span, machine: &dyn Machine, findings: &mut F
     {
         let message = format!("{} is there, and no socket", path.display());
         findings.add(Code::NotHere, span, message).help("give it another path, or remove what is there");
+    }
+}
+
+/// A file that is read while evenkeel runs.
+fn check_readable(path: &Path, span: Span, machine: &dyn Machine, findings: &mut Findings) {
+    match machine.read(path) {
+        Ok(_) => {}
+        Err(error) if error.kind() == ErrorKind::PermissionDenied => not_mine(path, "read", span, findings),
+        Err(error) => {
+            let message = format!("cannot read {}: {}", path.display(), reason(&error));
+            findings.add(Code::NotHere, span, message).help("make it, or leave the key out");
+        }
     }
 }
 

@@ -83,6 +83,8 @@ pub enum Form {
     Secret,
     /// The URL of a page that is fetched over TLS.
     HttpsUrl,
+    /// The URL of what takes telemetry.
+    CollectorUrl,
     /// A path of the file system.
     File,
     /// A path of the file system that may contain `*` in its last part.
@@ -149,6 +151,7 @@ impl Form {
             Form::Payload => "a text, or bytes in hex, as \"hex:00ff\"",
             Form::Secret => "a text of 16 to 1024 bytes",
             Form::HttpsUrl => "a URL, as \"https://ca.internal/acme/directory\"",
+            Form::CollectorUrl => "a URL, as \"http://127.0.0.1:4318\"",
             Form::File => "the path of a file",
             Form::Include => "the path of a file, which may contain * in its last part",
             Form::HashKey => "\"client-ip\", \"path\", \"header:NAME\", \"cookie:NAME\" or \"query:NAME\"",
@@ -181,6 +184,7 @@ impl Form {
             Form::Label | Form::File | Form::Include => "^.+$",
             Form::Token => "^[A-Za-z0-9!#$%&'*+.^_`|~-]{1,128}$",
             Form::HttpsUrl => "^https://[^\\s]+$",
+            Form::CollectorUrl => "^https?://[^\\s]+$",
             Form::Content => "^[\\s\\S]{1,1024}$",
             Form::Payload => "^[\\s\\S]+$",
             Form::Secret => "^[\\s\\S]{4,1024}$",
@@ -226,7 +230,8 @@ impl Form {
             Form::CookiePath => path::of_cookie(text).map(|()| Formed::Text(text.to_string())),
             Form::DnsName => address::dns_name(text).map(Formed::Text),
             Form::Authority => host::authority(text).map(Formed::Text),
-            Form::HttpsUrl => url::read(text).map(|()| Formed::Text(text.to_string())),
+            Form::CollectorUrl => url::collector(text).map(|()| Formed::Text(text.to_string())),
+            Form::HttpsUrl => url::https(text).map(|()| Formed::Text(text.to_string())),
             Form::Name | Form::Label | Form::Token | Form::Content | Form::File | Form::Include => {
                 if self.is_name(text) {
                     Ok(Formed::Text(text.to_string()))

@@ -1,4 +1,4 @@
-//! Is this the URL of a directory? Over HTTPS, with a host, and with nothing that has no place in it.
+//! Is this the URL of a directory, or of a collector? With a host, and with nothing that has no place in it; of a directory, over HTTPS.
 
 use super::host;
 use super::misfit::Misfit;
@@ -8,23 +8,40 @@ use crate::tree::quoted;
 /// Longer than any that is in use.
 const MAX: usize = 1024;
 
-pub(super) fn read(text: &str) -> Result<(), Misfit> {
-    let bad = |why: &str, help: &str| {
-        Err(Misfit::new(Code::BadAddress, format!("{} cannot be used as a URL: {why}", quoted(text)), help))
-    };
+pub(super) fn https(text: &str) -> Result<(), Misfit> {
     const AS: &str = "write \"https://acme-v02.api.letsencrypt.org/directory\"";
-    let Some(rest) = text.strip_prefix("https://") else {
-        let why = if text.starts_with("http://") { "it is not over TLS" } else { "it has no \"https://\"" };
-        return bad(why, AS);
+    match text.strip_prefix("https://") {
+        Some(rest) => behind_scheme(text, rest, AS),
+        None if text.starts_with("http://") => Err(bad(text, "it is not over TLS", AS)),
+        None => Err(bad(text, "it has no \"https://\"", AS)),
+    }
+}
+
+/// With or without TLS, and without a query.
+pub(super) fn collector(text: &str) -> Result<(), Misfit> {
+    const AS: &str = "write \"http://127.0.0.1:4318\"";
+    let Some(rest) = text.strip_prefix("http://").or_else(|| text.strip_prefix("https://")) else {
+        return Err(bad(text, "it has no \"http://\" or \"https://\"", AS));
     };
+    if rest.contains('?') {
+        return Err(bad(text, "a path is put behind it", AS));
+    }
+    behind_scheme(text, rest, AS)
+}
+
+fn behind_scheme(text: &str, rest: &str, like: &str) -> Result<(), Misfit> {
     let authority = rest.split(['/', '?']).next().unwrap_or_default();
     if text.len() > MAX || !text.bytes().all(|b| b.is_ascii_graphic()) || text.contains(['"', '\\', '#']) {
-        return bad("it has characters that no URL has, or is too long", AS);
+        return Err(bad(text, "it has characters that no URL has, or is too long", like));
     }
     match authority.contains('@') || host::authority(authority).is_err() {
-        true => bad("it names no host", AS),
+        true => Err(bad(text, "it names no host", like)),
         false => Ok(()),
     }
+}
+
+fn bad(text: &str, why: &str, like: &str) -> Misfit {
+    Misfit::new(Code::BadAddress, format!("{} cannot be used as a URL: {why}", quoted(text)), like)
 }
 
 #[cfg(test)]
@@ -39,7 +56,7 @@ mod tests {
             "https://ca.inside",
             "https://[::1]:1/a?b=c",
         ] {
-            assert!(read(good).is_ok(), "{good}");
+            assert!(https(good).is_ok() && (good.contains('?') || collector(good).is_ok()), "{good}");
         }
         for bad in [
             "",
@@ -52,7 +69,11 @@ mod tests {
             "https://u@a/",
             "https://*.a/",
         ] {
-            assert!(read(bad).is_err(), "{bad:?}");
+            assert!(https(bad).is_err(), "{bad:?}");
+        }
+        assert!(collector("http://[::1]:4318/otlp").is_ok());
+        for bad in ["127.0.0.1:4318", "grpc://a:4317", "http://", "http://a?b", "http://a b"] {
+            assert!(collector(bad).is_err(), "{bad:?}");
         }
     }
 }

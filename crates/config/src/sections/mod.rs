@@ -16,3 +16,4 @@ pub(crate) mod runtime;
 pub(crate) mod telemetry;
 pub(crate) mod timeouts;
 pub(crate) mod tls_version;
+pub(crate) mod traces;

@@ -3,6 +3,7 @@
 use super::access_log::{self, ACCESS_LOG, AccessLog};
 use super::pool::Pool;
 use super::runtime::{Runtime, Workers};
+use super::traces::{self, TRACES, Traces};
 use crate::code::Code;
 use crate::diagnostic::Findings;
 use crate::form::{Form, Formed};
@@ -47,6 +48,14 @@ table! {
             kind: Kind::Table(&EXPLAIN),
             absent: Absent::Means("its defaults"),
             help: "Why requests went where they went, for `evenkeel explain`.",
+            why: "",
+        };
+        /// Spans for a collector; `None` = off.
+        traces: Option<Traces> = Key {
+            name: "traces",
+            kind: Kind::Table(&TRACES),
+            absent: Absent::Means("off"),
+            help: "Spans of requests, for a collector of OpenTelemetry.",
             why: "",
         };
     }
@@ -190,6 +199,9 @@ pub(crate) fn check(telemetry: &Section, runtime: &Runtime, pools: &[Pool], find
     }
     if telemetry.has("access_log") {
         access_log::check(&telemetry.section("access_log"), findings);
+    }
+    if telemetry.has("traces") {
+        traces::check(&telemetry.section("traces"), findings);
     }
     if telemetry.has("journal") {
         check_journal(&telemetry.section("journal"), runtime, pools, findings);

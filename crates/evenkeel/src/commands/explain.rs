@@ -6,8 +6,10 @@ use super::status::escaped;
 use crate::arguments::{Explain, Shadow};
 use crate::failure::Failure;
 use crate::output::print;
+use evenkeel_admin::api::types::picks::{Armed, Both, Candidate, Explained, Pick, PoolShadows, WouldGo};
 use hyper::Method;
-use serde_json::{Value, json};
+use serde::Serialize;
+use serde_json::json;
 use std::fmt::Write;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -19,18 +21,20 @@ const LISTED: usize = 20;
 
 /// Runs `evenkeel explain`.
 pub fn explain(arguments: &Explain) -> Result<(), Failure> {
-    let client = Client::new(&arguments.place)?;
-    let show = |value: &Value, text: fn(&Value) -> String| show(arguments.json, value, text);
+    let (client, json) = (Client::new(&arguments.place)?, arguments.json);
     match (&arguments.what, &arguments.url, &arguments.next) {
-        (_, _, Some(pool)) => show(&next(&client, pool)?, explained),
+        (_, _, Some(pool)) => show(json, &next(&client, pool)?, explained),
         (Some(method), Some(url), None) => {
             let Explain { fields, listener, client: from, .. } = arguments;
             let from = from.map(|ip| ip.to_string());
             let body = json!({ "method": method, "url": url, "fields": fields, "listener": listener, "client": from });
-            show(&client.ask(&Method::POST, "/v1/explain", Some(body.to_string()))?, would_go)
+            show(json, &client.ask(&Method::POST, "/v1/explain", Some(body.to_string()))?, would_go)
         }
-        (Some(id), None, None) => show(&client.get(&format!("/v1/explanations/{}", escaped(id)))?, explained),
-        (None, _, None) => show(&client.get(&format!("/v1/explanations?limit={LISTED}"))?, listed),
+        (Some(id), None, None) => show(json, &client.get(&format!("/v1/explanations/{}", escaped(id)))?, explained),
+        (None, _, None) => {
+            let all: Vec<Explained> = client.get(&format!("/v1/explanations?limit={LISTED}"))?;
+            show(json, &all, |all| listed(all))
+        }
     }
 }
 
@@ -40,44 +44,45 @@ pub fn shadow(arguments: &Shadow) -> Result<(), Failure> {
         Some(pool) => format!("/v1/shadows/{}", escaped(pool)),
         None => "/v1/shadows".to_string(),
     };
-    show(arguments.json, &Client::new(&arguments.place)?.get(&path)?, shadows)
+    let pools: Vec<PoolShadows> = Client::new(&arguments.place)?.get(&path)?;
+    show(arguments.json, &pools, |pools| shadows(pools))
 }
 
-fn show(json: bool, value: &Value, text: fn(&Value) -> String) -> Result<(), Failure> {
-    print(&if json { format!("{value:#}\n") } else { text(value) })
+fn show<T: Serialize>(json: bool, value: &T, text: impl Fn(&T) -> String) -> Result<(), Failure> {
+    let pretty = || serde_json::to_string_pretty(value).map(|text| text + "\n");
+    match json {
+        true => print(&pretty().map_err(|error| Failure::running(error.to_string()))?),
+        false => print(&text(value)),
+    }
 }
 
 /// Asks for the next request of a pool, and waits for it.
-fn next(client: &Client, pool: &str) -> Result<Value, Failure> {
+fn next(client: &Client, pool: &str) -> Result<Explained, Failure> {
     let path = format!("/v1/explanations?pool={}&limit=1000", escaped(pool));
-    let kept = || -> Result<Vec<Value>, Failure> {
-        let all: Vec<Value> = client.get(&path)?;
-        Ok(all.into_iter().filter(|one| one["asked"] == "next").collect())
+    let kept = || -> Result<Vec<Explained>, Failure> {
+        let all: Vec<Explained> = client.get(&path)?;
+        Ok(all.into_iter().filter(|one| one.asked == "next").collect())
     };
-    let before: Vec<Value> = kept()?.into_iter().map(|one| one["request_id"].clone()).collect();
-    let _: Value = client.ask(&Method::POST, &format!("/v1/explanations/next/{}", escaped(pool)), None)?;
+    let before: Vec<String> = kept()?.into_iter().map(|one| one.request_id).collect();
+    let _: Armed = client.ask(&Method::POST, &format!("/v1/explanations/next/{}", escaped(pool)), None)?;
     loop {
-        if let Some(new) = kept()?.into_iter().find(|one| !before.contains(&one["request_id"])) {
+        if let Some(new) = kept()?.into_iter().find(|one| !before.contains(&one.request_id)) {
             return Ok(new);
         }
         std::thread::sleep(LOOK_EVERY);
     }
 }
 
-fn text<'v>(value: &'v Value, key: &str) -> &'v str {
-    value[key].as_str().unwrap_or("-")
+fn or_dash(name: Option<&String>) -> &str {
+    name.map_or("-", String::as_str)
 }
 
-fn each<'v>(value: &'v Value, key: &str) -> impl Iterator<Item = &'v Value> {
-    value[key].as_array().into_iter().flatten()
+fn ms(ns: u64) -> String {
+    format!("{:.3} ms", ns as f64 / 1e6)
 }
 
-fn ms(value: &Value) -> String {
-    format!("{:.3} ms", value.as_f64().unwrap_or_default() / 1e6)
-}
-
-fn asked(one: &Value) -> String {
-    format!("{} {}{}", text(one, "method"), text(one, "host"), text(one, "path"))
+fn asked(one: &Explained) -> String {
+    format!("{} {}{}", one.method, one.host, one.path)
 }
 
 // Writing to a String cannot fail.
@@ -85,19 +90,11 @@ macro_rules! line {
     ($out:ident, $($arg:tt)*) => {{ let _ = writeln!($out, $($arg)*); }};
 }
 
-fn listed(all: &Value) -> String {
+fn listed(all: &[Explained]) -> String {
     let mut out = String::new();
-    for one in all.as_array().into_iter().flatten() {
-        let last = one["tries"].as_array().and_then(|tries| tries.last());
-        let endpoint = last.map_or("-", |last| text(last, "endpoint"));
-        line!(
-            out,
-            "{}  {}  {} -> {endpoint}  {}",
-            text(one, "request_id"),
-            one["status"],
-            text(one, "pool"),
-            asked(one)
-        );
+    for one in all {
+        let endpoint = or_dash(one.tries.last().and_then(|last| last.endpoint.as_ref()));
+        line!(out, "{}  {}  {} -> {endpoint}  {}", one.request_id, one.status, one.pool, asked(one));
     }
     if out.is_empty() {
         out.push_str(
@@ -107,25 +104,23 @@ fn listed(all: &Value) -> String {
     out
 }
 
-fn explained(one: &Value) -> String {
+fn explained(one: &Explained) -> String {
     let mut out = String::new();
-    line!(out, "request {}  {}  status {}", text(one, "request_id"), asked(one), one["status"]);
+    line!(out, "request {}  {}  status {}", one.request_id, asked(one), one.status);
+    let Explained { listener, route, pool, worker, end, phase, .. } = one;
     line!(
         out,
-        "listener {} -> route {} -> pool {}; worker {}; {} in all, {} of it in the queue; end: {} in {}",
-        text(one, "listener"),
-        text(one, "route"),
-        text(one, "pool"),
-        one["worker"],
-        ms(&one["total_ns"]),
-        ms(&one["queue_ns"]),
-        text(one, "end"),
-        text(one, "phase")
+        "listener {listener} -> route {route} -> pool {pool}; worker {worker}; {} in all, {} of it in the queue; end: {end} in {phase}",
+        ms(one.total_ns),
+        ms(one.queue_ns)
     );
-    for (i, one) in each(one, "tries").enumerate() {
-        line!(out, "try {}: {} ({}, after {})", i + 1, text(one, "endpoint"), text(one, "how"), ms(&one["at_ns"]));
-        pick(&one["pick"], &mut out);
-        if let Some(failed) = one["failed"].as_str() {
+    if let Some(trace) = &one.trace_id {
+        line!(out, "trace {trace}");
+    }
+    for (i, one) in one.tries.iter().enumerate() {
+        line!(out, "try {}: {} ({}, after {})", i + 1, or_dash(one.endpoint.as_ref()), one.how, ms(one.at_ns));
+        one.pick.iter().for_each(|made| pick(made, &mut out));
+        if let Some(failed) = &one.failed {
             line!(out, "  failed: {failed}");
         }
     }
@@ -138,126 +133,109 @@ fn ago(ms: u64) -> String {
     format!("{} s", now.saturating_sub(ms) / 1000)
 }
 
-fn pick(pick: &Value, out: &mut String) {
-    if pick.is_null() {
-        return;
-    }
-    match pick["refused"].as_str() {
+fn pick(pick: &Pick, out: &mut String) {
+    match &pick.refused {
         Some(why) => line!(out, "  none: {why}"),
-        None => line!(out, "  rule: {}", text(pick, "rule")),
+        None => line!(out, "  rule: {}", pick.rule),
     }
-    line!(out, "  decided by: {}; {} in flight in the pool", text(pick, "decides"), pick["in_flight"]);
-    if let Some(key) = pick["key"].as_str() {
+    line!(out, "  decided by: {}; {} in flight in the pool", pick.decides, pick.in_flight);
+    if let Some(key) = &pick.key {
         line!(out, "  key: {key}");
     }
-    if pick["level"].as_u64().unwrap_or_default() > 0 {
-        line!(out, "  from overflow {}: all before it were tried or full", pick["level"]);
+    if pick.level > 0 {
+        line!(out, "  from overflow {}: all before it were tried or full", pick.level);
     }
-    if pick["in_panic"] == true {
+    if pick.in_panic {
         line!(out, "  in panic: too few endpoints are healthy, so health is ignored");
     }
-    let picked = text(pick, "picked");
-    for c in each(pick, "candidates") {
-        let name = text(c, "endpoint");
-        let mut what = format!("{} in flight, weight {}", c["in_flight"], c["weight"]);
-        let mut add = |label: &str, value: &Value| {
-            if !value.is_null() {
-                let value = value.as_str().map_or_else(|| value.to_string(), str::to_string);
-                let _ = write!(what, ", {label} {value}");
-            }
-        };
-        add("counted as", &c["load"]);
-        add("score", &c["score"]);
-        add("place", &c["place"]);
-        add("ahead by", &c["ahead"]);
-        add("tier", &c["tier"]);
-        add("zone", &c["zone"]);
-        if !c["latency_ns"].is_null() {
-            let _ = write!(what, ", answered {}", ms(&c["latency_ns"]));
-        }
-        line!(out, "  {} {name}: {what}", if name == picked { "*" } else { " " });
+    for one in &pick.candidates {
+        let mark = if pick.picked.as_ref() == Some(&one.endpoint) { "*" } else { " " };
+        line!(out, "  {mark} {}: {}", one.endpoint, compared(one));
     }
-    if pick["unlisted"].as_u64().unwrap_or_default() > 0 {
-        line!(out, "    and {} behind them", pick["unlisted"]);
+    if pick.unlisted > 0 {
+        line!(out, "    and {} behind them", pick.unlisted);
     }
-    for e in each(pick, "excluded") {
-        let since = e["since_ms"].as_u64().map(|since| format!(", as it is since {} ago", ago(since)));
-        line!(out, "  - {}: {}{}", text(e, "endpoint"), text(e, "reason"), since.unwrap_or_default());
+    for one in &pick.excluded {
+        let since = one.since_ms.map(|since| format!(", as it is since {} ago", ago(since)));
+        line!(out, "  - {}: {}{}", one.endpoint, one.reason, since.unwrap_or_default());
     }
-    if pick["excluded_more"].as_u64().unwrap_or_default() > 0 {
-        line!(out, "  - and {} more", pick["excluded_more"]);
+    if pick.excluded_more > 0 {
+        line!(out, "  - and {} more", pick.excluded_more);
     }
 }
 
-fn would_go(would: &Value) -> String {
-    let (mut out, routed) = (String::new(), &would["routed"]);
-    match routed["route"].as_str() {
-        Some(route) => {
-            line!(out, "listener {} -> route {route} -> pool {}", text(routed, "listener"), text(routed, "pool"))
+fn compared(one: &Candidate) -> String {
+    let mut what = format!("{} in flight, weight {}", one.in_flight, one.weight);
+    let mut add = |label: &str, value: Option<String>| {
+        if let Some(value) = value {
+            let _ = write!(what, ", {label} {value}");
         }
-        None => line!(out, "listener {}: no route takes it, so it is answered with 404", text(routed, "listener")),
+    };
+    let number = |x: f64| json!(x).to_string();
+    add("counted as", one.load.map(number));
+    add("score", one.score.map(number));
+    add("place", one.place.map(|place| place.to_string()));
+    add("ahead by", Some(number(one.ahead)));
+    add("tier", one.tier.map(|tier| tier.to_string()));
+    add("zone", one.zone.clone());
+    add("answered", one.latency_ns.map(ms));
+    what
+}
+
+fn would_go(would: &WouldGo) -> String {
+    let (mut out, routed) = (String::new(), &would.routed);
+    match &routed.route {
+        Some(route) => {
+            line!(out, "listener {} -> route {route} -> pool {}", routed.listener, or_dash(routed.pool.as_ref()))
+        }
+        None => line!(out, "listener {}: no route takes it, so it is answered with 404", routed.listener),
     }
-    for route in each(routed, "routes") {
-        let mark = if route["taken"] == true { "*" } else { " " };
-        line!(out, "  {mark} {}: {}", text(route, "route"), text(route, "why"));
+    for route in &routed.routes {
+        line!(out, "  {} {}: {}", if route.taken { "*" } else { " " }, route.route, route.why);
     }
-    if !would["pick"].is_null() {
-        line!(out, "now, worker {} would pick {}", would["worker"], text(&would["pick"], "picked"));
-        pick(&would["pick"], &mut out);
+    if let Some(made) = &would.pick {
+        let worker = would.worker.unwrap_or_default();
+        line!(out, "now, worker {worker} would pick {}", or_dash(made.picked.as_ref()));
+        pick(made, &mut out);
     }
     out
 }
 
-fn shadows(pools: &Value) -> String {
+fn shadows(pools: &[PoolShadows]) -> String {
     let mut out = String::new();
-    for pool in pools.as_array().into_iter().flatten() {
-        let part = |value: &Value| format!("{:.1} %", 100.0 * value.as_f64().unwrap_or_default());
-        let number = |value: &Value| format!("{:.2}", value.as_f64().unwrap_or_default());
-        line!(
-            out,
-            "pool {}, balanced by {}, {} of the picks compared",
-            text(pool, "pool"),
-            text(pool, "balance"),
-            part(&pool["sample"])
-        );
-        for shadow in each(pool, "shadows") {
-            if shadow["agreement"].is_null() {
-                line!(out, "  {}: no pick was compared yet", text(shadow, "algorithm"));
+    let part = |part: f64| format!("{:.1} %", 100.0 * part);
+    for PoolShadows { pool, balance, sample, shadows } in pools {
+        line!(out, "pool {pool}, balanced by {balance}, {} of the picks compared", part(*sample));
+        for shadow in shadows {
+            let Some(agreement) = shadow.agreement else {
+                line!(out, "  {}: no pick was compared yet", shadow.algorithm);
                 continue;
-            }
+            };
             line!(
                 out,
                 "  {}: the same endpoint in {} of {} picks compared; none in {}",
-                text(shadow, "algorithm"),
-                part(&shadow["agreement"]),
-                shadow["compared"],
-                shadow["refused"]
+                shadow.algorithm,
+                part(agreement),
+                shadow.compared,
+                shadow.refused
             );
-            let (met, peak) = (&shadow["met"], &shadow["peak"]);
-            line!(
-                out,
-                "    in flight at the endpoint before the pick: {} now, {} predicted",
-                number(&met["real"]),
-                number(&met["shadow"])
-            );
-            line!(
-                out,
-                "    the most picks of an endpoint for its weight:  {} now, {} predicted (1 is even)",
-                number(&peak["real"]),
-                number(&peak["shadow"])
-            );
-            for e in each(shadow, "endpoints") {
-                let share = &e["share"];
+            let mut now_and_then = |what: &str, both: Option<Both>, why: &str| {
+                let Both { real, shadow } = both.unwrap_or_default();
+                line!(out, "    {what} {real:.2} now, {shadow:.2} predicted{why}");
+            };
+            now_and_then("in flight at the endpoint before the pick:", shadow.met, "");
+            now_and_then("the most picks of an endpoint for its weight: ", shadow.peak, " (1 is even)");
+            for one in &shadow.endpoints {
                 line!(
                     out,
                     "    {:<24} {:>7} now {:>7} predicted {:>7} by weight",
-                    text(e, "endpoint"),
-                    part(&share["real"]),
-                    part(&share["shadow"]),
-                    part(&e["fair"])
+                    one.endpoint,
+                    part(one.share.real),
+                    part(one.share.shadow),
+                    part(one.fair)
                 );
             }
-            line!(out, "    it cannot know {}", text(shadow, "unknown"));
+            line!(out, "    it cannot know {}", shadow.unknown);
         }
     }
     if out.is_empty() {

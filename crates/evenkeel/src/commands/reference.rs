@@ -5,7 +5,8 @@ use crate::commands::{configure, running};
 use crate::configured::reload::Reloads;
 use crate::failure::Failure;
 use crate::output::print;
-use crate::registry::{registry, render};
+use crate::registry::{Rooms, registry, render};
+use crate::traces::Metrics as Spans;
 use crate::window::latencies;
 use evenkeel_config::render_text;
 use evenkeel_discovery::Discovery;
@@ -64,8 +65,16 @@ pub fn metrics() -> Result<(), Failure> {
     let control = Control::unattended(&plan, 1);
     let answers = watch::channel(Arc::new(Numbers::next(&plan, 1, &Numbers::default()))).1;
     let running = watch::channel(Arc::new(Generation::first(Arc::new(plan), 1))).1;
-    let registry =
-        registry(running, control, answers, Arc::new(Reloads::new()), &discovery, &certificates, Arc::default());
+    let registry = registry(Rooms {
+        running,
+        control,
+        dns: answers,
+        reloads: Arc::new(Reloads::new()),
+        discovery: &discovery,
+        certificates: &certificates,
+        orders: Arc::default(),
+        spans: Spans::default(),
+    });
     let text = render(&registry);
     let mut families = families(&text);
     let (name, help) = latencies::NATIVE;

@@ -16,6 +16,7 @@ use evenkeel_admin::api::running::{Later, Requests, Running};
 use evenkeel_admin::api::types;
 use evenkeel_admin::api::types::config::{self, Outcome, Wish};
 use evenkeel_admin::api::types::history::History;
+use evenkeel_admin::api::types::picks::{Armed, Explained, PoolShadows, WouldGo};
 use evenkeel_admin::api::types::served::{Certificate, Route, Zone};
 use evenkeel_admin::api::types::tap;
 use evenkeel_balance::state::State;
@@ -26,11 +27,10 @@ use evenkeel_pools::history::LastCheck;
 use evenkeel_pools::orders::{Change, Drain, Order, Word};
 use evenkeel_pools::pool::Refused;
 use evenkeel_pools::{EndpointSnapshot, PoolSnapshot};
-use evenkeel_proxy::Generation;
 use evenkeel_proxy::latency::Latencies;
 use evenkeel_proxy::stats::EndpointStats;
+use evenkeel_proxy::{Generation, Looker};
 use latencies::{Before, latencies};
-use serde_json::Value;
 use shown::Shown;
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -49,6 +49,10 @@ impl Window {
     /// Of a process with these configurations.
     pub fn new(shown: Arc<Shown>, revisions: Revisions, asks: Asks) -> Window {
         Window { shown, revisions, started: SystemTime::now(), asks }
+    }
+
+    fn looker(&self) -> Result<Arc<Looker>, Problem> {
+        self.shown.looker.get().cloned().ok_or_else(|| Problem::refused("the process is starting"))
     }
 
     fn running(&self) -> Result<(Arc<Generation>, &Control), Problem> {
@@ -187,18 +191,33 @@ impl Running for Window {
         self.running().map(|(now, _)| served::zones(&now, &self.shown)).unwrap_or_default()
     }
 
-    fn look(&self, look: types::Look) -> Later<Result<Value, Problem>> {
-        let looker = self.shown.looker.get().cloned();
-        Box::pin(async move {
-            let looker = looker.ok_or_else(|| Problem::refused("the process is starting"))?;
-            looking::look(&looker, look).await
-        })
+    fn explanations(&self, pool: Option<String>, limit: usize) -> Later<Result<Vec<Explained>, Problem>> {
+        let looker = self.looker();
+        Box::pin(async move { Ok(looking::kept(&*looker?, pool.as_deref(), limit).await) })
+    }
+
+    fn explanation(&self, id: String) -> Later<Result<Explained, Problem>> {
+        let looker = self.looker();
+        Box::pin(async move { looking::one(&*looker?, &id).await })
+    }
+
+    fn explain_next(&self, pool: String) -> Result<Armed, Problem> {
+        looking::arm(&*self.looker()?, pool)
+    }
+
+    fn would_go(&self, request: types::Described) -> Later<Result<WouldGo, Problem>> {
+        let looker = self.looker();
+        Box::pin(async move { looking::would_go(&*looker?, request).await })
+    }
+
+    fn shadows(&self, pool: Option<String>) -> Later<Result<Vec<PoolShadows>, Problem>> {
+        let looker = self.looker();
+        Box::pin(async move { looking::shadows(&*looker?, pool.as_deref()).await })
     }
 
     fn tap(&self, filter: &tap::Filter) -> Result<Requests, Problem> {
         let (now, _) = self.running()?;
-        let looker = self.shown.looker.get().ok_or_else(|| Problem::refused("the process is starting"))?;
-        tapped::open(looker, &now.plan, filter)
+        tapped::open(&self.looker()?, &now.plan, filter)
     }
 
     fn config(&self, whole: bool) -> config::Config {

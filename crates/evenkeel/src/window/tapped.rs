@@ -75,7 +75,8 @@ fn tapped(one: &Watched) -> Tapped {
     let ms = |ns: u64| ns as f64 / 1e6;
     Tapped {
         request_id: one.request_id.clone(),
-        at_ms: one.at_ms,
+        trace_id: one.trace_id.clone(),
+        at_ms: one.at_ns / 1_000_000,
         worker: one.worker as u64,
         listener: one.listener.to_string(),
         route: one.route.to_string(),

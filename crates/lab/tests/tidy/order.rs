@@ -15,7 +15,7 @@ const FOLDERS: &[(&str, &[&str])] = &[
     ),
     ("pools", &["control", "check", "snapshot", "pool", "history", "events", "orders", "journal"]),
     ("proxy", &["plan", "http", "tcp", "udp", "listener", "load", "upstream", "http2", "core", "observe", "peer"]),
-    ("wire", &["proxy_protocol", "tls_hello", "h2", "http1", "grpc", "orca", "head"]),
+    ("wire", &["proxy_protocol", "tls_hello", "h2", "http1", "grpc", "orca", "trace_context", "head"]),
 ];
 
 /// The rules of this file.

@@ -8,6 +8,7 @@ use crate::observe::access_log::AccessLog;
 use crate::observe::explaining::Explaining;
 use crate::observe::request_id::{RequestId, RequestIds};
 use crate::observe::taps::Taps;
+use crate::observe::traces::Traces;
 use evenkeel_net::clock::{Base, CachedClock};
 use evenkeel_net::deadline::Wheel;
 pub use evenkeel_net::workers::Command;
@@ -33,6 +34,8 @@ pub struct Core {
     pub explaining: Explaining,
     /// Who watches requests.
     pub taps: Taps,
+    /// Which requests leave spans.
+    pub traces: Traces,
     scratch: RefCell<Vec<Vec<u8>>>,
     /// For the head at hand.
     pub room: RefCell<Room>,
@@ -56,6 +59,7 @@ impl Core {
             command: Cell::new(Command::Run),
             explaining: Explaining::new(index),
             taps: Taps::new(index),
+            traces: Traces::default(),
             scratch: RefCell::default(),
             room: RefCell::default(),
             ids: RequestIds::random(),

@@ -8,6 +8,7 @@ use super::record::Record;
 use super::relay::Answered;
 use super::reply::Reply;
 use super::tried::Failed;
+use super::try_end::How;
 use super::why::Why;
 use crate::listener::client::Client;
 use crate::observe::end::Cause;
@@ -33,8 +34,8 @@ pub async fn send<'r, D: Downstream>(
     let tries = Tries::begin(opened.route.retries, opened.route.key, clock.now());
     let mut last: Option<Reply> = None;
     loop {
-        let ticket = match place(client, record, opened, &tries) {
-            Ok(ticket) => ticket,
+        let (ticket, how) = match place(client, record, opened, &tries) {
+            Ok(placed) => placed,
             Err(why) => {
                 let (pool, deadline) = (opened.route.pool, opened.route.deadline);
                 let (phase, queue_ns) = (&record.phase, &record.queue_ns);
@@ -43,7 +44,7 @@ pub async fn send<'r, D: Downstream>(
                 match wait.place(clock, pool, &tries, why, |cx| down.poll_gone(cx)).await {
                     Ok(ticket) => {
                         record.why.iter().for_each(|why| why.waited(pool, &ticket));
-                        ticket
+                        (ticket, How::Waited)
                     }
                     Err(none) => return Err(unplaced(record, pool, none, last)),
                 }
@@ -54,8 +55,7 @@ pub async fn send<'r, D: Downstream>(
         }
         let slot = ticket.slot();
         record.endpoint = Some(ticket.endpoint.clone());
-        record.tries += 1;
-        record.try_began = ticket.began();
+        record.begin_try(ticket.began(), how, out);
         if let Some(limit) = opened.route.call_timeout {
             let used = Duration::from_nanos(clock.now().since(record.began));
             let left = down.timer().left_ns(opened.route.deadline).map_or(limit, Duration::from_nanos);
@@ -127,16 +127,17 @@ fn place<'r>(
     record: &Record<'_>,
     opened: &Opened<'r>,
     tries: &Tries<'_>,
-) -> Result<InFlight<'r>, NoPick> {
+) -> Result<(InFlight<'r>, How), NoPick> {
     let pool = opened.route.pool;
     if let Some(session) = opened.route.session.as_ref().filter(|_| record.tries == 0)
         && let Some(ticket) = session.at(&client.core.clock, pool)
     {
         record.why.iter().for_each(|why| why.session(pool, &ticket));
-        return Ok(ticket);
+        return Ok((ticket, How::Session));
     }
-    if let Some(why) = &record.why {
-        return why.place(&client.core.clock, pool, tries);
-    }
-    pick::place(&client.core.clock, pool, tries)
+    let ticket = match &record.why {
+        Some(why) => why.place(&client.core.clock, pool, tries),
+        None => pick::place(&client.core.clock, pool, tries),
+    };
+    Ok((ticket?, How::Picked))
 }

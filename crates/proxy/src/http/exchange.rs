@@ -79,8 +79,9 @@ pub fn route<'r, 'b>(
     timer: &Timer,
 ) -> Result<(Route<'r>, Option<Origin<'b>>), Refused> {
     let (core, rules) = (client.core, record.rules);
-    record.note_asked(request);
     record.take_id(request);
+    record.take_trace(request);
+    record.note_asked(request);
     let mut ip = client.peer.ip;
     let origin = client
         .peer
@@ -130,14 +131,14 @@ pub fn route<'r, 'b>(
     Ok((Route { pool, retries, key, session, timeouts, deadline, call_timeout: None, max_forwards, mark }, origin))
 }
 
-/// What the head for the endpoint says of the client. `here`: the authority of a request that names none. `request_id`: a field,
+/// What the head for the endpoint says of the client. `here`: the authority of a request that names none. `names`: fields,
 /// or nothing. `close`: the endpoint's connection must not carry another request.
 pub fn forward<'f>(
     client: &'f Client<'_>,
     origin: Option<&'f Origin<'_>>,
     route: &Route<'f>,
     here: &'f str,
-    request_id: &'f [u8],
+    names: &'f [u8],
     close: bool,
 ) -> Forward<'f> {
     Forward {
@@ -149,7 +150,7 @@ pub fn forward<'f>(
         max_forwards: route.max_forwards,
         certificate: client.peer.tls().map_or(b"", |info| &info.note().fields),
         mark: route.mark,
-        request_id,
+        names,
         close,
     }
 }

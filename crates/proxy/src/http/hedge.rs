@@ -7,6 +7,7 @@ use super::fault::Fault;
 use super::outgoing::Outgoing;
 use super::record::Record;
 use super::tried::give_up;
+use super::try_end::{Began, How};
 use crate::upstream::connections::{Acquired, UpstreamConn, Wanted, unreachable};
 use crate::upstream::pick::InFlight;
 use crate::upstream::retries::Tries;
@@ -45,7 +46,7 @@ pub async fn race<'r, D: Downstream, L: Lane>(
     down: &D,
     record: &mut Record<'_>,
     opened: &Opened<'r>,
-    request: &Outgoing<'_>,
+    request: &mut Outgoing<'_>,
     tries: &Tries<'r>,
     first: UpstreamConn<'r, L>,
     delay_ns: u64,
@@ -74,14 +75,15 @@ pub async fn race<'r, D: Downstream, L: Lane>(
     };
     pool.stats.hedges.add(1);
     tries.tried.borrow_mut().push(second.slot());
-    record.tries += 1;
+    let first_began = record.began_try;
+    record.begin_try(second.began(), How::Hedge, request);
     let mut lost = LostConns::default();
     let racing = first_to_speak(wanted, down, record, opened, request, &first.transport, &second, &mut lost);
     let winner = timer.limit(pin!(racing)).await;
     let end = match winner {
         Ok(Winner::Second(transport)) => {
             let second = UpstreamConn { ticket: second, transport };
-            return Ok(second_won(record, tries, first, second, lost.first));
+            return Ok(second_won(record, tries, first_began, first, second, lost.first));
         }
         Ok(Winner::First) => Ok(first),
         Ok(Winner::ClientGone) => Err((first, Fault::ClientGone)),
@@ -92,7 +94,9 @@ pub async fn race<'r, D: Downstream, L: Lane>(
         Some(Lost::Closed) => "reset",
         None => "overtaken",
     };
-    record.note_try(&second.endpoint, second.began(), lost_by);
+    let second_began = std::mem::replace(&mut record.began_try, first_began);
+    record.tell_span(first_began.number, request);
+    record.note_try(&second.endpoint, second_began, lost_by);
     match lost.second {
         Some(Lost::Unreachable(error)) => drop(unreachable(pool, second, error)),
         Some(Lost::Closed) => drop(give_up(second, Fault::NoResponse)),
@@ -106,6 +110,7 @@ pub async fn race<'r, D: Downstream, L: Lane>(
 fn second_won<'r, L>(
     record: &mut Record<'_>,
     tries: &Tries<'r>,
+    first_began: Began,
     first: UpstreamConn<'r, L>,
     second: UpstreamConn<'r, L>,
     first_lost: bool,
@@ -113,9 +118,8 @@ fn second_won<'r, L>(
     tries.on_answer(first.ticket.latency_ns(), second.ticket.began());
     record.pool.iter().for_each(|pool| pool.stats.hedges_won.add(1));
     let lost_by = if first_lost { "reset" } else { "overtaken" };
-    record.note_try(&first.ticket.endpoint, first.ticket.began(), lost_by);
+    record.note_try(&first.ticket.endpoint, first_began, lost_by);
     record.endpoint = Some(second.ticket.endpoint.clone());
-    record.try_began = second.ticket.began();
     give_up(first.ticket, if first_lost { Fault::NoResponse } else { Fault::Overtaken });
     second
 }

@@ -32,12 +32,18 @@ impl Record<'_> {
         }
     }
 
-    /// The field for its endpoint, with the end of its line; empty where there is none. To be given back.
-    pub fn id_for_endpoint(&self) -> Vec<u8> {
-        let Some(rules) = &self.rules.request_id else { return Vec::new() };
-        let mut line = self.client.core.scratch();
-        self.write_id(rules, &mut line);
-        line
+    /// The fields for its endpoint that say what it is called, and to which trace it belongs, each with the end of its line;
+    /// empty where there are none. To be given back.
+    pub fn names_for_endpoint(&self) -> Vec<u8> {
+        if self.rules.request_id.is_none() && self.trace.is_none() {
+            return Vec::new();
+        }
+        let mut lines = self.client.core.scratch();
+        if let Some(rules) = &self.rules.request_id {
+            self.write_id(rules, &mut lines);
+        }
+        self.write_trace(&mut lines);
+        lines
     }
 
     /// Appends the field for its client, where it is told.

@@ -2,7 +2,7 @@
 //! [`down`]stream. An [`exchange`] routes it, [`attempts`] send it to one endpoint after another, each of them an
 //! [`attempt`] (or two at once: [`hedge`]), and a [`relay`] passes request and response. [`fault`] says what went wrong,
 //! [`reply`] what the client reads then, and a [`record`] what is counted and logged; by [`id_field`] both sides know the
-//! request's name.
+//! request's name, and it is [`traced`].
 
 pub mod attempt;
 pub mod attempts;
@@ -19,6 +19,8 @@ pub mod outgoing;
 pub mod record;
 pub mod relay;
 pub mod reply;
-pub mod tried;
+pub mod traced;
+mod tried;
 pub mod try_end;
+mod watch;
 pub mod why;

@@ -5,6 +5,8 @@ use crate::http2::message::Message;
 use crate::http2::part::Part;
 use evenkeel_net::buffer::Buf;
 use evenkeel_wire::grpc;
+use evenkeel_wire::head::overwrite;
+use evenkeel_wire::trace_context::digits;
 use std::time::Duration;
 
 /// Bytes of a request that are kept so that it can be sent again on another connection.
@@ -65,6 +67,16 @@ impl<'w> Outgoing<'w> {
         {
             self.alone.splice(at..at + len, text.bytes());
         }
+    }
+
+    /// Tells the endpoint of another span of its trace. What names one is random, and found nowhere else.
+    pub fn set_span(&mut self, before: u64, now: u64) {
+        let (before, now) = (digits(before), digits(now));
+        if let Some(message) = &mut self.message {
+            return message.head.overwrite(&before, &now);
+        }
+        overwrite(&mut self.alone, &before, &now);
+        overwrite(&mut self.buf.filled_mut()[..self.len], &before, &now);
     }
 
     /// The request; of one that was let go of and not kept, nothing.

@@ -2,7 +2,7 @@
 
 use super::grpc::Call;
 use super::reply::{Content, Reply};
-use super::try_end::TryEnd;
+use super::try_end::{Began, How, TryEnd};
 use super::why::Why;
 use crate::listener::client::Client;
 use crate::listener::rules::Rules;
@@ -12,6 +12,7 @@ use crate::observe::access_log::{AccessLog, Line, NOWHERE};
 use crate::observe::end::{Cause, Phase};
 use crate::observe::explanations::Explained;
 use crate::observe::request_id::RequestId;
+use crate::observe::trace::Trace;
 use crate::observe::{stats, taps};
 use crate::peer::address_text::AddressText;
 use crate::upstream::pool::{Endpoint, WorkerPool};
@@ -76,8 +77,10 @@ pub struct Record<'c> {
     pub(super) answered: RefCell<Vec<u8>>,
     /// Tries that came to nothing.
     pub(super) tried: RefCell<Vec<TryEnd>>,
-    /// When the last one began.
-    pub try_began: Instant,
+    /// The one that goes on, or failed last.
+    pub began_try: Began,
+    /// The trace that it belongs to, where traces are told of.
+    pub(super) trace: Option<Box<Trace>>,
     /// What it is called, once that was asked for.
     pub(super) id: OnceCell<RequestId>,
     /// Whether fields of its response are noted or replaced.
@@ -116,7 +119,8 @@ impl<'c> Record<'c> {
             watched: None,
             answered: RefCell::default(),
             tried: RefCell::default(),
-            try_began: Instant(0),
+            began_try: Began { at: Instant(0), number: 0, how: How::Picked },
+            trace: None,
             id: OnceCell::new(),
             notes_response: false,
             reason: OnceCell::new(),
@@ -127,10 +131,10 @@ impl<'c> Record<'c> {
     pub fn note_asked(&mut self, request: &Request<'_, '_>) {
         self.method = stats::method_index(request.method);
         let core = self.client.core;
-        self.watched = core.taps.wants(request);
+        self.watched = core.taps.wants(request).or_else(|| self.head_of_span(request));
         if let Some(log) = &*core.log.borrow() {
             self.asked = core.scratch();
-            log.lines.keep(request, &mut self.asked);
+            log.lines.keep(request, self.trace_id(), &mut self.asked);
             self.notes_response |= log.lines.wants_response();
         }
     }
@@ -230,6 +234,7 @@ impl Record<'_> {
         let route = self.rules.plan.routes.get(self.route);
         let mut explained = Explained {
             request_id: self.request_id().to_string(),
+            trace_id: self.trace.as_ref().map(|trace| trace.id_text()),
             worker: core.index,
             listener: self.client.listener.name.clone(),
             route: route.map(|route| route.name.clone()).unwrap_or_default(),
@@ -272,7 +277,7 @@ impl Drop for Record<'_> {
             self.explain(why, total_ns);
         }
         if let Some(head) = self.watched.take() {
-            self.tell_taps(*head, total_ns);
+            self.tell_watchers(*head, total_ns);
         }
         if let Some(log) = &mut *core.log.borrow_mut() {
             self.log(log, total_ns);

@@ -1,4 +1,4 @@
-//! How did a try end that came to nothing? In a word or two, for the log.
+//! How did a try begin, and how did it end if it came to nothing? In a word or two, for the log and for those who watch.
 
 use crate::observe::end::Cause;
 use crate::upstream::pool::Endpoint;
@@ -8,14 +8,50 @@ use evenkeel_wire::grpc::{self, Status};
 use std::borrow::Cow;
 use std::rc::Rc;
 
+/// A try.
+#[derive(Clone, Copy, Debug)]
+pub struct Began {
+    /// When it began.
+    pub at: Instant,
+    /// Of its request, from 1 on.
+    pub number: u32,
+    /// How its endpoint was found.
+    pub how: How,
+}
+
+/// How the endpoint of a try was found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum How {
+    /// By the algorithm.
+    Picked,
+    /// By the algorithm, after the request had waited for a place.
+    Waited,
+    /// It had the client's session.
+    Session,
+    /// By the algorithm, for a second copy.
+    Hedge,
+}
+
+impl How {
+    /// One word.
+    pub fn name(self) -> &'static str {
+        match self {
+            How::Picked => "picked",
+            How::Waited => "waited",
+            How::Session => "session",
+            How::Hedge => "hedge",
+        }
+    }
+}
+
 /// A try that came to nothing.
 pub struct TryEnd {
     /// Where it was.
     pub endpoint: Rc<Endpoint>,
     /// How it ended.
     pub cause: Cow<'static, str>,
-    /// When it began.
-    pub began: Instant,
+    /// How it began.
+    pub began: Began,
     /// How long it took.
     pub ns: u64,
 }

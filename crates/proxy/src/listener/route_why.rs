@@ -3,11 +3,10 @@
 use super::route::Router;
 use evenkeel_config::Plan;
 use evenkeel_config::plan::{HostPattern, Mode, PathPattern, Route};
-use serde::Serialize;
 use std::sync::Arc;
 
 /// What becomes of a request at one listener.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default)]
 pub struct Routed {
     /// The listener.
     pub listener: Arc<str>,
@@ -20,7 +19,7 @@ pub struct Routed {
 }
 
 /// One route.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default)]
 pub struct Considered {
     /// Its name.
     pub route: Arc<str>,

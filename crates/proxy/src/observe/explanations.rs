@@ -4,14 +4,15 @@
 use evenkeel_balance::explain::Explanation;
 use evenkeel_balance::{NoPick, Slot};
 use evenkeel_config::plan;
-use serde::Serialize;
 use std::sync::Arc;
 
 /// One request.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default)]
 pub struct Explained {
     /// As the access log writes it.
     pub request_id: String,
+    /// The trace that it belongs to, in digits, if that is known.
+    pub trace_id: Option<String>,
     /// When its head was there, milliseconds since 1970.
     pub at_ms: u64,
     /// Why it is explained: `sample`, `token` or `next`.
@@ -45,7 +46,7 @@ pub struct Explained {
 }
 
 /// One try.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default)]
 pub struct Try {
     /// From the request's head on, nanoseconds.
     pub at_ns: u64,
@@ -60,7 +61,7 @@ pub struct Try {
 }
 
 /// One pick.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default)]
 pub struct Pick {
     /// What decided, in words.
     pub rule: &'static str,
@@ -91,7 +92,7 @@ pub struct Pick {
 }
 
 /// An endpoint that was compared.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default)]
 pub struct Candidate {
     /// Its name.
     pub endpoint: Arc<str>,
@@ -116,7 +117,7 @@ pub struct Candidate {
 }
 
 /// An endpoint that could not be picked.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default)]
 pub struct Excluded {
     /// Its name.
     pub endpoint: Arc<str>,

@@ -16,4 +16,6 @@ pub mod request_id;
 pub mod route_stats;
 pub mod stats;
 pub mod taps;
+pub mod trace;
+pub mod traces;
 pub mod watched;

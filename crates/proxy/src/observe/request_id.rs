@@ -37,6 +37,14 @@ impl RequestId {
         fits.then(|| RequestId::Taken(String::from_utf8_lossy(value).into()))
     }
 
+    /// A made one as a number, which can be that of a trace.
+    pub fn number(&self) -> Option<u128> {
+        match self {
+            RequestId::Made { origin, number } => Some(u128::from(*origin) << 64 | u128::from(*number)),
+            RequestId::Taken(_) => None,
+        }
+    }
+
     /// Appends it as text, in which nothing ends a header field or a line.
     pub fn write(&self, out: &mut Vec<u8>) {
         match self {

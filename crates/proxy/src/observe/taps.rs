@@ -128,13 +128,13 @@ pub struct Open {
     pub dropped: Arc<AtomicU64>,
 }
 
-/// What is kept of the head of a request that a tap may want.
+/// What is kept of the head of a request that a tap may want, or that is recorded.
 #[derive(Debug, Default)]
 pub struct Head {
     /// The taps.
     ids: Vec<u64>,
-    /// When it came, milliseconds since 1970.
-    pub at_ms: u64,
+    /// When it came, nanoseconds since 1970.
+    pub at_ns: u64,
     /// As sent.
     pub method: String,
     /// As the client wrote it.
@@ -188,13 +188,7 @@ impl Taps {
         if ids.is_empty() {
             return None;
         }
-        Some(Box::new(Head {
-            ids,
-            at_ms: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_millis() as u64),
-            method: kept(request.method.as_bytes()),
-            host: kept(request.host),
-            path: kept(request.target.as_bytes()),
-        }))
+        Some(Head::of(request, ids))
     }
 
     /// A request is over. `ids`: the taps that may want it. Never waits for a reader.
@@ -210,6 +204,18 @@ impl Taps {
 }
 
 impl Head {
+    /// That of a request which comes now. `ids`: the taps that may want it.
+    #[cold]
+    pub fn of(request: &Request<'_, '_>, ids: Vec<u64>) -> Box<Head> {
+        Box::new(Head {
+            ids,
+            at_ns: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_nanos() as u64),
+            method: kept(request.method.as_bytes()),
+            host: kept(request.host),
+            path: kept(request.target.as_bytes()),
+        })
+    }
+
     /// The taps that may want it.
     pub fn ids(&self) -> &[u64] {
         &self.ids

@@ -1,5 +1,6 @@
 //! What is told of a request that is over to those who watch? Its way, its times, and every try, with names.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 /// One request.
@@ -7,8 +8,12 @@ use std::sync::Arc;
 pub struct Watched {
     /// As the access log writes it.
     pub request_id: String,
-    /// When its head was there, milliseconds since 1970.
-    pub at_ms: u64,
+    /// The trace that it belongs to, in digits, if that is known.
+    pub trace_id: Option<String>,
+    /// Its spans, if it is recorded.
+    pub spans: Option<Spans>,
+    /// When its head was there, nanoseconds since 1970.
+    pub at_ns: u64,
     /// The worker that served it.
     pub worker: usize,
     /// The listener it came in at.
@@ -53,11 +58,34 @@ pub struct Watched {
     pub tries: Vec<Try>,
 }
 
+/// What only the spans of a request say.
+#[derive(Clone, Debug, Default)]
+pub struct Spans {
+    /// The trace.
+    pub trace: u128,
+    /// The span of the client, if it said one.
+    pub parent: Option<u64>,
+    /// That of the request itself; those of its tries are below it.
+    pub server: u64,
+    /// How the client came: `http` or `https`.
+    pub scheme: &'static str,
+    /// The algorithm of its pool; empty without one.
+    pub policy: &'static str,
+}
+
 /// One try.
 #[derive(Clone, Debug, Default)]
 pub struct Try {
     /// Where it went.
     pub endpoint: Arc<str>,
+    /// The address of that, if it has one.
+    pub addr: Option<SocketAddr>,
+    /// Of its request, from 1 on.
+    pub number: u32,
+    /// How its endpoint was found: `picked`, `waited`, `session` or `hedge`.
+    pub how: &'static str,
+    /// Its span, if the request belongs to a trace.
+    pub span: u64,
     /// From the request's head on, nanoseconds.
     pub at_ns: u64,
     /// How long it took, nanoseconds.

@@ -58,9 +58,11 @@ fn install(worker: &Rc<Worker>, parts: Parts) {
         probed,
         log,
         explain,
+        traces,
         generation,
     } = parts;
     worker.core.explaining.follow(explain);
+    worker.core.traces.follow(traces);
     let mut installed = worker.installed.borrow_mut();
     let before = std::mem::take(&mut *installed);
     if let Some(log) = log {

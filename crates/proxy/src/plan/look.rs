@@ -14,7 +14,6 @@ use evenkeel_config::plan;
 use evenkeel_net::workers::Door;
 use evenkeel_pools::Control;
 use evenkeel_wire::head::{self, Table};
-use serde::Serialize;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
@@ -50,7 +49,7 @@ pub struct Described {
 }
 
 /// What would become of it.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug)]
 pub struct WouldGo {
     /// Which route takes it, and why the others do not.
     pub routed: Routed,
@@ -61,7 +60,7 @@ pub struct WouldGo {
 }
 
 /// The shadows of one pool.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug)]
 pub struct PoolShadows {
     /// Its name.
     pub pool: Arc<str>,
@@ -74,7 +73,7 @@ pub struct PoolShadows {
 }
 
 /// One shadow, over all workers.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default)]
 pub struct Shadow {
     /// With what is not at its default.
     pub algorithm: String,
@@ -97,7 +96,7 @@ pub struct Shadow {
 }
 
 /// A number of the real picks, and of the shadow's.
-#[derive(Clone, Copy, Debug, Default, Serialize)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Met {
     /// As it is.
     pub real: f64,
@@ -106,7 +105,7 @@ pub struct Met {
 }
 
 /// One endpoint, as picked and as the shadow would have.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default)]
 pub struct ShadowEndpoint {
     /// Its name.
     pub endpoint: Arc<str>,

@@ -9,6 +9,8 @@ use crate::load::load_report::SharedLoad;
 use crate::observe::access_log::AccessLog;
 use crate::observe::explaining::Wanted;
 use crate::observe::stats::{EndpointStats, ListenerStats, PoolStats, RouteTable};
+use crate::observe::traces::Rules;
+use crate::observe::watched::Watched;
 use crate::peer::admission::Admission;
 use crate::plan::installed::Worker;
 use crate::upstream::sticky::Sticky;
@@ -27,6 +29,7 @@ use evenkeel_wire::http1::Limits;
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::sync::mpsc;
 
 /// By which protocol a listener's sockets are reached.
 pub fn protocol_of(mode: Mode) -> Protocol {
@@ -75,6 +78,8 @@ pub struct Parts {
     pub log: Option<Option<AccessLog>>,
     /// Which picks are explained.
     pub explain: Wanted,
+    /// Which requests leave spans, and where these go.
+    pub traces: Option<(Rules, mpsc::Sender<Arc<Watched>>)>,
     /// Held by whatever still uses this generation.
     pub generation: Arc<()>,
 }

@@ -18,6 +18,8 @@ use crate::load::load_report::SharedLoad;
 use crate::observe::access_log::{AccessLog, Lines};
 use crate::observe::generation::{Generation, Summary};
 use crate::observe::stats::WorkerStats;
+use crate::observe::traces;
+use crate::observe::watched::Watched;
 use crate::peer::admission::Admission;
 use crate::peer::per_address::PerAddress;
 use evenkeel_config::Plan;
@@ -60,6 +62,8 @@ pub struct Server {
     secured: Secured,
     /// Writes the journal of the pool that the plan names.
     journal: Option<Writer>,
+    /// Requests that are recorded, on their way to who exports them.
+    recorded: (mpsc::Sender<Arc<Watched>>, Option<mpsc::Receiver<Arc<Watched>>>),
 }
 
 impl Server {
@@ -104,6 +108,7 @@ impl Server {
         let journal = plan.telemetry.journal.as_ref().map(open).transpose()?;
         let first = Arc::new(Generation::first(Arc::new(plan), workers));
         let base = Base::now();
+        let (recorded, record) = mpsc::channel(traces::WAITING_MAX);
         let mut server = Server {
             running: watch::channel(first.clone()).0,
             control: Control::start(base, orders).map_err(StartError::Thread)?,
@@ -115,6 +120,7 @@ impl Server {
             log: None,
             secured,
             journal,
+            recorded: (recorded, Some(record)),
         };
         let prepared = server.prepare(&first.plan, None, inherited)?;
         let (doors, handed): (Vec<_>, Vec<_>) = (0..workers).map(|_| mpsc::unbounded_channel()).unzip();
@@ -139,6 +145,11 @@ impl Server {
     /// Why not; then nothing has changed.
     pub fn reload(&mut self, plan: Plan) -> Result<Summary, StartError> {
         self.reload_telling(plan, |_, _| {})
+    }
+
+    /// The requests that are recorded, as they end; once.
+    pub fn take_recorded(&mut self) -> Option<mpsc::Receiver<Arc<Watched>>> {
+        self.recorded.1.take()
     }
 
     /// Certificates and keys of the plan that runs.
@@ -307,6 +318,11 @@ impl Server {
                     lines.map(|(log, lines)| AccessLog::new(log.batch(stats.log_lines_dropped.clone()), lines.clone()))
                 }),
                 explain: explain.clone(),
+                traces: plan
+                    .telemetry
+                    .traces
+                    .as_ref()
+                    .map(|traces| (traces::Rules::new(traces), self.recorded.0.clone())),
                 generation: next.in_use.clone(),
             };
             self.workers.send(worker, Update::Plan(Box::new(parts)), &applying);

@@ -70,8 +70,8 @@ pub struct Forward<'a> {
     pub certificate: &'a [u8],
     /// The field that marks the request as sent on from here, with the end of its line, or nothing.
     pub mark: &'a [u8],
-    /// What the request is called: a field with the end of its line, or nothing.
-    pub request_id: &'a [u8],
+    /// What the request is called, and to which trace it belongs: fields with the ends of their lines, or nothing.
+    pub names: &'a [u8],
     /// Whether the endpoint is asked to close afterwards.
     pub close: bool,
 }
@@ -179,7 +179,7 @@ impl Forward<'_> {
             &[
                 connection,
                 forward.mark,
-                forward.request_id,
+                forward.names,
                 forward.certificate,
                 b"X-Forwarded-For: ",
                 client,

@@ -36,7 +36,7 @@ const FORWARD: Forward<'_> = Forward {
     max_forwards: None,
     certificate: b"",
     mark: b"",
-    request_id: b"",
+    names: b"",
     close: false,
 };
 

@@ -65,7 +65,7 @@ impl Forward<'_> {
         if let Some(left) = self.max_forwards {
             table.push(max_forwards::NAME.as_bytes(), left.to_string().as_bytes());
         }
-        let lines = [self.mark, self.request_id, self.certificate];
+        let lines = [self.mark, self.names, self.certificate];
         for line in lines.iter().flat_map(|lines| lines.split_inclusive(|b| *b == b'\n')) {
             if let Some(colon) = memchr::memchr(b':', line) {
                 table.push_lower(&line[..colon], line[colon + 1..].trim_ascii());
@@ -151,7 +151,7 @@ mod tests {
             max_forwards: Some(3),
             certificate: b"",
             mark: b"CDN-Loop: evenkeel-1\r\n",
-            request_id: b"X-Request-Id: 7\r\n",
+            names: b"X-Request-Id: 7\r\n",
             close: true,
         }
     }

@@ -19,7 +19,7 @@ pub const FORWARD: Forward<'_> = Forward {
     max_forwards: None,
     certificate: b"",
     mark: b"",
-    request_id: b"",
+    names: b"",
     close: false,
 };
 

@@ -2,6 +2,7 @@
 
 pub mod config;
 pub mod history;
+pub mod picks;
 pub mod served;
 pub mod tap;
 
@@ -286,24 +287,4 @@ enum IpText {
     /// With colons.
     #[schema(format = Ipv6)]
     V6(String),
-}
-
-/// What is looked at of picks.
-#[derive(Clone, Debug)]
-pub enum Look {
-    /// Those that are kept.
-    Explanations {
-        /// Of this pool alone.
-        pool: Option<String>,
-        /// At most so many.
-        limit: usize,
-    },
-    /// One, by the id of its request.
-    Explanation(String),
-    /// The next one of a pool is to be kept.
-    Next(String),
-    /// Where a request would go.
-    WouldGo(Described),
-    /// The shadows of all pools, or of one.
-    Shadows(Option<String>),
 }

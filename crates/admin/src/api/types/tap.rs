@@ -44,6 +44,8 @@ pub struct Filter {
 pub struct Tapped {
     /// As the access log writes it.
     pub request_id: String,
+    /// The trace that it belongs to, in digits, where traces are on.
+    pub trace_id: Option<String>,
     /// When its head was there, milliseconds since 1970.
     pub at_ms: u64,
     /// The worker that served it.

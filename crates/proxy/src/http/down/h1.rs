@@ -254,8 +254,8 @@ impl H1 {
         let single = pool.limits.get().idle_per_endpoint == 0 || pool.announce.get().is_some();
         let close = single || request.body_may_be_overlooked();
         let here = if request.host.is_empty() { client.peer.authority() } else { String::new() };
-        let id = record.id_for_endpoint();
-        let forward = exchange::forward(client, origin.as_ref(), &route, &here, &id, close);
+        let names = record.names_for_endpoint();
+        let forward = exchange::forward(client, origin.as_ref(), &route, &here, &names, close);
         let mut table = None;
         if pool.takes_messages() {
             self.takes_trailers.set(wants_trailers(request));
@@ -270,7 +270,7 @@ impl H1 {
         } else {
             request.write(&forward, &mut bytes);
         }
-        core.give_back(id);
+        core.give_back(names);
         let more_wanted = request.keep_alive;
         let upgrade = if table.is_some() { body == Body::UntilClose } else { request.upgrade };
         let asked = RequestContext { head: request.is_head(), upgrade };

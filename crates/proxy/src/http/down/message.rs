@@ -106,8 +106,8 @@ pub async fn serve<D: Messages>(
     let single = route.pool.limits.get().idle_per_endpoint == 0 || route.pool.announce.get().is_some();
     let close = single || overlooked;
     let here = if request.host.is_empty() { client.peer.authority() } else { String::new() };
-    let id = record.id_for_endpoint();
-    let forward = exchange::forward(client, origin.as_ref(), &route, &here, &id, close);
+    let names = record.names_for_endpoint();
+    let forward = exchange::forward(client, origin.as_ref(), &route, &here, &names, close);
     let written = match framing {
         // The endpoint would take the next request for the body that is missing.
         Stated::Length(1..) if ended => Err(Reject::LengthMalformed),
@@ -135,7 +135,7 @@ pub async fn serve<D: Messages>(
             written.map(|()| out)
         }
     };
-    client.core.give_back(id);
+    client.core.give_back(names);
     let mut out = match written {
         Ok(out) => out,
         Err(reject) => return Box::pin(refuse(client, &record, down, Refused::Malformed(reject), head_only)).await,

@@ -74,7 +74,7 @@ mod tests {
         let mut fields: Table = fields.into_iter().map(|(name, value)| (name.as_bytes(), &**value)).collect();
         let mut answer: Table = [(&b"x-cache"[..], &**cache)].into_iter().collect();
         let (mut asked, mut answered) = (Vec::new(), Vec::new());
-        lines.keep(&Request { method, target, host, fields: fields.fields() }, &mut asked);
+        lines.keep(&Request { method, target, host, fields: fields.fields() }, None, &mut asked);
         if lines.wants_response() {
             lines.keep_response(&answer.fields(), &mut answered);
         }

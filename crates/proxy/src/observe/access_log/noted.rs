@@ -4,6 +4,7 @@
 use super::quoted::{self, quoted};
 use evenkeel_config::plan::{AccessLog, LineFormat, Part};
 use evenkeel_wire::head::{Fields, Request};
+use evenkeel_wire::trace_context;
 
 /// Bytes of one header field that are kept.
 const VALUE_MAX: usize = 256;
@@ -66,7 +67,8 @@ impl Lines {
 
     /// Appends what is kept of a request's head.
     #[inline(never)]
-    pub fn keep(&self, request: &Request<'_, '_>, out: &mut Vec<u8>) {
+    /// `trace_id`: the trace that it belongs to; without it, what the client says.
+    pub fn keep(&self, request: &Request<'_, '_>, trace_id: Option<String>, out: &mut Vec<u8>) {
         let (mut trace, mut agent, mut referer) = (None, None, None);
         let bytes = request.fields.bytes;
         for field in request.fields.rows.iter() {
@@ -81,7 +83,7 @@ impl Lines {
                 *to = Some(field.value(bytes));
             }
         }
-        let trace = trace.and_then(trace_id);
+        let trace = trace_id.as_deref().map(str::as_bytes).or_else(|| trace.and_then(trace_context::trace_id));
         let (agent, referer) = (agent.map(cut), referer.map(cut));
         if self.template.is_some() {
             let first = [Some(request.method.as_bytes()), Some(request.host), Some(request.target.as_bytes()), trace];
@@ -195,13 +197,6 @@ fn cut(value: &[u8]) -> &[u8] {
     &value[..value.len().min(VALUE_MAX)]
 }
 
-/// The trace id of a W3C `traceparent`: `00-<32 hex>-<16 hex>-<2 hex>`.
-fn trace_id(value: &[u8]) -> Option<&[u8]> {
-    let id = value.get(3..35)?;
-    let fits = value.get(2) == Some(&b'-') && value.get(35) == Some(&b'-') && id.iter().all(u8::is_ascii_hexdigit);
-    fits.then_some(id)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -219,7 +214,7 @@ mod tests {
     fn kept(lines: &Lines, fields: &[(&str, &str)]) -> Vec<u8> {
         let mut table: Table = fields.iter().map(|(name, value)| (name.as_bytes(), value.as_bytes())).collect();
         let mut out = Vec::new();
-        lines.keep(&Request { method: "GET", target: "/", host: b"h", fields: table.fields() }, &mut out);
+        lines.keep(&Request { method: "GET", target: "/", host: b"h", fields: table.fields() }, None, &mut out);
         out
     }
 

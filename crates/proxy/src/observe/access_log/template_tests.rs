@@ -23,7 +23,7 @@ fn made(lines: &Lines, change: impl for<'l> Fn(Line<'l>) -> Line<'l>) -> String 
         .collect();
     let mut answer: Table = [(&b"x-cache"[..], &b"HIT"[..])].into_iter().collect();
     let (mut asked, mut answered) = (Vec::new(), Vec::new());
-    lines.keep(&Request { method: "GET", target: "/a?b", host: b"h", fields: fields.fields() }, &mut asked);
+    lines.keep(&Request { method: "GET", target: "/a?b", host: b"h", fields: fields.fields() }, None, &mut asked);
     lines.keep_response(&answer.fields(), &mut answered);
     let (taken, sent) = (Named::default(), Named::default());
     let line = Line {

@@ -104,7 +104,8 @@ fn keep(name: &[u8], value: &[u8]) -> Keep {
         b"cookie" | b"set-cookie" if value.len() < 20 => Keep::Never,
         b":path" | b"content-length" | b"content-range" | b"etag" | b"last-modified" | b"location" | b"set-cookie"
         | b"age" | b"expires" | b"if-none-match" | b"if-modified-since" | b"grpc-timeout" | b"traceparent"
-        | b"tracestate" | b"x-request-id" | b"x-forwarded-for" | b"range" | b"referer" => Keep::Not,
+        | b"tracestate" | b"b3" | b"x-b3-traceid" | b"x-b3-spanid" | b"x-request-id" | b"x-forwarded-for"
+        | b"range" | b"referer" => Keep::Not,
         _ if value.len() > 512 => Keep::Not,
         _ => Keep::Table,
     }

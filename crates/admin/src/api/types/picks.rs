@@ -1,0 +1,228 @@
+//! What does the API say of picks? Why requests went where they went, where one would go, and what other algorithms would have
+//! done.
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+/// One request.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Explained {
+    /// As the access log writes it.
+    pub request_id: String,
+    /// The trace that it belongs to, in digits, if that is known.
+    pub trace_id: Option<String>,
+    /// When its head was there, milliseconds since 1970.
+    pub at_ms: u64,
+    /// Why it is explained: `sample`, `token` or `next`.
+    pub asked: String,
+    /// The worker that served it.
+    pub worker: u64,
+    /// The listener it came in at.
+    pub listener: String,
+    /// The route that took it.
+    pub route: String,
+    /// The route's pool.
+    pub pool: String,
+    /// As sent.
+    pub method: String,
+    /// As the client wrote it.
+    pub host: String,
+    /// Without the query.
+    pub path: String,
+    /// In order; the last one's endpoint answered, or failed last.
+    pub tries: Vec<ExplainedTry>,
+    /// How long it waited for a place, nanoseconds.
+    pub queue_ns: u64,
+    /// What its client got; 0 for nothing.
+    pub status: u16,
+    /// Who ended it.
+    pub end: String,
+    /// Where it was then.
+    pub phase: String,
+    /// From its head to its end, nanoseconds.
+    pub total_ns: u64,
+}
+
+/// One try.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct ExplainedTry {
+    /// From the request's head on, nanoseconds.
+    pub at_ns: u64,
+    /// `picked` by the algorithm, `waited` and then picked, the endpoint of its `session`, or a `hedge`.
+    pub how: String,
+    /// Where it went.
+    pub endpoint: Option<String>,
+    /// Why, unless a session decided.
+    pub pick: Option<Pick>,
+    /// Why that was not the last.
+    pub failed: Option<String>,
+}
+
+/// One pick.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Pick {
+    /// What decided, in words.
+    pub rule: String,
+    /// The same as a program follows it.
+    pub by: String,
+    /// That in words, with the rule of ties.
+    pub decides: String,
+    /// Who was picked.
+    pub picked: Option<String>,
+    /// Why none was.
+    pub refused: Option<String>,
+    /// What was compared.
+    pub candidates: Vec<Candidate>,
+    /// Candidates behind these.
+    pub unlisted: u64,
+    /// What could not be picked.
+    pub excluded: Vec<Excluded>,
+    /// More of them.
+    pub excluded_more: u64,
+    /// 0: of the first tier and zone; else those that it overflows into.
+    pub level: u64,
+    /// The hash of the request's key, hexadecimal.
+    pub key: Option<String>,
+    /// Requests in flight in the pool before.
+    pub in_flight: u32,
+    /// Whether health was ignored as too few are healthy.
+    pub in_panic: bool,
+}
+
+/// An endpoint that was compared.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Candidate {
+    /// Its name.
+    pub endpoint: String,
+    /// Requests in flight there before the pick.
+    pub in_flight: u32,
+    /// Its weight in the set: while endpoints ramp or zones spill, all are scaled by a common factor.
+    pub weight: u32,
+    /// What was compared, lower is better, if that is not the requests in flight per weight.
+    pub score: Option<f64>,
+    /// How far its picks are ahead of its share, in rounds of turns: of equal ones the lower is due.
+    pub ahead: f64,
+    /// The load that the algorithm went by.
+    pub load: Option<f64>,
+    /// The latency that it reported, nanoseconds.
+    pub latency_ns: Option<u64>,
+    /// Its place among those of its class of weight.
+    pub place: Option<u32>,
+    /// As the plan has it, if that still has it.
+    pub tier: Option<u8>,
+    /// As its tier.
+    pub zone: Option<String>,
+}
+
+/// An endpoint that could not be picked.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Excluded {
+    /// Its name.
+    pub endpoint: String,
+    /// Why.
+    pub reason: String,
+    /// Since when it is in its present state, milliseconds since 1970, if that is known.
+    pub since_ms: Option<u64>,
+}
+
+/// What would become of it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct WouldGo {
+    /// Which route takes it, and why the others do not.
+    pub routed: Routed,
+    /// What the pool would pick now, by one of its workers.
+    pub pick: Option<Pick>,
+    /// The worker that says so.
+    pub worker: Option<u64>,
+}
+
+/// What becomes of a request at one listener.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Routed {
+    /// The listener.
+    pub listener: String,
+    /// The route that takes it, if one does.
+    pub route: Option<String>,
+    /// Its pool.
+    pub pool: Option<String>,
+    /// All routes, in the order of the plan.
+    pub routes: Vec<Considered>,
+}
+
+/// One route.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Considered {
+    /// Its name.
+    pub route: String,
+    /// Its pool.
+    pub pool: String,
+    /// Whether it takes the request.
+    pub taken: bool,
+    /// Why, or why not.
+    pub why: String,
+}
+
+/// The shadows of one pool.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct PoolShadows {
+    /// Its name.
+    pub pool: String,
+    /// The algorithm that picks.
+    pub balance: String,
+    /// The part of the picks that shadows are asked about.
+    pub sample: f64,
+    /// In the order of the configuration.
+    pub shadows: Vec<Shadow>,
+}
+
+/// One shadow, over all workers.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Shadow {
+    /// With what is not at its default.
+    pub algorithm: String,
+    /// Picks of the pool.
+    pub picks: u64,
+    /// Of these, those that were compared.
+    pub compared: u64,
+    /// The part of these where it would have picked the same; none before the first.
+    pub agreement: Option<f64>,
+    /// Where it found all endpoints full.
+    pub refused: u64,
+    /// Requests in flight at the picked endpoint before the pick, on average: the real picks, and those of the shadow by its counts.
+    pub met: Option<Both>,
+    /// The most picks for its weight that an endpoint got, over its fair share: 1 is even.
+    pub peak: Option<Both>,
+    /// By name.
+    pub endpoints: Vec<ShadowEndpoint>,
+    /// What it would know and cannot.
+    pub unknown: String,
+}
+
+/// A number of the real picks, and of the shadow's.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Both {
+    /// As it is.
+    pub real: f64,
+    /// As it would be.
+    pub shadow: f64,
+}
+
+/// One endpoint, as picked and as the shadow would have.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct ShadowEndpoint {
+    /// Its name.
+    pub endpoint: String,
+    /// Parts of the picks compared.
+    pub share: Both,
+    /// By weight.
+    pub fair: f64,
+}
+
+/// A pool whose next request is to be explained.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Armed {
+    /// The pool.
+    pub pool: String,
+    /// Whether it is waited for.
+    pub armed: bool,
+}

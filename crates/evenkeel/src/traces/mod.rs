@@ -1,0 +1,236 @@
+//! Where do spans go? A thread takes the requests that workers record, as they end, makes [`spans`] of them, and [`sending`] brings
+//! these to the collector in batches. It may fall behind; what it cannot bring in time is dropped and counted.
+
+mod metrics;
+mod sending;
+mod spans;
+
+pub use metrics::Metrics;
+
+use evenkeel_config::plan;
+use evenkeel_proxy::watched::Watched;
+use metrics::Numbers;
+use sending::{Collector, Fault};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::thread::JoinHandle;
+use std::time::Duration;
+use tokio::sync::{mpsc, watch};
+use tokio::time::{Instant, timeout};
+
+/// Requests of one batch at most.
+const BATCH: usize = 512;
+
+/// How long the first request of a batch waits for others.
+const GATHER: Duration = Duration::from_secs(1);
+
+/// How long a batch is brought to a collector that does not take it, before it is dropped.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// The pause behind a first failure; each further one is twice as long, up to [`PAUSE_MAX`].
+const PAUSE: Duration = Duration::from_millis(500);
+
+/// The longest pause.
+const PAUSE_MAX: Duration = Duration::from_secs(8);
+
+/// How long the end of the process, or of a plan, waits for the collector.
+const LAST: Duration = Duration::from_secs(2);
+
+/// What the thread is to do.
+#[derive(Clone, Debug, PartialEq)]
+enum Wish {
+    /// Nothing is exported.
+    Off,
+    To(Arc<plan::Traces>),
+    End,
+}
+
+/// The thread that exports spans.
+pub struct Exporter {
+    wish: watch::Sender<Wish>,
+    /// Until there is something to be exported.
+    idle: Option<mpsc::Receiver<Arc<Watched>>>,
+    thread: Option<JoinHandle<()>>,
+    numbers: Arc<Numbers>,
+}
+
+impl Exporter {
+    /// Exports these requests, as the plan says.
+    pub fn start(records: Option<mpsc::Receiver<Arc<Watched>>>, plan: Option<&plan::Traces>) -> Exporter {
+        let (wish, _) = watch::channel(Wish::Off);
+        let mut exporter = Exporter { wish, idle: records, thread: None, numbers: Arc::default() };
+        exporter.follow(plan);
+        exporter
+    }
+
+    /// Follows another plan. What was recorded by the one before goes where that says, if it goes soon.
+    pub fn follow(&mut self, plan: Option<&plan::Traces>) {
+        let wish = plan.map_or(Wish::Off, |plan| Wish::To(Arc::new(plan.clone())));
+        self.wish.send_if_modified(|now| {
+            let is_other = *now != wish;
+            now.clone_from(&wish);
+            is_other
+        });
+        if plan.is_none() {
+            return;
+        }
+        let Some(records) = self.idle.take() else { return };
+        let (wish, numbers) = (self.wish.subscribe(), self.numbers.clone());
+        let run = move || match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+            Ok(runtime) => runtime.block_on(Thread { records, wish, numbers, is_failing: false }.run()),
+            Err(error) => tracing::error!(%error, "traces: cannot make an event loop; none are exported"),
+        };
+        match std::thread::Builder::new().name("traces".into()).spawn(run) {
+            Ok(thread) => self.thread = Some(thread),
+            Err(error) => tracing::error!(%error, "traces: cannot start a thread; none are exported"),
+        }
+    }
+
+    /// How many spans went where.
+    pub fn metrics(&self) -> Metrics {
+        Metrics::new(self.numbers.clone())
+    }
+
+    /// Exports what there still is, if that goes soon.
+    pub fn end(self) {
+        self.wish.send_replace(Wish::End);
+        if let Some(thread) = self.thread {
+            // It does not panic; if it did, that was said.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// What the thread has.
+struct Thread {
+    records: mpsc::Receiver<Arc<Watched>>,
+    wish: watch::Receiver<Wish>,
+    numbers: Arc<Numbers>,
+    /// Whether the last batch was not brought, which was said.
+    is_failing: bool,
+}
+
+impl Thread {
+    async fn run(mut self) {
+        loop {
+            let wish = self.wish.borrow_and_update().clone();
+            match wish {
+                Wish::End => return,
+                Wish::Off => {
+                    // Nothing is recorded; what still comes is of the plan before.
+                    if self.wish.changed().await.is_err() {
+                        return;
+                    }
+                }
+                Wish::To(plan) => {
+                    self.export(&plan).await;
+                    if self.wish.has_changed().is_err() {
+                        return;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Exports as a plan says, until there is another one.
+    async fn export(&mut self, plan: &plan::Traces) {
+        let mut collector = Collector::new(plan);
+        loop {
+            let mut batch = Vec::new();
+            let wish = &mut self.wish;
+            let is_over = tokio::select! {
+                biased;
+                () = gather(&mut self.records, &mut batch) => false,
+                _ = wish.changed() => true,
+            };
+            if is_over || !self.bring(&mut collector, &batch).await {
+                return self.bring_rest(&mut collector, batch).await;
+            }
+        }
+    }
+
+    /// Brings a batch, after pauses if the collector does not take it; `false` if there is another wish meanwhile.
+    async fn bring(&mut self, collector: &mut Collector, batch: &[Arc<Watched>]) -> bool {
+        let (began, mut pause) = (Instant::now(), PAUSE);
+        loop {
+            let fault = match collector.bring(batch).await {
+                Ok(refused) => {
+                    self.brought(batch, refused);
+                    return true;
+                }
+                Err(fault) => fault,
+            };
+            self.say(&fault);
+            if !fault.may_pass() || began.elapsed() + pause > PATIENCE {
+                self.drop(batch, fault.may_pass());
+                return true;
+            }
+            tokio::select! {
+                () = tokio::time::sleep(fault.pause().unwrap_or(pause).min(PAUSE_MAX)) => {}
+                _ = self.wish.changed() => return false,
+            }
+            pause = (pause * 2).min(PAUSE_MAX);
+        }
+    }
+
+    /// Brings what has been recorded so far, if that goes soon. `batch`: what was taken already.
+    async fn bring_rest(&mut self, collector: &mut Collector, mut batch: Vec<Arc<Watched>>) {
+        let until = Instant::now() + LAST;
+        loop {
+            while batch.len() < BATCH
+                && let Ok(record) = self.records.try_recv()
+            {
+                batch.push(record);
+            }
+            if batch.is_empty() {
+                return;
+            }
+            let left = until.saturating_duration_since(Instant::now());
+            match timeout(left, collector.bring(&batch)).await {
+                Ok(Ok(refused)) => self.brought(&batch, refused),
+                Ok(Err(fault)) => {
+                    self.say(&fault);
+                    self.drop(&batch, fault.may_pass());
+                }
+                Err(_) => self.drop(&batch, true),
+            }
+            batch.clear();
+        }
+    }
+
+    /// `refused`: spans that the collector did not want.
+    fn brought(&mut self, batch: &[Arc<Watched>], refused: u64) {
+        self.numbers.exported.fetch_add(spans::count(batch).saturating_sub(refused), Relaxed);
+        self.numbers.refused.fetch_add(refused, Relaxed);
+        if std::mem::take(&mut self.is_failing) {
+            tracing::info!("traces: the collector takes spans again");
+        }
+    }
+
+    fn drop(&self, batch: &[Arc<Watched>], unreachable: bool) {
+        let counter = if unreachable { &self.numbers.unreachable } else { &self.numbers.refused };
+        counter.fetch_add(spans::count(batch), Relaxed);
+    }
+
+    /// Once, until it works again.
+    fn say(&mut self, fault: &Fault) {
+        if !std::mem::replace(&mut self.is_failing, true) {
+            tracing::warn!("traces: {fault}; spans that cannot be brought in time are dropped, and counted");
+        }
+    }
+}
+
+/// Waits until there is a batch: a full one, or what has come a second after its first.
+async fn gather(records: &mut mpsc::Receiver<Arc<Watched>>, batch: &mut Vec<Arc<Watched>>) {
+    if records.recv_many(batch, BATCH).await == 0 {
+        // The workers are gone; what is to be done is about to be said.
+        return std::future::pending().await;
+    }
+    let until = Instant::now() + GATHER;
+    while batch.len() < BATCH {
+        match tokio::time::timeout_at(until, records.recv_many(batch, BATCH - batch.len())).await {
+            Ok(1..) => {}
+            _ => return,
+        }
+    }
+}

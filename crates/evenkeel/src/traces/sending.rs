@@ -1,0 +1,186 @@
+//! How are spans brought to a collector? As OTLP over HTTP: one connection, one batch after the other.
+
+use super::spans::Source;
+use bytes::Bytes;
+use evenkeel_config::plan;
+use evenkeel_proxy::watched::Watched;
+use http_body_util::{BodyExt, Full, Limited};
+use hyper::client::conn::http1::{SendRequest, handshake};
+use hyper::header::{CONTENT_TYPE, HOST, HeaderName, HeaderValue, RETRY_AFTER};
+use hyper::{Method, Request, StatusCode, Uri};
+use hyper_util::rt::TokioIo;
+use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceResponse;
+use prost::Message;
+use std::fmt;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::rustls::pki_types::ServerName;
+
+/// How long a collector may take for a batch.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Bytes of an answer.
+const ANSWER_MAX: usize = 64 * 1024;
+
+type Error = Box<dyn std::error::Error + Send + Sync>;
+
+/// Why a batch was not brought.
+#[derive(Debug)]
+pub enum Fault {
+    /// It may be taken later.
+    Later { why: String, pause: Option<Duration> },
+    /// It will not be.
+    Never(String),
+}
+
+impl Fault {
+    /// Whether the batch may be taken later.
+    pub fn may_pass(&self) -> bool {
+        matches!(self, Fault::Later { .. })
+    }
+
+    /// How long the collector wants to be left alone.
+    pub fn pause(&self) -> Option<Duration> {
+        if let Fault::Later { pause, .. } = self { *pause } else { None }
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (Fault::Later { why, .. } | Fault::Never(why)) = self;
+        f.write_str(why)
+    }
+}
+
+/// A collector, and the connection to it, while there is one.
+pub struct Collector {
+    plan: plan::Traces,
+    source: Source,
+    connection: Option<SendRequest<Full<Bytes>>>,
+}
+
+impl Collector {
+    /// That of the plan.
+    pub fn new(plan: &plan::Traces) -> Collector {
+        Collector { source: Source::new(&plan.service_name), plan: plan.clone(), connection: None }
+    }
+
+    /// Brings a batch: how many of its spans were refused though it was taken.
+    ///
+    /// # Errors
+    /// It was not taken.
+    pub async fn bring(&mut self, batch: &[Arc<Watched>]) -> Result<u64, Fault> {
+        let body = Bytes::from(self.source.request(batch).encode_to_vec());
+        let answered = match tokio::time::timeout(PATIENCE, self.post(body)).await {
+            Ok(answered) => answered,
+            Err(_) => Err(format!("no answer within {PATIENCE:?}").into()),
+        };
+        let at = &self.plan.endpoint;
+        let (status, pause, answer) = answered.map_err(|error| {
+            self.connection = None;
+            Fault::Later { why: format!("the collector at {at} does not answer: {error}"), pause: None }
+        })?;
+        match status {
+            StatusCode::OK => {
+                // What cannot be read refuses nothing.
+                let answer = ExportTraceServiceResponse::decode(answer).unwrap_or_default();
+                Ok(answer.partial_success.map_or(0, |part| u64::try_from(part.rejected_spans).unwrap_or(0)))
+            }
+            StatusCode::TOO_MANY_REQUESTS
+            | StatusCode::BAD_GATEWAY
+            | StatusCode::SERVICE_UNAVAILABLE
+            | StatusCode::GATEWAY_TIMEOUT => {
+                Err(Fault::Later { why: format!("the collector at {at} answers {status}"), pause })
+            }
+            status => Err(Fault::Never(format!("the collector at {at} refuses spans: {status}"))),
+        }
+    }
+
+    async fn post(&mut self, body: Bytes) -> Result<(StatusCode, Option<Duration>, Bytes), Error> {
+        let uri: Uri = format!("{}/v1/traces", self.plan.endpoint.trim_end_matches('/')).parse()?;
+        let mut kept = self.connection.take();
+        if let Some(connection) = &mut kept
+            && connection.ready().await.is_err()
+        {
+            kept = None;
+        }
+        let mut connection = match kept {
+            Some(connection) => connection,
+            None => connect(&uri, self.plan.ca.as_deref()).await?,
+        };
+        let authority = uri.authority().ok_or("its URL names no host")?;
+        let mut request = Request::builder()
+            .method(Method::POST)
+            .uri(uri.path())
+            .header(HOST, authority.as_str())
+            .header(CONTENT_TYPE, "application/x-protobuf");
+        if let Some(file) = &self.plan.headers_file {
+            for (name, value) in fields(file)? {
+                request = request.header(name, value);
+            }
+        }
+        let answer = connection.send_request(request.body(Full::new(body))?).await?;
+        let (head, body) = answer.into_parts();
+        let body = Limited::new(body, ANSWER_MAX).collect().await?.to_bytes();
+        self.connection = Some(connection);
+        let pause = head.headers.get(RETRY_AFTER).and_then(|value| value.to_str().ok()?.parse().ok());
+        Ok((head.status, pause.map(Duration::from_secs), body))
+    }
+}
+
+async fn connect(uri: &Uri, ca: Option<&Path>) -> Result<SendRequest<Full<Bytes>>, Error> {
+    let host = uri.host().unwrap_or_default().trim_matches(['[', ']']);
+    let is_secure = uri.scheme_str() == Some("https");
+    let port = uri.port_u16().unwrap_or(if is_secure { 443 } else { 80 });
+    let socket = TcpStream::connect((host, port)).await?;
+    if !is_secure {
+        let (sender, connection) = handshake(TokioIo::new(socket)).await?;
+        tokio::spawn(connection);
+        return Ok(sender);
+    }
+    // The files are read anew for each connection: they may have been renewed.
+    let tls = TlsConnector::from(evenkeel_tls::endpoints::trusting(ca).map_err(|error| error.what)?);
+    let stream = tls.connect(ServerName::try_from(host.to_owned())?, socket).await?;
+    let (sender, connection) = handshake(TokioIo::new(stream)).await?;
+    tokio::spawn(connection);
+    Ok(sender)
+}
+
+/// The fields in a file, a line of `Name: value` for each.
+fn fields(file: &Path) -> Result<Vec<(HeaderName, HeaderValue)>, Error> {
+    let text = std::fs::read_to_string(file).map_err(|error| format!("cannot read {}: {error}", file.display()))?;
+    let lines = text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
+    // What stands there may be secret.
+    let bad = |n: usize| format!("line {} of {} is not Name: value", n + 1, file.display());
+    let field = |(n, line): (usize, &str)| {
+        let (name, value) = line.split_once(':').ok_or_else(|| bad(n))?;
+        let name = HeaderName::try_from(name.trim()).map_err(|_| bad(n))?;
+        let mut value = HeaderValue::try_from(value.trim()).map_err(|_| bad(n))?;
+        value.set_sensitive(true);
+        Ok((name, value))
+    };
+    lines.enumerate().map(field).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_are_read_and_a_bad_line_is_named_without_its_text() {
+        let path = std::env::temp_dir().join(format!("evenkeel-headers-{}", std::process::id()));
+        std::fs::write(&path, "# for the collector\nAuthorization: Bearer a:b\n\n x-tenant:1\n")
+            .expect("it can be written");
+        let read = fields(&path).expect("both are good");
+        let shown: Vec<_> = read.iter().map(|(name, value)| (name.as_str(), value.as_bytes())).collect();
+        assert_eq!(shown, [("authorization", &b"Bearer a:b"[..]), ("x-tenant", b"1")]);
+        std::fs::write(&path, "a: b\nsecret\n").expect("it can be written");
+        let error = fields(&path).expect_err("the second is no field").to_string();
+        assert!(error.starts_with("line 2 of ") && !error.contains("secret"), "{error}");
+        std::fs::remove_file(&path).expect("it is there");
+        assert!(fields(&path).is_err());
+    }
+}

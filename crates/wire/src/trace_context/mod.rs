@@ -1,0 +1,100 @@
+//! Which trace does a request belong to, and is that recorded? Read of the fields of its head, and written for who gets it
+//! next: in the form of W3C Trace Context (level 2), or as B3, in one field or in several.
+
+mod b3;
+mod span;
+mod w3c;
+
+use crate::head::Fields;
+pub use span::{Format, Formats, Sampled, Span, digits};
+pub use w3c::trace_id;
+
+/// What a head says.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Came {
+    /// Below which span the request belongs; `None` if no field says so, or none can be believed.
+    pub parent: Option<Span>,
+    /// What was decided; it may be decided without a span.
+    pub sampled: Sampled,
+    /// The formats of the fields that there are, good ones or not.
+    pub formats: Formats,
+    /// In which of them the span was found.
+    pub by: Option<Format>,
+}
+
+/// The names of all fields, in lower case.
+const NAMES: [&str; 8] = [
+    "traceparent",
+    "tracestate",
+    "b3",
+    "x-b3-traceid",
+    "x-b3-spanid",
+    "x-b3-sampled",
+    "x-b3-parentspanid",
+    "x-b3-flags",
+];
+
+/// Reads what a head says. The first format that can be believed decides, in the order of [`Format`].
+pub fn read(fields: &Fields<'_, '_>) -> Came {
+    let mut came = Came::default();
+    let mut values: [Option<&[u8]>; NAMES.len()] = [None; NAMES.len()];
+    let mut parents = 0;
+    for field in fields.rows.iter().filter(|field| !field.dropped) {
+        let name = field.name(fields.bytes);
+        // Most fields are none of these.
+        if !matches!(name.first(), Some(b't' | b'T' | b'b' | b'B' | b'x' | b'X')) {
+            continue;
+        }
+        let Some(at) = NAMES.iter().position(|known| name.eq_ignore_ascii_case(known.as_bytes())) else { continue };
+        came.formats = came.formats.with(format_of(at));
+        parents += usize::from(at == 0);
+        values[at].get_or_insert(field.value(fields.bytes));
+    }
+    let [parent, _, single, trace, span, sampled, _, flags] = values;
+    // Two of them say nothing.
+    let parent = parent.filter(|_| parents == 1).and_then(w3c::read);
+    let found = [
+        (Format::W3c, parent.map(|(span, sampled)| (Some(span), sampled))),
+        (Format::B3, single.and_then(b3::read)),
+        (Format::B3Multi, b3::read_fields(trace, span, sampled, flags)),
+    ];
+    if let Some((format, (parent, sampled))) = found.into_iter().find_map(|(format, read)| Some((format, read?))) {
+        (came.parent, came.sampled, came.by) = (parent, sampled, Some(format));
+    }
+    came
+}
+
+/// Leaves out all that says of a trace, but for what vendors have added to one that goes on in the form of the W3C.
+pub fn leave_out(fields: &mut Fields<'_, '_>, keep_state: bool) {
+    for field in &mut *fields.rows {
+        let name = field.name(fields.bytes);
+        let at = NAMES.iter().position(|known| name.eq_ignore_ascii_case(known.as_bytes()));
+        field.dropped |= at.is_some_and(|at| at != 1 || !keep_state);
+    }
+}
+
+/// Appends a field for each format, or several, each with the end of its line. The digits of the span stand in each of the
+/// formats as [`digits`] writes them.
+pub fn write(formats: Formats, span: Span, sampled: Sampled, out: &mut Vec<u8>) {
+    if formats.has(Format::W3c) {
+        w3c::write(span, sampled, out);
+    }
+    if formats.has(Format::B3) {
+        b3::write(span, sampled, out);
+    }
+    if formats.has(Format::B3Multi) {
+        b3::write_fields(span, sampled, out);
+    }
+}
+
+fn format_of(name: usize) -> Format {
+    match name {
+        0 | 1 => Format::W3c,
+        2 => Format::B3,
+        _ => Format::B3Multi,
+    }
+}
+
+#[cfg(test)]
+#[path = "tests.rs"]
+mod tests;
