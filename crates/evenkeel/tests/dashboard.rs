@@ -218,3 +218,30 @@ fn requests_are_followed_as_they_end() {
         assert!((400..500).contains(&status) && page.contains(said), "{page}");
     }
 }
+
+#[test]
+fn an_endpoint_that_says_how_busy_it_is_is_shown_so() {
+    let addr = address();
+    let listener = std::net::TcpListener::bind(&addr).expect("nobody else uses it");
+    std::thread::spawn(move || {
+        for mut stream in listener.incoming().map_while(Result::ok) {
+            let head = BufReader::new(&stream).lines().map_while(Result::ok).take_while(|line| !line.is_empty());
+            if head.count() > 0 {
+                let report = "endpoint-load-metrics: TEXT named_metrics.in_flight=4, cpu_utilization=0.5";
+                let answer = format!("HTTP/1.1 200 OK\r\n{report}\r\ncontent-length: 0\r\nconnection: close\r\n\r\n");
+                let _ = stream.write_all(answer.as_bytes());
+            }
+        }
+    });
+    let busy = format!(
+        "[pool.busy]\nload_reports = true\nendpoints = [{{ name = 'b', addr = '{addr}' }}]\n\
+         [[route]]\npool = 'busy'\nmatch = {{ path = '/busy' }}\n"
+    );
+    let site = Site::new("dashboard-reports", &busy);
+    assert!(!site.page("/ui/pools/busy/b").contains("Reports"));
+    assert_eq!(get(&site.listen, "/busy").expect("an answer").0, 200);
+    let page = site.page("/ui/pools/busy/b");
+    assert!(page.contains("4 in flight from all balancers, 50.0 % busy, 0s ago"), "{page}");
+    let (_, pool) = site.fetch("/v1/pools/busy");
+    assert!(pool.contains("\"report\":{\"age_ms\":") && pool.contains("\"in_flight\":4,"), "{pool}");
+}

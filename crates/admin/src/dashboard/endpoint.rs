@@ -6,7 +6,7 @@ use super::plots::{self, Plot};
 use super::pools::{buttons, checked};
 use super::shown::{ago, escaped, milliseconds, or_dash, order, percent, since, state, weight};
 use crate::api::problem::Problem;
-use crate::api::types::{Endpoint, Event, Pool};
+use crate::api::types::{Endpoint, Event, LoadReport, Pool};
 use evenkeel_draw::axis::Axis;
 use maud::{Markup, html};
 
@@ -65,10 +65,21 @@ fn facts(endpoint: &Endpoint, now_ms: u64) -> Markup {
                 Some(latency) => { "p50 " (milliseconds(latency.p50_ms)) ", p99 " (milliseconds(latency.p99_ms)) ", of " (latency.responses) " responses" }
                 None => { "no responses of late" }
             } }
+            @if let Some(said) = &endpoint.report { dt { "Reports" } dd { (reported(said)) } }
             dt { "Failed" } dd { (endpoint.failed) " of " (endpoint.requests) " tries" }
             dt { "Last check" } dd { @match &endpoint.check { Some(check) => { (checked(check, now_ms)) @if let Some(why) = &check.failure { ": " (why) } } None => { "none" } } }
-            @if let Some(given) = &endpoint.order { dt { "Operators" } dd { (order(given, now_ms)) } }
+            @if let Some(given) = &endpoint.order { dt { "Operators" } dd { (order(given, None, now_ms)) } }
         }
+    }
+}
+
+/// What it says of its own load.
+fn reported(said: &LoadReport) -> Markup {
+    html! {
+        (said.in_flight) " in flight from all balancers"
+        @if let Some(ms) = said.latency_ms { ", " (milliseconds(ms)) " a request" }
+        @if let Some(part) = said.utilization { ", " (percent(part)) " busy" }
+        ", " (ago(said.age_ms)) " ago"
     }
 }
 

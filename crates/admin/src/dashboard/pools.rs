@@ -101,7 +101,7 @@ fn table(asked: &Asked, pool: &Pool, rows: &[&Endpoint], now_ms: u64) -> Markup 
                 td { @if let Some(check) = &endpoint.check { (checked(check, now_ms)) } @else { span.dim { "none" } } }
                 td.why {
                     @if let Some(reason) = &endpoint.reason { (reason) }
-                    @if let Some(given) = &endpoint.order { " " span.dim { "(" (order(given, now_ms)) ")" } }
+                    @if let Some(given) = &endpoint.order { " " span.dim { "(" (order(given, endpoint.reason.as_deref(), now_ms)) ")" } }
                 }
                 @if asked.caller.may_change { td { (buttons(pool, endpoint)) } }
             } } }

@@ -69,8 +69,8 @@ pub fn weight(endpoint: &Endpoint) -> String {
     }
 }
 
-/// What operators want of an endpoint, in words.
-pub fn order(order: &Order, now_ms: u64) -> String {
+/// What operators want of an endpoint, in words. `reason`: what is said beside it; who it was is said once.
+pub fn order(order: &Order, reason: Option<&str>, now_ms: u64) -> String {
     use crate::api::types::{Drain, Health};
     let drain = order.drain.map(|drain| match drain {
         Drain::KeepSessions => "drains, sticky clients stay".to_owned(),
@@ -82,7 +82,9 @@ pub fn order(order: &Order, now_ms: u64) -> String {
         Health::Down => "counts as down".to_owned(),
     });
     let what: Vec<String> = [drain, weight, health].into_iter().flatten().collect();
-    format!("{}: by {}, {} ago", what.join(", "), order.by, ago(now_ms.saturating_sub(order.at_ms)))
+    let by = format!("by {}", order.by);
+    let who = if reason.is_some_and(|reason| reason.ends_with(&by)) { String::new() } else { format!("{by}, ") };
+    format!("{}: {who}{} ago", what.join(", "), ago(now_ms.saturating_sub(order.at_ms)))
 }
 
 /// A name as a part of a path.
@@ -115,6 +117,9 @@ mod tests {
         assert_eq!(since(1_700_000_000_000), "22:13:20 UTC");
         assert_eq!([0.123, 12.6, 2500.0].map(milliseconds), ["0.12 ms", "13 ms", "2.5 s"]);
         assert_eq!((percent(0.125), or_dash(None, percent)), ("12.5 %".to_owned(), "\u{2013}".to_owned()));
+        let weight = Order { weight: Some(0), by: "user root".into(), at_ms: 1000, ..Order::default() };
+        assert_eq!(order(&weight, Some("answered 500"), 3000), "weight 0: by user root, 2s ago");
+        assert_eq!(order(&weight, Some("weight set to 0 by user root"), 3000), "weight 0: 2s ago");
         assert_eq!(page_of("a b", "[::1]:80/x"), "/ui/pools/a%20b/%5B::1%5D:80%2Fx");
     }
 }

@@ -19,6 +19,7 @@ use evenkeel_admin::api::types::history::History;
 use evenkeel_admin::api::types::picks::{Armed, Explained, PoolShadows, WouldGo};
 use evenkeel_admin::api::types::served::{Certificate, Route, Zone};
 use evenkeel_admin::api::types::tap;
+use evenkeel_balance::Instant;
 use evenkeel_balance::state::State;
 use evenkeel_config::plan;
 use evenkeel_pools::control::Control;
@@ -28,7 +29,7 @@ use evenkeel_pools::orders::{Change, Drain, Order, Word};
 use evenkeel_pools::pool::Refused;
 use evenkeel_pools::{EndpointSnapshot, PoolSnapshot};
 use evenkeel_proxy::latency::Latencies;
-use evenkeel_proxy::stats::EndpointStats;
+use evenkeel_proxy::stats::{Counter, EndpointStats};
 use evenkeel_proxy::{Generation, Looker};
 use latencies::{Before, latencies};
 use shown::Shown;
@@ -289,6 +290,7 @@ fn pools_of(now: &Generation, control: &Control, before: &Before) -> Vec<types::
                 p99_ms,
             });
             shown.share = (responses > 0).then(|| since[e].count() as f64 / responses as f64);
+            shown.report = report(&stats, control.now());
             shown.fair_share = if weights > 0.0 { snapshot.weight / weights } else { 0.0 };
             shown
         });
@@ -320,9 +322,22 @@ fn endpoint(snapshot: &EndpointSnapshot, stats: &[&EndpointStats]) -> types::End
         share: None,
         fair_share: 0.0,
         latency: None,
+        report: None,
         check: snapshot.checked.as_ref().map(check),
         order: snapshot.order.as_ref().map(order),
     }
+}
+
+/// What it said last of its load, to whichever worker.
+fn report(stats: &[&EndpointStats], now: Instant) -> Option<types::LoadReport> {
+    let last = stats.iter().map(|stats| &stats.reported).max_by_key(|said| said.at_ns.get())?;
+    let said = |counter: &Counter, unit: f64| Some(counter.get() as f64 * unit).filter(|value| *value > 0.0);
+    (last.at_ns.get() > 0).then(|| types::LoadReport {
+        age_ms: now.since(Instant(last.at_ns.get())) / 1_000_000,
+        in_flight: last.in_flight.get(),
+        latency_ms: said(&last.latency_ns, 1e-6),
+        utilization: said(&last.utilization_ppm, 1e-6),
+    })
 }
 
 /// Why it is not up.

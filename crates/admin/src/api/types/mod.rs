@@ -102,6 +102,8 @@ pub struct Endpoint {
     pub latency: Option<LatencyOfLate>,
     /// Its latest health check.
     pub check: Option<Check>,
+    /// What it says of its own load, if it does.
+    pub report: Option<LoadReport>,
     /// What operators want of it.
     pub order: Option<Order>,
 }
@@ -124,6 +126,19 @@ pub struct LatencyOfLate {
     pub p50_ms: f64,
     /// 99 of 100 took at most so many.
     pub p99_ms: f64,
+}
+
+/// What an endpoint said last of its own load, to whichever worker.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
+pub struct LoadReport {
+    /// How long ago, milliseconds.
+    pub age_ms: u64,
+    /// Requests in flight there, from all balancers.
+    pub in_flight: u64,
+    /// What a request takes at its load, if it says that, milliseconds.
+    pub latency_ms: Option<f64>,
+    /// How busy it is, if it says that: 1 is all that it has.
+    pub utilization: Option<f64>,
 }
 
 /// A health check.
