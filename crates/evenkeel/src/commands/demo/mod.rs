@@ -93,9 +93,11 @@ fn stay(endpoints: &Endpoints) -> Result<(), Failure> {
             .chain(plan.admin.iter().flat_map(|a| &a.http).map(|http| &http.bind));
         let urls: Vec<String> = addresses.map(|addr| greeting::url("http", *addr, "")).collect();
         let [web, admin] = &urls[..] else { return };
+        let address = admin.trim_start_matches("http://");
         eprintln!(
-            "\nTry:\n  for i in 1 2 3 4 5 6; do curl -s {web}/; done\n  \
-             curl -s {admin}/metrics | grep upstream_requests_total\n  curl -s {admin}/readyz\n"
+            "\nTry:\n  {admin}/ in a browser: what each endpoint gets, how long it takes, and why\n  \
+             for i in 1 2 3 4 5 6; do curl -s {web}/; done\n  evenkeel top --admin {address}\n  \
+             curl -s {admin}/metrics | grep upstream_requests_total\n"
         );
     })
 }
