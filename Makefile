@@ -8,7 +8,7 @@ FUZZ_SECONDS ?= 600
 # What clients of `make conformance` send at most.
 MEGABYTES ?= 100
 
-.PHONY: help setup demo test conformance pictures bless docs theory loom miri release bench failure reload deny lint fuzz
+.PHONY: help setup demo test conformance pictures bless docs theory loom miri release bench failure reload lab-quick lab-report deny lint fuzz
 
 help: ## Lists what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -74,6 +74,12 @@ failure: setup ## Breaks endpoints behind evenkeel, HAProxy and NGINX for 5 minu
 reload: setup ## Reloads evenkeel, HAProxy and NGINX a hundred times under load
 	cargo build --release -p evenkeel -p evenkeel-lab
 	cargo run --release -p evenkeel-lab -- reload $(LAB)
+
+lab-quick: setup ## Runs every published experiment as small as it can be (needs root): some five minutes
+	@scripts/lab.sh quick
+
+lab-report: setup ## Runs the published experiments and writes docs/lab (needs root): an hour on a machine that does nothing else
+	@scripts/lab.sh report
 
 # What can be checked without a network: `make lint` also asks for advisories.
 deny: ## Checks licences, bans and sources of everything that is built in (needs cargo-deny)

@@ -187,14 +187,16 @@ fn where_requests_are_rare_endpoints_are_asked_in_between_and_where_none_come_no
     let ticket = b.start(&Request::default(), Instant(0)).unwrap();
     let at_start = std::iter::from_fn(|| b.poll_probe(Instant(0))).count();
     assert_eq!(at_start, 2, "samples for one request");
-    let (mut now, mut asked) = (Instant(0), [0; 3]);
+    let (mut now, mut asked, mut moments) = (Instant(0), [0; 3], Vec::new());
     while let Some(at) = b.probe_at() {
         assert!(at > now, "or a shell would loop without a pause");
         now = at;
         std::iter::from_fn(|| b.poll_probe(now)).for_each(|slot| asked[slot.index()] += 1);
+        moments.push(now.0 / MS);
     }
-    assert_eq!((now.0 / 1_000_000, asked.iter().sum::<u32>()), (1000, 1000));
-    assert!(asked.iter().all(|n| (330..=337).contains(n)), "each once in each round: {asked:?}");
+    assert_eq!(moments, [1, 3, 7, 15, 31, 63, 127, 255, 511], "the pause doubles, up to a second after the request");
+    // With the two at its start, each once in each round.
+    assert!(asked.iter().all(|n| (2..=4).contains(n)) && asked.iter().sum::<u32>() == 9, "{asked:?}");
     b.end(ticket, Outcome::Success, now);
 }
 

@@ -118,6 +118,21 @@ impl Child {
         !matches!(self.process.borrow_mut().try_wait(), Ok(None))
     }
 
+    /// Waits until it has ended by itself.
+    ///
+    /// # Errors
+    /// If it does not in this time, or the experiment is interrupted.
+    pub fn ends(&self, within: Duration) -> Result<()> {
+        let deadline = Instant::now() + within;
+        while !self.has_ended() {
+            if Instant::now() > deadline {
+                return Err(Error::Wrong(format!("{} takes longer than {within:?}", self.name)));
+            }
+            pause(Duration::from_millis(5))?;
+        }
+        Ok(())
+    }
+
     /// Sends it Ctrl-C and waits until it has written its output and ended.
     ///
     /// # Errors

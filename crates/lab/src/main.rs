@@ -15,6 +15,7 @@ mod error;
 mod evenkeel;
 mod experiment;
 mod experiments;
+mod hosts;
 mod http;
 mod load;
 mod machine;
@@ -26,17 +27,26 @@ mod rng;
 mod scratch;
 mod stats;
 mod strace;
+mod study;
 mod wire;
+mod worker;
 
-use clap::Command;
+use clap::{Arg, ArgAction, Command};
 use experiments::protocol_cost;
+use load::generator;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
     let mut command = Command::new("evenkeel-lab")
         .about("Live experiments: evenkeel beside its rivals, with sockets and processes")
         .version(env!("CARGO_PKG_VERSION"))
-        .subcommand_required(true)
+        .arg(
+            Arg::new("list")
+                .long("list")
+                .action(ArgAction::SetTrue)
+                .help("Names every experiment, and what it answers"),
+        )
+        .args_conflicts_with_subcommands(true)
         .arg_required_else_help(true);
     for experiment in experiments::ALL {
         let sub = Command::new(experiment.name).about(experiment.summary).long_about(experiment.docs);
@@ -45,13 +55,21 @@ fn main() -> ExitCode {
     // Hidden subcommands: experiments start endpoints and a relay with them.
     command = command.subcommand(endpoint::arguments(Command::new("endpoint")).hide(true));
     command = command.subcommand(bare::arguments(Command::new(bare::NAME)).hide(true));
+    command = command.subcommand(generator::arguments(Command::new(generator::NAME)).hide(true));
+    command = command.subcommand(worker::arguments(Command::new(worker::NAME)).hide(true));
     let grpc = Command::new(protocol_cost::ENDPOINT).hide(true);
     command = command.subcommand(protocol_cost::endpoint_arguments(grpc));
     let matches = command.get_matches();
-    let (name, matches) = matches.subcommand().expect("clap requires a subcommand");
+    let Some((name, matches)) = matches.subcommand() else {
+        let line = |experiment: &&experiment::Experiment| format!("{:<18} {}", experiment.name, experiment.summary);
+        println!("{}", experiments::ALL.iter().map(line).collect::<Vec<_>>().join("\n"));
+        return ExitCode::SUCCESS;
+    };
     match name {
         "endpoint" => return exit_code(endpoint::run(matches)),
         bare::NAME => return exit_code(bare::run(matches)),
+        generator::NAME => return exit_code(generator::run(matches)),
+        worker::NAME => return exit_code(worker::run(matches)),
         protocol_cost::ENDPOINT => return exit_code(protocol_cost::run_endpoint(matches)),
         _ => {}
     }

@@ -1,24 +1,26 @@
 //! How far is an experiment? One line on the terminal that is written over; nothing if there is no terminal.
 
 use std::io::{IsTerminal, Write};
+use std::time::Instant;
 
 const WIDTH: usize = 24;
 
 /// A progress bar, which is erased when it is dropped.
 pub struct Progress {
     shown: bool,
+    began: Instant,
 }
 
 impl Progress {
     /// On standard error, if that is a terminal.
     pub fn new() -> Progress {
-        Progress { shown: std::io::stderr().is_terminal() }
+        Progress { shown: std::io::stderr().is_terminal(), began: Instant::now() }
     }
 
     /// `done` of `whole`, and what is going on.
     pub fn tell(&self, done: f64, whole: f64, text: &str) {
         if self.shown {
-            eprint!("\r\x1b[K{}", line(done, whole, text));
+            eprint!("\r\x1b[K{}", line(done, whole, text, self.began.elapsed().as_secs_f64()));
             let _ = std::io::stderr().flush(); // a closed terminal needs no progress
         }
     }
@@ -32,10 +34,14 @@ impl Drop for Progress {
     }
 }
 
-fn line(done: f64, whole: f64, text: &str) -> String {
+/// `took`: seconds so far, of which the time that is left follows.
+fn line(done: f64, whole: f64, text: &str, took: f64) -> String {
     let share = if whole > 0.0 { (done / whole).clamp(0.0, 1.0) } else { 0.0 };
     let full = (share * WIDTH as f64).round() as usize;
-    format!("[{}{}] {done:.0} of {whole:.0} {text}", "#".repeat(full), "-".repeat(WIDTH - full))
+    let left = (share > 0.0).then(|| (took / share - took).max(0.0));
+    let left = left
+        .map_or_else(String::new, |left| format!(", {:.0}:{:02.0} left", (left / 60.0).floor(), (left % 60.0).floor()));
+    format!("[{}{}] {done:.0} of {whole:.0} {text}{left}", "#".repeat(full), "-".repeat(WIDTH - full))
 }
 
 #[cfg(test)]
@@ -44,8 +50,8 @@ mod tests {
 
     #[test]
     fn the_bar_is_full_at_the_end_and_never_longer() {
-        assert_eq!(line(0.0, 10.0, ""), "[------------------------] 0 of 10 ");
-        assert_eq!(line(5.0, 10.0, "x"), "[############------------] 5 of 10 x");
-        assert_eq!(line(11.0, 10.0, ""), "[########################] 11 of 10 ");
+        assert_eq!(line(0.0, 10.0, "", 0.0), "[------------------------] 0 of 10 ");
+        assert_eq!(line(5.0, 10.0, "x", 75.0), "[############------------] 5 of 10 x, 1:15 left");
+        assert_eq!(line(11.0, 10.0, "", 9.0), "[########################] 11 of 10 , 0:00 left");
     }
 }

@@ -25,13 +25,19 @@ const IDLE_NS: u64 = SECOND_NS;
 const BURST_NS: u64 = 10 * MILLISECOND_NS;
 const BURST_MIN: u32 = 16;
 
+/// How often a pause doubles: from 1 ms to 17 minutes, far beyond what is idle.
+const DOUBLED_MAX: u32 = 20;
+
 /// How many probes may be sent, and to which endpoints.
 #[derive(Debug)]
 pub(crate) struct ProbeBudget {
     per_request: f64,
     rate_max: Rate,
-    /// Longest time between two probes while requests come, nanoseconds; `u64::MAX` = no bound.
+    /// Longest time between two probes right after a start, nanoseconds; `u64::MAX` = no bound. It doubles with each such probe
+    /// until the next start: what a request costs in probes grows with the logarithm of the time to the next.
     pause_max_ns: u64,
+    /// Such probes since the latest start.
+    overdue: u32,
     /// When the latest request started, and when the latest probe was sent.
     started_at: Instant,
     asked_at: Instant,
@@ -53,6 +59,7 @@ impl ProbeBudget {
             per_request,
             rate_max: Rate::new(rate_max as f64, BURST_MIN).saving(BURST_NS),
             pause_max_ns: u64::MAX,
+            overdue: 0,
             started_at: Instant(0),
             asked_at: Instant(0),
             asks: false,
@@ -63,7 +70,7 @@ impl ProbeBudget {
         }
     }
 
-    /// The same budget with at least `rate` probes a second while requests come; 0 = only those for requests.
+    /// The same budget with at least `rate` probes a second right after a start, and then ever fewer; 0 = only those for requests.
     pub(crate) fn at_least(self, rate: f64) -> ProbeBudget {
         let pause_max_ns = if rate > 0.0 { (SECOND_NS as f64 / rate) as u64 } else { u64::MAX };
         ProbeBudget { pause_max_ns, ..self }
@@ -72,12 +79,13 @@ impl ProbeBudget {
     #[inline]
     pub(crate) fn on_start(&mut self, now: Instant) {
         self.starts = self.starts.saturating_add(1);
+        self.overdue = 0;
         self.started_at = now;
     }
 
     /// When the next probe is due even if no request starts; `None` while no requests come.
     pub(crate) fn due_at(&self) -> Option<Instant> {
-        let at = self.asked_at.after(self.pause_max_ns);
+        let at = self.asked_at.after(self.pause_max_ns.saturating_mul(1 << self.overdue.min(DOUBLED_MAX)));
         (self.pause_max_ns != u64::MAX && at.since(self.started_at) <= IDLE_NS).then_some(at)
     }
 
@@ -98,6 +106,7 @@ impl ProbeBudget {
         if due || overdue {
             self.asked_at = cx.now;
         }
+        self.overdue += u32::from(overdue && !due);
         if overdue && !due && several && self.asked.len() >= cx.set.len() {
             self.asked.clear(); // another round: each endpoint once in each
         }
@@ -133,5 +142,31 @@ impl ProbeBudget {
     /// Whether the rate allows one more probe; if so, it counts as sent.
     pub(crate) fn may_send(&mut self, now: Instant) -> bool {
         self.allowed.take(self.rate_max, now).is_ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn after_a_request_probes_become_rarer_until_the_next() {
+        let now = Instant(SECOND_NS);
+        let mut budget = ProbeBudget::new(2.0, 1000).at_least(1000.0);
+        budget.on_start(now);
+        budget.asked_at = now;
+        let due = |budget: &ProbeBudget| budget.due_at().map(|at| at.since(now));
+        assert_eq!(due(&budget), Some(MILLISECOND_NS));
+        budget.overdue = 3;
+        assert_eq!(due(&budget), Some(8 * MILLISECOND_NS));
+        // Once it would be a second since the latest request, none is due.
+        budget.overdue = 10;
+        assert_eq!(due(&budget), None);
+        budget.on_start(now);
+        assert_eq!(due(&budget), Some(MILLISECOND_NS));
+        // Without a bound none is due but for requests.
+        let mut budget = ProbeBudget::new(2.0, 1000);
+        budget.on_start(now);
+        assert_eq!(budget.due_at(), None);
     }
 }

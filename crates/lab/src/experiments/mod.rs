@@ -1,15 +1,20 @@
 //! Which experiments are there? The registry: one row each, from which the subcommands are made. A new experiment is its
 //! file, a `mod` line and a row.
 
+mod default_algorithm;
 mod dns_cost;
 mod dns_scaling;
 mod failure;
 mod floods;
+mod herd;
+mod mytime;
+mod overhead;
 pub mod protocol_cost;
 mod proxy_cost;
 mod reload;
 mod shared_load;
 mod slow_clients;
+mod tower;
 mod udp_cost;
 
 use crate::experiment::Experiment;
@@ -17,6 +22,11 @@ use crate::experiment::Experiment;
 /// Every experiment.
 pub static ALL: &[&Experiment] = &[
     &proxy_cost::EXPERIMENT,
+    &mytime::EXPERIMENT,
+    &default_algorithm::EXPERIMENT,
+    &herd::EXPERIMENT,
+    &tower::EXPERIMENT,
+    &overhead::EXPERIMENT,
     &proxy_cost::SESSIONS,
     &protocol_cost::H2,
     &protocol_cost::TLS,

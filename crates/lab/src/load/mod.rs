@@ -1,7 +1,8 @@
 //! How is a proxy loaded, and how many requests were answered? By wrk where clients keep their connection, by
-//! ApacheBench where each request has its own, by h2load over HTTP/2, by the lab itself where handshakes count. One
+//! ApacheBench where each request has its own, by h2load over HTTP/2, by the lab itself where handshakes count or latency does. One
 //! answer that is not a 2xx, or one failed read, and there is no figure.
 
+pub mod generator;
 pub mod h2load;
 pub mod handshakes;
 
@@ -41,6 +42,19 @@ impl Load {
     /// # Errors
     /// As `run`.
     pub fn run_at(self, url: &str, seconds: u64) -> Result<Answered> {
+        let command = self.command(url, seconds)?;
+        let output = child::output(&command, Duration::from_secs(seconds + 20))?;
+        if !output.success {
+            return Err(Error::Wrong(format!("`{}` failed:\n{}", command.join(" "), output.text.trim())));
+        }
+        self.answered(&output.text)
+    }
+
+    /// The command that loads a URL for some seconds.
+    ///
+    /// # Errors
+    /// If the program is missing.
+    pub fn command(self, url: &str, seconds: u64) -> Result<Vec<String>> {
         let command = match self {
             Load::KeepAlive(connections) => {
                 format!("{} -t1 -c{connections} -d{seconds}s --timeout 10s {url}", child::find("wrk")?)
@@ -50,16 +64,19 @@ impl Load {
                 format!("{} -q -r -s 10 -t {seconds} -n {} -c {at_once} {url}", child::find("ab")?, seconds * 200_000)
             }
         };
-        let words: Vec<String> = command.split(' ').map(str::to_owned).collect();
-        let output = child::output(&words, Duration::from_secs(seconds + 20))?;
-        if !output.success {
-            return Err(Error::Wrong(format!("`{command}` failed:\n{}", output.text.trim())));
-        }
+        Ok(command.split(' ').map(str::to_owned).collect())
+    }
+
+    /// What was answered, by what its program printed.
+    ///
+    /// # Errors
+    /// If any request failed.
+    pub fn answered(self, text: &str) -> Result<Answered> {
         let parsed = match self {
-            Load::KeepAlive(_) => parse_wrk(&output.text),
-            Load::Close(_) => parse_ab(&output.text),
+            Load::KeepAlive(_) => parse_wrk(text),
+            Load::Close(_) => parse_ab(text),
         };
-        parsed.map_err(|reason| Error::Refused(format!("{reason}, in `{command}`:\n{}", output.text.trim())))
+        parsed.map_err(|reason| Error::Refused(format!("{reason}:\n{}", text.trim())))
     }
 }
 

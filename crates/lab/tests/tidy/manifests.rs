@@ -79,7 +79,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "peers",
         ],
     ),
-    ("lab", &["draw", "peers"]),
+    ("lab", &["draw", "peers", "tower"]),
     // Only for tests.
     ("peers", &[]),
 ];

@@ -1,0 +1,339 @@
+//! What do balancers lose that know nothing of each other? One, four and sixteen of them in front of the same endpoints, whose speed
+//! changes, with what each knows itself and with shared load; and what the simulator said would come out.
+
+use crate::child::{self, Child};
+use crate::error::{Error, Result};
+use crate::evenkeel::{self, Running};
+use crate::experiment::Experiment;
+use crate::http;
+use crate::load::generator::{Outcome, Plan};
+use crate::machine;
+use crate::origin;
+use crate::rng::Rng;
+use crate::scratch::Scratch;
+use crate::stats::{Interval, Spread};
+use crate::study::{self, Claim, Finding, Found, Meter, Options, Plot, Prediction, Rounds, Used, Versions};
+use crate::worker;
+use clap::{Args, FromArgMatches};
+use evenkeel_draw::flow::{Band, Column, Node, flow};
+use evenkeel_draw::intervals::{Row, intervals};
+use serde_json::{Value, json};
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+/// The row of the registry.
+pub static EXPERIMENT: Experiment = Experiment {
+    name: "herd",
+    summary: "1, 4 and 16 independent balancers before 8 endpoints whose speed changes: local algorithms, shared load, and the prediction",
+    docs: "Balancers that each see a part of the requests send too many to an endpoint that looks idle to all of them. Here eight endpoints \
+work on two requests at a time, first come first served, 10 ms on average (exponential), and every two seconds on average each draws \
+its speed anew: full, half or a quarter. Requests come at moments drawn beforehand (Poisson), 660 a second: 60 % of what the endpoints \
+can take; each goes to one of the balancers at random. In a round all ways meet the same moments, the same work and the same changes \
+of speed. Latency counts from the moment meant.
+
+Each endpoint has an evenkeel beside it, in every run. Balancers with shared load (leastconn with `load_reports`) learn from those how \
+many requests are in flight at each endpoint; the others know only their own.
+
+The simulator ran the same system in virtual time beforehand. It knows nothing of the time that clients and balancers take.",
+    args: Options::augment_args,
+    run: |matches| Options::from_arg_matches(matches).map_err(|e| Error::Wrong(e.to_string())).and_then(|o| run(&o)),
+};
+
+const ENDPOINTS: usize = 8;
+const PLACES: usize = 2;
+const COUNTS: [usize; 3] = [1, 4, 16];
+const RATE: f64 = 660.0;
+const WORK_US: f64 = 10_000.0;
+/// Thousandths of the usual time: drawn from these alike.
+const SLOW: [u64; 4] = [1000, 1000, 2000, 4000];
+/// Seconds from one change to the next, on average.
+const CHANGES: f64 = 2.0;
+const WARM_UP: f64 = 1.0;
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A way to balance: its name, what a pool says, and what the simulator calls it.
+struct Way {
+    name: &'static str,
+    pool: &'static str,
+    simulated: &'static str,
+}
+
+const WAYS: [Way; 4] = [
+    Way { name: "random", pool: "balance = \"random\"", simulated: "random" },
+    Way { name: "leastconn", pool: "balance = \"leastconn\"", simulated: "leastconn{samples=0.0}" },
+    Way { name: "peak_ewma", pool: "balance = \"peak_ewma\"", simulated: "peak_ewma" },
+    Way {
+        name: "shared load",
+        pool: "balance = \"leastconn\"\nload_reports = { probe = \"udp\" }",
+        simulated: "leastconn",
+    },
+];
+const SHARED: usize = 3;
+
+const GAIN: [Claim; 2] = [
+    Claim {
+        text: "With 4 balancers p99 with shared load is at most 0.7 of that of the best local algorithm",
+        source: "evenkeel",
+    },
+    Claim {
+        text: "With 16 balancers p99 with shared load is at most 0.7 of that of the best local algorithm",
+        source: "evenkeel",
+    },
+];
+const PREDICTED: [Claim; 2] = [
+    Claim { text: "The median is within 20 % of what the simulator said, in every case", source: "evenkeel" },
+    Claim { text: "The 99th percentile is within 20 % of what the simulator said, in every case", source: "evenkeel" },
+];
+
+struct Run {
+    load: Outcome,
+    used: Used,
+}
+
+fn run(options: &Options) -> Result<()> {
+    let program = child::find_evenkeel(options.evenkeel.as_deref())?;
+    let versions = vec![("evenkeel".to_owned(), machine::version(std::slice::from_ref(&program), "--version")?)];
+    let prediction = Prediction::of(&program, include_str!("../../scenarios/herd.toml"))?;
+    let folder = Scratch::new()?;
+    let mut endpoints: Vec<(SocketAddr, Child)> = Vec::new();
+    for _ in 0..ENDPOINTS {
+        let bind = SocketAddr::from(([127, 0, 0, 1], origin::free_ports()?[0]));
+        let worker = worker::Arguments { bind, places: PLACES, spin: false, below_ms: None };
+        endpoints.push((bind, worker.start(Vec::new(), folder.path())?));
+    }
+    let sidecars = endpoints
+        .iter()
+        .map(|(address, _)| evenkeel::start(&program, &beside(*address), None))
+        .collect::<Result<Vec<Running>>>()?;
+    let names: Vec<String> = COUNTS
+        .iter()
+        .flat_map(|count| WAYS.iter().map(move |way| format!("{count} balancers, {}", way.name)))
+        .collect();
+    // Tails need many requests, and many changes of speed.
+    let seconds = if options.quick { 1.0 } else { options.seconds() as f64 * 4.0 };
+    let mut runs = vec![0; names.len()];
+    let rounds = Rounds::run(&names, options.rounds(), |at| {
+        let (count, way) = (COUNTS[at / WAYS.len()], &WAYS[at % WAYS.len()]);
+        // All ways of a round meet the same.
+        let seed = runs[at];
+        runs[at] += 1;
+        let start = |_| evenkeel::start(&program, &in_front(&sidecars, way.pool), None);
+        let balancers = (0..count).map(start).collect::<Result<Vec<_>>>()?;
+        let targets = balancers.iter().map(|balancer| format!("127.0.0.1:{}/", balancer.port)).collect();
+        let plan = Plan::open(targets, RATE, seconds, WARM_UP).working(WORK_US, seed);
+        let meter = Meter::start(vec![
+            ("balancers", balancers.iter().map(|balancer| balancer.pid).collect()),
+            ("sidecars", sidecars.iter().map(|sidecar| sidecar.pid).collect()),
+            ("endpoints", endpoints.iter().map(|(_, worker)| worker.pid()).collect()),
+            ("lab", vec![std::process::id()]),
+        ])?;
+        let load = plan.start(Vec::new(), &folder.path().join("load"))?;
+        let begin = Instant::now();
+        for change in changes(seed, seconds + WARM_UP) {
+            while begin.elapsed() < change.at {
+                child::pause((change.at - begin.elapsed().min(change.at)).min(Duration::from_millis(50)))?;
+            }
+            let mut stream = http::connect_to(endpoints[change.endpoint].0)?;
+            http::get(&mut stream, &format!("/slow/{}", change.slow), "1.1")?;
+        }
+        let load = load.end(PATIENCE)?;
+        let mut used = meter.used()?;
+        used.groups.push(("clients", Duration::from_secs_f64(load.cpu_seconds)));
+        if load.failures() > 0 {
+            return Err(Error::Refused(format!("{}: {:?}", names[at], load.failed)));
+        }
+        Ok(Run { load, used })
+    })?;
+    study::present(&Measured { names: &names, rounds: &rounds, prediction: &prediction }.found(versions), options)
+}
+
+/// An endpoint becomes slower or faster.
+struct Change {
+    at: Duration,
+    endpoint: usize,
+    slow: u64,
+}
+
+/// All changes of a run, in their order; the first of each endpoint is at the begin.
+fn changes(seed: u64, seconds: f64) -> Vec<Change> {
+    let mut rng = Rng::new(seed ^ 0x6865_7264);
+    let mut changes = Vec::new();
+    for endpoint in 0..ENDPOINTS {
+        let mut at = 0.0;
+        while at < seconds {
+            changes.push(Change { at: Duration::from_secs_f64(at), endpoint, slow: SLOW[rng.below(SLOW.len())] });
+            at -= (1.0 - rng.unit()).ln() * CHANGES;
+        }
+    }
+    changes.sort_by_key(|change| change.at);
+    changes
+}
+
+fn beside(application: SocketAddr) -> String {
+    format!(
+        "[runtime]\nworkers = 1\n[listener.web]\nbind = [\"127.0.0.1:$PORT\"]\nreport_load = true\n\
+         [pool.app]\noutlier = \"off\"\nretry = {{ attempts = 0 }}\nendpoints = [\"{application}\"]\n"
+    )
+}
+
+fn in_front(sidecars: &[Running], pool: &str) -> String {
+    let endpoints: Vec<String> = sidecars.iter().map(|sidecar| format!("\"127.0.0.1:{}\"", sidecar.port)).collect();
+    format!(
+        "[runtime]\nworkers = 1\n[listener.web]\nbind = [\"127.0.0.1:$PORT\"]\n\
+         [pool.app]\n{pool}\noutlier = \"off\"\nretry = {{ attempts = 0 }}\nendpoints = [{}]\n",
+        endpoints.join(", ")
+    )
+}
+
+struct Measured<'m> {
+    names: &'m [String],
+    rounds: &'m Rounds<Run>,
+    prediction: &'m Prediction,
+}
+
+impl Measured<'_> {
+    fn runs(&self, count: usize, way: usize, share: f64) -> Vec<f64> {
+        self.rounds.figures(count * WAYS.len() + way, |run| run.load.quantile(share))
+    }
+
+    fn median(&self, count: usize, way: usize, share: f64) -> f64 {
+        Spread::of(&self.runs(count, way, share)).map_or(f64::INFINITY, |of| of.median)
+    }
+
+    /// Milliseconds.
+    fn predicted(&self, count: usize, way: usize, metric: &str) -> Option<f64> {
+        let point = format!("service.web.balancers = {}", COUNTS[count]);
+        let short = format!("balancers = {}", COUNTS[count]);
+        let simulated = WAYS[way].simulated;
+        let figure = self.prediction.figure(&short, simulated, metric);
+        figure.or_else(|| self.prediction.figure(&point, simulated, metric)).map(|seconds| seconds * 1e3)
+    }
+
+    fn gain(&self, claim: Claim, count: usize) -> Finding {
+        let best = (0..SHARED).min_by(|a, b| self.median(count, *a, 0.99).total_cmp(&self.median(count, *b, 0.99)));
+        let best = best.unwrap_or(0);
+        let ratio = Interval::of_ratios(&self.runs(count, SHARED, 0.99), &self.runs(count, best, 0.99));
+        Finding::at_most(claim, &format!("p99 with shared load over that with {}", WAYS[best].name), ratio, 0.7)
+    }
+
+    /// The case that is farthest from what was predicted.
+    fn foretold(&self, claim: Claim, share: f64, metric: &str) -> Finding {
+        let cases = (0..COUNTS.len()).flat_map(|count| (0..WAYS.len()).map(move |way| (count, way)));
+        let ratio = |(count, way): (usize, usize)| {
+            let predicted = self.predicted(count, way, metric)?;
+            Some((count, way, self.median(count, way, share) / predicted))
+        };
+        let ratios: Option<Vec<_>> = cases.map(ratio).collect();
+        let far = |ratio: f64| ratio.ln().abs();
+        let worst = ratios.and_then(|all| all.into_iter().max_by(|a, b| far(a.2).total_cmp(&far(b.2))));
+        let Some((count, way, _)) = worst else {
+            return Finding::not_shown(claim, "the simulator did not say it".into());
+        };
+        let predicted = self.predicted(count, way, metric).unwrap_or(f64::INFINITY);
+        let runs: Vec<f64> = self.runs(count, way, share).iter().map(|ms| ms / predicted).collect();
+        let what = format!(
+            "measured over predicted, where it is farthest off ({} balancers, {})",
+            COUNTS[count], WAYS[way].name
+        );
+        Finding::near(claim, &what, Interval::of(&runs), 1.0, 0.2)
+    }
+
+    fn found(&self, versions: Versions) -> Found {
+        let header =
+            ["", "p50 ms", "predicted", "p99 ms", "predicted", "p99.9 ms", "balancers, CPU us/request", "CPU told of"];
+        let mut figures = vec![header.map(str::to_owned).to_vec()];
+        for (count, balancers) in COUNTS.iter().enumerate() {
+            for (way, one) in WAYS.iter().enumerate() {
+                let at = count * WAYS.len() + way;
+                let of = |runs: &[f64], digits: usize| {
+                    let spread = Spread::of(runs);
+                    spread.map_or_else(String::new, |s| {
+                        format!("{:.digits$} ({:.digits$}..{:.digits$})", s.median, s.min, s.max)
+                    })
+                };
+                let predicted =
+                    |metric| self.predicted(count, way, metric).map_or_else(String::new, |ms| format!("{ms:.1}"));
+                let cpu = |run: &Run| {
+                    let requests = run.load.answered as f64 * (run.load.seconds + WARM_UP) / run.load.seconds;
+                    run.used.of("balancers").as_secs_f64() * 1e6 / requests
+                };
+                figures.push(vec![
+                    format!("{balancers} balancers, {}", one.name),
+                    of(&self.runs(count, way, 0.5), 1),
+                    predicted("p50"),
+                    of(&self.runs(count, way, 0.99), 0),
+                    predicted("p99"),
+                    of(&self.runs(count, way, 0.999), 0),
+                    of(&self.rounds.figures(at, cpu), 0),
+                    of(&self.rounds.figures(at, |run| run.used.accounted()), 2),
+                ]);
+            }
+        }
+        let plot = |(count, share, metric): (usize, f64, &str)| {
+            let row = |way: usize| {
+                let runs = self.runs(count, way, share);
+                Row {
+                    name: WAYS[way].name.to_owned(),
+                    interval: Interval::of(&runs).map(|of| (of.low, of.high)),
+                    median: self.median(count, way, share),
+                    expected: self.predicted(count, way, metric),
+                    colour: way,
+                }
+            };
+            let balancers =
+                if COUNTS[count] == 1 { "One balancer".into() } else { format!("{} balancers", COUNTS[count]) };
+            let title = format!("{balancers}: {metric}, milliseconds; the mark is what the simulator said");
+            Plot { svg: intervals(&(0..WAYS.len()).map(row).collect::<Vec<_>>(), &title), title }
+        };
+        let of = |(at, name): (usize, &String)| {
+            let run = |run: &Run| json!({ "load": run.load.json(), "cpu": run.used.json() });
+            (name.clone(), self.rounds.of(at).iter().map(run).collect::<Vec<_>>().into())
+        };
+        Found {
+            title: "What do balancers lose that know nothing of each other?",
+            topology: topology(),
+            findings: vec![
+                self.gain(GAIN[0], 1),
+                self.gain(GAIN[1], 2),
+                self.foretold(PREDICTED[0], 0.5, "p50"),
+                self.foretold(PREDICTED[1], 0.99, "p99"),
+            ],
+            figures,
+            plots: (0..COUNTS.len()).flat_map(|count| [(count, 0.5, "p50"), (count, 0.99, "p99")]).map(plot).collect(),
+            method: EXPERIMENT.docs.split("\n\n").map(str::to_owned).collect(),
+            versions,
+            raw: Value::Object(self.names.iter().enumerate().map(of).collect()),
+        }
+    }
+}
+
+fn topology() -> String {
+    let node = |name: String, text: &str| Node { name, text: text.into(), link: None };
+    let column = |title: &str, nodes: Vec<Node>| Column { title: title.into(), nodes };
+    let columns = [
+        column("clients", vec![node("open loop".into(), "660 requests/s")]),
+        column("balancers", (1..=4).map(|n| node(format!("evenkeel {n}"), "1, 4 or 16")).collect()),
+        column("endpoints", (1..=ENDPOINTS).map(|n| node(format!("endpoint {n}"), "evenkeel beside it")).collect()),
+    ];
+    let band = |from, to, rate| Band { from, to, rate, errors: 0.0 };
+    let each = (0..4).flat_map(|from| (0..ENDPOINTS).map(move |to| band(from, to, 1.0 / 32.0)));
+    flow("The machines", &columns, &[(0..4).map(|to| band(0, to, 0.25)).collect(), each.collect()])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_seed_is_a_schedule_and_every_endpoint_has_a_first_speed() {
+        let (one, same) = (changes(3, 10.0), changes(3, 10.0));
+        let key = |change: &Change| (change.at, change.endpoint, change.slow);
+        assert!(
+            one.iter().map(key).eq(same.iter().map(key)) && !one.iter().map(key).eq(changes(4, 10.0).iter().map(key))
+        );
+        assert!(one[..ENDPOINTS].iter().all(|change| change.at.is_zero()));
+        // 8 endpoints, 5 changes each on average after the first; 5 sd are 32.
+        let later = changes(5, 10.0 * 20.0).len() - ENDPOINTS;
+        assert!(later.abs_diff(800) < 145, "{later}");
+    }
+}

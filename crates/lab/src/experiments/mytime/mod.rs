@@ -1,0 +1,98 @@
+//! Which algorithm shall sidecars use? HAProxy's test of the power of two choices: an application of four services on six nodes,
+//! whose balancers each know only their own requests.
+
+mod balancer;
+mod outcome;
+mod system;
+
+use crate::child;
+use crate::error::{Error, Result};
+use crate::experiment::Experiment;
+use crate::hosts::address;
+use crate::load::generator::{self, Plan};
+use crate::machine;
+use crate::study::{self, Meter, Options, Rounds, Used};
+use balancer::Balancing;
+use clap::{Args, FromArgMatches};
+use std::time::Duration;
+use system::{EDGE, LEVELS, System};
+
+/// The row of the registry.
+pub static EXPERIMENT: Experiment = Experiment {
+    name: "mytime",
+    summary: "Four Python services on six nodes behind sidecars: round robin, leastconn, random, two choices, an external balancer, shared load",
+    docs: "HAProxy compared algorithms for sidecars with an application of four services (haproxytech/bench-algo-p2c): MyTime asks User and Time, \
+then has Log write a line, and Log asks User and Time again; all in Python's standard library, HTTP/1.0 with a connection for each \
+request and a backlog of five. Each of six nodes runs one process of every service, with a balancer beside it through which all its \
+calls go out and come in; clients come through an edge balancer on leastconn. The external balancer is that at the edge: calls \
+go there, one hop more, and it knows of all of them.
+
+Here each node is a network namespace, and its processors are control groups with a quota: four, two or one for its four services \
+and their balancers, always with 22 % of a processor together, so that only how many share one changes. Clients are a closed loop of \
+120, each with its next request once it has the answer, and a fixed number of requests, so that a run has a finish time. Requests \
+a second are those of the middle eight tenths. The peak of a process of a service is the most requests that it had at once; told is \
+the mean over those of User, Time and Log, which the algorithm under test balances.
+
+No balancer checks, retries or ejects here. The six nodes share two cores and a kernel, so requests a second of one run mean little: \
+each figure is compared with another of the same round.",
+    args: Options::augment_args,
+    run: |matches| Options::from_arg_matches(matches).map_err(|e| Error::Wrong(e.to_string())).and_then(|o| run(&o)),
+};
+
+/// Clients at once.
+const CLIENTS: u32 = 120;
+/// How long a run may take: with random(1) some clients wait long.
+const PATIENCE: Duration = Duration::from_secs(180);
+
+/// What one run came to.
+struct Run {
+    load: generator::Outcome,
+    /// By node and then by service.
+    peaks: Vec<f64>,
+    used: Used,
+}
+
+fn run(options: &Options) -> Result<()> {
+    options.beside(&["haproxy"])?;
+    let haproxy = options.installed("haproxy");
+    let balancings = balancer::all(haproxy, options.evenkeel.as_deref())?;
+    let mut versions = vec![("python3".to_owned(), machine::version(&[child::find("python3")?], "--version")?)];
+    for (ours, name, flag) in [(true, "evenkeel", "--version"), (false, "haproxy", "-v")] {
+        if let Some(one) = balancings.iter().find(|one| one.ours == ours) {
+            versions.push((name.to_owned(), machine::version(std::slice::from_ref(&one.program), flag)?));
+        }
+    }
+    machine::allow_files(20_000);
+    let requests = if options.quick { 1 } else { options.seconds() + 1 };
+    let mut system = System::start()?;
+    let names: Vec<String> = LEVELS
+        .iter()
+        .flat_map(|(level, _)| balancings.iter().map(move |one| format!("{}, {level}", one.name)))
+        .collect();
+    let rounds = Rounds::run(&names, options.rounds(), |at| {
+        system.set_level(at / balancings.len())?;
+        measure(&system, &balancings[at % balancings.len()], requests)
+    })?;
+    drop(system);
+    study::present(&outcome::found(&balancings, &names, &rounds, EXPERIMENT.docs, versions), options)
+}
+
+fn measure(system: &System, balancing: &Balancing, requests: u64) -> Result<Run> {
+    let balancers = system.balance(balancing)?;
+    // What earlier runs left is forgotten.
+    system.take_peaks()?;
+    let (edge, beside) = balancers.split_last().ok_or_else(|| Error::Wrong("no balancers".into()))?;
+    let pids = beside.iter().map(|one| one.process.pid()).collect();
+    let meter = Meter::start(vec![
+        ("services", system.pids()),
+        ("balancers beside services", pids),
+        ("edge", vec![edge.process.pid()]),
+        ("lab", vec![std::process::id()]),
+    ])?;
+    let target = format!("{}:{}/MyTime/bob", address(EDGE), edge.port);
+    let load = Plan::closed(vec![target], CLIENTS, requests).start(system.clients(), &system.file("load"))?;
+    let load = load.end(PATIENCE)?;
+    let mut used = meter.used()?;
+    used.groups.push(("clients", Duration::from_secs_f64(load.cpu_seconds)));
+    Ok(Run { load, peaks: system.take_peaks()?, used })
+}

@@ -1,0 +1,180 @@
+//! Which machines and processes is the application made of? Six nodes, each a network namespace with one process of every service;
+//! what a node has of processors are control groups with a quota, which its services share or not.
+
+use super::balancer::{Balancing, Place, Running};
+use crate::child::{self, Child};
+use crate::error::{Error, Result, While};
+use crate::hosts::Group;
+use crate::hosts::{Network, listens};
+use crate::scratch::Scratch;
+use rustix::process::Signal;
+use std::fs;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+/// Nodes.
+pub const NODES: usize = 6;
+/// The host of the edge balancer and of the clients.
+pub const EDGE: usize = NODES + 1;
+/// The services. Their numbers are the last digit of their ports.
+pub const SERVICES: [&str; 4] = ["time", "user", "log", "mytime"];
+
+/// How many processors a node has for its four services: as many groups, whose quotas are together always the same.
+pub const LEVELS: [(&str, usize); 3] = [("no contention", 4), ("moderate contention", 2), ("high contention", 1)];
+
+/// What a node may use: a part of one processor.
+const NODE: f64 = 0.22;
+/// Over and over in this time. The smallest group has 1.1 ms of it; the system takes no less than 1 ms.
+const PERIOD: Duration = Duration::from_millis(20);
+/// How long processes may take to listen, or to answer a signal: all start at once, with little CPU time.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Where a service itself listens, in its node.
+pub fn service_port(service: usize) -> u16 {
+    12001 + service as u16
+}
+
+/// The application. Fields are dropped in their order: processes before groups, groups before nodes.
+pub struct System {
+    services: Vec<Service>,
+    /// By level, node and group within.
+    groups: Vec<Vec<Vec<Group>>>,
+    network: Network,
+    folder: Scratch,
+    level: usize,
+}
+
+struct Service {
+    node: usize,
+    kind: usize,
+    process: Child,
+    said: PathBuf,
+}
+
+impl System {
+    /// Starts every service.
+    ///
+    /// # Errors
+    /// Namespaces or groups are not allowed, or Python is missing.
+    pub fn start() -> Result<System> {
+        let python = child::find("python3")?;
+        let network = Network::star(EDGE)?;
+        let folder = Scratch::new()?;
+        let program = folder.write("service.py", include_str!("service.py"))?;
+        let group = |level: usize, node: usize, core: usize| {
+            Group::new(&format!("{level}-{node}-{core}"), NODE / LEVELS[level].1 as f64, PERIOD)
+        };
+        let node = |level: usize, node: usize| {
+            (0..LEVELS[level].1).map(|core| group(level, node, core)).collect::<Result<Vec<_>>>()
+        };
+        let level = |level| (1..=NODES).map(|of| node(level, of)).collect::<Result<Vec<_>>>();
+        let groups = (0..LEVELS.len()).map(level).collect::<Result<Vec<_>>>()?;
+        let mut services = Vec::new();
+        for node in 1..=NODES {
+            for (kind, name) in SERVICES.iter().enumerate() {
+                let said = folder.path().join(format!("{name}-{node}"));
+                let users = folder.path().join(format!("users-{node}"));
+                let mut command = network.at(node);
+                command.extend([
+                    python.clone(),
+                    program.display().to_string(),
+                    (*name).to_owned(),
+                    service_port(kind).to_string(),
+                    Place::Beside { kind }.outbound().to_string(),
+                    users.display().to_string(),
+                ]);
+                let process = Child::spawn(name, &command, None, &said)?;
+                services.push(Service { node, kind, process, said });
+            }
+        }
+        for service in &services {
+            await_listening(&service.process, service_port(service.kind), &service.said)?;
+        }
+        let mut system = System { services, groups, network, folder, level: 0 };
+        system.set_level(0)?;
+        Ok(system)
+    }
+
+    /// Gives the nodes so many processors: an index in [`LEVELS`].
+    ///
+    /// # Errors
+    /// A service has ended.
+    pub fn set_level(&mut self, level: usize) -> Result<()> {
+        self.level = level;
+        self.services.iter().try_for_each(|service| self.group(service.node, service.kind).adopt(service.process.pid()))
+    }
+
+    fn group(&self, node: usize, kind: usize) -> &Group {
+        let of_node = &self.groups[self.level][node - 1];
+        &of_node[kind % of_node.len()]
+    }
+
+    /// Starts a balancer beside every service, with that service's share of processors, and the one at the edge, which has no quota.
+    ///
+    /// # Errors
+    /// One does not listen.
+    pub fn balance(&self, balancing: &Balancing) -> Result<Vec<Running>> {
+        let mut running = Vec::new();
+        for node in 1..=NODES {
+            for kind in 0..SERVICES.len() {
+                let mut at = self.group(node, kind).within();
+                at.extend(self.network.at(node));
+                running.push(balancing.start(Place::Beside { kind }, at)?);
+            }
+        }
+        running.push(balancing.start(Place::Edge, self.network.at(EDGE))?);
+        running.iter().try_for_each(|one| await_listening(&one.process, one.port, &one.said()))?;
+        Ok(running)
+    }
+
+    /// The processes of all services.
+    pub fn pids(&self) -> Vec<u32> {
+        self.services.iter().map(|service| service.process.pid()).collect()
+    }
+
+    /// What stands before a command that runs where the clients are.
+    pub fn clients(&self) -> Vec<String> {
+        self.network.at(EDGE)
+    }
+
+    /// A file of its own.
+    pub fn file(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// The most requests that each process of a service had at once since the last call, by node and then by service.
+    ///
+    /// # Errors
+    /// One does not answer.
+    pub fn take_peaks(&self) -> Result<Vec<f64>> {
+        let lines = |service: &Service| fs::read_to_string(&service.said).unwrap_or_default().matches('\n').count();
+        let before: Vec<usize> = self.services.iter().map(lines).collect();
+        self.services.iter().for_each(|service| service.process.signal(Signal::USR1));
+        let deadline = Instant::now() + PATIENCE;
+        let mut peaks = Vec::new();
+        for (service, before) in self.services.iter().zip(before) {
+            while lines(service) == before {
+                if Instant::now() > deadline {
+                    let said = child::last_words(&service.said);
+                    return Err(Error::Wrong(format!("{} does not tell its peak:\n{said}", SERVICES[service.kind])));
+                }
+                child::pause(Duration::from_millis(2))?;
+            }
+            let text = fs::read_to_string(&service.said).or_say(|| "cannot read what a service said".into())?;
+            let peak = text.lines().last().and_then(|line| line.strip_prefix("peak ")?.parse().ok());
+            peaks.push(peak.ok_or_else(|| Error::Wrong(format!("a service said:\n{text}")))?);
+        }
+        Ok(peaks)
+    }
+}
+
+fn await_listening(process: &Child, port: u16, said: &std::path::Path) -> Result<()> {
+    let deadline = Instant::now() + PATIENCE;
+    while !listens(process.pid(), port) {
+        if process.has_ended() || Instant::now() > deadline {
+            return Err(Error::Wrong(format!("a process does not listen:\n{}", child::last_words(said))));
+        }
+        child::pause(Duration::from_millis(5))?;
+    }
+    Ok(())
+}

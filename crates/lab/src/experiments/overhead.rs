@@ -1,0 +1,232 @@
+//! How much longer does a request take through a balancer? Beside the same requests without one, at the same moments, while the
+//! endpoint has little to do, half of what it can, and nearly all.
+
+use crate::child;
+use crate::error::{Error, Result};
+use crate::experiment::Experiment;
+use crate::load::generator::{Outcome, Plan};
+use crate::machine::Cores;
+use crate::origin;
+use crate::scratch::Scratch;
+use crate::stats::{Interval, Spread};
+use crate::study::balancers::{self, Algorithm, Balancer, Setup};
+use crate::study::{self, Claim, Finding, Found, Meter, Options, Plot, Rounds, Used, Versions};
+use crate::worker;
+use clap::{Args, FromArgMatches};
+use evenkeel_draw::flow::{Band, Column, Node, flow};
+use evenkeel_draw::intervals::{Row, intervals};
+use serde_json::json;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::time::Duration;
+
+/// The row of the registry.
+pub static EXPERIMENT: Experiment = Experiment {
+    name: "overhead",
+    summary: "Latency that a balancer adds at 10, 50 and 90 % of what the endpoint can take, beside none at all",
+    docs: "One endpoint works 200 us on each request, first come first served, on a core of its own. How many requests a second it can \
+take is measured first, with clients that always have one more. Requests come at moments drawn beforehand (Poisson), whatever becomes of the ones before, and latency counts from the moment \
+meant. The moments are the same without a balancer and with each, so what differs is the balancer; each round is measured through \
+all, in turns. Client and balancer share the other cores.
+
+At 90 % most of the latency is the queue at the endpoint. A balancer that smooths arrivals makes it shorter, so what it adds can be \
+negative there.",
+    args: Options::augment_args,
+    run: |matches| Options::from_arg_matches(matches).map_err(|e| Error::Wrong(e.to_string())).and_then(|o| run(&o)),
+};
+
+/// What a request is, microseconds.
+const WORK_US: u32 = 200;
+/// Of what the endpoint can take.
+const LOADS: [f64; 3] = [0.1, 0.5, 0.9];
+const WARM_UP: f64 = 0.5;
+const PATIENCE: Duration = Duration::from_secs(60);
+/// Without a balancer.
+const DIRECT: &str = "direct";
+
+const LIKE_THE_BEST: [Claim; 3] = [
+    Claim {
+        text: "At 10 % the median through evenkeel is at most that through the best of the others",
+        source: "evenkeel",
+    },
+    Claim {
+        text: "At 50 % the median through evenkeel is at most that through the best of the others",
+        source: "evenkeel",
+    },
+    Claim {
+        text: "At 90 % the median through evenkeel is at most that through the best of the others",
+        source: "evenkeel",
+    },
+];
+const TAIL: [Claim; 3] = [
+    Claim { text: "At 10 % so is the 99th percentile", source: "evenkeel" },
+    Claim { text: "At 50 % so is the 99th percentile", source: "evenkeel" },
+    Claim { text: "At 90 % so is the 99th percentile", source: "evenkeel" },
+];
+
+struct Run {
+    load: Outcome,
+    used: Used,
+}
+
+fn run(options: &Options) -> Result<()> {
+    let (found, versions) = balancers::find(options)?;
+    let cores = Cores::divide()?;
+    let folder = Scratch::new()?;
+    let [endpoint_port, port] = origin::free_ports()?;
+    let bind = SocketAddr::from(([127, 0, 0, 1], endpoint_port));
+    let taskset = vec![child::find("taskset")?, "-c".into(), cores.proxy.to_string()];
+    let arguments = worker::Arguments { bind, places: 1, spin: true, below_ms: None };
+    let endpoint = arguments.start(taskset, folder.path())?;
+    let capacity = capacity(bind, folder.path())?;
+    let ways: Vec<Option<&Balancer>> = std::iter::once(None).chain(found.iter().map(Some)).collect();
+    let name = |way: &Option<&Balancer>| way.map_or(DIRECT, |balancer| balancer.name);
+    let names: Vec<String> = LOADS
+        .iter()
+        .flat_map(|load| ways.iter().map(move |way| format!("{} at {:.0} %", name(way), load * 100.0)))
+        .collect();
+    let endpoints = [bind.to_string()];
+    let rounds = Rounds::run(&names, options.rounds(), |at| {
+        let (load, way) = (LOADS[at / ways.len()], ways[at % ways.len()]);
+        let setup = Setup { algorithm: Algorithm::Random, endpoints: &endpoints, workers: 1, port };
+        let running = way.map(|balancer| balancer.start(Vec::new(), &setup)).transpose()?;
+        let target = match &running {
+            Some(_) => SocketAddr::from(([127, 0, 0, 1], port)),
+            None => bind,
+        };
+        let plan = Plan::open(vec![format!("{target}/{WORK_US}")], load * capacity, options.seconds() as f64, WARM_UP);
+        let groups = vec![
+            ("balancer", running.as_ref().map(balancers::Running::pids).unwrap_or_default()),
+            ("endpoint", vec![endpoint.pid()]),
+            ("lab", vec![std::process::id()]),
+        ];
+        let meter = Meter::start(groups)?;
+        let load = plan.start(Vec::new(), &folder.path().join("load"))?.end(PATIENCE)?;
+        let mut used = meter.used()?;
+        used.groups.push(("client", Duration::from_secs_f64(load.cpu_seconds)));
+        if load.failures() > 0 {
+            return Err(Error::Refused(format!("{}: {:?}", names[at], load.failed)));
+        }
+        Ok(Run { load, used })
+    })?;
+    let ways: Vec<&str> = ways.iter().map(name).collect();
+    study::present(&Measured { ways: &ways, names: &names, rounds: &rounds, capacity }.found(versions), options)
+}
+
+/// Requests a second that the endpoint can take.
+fn capacity(endpoint: SocketAddr, folder: &Path) -> Result<f64> {
+    // More than enough to keep it busy: one is at work, the others wait.
+    let plan = Plan::closed(vec![format!("{endpoint}/{WORK_US}")], 8, 1000);
+    Ok(plan.start(Vec::new(), &folder.join("load"))?.end(PATIENCE)?.rate)
+}
+
+/// What was measured.
+struct Measured<'m> {
+    ways: &'m [&'static str],
+    names: &'m [String],
+    rounds: &'m Rounds<Run>,
+    /// Requests a second.
+    capacity: f64,
+}
+
+impl Measured<'_> {
+    /// Milliseconds within which a share of the answers was there, by round.
+    fn runs(&self, load: usize, way: usize, share: f64) -> Vec<f64> {
+        self.rounds.figures(load * self.ways.len() + way, |run| run.load.quantile(share))
+    }
+
+    /// What a balancer added, microseconds, by round.
+    fn added(&self, load: usize, way: usize, share: f64) -> Vec<f64> {
+        let (with, without) = (self.runs(load, way, share), self.runs(load, 0, share));
+        with.iter().zip(without).map(|(with, without)| (with - without) * 1e3).collect()
+    }
+
+    fn finding(&self, claim: Claim, load: usize, share: f64) -> Finding {
+        let ours = self.ways.iter().position(|name| *name == "evenkeel").unwrap_or(0);
+        let rivals = (1..self.ways.len()).filter(|way| *way != ours);
+        let median = |way: usize| Spread::of(&self.runs(load, way, share)).map_or(f64::INFINITY, |of| of.median);
+        let Some(best) = rivals.min_by(|a, b| median(*a).total_cmp(&median(*b))) else {
+            return Finding::not_shown(claim, "no other balancer ran".into());
+        };
+        let ratio = Interval::of_ratios(&self.runs(load, ours, share), &self.runs(load, best, share));
+        let what = format!("the latency through evenkeel over that through {}", self.ways[best]);
+        Finding::at_most(claim, &what, ratio, 1.05)
+    }
+
+    fn found(&self, versions: Versions) -> Found {
+        let header =
+            ["", "p50 us", "p90 us", "p99 us", "p50 added us", "p99 added us", "CPU us/request", "CPU told of"];
+        let mut figures = vec![header.map(str::to_owned).to_vec()];
+        for (load, part) in LOADS.iter().enumerate() {
+            for (way, name) in self.ways.iter().enumerate() {
+                let index = load * self.ways.len() + way;
+                let of = |runs: &[f64], digits: usize| {
+                    Spread::of(runs).map_or_else(String::new, |spread| format!("{:.digits$}", spread.median))
+                };
+                let cpu = |run: &Run| {
+                    // The warm-up has used some too.
+                    let requests = run.load.answered as f64 * (run.load.seconds + WARM_UP) / run.load.seconds;
+                    run.used.of("balancer").as_secs_f64() * 1e6 / requests
+                };
+                let mut row = vec![format!("{:.0} %: {name}", part * 100.0)];
+                row.extend([0.5, 0.9, 0.99].map(|share| {
+                    let us: Vec<f64> = self.runs(load, way, share).iter().map(|ms| ms * 1e3).collect();
+                    of(&us, 0)
+                }));
+                row.extend([0.5, 0.99].map(|share| of(&self.added(load, way, share), 0)));
+                row.push(of(&self.rounds.figures(index, cpu), 1));
+                row.push(of(&self.rounds.figures(index, |run| run.used.accounted()), 2));
+                figures.push(row);
+            }
+        }
+        let plot = |(load, share): (usize, f64)| {
+            let row = |way: usize| {
+                let added = self.added(load, way, share);
+                Row {
+                    name: self.ways[way].to_owned(),
+                    interval: Interval::of(&added).map(|of| (of.low, of.high)),
+                    median: Spread::of(&added).map_or(0.0, |of| of.median),
+                    expected: None,
+                    colour: way,
+                }
+            };
+            let rows: Vec<Row> = (1..self.ways.len()).map(row).collect();
+            let title = format!(
+                "At {:.0} % of the endpoint's capacity: what the {:.0}th percentile gains, microseconds",
+                LOADS[load] * 100.0,
+                share * 100.0
+            );
+            Plot { svg: intervals(&rows, &title), title }
+        };
+        let of = |(at, name): (usize, &String)| {
+            let run = |run: &Run| json!({ "load": run.load.json(), "cpu": run.used.json() });
+            (name.clone(), self.rounds.of(at).iter().map(run).collect::<Vec<_>>().into())
+        };
+        let claims = |load: usize| [self.finding(LIKE_THE_BEST[load], load, 0.5), self.finding(TAIL[load], load, 0.99)];
+        Found {
+            title: "How much longer does a request take through a balancer?",
+            topology: topology(),
+            findings: (0..LOADS.len()).flat_map(claims).collect(),
+            figures,
+            plots: (0..LOADS.len()).flat_map(|load| [(load, 0.5), (load, 0.99)]).map(plot).collect(),
+            method: EXPERIMENT.docs.split("\n\n").map(str::to_owned).collect(),
+            versions,
+            raw: json!({
+                "capacity": self.capacity,
+                "runs": self.names.iter().enumerate().map(of).collect::<serde_json::Map<_, _>>(),
+            }),
+        }
+    }
+}
+
+fn topology() -> String {
+    let node = |name: &str, text: &str| Node { name: name.into(), text: text.into(), link: None };
+    let column = |title: &str, node: Node| Column { title: title.into(), nodes: vec![node] };
+    let columns = [
+        column("client", node("open loop", "Poisson")),
+        column("balancer", node("one of several, or none", "one worker")),
+        column("endpoint", node("one core", "200 us each")),
+    ];
+    let band = || vec![Band { from: 0, to: 0, rate: 1.0, errors: 0.0 }];
+    flow("The machines", &columns, &[band(), band()])
+}

@@ -1,0 +1,252 @@
+//! Does Peak EWMA steer away from a slow endpoint? The three demonstrations of tower's change #76, live.
+
+mod stack;
+mod table;
+
+use crate::child::Child;
+use crate::error::{Error, Result};
+use crate::experiment::Experiment;
+use crate::load::generator::Plan;
+use crate::origin;
+use crate::scratch::Scratch;
+use crate::stats::{Interval, Spread, quantile};
+use crate::study::balancers::{self, Algorithm, Balancer, Setup};
+use crate::study::{self, Claim, Finding, Found, Options, Plot, Rounds, Versions};
+use crate::worker;
+use clap::{Args, FromArgMatches};
+use evenkeel_draw::flow::{Band, Column, Node, flow};
+use evenkeel_draw::intervals::{Row, intervals};
+use serde_json::{Value, json};
+use stack::Stack;
+use std::net::SocketAddr;
+use std::time::Duration;
+use table::{ALL, ROWS, SHARES, Table};
+
+/// The row of the registry.
+pub static EXPERIMENT: Experiment = Experiment {
+    name: "tower",
+    summary: "The three published tables of tower's Peak EWMA: tower's balancer, evenkeel's in its place, evenkeel's proxy",
+    docs: "tower's change #76 brought Peak EWMA with three tables: percentiles of a load that is kept at so many requests at once, over \
+endpoints that take a random whole number of milliseconds, most of them short, one or few long. The tables come from three different \
+demonstrations. Here each runs in one process as it did then, with tower's own balancer of today and with evenkeel's in its place; \
+the first also over sockets: clients, evenkeel, and ten processes as endpoints. The other two are 33,000 requests a second, which two \
+cores cannot carry over sockets.
+
+Today's tower takes 30 ms for the latency of an endpoint that has not answered yet; that of the publication took none. Runs are \
+shorter here: 10,000 requests of the first, 100,000 of the others.
+
+Endpoints take any number of requests at once, so sending all to the fastest would win: the tables check known behaviour, and say \
+nothing about which algorithm is better.",
+    args: Options::augment_args,
+    run: |matches| Options::from_arg_matches(matches).map_err(|e| Error::Wrong(e.to_string())).and_then(|o| run(&o)),
+};
+
+/// Requests at once that an endpoint takes over sockets: all of them.
+const PLACES: usize = 64;
+const PATIENCE: Duration = Duration::from_secs(300);
+
+/// One way over one table. `row`: of the publication, with which it is compared.
+struct Arm {
+    table: usize,
+    row: usize,
+    name: &'static str,
+    way: Way,
+}
+
+#[derive(Clone, Copy)]
+enum Way {
+    Stack(Stack),
+    Proxy(Algorithm),
+}
+
+/// Every way, by row of the publication.
+const WAYS: [(&str, usize, Way); 8] = [
+    ("tower, Peak EWMA", 0, Way::Stack(Stack::PeakEwma)),
+    ("tower, least loaded", 1, Way::Stack(Stack::Pending)),
+    ("evenkeel-tower, Peak EWMA", 0, Way::Stack(Stack::Ours("peak_ewma"))),
+    ("evenkeel-tower, least loaded", 1, Way::Stack(Stack::Ours("random"))),
+    ("evenkeel-tower, round robin", 2, Way::Stack(Stack::Ours("round_robin"))),
+    ("evenkeel's proxy, Peak EWMA", 0, Way::Proxy(Algorithm::PeakEwma)),
+    ("evenkeel's proxy, least loaded", 1, Way::Proxy(Algorithm::Random)),
+    ("evenkeel's proxy, round robin", 2, Way::Proxy(Algorithm::RoundRobin)),
+];
+
+const CELLS: [Claim; 3] = [
+    Claim { text: "First table, p50 to p95: each cell within 5 % or 2 ms, whatever way it went", source: "tower #76" },
+    Claim { text: "Second table, p50 to p95: each cell within 5 % or 2 ms", source: "tower #76" },
+    Claim { text: "Third table, p50 to p95: each cell within 5 % or 2 ms", source: "tower #76" },
+];
+const PEAK_FIRST: [Claim; 3] = [
+    Claim { text: "First table: at p99.9 Peak EWMA is not slower than least loaded", source: "tower #76" },
+    Claim { text: "Second table: at p99 and p99.9 Peak EWMA is not slower than least loaded", source: "tower #76" },
+    Claim { text: "Third table: at p99.9 Peak EWMA is not slower than least loaded", source: "tower #76" },
+];
+const LEAST_SECOND: [Claim; 3] = [
+    Claim { text: "First table: at p99 and p99.9 least loaded is not slower than round robin", source: "tower #76" },
+    Claim { text: "Second table: at p99 and p99.9 least loaded is not slower than round robin", source: "tower #76" },
+    Claim { text: "Third table: at p99 and p99.9 least loaded is not slower than round robin", source: "tower #76" },
+];
+
+/// Milliseconds at each of [`SHARES`].
+type Run = [f64; 5];
+
+fn run(options: &Options) -> Result<()> {
+    let (found, mut versions) = balancers::find(&options.alone())?;
+    versions.push(("tower".into(), "0.5, built in".into()));
+    let evenkeel = &found[0];
+    let arms: Vec<Arm> = (0..ALL.len())
+        .flat_map(|table| WAYS.iter().map(move |&(name, row, way)| Arm { table, row, name, way }))
+        .filter(|arm| ALL[arm.table].over_sockets || matches!(arm.way, Way::Stack(_)))
+        .collect();
+    let names: Vec<String> = arms.iter().map(|arm| format!("{}, {} table", arm.name, ALL[arm.table].name)).collect();
+    let rounds = Rounds::run(&names, options.rounds(), |at| {
+        let (arm, table) = (&arms[at], &ALL[arms[at].table]);
+        let requests = if options.quick { table.requests / 20 } else { table.requests }.max(table.at_once * 2);
+        match arm.way {
+            Way::Stack(stack) => {
+                let latencies = stack::run(stack, table, requests)?;
+                Ok(SHARES.map(|share| quantile(&latencies, share).unwrap_or(0.0)))
+            }
+            Way::Proxy(algorithm) => over_sockets(evenkeel, algorithm, table, requests),
+        }
+    })?;
+    study::present(&Measured { arms: &arms, names: &names, rounds: &rounds }.found(versions), options)
+}
+
+fn over_sockets(evenkeel: &Balancer, algorithm: Algorithm, table: &Table, requests: usize) -> Result<Run> {
+    let folder = Scratch::new()?;
+    let mut endpoints = Vec::new();
+    let start = |&below_ms: &u64| -> Result<Child> {
+        let bind = SocketAddr::from(([127, 0, 0, 1], origin::free_ports()?[0]));
+        endpoints.push(bind.to_string());
+        worker::Arguments { bind, places: PLACES, spin: false, below_ms: Some(below_ms) }
+            .start(Vec::new(), folder.path())
+    };
+    let _workers = table.below_ms.iter().map(start).collect::<Result<Vec<_>>>()?;
+    let port = origin::free_ports()?[0];
+    let setup = Setup { algorithm, endpoints: &endpoints, workers: 1, port };
+    let _running = evenkeel.start(Vec::new(), &setup)?;
+    let each = (requests / table.at_once) as u64;
+    let plan = Plan::closed(vec![format!("127.0.0.1:{port}/")], table.at_once as u32, each);
+    let load = plan.start(Vec::new(), &folder.path().join("load"))?.end(PATIENCE)?;
+    match load.failures() {
+        0 => Ok(SHARES.map(|share| load.quantile(share))),
+        _ => Err(Error::Refused(format!("requests failed: {:?}", load.failed))),
+    }
+}
+
+/// What was measured.
+struct Measured<'m> {
+    arms: &'m [Arm],
+    names: &'m [String],
+    rounds: &'m Rounds<Run>,
+}
+
+impl Measured<'_> {
+    /// By how much the worst cell of p50 to p95 differs, as a part of what it may, by round.
+    fn deviation(&self, at: usize) -> Vec<f64> {
+        let (arm, shares) = (&self.arms[at], 0..3);
+        let published = &ALL[arm.table].published[arm.row];
+        let of = |run: &Run| {
+            let cell = |column: usize| (run[column] - published[column]).abs() / (published[column] * 0.05).max(2.0);
+            shares.clone().map(cell).fold(0.0, f64::max)
+        };
+        self.rounds.figures(at, of)
+    }
+
+    fn cells(&self, table: usize) -> Finding {
+        let of = self.arms.iter().enumerate().filter(|(_, arm)| arm.table == table);
+        let worst = of.max_by(|(a, _), (b, _)| {
+            let median = |at: usize| Spread::of(&self.deviation(at)).map_or(0.0, |of| of.median);
+            median(*a).total_cmp(&median(*b))
+        });
+        match worst {
+            Some((at, arm)) => {
+                let what = format!("the worst cell, of {}, as a part of what it may differ", arm.name);
+                Finding::at_most(CELLS[table], &what, Interval::of(&self.deviation(at)), 1.0)
+            }
+            None => Finding::not_shown(CELLS[table], "it did not run".into()),
+        }
+    }
+
+    /// Of evenkeel in tower's place: the larger ratio of two rows at these columns.
+    fn order(&self, claim: Claim, table: usize, (of, over): (&str, &str), columns: &[usize]) -> Finding {
+        let at = |name: &str| self.arms.iter().position(|arm| arm.table == table && arm.name == name);
+        let (Some(of_at), Some(over_at)) = (at(of), at(over)) else {
+            return Finding::not_shown(claim, "it did not run".into());
+        };
+        let pairs = self.rounds.of(of_at).iter().zip(self.rounds.of(over_at));
+        let worst: Vec<f64> = pairs
+            .map(|(of, over)| columns.iter().map(|&column| of[column] / over[column]).fold(0.0, f64::max))
+            .collect();
+        Finding::at_most(claim, &format!("{of} over {over}"), Interval::of(&worst), 1.0)
+    }
+
+    fn found(&self, versions: Versions) -> Found {
+        let mut figures = vec![["", "p50 ms", "p90 ms", "p95 ms", "p99 ms", "p99.9 ms"].map(str::to_owned).to_vec()];
+        for (index, table) in ALL.iter().enumerate() {
+            for (row, name) in ROWS.iter().enumerate() {
+                let cells = table.published[row].map(|ms| format!("{ms:.0}"));
+                figures.push([vec![format!("{} table, published: {name}", table.name)], cells.to_vec()].concat());
+                for (at, arm) in self.arms.iter().enumerate().filter(|(_, arm)| arm.table == index && arm.row == row) {
+                    let cell = |column: usize| {
+                        let spread = Spread::of(&self.rounds.figures(at, |run| run[column]));
+                        spread.map_or_else(String::new, |of| format!("{:.0} ({:.0}..{:.0})", of.median, of.min, of.max))
+                    };
+                    figures.push(std::iter::once(arm.name.to_owned()).chain((0..5).map(cell)).collect());
+                }
+            }
+        }
+        let findings = (0..ALL.len()).flat_map(|table| {
+            let (peak, least, turns) = (WAYS[2].0, WAYS[3].0, WAYS[4].0);
+            // What least loaded does at p99 of the first and the third table is within the noise of a timer.
+            let columns: &[usize] = if table == 1 { &[3, 4] } else { &[4] };
+            [
+                self.cells(table),
+                self.order(PEAK_FIRST[table], table, (peak, least), columns),
+                self.order(LEAST_SECOND[table], table, (least, turns), &[3, 4]),
+            ]
+        });
+        let plots = (0..ALL.len()).flat_map(|table| [2, 4].map(|column| self.plot(table, column)));
+        let runs = |(at, name): (usize, &String)| (name.clone(), json!(self.rounds.of(at)));
+        Found {
+            title: "Does Peak EWMA steer away from a slow endpoint?",
+            topology: topology(),
+            findings: findings.collect(),
+            figures,
+            plots: plots.collect(),
+            method: EXPERIMENT.docs.split("\n\n").map(str::to_owned).collect(),
+            versions,
+            raw: Value::Object(self.names.iter().enumerate().map(runs).collect()),
+        }
+    }
+
+    fn plot(&self, table: usize, column: usize) -> Plot {
+        let of = self.arms.iter().enumerate().filter(|(_, arm)| arm.table == table);
+        let row = |(at, arm): (usize, &Arm)| {
+            let runs = self.rounds.figures(at, |run| run[column]);
+            Row {
+                name: arm.name.to_owned(),
+                interval: Interval::of(&runs).map(|of| (of.low, of.high)),
+                median: Spread::of(&runs).map_or(0.0, |of| of.median),
+                expected: Some(ALL[table].published[arm.row][column]),
+                colour: arm.row,
+            }
+        };
+        let title = format!("The {} table at p{}: milliseconds", ALL[table].name, SHARES[column] * 100.0);
+        Plot { svg: intervals(&of.map(row).collect::<Vec<_>>(), &title), title }
+    }
+}
+
+fn topology() -> String {
+    let node = |name: String, text: &str| Node { name, text: text.into(), link: None };
+    let column = |title: &str, nodes: Vec<Node>| Column { title: title.into(), nodes };
+    let below = ALL[0].below_ms;
+    let columns = [
+        column("load", vec![node("50 at once".into(), "the first table")]),
+        column("balancer", vec![node("one of several".into(), "")]),
+        column("endpoints", below.iter().map(|ms| node(format!("below {ms} ms"), "")).collect()),
+    ];
+    let band = |to: usize, rate: f64| Band { from: 0, to, rate, errors: 0.0 };
+    flow("The machines", &columns, &[vec![band(0, 1.0)], (0..below.len()).map(|to| band(to, 0.1)).collect()])
+}

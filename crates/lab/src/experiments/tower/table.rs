@@ -1,0 +1,64 @@
+//! What did tower publish? Three tables of three demonstrations, each with endpoints of its own (its change #76, 2018).
+
+/// The shares of the columns.
+pub const SHARES: [f64; 5] = [0.5, 0.9, 0.95, 0.99, 0.999];
+
+/// The rows, as published.
+pub const ROWS: [&str; 3] = ["Peak EWMA", "least loaded", "round robin"];
+
+/// One demonstration.
+pub struct Table {
+    /// Its name.
+    pub name: &'static str,
+    /// An endpoint takes a whole number of milliseconds from here
+    pub from_ms: u64,
+    /// to below this, each its own.
+    pub below_ms: &'static [u64],
+    /// Requests at once.
+    pub at_once: usize,
+    /// Requests of a run here; the demonstrations sent 50,000 and a million.
+    pub requests: usize,
+    /// Milliseconds, by row and share.
+    pub published: [[f64; 5]; 3],
+    /// Whether two cores can carry it over sockets.
+    pub over_sockets: bool,
+}
+
+/// All three.
+pub static ALL: [Table; 3] = [
+    Table {
+        name: "first",
+        from_ms: 0,
+        below_ms: &[1, 10, 10, 10, 10, 100, 100, 100, 100, 1000],
+        at_once: 50,
+        requests: 10_000,
+        published: [[5.0, 56.0, 78.0, 96.0, 105.0], [5.0, 57.0, 80.0, 98.0, 857.0], [9.0, 98.0, 496.0, 906.0, 988.0]],
+        over_sockets: true,
+    },
+    Table {
+        name: "second",
+        from_ms: 100,
+        below_ms: &[500, 500, 500, 500, 500, 500, 500, 500, 2000],
+        at_once: 10_000,
+        requests: 100_000,
+        published: [
+            [302.0, 463.0, 483.0, 499.0, 1811.0],
+            [305.0, 470.0, 491.0, 1457.0, 1946.0],
+            [319.0, 495.0, 1142.0, 1829.0, 1983.0],
+        ],
+        over_sockets: false,
+    },
+    Table {
+        name: "third",
+        from_ms: 10,
+        below_ms: &[50, 50, 50, 50, 50, 50, 50, 50, 50, 2000],
+        at_once: 1000,
+        requests: 100_000,
+        published: [
+            [30.0, 46.0, 48.0, 51.0, 74.0],
+            [30.0, 46.0, 48.0, 50.0, 1436.0],
+            [32.0, 50.0, 1004.0, 1802.0, 1980.0],
+        ],
+        over_sockets: false,
+    },
+];

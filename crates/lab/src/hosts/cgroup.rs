@@ -1,0 +1,114 @@
+//! How much of a processor may some processes use together? A control group of the system with a quota, version 1 or 2, removed on
+//! drop, and what a lab that was killed left behind by the next one.
+
+use crate::error::{Result, While};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// The begin of every name.
+const PREFIX: &str = "eklab";
+
+/// Version 1 has its controller for CPU time here.
+const FIRST: &str = "/sys/fs/cgroup/cpu";
+/// Version 2 has all of them here.
+const SECOND: &str = "/sys/fs/cgroup";
+
+/// Processes that share a quota, until dropped. They are to end before that.
+pub struct Group {
+    folder: PathBuf,
+}
+
+impl Group {
+    /// A group that may use this part of one processor, over and over in each `period`. The system takes periods from 1 ms to 1 s,
+    /// and at least 1 ms in each.
+    ///
+    /// # Errors
+    /// It is not allowed, or the system cannot do it.
+    pub fn new(name: &str, part: f64, period: Duration) -> Result<Group> {
+        let first = Path::new(FIRST).join("cpu.cfs_quota_us").exists();
+        let root = Path::new(if first { FIRST } else { SECOND });
+        sweep(root);
+        let folder = root.join(format!("{PREFIX}-{}-{name}", std::process::id()));
+        if !first {
+            // That groups below may limit CPU time; already so where a service manager runs.
+            let _ = fs::write(root.join("cgroup.subtree_control"), "+cpu");
+        }
+        let hint = "control groups need root, and the controller `cpu`";
+        fs::create_dir(&folder).or_say(|| format!("cannot make the control group {}: {hint}", folder.display()))?;
+        let group = Group { folder };
+        let (period, quota) = (period.as_micros(), (part * period.as_micros() as f64).round());
+        match first {
+            true => {
+                group.write("cpu.cfs_period_us", &period.to_string())?;
+                group.write("cpu.cfs_quota_us", &quota.to_string())?;
+            }
+            false => group.write("cpu.max", &format!("{quota} {period}"))?,
+        }
+        Ok(group)
+    }
+
+    /// What stands before a command that runs within it.
+    pub fn within(&self) -> Vec<String> {
+        let join = format!("echo $$ >{}/cgroup.procs && exec \"$@\"", self.folder.display());
+        vec!["sh".into(), "-c".into(), join, "sh".into()]
+    }
+
+    /// Moves a process into it, with all of its threads.
+    ///
+    /// # Errors
+    /// It has ended.
+    pub fn adopt(&self, pid: u32) -> Result<()> {
+        self.write("cgroup.procs", &pid.to_string())
+    }
+
+    fn write(&self, file: &str, text: &str) -> Result<()> {
+        let path = self.folder.join(file);
+        fs::write(&path, text).or_say(|| format!("cannot write {text} to {}", path.display()))
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        // A process that was just ended may still be counted for a moment.
+        for _ in 0..100 {
+            if fs::remove_dir(&self.folder).is_ok() {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        eprintln!("warning: the control group {} is not removed", self.folder.display());
+    }
+}
+
+/// Removes the groups of labs that run no more.
+fn sweep(root: &Path) {
+    let Ok(names) = fs::read_dir(root) else { return };
+    for name in names.filter_map(|entry| entry.ok()?.file_name().into_string().ok()) {
+        let Some(process) = name.strip_prefix(PREFIX).and_then(|rest| rest.split('-').nth(1)) else { continue };
+        if !Path::new("/proc").join(process).exists() && fs::remove_dir(root.join(&name)).is_err() {
+            eprintln!("warning: the control group {name} of a lab that ended cannot be removed");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::child;
+
+    #[test]
+    fn a_group_has_its_quota_and_its_processes_and_goes() {
+        let Ok(group) = Group::new("test", 0.055, Duration::from_millis(20)) else { return };
+        let file = |name: &str| fs::read_to_string(group.folder.join(name)).unwrap_or_default();
+        let said = file("cpu.cfs_quota_us") + &file("cpu.max");
+        assert!(said.starts_with("1100"), "{said}");
+        let mut command = group.within();
+        command.extend(["cat", "/proc/self/cgroup"].map(str::to_owned));
+        let said = child::output(&command, Duration::from_secs(10)).expect("it runs").text;
+        let folder = group.folder.clone();
+        assert!(said.contains(folder.file_name().and_then(|name| name.to_str()).expect("a name")), "{said}");
+        drop(group);
+        assert!(!folder.exists());
+    }
+}

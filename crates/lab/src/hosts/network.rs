@@ -1,0 +1,231 @@
+//! Which machines does an experiment need that this one is not? A hub and hosts around it, each a network namespace with one
+//! link to the hub, whose rate can be limited. All of it is removed on drop, and what a lab that was killed left behind by the
+//! next one.
+
+use crate::child;
+use crate::error::{Error, Result, While};
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
+/// The begin of every name.
+const PREFIX: &str = "eklab";
+
+/// How long a change of the network may take.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Bytes that a limited link lets through at once: some packets.
+const BURST: u32 = 16 * 1024;
+
+/// Bytes that wait at a limited link before one is lost: more than all connections of an experiment have under way.
+const WAITING: u32 = 16 * 1024 * 1024;
+
+/// A hub with hosts around it, until dropped.
+pub struct Network {
+    ip: String,
+    tc: String,
+    /// That of the hub is the first.
+    names: Vec<String>,
+}
+
+impl Network {
+    /// A hub with so many hosts.
+    ///
+    /// # Errors
+    /// It is not allowed, or a program is missing.
+    pub fn star(hosts: usize) -> Result<Network> {
+        if !rustix::process::geteuid().is_root() {
+            return Err(Error::Wrong("network namespaces need root: run this experiment as root".into()));
+        }
+        let (ip, tc) = (child::find("ip")?, child::find("tc")?);
+        sweep(&ip)?;
+        let mut network = Network { ip, tc, names: Vec::new() };
+        let process = std::process::id();
+        for host in 0..=hosts {
+            let name = format!("{PREFIX}-{process}-{host}");
+            network.run(&["netns", "add", &name])?;
+            network.names.push(name.clone());
+            network.run(&["-n", &name, "link", "set", "lo", "up"])?;
+        }
+        let hub = network.names[0].clone();
+        // Hosts reach each other through it.
+        let forward = "echo 1 >/proc/sys/net/ipv4/ip_forward";
+        network.run(&["netns", "exec", &hub, "sh", "-c", forward])?;
+        for host in 1..=hosts {
+            let (name, link) = (network.names[host].clone(), format!("h{host}"));
+            network.run(&["-n", &hub, "link", "add", &link, "type", "veth", "peer", "name", "eth0", "netns", &name])?;
+            for (of, device, address) in [(&hub, &*link, gateway(host)), (&name, "eth0", address(host))] {
+                network.run(&["-n", of, "addr", "add", &format!("{address}/24"), "dev", device])?;
+                network.run(&["-n", of, "link", "set", device, "up"])?;
+            }
+            network.run(&["-n", &name, "route", "add", "default", "via", &gateway(host)])?;
+        }
+        Ok(network)
+    }
+
+    /// What stands before a command that runs at a host; 0 is the hub.
+    pub fn at(&self, host: usize) -> Vec<String> {
+        ["netns", "exec", &self.names[host]].iter().fold(vec![self.ip.clone()], |mut words, word| {
+            words.push((*word).to_owned());
+            words
+        })
+    }
+
+    /// Limits what a host sends, bytes a second; without a limit as fast as it goes.
+    ///
+    /// # Errors
+    /// The system refuses it.
+    pub fn limit_from(&self, host: usize, rate: Option<f64>) -> Result<()> {
+        self.limit(host, "eth0", rate)
+    }
+
+    /// The same of what it is sent.
+    ///
+    /// # Errors
+    /// The system refuses it.
+    pub fn limit_to(&self, host: usize, rate: Option<f64>) -> Result<()> {
+        self.limit(0, &format!("h{host}"), rate)
+    }
+
+    fn limit(&self, at: usize, device: &str, rate: Option<f64>) -> Result<()> {
+        let of = &self.names[at];
+        let mut command = vec![self.tc.clone(), "-n".into(), of.clone(), "qdisc".into()];
+        let line = match rate {
+            Some(rate) => {
+                let bits = (rate * 8.0).round();
+                format!("replace dev {device} root tbf rate {bits}bit burst {BURST} limit {WAITING}")
+            }
+            None => format!("replace dev {device} root pfifo limit 10000"),
+        };
+        command.extend(line.split(' ').map(str::to_owned));
+        self.succeed(&command)
+    }
+
+    /// Bytes that a host has sent so far.
+    ///
+    /// # Errors
+    /// They cannot be read.
+    pub fn sent_by(&self, host: usize) -> Result<u64> {
+        self.sent(host, "eth0")
+    }
+
+    /// Bytes that a host was sent so far.
+    ///
+    /// # Errors
+    /// They cannot be read.
+    pub fn sent_to(&self, host: usize) -> Result<u64> {
+        self.sent(0, &format!("h{host}"))
+    }
+
+    fn sent(&self, at: usize, device: &str) -> Result<u64> {
+        let mut command = self.at(at);
+        command.extend(["cat".into(), format!("/sys/class/net/{device}/statistics/tx_bytes")]);
+        let said = child::output(&command, PATIENCE)?.text;
+        said.trim().parse().map_err(|_| Error::Wrong(format!("`{}` says {said:?}", command.join(" "))))
+    }
+
+    fn run(&self, words: &[&str]) -> Result<()> {
+        let mut command = vec![self.ip.clone()];
+        command.extend(words.iter().map(|word| (*word).to_owned()));
+        self.succeed(&command)
+    }
+
+    fn succeed(&self, command: &[String]) -> Result<()> {
+        let output = child::output(command, PATIENCE)?;
+        if output.success {
+            return Ok(());
+        }
+        Err(Error::Wrong(format!("`{}` failed: {}", command.join(" "), output.text.trim())))
+    }
+}
+
+impl Drop for Network {
+    fn drop(&mut self) {
+        for name in &self.names {
+            // Its links and their limits go with it. Also when interrupted: so not by `child::output`, which gives up then.
+            let removed = std::process::Command::new(&self.ip).args(["netns", "del", name]).status();
+            if !removed.is_ok_and(|status| status.success()) {
+                eprintln!("warning: the network namespace {name} is not removed");
+            }
+        }
+    }
+}
+
+/// The address of a host.
+pub fn address(host: usize) -> String {
+    format!("198.18.{host}.2")
+}
+
+/// The address of the hub, as a host sees it.
+pub fn gateway(host: usize) -> String {
+    format!("198.18.{host}.1")
+}
+
+/// Removes the namespaces of labs that run no more.
+fn sweep(ip: &str) -> Result<()> {
+    let Ok(names) = fs::read_dir("/run/netns") else { return Ok(()) };
+    for name in names.filter_map(|entry| entry.ok()?.file_name().into_string().ok()) {
+        let Some(process) = name.strip_prefix(PREFIX).and_then(|rest| rest.split('-').nth(1)) else { continue };
+        if !Path::new("/proc").join(process).exists() {
+            let removed = std::process::Command::new(ip).args(["netns", "del", &name]).status();
+            removed.or_say(|| format!("cannot remove the network namespace {name}"))?;
+        }
+    }
+    Ok(())
+}
+
+/// Whether a process listens at a port, wherever its network is.
+pub fn listens(pid: u32, port: u16) -> bool {
+    let tables =
+        ["tcp", "tcp6"].map(|table| fs::read_to_string(format!("/proc/{pid}/net/{table}")).unwrap_or_default());
+    // `sl local_address rem_address st`: 0A is LISTEN.
+    let is_it = |line: &str| {
+        let mut words = line.split_ascii_whitespace().skip(1);
+        let local = words.next().and_then(|local| local.rsplit_once(':')).map(|(_, port)| port.to_owned());
+        local == Some(format!("{port:04X}")) && words.nth(1) == Some("0A")
+    };
+    tables.iter().flat_map(|table| table.lines()).any(is_it)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_listener_of_this_process_is_seen() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let port = listener.local_addr().expect("it is bound").port();
+        assert!(listens(std::process::id(), port));
+        drop(listener);
+        assert!(!listens(std::process::id(), port));
+    }
+
+    #[test]
+    fn hosts_are_made_limited_and_removed() {
+        if !rustix::process::geteuid().is_root() || !evenkeel_peers::installed(&["ip", "tc"]) {
+            return;
+        }
+        let network = Network::star(2).expect("root may");
+        network.limit_from(1, Some(125_000.0)).expect("a limit");
+        network.limit_to(1, None).expect("none");
+        let mut show = vec![network.tc.clone(), "-n".into(), network.names[1].clone(), "qdisc".into(), "show".into()];
+        let shown = child::output(&show, PATIENCE).expect("it can be asked").text;
+        assert!(shown.contains("tbf") && shown.contains("rate 1Mbit"), "{shown}");
+        show[2] = network.names[0].clone();
+        assert!(child::output(&show, PATIENCE).expect("it can be asked").text.contains("pfifo"));
+        network.sent_by(2).expect("a number");
+        let names = network.names.clone();
+        drop(network);
+        assert!(names.iter().all(|name| !Path::new("/run/netns").join(name).exists()));
+        // As a lab leaves one behind that was killed; no process has this number.
+        let left = format!("{PREFIX}-4194305-0");
+        let ip = child::find("ip").expect("it was there");
+        assert!(
+            child::output(&[ip.clone(), "netns".into(), "add".into(), left.clone()], PATIENCE)
+                .expect("root may")
+                .success
+        );
+        sweep(&ip).expect("it can be removed");
+        assert!(!Path::new("/run/netns").join(left).exists());
+    }
+}

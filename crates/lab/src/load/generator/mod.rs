@@ -1,0 +1,162 @@
+//! How long does a request take, as the one who sent it sees it? A load of the lab's own, in a process of its own: closed (so many
+//! clients, each with its next request once it has the answer) or open (requests at moments drawn beforehand, whatever becomes of
+//! the ones before; latency counts from the moment meant).
+
+mod drive;
+mod tally;
+mod ticks;
+
+pub use tally::Outcome;
+
+use crate::child::{self, Child};
+use crate::error::{Error, Result, While};
+use clap::{ArgMatches, Args, Command, FromArgMatches};
+use std::path::Path;
+use std::time::Duration;
+
+/// Its subcommand.
+pub const NAME: &str = "load";
+
+/// A load.
+#[derive(Args, Clone, Debug, PartialEq)]
+pub struct Plan {
+    /// Where requests go: address, port and path, as 127.0.0.1:8080/x. Clients take them in turns, requests at random.
+    #[arg(required = true, value_name = "TARGET")]
+    pub targets: Vec<String>,
+    /// Closed: so many clients.
+    #[arg(long, value_name = "N", conflicts_with = "rate", required_unless_present = "rate")]
+    pub clients: Option<u32>,
+    /// Open: requests a second, at random moments.
+    #[arg(long, value_name = "N")]
+    pub rate: Option<f64>,
+    /// A connection for each request.
+    #[arg(long)]
+    pub fresh: bool,
+    /// Ends after so many requests of each client.
+    #[arg(long, value_name = "N", conflicts_with = "seconds", required_unless_present = "seconds")]
+    pub requests: Option<u64>,
+    /// Ends after so many seconds.
+    #[arg(long, value_name = "S")]
+    pub seconds: Option<f64>,
+    /// Seconds at the begin that are not counted.
+    #[arg(long, value_name = "S", default_value_t = 0.0)]
+    pub warm_up: f64,
+    /// Each path ends in a number of microseconds: of work, exponential with this mean.
+    #[arg(long, value_name = "US")]
+    pub work_us: Option<f64>,
+    /// What moments, targets and work are drawn from.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub seed: u64,
+}
+
+impl Plan {
+    /// Clients that each send so many requests.
+    pub fn closed(targets: Vec<String>, clients: u32, requests: u64) -> Plan {
+        let (clients, requests) = (Some(clients), Some(requests));
+        Plan {
+            targets,
+            clients,
+            requests,
+            rate: None,
+            fresh: false,
+            seconds: None,
+            warm_up: 0.0,
+            work_us: None,
+            seed: 1,
+        }
+    }
+
+    /// Requests at random moments (a Poisson process), for some seconds after a warm-up that does not count.
+    pub fn open(targets: Vec<String>, rate: f64, seconds: f64, warm_up: f64) -> Plan {
+        let (rate, seconds) = (Some(rate), Some(seconds + warm_up));
+        Plan { targets, rate, seconds, warm_up, clients: None, fresh: false, requests: None, work_us: None, seed: 1 }
+    }
+
+    /// The same, each request with work of its own.
+    pub fn working(self, mean_us: f64, seed: u64) -> Plan {
+        Plan { work_us: Some(mean_us), seed, ..self }
+    }
+
+    /// The command that sends it.
+    ///
+    /// # Errors
+    /// The system cannot say where this program is.
+    fn command(&self) -> Result<Vec<String>> {
+        let mut words = vec![child::this()?, NAME.to_owned()];
+        let mut add = |name: &str, value: Option<String>| {
+            words.extend(value.into_iter().flat_map(|value| [format!("--{name}"), value]));
+        };
+        add("clients", self.clients.map(|n| n.to_string()));
+        add("rate", self.rate.map(|n| n.to_string()));
+        add("requests", self.requests.map(|n| n.to_string()));
+        add("seconds", self.seconds.map(|n| n.to_string()));
+        add("warm-up", Some(self.warm_up.to_string()));
+        add("work-us", self.work_us.map(|n| n.to_string()));
+        add("seed", Some(self.seed.to_string()));
+        words.extend(self.fresh.then(|| "--fresh".to_owned()));
+        words.extend(self.targets.iter().cloned());
+        Ok(words)
+    }
+
+    /// Begins it. `at`: what stands before a command that runs where its clients are. `said`: a file for what it tells.
+    ///
+    /// # Errors
+    /// It cannot be started.
+    pub fn start(&self, at: Vec<String>, said: &Path) -> Result<Load> {
+        let mut command = at;
+        command.extend(self.command()?);
+        Ok(Load { process: Child::spawn("the load", &command, None, said)?, said: said.to_owned() })
+    }
+}
+
+/// A load under way.
+pub struct Load {
+    process: Child,
+    said: std::path::PathBuf,
+}
+
+impl Load {
+    /// Waits for its end.
+    ///
+    /// # Errors
+    /// It takes longer than this, or fails.
+    pub fn end(self, within: Duration) -> Result<Outcome> {
+        self.process.ends(within)?;
+        let text = std::fs::read_to_string(&self.said).or_say(|| format!("cannot read {}", self.said.display()))?;
+        Outcome::parse(&text).ok_or_else(|| Error::Wrong(format!("the load failed:\n{}", text.trim())))
+    }
+}
+
+/// The arguments of the subcommand.
+pub fn arguments(command: Command) -> Command {
+    Plan::augment_args(command)
+}
+
+/// The subcommand: sends the load and prints what came of it.
+///
+/// # Errors
+/// An address is none, or the system refuses a timer.
+pub fn run(matches: &ArgMatches) -> Result<()> {
+    let plan = Plan::from_arg_matches(matches).map_err(|error| Error::Wrong(error.to_string()))?;
+    crate::machine::allow_files(20_000);
+    println!("{}", drive::drive(&plan)?.json());
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_says_the_whole_plan() {
+        let targets = vec!["127.0.0.1:1/x".to_owned(), "127.0.0.1:2/x".to_owned()];
+        let mut fresh = Plan::closed(targets.clone(), 3, 5);
+        fresh.fresh = true;
+        for plan in [fresh, Plan::open(targets, 12.5, 2.0, 0.5).working(1500.5, 7)] {
+            let command = arguments(Command::new(NAME));
+            let words = plan.command().expect("this program is known").split_off(1);
+            let matches = command.try_get_matches_from(words).expect("it is understood");
+            assert_eq!(Plan::from_arg_matches(&matches).expect("it is whole"), plan);
+        }
+    }
+}

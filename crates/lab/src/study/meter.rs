@@ -1,0 +1,100 @@
+//! Whose CPU time was it? That of each group of processes, and that of the whole machine beside it: what they do not add up to was
+//! used by others, and is told.
+
+use crate::error::{Error, Result, While};
+use crate::procfs::Cpu;
+use serde_json::{Value, json};
+use std::time::Duration;
+
+/// Groups of processes that are measured from one moment on.
+pub struct Meter {
+    groups: Vec<(&'static str, Vec<u32>, Cpu)>,
+    machine: Duration,
+}
+
+/// What was used between two moments.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Used {
+    /// By group, in the order given.
+    pub groups: Vec<(&'static str, Duration)>,
+    /// By everything, the kernel's own work included.
+    pub machine: Duration,
+}
+
+impl Meter {
+    /// From now on. Each group is a name and its processes, which have to live until the end.
+    ///
+    /// # Errors
+    /// A process has ended.
+    pub fn start(groups: Vec<(&'static str, Vec<u32>)>) -> Result<Meter> {
+        let group = |(name, pids): (&'static str, Vec<u32>)| Cpu::of(&pids).map(|cpu| (name, pids, cpu));
+        let groups = groups.into_iter().map(group).collect::<Result<_>>()?;
+        Ok(Meter { groups, machine: machine()? })
+    }
+
+    /// Until now.
+    ///
+    /// # Errors
+    /// A process has ended.
+    pub fn used(&self) -> Result<Used> {
+        let group = |(name, pids, begin): &(&'static str, Vec<u32>, Cpu)| {
+            Cpu::of(pids).map(|cpu| (*name, cpu.since(begin).time))
+        };
+        let groups = self.groups.iter().map(group).collect::<Result<_>>()?;
+        Ok(Used { groups, machine: machine()?.saturating_sub(self.machine) })
+    }
+}
+
+impl Used {
+    /// That of a group.
+    pub fn of(&self, name: &str) -> Duration {
+        self.groups.iter().find(|(group, _)| *group == name).map_or(Duration::ZERO, |(_, used)| *used)
+    }
+
+    /// The part of the machine's that all groups add up to.
+    pub fn accounted(&self) -> f64 {
+        let sum: Duration = self.groups.iter().map(|(_, used)| *used).sum();
+        if self.machine.is_zero() { 1.0 } else { sum.as_secs_f64() / self.machine.as_secs_f64() }
+    }
+
+    /// For machines: seconds.
+    pub fn json(&self) -> Value {
+        let groups: serde_json::Map<String, Value> =
+            self.groups.iter().map(|(name, used)| ((*name).to_owned(), json!(used.as_secs_f64()))).collect();
+        json!({ "groups": groups, "machine": self.machine.as_secs_f64(), "accounted": self.accounted() })
+    }
+}
+
+/// CPU time of all processors so far.
+fn machine() -> Result<Duration> {
+    let text = std::fs::read_to_string("/proc/stat").or_say(|| "cannot read /proc/stat".into())?;
+    let ticks = parse(&text).ok_or_else(|| Error::Wrong("/proc/stat does not look as proc(5) says".into()))?;
+    Ok(Duration::from_nanos(ticks * (1_000_000_000 / rustix::param::clock_ticks_per_second().max(1))))
+}
+
+/// proc(5): `cpu user nice system idle iowait irq softirq ...`; without idle and iowait, which is idle too.
+fn parse(text: &str) -> Option<u64> {
+    let fields: Vec<u64> =
+        text.lines().next()?.split_ascii_whitespace().skip(1).filter_map(|field| field.parse().ok()).collect();
+    Some(fields.get(..3)?.iter().sum::<u64>() + fields.get(5..7)?.iter().sum::<u64>())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn idle_time_is_not_used() {
+        assert_eq!(parse("cpu  10 1 5 1000 50 2 3 7 0 0\ncpu0 1 1 1"), Some(21));
+        assert_eq!(parse("cpu 1 2"), None);
+    }
+
+    #[test]
+    fn what_this_process_uses_is_part_of_the_machine() {
+        let meter = Meter::start(vec![("this", vec![std::process::id()])]).expect("it lives");
+        let used = meter.used().expect("it lives");
+        assert_eq!(used.groups.len(), 1);
+        let half = Used { groups: vec![("a", Duration::from_secs(1))], machine: Duration::from_secs(2) };
+        assert_eq!((half.of("a"), half.of("b"), half.accounted()), (Duration::from_secs(1), Duration::ZERO, 0.5));
+    }
+}

@@ -1,0 +1,97 @@
+//! How is an experiment run again that others have published? With the same options for each, in interleaved rounds, and with a
+//! verdict on each claim: as text, as JSON and as one page.
+
+pub mod balancers;
+mod claim;
+mod meter;
+mod options;
+mod page;
+mod prediction;
+mod rounds;
+
+pub use claim::{Claim, Finding};
+pub use meter::{Meter, Used};
+pub use options::Options;
+pub use prediction::Prediction;
+pub use rounds::Rounds;
+
+use crate::error::{Result, While};
+use crate::machine::Machine;
+use crate::report::table;
+use serde_json::{Value, json};
+use std::path::Path;
+
+/// A plot with its title: values with their intervals.
+pub struct Plot {
+    /// What is compared.
+    pub title: String,
+    /// SVG.
+    pub svg: String,
+}
+
+/// Names and versions of what ran.
+pub type Versions = Vec<(String, String)>;
+
+/// What an experiment found.
+pub struct Found {
+    /// Its title.
+    pub title: &'static str,
+    /// The machines, drawn: SVG.
+    pub topology: String,
+    /// What became of each claim.
+    pub findings: Vec<Finding>,
+    /// Figures; the first row is the header.
+    pub figures: Vec<Vec<String>>,
+    /// In the order of the page.
+    pub plots: Vec<Plot>,
+    /// How it was measured, and what that does not say.
+    pub method: Vec<String>,
+    /// What ran.
+    pub versions: Versions,
+    /// Every run.
+    pub raw: Value,
+}
+
+/// Shows it: on standard output, and in the files that are wanted.
+///
+/// # Errors
+/// A file cannot be written.
+pub fn present(found: &Found, options: &Options) -> Result<()> {
+    let machine = Machine::this();
+    for finding in &found.findings {
+        println!("{}: {}\n  {}", finding.verdict.name(), finding.claim.text, finding.measured);
+    }
+    if let Some((header, rows)) = found.figures.split_first() {
+        let header: Vec<&str> = header.iter().map(String::as_str).collect();
+        println!("\n{}", table::draw(&header, rows));
+    }
+    let findings: Vec<Value> = found.findings.iter().map(Finding::json).collect();
+    let versions: serde_json::Map<String, Value> =
+        found.versions.iter().map(|(name, version)| (name.clone(), json!(version))).collect();
+    let said = json!({
+        "title": found.title,
+        "date": date(),
+        "command": options.command(),
+        "machine": { "kernel": machine.kernel, "cpu": machine.cpu, "cores": machine.cores, "commit": machine.commit },
+        "versions": versions,
+        "findings": findings,
+        "raw": found.raw,
+    });
+    if let Some(path) = &options.json {
+        write(path, &format!("{said:#}\n"))?;
+    }
+    if let Some(path) = &options.report {
+        write(path, &page::draw(found, &machine, &said))?;
+    }
+    Ok(())
+}
+
+/// Today, as 2026-11-30.
+fn date() -> String {
+    let output = crate::child::output(&["date", "+%F"].map(str::to_owned), std::time::Duration::from_secs(5));
+    output.map_or_else(|_| String::new(), |output| output.text.trim().to_owned())
+}
+
+fn write(path: &Path, text: &str) -> Result<()> {
+    std::fs::write(path, text).or_say(|| format!("cannot write {}", path.display()))
+}

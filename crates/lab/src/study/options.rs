@@ -1,0 +1,84 @@
+//! What does the command line say of every such experiment?
+
+use crate::child;
+use crate::error::{Error, Result};
+use clap::Args;
+use std::path::PathBuf;
+
+/// What all have.
+#[derive(Args, Clone, Debug)]
+pub struct Options {
+    /// Balancers beside evenkeel: haproxy, nginx, envoy. One that is not installed is named, and left out.
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', default_value = "haproxy,nginx")]
+    pub against: Vec<String>,
+    /// Interleaved rounds; without it 5, with --quick 1, with --full 11.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=100))]
+    repeat: Option<u16>,
+    /// As small as it can be: whether it runs, not what comes out.
+    #[arg(long, conflicts_with = "full")]
+    pub quick: bool,
+    /// Longer and more rounds, for narrow intervals.
+    #[arg(long)]
+    full: bool,
+    /// Where every run is written as JSON.
+    #[arg(long, value_name = "PATH")]
+    pub json: Option<PathBuf>,
+    /// Where a page is written: verdicts, plots, method and every run in one file.
+    #[arg(long, value_name = "PATH")]
+    pub report: Option<PathBuf>,
+    /// The evenkeel to run; without it, the one beside this program.
+    #[arg(long, value_name = "PATH")]
+    pub evenkeel: Option<PathBuf>,
+}
+
+impl Options {
+    /// Fails if a balancer is named that the experiment does not know.
+    ///
+    /// # Errors
+    /// With those it knows.
+    pub fn beside(&self, known: &[&str]) -> Result<()> {
+        // The usual list names more than some experiments have.
+        let usual = ["haproxy", "nginx"];
+        match self.against.iter().find(|name| !known.contains(&name.as_str()) && !usual.contains(&name.as_str())) {
+            Some(unknown) => Err(Error::Wrong(format!("unknown balancer `{unknown}`; there are {}", known.join(", ")))),
+            None => Ok(()),
+        }
+    }
+
+    /// Whether a balancer is wanted and installed. If it is wanted but not there, that is said.
+    pub fn installed(&self, name: &str) -> bool {
+        self.against.iter().any(|wanted| wanted == name)
+            && child::find(name).inspect_err(|error| eprintln!("left out: {error}")).is_ok()
+    }
+
+    /// The same without other balancers.
+    pub fn alone(&self) -> Options {
+        Options { against: Vec::new(), ..self.clone() }
+    }
+
+    /// Rounds.
+    pub fn rounds(&self) -> usize {
+        let usual = match (self.quick, self.full) {
+            (true, _) => 1,
+            (_, true) => 11,
+            _ => 5,
+        };
+        self.repeat.map_or(usual, usize::from)
+    }
+
+    /// Seconds of each run.
+    pub fn seconds(&self) -> u64 {
+        match (self.quick, self.full) {
+            (true, _) => 1,
+            (_, true) => 8,
+            _ => 3,
+        }
+    }
+
+    /// As it was given.
+    pub fn command(&self) -> String {
+        let mut words = std::env::args();
+        words.next();
+        words.fold("evenkeel-lab".to_owned(), |line, word| line + " " + &word)
+    }
+}

@@ -1,0 +1,156 @@
+//! What answers when an experiment has to know how much work a request is? A process whose requests name their work: `GET /1500` is
+//! 1.5 ms of it. Works on a few at a time, first come first served, and can be told to become slower.
+
+use crate::child::{self, Child};
+use crate::clock;
+use crate::error::{Error, Result, While};
+use crate::rng::Rng;
+use crate::study::balancers;
+use crate::wire::Wire;
+use clap::{ArgMatches, Args, Command, FromArgMatches};
+use rustix::time::{ClockId, clock_gettime};
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::oneshot;
+
+/// Its subcommand.
+pub const NAME: &str = "worker";
+
+/// Work that only takes time is done in steps of this.
+const STEP_NS: u64 = 2_000_000;
+
+/// How it works.
+#[derive(Args, Clone, Debug)]
+pub struct Arguments {
+    /// Where it listens.
+    pub bind: SocketAddr,
+    /// Requests that it works on at a time.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub places: usize,
+    /// Whatever requests name, each is a random whole number of milliseconds below this.
+    #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u64).range(1..))]
+    pub below_ms: Option<u64>,
+    /// Work takes processor time; without it, it only takes time.
+    #[arg(long)]
+    pub spin: bool,
+}
+
+impl Arguments {
+    /// Starts it. `at`: what stands before a command that runs where it shall. `folder`: for what it says.
+    ///
+    /// # Errors
+    /// It does not listen.
+    pub fn start(&self, at: Vec<String>, folder: &Path) -> Result<Child> {
+        let mut command = at;
+        command.extend([child::this()?, NAME.to_owned(), "--places".into(), self.places.to_string()]);
+        command.extend(self.below_ms.into_iter().flat_map(|ms| ["--below-ms".to_owned(), ms.to_string()]));
+        command.extend(self.spin.then(|| "--spin".to_owned()));
+        command.push(self.bind.to_string());
+        balancers::start("an endpoint", &command, self.bind.port(), folder)
+    }
+}
+
+/// The arguments of the subcommand.
+pub fn arguments(command: Command) -> Command {
+    Arguments::augment_args(command)
+}
+
+/// One request's work, and who waits for it.
+struct Job {
+    work_ns: u64,
+    done: oneshot::Sender<()>,
+}
+
+/// The subcommand: serves until it is ended.
+///
+/// # Errors
+/// It cannot listen.
+pub fn run(matches: &ArgMatches) -> Result<()> {
+    let arguments = Arguments::from_arg_matches(matches).map_err(|error| Error::Wrong(error.to_string()))?;
+    crate::machine::allow_files(20_000);
+    let (jobs, queue) = channel::<Job>();
+    let (queue, slow) = (Arc::new(Mutex::new(queue)), Arc::new(AtomicU64::new(1000)));
+    for _ in 0..arguments.places.max(1) {
+        let (queue, slow, spin) = (queue.clone(), slow.clone(), arguments.spin);
+        std::thread::spawn(move || work(&queue, &slow, spin));
+    }
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    runtime.or_say(|| "no event loop".into())?.block_on(async {
+        let doing = || format!("cannot listen at {}", arguments.bind);
+        let listener = TcpListener::bind(arguments.bind).await.or_say(doing)?;
+        loop {
+            // A connection that was gone before it was accepted does not count.
+            let Ok((stream, _)) = listener.accept().await else { continue };
+            let (jobs, slow) = (jobs.clone(), slow.clone());
+            let below_ms = arguments.below_ms;
+            tokio::spawn(async move { drop(serve(stream, below_ms, &jobs, &slow).await) });
+        }
+    })
+}
+
+/// Works through the queue.
+fn work(queue: &Mutex<Receiver<Job>>, slow: &AtomicU64, spin: bool) {
+    loop {
+        let next = queue.lock().unwrap_or_else(PoisonError::into_inner).recv();
+        let Ok(Job { work_ns, done }) = next else { return };
+        // Relaxed: nothing but the number passes.
+        match spin {
+            true => {
+                let (begin, time) = (used(), Duration::from_nanos(work_ns * slow.load(Ordering::Relaxed) / 1000));
+                while used().saturating_sub(begin) < time {
+                    std::hint::black_box((0..200_u64).fold(1, |hash, n| std::hint::black_box(hash ^ n)));
+                }
+            }
+            // In steps, so that it becomes slower or faster within; each ends when it should, however late the last one woke.
+            false => {
+                let (mut left_ns, mut until) = (work_ns, Instant::now());
+                while left_ns > 0 {
+                    let step_ns = left_ns.min(STEP_NS);
+                    until += Duration::from_nanos(step_ns * slow.load(Ordering::Relaxed) / 1000);
+                    std::thread::sleep(until.saturating_duration_since(Instant::now()));
+                    left_ns -= step_ns;
+                }
+            }
+        }
+        let _ = done.send(()); // the client may have gone
+    }
+}
+
+/// Processor time of this thread.
+fn used() -> Duration {
+    let now = clock_gettime(ClockId::ThreadCPUTime);
+    Duration::new(now.tv_sec.unsigned_abs(), now.tv_nsec as u32)
+}
+
+async fn serve(stream: TcpStream, below_ms: Option<u64>, jobs: &Sender<Job>, slow: &AtomicU64) -> std::io::Result<()> {
+    let mut wire = Wire::new(stream)?;
+    // Connections differ by when they came.
+    let mut rng = Rng::new(clock::now_ns());
+    while let Some(head) = wire.head().await? {
+        let path = head.words().nth(1).unwrap_or_default().to_owned();
+        match path.strip_prefix("/slow/") {
+            Some(thousandths) => slow.store(thousandths.parse().unwrap_or(1000), Ordering::Relaxed),
+            None => {
+                let work_us = match below_ms {
+                    Some(below) => rng.below(below as usize) as u64 * 1000,
+                    None => path[1..].parse().unwrap_or(0),
+                };
+                let work_ns = work_us * 1000;
+                let (done, waits) = oneshot::channel();
+                if jobs.send(Job { work_ns, done }).is_err() || waits.await.is_err() {
+                    return Ok(());
+                }
+            }
+        }
+        wire.send(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok").await?;
+        if head.closes() {
+            return Ok(());
+        }
+    }
+    Ok(())
+}
