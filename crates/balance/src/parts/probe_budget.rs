@@ -25,19 +25,16 @@ const IDLE_NS: u64 = SECOND_NS;
 const BURST_NS: u64 = 10 * MILLISECOND_NS;
 const BURST_MIN: u32 = 16;
 
-/// How often a pause doubles: from 1 ms to 17 minutes, far beyond what is idle.
-const DOUBLED_MAX: u32 = 20;
-
 /// How many probes may be sent, and to which endpoints.
 #[derive(Debug)]
 pub(crate) struct ProbeBudget {
     per_request: f64,
     rate_max: Rate,
-    /// Longest time between two probes right after a start, nanoseconds; `u64::MAX` = no bound. It doubles with each such probe
-    /// until the next start: what a request costs in probes grows with the logarithm of the time to the next.
+    /// Longest time between two probes right after a start, nanoseconds; `u64::MAX` = no bound.
     pause_max_ns: u64,
-    /// Such probes since the latest start.
-    overdue: u32,
+    /// The same now: it becomes half as long again with each such probe until the next start, so that what a request costs in probes
+    /// grows with the logarithm of the time to the next.
+    pause_ns: u64,
     /// When the latest request started, and when the latest probe was sent.
     started_at: Instant,
     asked_at: Instant,
@@ -59,7 +56,7 @@ impl ProbeBudget {
             per_request,
             rate_max: Rate::new(rate_max as f64, BURST_MIN).saving(BURST_NS),
             pause_max_ns: u64::MAX,
-            overdue: 0,
+            pause_ns: u64::MAX,
             started_at: Instant(0),
             asked_at: Instant(0),
             asks: false,
@@ -73,19 +70,19 @@ impl ProbeBudget {
     /// The same budget with at least `rate` probes a second right after a start, and then ever fewer; 0 = only those for requests.
     pub(crate) fn at_least(self, rate: f64) -> ProbeBudget {
         let pause_max_ns = if rate > 0.0 { (SECOND_NS as f64 / rate) as u64 } else { u64::MAX };
-        ProbeBudget { pause_max_ns, ..self }
+        ProbeBudget { pause_max_ns, pause_ns: pause_max_ns, ..self }
     }
 
     #[inline]
     pub(crate) fn on_start(&mut self, now: Instant) {
         self.starts = self.starts.saturating_add(1);
-        self.overdue = 0;
+        self.pause_ns = self.pause_max_ns;
         self.started_at = now;
     }
 
     /// When the next probe is due even if no request starts; `None` while no requests come.
     pub(crate) fn due_at(&self) -> Option<Instant> {
-        let at = self.asked_at.after(self.pause_max_ns.saturating_mul(1 << self.overdue.min(DOUBLED_MAX)));
+        let at = self.asked_at.after(self.pause_ns);
         (self.pause_max_ns != u64::MAX && at.since(self.started_at) <= IDLE_NS).then_some(at)
     }
 
@@ -106,7 +103,9 @@ impl ProbeBudget {
         if due || overdue {
             self.asked_at = cx.now;
         }
-        self.overdue += u32::from(overdue && !due);
+        if overdue && !due {
+            self.pause_ns = self.pause_ns.saturating_add(self.pause_ns / 2);
+        }
         if overdue && !due && several && self.asked.len() >= cx.set.len() {
             self.asked.clear(); // another round: each endpoint once in each
         }
@@ -157,10 +156,10 @@ mod tests {
         budget.asked_at = now;
         let due = |budget: &ProbeBudget| budget.due_at().map(|at| at.since(now));
         assert_eq!(due(&budget), Some(MILLISECOND_NS));
-        budget.overdue = 3;
+        budget.pause_ns = 8 * MILLISECOND_NS;
         assert_eq!(due(&budget), Some(8 * MILLISECOND_NS));
         // Once it would be a second since the latest request, none is due.
-        budget.overdue = 10;
+        budget.pause_ns = SECOND_NS + 1;
         assert_eq!(due(&budget), None);
         budget.on_start(now);
         assert_eq!(due(&budget), Some(MILLISECOND_NS));

@@ -18,8 +18,8 @@ pub static ALL: &[Param] = &[
         name: "probe_rate_min",
         kind: Kind::Int { min: 0, max: 10_000 },
         default: Value::Int(1000),
-        help: "Fewest probes a second from this process right after a request, where there are `samples`; the pause doubles \
-               with each until the next request. 0 = none but for requests.",
+        help: "Fewest probes a second from this process right after a request, where there are `samples`; each further \
+               pause until the next request is half as long again. 0 = none but for requests.",
         why: "Balancers with few requests each, as sidecars are, would go by old answers: simulated with 27 requests a second \
               each and processes that stall, 2 for each request alone gave 4 % less throughput than one balancer for all, \
               these 3 % less, and 1,000 a second all the time 1 % less. But those were 36 for each request, and where many \
