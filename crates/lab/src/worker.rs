@@ -27,7 +27,7 @@ const STEP_NS: u64 = 2_000_000;
 /// How it works.
 #[derive(Args, Clone, Debug)]
 pub struct Arguments {
-    /// Where it listens.
+    /// Where it listens, which it also prints: port 0 is any.
     pub bind: SocketAddr,
     /// Requests that it works on at a time.
     #[arg(long, value_name = "N", default_value_t = 1)]
@@ -83,6 +83,7 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
     runtime.or_say(|| "no event loop".into())?.block_on(async {
         let doing = || format!("cannot listen at {}", arguments.bind);
         let listener = TcpListener::bind(arguments.bind).await.or_say(doing)?;
+        println!("{}", listener.local_addr().or_say(doing)?);
         loop {
             // A connection that was gone before it was accepted does not count.
             let Ok((stream, _)) = listener.accept().await else { continue };
@@ -147,8 +148,11 @@ async fn serve(stream: TcpStream, below_ms: Option<u64>, jobs: &Sender<Job>, slo
                 }
             }
         }
-        wire.send(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok").await?;
-        if head.closes() {
+        // Clients of HTTP/1.0 are told that theirs stays open, if they asked for it, and wait for its end otherwise.
+        let asks = head.field("connection").is_some_and(|value| value.eq_ignore_ascii_case("keep-alive"));
+        let stays = if asks { "Connection: keep-alive\r\n" } else { "" };
+        wire.send(format!("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n{stays}\r\nok").as_bytes()).await?;
+        if head.closes() || (head.words().nth(2) == Some("HTTP/1.0") && !asks) {
             return Ok(());
         }
     }

@@ -9,6 +9,7 @@ mod floods;
 mod herd;
 mod mytime;
 mod overhead;
+mod planes;
 pub mod protocol_cost;
 mod proxy_cost;
 mod reload;
@@ -26,6 +27,7 @@ pub static ALL: &[&Experiment] = &[
     &default_algorithm::EXPERIMENT,
     &herd::EXPERIMENT,
     &tower::EXPERIMENT,
+    &planes::EXPERIMENT,
     &overhead::EXPERIMENT,
     &proxy_cost::SESSIONS,
     &protocol_cost::H2,

@@ -12,7 +12,6 @@ mod rivals;
 
 use self::case::Case;
 use self::measure::{Effort, Endpoints};
-use self::proxy::Proxy;
 use self::report::Report;
 use crate::error::{Error, Result, While};
 use crate::experiment::Experiment;
@@ -22,8 +21,10 @@ use crate::report::table;
 use clap::{ArgMatches, Args, FromArgMatches};
 use std::path::PathBuf;
 
-pub use self::case::Certificate;
+pub use self::case::{Back, Certificate, Front};
 pub use self::certificates::Certificates;
+pub use self::proxy::Proxy;
+
 pub use self::grpc::{
     Endpoint as GrpcEndpoint, NAME as ENDPOINT, STREAM, arguments as endpoint_arguments, message, run as run_endpoint,
 };

@@ -9,7 +9,6 @@ mod sink;
 
 use self::case::Case;
 use self::measure::Effort;
-use self::proxy::Proxy;
 use self::report::Report;
 use crate::error::{Error, Result, While};
 use crate::experiment::Experiment;
@@ -17,6 +16,9 @@ use crate::machine::{self, Cores, Machine};
 use crate::origin::Origin;
 use clap::{ArgMatches, Args, FromArgMatches};
 use std::path::PathBuf;
+
+pub use self::case::Setup;
+pub use self::proxy::Proxy;
 
 /// The row of the registry.
 pub static EXPERIMENT: Experiment = Experiment {
