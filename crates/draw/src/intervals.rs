@@ -24,11 +24,12 @@ pub struct Row {
     pub colour: usize,
 }
 
-/// All of them on one scale from 0 on. `label` is read in its place.
+/// All of them on one scale from 0 on, or from the lowest of them if that is below. `label` is read in its place.
 pub fn intervals(rows: &[Row], label: &str) -> String {
-    let all = rows.iter().flat_map(|row| [Some(row.median), row.interval.map(|of| of.1), row.expected]);
-    let whole = all.flatten().fold(0.0, f64::max);
-    let place = |x: f64| LEFT + if whole > 0.0 { (x / whole).clamp(0.0, 1.0) * (RIGHT - LEFT) } else { 0.0 };
+    let ends = |row: &Row| [Some(row.median), row.interval.map(|of| of.0), row.interval.map(|of| of.1), row.expected];
+    let (first, last) = rows.iter().flat_map(ends).flatten().fold((0.0, 0.0), |(a, b), x| (x.min(a), x.max(b)));
+    let whole: f64 = last - first;
+    let place = |x: f64| LEFT + if whole > 0.0 { ((x - first) / whole).clamp(0.0, 1.0) * (RIGHT - LEFT) } else { 0.0 };
     let (height, label) = (LINE * rows.len() as f64 + 4.0, escape(label));
     let mut svg = format!(
         "<svg class=\"intervals\" viewBox=\"0 0 700 {height}\" role=\"img\" aria-label=\"{label}\"><title>{label}</title>"
@@ -57,6 +58,26 @@ pub fn intervals(rows: &[Row], label: &str) -> String {
     svg + "</svg>\n"
 }
 
+/// Where a value lies beside where it should: the band that is wanted, the interval on it, and the median. An end that is infinite has no
+/// bound. `class`: of what became of it.
+pub fn strip(median: f64, (low, high): (f64, f64), (from, to): (f64, f64), class: &str) -> String {
+    const WIDTH: f64 = 150.0;
+    let finite = |x: &f64| x.is_finite();
+    let all: Vec<f64> = [median, low, high, from, to].into_iter().filter(finite).collect();
+    let (first, last) =
+        (all.iter().fold(f64::INFINITY, |a, b| a.min(*b)), all.iter().fold(f64::NEG_INFINITY, |a, b| a.max(*b)));
+    let margin = ((last - first) * 0.15).max(f64::MIN_POSITIVE);
+    let place = |x: f64| ((x - first + margin) / (last - first + 2.0 * margin)).clamp(0.0, 1.0) * WIDTH;
+    let (wanted, wide) = (place(from), (place(to) - place(from)).max(1.0));
+    let (begin, long) = (place(low), (place(high) - place(low)).max(1.5));
+    format!(
+        "<svg class=\"strip\" viewBox=\"0 0 {WIDTH} 16\" aria-hidden=\"true\"><rect class=\"wanted\" x=\"{wanted:.1}\" y=\"0\" width=\"{wide:.1}\" \
+         height=\"16\"/><rect class=\"{class}\" x=\"{begin:.1}\" y=\"6\" width=\"{long:.1}\" height=\"4\"/><circle class=\"{class}\" cx=\"{:.1}\" \
+         cy=\"8\" r=\"4\"/></svg>",
+        place(median)
+    )
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -74,5 +95,19 @@ mod tests {
             "{drawn}"
         );
         assert!(!intervals(&[], "").contains("NaN"));
+        // From -1 to 1: 0.5 is at three quarters.
+        assert!(intervals(&[row(1.0, Some((-1.0, 1.0)))], "x").contains("x1=\"497.5\""));
+    }
+
+    #[test]
+    fn a_strip_has_the_interval_beside_what_is_wanted() {
+        let drawn = strip(1.0, (0.5, 1.5), (1.0, f64::INFINITY), "holds");
+        // From 0.5 to 1.5 with a margin of 0.15 at both sides; what is wanted goes on to the end.
+        assert!(drawn.contains("class=\"wanted\" x=\"75.0\" y=\"0\" width=\"75.0\""), "{drawn}");
+        assert!(
+            drawn.contains("class=\"holds\" x=\"17.3\" y=\"6\" width=\"115.4\"") && drawn.contains("cx=\"75.0\""),
+            "{drawn}"
+        );
+        assert!(!strip(1.0, (1.0, 1.0), (1.0, 1.0), "x").contains("NaN"));
     }
 }

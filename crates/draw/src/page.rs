@@ -65,6 +65,11 @@ pub fn folded(title: &str, inner: &str) -> String {
     format!("<details open><summary>{}</summary>\n{inner}</details>\n", escape(title))
 }
 
+/// A part that is folded away at first.
+pub fn closed(title: &str, inner: &str) -> String {
+    format!("<details><summary>{}</summary>\n{inner}</details>\n", escape(title))
+}
+
 /// Text as HTML.
 pub fn escape(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")

@@ -62,44 +62,76 @@ pub struct Finding {
     /// What became of it.
     pub verdict: Verdict,
     /// What was measured, or why nothing was.
-    pub measured: String,
+    pub what: String,
+    /// The figure, and from where to where it has to be for the claim to hold.
+    pub measured: Option<(Interval, (f64, f64))>,
 }
 
 impl Finding {
     /// The claim is that a figure is `expected`, give or take this part of it.
     pub fn near(claim: Claim, what: &str, measured: Option<Interval>, expected: f64, within: f64) -> Finding {
-        let says = format!("{expected:.2} give or take {:.0} %", within * 100.0);
-        Finding::within(claim, what, measured, (expected * (1.0 - within), expected * (1.0 + within)), &says)
+        Finding::within(claim, what, measured, (expected * (1.0 - within), expected * (1.0 + within)))
     }
 
     /// The claim is that a figure is so large at least.
     pub fn at_least(claim: Claim, what: &str, measured: Option<Interval>, least: f64) -> Finding {
-        Finding::within(claim, what, measured, (least, f64::INFINITY), &format!("at least {least:.2}"))
+        Finding::within(claim, what, measured, (least, f64::INFINITY))
     }
 
     /// The claim is that a figure is at most so large.
     pub fn at_most(claim: Claim, what: &str, measured: Option<Interval>, most: f64) -> Finding {
-        Finding::within(claim, what, measured, (f64::NEG_INFINITY, most), &format!("at most {most:.2}"))
+        Finding::within(claim, what, measured, (f64::NEG_INFINITY, most))
     }
 
-    fn within(claim: Claim, what: &str, measured: Option<Interval>, (low, high): (f64, f64), says: &str) -> Finding {
-        let Some(interval) = measured else {
-            let why = format!("{what}: fewer than {RUNS_MIN} rounds say nothing about chance; give --repeat");
-            return Finding::not_shown(claim, why);
-        };
-        let Interval { median, low: from, high: to } = interval;
-        let measured = format!("{what} is {median:.3}, 90 % interval {from:.3} to {to:.3}; the claim needs {says}");
-        Finding { claim, verdict: Verdict::of(interval, low, high), measured }
+    fn within(claim: Claim, what: &str, measured: Option<Interval>, needs: (f64, f64)) -> Finding {
+        match measured {
+            Some(interval) => Finding {
+                claim,
+                verdict: Verdict::of(interval, needs.0, needs.1),
+                what: what.to_owned(),
+                measured: Some((interval, needs)),
+            },
+            None => {
+                let why = format!("{what}: fewer than {RUNS_MIN} rounds say nothing about chance; give --repeat");
+                Finding::not_shown(claim, why)
+            }
+        }
     }
 
     /// It cannot be shown here. `why`: in a sentence.
     pub fn not_shown(claim: Claim, why: String) -> Finding {
-        Finding { claim, verdict: Verdict::NotShown, measured: why }
+        Finding { claim, verdict: Verdict::NotShown, what: why, measured: None }
+    }
+
+    /// The figure with its interval, and what the claim needs.
+    pub fn figures(&self) -> Option<(String, String)> {
+        let (Interval { median, low, high }, needs) = self.measured?;
+        let needs = match needs {
+            (low, f64::INFINITY) => format!("at least {low:.2}"),
+            (f64::NEG_INFINITY, high) => format!("at most {high:.2}"),
+            (low, high) => format!("{low:.2} to {high:.2}"),
+        };
+        Some((format!("{median:.3} ({low:.3} to {high:.3})"), needs))
+    }
+
+    /// In a sentence.
+    pub fn told(&self) -> String {
+        match self.figures() {
+            Some((figure, needs)) => format!("{}: {figure}; the claim needs {needs}", self.what),
+            None => self.what.clone(),
+        }
     }
 
     /// For machines.
     pub fn json(&self) -> Value {
-        json!({ "claim": self.claim.text, "source": self.claim.source, "verdict": self.verdict.name(), "measured": self.measured })
+        let finite = |x: f64| x.is_finite().then_some(x);
+        let figure = self.measured.map(|(of, needs)| {
+            json!({ "median": of.median, "interval": [of.low, of.high], "needs": [finite(needs.0), finite(needs.1)] })
+        });
+        json!({
+            "claim": self.claim.text, "source": self.claim.source, "verdict": self.verdict.name(), "measured": self.told(),
+            "figure": figure,
+        })
     }
 }
 
@@ -121,6 +153,9 @@ mod tests {
         assert_eq!((none.verdict, none.verdict.class()), (Verdict::NotShown, "open"));
         let one = Interval { median: 1.0, low: 1.0, high: 1.0 };
         assert_eq!(Finding::at_least(claim, "it", Some(one), 1.0).verdict, Verdict::Reproduced);
-        assert_eq!(Finding::at_most(claim, "it", Some(one), 0.9).verdict, Verdict::NotReproduced);
+        let most = Finding::at_most(claim, "it", Some(one), 0.9);
+        assert_eq!(most.verdict, Verdict::NotReproduced);
+        assert_eq!(most.told(), "it: 1.000 (1.000 to 1.000); the claim needs at most 0.90");
+        assert_eq!(most.json()["figure"]["needs"], json!([null, 0.9]));
     }
 }

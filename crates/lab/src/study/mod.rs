@@ -59,7 +59,7 @@ pub struct Found {
 pub fn present(found: &Found, options: &Options) -> Result<()> {
     let machine = Machine::this();
     for finding in &found.findings {
-        println!("{}: {}\n  {}", finding.verdict.name(), finding.claim.text, finding.measured);
+        println!("{}: {}\n  {}", finding.verdict.name(), finding.claim.text, finding.told());
     }
     if let Some((header, rows)) = found.figures.split_first() {
         let header: Vec<&str> = header.iter().map(String::as_str).collect();
