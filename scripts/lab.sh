@@ -4,7 +4,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-experiments=(default-algorithm mytime tower planes overhead herd)
+experiments=(default-algorithm mytime tower planes overhead herd prequal)
 what=${1:?quick or report}
 target=${CARGO_TARGET_DIR:-target}
 [ "$(id -u)" = 0 ] || {

@@ -30,3 +30,21 @@ pub fn start(program: &str, config: &str, core: Option<usize>) -> Result<Running
     origin::await_listening("evenkeel", &process, SocketAddr::from(([127, 0, 0, 1], port)), &said)?;
     Ok(Running { port, pid: process.pid(), _process: process, _folder: folder })
 }
+
+/// A configuration for one beside an application, that reports its load.
+pub fn beside(application: SocketAddr) -> String {
+    format!(
+        "[runtime]\nworkers = 1\n[listener.web]\nbind = [\"127.0.0.1:$PORT\"]\nreport_load = true\n\
+         [pool.app]\noutlier = \"off\"\nretry = {{ attempts = 0 }}\nendpoints = [\"{application}\"]\n"
+    )
+}
+
+/// A configuration for one in front of applications with an evenkeel beside each. `pool`: how it balances.
+pub fn in_front(sidecars: &[Running], pool: &str) -> String {
+    let endpoints: Vec<String> = sidecars.iter().map(|sidecar| format!("\"127.0.0.1:{}\"", sidecar.port)).collect();
+    format!(
+        "[runtime]\nworkers = 1\n[listener.web]\nbind = [\"127.0.0.1:$PORT\"]\n\
+         [pool.app]\n{pool}\noutlier = \"off\"\nretry = {{ attempts = 0 }}\nendpoints = [{}]\n",
+        endpoints.join(", ")
+    )
+}

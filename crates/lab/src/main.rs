@@ -33,6 +33,7 @@ mod worker;
 
 use clap::{Arg, ArgAction, Command};
 use experiments::protocol_cost;
+use hosts::antagonist;
 use load::generator;
 use std::process::ExitCode;
 
@@ -56,6 +57,7 @@ fn main() -> ExitCode {
     command = command.subcommand(endpoint::arguments(Command::new("endpoint")).hide(true));
     command = command.subcommand(bare::arguments(Command::new(bare::NAME)).hide(true));
     command = command.subcommand(generator::arguments(Command::new(generator::NAME)).hide(true));
+    command = command.subcommand(antagonist::arguments(Command::new(antagonist::NAME)).hide(true));
     command = command.subcommand(worker::arguments(Command::new(worker::NAME)).hide(true));
     let grpc = Command::new(protocol_cost::ENDPOINT).hide(true);
     command = command.subcommand(protocol_cost::endpoint_arguments(grpc));
@@ -69,6 +71,7 @@ fn main() -> ExitCode {
         "endpoint" => return exit_code(endpoint::run(matches)),
         bare::NAME => return exit_code(bare::run(matches)),
         generator::NAME => return exit_code(generator::run(matches)),
+        antagonist::NAME => return exit_code(antagonist::run(matches)),
         worker::NAME => return exit_code(worker::run(matches)),
         protocol_cost::ENDPOINT => return exit_code(protocol_cost::run_endpoint(matches)),
         _ => {}

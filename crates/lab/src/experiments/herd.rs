@@ -6,18 +6,18 @@ use crate::error::{Error, Result};
 use crate::evenkeel::{self, Running};
 use crate::experiment::Experiment;
 use crate::http;
-use crate::load::generator::{Outcome, Plan};
+use crate::load::generator::Plan;
 use crate::machine;
 use crate::origin;
 use crate::rng::Rng;
 use crate::scratch::Scratch;
 use crate::stats::{Interval, Spread};
-use crate::study::{self, Claim, Finding, Found, Meter, Options, Plot, Prediction, Rounds, Used, Versions};
+use crate::study::figures::{Timed, raw, row, told};
+use crate::study::{self, Claim, Finding, Found, Meter, Options, Plot, Prediction, Rounds, Versions};
 use crate::worker;
 use clap::{Args, FromArgMatches};
 use evenkeel_draw::flow::{Band, Column, Node, flow};
-use evenkeel_draw::intervals::{Row, intervals};
-use serde_json::{Value, json};
+use evenkeel_draw::intervals::intervals;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
@@ -85,11 +85,6 @@ const PREDICTED: [Claim; 2] = [
     Claim { text: "The 99th percentile is within 20 % of what the simulator said, in every case", source: "evenkeel" },
 ];
 
-struct Run {
-    load: Outcome,
-    used: Used,
-}
-
 fn run(options: &Options) -> Result<()> {
     let program = child::find_evenkeel(options.evenkeel.as_deref())?;
     let versions = vec![("evenkeel".to_owned(), machine::version(std::slice::from_ref(&program), "--version")?)];
@@ -103,7 +98,7 @@ fn run(options: &Options) -> Result<()> {
     }
     let sidecars = endpoints
         .iter()
-        .map(|(address, _)| evenkeel::start(&program, &beside(*address), None))
+        .map(|(address, _)| evenkeel::start(&program, &evenkeel::beside(*address), None))
         .collect::<Result<Vec<Running>>>()?;
     let names: Vec<String> = COUNTS
         .iter()
@@ -117,7 +112,7 @@ fn run(options: &Options) -> Result<()> {
         // All ways of a round meet the same.
         let seed = runs[at];
         runs[at] += 1;
-        let start = |_| evenkeel::start(&program, &in_front(&sidecars, way.pool), None);
+        let start = |_| evenkeel::start(&program, &evenkeel::in_front(&sidecars, way.pool), None);
         let balancers = (0..count).map(start).collect::<Result<Vec<_>>>()?;
         let targets = balancers.iter().map(|balancer| format!("127.0.0.1:{}/", balancer.port)).collect();
         let plan = Plan::open(targets, RATE, seconds, WARM_UP).working(WORK_US, seed);
@@ -137,12 +132,7 @@ fn run(options: &Options) -> Result<()> {
             http::get(&mut stream, &format!("/slow/{}", change.slow), "1.1")?;
         }
         let load = load.end(PATIENCE)?;
-        let mut used = meter.used()?;
-        used.groups.push(("clients", Duration::from_secs_f64(load.cpu_seconds)));
-        if load.failures() > 0 {
-            return Err(Error::Refused(format!("{}: {:?}", names[at], load.failed)));
-        }
-        Ok(Run { load, used })
+        Timed::new(load, meter.used()?, WARM_UP)
     })?;
     study::present(&Measured { names: &names, rounds: &rounds, prediction: &prediction }.found(versions), options)
 }
@@ -169,25 +159,9 @@ fn changes(seed: u64, seconds: f64) -> Vec<Change> {
     changes
 }
 
-fn beside(application: SocketAddr) -> String {
-    format!(
-        "[runtime]\nworkers = 1\n[listener.web]\nbind = [\"127.0.0.1:$PORT\"]\nreport_load = true\n\
-         [pool.app]\noutlier = \"off\"\nretry = {{ attempts = 0 }}\nendpoints = [\"{application}\"]\n"
-    )
-}
-
-fn in_front(sidecars: &[Running], pool: &str) -> String {
-    let endpoints: Vec<String> = sidecars.iter().map(|sidecar| format!("\"127.0.0.1:{}\"", sidecar.port)).collect();
-    format!(
-        "[runtime]\nworkers = 1\n[listener.web]\nbind = [\"127.0.0.1:$PORT\"]\n\
-         [pool.app]\n{pool}\noutlier = \"off\"\nretry = {{ attempts = 0 }}\nendpoints = [{}]\n",
-        endpoints.join(", ")
-    )
-}
-
 struct Measured<'m> {
     names: &'m [String],
-    rounds: &'m Rounds<Run>,
+    rounds: &'m Rounds<Timed>,
     prediction: &'m Prediction,
 }
 
@@ -245,49 +219,28 @@ impl Measured<'_> {
         for (count, balancers) in COUNTS.iter().enumerate() {
             for (way, one) in WAYS.iter().enumerate() {
                 let at = count * WAYS.len() + way;
-                let of = |runs: &[f64], digits: usize| {
-                    let spread = Spread::of(runs);
-                    spread.map_or_else(String::new, |s| {
-                        format!("{:.digits$} ({:.digits$}..{:.digits$})", s.median, s.min, s.max)
-                    })
-                };
                 let predicted =
                     |metric| self.predicted(count, way, metric).map_or_else(String::new, |ms| format!("{ms:.1}"));
-                let cpu = |run: &Run| {
-                    let requests = run.load.answered as f64 * (run.load.seconds + WARM_UP) / run.load.seconds;
-                    run.used.of("balancers").as_secs_f64() * 1e6 / requests
-                };
                 figures.push(vec![
                     format!("{balancers} balancers, {}", one.name),
-                    of(&self.runs(count, way, 0.5), 1),
+                    told(&self.runs(count, way, 0.5), 1),
                     predicted("p50"),
-                    of(&self.runs(count, way, 0.99), 0),
+                    told(&self.runs(count, way, 0.99), 0),
                     predicted("p99"),
-                    of(&self.runs(count, way, 0.999), 0),
-                    of(&self.rounds.figures(at, cpu), 0),
-                    of(&self.rounds.figures(at, |run| run.used.accounted()), 2),
+                    told(&self.runs(count, way, 0.999), 0),
+                    told(&self.rounds.figures(at, |run| run.us("balancers")), 0),
+                    told(&self.rounds.figures(at, |run| run.used.accounted()), 2),
                 ]);
             }
         }
         let plot = |(count, share, metric): (usize, f64, &str)| {
             let row = |way: usize| {
-                let runs = self.runs(count, way, share);
-                Row {
-                    name: WAYS[way].name.to_owned(),
-                    interval: Interval::of(&runs).map(|of| (of.low, of.high)),
-                    median: self.median(count, way, share),
-                    expected: self.predicted(count, way, metric),
-                    colour: way,
-                }
+                row(WAYS[way].name, &self.runs(count, way, share), self.predicted(count, way, metric), way)
             };
             let balancers =
                 if COUNTS[count] == 1 { "One balancer".into() } else { format!("{} balancers", COUNTS[count]) };
             let title = format!("{balancers}: {metric}, milliseconds; the mark is what the simulator said");
             Plot { svg: intervals(&(0..WAYS.len()).map(row).collect::<Vec<_>>(), &title), title }
-        };
-        let of = |(at, name): (usize, &String)| {
-            let run = |run: &Run| json!({ "load": run.load.json(), "cpu": run.used.json() });
-            (name.clone(), self.rounds.of(at).iter().map(run).collect::<Vec<_>>().into())
         };
         Found {
             title: "What do balancers lose that know nothing of each other?",
@@ -302,7 +255,7 @@ impl Measured<'_> {
             plots: (0..COUNTS.len()).flat_map(|count| [(count, 0.5, "p50"), (count, 0.99, "p99")]).map(plot).collect(),
             method: EXPERIMENT.docs.split("\n\n").map(str::to_owned).collect(),
             versions,
-            raw: Value::Object(self.names.iter().enumerate().map(of).collect()),
+            raw: raw(self.names, self.rounds),
         }
     }
 }

@@ -10,6 +10,7 @@ mod herd;
 mod mytime;
 mod overhead;
 mod planes;
+mod prequal;
 pub mod protocol_cost;
 mod proxy_cost;
 mod reload;
@@ -26,6 +27,7 @@ pub static ALL: &[&Experiment] = &[
     &mytime::EXPERIMENT,
     &default_algorithm::EXPERIMENT,
     &herd::EXPERIMENT,
+    &prequal::EXPERIMENT,
     &tower::EXPERIMENT,
     &planes::EXPERIMENT,
     &overhead::EXPERIMENT,

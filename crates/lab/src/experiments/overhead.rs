@@ -4,13 +4,14 @@
 use crate::child;
 use crate::error::{Error, Result};
 use crate::experiment::Experiment;
-use crate::load::generator::{Outcome, Plan};
+use crate::load::generator::Plan;
 use crate::machine::Cores;
 use crate::origin;
 use crate::scratch::Scratch;
 use crate::stats::{Interval, Spread};
 use crate::study::balancers::{self, Algorithm, Balancer, Setup};
-use crate::study::{self, Claim, Finding, Found, Meter, Options, Plot, Rounds, Used, Versions};
+use crate::study::figures::{Timed, raw, row};
+use crate::study::{self, Claim, Finding, Found, Meter, Options, Plot, Rounds, Versions};
 use crate::worker;
 use clap::{Args, FromArgMatches};
 use evenkeel_draw::flow::{Band, Column, Node, flow};
@@ -64,11 +65,6 @@ const TAIL: [Claim; 3] = [
     Claim { text: "At 90 % so is the 99th percentile", source: "evenkeel" },
 ];
 
-struct Run {
-    load: Outcome,
-    used: Used,
-}
-
 fn run(options: &Options) -> Result<()> {
     let (found, versions) = balancers::find(options)?;
     let cores = Cores::divide()?;
@@ -102,12 +98,7 @@ fn run(options: &Options) -> Result<()> {
         ];
         let meter = Meter::start(groups)?;
         let load = plan.start(Vec::new(), &folder.path().join("load"))?.end(PATIENCE)?;
-        let mut used = meter.used()?;
-        used.groups.push(("client", Duration::from_secs_f64(load.cpu_seconds)));
-        if load.failures() > 0 {
-            return Err(Error::Refused(format!("{}: {:?}", names[at], load.failed)));
-        }
-        Ok(Run { load, used })
+        Timed::new(load, meter.used()?, WARM_UP)
     })?;
     let ways: Vec<&str> = ways.iter().map(name).collect();
     study::present(&Measured { ways: &ways, names: &names, rounds: &rounds, capacity }.found(versions), options)
@@ -124,7 +115,7 @@ fn capacity(endpoint: SocketAddr, folder: &Path) -> Result<f64> {
 struct Measured<'m> {
     ways: &'m [&'static str],
     names: &'m [String],
-    rounds: &'m Rounds<Run>,
+    rounds: &'m Rounds<Timed>,
     /// Requests a second.
     capacity: f64,
 }
@@ -163,33 +154,19 @@ impl Measured<'_> {
                 let of = |runs: &[f64], digits: usize| {
                     Spread::of(runs).map_or_else(String::new, |spread| format!("{:.digits$}", spread.median))
                 };
-                let cpu = |run: &Run| {
-                    // The warm-up has used some too.
-                    let requests = run.load.answered as f64 * (run.load.seconds + WARM_UP) / run.load.seconds;
-                    run.used.of("balancer").as_secs_f64() * 1e6 / requests
-                };
                 let mut row = vec![format!("{:.0} %: {name}", part * 100.0)];
                 row.extend([0.5, 0.9, 0.99].map(|share| {
                     let us: Vec<f64> = self.runs(load, way, share).iter().map(|ms| ms * 1e3).collect();
                     of(&us, 0)
                 }));
                 row.extend([0.5, 0.99].map(|share| of(&self.added(load, way, share), 0)));
-                row.push(of(&self.rounds.figures(index, cpu), 1));
+                row.push(of(&self.rounds.figures(index, |run| run.us("balancer")), 1));
                 row.push(of(&self.rounds.figures(index, |run| run.used.accounted()), 2));
                 figures.push(row);
             }
         }
         let plot = |(load, share): (usize, f64)| {
-            let row = |way: usize| {
-                let added = self.added(load, way, share);
-                Row {
-                    name: self.ways[way].to_owned(),
-                    interval: Interval::of(&added).map(|of| (of.low, of.high)),
-                    median: Spread::of(&added).map_or(0.0, |of| of.median),
-                    expected: None,
-                    colour: way,
-                }
-            };
+            let row = |way: usize| row(self.ways[way], &self.added(load, way, share), None, way);
             let rows: Vec<Row> = (1..self.ways.len()).map(row).collect();
             let title = format!(
                 "At {:.0} % of the endpoint's capacity: what the {:.0}th percentile gains, microseconds",
@@ -197,10 +174,6 @@ impl Measured<'_> {
                 share * 100.0
             );
             Plot { svg: intervals(&rows, &title), title }
-        };
-        let of = |(at, name): (usize, &String)| {
-            let run = |run: &Run| json!({ "load": run.load.json(), "cpu": run.used.json() });
-            (name.clone(), self.rounds.of(at).iter().map(run).collect::<Vec<_>>().into())
         };
         let claims = |load: usize| [self.finding(LIKE_THE_BEST[load], load, 0.5), self.finding(TAIL[load], load, 0.99)];
         Found {
@@ -213,7 +186,7 @@ impl Measured<'_> {
             versions,
             raw: json!({
                 "capacity": self.capacity,
-                "runs": self.names.iter().enumerate().map(of).collect::<serde_json::Map<_, _>>(),
+                "runs": raw(self.names, self.rounds)
             }),
         }
     }

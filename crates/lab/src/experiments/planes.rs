@@ -11,7 +11,8 @@ use crate::load::{Answered, Load};
 use crate::machine::{self, Cores};
 use crate::origin::Origin;
 use crate::procfs;
-use crate::stats::{Interval, Spread};
+use crate::stats::Interval;
+use crate::study::figures::{row, told};
 use crate::study::{self, Claim, Finding, Found, Meter, Options, Plot, Rounds, Used, Versions};
 use clap::{Args, FromArgMatches};
 use evenkeel_draw::flow::{Band, Column, Node, flow};
@@ -286,12 +287,7 @@ impl Measured<'_> {
         let header = ["", "requests/s", "balancer, CPU us/request", "endpoints", "load", "machine", "told of"];
         let mut figures = vec![header.map(str::to_owned).to_vec()];
         for (at, name) in self.names.iter().enumerate() {
-            let of = |digits: usize, figure: &dyn Fn(&Run) -> f64| {
-                let spread = Spread::of(&self.rounds.figures(at, figure));
-                spread.map_or_else(String::new, |s| {
-                    format!("{:.digits$} ({:.digits$}..{:.digits$})", s.median, s.min, s.max)
-                })
-            };
+            let of = |digits: usize, figure: &dyn Fn(&Run) -> f64| told(&self.rounds.figures(at, figure), digits);
             figures.push(vec![
                 name.clone(),
                 of(0, &|run| run.rate),
@@ -305,14 +301,8 @@ impl Measured<'_> {
         let plot = |(kept, group): (bool, Option<&'static str>)| {
             let of = self.arms.iter().enumerate().filter(|(_, arm)| arm.kept == kept);
             let row = |(at, arm): (usize, &Arm)| {
-                let runs = self.rounds.figures(at, |run| run.us(group));
-                Row {
-                    name: arm.name.to_owned(),
-                    interval: Interval::of(&runs).map(|of| (of.low, of.high)),
-                    median: Spread::of(&runs).map_or(0.0, |of| of.median),
-                    expected: None,
-                    colour: usize::from(!arm.name.starts_with("evenkeel")),
-                }
+                let colour = usize::from(!arm.name.starts_with("evenkeel"));
+                row(arm.name, &self.rounds.figures(at, |run| run.us(group)), None, colour)
             };
             let rows: Vec<Row> = of.map(row).collect();
             let whose = if group.is_some() { "of the balancer" } else { "of the whole machine" };

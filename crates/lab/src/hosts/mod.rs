@@ -1,5 +1,6 @@
 //! Which machines does an experiment need that this one is not? Namespaces of the network for hosts, control groups for their processors.
 
+pub mod antagonist;
 mod cgroup;
 mod network;
 

@@ -3,6 +3,7 @@
 
 pub mod balancers;
 mod claim;
+pub mod figures;
 mod meter;
 mod options;
 mod page;

@@ -11,11 +11,12 @@ use crate::origin;
 use crate::scratch::Scratch;
 use crate::stats::{Interval, Spread, quantile};
 use crate::study::balancers::{self, Algorithm, Balancer, Setup};
+use crate::study::figures::{row, told};
 use crate::study::{self, Claim, Finding, Found, Options, Plot, Rounds, Versions};
 use crate::worker;
 use clap::{Args, FromArgMatches};
 use evenkeel_draw::flow::{Band, Column, Node, flow};
-use evenkeel_draw::intervals::{Row, intervals};
+use evenkeel_draw::intervals::intervals;
 use serde_json::{Value, json};
 use stack::Stack;
 use std::net::SocketAddr;
@@ -189,10 +190,7 @@ impl Measured<'_> {
                 let cells = table.published[row].map(|ms| format!("{ms:.0}"));
                 figures.push([vec![format!("{} table, published: {name}", table.name)], cells.to_vec()].concat());
                 for (at, arm) in self.arms.iter().enumerate().filter(|(_, arm)| arm.table == index && arm.row == row) {
-                    let cell = |column: usize| {
-                        let spread = Spread::of(&self.rounds.figures(at, |run| run[column]));
-                        spread.map_or_else(String::new, |of| format!("{:.0} ({:.0}..{:.0})", of.median, of.min, of.max))
-                    };
+                    let cell = |column: usize| told(&self.rounds.figures(at, |run| run[column]), 0);
                     figures.push(std::iter::once(arm.name.to_owned()).chain((0..5).map(cell)).collect());
                 }
             }
@@ -224,14 +222,8 @@ impl Measured<'_> {
     fn plot(&self, table: usize, column: usize) -> Plot {
         let of = self.arms.iter().enumerate().filter(|(_, arm)| arm.table == table);
         let row = |(at, arm): (usize, &Arm)| {
-            let runs = self.rounds.figures(at, |run| run[column]);
-            Row {
-                name: arm.name.to_owned(),
-                interval: Interval::of(&runs).map(|of| (of.low, of.high)),
-                median: Spread::of(&runs).map_or(0.0, |of| of.median),
-                expected: Some(ALL[table].published[arm.row][column]),
-                colour: arm.row,
-            }
+            let published = ALL[table].published[arm.row][column];
+            row(arm.name, &self.rounds.figures(at, |run| run[column]), Some(published), arm.row)
         };
         let title = format!("The {} table at p{}: milliseconds", ALL[table].name, SHARES[column] * 100.0);
         Plot { svg: intervals(&of.map(row).collect::<Vec<_>>(), &title), title }

@@ -1,0 +1,208 @@
+//! Does Prequal find the machines that have time? Its published claim, live: endpoints whose neighbours take half of their machine, on and
+//! off, with and without overload.
+
+use crate::child::{self, Child};
+use crate::error::{Error, Result};
+use crate::evenkeel::{self, Running};
+use crate::experiment::Experiment;
+use crate::hosts::Group;
+use crate::hosts::antagonist::Antagonist;
+use crate::load::generator::Plan;
+use crate::machine;
+use crate::origin;
+use crate::scratch::Scratch;
+use crate::stats::{Interval, Spread};
+use crate::study::figures::{Timed, raw, row, told};
+use crate::study::{self, Claim, Finding, Found, Meter, Options, Plot, Prediction, Rounds, Versions};
+use crate::worker;
+use clap::{Args, FromArgMatches};
+use evenkeel_draw::flow::{Band, Column, Node, flow};
+use evenkeel_draw::intervals::intervals;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+/// The row of the registry.
+pub static EXPERIMENT: Experiment = Experiment {
+    name: "prequal",
+    summary: "Round robin, two choices, leastconn and Prequal before endpoints whose neighbours come and go, with and without overload",
+    docs: "Prequal (Wydrowski et al., NSDI 2024) was published with the claim that it beats weighted round robin and the power of two choices \
+where machines have noisy neighbours, most of all when they are overloaded. Here eight endpoints have 18 % of a processor each, by a \
+control group that each shares with an antagonist: a process with two threads that use all they can get for a second on average, and \
+nothing for a second on average. Requests are 5 ms of processor time on average (exponential), and an endpoint works on up to 16 at a \
+time. Requests come at moments drawn beforehand (Poisson), to one of two balancers at random: 110 a second, about half of what the \
+endpoints can do, and 180, near all of it. All ways of a round meet the same moments and the same work.
+
+Each endpoint has an evenkeel beside it, outside its group, that answers probes. Weights are equal: the machines are alike, so that \
+weighted round robin is round robin.",
+    args: Options::augment_args,
+    run: |matches| Options::from_arg_matches(matches).map_err(|e| Error::Wrong(e.to_string())).and_then(|o| run(&o)),
+};
+
+const ENDPOINTS: usize = 8;
+const BALANCERS: usize = 2;
+const PLACES: usize = 16;
+/// Of one processor, over and over in this time.
+const PART: f64 = 0.18;
+const PERIOD: Duration = Duration::from_millis(20);
+const WORK_US: f64 = 5000.0;
+const WARM_UP: f64 = 1.0;
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// Requests a second, and what the simulator calls it.
+const LOADS: [(f64, &str); 2] = [(110.0, "without overload"), (180.0, "near overload")];
+
+/// Its name, what a pool says, and what the simulator calls it.
+const WAYS: [(&str, &str, &str); 5] = [
+    ("round robin", "balance = \"round_robin\"", "round_robin"),
+    ("two choices", "balance = \"random\"", "random"),
+    ("leastconn", "balance = \"leastconn\"", "leastconn{samples=0.0}"),
+    ("leastconn, shared load", "balance = \"leastconn\"\nload_reports = { probe = \"udp\" }", "leastconn"),
+    ("Prequal", "balance = \"prequal\"\nload_reports = { probe = \"udp\" }", "prequal"),
+];
+const PREQUAL: usize = 4;
+
+const CLAIMS: [[Claim; 2]; 2] = [
+    [
+        Claim { text: "Without overload Prequal has a lower p99 than round robin", source: "NSDI 2024" },
+        Claim { text: "Without overload Prequal has a lower p99 than two choices", source: "NSDI 2024" },
+    ],
+    [
+        Claim { text: "Near overload Prequal has a lower p99 than round robin", source: "NSDI 2024" },
+        Claim { text: "Near overload Prequal has a lower p99 than two choices", source: "NSDI 2024" },
+    ],
+];
+
+fn run(options: &Options) -> Result<()> {
+    let program = child::find_evenkeel(options.evenkeel.as_deref())?;
+    let versions = vec![("evenkeel".to_owned(), machine::version(std::slice::from_ref(&program), "--version")?)];
+    let prediction = Prediction::of(&program, include_str!("../../scenarios/prequal.toml"))?;
+    let folder = Scratch::new()?;
+    let groups =
+        (0..ENDPOINTS).map(|n| Group::new(&format!("prequal-{n}"), PART, PERIOD)).collect::<Result<Vec<Group>>>()?;
+    let mut endpoints: Vec<(SocketAddr, Child)> = Vec::new();
+    for group in &groups {
+        let bind = SocketAddr::from(([127, 0, 0, 1], origin::free_ports()?[0]));
+        let worker = worker::Arguments { bind, places: PLACES, spin: true, below_ms: None };
+        endpoints.push((bind, worker.start(group.within(), folder.path())?));
+    }
+    let sidecars = endpoints
+        .iter()
+        .map(|(address, _)| evenkeel::start(&program, &evenkeel::beside(*address), None))
+        .collect::<Result<Vec<Running>>>()?;
+    let names: Vec<String> =
+        LOADS.iter().flat_map(|(_, load)| WAYS.iter().map(move |(way, ..)| format!("{way}, {load}"))).collect();
+    let seconds = if options.quick { 1.0 } else { options.seconds() as f64 * 4.0 };
+    let mut runs = vec![0; names.len()];
+    let rounds = Rounds::run(&names, options.rounds(), |at| {
+        let ((rate, _), (_, pool, _)) = (LOADS[at / WAYS.len()], WAYS[at % WAYS.len()]);
+        // All ways of a round meet the same.
+        let seed = runs[at];
+        runs[at] += 1;
+        let start = |_| evenkeel::start(&program, &evenkeel::in_front(&sidecars, pool), None);
+        let balancers = (0..BALANCERS).map(start).collect::<Result<Vec<_>>>()?;
+        let neighbour = |(number, group): (usize, &Group)| {
+            let antagonist = Antagonist { threads: 2, mean: 1.0, seed: seed * ENDPOINTS as u64 + number as u64 };
+            antagonist.start(group.within(), folder.path())
+        };
+        let neighbours = groups.iter().enumerate().map(neighbour).collect::<Result<Vec<Child>>>()?;
+        let targets = balancers.iter().map(|balancer| format!("127.0.0.1:{}/", balancer.port)).collect();
+        let plan = Plan::open(targets, rate, seconds, WARM_UP).working(WORK_US, seed);
+        let meter = Meter::start(vec![
+            ("balancers", balancers.iter().map(|balancer| balancer.pid).collect()),
+            ("sidecars", sidecars.iter().map(|sidecar| sidecar.pid).collect()),
+            ("endpoints", endpoints.iter().map(|(_, worker)| worker.pid()).collect()),
+            ("neighbours", neighbours.iter().map(Child::pid).collect()),
+            ("lab", vec![std::process::id()]),
+        ])?;
+        let load = plan.start(Vec::new(), &folder.path().join("load"))?.end(PATIENCE)?;
+        Timed::new(load, meter.used()?, WARM_UP)
+    })?;
+    // Processes end before their groups can go.
+    drop(sidecars);
+    drop(endpoints);
+    drop(groups);
+    study::present(&Measured { names: &names, rounds: &rounds, prediction: &prediction }.found(versions), options)
+}
+
+struct Measured<'m> {
+    names: &'m [String],
+    rounds: &'m Rounds<Timed>,
+    prediction: &'m Prediction,
+}
+
+impl Measured<'_> {
+    fn runs(&self, load: usize, way: usize, share: f64) -> Vec<f64> {
+        self.rounds.figures(load * WAYS.len() + way, |run| run.load.quantile(share))
+    }
+
+    /// Milliseconds.
+    fn predicted(&self, load: usize, way: usize, metric: &str) -> Option<f64> {
+        self.prediction.figure(LOADS[load].1, WAYS[way].2, metric).map(|seconds| seconds * 1e3)
+    }
+
+    fn found(&self, versions: Versions) -> Found {
+        let header =
+            ["", "p50 ms", "predicted", "p99 ms", "predicted", "p99.9 ms", "balancers, CPU us/request", "CPU told of"];
+        let mut figures = vec![header.map(str::to_owned).to_vec()];
+        for load in 0..LOADS.len() {
+            for way in 0..WAYS.len() {
+                let at = load * WAYS.len() + way;
+                let predicted =
+                    |metric| self.predicted(load, way, metric).map_or_else(String::new, |ms| format!("{ms:.0}"));
+                figures.push(vec![
+                    self.names[at].clone(),
+                    told(&self.runs(load, way, 0.5), 0),
+                    predicted("p50"),
+                    told(&self.runs(load, way, 0.99), 0),
+                    predicted("p99"),
+                    told(&self.runs(load, way, 0.999), 0),
+                    told(&self.rounds.figures(at, |run| run.us("balancers")), 0),
+                    told(&self.rounds.figures(at, |run| run.used.accounted()), 2),
+                ]);
+            }
+        }
+        let finding = |(load, over): (usize, usize)| {
+            let ratio = Interval::of_ratios(&self.runs(load, PREQUAL, 0.99), &self.runs(load, over, 0.99));
+            Finding::at_most(CLAIMS[load][over], &format!("p99 with Prequal over {}", WAYS[over].0), ratio, 1.0)
+        };
+        let plot = |(load, share, metric): (usize, f64, &str)| {
+            let row =
+                |way: usize| row(WAYS[way].0, &self.runs(load, way, share), self.predicted(load, way, metric), way);
+            let title = format!(
+                "{} requests/s, {}: {metric}, milliseconds; the mark is what the simulator said",
+                LOADS[load].0, LOADS[load].1
+            );
+            Plot { svg: intervals(&(0..WAYS.len()).map(row).collect::<Vec<_>>(), &title), title }
+        };
+        let mut method: Vec<String> = EXPERIMENT.docs.split("\n\n").map(str::to_owned).collect();
+        let of_all: Vec<f64> = (0..self.names.len())
+            .flat_map(|at| self.rounds.figures(at, |run| run.used.of("neighbours").as_secs_f64() / run.load.seconds))
+            .collect();
+        if let Some(Spread { median, min, max }) = Spread::of(&of_all) {
+            method.push(format!("All neighbours together used {median:.2} ({min:.2} to {max:.2}) of a processor."));
+        }
+        Found {
+            title: "Does Prequal find the machines that have time?",
+            topology: topology(),
+            findings: (0..LOADS.len()).flat_map(|load| [(load, 0), (load, 1)]).map(finding).collect(),
+            figures,
+            plots: (0..LOADS.len()).flat_map(|load| [(load, 0.5, "p50"), (load, 0.99, "p99")]).map(plot).collect(),
+            method,
+            versions,
+            raw: raw(self.names, self.rounds),
+        }
+    }
+}
+
+fn topology() -> String {
+    let node = |name: String, text: &str| Node { name, text: text.into(), link: None };
+    let column = |title: &str, nodes: Vec<Node>| Column { title: title.into(), nodes };
+    let columns = [
+        column("clients", vec![node("open loop".into(), "Poisson")]),
+        column("balancers", (1..=BALANCERS).map(|n| node(format!("evenkeel {n}"), "")).collect()),
+        column("endpoints", (1..=ENDPOINTS).map(|n| node(format!("endpoint {n}"), "with a neighbour")).collect()),
+    ];
+    let band = |from, to, rate| Band { from, to, rate, errors: 0.0 };
+    let each = (0..BALANCERS).flat_map(|from| (0..ENDPOINTS).map(move |to| band(from, to, 1.0 / 16.0)));
+    flow("The machines", &columns, &[(0..BALANCERS).map(|to| band(0, to, 0.5)).collect(), each.collect()])
+}

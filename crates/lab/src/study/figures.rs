@@ -1,0 +1,76 @@
+//! How are the runs of a thing told? As a median with the smallest and largest beside it, or as a line of a plot.
+
+use crate::error::{Error, Result};
+use crate::load::generator::Outcome;
+use crate::stats::{Interval, Spread};
+use crate::study::{Rounds, Used};
+use evenkeel_draw::intervals::Row;
+use serde_json::{Map, Value, json};
+use std::time::Duration;
+
+/// `median (min..max)`; nothing of no runs.
+pub fn told(runs: &[f64], digits: usize) -> String {
+    let spread = Spread::of(runs);
+    spread.map_or_else(String::new, |s| format!("{:.digits$} ({:.digits$}..{:.digits$})", s.median, s.min, s.max))
+}
+
+/// A line of a plot: the median with its interval.
+pub fn row(name: &str, runs: &[f64], expected: Option<f64>, colour: usize) -> Row {
+    Row {
+        name: name.to_owned(),
+        interval: Interval::of(runs).map(|of| (of.low, of.high)),
+        median: Spread::of(runs).map_or(0.0, |of| of.median),
+        expected,
+        colour,
+    }
+}
+
+/// What a load met, and what the processes used meanwhile.
+pub struct Timed {
+    /// What it met.
+    pub load: Outcome,
+    /// What was used, from before its begin to after its end: with its warm-up.
+    pub used: Used,
+    warm_up: f64,
+}
+
+impl Timed {
+    /// Of a load whose requests have all been answered. `warm_up`: its seconds that do not count.
+    ///
+    /// # Errors
+    /// Some failed.
+    pub fn new(load: Outcome, mut used: Used, warm_up: f64) -> Result<Timed> {
+        if load.failures() > 0 {
+            return Err(Error::Refused(format!("requests failed: {:?}", load.failed)));
+        }
+        used.groups.push(("clients", Duration::from_secs_f64(load.cpu_seconds)));
+        Ok(Timed { load, used, warm_up })
+    }
+
+    /// CPU time of a group for each request, microseconds.
+    pub fn us(&self, group: &str) -> f64 {
+        // The warm-up has requests too, as many a second.
+        let requests = self.load.answered as f64 * (self.load.seconds + self.warm_up) / self.load.seconds;
+        self.used.of(group).as_secs_f64() * 1e6 / requests
+    }
+}
+
+/// Every run, for machines.
+pub fn raw(names: &[String], rounds: &Rounds<Timed>) -> Value {
+    let run = |run: &Timed| json!({ "load": run.load.json(), "cpu": run.used.json() });
+    let of = |(at, name): (usize, &String)| (name.clone(), rounds.of(at).iter().map(run).collect::<Vec<_>>().into());
+    Value::Object(names.iter().enumerate().map(of).collect::<Map<_, _>>())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runs_are_told_by_their_middle_and_ends() {
+        assert_eq!(told(&[3.0, 1.0, 2.25], 1), "2.2 (1.0..3.0)");
+        assert_eq!(told(&[], 1), "");
+        let line = row("a", &[1.0, 1.0, 1.0], Some(2.0), 3);
+        assert_eq!((line.median, line.interval, line.expected), (1.0, Some((1.0, 1.0)), Some(2.0)));
+    }
+}
