@@ -77,6 +77,9 @@ fn main() -> ExitCode {
         _ => {}
     }
     let experiment = experiments::ALL.iter().find(|e| e.name == name).expect("clap knows only rows of the registry");
+    if let Err(error) = hosts::sweep() {
+        eprintln!("warning: {error}");
+    }
     exit_code(child::watch_for_signals().and_then(|()| (experiment.run)(matches)))
 }
 

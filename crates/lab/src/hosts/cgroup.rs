@@ -1,13 +1,11 @@
 //! How much of a processor may some processes use together? A control group of the system with a quota, version 1 or 2, removed on
 //! drop, and what a lab that was killed left behind by the next one.
 
+use super::left::{PREFIX, left_behind};
 use crate::error::{Result, While};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-
-/// The begin of every name.
-const PREFIX: &str = "eklab";
 
 /// Version 1 has its controller for CPU time here.
 const FIRST: &str = "/sys/fs/cgroup/cpu";
@@ -28,7 +26,6 @@ impl Group {
     pub fn new(name: &str, part: f64, period: Duration) -> Result<Group> {
         let first = Path::new(FIRST).join("cpu.cfs_quota_us").exists();
         let root = Path::new(if first { FIRST } else { SECOND });
-        sweep(root);
         let folder = root.join(format!("{PREFIX}-{}-{name}", std::process::id()));
         if !first {
             // That groups below may limit CPU time; already so where a service manager runs.
@@ -82,14 +79,16 @@ impl Drop for Group {
 }
 
 /// Removes the groups of labs that run no more.
-fn sweep(root: &Path) {
-    let Ok(names) = fs::read_dir(root) else { return };
-    for name in names.filter_map(|entry| entry.ok()?.file_name().into_string().ok()) {
-        let Some(process) = name.strip_prefix(PREFIX).and_then(|rest| rest.split('-').nth(1)) else { continue };
-        if !Path::new("/proc").join(process).exists() && fs::remove_dir(root.join(&name)).is_err() {
-            eprintln!("warning: the control group {name} of a lab that ended cannot be removed");
+///
+/// # Errors
+/// One cannot be removed.
+pub fn sweep() -> Result<()> {
+    for root in [FIRST, SECOND].map(Path::new) {
+        for name in left_behind(root) {
+            fs::remove_dir(root.join(&name)).or_say(|| format!("cannot remove the control group {name}"))?;
         }
     }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -2,7 +2,18 @@
 
 pub mod antagonist;
 mod cgroup;
+mod left;
 mod network;
+
+use crate::error::Result;
 
 pub use cgroup::Group;
 pub use network::{Network, address, gateway, listens};
+
+/// Removes what labs left behind that were killed.
+///
+/// # Errors
+/// It cannot be removed: not by this user, for one.
+pub fn sweep() -> Result<()> {
+    cgroup::sweep().and(network::sweep())
+}

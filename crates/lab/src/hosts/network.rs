@@ -2,14 +2,12 @@
 //! link to the hub, whose rate can be limited. All of it is removed on drop, and what a lab that was killed left behind by the
 //! next one.
 
+use super::left::{PREFIX, left_behind};
 use crate::child;
 use crate::error::{Error, Result, While};
 use std::fs;
 use std::path::Path;
 use std::time::Duration;
-
-/// The begin of every name.
-const PREFIX: &str = "eklab";
 
 /// How long a change of the network may take.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -38,7 +36,6 @@ impl Network {
             return Err(Error::Wrong("network namespaces need root: run this experiment as root".into()));
         }
         let (ip, tc) = (child::find("ip")?, child::find("tc")?);
-        sweep(&ip)?;
         let mut network = Network { ip, tc, names: Vec::new() };
         let process = std::process::id();
         for host in 0..=hosts {
@@ -162,14 +159,13 @@ pub fn gateway(host: usize) -> String {
 }
 
 /// Removes the namespaces of labs that run no more.
-fn sweep(ip: &str) -> Result<()> {
-    let Ok(names) = fs::read_dir("/run/netns") else { return Ok(()) };
-    for name in names.filter_map(|entry| entry.ok()?.file_name().into_string().ok()) {
-        let Some(process) = name.strip_prefix(PREFIX).and_then(|rest| rest.split('-').nth(1)) else { continue };
-        if !Path::new("/proc").join(process).exists() {
-            let removed = std::process::Command::new(ip).args(["netns", "del", &name]).status();
-            removed.or_say(|| format!("cannot remove the network namespace {name}"))?;
-        }
+///
+/// # Errors
+/// One cannot be removed.
+pub fn sweep() -> Result<()> {
+    for name in left_behind(Path::new("/run/netns")) {
+        let removed = std::process::Command::new(child::find("ip")?).args(["netns", "del", &name]).status();
+        removed.or_say(|| format!("cannot remove the network namespace {name}"))?;
     }
     Ok(())
 }
@@ -225,7 +221,7 @@ mod tests {
                 .expect("root may")
                 .success
         );
-        sweep(&ip).expect("it can be removed");
+        sweep().expect("it can be removed");
         assert!(!Path::new("/run/netns").join(left).exists());
     }
 }

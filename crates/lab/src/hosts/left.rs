@@ -1,0 +1,17 @@
+//! How is known what a lab left behind? By names that all of them begin with, and that say whose it is.
+
+use std::path::Path;
+
+/// The begin of every name.
+pub const PREFIX: &str = "eklab";
+
+/// The names in a folder that labs gave which run no more: `eklab`, their process and more, with hyphens between.
+pub fn left_behind(folder: &Path) -> Vec<String> {
+    let Ok(entries) = std::fs::read_dir(folder) else { return Vec::new() };
+    let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+    let is_left = |name: &String| {
+        let process = name.strip_prefix(PREFIX).and_then(|rest| rest.split('-').nth(1));
+        process.is_some_and(|process| !Path::new("/proc").join(process).exists())
+    };
+    names.filter(is_left).collect()
+}
