@@ -12,6 +12,9 @@ use std::time::{Duration, Instant};
 /// The files, by name and size in bytes.
 pub const FILES: [(&str, usize); 4] = [("/1k", 1 << 10), ("/4k", 4 << 10), ("/64k", 64 << 10), ("/1m", 1 << 20)];
 
+/// Further addresses of this machine at which the first endpoint listens too.
+pub const ELSEWHERE: [&str; 2] = ["127.0.0.2", "127.0.0.3"];
+
 /// The endpoints, until dropped.
 pub struct Origin {
     /// Where they listen.
@@ -157,7 +160,9 @@ pub fn nginx_process(folder: &Path) -> String {
 
 fn config(folder: &Path, ports: [u16; 2], h2_ports: [u16; 2]) -> String {
     let listen = |port: &u16, more: &str| format!("listen 127.0.0.1:{port} backlog=4096{more}; ");
-    let plain = ports.iter().map(|port| listen(port, ""));
+    // Also where a name may point to, at the same port.
+    let elsewhere = ELSEWHERE.map(|ip| format!("listen {ip}:{} backlog=4096; ", ports[0]));
+    let plain = ports.iter().map(|port| listen(port, "")).chain(elsewhere);
     let listen: String = plain.chain(h2_ports.iter().map(|port| listen(port, " http2"))).collect();
     format!(
         "{}  access_log off;

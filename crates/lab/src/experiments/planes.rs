@@ -3,14 +3,17 @@
 
 use super::protocol_cost::{self, Certificates};
 use super::proxy_cost::{self, Setup};
-use crate::child;
+use crate::child::{self, Child};
 use crate::error::{Error, Result};
 use crate::experiment::Experiment;
+use crate::http;
+use crate::load::generator::Plan;
 use crate::load::h2load::Streams;
 use crate::load::{Answered, Load};
 use crate::machine::{self, Cores};
-use crate::origin::Origin;
+use crate::origin::{self, Origin};
 use crate::procfs;
+use crate::scratch::Scratch;
 use crate::stats::Interval;
 use crate::study::figures::{row, told};
 use crate::study::{self, Claim, Finding, Found, Meter, Options, Plot, Rounds, Used, Versions};
@@ -18,6 +21,7 @@ use clap::{Args, FromArgMatches};
 use evenkeel_draw::flow::{Band, Column, Node, flow};
 use evenkeel_draw::intervals::{Row, intervals};
 use serde_json::{Value, json};
+use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 /// The row of the registry.
@@ -28,6 +32,9 @@ pub static EXPERIMENT: Experiment = Experiment {
 connection for each request (ab) and kept connections; requests a second. What is slower on two shared cores is mostly what uses more \
 of them, so what is told here is CPU time: of the balancer, and of the whole machine, for each request. A balancer that keeps its \
 connections to endpoints spares them work, which the whole shows and the balancer alone does not.
+
+By DNS a client looks the name up for each connection, and goes to the endpoint itself: ab and wrk cannot do that, so the lab's own \
+client does, and goes directly, too, to compare.
 
 Each balancer has one worker on a core of its own, as in `proxy-cost`; two NGINX and the load share the other cores. Requests are \
 counted by the endpoints, between two moments while the load goes on.
@@ -41,6 +48,7 @@ capacity and reaches the whole in about ten minutes. Planes in the kernel are no
 const CONNECTIONS: u32 = 200;
 const PATH: &str = "/4k";
 const WARM_UP: Duration = Duration::from_millis(700);
+const PATIENCE: Duration = Duration::from_secs(60);
 const DIRECT: &str = "direct";
 
 /// How a request goes.
@@ -53,9 +61,13 @@ enum Way {
     Tls,
     /// Through evenkeel over HTTP/2 with TLS.
     H2,
+    /// Directly, by the lab's own client, which looks the name up for each connection, at an evenkeel; or does not.
+    Lab {
+        resolves: bool,
+    },
 }
 
-const WAYS: [(&str, Way); 9] = [
+const WAYS: [(&str, Way); 11] = [
     (DIRECT, Way::Direct),
     ("evenkeel TCP", Way::Proxy("evenkeel", Setup::Session)),
     ("haproxy TCP", Way::Proxy("haproxy", Setup::Session)),
@@ -65,6 +77,8 @@ const WAYS: [(&str, Way); 9] = [
     ("nginx HTTP", Way::Proxy("nginx", Setup::Plain)),
     ("evenkeel HTTPS", Way::Tls),
     ("evenkeel HTTP/2", Way::H2),
+    ("direct, the lab's client", Way::Lab { resolves: false }),
+    ("evenkeel DNS, the lab's client", Way::Lab { resolves: true }),
 ];
 
 const CLOSE: &str = "a connection each";
@@ -108,7 +122,9 @@ fn run(options: &Options) -> Result<()> {
         _ => true,
     };
     let arm = |kept: bool| {
-        let ways = WAYS.iter().filter(move |(_, way)| kept || *way != Way::H2);
+        // A connection for each request is not what HTTP/2 is for, and a kept one is never looked up again.
+        let fits = move |way: &Way| if kept { !matches!(way, Way::Lab { .. }) } else { *way != Way::H2 };
+        let ways = WAYS.iter().filter(move |(_, way)| fits(way));
         ways.filter(|(_, way)| there(way)).map(move |&(name, way)| Arm { name, way, kept })
     };
     let arms: Vec<Arm> = arm(false).chain(arm(true)).collect();
@@ -132,6 +148,21 @@ fn run(options: &Options) -> Result<()> {
                 let url = http(running.port);
                 bench.measure(&running.pids, |seconds| load.run_at(&url, seconds))
             }
+            Way::Lab { resolves } => {
+                let dns = resolves.then(|| Dns::start(evenkeel.clone(), origin.ports[0], cores.proxy)).transpose()?;
+                let resolve = dns.as_ref().map(|dns| format!("{}/www.lab.test", dns.address));
+                let pids: Vec<u32> = dns.iter().map(|dns| dns.process.pid()).collect();
+                let target = format!("127.0.0.1:{}{PATH}", origin.ports[0]);
+                bench.measure(&pids, |seconds| {
+                    let folder = Scratch::new()?;
+                    let plan = Plan::fresh(target, CONNECTIONS, seconds as f64, resolve);
+                    let load = plan.start(Vec::new(), &folder.path().join("load"))?.end(PATIENCE)?;
+                    match load.failures() {
+                        0 => Ok(Answered { requests: load.answered, seconds: load.seconds }),
+                        _ => Err(Error::Refused(format!("requests failed: {:?}", load.failed))),
+                    }
+                })
+            }
             Way::Tls | Way::H2 => {
                 let kind = protocol_cost::Certificate::P256;
                 let front = match arm.way {
@@ -150,6 +181,32 @@ fn run(options: &Options) -> Result<()> {
         }
     })?;
     study::present(&Measured { arms: &arms, names: &names, rounds: &rounds }.found(versions), options)
+}
+
+/// An evenkeel that answers with the addresses at which the endpoints listen.
+struct Dns {
+    address: SocketAddr,
+    process: Child,
+    _folder: Scratch,
+}
+
+impl Dns {
+    fn start(evenkeel: String, port: u16, core: usize) -> Result<Dns> {
+        let folder = Scratch::new()?;
+        let address = http::local(origin::free_ports()?[0]);
+        let endpoints = origin::ELSEWHERE.map(|ip| format!("\"{ip}:{port}\"")).join(", ");
+        let text = format!(
+            "version = 1\n[runtime]\nworkers = 1\n[listener.dns]\nbind = [\"{address}\"]\nmode = \"dns\"\n[listener.dns.zone]\n\
+             name = \"lab.test\"\nttl = \"0s\"\nresponses_per_subnet = 0\nns = [{{ name = \"ns.lab.test\", addresses = [\"127.0.0.1\"] }}]\n\
+             [listener.dns.zone.records]\nwww = {{ pool = \"web\", answers = 1 }}\n[pool.web]\nbalance = \"random\"\nendpoints = [{endpoints}]\n"
+        );
+        let config = folder.write("evenkeel.toml", text)?;
+        let said = folder.path().join("said");
+        let command = [evenkeel, "run".into(), "-c".into(), config.display().to_string()];
+        let process = Child::spawn("evenkeel", &command, Some(core), &said)?;
+        origin::await_listening("evenkeel", &process, address, &said)?;
+        Ok(Dns { address, process, _folder: folder })
+    }
 }
 
 /// What runs are measured with.

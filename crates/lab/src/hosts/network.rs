@@ -174,13 +174,17 @@ pub fn sweep() -> Result<()> {
 pub fn listens(pid: u32, port: u16) -> bool {
     let tables =
         ["tcp", "tcp6"].map(|table| fs::read_to_string(format!("/proc/{pid}/net/{table}")).unwrap_or_default());
-    // `sl local_address rem_address st`: 0A is LISTEN.
+    tables.iter().any(|table| has_listener(table, port))
+}
+
+/// proc(5): `sl local_address rem_address st`, where 0A is LISTEN.
+fn has_listener(table: &str, port: u16) -> bool {
     let is_it = |line: &str| {
         let mut words = line.split_ascii_whitespace().skip(1);
         let local = words.next().and_then(|local| local.rsplit_once(':')).map(|(_, port)| port.to_owned());
         local == Some(format!("{port:04X}")) && words.nth(1) == Some("0A")
     };
-    tables.iter().flat_map(|table| table.lines()).any(is_it)
+    table.lines().any(is_it)
 }
 
 #[cfg(test)]
@@ -190,10 +194,13 @@ mod tests {
     #[test]
     fn a_listener_of_this_process_is_seen() {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
-        let port = listener.local_addr().expect("it is bound").port();
-        assert!(listens(std::process::id(), port));
-        drop(listener);
-        assert!(!listens(std::process::id(), port));
+        assert!(listens(std::process::id(), listener.local_addr().expect("it is bound").port()));
+    }
+
+    #[test]
+    fn a_connection_is_no_listener() {
+        let table = "  sl  local_address rem_address   st\n   0: 0100007F:1F90 00000000:0000 0A 0\n   1: 0100007F:1F91 0100007F:1F90 01 0\n";
+        assert!(has_listener(table, 8080) && !has_listener(table, 8081) && !has_listener(table, 31));
     }
 
     #[test]

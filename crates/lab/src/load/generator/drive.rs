@@ -1,6 +1,7 @@
 //! How are requests sent? All from one thread. A client of the closed kind keeps its connection; those of the open kind take the one
 //! that was used last, or a new one.
 
+use super::resolve::resolve;
 use super::ticks::ring;
 use super::{Outcome, Plan, tally::Tally};
 use crate::client::{self, Answer};
@@ -24,26 +25,42 @@ const PATIENCE: Duration = Duration::from_secs(30);
 struct Target {
     address: SocketAddr,
     path: String,
+    /// A DNS server and a name, to look up for each connection.
+    resolve: Option<(SocketAddr, String)>,
     /// Connections that wait for a request.
     idle: RefCell<Vec<Wire>>,
 }
 
 impl Target {
     /// `127.0.0.1:8080/x`.
-    fn parse(text: &str) -> Result<Target> {
+    fn parse(text: &str, resolve: Option<&str>) -> Result<Target> {
         let wrong = || Error::Wrong(format!("`{text}` is not an address, a port and a path, as 127.0.0.1:8080/x"));
         let (address, path) = text.split_once('/').ok_or_else(wrong)?;
-        Ok(Target {
-            address: address.parse().map_err(|_| wrong())?,
-            path: format!("/{path}"),
-            idle: RefCell::default(),
-        })
+        let resolve = resolve.map(|text| {
+            let wrong =
+                || Error::Wrong(format!("`{text}` is not a server and a name, as 127.0.0.1:53/www.example.com"));
+            let (server, name) = text.split_once('/').ok_or_else(wrong)?;
+            Ok::<_, Error>((server.parse().map_err(|_| wrong())?, name.to_owned()))
+        });
+        let (address, path) = (address.parse().map_err(|_| wrong())?, format!("/{path}"));
+        Ok(Target { address, path, resolve: resolve.transpose()?, idle: RefCell::default() })
     }
 
     /// One request. What became of it, if there was no answer with status 200.
     async fn ask(&self, kept: Option<Wire>, work: Option<u64>, fresh: bool) -> (Option<Wire>, Option<String>) {
         let asked = timeout(PATIENCE, self.ask_patiently(kept, work, fresh)).await;
         asked.unwrap_or_else(|_| (None, Some("late".into())))
+    }
+
+    async fn connect(&self) -> std::io::Result<Wire> {
+        let address = match &self.resolve {
+            Some((server, name)) => {
+                let id = clock::now_ns() as u16; // only has to differ from the last ones
+                SocketAddr::from((resolve(*server, name, id).await?, self.address.port()))
+            }
+            None => self.address,
+        };
+        TcpStream::connect(address).await.and_then(Wire::new)
     }
 
     async fn ask_patiently(
@@ -54,7 +71,7 @@ impl Target {
     ) -> (Option<Wire>, Option<String>) {
         let connected = match kept {
             Some(wire) => Ok(wire),
-            None => TcpStream::connect(self.address).await.and_then(Wire::new),
+            None => self.connect().await,
         };
         let request = match work {
             Some(work) => client::get(&format!("{}{work}", self.path), fresh),
@@ -76,7 +93,12 @@ impl Target {
 /// # Errors
 /// An address is none, or the system refuses a timer.
 pub fn drive(plan: &Plan) -> Result<Outcome> {
-    let targets: Rc<[Target]> = plan.targets.iter().map(|text| Target::parse(text)).collect::<Result<Vec<_>>>()?.into();
+    let targets: Rc<[Target]> = plan
+        .targets
+        .iter()
+        .map(|text| Target::parse(text, plan.resolve.as_deref()))
+        .collect::<Result<Vec<_>>>()?
+        .into();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.or_say(|| "no event loop".into())?;
     let warm_up_ns = clock::ns(Duration::from_secs_f64(plan.warm_up.max(0.0)));
@@ -189,11 +211,11 @@ mod tests {
 
     #[test]
     fn a_target_is_an_address_and_a_path() {
-        let target = Target::parse("127.0.0.1:80/a/b").expect("it is one");
+        let target = Target::parse("127.0.0.1:80/a/b", Some("127.0.0.1:53/x")).expect("it is one");
         assert_eq!(target.address.port(), 80);
         assert_eq!(target.path, "/a/b");
         for wrong in ["127.0.0.1:80", "localhost:80/", "127.0.0.1/x"] {
-            assert!(Target::parse(wrong).is_err(), "{wrong}");
+            assert!(Target::parse(wrong, None).is_err(), "{wrong}");
         }
     }
 }

@@ -3,6 +3,7 @@
 //! the ones before; latency counts from the moment meant).
 
 mod drive;
+mod resolve;
 mod tally;
 mod ticks;
 
@@ -41,6 +42,10 @@ pub struct Plan {
     /// Seconds at the begin that are not counted.
     #[arg(long, value_name = "S", default_value_t = 0.0)]
     pub warm_up: f64,
+    /// Closed, with --fresh: a DNS server and a name, as 127.0.0.1:53/www.example.com. Each connection goes to the first address
+    /// that an answer has then, at the port of the target.
+    #[arg(long, value_name = "SERVER/NAME", requires = "fresh")]
+    pub resolve: Option<String>,
     /// Each path ends in a number of microseconds: of work, exponential with this mean.
     #[arg(long, value_name = "US")]
     pub work_us: Option<f64>,
@@ -61,6 +66,7 @@ impl Plan {
             fresh: false,
             seconds: None,
             warm_up: 0.0,
+            resolve: None,
             work_us: None,
             seed: 1,
         }
@@ -69,7 +75,25 @@ impl Plan {
     /// Requests at random moments (a Poisson process), for some seconds after a warm-up that does not count.
     pub fn open(targets: Vec<String>, rate: f64, seconds: f64, warm_up: f64) -> Plan {
         let (rate, seconds) = (Some(rate), Some(seconds + warm_up));
-        Plan { targets, rate, seconds, warm_up, clients: None, fresh: false, requests: None, work_us: None, seed: 1 }
+        Plan {
+            targets,
+            rate,
+            seconds,
+            warm_up,
+            clients: None,
+            fresh: false,
+            requests: None,
+            resolve: None,
+            work_us: None,
+            seed: 1,
+        }
+    }
+
+    /// Clients that send requests for some seconds, each on a connection of its own. `resolve`: a DNS server and a name, that is
+    /// looked up for each.
+    pub fn fresh(target: String, clients: u32, seconds: f64, resolve: Option<String>) -> Plan {
+        let seconds = Some(seconds);
+        Plan { resolve, seconds, requests: None, fresh: true, ..Plan::closed(vec![target], clients, 1) }
     }
 
     /// The same, each request with work of its own.
@@ -91,6 +115,7 @@ impl Plan {
         add("requests", self.requests.map(|n| n.to_string()));
         add("seconds", self.seconds.map(|n| n.to_string()));
         add("warm-up", Some(self.warm_up.to_string()));
+        add("resolve", self.resolve.clone());
         add("work-us", self.work_us.map(|n| n.to_string()));
         add("seed", Some(self.seed.to_string()));
         words.extend(self.fresh.then(|| "--fresh".to_owned()));
@@ -150,8 +175,7 @@ mod tests {
     #[test]
     fn a_command_says_the_whole_plan() {
         let targets = vec!["127.0.0.1:1/x".to_owned(), "127.0.0.1:2/x".to_owned()];
-        let mut fresh = Plan::closed(targets.clone(), 3, 5);
-        fresh.fresh = true;
+        let fresh = Plan::fresh(targets[0].clone(), 3, 5.0, Some("127.0.0.1:53/www.lab.test".into()));
         for plan in [fresh, Plan::open(targets, 12.5, 2.0, 0.5).working(1500.5, 7)] {
             let command = arguments(Command::new(NAME));
             let words = plan.command().expect("this program is known").split_off(1);
