@@ -1,0 +1,125 @@
+//! How is a run measured? Between two moments while a load goes on: requests by the endpoints' own count, CPU time by process.
+
+use crate::child::{self, Child};
+use crate::error::{Error, Result};
+use crate::http;
+use crate::load::Answered;
+use crate::machine::Cores;
+use crate::origin::{self, Origin};
+use crate::procfs;
+use crate::scratch::Scratch;
+use crate::study::{Meter, Used};
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+const WARM_UP: Duration = Duration::from_millis(700);
+/// How often requests are counted.
+const STEP: Duration = Duration::from_millis(250);
+
+/// What a run came to.
+pub struct Run {
+    /// Requests a second.
+    pub rate: f64,
+    /// All of them.
+    pub requests: f64,
+    /// Requests a second in each step of the run: when it ended, in seconds, and how many.
+    pub steps: Vec<(f64, f64)>,
+    /// CPU time.
+    pub used: Used,
+}
+
+impl Run {
+    /// Microseconds for each request, of a group or of the whole machine.
+    pub fn us(&self, group: Option<&str>) -> f64 {
+        let time = group.map_or(self.used.machine, |name| self.used.of(name));
+        time.as_secs_f64() * 1e6 / self.requests.max(1.0)
+    }
+}
+
+/// An evenkeel that answers with the addresses at which the endpoints listen.
+pub struct Dns {
+    /// Where.
+    pub address: SocketAddr,
+    /// It.
+    pub process: Child,
+    _folder: Scratch,
+}
+
+impl Dns {
+    /// Starts it on a core. `port`: that of the endpoints.
+    ///
+    /// # Errors
+    /// It does not listen.
+    pub fn start(evenkeel: String, port: u16, core: usize) -> Result<Dns> {
+        let folder = Scratch::new()?;
+        let address = http::local(origin::free_ports()?[0]);
+        let endpoints = origin::ELSEWHERE.map(|ip| format!("\"{ip}:{port}\"")).join(", ");
+        let text = format!(
+            "version = 1\n[runtime]\nworkers = 1\n[listener.dns]\nbind = [\"{address}\"]\nmode = \"dns\"\n[listener.dns.zone]\n\
+             name = \"lab.test\"\nttl = \"0s\"\nresponses_per_subnet = 0\nns = [{{ name = \"ns.lab.test\", addresses = [\"127.0.0.1\"] }}]\n\
+             [listener.dns.zone.records]\nwww = {{ pool = \"web\", answers = 1 }}\n[pool.web]\nbalance = \"random\"\nendpoints = [{endpoints}]\n"
+        );
+        let config = folder.write("evenkeel.toml", text)?;
+        let said = folder.path().join("said");
+        let command = [evenkeel, "run".into(), "-c".into(), config.display().to_string()];
+        let process = Child::spawn("evenkeel", &command, Some(core), &said)?;
+        origin::await_listening("evenkeel", &process, address, &said)?;
+        Ok(Dns { address, process, _folder: folder })
+    }
+}
+
+/// What runs are measured with.
+pub struct Bench<'b> {
+    /// The endpoints.
+    pub origin: &'b Origin,
+    /// Who runs where.
+    pub cores: &'b Cores,
+    /// How long.
+    pub seconds: u64,
+}
+
+impl Bench<'_> {
+    /// Measures between two moments while a load goes on. `load`: runs it for so many seconds, to its end.
+    ///
+    /// # Errors
+    /// Those of the load, or a process has ended.
+    pub fn measure(&self, balancer: &[u32], load: impl FnOnce(u64) -> Result<Answered> + Send) -> Result<Run> {
+        for &pid in balancer {
+            self.cores.hold(pid)?;
+        }
+        let us = std::process::id();
+        let before = procfs::children_of(us);
+        let endpoints: Vec<u32> = before
+            .iter()
+            .copied()
+            .filter(|pid| !balancer.contains(pid))
+            .flat_map(|pid| procfs::children_of(pid).into_iter().filter(|pid| !balancer.contains(pid)).chain([pid]))
+            .collect();
+        std::thread::scope(|scope| {
+            let seconds = self.seconds + 2;
+            let going = scope.spawn(move || load(seconds));
+            let measured = (|| {
+                child::pause(WARM_UP)?;
+                let load = procfs::children_of(us).into_iter().filter(|pid| !before.contains(pid)).collect();
+                let groups =
+                    vec![("balancer", balancer.to_vec()), ("endpoints", endpoints), ("load", load), ("lab", vec![us])];
+                let (seen, from, meter) = (self.origin.seen()?, Instant::now(), Meter::start(groups)?);
+                let (mut steps, mut last, mut then) = (Vec::new(), seen.requests, from);
+                while from.elapsed() < Duration::from_secs(self.seconds) {
+                    child::pause(STEP)?;
+                    // Each question is a request, too.
+                    let (requests, now) = (self.origin.seen()?.requests, Instant::now());
+                    let rate = requests.saturating_sub(last + 1) as f64 / (now - then).as_secs_f64();
+                    steps.push(((now - from).as_secs_f64(), rate));
+                    (last, then) = (requests, now);
+                }
+                let (used, window) = (meter.used()?, from.elapsed());
+                let requests = last.saturating_sub(seen.requests + steps.len() as u64) as f64;
+                Ok(Run { rate: requests / window.as_secs_f64(), requests, steps, used })
+            })();
+            // What the load says of failures goes first: without it the figure would mislead.
+            let ended = going.join().map_err(|_| Error::Wrong("the load panicked".into()))?;
+            ended.and(measured)
+        })
+    }
+}

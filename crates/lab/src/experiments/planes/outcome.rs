@@ -1,0 +1,195 @@
+//! What do the runs say? Claims by ratios of the same round, tables, plots, and the models of what cannot run here.
+
+use super::measure::Run;
+use super::{Arm, DIRECT, EXPERIMENT};
+use crate::stats::Interval;
+use crate::study::figures::{row, told};
+use crate::study::{Claim, Finding, Found, Plot, Rounds, Versions};
+use evenkeel_draw::axis::Axis;
+use evenkeel_draw::chart::{Chart, Line, Size};
+use evenkeel_draw::flow::{Band, Column, Node, flow};
+use evenkeel_draw::intervals::{Row, intervals};
+use serde_json::{Value, json};
+
+const DIRECT_LESS: Claim = Claim {
+    text: "A connection for each request: directly a request costs less than through HAProxy",
+    source: "a cloud provider's comparison, throughput",
+};
+const KEEP_ALIVE: Claim = Claim {
+    text: "Kept connections bring about twice as many requests through HAProxy",
+    source: "a cloud provider's comparison",
+};
+const MANAGED: Claim = Claim {
+    text: "A managed balancer of layer 4 brings as much as none, one of layer 7 less, and only after ten minutes",
+    source: "a cloud provider's comparison",
+};
+const KERNEL: Claim = Claim {
+    text: "IPVS brings more than iptables, and that more than HAProxy",
+    source: "a cloud provider's comparison",
+};
+const OURS: [(Claim, &str, &str, bool); 6] = [
+    (
+        claim("evenkeel's HTTP costs less than HAProxy's, a connection for each request"),
+        "evenkeel HTTP",
+        "haproxy HTTP",
+        false,
+    ),
+    (claim("evenkeel's HTTP costs less than HAProxy's, on kept connections"), "evenkeel HTTP", "haproxy HTTP", true),
+    (
+        claim("evenkeel's TCP costs less than HAProxy's, a connection for each request"),
+        "evenkeel TCP",
+        "haproxy TCP",
+        false,
+    ),
+    (claim("evenkeel's TCP costs less than HAProxy's, on kept connections"), "evenkeel TCP", "haproxy TCP", true),
+    (claim("evenkeel's HTTP costs less than NGINX's, on kept connections"), "evenkeel HTTP", "nginx HTTP", true),
+    (claim("evenkeel's TCP costs less than NGINX's stream, on kept connections"), "evenkeel TCP", "nginx stream", true),
+];
+
+const fn claim(text: &'static str) -> Claim {
+    Claim { text, source: "evenkeel" }
+}
+
+/// What was measured.
+pub struct Measured<'m> {
+    /// What was compared.
+    pub arms: &'m [Arm],
+    /// Their names.
+    pub names: &'m [String],
+    /// Their runs.
+    pub rounds: &'m Rounds<Run>,
+}
+
+impl Measured<'_> {
+    fn figures(&self, name: &str, kept: bool, figure: impl Fn(&Run) -> f64) -> Option<Vec<f64>> {
+        let at = self.arms.iter().position(|arm| arm.name == name && arm.kept == kept)?;
+        Some(self.rounds.figures(at, figure))
+    }
+
+    fn findings(&self) -> Vec<Finding> {
+        let whole = |name, kept| self.figures(name, kept, |run| run.us(None));
+        let alone = |name, kept| self.figures(name, kept, |run| run.us(Some("balancer")));
+        let ratio = |of: Option<Vec<f64>>, over: Option<Vec<f64>>| Some((of?, over?));
+        let judge = |claim: Claim,
+                     both: Option<(Vec<f64>, Vec<f64>)>,
+                     finding: &dyn Fn(Option<Interval>) -> Finding| {
+            match both {
+                Some((of, over)) => finding(Interval::of_ratios(&of, &over)),
+                None => Finding::not_shown(claim, "one of both did not run".into()),
+            }
+        };
+        let mut findings = vec![
+            judge(DIRECT_LESS, ratio(whole(DIRECT, false), whole("haproxy HTTP", false)), &|ratio| {
+                Finding::at_most(DIRECT_LESS, "CPU time of the machine, directly over through HAProxy", ratio, 1.0)
+            }),
+            judge(
+                KEEP_ALIVE,
+                ratio(
+                    self.figures("haproxy HTTP", true, |run| run.rate),
+                    self.figures("haproxy HTTP", false, |run| run.rate),
+                ),
+                &|ratio| Finding::at_least(KEEP_ALIVE, "requests a second, kept over a connection each", ratio, 1.6),
+            ),
+        ];
+        for (claim, ours, theirs, kept) in OURS {
+            findings.push(judge(claim, ratio(alone(ours, kept), alone(theirs, kept)), &|ratio| {
+                Finding::at_most(claim, "CPU time of the balancer, evenkeel's over the other's", ratio, 1.0)
+            }));
+        }
+        findings.push(Finding::not_shown(MANAGED, "managed balancers run at their providers only".into()));
+        findings.push(Finding::not_shown(
+            KERNEL,
+            "this kernel has no IPVS, and evenkeel no plane in the kernel yet".into(),
+        ));
+        findings
+    }
+
+    /// Requests a second while a run goes on, with a connection for each request.
+    fn over_time(&self) -> Plot {
+        let of = self.arms.iter().enumerate().filter(|(_, arm)| !arm.kept);
+        let line = |(at, arm): (usize, &Arm)| {
+            let points = self.rounds.of(at).first().map(|run| run.steps.clone()).unwrap_or_default();
+            Line { label: arm.name.to_owned(), points, band: Vec::new(), is_dashed: false }
+        };
+        let title = "Requests a second over the first run of each, a connection for each request".to_owned();
+        let axis = |name: &str| Axis::Plain { name: name.into(), log: false };
+        let (x, y, lines) = (axis("seconds"), axis("requests a second"), of.map(line).collect());
+        let chart = Chart { title: String::new(), x, y, lines, marks: Vec::new(), size: Size::Report };
+        Plot { svg: chart.svg(), title }
+    }
+
+    /// All of it.
+    pub fn found(&self, versions: Versions) -> Found {
+        let header = ["", "requests/s", "balancer, CPU us/request", "endpoints", "load", "machine", "told of"];
+        let mut figures = vec![header.map(str::to_owned).to_vec()];
+        for (at, name) in self.names.iter().enumerate() {
+            let of = |digits: usize, figure: &dyn Fn(&Run) -> f64| told(&self.rounds.figures(at, figure), digits);
+            figures.push(vec![
+                name.clone(),
+                of(0, &|run| run.rate),
+                of(1, &|run| run.us(Some("balancer"))),
+                of(1, &|run| run.us(Some("endpoints"))),
+                of(1, &|run| run.us(Some("load"))),
+                of(1, &|run| run.us(None)),
+                of(2, &|run| run.used.accounted()),
+            ]);
+        }
+        let plot = |(kept, group): (bool, Option<&'static str>)| {
+            let of = self.arms.iter().enumerate().filter(|(_, arm)| arm.kept == kept);
+            let row = |(at, arm): (usize, &Arm)| {
+                let colour = usize::from(!arm.name.starts_with("evenkeel"));
+                row(arm.name, &self.rounds.figures(at, |run| run.us(group)), None, colour)
+            };
+            let rows: Vec<Row> = of.map(row).collect();
+            let whose = if group.is_some() { "of the balancer" } else { "of the whole machine" };
+            let how = if kept { "kept connections" } else { "a connection for each request" };
+            let title = format!("CPU time {whose}, microseconds a request, {how}");
+            Plot { svg: intervals(&rows, &title), title }
+        };
+        let of = |(at, name): (usize, &String)| {
+            let run = |run: &Run| json!({ "rate": run.rate, "requests": run.requests, "steps": run.steps, "cpu": run.used.json() });
+            (name.clone(), self.rounds.of(at).iter().map(run).collect::<Vec<_>>().into())
+        };
+        let plots = [(false, Some("balancer")), (false, None), (true, Some("balancer")), (true, None)];
+        Found {
+            title: "On which plane should load be balanced?",
+            topology: topology(),
+            findings: self.findings(),
+            figures,
+            plots: plots.map(plot).into_iter().chain([self.over_time(), managed()]).collect(),
+            method: EXPERIMENT.docs.split("\n\n").map(str::to_owned).collect(),
+            versions,
+            raw: Value::Object(self.names.iter().enumerate().map(of).collect()),
+        }
+    }
+}
+
+/// What providers publish of their own balancers: not measured.
+fn managed() -> Plot {
+    let line = |label: &str, points: &[(f64, f64)]| Line {
+        label: label.to_owned(),
+        points: points.to_vec(),
+        band: Vec::new(),
+        is_dashed: true,
+    };
+    let title = "A model, not measured: managed balancers as published, share of what they reach in the end".to_owned();
+    let lines = vec![
+        line("of layer 4", &[(0.0, 1.0), (15.0, 1.0)]),
+        line("of layer 7", &[(0.0, 0.3), (10.0, 1.0), (15.0, 1.0)]),
+    ];
+    let x = Axis::Plain { name: "minutes under load".into(), log: false };
+    let chart = Chart { title: String::new(), x, y: Axis::Share, lines, marks: Vec::new(), size: Size::Report };
+    Plot { svg: chart.svg(), title }
+}
+
+fn topology() -> String {
+    let node = |name: &str, text: &str| Node { name: name.into(), text: text.into(), link: None };
+    let column = |title: &str, nodes: Vec<Node>| Column { title: title.into(), nodes };
+    let columns = [
+        column("load", vec![node("ab, wrk, h2load", "200 connections")]),
+        column("balancer", vec![node("one of several, or none", "a core of its own")]),
+        column("endpoints", vec![node("NGINX 1", "4 kB"), node("NGINX 2", "4 kB")]),
+    ];
+    let band = |to: usize, rate: f64| Band { from: 0, to, rate, errors: 0.0 };
+    flow("The machines", &columns, &[vec![band(0, 1.0)], vec![band(0, 0.5), band(1, 0.5)]])
+}
