@@ -148,7 +148,7 @@ async fn serve(stream: TcpStream, below_ms: Option<u64>, jobs: &Sender<Job>, slo
                 }
             }
         }
-        // Clients of HTTP/1.0 are told that theirs stays open, if they asked for it, and wait for its end otherwise.
+        // A client of HTTP/1.0 gets `Connection: keep-alive` if it asked for it; otherwise it waits for the connection to end.
         let asks = head.field("connection").is_some_and(|value| value.eq_ignore_ascii_case("keep-alive"));
         let stays = if asks { "Connection: keep-alive\r\n" } else { "" };
         wire.send(format!("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n{stays}\r\nok").as_bytes()).await?;

@@ -47,12 +47,17 @@ fn load(arguments: &[&str], target: &str) -> Value {
 
 fn quantile(load: &Value, share: f64) -> f64 {
     let told = load["quantiles_ms"].as_array().expect("a list").iter().find(|pair| pair[0].as_f64() == Some(share));
-    told.and_then(|pair| pair[1].as_f64()).expect("a share that is told")
+    told.and_then(|pair| pair[1].as_f64()).expect("a quantile of the outcome")
 }
 
 /// The number behind a label of a line, without its unit: milliseconds, where wrk does not say seconds.
 fn number(text: &str, label: &str) -> f64 {
-    let line = text.lines().map(str::trim).find_map(|line| line.strip_prefix(label)).expect("it is told").trim();
+    let line = text
+        .lines()
+        .map(str::trim)
+        .find_map(|line| line.strip_prefix(label))
+        .expect("the output has this label")
+        .trim();
     let end = line.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(line.len());
     let scale = match line[end..].split_whitespace().next() {
         Some("s") => 1000.0,

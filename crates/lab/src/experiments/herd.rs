@@ -213,8 +213,16 @@ impl Measured<'_> {
     }
 
     fn found(&self, versions: Versions) -> Found {
-        let header =
-            ["", "p50 ms", "predicted", "p99 ms", "predicted", "p99.9 ms", "balancers, CPU us/request", "CPU told of"];
+        let header = [
+            "",
+            "p50 ms",
+            "predicted",
+            "p99 ms",
+            "predicted",
+            "p99.9 ms",
+            "balancers, CPU us/request",
+            "CPU accounted for",
+        ];
         let mut figures = vec![header.map(str::to_owned).to_vec()];
         for (count, balancers) in COUNTS.iter().enumerate() {
             for (way, one) in WAYS.iter().enumerate() {

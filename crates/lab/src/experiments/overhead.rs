@@ -146,7 +146,7 @@ impl Measured<'_> {
 
     fn found(&self, versions: Versions) -> Found {
         let header =
-            ["", "p50 us", "p90 us", "p99 us", "p50 added us", "p99 added us", "CPU us/request", "CPU told of"];
+            ["", "p50 us", "p90 us", "p99 us", "p50 added us", "p99 added us", "CPU us/request", "CPU accounted for"];
         let mut figures = vec![header.map(str::to_owned).to_vec()];
         for (load, part) in LOADS.iter().enumerate() {
             for (way, name) in self.ways.iter().enumerate() {

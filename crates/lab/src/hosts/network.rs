@@ -1,4 +1,4 @@
-//! Which machines does an experiment need that this one is not? A hub and hosts around it, each a network namespace with one
+//! How are hosts had on one machine? A hub and hosts around it, each a network namespace with one
 //! link to the hub, whose rate can be limited. All of it is removed on drop, and what a lab that was killed left behind by the
 //! next one.
 
@@ -62,10 +62,7 @@ impl Network {
 
     /// What stands before a command that runs at a host; 0 is the hub.
     pub fn at(&self, host: usize) -> Vec<String> {
-        ["netns", "exec", &self.names[host]].iter().fold(vec![self.ip.clone()], |mut words, word| {
-            words.push((*word).to_owned());
-            words
-        })
+        vec![self.ip.clone(), "netns".into(), "exec".into(), self.names[host].clone()]
     }
 
     /// Limits what a host sends, bytes a second; without a limit as fast as it goes.

@@ -1,5 +1,5 @@
-//! Whose CPU time was it? That of each group of processes, and that of the whole machine beside it: what they do not add up to was
-//! used by others, and is told.
+//! Whose CPU time was it? That of each group of processes, and that of the whole machine beside it: the report shows
+//! the rest, which other programs used.
 
 use crate::error::{Error, Result, While};
 use crate::procfs::Cpu;

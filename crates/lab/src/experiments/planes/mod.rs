@@ -27,7 +27,7 @@ pub static EXPERIMENT: Experiment = Experiment {
     summary: "4 kB directly and through HTTP, HTTPS, HTTP/2 and TCP balancers, with a connection for each request and with kept ones",
     docs: "Cloud providers compared their balancers with those that one runs oneself: 200 connections at once, a file of 4 kB, a \
 connection for each request (ab) and kept connections; requests a second. What is slower on two shared cores is mostly what uses more \
-of them, so what is told here is CPU time: of the balancer, and of the whole machine, for each request. A balancer that keeps its \
+of them, so the report compares CPU time for each request: that of the balancer, and that of the whole machine. A balancer that keeps its \
 connections to endpoints spares them work, which the whole shows and the balancer alone does not.
 
 By DNS a client looks the name up for each connection, and goes to the endpoint itself: ab and wrk cannot do that, so the lab's own \

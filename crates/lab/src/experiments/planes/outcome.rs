@@ -120,7 +120,7 @@ impl Measured<'_> {
 
     /// All of it.
     pub fn found(&self, versions: Versions) -> Found {
-        let header = ["", "requests/s", "balancer, CPU us/request", "endpoints", "load", "machine", "told of"];
+        let header = ["", "requests/s", "balancer, CPU us/request", "endpoints", "load", "machine", "accounted for"];
         let mut figures = vec![header.map(str::to_owned).to_vec()];
         for (at, name) in self.names.iter().enumerate() {
             let of = |digits: usize, figure: &dyn Fn(&Run) -> f64| told(&self.rounds.figures(at, figure), digits);

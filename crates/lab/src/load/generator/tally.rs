@@ -5,7 +5,7 @@ use hdrhistogram::Histogram;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
-/// Shares at which latencies are told, for curves that show tails as wide as the middle.
+/// The quantiles in the outcome: more of them in the tail than in the middle.
 const SHARES: [f64; 16] =
     [0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.975, 0.99, 0.995, 0.999, 0.9995, 0.9999, 0.99999, 1.0];
 
@@ -103,7 +103,7 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// Milliseconds within which this share of answers was there: one of the shares that are told, or 0.
+    /// Milliseconds within which this share of the answers came. `share`: one of those in `quantiles_ms`; 0 for any other.
     pub fn quantile(&self, share: f64) -> f64 {
         let told = self.quantiles_ms.iter().find(|(of, _)| (of - share).abs() < 1e-9);
         told.map_or(0.0, |(_, ms)| *ms)
