@@ -181,29 +181,6 @@ fn the_next_one_is_asked_and_another() {
     }
 }
 
-#[test]
-fn where_requests_are_rare_endpoints_are_asked_in_between_and_where_none_come_none_is() {
-    let (_pool, [mut b]) = pool(&[1; 3]);
-    let ticket = b.start(&Request::default(), Instant(0)).unwrap();
-    let at_start = std::iter::from_fn(|| b.poll_probe(Instant(0))).count();
-    assert_eq!(at_start, 2, "samples for one request");
-    let (mut now, mut asked, mut moments) = (Instant(0), [0; 3], Vec::new());
-    while let Some(at) = b.probe_at() {
-        assert!(at > now, "or a shell would loop without a pause");
-        now = at;
-        std::iter::from_fn(|| b.poll_probe(now)).for_each(|slot| asked[slot.index()] += 1);
-        moments.push(now.0 / MS);
-    }
-    assert_eq!(
-        moments,
-        [1, 2, 4, 8, 13, 20, 32, 49, 74, 113, 170, 257, 387, 581, 873],
-        "each pause is half as long again, up to a second after the request"
-    );
-    // With the two at its start, each once in each round.
-    assert!(asked.iter().all(|n| (4..=6).contains(n)) && asked.iter().sum::<u32>() == 15, "{asked:?}");
-    b.end(ticket, Outcome::Success, now);
-}
-
 /// Reports that come only with answers are recent for endpoints that answer fast, and old for the others.
 #[test]
 fn where_no_endpoint_can_be_asked_reports_do_not_count() {

@@ -183,9 +183,9 @@ impl Picker for LeastConn {
     }
 
     #[inline]
-    fn on_start(&mut self, slot: Slot, loads: &Loads, now: Instant) {
+    fn on_start(&mut self, slot: Slot, loads: &Loads, _now: Instant) {
         self.starts += 1;
-        self.budget.on_start(now);
+        self.budget.on_start();
         if self.order.is_past(loads.clock()) {
             self.begin_epoch(loads);
         }
@@ -206,10 +206,6 @@ impl Picker for LeastConn {
         if self.is_in_set(slot) && self.news.len() < self.known.len() {
             self.news.push(slot);
         }
-    }
-
-    fn probe_at(&self) -> Option<Instant> {
-        self.budget.due_at()
     }
 
     fn poll_probe(&mut self, cx: &mut PickContext<'_>) -> Option<Slot> {
@@ -234,14 +230,11 @@ impl LeastConn {
         // Most reads are of endpoints about to be picked: simulated with 64 workers, four reads, p99 91 ms with half in
         // turn, 90 with one, 101 with three.
         let in_turn = reads.div_ceil(4);
-        let samples = params.float("samples");
-        let rate_min = if samples > 0.0 { params.int("probe_rate_min") as f64 } else { 0.0 };
         LeastConn {
             seat,
             reads: (in_turn, reads - in_turn),
             report_age_max_ns: params.duration_ns("report_age_max"),
-            budget: ProbeBudget::new(samples, params.int("probe_rate_max"))
-                .at_least(rate_min / f64::from(seat.workers)),
+            budget: ProbeBudget::new(params.float("samples"), params.int("probe_rate_max")),
             shared: false,
             peer_load: PeerLoad::default(),
             slowness: Slowness::new(params.float("slow_factor")),

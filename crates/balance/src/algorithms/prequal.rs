@@ -318,10 +318,10 @@ impl Picker for Prequal {
         self.pool.retain(|e| same(e.slot));
     }
 
-    fn on_start(&mut self, slot: Slot, _loads: &Loads, now: Instant) {
+    fn on_start(&mut self, slot: Slot, _loads: &Loads, _now: Instant) {
         self.pool.sent(slot);
         self.answers += (std::mem::take(&mut self.answered) - self.answers) / ANSWERS_WINDOW;
-        self.budget.on_start(now);
+        self.budget.on_start();
         self.remove_owed += self.removals();
         while self.remove_owed >= 1.0 {
             self.remove_owed -= 1.0;

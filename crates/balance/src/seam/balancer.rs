@@ -388,15 +388,8 @@ impl Balancer {
         &self.queue
     }
 
-    /// When to call [`poll_probe`](Self::poll_probe) even if no request starts; `None` = not before one does. Shells
-    /// read it after each round of `poll_probe`.
-    pub fn probe_at(&self) -> Option<Instant> {
-        self.picker.probe_at()
-    }
-
     /// The next endpoint to ask for its load, if the algorithm wants one asked. Shells that can ask endpoints call it
-    /// after each start, and at [`probe_at`](Self::probe_at), until it gives `None`; unless it needs probes, an
-    /// algorithm works without them.
+    /// after each start until it gives `None`; unless it needs probes, an algorithm works without them.
     pub fn poll_probe(&mut self, now: Instant) -> Option<Slot> {
         self.refresh(now);
         let set = &self.reader.get().set;

@@ -117,11 +117,6 @@ pub trait Picker: Send {
     /// An endpoint reported its load (in a probe's answer, or in a header on a response).
     fn on_report(&mut self, _slot: Slot, _report: &LoadReport, _now: Instant) {}
 
-    /// When to call [`poll_probe`](Self::poll_probe) even if no request starts; `None` = not before one does.
-    fn probe_at(&self) -> Option<Instant> {
-        None
-    }
-
     /// The next endpoint to ask for its load, if any. Shells call it after each start until it gives `None`.
     fn poll_probe(&mut self, _cx: &mut PickContext<'_>) -> Option<Slot> {
         None

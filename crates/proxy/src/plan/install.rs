@@ -238,7 +238,6 @@ fn pool(
                 sticky: RefCell::new(sticky),
                 reports: RefCell::new(reports),
                 probes: ProbeRate::default(),
-                asked_again: Cell::new(false),
                 control,
                 stats,
                 named: Named::default(),

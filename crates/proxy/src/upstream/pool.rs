@@ -58,8 +58,6 @@ pub struct WorkerPool {
     pub reports: RefCell<Option<Rc<LoadReports>>>,
     /// How many probes it may send.
     pub probes: ProbeRate,
-    /// Whether the prober comes back to it though no request starts.
-    pub asked_again: Cell<bool>,
     /// How clients find their endpoint again.
     pub sticky: RefCell<Option<Arc<Sticky>>>,
     /// Its numbers.
@@ -185,11 +183,6 @@ impl WorkerPool {
             Some(endpoint) => endpoint.named.sent(&self.name, Some(&endpoint.name)),
             None => self.named.sent(&self.name, None),
         }
-    }
-
-    /// When its algorithm wants to ask though no request starts.
-    pub fn probe_at(&self) -> Option<Instant> {
-        self.balancer.borrow().probe_at()
     }
 
     /// Whether its endpoints take requests as messages, many on a connection.

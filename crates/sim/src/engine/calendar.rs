@@ -21,8 +21,6 @@ pub(super) enum Event {
     Again(u32),
     /// A request has waited too long in the queue of a pool, if it still waits.
     WaitedLong(u32, u16),
-    /// A balancer may want to ask servers for their load: its dispatcher and worker.
-    Ask(u32, u16),
     /// A message of a probe: question or answer.
     Probe(u32),
     /// A server's capacity changes: its number, and which of its processes.

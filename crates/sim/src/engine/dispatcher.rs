@@ -13,8 +13,6 @@ pub(super) struct Dispatcher {
     pub balancers: Vec<Balancer>,
     /// The server in its service, by slot.
     pub server_at: Vec<u32>,
-    /// By worker: when the calendar lets it ask servers for their load next; `u64::MAX` if not.
-    pub ask_at: Vec<u64>,
     /// When the pool is to be polled next; `u64::MAX` if not.
     pub poll_at: u64,
     pub budget: Option<Budget>,
@@ -40,7 +38,6 @@ impl Dispatcher {
             pool,
             balancers: Vec::new(),
             server_at: Vec::new(),
-            ask_at: vec![u64::MAX; *workers as usize],
             poll_at: u64::MAX,
             budget,
             losses: Rng::new(mix(own)),

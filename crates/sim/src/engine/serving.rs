@@ -196,20 +196,6 @@ impl World<'_> {
             let number = self.probes.insert(probe);
             self.calendar.send(self.now + self.scenario.link_ns, Event::Probe(number));
         }
-        let next = dispatcher.balancers[worker as usize].probe_at().map(|at| at.0.max(self.now + 1));
-        // Once it is in the calendar it stays there: what was asked meanwhile only makes it late.
-        if let (Some(next), u64::MAX) = (next, dispatcher.ask_at[worker as usize]) {
-            dispatcher.ask_at[worker as usize] = next;
-            self.calendar.at(next, Event::Ask(at, worker as u16));
-        }
-    }
-
-    /// Lets a balancer ask though no request starts.
-    pub fn ask(&mut self, at: u32, worker: u16) {
-        let dispatcher = &mut self.dispatchers[at as usize];
-        dispatcher.ask_at[usize::from(worker)] = u64::MAX;
-        let service = usize::from(dispatcher.service);
-        self.send_probes(at, u32::from(worker), service);
     }
 
     /// A probe reaches its server, or its answer the balancer.

@@ -211,7 +211,6 @@ impl<'s> World<'s> {
             Event::TimedOut(job, attempt) => self.timed_out(job, attempt),
             Event::Again(job) => self.pick(job),
             Event::WaitedLong(job, attempt) => self.waited_long(job, attempt),
-            Event::Ask(dispatcher, worker) => self.ask(dispatcher, worker),
             Event::Probe(probe) => self.on_probe(probe),
             Event::Capacity(server, process) => self.change_capacity(server, process),
             Event::Board(service) => self.post_board(service),

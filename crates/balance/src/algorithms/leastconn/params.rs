@@ -15,17 +15,6 @@ pub static ALL: &[Param] = &[
     },
     PROBE_RATE_MAX,
     Param {
-        name: "probe_rate_min",
-        kind: Kind::Int { min: 0, max: 10_000 },
-        default: Value::Int(1000),
-        help: "Fewest probes a second from this process right after a request, where there are `samples`; each further \
-               pause until the next request is half as long again. 0 = none but for requests.",
-        why: "Balancers with few requests each, as sidecars are, would go by old answers: simulated with 27 requests a second \
-              each and processes that stall, 2 for each request alone gave 4 % less throughput than one balancer for all, \
-              these 3 % less, and 1,000 a second all the time 1 % less. But those were 36 for each request, and where many \
-              sidecars share few cores they cost a fifth of the throughput.",
-    },
-    Param {
         name: "report_age_max",
         kind: Kind::Duration { min: MILLISECOND_NS, max: 60 * SECOND_NS },
         default: Value::Duration(SECOND_NS),

@@ -13,7 +13,7 @@ use crate::upstream::pool::{Endpoint, WorkerPool};
 use datagram::Datagram;
 use evenkeel_balance::{Clock, Instant, LoadReport, Slot};
 use evenkeel_config::plan::{LoadReports, Probe};
-use evenkeel_net::event_loop::{Source, alarm, spawn};
+use evenkeel_net::event_loop::{Source, spawn};
 use outstanding::{Outstanding, Unwanted};
 use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::VecDeque;
@@ -21,7 +21,6 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::Duration;
 use tokio::sync::Notify;
 
 /// Questions that wait to be sent. A batch of requests leaves fewer.
@@ -71,8 +70,6 @@ impl Question {
 pub struct Prober {
     core: Rc<Core>,
     due: RefCell<VecDeque<Question>>,
-    /// Pools whose algorithm wants to ask between requests too.
-    again: RefCell<Vec<Rc<WorkerPool>>>,
     woken: Notify,
     outstanding: RefCell<Outstanding<(Question, SocketAddr)>>,
     /// For IPv4 and for IPv6, each opened when it is needed first.
@@ -87,7 +84,6 @@ impl Prober {
         Prober {
             core,
             due: RefCell::default(),
-            again: RefCell::default(),
             woken: Notify::new(),
             outstanding: RefCell::default(),
             sockets: [const { OnceCell::new() }; 2],
@@ -101,31 +97,7 @@ impl Prober {
         let reports = pool.reports.borrow();
         if let Some(reports) = reports.as_ref().filter(|reports| reports.probe != Probe::Off) {
             self.note(pool, reports, self.core.clock.now());
-            if pool.balancer.borrow().probe_at().is_some() && !pool.asked_again.replace(true) {
-                self.again.borrow_mut().push(pool.clone());
-                self.woken.notify_one();
-            }
         }
-    }
-
-    /// Notes what is due between requests.
-    fn note_again(&self, now: Instant) {
-        self.again.borrow_mut().retain(|pool| {
-            let reports = pool.reports.borrow().clone().filter(|reports| reports.probe != Probe::Off);
-            if let (Some(reports), Some(_)) = (&reports, pool.probe_at().filter(|&at| at <= now)) {
-                self.note(pool, reports, now);
-            }
-            let stays = reports.is_some() && pool.probe_at().is_some();
-            pool.asked_again.set(stays);
-            stays
-        });
-    }
-
-    /// When something is due between requests, and how long that is from now.
-    fn again_in(&self, now: Instant) -> Option<Duration> {
-        let next = self.again.borrow().iter().filter_map(|pool| pool.probe_at()).min()?;
-        // Not sooner than timers tick.
-        Some(Duration::from_nanos(next.since(now)).max(Duration::from_millis(1)))
     }
 
     fn note(&self, pool: &Rc<WorkerPool>, reports: &Rc<LoadReports>, now: Instant) {
@@ -159,16 +131,8 @@ impl Prober {
 pub async fn run(prober: Rc<Prober>) {
     let clock = &prober.core.clock;
     loop {
-        match prober.again_in(clock.read()) {
-            // Milliseconds: the wheel of the worker turns too slowly for them.
-            Some(pause) => tokio::select! {
-                () = prober.woken.notified() => {}
-                () = alarm::sleep(pause) => {}
-            },
-            None => prober.woken.notified().await,
-        }
+        prober.woken.notified().await;
         let began = clock.read();
-        prober.note_again(began);
         loop {
             let next = prober.due.borrow_mut().pop_front();
             let Some(question) = next else { break };
