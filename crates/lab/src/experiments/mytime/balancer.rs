@@ -219,7 +219,6 @@ pub fn all(haproxy: bool, evenkeel: Option<&std::path::Path>) -> Result<Vec<Bala
     }
     let rows = [
         ("evenkeel leastconn", "leastconn", false, false),
-        ("evenkeel random", "random", false, false),
         ("evenkeel shared load", "leastconn", false, true),
         ("evenkeel external", "round_robin", true, false),
     ];

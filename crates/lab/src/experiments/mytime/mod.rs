@@ -34,7 +34,9 @@ a second are those of the middle eight tenths. The peak of a process of a servic
 the mean over those of User, Time and Log, which the algorithm under test balances.
 
 No balancer checks, retries or ejects here. The six nodes share two cores and a kernel, so requests a second of one run mean little: \
-each figure is compared with another of the same round.",
+each figure is compared with another of the same round, and at equal speed: the services do the same for every request, so the CPU time \
+that a request took them says how fast the processors were in that run, and rates and times are told as if it had been the same \
+in both. The table has the figures as they were measured.",
     args: Options::augment_args,
     run: |matches| Options::from_arg_matches(matches).map_err(|e| Error::Wrong(e.to_string())).and_then(|o| run(&o)),
 };

@@ -30,6 +30,7 @@ impl Figure {
         }
     }
 
+    /// As it was measured.
     fn of(self, run: &Run) -> f64 {
         match self {
             Figure::Rate => run.load.rate,
@@ -42,6 +43,22 @@ impl Figure {
             Figure::Finish => run.load.seconds,
         }
     }
+
+    /// As it would be if the services took the same CPU time for a request in every run, 1 ms: they do the same for each, so what
+    /// they take says how fast the processors were, whatever else the machine did.
+    fn at_equal_speed(self, run: &Run) -> f64 {
+        let work_ms = work_ms(run);
+        match self {
+            Figure::Rate => self.of(run) * work_ms,
+            Figure::Response | Figure::Finish => self.of(run) / work_ms,
+            Figure::Peak => self.of(run),
+        }
+    }
+}
+
+/// CPU time that a request took the services.
+fn work_ms(run: &Run) -> f64 {
+    run.used.of("services").as_secs_f64() * 1e3 / run.load.answered.max(1) as f64
 }
 
 /// What the ratio has to be.
@@ -122,7 +139,7 @@ struct Outcome<'o> {
 impl Outcome<'_> {
     fn figures(&self, name: &str, level: usize, figure: Figure) -> Option<Vec<f64>> {
         let at = self.balancings.iter().position(|one| one.name == name)?;
-        Some(self.rounds.figures(level * self.balancings.len() + at, |run| figure.of(run)))
+        Some(self.rounds.figures(level * self.balancings.len() + at, |run| figure.at_equal_speed(run)))
     }
 
     fn finding(&self, line: &Line) -> Finding {
@@ -133,7 +150,8 @@ impl Outcome<'_> {
             return Finding::not_shown(claim, "HAProxy did not run".into());
         };
         let said = if line.published == OURS { String::new() } else { format!(" (published: {})", line.published) };
-        let what = format!("{} of {} over {}{said}", line.figure.name(), line.of, line.over);
+        let speed = if line.figure == Figure::Peak { "" } else { " at equal speed" };
+        let what = format!("{} of {} over {}{speed}{said}", line.figure.name(), line.of, line.over);
         let measured = Interval::of_ratios(&of, &over);
         match line.says {
             Says::AtLeast(least) => Finding::at_least(claim, &what, measured, least),
@@ -156,15 +174,29 @@ impl Outcome<'_> {
             }
         };
         let rows: Vec<Row> = self.balancings.iter().map(row).collect();
-        let title = format!("{}: {}, over evenkeel's leastconn in sidecars", capital(LEVELS[level].0), figure.name());
+        let title = format!(
+            "{}: {} at equal speed, over evenkeel's leastconn in sidecars",
+            capital(LEVELS[level].0),
+            figure.name()
+        );
         Plot { svg: intervals(&rows, &title), title }
     }
 
     fn table(&self) -> Vec<Vec<String>> {
         let mut table = vec![
-            ["", "requests/s", "mean ms", "p99 ms", "peak", "finish s", "sidecars, CPU ms/request", "failed"]
-                .map(str::to_owned)
-                .to_vec(),
+            [
+                "",
+                "requests/s",
+                "mean ms",
+                "p99 ms",
+                "peak",
+                "finish s",
+                "services, CPU ms/request",
+                "sidecars, CPU ms/request",
+                "failed",
+            ]
+            .map(str::to_owned)
+            .to_vec(),
         ];
         for (level, (level_name, _)) in LEVELS.iter().enumerate() {
             for (at, one) in self.balancings.iter().enumerate() {
@@ -179,7 +211,7 @@ impl Outcome<'_> {
                 row.extend(Figure::ALL[..2].iter().map(|figure| format!("{:.1}", median(&|run| figure.of(run)))));
                 row.push(format!("{:.0}", median(&|run| run.load.quantile(0.99))));
                 row.extend(Figure::ALL[2..].iter().map(|figure| format!("{:.2}", median(&|run| figure.of(run)))));
-                row.push(format!("{:.2}", median(&cpu)));
+                row.extend([format!("{:.2}", median(&work_ms)), format!("{:.2}", median(&cpu))]);
                 let failed: u64 = self.rounds.of(index).iter().map(|run| run.load.failures()).sum();
                 row.push(failed.to_string());
                 table.push(row);
