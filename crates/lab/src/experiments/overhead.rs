@@ -10,8 +10,10 @@ use crate::origin;
 use crate::scratch::Scratch;
 use crate::stats::{Interval, Spread};
 use crate::study::balancers::{self, Algorithm, Balancer, Setup};
+use crate::study::comparison::{Case, Comparison};
 use crate::study::figures::{Timed, raw, row};
-use crate::study::{self, Claim, Finding, Found, Meter, Options, Plot, Rounds, Versions};
+use crate::study::prediction::{time, with};
+use crate::study::{self, Claim, Finding, Found, Meter, Options, Plot, Prediction, Rounds, Versions};
 use crate::worker;
 use clap::{Args, FromArgMatches};
 use evenkeel_draw::flow::{Band, Column, Node, flow};
@@ -31,7 +33,10 @@ meant. The moments are the same without a balancer and with each, so what differ
 all, in turns. Client and balancer share the other cores.
 
 At 90 % most of the latency is the queue at the endpoint. A balancer that smooths arrivals makes it shorter, so what it adds can be \
-negative there.",
+negative there.
+
+The simulator says what should come out without a balancer, from two figures that are measured first: what the endpoint can take, and \
+how long a request takes that meets no other. It has no balancer's hop.",
     args: Options::augment_args,
     run: |matches| Options::from_arg_matches(matches).map_err(|e| Error::Wrong(e.to_string())).and_then(|o| run(&o)),
 };
@@ -44,6 +49,10 @@ const WARM_UP: f64 = 0.5;
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Without a balancer.
 const DIRECT: &str = "direct";
+/// The same without a balancer, to simulate.
+const SCENARIO: &str = include_str!("../../scenarios/overhead.toml");
+/// Of what the endpoint can take, when requests meet no other.
+const ALONE: f64 = 0.02;
 
 const LIKE_THE_BEST: [Claim; 3] = [
     Claim {
@@ -65,6 +74,10 @@ const TAIL: [Claim; 3] = [
     Claim { text: "At 90 % so is the 99th percentile", source: "evenkeel" },
 ];
 
+/// What is off when it is off.
+const WHY: &str = "The simulator's core has nothing else to do: no other program, no interrupt and no host takes it away for a moment, which \
+a queue near its limit feels most, and it does not fall asleep between requests.";
+
 fn run(options: &Options) -> Result<()> {
     let (found, versions) = balancers::find(options)?;
     let cores = Cores::divide()?;
@@ -75,6 +88,7 @@ fn run(options: &Options) -> Result<()> {
     let arguments = worker::Arguments { bind, places: 1, spin: true, below_ms: None };
     let endpoint = arguments.start(taskset, folder.path())?;
     let capacity = capacity(bind, folder.path())?;
+    let prediction = predict(&found[0], options, capacity, alone(bind, capacity, folder.path())?)?;
     let ways: Vec<Option<&Balancer>> = std::iter::once(None).chain(found.iter().map(Some)).collect();
     let name = |way: &Option<&Balancer>| way.map_or(DIRECT, |balancer| balancer.name);
     let names: Vec<String> = LOADS
@@ -101,7 +115,8 @@ fn run(options: &Options) -> Result<()> {
         Timed::new(load, meter.used()?, WARM_UP)
     })?;
     let ways: Vec<&str> = ways.iter().map(name).collect();
-    study::present(&Measured { ways: &ways, names: &names, rounds: &rounds, capacity }.found(versions), options)
+    let measured = Measured { ways: &ways, names: &names, rounds: &rounds, capacity };
+    study::present_beside(&measured.found(versions), &measured.beside(&prediction), options)
 }
 
 /// Requests a second that the endpoint can take.
@@ -109,6 +124,22 @@ fn capacity(endpoint: SocketAddr, folder: &Path) -> Result<f64> {
     // More than enough to keep it busy: one is at work, the others wait.
     let plan = Plan::closed(vec![format!("{endpoint}/{WORK_US}")], 8, 1000);
     Ok(plan.start(Vec::new(), &folder.join("load"))?.end(PATIENCE)?.rate)
+}
+
+/// Seconds that a request takes which meets no other, in the middle.
+fn alone(endpoint: SocketAddr, capacity: f64, folder: &Path) -> Result<f64> {
+    let plan = Plan::open(vec![format!("{endpoint}/{WORK_US}")], ALONE * capacity, 2.0, WARM_UP);
+    Ok(plan.start(Vec::new(), &folder.join("load"))?.end(PATIENCE)?.quantile(0.5) / 1e3)
+}
+
+/// Simulates it. What a request takes beyond its work is on the way, there and back.
+fn predict(evenkeel: &Balancer, options: &Options, capacity: f64, alone: f64) -> Result<Prediction> {
+    let work = 1.0 / capacity;
+    let scenario = with(SCENARIO, "service.endpoint", "work", &time(work));
+    let scenario = with(&scenario, "", "link", &time((alone - work) / 2.0));
+    // As many as at the middle one of the loads.
+    let requests = LOADS[1] * capacity * (options.seconds() as f64 + WARM_UP);
+    Prediction::of(evenkeel.program(), &scenario, requests as u64)
 }
 
 /// What was measured.
@@ -130,6 +161,16 @@ impl Measured<'_> {
     fn added(&self, load: usize, way: usize, share: f64) -> Vec<f64> {
         let (with, without) = (self.runs(load, way, share), self.runs(load, 0, share));
         with.iter().zip(without).map(|(with, without)| (with - without) * 1e3).collect()
+    }
+
+    /// What the simulator said of the endpoint alone.
+    fn beside(&self, prediction: &Prediction) -> Comparison {
+        let case = |(load, part): (usize, &f64)| {
+            let name = format!("{:.0} %", part * 100.0);
+            let case = Case { group: DIRECT, name: &name, simulated: (&name, "random"), colour: load, why: WHY };
+            case.latencies(prediction, |share| self.runs(load, 0, share))
+        };
+        LOADS.iter().enumerate().flat_map(case).collect()
     }
 
     fn finding(&self, claim: Claim, load: usize, share: f64) -> Finding {

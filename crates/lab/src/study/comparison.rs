@@ -39,14 +39,18 @@ pub const P99: Figure = Figure {
     name: "p99, milliseconds",
     metric: "p99",
     scale: 1e3,
-    claim: claim("The 99th percentile is within 20 % of what the simulator said, in every case, or the page says why not"),
+    claim: claim(
+        "The 99th percentile is within 20 % of what the simulator said, in every case, or the page says why not",
+    ),
 };
 /// Requests a second, or their ratio to others.
 pub const RATE: Figure = Figure {
     name: "requests a second",
     metric: "throughput",
     scale: 1.0,
-    claim: claim("Requests a second are within 20 % of what the simulator said, in every case, or the page says why not"),
+    claim: claim(
+        "Requests a second are within 20 % of what the simulator said, in every case, or the page says why not",
+    ),
 };
 
 /// What was simulated and measured.
@@ -99,7 +103,11 @@ impl Case<'_> {
 
 impl Line {
     fn case(&self) -> String {
-        [self.group.as_str(), self.name.as_str()].into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(", ")
+        [self.group.as_str(), self.name.as_str()]
+            .into_iter()
+            .filter(|part| !part.is_empty())
+            .collect::<Vec<_>>()
+            .join(", ")
     }
 
     /// Measured over predicted.
@@ -185,7 +193,8 @@ impl Comparison {
                 line.case(),
                 line.figure.name.to_owned(),
                 line.predicted.map_or_else(String::new, digits),
-                median + &interval.map_or_else(String::new, |of| format!(" ({} to {})", digits(of.low), digits(of.high))),
+                median
+                    + &interval.map_or_else(String::new, |of| format!(" ({} to {})", digits(of.low), digits(of.high))),
                 line.error(),
             ]
         };
@@ -197,8 +206,11 @@ impl Comparison {
     /// Why cases are off, in sentences.
     pub fn reasons(&self) -> Vec<String> {
         let of = self.by(|line| line.why).into_iter().filter_map(|lines| {
-            let off: Vec<String> =
-                lines.iter().filter(|line| line.is_excused()).map(|line| format!("{} ({})", line.case(), line.figure.metric)).collect();
+            let off: Vec<String> = lines
+                .iter()
+                .filter(|line| line.is_excused())
+                .map(|line| format!("{} ({})", line.case(), line.figure.metric))
+                .collect();
             (!off.is_empty()).then(|| format!("{} So it is for {}.", lines[0].why, off.join("; ")))
         });
         of.collect()

@@ -8,7 +8,7 @@ pub mod figures;
 mod meter;
 mod options;
 mod page;
-mod prediction;
+pub mod prediction;
 mod rounds;
 
 pub use claim::{Claim, Finding};
@@ -59,6 +59,7 @@ pub struct Found {
 ///
 /// # Errors
 /// A file cannot be written.
+#[allow(dead_code)] // for experiments that have nothing to simulate
 pub fn present(found: &Found, options: &Options) -> Result<()> {
     present_beside(found, &Comparison::default(), options)
 }

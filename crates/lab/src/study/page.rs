@@ -9,13 +9,7 @@ use evenkeel_draw::page::{closed, escape, heading, page, paragraphs, points, tab
 use serde_json::Value;
 
 /// The page. `findings`: all of them. `said`: all of it, for machines.
-pub fn draw(
-    found: &Found,
-    findings: &[Finding],
-    predicted: &Comparison,
-    machine: &Machine,
-    said: &Value,
-) -> String {
+pub fn draw(found: &Found, findings: &[Finding], predicted: &Comparison, machine: &Machine, said: &Value) -> String {
     let mut parts = vec![verdicts(findings), heading("The machines"), found.topology.clone()];
     for plot in found.plots.iter().chain(&predicted.plots()) {
         parts.push(heading(&plot.title));

@@ -62,10 +62,34 @@ impl Prediction {
     }
 }
 
+/// A scenario with another value of a key, which stands on a line of its own. `section`: without its brackets; empty for the top.
+pub fn with(scenario: &str, section: &str, key: &str, value: &str) -> String {
+    let (mut within, begin) = (section.is_empty(), format!("{key} = "));
+    let line = |line: &str| {
+        if let Some(header) = line.strip_prefix('[') {
+            within = header.trim_end_matches(']') == section;
+        }
+        if within && line.starts_with(&begin) { format!("{begin}{value}\n") } else { format!("{line}\n") }
+    };
+    scenario.lines().map(line).collect()
+}
+
+/// A length of time, in seconds, as a scenario says it.
+pub fn time(seconds: f64) -> String {
+    format!("\"{:.0}ns\"", seconds.max(0.0) * 1e9)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use serde_json::json;
+
+    #[test]
+    fn a_key_is_set_where_it_stands() {
+        let scenario = "link = \"1ms\"\n[service.a]\nwork = \"1ms\" # ours\n[service.b]\nwork = \"1ms\"\n";
+        let set = with(&with(scenario, "service.a", "work", &time(2e-6)), "", "link", "\"0s\"");
+        assert_eq!(set, "link = \"0s\"\n[service.a]\nwork = \"2000ns\"\n[service.b]\nwork = \"1ms\"\n");
+    }
 
     #[test]
     fn a_figure_is_found_by_its_names() {

@@ -189,7 +189,7 @@ impl Outcome<'_> {
     }
 
     fn raw(&self, names: &[String]) -> Value {
-        let run = |run: &Run| json!({ "load": run.load.json(), "peaks": run.peaks, "cpu": run.used.json() });
+        let run = |run: &Run| json!({ "load": run.load.json(), "peaks": run.peaks, "cpu": run.used.json(), "cpu_by_service": run.kinds.json() });
         let of = |(at, name): (usize, &String)| {
             (name.clone(), self.rounds.of(at).iter().map(run).collect::<Vec<_>>().into())
         };

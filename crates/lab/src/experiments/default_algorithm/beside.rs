@@ -1,0 +1,43 @@
+//! What does the simulator say should come through? Each algorithm as that balancer has it.
+
+use super::{Arm, Outcome, SHARES};
+use crate::study::balancers::Algorithm;
+use crate::study::comparison::{Case, Figure, RATE};
+use crate::study::{Comparison, Prediction};
+
+/// Of what came through without a slow link.
+const THROUGH: Figure = Figure { name: "requests a second, of those without a slow link", ..RATE };
+/// The point of the scenario in which no link is slow.
+const WHOLE: &str = "no slow link";
+/// What is off when it is off.
+const WHY: &str = "The simulator's links lose nothing. On the slow one TCP sends again what waited too long, or was dropped from a full queue, \
+and a connection that lost something begins slowly.";
+
+/// What the simulator calls it: HAProxy and Envoy may draw the same server twice, Envoy's random draws one and its leastconn as many as
+/// there are servers.
+fn simulated(arm: &Arm) -> &'static str {
+    match (arm.algorithm, arm.balancer.name) {
+        (Algorithm::RoundRobin, _) => "round_robin",
+        (Algorithm::LeastConn, "envoy") => "draws-with-replacement(4)",
+        (Algorithm::LeastConn, _) => "leastconn{samples=0.0}",
+        (_, "envoy") => "random{draws=1}",
+        (_, "haproxy") => "draws-with-replacement(2)",
+        _ => "random",
+    }
+}
+
+impl Outcome<'_> {
+    /// What the simulator said beside what was measured.
+    pub fn beside(&self, prediction: &Prediction) -> Comparison {
+        let cases =
+            (0..SHARES.len()).flat_map(|share| self.arms.iter().enumerate().map(move |(at, arm)| (share, at, arm)));
+        let line = |(share, at, arm): (usize, usize, &Arm)| {
+            let (point, (runs, base)) = (format!("{:.1} %", SHARES[share] * 100.0), self.runs(at, share));
+            let (group, of) = (format!("The slow link takes {point}"), (point.as_str(), simulated(arm)));
+            let case = Case { group: &group, name: &arm.name, simulated: of, colour: arm.algorithm as usize, why: WHY };
+            let measured = runs.iter().zip(base).map(|(run, base)| run / base).collect();
+            case.line(THROUGH, prediction.ratio(of, (WHOLE, of.1), THROUGH.metric), measured)
+        };
+        cases.map(line).collect()
+    }
+}

@@ -1,0 +1,40 @@
+//! How many requests a second do the cores bring if each request costs what it did in the first round? By the simulator, beside the
+//! rates of the further rounds. What it cannot say is the cost itself.
+
+use super::outcome::Measured;
+use super::{Arm, CONNECTIONS, KEPT};
+use crate::error::Result;
+use crate::study::comparison::{Case, RATE};
+use crate::study::prediction::{time, with};
+use crate::study::{Comparison, Prediction};
+
+/// The same system but for the costs, to simulate.
+const SCENARIO: &str = include_str!("../../../scenarios/planes.toml");
+/// Enough for a rate: all work is constant.
+const REQUESTS: u64 = 20 * CONNECTIONS as u64;
+/// What is off when it is off.
+const WHY: &str = "No core of the simulator is ever idle under this load. Here a core waits while connections are opened and closed, and while \
+the other one has not yet sent what it works on; so the rate is below what its processor time would allow, the more so the less of both cores \
+was used.";
+
+/// All arms. `others`: cores beside the balancer's.
+///
+/// # Errors
+/// The simulator cannot run.
+pub fn beside(measured: &Measured, evenkeel: &str, others: usize) -> Result<Comparison> {
+    let line = |(at, arm): (usize, &Arm)| {
+        let Some((first, further)) = measured.rounds.of(at).split_first() else { return Ok(None) };
+        let balancer = first.us(Some("balancer")) / 1e6;
+        let scenario = with(SCENARIO, "service.balancer", "work", &time(balancer));
+        let scenario = with(&scenario, "service.others", "work", &time(first.us(None) / 1e6 - balancer));
+        let scenario = with(&scenario, "service.others", "server", &format!("[{{ fifo = {others} }}]"));
+        let prediction = Prediction::of(evenkeel, &scenario, REQUESTS)?;
+        let group = if arm.kept { KEPT } else { super::CLOSE };
+        let colour = usize::from(!arm.name.starts_with("evenkeel"));
+        let case = Case { group, name: arm.name, simulated: ("", "random"), colour, why: WHY };
+        let rates = further.iter().map(|run| run.rate).collect();
+        Ok(Some(case.figure(RATE, &prediction, rates)))
+    };
+    let lines = measured.arms.iter().enumerate().map(line).collect::<Result<Vec<_>>>()?;
+    Ok(lines.into_iter().flatten().collect())
+}
