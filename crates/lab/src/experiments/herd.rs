@@ -34,7 +34,9 @@ of speed. Latency counts from the moment meant.
 Each endpoint has an evenkeel beside it, in every run. Balancers with shared load (leastconn with `load_reports`) learn from those how \
 many requests are in flight at each endpoint; the others know only their own.
 
-The simulator ran the same system in virtual time beforehand. It knows nothing of the time that clients and balancers take.",
+The simulator ran the same system in virtual time beforehand, as long as a live run: balancers begin with nothing known, and Peak EWMA, \
+which remembers for ten seconds, is better as long as there is little that it could remember. The simulator knows nothing of the time \
+that clients and balancers take.",
     args: Options::augment_args,
     run: |matches| Options::from_arg_matches(matches).map_err(|e| Error::Wrong(e.to_string())).and_then(|o| run(&o)),
 };
@@ -236,6 +238,30 @@ fn topology() -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::study::prediction::read;
+    use evenkeel_sim::scenario::{Capacity, Load, Serving};
+
+    #[test]
+    fn the_scenario_is_the_same_system() {
+        let points = read(SCENARIO);
+        assert_eq!(points.len(), COUNTS.len());
+        for (point, count) in points.iter().zip(COUNTS) {
+            let (scenario, service) = (&point.scenario, &point.scenario.services[0]);
+            assert_eq!(point.label, format!("balancers = {count}"));
+            assert!(matches!(scenario.load, Load::Poisson { per_second } if per_second == RATE));
+            assert_eq!(service.work.mean_ns(), WORK_US * 1e3);
+            assert_eq!(service.servers.len(), ENDPOINTS);
+            let labels: Vec<&str> = point.policies.iter().map(|policy| policy.label.as_str()).collect();
+            assert!(WAYS.iter().all(|way| labels.contains(&way.simulated)), "{labels:?}");
+            for server in &service.servers {
+                assert_eq!(server.serving, Serving::Fifo { cores: PLACES as u32 });
+                let mean_ns = (CHANGES * 1e9) as u64;
+                let states = vec![(0.25, 0.25), (0.5, 0.25), (1.0, 0.5)];
+                assert_eq!(server.capacity, [Capacity::Antagonist { states, mean_ns }]);
+            }
+        }
+        assert_eq!(SLOW.map(|slow| 1e3 / slow as f64), [1.0, 1.0, 0.5, 0.25]);
+    }
 
     #[test]
     fn a_seed_is_a_schedule_and_every_endpoint_has_a_first_speed() {

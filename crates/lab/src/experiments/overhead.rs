@@ -244,3 +244,26 @@ fn topology() -> String {
     let band = || vec![Band { from: 0, to: 0, rate: 1.0, errors: 0.0 }];
     flow("The machines", &columns, &[band(), band()])
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::study::prediction::read;
+    use evenkeel_sim::scenario::{Load, Serving};
+
+    #[test]
+    fn the_scenario_is_the_same_endpoint_with_what_was_measured() {
+        let scenario = with(SCENARIO, "service.endpoint", "work", &time(250e-6));
+        let points = read(&with(&scenario, "", "link", &time(12e-6)));
+        assert_eq!(points.len(), LOADS.len());
+        for (point, part) in points.iter().zip(LOADS) {
+            let service = &point.scenario.services[0];
+            assert_eq!(point.label, format!("{:.0} %", part * 100.0));
+            assert_eq!((service.work.mean_ns(), point.scenario.link_ns), (250e3, 12_000));
+            assert_eq!((service.servers.len(), service.servers[0].serving), (1, Serving::Fifo { cores: 1 }));
+            let Load::Poisson { per_second } = point.scenario.load else { panic!("{:?}", point.scenario.load) };
+            assert!((per_second - part * 4000.0).abs() < 1e-6, "{per_second}");
+        }
+        assert_eq!(read(SCENARIO)[0].scenario.services[0].work.mean_ns(), f64::from(WORK_US) * 1e3);
+    }
+}

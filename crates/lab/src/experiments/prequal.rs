@@ -204,3 +204,29 @@ fn topology() -> String {
     let each = (0..BALANCERS).flat_map(|from| (0..ENDPOINTS).map(move |to| band(from, to, 1.0 / 16.0)));
     flow("The machines", &columns, &[(0..BALANCERS).map(|to| band(0, to, 0.5)).collect(), each.collect()])
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::study::prediction::read;
+    use evenkeel_sim::scenario::{Deployment, Load};
+
+    #[test]
+    fn the_scenario_is_the_same_system() {
+        let points = read(SCENARIO);
+        assert_eq!(points.len(), LOADS.len());
+        for (point, (rate, name)) in points.iter().zip(LOADS) {
+            let service = &point.scenario.services[0];
+            assert_eq!(point.label, name);
+            assert!(matches!(point.scenario.load, Load::Poisson { per_second } if per_second == rate));
+            assert_eq!(service.servers.len(), ENDPOINTS);
+            assert!(
+                matches!(service.balancing.deployment, Deployment::Central { balancers } if balancers as usize == BALANCERS)
+            );
+            // To half a millisecond.
+            assert!((service.work.mean_ns() - WORK_US * 1e3 / PART).abs() < 5e5);
+            let labels: Vec<&str> = point.policies.iter().map(|policy| policy.label.as_str()).collect();
+            assert!(WAYS.iter().all(|(.., simulated)| labels.contains(simulated)), "{labels:?}");
+        }
+    }
+}

@@ -79,6 +79,14 @@ pub fn time(seconds: f64) -> String {
     format!("\"{:.0}ns\"", seconds.max(0.0) * 1e9)
 }
 
+/// A scenario file as the simulator reads it, so that a test can see that it says what the experiment does.
+#[cfg(test)]
+pub fn read(scenario: &str) -> Vec<evenkeel_sim::experiment::Point> {
+    let read = evenkeel_sim::file::read("scenario.toml", scenario);
+    assert!(read.diagnostics.is_empty(), "{:?}", read.diagnostics);
+    read.experiment.expect("it is clean").points
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -41,3 +41,30 @@ impl Outcome<'_> {
         cases.map(line).collect()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::{CLIENT_RATE, CONNECTIONS, SCENARIO, SERVERS};
+    use super::*;
+    use crate::study::prediction::read;
+    use evenkeel_sim::scenario::Load;
+
+    #[test]
+    fn the_scenario_is_the_same_system() {
+        let points = read(SCENARIO);
+        assert_eq!((points.len(), points[0].label.as_str()), (1 + SHARES.len(), WHOLE));
+        for (at, point) in points.iter().enumerate() {
+            let [clients, web] = &point.scenario.services[..] else { panic!("two services") };
+            assert!(matches!(point.scenario.load, Load::Closed { users, .. } if users == CONNECTIONS));
+            assert_eq!((clients.servers[0].bandwidth, web.servers.len()), (CLIENT_RATE, SERVERS));
+            let slow: Vec<f64> = web.servers.iter().map(|server| server.bandwidth).filter(|rate| *rate > 0.0).collect();
+            match at.checked_sub(1) {
+                None => assert!(slow.is_empty()),
+                Some(share) => {
+                    assert_eq!(point.label, format!("{:.1} %", SHARES[share] * 100.0));
+                    assert_eq!(slow, [SHARES[share] * CLIENT_RATE]);
+                }
+            }
+        }
+    }
+}

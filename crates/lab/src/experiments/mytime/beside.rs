@@ -87,3 +87,52 @@ pub fn beside(ways: &[Balancing], rounds: &Rounds<Run>, evenkeel: &str, requests
     }
     Ok(lines.into_iter().collect())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::CLIENTS;
+    use super::super::system::{NODE, NODES};
+    use super::*;
+    use crate::study::prediction::read;
+    use evenkeel_sim::scenario::{Load, Serving, Step};
+
+    #[test]
+    fn the_scenario_is_the_same_system() {
+        let points = read(SCENARIO);
+        assert_eq!(points.len(), LEVELS.len() * 2);
+        for (at, point) in points.iter().enumerate() {
+            let ((level, groups), place) = (LEVELS[at / 2], ["sidecars", "external"][at % 2]);
+            assert_eq!(point.label, format!("{level}, {place}"));
+            assert!(matches!(point.scenario.load, Load::Closed { users, .. } if users == CLIENTS));
+            // Executions of each, by the steps of those who call.
+            let services = &point.scenario.services;
+            let calls = |from: usize, to: usize| {
+                services[from].steps.iter().filter(|step| matches!(step, Step::Call(other) if *other == to)).count()
+            };
+            let find = |name: &str| services.iter().position(|service| service.name == name).expect("it is there");
+            let (first, log) = (find("mytime"), find("log"));
+            assert_eq!((first, calls(first, log)), (0, 1));
+            for (kind, name) in SERVICES.iter().enumerate().take(2) {
+                let executions = calls(first, find(name)) + calls(log, find(name));
+                assert_eq!(executions as f64, EXECUTIONS[kind]);
+            }
+            // What a node has of processors, and who shares it.
+            for (kind, name) in SERVICES.iter().enumerate() {
+                let service = &services[find(name)];
+                assert_eq!(service.servers.len(), NODES);
+                for (node, server) in service.servers.iter().enumerate() {
+                    let cores = match (server.serving, server.machine) {
+                        (_, Some(machine)) => point.scenario.machines[machine],
+                        (Serving::Sharing { cores }, None) => cores,
+                        other => panic!("{other:?}"),
+                    };
+                    assert!((cores - NODE / groups as f64).abs() < 1e-9, "{name} {level}");
+                    for (other, sibling) in SERVICES.iter().enumerate() {
+                        let shares = services[find(sibling)].servers[node].machine == server.machine;
+                        assert_eq!(shares && groups < 4, kind % groups == other % groups && groups < 4);
+                    }
+                }
+            }
+        }
+    }
+}

@@ -38,3 +38,19 @@ pub fn beside(measured: &Measured, evenkeel: &str, others: usize) -> Result<Comp
     let lines = measured.arms.iter().enumerate().map(line).collect::<Result<Vec<_>>>()?;
     Ok(lines.into_iter().flatten().collect())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::study::prediction::read;
+    use evenkeel_sim::scenario::{Load, Serving};
+
+    #[test]
+    fn the_scenario_has_as_many_clients_and_one_core_for_the_balancer() {
+        let points = read(&with(SCENARIO, "service.others", "server", "[{ fifo = 3 }]"));
+        let scenario = &points[0].scenario;
+        assert!(matches!(scenario.load, Load::Closed { users, .. } if users == CONNECTIONS));
+        let cores: Vec<Serving> = scenario.services.iter().map(|service| service.servers[0].serving).collect();
+        assert_eq!(cores, [Serving::Fifo { cores: 1 }, Serving::Fifo { cores: 3 }]);
+    }
+}

@@ -67,3 +67,27 @@ pub static ALL: [Table; 3] = [
         over_sockets: false,
     },
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::study::prediction::read;
+    use evenkeel_sim::scenario::Load;
+    use evenkeel_sim::work::Work;
+
+    #[test]
+    fn the_scenarios_of_the_simulator_are_the_same_demonstrations() {
+        for table in &ALL {
+            let points = read(evenkeel_sim::builtin::find(table.simulated).expect("it is built in").text);
+            let scenario = &points[0].scenario;
+            assert!(matches!(scenario.load, Load::Closed { users, .. } if users as usize == table.at_once));
+            let servers = &scenario.services[0].servers;
+            let uniform = |server: &evenkeel_sim::scenario::Server| match server.work {
+                Some(Work::Uniform { min, max, step_ns: 1_000_000, .. }) => (min, max + 1),
+                other => panic!("{other:?}"),
+            };
+            let expected = table.below_ms.iter().map(|&below| (table.from_ms.min(below - 1), below));
+            assert!(servers.iter().map(uniform).eq(expected), "{}", table.name);
+        }
+    }
+}
