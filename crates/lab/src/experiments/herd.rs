@@ -14,6 +14,7 @@ use crate::scratch::Scratch;
 use crate::stats::{Interval, Spread};
 use crate::study::comparison::{Case, Comparison};
 use crate::study::figures::{Timed, raw, told};
+use crate::study::prediction::SEEDS;
 use crate::study::{self, Claim, Finding, Found, Meter, Options, Prediction, Rounds, Versions};
 use crate::worker;
 use clap::{Args, FromArgMatches};
@@ -89,7 +90,7 @@ fn run(options: &Options) -> Result<()> {
     let versions = vec![("evenkeel".to_owned(), machine::version(std::slice::from_ref(&program), "--version")?)];
     // Tails need many requests, and many changes of speed.
     let seconds = if options.quick { 1.0 } else { options.seconds() as f64 * 4.0 };
-    let prediction = Prediction::of(&program, SCENARIO, (RATE * (seconds + WARM_UP)) as u64)?;
+    let prediction = Prediction::of(&program, SCENARIO, (RATE * (seconds + WARM_UP)) as u64, SEEDS)?;
     let folder = Scratch::new()?;
     let mut endpoints: Vec<(SocketAddr, Child)> = Vec::new();
     for _ in 0..ENDPOINTS {

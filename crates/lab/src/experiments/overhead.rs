@@ -12,7 +12,7 @@ use crate::stats::{Interval, Spread};
 use crate::study::balancers::{self, Algorithm, Balancer, Setup};
 use crate::study::comparison::{Case, Comparison};
 use crate::study::figures::{Timed, raw, row};
-use crate::study::prediction::{time, with};
+use crate::study::prediction::{SEEDS, time, with};
 use crate::study::{self, Claim, Finding, Found, Meter, Options, Plot, Prediction, Rounds, Versions};
 use crate::worker;
 use clap::{Args, FromArgMatches};
@@ -52,7 +52,7 @@ const DIRECT: &str = "direct";
 /// The same without a balancer, to simulate.
 const SCENARIO: &str = include_str!("../../scenarios/overhead.toml");
 /// Of what the endpoint can take, when requests meet no other.
-const ALONE: f64 = 0.02;
+const ALONE: f64 = 0.05;
 
 const LIKE_THE_BEST: [Claim; 3] = [
     Claim {
@@ -126,10 +126,12 @@ fn capacity(endpoint: SocketAddr, folder: &Path) -> Result<f64> {
     Ok(plan.start(Vec::new(), &folder.join("load"))?.end(PATIENCE)?.rate)
 }
 
-/// Seconds that a request takes which meets no other, in the middle.
+/// Seconds that a request takes which meets no other, in the middle of three runs.
 fn alone(endpoint: SocketAddr, capacity: f64, folder: &Path) -> Result<f64> {
-    let plan = Plan::open(vec![format!("{endpoint}/{WORK_US}")], ALONE * capacity, 2.0, WARM_UP);
-    Ok(plan.start(Vec::new(), &folder.join("load"))?.end(PATIENCE)?.quantile(0.5) / 1e3)
+    let plan = Plan::open(vec![format!("{endpoint}/{WORK_US}")], ALONE * capacity, 1.0, WARM_UP);
+    let once = |_| Ok(plan.start(Vec::new(), &folder.join("load"))?.end(PATIENCE)?.quantile(0.5) / 1e3);
+    let runs = (0..3).map(once).collect::<Result<Vec<f64>>>()?;
+    Ok(Spread::of(&runs).map_or(0.0, |of| of.median))
 }
 
 /// Simulates it. What a request takes beyond its work is on the way, there and back.
@@ -139,7 +141,7 @@ fn predict(evenkeel: &Balancer, options: &Options, capacity: f64, alone: f64) ->
     let scenario = with(&scenario, "", "link", &time((alone - work) / 2.0));
     // As many as at the middle one of the loads.
     let requests = LOADS[1] * capacity * (options.seconds() as f64 + WARM_UP);
-    Prediction::of(evenkeel.program(), &scenario, requests as u64)
+    Prediction::of(evenkeel.program(), &scenario, requests as u64, SEEDS)
 }
 
 /// What was measured.

@@ -14,6 +14,7 @@ use crate::scratch::Scratch;
 use crate::stats::{Interval, Spread};
 use crate::study::comparison::{Case, Comparison};
 use crate::study::figures::{Timed, raw, told};
+use crate::study::prediction::SEEDS;
 use crate::study::{self, Claim, Finding, Found, Meter, Options, Prediction, Rounds, Versions};
 use crate::worker;
 use clap::{Args, FromArgMatches};
@@ -80,7 +81,7 @@ fn run(options: &Options) -> Result<()> {
     let seconds = if options.quick { 1.0 } else { options.seconds() as f64 * 4.0 };
     let requests = |(rate, _): &(f64, &str)| (rate * (seconds + WARM_UP)) as u64;
     // Each load has as many as it sends in that time.
-    let simulated = LOADS.iter().map(|load| Prediction::of(&program, SCENARIO, requests(load)));
+    let simulated = LOADS.iter().map(|load| Prediction::of(&program, SCENARIO, requests(load), SEEDS));
     let predictions = simulated.collect::<Result<Vec<_>>>()?;
     let folder = Scratch::new()?;
     let groups =

@@ -116,7 +116,7 @@ impl Line {
     }
 
     fn is_off(&self) -> bool {
-        self.ratio().is_none_or(|ratio| (ratio - 1.0).abs() > WITHIN)
+        self.ratio().is_some_and(|ratio| (ratio - 1.0).abs() > WITHIN)
     }
 
     fn is_excused(&self) -> bool {
@@ -270,7 +270,7 @@ mod tests {
         let both: Vec<Line> = lines.into_iter().chain([excused.clone()]).collect();
         assert!(said(both.clone()).contains("a); 1 of 3 cases"));
         assert!(said(vec![excused]).contains("every case"));
-        assert!(said(vec![line("d", None, 1.0, "")]).contains("did not say it of two balancers, d"));
+        assert!(said(vec![line("d", None, 1.0, "It has no clocks.")]).contains("did not say it of two balancers, d"));
         let comparison: Comparison = both.into_iter().collect();
         assert_eq!(comparison.reasons(), ["It has no clocks. So it is for two balancers, c (p99)."]);
         assert_eq!(comparison.plots().len(), 1);

@@ -11,7 +11,7 @@ mod page;
 pub mod prediction;
 mod rounds;
 
-pub use claim::{Claim, Finding};
+pub use claim::{Claim, Finding, Says};
 pub use comparison::Comparison;
 pub use meter::{Meter, Used};
 pub use options::Options;

@@ -9,22 +9,22 @@ use std::time::Duration;
 
 /// How long the simulator may take.
 const PATIENCE: Duration = Duration::from_secs(300);
-/// Simulated runs of each case. A tail is skewed: the median of few runs is chance.
-const SEEDS: u64 = 50;
+/// Simulated runs of each case, for latencies. A tail is skewed: the median of few runs is chance.
+pub const SEEDS: u64 = 50;
 
 /// What a simulated scenario came to.
 pub struct Prediction(Value);
 
 impl Prediction {
     /// Simulates a scenario file. `evenkeel`: the program. `requests`: as many as a live run has, so that a run that begins with
-    /// nothing known is compared with one that does.
+    /// nothing known is compared with one that does. `seeds`: runs of each case.
     ///
     /// # Errors
     /// The file is wrong.
-    pub fn of(evenkeel: &str, scenario: &str, requests: u64) -> Result<Prediction> {
+    pub fn of(evenkeel: &str, scenario: &str, requests: u64, seeds: u64) -> Result<Prediction> {
         let folder = Scratch::new()?;
         let file = folder.write("scenario.toml", scenario)?;
-        Prediction::run(evenkeel, &file.display().to_string(), requests, SEEDS)
+        Prediction::run(evenkeel, &file.display().to_string(), requests, seeds)
     }
 
     /// Simulates a scenario that comes with the simulator.

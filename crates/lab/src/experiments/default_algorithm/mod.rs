@@ -114,7 +114,7 @@ fn run(options: &Options) -> Result<()> {
     })?;
     drop(servers);
     let outcome = Outcome { arms: &arms, bases, names: &names, rounds: &rounds };
-    let prediction = Prediction::of(balancers[0].program(), SCENARIO, 2000 * options.seconds())?;
+    let prediction = Prediction::of(balancers[0].program(), SCENARIO, 30_000, 5)?;
     study::present_beside(&outcome.found(versions), &outcome.beside(&prediction), options)
 }
 

@@ -7,7 +7,7 @@ use super::system::{LEVELS, SERVICES};
 use crate::error::Result;
 use crate::stats::Spread;
 use crate::study::comparison::{Case, Figure, RATE};
-use crate::study::prediction::{time, with};
+use crate::study::prediction::{SEEDS, time, with};
 use crate::study::{Claim, Comparison, Prediction, Rounds};
 
 /// The same system, to simulate.
@@ -65,7 +65,7 @@ pub fn beside(ways: &[Balancing], rounds: &Rounds<Run>, evenkeel: &str, requests
             scenario = with(&scenario, &format!("service.{name}"), "work.exponential", &mean);
         }
     }
-    let prediction = Prediction::of(evenkeel, &scenario, requests)?;
+    let prediction = Prediction::of(evenkeel, &scenario, requests, SEEDS)?;
     let mut lines = Vec::new();
     for (at_level, (level, _)) in LEVELS.iter().enumerate() {
         for (at, way) in ways.iter().enumerate() {

@@ -4,7 +4,7 @@ use super::balancer::Balancing;
 use super::system::{LEVELS, NODES, SERVICES};
 use super::{CLIENTS, Run};
 use crate::stats::{Interval, Spread};
-use crate::study::{Claim, Finding, Found, Plot, Rounds, Versions};
+use crate::study::{Claim, Finding, Found, Plot, Rounds, Says, Versions};
 use evenkeel_draw::flow::{Band, Column, Node, flow};
 use evenkeel_draw::intervals::{Row, intervals};
 use serde_json::{Value, json};
@@ -42,15 +42,6 @@ impl Figure {
             Figure::Finish => run.load.seconds,
         }
     }
-}
-
-/// What the ratio has to be.
-#[derive(Clone, Copy, Debug)]
-enum Says {
-    AtLeast(f64),
-    AtMost(f64),
-    /// Give or take a part.
-    Near(f64, f64),
 }
 
 /// One line of the publication, or of ours: at a level, of one way over another.
@@ -129,17 +120,9 @@ impl Outcome<'_> {
         let source = if line.published == OURS { "evenkeel" } else { "HAProxy, 2019" };
         let claim = Claim { text: line.text, source };
         let runs = |name| self.figures(name, line.level, line.figure);
-        let (Some(of), Some(over)) = (runs(line.of), runs(line.over)) else {
-            return Finding::not_shown(claim, "HAProxy did not run".into());
-        };
         let said = if line.published == OURS { String::new() } else { format!(" (published: {})", line.published) };
         let what = format!("{} of {} over {}{said}", line.figure.name(), line.of, line.over);
-        let measured = Interval::of_ratios(&of, &over);
-        match line.says {
-            Says::AtLeast(least) => Finding::at_least(claim, &what, measured, least),
-            Says::AtMost(most) => Finding::at_most(claim, &what, measured, most),
-            Says::Near(expected, within) => Finding::near(claim, &what, measured, expected, within),
-        }
+        Finding::of_ratio(claim, &what, (runs(line.of), runs(line.over)), line.says, "HAProxy did not run")
     }
 
     /// Of each way at a level, over leastconn in sidecars of the same kind that every run has.

@@ -10,8 +10,8 @@ use crate::study::{Comparison, Prediction};
 
 /// The same system but for the costs, to simulate.
 const SCENARIO: &str = include_str!("../../../scenarios/planes.toml");
-/// Enough for a rate: all work is constant.
-const REQUESTS: u64 = 20 * CONNECTIONS as u64;
+/// Enough for a rate: all work is constant, so one run says it.
+const REQUESTS: u64 = 200 * CONNECTIONS as u64;
 /// What is off when it is off.
 const WHY: &str = "No core of the simulator is ever idle under this load. Here a core waits while connections are opened and closed, and while \
 the other one has not yet sent what it works on; so the rate is below what its processor time would allow, the more so the less of both cores \
@@ -28,7 +28,7 @@ pub fn beside(measured: &Measured, evenkeel: &str, others: usize) -> Result<Comp
         let scenario = with(SCENARIO, "service.balancer", "work", &time(balancer));
         let scenario = with(&scenario, "service.others", "work", &time(first.us(None) / 1e6 - balancer));
         let scenario = with(&scenario, "service.others", "server", &format!("[{{ fifo = {others} }}]"));
-        let prediction = Prediction::of(evenkeel, &scenario, REQUESTS)?;
+        let prediction = Prediction::of(evenkeel, &scenario, REQUESTS, 1)?;
         let group = if arm.kept { KEPT } else { super::CLOSE };
         let colour = usize::from(!arm.name.starts_with("evenkeel"));
         let case = Case { group, name: arm.name, simulated: ("", "random"), colour, why: WHY };
