@@ -10,8 +10,11 @@ const THROUGH: Figure = Figure { name: "requests a second, of those without a sl
 /// The point of the scenario in which no link is slow.
 const WHOLE: &str = "no slow link";
 /// What is off when it is off.
-const WHY: &str = "The simulator's links lose nothing. On the slow one TCP sends again what waited too long, or was dropped from a full queue, \
-and a connection that lost something begins slowly.";
+const TCP: &str = "The simulator's links lose nothing. On the slow one TCP sends again what waited too long, or was dropped from a full queue, \
+which takes of the little that the link carries.";
+/// The same of HAProxy's random.
+const RING: &str = "HAProxy draws servers from the ring of its consistent hashing, on which the slow one may have more than its quarter; the \
+simulator draws all alike. Both draws are of one server as often as the square of its part.";
 
 /// What the simulator calls it: HAProxy and Envoy may draw the same server twice, Envoy's random draws one and its leastconn as many as
 /// there are servers.
@@ -34,7 +37,9 @@ impl Outcome<'_> {
         let line = |(share, at, arm): (usize, usize, &Arm)| {
             let (point, (runs, base)) = (format!("{:.1} %", SHARES[share] * 100.0), self.runs(at, share));
             let (group, of) = (format!("The slow link takes {point}"), (point.as_str(), simulated(arm)));
-            let case = Case { group: &group, name: &arm.name, simulated: of, colour: arm.algorithm as usize, why: WHY };
+            let is_drawn = (arm.balancer.name, arm.algorithm) == ("haproxy", Algorithm::Random);
+            let why = if is_drawn { RING } else { TCP };
+            let case = Case { group: &group, name: &arm.name, simulated: of, colour: arm.algorithm as usize, why };
             let measured = runs.iter().zip(base).map(|(run, base)| run / base).collect();
             case.line(THROUGH, prediction.ratio(of, (WHOLE, of.1), THROUGH.metric), measured)
         };

@@ -65,7 +65,8 @@ enum Way {
 const SIMULATED: [&str; 3] = ["peak_ewma", "random", "round_robin"];
 /// What is off when it is off.
 const WHY: &str = "The simulator knows no processor time: with thousands of requests at once, each also waits for the thread that sends and \
-answers all of them, and over sockets for a proxy and ten processes.";
+answers all of them. And where about one request of a hundred meets the slow endpoint, p99 lies between its latencies and those of the \
+others, so that little moves it far.";
 
 /// Every way, by row of the publication.
 const WAYS: [(&str, usize, Way); 8] = [
