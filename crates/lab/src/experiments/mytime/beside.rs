@@ -39,8 +39,8 @@ fn simulated(way: &Balancing) -> &'static str {
         "leastconn" if way.shared => "leastconn",
         "leastconn" => "leastconn{samples=0.0}",
         "random(1)" => "random{draws=1}",
-        "random(2)" => "draws-with-replacement(2)",
-        "random" => "random",
+        // HAProxy's draws may be of the same server, which the simulator has only for balancers that know all of them.
+        "random" | "random(2)" => "random",
         _ => "round_robin",
     }
 }
