@@ -10,12 +10,14 @@ use crate::study::{Comparison, Prediction};
 
 /// The same system but for the costs, to simulate.
 const SCENARIO: &str = include_str!("../../../scenarios/planes.toml");
+/// What runs beside the balancer's core.
+const OTHERS: [&str; 3] = ["endpoints", "load", "lab"];
 /// Enough for a rate: all work is constant, so one run says it.
 const REQUESTS: u64 = 200 * CONNECTIONS as u64;
 /// What is off when it is off.
 const WHY: &str = "No core of the simulator is ever idle under this load. Here a core waits while connections are opened and closed, and while \
-the other one has not yet sent what it works on; so the rate is below what its processor time would allow, the more so the less of both cores \
-was used.";
+the other one has not yet sent what it works on, and other programs and the kernel use it, too: the rate is below what the processor time of \
+its processes would allow.";
 
 /// All arms. `others`: cores beside the balancer's.
 ///
@@ -26,7 +28,8 @@ pub fn beside(measured: &Measured, evenkeel: &str, others: usize) -> Result<Comp
         let Some((first, further)) = measured.rounds.of(at).split_first() else { return Ok(None) };
         let balancer = first.us(Some("balancer")) / 1e6;
         let scenario = with(SCENARIO, "service.balancer", "work", &time(balancer));
-        let scenario = with(&scenario, "service.others", "work", &time(first.us(None) / 1e6 - balancer));
+        let others: f64 = OTHERS.iter().map(|group| first.us(Some(group))).sum();
+        let scenario = with(&scenario, "service.others", "work", &time(others / 1e6));
         let scenario = with(&scenario, "service.others", "server", &format!("[{{ fifo = {others} }}]"));
         let prediction = Prediction::of(evenkeel, &scenario, REQUESTS, 1)?;
         let group = if arm.kept { KEPT } else { super::CLOSE };
