@@ -10,8 +10,10 @@ use crate::origin;
 use crate::scratch::Scratch;
 use crate::stats::{Interval, Spread};
 use crate::study::balancers::{self, Algorithm, Balancer, Setup};
+use crate::study::comparison::{Case, Comparison};
 use crate::study::figures::{Timed, raw, row};
-use crate::study::{self, Claim, Finding, Found, Meter, Options, Plot, Rounds, Versions};
+use crate::study::prediction::{SEEDS, time, with};
+use crate::study::{self, Claim, Finding, Found, Meter, Options, Plot, Prediction, Rounds, Versions};
 use crate::worker;
 use clap::{Args, FromArgMatches};
 use evenkeel_draw::flow::{Band, Column, Node, flow};
@@ -31,7 +33,10 @@ meant. The moments are the same without a balancer and with each, so what differ
 all, in turns. Client and balancer share the other cores.
 
 At 90 % most of the latency is the queue at the endpoint. A balancer that smooths arrivals makes it shorter, so what it adds can be \
-negative there.",
+negative there.
+
+The simulator says what should come out without a balancer, from two figures that are measured first: what the endpoint can take, and \
+how long a request takes that meets no other. It has no balancer's hop.",
     args: Options::augment_args,
     run: |matches| Options::from_arg_matches(matches).map_err(|e| Error::Wrong(e.to_string())).and_then(|o| run(&o)),
 };
@@ -44,6 +49,10 @@ const WARM_UP: f64 = 0.5;
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Without a balancer.
 const DIRECT: &str = "direct";
+/// The same without a balancer, to simulate.
+const SCENARIO: &str = include_str!("../../scenarios/overhead.toml");
+/// Of what the endpoint can take, when requests meet no other.
+const ALONE: f64 = 0.05;
 
 const LIKE_THE_BEST: [Claim; 3] = [
     Claim {
@@ -65,6 +74,10 @@ const TAIL: [Claim; 3] = [
     Claim { text: "At 90 % so is the 99th percentile", source: "evenkeel" },
 ];
 
+/// What is off when it is off.
+const WHY: &str = "The simulator's core has nothing else to do: no other program, no interrupt and no host takes it away for a moment, which \
+a queue near its limit feels most, and it does not fall asleep between requests.";
+
 fn run(options: &Options) -> Result<()> {
     let (found, versions) = balancers::find(options)?;
     let cores = Cores::divide()?;
@@ -75,6 +88,7 @@ fn run(options: &Options) -> Result<()> {
     let arguments = worker::Arguments { bind, places: 1, spin: true, below_ms: None };
     let endpoint = arguments.start(taskset, folder.path())?;
     let capacity = capacity(bind, folder.path())?;
+    let prediction = predict(&found[0], options, capacity, alone(bind, capacity, folder.path())?)?;
     let ways: Vec<Option<&Balancer>> = std::iter::once(None).chain(found.iter().map(Some)).collect();
     let name = |way: &Option<&Balancer>| way.map_or(DIRECT, |balancer| balancer.name);
     let names: Vec<String> = LOADS
@@ -101,7 +115,8 @@ fn run(options: &Options) -> Result<()> {
         Timed::new(load, meter.used()?, WARM_UP)
     })?;
     let ways: Vec<&str> = ways.iter().map(name).collect();
-    study::present(&Measured { ways: &ways, names: &names, rounds: &rounds, capacity }.found(versions), options)
+    let measured = Measured { ways: &ways, names: &names, rounds: &rounds, capacity };
+    study::present_beside(&measured.found(versions), &measured.beside(&prediction), options)
 }
 
 /// Requests a second that the endpoint can take.
@@ -109,6 +124,24 @@ fn capacity(endpoint: SocketAddr, folder: &Path) -> Result<f64> {
     // More than enough to keep it busy: one is at work, the others wait.
     let plan = Plan::closed(vec![format!("{endpoint}/{WORK_US}")], 8, 1000);
     Ok(plan.start(Vec::new(), &folder.join("load"))?.end(PATIENCE)?.rate)
+}
+
+/// Seconds that a request takes which meets no other, in the middle of three runs.
+fn alone(endpoint: SocketAddr, capacity: f64, folder: &Path) -> Result<f64> {
+    let plan = Plan::open(vec![format!("{endpoint}/{WORK_US}")], ALONE * capacity, 1.0, WARM_UP);
+    let once = |_| Ok(plan.start(Vec::new(), &folder.join("load"))?.end(PATIENCE)?.quantile(0.5) / 1e3);
+    let runs = (0..3).map(once).collect::<Result<Vec<f64>>>()?;
+    Ok(Spread::of(&runs).map_or(0.0, |of| of.median))
+}
+
+/// Simulates it. What a request takes beyond its work is on the way, there and back.
+fn predict(evenkeel: &Balancer, options: &Options, capacity: f64, alone: f64) -> Result<Prediction> {
+    let work = 1.0 / capacity;
+    let scenario = with(SCENARIO, "service.endpoint", "work", &time(work));
+    let scenario = with(&scenario, "", "link", &time((alone - work) / 2.0));
+    // As many as at the middle one of the loads.
+    let requests = LOADS[1] * capacity * (options.seconds() as f64 + WARM_UP);
+    Prediction::of(evenkeel.program(), &scenario, requests as u64, SEEDS)
 }
 
 /// What was measured.
@@ -130,6 +163,16 @@ impl Measured<'_> {
     fn added(&self, load: usize, way: usize, share: f64) -> Vec<f64> {
         let (with, without) = (self.runs(load, way, share), self.runs(load, 0, share));
         with.iter().zip(without).map(|(with, without)| (with - without) * 1e3).collect()
+    }
+
+    /// What the simulator said of the endpoint alone.
+    fn beside(&self, prediction: &Prediction) -> Comparison {
+        let case = |(load, part): (usize, &f64)| {
+            let name = format!("{:.0} %", part * 100.0);
+            let case = Case { group: DIRECT, name: &name, simulated: (&name, "random"), colour: load, why: WHY };
+            case.latencies(prediction, |share| self.runs(load, 0, share))
+        };
+        LOADS.iter().enumerate().flat_map(case).collect()
     }
 
     fn finding(&self, claim: Claim, load: usize, share: f64) -> Finding {
@@ -202,4 +245,27 @@ fn topology() -> String {
     ];
     let band = || vec![Band { from: 0, to: 0, rate: 1.0, errors: 0.0 }];
     flow("The machines", &columns, &[band(), band()])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::study::prediction::read;
+    use evenkeel_sim::scenario::{Load, Serving};
+
+    #[test]
+    fn the_scenario_is_the_same_endpoint_with_what_was_measured() {
+        let scenario = with(SCENARIO, "service.endpoint", "work", &time(250e-6));
+        let points = read(&with(&scenario, "", "link", &time(12e-6)));
+        assert_eq!(points.len(), LOADS.len());
+        for (point, part) in points.iter().zip(LOADS) {
+            let service = &point.scenario.services[0];
+            assert_eq!(point.label, format!("{:.0} %", part * 100.0));
+            assert_eq!((service.work.mean_ns(), point.scenario.link_ns), (250e3, 12_000));
+            assert_eq!((service.servers.len(), service.servers[0].serving), (1, Serving::Fifo { cores: 1 }));
+            let Load::Poisson { per_second } = point.scenario.load else { panic!("{:?}", point.scenario.load) };
+            assert!((per_second - part * 4000.0).abs() < 1e-6, "{per_second}");
+        }
+        assert_eq!(read(SCENARIO)[0].scenario.services[0].work.mean_ns(), f64::from(WORK_US) * 1e3);
+    }
 }

@@ -12,12 +12,13 @@ use crate::machine;
 use crate::origin;
 use crate::scratch::Scratch;
 use crate::stats::{Interval, Spread};
-use crate::study::figures::{Timed, raw, row, told};
-use crate::study::{self, Claim, Finding, Found, Meter, Options, Plot, Prediction, Rounds, Versions};
+use crate::study::comparison::{Case, Comparison};
+use crate::study::figures::{Timed, raw, told};
+use crate::study::prediction::SEEDS;
+use crate::study::{self, Claim, Finding, Found, Meter, Options, Prediction, Rounds, Versions};
 use crate::worker;
 use clap::{Args, FromArgMatches};
 use evenkeel_draw::flow::{Band, Column, Node, flow};
-use evenkeel_draw::intervals::intervals;
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -46,6 +47,8 @@ const PART: f64 = 0.18;
 const PERIOD: Duration = Duration::from_millis(20);
 const WORK_US: f64 = 5000.0;
 const WARM_UP: f64 = 1.0;
+/// The same system, to simulate.
+const SCENARIO: &str = include_str!("../../scenarios/prequal.toml");
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Requests a second, and what the simulator calls it.
@@ -75,7 +78,11 @@ const CLAIMS: [[Claim; 2]; 2] = [
 fn run(options: &Options) -> Result<()> {
     let program = child::find_evenkeel(options.evenkeel.as_deref())?;
     let versions = vec![("evenkeel".to_owned(), machine::version(std::slice::from_ref(&program), "--version")?)];
-    let prediction = Prediction::of(&program, include_str!("../../scenarios/prequal.toml"))?;
+    let seconds = if options.quick { 1.0 } else { options.seconds() as f64 * 4.0 };
+    let requests = |(rate, _): &(f64, &str)| (rate * (seconds + WARM_UP)) as u64;
+    // Each load has as many as it sends in that time.
+    let simulated = LOADS.iter().map(|load| Prediction::of(&program, SCENARIO, requests(load), SEEDS));
+    let predictions = simulated.collect::<Result<Vec<_>>>()?;
     let folder = Scratch::new()?;
     let groups =
         (0..ENDPOINTS).map(|n| Group::new(&format!("prequal-{n}"), PART, PERIOD)).collect::<Result<Vec<Group>>>()?;
@@ -91,7 +98,6 @@ fn run(options: &Options) -> Result<()> {
         .collect::<Result<Vec<Running>>>()?;
     let names: Vec<String> =
         LOADS.iter().flat_map(|(_, load)| WAYS.iter().map(move |(way, ..)| format!("{way}, {load}"))).collect();
-    let seconds = if options.quick { 1.0 } else { options.seconds() as f64 * 4.0 };
     let mut runs = vec![0; names.len()];
     let rounds = Rounds::run(&names, options.rounds(), |at| {
         let ((rate, _), (_, pool, _)) = (LOADS[at / WAYS.len()], WAYS[at % WAYS.len()]);
@@ -121,13 +127,13 @@ fn run(options: &Options) -> Result<()> {
     drop(sidecars);
     drop(endpoints);
     drop(groups);
-    study::present(&Measured { names: &names, rounds: &rounds, prediction: &prediction }.found(versions), options)
+    let measured = Measured { names: &names, rounds: &rounds };
+    study::present_beside(&measured.found(versions), &measured.beside(&predictions), options)
 }
 
 struct Measured<'m> {
     names: &'m [String],
     rounds: &'m Rounds<Timed>,
-    prediction: &'m Prediction,
 }
 
 impl Measured<'_> {
@@ -135,34 +141,28 @@ impl Measured<'_> {
         self.rounds.figures(load * WAYS.len() + way, |run| run.load.quantile(share))
     }
 
-    /// Milliseconds.
-    fn predicted(&self, load: usize, way: usize, metric: &str) -> Option<f64> {
-        self.prediction.figure(LOADS[load].1, WAYS[way].2, metric).map(|seconds| seconds * 1e3)
+    /// What the simulator said beside what was measured. `predictions`: by load.
+    fn beside(&self, predictions: &[Prediction]) -> Comparison {
+        let case = |at: usize| {
+            let (load, way) = (at / WAYS.len(), at % WAYS.len());
+            let ((rate, point), (name, _, simulated)) = (LOADS[load], WAYS[way]);
+            let group = format!("{rate} requests/s, {point}");
+            let case = Case { group: &group, name, simulated: (point, simulated), colour: way, why: "" };
+            case.latencies(&predictions[load], |share| self.runs(load, way, share))
+        };
+        (0..self.names.len()).flat_map(case).collect()
     }
 
     fn found(&self, versions: Versions) -> Found {
-        let header = [
-            "",
-            "p50 ms",
-            "predicted",
-            "p99 ms",
-            "predicted",
-            "p99.9 ms",
-            "balancers, CPU us/request",
-            "CPU accounted for",
-        ];
+        let header = ["", "p50 ms", "p99 ms", "p99.9 ms", "balancers, CPU us/request", "CPU accounted for"];
         let mut figures = vec![header.map(str::to_owned).to_vec()];
         for load in 0..LOADS.len() {
             for way in 0..WAYS.len() {
                 let at = load * WAYS.len() + way;
-                let predicted =
-                    |metric| self.predicted(load, way, metric).map_or_else(String::new, |ms| format!("{ms:.0}"));
                 figures.push(vec![
                     self.names[at].clone(),
                     told(&self.runs(load, way, 0.5), 0),
-                    predicted("p50"),
                     told(&self.runs(load, way, 0.99), 0),
-                    predicted("p99"),
                     told(&self.runs(load, way, 0.999), 0),
                     told(&self.rounds.figures(at, |run| run.us("balancers")), 0),
                     told(&self.rounds.figures(at, |run| run.used.accounted()), 2),
@@ -172,15 +172,6 @@ impl Measured<'_> {
         let finding = |(load, over): (usize, usize)| {
             let ratio = Interval::of_ratios(&self.runs(load, PREQUAL, 0.99), &self.runs(load, over, 0.99));
             Finding::at_most(CLAIMS[load][over], &format!("p99 with Prequal over {}", WAYS[over].0), ratio, 1.0)
-        };
-        let plot = |(load, share, metric): (usize, f64, &str)| {
-            let row =
-                |way: usize| row(WAYS[way].0, &self.runs(load, way, share), self.predicted(load, way, metric), way);
-            let title = format!(
-                "{} requests/s, {}: {metric}, milliseconds; the mark is what the simulator said",
-                LOADS[load].0, LOADS[load].1
-            );
-            Plot { svg: intervals(&(0..WAYS.len()).map(row).collect::<Vec<_>>(), &title), title }
         };
         let mut method: Vec<String> = EXPERIMENT.docs.split("\n\n").map(str::to_owned).collect();
         let of_all: Vec<f64> = (0..self.names.len())
@@ -194,7 +185,7 @@ impl Measured<'_> {
             topology: topology(),
             findings: (0..LOADS.len()).flat_map(|load| [(load, 0), (load, 1)]).map(finding).collect(),
             figures,
-            plots: (0..LOADS.len()).flat_map(|load| [(load, 0.5, "p50"), (load, 0.99, "p99")]).map(plot).collect(),
+            plots: Vec::new(),
             method,
             versions,
             raw: raw(self.names, self.rounds),
@@ -213,4 +204,30 @@ fn topology() -> String {
     let band = |from, to, rate| Band { from, to, rate, errors: 0.0 };
     let each = (0..BALANCERS).flat_map(|from| (0..ENDPOINTS).map(move |to| band(from, to, 1.0 / 16.0)));
     flow("The machines", &columns, &[(0..BALANCERS).map(|to| band(0, to, 0.5)).collect(), each.collect()])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::study::prediction::read;
+    use evenkeel_sim::scenario::{Deployment, Load};
+
+    #[test]
+    fn the_scenario_is_the_same_system() {
+        let points = read(SCENARIO);
+        assert_eq!(points.len(), LOADS.len());
+        for (point, (rate, name)) in points.iter().zip(LOADS) {
+            let service = &point.scenario.services[0];
+            assert_eq!(point.label, name);
+            assert!(matches!(point.scenario.load, Load::Poisson { per_second } if per_second == rate));
+            assert_eq!(service.servers.len(), ENDPOINTS);
+            assert!(
+                matches!(service.balancing.deployment, Deployment::Central { balancers } if balancers as usize == BALANCERS)
+            );
+            // To half a millisecond.
+            assert!((service.work.mean_ns() - WORK_US * 1e3 / PART).abs() < 5e5);
+            let labels: Vec<&str> = point.policies.iter().map(|policy| policy.label.as_str()).collect();
+            assert!(WAYS.iter().all(|(.., simulated)| labels.contains(simulated)), "{labels:?}");
+        }
+    }
 }

@@ -54,6 +54,17 @@ impl Verdict {
     }
 }
 
+/// What a figure has to be for a claim to hold.
+#[derive(Clone, Copy, Debug)]
+pub enum Says {
+    /// This at least.
+    AtLeast(f64),
+    /// This at most.
+    AtMost(f64),
+    /// This, give or take a part of it.
+    Near(f64, f64),
+}
+
 /// A claim, and what was measured of it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Finding {
@@ -81,6 +92,23 @@ impl Finding {
     /// The claim is that a figure is at most so large.
     pub fn at_most(claim: Claim, what: &str, measured: Option<Interval>, most: f64) -> Finding {
         Finding::within(claim, what, measured, (f64::NEG_INFINITY, most))
+    }
+
+    /// The claim is of a ratio: of runs over others of the same rounds. `missing`: why one of both did not run, if it did not.
+    pub fn of_ratio(
+        claim: Claim,
+        what: &str,
+        (of, over): (Option<Vec<f64>>, Option<Vec<f64>>),
+        says: Says,
+        missing: &str,
+    ) -> Finding {
+        let (Some(of), Some(over)) = (of, over) else { return Finding::not_shown(claim, missing.to_owned()) };
+        let measured = Interval::of_ratios(&of, &over);
+        match says {
+            Says::AtLeast(least) => Finding::at_least(claim, what, measured, least),
+            Says::AtMost(most) => Finding::at_most(claim, what, measured, most),
+            Says::Near(expected, within) => Finding::near(claim, what, measured, expected, within),
+        }
     }
 
     fn within(claim: Claim, what: &str, measured: Option<Interval>, needs: (f64, f64)) -> Finding {
@@ -153,6 +181,11 @@ mod tests {
         assert_eq!((none.verdict, none.verdict.class()), (Verdict::NotShown, "open"));
         let one = Interval { median: 1.0, low: 1.0, high: 1.0 };
         assert_eq!(Finding::at_least(claim, "it", Some(one), 1.0).verdict, Verdict::Reproduced);
+        let both = |over: Option<Vec<f64>>| (Some(vec![2.0, 4.0, 6.0]), over);
+        let near = Finding::of_ratio(claim, "it", both(Some(vec![1.0, 2.0, 3.0])), Says::Near(2.0, 0.1), "");
+        assert_eq!(near.verdict, Verdict::Reproduced);
+        let missing = Finding::of_ratio(claim, "it", both(None), Says::AtLeast(1.0), "it did not run");
+        assert_eq!(missing.told(), "it did not run");
         let most = Finding::at_most(claim, "it", Some(one), 0.9);
         assert_eq!(most.verdict, Verdict::NotReproduced);
         assert_eq!(most.told(), "it: 1.000 (1.000 to 1.000); the claim needs at most 0.90");

@@ -3,14 +3,16 @@
 
 pub mod balancers;
 mod claim;
+pub mod comparison;
 pub mod figures;
 mod meter;
 mod options;
 mod page;
-mod prediction;
+pub mod prediction;
 mod rounds;
 
-pub use claim::{Claim, Finding};
+pub use claim::{Claim, Finding, Says};
+pub use comparison::Comparison;
 pub use meter::{Meter, Used};
 pub use options::Options;
 pub use prediction::Prediction;
@@ -57,16 +59,27 @@ pub struct Found {
 ///
 /// # Errors
 /// A file cannot be written.
+#[allow(dead_code)] // for experiments that have nothing to simulate
 pub fn present(found: &Found, options: &Options) -> Result<()> {
+    present_beside(found, &Comparison::default(), options)
+}
+
+/// The same with what the simulator said: its verdicts and plots are the last.
+///
+/// # Errors
+/// A file cannot be written.
+pub fn present_beside(found: &Found, predicted: &Comparison, options: &Options) -> Result<()> {
     let machine = Machine::this();
-    for finding in &found.findings {
+    let findings: Vec<Finding> = found.findings.iter().cloned().chain(predicted.findings()).collect();
+    for finding in &findings {
         println!("{}: {}\n  {}", finding.verdict.name(), finding.claim.text, finding.told());
     }
-    if let Some((header, rows)) = found.figures.split_first() {
-        let header: Vec<&str> = header.iter().map(String::as_str).collect();
-        println!("\n{}", table::draw(&header, rows));
+    for figures in [&found.figures, &predicted.table()] {
+        if let Some((header, rows)) = figures.split_first() {
+            let header: Vec<&str> = header.iter().map(String::as_str).collect();
+            println!("\n{}", table::draw(&header, rows));
+        }
     }
-    let findings: Vec<Value> = found.findings.iter().map(Finding::json).collect();
     let versions: serde_json::Map<String, Value> =
         found.versions.iter().map(|(name, version)| (name.clone(), json!(version))).collect();
     let said = json!({
@@ -75,14 +88,15 @@ pub fn present(found: &Found, options: &Options) -> Result<()> {
         "command": options.command(),
         "machine": { "kernel": machine.kernel, "cpu": machine.cpu, "cores": machine.cores, "commit": machine.commit },
         "versions": versions,
-        "findings": findings,
+        "findings": findings.iter().map(Finding::json).collect::<Value>(),
+        "predictions": predicted.json(),
         "raw": found.raw,
     });
     if let Some(path) = &options.json {
         write(path, &format!("{said:#}\n"))?;
     }
     if let Some(path) = &options.report {
-        write(path, &page::draw(found, &machine, &said))?;
+        write(path, &page::draw(found, &findings, predicted, &machine, &said))?;
     }
     Ok(())
 }

@@ -1,22 +1,25 @@
 //! How does the page of such an experiment look? The verdicts first, then the machines, the plots and the figures; the method, the
 //! command and every run at its end.
 
-use super::Found;
 use super::claim::Finding;
+use super::{Comparison, Found};
 use crate::machine::Machine;
 use evenkeel_draw::intervals::strip;
 use evenkeel_draw::page::{closed, escape, heading, page, paragraphs, points, table};
 use serde_json::Value;
 
-/// The page. `said`: all of it, for machines.
-pub fn draw(found: &Found, machine: &Machine, said: &Value) -> String {
-    let mut parts = vec![verdicts(&found.findings), heading("The machines"), found.topology.clone()];
-    for plot in &found.plots {
+/// The page. `findings`: all of them. `said`: all of it, for machines.
+pub fn draw(found: &Found, findings: &[Finding], predicted: &Comparison, machine: &Machine, said: &Value) -> String {
+    let mut parts = vec![verdicts(findings), heading("The machines"), found.topology.clone()];
+    for plot in found.plots.iter().chain(&predicted.plots()) {
         parts.push(heading(&plot.title));
         parts.push(plot.svg.clone());
     }
     parts.push(heading("Figures"));
     parts.push(table(&found.figures));
+    if let compared @ [_, ..] = &predicted.table()[..] {
+        parts.extend([heading("Prediction and measurement"), table(compared), paragraphs(&predicted.reasons())]);
+    }
     parts.push(heading("How it was measured"));
     parts.push(paragraphs(&found.method));
     let command = said["command"].as_str().unwrap_or_default();

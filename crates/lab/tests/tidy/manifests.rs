@@ -79,7 +79,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "peers",
         ],
     ),
-    ("lab", &["draw", "peers", "tower"]),
+    ("lab", &["draw", "peers", "sim", "tower"]),
     // Only for tests.
     ("peers", &[]),
 ];

@@ -1,6 +1,8 @@
 //! Which algorithm should be the default? The test by which HAProxy's was discussed: four servers, one of them behind a slow link;
 //! what comes through by round robin, leastconn and random.
 
+mod beside;
+
 use crate::child::{self, Child};
 use crate::error::{Error, Result, While};
 use crate::experiment::Experiment;
@@ -10,10 +12,9 @@ use crate::origin;
 use crate::scratch::Scratch;
 use crate::stats::{Interval, Spread};
 use crate::study::balancers::{self, Algorithm, Balancer, PORT, Running, Setup};
-use crate::study::{self, Claim, Finding, Found, Options, Plot, Rounds, Versions};
+use crate::study::{self, Claim, Finding, Found, Options, Prediction, Rounds, Versions};
 use clap::{Args, FromArgMatches};
 use evenkeel_draw::flow::{Band, Column, Node, flow};
-use evenkeel_draw::intervals::{Row, intervals};
 use serde_json::json;
 use std::time::{Duration, Instant};
 
@@ -51,6 +52,8 @@ const CONNECTIONS: u32 = 64;
 const CLIENT_RATE: f64 = 11e6;
 /// What the slow server's link takes of the whole rate.
 const SHARES: [f64; 3] = [0.083, 0.041, 0.015];
+/// The same system, to simulate.
+const SCENARIO: &str = include_str!("../../../scenarios/default-algorithm.toml");
 /// Of each run, what is not counted.
 const WARM_UP: Duration = Duration::from_secs(1);
 /// How long the load may take to end.
@@ -111,7 +114,8 @@ fn run(options: &Options) -> Result<()> {
     })?;
     drop(servers);
     let outcome = Outcome { arms: &arms, bases, names: &names, rounds: &rounds };
-    study::present(&outcome.found(versions), options)
+    let prediction = Prediction::of(balancers[0].program(), SCENARIO, 30_000, 5)?;
+    study::present_beside(&outcome.found(versions), &outcome.beside(&prediction), options)
 }
 
 /// One balancer with one algorithm.
@@ -292,29 +296,6 @@ impl Outcome<'_> {
         let row = |(at, arm): (usize, &Arm)| {
             std::iter::once(arm.name.clone()).chain((0..SHARES.len()).map(|share| cell(at, share))).collect()
         };
-        let plots = (0..SHARES.len()).map(|share| {
-            let row = |(at, arm): (usize, &Arm)| {
-                let (runs, base) = self.runs(at, share);
-                let interval = Interval::of_ratios(runs, base);
-                Row {
-                    name: arm.name.clone(),
-                    interval: interval.map(|of| (of.low, of.high)),
-                    median: Spread::of_ratios(runs, base).map_or(0.0, |of| of.median),
-                    expected: Some(if arm.algorithm == Algorithm::RoundRobin {
-                        SERVERS as f64 * SHARES[share]
-                    } else {
-                        1.0
-                    }),
-                    colour: arm.algorithm as usize,
-                }
-            };
-            let rows: Vec<Row> = self.arms.iter().enumerate().map(row).collect();
-            let title = format!(
-                "The slow link takes {:.1} %: what comes through, of what would without it",
-                SHARES[share] * 100.0
-            );
-            Plot { svg: intervals(&rows, &title), title }
-        });
         let runs: serde_json::Map<String, serde_json::Value> =
             self.names.iter().enumerate().map(|(at, name)| (name.clone(), json!(self.rounds.of(at)))).collect();
         Found {
@@ -322,7 +303,7 @@ impl Outcome<'_> {
             topology: topology(),
             findings: self.findings(),
             figures: std::iter::once(header).chain(self.arms.iter().enumerate().map(row)).collect(),
-            plots: plots.collect(),
+            plots: Vec::new(),
             method: EXPERIMENT.docs.split("\n\n").map(str::to_owned).collect(),
             versions,
             raw: json!({ "requests_per_second": runs }),

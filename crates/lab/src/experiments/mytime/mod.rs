@@ -2,6 +2,7 @@
 //! whose balancers each know only their own requests.
 
 mod balancer;
+mod beside;
 mod outcome;
 mod system;
 
@@ -15,7 +16,7 @@ use crate::study::{self, Meter, Options, Rounds, Used};
 use balancer::Balancing;
 use clap::{Args, FromArgMatches};
 use std::time::Duration;
-use system::{EDGE, LEVELS, System};
+use system::{EDGE, LEVELS, SERVICES, System};
 
 /// The row of the registry.
 pub static EXPERIMENT: Experiment = Experiment {
@@ -32,6 +33,9 @@ and their balancers, always with 22 % of a processor together, so that only how 
 120, each with its next request once it has the answer, and a fixed number of requests, so that a run has a finish time. Requests \
 a second are those of the middle eight tenths. The peak of a process of a service is the most requests that it had at once; told is \
 the mean over those of User, Time and Log, which the algorithm under test balances.
+
+The simulator runs the same calls on the same shares of processors, with the processor time that a request takes of each service and its \
+sidecar, as measured with evenkeel's leastconn where services share nothing. Compared is each way with leastconn of the same program.
 
 No balancer checks, retries or ejects here. The six nodes share two cores and a kernel, so requests a second of one run mean little: \
 each figure is compared with another of the same round, and at equal speed: the services do the same for every request, so the CPU time \
@@ -52,6 +56,21 @@ struct Run {
     /// By node and then by service.
     peaks: Vec<f64>,
     used: Used,
+    /// By service, each with its sidecars.
+    kinds: Used,
+}
+
+impl Run {
+    /// CPU time that a request took the services. They do the same for each, so it says how fast the processors were, whatever else
+    /// the machine did.
+    fn work_ms(&self) -> f64 {
+        self.used.of("services").as_secs_f64() * 1e3 / self.load.answered.max(1) as f64
+    }
+
+    /// Requests a second, if a request took the services 1 ms of CPU time.
+    fn rate_at_equal_speed(&self) -> f64 {
+        self.load.rate * self.work_ms()
+    }
 }
 
 fn run(options: &Options) -> Result<()> {
@@ -76,7 +95,9 @@ fn run(options: &Options) -> Result<()> {
         measure(&system, &balancings[at % balancings.len()], requests)
     })?;
     drop(system);
-    study::present(&outcome::found(&balancings, &names, &rounds, EXPERIMENT.docs, versions), options)
+    let evenkeel = child::find_evenkeel(options.evenkeel.as_deref())?;
+    let beside = beside::beside(&balancings, &rounds, &evenkeel, u64::from(CLIENTS) * requests)?;
+    study::present_beside(&outcome::found(&balancings, &names, &rounds, EXPERIMENT.docs, versions), &beside, options)
 }
 
 fn measure(system: &System, balancing: &Balancing, requests: u64) -> Result<Run> {
@@ -84,10 +105,15 @@ fn measure(system: &System, balancing: &Balancing, requests: u64) -> Result<Run>
     // What earlier runs left is forgotten.
     system.take_peaks()?;
     let (edge, beside) = balancers.split_last().ok_or_else(|| Error::Wrong("no balancers".into()))?;
-    let pids = beside.iter().map(|one| one.process.pid()).collect();
+    let pids: Vec<u32> = beside.iter().map(|one| one.process.pid()).collect();
+    let kind = |(kind, name): (usize, &&'static str)| {
+        let of = |pids: &[u32]| pids.iter().copied().skip(kind).step_by(SERVICES.len()).collect::<Vec<_>>();
+        (*name, [of(&system.pids()), of(&pids)].concat())
+    };
+    let kinds = Meter::start(SERVICES.iter().enumerate().map(kind).collect())?;
     let meter = Meter::start(vec![
         ("services", system.pids()),
-        ("balancers beside services", pids),
+        ("balancers beside services", pids.clone()),
         ("edge", vec![edge.process.pid()]),
         ("lab", vec![std::process::id()]),
     ])?;
@@ -96,5 +122,5 @@ fn measure(system: &System, balancing: &Balancing, requests: u64) -> Result<Run>
     let load = load.end(PATIENCE)?;
     let mut used = meter.used()?;
     used.groups.push(("clients", Duration::from_secs_f64(load.cpu_seconds)));
-    Ok(Run { load, peaks: system.take_peaks()?, used })
+    Ok(Run { load, peaks: system.take_peaks()?, used, kinds: kinds.used()? })
 }

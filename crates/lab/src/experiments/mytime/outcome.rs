@@ -4,7 +4,7 @@ use super::balancer::Balancing;
 use super::system::{LEVELS, NODES, SERVICES};
 use super::{CLIENTS, Run};
 use crate::stats::{Interval, Spread};
-use crate::study::{Claim, Finding, Found, Plot, Rounds, Versions};
+use crate::study::{Claim, Finding, Found, Plot, Rounds, Says, Versions};
 use evenkeel_draw::flow::{Band, Column, Node, flow};
 use evenkeel_draw::intervals::{Row, intervals};
 use serde_json::{Value, json};
@@ -44,30 +44,14 @@ impl Figure {
         }
     }
 
-    /// As it would be if the services took the same CPU time for a request in every run, 1 ms: they do the same for each, so what
-    /// they take says how fast the processors were, whatever else the machine did.
+    /// As it would be if a request took the services the same CPU time in every run, 1 ms.
     fn at_equal_speed(self, run: &Run) -> f64 {
-        let work_ms = work_ms(run);
         match self {
-            Figure::Rate => self.of(run) * work_ms,
-            Figure::Response | Figure::Finish => self.of(run) / work_ms,
+            Figure::Rate => run.rate_at_equal_speed(),
+            Figure::Response | Figure::Finish => self.of(run) / run.work_ms(),
             Figure::Peak => self.of(run),
         }
     }
-}
-
-/// CPU time that a request took the services.
-fn work_ms(run: &Run) -> f64 {
-    run.used.of("services").as_secs_f64() * 1e3 / run.load.answered.max(1) as f64
-}
-
-/// What the ratio has to be.
-#[derive(Clone, Copy, Debug)]
-enum Says {
-    AtLeast(f64),
-    AtMost(f64),
-    /// Give or take a part.
-    Near(f64, f64),
 }
 
 /// One line of the publication, or of ours: at a level, of one way over another.
@@ -146,18 +130,10 @@ impl Outcome<'_> {
         let source = if line.published == OURS { "evenkeel" } else { "HAProxy, 2019" };
         let claim = Claim { text: line.text, source };
         let runs = |name| self.figures(name, line.level, line.figure);
-        let (Some(of), Some(over)) = (runs(line.of), runs(line.over)) else {
-            return Finding::not_shown(claim, "HAProxy did not run".into());
-        };
         let said = if line.published == OURS { String::new() } else { format!(" (published: {})", line.published) };
         let speed = if line.figure == Figure::Peak { "" } else { " at equal speed" };
         let what = format!("{} of {} over {}{speed}{said}", line.figure.name(), line.of, line.over);
-        let measured = Interval::of_ratios(&of, &over);
-        match line.says {
-            Says::AtLeast(least) => Finding::at_least(claim, &what, measured, least),
-            Says::AtMost(most) => Finding::at_most(claim, &what, measured, most),
-            Says::Near(expected, within) => Finding::near(claim, &what, measured, expected, within),
-        }
+        Finding::of_ratio(claim, &what, (runs(line.of), runs(line.over)), line.says, "HAProxy did not run")
     }
 
     /// Of each way at a level, over leastconn in sidecars of the same kind that every run has.
@@ -211,7 +187,7 @@ impl Outcome<'_> {
                 row.extend(Figure::ALL[..2].iter().map(|figure| format!("{:.1}", median(&|run| figure.of(run)))));
                 row.push(format!("{:.0}", median(&|run| run.load.quantile(0.99))));
                 row.extend(Figure::ALL[2..].iter().map(|figure| format!("{:.2}", median(&|run| figure.of(run)))));
-                row.extend([format!("{:.2}", median(&work_ms)), format!("{:.2}", median(&cpu))]);
+                row.extend([format!("{:.2}", median(&Run::work_ms)), format!("{:.2}", median(&cpu))]);
                 let failed: u64 = self.rounds.of(index).iter().map(|run| run.load.failures()).sum();
                 row.push(failed.to_string());
                 table.push(row);
@@ -221,7 +197,7 @@ impl Outcome<'_> {
     }
 
     fn raw(&self, names: &[String]) -> Value {
-        let run = |run: &Run| json!({ "load": run.load.json(), "peaks": run.peaks, "cpu": run.used.json() });
+        let run = |run: &Run| json!({ "load": run.load.json(), "peaks": run.peaks, "cpu": run.used.json(), "cpu_by_service": run.kinds.json() });
         let of = |(at, name): (usize, &String)| {
             (name.clone(), self.rounds.of(at).iter().map(run).collect::<Vec<_>>().into())
         };

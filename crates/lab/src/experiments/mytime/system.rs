@@ -23,7 +23,7 @@ pub const SERVICES: [&str; 4] = ["time", "user", "log", "mytime"];
 pub const LEVELS: [(&str, usize); 3] = [("no contention", 4), ("moderate contention", 2), ("high contention", 1)];
 
 /// What a node may use: a part of one processor.
-const NODE: f64 = 0.22;
+pub const NODE: f64 = 0.22;
 /// Over and over in this time. The smallest group has 1.1 ms of it; the system takes no less than 1 ms.
 const PERIOD: Duration = Duration::from_millis(20);
 /// How long processes may take to listen, or to answer a signal: all start at once, with little CPU time.

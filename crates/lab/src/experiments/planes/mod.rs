@@ -1,6 +1,7 @@
 //! On which plane should load be balanced? The cloud's comparison of balancers on layers 7 and 4, as far as it can be had here: the
 //! same requests directly, through proxies of HTTP, and through those of TCP.
 
+mod beside;
 mod measure;
 mod outcome;
 
@@ -35,6 +36,9 @@ client does, and goes directly, too, to compare.
 
 Each balancer has one worker on a core of its own, as in `proxy-cost`; two NGINX and the load share the other cores. Requests are \
 counted by the endpoints, between two moments while the load goes on.
+
+The simulator cannot know what a request costs. From the CPU time of the first round, on the balancer's core and on the others, it says \
+how many requests a second these cores bring when neither waits for the other; that stands beside the rates of the further rounds.
 
 Managed balancers cannot run here: that of layer 4 is near to none at all in the publication, that of layer 7 begins at 30 % of its \
 capacity and reaches the whole in about ten minutes. Planes in the kernel are not part of evenkeel yet.",
@@ -160,5 +164,7 @@ fn run(options: &Options) -> Result<()> {
             }
         }
     })?;
-    study::present(&Measured { arms: &arms, names: &names, rounds: &rounds }.found(versions), options)
+    let measured = Measured { arms: &arms, names: &names, rounds: &rounds };
+    let beside = beside::beside(&measured, &evenkeel, cores.load.len())?;
+    study::present_beside(&measured.found(versions), &beside, options)
 }

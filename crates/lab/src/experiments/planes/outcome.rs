@@ -2,9 +2,8 @@
 
 use super::measure::Run;
 use super::{Arm, DIRECT, EXPERIMENT};
-use crate::stats::Interval;
 use crate::study::figures::{row, told};
-use crate::study::{Claim, Finding, Found, Plot, Rounds, Versions};
+use crate::study::{Claim, Finding, Found, Plot, Rounds, Says, Versions};
 use evenkeel_draw::axis::Axis;
 use evenkeel_draw::chart::{Chart, Line, Size};
 use evenkeel_draw::flow::{Band, Column, Node, flow};
@@ -69,33 +68,24 @@ impl Measured<'_> {
     fn findings(&self) -> Vec<Finding> {
         let whole = |name, kept| self.figures(name, kept, |run| run.us(None));
         let alone = |name, kept| self.figures(name, kept, |run| run.us(Some("balancer")));
-        let ratio = |of: Option<Vec<f64>>, over: Option<Vec<f64>>| Some((of?, over?));
-        let judge = |claim: Claim,
-                     both: Option<(Vec<f64>, Vec<f64>)>,
-                     finding: &dyn Fn(Option<Interval>) -> Finding| {
-            match both {
-                Some((of, over)) => finding(Interval::of_ratios(&of, &over)),
-                None => Finding::not_shown(claim, "one of both did not run".into()),
-            }
+        let rate = |kept| self.figures("haproxy HTTP", kept, |run| run.rate);
+        let judge = |claim: Claim, what: &str, both: (Option<Vec<f64>>, Option<Vec<f64>>), says: Says| {
+            Finding::of_ratio(claim, what, both, says, "one of both did not run")
         };
+        let directly = (whole(DIRECT, false), whole("haproxy HTTP", false));
         let mut findings = vec![
-            judge(DIRECT_LESS, ratio(whole(DIRECT, false), whole("haproxy HTTP", false)), &|ratio| {
-                Finding::at_most(DIRECT_LESS, "CPU time of the machine, directly over through HAProxy", ratio, 1.0)
-            }),
+            judge(DIRECT_LESS, "CPU time of the machine, directly over through HAProxy", directly, Says::AtMost(1.0)),
             judge(
                 KEEP_ALIVE,
-                ratio(
-                    self.figures("haproxy HTTP", true, |run| run.rate),
-                    self.figures("haproxy HTTP", false, |run| run.rate),
-                ),
-                &|ratio| Finding::at_least(KEEP_ALIVE, "requests a second, kept over a connection each", ratio, 1.6),
+                "requests a second, kept over a connection each",
+                (rate(true), rate(false)),
+                Says::AtLeast(1.6),
             ),
         ];
-        for (claim, ours, theirs, kept) in OURS {
-            findings.push(judge(claim, ratio(alone(ours, kept), alone(theirs, kept)), &|ratio| {
-                Finding::at_most(claim, "CPU time of the balancer, evenkeel's over the other's", ratio, 1.0)
-            }));
-        }
+        findings.extend(OURS.map(|(claim, ours, theirs, kept)| {
+            let both = (alone(ours, kept), alone(theirs, kept));
+            judge(claim, "CPU time of the balancer, evenkeel's over the other's", both, Says::AtMost(1.0))
+        }));
         findings.push(Finding::not_shown(MANAGED, "managed balancers run at their providers only".into()));
         findings.push(Finding::not_shown(
             KERNEL,

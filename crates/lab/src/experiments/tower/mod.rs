@@ -11,8 +11,9 @@ use crate::origin;
 use crate::scratch::Scratch;
 use crate::stats::{Interval, Spread, quantile};
 use crate::study::balancers::{self, Algorithm, Balancer, Setup};
+use crate::study::comparison::{Case, Comparison};
 use crate::study::figures::{row, told};
-use crate::study::{self, Claim, Finding, Found, Options, Plot, Rounds, Versions};
+use crate::study::{self, Claim, Finding, Found, Options, Plot, Prediction, Rounds, Versions};
 use crate::worker;
 use clap::{Args, FromArgMatches};
 use evenkeel_draw::flow::{Band, Column, Node, flow};
@@ -60,6 +61,13 @@ enum Way {
     Proxy(Algorithm),
 }
 
+/// What the simulator calls the rows of the publication.
+const SIMULATED: [&str; 3] = ["peak_ewma", "random", "round_robin"];
+/// What is off when it is off.
+const WHY: &str = "The simulator knows no processor time: with thousands of requests at once, each also waits for the thread that sends and \
+answers all of them. And where about one request of a hundred meets the slow endpoint, p99 lies between its latencies and those of the \
+others, so that little moves it far.";
+
 /// Every way, by row of the publication.
 const WAYS: [(&str, usize, Way); 8] = [
     ("tower, Peak EWMA", 0, Way::Stack(Stack::PeakEwma)),
@@ -100,9 +108,15 @@ fn run(options: &Options) -> Result<()> {
         .filter(|arm| ALL[arm.table].over_sockets || matches!(arm.way, Way::Stack(_)))
         .collect();
     let names: Vec<String> = arms.iter().map(|arm| format!("{}, {} table", arm.name, ALL[arm.table].name)).collect();
+    let requests = |table: &Table| {
+        let usual = if options.quick { table.requests / 20 } else { table.requests };
+        usual.max(table.at_once * 2)
+    };
+    let simulated = |table: &Table| Prediction::built_in(evenkeel.program(), table.simulated, requests(table) as u64);
+    let predictions = ALL.iter().map(simulated).collect::<Result<Vec<_>>>()?;
     let rounds = Rounds::run(&names, options.rounds(), |at| {
         let (arm, table) = (&arms[at], &ALL[arms[at].table]);
-        let requests = if options.quick { table.requests / 20 } else { table.requests }.max(table.at_once * 2);
+        let requests = requests(table);
         match arm.way {
             Way::Stack(stack) => {
                 let latencies = stack::run(stack, table, requests)?;
@@ -111,7 +125,8 @@ fn run(options: &Options) -> Result<()> {
             Way::Proxy(algorithm) => over_sockets(evenkeel, algorithm, table, requests),
         }
     })?;
-    study::present(&Measured { arms: &arms, names: &names, rounds: &rounds }.found(versions), options)
+    let measured = Measured { arms: &arms, names: &names, rounds: &rounds };
+    study::present_beside(&measured.found(versions), &measured.beside(&predictions), options)
 }
 
 fn over_sockets(evenkeel: &Balancer, algorithm: Algorithm, table: &Table, requests: usize) -> Result<Run> {
@@ -153,6 +168,19 @@ impl Measured<'_> {
             shares.clone().map(cell).fold(0.0, f64::max)
         };
         self.rounds.figures(at, of)
+    }
+
+    /// What the simulator said of evenkeel's algorithms. `predictions`: by table. It does not have tower's own.
+    fn beside(&self, predictions: &[Prediction]) -> Comparison {
+        let of = self.arms.iter().enumerate().filter(|(_, arm)| arm.name.starts_with("evenkeel"));
+        let case = |(at, arm): (usize, &Arm)| {
+            let group = format!("The {} table", ALL[arm.table].name);
+            let case =
+                Case { group: &group, name: arm.name, simulated: ("", SIMULATED[arm.row]), colour: arm.row, why: WHY };
+            let column = |share: f64| SHARES.iter().position(|of| *of == share).unwrap_or(0);
+            case.latencies(&predictions[arm.table], |share| self.rounds.figures(at, |run| run[column(share)]))
+        };
+        of.flat_map(case).collect()
     }
 
     fn cells(&self, table: usize) -> Finding {

@@ -10,6 +10,8 @@ pub const ROWS: [&str; 3] = ["Peak EWMA", "least loaded", "round robin"];
 pub struct Table {
     /// Its name.
     pub name: &'static str,
+    /// What it is called among the scenarios that come with the simulator.
+    pub simulated: &'static str,
     /// An endpoint takes a whole number of milliseconds from here
     pub from_ms: u64,
     /// to below this, each its own.
@@ -28,6 +30,7 @@ pub struct Table {
 pub static ALL: [Table; 3] = [
     Table {
         name: "first",
+        simulated: "tower-a",
         from_ms: 0,
         below_ms: &[1, 10, 10, 10, 10, 100, 100, 100, 100, 1000],
         at_once: 50,
@@ -37,6 +40,7 @@ pub static ALL: [Table; 3] = [
     },
     Table {
         name: "second",
+        simulated: "tower-b",
         from_ms: 100,
         below_ms: &[500, 500, 500, 500, 500, 500, 500, 500, 2000],
         at_once: 10_000,
@@ -50,6 +54,7 @@ pub static ALL: [Table; 3] = [
     },
     Table {
         name: "third",
+        simulated: "tower-c",
         from_ms: 10,
         below_ms: &[50, 50, 50, 50, 50, 50, 50, 50, 50, 2000],
         at_once: 1000,
@@ -62,3 +67,27 @@ pub static ALL: [Table; 3] = [
         over_sockets: false,
     },
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::study::prediction::read;
+    use evenkeel_sim::scenario::Load;
+    use evenkeel_sim::work::Work;
+
+    #[test]
+    fn the_scenarios_of_the_simulator_are_the_same_demonstrations() {
+        for table in &ALL {
+            let points = read(evenkeel_sim::builtin::find(table.simulated).expect("it is built in").text);
+            let scenario = &points[0].scenario;
+            assert!(matches!(scenario.load, Load::Closed { users, .. } if users as usize == table.at_once));
+            let servers = &scenario.services[0].servers;
+            let uniform = |server: &evenkeel_sim::scenario::Server| match server.work {
+                Some(Work::Uniform { min, max, step_ns: 1_000_000, .. }) => (min, max + 1),
+                other => panic!("{other:?}"),
+            };
+            let expected = table.below_ms.iter().map(|&below| (table.from_ms.min(below - 1), below));
+            assert!(servers.iter().map(uniform).eq(expected), "{}", table.name);
+        }
+    }
+}

@@ -74,6 +74,11 @@ impl Running {
 }
 
 impl Balancer {
+    /// Where it is.
+    pub fn program(&self) -> &str {
+        &self.program
+    }
+
     /// Starts it. `at`: what stands before a command that runs where it shall.
     ///
     /// # Errors

@@ -1,0 +1,59 @@
+//! How many requests a second do the cores bring if each request costs what it did in the first round? By the simulator, beside the
+//! rates of the further rounds. What it cannot say is the cost itself.
+
+use super::outcome::Measured;
+use super::{Arm, CONNECTIONS, KEPT};
+use crate::error::Result;
+use crate::study::comparison::{Case, RATE};
+use crate::study::prediction::{time, with};
+use crate::study::{Comparison, Prediction};
+
+/// The same system but for the costs, to simulate.
+const SCENARIO: &str = include_str!("../../../scenarios/planes.toml");
+/// What runs beside the balancer's core.
+const OTHERS: [&str; 3] = ["endpoints", "load", "lab"];
+/// Enough for a rate: all work is constant, so one run says it.
+const REQUESTS: u64 = 200 * CONNECTIONS as u64;
+/// What is off when it is off.
+const WHY: &str = "No core of the simulator is ever idle under this load. Here a core waits while connections are opened and closed, and while \
+the other one has not yet sent what it works on, and other programs and the kernel use it, too: the rate is below what the processor time of \
+its processes would allow.";
+
+/// All arms. `others`: cores beside the balancer's.
+///
+/// # Errors
+/// The simulator cannot run.
+pub fn beside(measured: &Measured, evenkeel: &str, others: usize) -> Result<Comparison> {
+    let line = |(at, arm): (usize, &Arm)| {
+        let Some((first, further)) = measured.rounds.of(at).split_first() else { return Ok(None) };
+        let balancer = first.us(Some("balancer")) / 1e6;
+        let scenario = with(SCENARIO, "service.balancer", "work", &time(balancer));
+        let others: f64 = OTHERS.iter().map(|group| first.us(Some(group))).sum();
+        let scenario = with(&scenario, "service.others", "work", &time(others / 1e6));
+        let scenario = with(&scenario, "service.others", "server", &format!("[{{ fifo = {others} }}]"));
+        let prediction = Prediction::of(evenkeel, &scenario, REQUESTS, 1)?;
+        let group = if arm.kept { KEPT } else { super::CLOSE };
+        let colour = usize::from(!arm.name.starts_with("evenkeel"));
+        let case = Case { group, name: arm.name, simulated: ("", "random"), colour, why: WHY };
+        let rates = further.iter().map(|run| run.rate).collect();
+        Ok(Some(case.figure(RATE, &prediction, rates)))
+    };
+    let lines = measured.arms.iter().enumerate().map(line).collect::<Result<Vec<_>>>()?;
+    Ok(lines.into_iter().flatten().collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::study::prediction::read;
+    use evenkeel_sim::scenario::{Load, Serving};
+
+    #[test]
+    fn the_scenario_has_as_many_clients_and_one_core_for_the_balancer() {
+        let points = read(&with(SCENARIO, "service.others", "server", "[{ fifo = 3 }]"));
+        let scenario = &points[0].scenario;
+        assert!(matches!(scenario.load, Load::Closed { users, .. } if users == CONNECTIONS));
+        let cores: Vec<Serving> = scenario.services.iter().map(|service| service.servers[0].serving).collect();
+        assert_eq!(cores, [Serving::Fifo { cores: 1 }, Serving::Fifo { cores: 3 }]);
+    }
+}

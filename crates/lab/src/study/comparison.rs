@@ -1,0 +1,288 @@
+//! How far is what was measured from what the simulator said? A line for each figure of each case: from them come a table, plots, JSON
+//! and a verdict on each figure.
+
+use super::figures::row;
+use super::{Claim, Finding, Plot, Prediction};
+use crate::stats::{Interval, Spread};
+use evenkeel_draw::intervals::intervals;
+use serde_json::{Value, json};
+
+/// How far a prediction may be off.
+const WITHIN: f64 = 0.2;
+
+/// What is predicted.
+#[derive(Clone, Copy, Debug)]
+pub struct Figure {
+    /// Its name in tables and JSON, with its unit.
+    pub name: &'static str,
+    /// What the simulator calls it.
+    pub metric: &'static str,
+    /// By what the simulator's figure is multiplied.
+    pub scale: f64,
+    /// That it was predicted.
+    pub claim: Claim,
+}
+
+const fn claim(text: &'static str) -> Claim {
+    Claim { text, source: "evenkeel" }
+}
+
+/// The median latency.
+pub const P50: Figure = Figure {
+    name: "p50, milliseconds",
+    metric: "p50",
+    scale: 1e3,
+    claim: claim("The median is within 20 % of what the simulator said, in every case, or the page says why not"),
+};
+/// The latency that one of a hundred exceeds.
+pub const P99: Figure = Figure {
+    name: "p99, milliseconds",
+    metric: "p99",
+    scale: 1e3,
+    claim: claim(
+        "The 99th percentile is within 20 % of what the simulator said, in every case, or the page says why not",
+    ),
+};
+/// Requests a second, or their ratio to others.
+pub const RATE: Figure = Figure {
+    name: "requests a second",
+    metric: "throughput",
+    scale: 1.0,
+    claim: claim(
+        "Requests a second are within 20 % of what the simulator said, in every case, or the page says why not",
+    ),
+};
+
+/// What was simulated and measured.
+#[derive(Clone, Copy, Debug)]
+pub struct Case<'c> {
+    /// What is compared in one plot.
+    pub group: &'c str,
+    /// Its name there.
+    pub name: &'c str,
+    /// What the simulator calls its point and its algorithm.
+    pub simulated: (&'c str, &'c str),
+    /// Its colour in plots.
+    pub colour: usize,
+    /// What the simulator leaves out that puts it off; empty if nothing is known.
+    pub why: &'static str,
+}
+
+/// A figure of a case.
+#[derive(Clone, Debug)]
+pub struct Line {
+    group: String,
+    name: String,
+    figure: Figure,
+    predicted: Option<f64>,
+    /// By round.
+    measured: Vec<f64>,
+    colour: usize,
+    why: &'static str,
+}
+
+impl Case<'_> {
+    /// A figure that the simulator said as it is measured, but for its unit.
+    pub fn figure(&self, figure: Figure, prediction: &Prediction, measured: Vec<f64>) -> Line {
+        let (point, algorithm) = self.simulated;
+        let predicted = prediction.figure(point, algorithm, figure.metric).map(|of| of * figure.scale);
+        self.line(figure, predicted, measured)
+    }
+
+    /// p50 and p99. `measured`: milliseconds within which a share of the answers was there, by round.
+    pub fn latencies(&self, prediction: &Prediction, measured: impl Fn(f64) -> Vec<f64>) -> [Line; 2] {
+        [(P50, 0.5), (P99, 0.99)].map(|(figure, share)| self.figure(figure, prediction, measured(share)))
+    }
+
+    /// A figure that was predicted otherwise.
+    pub fn line(&self, figure: Figure, predicted: Option<f64>, measured: Vec<f64>) -> Line {
+        let (group, name) = (self.group.to_owned(), self.name.to_owned());
+        Line { group, name, figure, predicted, measured, colour: self.colour, why: self.why }
+    }
+}
+
+impl Line {
+    fn case(&self) -> String {
+        [self.group.as_str(), self.name.as_str()]
+            .into_iter()
+            .filter(|part| !part.is_empty())
+            .collect::<Vec<_>>()
+            .join(", ")
+    }
+
+    /// Measured over predicted.
+    fn ratio(&self) -> Option<f64> {
+        Some(Spread::of(&self.measured)?.median / self.predicted.filter(|of| *of > 0.0)?)
+    }
+
+    fn is_off(&self) -> bool {
+        self.ratio().is_some_and(|ratio| (ratio - 1.0).abs() > WITHIN)
+    }
+
+    fn is_excused(&self) -> bool {
+        self.is_off() && !self.why.is_empty()
+    }
+
+    /// Of the median, in words.
+    fn error(&self) -> String {
+        self.ratio().map_or_else(String::new, |ratio| format!("{:+.0} %", (ratio - 1.0) * 100.0))
+    }
+
+    fn json(&self) -> Value {
+        let interval = Interval::of(&self.measured);
+        json!({
+            "case": self.case(),
+            "figure": self.figure.name,
+            "predicted": self.predicted,
+            "measured": Spread::of(&self.measured).map(|of| of.median),
+            "low": interval.map(|of| of.low),
+            "high": interval.map(|of| of.high),
+            "error": self.ratio().map(|ratio| ratio - 1.0),
+            "why": self.is_excused().then_some(self.why),
+        })
+    }
+}
+
+/// All that was predicted of an experiment.
+#[derive(Clone, Debug, Default)]
+pub struct Comparison {
+    lines: Vec<Line>,
+}
+
+impl FromIterator<Line> for Comparison {
+    fn from_iter<I: IntoIterator<Item = Line>>(lines: I) -> Comparison {
+        Comparison { lines: lines.into_iter().collect() }
+    }
+}
+
+impl Comparison {
+    /// Lines that have the same key, in the order in which it comes first.
+    fn by<K: PartialEq>(&self, key: impl Fn(&Line) -> K) -> Vec<Vec<&Line>> {
+        let mut all: Vec<(K, Vec<&Line>)> = Vec::new();
+        for line in &self.lines {
+            let of = key(line);
+            match all.iter_mut().find(|(known, _)| *known == of) {
+                Some((_, lines)) => lines.push(line),
+                None => all.push((of, vec![line])),
+            }
+        }
+        all.into_iter().map(|(_, lines)| lines).collect()
+    }
+
+    /// A verdict on each figure: by the case that is farthest off, of those whose error is not explained.
+    pub fn findings(&self) -> Vec<Finding> {
+        self.by(|line| line.figure.name).into_iter().map(|lines| verdict(&lines)).collect()
+    }
+
+    /// A plot of each figure of each group, with a mark at what the simulator said.
+    pub fn plots(&self) -> Vec<Plot> {
+        let plot = |lines: Vec<&Line>| {
+            let title = format!("{}: {}; the mark is what the simulator said", lines[0].group, lines[0].figure.name);
+            let row = |line: &&Line| row(&line.name, &line.measured, line.predicted, line.colour);
+            Plot { svg: intervals(&lines.iter().map(row).collect::<Vec<_>>(), &title), title }
+        };
+        self.by(|line| (line.group.clone(), line.figure.name)).into_iter().map(plot).collect()
+    }
+
+    /// A line each; the first is the header. Empty if nothing was predicted.
+    pub fn table(&self) -> Vec<Vec<String>> {
+        let row = |line: &Line| {
+            let interval = Interval::of(&line.measured);
+            let median = Spread::of(&line.measured).map_or_else(String::new, |of| digits(of.median));
+            vec![
+                line.case(),
+                line.figure.name.to_owned(),
+                line.predicted.map_or_else(String::new, digits),
+                median
+                    + &interval.map_or_else(String::new, |of| format!(" ({} to {})", digits(of.low), digits(of.high))),
+                line.error(),
+            ]
+        };
+        let header = ["", "figure", "predicted", "measured", "error"].map(str::to_owned).to_vec();
+        let lines = self.lines.iter().map(row);
+        if self.lines.is_empty() { Vec::new() } else { std::iter::once(header).chain(lines).collect() }
+    }
+
+    /// Why cases are off, in sentences.
+    pub fn reasons(&self) -> Vec<String> {
+        let of = self.by(|line| line.why).into_iter().filter_map(|lines| {
+            let off: Vec<String> = lines
+                .iter()
+                .filter(|line| line.is_excused())
+                .map(|line| format!("{} ({})", line.case(), line.figure.metric))
+                .collect();
+            (!off.is_empty()).then(|| format!("{} So it is for {}.", lines[0].why, off.join("; ")))
+        });
+        of.collect()
+    }
+
+    /// For machines.
+    pub fn json(&self) -> Value {
+        self.lines.iter().map(Line::json).collect()
+    }
+}
+
+fn verdict(lines: &[&Line]) -> Finding {
+    let claim = lines[0].figure.claim;
+    let excused = lines.iter().filter(|line| line.is_excused()).count();
+    let far = |line: &Line| line.ratio().map_or(f64::INFINITY, |ratio| ratio.ln().abs());
+    let judged = lines.iter().filter(|line| !line.is_excused());
+    let Some(worst) = judged.max_by(|a, b| far(a).total_cmp(&far(b))) else {
+        return Finding::not_shown(claim, "every case is farther off, for reasons that the page gives".into());
+    };
+    let Some(predicted) = worst.predicted.filter(|of| *of > 0.0) else {
+        return Finding::not_shown(claim, format!("the simulator did not say it of {}", worst.case()));
+    };
+    let ratios: Vec<f64> = worst.measured.iter().map(|of| of / predicted).collect();
+    let others = match excused {
+        0 => String::new(),
+        _ => format!("; {excused} of {} cases are farther off, for reasons that the page gives", lines.len()),
+    };
+    let what = format!("measured over predicted, where it is farthest off ({}){others}", worst.case());
+    Finding::near(claim, &what, Interval::of(&ratios), 1.0, WITHIN)
+}
+
+/// With three digits that say something.
+fn digits(figure: f64) -> String {
+    match figure.abs() {
+        size if size >= 100.0 => format!("{figure:.0}"),
+        size if size >= 10.0 => format!("{figure:.1}"),
+        size if size >= 1.0 => format!("{figure:.2}"),
+        _ => format!("{figure:.3}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn line(name: &str, predicted: Option<f64>, measured: f64, why: &'static str) -> Line {
+        let case = Case { group: "two balancers", name, simulated: ("", ""), colour: 0, why };
+        case.line(P99, predicted, vec![measured; 3])
+    }
+
+    #[test]
+    fn the_farthest_case_that_is_not_explained_is_judged() {
+        let said = |lines: Vec<Line>| lines.into_iter().collect::<Comparison>().findings().remove(0).told();
+        let lines = vec![line("a", Some(10.0), 11.0, ""), line("b", Some(10.0), 9.5, "")];
+        assert!(said(lines.clone()).contains("(two balancers, a): 1.100"));
+        let excused = line("c", Some(10.0), 20.0, "It has no clocks.");
+        let both: Vec<Line> = lines.into_iter().chain([excused.clone()]).collect();
+        assert!(said(both.clone()).contains("a); 1 of 3 cases"));
+        assert!(said(vec![excused]).contains("every case"));
+        assert!(said(vec![line("d", None, 1.0, "It has no clocks.")]).contains("did not say it of two balancers, d"));
+        let comparison: Comparison = both.into_iter().collect();
+        assert_eq!(comparison.reasons(), ["It has no clocks. So it is for two balancers, c (p99)."]);
+        assert_eq!(comparison.plots().len(), 1);
+    }
+
+    #[test]
+    fn an_explanation_counts_only_where_it_is_needed() {
+        let comparison: Comparison = [line("a", Some(10.0), 9.0, "It has no clocks.")].into_iter().collect();
+        assert!(comparison.reasons().is_empty());
+        let told = &comparison.json()[0];
+        assert_eq!((&told["case"], &told["why"]), (&json!("two balancers, a"), &Value::Null));
+        assert_eq!(comparison.table()[1][2..], ["10.0", "9.00 (9.00 to 9.00)", "-10 %"]);
+        assert_eq!(Comparison::default().table(), Vec::<Vec<String>>::new());
+    }
+}
