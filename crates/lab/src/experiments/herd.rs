@@ -106,12 +106,10 @@ fn run(options: &Options) -> Result<()> {
         .collect();
     // Tails need many requests, and many changes of speed.
     let seconds = if options.quick { 1.0 } else { options.seconds() as f64 * 4.0 };
-    let mut runs = vec![0; names.len()];
-    let rounds = Rounds::run(&names, options.rounds(), |at| {
+    let rounds = Rounds::run(&names, options.rounds(), |at, round| {
         let (count, way) = (COUNTS[at / WAYS.len()], &WAYS[at % WAYS.len()]);
         // All ways of a round meet the same.
-        let seed = runs[at];
-        runs[at] += 1;
+        let seed = round as u64;
         let start = |_| evenkeel::start(&program, &evenkeel::in_front(&sidecars, way.pool), None);
         let balancers = (0..count).map(start).collect::<Result<Vec<_>>>()?;
         let targets = balancers.iter().map(|balancer| format!("127.0.0.1:{}/", balancer.port)).collect();
@@ -134,7 +132,7 @@ fn run(options: &Options) -> Result<()> {
         let load = load.end(PATIENCE)?;
         Timed::new(load, meter.used()?, WARM_UP)
     })?;
-    study::present(&Measured { names: &names, rounds: &rounds, prediction: &prediction }.found(versions), options)
+    study::present(&Measured { rounds: &rounds, prediction: &prediction }.found(versions), options)
 }
 
 /// An endpoint becomes slower or faster.
@@ -160,7 +158,6 @@ fn changes(seed: u64, seconds: f64) -> Vec<Change> {
 }
 
 struct Measured<'m> {
-    names: &'m [String],
     rounds: &'m Rounds<Timed>,
     prediction: &'m Prediction,
 }
@@ -222,6 +219,7 @@ impl Measured<'_> {
             "p99.9 ms",
             "balancers, CPU us/request",
             "CPU accounted for",
+            "failed runs",
         ];
         let mut figures = vec![header.map(str::to_owned).to_vec()];
         for (count, balancers) in COUNTS.iter().enumerate() {
@@ -238,6 +236,7 @@ impl Measured<'_> {
                     told(&self.runs(count, way, 0.999), 0),
                     told(&self.rounds.figures(at, |run| run.us("balancers")), 0),
                     told(&self.rounds.figures(at, |run| run.used.accounted()), 2),
+                    self.rounds.failed_of(at),
                 ]);
             }
         }
@@ -263,7 +262,9 @@ impl Measured<'_> {
             plots: (0..COUNTS.len()).flat_map(|count| [(count, 0.5, "p50"), (count, 0.99, "p99")]).map(plot).collect(),
             method: EXPERIMENT.docs.split("\n\n").map(str::to_owned).collect(),
             versions,
-            raw: raw(self.names, self.rounds),
+            raw: raw(self.rounds),
+            failed: self.rounds.failed(),
+            ..Found::default()
         }
     }
 }

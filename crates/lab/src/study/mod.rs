@@ -14,9 +14,9 @@ pub use claim::{Claim, Finding};
 pub use meter::{Meter, Used};
 pub use options::Options;
 pub use prediction::Prediction;
-pub use rounds::Rounds;
+pub use rounds::{Failed, Rounds};
 
-use crate::error::{Result, While};
+use crate::error::{Error, Result, While};
 use crate::machine::Machine;
 use crate::report::table;
 use serde_json::{Value, json};
@@ -34,6 +34,7 @@ pub struct Plot {
 pub type Versions = Vec<(String, String)>;
 
 /// What an experiment found.
+#[derive(Default)]
 pub struct Found {
     /// Its title.
     pub title: &'static str,
@@ -43,6 +44,8 @@ pub struct Found {
     pub findings: Vec<Finding>,
     /// Figures; the first row is the header.
     pub figures: Vec<Vec<String>>,
+    /// Further tables, each with its title.
+    pub tables: Vec<(String, Vec<Vec<String>>)>,
     /// In the order of the page.
     pub plots: Vec<Plot>,
     /// How it was measured, and what that does not say.
@@ -51,21 +54,31 @@ pub struct Found {
     pub versions: Versions,
     /// Every run.
     pub raw: Value,
+    /// Runs in which requests failed.
+    pub failed: Failed,
 }
 
 /// Shows it: on standard output, and in the files that are wanted.
 ///
 /// # Errors
-/// A file cannot be written.
+/// A file cannot be written; or, once all are, something has no figure at all.
 pub fn present(found: &Found, options: &Options) -> Result<()> {
     let machine = Machine::this();
     for finding in &found.findings {
         println!("{}: {}\n  {}", finding.verdict.name(), finding.claim.text, finding.told());
     }
-    if let Some((header, rows)) = found.figures.split_first() {
-        let header: Vec<&str> = header.iter().map(String::as_str).collect();
-        println!("\n{}", table::draw(&header, rows));
+    let untitled = std::iter::once((None, &found.figures));
+    for (title, of) in untitled.chain(found.tables.iter().map(|(title, rows)| (Some(title), rows))) {
+        if let Some((header, rows)) = of.split_first() {
+            let header: Vec<&str> = header.iter().map(String::as_str).collect();
+            println!(
+                "\n{}{}",
+                title.map_or_else(String::new, |title| format!("{title}\n")),
+                table::draw(&header, rows)
+            );
+        }
     }
+    found.failed.told.iter().for_each(|line| println!("{line}"));
     let findings: Vec<Value> = found.findings.iter().map(Finding::json).collect();
     let versions: serde_json::Map<String, Value> =
         found.versions.iter().map(|(name, version)| (name.clone(), json!(version))).collect();
@@ -76,6 +89,7 @@ pub fn present(found: &Found, options: &Options) -> Result<()> {
         "machine": { "kernel": machine.kernel, "cpu": machine.cpu, "cores": machine.cores, "commit": machine.commit },
         "versions": versions,
         "findings": findings,
+        "failed": found.failed.json,
         "raw": found.raw,
     });
     if let Some(path) = &options.json {
@@ -84,7 +98,10 @@ pub fn present(found: &Found, options: &Options) -> Result<()> {
     if let Some(path) = &options.report {
         write(path, &page::draw(found, &machine, &said))?;
     }
-    Ok(())
+    match found.failed.without.is_empty() {
+        true => Ok(()),
+        false => Err(Error::Refused(format!("in every run requests failed: {}", found.failed.without.join(", ")))),
+    }
 }
 
 /// Today, as 2026-11-30.

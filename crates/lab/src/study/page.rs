@@ -17,8 +17,13 @@ pub fn draw(found: &Found, machine: &Machine, said: &Value) -> String {
     }
     parts.push(heading("Figures"));
     parts.push(table(&found.figures));
+    for (title, rows) in &found.tables {
+        parts.push(heading(title));
+        parts.push(table(rows));
+    }
     parts.push(heading("How it was measured"));
     parts.push(paragraphs(&found.method));
+    parts.push(paragraphs(&found.failed.told));
     let command = said["command"].as_str().unwrap_or_default();
     let date = said["date"].as_str().unwrap_or_default();
     let versions = found.versions.iter().map(|(name, version)| format!("{name}: {version}"));
