@@ -12,9 +12,9 @@ use std::path::Path;
 use std::time::Duration;
 
 /// Samples a second of all processors together.
-const SAMPLES: usize = 3999;
-/// Bytes of the stack that are kept of each sample: the innermost calls.
-const STACK: usize = 4096;
+const SAMPLES: usize = 7999;
+/// Bytes of the stack that are kept of each sample: the innermost calls, which are asked for here.
+const STACK: usize = 1024;
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// A call on the stack.

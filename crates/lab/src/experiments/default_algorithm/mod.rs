@@ -1,6 +1,7 @@
 //! Which algorithm should be the default? The test by which HAProxy's was discussed: four servers, one of them behind a slow link;
 //! what comes through by round robin, leastconn and random; and what picking costs.
 
+mod known;
 mod outcome;
 mod picking;
 
@@ -62,8 +63,9 @@ const CONNECTIONS: u32 = 64;
 const CLIENT_RATE: f64 = 11e6;
 /// What the slow server's link takes of the whole rate.
 const SHARES: [f64; 3] = [0.083, 0.041, 0.015];
-/// Of each run, what is not counted.
+/// Of each run, what is not counted: until connections are where the algorithm brings them, and the end.
 const WARM_UP: Duration = Duration::from_secs(1);
+const END: Duration = Duration::from_millis(300);
 /// How long the load may take to end.
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -77,7 +79,7 @@ fn run(options: &Options) -> Result<()> {
     let servers =
         (0..SERVERS).map(|number| server(&network, &nginx, number, folder.path())).collect::<Result<Vec<_>>>()?;
     let addresses: Vec<String> = (0..SERVERS).map(|n| format!("{}:{SERVER_PORT}", address(2 + n))).collect();
-    let bench = Bench { network: &network, servers: &addresses, seconds: options.seconds() };
+    let bench = Bench { network: &network, servers: &addresses, seconds: options.seconds().max(2) };
     network.limit_to(CLIENT, Some(CLIENT_RATE))?;
     // How many bytes the servers send at the whole rate.
     let before = bench.sent_by_servers()?;
@@ -131,6 +133,7 @@ impl Arm<'_> {
 struct Bench<'b> {
     network: &'b Network,
     servers: &'b [String],
+    /// With the warm-up and the end.
     seconds: u64,
 }
 
@@ -150,13 +153,13 @@ impl Bench<'_> {
         let load = Load::KeepAlive(CONNECTIONS);
         let url = format!("http://{}:{PORT}/1k", gateway(CLIENT));
         let mut command = self.network.at(CLIENT);
-        command.extend(load.command(&url, self.seconds + WARM_UP.as_secs() + 1)?);
+        command.extend(load.command(&url, self.seconds)?);
         let said = running.folder().join("load");
         let before = self.network.sent_to(CLIENT)?;
         let client = Child::spawn("wrk", &command, None, &said)?;
         child::pause(WARM_UP)?;
         let (begin, from) = (self.network.sent_to(CLIENT)?, Instant::now());
-        child::pause(Duration::from_secs(self.seconds))?;
+        child::pause(Duration::from_secs(self.seconds) - WARM_UP - END)?;
         let (end, window) = (self.network.sent_to(CLIENT)?, from.elapsed());
         client.ends(PATIENCE)?;
         let text = std::fs::read_to_string(&said).or_say(|| "cannot read what wrk said".into())?;

@@ -2,12 +2,13 @@
 //! picks, by algorithm and by workers.
 
 use super::SERVERS;
+use super::known::How;
 use crate::child::{self, Child};
 use crate::error::{Result, While};
 use crate::http;
 use crate::load::Load;
 use crate::origin;
-use crate::perf::{self, Frame, Lines, Sample};
+use crate::perf::{self, Sample};
 use crate::scratch::Scratch;
 use crate::stats::{Interval, Spread};
 use crate::study::balancers::{Algorithm, Balancer, Setup};
@@ -16,7 +17,6 @@ use crate::study::{Claim, Failed, Finding, Options, Plot, Rounds};
 use evenkeel_draw::axis::Axis;
 use evenkeel_draw::chart::{Chart, Line, Size};
 use serde_json::{Value, json};
-use std::path::Path;
 use std::time::Duration;
 
 /// More of them than cores take turns.
@@ -65,12 +65,6 @@ const LOCKS: [Claim; 2] = [
     },
 ];
 
-/// Functions of HAProxy that pick, or keep what it picks by: of its own algorithms by the begin of their names.
-const HAPROXY: [&str; 9] =
-    ["assign_server", "sess_change_server", "get_server_", "fwrr_", "fwlc_", "chash_", "map_get_", "fas_", "lb_ss_"];
-/// One that any stack of HAProxy at work has, so that without it there are no names.
-const HAPROXY_KNOWN: &str = "process_stream";
-
 /// What one run came to: shares of the samples.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Run {
@@ -110,14 +104,6 @@ impl Cell {
     }
 }
 
-/// How it is known that a balancer picks.
-enum How {
-    /// By the source files of its functions.
-    Lines(Lines),
-    /// By their names, in this program.
-    Names(String),
-}
-
 impl Picking {
     /// Measures it of evenkeel and every HAProxy. Without perf it says so, and nothing is measured.
     ///
@@ -133,7 +119,10 @@ impl Picking {
         }
         let told: Vec<&Balancer> = balancers.iter().filter(|one| one.is("evenkeel") || one.is("haproxy")).collect();
         let more = Some(cores.min(WORKERS_MAX)).filter(|cores| *cores > WORKERS[WORKERS.len() - 1]);
-        let workers: Vec<usize> = WORKERS.into_iter().chain(more).collect();
+        let mut workers: Vec<usize> = WORKERS.into_iter().chain(more).collect();
+        if options.quick {
+            workers = vec![workers[0], workers[workers.len() - 1]];
+        }
         for one in &told {
             for algorithm in Algorithm::ALL {
                 let cell = |&workers: &usize| Cell { balancer: one.name, algorithm, workers };
@@ -146,7 +135,7 @@ impl Picking {
         let each = picking.cells.len() / told.len().max(1);
         // A share is known well after some seconds in all.
         let seconds = options.seconds().div_ceil(3);
-        let rounds = Rounds::run(&names, options.rounds(), |at, _| {
+        let rounds = Rounds::run(&names, options.rounds_of_many(), |at, _| {
             let setup = Setup {
                 algorithm: picking.cells[at].algorithm,
                 endpoints: &endpoints.addresses,
@@ -308,84 +297,19 @@ fn run(balancer: &Balancer, setup: &Setup, how: &mut How, seconds: u64, cores: u
     let count = |of: &dyn Fn(&Sample) -> bool| samples.iter().filter(|sample| of(sample)).count() as f64;
     let all = samples.len().max(1) as f64;
     let known = count(&|sample| how.knows(sample)) > 0.0;
+    let balancing: Option<usize> = samples.iter().map(|sample| how.balances(sample).map(usize::from)).sum();
     Ok(Run {
         picking: known.then(|| count(&|sample| how.picks(sample)) / all),
-        balancing: (known && matches!(how, How::Lines(_))).then(|| count(&|sample| how.balances(sample)) / all),
+        balancing: balancing.filter(|_| known).map(|count| count as f64 / all),
         futex: count(&|sample| sample.iter().any(|frame| frame.function.ends_with("sys_futex"))) / all,
         samples: samples.len(),
         rate: answered.requests as f64 / answered.seconds,
     })
 }
 
-impl How {
-    fn of(balancer: &Balancer) -> Result<How> {
-        let lines = Lines::of(balancer.program())?;
-        Ok(if balancer.is("evenkeel") { How::Lines(lines) } else { How::Names(lines.program().to_owned()) })
-    }
-
-    fn learn(&mut self, samples: &[Sample], folder: &Path) -> Result<()> {
-        match self {
-            How::Lines(lines) => lines.learn(samples, folder),
-            How::Names(_) => Ok(()),
-        }
-    }
-
-    fn knows(&self, sample: &Sample) -> bool {
-        match self {
-            How::Lines(lines) => {
-                sample.iter().any(|frame| lines.files(frame).iter().any(|file| file.contains("/crates/")))
-            }
-            How::Names(program) => {
-                sample.iter().any(|frame| frame.program == *program && frame.function == HAPROXY_KNOWN)
-            }
-        }
-    }
-
-    fn unknown(&self) -> String {
-        match self {
-            How::Lines(lines) => format!("What picking costs cannot be told: {} has no line tables.", lines.program()),
-            How::Names(program) => format!(
-                "What picking costs cannot be told of {program}, which has no names of its functions; HAPROXY_BIN may name one that has."
-            ),
-        }
-    }
-
-    fn picks(&self, sample: &Sample) -> bool {
-        match self {
-            How::Lines(lines) => picks(&rooms(lines, sample)),
-            How::Names(program) => sample.iter().any(|frame| frame.program == *program && is_haproxys(frame)),
-        }
-    }
-
-    fn balances(&self, sample: &Sample) -> bool {
-        match self {
-            How::Lines(lines) => !rooms(lines, sample).iter().all(|room| *room == "structures"),
-            How::Names(_) => self.picks(sample),
-        }
-    }
-}
-
 /// Not a number where it cannot be told.
 fn percent(share: Option<f64>) -> f64 {
     share.map_or(f64::NAN, |share| share * 100.0)
-}
-
-fn is_haproxys(frame: &Frame) -> bool {
-    HAPROXY.iter().any(|begin| frame.function.starts_with(begin))
-}
-
-/// The folders of the balancing crate that a sample is in, the innermost function's first.
-fn rooms<'l>(lines: &'l Lines, sample: &Sample) -> Vec<&'l str> {
-    sample.iter().flat_map(|frame| lines.files(frame)).filter_map(|file| room(file)).collect()
-}
-
-fn room(file: &str) -> Option<&str> {
-    Some(file.split_once("crates/balance/src/")?.1.split('/').next().unwrap_or_default())
-}
-
-/// Whether an algorithm, one of its parts or the set of endpoints is at work; or the seam itself, between them and the proxy.
-fn picks(rooms: &[&str]) -> bool {
-    rooms.iter().any(|room| ["algorithms", "parts", "endpoints"].contains(room)) || rooms.first() == Some(&"seam")
 }
 
 /// NGINX that answers 1 kB at four ports of this machine, with enough workers for its cores.
@@ -420,27 +344,6 @@ impl Endpoints {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_sample_picks_by_where_its_functions_are() {
-        let room_of = |file: &str| room(file).map(str::to_owned);
-        assert_eq!(room_of("/x/crates/balance/src/algorithms/leastconn.rs").as_deref(), Some("algorithms"));
-        assert_eq!(room_of("/x/crates/proxy/src/http/relay.rs"), None);
-        assert!(picks(&["structures", "algorithms", "seam"]) && picks(&["seam"]) && picks(&["endpoints"]));
-        // What is measured as a request ends is counted apart.
-        assert!(!picks(&["structures", "measurement", "seam"]) && !picks(&[]));
-    }
-
-    #[test]
-    fn haproxys_functions_are_known_by_the_begin_of_their_names() {
-        let frame = |function: &str| Frame { function: function.into(), program: String::new(), offset: 0 };
-        for function in ["assign_server_and_queue", "fwlc_get_next_server", "sess_change_server"] {
-            assert!(is_haproxys(&frame(function)), "{function}");
-        }
-        for function in ["process_stream", "srv_add_to_idle_list", "[unknown]"] {
-            assert!(!is_haproxys(&frame(function)), "{function}");
-        }
-    }
 
     #[test]
     fn without_perf_every_claim_says_why() {
