@@ -31,19 +31,19 @@ through is four times that.
 Here every machine is a network namespace on one computer: a client with 64 connections that are kept (wrk), the balancer, four \
 NGINX. What the balancer may send to the client is limited, so that all algorithms can reach the same rate, far below what the \
 processors could; then the link of one server is slowed to 8.3 % of that (which has the published ratio), to 4.1 and to 1.5 %. \
-Each figure is the rate of a run over that of the same balancer and round without a slow link, by the bytes on the client's link. All \
-balancers run with one worker, without checks, \
-retries and ejections: what is compared is the algorithm.
+Each figure is the rate of a run over that of the same balancer and round without a slow link, by the bytes on the client's link. \
+All balancers run with one worker, without checks, retries and ejections: what is compared is the algorithm.
 
 The other half of that discussion is what picking costs, with its locks: on 64 cores 48 % of the processor by round robin, 14 % by \
-leastconn, 1 % by random. For that all machines are one, at full speed: wrk, the balancer with 1, 2, 4, 8 and 16 workers (and as many \
-as there are cores, if there are more), four NGINX over loopback. perf samples the balancer with its stacks. Of evenkeel a sample \
-is picking if a function of the algorithms, of their parts or of the set of endpoints is on its stack, by the line tables, since most \
-are inlined; beside that stands all of its balancing crate, with what is measured of each request. Of HAProxy it is picking if one of \
-its algorithms, assign_server or sess_change_server is: that keeps the counts and the order by which leastconn picks. Locks spin within \
-these functions, so they are in; time that the kernel spends on waiting for a lock (futex) is told apart. What is left of Debian's \
-NGINX has no names for its algorithms, so it cannot be told. More workers than cores take turns, so they rarely meet at a lock: two \
-cores show what picking costs, not what contention would. With 32 cores or more the published figures are judged, too.
+leastconn, 1 % by random. For that all machines are one, at full speed: wrk, the balancer with 1, 2, 4, 8 and 16 workers (and as \
+many as there are cores, if there are more; with --quick only one and the most), four NGINX over loopback. perf samples the \
+balancer with its stacks. Of evenkeel a sample is picking if a function of the algorithms, of their parts or of the set of \
+endpoints is on its stack, by the line tables, since most are inlined; beside that stands all of its balancing crate, with what is \
+measured of each request. Of HAProxy it is picking if one of its algorithms, assign_server or sess_change_server is: that keeps \
+the counts and the order by which leastconn picks. Locks spin within these functions, so they are in; time that the kernel spends \
+on waiting for a lock (futex) is told apart. What is left of Debian's NGINX has no names for its algorithms, so it cannot be told. \
+More workers than cores take turns, so they rarely meet at a lock: two cores show what picking costs, not what contention would. \
+With 32 cores or more the published figures are judged, too.
 
 HAPROXY_BIN in the environment names another HAProxy, to run beside the one that is installed.",
     args: Options::augment_args,

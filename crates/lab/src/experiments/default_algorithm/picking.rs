@@ -208,11 +208,11 @@ take turns; what 64 at once wait for each other cannot show here",
             return Finding::not_shown(UNDER_ONE, self.why.clone());
         }
         let beside = self.largest("haproxy").map_or_else(String::new, |(cell, of)| {
-            format!("; the largest of {} is {:.2} ({:.2} to {:.2})", cell.name(), of.median, of.low, of.high)
+            format!("; HAProxy's, of {}, is {:.2} ({:.2} to {:.2})", cell.name(), of.median, of.low, of.high)
         });
         match self.largest("evenkeel") {
             Some((cell, interval)) => {
-                let what = format!("percent of {}, the largest of evenkeel{beside}", cell.name());
+                let what = format!("the largest share of evenkeel in percent, of {}{beside}", cell.name());
                 Finding::at_most(UNDER_ONE, &what, Some(interval), 1.0)
             }
             None => Finding::at_most(UNDER_ONE, "percent", None, 1.0),
