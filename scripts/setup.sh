@@ -17,6 +17,8 @@ programs=(
     h2load:nghttp2-client # clients of HTTP/2, and load
     ab:apache2-utils     # load with a connection per request
     strace:strace        # counts syscalls
+    perf:linux-perf      # samples where CPU time goes
+    addr2line:binutils
     haproxy:haproxy      # rivals, and NGINX serves as endpoint too
     nginx:nginx-light
     nsd:nsd              # a name server, to follow

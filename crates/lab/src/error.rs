@@ -1,5 +1,6 @@
 //! What went wrong in an experiment, and how is it mended?
 
+use crate::requirements;
 use std::fmt;
 use std::io;
 
@@ -11,6 +12,8 @@ pub type Result<T> = std::result::Result<T, Error>;
 pub enum Error {
     /// A program that the experiment runs is not installed.
     Missing(String),
+    /// It needs root for this.
+    NeedsRoot(&'static str),
     /// The system refused something. The text says what.
     Os(String, io::Error),
     /// A process, a file or an option is not as it must be.
@@ -21,10 +24,18 @@ pub enum Error {
     Interrupted,
 }
 
+impl Error {
+    /// Whether this machine lacks what the experiment needs: it did not fail, it cannot run here.
+    pub fn cannot_run(&self) -> bool {
+        matches!(self, Error::Missing(_) | Error::NeedsRoot(_))
+    }
+}
+
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Error::Missing(program) => write!(f, "{program} is not installed; run `make setup`"),
+            Error::Missing(program) => write!(f, "{program} is not installed: {}", requirements::hint(program)),
+            Error::NeedsRoot(what) => write!(f, "{what} need root: run this experiment as root"),
             Error::Os(doing, source) => write!(f, "{doing}: {source}"),
             Error::Wrong(text) => f.write_str(text),
             Error::Refused(text) => write!(f, "no figure, it would mislead: {text}"),

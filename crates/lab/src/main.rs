@@ -20,9 +20,11 @@ mod http;
 mod load;
 mod machine;
 mod origin;
+mod perf;
 mod procfs;
 mod progress;
 mod report;
+mod requirements;
 mod rng;
 mod scratch;
 mod stats;
@@ -47,6 +49,7 @@ fn main() -> ExitCode {
                 .action(ArgAction::SetTrue)
                 .help("Names every experiment, and what it answers"),
         )
+        .after_help("Exit status: 0, 1 if an experiment fails, 77 if it cannot run here: it needs root, or a program that is missing.")
         .args_conflicts_with_subcommands(true)
         .arg_required_else_help(true);
     for experiment in experiments::ALL {
@@ -87,8 +90,9 @@ fn exit_code(done: error::Result<()>) -> ExitCode {
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("error: {error}");
-            ExitCode::FAILURE
+            let cannot_run = error.cannot_run();
+            eprintln!("{}: {error}", if cannot_run { "cannot run here" } else { "error" });
+            if cannot_run { ExitCode::from(requirements::CANNOT_RUN) } else { ExitCode::FAILURE }
         }
     }
 }

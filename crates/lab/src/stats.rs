@@ -15,9 +15,9 @@ pub struct Spread {
 }
 
 impl Spread {
-    /// `None` when there are no runs.
+    /// `None` when there are no runs. One that is not a number failed, and is left out.
     pub fn of(runs: &[f64]) -> Option<Spread> {
-        let mut sorted = runs.to_vec();
+        let mut sorted = measured(runs);
         sorted.sort_by(f64::total_cmp);
         let (min, max) = (*sorted.first()?, *sorted.last()?);
         let middle = sorted.len() / 2;
@@ -51,8 +51,10 @@ pub const RUNS_MIN: usize = 3;
 
 impl Interval {
     /// The 90 % interval of the median by bootstrap (Efron, 1979): of the medians of 2,000 samples of as many runs, drawn with
-    /// replacement. The same runs give the same interval. `None` for less than [`RUNS_MIN`] runs.
+    /// replacement. The same runs give the same interval. `None` for less than [`RUNS_MIN`] runs; one that is not a number failed, and
+    /// is left out.
     pub fn of(runs: &[f64]) -> Option<Interval> {
+        let runs = &measured(runs);
         if runs.len() < RUNS_MIN {
             return None;
         }
@@ -77,6 +79,11 @@ impl Interval {
         }
         Interval::of(&runs.iter().zip(base).map(|(run, base)| run / base).collect::<Vec<_>>())
     }
+}
+
+/// Without those that failed.
+fn measured(runs: &[f64]) -> Vec<f64> {
+    runs.iter().copied().filter(|run| !run.is_nan()).collect()
 }
 
 /// The smallest of the values that at least `share` of them, 0 to 1, do not exceed (nearest rank). `None` without any.
@@ -131,6 +138,15 @@ mod tests {
         assert!(width(400) < width(10) / 2.0);
         let ratios = Interval::of_ratios(&[2.0, 4.0, 8.0], &[1.0, 2.0, 4.0]).expect("there are enough");
         assert_eq!(ratios, Interval { median: 2.0, low: 2.0, high: 2.0 });
+    }
+
+    #[test]
+    fn a_run_that_failed_counts_for_nothing_nor_does_its_round() {
+        let failed = f64::NAN;
+        assert_eq!(Spread::of(&[failed, 2.0]), Some(Spread { median: 2.0, min: 2.0, max: 2.0 }));
+        assert_eq!(Interval::of(&[1.0, 1.0, failed]), None, "two are too few");
+        let ratios = Interval::of_ratios(&[2.0, failed, 2.0, 2.0, 9.0], &[1.0, 1.0, 1.0, 1.0, failed]);
+        assert_eq!(ratios, Some(Interval { median: 2.0, low: 2.0, high: 2.0 }));
     }
 
     #[test]

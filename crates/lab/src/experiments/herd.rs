@@ -106,12 +106,10 @@ fn run(options: &Options) -> Result<()> {
         .iter()
         .flat_map(|count| WAYS.iter().map(move |way| format!("{count} balancers, {}", way.name)))
         .collect();
-    let mut runs = vec![0; names.len()];
-    let rounds = Rounds::run(&names, options.rounds(), |at| {
+    let rounds = Rounds::run(&names, options.rounds(), |at, round| {
         let (count, way) = (COUNTS[at / WAYS.len()], &WAYS[at % WAYS.len()]);
         // All ways of a round meet the same.
-        let seed = runs[at];
-        runs[at] += 1;
+        let seed = round as u64;
         let start = |_| evenkeel::start(&program, &evenkeel::in_front(&sidecars, way.pool), None);
         let balancers = (0..count).map(start).collect::<Result<Vec<_>>>()?;
         let targets = balancers.iter().map(|balancer| format!("127.0.0.1:{}/", balancer.port)).collect();
@@ -134,7 +132,7 @@ fn run(options: &Options) -> Result<()> {
         let load = load.end(PATIENCE)?;
         Timed::new(load, meter.used()?, WARM_UP)
     })?;
-    let measured = Measured { names: &names, rounds: &rounds };
+    let measured = Measured { rounds: &rounds };
     study::present_beside(&measured.found(versions), &measured.beside(&prediction), options)
 }
 
@@ -161,7 +159,6 @@ fn changes(seed: u64, seconds: f64) -> Vec<Change> {
 }
 
 struct Measured<'m> {
-    names: &'m [String],
     rounds: &'m Rounds<Timed>,
 }
 
@@ -191,11 +188,12 @@ impl Measured<'_> {
             let case = Case { group: &group, name, simulated: (&point, simulated), colour: way, why: "" };
             case.latencies(prediction, |share| self.runs(count, way, share))
         };
-        (0..self.names.len()).flat_map(case).collect()
+        (0..COUNTS.len() * WAYS.len()).flat_map(case).collect()
     }
 
     fn found(&self, versions: Versions) -> Found {
-        let header = ["", "p50 ms", "p99 ms", "p99.9 ms", "balancers, CPU us/request", "CPU accounted for"];
+        let header =
+            ["", "p50 ms", "p99 ms", "p99.9 ms", "balancers, CPU us/request", "CPU accounted for", "failed runs"];
         let mut figures = vec![header.map(str::to_owned).to_vec()];
         for (count, balancers) in COUNTS.iter().enumerate() {
             for (way, one) in WAYS.iter().enumerate() {
@@ -207,6 +205,7 @@ impl Measured<'_> {
                     told(&self.runs(count, way, 0.999), 0),
                     told(&self.rounds.figures(at, |run| run.us("balancers")), 0),
                     told(&self.rounds.figures(at, |run| run.used.accounted()), 2),
+                    self.rounds.failed_of(at),
                 ]);
             }
         }
@@ -218,7 +217,9 @@ impl Measured<'_> {
             plots: Vec::new(),
             method: EXPERIMENT.docs.split("\n\n").map(str::to_owned).collect(),
             versions,
-            raw: raw(self.names, self.rounds),
+            raw: raw(self.rounds),
+            failed: self.rounds.failed(),
+            ..Found::default()
         }
     }
 }

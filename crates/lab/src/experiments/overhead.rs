@@ -96,7 +96,7 @@ fn run(options: &Options) -> Result<()> {
         .flat_map(|load| ways.iter().map(move |way| format!("{} at {:.0} %", name(way), load * 100.0)))
         .collect();
     let endpoints = [bind.to_string()];
-    let rounds = Rounds::run(&names, options.rounds(), |at| {
+    let rounds = Rounds::run(&names, options.rounds(), |at, _| {
         let (load, way) = (LOADS[at / ways.len()], ways[at % ways.len()]);
         let setup = Setup { algorithm: Algorithm::Random, endpoints: &endpoints, workers: 1, port };
         let running = way.map(|balancer| balancer.start(Vec::new(), &setup)).transpose()?;
@@ -115,7 +115,7 @@ fn run(options: &Options) -> Result<()> {
         Timed::new(load, meter.used()?, WARM_UP)
     })?;
     let ways: Vec<&str> = ways.iter().map(name).collect();
-    let measured = Measured { ways: &ways, names: &names, rounds: &rounds, capacity };
+    let measured = Measured { ways: &ways, rounds: &rounds, capacity };
     study::present_beside(&measured.found(versions), &measured.beside(&prediction), options)
 }
 
@@ -147,7 +147,6 @@ fn predict(evenkeel: &Balancer, options: &Options, capacity: f64, alone: f64) ->
 /// What was measured.
 struct Measured<'m> {
     ways: &'m [&'static str],
-    names: &'m [String],
     rounds: &'m Rounds<Timed>,
     /// Requests a second.
     capacity: f64,
@@ -188,8 +187,17 @@ impl Measured<'_> {
     }
 
     fn found(&self, versions: Versions) -> Found {
-        let header =
-            ["", "p50 us", "p90 us", "p99 us", "p50 added us", "p99 added us", "CPU us/request", "CPU accounted for"];
+        let header = [
+            "",
+            "p50 us",
+            "p90 us",
+            "p99 us",
+            "p50 added us",
+            "p99 added us",
+            "CPU us/request",
+            "CPU accounted for",
+            "failed runs",
+        ];
         let mut figures = vec![header.map(str::to_owned).to_vec()];
         for (load, part) in LOADS.iter().enumerate() {
             for (way, name) in self.ways.iter().enumerate() {
@@ -205,6 +213,7 @@ impl Measured<'_> {
                 row.extend([0.5, 0.99].map(|share| of(&self.added(load, way, share), 0)));
                 row.push(of(&self.rounds.figures(index, |run| run.us("balancer")), 1));
                 row.push(of(&self.rounds.figures(index, |run| run.used.accounted()), 2));
+                row.push(self.rounds.failed_of(index));
                 figures.push(row);
             }
         }
@@ -229,8 +238,10 @@ impl Measured<'_> {
             versions,
             raw: json!({
                 "capacity": self.capacity,
-                "runs": raw(self.names, self.rounds)
+                "runs": raw(self.rounds)
             }),
+            failed: self.rounds.failed(),
+            ..Found::default()
         }
     }
 }

@@ -98,12 +98,10 @@ fn run(options: &Options) -> Result<()> {
         .collect::<Result<Vec<Running>>>()?;
     let names: Vec<String> =
         LOADS.iter().flat_map(|(_, load)| WAYS.iter().map(move |(way, ..)| format!("{way}, {load}"))).collect();
-    let mut runs = vec![0; names.len()];
-    let rounds = Rounds::run(&names, options.rounds(), |at| {
+    let rounds = Rounds::run(&names, options.rounds(), |at, round| {
         let ((rate, _), (_, pool, _)) = (LOADS[at / WAYS.len()], WAYS[at % WAYS.len()]);
         // All ways of a round meet the same.
-        let seed = runs[at];
-        runs[at] += 1;
+        let seed = round as u64;
         let start = |_| evenkeel::start(&program, &evenkeel::in_front(&sidecars, pool), None);
         let balancers = (0..BALANCERS).map(start).collect::<Result<Vec<_>>>()?;
         let neighbour = |(number, group): (usize, &Group)| {
@@ -154,7 +152,8 @@ impl Measured<'_> {
     }
 
     fn found(&self, versions: Versions) -> Found {
-        let header = ["", "p50 ms", "p99 ms", "p99.9 ms", "balancers, CPU us/request", "CPU accounted for"];
+        let header =
+            ["", "p50 ms", "p99 ms", "p99.9 ms", "balancers, CPU us/request", "CPU accounted for", "failed runs"];
         let mut figures = vec![header.map(str::to_owned).to_vec()];
         for load in 0..LOADS.len() {
             for way in 0..WAYS.len() {
@@ -166,6 +165,7 @@ impl Measured<'_> {
                     told(&self.runs(load, way, 0.999), 0),
                     told(&self.rounds.figures(at, |run| run.us("balancers")), 0),
                     told(&self.rounds.figures(at, |run| run.used.accounted()), 2),
+                    self.rounds.failed_of(at),
                 ]);
             }
         }
@@ -188,7 +188,9 @@ impl Measured<'_> {
             plots: Vec::new(),
             method,
             versions,
-            raw: raw(self.names, self.rounds),
+            raw: raw(self.rounds),
+            failed: self.rounds.failed(),
+            ..Found::default()
         }
     }
 }

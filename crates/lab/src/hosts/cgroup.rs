@@ -3,6 +3,7 @@
 
 use super::left::{PREFIX, left_behind};
 use crate::error::{Result, While};
+use crate::requirements;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -24,6 +25,7 @@ impl Group {
     /// # Errors
     /// It is not allowed, or the system cannot do it.
     pub fn new(name: &str, part: f64, period: Duration) -> Result<Group> {
+        requirements::root("control groups")?;
         let first = Path::new(FIRST).join("cpu.cfs_quota_us").exists();
         let root = Path::new(if first { FIRST } else { SECOND });
         let folder = root.join(format!("{PREFIX}-{}-{name}", std::process::id()));
@@ -31,7 +33,7 @@ impl Group {
             // That groups below may limit CPU time; already so where a service manager runs.
             let _ = fs::write(root.join("cgroup.subtree_control"), "+cpu");
         }
-        let hint = "control groups need root, and the controller `cpu`";
+        let hint = "control groups need the controller `cpu`";
         fs::create_dir(&folder).or_say(|| format!("cannot make the control group {}: {hint}", folder.display()))?;
         let group = Group { folder };
         let (period, quota) = (period.as_micros(), (part * period.as_micros() as f64).round());

@@ -5,6 +5,7 @@
 use super::left::{PREFIX, left_behind};
 use crate::child;
 use crate::error::{Error, Result, While};
+use crate::requirements;
 use std::fs;
 use std::path::Path;
 use std::time::Duration;
@@ -32,9 +33,7 @@ impl Network {
     /// # Errors
     /// It is not allowed, or a program is missing.
     pub fn star(hosts: usize) -> Result<Network> {
-        if !rustix::process::geteuid().is_root() {
-            return Err(Error::Wrong("network namespaces need root: run this experiment as root".into()));
-        }
+        requirements::root("network namespaces")?;
         let (ip, tc) = (child::find("ip")?, child::find("tc")?);
         let mut network = Network { ip, tc, names: Vec::new() };
         let process = std::process::id();

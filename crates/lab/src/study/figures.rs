@@ -5,7 +5,7 @@ use crate::load::generator::Outcome;
 use crate::stats::{Interval, Spread};
 use crate::study::{Rounds, Used};
 use evenkeel_draw::intervals::Row;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use std::time::Duration;
 
 /// `median (min..max)`; nothing of no runs.
@@ -14,10 +14,27 @@ pub fn told(runs: &[f64], digits: usize) -> String {
     spread.map_or_else(String::new, |s| format!("{:.digits$} ({:.digits$}..{:.digits$})", s.median, s.min, s.max))
 }
 
-/// A line of a plot: the median with its interval.
+/// Each name once, with how often it is there: `a, b (3 times)`.
+pub fn told_counts(names: &[String]) -> String {
+    let mut counts: Vec<(&String, usize)> = Vec::new();
+    for name in names {
+        match counts.iter_mut().find(|(known, _)| *known == name) {
+            Some((_, count)) => *count += 1,
+            None => counts.push((name, 1)),
+        }
+    }
+    let one = |(name, count): &(&String, usize)| match count {
+        1 => (*name).clone(),
+        _ => format!("{name} ({count} times)"),
+    };
+    counts.iter().map(one).collect::<Vec<_>>().join(", ")
+}
+
+/// A line of a plot: the median with its interval. One without any figure says so, since its line is at none.
 pub fn row(name: &str, runs: &[f64], expected: Option<f64>, colour: usize) -> Row {
+    let none = runs.iter().all(|run| run.is_nan());
     Row {
-        name: name.to_owned(),
+        name: if none { format!("{name}: failed") } else { name.to_owned() },
         interval: Interval::of(runs).map(|of| (of.low, of.high)),
         median: Spread::of(runs).map_or(0.0, |of| of.median),
         expected,
@@ -56,10 +73,8 @@ impl Timed {
 }
 
 /// Every run, for machines.
-pub fn raw(names: &[String], rounds: &Rounds<Timed>) -> Value {
-    let run = |run: &Timed| json!({ "load": run.load.json(), "cpu": run.used.json() });
-    let of = |(at, name): (usize, &String)| (name.clone(), rounds.of(at).iter().map(run).collect::<Vec<_>>().into());
-    Value::Object(names.iter().enumerate().map(of).collect::<Map<_, _>>())
+pub fn raw(rounds: &Rounds<Timed>) -> Value {
+    rounds.json(|run| json!({ "load": run.load.json(), "cpu": run.used.json() }))
 }
 
 #[cfg(test)]
@@ -70,7 +85,10 @@ mod tests {
     fn runs_are_told_by_their_middle_and_ends() {
         assert_eq!(told(&[3.0, 1.0, 2.25], 1), "2.2 (1.0..3.0)");
         assert_eq!(told(&[], 1), "");
+        assert_eq!(told(&[f64::NAN, 2.0], 0), "2 (2..2)", "a run that failed has no figure");
         let line = row("a", &[1.0, 1.0, 1.0], Some(2.0), 3);
         assert_eq!((line.median, line.interval, line.expected), (1.0, Some((1.0, 1.0)), Some(2.0)));
+        assert_eq!(row("a", &[f64::NAN], None, 0).name, "a: failed");
+        assert_eq!(told_counts(&["a", "b", "a"].map(str::to_owned)), "a (2 times), b");
     }
 }

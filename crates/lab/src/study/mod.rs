@@ -16,9 +16,9 @@ pub use comparison::Comparison;
 pub use meter::{Meter, Used};
 pub use options::Options;
 pub use prediction::Prediction;
-pub use rounds::Rounds;
+pub use rounds::{Failed, Rounds};
 
-use crate::error::{Result, While};
+use crate::error::{Error, Result, While};
 use crate::machine::Machine;
 use crate::report::table;
 use serde_json::{Value, json};
@@ -36,6 +36,7 @@ pub struct Plot {
 pub type Versions = Vec<(String, String)>;
 
 /// What an experiment found.
+#[derive(Default)]
 pub struct Found {
     /// Its title.
     pub title: &'static str,
@@ -45,6 +46,8 @@ pub struct Found {
     pub findings: Vec<Finding>,
     /// Figures; the first row is the header.
     pub figures: Vec<Vec<String>>,
+    /// Further tables, each with its title.
+    pub tables: Vec<(String, Vec<Vec<String>>)>,
     /// In the order of the page.
     pub plots: Vec<Plot>,
     /// How it was measured, and what that does not say.
@@ -53,13 +56,14 @@ pub struct Found {
     pub versions: Versions,
     /// Every run.
     pub raw: Value,
+    /// Runs in which requests failed.
+    pub failed: Failed,
 }
 
 /// Shows it: on standard output, and in the files that are wanted.
 ///
 /// # Errors
-/// A file cannot be written.
-#[allow(dead_code)] // for experiments that have nothing to simulate
+/// A file cannot be written; or, once all are, something has no figure at all.
 pub fn present(found: &Found, options: &Options) -> Result<()> {
     present_beside(found, &Comparison::default(), options)
 }
@@ -74,12 +78,17 @@ pub fn present_beside(found: &Found, predicted: &Comparison, options: &Options) 
     for finding in &findings {
         println!("{}: {}\n  {}", finding.verdict.name(), finding.claim.text, finding.told());
     }
-    for figures in [&found.figures, &predicted.table()] {
-        if let Some((header, rows)) = figures.split_first() {
+    let untitled = std::iter::once((None, &found.figures));
+    let titled = found.tables.iter().map(|(title, rows)| (Some(title), rows));
+    let compared = predicted.table();
+    for (title, of) in untitled.chain(titled).chain([(None, &compared)]) {
+        if let Some((header, rows)) = of.split_first() {
             let header: Vec<&str> = header.iter().map(String::as_str).collect();
-            println!("\n{}", table::draw(&header, rows));
+            let title = title.map_or_else(String::new, |title| format!("{title}\n"));
+            println!("\n{title}{}", table::draw(&header, rows));
         }
     }
+    found.failed.told.iter().for_each(|line| println!("{line}"));
     let versions: serde_json::Map<String, Value> =
         found.versions.iter().map(|(name, version)| (name.clone(), json!(version))).collect();
     let said = json!({
@@ -90,6 +99,7 @@ pub fn present_beside(found: &Found, predicted: &Comparison, options: &Options) 
         "versions": versions,
         "findings": findings.iter().map(Finding::json).collect::<Value>(),
         "predictions": predicted.json(),
+        "failed": found.failed.json,
         "raw": found.raw,
     });
     if let Some(path) = &options.json {
@@ -98,7 +108,10 @@ pub fn present_beside(found: &Found, predicted: &Comparison, options: &Options) 
     if let Some(path) = &options.report {
         write(path, &page::draw(found, &findings, predicted, &machine, &said))?;
     }
-    Ok(())
+    match found.failed.without.is_empty() {
+        true => Ok(()),
+        false => Err(Error::Refused(format!("in every run requests failed: {}", found.failed.without.join(", ")))),
+    }
 }
 
 /// Today, as 2026-11-30.

@@ -2,6 +2,7 @@
 
 use crate::child;
 use crate::error::{Error, Result};
+use crate::stats::RUNS_MIN;
 use clap::Args;
 use std::path::PathBuf;
 
@@ -64,6 +65,12 @@ impl Options {
             _ => 5,
         };
         self.repeat.map_or(usual, usize::from)
+    }
+
+    /// Rounds of a part with many runs: no more than say something about chance, unless they are asked for.
+    pub fn rounds_of_many(&self) -> usize {
+        let asked = self.repeat.is_some() || self.full;
+        if asked { self.rounds() } else { self.rounds().min(RUNS_MIN) }
     }
 
     /// Seconds of each run.

@@ -17,11 +17,16 @@ pub fn draw(found: &Found, findings: &[Finding], predicted: &Comparison, machine
     }
     parts.push(heading("Figures"));
     parts.push(table(&found.figures));
+    for (title, rows) in &found.tables {
+        parts.push(heading(title));
+        parts.push(table(rows));
+    }
     if let compared @ [_, ..] = &predicted.table()[..] {
         parts.extend([heading("Prediction and measurement"), table(compared), paragraphs(&predicted.reasons())]);
     }
     parts.push(heading("How it was measured"));
     parts.push(paragraphs(&found.method));
+    parts.push(paragraphs(&found.failed.told));
     let command = said["command"].as_str().unwrap_or_default();
     let date = said["date"].as_str().unwrap_or_default();
     let versions = found.versions.iter().map(|(name, version)| format!("{name}: {version}"));

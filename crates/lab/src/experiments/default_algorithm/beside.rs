@@ -19,12 +19,12 @@ simulator draws all alike. Both draws are of one server as often as the square o
 /// What the simulator calls it: HAProxy and Envoy may draw the same server twice, Envoy's random draws one and its leastconn as many as
 /// there are servers.
 fn simulated(arm: &Arm) -> &'static str {
-    match (arm.algorithm, arm.balancer.name) {
-        (Algorithm::RoundRobin, _) => "round_robin",
-        (Algorithm::LeastConn, "envoy") => "draws-with-replacement(4)",
-        (Algorithm::LeastConn, _) => "leastconn{samples=0.0}",
-        (_, "envoy") => "random{draws=1}",
-        (_, "haproxy") => "draws-with-replacement(2)",
+    match arm.algorithm {
+        Algorithm::RoundRobin => "round_robin",
+        Algorithm::LeastConn if arm.balancer.is("envoy") => "draws-with-replacement(4)",
+        Algorithm::LeastConn => "leastconn{samples=0.0}",
+        _ if arm.balancer.is("envoy") => "random{draws=1}",
+        _ if arm.balancer.is("haproxy") => "draws-with-replacement(2)",
         _ => "random",
     }
 }
@@ -37,7 +37,7 @@ impl Outcome<'_> {
         let line = |(share, at, arm): (usize, usize, &Arm)| {
             let (point, (runs, base)) = (format!("{:.1} %", SHARES[share] * 100.0), self.runs(at, share));
             let (group, of) = (format!("The slow link takes {point}"), (point.as_str(), simulated(arm)));
-            let is_drawn = (arm.balancer.name, arm.algorithm) == ("haproxy", Algorithm::Random);
+            let is_drawn = arm.balancer.is("haproxy") && arm.algorithm == Algorithm::Random;
             let why = if is_drawn { RING } else { TCP };
             let case = Case { group: &group, name: &arm.name, simulated: of, colour: arm.algorithm as usize, why };
             let measured = runs.iter().zip(base).map(|(run, base)| run / base).collect();

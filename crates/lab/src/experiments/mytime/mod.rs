@@ -90,7 +90,7 @@ fn run(options: &Options) -> Result<()> {
         .iter()
         .flat_map(|(level, _)| balancings.iter().map(move |one| format!("{}, {level}", one.name)))
         .collect();
-    let rounds = Rounds::run(&names, options.rounds(), |at| {
+    let rounds = Rounds::run(&names, options.rounds(), |at, _| {
         system.set_level(at / balancings.len())?;
         measure(&system, &balancings[at % balancings.len()], requests)
     })?;

@@ -188,7 +188,7 @@ impl Outcome<'_> {
                 row.push(format!("{:.0}", median(&|run| run.load.quantile(0.99))));
                 row.extend(Figure::ALL[2..].iter().map(|figure| format!("{:.2}", median(&|run| figure.of(run)))));
                 row.extend([format!("{:.2}", median(&Run::work_ms)), format!("{:.2}", median(&cpu))]);
-                let failed: u64 = self.rounds.of(index).iter().map(|run| run.load.failures()).sum();
+                let failed: u64 = self.rounds.of(index).map(|run| run.load.failures()).sum();
                 row.push(failed.to_string());
                 table.push(row);
             }
@@ -196,12 +196,9 @@ impl Outcome<'_> {
         table
     }
 
-    fn raw(&self, names: &[String]) -> Value {
+    fn raw(&self) -> Value {
         let run = |run: &Run| json!({ "load": run.load.json(), "peaks": run.peaks, "cpu": run.used.json(), "cpu_by_service": run.kinds.json() });
-        let of = |(at, name): (usize, &String)| {
-            (name.clone(), self.rounds.of(at).iter().map(run).collect::<Vec<_>>().into())
-        };
-        Value::Object(names.iter().enumerate().map(of).collect())
+        self.rounds.json(run)
     }
 }
 
@@ -232,7 +229,9 @@ run); the rest is the kernel's own and that of other programs."
         plots: plots.collect(),
         method,
         versions,
-        raw: outcome.raw(names),
+        raw: outcome.raw(),
+        failed: rounds.failed(),
+        ..Found::default()
     }
 }
 

@@ -25,17 +25,18 @@ its processes would allow.";
 /// The simulator cannot run.
 pub fn beside(measured: &Measured, evenkeel: &str, others: usize) -> Result<Comparison> {
     let line = |(at, arm): (usize, &Arm)| {
-        let Some((first, further)) = measured.rounds.of(at).split_first() else { return Ok(None) };
+        let mut runs = measured.rounds.of(at);
+        let Some(first) = runs.next() else { return Ok(None) };
         let balancer = first.us(Some("balancer")) / 1e6;
         let scenario = with(SCENARIO, "service.balancer", "work", &time(balancer));
-        let others: f64 = OTHERS.iter().map(|group| first.us(Some(group))).sum();
-        let scenario = with(&scenario, "service.others", "work", &time(others / 1e6));
+        let us: f64 = OTHERS.iter().map(|group| first.us(Some(group))).sum();
+        let scenario = with(&scenario, "service.others", "work", &time(us / 1e6));
         let scenario = with(&scenario, "service.others", "server", &format!("[{{ fifo = {others} }}]"));
         let prediction = Prediction::of(evenkeel, &scenario, REQUESTS, 1)?;
         let group = if arm.kept { KEPT } else { super::CLOSE };
         let colour = usize::from(!arm.name.starts_with("evenkeel"));
         let case = Case { group, name: arm.name, simulated: ("", "random"), colour, why: WHY };
-        let rates = further.iter().map(|run| run.rate).collect();
+        let rates = runs.map(|run| run.rate).collect();
         Ok(Some(case.figure(RATE, &prediction, rates)))
     };
     let lines = measured.arms.iter().enumerate().map(line).collect::<Result<Vec<_>>>()?;

@@ -116,7 +116,7 @@ fn run(options: &Options) -> Result<()> {
         arms.iter().map(|arm| format!("{}, {}", arm.name, if arm.kept { KEPT } else { CLOSE })).collect();
     let origin = Origin::start()?;
     let bench = Bench { origin: &origin, cores: &cores, seconds: options.seconds() };
-    let rounds = Rounds::run(&names, options.rounds(), |at| {
+    let rounds = Rounds::run(&names, options.rounds(), |at, _| {
         let arm = &arms[at];
         let load = if arm.kept { Load::KeepAlive(CONNECTIONS) } else { Load::Close(CONNECTIONS) };
         let http = |port: u16| format!("http://127.0.0.1:{port}{PATH}");

@@ -8,7 +8,7 @@ use evenkeel_draw::axis::Axis;
 use evenkeel_draw::chart::{Chart, Line, Size};
 use evenkeel_draw::flow::{Band, Column, Node, flow};
 use evenkeel_draw::intervals::{Row, intervals};
-use serde_json::{Value, json};
+use serde_json::json;
 
 const DIRECT_LESS: Claim = Claim {
     text: "A connection for each request: directly a request costs less than through HAProxy",
@@ -98,7 +98,7 @@ impl Measured<'_> {
     fn over_time(&self) -> Plot {
         let of = self.arms.iter().enumerate().filter(|(_, arm)| !arm.kept);
         let line = |(at, arm): (usize, &Arm)| {
-            let points = self.rounds.of(at).first().map(|run| run.steps.clone()).unwrap_or_default();
+            let points = self.rounds.of(at).next().map(|run| run.steps.clone()).unwrap_or_default();
             Line { label: arm.name.to_owned(), points, band: Vec::new(), is_dashed: false }
         };
         let title = "Requests a second over the first run of each, a connection for each request".to_owned();
@@ -110,7 +110,16 @@ impl Measured<'_> {
 
     /// All of it.
     pub fn found(&self, versions: Versions) -> Found {
-        let header = ["", "requests/s", "balancer, CPU us/request", "endpoints", "load", "machine", "accounted for"];
+        let header = [
+            "",
+            "requests/s",
+            "balancer, CPU us/request",
+            "endpoints",
+            "load",
+            "machine",
+            "accounted for",
+            "failed runs",
+        ];
         let mut figures = vec![header.map(str::to_owned).to_vec()];
         for (at, name) in self.names.iter().enumerate() {
             let of = |digits: usize, figure: &dyn Fn(&Run) -> f64| told(&self.rounds.figures(at, figure), digits);
@@ -122,6 +131,7 @@ impl Measured<'_> {
                 of(1, &|run| run.us(Some("load"))),
                 of(1, &|run| run.us(None)),
                 of(2, &|run| run.used.accounted()),
+                self.rounds.failed_of(at),
             ]);
         }
         let plot = |(kept, group): (bool, Option<&'static str>)| {
@@ -136,10 +146,7 @@ impl Measured<'_> {
             let title = format!("CPU time {whose}, microseconds a request, {how}");
             Plot { svg: intervals(&rows, &title), title }
         };
-        let of = |(at, name): (usize, &String)| {
-            let run = |run: &Run| json!({ "rate": run.rate, "requests": run.requests, "steps": run.steps, "cpu": run.used.json() });
-            (name.clone(), self.rounds.of(at).iter().map(run).collect::<Vec<_>>().into())
-        };
+        let run = |run: &Run| json!({ "rate": run.rate, "requests": run.requests, "steps": run.steps, "cpu": run.used.json() });
         let plots = [(false, Some("balancer")), (false, None), (true, Some("balancer")), (true, None)];
         Found {
             title: "On which plane should load be balanced?",
@@ -149,7 +156,9 @@ impl Measured<'_> {
             plots: plots.map(plot).into_iter().chain([self.over_time(), managed()]).collect(),
             method: EXPERIMENT.docs.split("\n\n").map(str::to_owned).collect(),
             versions,
-            raw: Value::Object(self.names.iter().enumerate().map(of).collect()),
+            raw: self.rounds.json(run),
+            failed: self.rounds.failed(),
+            ..Found::default()
         }
     }
 }

@@ -18,7 +18,7 @@ use crate::worker;
 use clap::{Args, FromArgMatches};
 use evenkeel_draw::flow::{Band, Column, Node, flow};
 use evenkeel_draw::intervals::intervals;
-use serde_json::{Value, json};
+use serde_json::json;
 use stack::Stack;
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -114,7 +114,7 @@ fn run(options: &Options) -> Result<()> {
     };
     let simulated = |table: &Table| Prediction::built_in(evenkeel.program(), table.simulated, requests(table) as u64);
     let predictions = ALL.iter().map(simulated).collect::<Result<Vec<_>>>()?;
-    let rounds = Rounds::run(&names, options.rounds(), |at| {
+    let rounds = Rounds::run(&names, options.rounds(), |at, _| {
         let (arm, table) = (&arms[at], &ALL[arms[at].table]);
         let requests = requests(table);
         match arm.way {
@@ -125,7 +125,7 @@ fn run(options: &Options) -> Result<()> {
             Way::Proxy(algorithm) => over_sockets(evenkeel, algorithm, table, requests),
         }
     })?;
-    let measured = Measured { arms: &arms, names: &names, rounds: &rounds };
+    let measured = Measured { arms: &arms, rounds: &rounds };
     study::present_beside(&measured.found(versions), &measured.beside(&predictions), options)
 }
 
@@ -154,7 +154,6 @@ fn over_sockets(evenkeel: &Balancer, algorithm: Algorithm, table: &Table, reques
 /// What was measured.
 struct Measured<'m> {
     arms: &'m [Arm],
-    names: &'m [String],
     rounds: &'m Rounds<Run>,
 }
 
@@ -204,22 +203,33 @@ impl Measured<'_> {
         let (Some(of_at), Some(over_at)) = (at(of), at(over)) else {
             return Finding::not_shown(claim, "it did not run".into());
         };
-        let pairs = self.rounds.of(of_at).iter().zip(self.rounds.of(over_at));
-        let worst: Vec<f64> = pairs
-            .map(|(of, over)| columns.iter().map(|&column| of[column] / over[column]).fold(0.0, f64::max))
-            .collect();
+        let rounds = self.rounds.figures(of_at, |_| 0.0).len();
+        let ratios = columns.iter().map(|&column| {
+            let figures = |at: usize| self.rounds.figures(at, |run| run[column]);
+            figures(of_at).into_iter().zip(figures(over_at)).map(|(of, over)| of / over).collect::<Vec<f64>>()
+        });
+        // A round without one of both has no ratio.
+        let larger = |a: f64, b: f64| if a.is_nan() || a > b { a } else { b };
+        let worst =
+            ratios.fold(vec![0.0; rounds], |worst, of| worst.into_iter().zip(of).map(|(a, b)| larger(a, b)).collect());
         Finding::at_most(claim, &format!("{of} over {over}"), Interval::of(&worst), 1.0)
     }
 
     fn found(&self, versions: Versions) -> Found {
-        let mut figures = vec![["", "p50 ms", "p90 ms", "p95 ms", "p99 ms", "p99.9 ms"].map(str::to_owned).to_vec()];
+        let mut figures =
+            vec![["", "p50 ms", "p90 ms", "p95 ms", "p99 ms", "p99.9 ms", "failed runs"].map(str::to_owned).to_vec()];
         for (index, table) in ALL.iter().enumerate() {
             for (row, name) in ROWS.iter().enumerate() {
                 let cells = table.published[row].map(|ms| format!("{ms:.0}"));
-                figures.push([vec![format!("{} table, published: {name}", table.name)], cells.to_vec()].concat());
+                figures.push(
+                    [vec![format!("{} table, published: {name}", table.name)], cells.to_vec(), vec![String::new()]]
+                        .concat(),
+                );
                 for (at, arm) in self.arms.iter().enumerate().filter(|(_, arm)| arm.table == index && arm.row == row) {
                     let cell = |column: usize| told(&self.rounds.figures(at, |run| run[column]), 0);
-                    figures.push(std::iter::once(arm.name.to_owned()).chain((0..5).map(cell)).collect());
+                    let failed = self.rounds.failed_of(at);
+                    figures
+                        .push(std::iter::once(arm.name.to_owned()).chain((0..5).map(cell)).chain([failed]).collect());
                 }
             }
         }
@@ -234,7 +244,6 @@ impl Measured<'_> {
             ]
         });
         let plots = (0..ALL.len()).flat_map(|table| [2, 4].map(|column| self.plot(table, column)));
-        let runs = |(at, name): (usize, &String)| (name.clone(), json!(self.rounds.of(at)));
         Found {
             title: "Does Peak EWMA steer away from a slow endpoint?",
             topology: topology(),
@@ -243,7 +252,9 @@ impl Measured<'_> {
             plots: plots.collect(),
             method: EXPERIMENT.docs.split("\n\n").map(str::to_owned).collect(),
             versions,
-            raw: Value::Object(self.names.iter().enumerate().map(runs).collect()),
+            raw: self.rounds.json(|run| json!(run)),
+            failed: self.rounds.failed(),
+            ..Found::default()
         }
     }
 

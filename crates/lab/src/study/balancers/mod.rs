@@ -1,5 +1,6 @@
 //! Which balancers are compared, and how is each told an algorithm and its endpoints? Alike in all else: connections kept, and neither
-//! checks nor retries nor ejections, so that the algorithm alone decides.
+//! checks nor retries nor ejections, so that the algorithm alone decides. Beside the HAProxy that is installed another one runs if the
+//! environment names it: `HAPROXY_BIN`.
 
 mod envoy;
 mod evenkeel;
@@ -23,6 +24,9 @@ use std::time::{Duration, Instant};
 /// Where each listens.
 pub const PORT: u16 = 8000;
 
+/// The variable with another HAProxy, and its name where it is compared.
+const HAPROXY_BIN: &str = "HAPROXY_BIN";
+
 static KINDS: [Kind; 4] = [evenkeel::KIND, haproxy::KIND, nginx::KIND, envoy::KIND];
 
 /// A balancer of this machine.
@@ -31,6 +35,18 @@ pub struct Balancer {
     pub name: &'static str,
     kind: &'static Kind,
     program: String,
+}
+
+impl Balancer {
+    /// The program that runs.
+    pub fn program(&self) -> &str {
+        &self.program
+    }
+
+    /// Whether it is of the kind of this name.
+    pub fn is(&self, kind: &str) -> bool {
+        self.kind.name == kind
+    }
 }
 
 /// evenkeel and those that are wanted, and their versions. One that is not installed is left out, and named on standard error.
@@ -42,15 +58,33 @@ pub fn find(options: &Options) -> Result<(Vec<Balancer>, Versions)> {
     options.beside(&rivals)?;
     let (mut balancers, mut versions) = (Vec::new(), Vec::new());
     let wanted = |kind: &&Kind| kind.name == evenkeel::KIND.name || options.installed(kind.name);
+    let mut add = |name: &'static str, kind: &'static Kind, program: String| -> Result<()> {
+        versions.push((name.to_owned(), machine::version(std::slice::from_ref(&program), kind.version_flag)?));
+        balancers.push(Balancer { name, kind, program });
+        Ok(())
+    };
     for kind in KINDS.iter().filter(wanted) {
         let program = match kind.name == evenkeel::KIND.name {
             true => child::find_evenkeel(options.evenkeel.as_deref())?,
             false => child::find(kind.name)?,
         };
-        versions.push((kind.name.to_owned(), machine::version(std::slice::from_ref(&program), kind.version_flag)?));
-        balancers.push(Balancer { name: kind.name, kind, program });
+        add(kind.name, kind, program)?;
+    }
+    if options.against.iter().any(|name| name == haproxy::KIND.name)
+        && let Some(program) = other_haproxy()?
+    {
+        add(HAPROXY_BIN, &KINDS[1], program)?;
     }
     Ok((balancers, versions))
+}
+
+/// The HAProxy that the environment names.
+fn other_haproxy() -> Result<Option<String>> {
+    let Some(program) = std::env::var(HAPROXY_BIN).ok().filter(|program| !program.is_empty()) else { return Ok(None) };
+    match Path::new(&program).is_file() {
+        true => Ok(Some(program)),
+        false => Err(Error::Wrong(format!("{HAPROXY_BIN} is `{program}`, which is no file"))),
+    }
 }
 
 /// A balancer that listens, until dropped.
@@ -74,11 +108,6 @@ impl Running {
 }
 
 impl Balancer {
-    /// Where it is.
-    pub fn program(&self) -> &str {
-        &self.program
-    }
-
     /// Starts it. `at`: what stands before a command that runs where it shall.
     ///
     /// # Errors

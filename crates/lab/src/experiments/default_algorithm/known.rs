@@ -1,0 +1,127 @@
+//! How is it known that a balancer was picking an endpoint? By the source files of the functions on its stack, where most are inlined; by
+//! their names, where those are all that a program has.
+
+use crate::error::Result;
+use crate::perf::{Frame, Lines, Sample};
+use crate::study::balancers::Balancer;
+use std::path::Path;
+
+/// How it is known that a balancer picks.
+pub enum How {
+    /// By the source files of its functions.
+    Lines(Lines),
+    /// By their names, in this program.
+    Names(String),
+}
+
+impl How {
+    /// Of a balancer's program.
+    ///
+    /// # Errors
+    /// It cannot be read, or a program is missing.
+    pub fn of(balancer: &Balancer) -> Result<How> {
+        let lines = Lines::of(balancer.program())?;
+        Ok(if balancer.is("evenkeel") { How::Lines(lines) } else { How::Names(lines.program().to_owned()) })
+    }
+
+    /// Looks up what is not known yet of these samples.
+    ///
+    /// # Errors
+    /// addr2line fails.
+    pub fn learn(&mut self, samples: &[Sample], folder: &Path) -> Result<()> {
+        match self {
+            How::Lines(lines) => lines.learn(samples, folder),
+            How::Names(_) => Ok(()),
+        }
+    }
+
+    /// Whether this sample has functions that are known: if none has, nothing can be told.
+    pub fn knows(&self, sample: &Sample) -> bool {
+        match self {
+            How::Lines(lines) => {
+                sample.iter().any(|frame| lines.files(frame).iter().any(|file| file.contains("/crates/")))
+            }
+            How::Names(program) => {
+                sample.iter().any(|frame| frame.program == *program && frame.function == HAPROXY_KNOWN)
+            }
+        }
+    }
+
+    /// Why nothing can be told.
+    pub fn unknown(&self) -> String {
+        match self {
+            How::Lines(lines) => format!("What picking costs cannot be told: {} has no line tables.", lines.program()),
+            How::Names(program) => format!(
+                "What picking costs cannot be told of {program}, which has no names of its functions; HAPROXY_BIN may name one that has."
+            ),
+        }
+    }
+
+    /// Whether it was picking.
+    pub fn picks(&self, sample: &Sample) -> bool {
+        match self {
+            How::Lines(lines) => picks(&rooms(lines, sample)),
+            How::Names(program) => sample.iter().any(|frame| frame.program == *program && is_haproxys(frame)),
+        }
+    }
+
+    /// Whether it was balancing: picking, or measuring what picks depend on.
+    /// `None` where that cannot be told apart.
+    pub fn balances(&self, sample: &Sample) -> Option<bool> {
+        match self {
+            // Others use its structures, too.
+            How::Lines(lines) => Some(rooms(lines, sample).iter().any(|room| *room != "structures")),
+            How::Names(_) => None,
+        }
+    }
+}
+
+/// Functions of HAProxy that pick, or keep what it picks by: of its own algorithms by the begin of their names.
+const HAPROXY: [&str; 9] =
+    ["assign_server", "sess_change_server", "get_server_", "fwrr_", "fwlc_", "chash_", "map_get_", "fas_", "lb_ss_"];
+/// One that any stack of HAProxy at work has, so that without it there are no names.
+const HAPROXY_KNOWN: &str = "process_stream";
+
+fn is_haproxys(frame: &Frame) -> bool {
+    HAPROXY.iter().any(|begin| frame.function.starts_with(begin))
+}
+
+/// The folders of the balancing crate that a sample is in, the innermost function's first.
+fn rooms<'l>(lines: &'l Lines, sample: &Sample) -> Vec<&'l str> {
+    sample.iter().flat_map(|frame| lines.files(frame)).filter_map(|file| room(file)).collect()
+}
+
+fn room(file: &str) -> Option<&str> {
+    Some(file.split_once("crates/balance/src/")?.1.split('/').next().unwrap_or_default())
+}
+
+/// Whether an algorithm, one of its parts or the set of endpoints is at work; or the seam itself, between them and the proxy.
+fn picks(rooms: &[&str]) -> bool {
+    rooms.iter().any(|room| ["algorithms", "parts", "endpoints"].contains(room)) || rooms.first() == Some(&"seam")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sample_picks_by_where_its_functions_are() {
+        let room_of = |file: &str| room(file).map(str::to_owned);
+        assert_eq!(room_of("/x/crates/balance/src/algorithms/leastconn.rs").as_deref(), Some("algorithms"));
+        assert_eq!(room_of("/x/crates/proxy/src/http/relay.rs"), None);
+        assert!(picks(&["structures", "algorithms", "seam"]) && picks(&["seam"]) && picks(&["endpoints"]));
+        // What is measured as a request ends is counted apart.
+        assert!(!picks(&["structures", "measurement", "seam"]) && !picks(&[]));
+    }
+
+    #[test]
+    fn haproxys_functions_are_known_by_the_begin_of_their_names() {
+        let frame = |function: &str| Frame { function: function.into(), program: String::new(), offset: 0 };
+        for function in ["assign_server_and_queue", "fwlc_get_next_server", "sess_change_server"] {
+            assert!(is_haproxys(&frame(function)), "{function}");
+        }
+        for function in ["process_stream", "srv_add_to_idle_list", "[unknown]"] {
+            assert!(!is_haproxys(&frame(function)), "{function}");
+        }
+    }
+}
