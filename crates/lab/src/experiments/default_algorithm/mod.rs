@@ -115,7 +115,7 @@ fn run(options: &Options) -> Result<()> {
     drop(servers);
     let outcome = Outcome { arms: &arms, bases, names: &names, rounds: &rounds };
     let prediction = Prediction::of(balancers[0].program(), SCENARIO, 30_000, 5)?;
-    study::present_beside(&outcome.found(versions), &outcome.beside(&prediction), options)
+    study::present_beside(&outcome.found(versions), &beside::beside(&outcome.rows(), &prediction), options)
 }
 
 /// One balancer with one algorithm.
@@ -215,6 +215,16 @@ impl Outcome<'_> {
     fn runs(&self, arm: usize, share: usize) -> (&[f64], &[f64]) {
         let base = arm / ALGORITHMS;
         (self.rounds.of(self.bases + share * self.arms.len() + arm), self.rounds.of(base))
+    }
+
+    fn rows(&self) -> Vec<beside::Row<'_>> {
+        let each = (0..SHARES.len()).flat_map(move |share| (0..self.arms.len()).map(move |arm| (share, arm)));
+        let row = |(share, at): (usize, usize)| {
+            let (Arm { name, balancer, algorithm }, (runs, base)) = (&self.arms[at], self.runs(at, share));
+            let through = runs.iter().zip(base).map(|(run, base)| run / base).collect();
+            beside::Row { name, balancer: balancer.name, algorithm: *algorithm, share: SHARES[share], through }
+        };
+        each.map(row).collect()
     }
 
     fn interval(&self, balancer: &str, algorithm: Algorithm, share: usize) -> Option<Interval> {
@@ -327,4 +337,30 @@ fn topology() -> String {
         &columns,
         &[vec![Band { from: 0, to: 0, rate: 1.0, errors: 0.0 }], (0..SERVERS).map(band).collect()],
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::study::prediction::read;
+    use evenkeel_sim::scenario::Load;
+
+    #[test]
+    fn the_scenario_is_the_same_system() {
+        let points = read(SCENARIO);
+        assert_eq!((points.len(), points[0].label.as_str()), (1 + SHARES.len(), "no slow link"));
+        for (at, point) in points.iter().enumerate() {
+            let [clients, web] = &point.scenario.services[..] else { panic!("two services") };
+            assert!(matches!(point.scenario.load, Load::Closed { users, .. } if users == CONNECTIONS));
+            assert_eq!((clients.servers[0].bandwidth, web.servers.len()), (CLIENT_RATE, SERVERS));
+            let slow: Vec<f64> = web.servers.iter().map(|server| server.bandwidth).filter(|rate| *rate > 0.0).collect();
+            match at.checked_sub(1) {
+                None => assert!(slow.is_empty()),
+                Some(share) => {
+                    assert_eq!(point.label, format!("{:.1} %", SHARES[share] * 100.0));
+                    assert_eq!(slow, [SHARES[share] * CLIENT_RATE]);
+                }
+            }
+        }
+    }
 }
