@@ -1,8 +1,10 @@
 //! How far is what was measured from what the simulator said? A line for each figure of each case: from them come a table, plots, JSON
 //! and a verdict on each figure.
 
+use super::claim::{Claim, Finding};
 use super::figures::row;
-use super::{Claim, Finding, Plot, Prediction};
+use super::plot::Plot;
+use super::prediction::Prediction;
 use crate::stats::{Interval, Spread};
 use evenkeel_draw::intervals::intervals;
 use serde_json::{Value, json};

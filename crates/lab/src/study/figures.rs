@@ -1,9 +1,10 @@
 //! How are the runs of a thing told? As a median with the smallest and largest beside it, or as a line of a plot.
 
+use super::meter::Used;
+use super::rounds::Rounds;
 use crate::error::{Error, Result};
 use crate::load::generator::Outcome;
 use crate::stats::{Interval, Spread};
-use crate::study::{Rounds, Used};
 use evenkeel_draw::intervals::Row;
 use serde_json::{Value, json};
 use std::time::Duration;

@@ -8,6 +8,7 @@ pub mod figures;
 mod meter;
 mod options;
 mod page;
+mod plot;
 pub mod prediction;
 mod rounds;
 
@@ -15,6 +16,7 @@ pub use claim::{Claim, Finding, Says};
 pub use comparison::Comparison;
 pub use meter::{Meter, Used};
 pub use options::Options;
+pub use plot::Plot;
 pub use prediction::Prediction;
 pub use rounds::{Failed, Rounds};
 
@@ -23,14 +25,6 @@ use crate::machine::Machine;
 use crate::report::table;
 use serde_json::{Value, json};
 use std::path::Path;
-
-/// A plot with its title: values with their intervals.
-pub struct Plot {
-    /// What is compared.
-    pub title: String,
-    /// SVG.
-    pub svg: String,
-}
 
 /// Names and versions of what ran.
 pub type Versions = Vec<(String, String)>;

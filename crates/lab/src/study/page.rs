@@ -1,8 +1,9 @@
 //! How does the page of such an experiment look? The verdicts first, then the machines, the plots and the figures; the method, the
 //! command and every run at its end.
 
+use super::Found;
 use super::claim::Finding;
-use super::{Comparison, Found};
+use super::comparison::Comparison;
 use crate::machine::Machine;
 use evenkeel_draw::intervals::strip;
 use evenkeel_draw::page::{closed, escape, heading, page, paragraphs, points, table};

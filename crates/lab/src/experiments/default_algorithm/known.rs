@@ -21,7 +21,7 @@ impl How {
     /// It cannot be read, or a program is missing.
     pub fn of(balancer: &Balancer) -> Result<How> {
         let lines = Lines::of(balancer.program())?;
-        Ok(if balancer.is("evenkeel") { How::Lines(lines) } else { How::Names(lines.program().to_owned()) })
+        Ok(if balancer.kind() == "evenkeel" { How::Lines(lines) } else { How::Names(lines.program().to_owned()) })
     }
 
     /// Looks up what is not known yet of these samples.

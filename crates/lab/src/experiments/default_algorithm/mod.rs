@@ -110,7 +110,7 @@ fn run(options: &Options) -> Result<()> {
     let picking = Picking::measure(&balancers, options)?;
     let outcome = Outcome { arms: &arms, bases, rounds: &rounds, picking: &picking };
     let prediction = Prediction::of(balancers[0].program(), SCENARIO, 30_000, 5)?;
-    study::present_beside(&outcome.found(versions), &outcome.beside(&prediction), options)
+    study::present_beside(&outcome.found(versions), &beside::beside(&outcome.rows(), &prediction), options)
 }
 
 /// One balancer with one algorithm.
@@ -195,4 +195,30 @@ fn server(network: &Network, nginx: &str, number: usize, folder: &std::path::Pat
     let mut command = network.at(2 + number);
     command.extend(origin::nginx_command(nginx.to_owned(), &folder, &folder.join("nginx.conf")));
     balancers::start("a server's nginx", &command, SERVER_PORT, &folder)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::study::prediction::read;
+    use evenkeel_sim::scenario::Load;
+
+    #[test]
+    fn the_scenario_is_the_same_system() {
+        let points = read(SCENARIO);
+        assert_eq!((points.len(), points[0].label.as_str()), (1 + SHARES.len(), "no slow link"));
+        for (at, point) in points.iter().enumerate() {
+            let [clients, web] = &point.scenario.services[..] else { panic!("two services") };
+            assert!(matches!(point.scenario.load, Load::Closed { users, .. } if users == CONNECTIONS));
+            assert_eq!((clients.servers[0].bandwidth, web.servers.len()), (CLIENT_RATE, SERVERS));
+            let slow: Vec<f64> = web.servers.iter().map(|server| server.bandwidth).filter(|rate| *rate > 0.0).collect();
+            match at.checked_sub(1) {
+                None => assert!(slow.is_empty()),
+                Some(share) => {
+                    assert_eq!(point.label, format!("{:.1} %", SHARES[share] * 100.0));
+                    assert_eq!(slow, [SHARES[share] * CLIENT_RATE]);
+                }
+            }
+        }
+    }
 }

@@ -1,5 +1,6 @@
 //! What do the runs say? What came through with a slow link, of what did without, beside what was published.
 
+use super::beside;
 use super::picking::Picking;
 use super::{ALGORITHMS, Arm, CONNECTIONS, EXPERIMENT, SERVERS, SHARES};
 use crate::stats::{Interval, Spread};
@@ -39,9 +40,20 @@ pub struct Outcome<'o> {
 
 impl Outcome<'_> {
     /// What came through with a slow link, and what the same balancer let through without, by round.
-    pub fn runs(&self, arm: usize, share: usize) -> (Vec<f64>, Vec<f64>) {
+    fn runs(&self, arm: usize, share: usize) -> (Vec<f64>, Vec<f64>) {
         let rates = |at: usize| self.rounds.figures(at, |rate| *rate);
         (rates(self.bases + share * self.arms.len() + arm), rates(arm / ALGORITHMS))
+    }
+
+    /// What is compared with a prediction.
+    pub fn rows(&self) -> Vec<beside::Row<'_>> {
+        let each = (0..SHARES.len()).flat_map(move |share| (0..self.arms.len()).map(move |arm| (share, arm)));
+        let row = |(share, at): (usize, usize)| {
+            let (Arm { name, balancer, algorithm }, (runs, base)) = (&self.arms[at], self.runs(at, share));
+            let through = runs.iter().zip(base).map(|(run, base)| run / base).collect();
+            beside::Row { name, balancer: balancer.kind(), algorithm: *algorithm, share: SHARES[share], through }
+        };
+        each.map(row).collect()
     }
 
     fn failed(&self, arm: usize) -> String {

@@ -117,7 +117,8 @@ impl Picking {
             picking.why = missing.to_string();
             return Ok(picking);
         }
-        let told: Vec<&Balancer> = balancers.iter().filter(|one| one.is("evenkeel") || one.is("haproxy")).collect();
+        let told: Vec<&Balancer> =
+            balancers.iter().filter(|one| ["evenkeel", "haproxy"].contains(&one.kind())).collect();
         let more = Some(cores.min(WORKERS_MAX)).filter(|cores| *cores > WORKERS[WORKERS.len() - 1]);
         let mut workers: Vec<usize> = WORKERS.into_iter().chain(more).collect();
         if options.quick {

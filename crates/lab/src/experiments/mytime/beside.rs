@@ -1,8 +1,8 @@
 //! What does the simulator say of the same calls on the same shares of processors? Each way over leastconn in sidecars of the same program:
 //! requests a second, and peaks.
 
-use super::Run;
 use super::balancer::Balancing;
+use super::run::Run;
 use super::system::{LEVELS, SERVICES};
 use crate::error::Result;
 use crate::stats::Spread;
@@ -90,8 +90,7 @@ pub fn beside(ways: &[Balancing], rounds: &Rounds<Run>, evenkeel: &str, requests
 
 #[cfg(test)]
 mod tests {
-    use super::super::CLIENTS;
-    use super::super::system::{NODE, NODES};
+    use super::super::system::{CLIENTS, NODE, NODES};
     use super::*;
     use crate::study::prediction::read;
     use evenkeel_sim::scenario::{Load, Serving, Step};

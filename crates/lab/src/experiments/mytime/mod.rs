@@ -4,19 +4,21 @@
 mod balancer;
 mod beside;
 mod outcome;
+mod run;
 mod system;
 
 use crate::child;
 use crate::error::{Error, Result};
 use crate::experiment::Experiment;
 use crate::hosts::address;
-use crate::load::generator::{self, Plan};
+use crate::load::generator::Plan;
 use crate::machine;
-use crate::study::{self, Meter, Options, Rounds, Used};
+use crate::study::{self, Meter, Options, Rounds};
 use balancer::Balancing;
 use clap::{Args, FromArgMatches};
+use run::Run;
 use std::time::Duration;
-use system::{EDGE, LEVELS, SERVICES, System};
+use system::{CLIENTS, EDGE, LEVELS, SERVICES, System};
 
 /// The row of the registry.
 pub static EXPERIMENT: Experiment = Experiment {
@@ -45,33 +47,8 @@ in both. The table has the figures as they were measured.",
     run: |matches| Options::from_arg_matches(matches).map_err(|e| Error::Wrong(e.to_string())).and_then(|o| run(&o)),
 };
 
-/// Clients at once.
-const CLIENTS: u32 = 120;
 /// How long a run may take: with random(1) some clients wait long.
 const PATIENCE: Duration = Duration::from_secs(180);
-
-/// What one run came to.
-struct Run {
-    load: generator::Outcome,
-    /// By node and then by service.
-    peaks: Vec<f64>,
-    used: Used,
-    /// By service, each with its sidecars.
-    kinds: Used,
-}
-
-impl Run {
-    /// CPU time that a request took the services. They do the same for each, so it says how fast the processors were, whatever else
-    /// the machine did.
-    fn work_ms(&self) -> f64 {
-        self.used.of("services").as_secs_f64() * 1e3 / self.load.answered.max(1) as f64
-    }
-
-    /// Requests a second, if a request took the services 1 ms of CPU time.
-    fn rate_at_equal_speed(&self) -> f64 {
-        self.load.rate * self.work_ms()
-    }
-}
 
 fn run(options: &Options) -> Result<()> {
     options.beside(&["haproxy"])?;

@@ -1,8 +1,8 @@
 //! What do the runs say? Every claim of the publication with its figure, by ratios of the same round.
 
 use super::balancer::Balancing;
-use super::system::{LEVELS, NODES, SERVICES};
-use super::{CLIENTS, Run};
+use super::run::Run;
+use super::system::{CLIENTS, LEVELS, NODES, SERVICES};
 use crate::stats::{Interval, Spread};
 use crate::study::{Claim, Finding, Found, Plot, Rounds, Says, Versions};
 use evenkeel_draw::flow::{Band, Column, Node, flow};

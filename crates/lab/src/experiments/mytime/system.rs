@@ -12,6 +12,8 @@ use std::fs;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+/// Clients at once.
+pub const CLIENTS: u32 = 120;
 /// Nodes.
 pub const NODES: usize = 6;
 /// The host of the edge balancer and of the clients.

@@ -1,8 +1,7 @@
 //! How many requests a second do the cores bring if each request costs what it did in the first round? By the simulator, beside the
 //! rates of the further rounds. What it cannot say is the cost itself.
 
-use super::outcome::Measured;
-use super::{Arm, CONNECTIONS, KEPT};
+use super::measure::{CONNECTIONS, Run};
 use crate::error::Result;
 use crate::study::comparison::{Case, RATE};
 use crate::study::prediction::{time, with};
@@ -19,27 +18,35 @@ const WHY: &str = "No core of the simulator is ever idle under this load. Here a
 the other one has not yet sent what it works on, and other programs and the kernel use it, too: the rate is below what the processor time of \
 its processes would allow.";
 
-/// All arms. `others`: cores beside the balancer's.
+/// The runs of a way.
+pub struct Row<'r> {
+    /// How connections are used.
+    pub group: &'static str,
+    /// Its name.
+    pub name: &'static str,
+    /// By round.
+    pub runs: Vec<&'r Run>,
+}
+
+/// All of them. `others`: cores beside the balancer's.
 ///
 /// # Errors
 /// The simulator cannot run.
-pub fn beside(measured: &Measured, evenkeel: &str, others: usize) -> Result<Comparison> {
-    let line = |(at, arm): (usize, &Arm)| {
-        let mut runs = measured.rounds.of(at);
-        let Some(first) = runs.next() else { return Ok(None) };
+pub fn beside(rows: &[Row], evenkeel: &str, others: usize) -> Result<Comparison> {
+    let line = |row: &Row| {
+        let Some((first, further)) = row.runs.split_first() else { return Ok(None) };
         let balancer = first.us(Some("balancer")) / 1e6;
         let scenario = with(SCENARIO, "service.balancer", "work", &time(balancer));
-        let us: f64 = OTHERS.iter().map(|group| first.us(Some(group))).sum();
-        let scenario = with(&scenario, "service.others", "work", &time(us / 1e6));
+        let beside: f64 = OTHERS.iter().map(|group| first.us(Some(group))).sum();
+        let scenario = with(&scenario, "service.others", "work", &time(beside / 1e6));
         let scenario = with(&scenario, "service.others", "server", &format!("[{{ fifo = {others} }}]"));
         let prediction = Prediction::of(evenkeel, &scenario, REQUESTS, 1)?;
-        let group = if arm.kept { KEPT } else { super::CLOSE };
-        let colour = usize::from(!arm.name.starts_with("evenkeel"));
-        let case = Case { group, name: arm.name, simulated: ("", "random"), colour, why: WHY };
-        let rates = runs.map(|run| run.rate).collect();
+        let colour = usize::from(!row.name.starts_with("evenkeel"));
+        let case = Case { group: row.group, name: row.name, simulated: ("", "random"), colour, why: WHY };
+        let rates = further.iter().map(|run| run.rate).collect();
         Ok(Some(case.figure(RATE, &prediction, rates)))
     };
-    let lines = measured.arms.iter().enumerate().map(line).collect::<Result<Vec<_>>>()?;
+    let lines = rows.iter().map(line).collect::<Result<Vec<_>>>()?;
     Ok(lines.into_iter().flatten().collect())
 }
 

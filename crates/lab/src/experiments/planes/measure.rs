@@ -12,6 +12,8 @@ use crate::study::{Meter, Used};
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
+/// At once.
+pub const CONNECTIONS: u32 = 200;
 const WARM_UP: Duration = Duration::from_millis(700);
 /// How often requests are counted.
 const STEP: Duration = Duration::from_millis(250);

@@ -17,8 +17,9 @@ use crate::machine::{self, Cores};
 use crate::origin::Origin;
 use crate::scratch::Scratch;
 use crate::study::{self, Options, Rounds, Versions};
+use beside::Row;
 use clap::{Args, FromArgMatches};
-use measure::{Bench, Dns};
+use measure::{Bench, CONNECTIONS, Dns};
 use outcome::Measured;
 use std::time::Duration;
 
@@ -46,7 +47,6 @@ capacity and reaches the whole in about ten minutes. Planes in the kernel are no
     run: |matches| Options::from_arg_matches(matches).map_err(|e| Error::Wrong(e.to_string())).and_then(|o| run(&o)),
 };
 
-const CONNECTIONS: u32 = 200;
 const PATH: &str = "/4k";
 const PATIENCE: Duration = Duration::from_secs(60);
 const DIRECT: &str = "direct";
@@ -165,6 +165,15 @@ fn run(options: &Options) -> Result<()> {
         }
     })?;
     let measured = Measured { arms: &arms, names: &names, rounds: &rounds };
-    let beside = beside::beside(&measured, &evenkeel, cores.load.len())?;
+    let rows: Vec<Row> = arms
+        .iter()
+        .enumerate()
+        .map(|(at, arm)| Row {
+            group: if arm.kept { KEPT } else { CLOSE },
+            name: arm.name,
+            runs: rounds.of(at).collect(),
+        })
+        .collect();
+    let beside = beside::beside(&rows, &evenkeel, cores.load.len())?;
     study::present_beside(&measured.found(versions), &beside, options)
 }

@@ -43,9 +43,9 @@ impl Balancer {
         &self.program
     }
 
-    /// Whether it is of the kind of this name.
-    pub fn is(&self, kind: &str) -> bool {
-        self.kind.name == kind
+    /// Its kind, by name: two programs may be of one.
+    pub fn kind(&self) -> &'static str {
+        self.kind.name
     }
 }
 
