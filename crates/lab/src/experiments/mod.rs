@@ -12,7 +12,6 @@ mod overhead;
 mod planes;
 mod prequal;
 pub mod protocol_cost;
-mod proxy_cost;
 mod reload;
 mod shared_load;
 mod slow_clients;
@@ -23,7 +22,7 @@ use crate::experiment::Experiment;
 
 /// Every experiment.
 pub static ALL: &[&Experiment] = &[
-    &proxy_cost::EXPERIMENT,
+    &protocol_cost::HTTP,
     &mytime::EXPERIMENT,
     &default_algorithm::EXPERIMENT,
     &herd::EXPERIMENT,
@@ -31,7 +30,7 @@ pub static ALL: &[&Experiment] = &[
     &tower::EXPERIMENT,
     &planes::EXPERIMENT,
     &overhead::EXPERIMENT,
-    &proxy_cost::SESSIONS,
+    &protocol_cost::TCP,
     &protocol_cost::H2,
     &protocol_cost::TLS,
     &failure::EXPERIMENT,

@@ -14,6 +14,11 @@ pub fn told(runs: &[f64], digits: usize) -> String {
     spread.map_or_else(String::new, |s| format!("{:.digits$} ({:.digits$}..{:.digits$})", s.median, s.min, s.max))
 }
 
+/// The same for machines; `null` of no runs.
+pub fn spread(runs: &[f64]) -> Value {
+    Spread::of(runs).map_or(Value::Null, |s| json!({ "median": s.median, "min": s.min, "max": s.max }))
+}
+
 /// A line of a plot: the median with its interval.
 pub fn row(name: &str, runs: &[f64], expected: Option<f64>, colour: usize) -> Row {
     Row {

@@ -4,6 +4,7 @@
 pub mod balancers;
 mod claim;
 pub mod figures;
+pub mod grid;
 mod meter;
 mod options;
 mod page;
