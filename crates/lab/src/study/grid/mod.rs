@@ -58,6 +58,13 @@ pub struct Run {
     pub more: Value,
 }
 
+impl Run {
+    /// A figure beside it.
+    pub fn beside(&self, name: &str) -> Option<f64> {
+        self.beside.iter().find(|(known, _)| *known == name).map(|(_, figure)| *figure)
+    }
+}
+
 /// One thing in one case.
 #[derive(Clone, Debug, Default)]
 pub struct Cell {
@@ -75,7 +82,7 @@ impl Cell {
 
     /// Those of a figure beside it.
     fn beside(&self, name: &str) -> Vec<f64> {
-        self.runs.iter().flat_map(|run| &run.beside).filter(|(known, _)| *known == name).map(|of| of.1).collect()
+        self.runs.iter().filter_map(|run| run.beside(name)).collect()
     }
 
     fn keep(&mut self, run: Run) {

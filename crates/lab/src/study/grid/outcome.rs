@@ -1,10 +1,10 @@
 //! What do the cells of a grid say? Claims by ratios of the same round, one table, a plot for each case, and every run.
 
-use super::{Bound, Case, Cell, Grid, OURS};
+use super::{Bound, Case, Cell, Grid, OURS, Run};
 use crate::error::{Error, Result};
 use crate::stats::{Interval, Spread};
 use crate::study::figures::{row, spread, told};
-use crate::study::{Finding, Plot};
+use crate::study::{Claim, Finding, Plot, Used};
 use evenkeel_draw::intervals::intervals;
 use serde_json::{Map, Value, json};
 
@@ -38,7 +38,26 @@ impl Grid {
         }
     }
 
-    /// A row for each cell. `base`: the one whose part each is, too.
+    /// The case where a figure of the first thing is farthest from zero, and the figure by round.
+    pub fn largest(&self, figure: impl Fn(&Run) -> Option<f64>) -> Option<(&'static str, Vec<f64>)> {
+        let of = self.cases.iter().filter_map(|(case, cells)| {
+            let runs: Vec<f64> = cells.first()?.runs.iter().filter_map(&figure).collect();
+            Some((case.name, Spread::of(&runs)?.median.abs(), runs))
+        });
+        of.max_by(|one, other| one.1.total_cmp(&other.1)).map(|(name, _, runs)| (name, runs))
+    }
+
+    /// A claim that a figure of the first thing is at most so large, wherever it is largest.
+    pub fn everywhere(&self, claim: Claim, what: &str, most: f64, figure: impl Fn(&Run) -> Option<f64>) -> Finding {
+        match self.largest(figure) {
+            Some((name, runs)) => {
+                Finding::at_most(claim, &format!("{what}, where it is largest ({name})"), Interval::of(&runs), most)
+            }
+            None => Finding::not_shown(claim, format!("{what}: nothing was measured")),
+        }
+    }
+
+    /// A row for each cell. `base`: the one whose part each is, too, if several are compared.
     pub fn figures(&self, base: &str) -> Vec<Vec<String>> {
         let mut beside: Vec<&str> = Vec::new();
         for run in self.cells().flat_map(|cell| &cell.runs) {
@@ -46,19 +65,16 @@ impl Grid {
             beside.extend(new);
         }
         let whose = self.cells().flat_map(|cell| &cell.runs).any(|run| run.used.is_some());
-        let mut header = vec!["".into(), "".into(), "unit".into(), format!("of {base}")];
+        let base = self.index(base).filter(|_| self.things.len() > 1);
+        let mut header = ["", "figure", "unit"].map(str::to_owned).to_vec();
+        header.extend(base.map(|at| format!("of {}", self.things[at])));
         header.extend(beside.iter().map(|name| (*name).to_owned()));
         header.extend(whose.then(|| "CPU accounted for".to_owned()));
-        header[1] = "figure".into();
         let mut rows = vec![header];
         for (case, cells) in &self.cases {
             for (thing, cell) in self.things.iter().zip(cells) {
-                let mut row = vec![
-                    format!("{}: {thing}", case.name),
-                    told(&cell.figures(), 2),
-                    case.unit.to_owned(),
-                    self.ratios(cell, cells, base).map_or_else(String::new, |ratios| told(&ratios, 2)),
-                ];
+                let mut row = vec![format!("{}: {thing}", case.name), told(&cell.figures(), 2), case.unit.to_owned()];
+                row.extend(base.map(|at| told(&ratios(&cell.figures(), &cells[at].figures()), 2)));
                 row.extend(beside.iter().map(|name| told_wide(&cell.beside(name))));
                 let accounted = cell.runs.iter().filter_map(|run| Some(run.used.as_ref()?.accounted()));
                 row.extend(whose.then(|| told(&accounted.collect::<Vec<_>>(), 2)));
@@ -70,12 +86,6 @@ impl Grid {
 
     fn cells(&self) -> impl Iterator<Item = &Cell> {
         self.cases.iter().flat_map(|(_, cells)| cells)
-    }
-
-    fn ratios(&self, cell: &Cell, cells: &[Cell], base: &str) -> Option<Vec<f64>> {
-        let (of, over) = (cell.figures(), cells[self.index(base)?].figures());
-        let equal = of.len() == over.len() && !over.contains(&0.0);
-        equal.then(|| of.iter().zip(over).map(|(of, over)| of / over).collect())
     }
 
     /// A plot for each case.
@@ -104,10 +114,10 @@ impl Grid {
 
     /// Every run, for machines.
     pub fn raw(&self) -> Value {
-        let run = |run: &super::Run| {
+        let run = |run: &Run| {
             let beside: Map<String, Value> =
                 run.beside.iter().map(|(name, figure)| ((*name).to_owned(), json!(figure))).collect();
-            json!({ "figure": run.figure, "beside": beside, "cpu": run.used.as_ref().map(crate::study::Used::json), "more": run.more })
+            json!({ "figure": run.figure, "beside": beside, "cpu": run.used.as_ref().map(Used::json), "more": run.more })
         };
         let cell = |cell: &Cell| {
             json!({
@@ -140,6 +150,12 @@ impl Grid {
     }
 }
 
+/// Of runs of the same rounds; none if there is not one of each.
+fn ratios(of: &[f64], over: &[f64]) -> Vec<f64> {
+    let equal = of.len() == over.len() && !over.contains(&0.0);
+    if equal { of.iter().zip(over).map(|(of, over)| of / over).collect() } else { Vec::new() }
+}
+
 /// Large figures need no digits behind the point.
 fn told_wide(runs: &[f64]) -> String {
     let large = Spread::of(runs).is_some_and(|of| of.median >= 100.0);
@@ -148,7 +164,6 @@ fn told_wide(runs: &[f64]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Run;
     use super::*;
 
     const BOUND: Bound = Bound::new("at most 0.8 of the better", &["haproxy", "nginx"], 0.8);
@@ -188,5 +203,8 @@ mod tests {
         assert_eq!(grid.raw()["cases"][0]["proxies"]["envoy"]["figure"]["median"], 20.0);
         assert_eq!(grid.plots().len(), 1);
         assert!(grid.check().is_ok());
+        assert_eq!(grid.largest(|run| Some(run.figure)), Some(("1k", vec![5.0; 3])));
+        let claim = BOUND.claim;
+        assert_eq!(grid.everywhere(claim, "it", 4.0, |run| Some(run.figure)).verdict.name(), "not reproduced");
     }
 }
