@@ -1,6 +1,6 @@
 # What a fresh checkout can do. `make` alone lists it. Everything is a thin wrapper: read on for the command itself.
 
-# Arguments for `make bench`, `failure` and `reload`, as LAB="--rounds 9 --only keep-alive". `evenkeel-lab proxy-cost --help`
+# Arguments for `make bench`, `failure` and `reload`, as LAB="--repeat 9 --only keep-alive". `evenkeel-lab proxy-cost --help`
 # and so on list them.
 LAB ?=
 # Seconds for each target of `make fuzz`.

@@ -164,16 +164,8 @@ fn found(grid: &Grid, versions: Versions) -> Found {
     };
     let columns =
         [column("clients", "dnsperf", "the other cores"), column("server", "one of several", "a core of its own")];
-    Found {
-        title: "What does an answer of DNS cost?",
-        topology: flow("The machines", &columns, &[vec![Band { from: 0, to: 0, rate: 1.0, errors: 0.0 }]]),
-        findings: grid.findings(),
-        figures: grid.figures("knot"),
-        plots: grid.plots(),
-        method: std::iter::once(EXPERIMENT.docs.to_owned()).chain(grid.method()).collect(),
-        versions,
-        raw: grid.raw(),
-    }
+    let topology = flow("The machines", &columns, &[vec![Band { from: 0, to: 0, rate: 1.0, errors: 0.0 }]]);
+    grid.found("What does an answer of DNS cost?", topology, "knot", EXPERIMENT.docs, versions)
 }
 
 impl Bench for Costs {

@@ -13,7 +13,6 @@ mod planes;
 mod prequal;
 pub mod protocol_cost;
 mod reload;
-mod shared_load;
 mod slow_clients;
 mod tower;
 mod udp_cost;
@@ -37,7 +36,6 @@ pub static ALL: &[&Experiment] = &[
     &reload::EXPERIMENT,
     &slow_clients::EXPERIMENT,
     &floods::EXPERIMENT,
-    &shared_load::EXPERIMENT,
     &dns_cost::EXPERIMENT,
     &dns_scaling::EXPERIMENT,
     &udp_cost::EXPERIMENT,

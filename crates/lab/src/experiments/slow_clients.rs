@@ -169,16 +169,9 @@ impl Slow<'_> {
         };
         let ratio = |run: &Run| Some(run.beside(DURING)? / run.beside(QUIET)?);
         let unmoved = grid.everywhere(UNMOVED, "p99 during over before", 1.5, ratio);
-        Found {
-            title: "What do slow clients cost?",
-            topology: topology(self.connections),
-            findings: self.states.iter().zip(&grid.cases).map(kept).chain([unmoved]).collect(),
-            figures: grid.figures(OURS),
-            plots: grid.plots(),
-            method: std::iter::once(EXPERIMENT.docs.to_owned()).chain(grid.method()).collect(),
-            versions,
-            raw: grid.raw(),
-        }
+        let findings = self.states.iter().zip(&grid.cases).map(kept).chain([unmoved]).collect();
+        let title = "What do slow clients cost?";
+        Found { findings, ..grid.found(title, topology(self.connections), OURS, EXPERIMENT.docs, versions) }
     }
 }
 

@@ -4,6 +4,7 @@
 mod attacker;
 mod attacks;
 
+use super::protocol_cost::{Certificate, Certificates};
 use super::slow_clients::{percentile_us, silent_endpoint};
 use crate::child;
 use crate::error::{Error, Result};
@@ -13,7 +14,6 @@ use crate::http;
 use crate::machine::{self, Cores};
 use crate::origin::{self, Origin};
 use crate::procfs;
-use crate::scratch::Scratch;
 use crate::stats::{Interval, Spread};
 use crate::study::grid::{Bench, Case, Grid, OURS, Run};
 use crate::study::{self, Claim, Finding, Found, Options, Versions};
@@ -96,15 +96,10 @@ fn run(arguments: &Arguments) -> Result<()> {
         let names: Vec<&str> = attacks::ALL.iter().map(|attack| attack.name).collect();
         return Err(Error::Wrong(format!("--only leaves no attack; there are: {}", names.join(", "))));
     }
-    let (origin, silent, folder) = (Origin::start()?, silent_endpoint()?, Scratch::new()?);
-    let mut method = vec![EXPERIMENT.docs.to_owned()];
-    if !prefer_the_client() {
-        let waits =
-            "chrt could not give the client its core first: the figures include how long it waits for the attackers.";
-        eprintln!("warning: {waits}");
-        method.push(waits.into());
-    }
-    let tls = attacks.iter().any(|attack| attack.tls).then(|| make_certificate(&folder)).transpose()?;
+    let (origin, silent) = (Origin::start()?, silent_endpoint()?);
+    let preferred = prefer_the_client();
+    let certificates = attacks.iter().any(|attack| attack.tls).then(Certificates::make).transpose()?;
+    let tls = certificates.as_ref().map(keys);
     let case =
         |attack: &&Attack| Case { name: attack.name, about: attack.about(), unit: "of the quiet p99", bounds: &[] };
     let cases: Vec<Case> = attacks.iter().map(case).collect();
@@ -112,27 +107,27 @@ fn run(arguments: &Arguments) -> Result<()> {
     let connections = arguments.connections;
     let bench = Attacked { attacks, program, origin, silent, tls, core: cores.proxy, connections, time };
     let grid = Grid::run(vec![OURS.to_owned()], &cases, options.rounds(), &bench)?;
-    study::present(&found(&grid, connections, method, versions), options)?;
+    let mut found = found(&grid, connections, versions);
+    if !preferred {
+        let waits =
+            "chrt could not give the client its core first: the figures include how long it waits for the attackers.";
+        eprintln!("warning: {waits}");
+        found.method.push(waits.into());
+    }
+    study::present(&found, options)?;
     grid.check()
 }
 
-fn found(grid: &Grid, connections: u64, method: Vec<String>, versions: Versions) -> Found {
+fn found(grid: &Grid, connections: u64, versions: Versions) -> Found {
     let ends = |run: &Run| if run.more["floods"] == true { run.beside(ENDED) } else { None };
-    Found {
-        title: "What do attackers cost the others?",
-        topology: topology(connections),
-        findings: vec![
-            grid.everywhere(UNMOVED, "p99 beside the attack over quiet", 2.0, |run| Some(run.figure)),
-            grid.everywhere(SMALL, "KiB for each attacking connection", 6.0 * 1024.0, |run| run.beside(KIB)),
-            least(grid, ALL_COUNTED, "counted", |run| run.beside(COUNTED)),
-            least(grid, ALL_ENDED, "connections ended", ends),
-        ],
-        figures: grid.figures(OURS),
-        plots: grid.plots(),
-        method: method.into_iter().chain(grid.method()).collect(),
-        versions,
-        raw: grid.raw(),
-    }
+    let findings = vec![
+        grid.everywhere(UNMOVED, "p99 beside the attack over quiet", 2.0, |run| Some(run.figure)),
+        grid.everywhere(SMALL, "KiB for each attacking connection", 6.0 * 1024.0, |run| run.beside(KIB)),
+        least(grid, ALL_COUNTED, "counted", |run| run.beside(COUNTED)),
+        least(grid, ALL_ENDED, "connections ended", ends),
+    ];
+    let title = "What do attackers cost the others?";
+    Found { findings, ..grid.found(title, topology(connections), OURS, EXPERIMENT.docs, versions) }
 }
 
 /// A claim that a figure is at least one, wherever it is smallest.
@@ -260,19 +255,10 @@ fn config(origin: &Origin, silent: u16, admin: u16, tls: Option<(&str, u16)>) ->
     )
 }
 
-/// Makes a certificate; the keys of a listener that name it.
-fn make_certificate(folder: &Scratch) -> Result<String> {
-    let file = |name: &str| folder.path().join(name).display().to_string();
-    let (cert, key) = (file("cert.pem"), file("key.pem"));
-    let fixed = "req -x509 -nodes -days 30 -subj /CN=lab.test -newkey ec -pkeyopt ec_paramgen_curve:P-256";
-    let mut command = vec![child::find("openssl")?];
-    command.extend(fixed.split(' ').map(str::to_owned));
-    command.extend(["-keyout".into(), key.clone(), "-out".into(), cert.clone()]);
-    let output = child::output(&command, Duration::from_secs(60))?;
-    if !output.success {
-        return Err(Error::Wrong(format!("`{}` failed:\n{}", command.join(" "), output.text.trim())));
-    }
-    Ok(format!("certificates = [{{ cert = \"{cert}\", key = \"{key}\" }}]"))
+/// The keys of a listener that name a certificate.
+fn keys(certificates: &Certificates) -> String {
+    let files = certificates.of(Certificate::P256);
+    format!("certificates = [{{ cert = \"{}\", key = \"{}\" }}]", files.certificate.display(), files.key.display())
 }
 
 #[cfg(test)]

@@ -82,7 +82,7 @@ impl Costs<'_> {
             figure: own.time.as_secs_f64() * 1e6 / answered.requests as f64,
             beside: vec![
                 ("requests/s", answered.requests as f64 / answered.seconds),
-                ("new connections to endpoints/request", connections),
+                ("new upstream connections/request", connections),
             ],
             used: Some(used),
             note: (!own.exact).then(|| "CPU time in clock ticks: the scheduler's count differs from them".into()),

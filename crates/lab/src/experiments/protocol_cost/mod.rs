@@ -17,7 +17,7 @@ use crate::experiment::Experiment;
 use crate::machine::{self, Cores};
 use crate::origin::Origin;
 use crate::study::grid::{self, Grid};
-use crate::study::{self, Found, Options, Versions};
+use crate::study::{self, Options};
 use clap::{ArgMatches, Args, Command, FromArgMatches};
 use evenkeel_draw::flow::{Band, Column, Node, flow};
 
@@ -45,7 +45,7 @@ has that loses no line. NGINX and evenkeel write a file through a buffer. haprox
 
 HAPROXY_BIN, a command of several words if need be, measures another HAProxy beside the installed one.",
     args: |command| arguments(command, "haproxy,haproxy-splice,nginx"),
-    run: |matches| run(&HTTP, matches, cases::HTTP),
+    run: |matches| run(&HTTP, "What does a request of HTTP/1.1 cost?", matches, cases::HTTP),
 };
 
 /// The row of the registry for sessions over TCP.
@@ -59,7 +59,7 @@ stream module. The clients and the endpoints still speak HTTP, so that the same 
 `bare` is no proxy but a relay of the lab's own that makes the calls of a session and does nothing else: what it costs is \
 the kernel's, and how far a proxy can be below another on this machine.",
     args: |command| arguments(command, "haproxy,haproxy-splice,nginx,bare"),
-    run: |matches| run(&TCP, matches, cases::TCP),
+    run: |matches| run(&TCP, "What does a session of TCP cost?", matches, cases::TCP),
 };
 
 /// The row of the registry for HTTP/2 and gRPC.
@@ -74,7 +74,7 @@ in the protocol meant.
 A proxy that cannot do what a case asks for, or that fails in it, has no figure, and the report says why. `scripts/setup.sh bench` \
 installs Envoy.",
     args: |command| arguments(command, "haproxy,nginx,envoy"),
-    run: |matches| run(&H2, matches, cases::H2),
+    run: |matches| run(&H2, "What do HTTP/2 and gRPC cost?", matches, cases::H2),
 };
 
 /// The row of the registry for TLS.
@@ -87,7 +87,7 @@ On kept connections the load is wrk's. The certificates are made at the start.
 
 A connection for each request includes connecting and closing: the time is that of the whole, not of the handshake alone.",
     args: |command| arguments(command, "haproxy,nginx,envoy"),
-    run: |matches| run(&TLS, matches, cases::TLS),
+    run: |matches| run(&TLS, "What do TLS and its handshakes cost?", matches, cases::TLS),
 };
 
 #[derive(Args, Debug)]
@@ -113,7 +113,7 @@ fn arguments(command: Command, against: &'static str) -> Command {
     Arguments::augment_args(command).mut_arg("against", |arg| arg.default_value(against).help(help))
 }
 
-fn run(experiment: &Experiment, matches: &ArgMatches, all: &'static [Case]) -> Result<()> {
+fn run(experiment: &Experiment, title: &'static str, matches: &ArgMatches, all: &'static [Case]) -> Result<()> {
     let arguments = Arguments::from_arg_matches(matches).map_err(|e| Error::Wrong(e.to_string()))?;
     if arguments.list {
         all.iter().for_each(|case| println!("{:<32} {}", case.name, case.about));
@@ -139,23 +139,10 @@ fn run(experiment: &Experiment, matches: &ArgMatches, all: &'static [Case]) -> R
     let things = proxies.iter().map(|proxy| proxy.name.clone()).collect();
     let grid = Grid::run(things, &told, options.rounds(), &costs)?;
     let versions = proxies.iter().map(|proxy| (proxy.name.clone(), proxy.version.clone())).collect();
-    study::present(&found(experiment, &grid, &cases, &cores, versions), options)?;
+    let mut found = grid.found(title, topology(&cases), "haproxy", experiment.docs, versions);
+    found.method.push(format!("The proxy ran on core {}, load and endpoints on {:?}.", cores.proxy, cores.load));
+    study::present(&found, options)?;
     grid.check()
-}
-
-fn found(experiment: &Experiment, grid: &Grid, cases: &[&Case], cores: &Cores, versions: Versions) -> Found {
-    let where_they_ran = format!("The proxy ran on core {}, load and endpoints on {:?}.", cores.proxy, cores.load);
-    let method = experiment.docs.split("\n\n").map(str::to_owned);
-    Found {
-        title: experiment.summary,
-        topology: topology(cases),
-        findings: grid.findings(),
-        figures: grid.figures("haproxy"),
-        plots: grid.plots(),
-        method: method.chain([where_they_ran]).chain(grid.method()).collect(),
-        versions,
-        raw: grid.raw(),
-    }
 }
 
 fn topology(cases: &[&Case]) -> String {

@@ -4,7 +4,7 @@ use super::{Bound, Case, Cell, Grid, OURS, Run};
 use crate::error::{Error, Result};
 use crate::stats::{Interval, Spread};
 use crate::study::figures::{row, spread, told};
-use crate::study::{Claim, Finding, Plot, Used};
+use crate::study::{Claim, Finding, Found, Plot, Used, Versions};
 use evenkeel_draw::intervals::intervals;
 use serde_json::{Map, Value, json};
 
@@ -13,8 +13,22 @@ impl Grid {
         self.things.iter().position(|thing| thing == name)
     }
 
+    /// All of it, for a report. `base`: the one that tables compare with. `docs`: how it was measured, in paragraphs.
+    pub fn found(&self, title: &'static str, topology: String, base: &str, docs: &str, versions: Versions) -> Found {
+        Found {
+            title,
+            topology,
+            findings: self.findings(),
+            figures: self.figures(base),
+            plots: self.plots(),
+            method: docs.split("\n\n").map(str::to_owned).chain(self.method()).collect(),
+            versions,
+            raw: self.raw(),
+        }
+    }
+
     /// What became of each claim.
-    pub fn findings(&self) -> Vec<Finding> {
+    fn findings(&self) -> Vec<Finding> {
         let of = self.cases.iter().flat_map(|(case, cells)| case.bounds.iter().map(move |bound| (case, bound, cells)));
         of.map(|(case, bound, cells)| self.finding(case, bound, cells)).collect()
     }
@@ -39,7 +53,7 @@ impl Grid {
     }
 
     /// The case where a figure of the first thing is farthest from zero, and the figure by round.
-    pub fn largest(&self, figure: impl Fn(&Run) -> Option<f64>) -> Option<(&'static str, Vec<f64>)> {
+    fn largest(&self, figure: impl Fn(&Run) -> Option<f64>) -> Option<(&'static str, Vec<f64>)> {
         let of = self.cases.iter().filter_map(|(case, cells)| {
             let runs: Vec<f64> = cells.first()?.runs.iter().filter_map(&figure).collect();
             Some((case.name, Spread::of(&runs)?.median.abs(), runs))
@@ -58,7 +72,7 @@ impl Grid {
     }
 
     /// A row for each cell. `base`: the one whose part each is, too, if several are compared.
-    pub fn figures(&self, base: &str) -> Vec<Vec<String>> {
+    fn figures(&self, base: &str) -> Vec<Vec<String>> {
         let mut beside: Vec<&str> = Vec::new();
         for run in self.cells().flat_map(|cell| &cell.runs) {
             let new = run.beside.iter().map(|(name, _)| *name).find(|name| !beside.contains(name));
@@ -89,7 +103,7 @@ impl Grid {
     }
 
     /// A plot for each case.
-    pub fn plots(&self) -> Vec<Plot> {
+    fn plots(&self) -> Vec<Plot> {
         let plot = |(case, cells): &(Case, Vec<Cell>)| {
             let measured = self.things.iter().zip(cells).enumerate().filter(|(_, (_, cell))| !cell.runs.is_empty());
             let rows: Vec<_> = measured.map(|(at, (name, cell))| row(name, &cell.figures(), None, at)).collect();
@@ -100,7 +114,7 @@ impl Grid {
     }
 
     /// What happens in each case, and what is to be said of its cells.
-    pub fn method(&self) -> Vec<String> {
+    fn method(&self) -> Vec<String> {
         let mut lines = Vec::new();
         for (case, cells) in &self.cases {
             lines.push(format!("{}: {}.", case.name, case.about));
@@ -113,7 +127,7 @@ impl Grid {
     }
 
     /// Every run, for machines.
-    pub fn raw(&self) -> Value {
+    fn raw(&self) -> Value {
         let run = |run: &Run| {
             let beside: Map<String, Value> =
                 run.beside.iter().map(|(name, figure)| ((*name).to_owned(), json!(figure))).collect();
