@@ -5,6 +5,10 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 experiments=(default-algorithm mytime tower planes overhead herd prequal)
+# Those of the project's own, some cases of each.
+own=("proxy-cost --only keep-alive,idle-memory" "l4-cost --only exchange" "h2-cost --only h2c-16x32,grpc-unary"
+    "tls-cost --only full-p256,https-1k" udp-cost dns-cost dns-scaling "slow-clients --only idle,not-read --connections 200"
+    "floods --only PING,handshake --connections 4")
 what=${1:?quick or report}
 target=${CARGO_TARGET_DIR:-target}
 [ "$(id -u)" = 0 ] || {
@@ -16,10 +20,12 @@ case $what in
 quick)
     cargo build -p evenkeel -p evenkeel-lab
     mkdir -p "$target/lab"
-    for name in "${experiments[@]}"; do
+    for experiment in "${experiments[@]}" "${own[@]}"; do
         begin=$SECONDS
+        read -ra words <<<"$experiment"
+        name=${words[0]}
         small() {
-            "$target/debug/evenkeel-lab" "$name" --quick --json "$target/lab/$name.json" --report "$target/lab/$name.html" >"$target/lab/$name.txt"
+            "$target/debug/evenkeel-lab" "${words[@]}" --quick --json "$target/lab/$name.json" --report "$target/lab/$name.html" >"$target/lab/$name.txt"
         }
         # A request that fails leaves no figure; on a busy machine that happens, but not twice.
         small || { echo "$name: once more" && small; }

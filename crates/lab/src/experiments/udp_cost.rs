@@ -63,7 +63,7 @@ const NGINX: &[&str] = &["nginx"];
 
 static LOADS: &[Load] = &[
     load(
-        "64x1",
+        "one-each",
         "64 clients, a datagram each at a time",
         64,
         1,
@@ -71,14 +71,14 @@ static LOADS: &[Load] = &[
     ),
     // No more at a time than the socket buffers of all parties take.
     load(
-        "16x8",
+        "bursts-of-8",
         "16 clients, bursts of 8",
         16,
         8,
         &[Bound::new("16 clients, bursts of 8: evenkeel's CPU time is at most 0.7 of NGINX's", NGINX, 0.7)],
     ),
     load(
-        "1x32",
+        "bursts-of-32",
         "1 client, bursts of 32",
         1,
         32,

@@ -219,7 +219,7 @@ mod tests {
 
     #[test]
     fn a_proxy_that_reuses_where_it_must_not_or_the_reverse_gives_no_figure() {
-        let check = |case: &Case, opened, requests| {
+        let check = |case: &Case, opened: u64, requests: u64| {
             let after = Seen { connections: opened + 1, requests: requests + 1 };
             check_reuse(case, Seen { connections: 0, requests: 0 }, after, requests)
         };
