@@ -75,7 +75,7 @@ reload: setup ## Reloads evenkeel, HAProxy and NGINX a hundred times under load
 	cargo build --release -p evenkeel -p evenkeel-lab
 	cargo run --release -p evenkeel-lab -- reload $(LAB)
 
-lab-quick: setup ## Runs every published experiment as small as it can be (needs root): some seven minutes
+lab-quick: setup ## Runs every published experiment, and some cases of the others, as small as they can be (needs root): under ten minutes
 	@scripts/lab.sh quick
 
 lab-report: setup ## Runs the published experiments and writes docs/lab (needs root): an hour on a machine that does nothing else
