@@ -36,7 +36,7 @@ impl Proxy {
     /// One is unknown, or evenkeel is missing.
     pub fn wanted(options: &Options) -> Result<Vec<Proxy>> {
         let mut proxies = Proxy::find(&[OURS.to_owned()], options.evenkeel.as_deref())?;
-        for name in options.against.iter().filter(|name| !name.is_empty()) {
+        for name in options.against.iter().filter(|name| !name.is_empty() && *name != OURS) {
             match Proxy::find(std::slice::from_ref(name), None) {
                 Ok(found) => proxies.extend(found),
                 Err(Error::Missing(program)) => eprintln!("left out: {}", Error::Missing(program)),
