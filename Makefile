@@ -1,6 +1,6 @@
 # What a fresh checkout can do. `make` alone lists it. Everything is a thin wrapper: read on for the command itself.
 
-# Arguments for `make bench`, `failure` and `reload`, as LAB="--rounds 9 --only keep-alive". `evenkeel-lab proxy-cost --help`
+# Arguments for `make bench`, `failure` and `reload`, as LAB="--repeat 9 --only keep-alive". `evenkeel-lab proxy-cost --help`
 # and so on list them.
 LAB ?=
 # Seconds for each target of `make fuzz`.
@@ -75,7 +75,7 @@ reload: setup ## Reloads evenkeel, HAProxy and NGINX a hundred times under load
 	cargo build --release -p evenkeel -p evenkeel-lab
 	cargo run --release -p evenkeel-lab -- reload $(LAB)
 
-lab-quick: setup ## Runs every published experiment as small as it can be; names those that need root or a program: some eight minutes
+lab-quick: setup ## Runs every published experiment, and some cases of the others, small; names what cannot run: under ten minutes
 	@scripts/lab.sh quick
 
 lab-report: setup ## Runs the published experiments and writes docs/lab (needs root): an hour on a machine that does nothing else

@@ -6,6 +6,10 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 experiments=(default-algorithm mytime tower planes overhead herd prequal)
+# Those of the project's own, some cases of each.
+own=("proxy-cost --only keep-alive,idle-memory" "l4-cost --only exchange" "h2-cost --only h2c-16x32,grpc-unary"
+    "tls-cost --only full-p256,https-1k" udp-cost dns-cost dns-scaling "slow-clients --only idle,not-read --connections 200"
+    "floods --only PING,handshake --connections 4")
 what=${1:?quick or report}
 target=${CARGO_TARGET_DIR:-target}
 failed=()
@@ -26,8 +30,10 @@ case $what in
 quick)
     cargo build -p evenkeel -p evenkeel-lab
     mkdir -p "$target/lab"
-    for name in "${experiments[@]}"; do
-        run "$name" "$target/debug/evenkeel-lab" "$target/lab" --quick || continue
+    for experiment in "${experiments[@]}" "${own[@]}"; do
+        read -ra words <<<"$experiment"
+        name=${words[0]}
+        run "$name" "$target/debug/evenkeel-lab" "$target/lab" "${words[@]:1}" --quick || continue
         # One round says nothing about chance, so nothing is judged; but everything was measured.
         if command -v jq >/dev/null; then
             jq -e '(.findings | length > 0) and (.raw | length > 0)' "$target/lab/$name.json" >/dev/null || failed+=("$name")

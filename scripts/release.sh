@@ -29,11 +29,12 @@ rm -rf "$work/counts"
 cargo build --release -p evenkeel-lab --target-dir target
 build "-Cprofile-generate=$work/counts" "$work/counting"
 
-once=(--rounds 1 --seconds 2 --evenkeel "$counting")
+# Alone: others need no counts.
+once=(--against "" --repeat 1 --seconds 2 --evenkeel "$counting")
 exercise "$counting" demo --once
-exercise "$lab" proxy-cost --proxies evenkeel "${once[@]}" \
+exercise "$lab" proxy-cost "${once[@]}" \
     --only keep-alive,client-closes,both-close,64k,1m,keep-alive-logged
-exercise "$lab" l4-cost --proxies evenkeel "${once[@]}" --only exchange,connect-exchange-close,bulk
+exercise "$lab" l4-cost "${once[@]}" --only exchange,connect-exchange-close,bulk
 exercise "$lab" udp-cost "${once[@]}"
 exercise "$lab" dns-cost "${once[@]}"
 exercise "$lab" failure --balancers evenkeel --seconds 20 --evenkeel "$counting"

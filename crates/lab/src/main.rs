@@ -53,8 +53,9 @@ fn main() -> ExitCode {
         .args_conflicts_with_subcommands(true)
         .arg_required_else_help(true);
     for experiment in experiments::ALL {
-        let sub = Command::new(experiment.name).about(experiment.summary).long_about(experiment.docs);
-        command = command.subcommand((experiment.args)(sub));
+        // Options that several have bring a text of their own; what the experiment says goes last.
+        let sub = (experiment.args)(Command::new(experiment.name));
+        command = command.subcommand(sub.about(experiment.summary).long_about(experiment.docs));
     }
     // Hidden subcommands: experiments start endpoints and a relay with them.
     command = command.subcommand(endpoint::arguments(Command::new("endpoint")).hide(true));

@@ -4,6 +4,7 @@
 use crate::child::{self, Child};
 use crate::error::{Error, Result, While};
 use crate::http;
+use crate::procfs;
 use crate::scratch::Scratch;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::Path;
@@ -21,7 +22,7 @@ pub struct Origin {
     pub ports: [u16; 2],
     /// Where they listen for HTTP/2 without TLS, and nothing else.
     pub h2_ports: [u16; 2],
-    _nginx: Child,
+    nginx: Child,
     _folder: Scratch,
 }
 
@@ -52,11 +53,17 @@ impl Origin {
         let command = nginx_command(nginx, folder.path(), &config);
         let nginx = Child::spawn("the endpoints' nginx", &command, None, &said)?;
         await_listening("the endpoints' nginx", &nginx, http::local(ports[1]), &said)?;
-        let origin = Origin { ports, h2_ports, _nginx: nginx, _folder: folder };
+        let origin = Origin { ports, h2_ports, nginx, _folder: folder };
         for port in origin.ports {
             verify(port)?;
         }
         Ok(origin)
+    }
+
+    /// Their processes.
+    pub fn pids(&self) -> Vec<u32> {
+        let master = self.nginx.pid();
+        procfs::children_of(master).into_iter().chain([master]).collect()
     }
 
     /// What they have seen, this question included.

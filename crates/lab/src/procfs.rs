@@ -46,6 +46,16 @@ impl Cpu {
     }
 }
 
+/// CPU time of the processes that this one has started and that have ended, in clock ticks.
+///
+/// # Errors
+/// If the kernel does not say it.
+pub fn ended_children() -> Result<Duration> {
+    let this = std::process::id();
+    let stat = parse_stat(&read(this, "stat")?).ok_or_else(|| unreadable(this, "stat"))?;
+    Ok(Duration::from_nanos(stat.ended_ticks * (1_000_000_000 / rustix::param::clock_ticks_per_second().max(1))))
+}
+
 /// CPU time so far of each thread of a process whose name begins so: the scheduler's count, exact to its last switch.
 ///
 /// # Errors
@@ -116,17 +126,17 @@ fn unreadable(pid: u32, file: &str) -> Error {
 struct Stat {
     parent: u32,
     ticks: u64,
+    ended_ticks: u64,
 }
 
-/// proc(5): `pid (name) state ppid ...`, utime and stime being fields 14 and 15. The name may hold anything, spaces and
+/// proc(5): `pid (name) state ppid ...`, utime and stime being fields 14 and 15, those of ended children
+/// 16 and 17. The name may hold anything, spaces and
 /// brackets included, so the count starts at its last bracket.
 fn parse_stat(text: &str) -> Option<Stat> {
     let after_name: Vec<&str> = text[text.rfind(')')? + 1..].split_ascii_whitespace().collect();
     let field = |number: usize| after_name.get(number - 3).copied();
-    Some(Stat {
-        parent: field(4)?.parse().ok()?,
-        ticks: field(14)?.parse::<u64>().ok()? + field(15)?.parse::<u64>().ok()?,
-    })
+    let sum = |first: usize| Some(field(first)?.parse::<u64>().ok()? + field(first + 1)?.parse::<u64>().ok()?);
+    Some(Stat { parent: field(4)?.parse().ok()?, ticks: sum(14)?, ended_ticks: sum(16)? })
 }
 
 /// Kernel Documentation/scheduler/sched-stats: time on the CPU in ns, time waiting, slices.
@@ -145,9 +155,9 @@ mod tests {
 
     #[test]
     fn stat_is_read_past_a_name_with_spaces_and_brackets() {
-        let text = "71 (odd) name) S 42 71 71 0 -1 4194560 100 0 0 0 250 50 0 0 20 0 1 0 100 1000 10";
+        let text = "71 (odd) name) S 42 71 71 0 -1 4194560 100 0 0 0 250 50 7 3 20 0 1 0 100 1000 10";
         let stat = parse_stat(text).expect("it has every field");
-        assert_eq!((stat.parent, stat.ticks), (42, 300));
+        assert_eq!((stat.parent, stat.ticks, stat.ended_ticks), (42, 300, 10));
     }
 
     #[test]

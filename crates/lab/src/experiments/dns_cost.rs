@@ -4,15 +4,16 @@
 use crate::child::{self, Child};
 use crate::error::{Error, Result};
 use crate::experiment::Experiment;
-use crate::machine::{Cores, Machine};
+use crate::machine::{self, Cores};
 use crate::origin;
 use crate::procfs::{self, Cpu};
-use crate::report::table;
 use crate::scratch::Scratch;
-use crate::stats::Spread;
+use crate::study::grid::{Bench, Bound, Case, Grid, OURS, Run};
+use crate::study::{self, Found, Meter, Options, Versions};
 use clap::{Args, FromArgMatches};
+use evenkeel_draw::flow::{Band, Column, Node, flow};
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 /// The row of the registry.
@@ -24,26 +25,27 @@ it gets answers; servers take turns within a round. Two in three questions are f
 evenkeel names two of three by its algorithm while the others give all three; one is for a name that does not exist. CPU \
 time is that of the server's processes, system calls included; what the kernel does for it in other contexts is not in it. \
 What a second worker adds, dns-scaling shows.",
-    args: Arguments::augment_args,
-    run: |matches| Arguments::from_arg_matches(matches).map_err(|e| Error::Wrong(e.to_string())).and_then(run),
+    args: |command| {
+        let help = "Servers beside evenkeel, of knot and nsd. One that is not installed is named, and left out";
+        Arguments::augment_args(command).mut_arg("against", |arg| arg.default_value("knot,nsd").help(help))
+    },
+    run: |matches| Arguments::from_arg_matches(matches).map_err(|e| Error::Wrong(e.to_string())).and_then(|a| run(&a)),
 };
 
 #[derive(Args, Debug)]
 struct Arguments {
-    /// Rounds.
-    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u8).range(1..=20))]
-    rounds: u8,
-    /// Seconds of each run.
-    #[arg(long, value_name = "S", default_value_t = 4, value_parser = clap::value_parser!(u64).range(1..=60))]
-    seconds: u64,
-    /// The evenkeel to measure; without it, the one beside this program.
-    #[arg(long, value_name = "PATH")]
-    evenkeel: Option<PathBuf>,
+    #[command(flatten)]
+    study: Options,
+    /// Seconds of each run; without it 3, with --quick 1, with --full 8.
+    #[arg(long, value_name = "S", value_parser = clap::value_parser!(u64).range(1..=60))]
+    seconds: Option<u64>,
 }
 
 /// One of the servers that answer.
 struct Server {
     name: &'static str,
+    program: &'static str,
+    version_flag: &'static str,
     /// Its command. The folder has the zone and may get a file; the port is its own.
     command: fn(&Setting<'_>) -> Result<Vec<String>>,
 }
@@ -56,9 +58,9 @@ pub(super) struct Setting<'s> {
 }
 
 static SERVERS: &[Server] = &[
-    Server { name: "evenkeel", command: |s| evenkeel(s, 1) },
-    Server { name: "knot", command: knot },
-    Server { name: "nsd", command: nsd },
+    Server { name: OURS, program: OURS, version_flag: "--version", command: |s| evenkeel(s, 1) },
+    Server { name: "knot", program: "knotd", version_flag: "--version", command: knot },
+    Server { name: "nsd", program: "nsd", version_flag: "-v", command: nsd },
 ];
 
 const ZONE: &str = "$TTL 5\n@ SOA ns1 hostmaster 1 3600 600 86400 5\n@ NS ns1\nns1 A 127.0.0.1\n\
@@ -107,61 +109,100 @@ fn words(of: &[&str]) -> Vec<String> {
     of.iter().map(ToString::to_string).collect()
 }
 
-/// One run of one server.
-struct Run {
-    us_per_query: f64,
-    per_second: f64,
+static QUERIES: Case = Case {
+    name: "queries",
+    about: "two of three questions are for a name with addresses, one is for a name that does not exist (dnsperf)",
+    unit: "CPU us/query",
+    bounds: &[Bound::new(
+        "evenkeel's CPU time per query is at most that of the less of Knot's and NSD's",
+        &["knot", "nsd"],
+        1.0,
+    )],
+};
+
+/// What servers are measured with.
+struct Costs {
+    servers: Vec<&'static Server>,
+    evenkeel: String,
+    dnsperf: String,
+    cores: Cores,
+    seconds: u64,
 }
 
-fn run(arguments: Arguments) -> Result<()> {
-    let program = child::find_evenkeel(arguments.evenkeel.as_deref())?;
-    let cores = Cores::divide()?;
-    let dnsperf = child::find("dnsperf")?;
-    println!("{} rounds of {} s, on {:?}", arguments.rounds, arguments.seconds, Machine::this());
-    let mut runs: Vec<Vec<Run>> = SERVERS.iter().map(|_| Vec::new()).collect();
-    for round in 0..arguments.rounds {
-        for (server, runs) in SERVERS.iter().zip(&mut runs) {
-            let run = one(server, &program, &dnsperf, &cores, arguments.seconds)?;
-            println!(
-                "round {round}: {}: {:.2} us of CPU a query, {:.0} queries a second",
-                server.name, run.us_per_query, run.per_second
-            );
-            runs.push(run);
+fn run(arguments: &Arguments) -> Result<()> {
+    let options = &arguments.study;
+    let known = |name: &String| name.is_empty() || SERVERS[1..].iter().any(|server| server.name == name);
+    if let Some(unknown) = options.against.iter().find(|name| !known(name)) {
+        return Err(Error::Wrong(format!("unknown server `{unknown}`; there are knot, nsd")));
+    }
+    let evenkeel = child::find_evenkeel(options.evenkeel.as_deref())?;
+    let (mut servers, mut versions) = (Vec::new(), Versions::new());
+    for server in
+        SERVERS.iter().filter(|server| server.name == OURS || options.against.iter().any(|n| n == server.name))
+    {
+        let program = if server.name == OURS { Ok(evenkeel.clone()) } else { child::find(server.program) };
+        match program {
+            Ok(program) => {
+                versions.push((server.name.to_owned(), machine::version(&[program], server.version_flag)?));
+                servers.push(server);
+            }
+            Err(error) => eprintln!("left out: {error}"),
         }
     }
-    let spread = |runs: &[Run], of: fn(&Run) -> f64| Spread::of(&runs.iter().map(of).collect::<Vec<_>>());
-    let rows = SERVERS.iter().zip(&runs).map(|(server, runs)| {
-        let cpu = spread(runs, |r| r.us_per_query).map(|s| format!("{:.2} ({:.2}..{:.2})", s.median, s.min, s.max));
-        let rate = spread(runs, |r| r.per_second).map(|s| format!("{:.0} ({:.0}..{:.0})", s.median, s.min, s.max));
-        vec![server.name.to_owned(), cpu.unwrap_or_default(), rate.unwrap_or_default()]
-    });
-    print!("\n{}", table::draw(&["server", "CPU a query, us", "queries/s"], &rows.collect::<Vec<_>>()));
-    let median = |index: usize| spread(&runs[index], |r| r.us_per_query).map_or(f64::NAN, |s| s.median);
-    let better = median(1).min(median(2));
-    println!("evenkeel / better of knot and nsd: {:.2}", median(0) / better);
-    Ok(())
+    let seconds = arguments.seconds.unwrap_or_else(|| options.seconds());
+    let names = servers.iter().map(|server| server.name.to_owned()).collect();
+    let costs = Costs { servers, evenkeel, dnsperf: child::find("dnsperf")?, cores: Cores::divide()?, seconds };
+    let grid = Grid::run(names, &[QUERIES], options.rounds(), &costs)?;
+    study::present(&found(&grid, versions), options)?;
+    grid.check()
 }
 
-fn one(server: &Server, program: &str, dnsperf: &str, cores: &Cores, seconds: u64) -> Result<Run> {
-    let folder = Scratch::new()?;
-    let questions = folder.write("questions", QUESTIONS)?;
-    folder.write("zone", ZONE)?;
-    let port = origin::free_ports()?[0];
-    let command = (server.command)(&Setting { folder: &folder, port, evenkeel: program })?;
-    let said = folder.path().join("said");
-    let process = Child::spawn(server.name, &command, Some(cores.proxy), &said)?;
-    origin::await_listening(server.name, &process, SocketAddr::from(([127, 0, 0, 1], port)), &said)?;
-    // Servers that fork have forked once they answer.
-    ask(dnsperf, &questions, port, 1)?;
-    let pids: Vec<u32> = [vec![process.pid()], family(process.pid())].concat();
-    pids.iter().try_for_each(|&pid| cores.hold(pid))?;
-    let (before, began) = (Cpu::of(&pids)?, Instant::now());
-    let answered = ask(dnsperf, &questions, port, seconds)?;
-    let (used, took) = (Cpu::of(&pids)?.since(&before), began.elapsed());
-    Ok(Run {
-        us_per_query: used.time.as_secs_f64() * 1e6 / answered as f64,
-        per_second: answered as f64 / took.as_secs_f64(),
-    })
+fn found(grid: &Grid, versions: Versions) -> Found {
+    let column = |title: &str, name: &str, text: &str| Column {
+        title: title.into(),
+        nodes: vec![Node { name: name.into(), text: text.into(), link: None }],
+    };
+    let columns =
+        [column("clients", "dnsperf", "the other cores"), column("server", "one of several", "a core of its own")];
+    let topology = flow("The machines", &columns, &[vec![Band { from: 0, to: 0, rate: 1.0, errors: 0.0 }]]);
+    grid.found("What does an answer of DNS cost?", topology, "knot", EXPERIMENT.docs, versions)
+}
+
+impl Bench for Costs {
+    type Kept = ();
+
+    fn open(&self, _: usize, _: usize) -> Result<()> {
+        Ok(())
+    }
+
+    /// Of a server that is started for this run.
+    fn measure(&self, _: usize, server: usize, (): &mut ()) -> Result<Run> {
+        let server = self.servers[server];
+        let folder = Scratch::new()?;
+        let questions = folder.write("questions", QUESTIONS)?;
+        folder.write("zone", ZONE)?;
+        let port = origin::free_ports()?[0];
+        let command = (server.command)(&Setting { folder: &folder, port, evenkeel: &self.evenkeel })?;
+        let said = folder.path().join("said");
+        let process = Child::spawn(server.name, &command, Some(self.cores.proxy), &said)?;
+        origin::await_listening(server.name, &process, SocketAddr::from(([127, 0, 0, 1], port)), &said)?;
+        // Servers that fork have forked once they answer.
+        ask(&self.dnsperf, &questions, port, 1)?;
+        let pids: Vec<u32> = [vec![process.pid()], family(process.pid())].concat();
+        pids.iter().try_for_each(|&pid| self.cores.hold(pid))?;
+        let meter = Meter::start(vec![("lab", vec![std::process::id()])])?;
+        let (before, ended, began) = (Cpu::of(&pids)?, procfs::ended_children()?, Instant::now());
+        let answered = ask(&self.dnsperf, &questions, port, self.seconds)?;
+        let (own, took, mut used) = (Cpu::of(&pids)?.since(&before), began.elapsed(), meter.used()?);
+        used.groups.push(("server", own.time));
+        used.groups.push(("load", procfs::ended_children()?.saturating_sub(ended)));
+        Ok(Run {
+            figure: own.time.as_secs_f64() * 1e6 / answered as f64,
+            beside: vec![("queries/s", answered as f64 / took.as_secs_f64())],
+            used: Some(used),
+            ..Run::default()
+        })
+    }
 }
 
 /// The children of a process, and theirs.

@@ -5,17 +5,20 @@ use super::dns_cost::{self, Setting};
 use crate::child::{self, Child};
 use crate::error::{Error, Result, While};
 use crate::experiment::Experiment;
-use crate::machine::Machine;
+use crate::machine;
 use crate::origin;
 use crate::procfs;
-use crate::report::table;
 use crate::scratch::Scratch;
-use crate::stats::Spread;
+use crate::stats::Interval;
+use crate::study::figures::{row, spread, told};
+use crate::study::{self, Claim, Finding, Found, Options, Plot, Rounds, Versions};
 use clap::{Args, FromArgMatches};
+use evenkeel_draw::flow::{Band, Column, Node, flow};
+use evenkeel_draw::intervals::intervals;
 use rustix::process::Signal;
+use serde_json::json;
 use std::io::ErrorKind;
 use std::net::{SocketAddr, UdpSocket};
-use std::path::PathBuf;
 use std::time::Duration;
 
 /// The row of the registry.
@@ -27,19 +30,17 @@ are sent while evenkeel is stopped (SIGSTOP) and wait in its sockets; then it ru
 answered. The rate is the number of answers over the CPU time of the worker that was busy longest: one worker has one core, \
 two have two. This shows whether workers share the work evenly and whether they get in each other's way, in evenkeel and in \
 the kernel; it does not show more than two, network cards, or the small batches of a server that waits for work.",
-    args: Arguments::augment_args,
-    run: |matches| Arguments::from_arg_matches(matches).map_err(|e| Error::Wrong(e.to_string())).and_then(run),
+    args: |command| Options::augment_args(command).mut_arg("against", |arg| arg.default_value("").hide(true)),
+    run: |matches| Options::from_arg_matches(matches).map_err(|e| Error::Wrong(e.to_string())).and_then(|o| run(&o)),
 };
 
-#[derive(Args, Debug)]
-struct Arguments {
-    /// Rounds; both numbers of workers in each.
-    #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u8).range(1..=200))]
-    rounds: u8,
-    /// The evenkeel to measure; without it, the one beside this program.
-    #[arg(long, value_name = "PATH")]
-    evenkeel: Option<PathBuf>,
-}
+const TWICE: Claim = Claim {
+    text: "Two DNS workers on two cores answer at least 1.7 times as many queries a second as one",
+    source: "evenkeel",
+};
+
+/// A run takes a quarter of a second: there is time for many in a round.
+const EACH_ROUND: usize = 4;
 
 /// Clients, whose ports the kernel spreads over the workers' sockets by a hash: with so many, evenly enough.
 const CLIENTS: usize = 256;
@@ -116,33 +117,55 @@ impl Asked {
     }
 }
 
-fn run(arguments: Arguments) -> Result<()> {
-    let program = child::find_evenkeel(arguments.evenkeel.as_deref())?;
+fn run(options: &Options) -> Result<()> {
+    let program = child::find_evenkeel(options.evenkeel.as_deref())?;
+    let versions = vec![("evenkeel".to_owned(), machine::version(std::slice::from_ref(&program), "--version")?)];
     let allowed = rustix::thread::sched_getaffinity(None).or_say(|| "cannot ask for the allowed cores".into())?;
     let cores: Vec<usize> = (0..rustix::thread::CpuSet::MAX_CPU).filter(|&core| allowed.is_set(core)).collect();
     let [.., one, two] = cores[..] else {
         return Err(Error::Wrong("two cores are needed, one for each worker".into()));
     };
     let query = query("www.gslb.example.com");
-    println!("{} rounds, on {:?}", arguments.rounds, Machine::this());
     // All that run at once would run beside each other: one server is idle while the other is asked.
     let asked = [Asked::start(&program, 1, &[two])?, Asked::start(&program, 2, &[one, two])?];
-    let mut rates: [Vec<f64>; 2] = Default::default();
-    for round in 0..arguments.rounds {
-        for ((asked, rates), name) in asked.iter().zip(&mut rates).zip(["1 worker", "2 workers"]) {
-            let rate = asked.rate(&query)?;
-            println!("round {round}: {name}: {rate:.0} answers a second");
-            rates.push(rate);
-        }
+    let names = ["1 worker", "2 workers"].map(str::to_owned);
+    let rounds = Rounds::run(&names, options.rounds() * EACH_ROUND, |at, _| asked[at].rate(&query))?;
+    let rates = |at: usize| rounds.figures(at, |rate| *rate);
+    study::present(&found(&names, [&rates(0), &rates(1)], versions), options)
+}
+
+/// `rates`: answers a second, of one worker and of two.
+fn found(names: &[String; 2], rates: [&[f64]; 2], versions: Versions) -> Found {
+    let ratio = Interval::of_ratios(rates[1], rates[0]);
+    let header = ["", "answers/s"].map(str::to_owned).to_vec();
+    let rows = names.iter().zip(rates).map(|(name, rates)| vec![name.clone(), told(rates, 0)]);
+    let title = "Answers for each second that the busiest worker was busy".to_owned();
+    let lines: Vec<_> =
+        names.iter().zip(rates).enumerate().map(|(at, (name, rates))| row(name, rates, None, at)).collect();
+    let node = |name: &str, text: &str| Node { name: name.into(), text: text.into(), link: None };
+    let columns = [
+        Column { title: "clients".into(), nodes: vec![node("256 clients", "ask, then sleep")] },
+        Column {
+            title: "evenkeel".into(),
+            nodes: vec![node("worker 1", "a core"), node("worker 2", "a core, or none")],
+        },
+    ];
+    let band = |to: usize| Band { from: 0, to, rate: 0.5, errors: 0.0 };
+    let raw = names
+        .iter()
+        .zip(rates)
+        .map(|(name, rates)| (name.clone(), json!({ "figure": spread(rates), "answers_per_second": rates })));
+    Found {
+        title: "Does a second DNS worker answer as much as the first?",
+        topology: flow("The machine", &columns, &[vec![band(0), band(1)]]),
+        findings: vec![Finding::at_least(TWICE, "answers a second, two workers over one", ratio, 1.7)],
+        figures: std::iter::once(header).chain(rows).collect(),
+        plots: vec![Plot { svg: intervals(&lines, &title), title }],
+        method: vec![EXPERIMENT.docs.to_owned()],
+        versions,
+        raw: raw.collect::<serde_json::Map<_, _>>().into(),
+        ..Found::default()
     }
-    let rows = ["1", "2"].into_iter().zip(&rates).map(|(workers, rates)| {
-        let rate = Spread::of(rates).map(|s| format!("{:.0} ({:.0}..{:.0})", s.median, s.min, s.max));
-        vec![workers.to_owned(), rate.unwrap_or_default()]
-    });
-    print!("\n{}", table::draw(&["workers", "answers/s"], &rows.collect::<Vec<_>>()));
-    let [one, two] = rates.map(|rates| Spread::of(&rates).map_or(f64::NAN, |s| s.median));
-    println!("two workers / one: {:.2}", two / one);
-    Ok(())
 }
 
 /// A query for the addresses of a name.

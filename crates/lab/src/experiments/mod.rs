@@ -12,9 +12,7 @@ mod overhead;
 mod planes;
 mod prequal;
 pub mod protocol_cost;
-mod proxy_cost;
 mod reload;
-mod shared_load;
 mod slow_clients;
 mod tower;
 mod udp_cost;
@@ -23,7 +21,7 @@ use crate::experiment::Experiment;
 
 /// Every experiment.
 pub static ALL: &[&Experiment] = &[
-    &proxy_cost::EXPERIMENT,
+    &protocol_cost::HTTP,
     &mytime::EXPERIMENT,
     &default_algorithm::EXPERIMENT,
     &herd::EXPERIMENT,
@@ -31,14 +29,13 @@ pub static ALL: &[&Experiment] = &[
     &tower::EXPERIMENT,
     &planes::EXPERIMENT,
     &overhead::EXPERIMENT,
-    &proxy_cost::SESSIONS,
+    &protocol_cost::TCP,
     &protocol_cost::H2,
     &protocol_cost::TLS,
     &failure::EXPERIMENT,
     &reload::EXPERIMENT,
     &slow_clients::EXPERIMENT,
     &floods::EXPERIMENT,
-    &shared_load::EXPERIMENT,
     &dns_cost::EXPERIMENT,
     &dns_scaling::EXPERIMENT,
     &udp_cost::EXPERIMENT,

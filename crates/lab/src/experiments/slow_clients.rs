@@ -3,18 +3,19 @@
 
 use crate::child;
 use crate::error::{Error, Result, While};
-use crate::evenkeel::{self, Running};
+use crate::evenkeel;
 use crate::experiment::Experiment;
 use crate::http;
-use crate::machine::{self, Cores, Machine};
+use crate::machine::{self, Cores};
 use crate::origin::Origin;
 use crate::procfs::{self, Cpu};
-use crate::report::table;
-use crate::stats::Spread;
+use crate::stats::Interval;
+use crate::study::grid::{self, Bench, Case, Grid, OURS, Run};
+use crate::study::{self, Claim, Finding, Found, Options, Versions};
 use clap::{Args, FromArgMatches};
+use evenkeel_draw::flow::{Band, Column, Node, flow};
 use std::io::Write;
 use std::net::{TcpListener, TcpStream};
-use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 /// The row of the registry.
@@ -26,43 +27,92 @@ never ends, a body that never comes, a response that is not read, an endpoint th
 client asks for 1 kB over and over, before and during that. Memory is the growth of evenkeel's resident memory over the \
 connections, each round in a fresh process; what the kernel holds in socket buffers and pipes is not in it. On a shared \
 machine the 99th percentile moves by itself: the rounds show by how much.",
-    args: Arguments::augment_args,
-    run: |matches| Arguments::from_arg_matches(matches).map_err(|e| Error::Wrong(e.to_string())).and_then(run),
+    args: |command| Arguments::augment_args(command).mut_arg("against", |arg| arg.default_value("").hide(true)),
+    run: |matches| Arguments::from_arg_matches(matches).map_err(|e| Error::Wrong(e.to_string())).and_then(|a| run(&a)),
 };
 
 #[derive(Args, Debug)]
 struct Arguments {
+    #[command(flatten)]
+    study: Options,
+    /// Only these states.
+    #[arg(long, value_name = "CASE", value_delimiter = ',')]
+    only: Vec<String>,
     /// Slow connections in each state.
     #[arg(long, value_name = "N", default_value_t = 2000, value_parser = clap::value_parser!(u64).range(1..=20_000))]
     connections: u64,
-    /// Rounds of each state.
-    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u8).range(1..=20))]
-    rounds: u8,
-    /// Seconds of questions, before and during.
-    #[arg(long, value_name = "S", default_value_t = 2, value_parser = clap::value_parser!(u64).range(1..=60))]
-    seconds: u64,
-    /// The evenkeel to measure; without it, the one beside this program.
-    #[arg(long, value_name = "PATH")]
-    evenkeel: Option<PathBuf>,
+    /// Seconds of questions, before and during; without it 3, with --quick 1, with --full 8.
+    #[arg(long, value_name = "S", value_parser = clap::value_parser!(u64).range(1..=60))]
+    seconds: Option<u64>,
 }
 
 /// A state that a client can keep its connection in.
 struct State {
-    name: &'static str,
+    case: Case,
     /// What it sends; `None`: it asks for 1 kB, reads it and stays.
     sends: Option<fn() -> String>,
+    /// What it takes at most, and how many KiB these are.
+    claim: Claim,
+    kib_max: f64,
 }
 
 const HOST: &str = "Host: lab.test\r\n";
 
+const fn state(
+    name: &'static str,
+    about: &'static str,
+    sends: Option<fn() -> String>,
+    claim: &'static str,
+    kib_max: f64,
+) -> State {
+    let case = Case { name, about, unit: "KiB/connection", bounds: &[] };
+    State { case, sends, claim: Claim { text: claim, source: OURS }, kib_max }
+}
+
+/// What each takes at most is what its buffers add up to: docs/guide/clients.md.
 static STATES: &[State] = &[
-    State { name: "idle", sends: None },
-    State { name: "head, 100 bytes of it", sends: Some(|| part_of_head(100)) },
-    State { name: "head, 15 KiB of it", sends: Some(|| part_of_head(15 << 10)) },
-    State { name: "body due, endpoint waits", sends: Some(part_of_body) },
-    State { name: "endpoint thinks", sends: Some(|| format!("GET /silent/ HTTP/1.1\r\n{HOST}\r\n")) },
-    State { name: "1 MiB not read", sends: Some(|| format!("GET /1m HTTP/1.1\r\n{HOST}\r\n")) },
+    state("idle", "nothing, after a request", None, "An idle client takes at most 1.5 KiB", 1.5),
+    state(
+        "head-100",
+        "100 bytes of a head",
+        Some(|| part_of_head(100)),
+        "A client within its head takes at most 2 KiB, if 100 bytes have come",
+        2.0,
+    ),
+    state(
+        "head-15k",
+        "15 KiB of a head",
+        Some(|| part_of_head(15 << 10)),
+        "It takes at most 34 KiB, if 15 KiB have come: 2 KiB and twice what has come",
+        34.0,
+    ),
+    state(
+        "body-due",
+        "a body that never comes, while the endpoint waits for it",
+        Some(part_of_body),
+        "A client within its body takes at most 42 KiB",
+        42.0,
+    ),
+    state(
+        "endpoint-thinks",
+        "a request that the endpoint does not answer",
+        Some(|| format!("GET /silent/ HTTP/1.1\r\n{HOST}\r\n")),
+        "A client that waits for an endpoint takes at most 16 KiB",
+        16.0,
+    ),
+    state(
+        "not-read",
+        "a response of 1 MiB that is not read",
+        Some(|| format!("GET /1m HTTP/1.1\r\n{HOST}\r\n")),
+        "A client that does not read takes at most 42 KiB",
+        42.0,
+    ),
 ];
+
+const UNMOVED: Claim = Claim {
+    text: "The 99th percentile of a client that is not slow is at most 1.5 times what it was without slow ones",
+    source: OURS,
+};
 
 fn part_of_head(len: usize) -> String {
     let begin = format!("GET / HTTP/1.1\r\n{HOST}A: ");
@@ -73,15 +123,22 @@ fn part_of_body() -> String {
     format!("POST /silent/ HTTP/1.1\r\n{HOST}Content-Length: 1000000\r\n\r\n{}", "x".repeat(1000))
 }
 
-/// One round of one state.
-struct Round {
-    quiet_us: f64,
-    during_us: f64,
-    kib: f64,
+/// What states are measured with.
+struct Slow<'s> {
+    states: Vec<&'static State>,
+    program: &'s str,
+    origin: Origin,
+    silent: u16,
+    core: usize,
+    connections: u64,
+    time: Duration,
 }
 
-fn run(arguments: Arguments) -> Result<()> {
-    let program = child::find_evenkeel(arguments.evenkeel.as_deref())?;
+fn run(arguments: &Arguments) -> Result<()> {
+    let options = &arguments.study;
+    let states = grid::choose(STATES, &arguments.only, |state| state.case.name)?;
+    let program = child::find_evenkeel(options.evenkeel.as_deref())?;
+    let versions = vec![(OURS.to_owned(), machine::version(std::slice::from_ref(&program), "--version")?)];
     let cores = Cores::divide()?;
     // A connection to the silent endpoint has two of its ends here, and another two at evenkeel, which inherits the
     // limit.
@@ -89,34 +146,85 @@ fn run(arguments: Arguments) -> Result<()> {
     if allowed < 3 * arguments.connections {
         return Err(Error::Wrong(format!("only {allowed} files may be open; lower --connections")));
     }
-    let machine = Machine::this();
-    println!("{} connections in each state, on {machine:?}", arguments.connections);
-    let origin = Origin::start()?;
-    let silent = silent_endpoint()?;
-    let mut rows = Vec::new();
-    for state in STATES {
-        let mut rounds = Vec::new();
-        for _ in 0..arguments.rounds {
-            let evenkeel = evenkeel::start(&program, &config(&origin, silent), Some(cores.proxy))?;
-            rounds.push(round(state, &evenkeel, &arguments)?);
-        }
-        let figure = |of: fn(&Round) -> f64, digits: usize| {
-            let spread = Spread::of(&rounds.iter().map(of).collect::<Vec<_>>());
-            spread
-                .map_or_else(String::new, |s| format!("{:.digits$} ({:.digits$}..{:.digits$})", s.median, s.min, s.max))
+    let cases: Vec<Case> = states.iter().map(|state| state.case).collect();
+    let slow = Slow {
+        states,
+        program: &program,
+        origin: Origin::start()?,
+        silent: silent_endpoint()?,
+        core: cores.proxy,
+        connections: arguments.connections,
+        time: Duration::from_secs(arguments.seconds.unwrap_or_else(|| options.seconds())),
+    };
+    let grid = Grid::run(vec![OURS.to_owned()], &cases, options.rounds(), &slow)?;
+    study::present(&slow.found(&grid, versions), options)?;
+    grid.check()
+}
+
+impl Slow<'_> {
+    fn found(&self, grid: &Grid, versions: Versions) -> Found {
+        let kept = |(state, (_, cells)): (&&State, &(Case, Vec<grid::Cell>))| {
+            let what = format!("{}, KiB for each connection", state.case.name);
+            Finding::at_most(state.claim, &what, Interval::of(&cells[0].figures()), state.kib_max)
         };
-        let ratio = figure(|r| r.during_us / r.quiet_us, 2);
-        rows.push(vec![
-            state.name.to_owned(),
-            figure(|r| r.quiet_us, 0),
-            figure(|r| r.during_us, 0),
-            ratio,
-            figure(|r| r.kib, 2),
-        ]);
+        let ratio = |run: &Run| Some(run.beside(DURING)? / run.beside(QUIET)?);
+        let unmoved = grid.everywhere(UNMOVED, "p99 during over before", 1.5, ratio);
+        let findings = self.states.iter().zip(&grid.cases).map(kept).chain([unmoved]).collect();
+        let title = "What do slow clients cost?";
+        Found { findings, ..grid.found(title, topology(self.connections), OURS, EXPERIMENT.docs, versions) }
     }
-    let header = ["state", "p99 quiet, us", "p99 during, us", "ratio", "KiB/connection"];
-    print!("\n{}", table::draw(&header, &rows));
-    Ok(())
+}
+
+fn topology(slow: u64) -> String {
+    let node = |name: &str, text: String| Node { name: name.into(), text, link: None };
+    let column = |title: &str, nodes: Vec<Node>| Column { title: title.into(), nodes };
+    let columns = [
+        column(
+            "clients",
+            vec![node("one that asks", "1 kB, over and over".into()), node("slow ones", slow.to_string())],
+        ),
+        column("evenkeel", vec![node(OURS, "a core of its own".into())]),
+        column(
+            "endpoints",
+            vec![node("NGINX, twice", "answers".into()), node("silent", "accepts, says nothing".into())],
+        ),
+    ];
+    let band = |from, to| Band { from, to, rate: 0.5, errors: 0.0 };
+    flow("The machines", &columns, &[vec![band(0, 0), band(1, 0)], vec![band(0, 0), band(0, 1)]])
+}
+
+const QUIET: &str = "p99 before, us";
+const DURING: &str = "p99 during, us";
+
+impl Bench for Slow<'_> {
+    type Kept = ();
+
+    fn open(&self, _: usize, _: usize) -> Result<()> {
+        Ok(())
+    }
+
+    fn measure(&self, case: usize, _: usize, (): &mut ()) -> Result<Run> {
+        let evenkeel = evenkeel::start(self.program, &config(&self.origin, self.silent), Some(self.core))?;
+        let mut asking = http::connect(evenkeel.port)?;
+        percentile_us(&mut asking, self.time / 4)?;
+        let quiet = percentile_us(&mut asking, self.time)?;
+        let before = procfs::resident_bytes(evenkeel.pid)?;
+        let mut slow = Vec::new();
+        for _ in 0..self.connections {
+            child::go_on()?;
+            let mut stream = http::connect(evenkeel.port)?;
+            match self.states[case].sends {
+                Some(sends) => stream.write_all(sends().as_bytes()).or_say(|| "cannot send".into())?,
+                None => drop(http::get(&mut stream, "/1k", "1.1")?),
+            }
+            slow.push(stream);
+        }
+        settle(evenkeel.pid)?;
+        let during = percentile_us(&mut asking, self.time)?;
+        let grown = procfs::resident_bytes(evenkeel.pid)?.saturating_sub(before);
+        let figure = grown as f64 / 1024.0 / slow.len() as f64;
+        Ok(Run { figure, beside: vec![(QUIET, quiet), (DURING, during)], ..Run::default() })
+    }
 }
 
 /// A configuration with timeouts so long that every connection stays as it is.
@@ -129,28 +237,6 @@ fn config(origin: &Origin, silent: u16) -> String {
          [pool.app]\nendpoints = [\"127.0.0.1:{first}\", \"127.0.0.1:{second}\"]\n\
          [pool.silent]\nendpoints = [\"127.0.0.1:{silent}\"]\n"
     )
-}
-
-fn round(state: &State, evenkeel: &Running, arguments: &Arguments) -> Result<Round> {
-    let mut asking = http::connect(evenkeel.port)?;
-    let time = Duration::from_secs(arguments.seconds);
-    percentile_us(&mut asking, time / 4)?;
-    let quiet_us = percentile_us(&mut asking, time)?;
-    let before = procfs::resident_bytes(evenkeel.pid)?;
-    let mut slow = Vec::new();
-    for _ in 0..arguments.connections {
-        child::go_on()?;
-        let mut stream = http::connect(evenkeel.port)?;
-        match state.sends {
-            Some(sends) => stream.write_all(sends().as_bytes()).or_say(|| "cannot send".into())?,
-            None => drop(http::get(&mut stream, "/1k", "1.1")?),
-        }
-        slow.push(stream);
-    }
-    settle(evenkeel.pid)?;
-    let during_us = percentile_us(&mut asking, time)?;
-    let grown = procfs::resident_bytes(evenkeel.pid)?.saturating_sub(before);
-    Ok(Round { quiet_us, during_us, kib: grown as f64 / 1024.0 / slow.len() as f64 })
 }
 
 /// Waits until evenkeel has nothing more to do: filling the buffers of thousands of clients takes its time too.
@@ -199,8 +285,8 @@ mod tests {
             let Some(sends) = state.sends else { continue };
             let text = sends();
             let (head, body) = text.split_once("\r\n\r\n").unwrap_or((&text, ""));
-            assert!(head.starts_with("GET /") || head.starts_with("POST /"), "{}", state.name);
-            assert_eq!(body.is_empty(), !head.starts_with("POST"), "{}", state.name);
+            assert!(head.starts_with("GET /") || head.starts_with("POST /"), "{}", state.case.name);
+            assert_eq!(body.is_empty(), !head.starts_with("POST"), "{}", state.case.name);
         }
         assert_eq!(part_of_head(100).len(), 100);
     }

@@ -1,16 +1,18 @@
 //! What does a datagram cost? CPU time of evenkeel and of NGINX's stream module for each datagram that they pass on, in
 //! rounds that take turns.
 
+use super::protocol_cost::STREAM_MODULE;
 use crate::child::{self, Child};
 use crate::error::{Error, Result, While};
 use crate::experiment::Experiment;
-use crate::machine::{Cores, Machine};
+use crate::machine::{self, Cores};
 use crate::origin;
 use crate::procfs::{self, Cpu};
-use crate::report::table;
 use crate::scratch::Scratch;
-use crate::stats::Spread;
+use crate::study::grid::{self, Bench, Bound, Case, Grid, OURS, Run};
+use crate::study::{self, Found, Meter, Options, Versions};
 use clap::{Args, FromArgMatches};
+use evenkeel_draw::flow::{Band, Column, Node, flow};
 use std::net::UdpSocket;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -22,39 +24,66 @@ pub static EXPERIMENT: Experiment = Experiment {
     docs: "Each proxy has one worker on a core of its own before two endpoints that send back what they get. Up to 64 clients send \
 at once and wait for their answers: one datagram each, or a burst. The figure is the CPU time of the proxy's processes over \
 the datagrams that it passed on, those of both directions. Datagrams that do not come back in time are counted and are in no \
-figure. Over loopback nothing is joined on the way in unless its sender joined it, which these clients do not.",
-    args: Arguments::augment_args,
-    run: |matches| Arguments::from_arg_matches(matches).map_err(|e| Error::Wrong(e.to_string())).and_then(run),
+figure. Over loopback nothing is joined on the way in unless its sender joined it, which these clients do not. Clients and endpoints \
+are this program.",
+    args: |command| {
+        let help = "Proxies beside evenkeel: nginx. If it is not installed, that is said, and it is left out";
+        Arguments::augment_args(command).mut_arg("against", |arg| arg.default_value("nginx").help(help))
+    },
+    run: |matches| Arguments::from_arg_matches(matches).map_err(|e| Error::Wrong(e.to_string())).and_then(|a| run(&a)),
 };
 
 #[derive(Args, Debug)]
 struct Arguments {
-    /// Rounds of each cell.
-    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u8).range(1..=20))]
-    rounds: u8,
-    /// Seconds of load in each.
-    #[arg(long, value_name = "S", default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..=60))]
-    seconds: u64,
-    /// Only these loads: how many clients there are.
-    #[arg(long, value_delimiter = ',', value_name = "CLIENTS")]
-    only: Vec<usize>,
-    /// The evenkeel to measure, or several, which take turns; without it, the one beside this program.
+    #[command(flatten)]
+    study: Options,
+    /// Seconds of load in each run; without it 3, with --quick 1, with --full 8.
+    #[arg(long, value_name = "S", value_parser = clap::value_parser!(u64).range(1..=60))]
+    seconds: Option<u64>,
+    /// Only these loads.
+    #[arg(long, value_delimiter = ',', value_name = "CASE")]
+    only: Vec<String>,
+    /// Another evenkeel beside, or several: what a change costs.
     #[arg(long, value_name = "PATH")]
-    evenkeel: Vec<PathBuf>,
+    also: Vec<PathBuf>,
 }
 
 /// What clients do: how many there are, and what each sends before it waits.
 struct Load {
-    name: &'static str,
+    case: Case,
     clients: usize,
     burst: usize,
 }
 
+const fn load(name: &'static str, about: &'static str, clients: usize, burst: usize, bounds: &'static [Bound]) -> Load {
+    Load { case: Case { name, about, unit: "CPU us/datagram", bounds }, clients, burst }
+}
+
+const NGINX: &[&str] = &["nginx"];
+
 static LOADS: &[Load] = &[
-    Load { name: "64 clients, 1 datagram each", clients: 64, burst: 1 },
+    load(
+        "one-each",
+        "64 clients, a datagram each at a time",
+        64,
+        1,
+        &[Bound::new("64 clients, a datagram each: evenkeel's CPU time is at most 0.7 of NGINX's", NGINX, 0.7)],
+    ),
     // No more at a time than the socket buffers of all parties take.
-    Load { name: "16 clients, bursts of 8", clients: 16, burst: 8 },
-    Load { name: "1 client, bursts of 32", clients: 1, burst: 32 },
+    load(
+        "bursts-of-8",
+        "16 clients, bursts of 8",
+        16,
+        8,
+        &[Bound::new("16 clients, bursts of 8: evenkeel's CPU time is at most 0.7 of NGINX's", NGINX, 0.7)],
+    ),
+    load(
+        "bursts-of-32",
+        "1 client, bursts of 32",
+        1,
+        32,
+        &[Bound::new("1 client, bursts of 32: evenkeel's CPU time is at most 0.7 of NGINX's", NGINX, 0.7)],
+    ),
 ];
 
 const LEN: usize = 200;
@@ -62,61 +91,71 @@ const LEN: usize = 200;
 /// An answer that comes later than this is lost.
 const WAIT: Duration = Duration::from_millis(200);
 
-/// Where Debian keeps it; NGINX itself has none built in.
-const STREAM: &str = "/usr/lib/nginx/modules/ngx_stream_module.so";
-
-fn run(arguments: Arguments) -> Result<()> {
-    let given = arguments.evenkeel.iter().map(|path| child::find_evenkeel(Some(path)));
-    let mut evenkeels = given.collect::<Result<Vec<_>>>()?;
-    if evenkeels.is_empty() {
-        evenkeels.push(child::find_evenkeel(None)?);
-    }
-    let nginx = child::find("nginx")?;
-    if !Path::new(STREAM).exists() {
-        return Err(Error::Missing("NGINX's stream module (libnginx-mod-stream)".into()));
-    }
-    let cores = Cores::divide()?;
-    println!("datagrams of {LEN} bytes, on {:?}", Machine::this());
-    let endpoints = [endpoint()?, endpoint()?];
-    let mut proxies = vec![("nginx".to_owned(), Running::nginx(&nginx, endpoints, cores.proxy)?)];
-    for (i, evenkeel) in evenkeels.iter().enumerate() {
-        let name = if i == 0 { "evenkeel".to_owned() } else { format!("evenkeel {}", i + 1) };
-        proxies.push((name, Running::evenkeel(evenkeel, endpoints, cores.proxy)?));
-    }
-    let mut rows = Vec::new();
-    for load in chosen(&arguments.only)? {
-        let mut cells = vec![(Vec::new(), 0); proxies.len()];
-        for _ in 0..arguments.rounds {
-            for ((_, proxy), (runs, lost)) in proxies.iter().zip(&mut cells) {
-                let (us, missing) = round(load, proxy, Duration::from_secs(arguments.seconds))?;
-                runs.push(us);
-                *lost += missing;
-            }
-        }
-        let base = cells[0].0.clone();
-        for ((name, _), (runs, lost)) in proxies.iter().zip(cells) {
-            let (Some(spread), Some(ratio)) = (Spread::of(&runs), Spread::of_ratios(&runs, &base)) else { continue };
-            let each: Vec<String> = runs.iter().map(|us| format!("{us:.2}")).collect();
-            rows.push(vec![
-                load.name.to_owned(),
-                name.clone(),
-                format!("{:.2}", spread.median),
-                format!("{:.2} ({:.2}..{:.2})", ratio.median, ratio.min, ratio.max),
-                lost.to_string(),
-                format!("[{}]", each.join(" ")),
-            ]);
-        }
-    }
-    print!("\n{}", table::draw(&["load", "proxy", "us/datagram", "of nginx", "lost", "every run"], &rows));
-    Ok(())
+/// All proxies run all the time; one is loaded at a time.
+struct Costs {
+    loads: Vec<&'static Load>,
+    proxies: Vec<Running>,
+    time: Duration,
 }
 
-fn chosen(only: &[usize]) -> Result<Vec<&'static Load>> {
-    if let Some(unknown) = only.iter().find(|clients| LOADS.iter().all(|load| load.clients != **clients)) {
-        let known: Vec<String> = LOADS.iter().map(|load| load.clients.to_string()).collect();
-        return Err(Error::Wrong(format!("no load has {unknown} clients; there are {}", known.join(", "))));
+fn run(arguments: &Arguments) -> Result<()> {
+    let options = &arguments.study;
+    if let Some(unknown) = options.against.iter().find(|name| !NGINX.contains(&name.as_str()) && !name.is_empty()) {
+        return Err(Error::Wrong(format!("unknown proxy `{unknown}`; there is nginx")));
     }
-    Ok(LOADS.iter().filter(|load| only.is_empty() || only.contains(&load.clients)).collect())
+    let evenkeel = child::find_evenkeel(options.evenkeel.as_deref())?;
+    let mut evenkeels = vec![(OURS.to_owned(), evenkeel)];
+    for (at, path) in arguments.also.iter().enumerate() {
+        evenkeels.push((format!("{OURS} {}", at + 2), child::find_evenkeel(Some(path))?));
+    }
+    let nginx = options.installed("nginx").then(|| child::find("nginx")).transpose()?;
+    if nginx.is_some() && !Path::new(STREAM_MODULE).exists() {
+        return Err(Error::Missing("NGINX's stream module (libnginx-mod-stream)".into()));
+    }
+    let loads = grid::choose(LOADS, &arguments.only, |load| load.case.name)?;
+    let cores = Cores::divide()?;
+    let endpoints = [endpoint()?, endpoint()?];
+    let (mut names, mut proxies, mut versions) = (Vec::new(), Vec::new(), Versions::new());
+    for (name, program) in evenkeels {
+        versions.push((name.clone(), machine::version(std::slice::from_ref(&program), "--version")?));
+        proxies.push(Running::evenkeel(&program, endpoints, cores.proxy)?);
+        names.push(name);
+    }
+    if let Some(nginx) = nginx {
+        versions.push(("nginx".into(), machine::version(std::slice::from_ref(&nginx), "-v")?));
+        proxies.push(Running::nginx(&nginx, endpoints, cores.proxy)?);
+        names.push("nginx".into());
+    }
+    let cases: Vec<Case> = loads.iter().map(|load| load.case).collect();
+    let time = Duration::from_secs(arguments.seconds.unwrap_or_else(|| options.seconds()));
+    let grid = Grid::run(names, &cases, options.rounds(), &Costs { loads, proxies, time })?;
+    study::present(&found(&grid, versions), options)?;
+    grid.check()
+}
+
+fn found(grid: &Grid, versions: Versions) -> Found {
+    let node = |name: &str, text: &str| Node { name: name.into(), text: text.into(), link: None };
+    let column = |title: &str, nodes: Vec<Node>| Column { title: title.into(), nodes };
+    let columns = [
+        column("clients", vec![node("the lab", "datagrams of 200 bytes")]),
+        column("proxy", vec![node("one of several", "a core of its own")]),
+        column("endpoints", vec![node("endpoint 1", "sends back"), node("endpoint 2", "sends back")]),
+    ];
+    let band = |to: usize, rate: f64| Band { from: 0, to, rate, errors: 0.0 };
+    let topology = flow("The machines", &columns, &[vec![band(0, 1.0)], vec![band(0, 0.5), band(1, 0.5)]]);
+    grid.found("What does a datagram cost?", topology, "nginx", EXPERIMENT.docs, versions)
+}
+
+impl Bench for Costs {
+    type Kept = ();
+
+    fn open(&self, _: usize, _: usize) -> Result<()> {
+        Ok(())
+    }
+
+    fn measure(&self, case: usize, proxy: usize, (): &mut ()) -> Result<Run> {
+        round(self.loads[case], &self.proxies[proxy], self.time)
+    }
 }
 
 /// A proxy that passes datagrams on, until dropped.
@@ -146,7 +185,7 @@ impl Running {
         let config = |folder: &Path, port: u16| {
             let preamble = origin::nginx_preamble(folder);
             format!(
-                "load_module {STREAM};\n{preamble}  access_log off;\n}}\nstream {{\n  access_log off;\n  \
+                "load_module {STREAM_MODULE};\n{preamble}  access_log off;\n}}\nstream {{\n  access_log off;\n  \
                  upstream app {{ random two least_conn; server 127.0.0.1:{first}; server 127.0.0.1:{second}; }}\n  \
                  server {{ listen 127.0.0.1:{port} udp; proxy_pass app; proxy_timeout 30s; }}\n}}\n"
             )
@@ -179,11 +218,12 @@ impl Running {
     }
 }
 
-/// CPU time of each datagram passed on, in microseconds, and how many were lost.
-fn round(load: &Load, proxy: &Running, time: Duration) -> Result<(f64, u64)> {
+/// CPU time of each datagram passed on, and how many were lost.
+fn round(load: &Load, proxy: &Running, time: Duration) -> Result<Run> {
     let clients = (0..load.clients).map(|_| client(proxy.port)).collect::<Result<Vec<_>>>()?;
     // Flows begin outside the measured time.
     exchange(&clients, 1);
+    let meter = Meter::start(vec![("clients and endpoints", vec![std::process::id()])])?;
     let (before, began) = (Cpu::of(&proxy.pids)?, Instant::now());
     let (mut answered, mut lost) = (0, 0);
     while began.elapsed() < time {
@@ -192,12 +232,18 @@ fn round(load: &Load, proxy: &Running, time: Duration) -> Result<(f64, u64)> {
         answered += back;
         lost += (load.clients * load.burst) as u64 - back;
     }
-    let used = Cpu::of(&proxy.pids)?.since(&before);
+    let (own, took, mut used) = (Cpu::of(&proxy.pids)?.since(&before), began.elapsed(), meter.used()?);
     if answered < 1000 {
         return Err(Error::Refused(format!("only {answered} datagrams came back")));
     }
-    // There and back.
-    Ok((used.time.as_secs_f64() * 1e6 / (2 * answered) as f64, lost))
+    used.groups.push(("proxy", own.time));
+    Ok(Run {
+        // There and back.
+        figure: own.time.as_secs_f64() * 1e6 / (2 * answered) as f64,
+        beside: vec![("exchanges/s", answered as f64 / took.as_secs_f64()), ("lost", lost as f64)],
+        used: Some(used),
+        ..Run::default()
+    })
 }
 
 /// Each client sends a burst and waits for it: how many came back.

@@ -29,18 +29,10 @@ pub struct Answered {
 }
 
 impl Load {
-    /// Loads `path` on a port of this machine for some seconds.
+    /// Loads a URL for some seconds.
     ///
     /// # Errors
     /// If the program is missing or fails, or if any request failed.
-    pub fn run(self, port: u16, path: &str, seconds: u64) -> Result<Answered> {
-        self.run_at(&format!("http://127.0.0.1:{port}{path}"), seconds)
-    }
-
-    /// As `run`, of any URL.
-    ///
-    /// # Errors
-    /// As `run`.
     pub fn run_at(self, url: &str, seconds: u64) -> Result<Answered> {
         let command = self.command(url, seconds)?;
         let output = child::output(&command, Duration::from_secs(seconds + 20))?;

@@ -1,7 +1,5 @@
 //! How is a table drawn on a terminal? Columns as wide as their widest cell; figures to the right, words to the left.
 
-use crate::stats::Spread;
-
 /// Draws `rows` under `header`, two spaces between columns. A column of figures (and of blanks) leans right.
 pub fn draw(header: &[&str], rows: &[Vec<String>]) -> String {
     let width = |column: usize| {
@@ -25,12 +23,6 @@ pub fn draw(header: &[&str], rows: &[Vec<String>]) -> String {
         text += &line(&mut row.iter().map(String::as_str));
     }
     text
-}
-
-/// The median, and the spread in brackets.
-pub fn figures(spread: Option<Spread>, digits: usize) -> [String; 2] {
-    let Some(Spread { median, min, max }) = spread else { return [String::new(), String::new()] };
-    [format!("{median:.digits$}"), format!("({min:.digits$}..{max:.digits$})")]
 }
 
 #[cfg(test)]

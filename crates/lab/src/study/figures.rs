@@ -15,6 +15,11 @@ pub fn told(runs: &[f64], digits: usize) -> String {
     spread.map_or_else(String::new, |s| format!("{:.digits$} ({:.digits$}..{:.digits$})", s.median, s.min, s.max))
 }
 
+/// The same for machines; `null` of no runs.
+pub fn spread(runs: &[f64]) -> Value {
+    Spread::of(runs).map_or(Value::Null, |s| json!({ "median": s.median, "min": s.min, "max": s.max }))
+}
+
 /// Each name once, with how often it is there: `a, b (3 times)`.
 pub fn told_counts(names: &[String]) -> String {
     let mut counts: Vec<(&String, usize)> = Vec::new();

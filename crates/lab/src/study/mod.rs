@@ -5,6 +5,7 @@ pub mod balancers;
 mod claim;
 pub mod comparison;
 pub mod figures;
+pub mod grid;
 mod meter;
 mod options;
 mod page;

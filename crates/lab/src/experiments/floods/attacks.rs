@@ -16,6 +16,18 @@ pub struct Attack {
     pub counted: (&'static str, &'static [&'static str]),
 }
 
+impl Attack {
+    /// What happens in it.
+    pub fn about(&self) -> &'static str {
+        match (self.tls, self.again.is_some()) {
+            (true, true) => "over TLS, again and again on each connection",
+            (true, false) => "over TLS, once on each connection, which stays",
+            (false, true) => "over HTTP/2, again and again on each connection",
+            (false, false) => "over HTTP/2, once on each connection, which stays",
+        }
+    }
+}
+
 const FLOODS: &str = "evenkeel_http2_floods_total";
 const REFUSED: (&str, &[&str]) = ("evenkeel_http2_resets_sent_total", &["refused_stream"]);
 const UNSHAKEN: (&str, &[&str]) = ("evenkeel_tls_handshake_failures_total", &[]);

@@ -4,23 +4,24 @@
 mod attacker;
 mod attacks;
 
+use super::protocol_cost::{Certificate, Certificates};
 use super::slow_clients::{percentile_us, silent_endpoint};
 use crate::child;
-use crate::error::{Error, Result, While};
+use crate::error::{Error, Result};
 use crate::evenkeel;
 use crate::experiment::Experiment;
 use crate::http;
-use crate::machine::{self, Cores, Machine};
+use crate::machine::{self, Cores};
 use crate::origin::{self, Origin};
 use crate::procfs;
-use crate::report::table;
-use crate::scratch::Scratch;
-use crate::stats::Spread;
+use crate::stats::{Interval, Spread};
+use crate::study::grid::{Bench, Case, Grid, OURS, Run};
+use crate::study::{self, Claim, Finding, Found, Options, Versions};
 use attacker::Attackers;
 use attacks::Attack;
 use clap::{Args, FromArgMatches};
-use serde_json::{Value, json};
-use std::path::PathBuf;
+use evenkeel_draw::flow::{Band, Column, Node, flow};
+use serde_json::json;
 use std::time::Duration;
 
 /// The row of the registry.
@@ -33,83 +34,184 @@ that unpack to many megabytes, windows that stay closed, responses that are not 
 whose connection is ended opens the next one at once. Told are the client's 99th percentile beside that of its quiet turns, the \
 growth of evenkeel's resident memory for each attacking connection, how many connections were ended, and by how much the counter \
 moved that is to show the attack.",
-    args: Arguments::augment_args,
-    run: |matches| Arguments::from_arg_matches(matches).map_err(|e| Error::Wrong(e.to_string())).and_then(run),
+    args: |command| Arguments::augment_args(command).mut_arg("against", |arg| arg.default_value("").hide(true)),
+    run: |matches| Arguments::from_arg_matches(matches).map_err(|e| Error::Wrong(e.to_string())).and_then(|a| run(&a)),
 };
 
 #[derive(Args, Debug)]
 struct Arguments {
+    #[command(flatten)]
+    study: Options,
     /// Only the attacks whose name has one of these words in it.
     #[arg(long, value_name = "WORDS", value_delimiter = ',')]
     only: Vec<String>,
     /// Attacking connections at a time.
     #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u64).range(1..=1000))]
     connections: u64,
-    /// Rounds of each attack: a quiet turn, then one beside it.
-    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u8).range(1..=20))]
-    rounds: u8,
-    /// Seconds of a turn.
-    #[arg(long, value_name = "S", default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..=60))]
-    seconds: u64,
-    /// Also writes the figures to this file, as JSON.
-    #[arg(long, value_name = "FILE")]
-    json: Option<PathBuf>,
-    /// The evenkeel to measure; without it, the one beside this program.
-    #[arg(long, value_name = "PATH")]
-    evenkeel: Option<PathBuf>,
+    /// Seconds of a turn; without it 3, with --quick 1, with --full 8.
+    #[arg(long, value_name = "S", value_parser = clap::value_parser!(u64).range(1..=60))]
+    seconds: Option<u64>,
 }
 
-/// What an attack did, round by round.
-#[derive(Default)]
-struct Done {
-    quiet_us: Vec<f64>,
-    beside_us: Vec<f64>,
-    kib: Vec<f64>,
-    opened: u64,
-    cut: u64,
-    counted: f64,
+const QUIET: &str = "p99 quiet, us";
+const BESIDE: &str = "p99 beside it, us";
+const KIB: &str = "KiB/connection";
+const OPENED: &str = "opened";
+const ENDED: &str = "ended";
+const COUNTED: &str = "counted";
+
+const fn claim(text: &'static str) -> Claim {
+    Claim { text, source: OURS }
 }
 
-fn run(arguments: Arguments) -> Result<()> {
-    let program = child::find_evenkeel(arguments.evenkeel.as_deref())?;
+const UNMOVED: Claim =
+    claim("The 99th percentile of a client beside any attack is at most twice that of its quiet turns");
+const SMALL: Claim = claim("An attacking connection takes at most 6 MiB of memory, whatever the attack");
+const ALL_COUNTED: Claim = claim("Each attack moves the counter that is to show it");
+const ALL_ENDED: Claim = claim("Of each flood, connections are ended");
+
+/// What attacks are measured with.
+struct Attacked {
+    attacks: Vec<&'static Attack>,
+    program: String,
+    origin: Origin,
+    silent: u16,
+    /// The keys of a listener with TLS, if an attack needs one.
+    tls: Option<String>,
+    core: usize,
+    connections: u64,
+    time: Duration,
+}
+
+fn run(arguments: &Arguments) -> Result<()> {
+    let options = &arguments.study;
+    let program = child::find_evenkeel(options.evenkeel.as_deref())?;
+    let versions = vec![(OURS.to_owned(), machine::version(std::slice::from_ref(&program), "--version")?)];
     let cores = Cores::divide()?;
     machine::allow_files(4 * arguments.connections + 1000);
-    let chosen: Vec<&'static Attack> = attacks::ALL
-        .iter()
-        .filter(|attack| arguments.only.is_empty() || arguments.only.iter().any(|word| attack.name.contains(&**word)))
-        .collect();
-    if chosen.is_empty() {
+    let wanted =
+        |attack: &&Attack| arguments.only.is_empty() || arguments.only.iter().any(|word| attack.name.contains(&**word));
+    let attacks: Vec<&'static Attack> = attacks::ALL.iter().filter(wanted).collect();
+    if attacks.is_empty() {
         let names: Vec<&str> = attacks::ALL.iter().map(|attack| attack.name).collect();
         return Err(Error::Wrong(format!("--only leaves no attack; there are: {}", names.join(", "))));
     }
-    println!("{} attacking connections at a time, on {:?}", arguments.connections, Machine::this());
-    let (origin, silent, folder) = (Origin::start()?, silent_endpoint()?, Scratch::new()?);
-    if !prefer_the_client() {
-        println!(
-            "chrt cannot give the client its core first: what follows includes how long it waits for the attackers"
-        );
+    let (origin, silent) = (Origin::start()?, silent_endpoint()?);
+    let preferred = prefer_the_client();
+    let certificates = attacks.iter().any(|attack| attack.tls).then(Certificates::make).transpose()?;
+    let tls = certificates.as_ref().map(keys);
+    let case =
+        |attack: &&Attack| Case { name: attack.name, about: attack.about(), unit: "of the quiet p99", bounds: &[] };
+    let cases: Vec<Case> = attacks.iter().map(case).collect();
+    let time = Duration::from_secs(arguments.seconds.unwrap_or_else(|| options.seconds()));
+    let connections = arguments.connections;
+    let bench = Attacked { attacks, program, origin, silent, tls, core: cores.proxy, connections, time };
+    let grid = Grid::run(vec![OURS.to_owned()], &cases, options.rounds(), &bench)?;
+    let mut found = found(&grid, connections, versions);
+    if !preferred {
+        let waits =
+            "chrt could not give the client its core first: the figures include how long it waits for the attackers.";
+        eprintln!("warning: {waits}");
+        found.method.push(waits.into());
     }
-    let certificate = chosen.iter().any(|attack| attack.tls).then(|| make_certificate(&folder)).transpose()?;
-    let mut all = Vec::new();
-    for attack in chosen {
-        let [tls_port, admin] = origin::free_ports()?;
-        let tls = certificate.as_deref().filter(|_| attack.tls);
-        let config = config(&origin, silent, admin, tls.map(|tables| (tables, tls_port)));
-        let evenkeel = evenkeel::start(&program, &config, Some(cores.proxy))?;
-        let mut done = Done::default();
-        for _ in 0..arguments.rounds {
-            let port = if attack.tls { tls_port } else { evenkeel.port };
-            round(attack, &evenkeel, port, admin, &arguments, &mut done)
-                .map_err(|error| Error::Refused(format!("{}: {error}", attack.name)))?;
+    study::present(&found, options)?;
+    grid.check()
+}
+
+fn found(grid: &Grid, connections: u64, versions: Versions) -> Found {
+    let ends = |run: &Run| if run.more["floods"] == true { run.beside(ENDED) } else { None };
+    let findings = vec![
+        grid.everywhere(UNMOVED, "p99 beside the attack over quiet", 2.0, |run| Some(run.figure)),
+        grid.everywhere(SMALL, "KiB for each attacking connection", 6.0 * 1024.0, |run| run.beside(KIB)),
+        least(grid, ALL_COUNTED, "counted", |run| run.beside(COUNTED)),
+        least(grid, ALL_ENDED, "connections ended", ends),
+    ];
+    let title = "What do attackers cost the others?";
+    Found { findings, ..grid.found(title, topology(connections), OURS, EXPERIMENT.docs, versions) }
+}
+
+/// A claim that a figure is at least one, wherever it is smallest.
+fn least(grid: &Grid, claim: Claim, what: &str, figure: impl Fn(&Run) -> Option<f64>) -> Finding {
+    let of = grid.cases.iter().filter_map(|(case, cells)| {
+        let runs: Vec<f64> = cells[0].runs.iter().filter_map(&figure).collect();
+        Some((case.name, Spread::of(&runs)?.median, runs))
+    });
+    match of.min_by(|one, other| one.1.total_cmp(&other.1)) {
+        Some((name, _, runs)) => {
+            Finding::at_least(claim, &format!("{what}, where it is least ({name})"), Interval::of(&runs), 1.0)
         }
-        all.push((attack, done));
+        None => Finding::not_shown(claim, format!("{what}: no such attack was chosen")),
     }
-    print!("\n{}", text(&all));
-    if let Some(path) = &arguments.json {
-        let report = json!({ "attacks": all.iter().map(|(attack, done)| one_json(attack, done)).collect::<Vec<_>>() });
-        std::fs::write(path, format!("{report:#}\n")).or_say(|| format!("cannot write {}", path.display()))?;
+}
+
+fn topology(attackers: u64) -> String {
+    let node = |name: &str, text: String| Node { name: name.into(), text, link: None };
+    let column = |title: &str, nodes: Vec<Node>| Column { title: title.into(), nodes };
+    let columns = [
+        column(
+            "clients",
+            vec![
+                node("one that asks", "1 kB, over and over".into()),
+                node("attackers", format!("{attackers} connections")),
+            ],
+        ),
+        column("evenkeel", vec![node(OURS, "a core of its own".into())]),
+        column(
+            "endpoints",
+            vec![node("NGINX, twice", "answers".into()), node("silent", "accepts, says nothing".into())],
+        ),
+    ];
+    let band = |from, to, errors| Band { from, to, rate: 0.5, errors };
+    flow("The machines", &columns, &[vec![band(0, 0, 0.0), band(1, 0, 1.0)], vec![band(0, 0, 0.0), band(0, 1, 0.0)]])
+}
+
+/// An evenkeel that is attacked in every round, and where.
+struct Kept {
+    evenkeel: evenkeel::Running,
+    port: u16,
+    admin: u16,
+}
+
+impl Bench for Attacked {
+    type Kept = Kept;
+
+    fn open(&self, case: usize, _: usize) -> Result<Kept> {
+        let attack = self.attacks[case];
+        let [tls_port, admin] = origin::free_ports()?;
+        let tls = self.tls.as_deref().filter(|_| attack.tls).map(|tables| (tables, tls_port));
+        let config = config(&self.origin, self.silent, admin, tls);
+        let evenkeel = evenkeel::start(&self.program, &config, Some(self.core))?;
+        let port = if attack.tls { tls_port } else { evenkeel.port };
+        Ok(Kept { evenkeel, port, admin })
     }
-    Ok(())
+
+    /// A quiet turn, then one beside the attack.
+    fn measure(&self, case: usize, _: usize, kept: &mut Kept) -> Result<Run> {
+        let (attack, pid) = (self.attacks[case], kept.evenkeel.pid);
+        let mut asking = http::connect(kept.evenkeel.port)?;
+        percentile_us(&mut asking, self.time / 4)?;
+        let quiet = percentile_us(&mut asking, self.time)?;
+        let (memory, counted) = (procfs::resident_bytes(pid)?, counter(kept.admin, attack)?);
+        let attackers = Attackers::start(attack, kept.port, self.connections);
+        let beside = percentile_us(&mut asking, self.time);
+        let grown = procfs::resident_bytes(pid)?.saturating_sub(memory);
+        let moved = counter(kept.admin, attack)? - counted;
+        let met = attackers.met();
+        attackers.stop();
+        let beside = beside?;
+        // A new client is served as before.
+        http::get(&mut http::connect(kept.evenkeel.port)?, "/1k", "1.1")?;
+        let figures = vec![
+            (QUIET, quiet),
+            (BESIDE, beside),
+            (KIB, grown as f64 / 1024.0 / self.connections as f64),
+            (OPENED, met.opened as f64),
+            (ENDED, met.cut as f64),
+            (COUNTED, moved),
+        ];
+        let more = json!({ "floods": attack.again.is_some() });
+        Ok(Run { figure: beside / quiet, beside: figures, more, ..Run::default() })
+    }
 }
 
 /// Has the kernel run this thread, which is the client, and the endpoint before all attackers, who share their core. Threads that
@@ -125,34 +227,6 @@ fn prefer_the_client() -> bool {
         child::output(&command, Duration::from_secs(10)).is_ok_and(|output| output.success)
     };
     preferred.into_iter().all(first)
-}
-
-fn round(
-    attack: &'static Attack,
-    evenkeel: &evenkeel::Running,
-    port: u16,
-    admin: u16,
-    arguments: &Arguments,
-    done: &mut Done,
-) -> Result<()> {
-    let mut asking = http::connect(evenkeel.port)?;
-    let time = Duration::from_secs(arguments.seconds);
-    percentile_us(&mut asking, time / 4)?;
-    done.quiet_us.push(percentile_us(&mut asking, time)?);
-    let (memory, counted) = (procfs::resident_bytes(evenkeel.pid)?, counter(admin, attack)?);
-    let attackers = Attackers::start(attack, port, arguments.connections);
-    let beside = percentile_us(&mut asking, time);
-    let (grown, moved) =
-        (procfs::resident_bytes(evenkeel.pid)?.saturating_sub(memory), counter(admin, attack)? - counted);
-    let met = attackers.met();
-    attackers.stop();
-    done.beside_us.push(beside?);
-    done.kib.push(grown as f64 / 1024.0 / arguments.connections as f64);
-    done.opened += met.opened;
-    done.cut += met.cut;
-    done.counted += moved;
-    // A new client is served as before.
-    http::get(&mut http::connect(evenkeel.port)?, "/1k", "1.1").map(drop)
 }
 
 /// The sum of the series that count an attack.
@@ -181,53 +255,10 @@ fn config(origin: &Origin, silent: u16, admin: u16, tls: Option<(&str, u16)>) ->
     )
 }
 
-/// Makes a certificate; the keys of a listener that name it.
-fn make_certificate(folder: &Scratch) -> Result<String> {
-    let file = |name: &str| folder.path().join(name).display().to_string();
-    let (cert, key) = (file("cert.pem"), file("key.pem"));
-    let fixed = "req -x509 -nodes -days 30 -subj /CN=lab.test -newkey ec -pkeyopt ec_paramgen_curve:P-256";
-    let mut command = vec![child::find("openssl")?];
-    command.extend(fixed.split(' ').map(str::to_owned));
-    command.extend(["-keyout".into(), key.clone(), "-out".into(), cert.clone()]);
-    let output = child::output(&command, Duration::from_secs(60))?;
-    if !output.success {
-        return Err(Error::Wrong(format!("`{}` failed:\n{}", command.join(" "), output.text.trim())));
-    }
-    Ok(format!("certificates = [{{ cert = \"{cert}\", key = \"{key}\" }}]"))
-}
-
-fn figure(spread: Option<Spread>, digits: usize) -> String {
-    spread.map_or_else(String::new, |s| format!("{:.digits$} ({:.digits$}..{:.digits$})", s.median, s.min, s.max))
-}
-
-fn text(all: &[(&Attack, Done)]) -> String {
-    let row = |(attack, done): &(&Attack, Done)| {
-        vec![
-            attack.name.to_owned(),
-            figure(Spread::of(&done.quiet_us), 0),
-            figure(Spread::of(&done.beside_us), 0),
-            figure(Spread::of_ratios(&done.beside_us, &done.quiet_us), 2),
-            figure(Spread::of(&done.kib), 1),
-            done.opened.to_string(),
-            done.cut.to_string(),
-            format!("{:.0}", done.counted),
-        ]
-    };
-    let header =
-        ["attack", "p99 quiet, us", "p99 beside it, us", "ratio", "KiB/connection", "opened", "ended", "counted"];
-    table::draw(&header, &all.iter().map(row).collect::<Vec<_>>())
-}
-
-fn one_json(attack: &Attack, done: &Done) -> Value {
-    json!({
-        "name": attack.name,
-        "floods": attack.again.is_some(),
-        "p99_quiet_us": done.quiet_us,
-        "p99_beside_us": done.beside_us,
-        "kib_per_connection": done.kib,
-        "connections": { "opened": done.opened, "ended": done.cut },
-        "counted": done.counted,
-    })
+/// The keys of a listener that name a certificate.
+fn keys(certificates: &Certificates) -> String {
+    let files = certificates.of(Certificate::P256);
+    format!("certificates = [{{ cert = \"{}\", key = \"{}\" }}]", files.certificate.display(), files.key.display())
 }
 
 #[cfg(test)]

@@ -5,8 +5,7 @@ mod beside;
 mod measure;
 mod outcome;
 
-use super::protocol_cost::{self, Certificates};
-use super::proxy_cost::{self, Setup};
+use super::protocol_cost::{self, Back, Certificates, Front};
 use crate::child;
 use crate::error::{Error, Result};
 use crate::experiment::Experiment;
@@ -56,7 +55,7 @@ const DIRECT: &str = "direct";
 enum Way {
     Direct,
     /// Through a proxy of HTTP or of TCP.
-    Proxy(&'static str, Setup),
+    Proxy(&'static str, Front),
     /// Through evenkeel with TLS.
     Tls,
     /// Through evenkeel over HTTP/2 with TLS.
@@ -69,12 +68,12 @@ enum Way {
 
 const WAYS: [(&str, Way); 11] = [
     (DIRECT, Way::Direct),
-    ("evenkeel TCP", Way::Proxy("evenkeel", Setup::Session)),
-    ("haproxy TCP", Way::Proxy("haproxy", Setup::Session)),
-    ("nginx stream", Way::Proxy("nginx", Setup::Session)),
-    ("evenkeel HTTP", Way::Proxy("evenkeel", Setup::Plain)),
-    ("haproxy HTTP", Way::Proxy("haproxy", Setup::Plain)),
-    ("nginx HTTP", Way::Proxy("nginx", Setup::Plain)),
+    ("evenkeel TCP", Way::Proxy("evenkeel", Front::Tcp)),
+    ("haproxy TCP", Way::Proxy("haproxy", Front::Tcp)),
+    ("nginx stream", Way::Proxy("nginx", Front::Tcp)),
+    ("evenkeel HTTP", Way::Proxy("evenkeel", Front::PLAIN)),
+    ("haproxy HTTP", Way::Proxy("haproxy", Front::PLAIN)),
+    ("nginx HTTP", Way::Proxy("nginx", Front::PLAIN)),
     ("evenkeel HTTPS", Way::Tls),
     ("evenkeel HTTP/2", Way::H2),
     ("direct, the lab's client", Way::Lab { resolves: false }),
@@ -97,8 +96,7 @@ fn run(options: &Options) -> Result<()> {
     machine::allow_files(50_000);
     let mut names = vec!["evenkeel".to_owned()];
     names.extend(["haproxy", "nginx"].into_iter().filter(|name| options.installed(name)).map(str::to_owned));
-    let proxies = proxy_cost::Proxy::find(&names, true, Some(evenkeel.as_ref()))?;
-    let ours = protocol_cost::Proxy::find(&["evenkeel".to_owned()], Some(evenkeel.as_ref()))?;
+    let proxies = protocol_cost::Proxy::find(&names, Some(evenkeel.as_ref()))?;
     let certificates = Certificates::make()?;
     let versions: Versions = proxies.iter().map(|proxy| (proxy.name.clone(), proxy.version.clone())).collect();
     let there = |way: &Way| match way {
@@ -125,10 +123,10 @@ fn run(options: &Options) -> Result<()> {
                 let url = http(origin.ports[0]);
                 bench.measure(&[], |seconds| load.run_at(&url, seconds))
             }
-            Way::Proxy(name, setup) => {
+            Way::Proxy(name, front) => {
                 let proxy = proxies.iter().find(|proxy| proxy.name == name);
                 let proxy = proxy.ok_or_else(|| Error::Missing(name.into()))?;
-                let running = proxy.start(origin.ports, setup, cores.proxy)?;
+                let running = proxy.start(origin.ports, front, Back::Http1, None, cores.proxy)?;
                 let url = http(running.port);
                 bench.measure(&running.pids, |seconds| load.run_at(&url, seconds))
             }
@@ -150,11 +148,11 @@ fn run(options: &Options) -> Result<()> {
             Way::Tls | Way::H2 => {
                 let kind = protocol_cost::Certificate::P256;
                 let front = match arm.way {
-                    Way::Tls => protocol_cost::Front::Https(kind),
-                    _ => protocol_cost::Front::H2(kind),
+                    Way::Tls => Front::Https(kind),
+                    _ => Front::H2(kind),
                 };
                 let files = Some(certificates.of(kind));
-                let running = ours[0].start(origin.ports, front, protocol_cost::Back::Http1, files, cores.proxy)?;
+                let running = proxies[0].start(origin.ports, front, Back::Http1, files, cores.proxy)?;
                 let url = format!("https://127.0.0.1:{}{PATH}", running.port);
                 let over_tls = arm.way == Way::Tls;
                 bench.measure(&running.pids, |seconds| match over_tls {

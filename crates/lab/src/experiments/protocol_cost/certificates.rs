@@ -1,7 +1,7 @@
 //! Which certificates do the proxies serve? One for each kind of key, made by openssl at the start, in the forms that the
 //! proxies read: certificate and key apart, and both in one file.
 
-use super::case::Certificate;
+use super::cases::Certificate;
 use crate::child;
 use crate::error::{Error, Result, While};
 use crate::scratch::Scratch;

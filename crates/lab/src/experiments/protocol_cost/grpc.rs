@@ -34,7 +34,7 @@ pub fn message() -> Vec<u8> {
 pub struct Endpoint {
     /// Where.
     pub ports: [u16; 2],
-    _process: Child,
+    process: Child,
     _folder: Scratch,
 }
 
@@ -50,7 +50,12 @@ impl Endpoint {
         let command = [child::this()?, NAME.into(), ports[0].to_string(), ports[1].to_string()];
         let process = Child::spawn("the gRPC endpoint", &command, None, &said)?;
         origin::await_listening("the gRPC endpoint", &process, local(ports[1]), &said)?;
-        Ok(Endpoint { ports, _process: process, _folder: folder })
+        Ok(Endpoint { ports, process, _folder: folder })
+    }
+
+    /// The process.
+    pub fn pid(&self) -> u32 {
+        self.process.pid()
     }
 }
 

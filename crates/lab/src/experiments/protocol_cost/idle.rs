@@ -1,19 +1,22 @@
-//! How are connections held that asked once and then do nothing? Over TLS by clients that block, over HTTP/2 by tasks of
-//! one thread.
+//! How are connections held that asked once and then do nothing? Over HTTP/1.1 by clients that block, over HTTP/2 by tasks of one
+//! thread.
 
-use super::case::Front;
+use super::cases::Front;
 use crate::child;
 use crate::error::{Error, Result, While};
 use crate::http::{self, local};
 use crate::load::handshakes::{self, Tls, Version};
 use bytes::Bytes;
 use h2::client::SendRequest;
-use tokio::net::TcpStream;
+use std::net::TcpStream;
+use tokio::net::TcpStream as AsyncStream;
 use tokio::runtime::Runtime;
 
 /// Connections that one client holds.
 pub enum Idle {
-    /// Of HTTP/1.1 over TLS.
+    /// Of HTTP/1.1.
+    Http1(Vec<TcpStream>),
+    /// The same over TLS.
     Https(Vec<Tls>),
     /// Of HTTP/2 without TLS; the runtime keeps their tasks.
     H2c(Runtime, Vec<SendRequest<Bytes>>),
@@ -26,6 +29,7 @@ impl Idle {
     /// If the system refuses what they need, or idle connections of this kind are not known.
     pub fn none(front: Front) -> Result<Idle> {
         match front {
+            Front::Http1(_) | Front::Tcp => Ok(Idle::Http1(Vec::new())),
             Front::Https(_) => Ok(Idle::Https(Vec::new())),
             Front::H2c => {
                 let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
@@ -41,6 +45,14 @@ impl Idle {
     /// If one is not answered as it should be.
     pub fn open(&mut self, count: u32, port: u16, path: &str) -> Result<()> {
         match self {
+            Idle::Http1(held) => {
+                for _ in 0..count {
+                    child::go_on()?;
+                    let mut stream = http::connect(port)?;
+                    http::get(&mut stream, path, "1.1")?;
+                    held.push(stream);
+                }
+            }
             Idle::Https(held) => {
                 // Tickets are for later connections, which there are not.
                 let config = handshakes::config(Version::Tls13, false)?;
@@ -67,6 +79,9 @@ impl Idle {
     /// If one is not answered.
     pub fn ask_again(&mut self, path: &str) -> Result<()> {
         match self {
+            Idle::Http1(held) => {
+                held.iter_mut().step_by(100).try_for_each(|stream| http::get(stream, path, "1.1").map(drop))
+            }
             Idle::Https(held) => {
                 held.iter_mut().step_by(100).try_for_each(|stream| http::get(stream, path, "1.1").map(drop))
             }
@@ -78,7 +93,7 @@ impl Idle {
 }
 
 async fn ask_first(port: u16, path: &str) -> Result<SendRequest<Bytes>> {
-    let stream = TcpStream::connect(local(port)).await.or_say(|| format!("cannot connect to port {port}"))?;
+    let stream = AsyncStream::connect(local(port)).await.or_say(|| format!("cannot connect to port {port}"))?;
     stream.set_nodelay(true).or_say(|| "cannot set up a connection".into())?;
     let (mut client, connection) = h2::client::handshake(stream).await.map_err(|error| refused(path, &error))?;
     // It runs until the client is dropped.

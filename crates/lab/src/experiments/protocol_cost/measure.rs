@@ -1,106 +1,166 @@
-//! How is one figure taken? From the proxy's processes before and after a load, as in proxy-cost. A proxy that cannot be
-//! measured in a case says why in its row, and the others go on.
+//! How is one figure taken? Everything is read from the proxy's processes before and after a load, and the endpoints' counts show
+//! whether it reused connections as the case says.
 
-use super::case::{Back, Case, Work};
+use super::cases::{Back, Case, Count, Front, Setup, Work};
 use super::certificates::Certificates;
 use super::grpc;
 use super::idle::Idle;
 use super::proxy::{Proxy, Running, url};
 use crate::error::{Error, Result};
 use crate::load::{Answered, Load};
-use crate::origin::Origin;
+use crate::machine;
+use crate::origin::{Origin, Seen};
 use crate::procfs::{self, Cpu};
-
-/// How long and how often.
-#[derive(Clone, Copy, Debug)]
-pub struct Effort {
-    /// Runs of each cell.
-    pub rounds: usize,
-    /// Seconds of load in each.
-    pub seconds: u64,
-    /// The proxy's core.
-    pub core: usize,
-}
+use crate::strace;
+use crate::study::Meter;
+use crate::study::grid::{Bench, Run};
+use serde_json::{Map, Value, json};
 
 /// Those behind the proxies.
 pub struct Endpoints {
     /// They serve files.
     pub files: Origin,
-    /// It answers calls.
-    pub grpc: grpc::Endpoint,
+    /// It answers calls; only there if a case needs it.
+    pub grpc: Option<grpc::Endpoint>,
 }
 
 impl Endpoints {
-    fn ports(&self, back: Back) -> [u16; 2] {
-        match back {
-            Back::Http1 => self.files.ports,
-            Back::H2c => self.files.h2_ports,
-            Back::Grpc => self.grpc.ports,
+    fn ports(&self, back: Back) -> Result<[u16; 2]> {
+        match (back, &self.grpc) {
+            (Back::Http1, _) => Ok(self.files.ports),
+            (Back::H2c, _) => Ok(self.files.h2_ports),
+            (Back::Grpc, Some(grpc)) => Ok(grpc.ports),
+            (Back::Grpc, None) => Err(Error::Wrong("no endpoint answers calls".into())),
         }
+    }
+
+    fn pids(&self) -> Vec<u32> {
+        self.files.pids().into_iter().chain(self.grpc.as_ref().map(grpc::Endpoint::pid)).collect()
     }
 }
 
-/// One proxy under one case.
-#[derive(Clone, Debug, Default)]
-pub struct Cell {
-    /// A figure per round, in the case's unit. None if it cannot be measured.
-    pub runs: Vec<f64>,
-    /// Requests per second, per round. Only informs, as in proxy-cost.
-    pub per_second: Vec<f64>,
-    /// Notes that a reader needs, as why there are no runs.
-    pub notes: Vec<String>,
+/// What cases are measured with.
+pub struct Costs<'c> {
+    /// The rows.
+    pub cases: &'c [&'static Case],
+    /// The proxies.
+    pub proxies: &'c [Proxy],
+    /// Those behind them.
+    pub endpoints: &'c Endpoints,
+    /// Only there if a case needs them.
+    pub certificates: Option<&'c Certificates>,
+    /// Seconds of load in each run.
+    pub seconds: u64,
+    /// The proxy's core.
+    pub core: usize,
 }
 
-/// Measures every proxy under one case, round by round in turn, so that other work of the machine affects all of them.
-///
-/// # Errors
-/// If it is interrupted, or the endpoints are gone.
-pub fn case(
-    case: &Case,
-    proxies: &[Proxy],
-    endpoints: &Endpoints,
-    certificates: &Certificates,
-    effort: Effort,
-) -> Result<Vec<Cell>> {
-    let certificate = case.front.certificate().map(|certificate| certificates.of(certificate));
-    let start =
-        |proxy: &Proxy| proxy.start(endpoints.ports(case.back), case.front, case.back, certificate, effort.core);
-    let mut cells = vec![Cell::default(); proxies.len()];
-    if let Work::Idle(count) = case.work {
-        // A process that has served more has more freed memory to reuse, so each round has a fresh one.
-        for _ in 0..effort.rounds.min(3) {
-            for (proxy, cell) in proxies.iter().zip(&mut cells).filter(|(_, cell)| cell.notes.is_empty()) {
-                let grown = start(proxy).and_then(|process| idle_memory(case, &process, count));
-                keep(grown, cell)?.into_iter().for_each(|grown| cell.runs.push(grown));
-            }
-        }
-        return Ok(cells);
-    }
-    let mut running = Vec::new();
-    for (proxy, cell) in proxies.iter().zip(&mut cells) {
-        let started = start(proxy).and_then(|process| load(case, &process, 1).map(|_| process));
-        running.push(keep(started, cell)?);
-    }
-    for _ in 0..effort.rounds {
-        for (cell, process) in cells.iter_mut().zip(&mut running) {
-            let Some(one) = process else { continue };
-            if keep(round(case, one, endpoints, effort.seconds, cell), cell)?.is_none() {
-                *process = None;
-            }
-        }
-    }
-    Ok(cells)
+/// A proxy that is kept from round to round, and how many requests it has answered.
+pub struct Kept {
+    process: Running,
+    answered: u64,
 }
 
-/// `None` if it failed in a way that is the proxy's: then the cell has no runs, but the reason.
-fn keep<T>(result: Result<T>, cell: &mut Cell) -> Result<Option<T>> {
-    match result {
-        Ok(value) => Ok(Some(value)),
-        Err(Error::Interrupted) => Err(Error::Interrupted),
-        Err(error) => {
-            *cell = Cell { notes: vec![error.to_string()], ..Cell::default() };
-            Ok(None)
+impl Costs<'_> {
+    fn start(&self, case: &Case, proxy: usize) -> Result<Running> {
+        let certificate = case.front.certificate().and_then(|kind| Some(self.certificates?.of(kind)));
+        let ports = self.endpoints.ports(case.back)?;
+        self.proxies[proxy].start(ports, case.front, case.back, certificate, self.core)
+    }
+
+    fn cpu(&self, case: &Case, proxy: &Running) -> Result<(Run, u64)> {
+        let seen = self.endpoints.files.seen()?;
+        let meter = Meter::start(vec![("endpoints", self.endpoints.pids()), ("lab", vec![std::process::id()])])?;
+        let (before, ended) = (Cpu::of(&proxy.pids)?, procfs::ended_children()?);
+        let answered = load(case, proxy, self.seconds)?;
+        let own = Cpu::of(&proxy.pids)?.since(&before);
+        let mut used = meter.used()?;
+        used.groups.push(("proxy", own.time));
+        used.groups.push(("load", procfs::ended_children()?.saturating_sub(ended)));
+        let connections = check_reuse(case, seen, self.endpoints.files.seen()?, answered.requests)?;
+        let run = Run {
+            figure: own.time.as_secs_f64() * 1e6 / answered.requests as f64,
+            beside: vec![
+                ("requests/s", answered.requests as f64 / answered.seconds),
+                ("new upstream connections/request", connections),
+            ],
+            used: Some(used),
+            note: (!own.exact).then(|| "CPU time in clock ticks: the scheduler's count differs from them".into()),
+            more: Value::Null,
+        };
+        Ok((run, answered.requests))
+    }
+
+    fn syscalls(&self, case: &Case, proxy: &Running) -> Result<(Run, u64)> {
+        let (calls, answered) = strace::count(&proxy.pids, proxy.folder(), || load(case, proxy, self.seconds))?;
+        let total: u64 = calls.iter().map(|(_, count)| count).sum();
+        let often: Vec<_> = calls.into_iter().filter(|(_, count)| *count * 200 >= answered.requests).collect();
+        let each = often.iter().map(|(name, count)| (name, *count as f64 / answered.requests as f64));
+        let each: Vec<String> = each.map(|(name, each)| format!("{name} {each:.1}")).collect();
+        let calls: Map<String, Value> = often.into_iter().map(|(name, count)| (name, json!(count))).collect();
+        let run = Run {
+            figure: total as f64 / answered.requests as f64,
+            note: Some(each.join(", ")),
+            more: calls.into(),
+            ..Run::default()
+        };
+        Ok((run, answered.requests))
+    }
+
+    /// KiB of resident memory that each connection adds. A process that has served more has more freed memory to reuse, so each
+    /// run has a fresh one.
+    fn idle_memory(&self, case: &Case, proxy: usize, wanted: u32) -> Result<Run> {
+        // The lab's and the proxy's side of each connection are files of two processes; some more are open anyway.
+        let per_client = if case.front == Front::Tcp { 2 } else { 1 };
+        let allowed = machine::allow_files(0).saturating_sub(400) / per_client;
+        let count = wanted.min(u32::try_from(allowed).unwrap_or(u32::MAX));
+        let few = || format!("{count} connections instead of {wanted}: the limit of open files allows no more");
+        let process = self.start(case, proxy)?;
+        let resident = || process.pids.iter().map(|&pid| procfs::resident_bytes(pid)).sum::<Result<u64>>();
+        let mut idle = Idle::none(case.front)?;
+        idle.open(1, process.port, case.path)?;
+        let before = resident()?;
+        idle.open(count, process.port, case.path)?;
+        let grown = resident()?.saturating_sub(before);
+        // A proxy that had closed some of them meanwhile would seem to need little memory.
+        idle.ask_again(case.path)?;
+        let figure = grown as f64 / 1024.0 / f64::from(count);
+        Ok(Run { figure, note: (count < wanted).then(few), ..Run::default() })
+    }
+}
+
+impl Bench for Costs<'_> {
+    /// `None` if each run has a process of its own.
+    type Kept = Option<Kept>;
+
+    fn open(&self, case: usize, proxy: usize) -> Result<Option<Kept>> {
+        let case = self.cases[case];
+        if let Work::Idle(_) = case.work {
+            return Ok(None);
         }
+        let process = self.start(case, proxy)?;
+        let answered = load(case, &process, 1)?.requests;
+        Ok(Some(Kept { process, answered }))
+    }
+
+    fn measure(&self, case: usize, proxy: usize, kept: &mut Option<Kept>) -> Result<Run> {
+        let case = self.cases[case];
+        let Some(kept) = kept else {
+            let Work::Idle(count) = case.work else { return Err(Error::Wrong("nothing was started".into())) };
+            return self.idle_memory(case, proxy, count);
+        };
+        let (run, answered) = match case.count {
+            Count::Cpu => self.cpu(case, &kept.process)?,
+            Count::Syscalls => self.syscalls(case, &kept.process)?,
+        };
+        kept.answered += answered;
+        Ok(run)
+    }
+
+    fn close(&self, case: usize, _: usize, kept: Option<Kept>) -> Result<Option<String>> {
+        let Some(Kept { process, answered }) = kept else { return Ok(None) };
+        let logged = process.stop_and_count_log();
+        if self.cases[case].front.setup() == Setup::Logged { check_log(logged, answered) } else { Ok(None) }
     }
 }
 
@@ -112,69 +172,73 @@ fn load(case: &Case, proxy: &Running, seconds: u64) -> Result<Answered> {
             streams.run(&url, message.as_deref(), seconds)
         }
         Work::Kept(clients) => Load::KeepAlive(clients).run_at(&url, seconds),
+        Work::Closed(clients) => Load::Close(clients).run_at(&url, seconds),
         Work::Handshakes(handshakes) => handshakes.run(proxy.port, case.path, seconds),
         Work::Idle(_) => Err(Error::Wrong("idle connections are no load".into())),
     }
 }
 
-fn round(case: &Case, proxy: &Running, endpoints: &Endpoints, seconds: u64, cell: &mut Cell) -> Result<()> {
-    let seen = endpoints.files.seen()?;
-    let before = Cpu::of(&proxy.pids)?;
-    let answered = load(case, proxy, seconds)?;
-    let used = Cpu::of(&proxy.pids)?.since(&before);
-    // The second question is itself a connection.
-    let opened = endpoints.files.seen()?.connections - seen.connections - 1;
-    check_reuse(opened, answered.requests)?;
-    cell.runs.push(used.time.as_secs_f64() * 1e6 / answered.requests as f64);
-    cell.per_second.push(answered.requests as f64 / answered.seconds);
-    let note = "CPU time in clock ticks: the scheduler's count differs from them";
-    if !used.exact && cell.notes.iter().all(|known| known != note) {
-        cell.notes.push(note.into());
-    }
-    Ok(())
+/// New connections to endpoints for each request. Fails if a proxy made fewer or more of them than the case allows.
+fn check_reuse(case: &Case, before: Seen, after: Seen, answered: u64) -> Result<f64> {
+    // The second question to the endpoints is itself a connection and a request.
+    let asked = after.requests.saturating_sub(before.requests + 1);
+    let opened = after.connections.saturating_sub(before.connections + 1);
+    let each = opened as f64 / asked.max(1) as f64;
+    let (meant, wanted) = match case.front {
+        Front::Http1(Setup::CloseUpstream) => (each > 0.99, "one"),
+        // Each session has one, and how many there are is the client's choice.
+        Front::Tcp => (each < 1.1, "at most one"),
+        // Some are opened as concurrency peaks at each endpoint, or replaced when they stood idle.
+        _ => (opened <= 2 * u64::from(case.work.at_once()) + answered / 50, "almost none"),
+    };
+    let text = || {
+        format!(
+            "it opened {opened} connections to endpoints for {answered} requests; for each, this case means {wanted}"
+        )
+    };
+    if meant { Ok(each) } else { Err(Error::Refused(text())) }
 }
 
-/// The most requests that a load has at once.
-const AT_ONCE: u64 = 16 * 32;
-
-/// Fails if connections to endpoints were not kept. A few are opened as concurrency peaks.
-fn check_reuse(opened: u64, requests: u64) -> Result<()> {
-    if opened <= AT_ONCE + requests / 50 {
-        return Ok(());
+/// Every answer must have left a line; a log over datagrams may lose some, and says so.
+fn check_log(lines: u64, answered: u64) -> Result<Option<String>> {
+    let share = lines as f64 / answered as f64;
+    if lines == 0 {
+        return Err(Error::Refused("it wrote no access log".into()));
     }
-    Err(Error::Refused(format!(
-        "it opened {opened} connections to endpoints for {requests} requests, instead of keeping them"
-    )))
-}
-
-/// KiB of resident memory that each connection adds.
-fn idle_memory(case: &Case, proxy: &Running, count: u32) -> Result<f64> {
-    let resident = || proxy.pids.iter().map(|&pid| procfs::resident_bytes(pid)).sum::<Result<u64>>();
-    let mut idle = Idle::none(case.front)?;
-    idle.open(1, proxy.port, case.path)?;
-    let before = resident()?;
-    idle.open(count, proxy.port, case.path)?;
-    let grown = resident()?.saturating_sub(before);
-    idle.ask_again(case.path)?;
-    Ok(grown as f64 / 1024.0 / f64::from(count))
+    Ok((share < 0.999).then(|| format!("only {:.1} % of the requests left a line in the access log", share * 100.0)))
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::cases::{H2, HTTP, TCP};
     use super::*;
 
-    #[test]
-    fn a_proxy_that_does_not_keep_connections_gives_no_figure() {
-        assert!(check_reuse(100, 100).is_ok(), "few requests, each at once with the others");
-        assert!(check_reuse(600, 100_000).is_ok());
-        assert!(check_reuse(50_000, 100_000).is_err());
+    fn case(table: &'static [Case], name: &str) -> &'static Case {
+        table.iter().find(|case| case.name == name).expect("there is one")
     }
 
     #[test]
-    fn a_proxy_that_fails_has_a_reason_and_no_runs() {
-        let mut cell = Cell { runs: vec![1.0], ..Cell::default() };
-        assert_eq!(keep::<()>(Err(Error::Missing("envoy".into())), &mut cell).expect("the others go on"), None);
-        assert!(cell.runs.is_empty() && cell.notes[0].starts_with("envoy is not installed"), "{cell:?}");
-        assert!(matches!(keep::<()>(Err(Error::Interrupted), &mut cell), Err(Error::Interrupted)));
+    fn a_proxy_that_reuses_where_it_must_not_or_the_reverse_gives_no_figure() {
+        let check = |case: &Case, opened: u64, requests: u64| {
+            let after = Seen { connections: opened + 1, requests: requests + 1 };
+            check_reuse(case, Seen { connections: 0, requests: 0 }, after, requests)
+        };
+        let both = case(HTTP, "both-close");
+        assert!(check(both, 1000, 1000).is_ok() && check(both, 500, 1000).is_err());
+        let kept = case(HTTP, "keep-alive");
+        assert_eq!(check(kept, 100, 100_000).expect("a few"), 0.001);
+        assert!(check(kept, 50_000, 100_000).is_err() && check(case(HTTP, "keep-alive-logged"), 1000, 1000).is_err());
+        assert!(check(case(TCP, "connect-exchange-close"), 1000, 1000).is_ok());
+        let streams = case(H2, "h2c-16x32");
+        assert!(check(streams, 100, 100).is_ok(), "few requests, each at once with the others");
+        assert!(check(streams, 600, 100_000).is_ok() && check(streams, 50_000, 100_000).is_err());
+    }
+
+    #[test]
+    fn a_proxy_that_logs_nothing_gives_no_figure() {
+        assert!(check_log(0, 100).is_err());
+        assert_eq!(check_log(1000, 1000).expect("all are there"), None);
+        let note = check_log(500, 1000).expect("half are there").expect("which is said");
+        assert!(note.contains("50.0 %"), "{note}");
     }
 }

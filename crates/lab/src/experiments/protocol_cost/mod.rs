@@ -1,32 +1,65 @@
-//! What do HTTP/2, gRPC and TLS cost? CPU time and idle memory of evenkeel, HAProxy, NGINX and Envoy, each with one worker
-//! on a core of its own, in front of the same endpoints.
+//! What does a request cost, over HTTP/1.1, TCP, HTTP/2, gRPC and TLS? CPU time, system calls and idle memory of evenkeel, HAProxy,
+//! NGINX and Envoy, each with one worker on a core of its own, in front of the same endpoints.
 
-mod case;
+mod cases;
 mod certificates;
 mod grpc;
 mod idle;
 mod measure;
 mod proxy;
-mod report;
 mod rivals;
+mod sink;
 
-use self::case::Case;
-use self::measure::{Effort, Endpoints};
-use self::report::Report;
-use crate::error::{Error, Result, While};
+use self::cases::{Case, Work};
+use self::measure::{Costs, Endpoints};
+use crate::error::{Error, Result};
 use crate::experiment::Experiment;
-use crate::machine::{self, Cores, Machine};
+use crate::machine::{self, Cores};
 use crate::origin::Origin;
-use crate::report::table;
-use clap::{ArgMatches, Args, FromArgMatches};
-use std::path::PathBuf;
+use crate::study::grid::{self, Grid};
+use crate::study::{self, Options};
+use clap::{ArgMatches, Args, Command, FromArgMatches};
+use evenkeel_draw::flow::{Band, Column, Node, flow};
 
-pub use self::case::{Back, Certificate, Front};
+pub use self::cases::{Back, Certificate, Front};
 pub use self::certificates::Certificates;
 pub use self::proxy::Proxy;
+pub use self::rivals::STREAM_MODULE;
 
 pub use self::grpc::{
     Endpoint as GrpcEndpoint, NAME as ENDPOINT, STREAM, arguments as endpoint_arguments, message, run as run_endpoint,
+};
+
+/// The row of the registry for HTTP/1.1.
+pub static HTTP: Experiment = Experiment {
+    name: "proxy-cost",
+    summary: "CPU time, syscalls and idle memory per request, beside HAProxy and NGINX",
+    docs: "Starts each proxy with one worker, pinned to one core, in front of the same two endpoints; load generators and \
+endpoints have the other cores. Each is set up at its best and checked to pass answers on byte for byte. CPU time per \
+request is user plus system time of the proxy's worker over the requests answered: on a busy machine it holds within a \
+few percent, while requests per second do not hold at all and only inform. The loop is closed, so nothing here says \
+anything of latency.
+
+HAProxy cannot write an access log to a file: it keeps a ring that it sends over TCP to the lab, the cheapest way it \
+has that loses no line. NGINX and evenkeel write a file through a buffer. haproxy-splice is HAProxy with splice-response.
+
+HAPROXY_BIN, a command of several words if need be, measures another HAProxy beside the installed one.",
+    args: |command| arguments(command, "haproxy,haproxy-splice,nginx"),
+    run: |matches| run(&HTTP, "What does a request of HTTP/1.1 cost?", matches, cases::HTTP),
+};
+
+/// The row of the registry for sessions over TCP.
+pub static TCP: Experiment = Experiment {
+    name: "l4-cost",
+    summary: "CPU time, syscalls and idle memory of TCP sessions, beside HAProxy and NGINX",
+    docs: "As proxy-cost, but the proxies pass connections on without reading what is in them: evenkeel with mode = \
+\"tcp\", HAProxy with mode tcp (haproxy-splice: with splice-response), NGINX with its \
+stream module. The clients and the endpoints still speak HTTP, so that the same load generators count exchanges.
+
+`bare` is no proxy but a relay of the lab's own that makes the calls of a session and does nothing else: what it costs is \
+the kernel's, and how far a proxy can be below another on this machine.",
+    args: |command| arguments(command, "haproxy,haproxy-splice,nginx,bare"),
+    run: |matches| run(&TCP, "What does a session of TCP cost?", matches, cases::TCP),
 };
 
 /// The row of the registry for HTTP/2 and gRPC.
@@ -38,10 +71,10 @@ the CPU time of the proxy's processes over the requests answered. The load is h2
 HTTP/1.1 and HTTP/2, and one of the lab's own for gRPC. Before it is measured, each proxy must pass answers on byte for byte, \
 in the protocol meant.
 
-A proxy that is not installed, that cannot do what a case asks for, or that fails in it, has its reason where its figure \
-would be. `scripts/setup.sh bench` installs Envoy.",
-    args: Arguments::augment_args,
-    run: |matches| run("h2-cost", parsed(matches)?, case::H2),
+A proxy that cannot do what a case asks for, or that fails in it, has no figure, and the report says why. `scripts/setup.sh bench` \
+installs Envoy.",
+    args: |command| arguments(command, "haproxy,nginx,envoy"),
+    run: |matches| run(&H2, "What do HTTP/2 and gRPC cost?", matches, cases::H2),
 };
 
 /// The row of the registry for TLS.
@@ -53,78 +86,85 @@ resumed: in the cases of full handshakes none may be, and where tickets are mean
 On kept connections the load is wrk's. The certificates are made at the start.
 
 A connection for each request includes connecting and closing: the time is that of the whole, not of the handshake alone.",
-    args: Arguments::augment_args,
-    run: |matches| run("tls-cost", parsed(matches)?, case::TLS),
+    args: |command| arguments(command, "haproxy,nginx,envoy"),
+    run: |matches| run(&TLS, "What do TLS and its handshakes cost?", matches, cases::TLS),
 };
 
 #[derive(Args, Debug)]
 struct Arguments {
+    #[command(flatten)]
+    study: Options,
     /// Only these cases.
     #[arg(long, value_delimiter = ',', value_name = "CASE")]
     only: Vec<String>,
-    /// Only these proxies; without it, all that the experiment knows.
-    #[arg(long, value_delimiter = ',', value_name = "NAME")]
-    proxies: Vec<String>,
-    /// Runs of each cell. The ratios of five spread by a tenth on a busy machine.
-    #[arg(long, value_name = "N", default_value_t = 11, value_parser = clap::value_parser!(u8).range(1..=100))]
-    rounds: u8,
-    /// Seconds of load in each run.
-    #[arg(long, value_name = "S", default_value_t = 4, value_parser = clap::value_parser!(u64).range(1..=60))]
-    seconds: u64,
-    /// Also write every figure to this file.
-    #[arg(long, value_name = "FILE")]
-    json: Option<PathBuf>,
-    /// The evenkeel to measure; without it, the one beside this program.
-    #[arg(long, value_name = "PATH")]
-    evenkeel: Option<PathBuf>,
+    /// Seconds of load in each run; without it 3, with --quick 1, with --full 8.
+    #[arg(long, value_name = "S", value_parser = clap::value_parser!(u64).range(1..=60))]
+    seconds: Option<u64>,
     /// Name the cases and end.
     #[arg(long)]
     list: bool,
 }
 
-fn parsed(matches: &ArgMatches) -> Result<Arguments> {
-    Arguments::from_arg_matches(matches).map_err(|e| Error::Wrong(e.to_string()))
+/// `against`: the proxies beside evenkeel unless others are named.
+fn arguments(command: Command, against: &'static str) -> Command {
+    let known: Vec<&str> = rivals::KINDS.iter().map(|kind| kind.name).filter(|name| *name != grid::OURS).collect();
+    let help =
+        format!("Proxies beside evenkeel, of {}. One that is not installed is named, and left out", known.join(", "));
+    Arguments::augment_args(command).mut_arg("against", |arg| arg.default_value(against).help(help))
 }
 
-fn run(name: &'static str, arguments: Arguments, all: &'static [Case]) -> Result<()> {
+fn run(experiment: &Experiment, title: &'static str, matches: &ArgMatches, all: &'static [Case]) -> Result<()> {
+    let arguments = Arguments::from_arg_matches(matches).map_err(|e| Error::Wrong(e.to_string()))?;
     if arguments.list {
-        let rows: Vec<Vec<String>> = all.iter().map(|case| vec![case.name.into(), case.about.into()]).collect();
-        print!("{}", table::draw(&["case", "what happens"], &rows));
+        all.iter().for_each(|case| println!("{:<32} {}", case.name, case.about));
         return Ok(());
     }
-    let cases = choose(all, &arguments.only)?;
+    let (options, cases) = (&arguments.study, grid::choose(all, &arguments.only, |case| case.name)?);
+    let proxies = Proxy::wanted(options)?;
     let cores = Cores::divide()?;
     machine::allow_files(50_000);
-    let proxies = Proxy::find(&arguments.proxies, arguments.evenkeel.as_deref())?;
-    let effort = Effort { rounds: arguments.rounds.into(), seconds: arguments.seconds, core: cores.proxy };
-    let command = std::env::args().collect::<Vec<_>>().join(" ");
-    let mut report = Report {
-        experiment: name,
-        command,
-        machine: Machine::this(),
-        cores,
-        effort,
+    let secured = cases.iter().any(|case| case.front.certificate().is_some());
+    let certificates = secured.then(Certificates::make).transpose()?;
+    let calls = cases.iter().any(|case| case.back == Back::Grpc);
+    let endpoints = Endpoints { files: Origin::start()?, grpc: calls.then(grpc::Endpoint::start).transpose()? };
+    let costs = Costs {
+        cases: &cases,
         proxies: &proxies,
-        cases: Vec::new(),
+        endpoints: &endpoints,
+        certificates: certificates.as_ref(),
+        seconds: arguments.seconds.unwrap_or_else(|| options.seconds()),
+        core: cores.proxy,
     };
-    print!("{}", report.header());
-    let certificates = Certificates::make()?;
-    let endpoints = Endpoints { files: Origin::start()?, grpc: grpc::Endpoint::start()? };
-    for case in cases {
-        let cells = measure::case(case, &proxies, &endpoints, &certificates, effort)?;
-        print!("\n{}", report.table(case, &cells));
-        report.cases.push((case, cells));
-    }
-    if let Some(path) = &arguments.json {
-        std::fs::write(path, format!("{:#}\n", report.json())).or_say(|| format!("cannot write {}", path.display()))?;
-    }
-    Ok(())
+    let told: Vec<grid::Case> = cases.iter().map(|case| case.told()).collect();
+    let things = proxies.iter().map(|proxy| proxy.name.clone()).collect();
+    let grid = Grid::run(things, &told, options.rounds(), &costs)?;
+    let versions = proxies.iter().map(|proxy| (proxy.name.clone(), proxy.version.clone())).collect();
+    let mut found = grid.found(title, topology(&cases), "haproxy", experiment.docs, versions);
+    found.method.push(format!("The proxy ran on core {}, load and endpoints on {:?}.", cores.proxy, cores.load));
+    study::present(&found, options)?;
+    grid.check()
 }
 
-fn choose(all: &'static [Case], only: &[String]) -> Result<Vec<&'static Case>> {
-    if let Some(unknown) = only.iter().find(|name| all.iter().all(|case| case.name != **name)) {
-        let known: Vec<&str> = all.iter().map(|case| case.name).collect();
-        return Err(Error::Wrong(format!("unknown case `{unknown}`; there are {}", known.join(", "))));
+fn topology(cases: &[&Case]) -> String {
+    let mut loads: Vec<&str> = Vec::new();
+    for case in cases {
+        let load = match case.work {
+            Work::Streams(_) => "h2load",
+            Work::Kept(_) => "wrk",
+            Work::Closed(_) => "ab",
+            Work::Handshakes(_) | Work::Idle(_) => "the lab",
+        };
+        if !loads.contains(&load) {
+            loads.push(load);
+        }
     }
-    Ok(all.iter().filter(|case| only.is_empty() || only.iter().any(|name| name == case.name)).collect())
+    let node = |name: &str, text: &str| Node { name: name.into(), text: text.into(), link: None };
+    let column = |title: &str, nodes: Vec<Node>| Column { title: title.into(), nodes };
+    let columns = [
+        column("load", vec![node(&loads.join(", "), "the other cores")]),
+        column("proxy", vec![node("one of several", "a core of its own")]),
+        column("endpoints", vec![node("endpoint 1", "the other cores"), node("endpoint 2", "the other cores")]),
+    ];
+    let band = |to: usize, rate: f64| Band { from: 0, to, rate, errors: 0.0 };
+    flow("The machines", &columns, &[vec![band(0, 1.0)], vec![band(0, 0.5), band(1, 0.5)]])
 }

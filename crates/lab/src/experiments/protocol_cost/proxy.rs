@@ -1,9 +1,10 @@
 //! How is a proxy found, run and checked? What is known of each is in its row of [`KINDS`].
 
-use super::case::{Back, Front, METHOD};
+use super::cases::{Back, Front, METHOD, Setup};
 use super::certificates::Files;
 use super::grpc;
-use super::rivals::{KINDS, Kind, OURS, Site};
+use super::rivals::{KINDS, Kind, Site};
+use super::sink::Sink;
 use crate::child::{self, Child};
 use crate::error::{Error, Result, While};
 use crate::http::local;
@@ -11,48 +12,76 @@ use crate::machine;
 use crate::origin;
 use crate::procfs;
 use crate::scratch::Scratch;
-use std::path::Path;
+use crate::study::Options;
+use crate::study::grid::OURS;
+use std::env;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// A proxy, and the program if this machine has it.
+/// A proxy of this machine.
 pub struct Proxy {
-    /// Its row.
-    pub kind: &'static Kind,
-    /// Its version, as it prints it, or why it is not there.
+    /// Its name in the table.
+    pub name: String,
+    /// Its version, as it prints it.
     pub version: String,
-    program: Option<String>,
+    kind: &'static Kind,
+    command: Vec<String>,
 }
 
 impl Proxy {
-    /// The proxies with these names, each of which must be installed; without names all, installed or not.
+    /// evenkeel and those that are wanted, and `HAPROXY_BIN` beside Debian's HAProxy. One that is not installed is left out, and
+    /// named on standard error.
     ///
     /// # Errors
-    /// If one that was named is unknown or missing.
-    pub fn find(names: &[String], evenkeel: Option<&Path>) -> Result<Vec<Proxy>> {
-        if let Some(unknown) = names.iter().find(|name| KINDS.iter().all(|kind| kind.name != **name)) {
-            let known: Vec<&str> = KINDS.iter().map(|kind| kind.name).collect();
-            return Err(Error::Wrong(format!("unknown proxy `{unknown}`; there are {}", known.join(", "))));
+    /// One is unknown, or evenkeel is missing.
+    pub fn wanted(options: &Options) -> Result<Vec<Proxy>> {
+        let mut proxies = Proxy::find(&[OURS.to_owned()], options.evenkeel.as_deref())?;
+        for name in options.against.iter().filter(|name| !name.is_empty() && *name != OURS) {
+            match Proxy::find(std::slice::from_ref(name), None) {
+                Ok(found) => proxies.extend(found),
+                Err(Error::Missing(program)) => eprintln!("left out: {}", Error::Missing(program)),
+                Err(error) => return Err(error),
+            }
         }
-        let named = |kind: &&Kind| names.is_empty() || names.iter().any(|name| name == kind.name);
-        KINDS.iter().filter(named).map(|kind| Proxy::of(kind, !names.is_empty(), evenkeel)).collect()
+        Ok(proxies)
     }
 
-    fn of(kind: &'static Kind, must_be_there: bool, evenkeel: Option<&Path>) -> Result<Proxy> {
-        let program = if kind.name == OURS { child::find_evenkeel(evenkeel) } else { child::find(kind.name) };
-        match program {
-            Ok(program) => {
-                let version = machine::version(std::slice::from_ref(&program), kind.version_flag)?;
-                Ok(Proxy { kind, version, program: Some(program) })
+    /// The proxies with these names, and `HAPROXY_BIN` beside Debian's HAProxy.
+    ///
+    /// # Errors
+    /// If one is unknown or missing.
+    pub fn find(names: &[String], evenkeel: Option<&Path>) -> Result<Vec<Proxy>> {
+        let mut proxies = Vec::new();
+        for name in names {
+            let kind = KINDS.iter().find(|kind| kind.name == name).ok_or_else(|| {
+                let known: Vec<&str> = KINDS.iter().map(|kind| kind.name).collect();
+                Error::Wrong(format!("unknown proxy `{name}`; there are {}", known.join(", ")))
+            })?;
+            let command = match kind.program {
+                OURS => child::find_evenkeel(evenkeel)?,
+                "evenkeel-lab" => child::this()?,
+                program => child::find(program)?,
+            };
+            proxies.push(Proxy::new(kind.name, kind, vec![command])?);
+            if let (true, Ok(other)) = (kind.name == "haproxy", env::var("HAPROXY_BIN")) {
+                let words: Vec<String> = other.split_ascii_whitespace().map(str::to_owned).collect();
+                if !words.is_empty() {
+                    proxies.push(Proxy::new("haproxy-other", kind, words)?);
+                }
             }
-            Err(error) if must_be_there => Err(error),
-            Err(_) => Ok(Proxy { kind, version: "not installed".into(), program: None }),
         }
+        Ok(proxies)
+    }
+
+    fn new(name: &str, kind: &'static Kind, command: Vec<String>) -> Result<Proxy> {
+        let version = machine::version(&command, kind.version_flag)?;
+        Ok(Proxy { name: name.to_owned(), version, kind, command })
     }
 
     /// Starts it on its core and checks that it passes answers on byte for byte, in the protocol of the clients.
     ///
     /// # Errors
-    /// If it is not there, cannot do this, does not come up, or changes an answer.
+    /// If it cannot do this, does not come up, or changes an answer.
     pub fn start(
         &self,
         endpoints: [u16; 2],
@@ -61,25 +90,29 @@ impl Proxy {
         certificate: Option<&Files>,
         core: usize,
     ) -> Result<Running> {
-        if let Some(reason) = (self.kind.cannot)(back) {
+        if let Some(reason) = (self.kind.cannot)(front, back) {
             return Err(Error::Wrong(reason.into()));
         }
-        let name = self.kind.name;
-        let program = self.program.clone().ok_or_else(|| Error::Missing(name.into()))?;
-        let folder = Scratch::new()?;
-        let site = Site { folder: folder.path(), port: origin::free_ports()?[0], endpoints, front, back, certificate };
-        let port = site.port;
+        let (name, folder) = (&self.name, Scratch::new()?);
+        let logs = front.setup() == Setup::Logged && self.kind.logs_to_socket;
+        let sink = logs.then(Sink::open).transpose()?;
+        let log_port = sink.as_ref().map_or(0, |sink| sink.port);
+        let port = origin::free_ports()?[0];
+        let site = Site { folder: folder.path(), port, endpoints, front, back, certificate, log_port };
+        let log = site.log();
         let config = folder.write(self.kind.config_name, (self.kind.config)(&site))?;
         let said = folder.path().join("said");
-        let process = Child::spawn(name, &(self.kind.arguments)(program, folder.path(), &config), Some(core), &said)?;
+        let command = (self.kind.arguments)(&self.command, folder.path(), &config);
+        let process = Child::spawn(name, &command, Some(core), &said)?;
         origin::await_listening(name, &process, local(port), &said)?;
+        let last_words = || child::last_words(&said);
         verify(port, front, back, folder.path())
-            .map_err(|error| Error::Refused(format!("{error}\n{}", child::last_words(&said))))?;
+            .map_err(|error| Error::Refused(format!("{name}: {error}\n{}", last_words())))?;
         let pids = if self.kind.forks { procfs::children_of(process.pid()) } else { vec![process.pid()] };
         if pids.is_empty() {
-            return Err(Error::Wrong(format!("{name} has no worker:\n{}", child::last_words(&said))));
+            return Err(Error::Wrong(format!("{name} has no worker:\n{}", last_words())));
         }
-        Ok(Running { port, pids, _process: process, folder })
+        Ok(Running { port, pids, process, log, sink, folder })
     }
 }
 
@@ -89,17 +122,33 @@ pub struct Running {
     pub port: u16,
     /// The processes that carry requests.
     pub pids: Vec<u32>,
-    _process: Child,
+    process: Child,
+    log: PathBuf,
+    sink: Option<Sink>,
     folder: Scratch,
 }
 
 impl Running {
+    /// Where it may write.
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
     /// The file with the message of gRPC.
     ///
     /// # Errors
     /// If it cannot be written.
-    pub fn message(&self) -> Result<std::path::PathBuf> {
+    pub fn message(&self) -> Result<PathBuf> {
         self.folder.write("message", grpc::message())
+    }
+
+    /// Ends it, so that buffered lines are written, and returns the number of lines in its access log.
+    pub fn stop_and_count_log(self) -> u64 {
+        drop(self.process);
+        match self.sink {
+            Some(sink) => sink.close(),
+            None => std::fs::read(&self.log).map_or(0, |log| log.iter().filter(|&&byte| byte == b'\n').count() as u64),
+        }
     }
 }
 
@@ -117,6 +166,9 @@ fn verify(port: u16, front: Front, back: Back, folder: &Path) -> Result<()> {
         let good = head.lines().any(|line| line.eq_ignore_ascii_case("grpc-status: 0"));
         return if good { Ok(()) } else { Err(Error::Refused(format!("the trailers are lost:\n{head}"))) };
     }
+    if matches!(front, Front::Http1(_) | Front::Tcp) {
+        return origin::verify(port);
+    }
     for (path, size) in origin::FILES {
         ask(port, front, path, None, folder, &origin::content(size))?;
     }
@@ -129,7 +181,7 @@ fn ask(port: u16, front: Front, path: &str, message: Option<&[u8]>, folder: &Pat
     let (protocol, version) = match front {
         Front::H2c => ("--http2-prior-knowledge", "HTTP/2 200"),
         Front::H2(_) => ("--http2", "HTTP/2 200"),
-        Front::Https(_) => ("--http1.1", "HTTP/1.1 200"),
+        Front::Http1(_) | Front::Tcp | Front::Https(_) => ("--http1.1", "HTTP/1.1 200"),
     };
     let mut command = vec![child::find("curl")?];
     command.extend(["-s", "-S", "-k", "--max-time", "10", protocol, "-D"].map(str::to_owned));
@@ -162,11 +214,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_proxy_that_was_named_must_be_there() {
+    fn a_proxy_that_was_named_must_be_there_and_known() {
         let nowhere = Some(Path::new("/no/such/evenkeel"));
-        assert!(Proxy::find(&["evenkeel".into()], nowhere).is_err());
+        assert!(Proxy::find(&[OURS.into()], nowhere).is_err());
         assert!(Proxy::find(&["heaproxy".into()], nowhere).err().expect("it is unknown").to_string().contains("envoy"));
-        let all = Proxy::find(&[], nowhere).expect("without names none must be there");
-        assert_eq!((all.len(), all[0].version.as_str()), (KINDS.len(), "not installed"));
+        assert!(Proxy::find(&[], nowhere).expect("none is named").is_empty());
     }
 }

@@ -1,0 +1,172 @@
+//! Under which loads is a proxy measured, and what is claimed of it? A table for each experiment: a new case is a row.
+
+mod h2;
+mod http;
+mod tcp;
+mod tls;
+
+pub use h2::{CASES as H2, METHOD};
+pub use http::CASES as HTTP;
+pub use tcp::CASES as TCP;
+pub use tls::CASES as TLS;
+
+use crate::load::h2load::Streams;
+use crate::load::handshakes::Handshakes;
+use crate::study::grid::{self, Bound};
+
+/// One load, and what is measured under it.
+pub struct Case {
+    /// Its name in `--only`.
+    pub name: &'static str,
+    /// What happens in it.
+    pub about: &'static str,
+    /// What the clients speak.
+    pub front: Front,
+    /// What the endpoints speak.
+    pub back: Back,
+    /// What the clients do.
+    pub work: Work,
+    /// What is counted.
+    pub count: Count,
+    /// What they ask for.
+    pub path: &'static str,
+    /// What is claimed of evenkeel's figure, beside others'.
+    pub bounds: &'static [Bound],
+}
+
+impl Case {
+    /// What a report says of it.
+    pub fn told(&self) -> grid::Case {
+        let unit = match (self.work, self.count) {
+            (Work::Idle(_), _) => "KiB/connection",
+            (_, Count::Cpu) => "CPU us/request",
+            (_, Count::Syscalls) => "syscalls/request",
+        };
+        grid::Case { name: self.name, about: self.about, unit, bounds: self.bounds }
+    }
+}
+
+/// What is counted under a load; of idle connections it is memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Count {
+    /// User plus system time of the proxy.
+    Cpu,
+    /// Syscalls that it made.
+    Syscalls,
+}
+
+/// What clients speak to the proxy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Front {
+    /// HTTP/1.1 without TLS.
+    Http1(Setup),
+    /// Bytes are passed on without being parsed: the exchanges are HTTP, but the proxies do not know.
+    Tcp,
+    /// HTTP/2 from the first byte, without TLS.
+    H2c,
+    /// HTTP/2 over TLS.
+    H2(Certificate),
+    /// HTTP/1.1 over TLS.
+    Https(Certificate),
+}
+
+/// How a proxy of HTTP/1.1 is set up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Setup {
+    /// At its best: connections to endpoints are reused, nothing is logged.
+    Plain,
+    /// A new connection to an endpoint for each request.
+    CloseUpstream,
+    /// As `Plain`, with a line in the access log for each request.
+    Logged,
+}
+
+impl Front {
+    /// HTTP/1.1 at its best.
+    pub const PLAIN: Front = Front::Http1(Setup::Plain);
+
+    /// The certificate, if there is TLS.
+    pub fn certificate(self) -> Option<Certificate> {
+        match self {
+            Front::Http1(_) | Front::Tcp | Front::H2c => None,
+            Front::H2(certificate) | Front::Https(certificate) => Some(certificate),
+        }
+    }
+
+    /// How it is set up.
+    pub fn setup(self) -> Setup {
+        if let Front::Http1(setup) = self { setup } else { Setup::Plain }
+    }
+}
+
+/// A key and its certificate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Certificate {
+    /// ECDSA with P-256.
+    P256,
+    /// RSA with 2,048 bits.
+    Rsa2048,
+}
+
+/// What the proxy speaks to endpoints.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Back {
+    /// HTTP/1.1 on kept connections.
+    Http1,
+    /// HTTP/2 without TLS.
+    H2c,
+    /// The same, with calls of gRPC, whose status comes in the trailers.
+    Grpc,
+}
+
+/// What the clients do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Work {
+    /// So many streams at once on each connection (h2load).
+    Streams(Streams),
+    /// One request after the other on each of so many connections (wrk).
+    Kept(u32),
+    /// A connection for each request, so many at once (ab).
+    Closed(u32),
+    /// The same over TLS (the lab's own clients).
+    Handshakes(Handshakes),
+    /// Nothing, on so many connections that asked once.
+    Idle(u32),
+}
+
+impl Work {
+    /// Requests at once.
+    pub fn at_once(self) -> u32 {
+        match self {
+            Work::Streams(of) => of.clients * of.streams,
+            Work::Kept(clients) | Work::Closed(clients) => clients,
+            Work::Handshakes(of) => of.clients,
+            Work::Idle(_) => 1,
+        }
+    }
+}
+
+const HAPROXY_AND_NGINX: &[&str] = &["haproxy", "nginx"];
+/// All that a case can be measured with.
+const THE_BEST: &[&str] = &["haproxy", "haproxy-splice", "nginx", "envoy"];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::origin::FILES;
+
+    #[test]
+    fn every_case_has_its_own_name_and_asks_for_what_there_is() {
+        for table in [HTTP, TCP, H2, TLS] {
+            for case in table {
+                assert_eq!(table.iter().filter(|c| c.name == case.name).count(), 1, "{}", case.name);
+                let known = match case.back {
+                    Back::Grpc => case.path == METHOD,
+                    Back::Http1 | Back::H2c => FILES.iter().any(|(path, _)| *path == case.path),
+                };
+                assert!(known, "{}", case.name);
+                assert!(matches!(case.work, Work::Streams(_)) || case.back == Back::Http1, "{}", case.name);
+            }
+        }
+    }
+}

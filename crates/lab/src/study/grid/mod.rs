@@ -1,0 +1,242 @@
+//! How are things measured that differ by case? Case by case, and within a case round after round, all of them in turns. What is
+//! started for a case is kept from round to round; what fails has its reason in place of figures, and the others go on.
+
+mod outcome;
+
+use super::{Claim, Used};
+use crate::child;
+use crate::error::{Error, Result};
+use crate::progress::Progress;
+use serde_json::Value;
+
+/// The one that claims are about.
+pub const OURS: &str = "evenkeel";
+
+/// What is measured.
+#[derive(Clone, Copy, Debug)]
+pub struct Case {
+    /// Its name in `--only`.
+    pub name: &'static str,
+    /// What happens in it.
+    pub about: &'static str,
+    /// What a figure counts. The less, the better.
+    pub unit: &'static str,
+    /// What is claimed of it.
+    pub bounds: &'static [Bound],
+}
+
+/// A claim that evenkeel's figure is at most a share of the smallest of the others' figures.
+#[derive(Clone, Copy, Debug)]
+pub struct Bound {
+    /// In words.
+    pub claim: Claim,
+    /// The others.
+    pub of: &'static [&'static str],
+    /// The share.
+    pub at_most: f64,
+}
+
+impl Bound {
+    /// A claim of the project's own.
+    pub const fn new(text: &'static str, of: &'static [&'static str], at_most: f64) -> Bound {
+        Bound { claim: Claim { text, source: OURS }, of, at_most }
+    }
+}
+
+/// One measurement.
+#[derive(Clone, Debug, Default)]
+pub struct Run {
+    /// The figure, in the unit of its case.
+    pub figure: f64,
+    /// Figures beside it, by name.
+    pub beside: Vec<(&'static str, f64)>,
+    /// Whose CPU time was used meanwhile.
+    pub used: Option<Used>,
+    /// What a reader needs to know of it.
+    pub note: Option<String>,
+    /// What else is kept for machines.
+    pub more: Value,
+}
+
+impl Run {
+    /// A figure beside it.
+    pub fn beside(&self, name: &str) -> Option<f64> {
+        self.beside.iter().find(|(known, _)| *known == name).map(|(_, figure)| *figure)
+    }
+}
+
+/// One thing in one case.
+#[derive(Clone, Debug, Default)]
+pub struct Cell {
+    /// By round. None if it cannot be measured.
+    pub runs: Vec<Run>,
+    /// What a reader needs to know, as why there are no runs.
+    pub notes: Vec<String>,
+}
+
+impl Cell {
+    /// The figures, by round.
+    pub fn figures(&self) -> Vec<f64> {
+        self.runs.iter().map(|run| run.figure).collect()
+    }
+
+    /// Those of a figure beside it.
+    fn beside(&self, name: &str) -> Vec<f64> {
+        self.runs.iter().filter_map(|run| run.beside(name)).collect()
+    }
+
+    fn keep(&mut self, run: Run) {
+        if let Some(note) = run.note.as_ref().filter(|note| !self.notes.contains(note)) {
+            self.notes.push(note.clone());
+        }
+        self.runs.push(run);
+    }
+
+    /// `None` if it failed: then it has no runs, but the reason.
+    fn or_reason<T>(&mut self, result: Result<T>) -> Result<Option<T>> {
+        match result {
+            Ok(value) => Ok(Some(value)),
+            Err(Error::Interrupted) => Err(Error::Interrupted),
+            Err(error) => {
+                *self = Cell { runs: Vec::new(), notes: vec![error.to_string()] };
+                Ok(None)
+            }
+        }
+    }
+}
+
+/// How each thing is measured in each case. Both are told by their index.
+pub trait Bench {
+    /// What is kept from round to round.
+    type Kept;
+
+    /// Starts what is measured in every round.
+    ///
+    /// # Errors
+    /// This thing has no figure in this case.
+    fn open(&self, case: usize, thing: usize) -> Result<Self::Kept>;
+
+    /// Measures once.
+    ///
+    /// # Errors
+    /// As those of `open`.
+    fn measure(&self, case: usize, thing: usize, kept: &mut Self::Kept) -> Result<Run>;
+
+    /// Ends it; what a reader needs to know in the end.
+    ///
+    /// # Errors
+    /// What was measured is not what was meant.
+    fn close(&self, _case: usize, _thing: usize, _kept: Self::Kept) -> Result<Option<String>> {
+        Ok(None)
+    }
+}
+
+/// Everything that was measured.
+#[derive(Clone, Debug, Default)]
+pub struct Grid {
+    /// What is compared.
+    pub things: Vec<String>,
+    /// A cell for each of them.
+    pub cases: Vec<(Case, Vec<Cell>)>,
+}
+
+impl Grid {
+    /// Measures all.
+    ///
+    /// # Errors
+    /// The experiment is interrupted.
+    pub fn run(things: Vec<String>, cases: &[Case], rounds: usize, bench: &impl Bench) -> Result<Grid> {
+        let (progress, whole) = (Progress::new(), (cases.len() * rounds * things.len()) as f64);
+        let (mut measured, mut done) = (Vec::new(), 0.0);
+        for (at, case) in cases.iter().enumerate() {
+            let mut cells = vec![Cell::default(); things.len()];
+            let mut kept = Vec::new();
+            for (thing, cell) in cells.iter_mut().enumerate() {
+                child::go_on()?;
+                kept.push(cell.or_reason(bench.open(at, thing))?);
+            }
+            for round in 0..rounds {
+                for step in 0..things.len() {
+                    child::go_on()?;
+                    let thing = (round + step) % things.len();
+                    progress.tell(done, whole, &format!("{}, {}", case.name, things[thing]));
+                    done += 1.0;
+                    let Some(one) = &mut kept[thing] else { continue };
+                    match cells[thing].or_reason(bench.measure(at, thing, one))? {
+                        Some(run) => cells[thing].keep(run),
+                        None => kept[thing] = None,
+                    }
+                }
+            }
+            for ((thing, kept), cell) in kept.into_iter().enumerate().zip(&mut cells) {
+                let Some(kept) = kept else { continue };
+                let note = cell.or_reason(bench.close(at, thing, kept))?;
+                cell.notes.extend(note.flatten());
+            }
+            measured.push((*case, cells));
+        }
+        Ok(Grid { things, cases: measured })
+    }
+}
+
+/// The cases that `--only` names, in the order of the table; without it all.
+///
+/// # Errors
+/// One is unknown: with those that there are.
+pub fn choose<C>(all: &'static [C], only: &[String], name: impl Fn(&C) -> &str) -> Result<Vec<&'static C>> {
+    if let Some(unknown) = only.iter().find(|wanted| all.iter().all(|case| name(case) != **wanted)) {
+        let known: Vec<&str> = all.iter().map(&name).collect();
+        return Err(Error::Wrong(format!("unknown case `{unknown}`; there are {}", known.join(", "))));
+    }
+    Ok(all.iter().filter(|case| only.is_empty() || only.iter().any(|wanted| wanted == name(case))).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cell::RefCell;
+
+    /// Of two things in two cases, the second fails in the second case.
+    struct Told(RefCell<Vec<(usize, usize)>>);
+
+    impl Bench for Told {
+        type Kept = u32;
+
+        fn open(&self, case: usize, thing: usize) -> Result<u32> {
+            if (case, thing) == (1, 1) { Err(Error::Missing("b".into())) } else { Ok(0) }
+        }
+
+        fn measure(&self, case: usize, thing: usize, kept: &mut u32) -> Result<Run> {
+            self.0.borrow_mut().push((case, thing));
+            *kept += 1;
+            Ok(Run { figure: f64::from(*kept), note: Some("x".into()), ..Run::default() })
+        }
+    }
+
+    #[test]
+    fn all_take_turns_within_a_case_and_one_that_fails_has_its_reason() {
+        let case = |name| Case { name, about: "", unit: "", bounds: &[] };
+        let bench = Told(RefCell::default());
+        let grid = Grid::run(["a", "b"].map(str::to_owned).to_vec(), &[case("1"), case("2")], 2, &bench);
+        let grid = grid.expect("nothing interrupts it");
+        assert_eq!(*bench.0.borrow(), [(0, 0), (0, 1), (0, 1), (0, 0), (1, 0), (1, 0)]);
+        assert_eq!(grid.cases[0].1[1].figures(), [1.0, 2.0]);
+        assert_eq!(grid.cases[0].1[0].notes, ["x"], "said once");
+        let failed = &grid.cases[1].1[1];
+        assert!(failed.runs.is_empty() && failed.notes[0].starts_with("b is not installed"), "{failed:?}");
+        let mut cell = failed.clone();
+        assert!(matches!(cell.or_reason::<()>(Err(Error::Interrupted)), Err(Error::Interrupted)));
+    }
+
+    #[test]
+    fn only_the_cases_named_run_in_the_order_of_the_table() {
+        static ALL: [&str; 3] = ["a", "b", "c"];
+        let chosen = |only: &[&str]| {
+            let only: Vec<String> = only.iter().map(|&name| name.to_owned()).collect();
+            choose(&ALL, &only, |name| name).map(|chosen| chosen.into_iter().copied().collect::<Vec<_>>())
+        };
+        assert_eq!(chosen(&["c", "a"]).expect("both are there"), ["a", "c"]);
+        assert!(chosen(&["ab"]).expect_err("there is none").to_string().contains("ab"));
+        assert_eq!(chosen(&[]).expect("all are there").len(), 3);
+    }
+}
