@@ -7,6 +7,7 @@ pub mod figures;
 mod meter;
 mod options;
 mod page;
+pub mod perf;
 mod prediction;
 mod rounds;
 
