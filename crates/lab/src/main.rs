@@ -20,7 +20,6 @@ mod http;
 mod load;
 mod machine;
 mod origin;
-mod perf;
 mod procfs;
 mod progress;
 mod report;

@@ -9,6 +9,7 @@ pub mod grid;
 mod meter;
 mod options;
 mod page;
+pub mod perf;
 mod plot;
 pub mod prediction;
 mod rounds;

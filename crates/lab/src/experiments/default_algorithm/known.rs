@@ -2,8 +2,8 @@
 //! their names, where those are all that a program has.
 
 use crate::error::Result;
-use crate::perf::{Frame, Lines, Sample};
 use crate::study::balancers::Balancer;
+use crate::study::perf::{Frame, Lines, Sample};
 use std::path::Path;
 
 /// How it is known that a balancer picks.

@@ -1,18 +1,17 @@
 //! What does picking an endpoint cost, with its locks? The share of samples of the balancer's CPU time whose stack has a function that
 //! picks, by algorithm and by workers.
 
-use super::SERVERS;
 use super::known::How;
 use crate::child::{self, Child};
 use crate::error::{Result, While};
 use crate::http;
 use crate::load::Load;
 use crate::origin;
-use crate::perf::{self, Sample};
 use crate::scratch::Scratch;
 use crate::stats::{Interval, Spread};
 use crate::study::balancers::{Algorithm, Balancer, Setup};
 use crate::study::figures::told;
+use crate::study::perf::{self, Sample};
 use crate::study::{Claim, Failed, Finding, Options, Plot, Rounds};
 use evenkeel_draw::axis::Axis;
 use evenkeel_draw::chart::{Chart, Line, Size};
@@ -21,6 +20,8 @@ use std::time::Duration;
 
 /// More of them than cores take turns.
 const WORKERS: [usize; 5] = [1, 2, 4, 8, 16];
+/// As many as there are servers where links are slow.
+const ENDPOINTS: usize = 4;
 /// HAProxy has no more threads in a group.
 const WORKERS_MAX: usize = 64;
 /// From so many cores on locks are contended for as where the figures were published.
@@ -324,7 +325,7 @@ impl Endpoints {
     fn start(cores: usize) -> Result<Endpoints> {
         let folder = Scratch::new()?;
         folder.write("1k", origin::content(1 << 10))?;
-        let ports: Vec<u16> = (0..SERVERS / 2).map(|_| origin::free_ports()).collect::<Result<Vec<_>>>()?.concat();
+        let ports: Vec<u16> = (0..ENDPOINTS / 2).map(|_| origin::free_ports()).collect::<Result<Vec<_>>>()?.concat();
         let listen: String = ports.iter().map(|port| format!("listen 127.0.0.1:{port} backlog=4096; ")).collect();
         let workers = format!("worker_processes {};", (cores / 2).max(1));
         let text = format!(
