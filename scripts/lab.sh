@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# The published experiments: `lab.sh quick` runs each as small as it can be, with the debug build, to see that it runs; `lab.sh report`
-# runs them at their usual size, with the release build, and writes their pages to docs/lab. One that cannot run here (status 77: it
-# needs root, or a program that is missing) is named, and the others go on; it fails if one failed that could run.
+# The experiments of the lab: `lab.sh quick` runs each as small as it can be, with the debug build, to see that it runs; `lab.sh report
+# [NAME...]` runs all, or these, at their usual size, with the release build, and writes their pages to docs/lab. One that cannot run here
+# (status 77: it needs root, or a program that is missing) is named, and the others go on; it fails if one failed that could run.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-experiments=(default-algorithm mytime tower planes overhead herd prequal)
+experiments=(default-algorithm mytime tower planes overhead herd prequal failure reload)
 # Those of the project's own, some cases of each.
 own=("proxy-cost --only keep-alive,idle-memory" "l4-cost --only exchange" "h2-cost --only h2c-16x32,grpc-unary"
     "tls-cost --only full-p256,https-1k" udp-cost dns-cost dns-scaling "slow-clients --only idle,not-read --connections 200"
@@ -43,7 +43,9 @@ quick)
 report)
     cargo build --release -p evenkeel -p evenkeel-lab
     mkdir -p docs/lab
-    for name in "${experiments[@]}"; do
+    names=("${@:2}")
+    [ ${#names[@]} -gt 0 ] || names=("${experiments[@]}" "${own[@]%% *}")
+    for name in "${names[@]}"; do
         run "$name" "$target/release/evenkeel-lab" docs/lab || continue
         # As people see it; without a browser there is no picture.
         if browser=$(command -v chromium); then
