@@ -29,6 +29,7 @@ programs=(
     nc:netcat-openbsd
     socat:socat
     ip:iproute2
+    nft:nftables         # loses packets
     dig:bind9-dnsutils   # clients of DNS
     kdig:knot-dnsutils
     dnsperf:dnsperf

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 /// What all have.
 #[derive(Args, Clone, Debug)]
 pub struct Options {
-    /// Balancers beside evenkeel: haproxy, nginx, envoy. One that is not installed is named, and left out.
+    /// Balancers beside evenkeel: haproxy, nginx, envoy. One that is not installed is named, and left out; "" for none.
     #[arg(long, value_name = "NAMES", value_delimiter = ',', default_value = "haproxy,nginx")]
     pub against: Vec<String>,
     /// Interleaved rounds; without it 5, with --quick 1, with --full 11.
@@ -37,8 +37,8 @@ impl Options {
     /// # Errors
     /// With those it knows.
     pub fn beside(&self, known: &[&str]) -> Result<()> {
-        // The usual list names more than some experiments have.
-        let usual = ["haproxy", "nginx"];
+        // The usual list names more than some experiments have, and an empty one has one empty name.
+        let usual = ["haproxy", "nginx", ""];
         match self.against.iter().find(|name| !known.contains(&name.as_str()) && !usual.contains(&name.as_str())) {
             Some(unknown) => Err(Error::Wrong(format!("unknown balancer `{unknown}`; there are {}", known.join(", ")))),
             None => Ok(()),
@@ -64,6 +64,11 @@ impl Options {
             _ => 5,
         };
         self.repeat.map_or(usual, usize::from)
+    }
+
+    /// Whether it may take long.
+    pub fn full(&self) -> bool {
+        self.full
     }
 
     /// Seconds of each run.

@@ -25,9 +25,7 @@ pub use self::case::{Back, Certificate, Front};
 pub use self::certificates::Certificates;
 pub use self::proxy::Proxy;
 
-pub use self::grpc::{
-    Endpoint as GrpcEndpoint, NAME as ENDPOINT, STREAM, arguments as endpoint_arguments, message, run as run_endpoint,
-};
+pub use self::grpc::{NAME as ENDPOINT, arguments as endpoint_arguments, run as run_endpoint};
 
 /// The row of the registry for HTTP/2 and gRPC.
 pub static H2: Experiment = Experiment {
