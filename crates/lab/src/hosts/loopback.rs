@@ -55,9 +55,10 @@ impl Loopback {
     /// # Errors
     /// The system refuses it.
     pub fn lose(&self, percent: u8, address: SocketAddr) -> Result<()> {
+        let Some(most) = percent.min(100).checked_sub(1) else { return Ok(()) };
         let (ip, port) = (address.ip(), address.port());
         for end in [format!("ip daddr {ip} tcp dport {port}"), format!("ip saddr {ip} tcp sport {port}")] {
-            self.tell(&format!("add rule {CHAIN} {end} numgen random mod 100 < {percent} drop"))?;
+            self.tell(&format!("add rule {CHAIN} {end} numgen random mod 100 <= {most} drop"))?;
         }
         Ok(())
     }

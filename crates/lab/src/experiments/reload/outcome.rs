@@ -27,8 +27,14 @@ static CLAIMS: [(&str, [Claim; 2]); 4] = [
     (
         "haproxy",
         [
-            Claim { text: "HAProxy: no request fails while it reloads", source: "HAProxy, \"hitless reloads\", 2017" },
-            Claim { text: "HAProxy: no stream drops while it reloads", source: "HAProxy, \"hitless reloads\", 2017" },
+            Claim {
+                text: "HAProxy: no request fails while it reloads",
+                source: "HAProxy, \"Truly Seamless Reloads\", 2017",
+            },
+            Claim {
+                text: "HAProxy: no stream drops while it reloads",
+                source: "HAProxy, \"Truly Seamless Reloads\", 2017",
+            },
         ],
     ),
     (
@@ -154,16 +160,17 @@ impl Measured<'_> {
 
     /// What was done and failed while it reloaded, and while it was replaced.
     fn counted(&self, at: usize, kinds: &[usize]) -> [String; 4] {
-        let of = |count: fn(&Count) -> usize, counts: fn(&Went) -> Option<&[Count; KINDS.len()]>| {
-            let sum =
-                |counts: &[Count; KINDS.len()]| kinds.iter().map(|kind| count(&counts[*kind])).sum::<usize>() as f64;
-            let runs: Vec<f64> = self.rounds.of(at).iter().filter_map(|went| counts(went).map(sum)).collect();
+        let of = |upgrade: bool, count: fn(&Count) -> usize| {
+            let counts = |went: &Went| {
+                let counts = if upgrade { went.upgrade.as_ref()? } else { &went.reloads };
+                Some(kinds.iter().map(|kind| count(&counts[*kind])).sum::<usize>() as f64)
+            };
+            let runs: Vec<f64> = self.rounds.of(at).iter().filter_map(counts).collect();
             told(&runs, 0)
         };
-        let (done, failed): (fn(&Count) -> usize, fn(&Count) -> usize) = (|count| count.done, Count::failures);
-        let (reloads, upgrade): (fn(&Went) -> Option<&_>, fn(&Went) -> Option<&_>) =
-            (|went| Some(&went.reloads), |went| went.upgrade.as_ref());
-        [of(done, reloads), of(failed, reloads), of(done, upgrade), of(failed, upgrade)]
+        let done = |upgrade| of(upgrade, |count| count.done);
+        let failed = |upgrade| of(upgrade, Count::failures);
+        [done(false), failed(false), done(true), failed(true)]
     }
 
     fn seen(&self, at: usize, kinds: &[usize]) -> String {
