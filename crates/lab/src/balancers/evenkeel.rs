@@ -16,7 +16,7 @@ pub const KIND: Kind = Kind {
     upgrades: true,
     generation: |site, _| told(site, "evenkeel_config_generation"),
     settings: "Two random draws; checks of /health each 500 ms with 300 ms of patience, 2 to fall and 2 to rise; ejected for \
-5 s after 3 failed connects, 5 gateway errors or 5 answers of 500 and above in a row, or 2 s of three times the pool's latency, which neither \
+5 s, half of them at most, after 3 failed connects, 5 gateway errors or 5 answers of 500 and above in a row, or 2 s of three times the pool's latency, which neither \
 of the others can be told to look at; up to 2 retries, elsewhere, after a \
 failed connect, a reset, 1 s without an answer, or a 503, but of a POST only if nothing of it has left, and of a call of gRPC also if \
 it is UNAVAILABLE; full share 3 s after a return; PING after 500 ms to endpoints of HTTP/2.",
@@ -72,6 +72,7 @@ consecutive_connect = 3
 consecutive_gateway = 5
 consecutive_5xx = 5
 eject = "5s"
+eject_at_most = 0.5
 interval = "2s"
 latency = {{ factor = 3.0, min_requests = 20 }}
 [pool.{name}.retry]
