@@ -16,10 +16,10 @@ pub const KIND: Kind = Kind {
     upgrades: true,
     generation: |site, _| told(site, "evenkeel_config_generation"),
     settings: "Two random draws; checks of /health each 500 ms with 300 ms of patience, 2 to fall and 2 to rise; ejected for \
-5 s, half of them at most, after 3 failed connects, 5 gateway errors or 5 answers of 500 and above in a row, or 2 s of three times the pool's latency, which neither \
-of the others can be told to look at; up to 2 retries, elsewhere, after a \
+5 s, half of them at most, after 3 failed connects, gateway errors or answers of 500 and above in a row, as many as the others, or 2 s of \
+three times the pool's latency, which none of the others can be told to look at; up to 2 retries, elsewhere, after a \
 failed connect, a reset, 1 s without an answer, or a 503, but of a POST only if nothing of it has left, and of a call of gRPC also if \
-it is UNAVAILABLE; full share 3 s after a return; PING after 500 ms to endpoints of HTTP/2.",
+it is UNAVAILABLE; full share 3 s after a return; PING after 500 ms to endpoints of HTTP/2, which have 1 s to answer.",
     retries: |site| told(site, "evenkeel_retries_total"),
 };
 
@@ -69,8 +69,8 @@ fall = 2
 rise = 2
 [pool.{name}.outlier]
 consecutive_connect = 3
-consecutive_gateway = 5
-consecutive_5xx = 5
+consecutive_gateway = 3
+consecutive_5xx = 3
 eject = "5s"
 eject_at_most = 0.5
 interval = "2s"
@@ -87,7 +87,7 @@ window = "3s"
 
 fn mixed(site: &Site, mixed: &Mixed) -> String {
     let Mixed { h2c_port, tls_port, certificate, key, .. } = mixed;
-    let http2 = "protocol = \"h2\"\nhttp2 = { ping_after = \"500ms\", ping_timeout = \"500ms\" }\n";
+    let http2 = "protocol = \"h2\"\nhttp2 = { ping_after = \"500ms\", ping_timeout = \"1s\" }\n";
     format!(
         r#"[listener.h2c]
 bind = ["127.0.0.1:{h2c_port}"]

@@ -18,7 +18,7 @@ pub const KIND: Kind = Kind {
     upgrades: false,
     generation: newest_worker,
     settings: "balance random(2); checks of /health each 500 ms with 300 ms of patience, fall 2 rise 2; observe layer7 with \
-error-limit 5 on-error mark-down, so that what requests see counts too; 3 retries, the default, with option redispatch 1, \
+error-limit 3 on-error mark-down, so that what requests see counts too; 3 retries, the default, with option redispatch 1, \
 so that each goes elsewhere and not only the last; retry-on conn-failure empty-response response-timeout 503, without \
 layer-7 retries of POST, which would do things twice, and so of gRPC, whose status it does not look at; timeout server 1s; slowstart 3s.",
     retries,
@@ -28,7 +28,7 @@ layer-7 retries of POST, which would do things twice, and so of gRPC, whose stat
 const SETTINGS: &str = "  balance random(2)
   http-request disable-l7-retry if METH_POST
   option httpchk GET /health
-  default-server check inter 500ms fall 2 rise 2 slowstart 3s observe layer7 error-limit 5 on-error mark-down
+  default-server check inter 500ms fall 2 rise 2 slowstart 3s observe layer7 error-limit 3 on-error mark-down
 ";
 
 fn config(site: &Site) -> String {

@@ -171,3 +171,64 @@ fn status(code: &'static str) -> HeaderMap {
     trailers.insert("grpc-status", HeaderValue::from_static(code));
     trailers
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::Ask;
+    use super::super::serve as http1;
+    use super::*;
+    use crate::client::http2::{Connection, Failed, Whole};
+    use tokio::net::TcpListener;
+
+    const ID: Id = Id { balancer: 0, number: 7 };
+
+    /// What an endpoint in this mode answers to each on one connection, and how many requests it saw.
+    fn in_mode(mode: Mode, asks: &[Ask]) -> (Vec<Result<Whole, Failed>>, usize) {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+        let seen = Arc::new(std::sync::atomic::AtomicUsize::new(0));
+        let told = Arc::clone(&seen);
+        let answers = runtime.block_on(async {
+            let listener = TcpListener::bind("127.0.0.1:0").await.expect("ports are to be had");
+            let address = listener.local_addr().expect("it listens");
+            let dial = Arc::new(Dial::default());
+            dial.set(mode);
+            let saw: Saw = Arc::new(move |_| _ = told.fetch_add(1, std::sync::atomic::Ordering::Relaxed));
+            tokio::spawn(http1::serve(listener, dial, saw));
+            let stream = TcpStream::connect(address).await.expect("it listens");
+            let connection = Connection::open(stream).await.expect("it speaks HTTP/2");
+            let mut answers = Vec::new();
+            for ask in asks {
+                answers.push(connection.clone().exchange(ID, *ask, &mut false).await);
+            }
+            answers
+        });
+        (answers, seen.load(std::sync::atomic::Ordering::Relaxed))
+    }
+
+    #[test]
+    fn a_well_endpoint_answers_over_http2_as_over_http1_and_calls_too() {
+        let (answers, seen) = in_mode(Mode::Well, &[Ask::Get, Ask::Post, Ask::Call]);
+        let told: Vec<_> = answers.into_iter().map(|answer| answer.expect("it answers")).collect();
+        assert!(told[..2].iter().all(|answer| answer.status == 200 && answer.body == ID.answer()));
+        assert_eq!((told[2].grpc.as_deref(), &told[2].body[..]), (Some("0"), &message(&ID.answer())[..]));
+        assert_eq!(seen, 3);
+    }
+
+    #[test]
+    fn overload_is_unavailable_to_calls_and_a_defect_is_internal() {
+        for (mode, status, code) in [(Mode::Error503, 503, UNAVAILABLE), (Mode::Error500, 500, INTERNAL)] {
+            let (answers, _) = in_mode(mode, &[Ask::Get, Ask::Call]);
+            let told: Vec<_> = answers.into_iter().map(|answer| answer.expect("it answers")).collect();
+            assert_eq!((told[0].status, told[1].status, told[1].grpc.as_deref()), (status, 200, Some(code)));
+        }
+    }
+
+    #[test]
+    fn a_reset_ends_the_connection_before_the_head_or_within_the_body() {
+        let (answers, seen) = in_mode(Mode::ResetBody, &[Ask::Get]);
+        assert!(matches!(&answers[0], Err(failed @ Failed::Cut(_)) if failed.ends_connection()));
+        assert_eq!(seen, 1);
+        let (answers, _) = in_mode(Mode::ResetHead, &[Ask::Call]);
+        assert!(matches!(&answers[0], Err(Failed::NoAnswer(_))));
+    }
+}
