@@ -66,14 +66,15 @@ bench: setup ## Measures requests beside HAProxy and NGINX, and picks beside oth
 	cargo run --release -p evenkeel-lab -- proxy-cost $(LAB)
 	cd bench && cargo bench
 
-failure: setup ## Breaks endpoints behind evenkeel, HAProxy and NGINX for 5 minutes; draws target/failure.html
+failure: setup ## Breaks endpoints behind evenkeel, HAProxy and NGINX (root drops packets, too) for 14 minutes; draws target/failure.html
 	cargo build --release -p evenkeel -p evenkeel-lab
 	@mkdir -p target
 	cargo run --release -p evenkeel-lab -- failure --report target/failure.html --json target/failure.json $(LAB)
 
-reload: setup ## Reloads evenkeel, HAProxy and NGINX a hundred times under load
+reload: setup ## Reloads evenkeel, HAProxy and NGINX a hundred times under load, five times over: 8 minutes; draws target/reload.html
 	cargo build --release -p evenkeel -p evenkeel-lab
-	cargo run --release -p evenkeel-lab -- reload $(LAB)
+	@mkdir -p target
+	cargo run --release -p evenkeel-lab -- reload --report target/reload.html --json target/reload.json $(LAB)
 
 lab-quick: setup ## Runs every published experiment, and some cases of the others, small; names what cannot run: under ten minutes
 	@scripts/lab.sh quick

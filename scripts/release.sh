@@ -37,8 +37,8 @@ exercise "$lab" proxy-cost "${once[@]}" \
 exercise "$lab" l4-cost "${once[@]}" --only exchange,connect-exchange-close,bulk
 exercise "$lab" udp-cost "${once[@]}"
 exercise "$lab" dns-cost "${once[@]}"
-exercise "$lab" failure --balancers evenkeel --seconds 20 --evenkeel "$counting"
-exercise "$lab" reload --balancers evenkeel --reloads 10 --evenkeel "$counting"
+exercise "$lab" failure --against "" --repeat 1 --seconds 20 --evenkeel "$counting"
+exercise "$lab" reload --against "" --repeat 1 --reloads 10 --evenkeel "$counting"
 exercise "$counting" sim sidecars --seeds 1
 
 "$profdata" merge -o "$work/profile" "$work/counts"

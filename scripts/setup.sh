@@ -31,6 +31,7 @@ programs=(
     nc:netcat-openbsd
     socat:socat
     ip:iproute2
+    nft:nftables         # loses packets
     dig:bind9-dnsutils   # clients of DNS
     kdig:knot-dnsutils
     dnsperf:dnsperf

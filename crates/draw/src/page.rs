@@ -103,6 +103,7 @@ svg { width: 100%; height: auto; } svg text { fill: var(--dim); font-size: 12px;
 svg .end { text-anchor: end; } svg .middle { text-anchor: middle; }
 .grid { stroke: var(--line); } .mark { stroke: var(--s4); stroke-width: 2; stroke-dasharray: 3 3; } .line { fill: none; stroke-width: 2; stroke-linejoin: round; }
 .dashed { stroke-dasharray: 6 4; } .band { stroke: none; opacity: .15; }
+.panels .title { font-weight: 600; } .shade { fill: var(--s4); opacity: .22; } .figure { stroke: var(--text); stroke-width: 1.5; }
 .legend { display: flex; flex-wrap: wrap; gap: .1rem 1rem; font-size: 13px; }
 .legend i { display: inline-block; width: 1.1em; height: .25em; margin-right: .4em; vertical-align: middle; }
 .s0 { stroke: var(--s0); background: var(--s0); } .s1 { stroke: var(--s1); background: var(--s1); }

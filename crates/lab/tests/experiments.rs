@@ -7,16 +7,13 @@ use std::process::Command;
 
 const LAB: &str = env!("CARGO_BIN_EXE_evenkeel-lab");
 
-/// The balancers among these that can run: evenkeel if it was built beside the lab.
-fn runnable(rivals: &[&str]) -> Vec<String> {
-    let beside = Path::new(LAB).with_file_name("evenkeel").is_file().then_some("evenkeel");
+/// Whether evenkeel was built beside the lab; and as an argument, the balancers among these that are installed.
+fn beside(rivals: &[&str]) -> Option<String> {
+    if !Path::new(LAB).with_file_name("evenkeel").is_file() {
+        return None;
+    }
     let there = |name: &&str| evenkeel_peers::installed(&[*name]);
-    beside.into_iter().chain(rivals.iter().copied().filter(there)).map(str::to_owned).collect()
-}
-
-/// Runs an experiment on balancers, gives what it wrote as JSON.
-fn run(name: &str, balancers: &[String], arguments: &[&str]) -> Value {
-    report(name, &[&["--balancers", &balancers.join(",")], arguments].concat())
+    Some(rivals.iter().copied().filter(there).collect::<Vec<_>>().join(","))
 }
 
 /// Runs an experiment, gives what it wrote as JSON.
@@ -31,21 +28,20 @@ fn report(name: &str, arguments: &[&str]) -> Value {
 }
 
 fn each(report: &Value) -> impl Iterator<Item = (&str, &Value)> {
-    let balancers = report["balancers"].as_array().expect("a list");
+    let balancers = report["raw"]["rounds"][0]["balancers"].as_array().expect("a list");
     balancers.iter().map(|balancer| (balancer["name"].as_str().expect("a name"), balancer))
 }
 
 #[test]
 fn failure_breaks_an_endpoint_under_every_balancer_and_draws_it() {
-    let balancers = runnable(&["haproxy", "nginx"]);
-    if balancers.is_empty() {
-        return;
-    }
+    let Some(rivals) = beside(&["haproxy", "nginx"]) else { return };
     let page = Path::new(env!("CARGO_TARGET_TMPDIR")).join("failure.html");
     let page = page.display().to_string();
-    let report = run("failure", &balancers, &["--seconds", "7", "--rate", "100", "--report", &page]);
-    assert_eq!(report["faults"][0]["name"], "killed", "the fault that the shortest run has");
-    let broken = report["faults"][0]["endpoint"].as_u64().expect("a number") as usize - 1;
+    let short = ["--quick", "--seconds", "7", "--rate", "100", "--against", &rivals, "--report", &page];
+    let report = report("failure", &short);
+    let faults = &report["raw"]["rounds"][0]["faults"];
+    assert_eq!(faults[0]["name"], "killed", "the fault that the shortest run has");
+    let broken = faults[0]["endpoint"].as_u64().expect("a number") as usize - 1;
     let mut requests = Vec::new();
     for (name, balancer) in each(&report) {
         let whole = &balancer["whole"];
@@ -56,7 +52,8 @@ fn failure_breaks_an_endpoint_under_every_balancer_and_draws_it() {
         assert!((0..6).all(|endpoint| endpoint == broken || reached(3, endpoint) > Some(0)), "{name}");
         assert_eq!(whole["seen"]["wrong answer"], Value::Null, "{name} mixed answers up");
         assert_eq!(balancer["posts_done_twice"], 0, "{name}");
-        let failed = ["failed_gets", "failed_posts", "cut_answers"].map(|kind| whole[kind].as_u64().expect("a count"));
+        let failed = ["failed_gets", "failed_posts", "failed_calls", "cut_answers"]
+            .map(|kind| whole[kind].as_u64().expect("a count"));
         assert!(name != "evenkeel" || failed[0] == 0, "a GET can always be asked again elsewhere: {failed:?}");
         // If no balancer had noticed, a sixth of the requests would have gone there for two of seven seconds.
         assert!(failed.iter().sum::<u64>() < requests[0] / 20, "{name}: {failed:?}");
@@ -64,16 +61,14 @@ fn failure_breaks_an_endpoint_under_every_balancer_and_draws_it() {
     }
     assert!(requests.iter().all(|count| *count == requests[0] && *count > 500), "the same load for each: {requests:?}");
     let page = std::fs::read_to_string(page).expect("it was drawn");
-    assert_eq!(page.matches("<svg").count(), balancers.len());
+    assert_eq!(page.matches("<svg class=\"panels\"").count(), requests.len());
+    assert!(page.contains("svg class=\"flow\"") && page.contains("svg class=\"intervals\""));
 }
 
 #[test]
 fn reload_counts_what_clients_of_every_kind_meet() {
-    let balancers = runnable(&["haproxy", "nginx"]);
-    if balancers.is_empty() {
-        return;
-    }
-    let report = run("reload", &balancers, &["--reloads", "3"]);
+    let Some(rivals) = beside(&["haproxy", "nginx"]) else { return };
+    let report = report("reload", &["--quick", "--reloads", "3", "--against", &rivals]);
     for (name, balancer) in each(&report) {
         assert_eq!(balancer["took_effect_ms"].as_array().map(Vec::len), Some(3), "{name}");
         for (kind, count) in balancer["reloads"].as_object().expect("a row for each kind") {

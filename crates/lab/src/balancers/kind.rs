@@ -22,7 +22,7 @@ pub struct Site<'a> {
     pub mixed: Option<&'a Mixed>,
 }
 
-/// HTTP/2 with and without TLS, and gRPC.
+/// HTTP/2 with and without TLS, and gRPC: what goes to `/lab.Echo/` goes to the same endpoints, over HTTP/2.
 #[derive(Clone, Debug)]
 pub struct Mixed {
     /// Where it speaks HTTP/2 without TLS.
@@ -35,8 +35,6 @@ pub struct Mixed {
     pub key: PathBuf,
     /// Both.
     pub both: PathBuf,
-    /// Ports of the endpoints that get what goes to `/lab.Echo/`, over HTTP/2.
-    pub grpc: [u16; 2],
 }
 
 impl Site<'_> {
@@ -51,16 +49,27 @@ impl Site<'_> {
     }
 }
 
+/// How a process is made to use a configuration that was written anew.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reload {
+    /// By a signal to the process that was started.
+    Signal(Signal),
+    /// It watches its files.
+    Files,
+}
+
 /// One kind of balancer.
 pub struct Kind {
-    /// Its name in `--balancers`.
+    /// Its name in `--against`.
     pub name: &'static str,
     pub(super) config_name: &'static str,
     pub(super) config: fn(&Site) -> String,
+    /// Files that it names, beside that.
+    pub(super) more: fn(&Site) -> Vec<(&'static str, String)>,
     pub(super) arguments: fn(folder: &Path, config: &Path) -> Vec<String>,
     pub(super) version_flag: &'static str,
-    /// The signal that makes the process that was started read its configuration again.
-    pub reload: Signal,
+    /// What makes it read its configuration again.
+    pub reload: Reload,
     /// Whether SIGUSR2 replaces the binary by a child of the process, which then ends.
     pub upgrades: bool,
     /// A number that changes when a new configuration is at work.

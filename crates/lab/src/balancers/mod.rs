@@ -2,27 +2,33 @@
 //! with broken endpoints as well as it can, its command line, and how it is made to reload. The files of the rows say
 //! why they are set up so.
 
+mod envoy;
 mod evenkeel;
 mod haproxy;
 mod kind;
 mod nginx;
 
 use crate::child::{self, Child};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, While};
 use crate::http;
 use crate::machine;
 use crate::origin;
 use crate::scratch::Scratch;
+use crate::study::{Options, Versions};
 use kind::{Kind, Site};
 
-pub use kind::Mixed;
+pub use kind::{Mixed, Reload};
 use rustix::process::Signal;
+use std::fs;
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 /// Every kind, in the order of the tables.
-pub static KINDS: &[Kind] = &[evenkeel::KIND, haproxy::KIND, nginx::KIND];
+pub static KINDS: &[Kind] = &[evenkeel::KIND, haproxy::KIND, nginx::KIND, envoy::KIND];
+
+/// The name of the one that the others are beside.
+pub const OURS: &str = evenkeel::KIND.name;
 
 /// A balancer of this machine.
 pub struct Balancer {
@@ -34,22 +40,24 @@ pub struct Balancer {
 }
 
 impl Balancer {
-    /// The balancers with these names.
+    /// evenkeel and those that are wanted, and their versions. One that is not installed is left out, and named on standard error.
     ///
     /// # Errors
-    /// If one is unknown or missing.
-    pub fn find(names: &[String], evenkeel: Option<&Path>) -> Result<Vec<Balancer>> {
-        let find = |name: &String| {
-            let kind = KINDS.iter().find(|kind| kind.name == name).ok_or_else(|| {
-                let known: Vec<&str> = KINDS.iter().map(|kind| kind.name).collect();
-                Error::Wrong(format!("unknown balancer `{name}`; there are {}", known.join(", ")))
-            })?;
-            let ours = kind.name == evenkeel::KIND.name;
-            let program = if ours { child::find_evenkeel(evenkeel)? } else { child::find(kind.name)? };
+    /// One is unknown, or evenkeel is missing.
+    pub fn find(options: &Options) -> Result<(Vec<Balancer>, Versions)> {
+        let rivals: Vec<&str> = KINDS.iter().map(|kind| kind.name).filter(|name| *name != OURS).collect();
+        options.beside(&rivals)?;
+        let wanted = |kind: &&'static Kind| kind.name == OURS || options.installed(kind.name);
+        let find = |kind: &'static Kind| {
+            let ours = kind.name == OURS;
+            let program =
+                if ours { child::find_evenkeel(options.evenkeel.as_deref())? } else { child::find(kind.name)? };
             let version = machine::version(std::slice::from_ref(&program), kind.version_flag)?;
             Ok(Balancer { kind, version, program })
         };
-        names.iter().map(find).collect()
+        let balancers = KINDS.iter().filter(wanted).map(find).collect::<Result<Vec<_>>>()?;
+        let versions = balancers.iter().map(|b| (b.kind.name.to_owned(), b.version.clone())).collect();
+        Ok((balancers, versions))
     }
 
     /// Starts it and waits until it answers. `mixed`: it also serves there.
@@ -60,7 +68,8 @@ impl Balancer {
         let folder = Scratch::new()?;
         let [port, admin_port] = origin::free_ports()?;
         let running = Site { folder: folder.path(), port, admin_port, endpoints, weight: 1, mixed: mixed.as_ref() };
-        let config = folder.write(self.kind.config_name, (self.kind.config)(&running))?;
+        write(self.kind, &running)?;
+        let config = folder.path().join(self.kind.config_name);
         let said = folder.path().join("said");
         let mut words = vec![self.program.clone()];
         words.extend((self.kind.arguments)(folder.path(), &config));
@@ -71,6 +80,18 @@ impl Balancer {
         running.await_answer()?;
         Ok(running)
     }
+}
+
+/// Writes its configuration. Each file takes the place of the one before as a whole.
+fn write(kind: &Kind, site: &Site) -> Result<()> {
+    let mut files = (kind.more)(site);
+    files.push((kind.config_name, (kind.config)(site)));
+    for (name, text) in files {
+        let (path, new) = (site.file(name), site.file(&format!("{name}.new")));
+        fs::write(&new, text).or_say(|| format!("cannot write {}", new.display()))?;
+        fs::rename(&new, &path).or_say(|| format!("cannot write {}", path.display()))?;
+    }
+    Ok(())
 }
 
 /// A balancer that answers, until dropped.
@@ -119,7 +140,15 @@ impl Running {
     /// # Errors
     /// If the file cannot be written.
     pub fn rewrite(&self, weight: u32) -> Result<()> {
-        self.folder.write(self.kind.config_name, (self.kind.config)(&self.site(weight))).map(drop)
+        write(self.kind, &self.site(weight))
+    }
+
+    /// Makes it use what was written.
+    pub fn reload(&self) {
+        match self.kind.reload {
+            Reload::Signal(signal) => self.signal(signal),
+            Reload::Files => (),
+        }
     }
 
     /// Sends the process that was started a signal.
@@ -149,21 +178,26 @@ impl Running {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::path::Path;
 
     #[test]
     fn a_changed_weight_changes_each_configuration_and_nothing_else_does() {
         let endpoints = [http::local(1001), http::local(1002)];
         let file = |name: &str| Path::new("folder").join(name);
         let (certificate, key, both) = (file("crt"), file("key"), file("pem"));
-        let all = Mixed { h2c_port: 3, tls_port: 4, certificate, key, both, grpc: [5, 6] };
+        let all = Mixed { h2c_port: 3, tls_port: 4, certificate, key, both };
         for (kind, mixed) in KINDS.iter().flat_map(|kind| [(kind, None), (kind, Some(&all))]) {
             let folder = Path::new("folder");
             let site = |weight| Site { folder, port: 1, admin_port: 2, endpoints: &endpoints, weight, mixed };
-            let (one, two) = ((kind.config)(&site(1)), (kind.config)(&site(2)));
-            assert_eq!(one, (kind.config)(&site(1)));
+            let all = |weight| {
+                let more = (kind.more)(&site(weight)).into_iter().map(|(_, text)| text);
+                more.chain([(kind.config)(&site(weight))]).collect::<String>()
+            };
+            let (one, two) = (all(1), all(2));
+            assert_eq!(one, all(1));
             let differing = one.lines().zip(two.lines()).filter(|(one, two)| one != two).count();
             assert_eq!(differing, 1, "{}", kind.name);
-            assert!(one.contains("127.0.0.1:1001") && one.contains("127.0.0.1:1002"), "{}", kind.name);
+            assert!(one.contains("1001") && one.contains("1002"), "{}", kind.name);
         }
     }
 }

@@ -1,6 +1,6 @@
 //! How is NGINX set up to live with broken endpoints?
 
-use super::kind::{Kind, Mixed, Site, newest_worker};
+use super::kind::{Kind, Mixed, Reload, Site, newest_worker};
 use crate::error::{Result, While};
 use crate::origin;
 use rustix::process::Signal;
@@ -10,23 +10,24 @@ pub const KIND: Kind = Kind {
     name: "nginx",
     config_name: "nginx.conf",
     config,
+    more: |_| Vec::new(),
     arguments: |folder, config| origin::nginx_command(String::new(), folder, config).split_off(1),
     version_flag: "-v",
-    reload: Signal::HUP,
+    reload: Reload::Signal(Signal::HUP),
     // NGINX can, but ignores the signal in the foreground, where the lab runs it.
     upgrades: false,
     generation: newest_worker,
     settings: "random two least_conn; no active checks, as the open version has none; max_fails=3 fail_timeout=5s; \
 proxy_next_upstream error timeout http_503 with 3 tries, which never sends a POST twice once it has left; \
-proxy_connect_timeout 500ms, proxy_read_timeout 1s; no slow start, as the open version has none. Its one worker keeps its \
+proxy_connect_timeout 500ms, proxy_read_timeout 1s; no slow start, as the open version has none; the same of gRPC, whose status it does not look at. Its one worker keeps its \
 view of endpoints to itself, so more of them would each have to learn.",
     retries,
 };
 
 fn config(site: &Site) -> String {
-    let servers = site.each(|_, address| format!("    server {address} max_fails=3 fail_timeout=5s;\n"));
+    let servers = servers(site);
     let preamble = origin::nginx_preamble(site.folder);
-    let (listens, upstream, location) = site.mixed.map_or_else(Default::default, mixed);
+    let (listens, upstream, location) = site.mixed.map_or_else(Default::default, |mixed| self::mixed(site, mixed));
     format!(
         "{preamble}  log_format tries '$upstream_addr';
   access_log {log} tries;
@@ -74,9 +75,13 @@ fn config(site: &Site) -> String {
     )
 }
 
+fn servers(site: &Site) -> String {
+    site.each(|_, address| format!("    server {address} max_fails=3 fail_timeout=5s;\n"))
+}
+
 /// What its server listens on more, the endpoints of gRPC, and where they are asked.
-fn mixed(mixed: &Mixed) -> (String, String, String) {
-    let Mixed { h2c_port, tls_port, certificate, key, grpc: [first, second], .. } = mixed;
+fn mixed(site: &Site, mixed: &Mixed) -> (String, String, String) {
+    let Mixed { h2c_port, tls_port, certificate, key, .. } = mixed;
     let listens = format!(
         "    listen 127.0.0.1:{h2c_port} http2 backlog=4096;
     listen 127.0.0.1:{tls_port} ssl http2 backlog=4096;
@@ -89,13 +94,22 @@ fn mixed(mixed: &Mixed) -> (String, String, String) {
     );
     let upstream = format!(
         "  upstream grpc {{
-    server 127.0.0.1:{first};
-    server 127.0.0.1:{second};
+    random two least_conn;
+{}    keepalive 256;
+    keepalive_requests 1000000000;
   }}
-"
+",
+        servers(site)
     );
     // A request may have no end for as long as its stream lasts.
     let location = "    location /lab.Echo/ {
+      grpc_pass grpc://grpc;
+      grpc_connect_timeout 500ms;
+      grpc_read_timeout 1s;
+      grpc_next_upstream error timeout http_503;
+      grpc_next_upstream_tries 3;
+    }
+    location /lab.Echo/Stream {
       grpc_pass grpc://grpc;
       client_body_timeout 1h;
       grpc_read_timeout 1h;

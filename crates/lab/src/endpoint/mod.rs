@@ -1,6 +1,7 @@
 //! What do the endpoints of an experiment do? They are processes of this program that do a little work for each
 //! request, write down what reached them, and fail in the way they are told.
 
+pub mod http2;
 mod process;
 mod serve;
 pub mod websocket;
@@ -47,6 +48,20 @@ impl Mode {
         Mode::ALL.iter().find(|(mode, _)| *mode == self).map_or("", |(_, name)| name)
     }
 
+    /// What it answers requests with, if not by their work.
+    fn status(self) -> Option<u16> {
+        match self {
+            Mode::Error500 => Some(500),
+            Mode::Error503 => Some(503),
+            _ => None,
+        }
+    }
+
+    /// What it answers the health check with.
+    fn health(self) -> u16 {
+        if self == Mode::Error503 { 503 } else { 200 }
+    }
+
     fn named(name: &str) -> Option<Mode> {
         Mode::ALL.iter().find(|(_, known)| *known == name).map(|(mode, _)| *mode)
     }
@@ -68,6 +83,17 @@ impl Dial {
     }
 }
 
+/// What a client wants of an endpoint.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ask {
+    /// A GET.
+    Get,
+    /// A POST.
+    Post,
+    /// A call of gRPC.
+    Call,
+}
+
 /// A request of the load, as named in its path: which balancer it goes through, and its number there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Id {
@@ -78,13 +104,22 @@ pub struct Id {
 }
 
 impl Id {
+    /// The service of gRPC.
+    const CALLS: &str = "/lab.Echo/";
+
     /// The path of the request.
     pub fn path(self) -> String {
         format!("/item/{}/{}", self.balancer, self.number)
     }
 
+    /// The path of the same as a call of gRPC.
+    pub fn call_path(self) -> String {
+        format!("{}{}/{}", Id::CALLS, self.balancer, self.number)
+    }
+
     fn of_path(path: &str) -> Option<Id> {
-        let (balancer, number) = path.strip_prefix("/item/")?.split_once('/')?;
+        let named = path.strip_prefix("/item/").or_else(|| path.strip_prefix(Id::CALLS))?;
+        let (balancer, number) = named.split_once('/')?;
         Some(Id { balancer: balancer.parse().ok()?, number: number.parse().ok()? })
     }
 
@@ -145,6 +180,7 @@ mod tests {
     fn an_id_survives_its_path_and_an_arrival_its_line() {
         let id = Id { balancer: 2, number: 4711 };
         assert_eq!(Id::of_path(&id.path()), Some(id));
+        assert_eq!(Id::of_path(&id.call_path()), Some(id));
         assert_eq!(Id::of_path("/health"), None);
         let arrival = Arrival { at_ns: 99, id };
         assert_eq!(Arrival::of_line(&arrival.line()), Some(arrival));

@@ -1,6 +1,6 @@
 //! How does an endpoint answer, in each mode? One task for each connection, until the client leaves.
 
-use super::{Arrival, Dial, Id, Mode, websocket};
+use super::{Arrival, Dial, Id, Mode, http2, websocket};
 use crate::clock;
 use crate::http::Head;
 use crate::origin;
@@ -16,7 +16,7 @@ use tokio::time::sleep;
 pub type Saw = Arc<dyn Fn(Arrival) + Send + Sync>;
 
 /// The pause before a response is cut: long enough that a proxy has passed on what came before.
-const BEFORE_RESET: Duration = Duration::from_millis(20);
+pub(super) const BEFORE_RESET: Duration = Duration::from_millis(20);
 
 /// Downloads come in pieces of this size, with a pause between, so that they last.
 const PIECE: usize = 64 * 1024;
@@ -27,14 +27,35 @@ pub async fn serve(listener: TcpListener, dial: Arc<Dial>, saw: Saw) {
     loop {
         // A connection that was gone before it was accepted does not count.
         let Ok((stream, _)) = listener.accept().await else { continue };
-        let Ok(wire) = Wire::new(stream) else { continue };
         if dial.mode() == Mode::ResetAccept {
-            wire.reset();
+            if let Ok(wire) = Wire::new(stream) {
+                wire.reset();
+            }
             continue;
         }
         let (dial, saw) = (Arc::clone(&dial), Arc::clone(&saw));
-        // The client reports how it ended.
-        tokio::spawn(async move { drop(connection(wire, &dial, &saw).await) });
+        tokio::spawn(async move {
+            match speaks_http2(&stream).await {
+                Ok(true) => http2::serve(stream, dial, saw).await,
+                // The client reports how it ended.
+                Ok(false) => drop(connection(Wire::new(stream)?, &dial, &saw).await),
+                Err(error) => return Err(error),
+            }
+            Ok(())
+        });
+    }
+}
+
+/// What a client speaks is seen by its first bytes; they are left to be read.
+async fn speaks_http2(stream: &TcpStream) -> Result<bool> {
+    let mut first = [0; http2::PREFACE.len()];
+    loop {
+        let known = stream.peek(&mut first).await?;
+        if known == first.len() || known == 0 || first[..known] != http2::PREFACE[..known] {
+            return Ok(first == http2::PREFACE);
+        }
+        // There is no event for more of it.
+        sleep(Duration::from_millis(1)).await;
     }
 }
 
@@ -57,9 +78,8 @@ async fn connection(mut wire: Wire, dial: &Dial, saw: &Saw) -> Result<()> {
         }
         let posted = wire.exactly(head.length().unwrap_or(0)).await?;
         if path == "/health" {
-            let status = if mode == Mode::Error503 { 503 } else { 200 };
             sleep(work(0, mode) / 10).await;
-            wire.send(&answer(status, b"")).await?;
+            wire.send(&answer(mode.health(), b"")).await?;
         } else if let Some(id) = id {
             let right = method == "GET" || posted == id.posted();
             if !right {
@@ -81,18 +101,14 @@ async fn connection(mut wire: Wire, dial: &Dial, saw: &Saw) -> Result<()> {
 }
 
 /// How long the endpoint works on a request: 8 to 12 ms, ten times that when slow, the same for the same number.
-fn work(number: usize, mode: Mode) -> Duration {
+pub(super) fn work(number: usize, mode: Mode) -> Duration {
     let well = Duration::from_millis(8) + Duration::from_millis(4).mul_f64(Rng::new(number as u64).unit());
     if mode == Mode::Slow { well * 10 } else { well }
 }
 
 /// Answers a request of the load; false if the connection is to be reset.
 async fn work_on(wire: &mut Wire, id: Id, mode: Mode) -> Result<bool> {
-    if let Some(status) = match mode {
-        Mode::Error500 => Some(500),
-        Mode::Error503 => Some(503),
-        _ => None,
-    } {
+    if let Some(status) = mode.status() {
         wire.send(&answer(status, b"")).await?;
         return Ok(true);
     }

@@ -3,11 +3,13 @@
 pub mod antagonist;
 mod cgroup;
 mod left;
+mod loopback;
 mod network;
 
 use crate::error::Result;
 
 pub use cgroup::Group;
+pub use loopback::Loopback;
 pub use network::{Network, address, gateway, listens};
 
 /// Removes what labs left behind that were killed.

@@ -1,4 +1,3 @@
-//! How are results shown? As text, or as a page.
+//! How are results shown? As text.
 
-pub mod html;
 pub mod table;

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 /// What all have.
 #[derive(Args, Clone, Debug)]
 pub struct Options {
-    /// Balancers beside evenkeel: haproxy, nginx, envoy. One that is not installed is named, and left out.
+    /// Balancers beside evenkeel: haproxy, nginx, envoy. One that is not installed is named, and left out; "" for none.
     #[arg(long, value_name = "NAMES", value_delimiter = ',', default_value = "haproxy,nginx")]
     pub against: Vec<String>,
     /// Interleaved rounds; without it 5, with --quick 1, with --full 11.
@@ -38,8 +38,8 @@ impl Options {
     /// # Errors
     /// With those it knows.
     pub fn beside(&self, known: &[&str]) -> Result<()> {
-        // The usual list names more than some experiments have.
-        let usual = ["haproxy", "nginx"];
+        // The usual list names more than some experiments have, and an empty one has one empty name.
+        let usual = ["haproxy", "nginx", ""];
         match self.against.iter().find(|name| !known.contains(&name.as_str()) && !usual.contains(&name.as_str())) {
             Some(unknown) => Err(Error::Wrong(format!("unknown balancer `{unknown}`; there are {}", known.join(", ")))),
             None => Ok(()),
@@ -71,6 +71,11 @@ impl Options {
     pub fn rounds_of_many(&self) -> usize {
         let asked = self.repeat.is_some() || self.full;
         if asked { self.rounds() } else { self.rounds().min(RUNS_MIN) }
+    }
+
+    /// Whether it may take long.
+    pub fn full(&self) -> bool {
+        self.full
     }
 
     /// Seconds of each run.

@@ -4,12 +4,16 @@
 
 use super::measure::{Course, Felt, Lived, Second, Struck};
 use super::schedule::Lap;
-use super::traffic::{self, Outcome, Record, Request};
-use crate::balancers::{Balancer, Running};
+use super::traffic::{self, KINDS, Outcome, Record, Request};
+use crate::balancers::{Balancer, Mixed, Running};
 use crate::child;
+use crate::client::connector::{Connector, Ports};
 use crate::clock;
 use crate::endpoint::{Arrival, Endpoint};
 use crate::error::{Error, Result};
+use crate::experiments::protocol_cost::{Certificate, Certificates};
+use crate::hosts::Loopback;
+use crate::origin;
 use crate::progress::Progress;
 use crate::scratch::Scratch;
 use std::sync::Arc;
@@ -25,6 +29,8 @@ const GLANCE: Duration = Duration::from_millis(100);
 pub struct Took {
     /// What clients saw in all.
     pub felt: Felt,
+    /// What clients of each of `KINDS` saw.
+    pub over: [Felt; KINDS.len()],
     /// Each fault.
     pub lived: Vec<Lived>,
     /// Each second.
@@ -37,6 +43,8 @@ pub struct Took {
 
 /// A run.
 pub struct Ran {
+    /// What its schedule and its load were drawn from.
+    pub seed: u64,
     /// The moment that seconds count from.
     pub begin_ns: u64,
     /// The faults as they were.
@@ -45,56 +53,98 @@ pub struct Ran {
     pub took: Vec<Took>,
 }
 
-/// Runs the plan through each balancer while endpoints break as scheduled.
-///
-/// # Errors
-/// If something does not start, stop or answer as it must, or the experiment is interrupted.
-pub fn conduct(balancers: &[Balancer], endpoints: usize, laps: &[Lap], plan: &Arc<[Request]>) -> Result<Ran> {
-    let folder = Scratch::new()?;
-    let numbers = 0..u8::try_from(endpoints).map_err(|_| Error::Wrong("too many endpoints".into()))?;
-    let mut endpoints = numbers.map(|number| Endpoint::start(number, folder.path())).collect::<Result<Vec<_>>>()?;
-    let addresses: Vec<_> = endpoints.iter().map(|endpoint| endpoint.address).collect();
-    let running = balancers.iter().map(|balancer| balancer.start(&addresses, None)).collect::<Result<Vec<_>>>()?;
-    let begin_ns = clock::now_ns() + clock::ns(HEAD_START);
-    let (tell, told) = mpsc::channel();
-    let ports = running.iter().map(|running| running.port).collect();
-    let clients = traffic::start(Arc::clone(plan), ports, begin_ns, tell);
-    let mut watch = Watch { begin_ns, told, records: vec![Vec::new(); running.len()], progress: Progress::new(), laps };
-    let mut struck = Vec::new();
-    for lap in laps {
-        let place = format!("{} at endpoint {}", lap.fault.name, lap.endpoint + 1);
-        watch.until(lap.from, &running, "well")?;
-        let from_ns = clock::now_ns();
-        lap.fault.strike(&mut endpoints[lap.endpoint])?;
-        watch.until(lap.until, &running, &place)?;
-        endpoints[lap.endpoint].revive()?;
-        let to_ns = begin_ns + clock::ns(lap.to);
-        struck.push(Struck { fault: lap.fault, endpoint: lap.endpoint, from_ns, until_ns: clock::now_ns(), to_ns });
-        watch.until(lap.to, &running, &format!("after {place}"))?;
+/// What all runs have.
+pub struct Stage<'s> {
+    /// The balancers.
+    pub balancers: &'s [Balancer],
+    /// How many endpoints are behind each.
+    pub endpoints: u8,
+    /// Where packets can be dropped.
+    pub network: Option<&'s Loopback>,
+    /// What they serve over TLS.
+    pub certificates: &'s Certificates,
+    /// Runs before this one, and in all.
+    pub round: (usize, usize),
+    /// Of all of them.
+    pub progress: &'s Progress,
+}
+
+impl Stage<'_> {
+    fn start(&self, endpoints: &[Endpoint]) -> Result<(Vec<Running>, Vec<Connector>)> {
+        let addresses: Vec<_> = endpoints.iter().map(|endpoint| endpoint.address).collect();
+        let files = self.certificates.of(Certificate::P256);
+        let one = |balancer: &Balancer| {
+            let [h2c, tls] = origin::free_ports()?;
+            let (certificate, key, both) = (files.certificate.clone(), files.key.clone(), files.both.clone());
+            let mixed = Mixed { h2c_port: h2c, tls_port: tls, certificate, key, both };
+            let running = balancer.start(&addresses, Some(mixed))?;
+            let connector = Connector::new(Ports { clear: running.port, h2c, tls })?;
+            Ok((running, connector))
+        };
+        self.balancers.iter().map(one).collect()
     }
-    while !clients.is_finished() {
-        child::pause(GLANCE)?;
+
+    /// Runs the plan through each balancer while endpoints break as scheduled.
+    ///
+    /// # Errors
+    /// If something does not start, stop or answer as it must, or the experiment is interrupted.
+    pub fn conduct(&self, seed: u64, laps: &[Lap], plan: &Arc<[Request]>) -> Result<Ran> {
+        let folder = Scratch::new()?;
+        let endpoints = (0..self.endpoints).map(|number| Endpoint::start(number, folder.path()));
+        let mut endpoints = endpoints.collect::<Result<Vec<_>>>()?;
+        let (running, connectors) = self.start(&endpoints)?;
+        let begin_ns = clock::now_ns() + clock::ns(HEAD_START);
+        let (tell, told) = mpsc::channel();
+        let clients = traffic::start(Arc::clone(plan), connectors, begin_ns, tell);
+        let records = vec![Vec::new(); running.len()];
+        let mut watch = Watch { begin_ns, told, records, stage: self, laps };
+        let mut struck = Vec::new();
+        for lap in laps {
+            let place = format!("{} at endpoint {}", lap.fault.name, lap.endpoint + 1);
+            let endpoint = &mut endpoints[lap.endpoint];
+            watch.until(lap.from, &running, "well")?;
+            let from_ns = clock::now_ns();
+            lap.fault.strike(endpoint, self.network)?;
+            for (number, &turn) in lap.turns.iter().enumerate() {
+                watch.until(turn, &running, &place)?;
+                match number % 2 {
+                    0 => lap.fault.mend(endpoint, self.network)?,
+                    _ => lap.fault.strike(endpoint, self.network)?,
+                }
+            }
+            watch.until(lap.until, &running, &place)?;
+            lap.fault.mend(endpoint, self.network)?;
+            let to_ns = begin_ns + clock::ns(lap.to);
+            struck.push(Struck { fault: lap.fault, endpoint: lap.endpoint, from_ns, until_ns: clock::now_ns(), to_ns });
+            watch.until(lap.to, &running, &format!("after {place}"))?;
+        }
+        while !clients.is_finished() {
+            child::pause(GLANCE)?;
+        }
+        let ended = clients.join().map_err(|_| Error::Wrong("the clients failed".into()))?;
+        ended.map_err(|e| Error::Os("clients".into(), e))?;
+        watch.collect();
+        let arrivals = endpoints.iter().map(Endpoint::arrivals).collect::<Result<Vec<_>>>()?;
+        let took = (running.iter().zip(&watch.records).enumerate())
+            .map(|(number, (running, records))| {
+                let own = |all: &Vec<Arrival>| all.iter().filter(|a| a.id.balancer == number).copied().collect();
+                let arrivals: Vec<Vec<Arrival>> = arrivals.iter().map(own).collect();
+                took(&Course { begin_ns, plan, records, arrivals: &arrivals }, &struck, running)
+            })
+            .collect::<Result<_>>()?;
+        Ok(Ran { seed, begin_ns, struck, took })
     }
-    clients
-        .join()
-        .map_err(|_| Error::Wrong("the clients failed".into()))?
-        .map_err(|e| Error::Os("clients".into(), e))?;
-    watch.collect();
-    let arrivals = endpoints.iter().map(Endpoint::arrivals).collect::<Result<Vec<_>>>()?;
-    let mut took = Vec::new();
-    for (number, (running, records)) in running.iter().zip(&watch.records).enumerate() {
-        let own = |all: &Vec<Arrival>| all.iter().filter(|a| a.id.balancer == number).copied().collect::<Vec<_>>();
-        let arrivals: Vec<Vec<Arrival>> = arrivals.iter().map(own).collect();
-        let course = Course { begin_ns, plan, records, arrivals: &arrivals };
-        took.push(Took {
-            felt: course.felt(),
-            lived: struck.iter().map(|struck| course.lived(struck)).collect(),
-            seconds: course.seconds(),
-            posts_twice: course.posts_done_twice(),
-            retries: running.retries()?,
-        });
-    }
-    Ok(Ran { begin_ns, struck, took })
+}
+
+fn took(course: &Course, struck: &[Struck], running: &Running) -> Result<Took> {
+    Ok(Took {
+        felt: course.felt(),
+        over: KINDS.map(|(over, ..)| course.felt_over(over)),
+        lived: struck.iter().map(|struck| course.lived(struck)).collect(),
+        seconds: course.seconds(),
+        posts_twice: course.posts_done_twice(),
+        retries: running.retries()?,
+    })
 }
 
 /// Waits for moments, gathers what clients report meanwhile, and shows it.
@@ -102,7 +152,7 @@ struct Watch<'a> {
     begin_ns: u64,
     told: Receiver<Record>,
     records: Vec<Vec<Record>>,
-    progress: Progress,
+    stage: &'a Stage<'a>,
     laps: &'a [Lap],
 }
 
@@ -121,7 +171,9 @@ impl Watch<'_> {
                 .map(|(running, records)| format!("{} {}", running.kind.name, failed(records)))
                 .collect();
             let done = Duration::from_nanos(now_ns.saturating_sub(self.begin_ns)).as_secs_f64();
-            self.progress.tell(done, whole, &format!("s; {doing}; failed: {}", failed.join(", ")));
+            let (round, rounds) = self.stage.round;
+            let (done, whole) = (done + whole * round as f64, whole * rounds as f64);
+            self.stage.progress.tell(done, whole, &format!("s; {doing}; failed: {}", failed.join(", ")));
             child::pause(GLANCE.min(left))?;
         }
     }

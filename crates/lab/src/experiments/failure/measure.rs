@@ -2,9 +2,9 @@
 //! plan, the clients' records and what the endpoints wrote down.
 
 use super::schedule::Fault;
-use super::traffic::{Outcome, Record, Request};
+use super::traffic::{Outcome, Over, Record, Request};
 use crate::clock;
-use crate::endpoint::Arrival;
+use crate::endpoint::{Arrival, Ask};
 use crate::stats::quantile;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::time::Duration;
@@ -54,6 +54,8 @@ pub struct Felt {
     pub gets: usize,
     /// Failed POSTs whose answer had not begun: a balancer must not ask again once it was sent.
     pub posts: usize,
+    /// Failed calls of gRPC whose answer had not begun: the same, unless the endpoint itself says that it is unavailable.
+    pub calls: usize,
     /// Failed requests whose answer had begun: no balancer can mend them.
     pub begun: usize,
     /// Failures by what the client saw.
@@ -66,7 +68,7 @@ pub struct Felt {
 impl Felt {
     /// All failures.
     pub fn failed(&self) -> usize {
-        self.gets + self.posts + self.begun
+        self.gets + self.posts + self.calls + self.begun
     }
 }
 
@@ -91,8 +93,8 @@ pub struct Lived {
 /// One second of a run, for a chart.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Second {
-    /// Requests sent in it that failed: GET, POST.
-    pub failed: [usize; 2],
+    /// Requests sent in it that failed: GETs, POSTs, calls of gRPC.
+    pub failed: [usize; 3],
     /// Latency that 99 % of its requests did not exceed, in ms.
     pub p99_ms: Option<f64>,
     /// Of the requests sent in it that reached endpoints, those that reached each.
@@ -114,6 +116,11 @@ impl Course<'_> {
         self.felt_of(self.records.iter())
     }
 
+    /// What clients of one kind saw in the whole run.
+    pub fn felt_over(&self, over: Over) -> Felt {
+        self.felt_of(self.records.iter().filter(|record| self.plan[record.id.number].over == over))
+    }
+
     fn felt_of<'r>(&self, records: impl Iterator<Item = &'r Record>) -> Felt {
         let mut felt = Felt::default();
         let mut good_ms = Vec::new();
@@ -123,10 +130,11 @@ impl Course<'_> {
                 Outcome::Good => good_ms.push(record.took_ns as f64 / 1e6),
                 outcome => {
                     *felt.seen.entry(outcome.name()).or_default() += 1;
-                    *match (outcome.begun(), self.plan[record.id.number].post) {
+                    *match (outcome.begun(), self.plan[record.id.number].ask) {
                         (true, _) => &mut felt.begun,
-                        (false, true) => &mut felt.posts,
-                        (false, false) => &mut felt.gets,
+                        (false, Ask::Get) => &mut felt.gets,
+                        (false, Ask::Post) => &mut felt.posts,
+                        (false, Ask::Call) => &mut felt.calls,
                     } += 1;
                 }
             }
@@ -189,10 +197,10 @@ impl Course<'_> {
         None
     }
 
-    /// POSTs that reached endpoints more than once: work done twice.
+    /// POSTs that reached endpoints more than once: work done twice. Calls of gRPC may: an endpoint that is unavailable did nothing.
     pub fn posts_done_twice(&self) -> usize {
         let mut times: HashMap<usize, usize> = HashMap::new();
-        for arrival in self.arrivals.iter().flatten().filter(|arrival| self.plan[arrival.id.number].post) {
+        for arrival in self.arrivals.iter().flatten().filter(|arrival| self.plan[arrival.id.number].ask == Ask::Post) {
             *times.entry(arrival.id.number).or_default() += 1;
         }
         times.values().filter(|&&times| times > 1).count()
@@ -210,7 +218,7 @@ impl Course<'_> {
             if record.outcome == Outcome::Good {
                 took_ms[at].push(record.took_ns as f64 / 1e6);
             } else {
-                seconds[at].failed[usize::from(self.plan[record.id.number].post)] += 1;
+                seconds[at].failed[self.plan[record.id.number].ask as usize] += 1;
             }
         }
         for (endpoint, arrivals) in self.arrivals.iter().enumerate() {
@@ -233,7 +241,7 @@ mod tests {
     const MS: u64 = 1_000_000;
     const BEGIN: u64 = 1_000_000 * MS;
 
-    /// A request each 10 ms for 4 s, each fifth a POST; endpoints in turn; all good after 10 ms. Then `change` changes
+    /// A request each 10 ms for 4 s, each fifth a POST, each fifth a call; endpoints in turn; all good after 10 ms. Then `change` changes
     /// each: number, record and endpoints.
     struct Made {
         plan: Vec<Request>,
@@ -246,7 +254,12 @@ mod tests {
             let mut made = Made { plan: Vec::new(), records: Vec::new(), arrivals: vec![Vec::new(); 2] };
             for number in 0..400 {
                 let at = Duration::from_millis(10 * number as u64);
-                made.plan.push(Request { at, post: number % 5 == 4, fresh: false });
+                let (ask, over) = match number % 5 {
+                    3 => (Ask::Call, Over::Grpc),
+                    4 => (Ask::Post, Over::Clear),
+                    _ => (Ask::Get, Over::Clear),
+                };
+                made.plan.push(Request { at, ask, over, fresh: false });
                 let id = Id { balancer: 0, number };
                 let mut record = Record { id, outcome: Outcome::Good, took_ns: 10 * MS };
                 let mut endpoints = vec![number % 2];
@@ -278,12 +291,15 @@ mod tests {
                 104 => Outcome::NoAnswer,
                 110 => Outcome::Cut,
                 112 => Outcome::Late { begun: false },
+                113 => Outcome::Grpc(Some(14)),
                 _ => return,
             }
         });
         let felt = made.course().felt();
-        assert_eq!((felt.requests, felt.gets, felt.posts, felt.begun), (400, 2, 1, 1));
-        assert_eq!(felt.seen["502"], 1);
+        assert_eq!((felt.requests, felt.gets, felt.posts, felt.calls, felt.begun), (400, 2, 1, 1, 1));
+        assert_eq!((felt.seen["502"], felt.seen["gRPC 14"]), (1, 1));
+        let calls = made.course().felt_over(Over::Grpc);
+        assert_eq!((calls.requests, calls.failed(), calls.calls), (80, 1, 1));
         assert_eq!(felt.quantiles_ms, Some([10.0, 10.0, 10.0]));
     }
 
@@ -365,7 +381,7 @@ mod tests {
         });
         let seconds = made.course().seconds();
         assert_eq!(seconds.len(), 4);
-        assert_eq!((seconds[1].failed, seconds[1].reached.as_slice()), ([0, 1], [50, 50].as_slice()));
+        assert_eq!((seconds[1].failed, seconds[1].reached.as_slice()), ([0, 1, 0], [50, 50].as_slice()));
         // The 99th of 99 is the slowest but one: rank ceil(0.99 x 99) = 99.
         assert_eq!((seconds[0].p99_ms, seconds[1].p99_ms), (Some(10.0), Some(200.0)));
     }

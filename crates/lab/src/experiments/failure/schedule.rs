@@ -2,8 +2,10 @@
 //! to recover after it.
 
 use crate::endpoint::{Endpoint, Mode};
-use crate::error::Result;
+use crate::error::{Error, Result};
+use crate::hosts::Loopback;
 use crate::rng::Rng;
+use crate::study::Claim;
 use std::time::Duration;
 
 /// One way to break.
@@ -16,86 +18,179 @@ pub struct Fault {
     /// Whether the endpoint can write down requests that the fault hurts. Where it cannot, every failure meanwhile
     /// counts as caused by the fault.
     pub writes_down: bool,
+    /// Of failures, of the time to steer away, and of the 99th percentile.
+    pub claims: [Claim; 3],
 }
 
 enum How {
     Kill,
     Stop,
     Be(Mode),
+    /// Kill, again and again, with lives between.
+    Flap,
+    /// So many of a hundred packets are lost.
+    Lose(u8),
+}
+
+macro_rules! claims {
+    ($name:literal) => {
+        [
+            Claim {
+                text: concat!(
+                    $name,
+                    ": through evenkeel at most as many requests fail as through the best of the others"
+                ),
+                source: "evenkeel",
+            },
+            Claim {
+                text: concat!($name, ": evenkeel steers away as soon as the best of the others"),
+                source: "evenkeel",
+            },
+            Claim {
+                text: concat!(
+                    $name,
+                    ": the 99th percentile through evenkeel is at most that through the best of the others"
+                ),
+                source: "evenkeel",
+            },
+        ]
+    };
 }
 
 /// Every way, the ones that a short run has first.
-pub static FAULTS: [Fault; 9] = [
+pub static FAULTS: [Fault; 12] = [
     Fault {
         name: "killed",
         about: "the process dies (SIGKILL): its connections are reset, new ones refused",
         how: How::Kill,
         writes_down: false,
+        claims: claims!("killed"),
     },
     Fault {
         name: "hung",
         about: "accepts and reads, never answers, nor health checks",
         how: How::Be(Mode::Hang),
         writes_down: true,
+        claims: claims!("hung"),
     },
     Fault {
         name: "503",
         about: "answers 503 at once, and fails health checks",
         how: How::Be(Mode::Error503),
         writes_down: true,
+        claims: claims!("503"),
     },
     Fault {
         name: "slow",
         about: "takes 100 ms instead of 10, and still passes health checks",
         how: How::Be(Mode::Slow),
         writes_down: true,
+        claims: claims!("slow"),
     },
     Fault {
         name: "reset in head",
         about: "resets within the head of the response; health checks pass",
         how: How::Be(Mode::ResetHead),
         writes_down: true,
+        claims: claims!("reset in head"),
+    },
+    Fault {
+        name: "flapping",
+        about: "the process dies and comes back, half a second each on average",
+        how: How::Flap,
+        writes_down: false,
+        claims: claims!("flapping"),
+    },
+    Fault {
+        name: "half-open",
+        about: "its host vanishes: packets to and from it are dropped without a word, and connections stay established",
+        how: How::Lose(100),
+        writes_down: false,
+        claims: claims!("half-open"),
+    },
+    Fault {
+        name: "lossy",
+        about: "ten per cent of the packets to and from it are lost",
+        how: How::Lose(10),
+        writes_down: false,
+        claims: claims!("lossy"),
     },
     Fault {
         name: "stopped",
         about: "the process is stopped (SIGSTOP): the kernel still accepts, no thread reads",
         how: How::Stop,
         writes_down: true,
+        claims: claims!("stopped"),
     },
     Fault {
         name: "500",
         about: "answers 500 at once, but passes health checks",
         how: How::Be(Mode::Error500),
         writes_down: true,
+        claims: claims!("500"),
     },
     Fault {
         name: "reset in body",
         about: "resets within the body of the response, which cannot be mended; health checks pass",
         how: How::Be(Mode::ResetBody),
         writes_down: true,
+        claims: claims!("reset in body"),
     },
     Fault {
         name: "reset on accept",
         about: "resets each connection that it accepts, and each that it has at its next request",
         how: How::Be(Mode::ResetAccept),
         writes_down: false,
+        claims: claims!("reset on accept"),
     },
 ];
 
 impl Fault {
+    /// Whether it takes a network whose packets can be dropped.
+    pub fn drops_packets(&self) -> bool {
+        matches!(self.how, How::Lose(_))
+    }
+
     /// Breaks an endpoint in this way.
     ///
     /// # Errors
     /// If it does not break.
-    pub fn strike(&self, endpoint: &mut Endpoint) -> Result<()> {
+    pub fn strike(&self, endpoint: &mut Endpoint, network: Option<&Loopback>) -> Result<()> {
         match self.how {
-            How::Kill => endpoint.kill(),
+            How::Kill | How::Flap => endpoint.kill(),
             How::Stop => {
                 endpoint.stop();
                 Ok(())
             }
             How::Be(mode) => endpoint.set(mode),
+            How::Lose(percent) => {
+                let network =
+                    network.ok_or_else(|| Error::Wrong(format!("{} takes a network of its own", self.name)))?;
+                network.lose(percent, endpoint.address)
+            }
         }
+    }
+
+    /// Makes the endpoint healthy again.
+    ///
+    /// # Errors
+    /// If it does not come back.
+    pub fn mend(&self, endpoint: &mut Endpoint, network: Option<&Loopback>) -> Result<()> {
+        match network.filter(|_| self.drops_packets()) {
+            Some(network) => network.heal(),
+            None => endpoint.revive(),
+        }
+    }
+
+    /// When it comes back and breaks again, in turns, between its begin and its end.
+    fn turns(&self, rng: &mut Rng, from: Duration, until: Duration) -> Vec<Duration> {
+        let mut at = from;
+        let next = || {
+            // From a quarter to three quarters of a second.
+            at += Duration::from_millis(250) + Duration::from_millis(500).mul_f64(rng.unit());
+            (at < until).then_some(at)
+        };
+        if matches!(self.how, How::Flap) { std::iter::from_fn(next).collect() } else { Vec::new() }
     }
 }
 
@@ -107,6 +202,8 @@ pub struct Lap {
     pub endpoint: usize,
     /// When it breaks.
     pub from: Duration,
+    /// When it is mended and breaks again meanwhile, in turns.
+    pub turns: Vec<Duration>,
     /// When it is revived.
     pub until: Duration,
     /// When the recovery is over.
@@ -114,24 +211,25 @@ pub struct Lap {
 }
 
 /// How long all endpoints are healthy at first.
-const LEAD_IN: Duration = Duration::from_secs(2);
+pub const LEAD_IN: Duration = Duration::from_secs(2);
 /// A lap shorter than this says nothing: checks need a second to see a fault, and one to see a return.
-const LAP_MIN: Duration = Duration::from_secs(5);
+pub const LAP_MIN: Duration = Duration::from_secs(5);
 /// The share of a lap that the fault lasts.
 const BROKEN: f64 = 0.4;
 
-/// As many faults as fit into `length`, in random order, each at a random endpoint.
-pub fn plan(seed: u64, length: Duration, endpoints: usize) -> Vec<Lap> {
+/// As many of these faults as fit into `length`, in random order, each at a random endpoint.
+pub fn plan(seed: u64, length: Duration, endpoints: usize, faults: &[&'static Fault]) -> Vec<Lap> {
     let time = length.saturating_sub(LEAD_IN);
     let fit = (time.as_nanos() / LAP_MIN.as_nanos()) as usize;
-    let laps = fit.clamp(1, FAULTS.len());
+    let laps = fit.clamp(1, faults.len());
     let each = time / laps as u32;
     let mut rng = Rng::new(seed);
-    let mut faults: Vec<&'static Fault> = FAULTS.iter().take(laps).collect();
+    let mut faults = faults[..laps].to_vec();
     rng.shuffle(&mut faults);
     let lap = |(number, fault): (usize, &'static Fault)| {
         let from = LEAD_IN + each * number as u32;
-        Lap { fault, endpoint: rng.below(endpoints), from, until: from + each.mul_f64(BROKEN), to: from + each }
+        let (endpoint, until) = (rng.below(endpoints), from + each.mul_f64(BROKEN));
+        Lap { fault, endpoint, from, turns: fault.turns(&mut rng, from, until), until, to: from + each }
     };
     faults.into_iter().enumerate().map(lap).collect()
 }
@@ -140,8 +238,12 @@ pub fn plan(seed: u64, length: Duration, endpoints: usize) -> Vec<Lap> {
 mod tests {
     use super::*;
 
+    fn all(seed: u64, seconds: u64) -> Vec<Lap> {
+        plan(seed, Duration::from_secs(seconds), 6, &FAULTS.iter().collect::<Vec<_>>())
+    }
+
     fn told(seed: u64, seconds: u64) -> Vec<(&'static str, usize, Duration, Duration)> {
-        let laps = plan(seed, Duration::from_secs(seconds), 6);
+        let laps = all(seed, seconds);
         laps.iter().map(|lap| (lap.fault.name, lap.endpoint, lap.from, lap.until)).collect()
     }
 
@@ -154,10 +256,22 @@ mod tests {
     #[test]
     fn one_endpoint_breaks_at_a_time_and_has_time_to_recover() {
         for seconds in [1, 7, 12, 30, 300] {
-            let laps = plan(1, Duration::from_secs(seconds), 6);
+            let laps = all(1, seconds);
             assert!(laps.iter().all(|lap| lap.from < lap.until || seconds == 1), "{seconds} s");
             assert!(laps.iter().all(|lap| lap.to - lap.until >= lap.until - lap.from), "{seconds} s");
             assert!(laps.windows(2).all(|pair| pair[0].to == pair[1].from), "{seconds} s");
+        }
+    }
+
+    #[test]
+    fn a_flapping_endpoint_dies_every_second_or_so_and_no_other_does() {
+        for lap in all(1, 300) {
+            let all: Vec<Duration> = [lap.from].iter().chain(&lap.turns).copied().collect();
+            let steps = all.windows(2).map(|pair| pair[1] - pair[0]);
+            assert!(steps.clone().all(|step| (250..=750).contains(&step.as_millis())), "{all:?}");
+            // A fault lasts 9.9 s: at least twelve turns of at most 0.75 s.
+            assert!(if lap.fault.name == "flapping" { steps.count() > 12 } else { lap.turns.is_empty() });
+            assert!(all.iter().all(|turn| *turn < lap.until));
         }
     }
 

@@ -1,23 +1,24 @@
 //! What do clients send, and what do they get? Requests at moments that are drawn before the run, whatever becomes of
 //! the ones before (an open loop): the same for each balancer, at the same moment.
 
+use crate::client::connector::Connector;
+use crate::client::http2::{Connection, Failed};
 use crate::client::{self, Answer};
 use crate::clock;
-use crate::endpoint::Id;
-use crate::http;
+use crate::endpoint::http2::message;
+use crate::endpoint::{Ask, Id};
 use crate::rng::Rng;
 use crate::wire::Wire;
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
-use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until, timeout};
 
 /// How long a client waits for a whole answer.
 pub const PATIENCE: Duration = Duration::from_secs(10);
-/// The share of requests that are POSTs.
+/// The share of requests that are POSTs; calls of gRPC are not among them.
 pub const POSTS: f64 = 0.2;
 /// The share of requests on a connection of their own, closed afterwards.
 pub const FRESH: f64 = 0.1;
@@ -25,13 +26,36 @@ pub const FRESH: f64 = 0.1;
 /// An idle connection older than this is not used again: the balancers close theirs after 60 s.
 const IDLE_MAX: Duration = Duration::from_secs(20);
 
+/// What a client speaks with the balancer. With endpoints it speaks HTTP/2 for calls of gRPC, and HTTP/1.1 for all else.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Over {
+    /// HTTP/1.1.
+    Clear,
+    /// HTTP/1.1 over TLS.
+    Tls,
+    /// HTTP/2 over TLS.
+    Http2,
+    /// Calls of gRPC, over HTTP/2 without TLS.
+    Grpc,
+}
+
+/// Every kind, its name, and its share of the requests.
+pub const KINDS: [(Over, &str, f64); 4] = [
+    (Over::Clear, "HTTP/1.1", 0.4),
+    (Over::Tls, "HTTP/1.1 over TLS", 0.2),
+    (Over::Http2, "HTTP/2 over TLS", 0.2),
+    (Over::Grpc, "gRPC", 0.2),
+];
+
 /// One request, to each balancer.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Request {
     /// When it is meant to be sent, counted from the first one's second.
     pub at: Duration,
-    /// POST, else GET.
-    pub post: bool,
+    /// What is asked.
+    pub ask: Ask,
+    /// How it gets to the balancer.
+    pub over: Over,
     /// Whether it has a connection of its own.
     pub fresh: bool,
 }
@@ -44,7 +68,18 @@ pub fn plan(seed: u64, length: Duration, rate: u32) -> Vec<Request> {
     let next = || {
         at += Duration::from_secs_f64(-(1.0 - rng.unit()).ln() / f64::from(rate));
         let post = rng.unit() < POSTS;
-        (at < length).then(|| Request { at, post, fresh: rng.unit() < FRESH })
+        let mut drawn = rng.unit();
+        let over = KINDS.iter().find(|(.., share)| {
+            drawn -= share;
+            drawn < 0.0
+        });
+        let over = over.map_or(Over::Clear, |(over, ..)| *over);
+        let ask = match (over, post) {
+            (Over::Grpc, _) => Ask::Call,
+            (_, true) => Ask::Post,
+            (_, false) => Ask::Get,
+        };
+        (at < length).then(|| Request { at, ask, over, fresh: rng.unit() < FRESH })
     };
     std::iter::from_fn(next).collect()
 }
@@ -56,9 +91,11 @@ pub enum Outcome {
     Good,
     /// Another status.
     Status(u16),
+    /// Another status of gRPC than 0; none if it had none.
+    Grpc(Option<u16>),
     /// The connection to the balancer failed.
     Unreachable,
-    /// The connection ended before the head of an answer.
+    /// The connection, or the stream, ended before the head of an answer.
     NoAnswer,
     /// The answer ended early.
     Cut,
@@ -82,6 +119,8 @@ impl Outcome {
         match self {
             Outcome::Good => "good".into(),
             Outcome::Status(status) => status.to_string(),
+            Outcome::Grpc(Some(status)) => format!("gRPC {status}"),
+            Outcome::Grpc(None) => "gRPC without a status".into(),
             Outcome::Unreachable => "unreachable".into(),
             Outcome::NoAnswer => "no answer".into(),
             Outcome::Cut => "cut".into(),
@@ -102,24 +141,25 @@ pub struct Record {
     pub took_ns: u64,
 }
 
-/// Sends the plan to each of `ports` from `begin_ns` on, from a thread of its own, and reports each end. Ends when all
+/// Sends the plan by each of `connectors` from `begin_ns` on, from a thread of its own, and reports each end. Ends when all
 /// requests have ended.
 pub fn start(
     plan: Arc<[Request]>,
-    ports: Vec<u16>,
+    connectors: Vec<Connector>,
     begin_ns: u64,
     told: Sender<Record>,
 ) -> JoinHandle<std::io::Result<()>> {
     std::thread::spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        runtime.block_on(send_all(&plan, &ports, begin_ns, &told));
+        runtime.block_on(send_all(&plan, connectors, begin_ns, &told));
         Ok(())
     })
 }
 
-async fn send_all(plan: &[Request], ports: &[u16], begin_ns: u64, told: &Sender<Record>) {
+async fn send_all(plan: &[Request], connectors: Vec<Connector>, begin_ns: u64, told: &Sender<Record>) {
     let begin = Instant::now() + Duration::from_nanos(begin_ns.saturating_sub(clock::now_ns()));
-    let lines: Vec<Arc<Line>> = ports.iter().map(|&port| Arc::new(Line { port, idle: Mutex::default() })).collect();
+    let line = |connector| Arc::new(Line { connector, idle: Mutex::default(), shared: Mutex::default() });
+    let lines: Vec<Arc<Line>> = connectors.into_iter().map(line).collect();
     let mut asked = JoinSet::new();
     for (number, &request) in plan.iter().enumerate() {
         sleep_until(begin + request.at).await;
@@ -141,38 +181,46 @@ async fn send_all(plan: &[Request], ports: &[u16], begin_ns: u64, told: &Sender<
     while asked.join_next().await.is_some() {}
 }
 
-/// The way to one balancer.
+/// The way to one balancer, and what is open there: connections that wait, and one of HTTP/2 that all share, with and without TLS.
 struct Line {
-    port: u16,
-    idle: Mutex<Vec<(Wire, Instant)>>,
+    connector: Connector,
+    idle: Mutex<[Vec<(Wire, Instant)>; 2]>,
+    shared: Mutex<[Option<Connection>; 2]>,
 }
 
 impl Line {
     async fn ask(&self, id: Id, request: Request) -> Outcome {
         let mut begun = false;
-        let asked = timeout(PATIENCE, self.ask_patiently(id, request, &mut begun)).await;
+        let asked = async {
+            match request.over {
+                Over::Clear | Over::Tls => self.ask_http1(id, request, &mut begun).await,
+                Over::Http2 | Over::Grpc => self.ask_http2(id, request, &mut begun).await,
+            }
+        };
+        let asked = timeout(PATIENCE, asked).await;
         asked.unwrap_or(Outcome::Late { begun })
     }
 
-    async fn ask_patiently(&self, id: Id, request: Request, begun: &mut bool) -> Outcome {
-        let kept = if request.fresh { None } else { self.idle_connection() };
+    async fn ask_http1(&self, id: Id, request: Request, begun: &mut bool) -> Outcome {
+        let tls = request.over == Over::Tls;
+        let kept = if request.fresh { None } else { self.idle_connection(tls) };
         let mut wire = match kept {
             Some(wire) => wire,
-            None => match TcpStream::connect(http::local(self.port)).await.and_then(Wire::new) {
+            None => match self.connector.http1(tls).await {
                 Ok(wire) => wire,
                 Err(_) => return Outcome::Unreachable,
             },
         };
-        let bytes = match request.post {
-            true => client::post(&id.path(), &id.posted(), request.fresh),
-            false => client::get(&id.path(), request.fresh),
+        let bytes = match request.ask {
+            Ask::Post => client::post(&id.path(), &id.posted(), request.fresh),
+            Ask::Get | Ask::Call => client::get(&id.path(), request.fresh),
         };
         match client::exchange(&mut wire, &bytes, begun).await {
             Err(_) => Outcome::NoAnswer,
             Ok(Answer::Cut) => Outcome::Cut,
             Ok(Answer::Whole { status, body, reusable }) => {
                 if reusable && !request.fresh {
-                    self.lock().push((wire, Instant::now()));
+                    lock(&self.idle)[usize::from(tls)].push((wire, Instant::now()));
                 }
                 match status {
                     200 if body == id.answer() => Outcome::Good,
@@ -184,15 +232,55 @@ impl Line {
     }
 
     /// The connection used last, if it is young.
-    fn idle_connection(&self) -> Option<Wire> {
-        let (wire, since) = self.lock().pop()?;
+    fn idle_connection(&self, tls: bool) -> Option<Wire> {
+        let (wire, since) = lock(&self.idle)[usize::from(tls)].pop()?;
         (since.elapsed() < IDLE_MAX).then_some(wire)
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Vec<(Wire, Instant)>> {
-        // A panic between push and pop leaves the list whole.
-        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    async fn ask_http2(&self, id: Id, request: Request, begun: &mut bool) -> Outcome {
+        let tls = request.over == Over::Http2;
+        loop {
+            let kept = if request.fresh { None } else { lock(&self.shared)[usize::from(tls)].clone() };
+            let connection = match kept {
+                Some(connection) => connection,
+                None => match self.connector.http2(tls).await {
+                    Ok(connection) => connection,
+                    Err(_) => return Outcome::Unreachable,
+                },
+            };
+            if !request.fresh {
+                lock(&self.shared)[usize::from(tls)] = Some(connection.clone());
+            }
+            let failed = match connection.exchange(id, request.ask, begun).await {
+                Ok(whole) if whole.status != 200 => return Outcome::Status(whole.status),
+                Ok(whole) if request.ask == Ask::Call => {
+                    return match whole.grpc.as_deref() {
+                        Some("0") if whole.body == message(&id.answer()) => Outcome::Good,
+                        Some("0") => Outcome::Wrong,
+                        status => Outcome::Grpc(status.and_then(|status| status.parse().ok())),
+                    };
+                }
+                Ok(whole) if whole.body == id.answer() => return Outcome::Good,
+                Ok(_) => return Outcome::Wrong,
+                Err(failed) => failed,
+            };
+            // The next request opens another.
+            if failed.ends_connection() && !request.fresh {
+                lock(&self.shared)[usize::from(tls)] = None;
+            }
+            match failed {
+                // As every client does, as nothing was sent.
+                Failed::Announced => continue,
+                Failed::NoAnswer(_) => return Outcome::NoAnswer,
+                Failed::Cut(_) => return Outcome::Cut,
+            }
+        }
     }
+}
+
+fn lock<T>(of: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    // A panic between two changes leaves each list whole.
+    of.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]
@@ -205,10 +293,17 @@ mod tests {
         let requests = plan(1, minute, 250);
         assert_eq!(requests, plan(1, minute, 250));
         assert_ne!(requests, plan(2, minute, 250));
-        // 15,000 expected; of a Poisson process 4 standard deviations are 490. Shares: 4 of 0.2's are 196 requests.
+        // 15,000 expected; of a Poisson process 4 standard deviations are 490.
         assert!(requests.len().abs_diff(15_000) < 490, "{}", requests.len());
-        let posts = requests.iter().filter(|request| request.post).count();
-        assert!(posts.abs_diff(requests.len() / 5) < 196, "{posts}");
+        // Of shares of at most 0.4, 4 standard deviations are 240 requests.
+        let near = |count: usize, share: f64| (count as f64 - requests.len() as f64 * share).abs() < 240.0;
+        for (over, name, share) in KINDS {
+            let count = requests.iter().filter(|request| request.over == over).count();
+            assert!(near(count, share), "{name}: {count}");
+        }
+        let posts = requests.iter().filter(|request| request.ask == Ask::Post).count();
+        assert!(near(posts, POSTS * 0.8), "{posts}");
+        assert!(requests.iter().all(|request| (request.over == Over::Grpc) == (request.ask == Ask::Call)));
         assert!(requests.windows(2).all(|pair| pair[0].at <= pair[1].at) && requests.iter().all(|r| r.at < minute));
     }
 }

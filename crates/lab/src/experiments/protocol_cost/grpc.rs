@@ -2,6 +2,7 @@
 //! status in the trailers.
 
 use crate::child::{self, Child};
+use crate::endpoint::http2;
 use crate::error::{Result, While};
 use crate::http::local;
 use crate::origin;
@@ -16,18 +17,12 @@ use tokio::net::{TcpListener, TcpStream};
 /// The name of the hidden subcommand.
 pub const NAME: &str = "grpc-endpoint";
 
-/// The method of which each message comes back at once; of any other, all come back at the end.
-pub const STREAM: &str = "/lab.Echo/Stream";
-
 /// Bytes of the message that the load sends.
 const MESSAGE: usize = 100;
 
 /// A message as gRPC frames it: not compressed, its length, and itself.
 pub fn message() -> Vec<u8> {
-    let mut bytes = vec![0];
-    bytes.extend_from_slice(&(MESSAGE as u32).to_be_bytes());
-    bytes.extend_from_slice(&origin::content(MESSAGE));
-    bytes
+    http2::message(&origin::content(MESSAGE))
 }
 
 /// The endpoint, which listens on two ports, until dropped.
@@ -99,11 +94,7 @@ async fn serve(stream: TcpStream) {
     // A client that is gone needs no answer.
     let Ok(mut connection) = builder.handshake::<_, Bytes>(stream).await else { return };
     while let Some(Ok((request, respond))) = connection.accept().await {
-        if request.uri().path() == STREAM {
-            tokio::spawn(echo(request, respond));
-        } else {
-            tokio::spawn(answer(request, respond));
-        }
+        tokio::spawn(answer(request, respond));
     }
 }
 
@@ -118,18 +109,6 @@ async fn answer(request: Request<RecvStream>, mut respond: SendResponse<Bytes>) 
     }
     let mut send = respond.send_response(head(), false).ok()?;
     send.send_data(message.freeze(), false).ok()?;
-    send.send_trailers(trailers()).ok()
-}
-
-/// Sends each part back as it comes.
-async fn echo(request: Request<RecvStream>, mut respond: SendResponse<Bytes>) -> Option<()> {
-    let mut body = request.into_body();
-    let mut send = respond.send_response(head(), false).ok()?;
-    while let Some(part) = body.data().await {
-        let part = part.ok()?;
-        body.flow_control().release_capacity(part.len()).ok()?;
-        send.send_data(part, false).ok()?;
-    }
     send.send_trailers(trailers()).ok()
 }
 

@@ -26,9 +26,7 @@ pub use self::certificates::Certificates;
 pub use self::proxy::Proxy;
 pub use self::rivals::STREAM_MODULE;
 
-pub use self::grpc::{
-    Endpoint as GrpcEndpoint, NAME as ENDPOINT, STREAM, arguments as endpoint_arguments, message, run as run_endpoint,
-};
+pub use self::grpc::{NAME as ENDPOINT, arguments as endpoint_arguments, run as run_endpoint};
 
 /// The row of the registry for HTTP/1.1.
 pub static HTTP: Experiment = Experiment {

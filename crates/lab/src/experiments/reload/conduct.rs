@@ -1,9 +1,10 @@
 //! How is one balancer reloaded and upgraded under load, and how is that observed?
 
-use super::super::protocol_cost::{Certificate, Certificates, GrpcEndpoint};
-use super::traffic::{Clients, Count, KINDS, Ports};
-use crate::balancers::{Balancer, Mixed, Running};
+use super::super::protocol_cost::{Certificate, Certificates};
+use super::traffic::{Clients, Count, KINDS};
+use crate::balancers::{Balancer, Mixed, Reload, Running};
 use crate::child::{self, Adopted};
+use crate::client::connector::Ports;
 use crate::endpoint::Endpoint;
 use crate::error::{Error, Result};
 use crate::origin;
@@ -28,7 +29,7 @@ const GLANCE: Duration = Duration::from_millis(10);
 pub struct Went {
     /// While it reloaded, a row for each of `KINDS`.
     pub reloads: [Count; KINDS.len()],
-    /// From the signal until the new configuration was at work, ascending.
+    /// From the new file, and the signal if it takes one, until the new configuration was at work, ascending.
     pub took: Vec<Duration>,
     /// Signals that had no effect and were sent again.
     pub lost: usize,
@@ -48,11 +49,11 @@ pub fn conduct(balancer: &Balancer, reloads: u32) -> Result<Went> {
     let folder = Scratch::new()?;
     let endpoints = (0..3).map(|number| Endpoint::start(number, folder.path())).collect::<Result<Vec<_>>>()?;
     let addresses: Vec<_> = endpoints.iter().map(|endpoint| endpoint.address).collect();
-    let (grpc, certificates) = (GrpcEndpoint::start()?, Certificates::make()?);
+    let certificates = Certificates::make()?;
     let [h2c, tls] = origin::free_ports()?;
     let files = certificates.of(Certificate::P256).clone();
     let (certificate, key, both) = (files.certificate, files.key, files.both);
-    let mixed = Mixed { h2c_port: h2c, tls_port: tls, certificate, key, both, grpc: grpc.ports };
+    let mixed = Mixed { h2c_port: h2c, tls_port: tls, certificate, key, both };
     let running = balancer.start(&addresses, Some(mixed))?;
     let clients = Clients::start(Ports { clear: running.port, h2c, tls })?;
     let progress = Progress::new();
@@ -87,16 +88,17 @@ pub fn conduct(balancer: &Balancer, reloads: u32) -> Result<Went> {
 /// Reloads once. Returns the time from the signal that had an effect, and counts those that had none.
 fn reload(running: &Running, weight: u32, lost: &mut usize) -> Result<Duration> {
     let before = running.generation()?;
-    running.rewrite(weight)?;
     let (mut asked, mut patience) = (Instant::now(), LOST);
-    running.signal(running.kind.reload);
+    running.rewrite(weight)?;
+    running.reload();
+    let signals = running.kind.reload != Reload::Files;
     await_change(
         || {
-            if asked.elapsed() > patience {
+            if signals && asked.elapsed() > patience {
                 *lost += 1;
                 patience *= 2;
                 asked = Instant::now();
-                running.signal(running.kind.reload);
+                running.reload();
             }
             Ok(running.generation()? != before)
         },

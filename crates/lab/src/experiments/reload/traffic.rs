@@ -1,27 +1,21 @@
 //! Which clients are connected while a balancer reloads? Clients of every kind that a reload might hurt, each in a
 //! closed loop, and their counts.
 
-use super::http2::Connection;
+use crate::client::connector::{Connector, Ports};
+use crate::client::http2::{Connection, Failed, saw};
 use crate::client::{self, Answer};
-use crate::endpoint::{Id, websocket};
+use crate::endpoint::{Ask, Id, websocket};
 use crate::error::Result as Outcome;
-use crate::http;
-use crate::load::handshakes::{self, Version};
 use crate::origin;
 use crate::wire::Wire;
-use rustls::ClientConfig;
-use rustls::pki_types::ServerName;
 use std::collections::BTreeMap;
 use std::io::Result;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
-use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
-use tokio_rustls::TlsConnector;
-use tokio_rustls::client::TlsStream;
 
 /// How long a client waits for a whole answer, or for a text to come back.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -97,17 +91,6 @@ pub const KINDS: [Row; 12] = [
     Row::new(Kind::Grpc, true, "messages over gRPC and TLS", 4),
 ];
 
-/// Where a balancer serves them.
-#[derive(Clone, Copy, Debug)]
-pub struct Ports {
-    /// HTTP/1.1.
-    pub clear: u16,
-    /// HTTP/2.
-    pub h2c: u16,
-    /// Both, over TLS.
-    pub tls: u16,
-}
-
 /// What the clients of one kind have counted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Count {
@@ -138,9 +121,7 @@ pub struct Clients {
 }
 
 struct Shared {
-    ports: Ports,
-    /// For HTTP/1.1, then for HTTP/2.
-    tls: [TlsConnector; 2],
+    connector: Connector,
     ending: AtomicBool,
     numbers: AtomicUsize,
     counts: Mutex<[Count; KINDS.len()]>,
@@ -152,12 +133,8 @@ impl Clients {
     /// # Errors
     /// If there are no clients of TLS.
     pub fn start(ports: Ports) -> Outcome<Clients> {
-        let mut http2 = ClientConfig::clone(&*handshakes::config(Version::Tls13, true)?);
-        http2.alpn_protocols = vec![b"h2".to_vec()];
-        let http1 = handshakes::config(Version::Tls13, true)?;
         let shared = Arc::new(Shared {
-            ports,
-            tls: [TlsConnector::from(http1), TlsConnector::from(Arc::new(http2))],
+            connector: Connector::new(ports)?,
             ending: AtomicBool::new(false),
             numbers: AtomicUsize::new(0),
             counts: Mutex::default(),
@@ -240,26 +217,6 @@ impl Shared {
         }
     }
 
-    async fn connect(&self, tls: bool) -> std::result::Result<Wire, String> {
-        match tls {
-            false => Wire::new(tcp(self.ports.clear).await?).map_err(not_connected),
-            true => Ok(Wire::over_tls(self.shake_hands(0).await?)),
-        }
-    }
-
-    async fn shake_hands(&self, connector: usize) -> std::result::Result<TlsStream<TcpStream>, String> {
-        let name = ServerName::try_from("lab.test").expect("it is a name");
-        let stream = tcp(self.ports.tls).await?;
-        self.tls[connector].connect(name, stream).await.map_err(|error| format!("handshake: {}", error.kind()))
-    }
-
-    async fn connect_http2(&self, tls: bool) -> std::result::Result<Connection, String> {
-        match tls {
-            false => Connection::open(tcp(self.ports.h2c).await?).await,
-            true => Connection::open(self.shake_hands(1).await?).await,
-        }
-    }
-
     /// Requests at a time. A connection that announced its end is replaced, as every client does.
     async fn requests(&self, row: usize, tls: bool, kept: &mut Option<Connection>) -> std::result::Result<(), String> {
         let reused = match kept.take() {
@@ -268,12 +225,12 @@ impl Shared {
         };
         let connection = match reused {
             Some(connection) => connection,
-            None => self.connect_http2(tls).await?,
+            None => self.connector.http2(tls).await?,
         };
         let mut asked = JoinSet::new();
         for _ in 0..AT_A_TIME {
             let number = self.numbers.fetch_add(1, Ordering::Relaxed);
-            asked.spawn(connection.clone().ask(Id { balancer: 0, number }));
+            asked.spawn(ask(connection.clone(), Id { balancer: 0, number }));
         }
         let (mut failed, mut takes_more) = (Vec::new(), true);
         while let Some(answered) = asked.join_next().await {
@@ -293,7 +250,7 @@ impl Shared {
     }
 
     async fn messages(&self, row: usize, tls: bool, long: bool) -> std::result::Result<(), String> {
-        let mut stream = self.connect_http2(tls).await?.call().await?;
+        let mut stream = self.connector.http2(tls).await?.call().await?;
         let opened = Instant::now();
         while !self.is_ending() && (long || opened.elapsed() < SHORT_STREAM) {
             timeout(PATIENCE, stream.echo()).await.map_err(|_| "late")??;
@@ -306,7 +263,7 @@ impl Shared {
     async fn request(&self, kept: &mut Option<Wire>, tls: bool, fresh: bool) -> std::result::Result<(), String> {
         let (mut wire, reused) = match kept.take() {
             Some(wire) => (wire, true),
-            None => (self.connect(tls).await?, false),
+            None => (self.connector.http1(tls).await?, false),
         };
         let number = self.numbers.fetch_add(1, Ordering::Relaxed);
         let id = Id { balancer: 0, number };
@@ -327,7 +284,7 @@ impl Shared {
     }
 
     async fn upload(&self) -> std::result::Result<(), String> {
-        let mut wire = self.connect(false).await?;
+        let mut wire = self.connector.http1(false).await?;
         let broken = |error: std::io::Error| format!("broken: {}", error.kind());
         let content = origin::content(MOVED);
         wire.send(client::post_head("/upload", content.len(), true).as_bytes()).await.map_err(broken)?;
@@ -342,7 +299,7 @@ impl Shared {
     }
 
     async fn download(&self) -> std::result::Result<(), String> {
-        let mut wire = self.connect(false).await?;
+        let mut wire = self.connector.http1(false).await?;
         let asked = client::exchange(&mut wire, &client::get(&format!("/download/{MOVED}"), true), &mut false).await;
         match asked.map_err(|error| format!("broken: {}", error.kind()))? {
             Answer::Whole { status: 200, body, .. } if body == origin::content(MOVED) => Ok(()),
@@ -352,7 +309,7 @@ impl Shared {
 
     async fn stream(&self, row: usize, tls: bool, long: bool) -> std::result::Result<(), String> {
         let broken = |error: std::io::Error| format!("dropped: {}", error.kind());
-        let mut wire = self.connect(tls).await?;
+        let mut wire = self.connector.http1(tls).await?;
         wire.send(websocket::request("/echo").as_bytes()).await.map_err(broken)?;
         let head = wire.head().await.map_err(broken)?.ok_or("refused: closed")?;
         if !websocket::opens(&head) {
@@ -375,14 +332,17 @@ impl Shared {
     }
 }
 
-async fn tcp(port: u16) -> std::result::Result<TcpStream, String> {
-    let stream = TcpStream::connect(http::local(port)).await.map_err(not_connected)?;
-    stream.set_nodelay(true).map_err(not_connected)?;
-    Ok(stream)
-}
-
-fn not_connected(error: std::io::Error) -> String {
-    format!("connect: {}", error.kind())
+/// `false` if the other side announced before that it takes no more requests.
+async fn ask(connection: Connection, id: Id) -> std::result::Result<bool, String> {
+    let ask = if id.number.is_multiple_of(5) { Ask::Post } else { Ask::Get };
+    match connection.exchange(id, ask, &mut false).await {
+        Ok(whole) if whole.status != 200 => Err(whole.status.to_string()),
+        Ok(whole) if whole.body == id.answer() => Ok(true),
+        Ok(_) => Err("wrong answer".into()),
+        Err(Failed::Announced) => Ok(false),
+        Err(Failed::NoAnswer(error)) => Err(saw("no answer", &error)),
+        Err(Failed::Cut(error)) => Err(saw("cut", &error)),
+    }
 }
 
 fn not_right(answer: &Answer) -> String {

@@ -1,5 +1,8 @@
 //! What does one client get for one request? A whole answer, a part of one, or none.
 
+pub mod connector;
+pub mod http2;
+
 use crate::wire::Wire;
 use std::io::{ErrorKind, Result};
 

@@ -1,0 +1,84 @@
+//! How does a client connect to a balancer? Over TCP or TLS, for HTTP/1.1 or HTTP/2.
+
+use super::http2::Connection;
+use crate::error::Result as Outcome;
+use crate::http;
+use crate::load::handshakes::{self, Version};
+use crate::wire::Wire;
+use rustls::ClientConfig;
+use rustls::pki_types::ServerName;
+use std::io::Error;
+use std::sync::Arc;
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
+
+/// Where a balancer serves.
+#[derive(Clone, Copy, Debug)]
+pub struct Ports {
+    /// HTTP/1.1.
+    pub clear: u16,
+    /// HTTP/2.
+    pub h2c: u16,
+    /// Both, over TLS.
+    pub tls: u16,
+}
+
+/// The way to one balancer.
+#[derive(Clone)]
+pub struct Connector {
+    ports: Ports,
+    http1: TlsConnector,
+    http2: TlsConnector,
+}
+
+impl Connector {
+    /// To a balancer that serves there.
+    ///
+    /// # Errors
+    /// If there are no clients of TLS.
+    pub fn new(ports: Ports) -> Outcome<Connector> {
+        let http1 = handshakes::config(Version::Tls13, true)?;
+        let mut http2 = ClientConfig::clone(&*http1);
+        http2.alpn_protocols = vec![b"h2".to_vec()];
+        Ok(Connector { ports, http1: TlsConnector::from(http1), http2: TlsConnector::from(Arc::new(http2)) })
+    }
+
+    /// Connects for HTTP/1.1.
+    ///
+    /// # Errors
+    /// What the client saw.
+    pub async fn http1(&self, tls: bool) -> Result<Wire, String> {
+        match tls {
+            false => Wire::new(tcp(self.ports.clear).await?).map_err(not_connected),
+            true => Ok(Wire::over_tls(self.shake_hands(&self.http1).await?)),
+        }
+    }
+
+    /// Connects for HTTP/2.
+    ///
+    /// # Errors
+    /// What the client saw.
+    pub async fn http2(&self, tls: bool) -> Result<Connection, String> {
+        match tls {
+            false => Connection::open(tcp(self.ports.h2c).await?).await,
+            true => Connection::open(self.shake_hands(&self.http2).await?).await,
+        }
+    }
+
+    async fn shake_hands(&self, connector: &TlsConnector) -> Result<TlsStream<TcpStream>, String> {
+        let name = ServerName::try_from("lab.test").expect("it is a name");
+        let stream = tcp(self.ports.tls).await?;
+        connector.connect(name, stream).await.map_err(|error| format!("handshake: {}", error.kind()))
+    }
+}
+
+async fn tcp(port: u16) -> Result<TcpStream, String> {
+    let stream = TcpStream::connect(http::local(port)).await.map_err(not_connected)?;
+    stream.set_nodelay(true).map_err(not_connected)?;
+    Ok(stream)
+}
+
+fn not_connected(error: Error) -> String {
+    format!("connect: {}", error.kind())
+}

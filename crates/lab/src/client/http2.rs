@@ -1,0 +1,197 @@
+//! How does a client of HTTP/2 ask, and what does it see? Requests, calls and streams of gRPC on connections of another
+//! implementation than evenkeel's.
+
+use crate::endpoint::http2::{STREAM, message};
+use crate::endpoint::{Ask, Id};
+use ::http::{HeaderMap, Request, Response, StatusCode};
+use bytes::{Bytes, BytesMut};
+use h2::client::SendRequest;
+use h2::{Reason, RecvStream, SendStream};
+use tokio::io::{AsyncRead, AsyncWrite};
+
+type Outcome<T> = Result<T, String>;
+
+/// Bytes of the message that streams carry.
+const MESSAGE: usize = 100;
+
+/// A connection, shared by its clones.
+#[derive(Clone)]
+pub struct Connection(SendRequest<Bytes>);
+
+/// A whole answer.
+pub struct Whole {
+    /// Of HTTP.
+    pub status: u16,
+    /// What `grpc-status` says, wherever it is.
+    pub grpc: Option<String>,
+    /// The body.
+    pub body: Bytes,
+}
+
+/// Why there is no whole answer.
+#[derive(Debug)]
+pub enum Failed {
+    /// The other side announced before that it takes no more requests: nothing was sent.
+    Announced,
+    /// There was no head.
+    NoAnswer(h2::Error),
+    /// It ended early.
+    Cut(h2::Error),
+}
+
+impl Failed {
+    /// Whether the connection ends with the request.
+    pub fn ends_connection(&self) -> bool {
+        match self {
+            Failed::Announced => true,
+            Failed::NoAnswer(error) | Failed::Cut(error) => !error.is_reset(),
+        }
+    }
+}
+
+impl Connection {
+    /// Over a connected stream.
+    ///
+    /// # Errors
+    /// What the client saw, if the other side does not speak HTTP/2.
+    pub async fn open(stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static) -> Outcome<Connection> {
+        let (client, connection) = h2::client::handshake(stream).await.map_err(|error| saw("connect", &error))?;
+        // It runs until the last clone and the last stream are gone.
+        tokio::spawn(connection);
+        Ok(Connection(client))
+    }
+
+    /// Whether it takes further requests; not once the other side announced that it will end it.
+    ///
+    /// # Errors
+    /// If it ended without that.
+    pub async fn takes_more(&self) -> Outcome<bool> {
+        match self.0.clone().ready().await {
+            Ok(_) => Ok(true),
+            Err(error) if announces_end(&error) => Ok(false),
+            Err(error) => Err(saw("a kept connection", &error)),
+        }
+    }
+
+    /// Asks for what the endpoints answer to this number. Sets `begun` once the head is there, for callers that do not wait for
+    /// the end.
+    ///
+    /// # Errors
+    /// If it does not come.
+    pub async fn exchange(self, id: Id, ask: Ask, begun: &mut bool) -> Result<Whole, Failed> {
+        // Endpoints take no body whose length they are not told.
+        let (request, content) = match ask {
+            Ask::Get => (Request::get(uri(&id.path())), None),
+            Ask::Post => {
+                let content = id.posted();
+                (Request::post(uri(&id.path())).header("content-length", content.len()), Some(content))
+            }
+            Ask::Call => (call(&id.call_path()), Some(message(&id.posted()))),
+        };
+        let request = request.body(()).expect("its parts are right");
+        let failed = |error: h2::Error| match announces_end(&error) {
+            true => Failed::Announced,
+            false => Failed::NoAnswer(error),
+        };
+        let mut client = self.0.ready().await.map_err(failed)?;
+        let (response, mut send) = client.send_request(request, content.is_none()).map_err(failed)?;
+        if let Some(content) = content {
+            send.send_data(content.into(), true).map_err(Failed::NoAnswer)?;
+        }
+        let (head, mut body) = response.await.map_err(Failed::NoAnswer)?.into_parts();
+        *begun = true;
+        let mut whole = BytesMut::new();
+        while let Some(part) = part(&mut body).await.map_err(Failed::Cut)? {
+            whole.extend_from_slice(&part);
+        }
+        let trailers = body.trailers().await.map_err(Failed::Cut)?;
+        let grpc = trailers.as_ref().and_then(grpc_status).or_else(|| grpc_status(&head.headers));
+        Ok(Whole { status: head.status.as_u16(), grpc, body: whole.freeze() })
+    }
+
+    /// Opens a stream of gRPC.
+    ///
+    /// # Errors
+    /// If it is refused.
+    pub async fn call(self) -> Outcome<Call> {
+        let request = call(STREAM).body(()).expect("its parts are right");
+        let failed = |error: h2::Error| saw("refused", &error);
+        let mut client = self.0.ready().await.map_err(failed)?;
+        let (response, send) = client.send_request(request, false).map_err(failed)?;
+        let body = right(response.await.map_err(failed)?)?;
+        Ok(Call { send, body, _connection: Connection(client) })
+    }
+}
+
+fn announces_end(error: &h2::Error) -> bool {
+    error.is_go_away() && error.reason() == Some(Reason::NO_ERROR)
+}
+
+/// A stream of gRPC on which each message comes back.
+pub struct Call {
+    send: SendStream<Bytes>,
+    body: RecvStream,
+    _connection: Connection,
+}
+
+impl Call {
+    /// Sends a message and waits until it is back.
+    ///
+    /// # Errors
+    /// If the stream is dropped.
+    pub async fn echo(&mut self) -> Outcome<()> {
+        let message = message(&crate::origin::content(MESSAGE));
+        self.send.send_data(message.clone().into(), false).map_err(|error| saw("dropped", &error))?;
+        let mut back = BytesMut::new();
+        while back.len() < message.len() {
+            let part = part(&mut self.body).await.map_err(|error| saw("cut", &error))?;
+            back.extend_from_slice(&part.ok_or("dropped: ended")?);
+        }
+        if back == message { Ok(()) } else { Err("another message came back".into()) }
+    }
+
+    /// Ends the stream, and waits for its status.
+    ///
+    /// # Errors
+    /// If that is not of success.
+    pub async fn end(mut self) -> Outcome<()> {
+        self.send.send_data(Bytes::new(), true).map_err(|error| saw("dropped", &error))?;
+        while part(&mut self.body).await.map_err(|error| saw("cut", &error))?.is_some() {}
+        let trailers = self.body.trailers().await.map_err(|error| saw("dropped", &error))?;
+        match trailers.as_ref().and_then(grpc_status).as_deref() {
+            Some("0") => Ok(()),
+            _ => Err("no status at the end".into()),
+        }
+    }
+}
+
+fn uri(path: &str) -> String {
+    format!("http://lab.test{path}")
+}
+
+fn call(path: &str) -> ::http::request::Builder {
+    Request::post(uri(path)).header("content-type", "application/grpc").header("te", "trailers")
+}
+
+fn grpc_status(fields: &HeaderMap) -> Option<String> {
+    fields.get("grpc-status")?.to_str().ok().map(str::to_owned)
+}
+
+fn right(response: Response<RecvStream>) -> Outcome<RecvStream> {
+    match response.status() {
+        StatusCode::OK => Ok(response.into_body()),
+        status => Err(status.as_str().to_owned()),
+    }
+}
+
+async fn part(body: &mut RecvStream) -> Result<Option<Bytes>, h2::Error> {
+    let Some(part) = body.data().await else { return Ok(None) };
+    let part = part?;
+    body.flow_control().release_capacity(part.len())?;
+    Ok(Some(part))
+}
+
+/// What a client saw, in words.
+pub fn saw(what: &str, error: &h2::Error) -> String {
+    format!("{what}: {error}")
+}

@@ -1,0 +1,234 @@
+//! How does an endpoint answer over HTTP/2, in each mode? The same work as over HTTP/1.1, calls of gRPC, and streams on which
+//! each message comes back. By another implementation than evenkeel's.
+
+use super::serve::{BEFORE_RESET, Saw, work};
+use super::{Arrival, Dial, Id, Mode};
+use crate::clock;
+use ::http::{HeaderMap, HeaderValue, Method, Request, Response};
+use bytes::{Bytes, BytesMut};
+use h2::RecvStream;
+use h2::server::{Builder, SendResponse};
+use std::sync::{Arc, OnceLock};
+use tokio::net::TcpStream;
+use tokio::task::AbortHandle;
+use tokio::time::sleep;
+
+/// What a client sends first.
+pub const PREFACE: &[u8] = b"PRI";
+/// The method of gRPC of which each message comes back at once.
+pub const STREAM: &str = "/lab.Echo/Stream";
+/// The endpoint has no time for the call: clients may ask elsewhere.
+const UNAVAILABLE: &str = "14";
+/// A defect.
+const INTERNAL: &str = "13";
+
+/// A message as gRPC frames it: not compressed, its length, and itself.
+pub fn message(content: &[u8]) -> Vec<u8> {
+    let mut bytes = vec![0];
+    bytes.extend_from_slice(&(content.len() as u32).to_be_bytes());
+    bytes.extend_from_slice(content);
+    bytes
+}
+
+/// What a request may do to its connection.
+type Line = Arc<OnceLock<AbortHandle>>;
+
+/// Answers on one connection until the client leaves.
+pub(super) async fn serve(stream: TcpStream, dial: Arc<Dial>, saw: Saw) {
+    // From here on the connection ends with an RST, whatever ends it: the endpoint never ends one that is well.
+    if stream.set_nodelay(true).and(stream.set_zero_linger()).is_err() {
+        return;
+    }
+    let line = Line::default();
+    let theirs = Arc::clone(&line);
+    let served = tokio::spawn(async move {
+        let mut builder = Builder::new();
+        builder.max_concurrent_streams(1024).initial_window_size(1 << 20).initial_connection_window_size(1 << 24);
+        // A client that is gone needs no answer.
+        let Ok(mut connection) = builder.handshake::<_, Bytes>(stream).await else { return };
+        while let Some(Ok((request, respond))) = connection.accept().await {
+            let asked = Asked { dial: Arc::clone(&dial), saw: Arc::clone(&saw), line: Arc::clone(&theirs) };
+            tokio::spawn(asked.answer(request, respond));
+        }
+    });
+    // Nothing has run since: both are of one thread.
+    line.get_or_init(|| served.abort_handle());
+}
+
+/// One request.
+struct Asked {
+    dial: Arc<Dial>,
+    saw: Saw,
+    line: Line,
+}
+
+impl Asked {
+    /// A stream that ends early is its client's choice.
+    async fn answer(self, request: Request<RecvStream>, mut respond: SendResponse<Bytes>) -> Option<()> {
+        let (path, method) = (request.uri().path().to_owned(), request.method().clone());
+        let id = Id::of_path(&path);
+        if let Some(id) = id {
+            (self.saw)(Arrival { at_ns: clock::now_ns(), id });
+        }
+        let mode = self.dial.mode();
+        match mode {
+            Mode::Hang => {
+                let gone = std::future::poll_fn(|context| respond.poll_reset(context)).await;
+                return gone.ok().map(drop);
+            }
+            Mode::ResetAccept => return self.reset(),
+            _ => (),
+        }
+        if path == STREAM {
+            return echo(request, respond).await;
+        }
+        let posted = whole(request.into_body()).await?;
+        let Some(id) = id else {
+            let status = if path != "/health" { 404 } else { mode.health() };
+            sleep(work(0, mode) / 10).await;
+            return respond.send_response(head(status), true).ok().map(drop);
+        };
+        let calls = path.starts_with(Id::CALLS);
+        let right =
+            if calls { posted == message(&id.posted()) } else { method == Method::GET || posted == id.posted() };
+        match (mode.status(), calls) {
+            _ if !right => return respond.send_response(head(400), true).ok().map(drop),
+            (Some(status), false) => return respond.send_response(head(status), true).ok().map(drop),
+            // A client of gRPC is told in a head alone.
+            (Some(503), true) => return respond.send_response(told(UNAVAILABLE), true).ok().map(drop),
+            (Some(_), true) => return respond.send_response(told(INTERNAL), true).ok().map(drop),
+            (None, _) => sleep(work(id.number, mode)).await,
+        }
+        if mode == Mode::ResetHead {
+            sleep(BEFORE_RESET).await;
+            return self.reset();
+        }
+        let (answer, head) = match calls {
+            true => (message(&id.answer()), grpc()),
+            false => (id.answer(), self::head(200)),
+        };
+        let mut answer = Bytes::from(answer);
+        let mut send = respond.send_response(head, false).ok()?;
+        if mode == Mode::ResetBody {
+            send.send_data(answer.split_to(answer.len() / 2), false).ok()?;
+            sleep(BEFORE_RESET).await;
+            return self.reset();
+        }
+        send.send_data(answer, !calls).ok()?;
+        if calls { send.send_trailers(status("0")).ok() } else { Some(()) }
+    }
+
+    /// Ends the connection, with all of its requests.
+    fn reset(&self) -> Option<()> {
+        self.line.get().map(AbortHandle::abort)
+    }
+}
+
+async fn whole(mut body: RecvStream) -> Option<BytesMut> {
+    let mut whole = BytesMut::new();
+    while let Some(part) = body.data().await {
+        let part = part.ok()?;
+        body.flow_control().release_capacity(part.len()).ok()?;
+        whole.extend_from_slice(&part);
+    }
+    Some(whole)
+}
+
+/// Sends each part back as it comes.
+async fn echo(request: Request<RecvStream>, mut respond: SendResponse<Bytes>) -> Option<()> {
+    let mut body = request.into_body();
+    let mut send = respond.send_response(grpc(), false).ok()?;
+    while let Some(part) = body.data().await {
+        let part = part.ok()?;
+        body.flow_control().release_capacity(part.len()).ok()?;
+        send.send_data(part, false).ok()?;
+    }
+    send.send_trailers(status("0")).ok()
+}
+
+fn head(status: u16) -> Response<()> {
+    let mut head = Response::new(());
+    *head.status_mut() = ::http::StatusCode::from_u16(status).unwrap_or_default();
+    head
+}
+
+/// The head of an answer of gRPC.
+fn grpc() -> Response<()> {
+    let mut head = head(200);
+    head.headers_mut().insert("content-type", HeaderValue::from_static("application/grpc"));
+    head
+}
+
+/// An answer of gRPC that is its status alone.
+fn told(code: &'static str) -> Response<()> {
+    let mut head = grpc();
+    head.headers_mut().extend(status(code));
+    head
+}
+
+fn status(code: &'static str) -> HeaderMap {
+    let mut trailers = HeaderMap::new();
+    trailers.insert("grpc-status", HeaderValue::from_static(code));
+    trailers
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Ask;
+    use super::super::serve as http1;
+    use super::*;
+    use crate::client::http2::{Connection, Failed, Whole};
+    use tokio::net::TcpListener;
+
+    const ID: Id = Id { balancer: 0, number: 7 };
+
+    /// What an endpoint in this mode answers to each on one connection, and how many requests it saw.
+    fn in_mode(mode: Mode, asks: &[Ask]) -> (Vec<Result<Whole, Failed>>, usize) {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+        let seen = Arc::new(std::sync::atomic::AtomicUsize::new(0));
+        let told = Arc::clone(&seen);
+        let answers = runtime.block_on(async {
+            let listener = TcpListener::bind("127.0.0.1:0").await.expect("ports are to be had");
+            let address = listener.local_addr().expect("it listens");
+            let dial = Arc::new(Dial::default());
+            dial.set(mode);
+            let saw: Saw = Arc::new(move |_| _ = told.fetch_add(1, std::sync::atomic::Ordering::Relaxed));
+            tokio::spawn(http1::serve(listener, dial, saw));
+            let stream = TcpStream::connect(address).await.expect("it listens");
+            let connection = Connection::open(stream).await.expect("it speaks HTTP/2");
+            let mut answers = Vec::new();
+            for ask in asks {
+                answers.push(connection.clone().exchange(ID, *ask, &mut false).await);
+            }
+            answers
+        });
+        (answers, seen.load(std::sync::atomic::Ordering::Relaxed))
+    }
+
+    #[test]
+    fn a_well_endpoint_answers_over_http2_as_over_http1_and_calls_too() {
+        let (answers, seen) = in_mode(Mode::Well, &[Ask::Get, Ask::Post, Ask::Call]);
+        let told: Vec<_> = answers.into_iter().map(|answer| answer.expect("it answers")).collect();
+        assert!(told[..2].iter().all(|answer| answer.status == 200 && answer.body == ID.answer()));
+        assert_eq!((told[2].grpc.as_deref(), &told[2].body[..]), (Some("0"), &message(&ID.answer())[..]));
+        assert_eq!(seen, 3);
+    }
+
+    #[test]
+    fn overload_is_unavailable_to_calls_and_a_defect_is_internal() {
+        for (mode, status, code) in [(Mode::Error503, 503, UNAVAILABLE), (Mode::Error500, 500, INTERNAL)] {
+            let (answers, _) = in_mode(mode, &[Ask::Get, Ask::Call]);
+            let told: Vec<_> = answers.into_iter().map(|answer| answer.expect("it answers")).collect();
+            assert_eq!((told[0].status, told[1].status, told[1].grpc.as_deref()), (status, 200, Some(code)));
+        }
+    }
+
+    #[test]
+    fn a_reset_ends_the_connection_before_the_head_or_within_the_body() {
+        let (answers, seen) = in_mode(Mode::ResetBody, &[Ask::Get]);
+        assert!(matches!(&answers[0], Err(failed @ Failed::Cut(_)) if failed.ends_connection()));
+        assert_eq!(seen, 1);
+        let (answers, _) = in_mode(Mode::ResetHead, &[Ask::Call]);
+        assert!(matches!(&answers[0], Err(Failed::NoAnswer(_))));
+    }
+}

@@ -1,0 +1,142 @@
+//! How is a host had that vanishes, or whose packets get lost? In a network that the lab has to itself: a namespace with loopback
+//! alone, in which rules of nftables drop packets to and from one address. The kernel need not have netem.
+
+use super::left::PREFIX;
+use crate::child;
+use crate::error::{Error, Result, While};
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+use std::fs::File;
+use std::net::SocketAddr;
+use std::os::fd::AsFd;
+use std::path::Path;
+use std::time::Duration;
+
+/// How long a change may take.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Where the rules are. Packets of this machine to itself come in too, whichever way they go.
+const CHAIN: &str = "inet lab lost";
+
+/// The network of the thread that entered it, of its threads and of its processes, until dropped.
+pub struct Loopback {
+    ip: String,
+    nft: String,
+    name: String,
+    before: File,
+}
+
+impl Loopback {
+    /// Makes it, and takes this thread there: the main one, which starts all others.
+    ///
+    /// # Errors
+    /// With what is missing.
+    pub fn enter() -> Result<Loopback> {
+        if !rustix::process::geteuid().is_root() {
+            return Err(Error::Wrong("packets can only be dropped by root".into()));
+        }
+        let find = |program, package| {
+            child::find(program).map_err(|_| Error::Wrong(format!("{program} is not installed (Debian: {package})")))
+        };
+        let (ip, nft) = (find("ip", "iproute2")?, find("nft", "nftables")?);
+        let before = open(Path::new("/proc/thread-self/ns/net"))?;
+        let name = format!("{PREFIX}-{}-lo", std::process::id());
+        succeed(&[&ip, "netns", "add", &name])?;
+        // From here on, it is removed whatever fails.
+        let network = Loopback { ip, nft, name, before };
+        succeed(&[&network.ip, "-n", &network.name, "link", "set", "lo", "up"])?;
+        move_to(&open(&Path::new("/run/netns").join(&network.name))?)?;
+        network.tell("add table inet lab")?;
+        network.tell(&format!("add chain {CHAIN} {{ type filter hook input priority 0; }}"))?;
+        Ok(network)
+    }
+
+    /// From now on, this many of a hundred packets to and from an address are lost, without a word to either side.
+    ///
+    /// # Errors
+    /// The system refuses it.
+    pub fn lose(&self, percent: u8, address: SocketAddr) -> Result<()> {
+        let Some(most) = percent.min(100).checked_sub(1) else { return Ok(()) };
+        let (ip, port) = (address.ip(), address.port());
+        for end in [format!("ip daddr {ip} tcp dport {port}"), format!("ip saddr {ip} tcp sport {port}")] {
+            self.tell(&format!("add rule {CHAIN} {end} numgen random mod 100 <= {most} drop"))?;
+        }
+        Ok(())
+    }
+
+    /// From now on, none is.
+    ///
+    /// # Errors
+    /// The system refuses it.
+    pub fn heal(&self) -> Result<()> {
+        self.tell(&format!("flush chain {CHAIN}"))
+    }
+
+    fn tell(&self, rule: &str) -> Result<()> {
+        succeed(&[&self.nft, rule])
+    }
+}
+
+impl Drop for Loopback {
+    fn drop(&mut self) {
+        let back = move_to(&self.before);
+        // Its rules go with it. Also when interrupted: so not by `child::output`, which gives up then.
+        let removed = std::process::Command::new(&self.ip).args(["netns", "del", &self.name]).status();
+        if back.is_err() || !removed.is_ok_and(|status| status.success()) {
+            eprintln!("warning: the network namespace {} is not removed", self.name);
+        }
+    }
+}
+
+fn open(path: &Path) -> Result<File> {
+    File::open(path).or_say(|| format!("cannot open {}", path.display()))
+}
+
+fn move_to(namespace: &File) -> Result<()> {
+    let moved = move_into_link_name_space(namespace.as_fd(), Some(LinkNameSpaceType::Network));
+    moved.or_say(|| "cannot enter a network namespace".into())
+}
+
+fn succeed(words: &[&str]) -> Result<()> {
+    let command: Vec<String> = words.iter().map(|&word| word.to_owned()).collect();
+    let output = child::output(&command, PATIENCE)?;
+    if output.success {
+        return Ok(());
+    }
+    Err(Error::Wrong(format!("`{}` failed: {}", command.join(" "), output.text.trim())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{ErrorKind, Read, Write};
+    use std::net::{TcpListener, TcpStream};
+
+    #[test]
+    fn a_vanished_address_says_nothing_and_is_back_when_healed() {
+        // A thread of its own: the network that is entered is that of a thread.
+        let tried = std::thread::spawn(|| {
+            let network = match Loopback::enter() {
+                Ok(network) => network,
+                Err(error) => return evenkeel_peers::skip(&error.to_string()),
+            };
+            let listener = TcpListener::bind("127.1.2.3:0").expect("all of 127/8 is loopback");
+            let address = listener.local_addr().expect("it is bound");
+            let mut client = TcpStream::connect(address).expect("it listens");
+            let (mut server, _) = listener.accept().expect("it came");
+            server.set_read_timeout(Some(Duration::from_millis(100))).expect("it can wait");
+            network.lose(100, address).expect("a rule");
+            client.write_all(b"x").expect("the connection stays");
+            let mut byte = [0];
+            let nothing = server.read(&mut byte).expect_err("nothing comes").kind();
+            assert!(matches!(nothing, ErrorKind::WouldBlock | ErrorKind::TimedOut), "{nothing:?}");
+            network.heal().expect("no rule");
+            server.set_read_timeout(Some(Duration::from_secs(10))).expect("it can wait");
+            server.read_exact(&mut byte).expect("it is sent again");
+            let place = Path::new("/run/netns").join(&network.name);
+            assert!(place.exists());
+            drop(network);
+            assert!(!place.exists());
+        });
+        tried.join().expect("what it asserts holds");
+    }
+}
