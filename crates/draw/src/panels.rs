@@ -55,7 +55,7 @@ pub enum Panel {
 
 const WIDTH: f64 = 1120.0;
 const LEFT: f64 = 64.0;
-const RIGHT: f64 = 12.0;
+const RIGHT: f64 = 24.0;
 /// Room for the names of what is shaded, in two rows.
 const TOP: f64 = 54.0;
 const HEIGHT: f64 = 100.0;
@@ -275,8 +275,8 @@ mod tests {
     fn bars_stand_on_each_other_and_steps_of_a_line_are_factors() {
         let svg = drawn(&[Some(50.0), Some(500.0), Some(5000.0)]);
         // Three quarters of 100 from the floor at 154, then one quarter above.
-        assert!(svg.contains("y=\"79.0\" width=\"348.0\" height=\"75.0\""), "{svg}");
-        assert!(svg.contains("y=\"54.0\" width=\"348.0\" height=\"25.0\""), "{svg}");
+        assert!(svg.contains("y=\"79.0\" width=\"344.0\" height=\"75.0\""), "{svg}");
+        assert!(svg.contains("y=\"54.0\" width=\"344.0\" height=\"25.0\""), "{svg}");
         let line = svg.lines().find(|line| line.contains("line figure")).expect("there is a line");
         let ys: Vec<f64> =
             line.split(['M', 'L']).skip(1).filter_map(|at| at.split([' ', '"']).nth(1)?.parse().ok()).collect();
