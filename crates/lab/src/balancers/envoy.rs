@@ -25,7 +25,7 @@ pub const KIND: Kind = Kind {
     generation: |site, _| told(site, "cluster_manager.cds.update_success"),
     settings: "LEAST_REQUEST of two draws, since only that and round robin have a slow start, of 3 s; checks of /health each 500 ms with \
 300 ms of patience, 2 to fall and 2 to rise, which close connections as they fall; outlier detection each 500 ms: 3 failed \
-connects, gateway errors or answers of 500 and above in a row, or a rate of success below that of the others, eject for 5 s, half of \
+connects, resets, gateway errors or answers of 500 and above in a row, all counted together, as a new connection would else forget resets, or a rate of success below that of the others, eject for 5 s, half of \
 them at most, and a passed check does not bring back what was ejected; up to 3 retries, elsewhere, after a failed connect, a reset, 1 s without an answer or a 503, but of \
 a POST only if nothing of it has left, and of a call of gRPC also if it is UNAVAILABLE; retries at most 20 % of the requests; PING after \
 500 ms to endpoints of HTTP/2, which have 1 s to answer.",
@@ -193,8 +193,6 @@ fn cluster(name: &str, endpoints: &[SocketAddr], protocol: Value) -> Value {
             "interval": "0.5s",
             "base_ejection_time": "5s",
             "max_ejection_percent": 50,
-            "split_external_local_origin_errors": true,
-            "consecutive_local_origin_failure": 3,
             "consecutive_gateway_failure": 3,
             "enforcing_consecutive_gateway_failure": 100,
             "consecutive_5xx": 3,

@@ -250,7 +250,8 @@ impl Shared {
     }
 
     async fn messages(&self, row: usize, tls: bool, long: bool) -> std::result::Result<(), String> {
-        let mut stream = self.connector.http2(tls).await?.call().await?;
+        let opened = async { self.connector.http2(tls).await?.call().await };
+        let mut stream = timeout(PATIENCE, opened).await.map_err(|_| "refused: late")??;
         let opened = Instant::now();
         while !self.is_ending() && (long || opened.elapsed() < SHORT_STREAM) {
             timeout(PATIENCE, stream.echo()).await.map_err(|_| "late")??;
@@ -309,12 +310,16 @@ impl Shared {
 
     async fn stream(&self, row: usize, tls: bool, long: bool) -> std::result::Result<(), String> {
         let broken = |error: std::io::Error| format!("dropped: {}", error.kind());
-        let mut wire = self.connector.http1(tls).await?;
-        wire.send(websocket::request("/echo").as_bytes()).await.map_err(broken)?;
-        let head = wire.head().await.map_err(broken)?.ok_or("refused: closed")?;
-        if !websocket::opens(&head) {
-            return Err(format!("refused: {}", head.status().unwrap_or_default()));
-        }
+        let opened = async {
+            let mut wire = self.connector.http1(tls).await?;
+            wire.send(websocket::request("/echo").as_bytes()).await.map_err(broken)?;
+            let head = wire.head().await.map_err(broken)?.ok_or("refused: closed")?;
+            match websocket::opens(&head) {
+                true => Ok(wire),
+                false => Err(format!("refused: {}", head.status().unwrap_or_default())),
+            }
+        };
+        let mut wire = timeout(PATIENCE, opened).await.map_err(|_| "refused: late")??;
         let opened = Instant::now();
         let mut number = 0_u32;
         while !self.is_ending() && (long || opened.elapsed() < SHORT_STREAM) {
