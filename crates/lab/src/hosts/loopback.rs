@@ -4,6 +4,7 @@
 use super::left::PREFIX;
 use crate::child;
 use crate::error::{Error, Result, While};
+use crate::requirements;
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use std::fs::File;
 use std::net::SocketAddr;
@@ -31,13 +32,8 @@ impl Loopback {
     /// # Errors
     /// With what is missing.
     pub fn enter() -> Result<Loopback> {
-        if !rustix::process::geteuid().is_root() {
-            return Err(Error::Wrong("packets can only be dropped by root".into()));
-        }
-        let find = |program, package| {
-            child::find(program).map_err(|_| Error::Wrong(format!("{program} is not installed (Debian: {package})")))
-        };
-        let (ip, nft) = (find("ip", "iproute2")?, find("nft", "nftables")?);
+        requirements::root("rules that drop packets")?;
+        let (ip, nft) = (child::find("ip")?, child::find("nft")?);
         let before = open(Path::new("/proc/thread-self/ns/net"))?;
         let name = format!("{PREFIX}-{}-lo", std::process::id());
         succeed(&[&ip, "netns", "add", &name])?;

@@ -39,6 +39,8 @@ pub struct Link {
     heard_at: Cell<Instant>,
     /// When the endpoint was asked for a sign of life, if it was since.
     asked_at: Cell<Option<Instant>>,
+    /// Whether that was too long ago when it was looked after last.
+    is_overdue: Cell<bool>,
     /// Since when no request has it.
     idle_since: Cell<Instant>,
     /// Whether a request has had it.
@@ -73,6 +75,7 @@ impl Link {
             spoke_other: Cell::new(false),
             heard_at: Cell::new(now),
             asked_at: Cell::new(None),
+            is_overdue: Cell::new(false),
             idle_since: Cell::new(now),
             has_served: Cell::new(false),
             is_left: Cell::new(false),
@@ -165,10 +168,13 @@ impl Link {
         }
         let Some(after) = settings.ping_after else { return };
         match self.asked_at.get() {
+            // If this thread stood still, the sign of life may wait to be read: that is done before the next look.
             Some(asked) if now.since(asked) >= settings.ping_timeout.as_nanos() as u64 => {
-                self.stats.http2.silent.add(1);
-                self.stage.set(Stage::Over);
-                self.wake();
+                if self.is_overdue.replace(true) {
+                    self.stats.http2.silent.add(1);
+                    self.stage.set(Stage::Over);
+                    self.wake();
+                }
             }
             Some(_) => {}
             None if now.since(self.heard_at.get()) >= after.as_nanos() as u64 => {
@@ -214,6 +220,7 @@ impl Role for Link {
     fn on_read(&self, _: usize) {
         self.heard_at.set(self.core.clock.now());
         self.asked_at.set(None);
+        self.is_overdue.set(false);
     }
 
     fn on_reset(&self, by_peer: bool, code: u32) {

@@ -113,20 +113,26 @@ fn a_worker_that_drains_says_so_twice_and_serves_what_has_begun() {
     proxy.server().command(Command::Drain);
     let notice = client.next(GOAWAY).expect("a notice");
     assert_eq!((notice.last(), notice.code()), (0x7fff_ffff, 0));
-    // What was sent before the client could know is served; the answer to its ping ends that.
+    // What was sent before the client could know is served, and what comes right behind its answer to the ping, which may have
+    // overtaken it; its answer to a second one ends that.
     let ping = client.next(PING).expect("a ping");
     client.get(3, "/between");
     client.send(&Frame::new(PING, 1, 0, ping.payload));
-    client.get(5, "/too-late");
-    let (mut last, mut body) = (None, Vec::new());
+    client.get(5, "/overtaken");
+    let (mut last, mut bodies) = (None, [String::new(), String::new()]);
     while let Some(frame) = client.frame() {
         match frame.kind {
             GOAWAY => last = Some((frame.last(), frame.code())),
-            DATA => body.extend(frame.payload),
+            PING => {
+                client.send(&Frame::new(PING, 1, 0, frame.payload));
+                client.get(7, "/too-late");
+            }
+            DATA => bodies[(frame.stream as usize - 3) / 2] += &String::from_utf8_lossy(&frame.payload),
             _ => {}
         }
     }
-    assert_eq!((last, String::from_utf8_lossy(&body)), (Some((3, 0)), "GET /between HTTP/1.1".into()));
+    let served = ["GET /between HTTP/1.1", "GET /overtaken HTTP/1.1"].map(str::to_owned);
+    assert_eq!((last, bodies), (Some((5, 0)), served));
 }
 
 #[test]
@@ -149,8 +155,10 @@ fn a_listener_that_leaves_ends_its_connections_with_their_last_answer() {
     assert_eq!(client.answer(1).status(), 200);
     proxy.reload(&lines("other", &other.to_string())).expect("nothing fails");
     assert_eq!(client.next(GOAWAY).map(|frame| frame.last()), Some(0x7fff_ffff));
-    let ping = client.next(PING).expect("a ping");
-    client.send(&Frame::new(PING, 1, 0, ping.payload));
+    for _ in 0..2 {
+        let ping = client.next(PING).expect("a ping");
+        client.send(&Frame::new(PING, 1, 0, ping.payload));
+    }
     assert_eq!(client.next(GOAWAY).map(|frame| frame.last()), Some(1));
     assert_eq!(client.frame(), None);
 }

@@ -31,7 +31,7 @@ const PREFACE_HEAD: &[u8] = b"PRI * HTTP/2.0\r\n\r\n";
 /// How long a client may still begin requests when it was told to begin no more, unless its answer to a ping comes before.
 const DRAIN_NOTICE: Duration = Duration::from_secs(1);
 
-/// What the ping carries that asks whether the client has read that.
+/// What the pings carry that ask whether the client has read that.
 const DRAIN_PING: u64 = 0x6472_6169_6e00_0001;
 
 /// What one carries that asks for a sign of life.
@@ -64,6 +64,8 @@ struct Server {
     is_asked: Cell<bool>,
     /// Whether and when it is told the last request that is served.
     drain: Cell<Drain>,
+    /// Whether it has answered the first of the pings after that.
+    has_answered: Cell<bool>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -103,6 +105,7 @@ async fn serve(open: Open, down: H1, identity: Identity, came: Buf) {
         life_due: Cell::new(NEVER),
         is_asked: Cell::new(false),
         drain: Cell::new(Drain::Not),
+        has_answered: Cell::new(false),
     };
     server.run(came).await;
 }
@@ -299,8 +302,14 @@ impl Role for Server {
     }
 
     fn on_pong(&self, payload: u64) {
-        if payload == DRAIN_PING && matches!(self.drain.get(), Drain::Notice(_)) {
-            self.end_drain();
+        if payload != DRAIN_PING || !matches!(self.drain.get(), Drain::Notice(_)) {
+            return;
+        }
+        // A client may answer a ping ahead of requests that it had ready before it read the notice (the h2 crate does). These are
+        // on their way with the first answer, so they are here before the second.
+        match self.has_answered.replace(true) {
+            false => self.connection.session.engine(|engine| engine.ping(DRAIN_PING)),
+            true => self.end_drain(),
         }
     }
 }
