@@ -168,15 +168,15 @@ impl Link {
         }
         let Some(after) = settings.ping_after else { return };
         match self.asked_at.get() {
-            // If this thread stood still, the sign of life may wait to be read: that is done before the next look.
-            Some(asked) if now.since(asked) >= settings.ping_timeout.as_nanos() as u64 => {
-                if self.is_overdue.replace(true) {
+            Some(asked) => {
+                let is_overdue = now.since(asked) >= settings.ping_timeout.as_nanos() as u64;
+                // If this thread stood still, the sign of life may wait to be read: that is done before the next look.
+                if self.is_overdue.replace(is_overdue) && is_overdue {
                     self.stats.http2.silent.add(1);
                     self.stage.set(Stage::Over);
                     self.wake();
                 }
             }
-            Some(_) => {}
             None if now.since(self.heard_at.get()) >= after.as_nanos() as u64 => {
                 self.asked_at.set(Some(now));
                 self.session.engine(|engine| engine.ping(LIFE_PING));
