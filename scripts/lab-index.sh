@@ -10,7 +10,8 @@ cat <<'TEXT'
 
 Each page has the verdict on every claim, the machines drawn, plots with 90 % intervals, every figure and run, the command, and the
 machine. `evenkeel-lab NAME --help` says how each is measured. Verdicts: *reproduced*, the whole interval is where the claim says;
-*not reproduced*, none of it is; *not distinguishable*, part of it is; *not shown*, it was not measured, and why.
+*not reproduced*, none of it is; *not distinguishable*, part of it is, as the rounds differ by more than what would tell; *not shown*, it was not
+measured, and why.
 
 ## Prediction and measurement
 

@@ -145,8 +145,16 @@ impl Finding {
     /// In a sentence.
     pub fn told(&self) -> String {
         match self.figures() {
-            Some((figure, needs)) => format!("{}: {figure}; the claim needs {needs}", self.what),
+            Some((figure, needs)) => format!("{}: {figure}; the claim needs {needs}{}", self.what, self.doubt()),
             None => self.what.clone(),
+        }
+    }
+
+    /// Why it is undecided, to be added to a sentence; empty if it is decided.
+    pub fn doubt(&self) -> &'static str {
+        match self.verdict {
+            Verdict::NotDistinguishable => "; undecided, as its rounds differ by more than what would tell",
+            _ => "",
         }
     }
 
@@ -177,6 +185,8 @@ mod tests {
         assert_eq!(of(0.95, 1.05), Verdict::Reproduced);
         assert_eq!(of(0.85, 0.95), Verdict::NotDistinguishable);
         assert_eq!(of(1.2, 1.3), Verdict::NotReproduced);
+        let wide = Finding::at_most(claim, "it", Some(Interval { median: 1.0, low: 0.9, high: 1.1 }), 1.0);
+        assert!(wide.told().ends_with("; undecided, as its rounds differ by more than what would tell"), "{}", wide.told());
         let none = Finding::at_least(claim, "it", None, 1.0);
         assert_eq!((none.verdict, none.verdict.class()), (Verdict::NotShown, "open"));
         let one = Interval { median: 1.0, low: 1.0, high: 1.0 };

@@ -58,11 +58,12 @@ fn verdicts(findings: &[Finding]) -> String {
         let (figure, needs) = finding.figures().unwrap_or_default();
         let measured = if figure.is_empty() { String::new() } else { format!("{figure}<br>needed: {needs}") };
         format!(
-            "<tr><td><b class=\"{class}\">{}</b><br>{} <small>({})</small><br><small>{}</small></td><td>{}<small>{measured}</small></td></tr>\n",
+            "<tr><td><b class=\"{class}\">{}</b><br>{} <small>({})</small><br><small>{}{}</small></td><td>{}<small>{measured}</small></td></tr>\n",
             finding.verdict.name(),
             escape(finding.claim.text),
             escape(finding.claim.source),
             escape(&finding.what),
+            finding.doubt(),
             drawn.unwrap_or_default(),
         )
     };
