@@ -94,7 +94,7 @@ impl Asked {
         match (mode.status(), calls) {
             _ if !right => return respond.send_response(head(400), true).ok().map(drop),
             (Some(status), false) => return respond.send_response(head(status), true).ok().map(drop),
-            // A client of gRPC is told in a head alone.
+            // A client of gRPC learns it from a head alone.
             (Some(503), true) => return respond.send_response(told(UNAVAILABLE), true).ok().map(drop),
             (Some(_), true) => return respond.send_response(told(INTERNAL), true).ok().map(drop),
             (None, _) => sleep(work(id.number, mode)).await,

@@ -186,7 +186,11 @@ mod tests {
         assert_eq!(of(0.85, 0.95), Verdict::NotDistinguishable);
         assert_eq!(of(1.2, 1.3), Verdict::NotReproduced);
         let wide = Finding::at_most(claim, "it", Some(Interval { median: 1.0, low: 0.9, high: 1.1 }), 1.0);
-        assert!(wide.told().ends_with("; undecided, as its rounds differ by more than what would tell"), "{}", wide.told());
+        assert!(
+            wide.told().ends_with("; undecided, as its rounds differ by more than what would tell"),
+            "{}",
+            wide.told()
+        );
         let none = Finding::at_least(claim, "it", None, 1.0);
         assert_eq!((none.verdict, none.verdict.class()), (Verdict::NotShown, "open"));
         let one = Interval { median: 1.0, low: 1.0, high: 1.0 };

@@ -105,7 +105,7 @@ impl Cell {
     }
 }
 
-/// How each thing is measured in each case. Both are told by their index.
+/// How each thing is measured in each case. Both are given by index.
 pub trait Bench {
     /// What is kept from round to round.
     type Kept;
