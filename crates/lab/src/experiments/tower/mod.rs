@@ -114,12 +114,12 @@ fn run(options: &Options) -> Result<()> {
     };
     let simulated = |table: &Table| Prediction::built_in(evenkeel.program(), table.simulated, requests(table) as u64);
     let predictions = ALL.iter().map(simulated).collect::<Result<Vec<_>>>()?;
-    let rounds = Rounds::run(&names, options.rounds(), |at, _| {
+    let rounds = Rounds::run(&names, options.rounds(), |at, round| {
         let (arm, table) = (&arms[at], &ALL[arms[at].table]);
         let requests = requests(table);
         match arm.way {
             Way::Stack(stack) => {
-                let latencies = stack::run(stack, table, requests)?;
+                let latencies = stack::run(stack, table, requests, round as u64)?;
                 Ok(SHARES.map(|share| quantile(&latencies, share).unwrap_or(0.0)))
             }
             Way::Proxy(algorithm) => over_sockets(evenkeel, algorithm, table, requests),

@@ -56,22 +56,22 @@ impl Service<()> for Endpoint {
     }
 }
 
-fn endpoints(table: &Table) -> Vec<Endpoint> {
+fn endpoints(table: &Table, seed: u64) -> Vec<Endpoint> {
     let endpoint = |(at, &below_ms): (usize, &u64)| {
         let from_ms = table.from_ms.min(below_ms - 1);
-        Endpoint { from_ms, below_ms, rng: Rng::new(at as u64) }
+        Endpoint { from_ms, below_ms, rng: Rng::new(seed << 8 | at as u64) }
     };
     table.below_ms.iter().enumerate().map(endpoint).collect()
 }
 
-/// Milliseconds that each request took, ascending.
+/// Milliseconds that each request took, ascending. `seed`: of what the endpoints draw.
 ///
 /// # Errors
 /// A balancer fails a request.
-pub fn run(stack: Stack, table: &Table, requests: usize) -> Result<Vec<f64>> {
+pub fn run(stack: Stack, table: &Table, requests: usize, seed: u64) -> Result<Vec<f64>> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| Error::Os("no event loop".into(), error))?;
-    let endpoints = endpoints(table);
+    let endpoints = endpoints(table, seed);
     let complete = CompleteOnResponse::default;
     let ran = runtime.block_on(async {
         match stack {
