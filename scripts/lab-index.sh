@@ -23,7 +23,7 @@ are below, by experiment.
 TEXT
 # Figures are shown with as many digits as say something.
 jq_words='
-    def percent: (. * 100 | round) as $of | (if $of < 0 then "" else "+" end) + "\($of) %";
+    def percent: (. * 100 | round) as $of | if $of == 0 then "0 %" elif $of < 0 then "\($of) %" else "+\($of) %" end;
     def digits: if . == null then "" elif . >= 100 then round | tostring
         elif . >= 1 then (. * 100 | round / 100) | tostring else (. * 1000 | round / 1000) | tostring end;'
 for json in *.json; do
