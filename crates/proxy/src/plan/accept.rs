@@ -89,7 +89,7 @@ fn take(worker: &Rc<Worker>, listener: &Rc<Listener>, fd: OwnedFd, peer: SocketA
     let fd = match worker.core.less_loaded().filter(|_| share) {
         None => fd,
         Some(other) => {
-            let generation = worker.installed.borrow().number;
+            let generation = worker.installed.borrow().number.unwrap_or(0);
             let (name, open) = (listener.name.clone(), listener.open.clone());
             match worker.core.peers.hand(other, Handoff { fd, peer, listener: name, open, generation }) {
                 Ok(()) => return,
@@ -110,7 +110,7 @@ pub fn take_over(worker: &Rc<Worker>, handed: Handoff) -> Result<(), Handoff> {
             connection::start(&worker.core, listener, handed.fd, handed.peer);
             Ok(())
         }
-        None if handed.generation > installed.number => Err(handed),
+        None if installed.is_behind(handed.generation) => Err(handed),
         None => {
             // The listener has just left the plan: this client came as late as one that is refused.
             refuse(worker, &handed);

@@ -157,7 +157,7 @@ fn install(worker: &Rc<Worker>, parts: Parts) {
     if !gone.is_empty() || !left.is_empty() {
         drain(worker, &gone, &left, plan.runtime.drain_timeout);
     }
-    *installed = Installed { listeners, pools, routes, accepting, answering, datagrams, number };
+    *installed = Installed { listeners, pools, routes, accepting, answering, datagrams, number: Some(number) };
 }
 
 fn by_name(pools: &[Rc<WorkerPool>]) -> HashMap<&str, &Rc<WorkerPool>> {

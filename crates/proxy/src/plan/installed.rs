@@ -29,8 +29,15 @@ pub struct Installed {
     pub accepting: Vec<accept::Accepting>,
     pub answering: Vec<Answering>,
     pub datagrams: Vec<udp::Serving>,
-    /// Which plan it is.
-    pub number: u64,
+    /// Which plan it is; `None` before the first.
+    pub number: Option<u64>,
+}
+
+impl Installed {
+    /// Whether the worker has not got the plan of this number yet.
+    pub fn is_behind(&self, number: u64) -> bool {
+        self.number.is_none_or(|installed| installed < number)
+    }
 }
 
 impl Worker {
@@ -47,5 +54,18 @@ impl Worker {
     pub fn close_idle(&self) {
         self.core.wheel.wake_all();
         self.installed.borrow().pools.iter().for_each(|pool| pool.close_idle());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A worker may be handed connections before its first plan, whose number is 0: they wait for it.
+    #[test]
+    fn a_worker_without_a_plan_is_behind_the_first_one() {
+        let of = |number| Installed { number, ..Installed::default() };
+        assert_eq!([None, Some(0), Some(1)].map(|number| of(number).is_behind(0)), [true, false, false]);
+        assert_eq!([None, Some(0), Some(1)].map(|number| of(number).is_behind(1)), [true, true, false]);
     }
 }
