@@ -1,5 +1,6 @@
 //! Does the health service of gRPC decide which endpoints get calls?
 
+use crate::support::endpoint::ok;
 use crate::support::h2_server::H2Server;
 use crate::support::{Endpoint, Proxy, wait_until};
 use std::net::SocketAddr;
@@ -99,7 +100,12 @@ fn a_check_asks_about_the_service_that_is_named() {
 
 #[test]
 fn an_endpoint_of_http1_is_down() {
-    let endpoint = Endpoint::saying("well");
+    // HTTP/2 begins with what reads as a head of HTTP/1.1; what follows is left to the socket.
+    let endpoint = Endpoint::start(|conn| {
+        conn.head();
+        conn.send(ok("well"));
+        conn.rest();
+    });
     let proxy = checking(endpoint.addr, "{}");
     proxy.becomes(endpoint.addr, "down");
     let why = failure(&proxy, endpoint.addr).expect("it failed");
