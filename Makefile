@@ -66,12 +66,12 @@ bench: setup ## Measures requests beside HAProxy and NGINX, and picks beside oth
 	cargo run --release -p evenkeel-lab -- proxy-cost $(LAB)
 	cd bench && cargo bench
 
-failure: setup ## Breaks endpoints behind evenkeel, HAProxy and NGINX (root drops packets, too) for 14 minutes; draws target/failure.html
+failure: setup ## Breaks endpoints behind evenkeel, HAProxy, NGINX and, if it is installed, Envoy (root drops packets, too) for 14 minutes; draws target/failure.html
 	cargo build --release -p evenkeel -p evenkeel-lab
 	@mkdir -p target
 	cargo run --release -p evenkeel-lab -- failure --report target/failure.html --json target/failure.json $(LAB)
 
-reload: setup ## Reloads evenkeel, HAProxy and NGINX a hundred times under load, five times over: 8 minutes; draws target/reload.html
+reload: setup ## Reloads evenkeel, HAProxy, NGINX and, if it is installed, Envoy a hundred times under load, five times over: 10 minutes; draws target/reload.html
 	cargo build --release -p evenkeel -p evenkeel-lab
 	@mkdir -p target
 	cargo run --release -p evenkeel-lab -- reload --report target/reload.html --json target/reload.json $(LAB)
@@ -79,7 +79,8 @@ reload: setup ## Reloads evenkeel, HAProxy and NGINX a hundred times under load,
 lab-quick: setup ## Runs every published experiment, and some cases of the others, small; names what cannot run: under ten minutes
 	@scripts/lab.sh quick
 
-lab-report: setup ## Runs every experiment, or those of LAB="herd mytime", and writes docs/lab: three hours on a machine that does nothing else
+lab-report: ## Runs every experiment, or those of LAB="herd mytime", beside Envoy too, and writes docs/lab: three hours on a machine that does nothing else
+	@scripts/setup.sh bench
 	@scripts/lab.sh report $(LAB)
 
 # What can be checked without a network: `make lint` also asks for advisories.

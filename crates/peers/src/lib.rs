@@ -45,8 +45,8 @@ pub fn find(program: &str) -> Option<PathBuf> {
     folders.map(|folder| folder.join(program)).find(|path| path.is_file())
 }
 
-/// Folders of the cache with programs: clients and judges of protocols; Envoy in its package for Python.
-const OWN: [&str; 2] = ["conformance/bin", "bench/envoy/_bin"];
+/// Folders of the cache with programs: clients and judges of protocols; oha; Envoy in its package for Python.
+const OWN: [&str; 3] = ["conformance/bin", "bench/bin", "bench/envoy/_bin"];
 
 /// The cache that `scripts/setup.sh` keeps.
 fn cached() -> Option<PathBuf> {

@@ -37,7 +37,7 @@ negative there.
 
 The simulator says what should come out without a balancer, from two figures that are measured first: what the endpoint can take, and \
 how long a request takes that meets no other. It has no balancer's hop.",
-    args: Options::augment_args,
+    args: |command| Options::with_envoy(Options::augment_args(command)),
     run: |matches| Options::from_arg_matches(matches).map_err(|e| Error::Wrong(e.to_string())).and_then(|o| run(&o)),
 };
 

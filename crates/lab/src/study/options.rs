@@ -3,7 +3,7 @@
 use crate::child;
 use crate::error::{Error, Result};
 use crate::stats::RUNS_MIN;
-use clap::Args;
+use clap::{Args, Command};
 use std::path::PathBuf;
 
 /// What all have.
@@ -33,6 +33,11 @@ pub struct Options {
 }
 
 impl Options {
+    /// With Envoy among the usual balancers.
+    pub fn with_envoy(command: Command) -> Command {
+        command.mut_arg("against", |arg| arg.default_value("haproxy,nginx,envoy"))
+    }
+
     /// Fails if a balancer is named that the experiment does not know.
     ///
     /// # Errors

@@ -46,7 +46,7 @@ endpoint gets a request every 24 ms, and 5 % more at the 99th percentile.
 The load is low on purpose: no balancer takes a noticeable part of a core, so that what is seen is what they decide, not \
 how fast they are. Timers of clients and endpoints are exact to a millisecond or two. Packets are dropped in a network namespace of the \
 lab's own, by nftables, which takes root; without, those faults are left out.",
-    args: Arguments::augment_args,
+    args: |command| Options::with_envoy(Arguments::augment_args(command)),
     run: |matches| Arguments::from_arg_matches(matches).map_err(|e| Error::Wrong(e.to_string())).and_then(|a| run(&a)),
 };
 

@@ -23,7 +23,8 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const LOST: Duration = Duration::from_millis(500);
 /// Before the first reload, after the last, and after an upgrade.
 const SETTLE: Duration = Duration::from_secs(2);
-const GLANCE: Duration = Duration::from_millis(10);
+/// How often it is looked whether a change is at work: reloads that take milliseconds shall be told apart.
+const GLANCE: Duration = Duration::from_millis(1);
 
 /// What one balancer's clients met.
 pub struct Went {

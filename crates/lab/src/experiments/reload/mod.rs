@@ -29,7 +29,7 @@ as a daemon, which the lab could not end, and Envoy with a parent process of its
 HAProxy and NGINX start new processes and let the old ones live for as long as they have connections; neither is told to \
 cut them short. evenkeel and Envoy change what they have. So the processes that are left and their memory are told too. A kept \
 connection that is closed as the client sends its next request counts as a failed request.",
-    args: Arguments::augment_args,
+    args: |command| Options::with_envoy(Arguments::augment_args(command)),
     run: |matches| Arguments::from_arg_matches(matches).map_err(|e| Error::Wrong(e.to_string())).and_then(|a| run(&a)),
 };
 

@@ -130,7 +130,7 @@ impl Measured<'_> {
         }
         for (kind, of) in KINDS.iter().enumerate() {
             rows.extend((0..self.balancers.len()).map(|at| {
-                let name = format!("{} ({} clients): {}", of.name, of.clients, self.balancers[at].kind.name);
+                let name = format!("{} ({}): {}", of.name, clients(of.clients), self.balancers[at].kind.name);
                 let mut row = vec![name];
                 row.extend(self.counted(at, &[kind]));
                 row.extend((0..6).map(|_| String::new()));
@@ -220,13 +220,16 @@ impl Measured<'_> {
     }
 }
 
+fn clients(count: usize) -> String {
+    if count == 1 { "1 client".to_owned() } else { format!("{count} clients") }
+}
+
 fn topology(balancers: &[Balancer]) -> String {
     let node = |name: String, text: String| Node { name, text, link: None };
     let column = |title: &str, nodes: Vec<Node>| Column { title: title.into(), nodes };
-    let plural = |count: usize| if count == 1 { "client".to_owned() } else { format!("{count} clients") };
     let names: Vec<&str> = balancers.iter().map(|balancer| balancer.kind.name).collect();
     let columns = [
-        column("clients", KINDS.iter().map(|kind| node(kind.name.into(), plural(kind.clients))).collect()),
+        column("clients", KINDS.iter().map(|kind| node(kind.name.into(), clients(kind.clients))).collect()),
         column("balancer, in turns", vec![node("one of several".into(), names.join(", "))]),
         column("endpoints", (1..=3).map(|n| node(format!("endpoint {n}"), "8 to 12 ms each".into())).collect()),
     ];

@@ -75,9 +75,10 @@ impl Grid {
     /// A row for each cell. `base`: the one whose part each is, too, if several are compared.
     fn figures(&self, base: &str) -> Vec<Vec<String>> {
         let mut beside: Vec<&str> = Vec::new();
-        for run in self.cells().flat_map(|cell| &cell.runs) {
-            let new = run.beside.iter().map(|(name, _)| *name).find(|name| !beside.contains(name));
-            beside.extend(new);
+        for (name, _) in self.cells().flat_map(|cell| &cell.runs).flat_map(|run| &run.beside) {
+            if !beside.contains(name) {
+                beside.push(name);
+            }
         }
         let whose = self.cells().flat_map(|cell| &cell.runs).any(|run| run.used.is_some());
         let base = self.index(base).filter(|_| self.things.len() > 1);
@@ -187,7 +188,7 @@ mod tests {
         let cell = |runs: &[f64]| Cell {
             runs: runs
                 .iter()
-                .map(|&figure| Run { figure, beside: vec![("a second", 1.0)], ..Run::default() })
+                .map(|&figure| Run { figure, beside: vec![("a second", 1.0), ("errors", 0.0)], ..Run::default() })
                 .collect(),
             notes: Vec::new(),
         };
@@ -212,12 +213,17 @@ mod tests {
     fn a_table_has_a_row_for_each_cell_and_its_part_of_the_base() {
         let grid = grid([&[5.0; 3], &[10.0; 3], &[], &[20.0; 3]]);
         let rows = grid.figures("haproxy");
-        assert_eq!(rows[0], ["", "figure", "unit", "of haproxy", "a second"]);
-        assert_eq!(rows[1], ["1k: evenkeel", "5.00 (5.00..5.00)", "us", "0.50 (0.50..0.50)", "1.000 (1.000..1.000)"]);
+        assert_eq!(rows[0], ["", "figure", "unit", "of haproxy", "a second", "errors"]);
+        let first = ["1k: evenkeel", "5.00 (5.00..5.00)", "us", "0.50 (0.50..0.50)", "1.000 (1.000..1.000)"];
+        assert_eq!(rows[1][..5], first);
         assert_eq!((rows.len(), rows[3][1].as_str()), (5, ""));
         assert_eq!(grid.raw()["cases"][0]["proxies"]["envoy"]["figure"]["median"], 20.0);
         assert_eq!(grid.plots().len(), 1);
         assert!(grid.check().is_ok());
+        let mut one = grid.clone();
+        one.cases[0].1.truncate(1);
+        one.cases[0].1[0].runs.truncate(1);
+        assert_eq!(one.figures("evenkeel")[0].len(), 6, "a single run has all its columns");
         assert_eq!(grid.largest(|run| Some(run.figure)), Some(("1k", vec![5.0; 3])));
         let claim = BOUND.claim;
         assert_eq!(grid.everywhere(claim, "it", 4.0, |run| Some(run.figure)).verdict.name(), "not reproduced");
