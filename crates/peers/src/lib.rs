@@ -46,7 +46,7 @@ pub fn find(program: &str) -> Option<PathBuf> {
 }
 
 /// Folders of the cache with programs: clients and judges of protocols; oha; Envoy in its package for Python.
-const OWN: [&str; 3] = ["conformance/bin", "bench/bin", "bench/envoy/_bin"];
+const OWN: [&str; 3] = ["conformance/bin", "bench/oha/bin", "bench/envoy/_bin"];
 
 /// The cache that `scripts/setup.sh` keeps.
 fn cached() -> Option<PathBuf> {
