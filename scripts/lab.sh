@@ -19,12 +19,19 @@ left_out=()
 # Runs an experiment, `run NAME PROGRAM FOLDER OPTIONS...`; its page, every run and what it says go to the folder.
 run() {
     local name=$1 program=$2 folder=$3 begin=$SECONDS status=0
-    "$program" "$name" "${@:4}" --json "$folder/$name.json" --report "$folder/$name.html" >"$folder/$name.txt" || status=$?
+    "$program" "$name" "${@:4}" --json "$folder/$name.json" --report "$folder/$name.html" >"$folder/$name.txt.new" || status=$?
     case $status in
-    0) echo "$name: $((SECONDS - begin)) s" ;;
-    77) left_out+=("$name") && return 1 ;;
-    *) failed+=("$name") && return 1 ;;
+    0)
+        mv "$folder/$name.txt.new" "$folder/$name.txt"
+        echo "$name: $((SECONDS - begin)) s"
+        return
+        ;;
+    77) left_out+=("$name") ;;
+    *) failed+=("$name") ;;
     esac
+    # What it said before stays.
+    rm "$folder/$name.txt.new"
+    return 1
 }
 
 case $what in
