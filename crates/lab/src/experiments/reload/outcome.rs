@@ -3,7 +3,7 @@
 
 use super::EXPERIMENT;
 use super::conduct::Went;
-use super::traffic::{Count, KINDS};
+use super::traffic::{Count, KINDS, Row};
 use crate::balancers::{Balancer, OURS};
 use crate::stats::{Interval, Spread};
 use crate::study::figures::{row, told};
@@ -228,9 +228,13 @@ fn topology(balancers: &[Balancer]) -> String {
     let node = |name: String, text: String| Node { name, text, link: None };
     let column = |title: &str, nodes: Vec<Node>| Column { title: title.into(), nodes };
     let names: Vec<&str> = balancers.iter().map(|balancer| balancer.kind.name).collect();
+    let of = |row: &Row| {
+        let over = if row.tls { " over TLS" } else { "" };
+        node(row.kind.short().into(), clients(row.clients) + over)
+    };
     let columns = [
-        column("clients", KINDS.iter().map(|kind| node(kind.name.into(), clients(kind.clients))).collect()),
-        column("balancer, in turns", vec![node("one of several".into(), names.join(", "))]),
+        column("clients", KINDS.iter().map(of).collect()),
+        column(&format!("{}, in turns", names.join(", ")), vec![node("balancer".into(), String::new())]),
         column("endpoints", (1..=3).map(|n| node(format!("endpoint {n}"), "8 to 12 ms each".into())).collect()),
     ];
     let band = |from, to, rate| Band { from, to, rate, errors: 0.0 };

@@ -50,6 +50,19 @@ pub enum Kind {
 }
 
 impl Kind {
+    /// As it is called where there is little room.
+    pub fn short(self) -> &'static str {
+        match self {
+            Kind::KeepAlive => "keep-alive",
+            Kind::Fresh => "new connections",
+            Kind::Upload => "uploads",
+            Kind::Download => "downloads",
+            Kind::WebSocket => "WebSocket",
+            Kind::Http2 => "HTTP/2",
+            Kind::Grpc => "gRPC",
+        }
+    }
+
     /// Whether it is one stream, which counts what came back by itself.
     pub fn is_stream(self) -> bool {
         matches!(self, Kind::WebSocket | Kind::Grpc)
