@@ -71,7 +71,7 @@ failure: setup ## Breaks endpoints behind evenkeel, HAProxy, NGINX and, if it is
 	@mkdir -p target
 	cargo run --release -p evenkeel-lab -- failure --report target/failure.html --json target/failure.json $(LAB)
 
-reload: setup ## Reloads evenkeel, HAProxy, NGINX and, if it is installed, Envoy a hundred times under load, five times over: 10 minutes; draws target/reload.html
+reload: setup ## Reloads evenkeel, HAProxy, NGINX and, if it is installed, Envoy a hundred times under load, five times over: 7 minutes; draws target/reload.html
 	cargo build --release -p evenkeel -p evenkeel-lab
 	@mkdir -p target
 	cargo run --release -p evenkeel-lab -- reload --report target/reload.html --json target/reload.json $(LAB)
