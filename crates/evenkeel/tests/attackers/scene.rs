@@ -13,9 +13,9 @@ use std::time::{Duration, Instant};
 /// Time for which the innocent clients ask once the attack is under way.
 const LASTS: Duration = Duration::from_secs(2);
 
-/// Longest wait that any innocent request may have. The goal is 100 ms with two workers on a machine of its own; tests share
-/// theirs with other tests, and run without optimisation.
-const WAIT_MAX: Duration = Duration::from_secs(1);
+/// Longest wait that any innocent request may have. The goal is 100 ms with two workers on a machine of its own, and the
+/// figure is printed; tests share theirs with other tests and run without optimisation, so that this finds stalls only.
+const WAIT_MAX: Duration = Duration::from_secs(5);
 
 /// Body of the endpoint's responses.
 const BODY: &str = "innocent";
