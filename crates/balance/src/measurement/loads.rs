@@ -365,7 +365,7 @@ mod tests {
 
     fn member(slot: u32, in_flight_max: u32) -> Member {
         let id = EndpointId(u64::from(slot));
-        Member { slot: Slot(slot), id, weight: 1, in_flight_max, ramp: FULL, trial: 0 }
+        Member { slot: Slot(slot), id, weight: 1, in_flight_max, ramp: FULL, trial: 0, tier: 0 }
     }
 
     fn loads(counts: &Counts, worker: u32, slots: u32) -> Loads {

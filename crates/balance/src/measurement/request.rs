@@ -11,6 +11,9 @@ pub struct Request<'a> {
     pub key: Option<u64>,
     /// Endpoints that this request has tried already.
     pub tried: &'a [Slot],
+    /// True if it has to go beyond the endpoints that requests go to first, as those failed it: to another zone, or to a
+    /// lower tier. If none is left there, it goes to any that it has not tried.
+    pub beyond: bool,
 }
 
 /// How a request ended.
