@@ -363,6 +363,7 @@ impl Balancer {
         let (slot, hold) = (ticket.slot, ticket.hold);
         let end = End { outcome, latency_ns: ticket.latency_ns(now), now };
         let decides = self.loads.on_end(slot, hold, &end);
+        let end = End { outcome: self.loads.judged(outcome), ..end };
         if let Some(journal) = &mut self.journal {
             journal.end(slot, hold.is_limited(), &end);
         }
