@@ -33,11 +33,7 @@ impl<'c> Client<'c> {
     pub async fn read_after(&self, transport: &Transport, partial: &[u8]) -> Option<(usize, Buf)> {
         poll_fn(|cx| {
             let over = self.core.command.get() == Command::Drain || self.listener.gone.get();
-            let room = || {
-                let mut buf = Buf::take();
-                buf.extend(partial);
-                buf
-            };
+            let room = || Buf::holding(partial);
             if partial.is_empty() && over {
                 return Poll::Ready(transport.read_ready(room).and_then(Result::ok));
             }

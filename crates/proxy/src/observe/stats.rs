@@ -215,7 +215,9 @@ pub struct TlsStats {
     pub shaken: [Counter; SHAKEN.len()],
     /// Handshakes that failed, by [`Unsecured`].
     pub failed: [Counter; Unsecured::LABELS.len()],
-    /// Handshakes that are under way.
+    /// Clients whose ClientHello has not come whole.
+    pub waiting: Counter,
+    /// Handshakes that are under way, from a whole ClientHello on.
     pub active: Counter,
 }
 

@@ -69,8 +69,7 @@ async fn ask(core: &Core, question: &Question) -> io::Result<End> {
         proxy_protocol::write_local(version, &mut first);
     }
     if let (Some(settings), Some(stream)) = (tls, transport.as_tls()) {
-        let mut header = Buf::take();
-        header.extend(&first);
+        let mut header = Buf::holding(&first);
         transport.write_all(&mut header).await?;
         first.clear();
         secure(&settings, stream, &endpoint.name, endpoint.addr, Offers::Nothing).await?;
@@ -80,8 +79,7 @@ async fn ask(core: &Core, question: &Question) -> io::Result<End> {
 }
 
 async fn ask_over(core: &Core, question: &Question, transport: Transport, bytes: &[u8]) -> io::Result<End> {
-    let mut buf = Buf::take();
-    buf.extend(bytes);
+    let mut buf = Buf::holding(bytes);
     transport.write_all(&mut buf).await?;
     loop {
         if transport.read(&mut buf).await? == 0 {

@@ -4,7 +4,7 @@ use super::modes::{Speaks, is_http, is_proxied_tcp, is_tcp};
 use super::{CLASS_LABELS, Family, Labels, Shown};
 use crate::observe::end::Cause;
 use crate::observe::stats::{
-    CODES, Counter, ListenerStats, METHODS, REJECTED, RESET_BY, RouteStats, SHAKEN, Unsecured,
+    CODES, Counter, ListenerStats, METHODS, REJECTED, RESET_BY, RouteStats, SHAKEN, TlsStats, Unsecured,
 };
 use evenkeel_config::plan::{Mode, Route};
 use evenkeel_wire::h2::Flood;
@@ -205,11 +205,22 @@ impl Shown<'_> {
                 ConstCounter::new(n).encode(failed.encode_family(&labels)?)?;
             }
         }
-        let help = "Handshakes of TLS with clients that are under way";
-        let mut active = encoder.encode_descriptor("evenkeel_tls_handshakes_active", help, None, MetricType::Gauge)?;
-        for (i, listener) in &secured {
-            let n = self.sum(|w| &w.listeners[*i].tls.active);
-            ConstGauge::new(n).encode(active.encode_family(&[("listener", &*listener.name)])?)?;
+        let gauges: [(&str, &str, fn(&TlsStats) -> &Counter); 2] = [
+            ("evenkeel_tls_hellos_waiting", "Client connections whose ClientHello of TLS has not come whole", |tls| {
+                &tls.waiting
+            }),
+            (
+                "evenkeel_tls_handshakes_active",
+                "Handshakes of TLS with clients that are under way, from a whole ClientHello on",
+                |tls| &tls.active,
+            ),
+        ];
+        for (name, help, count) in gauges {
+            let mut family = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
+            for (i, listener) in &secured {
+                let n = self.sum(|w| count(&w.listeners[*i].tls));
+                ConstGauge::new(n).encode(family.encode_family(&[("listener", &*listener.name)])?)?;
+            }
         }
         Ok(())
     }
