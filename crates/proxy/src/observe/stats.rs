@@ -140,6 +140,10 @@ pub struct ListenerStats {
     pub active: Counter,
     /// Connections closed at once, by [`Rejected`].
     pub rejected: [Counter; REJECTED.len()],
+    /// Connections that have got their last response and are read until their clients close.
+    pub lingering: Counter,
+    /// Those that did not close in time.
+    pub linger_cut: Counter,
     /// Malformed requests.
     pub malformed: Counter,
     /// Requests over the rate of their address.
