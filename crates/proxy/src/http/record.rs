@@ -231,7 +231,7 @@ impl Record<'_> {
     #[cold]
     fn explain(&self, why: Box<Why>, total_ns: u64) {
         let core = self.client.core;
-        let route = self.rules.plan.routes.get(self.route);
+        let route = self.rules.planned.get(self.route);
         let mut explained = Explained {
             request_id: self.request_id().to_string(),
             trace_id: self.trace.as_ref().map(|trace| trace.id_text()),
