@@ -23,7 +23,7 @@ use evenkeel_acme::Issuer;
 use evenkeel_admin::api::access::{Rules, Token, Tokens};
 use evenkeel_admin::api::problem::Problem;
 use evenkeel_admin::api::types::config::{Outcome, Wish};
-use evenkeel_admin::{Admin, Pages, api, socket};
+use evenkeel_admin::{Admin, Limits, Numbers, Pages, api, socket};
 use evenkeel_config::{Plan, plan};
 use evenkeel_discovery::Discovery;
 use evenkeel_net::inherit::Inherited;
@@ -82,7 +82,10 @@ impl Serving {
             native: Arc::new(move || for_native.native()),
             ready: Arc::new(move || for_ready.ready()),
         };
-        let admin = plan.admin.as_ref().map(|plan| admin(plan, pages, window, &mut inherited, offered)).transpose()?;
+        let of_admin = Numbers::default();
+        let admin = plan.admin.as_ref();
+        let admin =
+            admin.map(|plan| self::admin(plan, pages, window, &mut inherited, offered, &of_admin)).transpose()?;
         let (admin, admin_sockets) = admin.unzip();
         let discovery = Discovery::default();
         discovery.keep(discovery.follow(&mut plan).await);
@@ -109,6 +112,7 @@ impl Serving {
             certificates: server.certificates(),
             orders: issuer.shown(),
             spans: exporter.metrics(),
+            admin: of_admin,
         });
         let _ = shown.registry.set(numbers);
         for addr in inherited.left() {
@@ -357,6 +361,7 @@ fn admin(
     process: api::Process,
     inherited: &mut Inherited,
     offered: Option<Offered>,
+    numbers: &Numbers,
 ) -> Result<(Admin, Vec<OwnedFd>), Failure> {
     let (listener, token) = offered.map(|offered| (offered.listener, offered.token)).unzip();
     let rules = rules(plan, token)?;
@@ -379,7 +384,12 @@ fn admin(
     if let Some(unix) = &unix {
         sockets.push(unix.try_clone().map_err(cannot)?.into());
     }
-    Ok((Admin::start(tcp, unix, pages, process, rules).map_err(cannot)?, sockets))
+    let limits = plan.http.as_ref().map_or(Limits::LOCAL, |http| Limits {
+        connections: http.connections,
+        connections_per_address: http.connections_per_address,
+        streams: http.streams,
+    });
+    Ok((Admin::start(tcp, unix, pages, process, (rules, limits), numbers).map_err(cannot)?, sockets))
 }
 
 /// One that came with the process.
