@@ -18,7 +18,7 @@ use crate::watchdog::Watchdog;
 use crate::window::Window;
 use crate::window::history;
 use crate::window::shown::{self, Shown};
-use crate::window::state::{self, Left};
+use crate::window::state::{self, Kept, Left};
 use evenkeel_acme::Issuer;
 use evenkeel_admin::api::access::{Rules, Token, Tokens};
 use evenkeel_admin::api::problem::Problem;
@@ -73,7 +73,7 @@ impl Serving {
     ) -> Result<Serving, Failure> {
         let (shown, reloads) = (Arc::<Shown>::default(), Arc::new(Reloads::new()));
         let (asks, asked) = mpsc::unbounded_channel();
-        let orders = orders(plan.runtime.state.as_deref())?;
+        let (orders, lost) = orders(plan.runtime.state.as_deref())?;
         let window = Arc::new(Window::new(shown.clone(), configured.revisions.clone(), asks));
         let (for_metrics, for_native, for_ready) = (shown.clone(), shown.clone(), shown.clone());
         let pages = Pages {
@@ -103,6 +103,9 @@ impl Serving {
         let version = env!("CARGO_PKG_VERSION");
         let text = format!("evenkeel {version} serves, process {}", std::process::id());
         server.control().events().tell(Kind::Process, (None, None), text, None);
+        if let Some(lost) = lost {
+            server.control().events().tell(Kind::Process, (None, None), lost, None);
+        }
         let numbers = registry(Rooms {
             running: server.running(),
             control: server.control().clone(),
@@ -412,15 +415,18 @@ fn rules(plan: &plan::Admin, offered: Option<Token>) -> Result<Rules, Failure> {
     Ok(Rules::Remote { tokens, hosts: http.hosts.clone().into() })
 }
 
-/// What operators want, as it was kept.
-fn orders(file: Option<&Path>) -> Result<Orders, Failure> {
-    let given = state::read(file).map_err(|error| {
+/// What operators want, as it was kept; and why that was lost, if it was.
+fn orders(file: Option<&Path>) -> Result<(Orders, Option<String>), Failure> {
+    let Kept { given, lost } = state::read(file).map_err(|error| {
         let file = file.unwrap_or(Path::new("the environment")).display();
         Failure::running(format!("cannot read what operators want from {file}: {error}; mend or remove it"))
     })?;
     let orders = Orders::default();
     orders.set(given);
-    Ok(orders)
+    if let Some(lost) = &lost {
+        tracing::error!("{lost}");
+    }
+    Ok((orders, lost))
 }
 
 /// Waits until a watched folder was touched.
