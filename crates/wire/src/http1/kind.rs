@@ -17,7 +17,7 @@ pub enum Kind {
     Upgrade,
     /// `Expect`.
     Expect,
-    /// Hop by hop, and nothing to us: `Keep-Alive`, `Proxy-Connection`, `TE`.
+    /// Hop by hop, and nothing to us: `Keep-Alive`, `Proxy-Connection`, `TE`, `HTTP2-Settings`.
     HopByHop,
     /// `X-Forwarded-For`, `X-Forwarded-Proto`, `X-Forwarded-Host`, `Forwarded`, and what is said of a client's
     /// certificate (RFC 9440 section 2.4): ours to write.
@@ -41,6 +41,7 @@ pub fn kind(name: &[u8]) -> Kind {
         (10, b'k') => (b"keep-alive", Kind::HopByHop),
         (11, b'c') => (b"client-cert", Kind::Forwarded),
         (14, b'c') => (b"content-length", Kind::ContentLength),
+        (14, b'h') => (b"http2-settings", Kind::HopByHop),
         (15, b'x') => (b"x-forwarded-for", Kind::Forwarded),
         (16, b'p') => (b"proxy-connection", Kind::HopByHop),
         (16, b'x') => (b"x-forwarded-host", Kind::Forwarded),
@@ -76,7 +77,7 @@ mod tests {
 
     #[test]
     fn a_name_counts_in_any_case_one_with_underscores_as_a_lookalike_and_none_that_differs() {
-        let names = "te host expect upgrade cdn-loop forwarded connection keep-alive content-length x-forwarded-for \
+        let names = "te host expect upgrade http2-settings cdn-loop forwarded connection keep-alive content-length x-forwarded-for \
                      proxy-connection x-forwarded-host transfer-encoding x-forwarded-proto client-cert client-cert-chain \
                      x-client-cert-verified x-client-cert-fingerprint x-client-cert-subject x-client-cert-issuer \
                      x-client-cert-serial";
