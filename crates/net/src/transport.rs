@@ -218,6 +218,11 @@ impl Transport {
         self.socket().keep_alive(after);
     }
 
+    /// Has the kernel end the connection when bytes were not acknowledged for so long.
+    pub fn limit_unacknowledged(&self, most: Duration) {
+        self.socket().limit_unacknowledged(most);
+    }
+
     /// Says that no more bytes will be written. Over TLS the peer is told by a `close_notify`, too.
     pub fn shutdown_write(&self) {
         each!(self, stream => stream.shutdown_write());

@@ -44,6 +44,8 @@ pub(super) struct State {
     pub is_over: bool,
     /// A stream waits until something was written.
     pub is_short: bool,
+    /// Heads, pieces of data and trailers that have come.
+    pub messages: u64,
     /// The codes by which the peer has reset streams since this was last taken.
     pub resets: Vec<u32>,
     /// What is to be woken when the state is borrowed no more.
@@ -102,6 +104,8 @@ pub(super) enum Last {
 pub enum Lost {
     /// The peer has reset it, with this code.
     Reset(u32),
+    /// This side has, as the peer broke the rules on it; with this code.
+    Broken(u32),
     /// The peer has not looked at it: it may be sent again.
     Unseen,
     /// Its connection has ended.
@@ -122,6 +126,7 @@ impl Session {
             is_woken: false,
             is_over: false,
             is_short: false,
+            messages: 0,
             resets: Vec::new(),
             late: Vec::new(),
         };
@@ -172,6 +177,11 @@ impl Session {
     /// Whether a frame or a head has begun that is not whole; data may come in parts.
     pub fn is_within_head(&self) -> bool {
         !self.held.borrow().is_empty() || self.state.borrow().engine.is_within_head()
+    }
+
+    /// Heads, pieces of data and trailers that have come so far.
+    pub fn messages(&self) -> u64 {
+        self.state.borrow().messages
     }
 
     /// Streams that are open, or have something to send.
@@ -248,14 +258,9 @@ impl State {
         if stream.lost.is_some() {
             return;
         }
+        // What came before can still be taken.
         stream.lost = Some(lost);
         stream.pending = Buf::none();
-        // What came whole can still be taken.
-        let flow = if stream.is_received { 0 } else { stream.arrived.clear() };
-        let id = stream.id;
-        if flow > 0 {
-            self.engine.consumed(id, flow);
-        }
         self.wake(key);
     }
 

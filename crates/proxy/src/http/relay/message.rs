@@ -153,7 +153,7 @@ impl Relay<'_, '_> {
             }
             interim += 1;
             if interim > INTERIM_MAX {
-                return Err(Fault::Response(Reject::Malformed));
+                return Err(Fault::Response(Reject::InterimTooMany));
             }
             self.room(down).await?;
             down.send_head(head.status, head.fields, false);
@@ -310,7 +310,7 @@ impl<U> Relay<'_, '_, U> {
         self.expect(Phase::Request, Some(rate.left()));
         let clock = &self.client.core.clock;
         let since = clock.now();
-        let part = self.on_client(pin!(poll_fn(|cx| down.poll_part(cx)))).await;
+        let part = self.on_body(pin!(poll_fn(|cx| down.poll_part(cx)))).await;
         let part = part.map_err(|Gone| Fault::ClientGone)?;
         let waited = Duration::from_nanos(clock.now().since(since));
         let len = if let Part::Data(buf) = &part { buf.len() } else { 0 };

@@ -114,7 +114,7 @@ impl Relay<'_, '_, EndpointStream> {
             down.send_head(status, head.fields, false);
             self.flush(down).await?;
         }
-        Err(Fault::Response(Reject::Malformed))
+        Err(Fault::Response(Reject::InterimTooMany))
     }
 
     /// Relays the final response.
@@ -159,11 +159,14 @@ impl Relay<'_, '_, EndpointStream> {
             // The other direction begins now.
             yield_now().await;
         }
-        let mut ended = None;
-        if !ends {
-            ended = self.take_body(down, left).await?;
+        let ended = if ends { Ok(None) } else { self.take_body(down, left).await };
+        // A response that is cut goes to the client as far as it came.
+        if ended.is_err() {
+            self.allow(Some(self.timeouts.idle));
+            self.room(down).await?;
         }
         self.flush(down).await?;
+        let ended = ended?;
         let outcome = ended.map_or(outcome, call_outcome);
         Ok(Answered { reusable: false, keep_alive: true, outcome })
     }
@@ -180,7 +183,7 @@ impl Relay<'_, '_, EndpointStream> {
                     poll_fn(|cx| self.upstream.poll_part(cx)).await
                 }
             };
-            match part.map_err(|Gone| Fault::CutShort)? {
+            match part.map_err(|Gone| self.cut_short())? {
                 Part::Data(buf) => {
                     if let Some(left) = &mut left {
                         // More than it said: a client that goes by the length would take it for another response.
@@ -215,13 +218,26 @@ impl Relay<'_, '_, EndpointStream> {
         self.on_client(pin!(poll_fn(|cx| down.poll_flush(cx)))).await.map_err(|Gone| Fault::ClientGone)
     }
 
+    /// Why no more of a response comes that has begun.
+    #[cold]
+    fn cut_short(&self) -> Fault {
+        match self.upstream.lost() {
+            Some(Lost::Reset(code)) => Fault::StreamReset(code),
+            Some(Lost::Broken(code)) => Fault::Broken(code),
+            Some(Lost::Unseen | Lost::Ended) | None => Fault::CutShort,
+        }
+    }
+
     /// Why no response comes.
     #[cold]
     fn lost(&self) -> Fault {
         match self.upstream.lost() {
             Some(Lost::Unseen) => Fault::Unseen,
-            Some(Lost::Reset(code)) if code == ErrorCode::RefusedStream as u32 => Fault::Declined,
+            Some(Lost::Reset(code)) if code == ErrorCode::RefusedStream as u32 => {
+                Fault::Declined { is_running: self.upstream.is_running() }
+            }
             Some(Lost::Reset(code)) => Fault::StreamReset(code),
+            Some(Lost::Broken(code)) => Fault::Broken(code),
             Some(Lost::Ended) | None if self.upstream.spoke_other() => Fault::NotHttp2,
             Some(Lost::Ended) | None => Fault::NoResponse,
         }

@@ -4,7 +4,7 @@ use super::{Answered, Relay};
 use crate::http::down::h1::H1;
 use crate::http::down::message::Messages;
 use crate::http::fault::Fault;
-use crate::http2::part::{Gone, Part};
+use crate::http2::part::Part;
 use evenkeel_balance::Outcome;
 use evenkeel_net::buffer::Buf;
 use evenkeel_net::transport::Transport;
@@ -25,11 +25,9 @@ impl Relay<'_, '_> {
             self.record.count_in(early.len());
             self.upstream.write_all(&mut early).await.map_err(|_| Fault::CutShort)?;
         }
-        // Which side should speak next, only the protocol inside knows.
-        self.client_due.set(1);
         let (mut up_done, mut down_done) = (false, false);
-        let mut to_endpoint = pin!(self.pipe(&down.transport, self.upstream, |n| self.record.count_in(n)));
-        let mut to_client = pin!(self.pipe(self.upstream, &down.transport, |n| self.record.count_out(n)));
+        let mut to_endpoint = pin!(self.pipe(&down.transport, self.upstream, false));
+        let mut to_client = pin!(self.pipe(self.upstream, &down.transport, true));
         poll_fn(|cx| {
             up_done = up_done || to_endpoint.as_mut().poll(cx).is_ready();
             down_done = down_done || to_client.as_mut().poll(cx).is_ready();
@@ -43,7 +41,6 @@ impl Relay<'_, '_> {
     pub(super) async fn tunnel_messages<D: Messages>(&self, down: &D, buf: Buf) -> Result<Answered, Fault> {
         self.upstream.send_at_once();
         self.allow(Some(self.timeouts.idle));
-        self.client_due.set(1);
         let (mut up_done, mut down_done) = (false, false);
         let mut to_endpoint = pin!(async {
             while let Ok(Part::Data(mut buf)) = poll_fn(|cx| down.poll_part(cx)).await {
@@ -60,11 +57,11 @@ impl Relay<'_, '_> {
             loop {
                 if !buf.is_empty() {
                     self.record.count_out(buf.len());
-                    poll_fn(|cx| down.poll_room(cx)).await.map_err(|Gone| Fault::ClientGone)?;
+                    self.room(down).await?;
                     down.send(Part::Data(buf));
                 }
                 if down.is_held_back() {
-                    poll_fn(|cx| down.poll_room(cx)).await.map_err(|Gone| Fault::ClientGone)?;
+                    self.room(down).await?;
                 }
                 self.allow(Some(self.timeouts.idle));
                 buf = self.upstream.read_some().await.map_err(|_| Fault::CutShort)?;
@@ -86,16 +83,22 @@ impl Relay<'_, '_> {
         Ok(Answered { reusable: false, keep_alive: true, outcome: Outcome::Success })
     }
 
-    /// Copies until the end and passes the end on; an error ends both ways, as each finds it.
-    async fn pipe(&self, from: &Transport, to: &Transport, count: impl Fn(usize)) {
+    /// Copies until the end and passes the end on; an error ends both ways, as each finds it. `is_down`: to the client.
+    async fn pipe(&self, from: &Transport, to: &Transport, is_down: bool) {
         loop {
             self.allow(Some(self.timeouts.idle));
             let Ok(mut buf) = from.read_some().await else { break };
             if buf.is_empty() {
                 break;
             }
-            count(buf.len());
-            if to.write_all(&mut buf).await.is_err() {
+            if is_down {
+                self.record.count_out(buf.len())
+            } else {
+                self.record.count_in(buf.len())
+            }
+            let mut writing = pin!(to.write_all(&mut buf));
+            let written = if is_down { self.on_client(writing).await } else { writing.as_mut().await };
+            if written.is_err() {
                 break;
             }
         }
