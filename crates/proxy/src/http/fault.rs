@@ -40,6 +40,10 @@ pub enum Fault {
     NotHttp2,
     /// The endpoint broke the rules.
     Response(Reject),
+    /// The endpoint sent bytes on a kept connection that answer no request.
+    Stray,
+    /// A tunnel did not end with the ends of both sides: by whom.
+    Tunnel(Cause),
     /// The client broke the rules within its body.
     Request(Reject),
     /// The client went away.
@@ -64,6 +68,8 @@ pub enum Fault {
         outcome: Outcome,
         /// Whether the connection can carry another request.
         reusable: bool,
+        /// See [`Answered::kept_secs`](super::relay::Answered::kept_secs).
+        kept_secs: Option<u32>,
     },
 }
 
@@ -97,8 +103,10 @@ impl Fault {
             | Fault::Broken(_)
             | Fault::NotHttp2
             | Fault::Response(_)
+            | Fault::Stray
             | Fault::Refused { .. } => Cause::Endpoint,
             Fault::Idle => Cause::Idle,
+            Fault::Tunnel(cause) => cause,
             Fault::Request(_) | Fault::Overtaken => Cause::Proxy,
             Fault::ClientGone => Cause::Client,
             Fault::ClientSlow => Cause::ClientSlow,
@@ -109,15 +117,18 @@ impl Fault {
     /// How the endpoint's error is counted, if it was one.
     pub fn error_kind(self) -> Option<ErrorKind> {
         match self {
-            Fault::NoResponse | Fault::CutShort | Fault::StreamReset(_) => Some(ErrorKind::Reset),
+            Fault::NoResponse | Fault::CutShort | Fault::StreamReset(_) | Fault::Tunnel(Cause::Endpoint) => {
+                Some(ErrorKind::Reset)
+            }
             Fault::Alerted(_) => Some(ErrorKind::Tls),
             Fault::Declined { .. } => Some(ErrorKind::Refused),
-            Fault::Response(_) | Fault::Broken(_) | Fault::NotHttp2 => Some(ErrorKind::Protocol),
+            Fault::Response(_) | Fault::Broken(_) | Fault::Stray | Fault::NotHttp2 => Some(ErrorKind::Protocol),
             Fault::TimedOut(_) => Some(ErrorKind::Timeout),
             // One that closes a connection in good order has done nothing wrong, and a client may set any deadline.
             Fault::Unseen
             | Fault::Idle
             | Fault::CallExpired
+            | Fault::Tunnel(_)
             | Fault::ClientSlow
             | Fault::Request(_)
             | Fault::ClientGone
@@ -132,6 +143,8 @@ impl Fault {
             (Fault::Refused { outcome, .. }, _) => outcome,
             // A limit of the endpoint's own is no failure of it.
             (Fault::Declined { is_running: true }, _) => Outcome::Cancelled,
+            // Its request was answered long before.
+            (Fault::Tunnel(_), _) => Outcome::Success,
             (_, Some(_)) => Outcome::failed(FailureKind::Gateway),
             (_, None) => Outcome::Cancelled,
         }
@@ -150,6 +163,8 @@ impl Fault {
             Fault::NotHttp2
             | Fault::Broken(_)
             | Fault::Response(_)
+            | Fault::Stray
+            | Fault::Tunnel(_)
             | Fault::Request(_)
             | Fault::ClientGone
             | Fault::ClientSlow
@@ -173,10 +188,13 @@ impl Fault {
             }
             Fault::Unseen | Fault::Declined { .. } => Some(Status::Unavailable),
             Fault::StreamReset(code) => Some(grpc::of_reset(code)),
-            Fault::Broken(_) | Fault::NotHttp2 | Fault::Response(_) => Some(Status::Internal),
-            Fault::Request(_) | Fault::ClientGone | Fault::ClientSlow | Fault::Overtaken | Fault::Refused { .. } => {
-                None
-            }
+            Fault::Broken(_) | Fault::Stray | Fault::NotHttp2 | Fault::Response(_) => Some(Status::Internal),
+            Fault::Request(_)
+            | Fault::ClientGone
+            | Fault::ClientSlow
+            | Fault::Overtaken
+            | Fault::Tunnel(_)
+            | Fault::Refused { .. } => None,
         }
     }
 
@@ -195,6 +213,9 @@ impl Fault {
         match self {
             Fault::CutShort => Some((502, "closed the connection within its response".into())),
             Fault::ClientSlow => Some((408, "the client took nothing of the response for `timeouts.idle`".into())),
+            Fault::Tunnel(Cause::Idle) => Fault::Idle.reply(),
+            Fault::Tunnel(Cause::ClientSlow) => Some((408, "the client was silent in its tunnel for too long".into())),
+            Fault::Tunnel(Cause::EndpointSlow) => Some((504, "was silent in the tunnel for too long".into())),
             _ => self.reply(),
         }
     }
@@ -228,7 +249,8 @@ impl Fault {
                 Some((grpc::to_http(status), format!("ended the call with {}", status.name())))
             }
             Fault::Refused { status, .. } => Some((status, format!("answered {status}"))),
-            Fault::ClientGone | Fault::Overtaken => None,
+            Fault::Stray => Some((502, "sent bytes that answer no request on a kept connection".into())),
+            Fault::ClientGone | Fault::Overtaken | Fault::Tunnel(_) => None,
         }
     }
 }

@@ -313,3 +313,25 @@ async fn a_deadline_that_is_longer_than_the_time_for_a_response_counts() {
     let called = call(&proxy, &[("grpc-timeout", "20S")], b"").await;
     assert_eq!((called.status.as_deref(), &called.body[..]), (Some("0"), &b"late"[..]));
 }
+
+#[tokio::test]
+async fn a_client_may_be_silent_between_its_messages_for_as_long_as_a_call_may() {
+    let endpoint = H2Server::start(echo);
+    let pool = "protocol = 'h2'\noutlier = 'off'\ntimeouts = { idle = '20s' }";
+    let proxy = Proxy::with(&[endpoint.addr], "h2c = true\ntimeouts = { client_body = '50ms' }", pool, "");
+    let tcp = tokio::net::TcpStream::connect(proxy.addr()).await.expect("it listens");
+    let (client, connection) = h2::client::handshake(tcp).await.expect("it speaks HTTP/2");
+    tokio::spawn(async move {
+        let _ = connection.await;
+    });
+    let mut client = client.ready().await.expect("it takes requests");
+    let request = http::Request::post("http://a/shop.Orders/Put").header(GRPC.0, GRPC.1).body(()).expect("a good one");
+    let (response, mut send) = client.send_request(request, false).expect("it takes one more");
+    for _ in 0..3 {
+        tokio::time::sleep(Duration::from_millis(150)).await;
+        send.send_data("some".into(), false).expect("it goes on");
+    }
+    send.send_data(Bytes::new(), true).expect("it goes on");
+    let response = tokio::time::timeout(SOON, response).await.expect("in time").expect("an answer");
+    assert_eq!((response.status().as_u16(), response.headers().get("grpc-status")), (200, None));
+}

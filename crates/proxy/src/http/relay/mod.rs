@@ -57,6 +57,10 @@ pub struct Relay<'t, 'c, U = Transport> {
     pub body_gone: Cell<bool>,
     /// A field for the client, with its line's end.
     pub cookie: Option<&'t str>,
+    /// True if one half of a tunnel has ended.
+    pub half_closed: Cell<bool>,
+    /// True if the connection has carried other requests before.
+    pub is_reused: bool,
 }
 
 /// How an endpoint's answer leaves both connections.
@@ -64,10 +68,19 @@ pub struct Relay<'t, 'c, U = Transport> {
 pub struct Answered {
     /// The endpoint's can carry another request.
     pub reusable: bool,
+    /// Seconds for which the endpoint keeps its connection, if it says so.
+    pub kept_secs: Option<u32>,
     /// The client's can.
     pub keep_alive: bool,
     /// The outcome for the balancer.
     pub outcome: Outcome,
+}
+
+impl Answered {
+    /// The end of a tunnel. `keep_alive`: the client's connection is not used up by it.
+    fn tunnelled(keep_alive: bool) -> Answered {
+        Answered { reusable: false, kept_secs: None, keep_alive, outcome: Outcome::Success }
+    }
 }
 
 impl<U> Relay<'_, '_, U> {
@@ -76,14 +89,15 @@ impl<U> Relay<'_, '_, U> {
     fn late(&self) -> Fault {
         let is_over = self.timer.left_ns(self.deadline) == Some(0);
         let (has_begun, awaits_body) = (self.record.phase.get() == Phase::Data, self.awaits_body.get());
-        // Once the response has begun, a side that sends nothing may have nothing to send.
-        let is_open = self.asked.upgrade || awaits_body || self.record.call.get() != Call::Not;
+        let is_call = self.record.call.get() != Call::Not;
+        // A side that sends nothing may have nothing to send: within a call, and once the response has begun.
+        let is_open = awaits_body || (has_begun && (is_call || self.asked.upgrade));
         match has_begun {
             _ if is_over && self.is_deadline_of_call => Fault::CallExpired,
             _ if self.client_due.get() > 0 => Fault::ClientSlow,
-            false if awaits_body => Fault::ClientSlow,
+            false if awaits_body && !is_call => Fault::ClientSlow,
             _ if is_over => Fault::TimedOut(Due::Request),
-            true if is_open => Fault::Idle,
+            _ if is_open => Fault::Idle,
             true => Fault::TimedOut(Due::Idle),
             false => Fault::TimedOut(Due::Response),
         }
@@ -143,6 +157,18 @@ impl<U> Relay<'_, '_, U> {
         self.timer.set(self.due(time));
     }
 
+    /// Gives a tunnel as much silence as it may have.
+    fn allow_silence(&self) {
+        let RouteTimeouts { idle, half_closed, .. } = self.timeouts;
+        self.allow(Some(if self.half_closed.get() { half_closed.min(idle) } else { idle }));
+    }
+
+    /// Notes that one half of a tunnel has ended.
+    fn half_close(&self) {
+        self.half_closed.set(true);
+        self.allow_silence();
+    }
+
     /// The tick by which so much time is over, or the time for the whole.
     fn due(&self, time: Option<Duration>) -> u64 {
         time.map_or(u64::MAX, |time| self.timer.tick_after(time)).min(self.deadline)
@@ -151,7 +177,7 @@ impl<U> Relay<'_, '_, U> {
     /// Says what is due next, and how long that may take; once a response is under way, only that it goes on counts.
     fn expect(&self, phase: Phase, time: Option<Duration>) {
         if self.record.phase.get() == Phase::Data {
-            return self.allow(Some(self.timeouts.idle));
+            return self.allow_silence();
         }
         self.record.phase.set(phase);
         self.allow(time);

@@ -10,7 +10,6 @@ use crate::http::outgoing::{Outgoing, REPLAY_MAX};
 use crate::http2::part::{Gone, Part};
 use crate::http2::session::Lost;
 use crate::observe::end::Phase;
-use crate::peer::min_rate::MinRate;
 use crate::upstream::pick::InFlight;
 use crate::upstream::stream::EndpointStream;
 use evenkeel_balance::Clock;
@@ -70,7 +69,7 @@ impl Relay<'_, '_, EndpointStream> {
             // Nothing of a tunnel is there before the endpoint takes it.
             poll_fn(|_| if self.record.phase.get() == Phase::Data { Poll::Ready(()) } else { Poll::Pending }).await;
         }
-        let mut rate = MinRate::new(self.record.rules.timeouts.client_body);
+        let mut rate = self.pace();
         loop {
             let part = self.next_part(down, body, &mut rate).await?;
             self.body_due.set(!body.is_done());
@@ -85,6 +84,9 @@ impl Relay<'_, '_, EndpointStream> {
             }
             let ends = !matches!(part, Part::Data(_));
             if self.give(part).await.is_err() || ends {
+                if self.asked.upgrade {
+                    self.half_close();
+                }
                 return Ok(());
             }
         }
@@ -133,7 +135,7 @@ impl Relay<'_, '_, EndpointStream> {
             None => (status >= 400).then_some(Failure::Status(status)),
         };
         if failed.is_some_and(|failure| self.refuses(failure, ticket.slot())) {
-            return Err(Fault::Refused { status, grpc: called, outcome, reusable: false });
+            return Err(Fault::Refused { status, grpc: called, outcome, reusable: false, kept_secs: None });
         }
         if let Some(status) = called {
             self.record.call.set(Call::Ended(status));
@@ -168,7 +170,7 @@ impl Relay<'_, '_, EndpointStream> {
         self.flush(down).await?;
         let ended = ended?;
         let outcome = ended.map_or(outcome, call_outcome);
-        Ok(Answered { reusable: false, keep_alive: true, outcome })
+        Ok(Answered { reusable: false, kept_secs: None, keep_alive: true, outcome })
     }
 
     /// Relays the body of the final response: how a call ended by what is behind it. `left`: its length, if that is known.
@@ -179,7 +181,7 @@ impl Relay<'_, '_, EndpointStream> {
                 Poll::Pending => {
                     // Nothing is there to go along with what waits.
                     self.flush(down).await?;
-                    self.allow(Some(self.timeouts.idle));
+                    self.allow_silence();
                     poll_fn(|cx| self.upstream.poll_part(cx)).await
                 }
             };

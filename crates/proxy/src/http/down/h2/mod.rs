@@ -4,7 +4,7 @@
 mod request;
 
 use super::h1::H1;
-use crate::core::linger::{LINGER, linger};
+use crate::core::linger::{LINGER, Patience};
 use crate::http::open::Open;
 use crate::http2::session::Session;
 use crate::http2::stream::StreamHandle;
@@ -124,10 +124,12 @@ impl Server {
             }
             Err(error) => Some(Ended::Failed(error)),
         };
+        let mut patience = Patience::UPLOAD;
         match ended {
             None => {}
             Some(Ended::Closed) => return,
             Some(Ended::Failed(error)) => {
+                patience = Patience::FAULT;
                 let stats = &self.connection.open.listener.stats.http2;
                 stats.errors[error.code as usize].add(1);
                 self.connection.open.listener.stats.malformed.add(1);
@@ -140,7 +142,7 @@ impl Server {
         self.timer.set(self.timer.tick_after(LINGER));
         let written = self.timer.limit(pin!(poll_fn(|cx| session.poll_write(cx)))).await;
         if matches!(written, Ok(Ok(()))) {
-            linger(&session.transport, &self.timer).await;
+            self.connection.client().linger(&session.transport, &self.timer, patience).await;
         }
     }
 
