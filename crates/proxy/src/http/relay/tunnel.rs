@@ -4,7 +4,7 @@ use super::{Answered, Relay};
 use crate::http::down::h1::H1;
 use crate::http::down::message::Messages;
 use crate::http::fault::Fault;
-use crate::http2::part::{Gone, Part};
+use crate::http2::part::Part;
 use crate::observe::end::Cause;
 use crate::tcp::duplex::{Duplex, Side};
 use crate::tcp::lifetime::{self, SessionEnd, Silence};
@@ -66,6 +66,7 @@ impl Relay<'_, '_> {
                 return Ok(Answered::tunnelled(false));
             }
             SessionEnd::Reset(side) => reset_by(side),
+            SessionEnd::Idle(_) if duplex.is_silent() => Cause::Idle,
             SessionEnd::Idle(Side::Client) => Cause::ClientSlow,
             SessionEnd::Idle(Side::Endpoint) => Cause::EndpointSlow,
             SessionEnd::Cut => Cause::Proxy,
@@ -88,7 +89,6 @@ impl Relay<'_, '_> {
     pub(super) async fn tunnel_messages<D: Messages>(&self, down: &D, buf: Buf) -> Result<Answered, Fault> {
         self.upstream.send_at_once();
         self.allow(Some(self.timeouts.idle));
-        self.client_due.set(1);
         let (mut up_done, mut down_done) = (false, false);
         let mut to_endpoint = pin!(async {
             while let Ok(Part::Data(mut buf)) = poll_fn(|cx| down.poll_part(cx)).await {
@@ -106,11 +106,11 @@ impl Relay<'_, '_> {
             loop {
                 if !buf.is_empty() {
                     self.record.count_out(buf.len());
-                    poll_fn(|cx| down.poll_room(cx)).await.map_err(|Gone| Fault::ClientGone)?;
+                    self.room(down).await?;
                     down.send(Part::Data(buf));
                 }
                 if down.is_held_back() {
-                    poll_fn(|cx| down.poll_room(cx)).await.map_err(|Gone| Fault::ClientGone)?;
+                    self.room(down).await?;
                 }
                 self.allow_silence();
                 buf = self.upstream.read_some().await.map_err(|_| Fault::CutShort)?;
