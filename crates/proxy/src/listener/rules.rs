@@ -100,7 +100,8 @@ impl Listener {
     pub fn new(name: Arc<str>, open: Arc<Total>, stats: Arc<ListenerStats>, rules: Rules) -> Listener {
         let rules = RefCell::new(Rc::new(rules));
         let [gone, cut] = [Cell::new(false), Cell::new(false)];
-        Listener { name, open, stats, gone, cut, hellos: Places::default(), handshakes: Places::default(), rules }
+        let (hellos, handshakes) = (Places::for_hellos(), Places::for_handshakes());
+        Listener { name, open, stats, gone, cut, hellos, handshakes, rules }
     }
 
     /// The rules for a request that begins now.

@@ -363,6 +363,8 @@ pub struct EndpointHttp2Stats {
     pub go_aways: Counter,
     /// Connections that ended as it gave no sign of life.
     pub silent: Counter,
+    /// Interim responses that were dropped, as the client did not take those before them.
+    pub interim_dropped: Counter,
 }
 
 /// What an endpoint said last of its load, to one worker.

@@ -22,7 +22,7 @@ use crate::upstream::pool::WorkerPool;
 use crate::upstream::retries::{self, Left, Tries};
 use duplex::{Duplex, Side};
 use evenkeel_balance::retry::{Decision, Failure};
-use evenkeel_balance::{Clock, FailureKind, Outcome};
+use evenkeel_balance::{Clock, FailureKind, Outcome, Slot};
 use evenkeel_net::buffer::Buf;
 use evenkeel_net::deadline::{Elapsed, Timer};
 use evenkeel_net::tls::Info;
@@ -169,7 +169,7 @@ async fn open<'r>(
         };
         let slot = ticket.slot();
         let Unreachable { cause, why, .. } = unreachable(pool, ticket, error);
-        match decide(client, pool, &tries) {
+        match decide(client, (pool, slot), &tries) {
             Decision::Again { after_ns, .. } => {
                 tries.tried.borrow_mut().push(slot);
                 if let Err(Left) = retries::pause(after_ns, |cx| down.transport.poll_reset(cx)).await {
@@ -299,9 +299,9 @@ impl Drop for Whole<'_> {
 }
 
 /// Whether there is another try after a connection that could not be opened.
-fn decide(client: &Client<'_>, pool: &WorkerPool, tries: &Tries<'_>) -> Decision {
+fn decide(client: &Client<'_>, (pool, here): (&WorkerPool, Slot), tries: &Tries<'_>) -> Decision {
     // Nothing was sent, so nothing can be done twice.
-    let decision = tries.decide(Failure::Connect, true, true, None, client.core.clock.now());
+    let decision = tries.decide((pool, here), Failure::Connect, true, true, None, client.core.clock.now());
     if let Decision::Stop(why) = decision {
         pool.stats.retries_refused[why as usize].add(1);
     }

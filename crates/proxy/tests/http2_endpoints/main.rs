@@ -11,6 +11,7 @@ mod connections;
 mod faults;
 mod go;
 mod grpc_health;
+mod interim;
 mod messages;
 mod tries;
 mod websocket;

@@ -234,7 +234,8 @@ impl<U> Relay<'_, '_, U> {
             return false;
         }
         let left_ns = self.timer.left_ns(self.deadline);
-        match tries.decide(failure, idempotent, !self.body_gone.get(), left_ns, self.client.core.clock.now()) {
+        let (now, replayable) = (self.client.core.clock.now(), !self.body_gone.get());
+        match tries.decide((pool, here), failure, idempotent, replayable, left_ns, now) {
             Decision::Stop(why) => {
                 pool.stats.retries_refused[why as usize].add(1);
                 false

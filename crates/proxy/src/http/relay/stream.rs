@@ -225,6 +225,10 @@ impl Relay<'_, '_, EndpointStream> {
             Some(Lost::Unseen) => Fault::Unseen,
             Some(Lost::Reset(code)) if code == ErrorCode::RefusedStream as u32 => Fault::Declined,
             Some(Lost::Reset(code)) => Fault::StreamReset(code),
+            Some(Lost::Broken) => {
+                self.record.broken.replace(self.upstream.broken());
+                Fault::Response(Reject::Malformed)
+            }
             Some(Lost::Ended) | None if self.upstream.spoke_other() => Fault::NotHttp2,
             Some(Lost::Ended) | None => Fault::NoResponse,
         }
