@@ -12,6 +12,7 @@ use evenkeel_net::buffer::Buf;
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
 use std::task::Poll;
+use std::time::Duration;
 
 impl Relay<'_, '_> {
     /// Begins a tunnel, as a switch of protocols is answered by what is in `buf`.
@@ -57,14 +58,12 @@ impl Relay<'_, '_> {
         let silence = Silence {
             idle: self.timeouts.idle,
             half_closed: self.timeouts.half_closed,
-            keepalive: self.record.pool.and_then(|pool| pool.keepalive.get()),
+            keepalive: self.keepalive(),
             deadline: self.deadline,
         };
         let moved = |side, n| self.tunnelled(side, n);
         let cause = match lifetime::run(&mut duplex, self.timer, silence, || false, moved).await {
-            SessionEnd::Whole => {
-                return Ok(Answered::tunnelled(false));
-            }
+            SessionEnd::Whole => return Ok(Answered::tunnelled(false)),
             SessionEnd::Reset(side) => reset_by(side),
             SessionEnd::Idle(_) if duplex.is_silent() => Cause::Idle,
             SessionEnd::Idle(Side::Client) => Cause::ClientSlow,
@@ -75,6 +74,11 @@ impl Relay<'_, '_> {
         self.upstream.reset_on_close(true);
         down.transport.reset_on_close(true);
         Err(Fault::Tunnel(cause))
+    }
+
+    /// Silence before the kernel probes the peers of a tunnel.
+    fn keepalive(&self) -> Option<Duration> {
+        self.record.pool.and_then(|pool| pool.keepalive.get())
     }
 
     /// Counts bytes of a tunnel.
@@ -89,6 +93,9 @@ impl Relay<'_, '_> {
     pub(super) async fn tunnel_messages<D: Messages>(&self, down: &D, buf: Buf) -> Result<Answered, Fault> {
         self.upstream.send_at_once();
         self.allow(Some(self.timeouts.idle));
+        if let Some(after) = self.keepalive() {
+            self.upstream.keep_alive(after);
+        }
         let (mut up_done, mut down_done) = (false, false);
         let mut to_endpoint = pin!(async {
             while let Ok(Part::Data(mut buf)) = poll_fn(|cx| down.poll_part(cx)).await {
