@@ -396,6 +396,11 @@ impl Balancer {
         &self.queue
     }
 
+    /// Returns the name of its algorithm.
+    pub fn algorithm(&self) -> &'static str {
+        self.algorithm
+    }
+
     /// The next endpoint to ask for its load, if the algorithm wants one asked. Shells that can ask endpoints call it
     /// after each start until it gives `None`; unless it needs probes, an algorithm works without them.
     pub fn poll_probe(&mut self, now: Instant) -> Option<Slot> {

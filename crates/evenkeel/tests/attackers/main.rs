@@ -4,5 +4,10 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod lingering;
+mod long_chains;
+mod partial_records;
 mod scene;
 mod slow_heads;
+mod stalled_handshakes;
+mod tls_client;

@@ -135,7 +135,7 @@ pub fn route<'r, 'b>(
         return Err(came_back(client, rules, route));
     }
     record.working = rules.reporter.as_ref().map(Reporter::begin);
-    let timeouts = rules.plan.routes[route].timeouts;
+    let timeouts = rules.planned[route].timeouts;
     let deadline = timeouts.request.map_or(u64::MAX, |limit| timer.tick_after(limit));
     let key = pool.key.as_ref().and_then(|key| hash_key::hash(key, request, ip));
     let session = pool.session(request, core);
@@ -213,7 +213,7 @@ fn redirect(host: &[u8], target: &str) -> Refused {
 #[cold]
 fn came_back(client: &Client<'_>, rules: &Rules, route: RouteId) -> Refused {
     client.listener.stats.loops.add(1);
-    let (route, pool) = (&rules.plan.routes[route].name, &rules.pool(route).name);
+    let (route, pool) = (&rules.planned[route].name, &rules.pool(route).name);
     let why = format!("the request came by route \"{route}\" before: an endpoint of pool \"{pool}\" leads back here");
     Refused::Answered(Reply::new(508, why))
 }

@@ -34,8 +34,6 @@ pub enum Fault {
     },
     /// The endpoint reset the stream of the request, with this code.
     StreamReset(u32),
-    /// This side has reset the stream of the request, as the endpoint broke the rules of HTTP/2 on it; with this code.
-    Broken(u32),
     /// The endpoint was to speak HTTP/2, and does not.
     NotHttp2,
     /// The endpoint broke the rules.
@@ -100,7 +98,6 @@ impl Fault {
             | Fault::Unseen
             | Fault::Declined { .. }
             | Fault::StreamReset(_)
-            | Fault::Broken(_)
             | Fault::NotHttp2
             | Fault::Response(_)
             | Fault::Stray
@@ -122,7 +119,7 @@ impl Fault {
             }
             Fault::Alerted(_) => Some(ErrorKind::Tls),
             Fault::Declined { .. } => Some(ErrorKind::Refused),
-            Fault::Response(_) | Fault::Broken(_) | Fault::Stray | Fault::NotHttp2 => Some(ErrorKind::Protocol),
+            Fault::Response(_) | Fault::Stray | Fault::NotHttp2 => Some(ErrorKind::Protocol),
             Fault::TimedOut(_) => Some(ErrorKind::Timeout),
             // One that closes a connection in good order has done nothing wrong, and a client may set any deadline.
             Fault::Unseen
@@ -161,7 +158,6 @@ impl Fault {
             Fault::Refused { grpc: Some(status), .. } => Some(Failure::Grpc(status.code())),
             Fault::Refused { status, .. } => Some(Failure::Status(status)),
             Fault::NotHttp2
-            | Fault::Broken(_)
             | Fault::Response(_)
             | Fault::Stray
             | Fault::Tunnel(_)
@@ -188,7 +184,7 @@ impl Fault {
             }
             Fault::Unseen | Fault::Declined { .. } => Some(Status::Unavailable),
             Fault::StreamReset(code) => Some(super::grpc::of_reset(code)),
-            Fault::Broken(_) | Fault::Stray | Fault::NotHttp2 | Fault::Response(_) => Some(Status::Internal),
+            Fault::Stray | Fault::NotHttp2 | Fault::Response(_) => Some(Status::Internal),
             Fault::Request(_)
             | Fault::ClientGone
             | Fault::ClientSlow
@@ -229,7 +225,6 @@ impl Fault {
             Fault::Unseen => Some((502, "closed the connection before it took the request".into())),
             Fault::Declined { .. } => Some((502, "refused the stream".into())),
             Fault::StreamReset(code) => Some((502, format!("reset the stream: {}", code_name(code)))),
-            Fault::Broken(code) => Some((502, format!("broke the rules of HTTP/2 on the stream: {}", code_name(code)))),
             Fault::NotHttp2 => Some((502, "does not speak HTTP/2, as `protocol` of the pool says it does".into())),
             Fault::Response(reject) => {
                 let switch =

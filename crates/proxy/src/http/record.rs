@@ -18,6 +18,7 @@ use crate::peer::address_text::AddressText;
 use crate::upstream::pool::{Endpoint, WorkerPool};
 use evenkeel_balance::{Clock, Instant};
 use evenkeel_wire::grpc::Status;
+use evenkeel_wire::h2::Malformed;
 use evenkeel_wire::head::Request;
 use std::borrow::Cow;
 use std::cell::{Cell, OnceCell, RefCell};
@@ -85,6 +86,8 @@ pub struct Record<'c> {
     pub(super) id: OnceCell<RequestId>,
     /// Whether fields of its response are noted or replaced.
     pub notes_response: bool,
+    /// The rule that the endpoint broke in the last try, where more is known than the kind of its fault.
+    pub broken: Cell<Option<Malformed>>,
     /// Why no response of an endpoint went to the client, for the log, if we answer in its place.
     pub(super) reason: OnceCell<Box<str>>,
     /// How a gRPC call is to end whose response has begun and comes no further.
@@ -125,6 +128,7 @@ impl<'c> Record<'c> {
             trace: None,
             id: OnceCell::new(),
             notes_response: false,
+            broken: Cell::new(None),
             reason: OnceCell::new(),
             cut: Cell::new(None),
         }
@@ -246,7 +250,7 @@ impl Record<'_> {
     #[cold]
     fn explain(&self, why: Box<Why>, total_ns: u64) {
         let core = self.client.core;
-        let route = self.rules.plan.routes.get(self.route);
+        let route = self.rules.planned.get(self.route);
         let mut explained = Explained {
             request_id: self.request_id().to_string(),
             trace_id: self.trace.as_ref().map(|trace| trace.id_text()),

@@ -72,7 +72,10 @@ pub fn failed(record: &Record<'_>, pool: &WorkerPool, ticket: InFlight<'_>, faul
     let (slot, now) = (ticket.slot(), ticket.now());
     let endpoint = give_up(ticket, fault);
     take_received(record, pool, slot, &endpoint, now);
-    let reply = if begun { fault.reply_within() } else { fault.reply() };
+    let mut reply = if begun { fault.reply_within() } else { fault.reply() };
+    if let (Some((_, why)), Some(broken)) = (&mut reply, record.broken.take()) {
+        *why = format!("sent a malformed response: {broken}");
+    }
     let mut reply = reply.map(|(status, why)| match fault.is_of_endpoint() {
         true => Reply::new(status, format!("pool \"{}\": endpoint {}: {why}", pool.name, endpoint.name)),
         false => Reply::new(status, why),

@@ -7,7 +7,7 @@ use evenkeel_balance::slab::{Key, SlotTable};
 use evenkeel_net::buffer::Buf;
 use evenkeel_net::event_loop::WakerSlot;
 use evenkeel_net::transport::Transport;
-use evenkeel_wire::h2::{Connection, Head, NoStream, StreamId};
+use evenkeel_wire::h2::{Connection, Head, Malformed, NoStream, StreamId};
 use evenkeel_wire::head::Table;
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -48,6 +48,8 @@ pub(super) struct State {
     pub messages: u64,
     /// The codes by which the peer has reset streams since this was last taken.
     pub resets: Vec<u32>,
+    /// Interim heads that were dropped since this was last taken.
+    pub interim_dropped: u64,
     /// What is to be woken when the state is borrowed no more.
     late: Vec<WakerSlot>,
 }
@@ -58,6 +60,8 @@ pub(super) struct Stream {
     pub id: StreamId,
     /// Heads of responses that came.
     pub heads: VecDeque<Head>,
+    /// Interim heads that came.
+    pub interim: u32,
     pub arrived: Arrived,
     pub trailers: Option<Table>,
     /// The peer sends nothing more.
@@ -73,6 +77,8 @@ pub(super) struct Stream {
     pub wants_room: bool,
     /// How it ended, if early.
     pub lost: Option<Lost>,
+    /// The rule that the peer broke, if it ended by that.
+    pub broken: Option<Malformed>,
     /// Its task has let go of it.
     pub is_released: bool,
     /// What is sent first: 0 to 7 (RFC 9218).
@@ -104,8 +110,8 @@ pub(super) enum Last {
 pub enum Lost {
     /// The peer has reset it, with this code.
     Reset(u32),
-    /// This side has, as the peer broke the rules on it; with this code.
-    Broken(u32),
+    /// The peer has broken a rule, so that this side has reset it.
+    Broken,
     /// The peer has not looked at it: it may be sent again.
     Unseen,
     /// Its connection has ended.
@@ -128,6 +134,7 @@ impl Session {
             is_short: false,
             messages: 0,
             resets: Vec::new(),
+            interim_dropped: 0,
             late: Vec::new(),
         };
         Session { transport, state: state.into(), held: held.into(), is_behind: Cell::new(false) }
@@ -262,6 +269,14 @@ impl State {
         stream.lost = Some(lost);
         stream.pending = Buf::none();
         self.wake(key);
+    }
+
+    /// A stream ends as the peer has broken a rule.
+    #[cold]
+    pub fn lose_broken(&mut self, key: Key, why: Malformed) {
+        let stream = self.stream(key);
+        stream.broken.get_or_insert(why);
+        self.lose(key, Lost::Broken);
     }
 
     /// Wakes the task of a stream.

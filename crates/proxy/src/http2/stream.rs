@@ -5,7 +5,7 @@ use super::part::{Gone, Part};
 use super::session::{BACKLOG_MAX, Last, Lost, Session, State};
 use evenkeel_balance::slab::Key;
 use evenkeel_net::event_loop::WakerSlot;
-use evenkeel_wire::h2::{ErrorCode, Head};
+use evenkeel_wire::h2::{ErrorCode, Head, Malformed};
 use evenkeel_wire::head::Table;
 use std::rc::Rc;
 use std::task::{Context, Poll};
@@ -36,6 +36,19 @@ impl StreamHandle {
     /// How it ended, if early.
     pub fn lost(&self) -> Option<Lost> {
         self.session.change(|state| state.stream(self.key).lost)
+    }
+
+    /// The rule that the peer broke, if the stream ended by that.
+    pub fn broken(&self) -> Option<Malformed> {
+        self.session.change(|state| state.stream(self.key).broken.clone())
+    }
+
+    /// True if more may come: the peer has not ended its message, nor either side the stream.
+    pub fn is_receiving(&self) -> bool {
+        self.session.change(|state| {
+            let stream = state.stream(self.key);
+            !stream.is_received && stream.lost.is_none()
+        })
     }
 
     /// Ready once the peer can neither send nor take anything more.

@@ -88,7 +88,7 @@ fn install(worker: &Rc<Worker>, parts: Parts) {
             Reporter::new(plan, shared, reported.as_ref().and_then(|rules| rules.reporter.as_ref()))
         });
         let rules = Rules {
-            plan: plan.clone(),
+            planned: plan.routes.clone(),
             router: parts.router,
             tcp: parts.tcp,
             tls: parts.tls,

@@ -340,6 +340,10 @@ impl Role for Link {
         }
     }
 
+    fn on_interim_dropped(&self, count: u64) {
+        self.stats.http2.interim_dropped.add(count);
+    }
+
     fn on_limits(&self) {
         self.is_settled.set(true);
         self.is_full.set(false);

@@ -5,7 +5,7 @@ use super::link::Link;
 use crate::http2::part::{Gone, Part};
 use crate::http2::session::Lost;
 use crate::http2::stream::StreamHandle;
-use evenkeel_wire::h2::Head;
+use evenkeel_wire::h2::{Head, Malformed};
 use std::rc::Rc;
 use std::task::{Context, Poll};
 
@@ -78,6 +78,11 @@ impl EndpointStream {
     /// Whether its endpoint ended the connection without having looked at any stream.
     pub fn took_none(&self) -> bool {
         self.link.took_none()
+    }
+
+    /// The rule that the endpoint broke, if the stream ended by that.
+    pub fn broken(&self) -> Option<Malformed> {
+        self.handle().broken()
     }
 
     /// Whether its connection ended as the endpoint spoke something else.

@@ -13,6 +13,7 @@ mod faults;
 mod go;
 mod grpc_health;
 mod idle;
+mod interim;
 mod messages;
 mod places;
 mod signs_of_life;

@@ -18,6 +18,7 @@ use evenkeel_balance::endpoint::stable_hash;
 use evenkeel_balance::rng::mix;
 use evenkeel_net::buffer::{Buf, CAPACITY};
 use evenkeel_wire::grpc::Status;
+use evenkeel_wire::h2::Malformed;
 use evenkeel_wire::head::{Request, Table};
 use evenkeel_wire::http1::fields::Stated;
 use evenkeel_wire::http1::request::{Switch, write_translated};
@@ -53,6 +54,11 @@ pub trait Messages: Downstream {
 
     /// Ends the response before its end, so that the client knows.
     fn reset(&self);
+
+    /// The rule that the client broke behind its head, if its request ended by that.
+    fn broken(&self) -> Option<Malformed> {
+        None
+    }
 }
 
 /// What belongs to a request besides its head.
@@ -77,6 +83,7 @@ pub async fn serve<D: Messages>(
     spoken: Spoken<'_>,
 ) {
     let Spoken { proto, framing, ended, switch } = spoken;
+    let is_known = |protocol: &str| protocol.eq_ignore_ascii_case("websocket");
     let mut record = Record::new(client, rules);
     record.proto = proto;
     record.count_in(request.method.len() + request.target.len() + request.host.len() + request.fields.bytes.len());
@@ -86,6 +93,10 @@ pub async fn serve<D: Messages>(
         Ok(routed) => routed,
         Err(refused) => return Box::pin(refuse(client, &record, down, refused, head_only)).await,
     };
+    if switch.is_some_and(|protocol| !is_known(protocol)) {
+        // A tunnel of HTTP would carry requests that are neither routed nor counted, and other tunnels are not tested.
+        return Box::pin(refuse(client, &record, down, Refused::Malformed(Reject::Protocol), head_only)).await;
+    }
     if record.call.get() != Call::Not
         && let Some(limit) = grpc::timeout(request)
     {
@@ -167,7 +178,12 @@ pub async fn serve<D: Messages>(
         Err(Some(reply)) => Box::pin(answer(&record, down, &reply, head_only)).await,
         Err(None) => match record.cut.take() {
             Some(cut) => end_call(&record, down, *cut),
-            None => down.reset(),
+            None => {
+                if let Some(why) = down.broken() {
+                    record.reason.get_or_init(|| why.to_string().into());
+                }
+                down.reset();
+            }
         },
     }
 }

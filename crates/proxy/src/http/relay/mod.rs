@@ -111,11 +111,24 @@ impl<U> Relay<'_, '_, U> {
         output
     }
 
-    /// Waits for the client.
-    async fn on_client<F: Future>(&self, future: Pin<&mut F>) -> F::Output {
-        self.client_due.update(|n| n + 1);
-        let output = future.await;
-        self.client_due.update(|n| n - 1);
+    /// Waits for the client. Once a response is under way, for as long as a pause of it may last: `timeouts.response` is for the
+    /// endpoint, which has answered.
+    async fn on_client<F: Future>(&self, mut future: Pin<&mut F>) -> F::Output {
+        let mut waits = false;
+        let output = poll_fn(|cx| {
+            let polled = future.as_mut().poll(cx);
+            if polled.is_pending() && !std::mem::replace(&mut waits, true) {
+                self.client_due.update(|n| n + 1);
+                if self.record.phase.get() == Phase::Data {
+                    self.allow(Some(self.timeouts.idle));
+                }
+            }
+            polled
+        })
+        .await;
+        if waits {
+            self.client_due.update(|n| n - 1);
+        }
         output
     }
 

@@ -225,9 +225,15 @@ impl Relay<'_, '_, EndpointStream> {
     fn cut_short(&self) -> Fault {
         match self.upstream.lost() {
             Some(Lost::Reset(code)) => Fault::StreamReset(code),
-            Some(Lost::Broken(code)) => Fault::Broken(code),
+            Some(Lost::Broken) => self.broken(),
             Some(Lost::Unseen | Lost::Ended) | None => Fault::CutShort,
         }
+    }
+
+    /// The endpoint broke a rule, so that this side has reset the stream.
+    fn broken(&self) -> Fault {
+        self.record.broken.replace(self.upstream.broken());
+        Fault::Response(Reject::Malformed)
     }
 
     /// Why no response comes.
@@ -239,7 +245,7 @@ impl Relay<'_, '_, EndpointStream> {
                 Fault::Declined { is_running: self.upstream.is_running() }
             }
             Some(Lost::Reset(code)) => Fault::StreamReset(code),
-            Some(Lost::Broken(code)) => Fault::Broken(code),
+            Some(Lost::Broken) => self.broken(),
             Some(Lost::Ended) | None if self.upstream.spoke_other() => Fault::NotHttp2,
             Some(Lost::Ended) | None => Fault::NoResponse,
         }

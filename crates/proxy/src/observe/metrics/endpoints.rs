@@ -42,7 +42,11 @@ impl Shown<'_> {
         self.of_http2(encoder, family, NO_LABEL, |e, _| &e.http2.go_aways)?;
         let help = "Connections that ended as the endpoint gave no sign of life (PING)";
         let family = ("evenkeel_upstream_http2_silent", help, MetricType::Counter);
-        self.of_http2(encoder, family, NO_LABEL, |e, _| &e.http2.silent)
+        self.of_http2(encoder, family, NO_LABEL, |e, _| &e.http2.silent)?;
+        let help =
+            "Interim responses (1xx) of endpoints that were dropped, as the client did not take those before them";
+        let family = ("evenkeel_upstream_http2_interim_dropped", help, MetricType::Counter);
+        self.of_http2(encoder, family, NO_LABEL, |e, _| &e.http2.interim_dropped)
     }
 
     /// One value for each endpoint of the pools that are meant and each value of a label, summed over the workers.

@@ -16,7 +16,7 @@ use evenkeel_balance::Clock;
 use evenkeel_net::buffer::Buf;
 use evenkeel_net::deadline::{Elapsed, Timer};
 use evenkeel_net::event_loop;
-use evenkeel_wire::h2::{self, ErrorCode, Head};
+use evenkeel_wire::h2::{self, ErrorCode, Flood, Head, Refused};
 use request::{Connection, request};
 use std::cell::Cell;
 use std::future::poll_fn;
@@ -289,6 +289,19 @@ impl Role for Server {
         listener.stats.ends[Cause::Client as usize].add(1);
         let rules = listener.rules();
         rules.stats(rules.unrouted()).count(method_index(&head.method), 0, 0);
+    }
+
+    fn on_refused(&self, refused: Box<Refused>) {
+        request::note_refused(&self.connection, *refused);
+    }
+
+    fn on_flooded(&self, flood: Flood) {
+        let stats = &self.connection.open.listener.stats;
+        stats.malformed.add(1);
+        stats.http2.errors[ErrorCode::EnhanceYourCalm as usize].add(1);
+        stats.http2.floods[flood as usize].add(1);
+        // The engine has written the GOAWAY.
+        self.drain.set(Drain::Last);
     }
 
     fn on_read(&self, _: usize) {
