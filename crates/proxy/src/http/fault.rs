@@ -34,6 +34,8 @@ pub enum Fault {
     },
     /// The endpoint reset the stream of the request, with this code.
     StreamReset(u32),
+    /// The endpoint broke a rule of HTTP/2 on the stream of the request, so that this side has reset it.
+    Broken,
     /// The endpoint was to speak HTTP/2, and does not.
     NotHttp2,
     /// The endpoint broke the rules.
@@ -98,6 +100,7 @@ impl Fault {
             | Fault::Unseen
             | Fault::Declined { .. }
             | Fault::StreamReset(_)
+            | Fault::Broken
             | Fault::NotHttp2
             | Fault::Response(_)
             | Fault::Stray
@@ -119,7 +122,7 @@ impl Fault {
             }
             Fault::Alerted(_) => Some(ErrorKind::Tls),
             Fault::Declined { .. } => Some(ErrorKind::Refused),
-            Fault::Response(_) | Fault::Stray | Fault::NotHttp2 => Some(ErrorKind::Protocol),
+            Fault::Response(_) | Fault::Broken | Fault::Stray | Fault::NotHttp2 => Some(ErrorKind::Protocol),
             Fault::TimedOut(_) => Some(ErrorKind::Timeout),
             // One that closes a connection in good order has done nothing wrong, and a client may set any deadline.
             Fault::Unseen
@@ -158,6 +161,7 @@ impl Fault {
             Fault::Refused { grpc: Some(status), .. } => Some(Failure::Grpc(status.code())),
             Fault::Refused { status, .. } => Some(Failure::Status(status)),
             Fault::NotHttp2
+            | Fault::Broken
             | Fault::Response(_)
             | Fault::Stray
             | Fault::Tunnel(_)
@@ -184,7 +188,7 @@ impl Fault {
             }
             Fault::Unseen | Fault::Declined { .. } => Some(Status::Unavailable),
             Fault::StreamReset(code) => Some(super::grpc::of_reset(code)),
-            Fault::Stray | Fault::NotHttp2 | Fault::Response(_) => Some(Status::Internal),
+            Fault::Broken | Fault::Stray | Fault::NotHttp2 | Fault::Response(_) => Some(Status::Internal),
             Fault::Request(_)
             | Fault::ClientGone
             | Fault::ClientSlow
@@ -225,6 +229,7 @@ impl Fault {
             Fault::Unseen => Some((502, "closed the connection before it took the request".into())),
             Fault::Declined { .. } => Some((502, "refused the stream".into())),
             Fault::StreamReset(code) => Some((502, format!("reset the stream: {}", code_name(code)))),
+            Fault::Broken => Some((502, "sent a malformed response".into())),
             Fault::NotHttp2 => Some((502, "does not speak HTTP/2, as `protocol` of the pool says it does".into())),
             Fault::Response(reject) => {
                 let switch =

@@ -73,8 +73,8 @@ pub fn failed(record: &Record<'_>, pool: &WorkerPool, ticket: InFlight<'_>, faul
     let endpoint = give_up(ticket, fault);
     take_received(record, pool, slot, &endpoint, now);
     let mut reply = if begun { fault.reply_within() } else { fault.reply() };
-    if let (Some((_, why)), Some(broken)) = (&mut reply, record.broken.take()) {
-        *why = format!("sent a malformed response: {broken}");
+    if let (Some((_, why)), Some(rule)) = (&mut reply, record.broken.take()) {
+        *why = format!("{why}: {rule}");
     }
     let mut reply = reply.map(|(status, why)| match fault.is_of_endpoint() {
         true => Reply::new(status, format!("pool \"{}\": endpoint {}: {why}", pool.name, endpoint.name)),

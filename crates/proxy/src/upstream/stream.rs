@@ -65,6 +65,11 @@ impl EndpointStream {
         self.handle().lost()
     }
 
+    /// The rule that the endpoint broke, if the stream ended by that.
+    pub fn broken(&self) -> Option<Malformed> {
+        self.handle().broken()
+    }
+
     /// What is left of the pause of its connection, whose endpoint refuses streams.
     pub fn pause_left_ns(&self) -> u64 {
         self.link.pause_left_ns()
@@ -78,11 +83,6 @@ impl EndpointStream {
     /// Whether its endpoint ended the connection without having looked at any stream.
     pub fn took_none(&self) -> bool {
         self.link.took_none()
-    }
-
-    /// The rule that the endpoint broke, if the stream ended by that.
-    pub fn broken(&self) -> Option<Malformed> {
-        self.handle().broken()
     }
 
     /// Whether its connection ended as the endpoint spoke something else.

@@ -46,9 +46,9 @@ fn a_reason_is_true_where_the_endpoint_has_not_reset_the_stream() {
         })
     };
     let cases = [
-        (malformed(|stream| vec![head(stream, "200", &[("Upper", "case")], true)]), "sent a malformed response: "),
-        (malformed(|stream| vec![data(stream, "no head", true)]), "sent a malformed response: "),
-        (malformed(|stream| vec![head(stream, "99", &[], true)]), "sent a malformed response: "),
+        (malformed(|stream| vec![head(stream, "200", &[("Upper", "case")], true)]), "sent a malformed response"),
+        (malformed(|stream| vec![data(stream, "no head", true)]), "sent a malformed response"),
+        (malformed(|stream| vec![head(stream, "99", &[], true)]), "sent a malformed response"),
         (malformed(|stream| vec![reset(stream, 2)]), "reset the stream: INTERNAL_ERROR"),
         (malformed(|stream| (0..17).map(|_| head(stream, "103", &[], false)).collect()), "16 interim responses"),
     ];

@@ -180,7 +180,7 @@ pub async fn serve<D: Messages>(
             Some(cut) => end_call(&record, down, *cut),
             None => {
                 if let Some(why) = down.broken() {
-                    record.reason.get_or_init(|| why.to_string().into());
+                    record.note_reason(&why.to_string());
                 }
                 down.reset();
             }

@@ -230,10 +230,11 @@ impl Relay<'_, '_, EndpointStream> {
         }
     }
 
-    /// The endpoint broke a rule, so that this side has reset the stream.
+    /// The fault of an endpoint that broke a rule of HTTP/2 on the stream. Its record keeps the rule.
+    #[cold]
     fn broken(&self) -> Fault {
-        self.record.broken.replace(self.upstream.broken());
-        Fault::Response(Reject::Malformed)
+        self.record.broken.set(self.upstream.broken());
+        Fault::Broken
     }
 
     /// Why no response comes.
