@@ -4,6 +4,7 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod lingering;
 mod long_chains;
 mod partial_records;
 mod scene;

@@ -1,9 +1,11 @@
 //! What do the requests of one client connection share? Their worker, their listener and their peer.
 
 use super::rules::Listener;
+use crate::core::linger::{Patience, linger};
 use crate::core::{Command, Core};
 use crate::peer::Peer;
 use evenkeel_net::buffer::Buf;
+use evenkeel_net::deadline::Timer;
 use evenkeel_net::transport::Transport;
 use std::future::poll_fn;
 use std::net::SocketAddr;
@@ -38,6 +40,11 @@ impl<'c> Client<'c> {
             transport.poll_read_into(cx, room).map(Result::ok)
         })
         .await
+    }
+
+    /// Ends its connection so that the last response arrives; see [`linger`].
+    pub async fn linger(&self, transport: &Transport, timer: &Timer, patience: Patience) {
+        linger(transport, timer, patience, self.core, &self.listener.stats, &self.listener.gone).await;
     }
 
     /// Whether its connection is to end after the request that runs, if one does.
