@@ -78,7 +78,7 @@ fn shown(of: &Remembered) -> PoolShadows {
         nothing: predicted.nothing.clone(),
         met: predicted.real.met,
         p99_ns: predicted.real.p99_ns,
-        shadows: (0..pool.shadow.len()).map(|at| one(pool.shadow[at].to_string(), &predicted, at, &name)).collect(),
+        shadows: (0..pool.shadow.len()).map(|at| one(pool.shadow[at].to_string(), &predicted, at, name)).collect(),
     }
 }
 
