@@ -4,5 +4,7 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod always_ready;
+mod promises;
 mod scene;
 mod slow_heads;

@@ -11,6 +11,7 @@ use super::info::{Info, Note};
 use super::session::End;
 use super::state::State;
 use crate::buffer::Buf;
+use crate::event_loop::budget::{charge_bytes, poll_proceed};
 use crate::stream::Stream;
 use rustix::net::SendFlags;
 use rustls::pki_types::ServerName;
@@ -100,6 +101,7 @@ impl TlsStream {
     pub(crate) fn poll_read(&self, cx: &mut Context<'_>, buf: &mut Buf) -> Poll<io::Result<usize>> {
         let mut state = self.state.borrow_mut();
         let Some(state) = &mut *state else { return self.socket.poll_read(cx, buf) };
+        ready!(poll_proceed(cx));
         loop {
             if let Some(taken) = state.take(&self.socket, buf) {
                 return Poll::Ready(taken);
@@ -115,6 +117,7 @@ impl TlsStream {
     ) -> Poll<io::Result<(usize, Buf)>> {
         let mut state = self.state.borrow_mut();
         let Some(state) = &mut *state else { return self.socket.poll_read_into(cx, room) };
+        ready!(poll_proceed(cx));
         loop {
             if state.has_come() {
                 let mut buf = room();
@@ -194,6 +197,7 @@ impl TlsStream {
         }
         let mut out = Buf::take_whole();
         let taken = state.session.seal(bytes, &mut out).map_err(|fault| io::Error::other(fault.text()))?;
+        charge_bytes(taken);
         let mut flags = SendFlags::NOSIGNAL;
         if last && taken == bytes.len() {
             state.session.seal_end(&mut out);

@@ -12,12 +12,6 @@ use evenkeel_net::transport::Transport;
 use std::io;
 use std::task::{Context, Poll, ready};
 
-/// Reads of one way before the worker's other sessions get their turn.
-const AT_ONCE: u32 = 16;
-
-/// Likewise bytes: what the largest pipe holds.
-const BYTES_AT_ONCE: usize = 1024 * 1024;
-
 /// One side of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
@@ -31,6 +25,8 @@ pub struct Relay<'s> {
     endpoint: &'s Transport,
     up: Way,
     down: Way,
+    /// Whether the way down is polled first: by turns, as one that is always ready uses its turn up.
+    down_first: bool,
 }
 
 /// One way.
@@ -74,22 +70,21 @@ impl<'s> Relay<'s> {
     /// From an open connection to another. `early`: what the client has sent and the endpoint does not have yet.
     pub fn new(client: &'s Transport, endpoint: &'s Transport, early: Option<Buf>) -> Relay<'s> {
         let way = |held| Way { held, bulk: false, next: Next::Read, done: false, refused: false };
-        Relay { client, endpoint, up: way(early.map_or(Held::Nothing, Held::Bytes)), down: way(Held::Nothing) }
+        let up = way(early.map_or(Held::Nothing, Held::Bytes));
+        Relay { client, endpoint, up, down: way(Held::Nothing), down_first: true }
     }
 
     /// Moves what can be moved: ready when both ways have ended, or with the side that has reset its connection. `moved`
     /// is called after each read, with the side that it was from and the number of bytes.
     pub fn poll(&mut self, cx: &mut Context<'_>, record: &Record<'_>, moved: impl Fn()) -> Poll<Result<(), Side>> {
-        let up = self.up.poll(cx, self.client, self.endpoint, !self.down.done, |n| {
-            // The first bytes went with the connection; from now on each may follow one that is under way.
-            self.endpoint.send_at_once();
-            record.count_in(n);
-            moved();
-        });
-        let down = self.down.poll(cx, self.endpoint, self.client, !self.up.done, |n| {
-            record.count_out(n);
-            moved();
-        });
+        self.down_first = !self.down_first;
+        let (up, down) = if self.down_first {
+            let down = self.poll_down(cx, record, &moved);
+            (self.poll_up(cx, record, &moved), down)
+        } else {
+            let up = self.poll_up(cx, record, &moved);
+            (up, self.poll_down(cx, record, &moved))
+        };
         match (up, down) {
             (Poll::Ready(Err(Broken::From)), _) => Poll::Ready(Err(Side::Client)),
             (_, Poll::Ready(Err(Broken::From))) => Poll::Ready(Err(Side::Endpoint)),
@@ -100,6 +95,22 @@ impl<'s> Relay<'s> {
             }),
             _ => Poll::Pending,
         }
+    }
+
+    fn poll_up(&mut self, cx: &mut Context<'_>, record: &Record<'_>, moved: &impl Fn()) -> Poll<Result<(), Broken>> {
+        self.up.poll(cx, self.client, self.endpoint, !self.down.done, |n| {
+            // The first bytes went with the connection; from now on each may follow one that is under way.
+            self.endpoint.send_at_once();
+            record.count_in(n);
+            moved();
+        })
+    }
+
+    fn poll_down(&mut self, cx: &mut Context<'_>, record: &Record<'_>, moved: &impl Fn()) -> Poll<Result<(), Broken>> {
+        self.down.poll(cx, self.endpoint, self.client, !self.up.done, |n| {
+            record.count_out(n);
+            moved();
+        })
     }
 
     /// Who has to do something next: the endpoint if only it has something to take, otherwise the client.
@@ -122,8 +133,7 @@ impl Way {
         if self.done {
             return Poll::Ready(Ok(()));
         }
-        let mut moved = 0;
-        for _ in 0..AT_ONCE {
+        loop {
             match self.poll_write(cx, to) {
                 Poll::Ready(Ok(())) => {}
                 // What was read of the other way may still arrive.
@@ -136,17 +146,13 @@ impl Way {
                 Poll::Pending => return Poll::Pending,
             }
             match self.next {
-                Next::Read if moved >= BYTES_AT_ONCE => break,
                 Next::Read => {}
                 Next::End => return Poll::Ready(self.finish(to, back)),
                 Next::Reset => return Poll::Ready(Err(Broken::From)),
             }
             match ready!(self.poll_read(cx, from, to)) {
                 Ok(0) => return Poll::Ready(self.finish(to, back)),
-                Ok(n) => {
-                    came(n);
-                    moved += n;
-                }
+                Ok(n) => came(n),
                 Err(_) => return Poll::Ready(Err(Broken::From)),
             }
             // An end that came with the last bytes goes on with them, in one packet.
@@ -166,8 +172,6 @@ impl Way {
                 }
             }
         }
-        cx.waker().wake_by_ref();
-        Poll::Pending
     }
 
     /// Passes the end on.

@@ -30,9 +30,17 @@ impl Relay<'_, '_> {
         let (mut up_done, mut down_done) = (false, false);
         let mut to_endpoint = pin!(self.pipe(&down.transport, self.upstream, |n| self.record.count_in(n)));
         let mut to_client = pin!(self.pipe(self.upstream, &down.transport, |n| self.record.count_out(n)));
+        let mut down_first = true;
         poll_fn(|cx| {
-            up_done = up_done || to_endpoint.as_mut().poll(cx).is_ready();
-            down_done = down_done || to_client.as_mut().poll(cx).is_ready();
+            // Each way is first in every other turn: one that is always ready uses the turn up.
+            down_first = !down_first;
+            for down in [down_first, !down_first] {
+                if down {
+                    down_done = down_done || to_client.as_mut().poll(cx).is_ready();
+                } else {
+                    up_done = up_done || to_endpoint.as_mut().poll(cx).is_ready();
+                }
+            }
             if up_done && down_done { Poll::Ready(()) } else { Poll::Pending }
         })
         .await;
@@ -74,11 +82,16 @@ impl Relay<'_, '_> {
                 }
             }
         });
+        let mut down_first = true;
         poll_fn(|cx| {
-            up_done = up_done || to_endpoint.as_mut().poll(cx).is_ready();
-            if !down_done && let Poll::Ready(done) = to_client.as_mut().poll(cx) {
-                down_done = true;
-                done?;
+            down_first = !down_first;
+            for down in [down_first, !down_first] {
+                if !down {
+                    up_done = up_done || to_endpoint.as_mut().poll(cx).is_ready();
+                } else if !down_done && let Poll::Ready(done) = to_client.as_mut().poll(cx) {
+                    down_done = true;
+                    done?;
+                }
             }
             if up_done && down_done { Poll::Ready(Ok(())) } else { Poll::Pending }
         })
