@@ -49,6 +49,11 @@ impl IdleConns {
         count.sub((before - idle.len()) as u64);
     }
 
+    /// True if there are any.
+    pub fn any(&self) -> bool {
+        !self.idle.borrow().is_empty()
+    }
+
     /// Closes all.
     pub fn close(&self, count: &Counter) {
         let closed = std::mem::take(&mut *self.idle.borrow_mut()).len();

@@ -169,6 +169,11 @@ impl Sessions {
         links.iter().for_each(|link| link.look_after(settings, kept_ns, now));
     }
 
+    /// True if there are any.
+    pub fn any(&self) -> bool {
+        !self.links.borrow().is_empty()
+    }
+
     /// Takes no more requests on the connections that there are.
     pub fn close(&self) {
         let links = self.links.borrow().clone();
