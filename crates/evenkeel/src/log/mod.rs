@@ -1,0 +1,92 @@
+//! The log of the process: lines on standard error, formatted as `runtime.log` has it. Each has the process id, as during an
+//! upgrade two processes write to the same place.
+
+pub mod queue;
+
+use crate::failure::color;
+use evenkeel_config::plan::{Level, Log, LogFormat};
+use queue::Queue;
+use std::backtrace::Backtrace;
+use std::{fmt, io, panic, thread};
+use tracing::Event;
+use tracing::level_filters::LevelFilter;
+use tracing_subscriber::field::MakeExt;
+use tracing_subscriber::fmt::format::{Writer, debug_fn};
+use tracing_subscriber::fmt::time::{FormatTime, SystemTime};
+use tracing_subscriber::fmt::writer::BoxMakeWriter;
+use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
+use tracing_subscriber::registry::LookupSpan;
+
+/// Starts it. What is logged before is lost.
+pub fn start(log: Log) {
+    // Without a thread of its own for it, the log still has its lines.
+    let out = Queue::of_stderr()
+        .map_or_else(|_| BoxMakeWriter::new(io::stderr), |queue| BoxMakeWriter::new(move || queue.clone()));
+    panic::set_hook(Box::new(|panic| {
+        let thread = thread::current();
+        tracing::error!(thread = thread.name().unwrap_or("?"), "{panic}\n{}", Backtrace::capture());
+    }));
+    let level = match log.level {
+        Level::Error => LevelFilter::ERROR,
+        Level::Warn => LevelFilter::WARN,
+        Level::Info => LevelFilter::INFO,
+        Level::Debug => LevelFilter::DEBUG,
+        Level::Trace => LevelFilter::TRACE,
+    };
+    let lines = tracing_subscriber::fmt().with_writer(out).with_max_level(level).with_target(false);
+    match log.format {
+        LogFormat::Json => lines.json().flatten_event(true).map_event_format(Json).init(),
+        LogFormat::Text => {
+            let fields = debug_fn(|writer, field, value| match field.name() {
+                "message" => write!(writer, "{value:?}"),
+                name => write!(writer, "{name}={}", quoted(format!("{value:?}"))),
+            });
+            lines.with_ansi(color()).with_timer(Stamp).fmt_fields(fields.delimited(" ")).init();
+        }
+    }
+}
+
+/// A value of a field. One with spaces is quoted, or its end could not be told.
+fn quoted(value: String) -> String {
+    if value.contains(char::is_whitespace) && !value.starts_with('"') { format!("{value:?}") } else { value }
+}
+
+/// The time and the process id.
+struct Stamp;
+
+impl FormatTime for Stamp {
+    fn format_time(&self, writer: &mut Writer<'_>) -> fmt::Result {
+        SystemTime.format_time(writer)?;
+        write!(writer, " [{}]", std::process::id())
+    }
+}
+
+/// Lines of JSON with the process id as their first field.
+struct Json<F>(F);
+
+impl<S, N, F> FormatEvent<S, N> for Json<F>
+where
+    S: tracing::Subscriber + for<'a> LookupSpan<'a>,
+    N: for<'a> FormatFields<'a> + 'static,
+    F: FormatEvent<S, N>,
+{
+    fn format_event(&self, ctx: &FmtContext<'_, S, N>, mut writer: Writer<'_>, event: &Event<'_>) -> fmt::Result {
+        let mut line = String::new();
+        self.0.format_event(ctx, Writer::new(&mut line), event)?;
+        let fields = line.strip_prefix('{').ok_or(fmt::Error)?;
+        write!(writer, "{{\"pid\":{},{fields}", std::process::id())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::quoted;
+
+    #[test]
+    fn a_value_with_spaces_is_quoted_once() {
+        for (value, shown) in [("a", "a"), ("a b", "\"a b\""), ("\"a b\"", "\"a b\""), ("say \"x\"", r#""say \"x\"""#)]
+        {
+            assert_eq!(quoted(value.to_string()), shown);
+        }
+    }
+}
