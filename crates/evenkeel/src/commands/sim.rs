@@ -2,7 +2,7 @@
 
 use crate::arguments::{Policies, Sim};
 use crate::failure::{Failure, color, reason};
-use crate::output::print;
+use crate::output::{print, print_as_it_is};
 use evenkeel_config::render_text;
 use evenkeel_sim::experiment::Experiment;
 use evenkeel_sim::{builtin, file, json, report, text, verdict};
@@ -20,7 +20,7 @@ pub fn sim(arguments: &Sim) -> Result<(), Failure> {
     let Some(asked) = &arguments.scenario else { return print(&list()) };
     let (name, source) = source(asked)?;
     if arguments.print {
-        return print(&source);
+        return print_as_it_is(&source).map(drop);
     }
     let mut experiment = read(&name, &source)?;
     if let Some(Policies(policies)) = &arguments.algorithms {

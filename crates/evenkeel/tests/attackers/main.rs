@@ -5,6 +5,11 @@
 mod support;
 
 mod always_ready;
+mod lingering;
+mod long_chains;
+mod partial_records;
 mod promises;
 mod scene;
 mod slow_heads;
+mod stalled_handshakes;
+mod tls_client;
