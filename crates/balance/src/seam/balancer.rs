@@ -1,6 +1,7 @@
 //! Which endpoint gets this request? [`Balancer`], one worker's hold on one pool: `start` gives a [`Ticket`], `end`
 //! takes it back, exactly once.
 
+mod again;
 mod choose_k;
 mod part;
 
@@ -39,6 +40,8 @@ pub struct Balancer {
     sets: u64,
     /// Whether a member of the set has a limit.
     limited: bool,
+    /// Whether a member of the set is on trial.
+    has_trials: bool,
     /// Endpoints that the answer at hand names.
     named: Marks,
     /// Records everything that picks depend on, if a journal is configured.
@@ -63,7 +66,7 @@ impl Balancer {
         let (picker, overflow) = (new_picker()?, Vec::new());
         let loads = Loads::new(reader.get().counts.clone(), seat.worker);
         let rng = Rng::new(seed ^ mix(u64::from(seat.worker)));
-        let (sets, limited, named, journal, shadows) = (0, false, Marks::default(), None, None);
+        let (sets, limited, has_trials, named, journal, shadows) = (0, false, false, Marks::default(), None, None);
         Ok(Balancer {
             reader,
             queue,
@@ -74,6 +77,7 @@ impl Balancer {
             rng,
             sets,
             limited,
+            has_trials,
             named,
             journal,
             shadows,
@@ -226,7 +230,10 @@ impl Balancer {
         if let Some(shadows) = &mut self.shadows {
             shadows.before(&self.rng);
         }
-        let mut chosen = self.choose(request, waited, now, trace);
+        let mut chosen = match request.tried.is_empty() {
+            true => self.choose(request, waited, now, trace),
+            false => self.choose_again(request, waited, now, trace),
+        };
         if let Ok((slot, hold)) = &mut chosen {
             if let Some(shadows) = &mut self.shadows {
                 let met = self.loads.in_flight(*slot);
@@ -356,6 +363,7 @@ impl Balancer {
         let (slot, hold) = (ticket.slot, ticket.hold);
         let end = End { outcome, latency_ns: ticket.latency_ns(now), now };
         let decides = self.loads.on_end(slot, hold, &end);
+        let end = End { outcome: self.loads.judged(outcome), ..end };
         if let Some(journal) = &mut self.journal {
             journal.end(slot, hold.is_limited(), &end);
         }
@@ -475,6 +483,7 @@ impl Balancer {
             journal.set(&view.set, now);
         }
         self.limited = view.set.members().iter().any(|m| m.in_flight_max != 0);
+        self.has_trials = view.set.members().iter().any(|m| m.trial != 0);
         self.loads.on_set(&view.set, &view.counts);
         self.picker.on_set(&view.set, &self.loads, now);
         if let Some(shadows) = &mut self.shadows {

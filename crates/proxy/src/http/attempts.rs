@@ -16,7 +16,7 @@ use crate::upstream::pick::{self, InFlight, NoPlace, Wait};
 use crate::upstream::pool::WorkerPool;
 use crate::upstream::retries::{self, Left, Tries};
 use evenkeel_balance::retry::{Decision, Stop};
-use evenkeel_balance::{Clock, NoPick};
+use evenkeel_balance::{Clock, NoPick, Slot};
 use std::time::Duration;
 
 /// Sends the request, and relays the response of the endpoint that answers.
@@ -69,7 +69,7 @@ pub async fn send<'r, D: Downstream>(
             why.failed(slot, failed.reply.as_ref().map_or(failed.cause.text(), |reply| &reply.why));
         });
         record.note_failed(failed.failure, failed.cause);
-        match decide(client, down, opened, out, &tries, &failed) {
+        match decide(client, down, opened, out, (&tries, slot), &failed) {
             Some(Decision::Again { after_ns, .. }) => {
                 tries.tried.borrow_mut().push(slot);
                 last = failed.reply;
@@ -108,7 +108,7 @@ fn decide<D: Downstream>(
     down: &D,
     opened: &Opened<'_>,
     out: &mut Outgoing<'_>,
-    tries: &Tries<'_>,
+    (tries, here): (&Tries<'_>, Slot),
     failed: &Failed,
 ) -> Option<Decision> {
     let failure = failed.failure?;
@@ -118,7 +118,8 @@ fn decide<D: Downstream>(
     }
     let replayable = out.is_whole() || (opened.body.is_done() && out.again());
     let left_ns = down.timer().left_ns(opened.route.deadline);
-    Some(tries.decide(failure, opened.idempotent, replayable, left_ns, client.core.clock.now()))
+    let at = (opened.route.pool, here);
+    Some(tries.decide(at, failure, opened.idempotent, replayable, left_ns, client.core.clock.now()))
 }
 
 /// A place at an endpoint: where the session was, or a picked one.

@@ -35,6 +35,10 @@ pub enum Fault {
     NotHttp2,
     /// The endpoint broke the rules.
     Response(Reject),
+    /// The endpoint sent bytes on a kept connection that answer no request.
+    Stray,
+    /// A tunnel did not end with the ends of both sides: by whom.
+    Tunnel(Cause),
     /// The client broke the rules within its body.
     Request(Reject),
     /// The client went away.
@@ -55,6 +59,8 @@ pub enum Fault {
         outcome: Outcome,
         /// Whether the connection can carry another request.
         reusable: bool,
+        /// See [`Answered::kept_secs`](super::relay::Answered::kept_secs).
+        kept_secs: Option<u32>,
     },
 }
 
@@ -76,7 +82,9 @@ impl Fault {
             | Fault::StreamReset(_)
             | Fault::NotHttp2
             | Fault::Response(_)
+            | Fault::Stray
             | Fault::Refused { .. } => Cause::Endpoint,
+            Fault::Tunnel(cause) => cause,
             Fault::Request(_) | Fault::Overtaken => Cause::Proxy,
             Fault::ClientGone => Cause::Client,
             Fault::ClientSlow => Cause::ClientSlow,
@@ -87,13 +95,16 @@ impl Fault {
     /// How the endpoint's error is counted, if it was one.
     pub fn error_kind(self) -> Option<ErrorKind> {
         match self {
-            Fault::NoResponse | Fault::CutShort | Fault::StreamReset(_) => Some(ErrorKind::Reset),
+            Fault::NoResponse | Fault::CutShort | Fault::StreamReset(_) | Fault::Tunnel(Cause::Endpoint) => {
+                Some(ErrorKind::Reset)
+            }
             Fault::Alerted(_) => Some(ErrorKind::Tls),
             Fault::Declined => Some(ErrorKind::Refused),
-            Fault::Response(_) | Fault::NotHttp2 => Some(ErrorKind::Protocol),
+            Fault::Response(_) | Fault::Stray | Fault::NotHttp2 => Some(ErrorKind::Protocol),
             Fault::TimedOut => Some(ErrorKind::Timeout),
             // One that closes a connection in good order has done nothing wrong.
             Fault::Unseen
+            | Fault::Tunnel(_)
             | Fault::ClientSlow
             | Fault::Request(_)
             | Fault::ClientGone
@@ -106,6 +117,8 @@ impl Fault {
     pub fn outcome(self) -> Outcome {
         match (self, self.error_kind()) {
             (Fault::Refused { outcome, .. }, _) => outcome,
+            // Its request was answered long before.
+            (Fault::Tunnel(_), _) => Outcome::Success,
             (_, Some(_)) => Outcome::failed(FailureKind::Gateway),
             (_, None) => Outcome::Cancelled,
         }
@@ -123,6 +136,8 @@ impl Fault {
             Fault::Refused { status, .. } => Some(Failure::Status(status)),
             Fault::NotHttp2
             | Fault::Response(_)
+            | Fault::Stray
+            | Fault::Tunnel(_)
             | Fault::Request(_)
             | Fault::ClientGone
             | Fault::ClientSlow
@@ -162,7 +177,8 @@ impl Fault {
                 Some((grpc::to_http(status), format!("ended the call with {}", status.name())))
             }
             Fault::Refused { status, .. } => Some((status, format!("answered {status}"))),
-            Fault::ClientGone | Fault::Overtaken => None,
+            Fault::Stray => Some((502, "sent bytes that answer no request on a kept connection".into())),
+            Fault::ClientGone | Fault::Overtaken | Fault::Tunnel(_) => None,
         }
     }
 }

@@ -12,7 +12,7 @@ use crate::upstream::connections::{Acquired, UpstreamConn, Wanted, unreachable};
 use crate::upstream::pick::InFlight;
 use crate::upstream::retries::Tries;
 use crate::upstream::stream::{Begun, EndpointStream};
-use evenkeel_balance::Clock;
+use evenkeel_balance::{Clock, Request};
 use evenkeel_net::deadline::Elapsed;
 use evenkeel_net::event_loop::alarm;
 use evenkeel_net::transport::Transport;
@@ -64,10 +64,10 @@ pub async fn race<'r, D: Downstream, L: Lane>(
     if !tries.hedge(clock.now()) {
         return Ok(first);
     }
-    let tried = [first.ticket.slot()];
+    let asked = Request { key: opened.route.key, tried: &[first.ticket.slot()], beyond: false };
     let second = match &record.why {
-        None => InFlight::start(clock, pool, opened.route.key, &tried),
-        Some(why) => why.second(clock, pool, opened.route.key, &tried),
+        None => InFlight::start(clock, pool, &asked),
+        Some(why) => why.second(clock, pool, &asked),
     };
     let Ok(second) = second else {
         tries.cancel_hedge();

@@ -149,11 +149,7 @@ impl Session {
             if is_blocked && self.state.borrow_mut().backlog() >= BACKLOG_MAX {
                 return Poll::Pending;
             }
-            let room = || {
-                let mut buf = Buf::take();
-                buf.extend(&self.held.borrow());
-                buf
-            };
+            let room = || Buf::holding(&self.held.borrow());
             let buf = if self.is_behind.get() {
                 room()
             } else {

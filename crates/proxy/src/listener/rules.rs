@@ -2,6 +2,7 @@
 //! rules it began with, whatever the configuration says by then.
 
 use super::error_pages::ErrorPages;
+use super::handshakes::Places;
 use super::mark::Mark;
 use super::per_route::{Noted, PerRoute, Routes};
 use super::tls::ListenerTls;
@@ -36,8 +37,10 @@ pub struct Listener {
     pub gone: Cell<bool>,
     /// Whether the time of those connections is over.
     pub cut: Cell<bool>,
-    /// Handshakes of TLS that are under way.
-    pub handshakes: Cell<usize>,
+    /// Clients whose ClientHello has not come whole.
+    pub hellos: Places,
+    /// Handshakes of TLS that are under way behind that.
+    pub handshakes: Places,
     rules: RefCell<Rc<Rules>>,
 }
 
@@ -97,7 +100,8 @@ impl Listener {
     /// A listener of the plan.
     pub fn new(name: Arc<str>, open: Arc<Total>, stats: Arc<ListenerStats>, rules: Rules) -> Listener {
         let rules = RefCell::new(Rc::new(rules));
-        Listener { name, open, stats, gone: Cell::new(false), cut: Cell::new(false), handshakes: Cell::new(0), rules }
+        let [gone, cut] = [Cell::new(false), Cell::new(false)];
+        Listener { name, open, stats, gone, cut, hellos: Places::default(), handshakes: Places::default(), rules }
     }
 
     /// The rules for a request that begins now.

@@ -140,6 +140,10 @@ pub struct ListenerStats {
     pub active: Counter,
     /// Connections closed at once, by [`Rejected`].
     pub rejected: [Counter; REJECTED.len()],
+    /// Connections that have got their last response and are read until their clients close.
+    pub lingering: Counter,
+    /// Those that did not close in time.
+    pub linger_cut: Counter,
     /// Malformed requests.
     pub malformed: Counter,
     /// Requests over the rate of their address.
@@ -211,7 +215,9 @@ pub struct TlsStats {
     pub shaken: [Counter; SHAKEN.len()],
     /// Handshakes that failed, by [`Unsecured`].
     pub failed: [Counter; Unsecured::LABELS.len()],
-    /// Handshakes that are under way.
+    /// Clients whose ClientHello has not come whole.
+    pub waiting: Counter,
+    /// Handshakes that are under way, from a whole ClientHello on.
     pub active: Counter,
 }
 

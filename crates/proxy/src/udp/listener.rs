@@ -235,7 +235,7 @@ impl UdpListener {
         let rules = listener.rules();
         let pool = pool_of(&rules).ok_or(LostDatagram::NoEndpoint)?;
         let hash = pool.key.as_ref().map(|_| hash_key::of_client(key.client.ip().to_canonical()));
-        let pick = |tried: &[Slot]| pool.balancer.borrow_mut().start(&Request { key: hash, tried }, now);
+        let pick = |tried: &[Slot]| pool.balancer.borrow_mut().start(&Request { key: hash, tried, beyond: false }, now);
         // One that has failed may be the only one.
         let picked = match flow.failed {
             Some(failed) => pick(&[failed]).or_else(|why| if why == NoPick::AllTried { pick(&[]) } else { Err(why) }),

@@ -15,6 +15,25 @@ pub struct IdleConns {
 struct Idle {
     transport: Transport,
     since: Instant,
+    /// How long the endpoint keeps it, less a margin.
+    most_ns: u64,
+}
+
+impl Idle {
+    /// Returns true if it may be used. `kept_ns`: how long any may be idle.
+    fn is_good(&self, kept_ns: u64, now: Instant) -> bool {
+        now.since(self.since) < kept_ns.min(self.most_ns) && self.transport.is_quiet()
+    }
+}
+
+/// How long a connection is used that its endpoint closes after so many seconds: a second less, for a request that is on its
+/// way when the time is over; of one second a half. Node.js waits as long beyond what it names.
+fn most_ns(kept_secs: Option<u32>) -> u64 {
+    match kept_secs {
+        None => u64::MAX,
+        Some(secs @ 0..2) => u64::from(secs) * 500_000_000,
+        Some(secs) => u64::from(secs - 1) * 1_000_000_000,
+    }
 }
 
 impl IdleConns {
@@ -25,18 +44,19 @@ impl IdleConns {
             let idle = self.idle.borrow_mut().pop()?;
             count.sub(1);
             // Sweeps come too seldom to rely on: the endpoint may close as soon as the time is over.
-            if now.since(idle.since) < kept_ns && idle.transport.is_quiet() {
+            if idle.is_good(kept_ns, now) {
                 return Some(idle.transport);
             }
         }
     }
 
-    /// Keeps one for the next request, unless there are `most` already.
-    pub fn keep(&self, transport: Transport, most: usize, now: Instant, count: &Counter) {
+    /// Keeps one for the next request, unless there are `most` already. `kept_secs`: how long its endpoint keeps it, if that is
+    /// known.
+    pub fn keep(&self, transport: Transport, most: usize, kept_secs: Option<u32>, now: Instant, count: &Counter) {
         let mut idle = self.idle.borrow_mut();
         if idle.len() < most {
             transport.send_at_once();
-            idle.push(Idle { transport, since: now });
+            idle.push(Idle { transport, since: now, most_ns: most_ns(kept_secs) });
             count.add(1);
         }
     }
@@ -45,7 +65,7 @@ impl IdleConns {
     pub fn sweep(&self, kept_ns: u64, now: Instant, count: &Counter) {
         let mut idle = self.idle.borrow_mut();
         let before = idle.len();
-        idle.retain(|c| now.since(c.since) < kept_ns && c.transport.is_quiet());
+        idle.retain(|c| c.is_good(kept_ns, now));
         count.sub((before - idle.len()) as u64);
     }
 

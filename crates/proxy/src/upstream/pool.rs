@@ -223,10 +223,11 @@ impl WorkerPool {
         endpoint.connections.take(self.idle_ns(), now, &endpoint.stats.idle)
     }
 
-    /// Keeps a connection for the next request.
-    pub fn keep_idle(&self, endpoint: &Endpoint, transport: Transport, now: Instant) {
+    /// Keeps a connection for the next request. `kept_secs`: how long its endpoint keeps it, if it says so.
+    pub fn keep_idle(&self, endpoint: &Endpoint, transport: Transport, kept_secs: Option<u32>, now: Instant) {
         if !endpoint.gone.get() {
-            endpoint.connections.keep(transport, self.limits.get().idle_per_endpoint, now, &endpoint.stats.idle);
+            let most = self.limits.get().idle_per_endpoint;
+            endpoint.connections.keep(transport, most, kept_secs, now, &endpoint.stats.idle);
         }
     }
 

@@ -1,5 +1,6 @@
 //! What may one route's requests try again on one worker, and what has one request tried?
 
+use crate::upstream::pool::WorkerPool;
 use evenkeel_balance::hedge::Hedge;
 use evenkeel_balance::retry::{Decision, Failed, Failure, Retry};
 use evenkeel_balance::rng::{Rng, mix};
@@ -68,6 +69,8 @@ pub struct Tries<'r> {
     /// Made while the response that it is about was at hand.
     decided: Cell<Option<Decision>>,
     same: Cell<bool>,
+    /// Whether the next try has to go beyond the endpoints that requests go to first.
+    beyond: Cell<bool>,
     /// Whether its hedge was counted: a replaced idle connection begins the try anew, but not the request.
     hedged: Cell<bool>,
     /// Where it was sent to, or tried to be.
@@ -79,8 +82,8 @@ impl<'r> Tries<'r> {
     /// A request that begins.
     pub fn begin(retries: &'r Retries, key: Option<u64>, now: Instant) -> Tries<'r> {
         retries.budget.borrow_mut().earn(now);
-        let (retry, decided, same, hedged, tried) = Default::default();
-        Tries { retries, key, retry, decided, same, hedged, tried, began: now }
+        let (retry, decided, same, beyond, hedged, tried) = Default::default();
+        Tries { retries, key, retry, decided, same, beyond, hedged, tried, began: now }
     }
 
     /// Whether one that is not idempotent may be sent twice, after some failure. `is_call`: of gRPC.
@@ -94,10 +97,16 @@ impl<'r> Tries<'r> {
         self.same.get()
     }
 
-    /// Decides after a failed try; the retry counts as taken.
+    /// Whether the next try has to go beyond the endpoints that requests go to first.
+    pub fn is_beyond(&self) -> bool {
+        self.beyond.get()
+    }
+
+    /// Decides after a try at `here` that failed; the retry counts as taken.
     #[cold]
     pub fn decide(
         &self,
+        (pool, here): (&WorkerPool, Slot),
         failure: Failure,
         idempotent: bool,
         replayable: bool,
@@ -105,12 +114,17 @@ impl<'r> Tries<'r> {
         now: Instant,
     ) -> Decision {
         let (settings, mut retry) = (&self.retries.plan.settings, self.retry.get());
-        let failed = Failed { failure, idempotent, replayable, left_ns };
+        let mut tried = self.tried.borrow_mut();
+        tried.push(here);
+        let beyond = pool.balancer.borrow_mut().has_beyond(&tried, now);
+        tried.pop(); // it becomes one that was tried with the next try
+        let failed = Failed { failure, idempotent, replayable, left_ns, beyond };
         let (mut budget, mut rng) = (self.retries.budget.borrow_mut(), self.retries.rng.borrow_mut());
         let decision = retry.decide(settings, &failed, &mut budget, &mut rng, now);
         self.retry.set(retry);
-        if let Decision::Again { same, .. } = decision {
+        if let Decision::Again { same, leaves, .. } = decision {
             self.same.set(same);
+            self.beyond.set(leaves);
         }
         decision
     }

@@ -69,7 +69,8 @@ const HEADS: &[Row] = &[
     row("9112 2.3", Get, "HTTP/2.0 200 OK\r\nContent-Length: 0\r\n\r\n", Keeps, Refuses(Version), "only versions whose framing is known"),
     row("9112 2.3", Get, "ICY 200 OK\r\n\r\n", Closes, Refuses(Malformed), "not HTTP at all"),
     row("9112 2.2", Get, "HTTP/1.1 200 OK\nContent-Length: 0\n\n", Keeps, Refuses(BareLf), "as in requests"),
-    row("9112 2.2", Get, "\r\nHTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", Keeps, Refuses(Malformed), "what stands before a response belongs to no one"),
+    row("9112 2.2", Get, "\r\nHTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", Keeps, Passes(ok!("Content-Length: 0\r\n\r\n")), "some servers send an empty line behind a body; it means nothing, and is taken out"),
+    row("9112 2.2", Get, "\r\n!HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", Closes, Refuses(Malformed), "nothing else may stand before a response"),
     row("9112 5.1", Get, ok!("Content-Length : 0\r\nA\t : b\r\n\r\n"), Keeps, Passes(ok!("Content-Length: 0\r\nA: b\r\n\r\n")), "white space before a colon is taken out"),
     row("9112 5.1", Get, ok!("A b: c\r\nContent-Length: 0\r\n\r\n"), Keeps, Refuses(Malformed), "not that within a name"),
     row("9112 5.1", Get, ok!(" A: b\r\nContent-Length: 0\r\n\r\n"), Keeps, Refuses(Malformed), "nor before it"),
@@ -90,6 +91,7 @@ const BODIES: &[Row] = &[
     row("9112 6.3", Get, ok!("Content-Length: +5\r\n\r\nhello"), Keeps, Refuses(LengthMalformed), "the same"),
     row("9112 6.3", Get, ok!("Content-Length:\t05\r\n\r\nhello"), Keeps, Passes(ok!("Content-Length: 5\r\n\r\nhello")), "the same: spelled anew"),
     row("9112 6.1", Get, ok!("Transfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n"), Keeps, Refuses(TransferEncoding), "as in requests"),
+    row("9112 7.1", Get, ok!("Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"), Keeps, Refuses(ChunkedRepeated), "chunks within chunks, or a server that says so twice"),
     row("9112 6.3", Get, ok!("Transfer-Encoding: identity\r\n\r\nhello"), Closes, Refuses(Identity), "the RFC would read to the end of the connection, some by a length that is stated too"),
     row("9112 6.1", Get, "HTTP/1.0 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", Closes, Refuses(TransferEncodingIn10), "as in requests"),
     row("9112 6.3", Get, ok!("\r\nhello"), Closes, PassesLast(ok!("Connection: close\r\n\r\nhello")), "a body of no stated length ends with its connection"),
@@ -103,6 +105,8 @@ const BODIES: &[Row] = &[
     row("9112 6.3", Head, ok!("Content-Length: 5\r\n\r\n"), Keeps, Passes(ok!("Content-Length: 5\r\n\r\n")), "the length that a GET would have"),
     row("9112 6.3", Head, ok!("Content-Length: 5\r\n\r\nhello"), Keeps, PassesLast(ok!("Content-Length: 5\r\n\r\n")), "a body that must not be there: it is not taken for the next response"),
     row("9110 15.3.5", Get, "HTTP/1.1 204 No Content\r\nContent-Length: 5\r\n\r\nhello", Keeps, PassesLast("HTTP/1.1 204 No Content\r\n\r\n"), "the same"),
+    row("9110 15.3.5", Get, "HTTP/1.1 204 No Content\r\nTransfer-Encoding: chunked\r\n\r\n", Keeps, PassesLast("HTTP/1.1 204 No Content\r\n\r\n"), "a last chunk that comes late is not taken for the next response"),
+    row("9110 15.4.5", Get, "HTTP/1.1 304 Not Modified\r\nTransfer-Encoding: chunked\r\n\r\n", Keeps, PassesLast("HTTP/1.1 304 Not Modified\r\nTransfer-Encoding: chunked\r\n\r\n"), "the same"),
     row("9110 15.4.5", Get, "HTTP/1.1 304 Not Modified\r\nContent-Length: 5\r\n\r\nhello", Keeps, PassesLast("HTTP/1.1 304 Not Modified\r\nContent-Length: 5\r\n\r\n"), "the same; the length is that of what was not sent"),
 ];
 

@@ -17,8 +17,10 @@ pub enum Kind {
     Upgrade,
     /// `Expect`.
     Expect,
-    /// Hop by hop, and nothing to us: `Keep-Alive`, `Proxy-Connection`, `TE`, `HTTP2-Settings`.
+    /// Hop by hop, and nothing to us: `Proxy-Connection`, `TE`, `HTTP2-Settings`.
     HopByHop,
+    /// `Keep-Alive`: hop by hop; an endpoint may name the time in it after which it closes.
+    KeepAlive,
     /// `X-Forwarded-For`, `X-Forwarded-Proto`, `X-Forwarded-Host`, `Forwarded`, and what is said of a client's
     /// certificate (RFC 9440 section 2.4): ours to write.
     Forwarded,
@@ -38,7 +40,7 @@ pub fn kind(name: &[u8]) -> Kind {
         (8, b'c') => (b"cdn-loop", Kind::Loop),
         (9, b'f') => (b"forwarded", Kind::Forwarded),
         (10, b'c') => (b"connection", Kind::Connection),
-        (10, b'k') => (b"keep-alive", Kind::HopByHop),
+        (10, b'k') => (b"keep-alive", Kind::KeepAlive),
         (11, b'c') => (b"client-cert", Kind::Forwarded),
         (14, b'c') => (b"content-length", Kind::ContentLength),
         (14, b'h') => (b"http2-settings", Kind::HopByHop),

@@ -46,6 +46,7 @@ rejects! {
     SameLengthRepeated 400 "the same Content-Length is repeated",
     LengthMalformed 400 "Content-Length is not a number",
     TransferEncoding 501 "a transfer coding other than chunked alone",
+    ChunkedRepeated 400 "Transfer-Encoding: chunked is repeated",
     NotChunkedLast 400 "the last transfer coding is not chunked",
     Identity 400 "the transfer coding identity",
     TransferEncodingIn10 400 "Transfer-Encoding in HTTP/1.0",

@@ -91,6 +91,8 @@ pub async fn run<'r, D: Downstream>(
             tries: repeatable.then_some((tries, opened.idempotent)),
             body_gone: Cell::new(false),
             cookie: cookie.as_deref(),
+            half_closed: Cell::new(false),
+            is_reused: reused,
         };
         let relayed = down.relay_parts(&relay, &mut ticket, &mut opened.body, out).await;
         let moved = moves < MOVES_MAX && out.is_whole();

@@ -37,6 +37,7 @@ struct Head {
     fields: Table,
     body: Body,
     reusable: bool,
+    kept_secs: Option<u32>,
     /// Its length.
     len: usize,
 }
@@ -168,6 +169,10 @@ impl Relay<'_, '_> {
         let read = Response::read(buf.filled(), &mut room, self.asked, &RESPONSE_LIMITS).map_err(Fault::Response)?;
         let Some(mut response) = read else { return Ok(None) };
         let (status, len, reusable) = (response.status, response.head_len(), response.keep_alive);
+        let kept_secs = response.kept_secs;
+        if status == 408 && !reusable && self.is_for_none() {
+            return Err(Fault::Stray);
+        }
         let mut body = std::mem::replace(&mut response.body, Body::EMPTY);
         self.tolerate_in(&mut body);
         if status == 101 {
@@ -175,7 +180,7 @@ impl Relay<'_, '_> {
             response.fields.leave_out("sec-websocket-accept");
         }
         if status < 200 {
-            return Ok(Some(Head { status, fields: response.translated(), body, reusable, len }));
+            return Ok(Some(Head { status, fields: response.translated(), body, reusable, kept_secs, len }));
         }
         let called = self.ended_call(&mut response.fields);
         let outcome = called.map_or_else(|| outcome(status, &response.fields), call_outcome);
@@ -190,7 +195,7 @@ impl Relay<'_, '_> {
         if failed.is_some_and(|failure| self.refuses(failure, here)) {
             let rest = buf.take_body(len, &mut body, Keep::Framed).map_err(Fault::Response)?;
             let whole = body.is_done() && len + rest.used == buf.len();
-            return Err(Fault::Refused { status, grpc: called, outcome, reusable: reusable && whole });
+            return Err(Fault::Refused { status, grpc: called, outcome, reusable: reusable && whole, kept_secs });
         }
         self.record.note_response(&mut response.fields);
         self.record.status.set(status);
@@ -199,7 +204,7 @@ impl Relay<'_, '_> {
             fields.push_lines(&added);
             self.client.core.give_back(added);
         }
-        Ok(Some(Head { status, fields, body, reusable, len }))
+        Ok(Some(Head { status, fields, body, reusable, kept_secs, len }))
     }
 
     /// Sends the final response, whose head is at the front of `buf`.
@@ -210,7 +215,7 @@ impl Relay<'_, '_> {
         mut buf: Buf,
         head: Head,
     ) -> Result<Answered, Fault> {
-        let Head { status, mut fields, mut body, mut reusable, len } = head;
+        let Head { status, mut fields, mut body, mut reusable, kept_secs, len } = head;
         let called = self.ended_call(&mut fields.fields());
         let mut outcome = called.map_or_else(|| outcome(status, &fields.fields()), call_outcome);
         if let Some(status) = called {
@@ -266,7 +271,7 @@ impl Relay<'_, '_> {
         if !ends {
             down.send(Part::End);
         }
-        Ok(Answered { reusable, keep_alive: true, outcome })
+        Ok(Answered { reusable, kept_secs, keep_alive: true, outcome })
     }
 
     /// Sends the head of a switch of protocols, at the front of `buf`: for messages it is a success (RFC 8441 section 5).

@@ -52,6 +52,10 @@ pub struct Relay<'t, 'c, U = Transport> {
     pub body_gone: Cell<bool>,
     /// A field for the client, with its line's end.
     pub cookie: Option<&'t str>,
+    /// True if one half of a tunnel has ended.
+    pub half_closed: Cell<bool>,
+    /// True if the connection has carried other requests before.
+    pub is_reused: bool,
 }
 
 /// How an endpoint's answer leaves both connections.
@@ -59,10 +63,19 @@ pub struct Relay<'t, 'c, U = Transport> {
 pub struct Answered {
     /// The endpoint's can carry another request.
     pub reusable: bool,
+    /// Seconds for which the endpoint keeps its connection, if it says so.
+    pub kept_secs: Option<u32>,
     /// The client's can.
     pub keep_alive: bool,
     /// The outcome for the balancer.
     pub outcome: Outcome,
+}
+
+impl Answered {
+    /// The end of a tunnel. `keep_alive`: the client's connection is not used up by it.
+    fn tunnelled(keep_alive: bool) -> Answered {
+        Answered { reusable: false, kept_secs: None, keep_alive, outcome: Outcome::Success }
+    }
 }
 
 impl<U> Relay<'_, '_, U> {
@@ -130,6 +143,18 @@ impl<U> Relay<'_, '_, U> {
         self.timer.set(self.due(time));
     }
 
+    /// Gives a tunnel as much silence as it may have.
+    fn allow_silence(&self) {
+        let RouteTimeouts { idle, half_closed, .. } = self.timeouts;
+        self.allow(Some(if self.half_closed.get() { half_closed.min(idle) } else { idle }));
+    }
+
+    /// Notes that one half of a tunnel has ended.
+    fn half_close(&self) {
+        self.half_closed.set(true);
+        self.allow_silence();
+    }
+
     /// The tick by which so much time is over, or the time for the whole.
     fn due(&self, time: Option<Duration>) -> u64 {
         time.map_or(u64::MAX, |time| self.timer.tick_after(time)).min(self.deadline)
@@ -138,7 +163,7 @@ impl<U> Relay<'_, '_, U> {
     /// Says what is due next, and how long that may take; once a response is under way, only that it goes on counts.
     fn expect(&self, phase: Phase, time: Option<Duration>) {
         if self.record.phase.get() == Phase::Data {
-            return self.allow(Some(self.timeouts.idle));
+            return self.allow_silence();
         }
         self.record.phase.set(phase);
         self.allow(time);

@@ -85,6 +85,9 @@ impl Relay<'_, '_, EndpointStream> {
             }
             let ends = !matches!(part, Part::Data(_));
             if self.give(part).await.is_err() || ends {
+                if self.asked.upgrade {
+                    self.half_close();
+                }
                 return Ok(());
             }
         }
@@ -133,7 +136,7 @@ impl Relay<'_, '_, EndpointStream> {
             None => (status >= 400).then_some(Failure::Status(status)),
         };
         if failed.is_some_and(|failure| self.refuses(failure, ticket.slot())) {
-            return Err(Fault::Refused { status, grpc: called, outcome, reusable: false });
+            return Err(Fault::Refused { status, grpc: called, outcome, reusable: false, kept_secs: None });
         }
         if let Some(status) = called {
             self.record.call.set(Call::Ended(status));
@@ -165,7 +168,7 @@ impl Relay<'_, '_, EndpointStream> {
         }
         self.flush(down).await?;
         let outcome = ended.map_or(outcome, call_outcome);
-        Ok(Answered { reusable: false, keep_alive: true, outcome })
+        Ok(Answered { reusable: false, kept_secs: None, keep_alive: true, outcome })
     }
 
     /// Relays the body of the final response: how a call ended by what is behind it. `left`: its length, if that is known.
@@ -176,7 +179,7 @@ impl Relay<'_, '_, EndpointStream> {
                 Poll::Pending => {
                     // Nothing is there to go along with what waits.
                     self.flush(down).await?;
-                    self.allow(Some(self.timeouts.idle));
+                    self.allow_silence();
                     poll_fn(|cx| self.upstream.poll_part(cx)).await
                 }
             };

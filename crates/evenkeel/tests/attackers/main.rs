@@ -1,0 +1,12 @@
+//! Innocent clients beside an attacker: a whole evenkeel serves both, every request of the innocent clients must succeed,
+//! and none may wait long. A file for each kind of attack; [`scene`] is what all of them share.
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod http2;
+mod interim_heads;
+mod late_heads;
+mod resets;
+mod scene;
+mod slow_heads;
