@@ -4,5 +4,6 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod admin;
 mod scene;
 mod slow_heads;

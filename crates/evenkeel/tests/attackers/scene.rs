@@ -105,7 +105,7 @@ impl Connection {
     }
 
     fn get(&mut self, path: &str, body: &str) -> Result<(), String> {
-        let request = format!("GET {path} HTTP/1.1\r\nhost: innocent\r\n\r\n");
+        let request = format!("GET {path} HTTP/1.1\r\nhost: localhost\r\n\r\n");
         self.0.get_mut().write_all(request.as_bytes()).map_err(|error| format!("write: {error}"))?;
         let (mut head, mut length) = (String::new(), 0);
         while !head.ends_with("\r\n\r\n") {
