@@ -77,7 +77,7 @@ fn a_file_that_sets_nothing_has_every_default() {
     assert_eq!(pool.endpoints[0].addr, Address::Name { host: "localhost".to_string(), port: 8081 });
     assert_eq!((pool.endpoints[0].weight, &*pool.endpoints[0].name), (1, "localhost:8081"));
     assert_eq!((pool.timeouts.request, pool.timeouts.connect), (None, Duration::from_secs(1)));
-    let [route] = plan.routes.as_slice() else { panic!("one route: {:?}", plan.routes) };
+    let [route] = &*plan.routes else { panic!("one route: {:?}", plan.routes) };
     assert_eq!((&*route.pool, &route.path, route.hosts.len()), ("web", &PathPattern::Any, 0));
     assert_eq!(route.timeouts.response, Some(Duration::from_secs(30)));
 }

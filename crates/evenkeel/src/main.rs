@@ -14,6 +14,7 @@ mod lost;
 mod notify;
 mod offered;
 mod output;
+mod predictions;
 mod reach;
 mod registry;
 mod serve;

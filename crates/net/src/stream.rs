@@ -343,6 +343,12 @@ impl Stream {
         })
     }
 
+    /// Has the kernel end the connection when bytes that were sent, or a question for a sign of life, were not acknowledged for
+    /// so long. An error does not matter: then that takes as long as the kernel's own limits.
+    pub fn limit_unacknowledged(&self, most: Duration) {
+        let _ = SockRef::from(&self.fd).set_tcp_user_timeout(Some(most));
+    }
+
     /// Says that no more bytes will be written. Errors do not matter: the peer may be gone.
     pub fn shutdown_write(&self) {
         let _ = rustix::net::shutdown(&self.fd, Shutdown::Write);

@@ -5,5 +5,10 @@
 mod support;
 
 mod admin;
+mod lingering;
+mod long_chains;
+mod partial_records;
 mod scene;
 mod slow_heads;
+mod stalled_handshakes;
+mod tls_client;

@@ -136,6 +136,11 @@ impl<'s> Duplex<'s> {
         }
     }
 
+    /// True if both halves are open and nothing is held: neither side has sent anything.
+    pub fn is_silent(&self) -> bool {
+        [&self.up, &self.down].into_iter().all(|way| !way.done && matches!(way.held, Held::Nothing))
+    }
+
     /// Has the kernel probe both peers after so much silence.
     pub fn keep_alive(&self, after: Duration) {
         self.client.keep_alive(after);

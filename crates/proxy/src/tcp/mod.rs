@@ -113,7 +113,7 @@ async fn open<'r>(
     (record.route, record.pool) = (route, Some(pool));
     let mut early = first.unwrap_or_else(Buf::none);
     record.count_in(early.len());
-    let timeouts = rules.plan.routes[route].timeouts;
+    let timeouts = rules.planned[route].timeouts;
     let key = pool.key.as_ref().map(|_| hash_key::of_client(client.peer.ip));
     let (timer, clock) = (down.timer, &client.core.clock);
     let tries = Tries::begin(rules.retries(route, client.core), key, clock.now());

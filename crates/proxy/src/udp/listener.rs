@@ -123,7 +123,7 @@ impl UdpListener {
                     if !flushed.is_refused {
                         return;
                     }
-                    fail(flow, now);
+                    fail(flow, stats, now);
                 }
                 (Err(LostDatagram::NoSocket), _) => {
                     why = LostDatagram::NoSocket;
@@ -175,7 +175,7 @@ impl UdpListener {
                     }
                 }
                 Err(Errno::AGAIN | Errno::INTR) => {}
-                Err(_) => fail(flow, now),
+                Err(_) => fail(flow, stats, now),
             }
         }
         self.send_answers(state, stats);
@@ -255,7 +255,8 @@ impl UdpListener {
                     listener.stats.udp.moved.add(1);
                 }
                 flow.was_at = Some((pool.clone(), endpoint.clone()));
-                flow.link = Some(Link { socket, pool: pool.clone(), endpoint, ticket, asked: 0, answered: 0 });
+                flow.link =
+                    Some(Link { socket, pool: pool.clone(), endpoint, ticket, asked: 0, answered: 0, asked_before: 0 });
                 Ok(())
             }
             Err(error) if is_ours(&error) => {
@@ -348,8 +349,9 @@ fn pool_of(rules: &Rules) -> Option<&Rc<WorkerPool>> {
 }
 
 /// Its endpoint is gone, as the kernel says: it goes on at another one with its next datagram.
-fn fail(flow: &mut Flow, now: Instant) {
+fn fail(flow: &mut Flow, stats: &UdpStats, now: Instant) {
     let Some(link) = flow.link.take() else { return };
+    stats.lost[LostDatagram::Refused as usize].add(link.refused());
     flow.failed = Some(link.ticket.slot());
     link.endpoint.stats.errors[0].add(1);
     link.end(Outcome::failed(FailureKind::Connect), now);

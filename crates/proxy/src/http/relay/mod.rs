@@ -12,7 +12,8 @@ mod stream;
 mod tunnel;
 
 use super::down::Downstream;
-use super::fault::Fault;
+use super::fault::{Due, Fault};
+use super::grpc::Call;
 use super::outgoing::Outgoing;
 use super::record::Record;
 use crate::listener::client::Client;
@@ -41,9 +42,13 @@ pub struct Relay<'t, 'c, U = Transport> {
     pub timeouts: RouteTimeouts,
     /// The tick by which all must be over.
     pub deadline: u64,
+    /// Whether that is the deadline that the client of a gRPC call has set.
+    pub is_deadline_of_call: bool,
     /// In how many directions the client is to send or to take something: if time runs out then, it is at fault. Else
     /// clients that read slowly could make endpoints look bad.
     pub client_due: Cell<u8>,
+    /// Whether more of the request's body is waited for now.
+    pub awaits_body: Cell<bool>,
     /// Whether more of the request's body is to come from the client.
     pub body_due: Cell<bool>,
     /// Its tries, if a response may be thrown away for another one, and whether its method is idempotent.
@@ -79,16 +84,51 @@ impl Answered {
 }
 
 impl<U> Relay<'_, '_, U> {
-    /// What it is when time has run out.
+    /// The fault when time has run out.
+    #[cold]
     fn late(&self) -> Fault {
-        if self.client_due.get() > 0 { Fault::ClientSlow } else { Fault::TimedOut }
+        let is_over = self.timer.left_ns(self.deadline) == Some(0);
+        let (has_begun, awaits_body) = (self.record.phase.get() == Phase::Data, self.awaits_body.get());
+        let is_call = self.record.call.get() != Call::Not;
+        // A side that sends nothing may have nothing to send: within a call, and once the response has begun.
+        let is_open = awaits_body || (has_begun && (is_call || self.asked.upgrade));
+        match has_begun {
+            _ if is_over && self.is_deadline_of_call => Fault::CallExpired,
+            _ if self.client_due.get() > 0 => Fault::ClientSlow,
+            false if awaits_body && !is_call => Fault::ClientSlow,
+            _ if is_over => Fault::TimedOut(Due::Request),
+            _ if is_open => Fault::Idle,
+            true => Fault::TimedOut(Due::Idle),
+            false => Fault::TimedOut(Due::Response),
+        }
     }
 
-    /// Waits for the client.
-    async fn on_client<F: Future>(&self, future: Pin<&mut F>) -> F::Output {
-        self.client_due.update(|n| n + 1);
+    /// Waits for more of the request's body.
+    async fn on_body<F: Future>(&self, future: Pin<&mut F>) -> F::Output {
+        self.awaits_body.set(true);
         let output = future.await;
-        self.client_due.update(|n| n - 1);
+        self.awaits_body.set(false);
+        output
+    }
+
+    /// Waits for the client. Once a response is under way, for as long as a pause of it may last: `timeouts.response` is for the
+    /// endpoint, which has answered.
+    async fn on_client<F: Future>(&self, mut future: Pin<&mut F>) -> F::Output {
+        let mut waits = false;
+        let output = poll_fn(|cx| {
+            let polled = future.as_mut().poll(cx);
+            if polled.is_pending() && !std::mem::replace(&mut waits, true) {
+                self.client_due.update(|n| n + 1);
+                if self.record.phase.get() == Phase::Data {
+                    self.allow(Some(self.timeouts.idle));
+                }
+            }
+            polled
+        })
+        .await;
+        if waits {
+            self.client_due.update(|n| n - 1);
+        }
         output
     }
 

@@ -4,7 +4,7 @@ use super::{Answered, Relay};
 use crate::http::down::h1::H1;
 use crate::http::down::message::Messages;
 use crate::http::fault::Fault;
-use crate::http2::part::{Gone, Part};
+use crate::http2::part::Part;
 use crate::observe::end::Cause;
 use crate::tcp::duplex::{Duplex, Side};
 use crate::tcp::lifetime::{self, SessionEnd, Silence};
@@ -12,6 +12,7 @@ use evenkeel_net::buffer::Buf;
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
 use std::task::Poll;
+use std::time::Duration;
 
 impl Relay<'_, '_> {
     /// Begins a tunnel, as a switch of protocols is answered by what is in `buf`.
@@ -57,15 +58,14 @@ impl Relay<'_, '_> {
         let silence = Silence {
             idle: self.timeouts.idle,
             half_closed: self.timeouts.half_closed,
-            keepalive: self.record.pool.and_then(|pool| pool.keepalive.get()),
+            keepalive: self.keepalive(),
             deadline: self.deadline,
         };
         let moved = |side, n| self.tunnelled(side, n);
         let cause = match lifetime::run(&mut duplex, self.timer, silence, || false, moved).await {
-            SessionEnd::Whole => {
-                return Ok(Answered::tunnelled(false));
-            }
+            SessionEnd::Whole => return Ok(Answered::tunnelled(false)),
             SessionEnd::Reset(side) => reset_by(side),
+            SessionEnd::Idle(_) if duplex.is_silent() => Cause::Idle,
             SessionEnd::Idle(Side::Client) => Cause::ClientSlow,
             SessionEnd::Idle(Side::Endpoint) => Cause::EndpointSlow,
             SessionEnd::Cut => Cause::Proxy,
@@ -74,6 +74,11 @@ impl Relay<'_, '_> {
         self.upstream.reset_on_close(true);
         down.transport.reset_on_close(true);
         Err(Fault::Tunnel(cause))
+    }
+
+    /// Silence before the kernel probes the peers of a tunnel.
+    fn keepalive(&self) -> Option<Duration> {
+        self.record.pool.and_then(|pool| pool.keepalive.get())
     }
 
     /// Counts bytes of a tunnel.
@@ -88,7 +93,9 @@ impl Relay<'_, '_> {
     pub(super) async fn tunnel_messages<D: Messages>(&self, down: &D, buf: Buf) -> Result<Answered, Fault> {
         self.upstream.send_at_once();
         self.allow(Some(self.timeouts.idle));
-        self.client_due.set(1);
+        if let Some(after) = self.keepalive() {
+            self.upstream.keep_alive(after);
+        }
         let (mut up_done, mut down_done) = (false, false);
         let mut to_endpoint = pin!(async {
             while let Ok(Part::Data(mut buf)) = poll_fn(|cx| down.poll_part(cx)).await {
@@ -106,11 +113,11 @@ impl Relay<'_, '_> {
             loop {
                 if !buf.is_empty() {
                     self.record.count_out(buf.len());
-                    poll_fn(|cx| down.poll_room(cx)).await.map_err(|Gone| Fault::ClientGone)?;
+                    self.room(down).await?;
                     down.send(Part::Data(buf));
                 }
                 if down.is_held_back() {
-                    poll_fn(|cx| down.poll_room(cx)).await.map_err(|Gone| Fault::ClientGone)?;
+                    self.room(down).await?;
                 }
                 self.allow_silence();
                 buf = self.upstream.read_some().await.map_err(|_| Fault::CutShort)?;

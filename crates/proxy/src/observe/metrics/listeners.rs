@@ -205,23 +205,18 @@ impl Shown<'_> {
                 ConstCounter::new(n).encode(failed.encode_family(&labels)?)?;
             }
         }
-        let gauges: [(&str, &str, fn(&TlsStats) -> &Counter); 2] = [
-            ("evenkeel_tls_hellos_waiting", "Client connections whose ClientHello of TLS has not come whole", |tls| {
-                &tls.waiting
-            }),
-            (
-                "evenkeel_tls_handshakes_active",
-                "Handshakes of TLS with clients that are under way, from a whole ClientHello on",
-                |tls| &tls.active,
-            ),
-        ];
-        for (name, help, count) in gauges {
+        let mut gauge = |name, help, count: fn(&TlsStats) -> &Counter| -> fmt::Result {
             let mut family = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
             for (i, listener) in &secured {
                 let n = self.sum(|w| count(&w.listeners[*i].tls));
                 ConstGauge::new(n).encode(family.encode_family(&[("listener", &*listener.name)])?)?;
             }
-        }
+            Ok(())
+        };
+        let help = "Client connections whose ClientHello of TLS has not come whole";
+        gauge("evenkeel_tls_hellos_waiting", help, |tls| &tls.waiting)?;
+        let help = "Handshakes of TLS with clients that are under way, from a whole ClientHello on";
+        gauge("evenkeel_tls_handshakes_active", help, |tls| &tls.active)?;
         Ok(())
     }
 
