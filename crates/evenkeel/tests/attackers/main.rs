@@ -4,6 +4,7 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod admin;
 mod always_ready;
 mod http2;
 mod interim_heads;
