@@ -123,12 +123,10 @@ impl Server {
             }
             Err(error) => Some(Ended::Failed(error)),
         };
-        let mut patience = Patience::UPLOAD;
         match ended {
             None => {}
             Some(Ended::Closed) => return,
             Some(Ended::Failed(error)) => {
-                patience = Patience::FAULT;
                 let stats = &self.connection.open.listener.stats.http2;
                 stats.errors[error.code as usize].add(1);
                 self.connection.open.listener.stats.malformed.add(1);
@@ -141,7 +139,7 @@ impl Server {
         self.timer.set(self.timer.tick_after(LINGER));
         let written = self.timer.limit(pin!(poll_fn(|cx| session.poll_write(cx)))).await;
         if matches!(written, Ok(Ok(()))) {
-            self.connection.client().linger(&session.transport, &self.timer, patience).await;
+            self.connection.client().linger(&session.transport, &self.timer, Patience::BRIEF).await;
         }
     }
 
