@@ -31,8 +31,8 @@ impl Patience {
     pub const UPLOAD: Patience =
         Patience { time: Duration::from_secs(30), silence: Duration::from_secs(5), bytes: u64::MAX };
 
-    /// For a client that broke the rules of its connection, which may be on purpose.
-    pub const FAULT: Patience = Patience { time: LINGER, silence: LINGER, bytes: 256 * 1024 };
+    /// For a client that may have broken the rules of its connection on purpose.
+    pub const BRIEF: Patience = Patience { time: LINGER, silence: LINGER, bytes: 256 * 1024 };
 }
 
 /// Counts a connection that lingers until it is dropped.
