@@ -21,7 +21,7 @@ pub use crate::sections::pool::{
 pub use crate::sections::resolver::Resolver;
 pub use crate::sections::retry::Retry;
 pub use crate::sections::route::Route;
-pub use crate::sections::runtime::{Level, Log, LogFormat, Runtime, Workers};
+pub use crate::sections::runtime::{IdleConnections, Level, Log, LogFormat, Runtime, Workers};
 pub use crate::sections::telemetry::{Explain, Journal, LogTarget, Metrics, Telemetry};
 pub use crate::sections::timeouts::{ListenerTimeouts, PoolTimeouts, RouteTimeouts};
 pub use crate::sections::tls_version::TlsVersion;

@@ -218,6 +218,11 @@ impl Transport {
         self.socket().keep_alive(after);
     }
 
+    /// Has the kernel end the connection when bytes were not acknowledged for so long.
+    pub fn limit_unacknowledged(&self, most: Duration) {
+        self.socket().limit_unacknowledged(most);
+    }
+
     /// Throws away what has come, whatever it means: how many bytes, 0 at the end. Nothing can be read afterwards.
     ///
     /// # Errors

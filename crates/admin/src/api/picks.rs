@@ -67,13 +67,13 @@ pub async fn explain(State(process): State<Process>, bytes: Bytes) -> Result<Jso
     process.would_go(body(&bytes)?).await.map(Json)
 }
 
-/// What the shadows of all pools would have done.
+/// Predictions of the shadows of all pools.
 #[utoipa::path(get, path = "/v1/shadows", tag = "state", responses((status = 200, body = Vec<PoolShadows>), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
 pub async fn shadows(State(process): State<Process>) -> Result<Json<Vec<PoolShadows>>, Problem> {
     process.shadows(None).await.map(Json)
 }
 
-/// The same of one pool.
+/// Predictions of the shadows of one pool.
 #[utoipa::path(get, path = "/v1/shadows/{pool}", tag = "state", params(("pool" = String, Path, description = "Its name")),
     responses((status = 200, body = Vec<PoolShadows>), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
 pub async fn shadows_of(

@@ -4,9 +4,11 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod always_ready;
 mod lingering;
 mod long_chains;
 mod partial_records;
+mod promises;
 mod scene;
 mod slow_heads;
 mod stalled_handshakes;

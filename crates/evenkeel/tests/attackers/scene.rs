@@ -4,7 +4,7 @@
 // Each attack uses a part of it.
 #![allow(dead_code)]
 
-use crate::support::{DEADLINE, Endpoint, Folder, Running, address, eventually};
+use crate::support::{DEADLINE, Endpoint, Folder, Running, address, evenkeel, eventually, text};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
@@ -50,6 +50,13 @@ impl Scene {
         let file = folder.file("evenkeel.toml", &text);
         let running = Running::start_in(environment, &["run", "-c", &file]);
         Scene { listen, admin, running, folder, endpoint }
+    }
+
+    /// Reloads the configuration, which must have its answer.
+    #[track_caller]
+    pub fn reloads(&self) {
+        let output = evenkeel(&["reload", "--socket", &self.folder.0.join("admin.sock").display().to_string()]);
+        assert!(output.status.success(), "{}{}", text(&output.stdout), text(&output.stderr));
     }
 
     /// Clients of the listener: on a new connection for each request, and on one that is kept.
@@ -143,6 +150,11 @@ impl Attack {
         self.blows.fetch_add(1, SeqCst);
     }
 
+    /// The attack is over when this is dropped, also by a panic of the test.
+    pub fn until_dropped(&self) -> Over<'_> {
+        Over(self)
+    }
+
     /// Hits so far.
     pub fn hits(&self) -> u64 {
         self.blows.load(SeqCst)
@@ -172,7 +184,7 @@ pub fn stay_unharmed(name: &str, innocents: Vec<Innocent>, threads: usize, attac
 pub fn beside(name: &str, innocents: Vec<Innocent>, threads: usize, attack: impl Fn(&Attack) + Sync) -> Felt {
     let state = Attack::default();
     let felt = std::thread::scope(|scope| {
-        let over = Over(&state);
+        let over = state.until_dropped();
         for _ in 0..threads {
             scope.spawn(|| attack(&state));
         }
@@ -194,7 +206,7 @@ pub fn beside(name: &str, innocents: Vec<Innocent>, threads: usize, attack: impl
 }
 
 /// Ends the attack when dropped, also by a panic of the test.
-struct Over<'a>(&'a Attack);
+pub struct Over<'a>(&'a Attack);
 
 impl Drop for Over<'_> {
     fn drop(&mut self) {

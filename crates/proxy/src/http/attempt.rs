@@ -1,5 +1,6 @@
 //! How does one endpoint do with a request? Reached, sent to, listened to. Where the endpoint takes messages, [`on_stream`].
 
+mod moves;
 mod on_stream;
 
 use super::down::Downstream;
@@ -89,7 +90,9 @@ pub async fn run<'r, D: Downstream>(
             towards: opened.towards,
             timeouts,
             deadline,
+            is_deadline_of_call: opened.route.is_deadline_of_call,
             client_due: Cell::new(0),
+            awaits_body: Cell::new(false),
             body_due: Cell::new(!opened.body.is_done()),
             tries: repeatable.then_some((tries, opened.idempotent)),
             body_gone: Cell::new(false),

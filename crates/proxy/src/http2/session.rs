@@ -44,6 +44,8 @@ pub(super) struct State {
     pub is_over: bool,
     /// A stream waits until something was written.
     pub is_short: bool,
+    /// Heads, pieces of data and trailers that have come.
+    pub messages: u64,
     /// The codes by which the peer has reset streams since this was last taken.
     pub resets: Vec<u32>,
     /// Interim heads that were dropped since this was last taken.
@@ -130,6 +132,7 @@ impl Session {
             is_woken: false,
             is_over: false,
             is_short: false,
+            messages: 0,
             resets: Vec::new(),
             interim_dropped: 0,
             late: Vec::new(),
@@ -181,6 +184,11 @@ impl Session {
     /// Whether a frame or a head has begun that is not whole; data may come in parts.
     pub fn is_within_head(&self) -> bool {
         !self.held.borrow().is_empty() || self.state.borrow().engine.is_within_head()
+    }
+
+    /// Heads, pieces of data and trailers that have come so far.
+    pub fn messages(&self) -> u64 {
+        self.state.borrow().messages
     }
 
     /// Streams that are open, or have something to send.
@@ -257,14 +265,9 @@ impl State {
         if stream.lost.is_some() {
             return;
         }
+        // What came before can still be taken.
         stream.lost = Some(lost);
         stream.pending = Buf::none();
-        // What came whole can still be taken.
-        let flow = if stream.is_received { 0 } else { stream.arrived.clear() };
-        let id = stream.id;
-        if flow > 0 {
-            self.engine.consumed(id, flow);
-        }
         self.wake(key);
     }
 

@@ -77,9 +77,6 @@ impl StreamHandle {
     pub fn poll_part(&self, cx: &Context<'_>) -> Poll<Result<Part, Gone>> {
         self.poll(cx, |state, key| {
             let stream = state.stream(key);
-            if stream.lost.is_some() && !stream.is_received {
-                return Some(Err(Gone));
-            }
             if let Some((buf, flow)) = stream.arrived.pop() {
                 let id = stream.id;
                 state.engine.consumed(id, flow);
@@ -91,7 +88,7 @@ impl StreamHandle {
             if let Some(trailers) = stream.trailers.take() {
                 return Some(Ok(Part::Trailers(trailers)));
             }
-            stream.is_received.then_some(Ok(Part::End))
+            stream.is_received.then_some(Ok(Part::End)).or(stream.lost.map(|_| Err(Gone)))
         })
     }
 
@@ -182,14 +179,16 @@ impl StreamHandle {
         })
     }
 
-    /// Ends a request's stream, early if it has not ended yet.
-    pub fn cancel(&self) {
+    /// Ends a request's stream, early if it has not ended yet. Returns how it had ended, if early.
+    pub fn cancel(&self) -> Option<Lost> {
         self.session.change(|state| {
             let stream = state.stream(self.key);
+            let lost = stream.lost;
             if !(stream.is_sent && stream.is_received) {
                 state.reset(self.key, ErrorCode::Cancel);
             }
-        });
+            lost
+        })
     }
 
     /// Ends the stream before its end, so that the peer knows.
@@ -205,6 +204,9 @@ impl State {
             self.flush_stream(key);
             let id = self.stream(key).id;
             self.engine.reset(id, code);
+            // Its task takes no more of it.
+            let flow = self.stream(key).arrived.clear();
+            self.engine.consumed(id, flow);
             self.lose(key, Lost::Ended);
             self.wake_driver();
         }

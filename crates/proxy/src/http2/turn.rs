@@ -6,8 +6,8 @@ use super::session::{BACKLOG_MAX, Last, Lost, Session, State};
 use super::stream::StreamHandle;
 use evenkeel_balance::slab::Key;
 use evenkeel_net::buffer::Buf;
-use evenkeel_net::event_loop::WakerSlot;
-use evenkeel_wire::h2::{Connection, ConnectionError, ErrorCode, Event, Flood, Head, Refused};
+use evenkeel_net::event_loop::{WakerSlot, budget};
+use evenkeel_wire::h2::{Connection, ConnectionError, ErrorCode, Event, Flood, Head, Refused, StreamId};
 use evenkeel_wire::http1::INTERIM_MAX;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -110,8 +110,10 @@ pub trait Role {
     /// What the peer allows has changed.
     fn on_limits(&self) {}
 
-    /// The peer takes no more requests.
-    fn on_go_away(&self) {}
+    /// The peer takes no more requests: none above this stream, for the reason of this code.
+    fn on_go_away(&self, last: StreamId, code: u32) {
+        let _ = (last, code);
+    }
 }
 
 impl Session {
@@ -168,7 +170,7 @@ impl Session {
             }
         }
         // The streams have their turns, then there is more to read.
-        cx.waker().wake_by_ref();
+        budget::pause(cx);
         Poll::Pending
     }
 
@@ -244,7 +246,7 @@ impl Session {
                 Some(News::Flooded(flood)) => role.on_flooded(flood),
                 Some(News::Pong(payload)) => role.on_pong(payload),
                 Some(News::Limits) => role.on_limits(),
-                Some(News::GoAway) => role.on_go_away(),
+                Some(News::GoAway { last, code }) => role.on_go_away(last, code),
                 None => {}
             }
         }
@@ -291,12 +293,13 @@ enum News {
     Flooded(Flood),
     Pong(u64),
     Limits,
-    GoAway,
+    GoAway { last: StreamId, code: u32 },
 }
 
 impl State {
     /// Gives a stream what has come for it. `bytes`: what the engine was given.
     fn take_event(&mut self, event: Event, bytes: &[u8]) -> Option<News> {
+        self.messages += u64::from(matches!(event, Event::Head { .. } | Event::Data { .. } | Event::Trailers { .. }));
         match event {
             Event::Head { stream, head } => match self.find(stream) {
                 None => {
@@ -365,7 +368,7 @@ impl State {
                     }
                 }
             }
-            Event::GoAway { last, .. } => {
+            Event::GoAway { last, code } => {
                 // From the last one, as each may be removed.
                 for at in (0..self.count()).rev() {
                     let key = self.key(at);
@@ -374,7 +377,7 @@ impl State {
                         self.settle(key);
                     }
                 }
-                return Some(News::GoAway);
+                return Some(News::GoAway { last, code });
             }
             Event::Settings => return Some(News::Limits),
             Event::Pong(payload) => return Some(News::Pong(payload)),

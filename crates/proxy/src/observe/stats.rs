@@ -344,6 +344,8 @@ pub struct EndpointStats {
     pub connects: Counter,
     /// Idle connections kept.
     pub idle: Counter,
+    /// Idle connections that were closed as their worker had as many as it may.
+    pub idle_closed: Counter,
     /// Where it speaks HTTP/2.
     pub http2: EndpointHttp2Stats,
     /// What it said of its load.

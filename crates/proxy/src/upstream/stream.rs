@@ -70,6 +70,21 @@ impl EndpointStream {
         self.handle().broken()
     }
 
+    /// What is left of the pause of its connection, whose endpoint refuses streams.
+    pub fn pause_left_ns(&self) -> u64 {
+        self.link.pause_left_ns()
+    }
+
+    /// Whether the endpoint works on other requests of its connection.
+    pub fn is_running(&self) -> bool {
+        self.link.running() > 0
+    }
+
+    /// Whether its endpoint ended the connection without having looked at any stream.
+    pub fn took_none(&self) -> bool {
+        self.link.took_none()
+    }
+
     /// Whether its connection ended as the endpoint spoke something else.
     pub fn spoke_other(&self) -> bool {
         self.link.spoke_other()
@@ -78,9 +93,7 @@ impl EndpointStream {
 
 impl Drop for EndpointStream {
     fn drop(&mut self) {
-        if let Some(handle) = self.handle.take() {
-            handle.cancel();
-        }
-        self.link.end();
+        let lost = self.handle.take().and_then(|handle| handle.cancel());
+        self.link.end(lost);
     }
 }

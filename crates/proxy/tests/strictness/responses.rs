@@ -118,7 +118,7 @@ const AROUND: &[Row] = &[
     row("9112 9.6", Post, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", Keeps, PassesLast(ok!("Transfer-Encoding: chunked\r\nConnection: close\r\n\r\n0\r\n\r\n")), "the same: the close is announced"),
     row("9112 9.6", Post, "HTTP/1.1 401 No\r\n\r\n", Closes, PassesLast("HTTP/1.1 401 No\r\nConnection: close\r\n\r\n"), "the same"),
     row("9110 15.2", Get, "HTTP/1.1 103 Early Hints\r\nContent-Length: 5\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", Keeps, Passes("HTTP/1.1 103 Early Hints\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"), "interim responses have no body, whatever they say"),
-    row("9110 15.2", Get, "{HTTP/1.1 103 Early Hints\r\n\r\n*17}", Keeps, Refuses(Malformed), "16 interim responses are enough for a request"),
+    row("9110 15.2", Get, "{HTTP/1.1 103 Early Hints\r\n\r\n*17}", Keeps, Refuses(InterimTooMany), "16 interim responses are enough for a request"),
     row("9110 15.2.2", Get, "HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n", Keeps, Refuses(SwitchNotAsked), "the client would read a response where there is a tunnel"),
     row("9110 15.2.2", Switch, "HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\n\r\n", Keeps, Refuses(SwitchNotAsked), "to what?"),
     row("9110 15.2.2", Switch, "HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: h2c\r\n\r\n", Keeps, Refuses(SwitchNotAsked), "HTTP/2 is never asked for"),

@@ -57,6 +57,7 @@ rejects! {
     Chunk 400 "a chunk is malformed",
     Trailer 400 "a trailer field is malformed or not allowed there",
     SwitchNotAsked 400 "101 was not asked for",
+    InterimTooMany 400 "more than 16 interim responses (1xx) came before the final one",
 }
 
 impl std::error::Error for Reject {}

@@ -80,18 +80,9 @@ table! {
             name: "shadow",
             kind: Kind::List(&Kind::Balance),
             absent: Absent::Means("none"),
-            help: "Algorithms that run beside `balance` on the real starts and ends of requests, and move nothing: `evenkeel shadow` \
-                   says what each would have done. At most four, each written as `balance` is.",
+            help: "Algorithms to predict: workers remember their latest requests, and `evenkeel shadow` shows what each of these \
+                   would do with them. They move nothing. At most four, each written as `balance` is.",
             why: "",
-        };
-        /// The part of the picks that they are asked about, 0 to 1.
-        shadow_sample: f64 = Key {
-            name: "shadow_sample",
-            kind: Kind::Number { min: 0.0, max: 1.0 },
-            absent: Absent::Default("0.1"),
-            help: "The part of the picks that `shadow` is asked about. At 1 a shadow sees the loads of its own picks, below that those of \
-                   the real ones with this part moved.",
-            why: "A tenth costs little, and a thousand picks compared show a share to 2 %.",
         };
         /// In the order of the file; no name and no address twice. At least one, unless `discover` finds them.
         endpoints: Vec<Endpoint> = Key {

@@ -17,6 +17,7 @@ use crate::observe::end::{Cause, Phase};
 use evenkeel_balance::endpoint::stable_hash;
 use evenkeel_balance::rng::mix;
 use evenkeel_net::buffer::{Buf, CAPACITY};
+use evenkeel_wire::grpc::Status;
 use evenkeel_wire::h2::Malformed;
 use evenkeel_wire::head::{Request, Table};
 use evenkeel_wire::http1::fields::Stated;
@@ -99,10 +100,9 @@ pub async fn serve<D: Messages>(
     if record.call.get() != Call::Not
         && let Some(limit) = grpc::timeout(request)
     {
-        route.deadline = route.deadline.min(down.timer().tick_after(limit));
-        route.call_timeout = Some(limit);
+        route.limit_call(limit, down.timer().tick_after(limit));
     }
-    let takes_messages = route.pool.takes_messages();
+    let takes_messages = route.pool.takes_messages(switch.is_some());
     // A length that is known goes on; other bodies go in chunks.
     let framing = match framing {
         _ if switch.is_some() => Stated::Nothing,
@@ -176,13 +176,27 @@ pub async fn serve<D: Messages>(
             Box::pin(answer(&record, down, &Reply { status: 504, ..reply }, head_only)).await
         }
         Err(Some(reply)) => Box::pin(answer(&record, down, &reply, head_only)).await,
-        Err(None) => {
-            if let Some(why) = down.broken() {
-                record.reason.get_or_init(|| why.to_string().into());
+        Err(None) => match record.cut.take() {
+            Some(cut) => end_call(&record, down, *cut),
+            None => {
+                if let Some(why) = down.broken() {
+                    record.note_reason(&why.to_string());
+                }
+                down.reset();
             }
-            down.reset();
-        }
+        },
     }
+}
+
+/// Ends a gRPC call whose response has begun and comes no further.
+#[cold]
+fn end_call<D: Messages>(record: &Record<'_>, down: &D, (status, reply): (Status, Reply)) {
+    record.call.set(Call::Ended(status));
+    let mut trailers = Table::default();
+    grpc::push_status(status, &record.text_of(&reply), &mut trailers);
+    record.count_out(trailers.size());
+    down.send(Part::Trailers(trailers));
+    down.send(Part::End);
 }
 
 /// The key by which HTTP/1 asks for WebSocket (RFC 6455 section 4.1), which HTTP/2 does without: it only has to differ.

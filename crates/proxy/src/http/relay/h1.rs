@@ -101,7 +101,7 @@ impl Relay<'_, '_> {
         while !body.is_done() {
             self.expect(Phase::Request, Some(pace.left()));
             let since = self.client.core.clock.now();
-            let mut buf = self.on_client(pin!(down.transport.read_some())).await.map_err(|_| Fault::ClientGone)?;
+            let mut buf = self.on_body(pin!(down.transport.read_some())).await.map_err(|_| Fault::ClientGone)?;
             let waited = Duration::from_nanos(self.client.core.clock.now().since(since));
             if !pace.came(buf.len(), waited) && self.record.phase.get() != Phase::Data {
                 return Err(Fault::ClientSlow);
@@ -109,7 +109,7 @@ impl Relay<'_, '_> {
             if buf.is_empty() {
                 return Err(Fault::ClientGone);
             }
-            let Taken { used, kept } = buf.take_body(0, body, Keep::Framed).map_err(Fault::Request)?;
+            let Taken { used, kept, .. } = buf.take_body(0, body, Keep::Framed).map_err(Fault::Request)?;
             self.body_due.set(!body.is_done());
             self.record.count_in(used);
             if kept < buf.len() {
@@ -146,7 +146,7 @@ impl Relay<'_, '_> {
             }
             interim += 1;
             if interim > INTERIM_MAX {
-                return Err(Fault::Response(Reject::Malformed));
+                return Err(Fault::Response(Reject::InterimTooMany));
             }
             let behind = buf.split_behind(ready.send);
             self.record.count_out(buf.len());

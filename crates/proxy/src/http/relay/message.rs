@@ -83,7 +83,7 @@ impl Relay<'_, '_> {
             return Ok(());
         }
         out.let_go(again && body.is_done());
-        let mut rate = MinRate::new(self.record.rules.timeouts.client_body);
+        let mut rate = self.pace();
         let in_chunks = *body == Body::UntilClose;
         while !body.is_done() {
             let part = self.next_part(down, body, &mut rate).await?;
@@ -154,7 +154,7 @@ impl Relay<'_, '_> {
             }
             interim += 1;
             if interim > INTERIM_MAX {
-                return Err(Fault::Response(Reject::Malformed));
+                return Err(Fault::Response(Reject::InterimTooMany));
             }
             self.room(down).await?;
             down.send_head(head.status, head.fields, false);
@@ -305,6 +305,15 @@ impl<U> Relay<'_, '_, U> {
         self.on_client(pin!(poll_fn(|cx| down.poll_room(cx)))).await.map_err(|Gone| Fault::ClientGone)
     }
 
+    /// The client's patience: that of `timeouts.client_body`, or of a gRPC call that of `timeouts.idle` between its messages.
+    pub(super) fn pace(&self) -> MinRate {
+        let body = self.record.rules.timeouts.client_body;
+        match self.record.call.get() {
+            Call::Not => MinRate::new(body),
+            _ => MinRate::of_call(self.timeouts.idle.max(body)),
+        }
+    }
+
     /// The next part of the request, and how many bytes of it are data. `body`: what is still to come, which it is taken from.
     pub(super) async fn next_part<D: Messages>(
         &self,
@@ -315,7 +324,7 @@ impl<U> Relay<'_, '_, U> {
         self.expect(Phase::Request, Some(rate.left()));
         let clock = &self.client.core.clock;
         let since = clock.now();
-        let part = self.on_client(pin!(poll_fn(|cx| down.poll_part(cx)))).await;
+        let part = self.on_body(pin!(poll_fn(|cx| down.poll_part(cx)))).await;
         let part = part.map_err(|Gone| Fault::ClientGone)?;
         let waited = Duration::from_nanos(clock.now().since(since));
         let len = if let Part::Data(buf) = &part { buf.len() } else { 0 };

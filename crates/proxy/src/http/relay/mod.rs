@@ -12,7 +12,8 @@ mod stream;
 mod tunnel;
 
 use super::down::Downstream;
-use super::fault::Fault;
+use super::fault::{Due, Fault};
+use super::grpc::Call;
 use super::outgoing::Outgoing;
 use super::record::Record;
 use crate::listener::client::Client;
@@ -21,6 +22,7 @@ use crate::upstream::retries::Tries;
 use evenkeel_balance::Outcome;
 use evenkeel_config::plan::RouteTimeouts;
 use evenkeel_net::deadline::Timer;
+use evenkeel_net::event_loop::budget;
 use evenkeel_net::transport::Transport;
 use evenkeel_wire::http1::response::{RequestContext, Towards};
 use std::cell::Cell;
@@ -41,9 +43,13 @@ pub struct Relay<'t, 'c, U = Transport> {
     pub timeouts: RouteTimeouts,
     /// The tick by which all must be over.
     pub deadline: u64,
+    /// Whether that is the deadline that the client of a gRPC call has set.
+    pub is_deadline_of_call: bool,
     /// In how many directions the client is to send or to take something: if time runs out then, it is at fault. Else
     /// clients that read slowly could make endpoints look bad.
     pub client_due: Cell<u8>,
+    /// Whether more of the request's body is waited for now.
+    pub awaits_body: Cell<bool>,
     /// Whether more of the request's body is to come from the client.
     pub body_due: Cell<bool>,
     /// Its tries, if a response may be thrown away for another one, and whether its method is idempotent.
@@ -79,9 +85,31 @@ impl Answered {
 }
 
 impl<U> Relay<'_, '_, U> {
-    /// What it is when time has run out.
+    /// The fault when time has run out.
+    #[cold]
     fn late(&self) -> Fault {
-        if self.client_due.get() > 0 { Fault::ClientSlow } else { Fault::TimedOut }
+        let is_over = self.timer.left_ns(self.deadline) == Some(0);
+        let (has_begun, awaits_body) = (self.record.phase.get() == Phase::Data, self.awaits_body.get());
+        let is_call = self.record.call.get() != Call::Not;
+        // A side that sends nothing may have nothing to send: within a call, and once the response has begun.
+        let is_open = awaits_body || (has_begun && (is_call || self.asked.upgrade));
+        match has_begun {
+            _ if is_over && self.is_deadline_of_call => Fault::CallExpired,
+            _ if self.client_due.get() > 0 => Fault::ClientSlow,
+            false if awaits_body && !is_call => Fault::ClientSlow,
+            _ if is_over => Fault::TimedOut(Due::Request),
+            _ if is_open => Fault::Idle,
+            true => Fault::TimedOut(Due::Idle),
+            false => Fault::TimedOut(Due::Response),
+        }
+    }
+
+    /// Waits for more of the request's body.
+    async fn on_body<F: Future>(&self, future: Pin<&mut F>) -> F::Output {
+        self.awaits_body.set(true);
+        let output = future.await;
+        self.awaits_body.set(false);
+        output
     }
 
     /// Waits for the client. Once a response is under way, for as long as a pause of it may last: `timeouts.response` is for the
@@ -128,12 +156,19 @@ impl<U> Relay<'_, '_, U> {
         mut download: Pin<&mut impl Future<Output = Result<T, Fault>>>,
     ) -> Result<(T, bool), Fault> {
         let mut sent = false;
+        let mut download_first = false;
         let ended = poll_fn(|cx| {
+            let mut polled = if download_first { download.as_mut().poll(cx) } else { Poll::Pending };
             if !sent && let Poll::Ready(result) = upload.as_mut().poll(cx) {
                 sent = true;
                 result?;
             }
-            download.as_mut().poll(cx)
+            if polled.is_pending() && !download_first {
+                polled = download.as_mut().poll(cx);
+            }
+            // One that is always ready uses up the turn: the other has the next.
+            download_first = !download_first && budget::is_spent();
+            polled
         });
         Ok((ended.await?, sent))
     }

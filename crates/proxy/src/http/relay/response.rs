@@ -5,7 +5,7 @@ use super::{Answered, Relay};
 use crate::http::fault::Fault;
 use crate::load::reports;
 use evenkeel_balance::retry::{Decision, Failure};
-use evenkeel_balance::{Clock, EndpointSet, FailureKind, Outcome, Slot};
+use evenkeel_balance::{Clock, FailureKind, Outcome, Slot};
 use evenkeel_config::plan::{Tolerance, Tolerated};
 use evenkeel_net::buffer::{Buf, CAPACITY};
 use evenkeel_wire::grpc::{self, Status};
@@ -223,14 +223,7 @@ impl<U> Relay<'_, '_, U> {
     #[cold]
     pub(super) fn refuses(&self, failure: Failure, here: Slot) -> bool {
         let (Some((tries, idempotent)), Some(pool)) = (self.tries, self.record.pool) else { return false };
-        let elsewhere = || {
-            let (balancer, tried) = (pool.balancer.borrow(), tries.tried.borrow());
-            let untried = |slot| slot != here && !tried.contains(&slot);
-            let set = balancer.set();
-            let mut members = std::iter::once(set).chain(set.overflow()).flat_map(EndpointSet::members);
-            members.any(|m| untried(m.slot) && !balancer.loads().is_full(m))
-        };
-        if !tries.minds(failure) || !elsewhere() {
+        if !tries.minds(failure) || !tries.has_other(pool, here) {
             return false;
         }
         let left_ns = self.timer.left_ns(self.deadline);

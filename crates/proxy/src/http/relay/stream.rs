@@ -10,7 +10,6 @@ use crate::http::outgoing::{Outgoing, REPLAY_MAX};
 use crate::http2::part::{Gone, Part};
 use crate::http2::session::Lost;
 use crate::observe::end::Phase;
-use crate::peer::min_rate::MinRate;
 use crate::upstream::pick::InFlight;
 use crate::upstream::stream::EndpointStream;
 use evenkeel_balance::Clock;
@@ -70,7 +69,7 @@ impl Relay<'_, '_, EndpointStream> {
             // Nothing of a tunnel is there before the endpoint takes it.
             poll_fn(|_| if self.record.phase.get() == Phase::Data { Poll::Ready(()) } else { Poll::Pending }).await;
         }
-        let mut rate = MinRate::new(self.record.rules.timeouts.client_body);
+        let mut rate = self.pace();
         loop {
             let part = self.next_part(down, body, &mut rate).await?;
             self.body_due.set(!body.is_done());
@@ -117,7 +116,7 @@ impl Relay<'_, '_, EndpointStream> {
             down.send_head(status, head.fields, false);
             self.flush(down).await?;
         }
-        Err(Fault::Response(Reject::Malformed))
+        Err(Fault::Response(Reject::InterimTooMany))
     }
 
     /// Relays the final response.
@@ -162,11 +161,14 @@ impl Relay<'_, '_, EndpointStream> {
             // The other direction begins now.
             yield_now().await;
         }
-        let mut ended = None;
-        if !ends {
-            ended = self.take_body(down, left).await?;
+        let ended = if ends { Ok(None) } else { self.take_body(down, left).await };
+        // A response that is cut goes to the client as far as it came.
+        if ended.is_err() {
+            self.allow(Some(self.timeouts.idle));
+            self.room(down).await?;
         }
         self.flush(down).await?;
+        let ended = ended?;
         let outcome = ended.map_or(outcome, call_outcome);
         Ok(Answered { reusable: false, kept_secs: None, keep_alive: true, outcome })
     }
@@ -183,7 +185,7 @@ impl Relay<'_, '_, EndpointStream> {
                     poll_fn(|cx| self.upstream.poll_part(cx)).await
                 }
             };
-            match part.map_err(|Gone| Fault::CutShort)? {
+            match part.map_err(|Gone| self.cut_short())? {
                 Part::Data(buf) => {
                     if let Some(left) = &mut left {
                         // More than it said: a client that goes by the length would take it for another response.
@@ -218,17 +220,33 @@ impl Relay<'_, '_, EndpointStream> {
         self.on_client(pin!(poll_fn(|cx| down.poll_flush(cx)))).await.map_err(|Gone| Fault::ClientGone)
     }
 
+    /// Why no more of a response comes that has begun.
+    #[cold]
+    fn cut_short(&self) -> Fault {
+        match self.upstream.lost() {
+            Some(Lost::Reset(code)) => Fault::StreamReset(code),
+            Some(Lost::Broken) => self.broken(),
+            Some(Lost::Unseen | Lost::Ended) | None => Fault::CutShort,
+        }
+    }
+
+    /// The fault of an endpoint that broke a rule of HTTP/2 on the stream. Its record keeps the rule.
+    #[cold]
+    fn broken(&self) -> Fault {
+        self.record.broken.set(self.upstream.broken());
+        Fault::Broken
+    }
+
     /// Why no response comes.
     #[cold]
     fn lost(&self) -> Fault {
         match self.upstream.lost() {
             Some(Lost::Unseen) => Fault::Unseen,
-            Some(Lost::Reset(code)) if code == ErrorCode::RefusedStream as u32 => Fault::Declined,
-            Some(Lost::Reset(code)) => Fault::StreamReset(code),
-            Some(Lost::Broken) => {
-                self.record.broken.replace(self.upstream.broken());
-                Fault::Response(Reject::Malformed)
+            Some(Lost::Reset(code)) if code == ErrorCode::RefusedStream as u32 => {
+                Fault::Declined { is_running: self.upstream.is_running() }
             }
+            Some(Lost::Reset(code)) => Fault::StreamReset(code),
+            Some(Lost::Broken) => self.broken(),
             Some(Lost::Ended) | None if self.upstream.spoke_other() => Fault::NotHttp2,
             Some(Lost::Ended) | None => Fault::NoResponse,
         }

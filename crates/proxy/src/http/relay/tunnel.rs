@@ -4,7 +4,7 @@ use super::{Answered, Relay};
 use crate::http::down::h1::H1;
 use crate::http::down::message::Messages;
 use crate::http::fault::Fault;
-use crate::http2::part::{Gone, Part};
+use crate::http2::part::Part;
 use crate::observe::end::Cause;
 use crate::tcp::duplex::{Duplex, Side};
 use crate::tcp::lifetime::{self, SessionEnd, Silence};
@@ -30,13 +30,18 @@ impl Relay<'_, '_> {
         mut upload: Pin<&mut impl Future<Output = Result<(), Fault>>>,
         duplex: &mut Duplex<'_>,
     ) -> Result<(), Fault> {
-        let mut ended = false;
+        let (mut ended, mut down_first) = (false, true);
         poll_fn(|cx| {
+            // Each way is first in every other turn: one that is always ready uses the turn up.
+            down_first = !down_first;
+            if !down_first && let Poll::Ready(sent) = upload.as_mut().poll(cx) {
+                return Poll::Ready(sent);
+            }
             if !ended && let Poll::Ready(down) = duplex.poll_down(cx, |side, n| self.tunnelled(side, n)) {
                 ended = true;
                 down.map_err(|side| Fault::Tunnel(reset_by(side)))?;
             }
-            upload.as_mut().poll(cx)
+            if down_first { upload.as_mut().poll(cx) } else { Poll::Pending }
         })
         .await
     }
@@ -65,6 +70,7 @@ impl Relay<'_, '_> {
         let cause = match lifetime::run(&mut duplex, self.timer, silence, || false, moved).await {
             SessionEnd::Whole => return Ok(Answered::tunnelled(false)),
             SessionEnd::Reset(side) => reset_by(side),
+            SessionEnd::Idle(_) if duplex.is_silent() => Cause::Idle,
             SessionEnd::Idle(Side::Client) => Cause::ClientSlow,
             SessionEnd::Idle(Side::Endpoint) => Cause::EndpointSlow,
             SessionEnd::Cut => Cause::Proxy,
@@ -95,7 +101,6 @@ impl Relay<'_, '_> {
         if let Some(after) = self.keepalive() {
             self.upstream.keep_alive(after);
         }
-        self.client_due.set(1);
         let (mut up_done, mut down_done) = (false, false);
         let mut to_endpoint = pin!(async {
             while let Ok(Part::Data(mut buf)) = poll_fn(|cx| down.poll_part(cx)).await {
@@ -113,11 +118,11 @@ impl Relay<'_, '_> {
             loop {
                 if !buf.is_empty() {
                     self.record.count_out(buf.len());
-                    poll_fn(|cx| down.poll_room(cx)).await.map_err(|Gone| Fault::ClientGone)?;
+                    self.room(down).await?;
                     down.send(Part::Data(buf));
                 }
                 if down.is_held_back() {
-                    poll_fn(|cx| down.poll_room(cx)).await.map_err(|Gone| Fault::ClientGone)?;
+                    self.room(down).await?;
                 }
                 self.allow_silence();
                 buf = self.upstream.read_some().await.map_err(|_| Fault::CutShort)?;
@@ -128,11 +133,16 @@ impl Relay<'_, '_> {
                 }
             }
         });
+        let mut down_first = true;
         poll_fn(|cx| {
-            up_done = up_done || to_endpoint.as_mut().poll(cx).is_ready();
-            if !down_done && let Poll::Ready(done) = to_client.as_mut().poll(cx) {
-                down_done = true;
-                done?;
+            down_first = !down_first;
+            for down in [down_first, !down_first] {
+                if !down {
+                    up_done = up_done || to_endpoint.as_mut().poll(cx).is_ready();
+                } else if !down_done && let Poll::Ready(done) = to_client.as_mut().poll(cx) {
+                    down_done = true;
+                    done?;
+                }
             }
             if up_done && down_done { Poll::Ready(Ok(())) } else { Poll::Pending }
         })

@@ -50,7 +50,7 @@ pub fn start(prober: &Rc<Prober>, question: Question) {
 
 async fn ask(core: &Core, question: &Question) -> io::Result<End> {
     let Question { pool, reports, endpoint, .. } = question;
-    if pool.takes_messages() {
+    if pool.takes_messages(false) {
         return ask_by_message(core, question).await;
     }
     let addr = endpoint.addr.ok_or(io::ErrorKind::AddrNotAvailable)?;
