@@ -89,7 +89,7 @@ async fn requests(client: &mut Client<'_>, down: &H1, place: &mut Option<OpenCon
             Ok(info) if info.is_h2() => return Ended::Http2(Buf::none()),
             // An authority has seen the certificate that it looked for.
             Ok(info) if info.alpn.as_deref() == Some(PROTOCOL) => {
-                client.linger(&down.transport, &down.timer, Patience::BRIEF).await;
+                client.linger(&down.transport, &down.timer, Patience::FAULT).await;
                 return Ended::Closed;
             }
             Ok(_) => {}
@@ -98,7 +98,7 @@ async fn requests(client: &mut Client<'_>, down: &H1, place: &mut Option<OpenCon
                     Box::pin(down.expected_tls(client)).await;
                 }
                 if error.is_told() {
-                    client.linger(&down.transport, &down.timer, Patience::BRIEF).await;
+                    client.linger(&down.transport, &down.timer, Patience::FAULT).await;
                 }
                 return Ended::Closed;
             }

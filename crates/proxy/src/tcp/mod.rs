@@ -42,7 +42,7 @@ pub async fn serve(client: &mut Client<'_>, transport: &Transport, timer: &Timer
         && let Err(error) = Box::pin(secure(client, tls, timer, held.take())).await
     {
         if error.is_told() {
-            client.linger(transport, timer, Patience::BRIEF).await;
+            client.linger(transport, timer, Patience::FAULT).await;
         }
         return;
     }
