@@ -19,8 +19,8 @@
 //!    that is believed, and how the endpoint measures it. Measurement is apart from choice.
 //! 5. `seam`: [`picker`], what an algorithm is, and [`params`], what can be set on one; [`balancer`], one worker and
 //!    one pool, which shells call: `start` gives a [`Ticket`], `end` takes it. [`tried`]: the endpoints that a pick
-//!    leaves out. [`explain`]: why this pick. [`journal`]: everything that picks depended on. [`shadow`]: what other
-//!    algorithms would have picked.
+//!    leaves out. [`explain`]: why this pick. [`journal`]: everything that picks depended on. [`recent`]: the
+//!    latest requests, from which other algorithms are predicted.
 //! 6. `parts`: what several algorithms are made of, such as [`draw`].
 //! 7. [`algorithms`]: all of them, in one registry.
 //! 8. `pools`: [`control`] keeps the machines of each endpoint and says when to look again; [`pool`] turns configured
@@ -55,7 +55,7 @@ pub use machines::{budget, concurrency, health, hedge, outlier, queue, retry, sl
 pub use measurement::{latency, load_estimate, loads, report, reported, request, ticket};
 pub use parts::draw;
 pub use pools::{control, pool, replay};
-pub use seam::{balancer, explain, journal, params, picker, shadow, tried};
+pub use seam::{balancer, explain, journal, params, picker, recent, tried};
 pub use structures::{decay, percentile, published, rng, slab, time, token_bucket};
 
 pub use balancer::Balancer;

@@ -1,13 +1,11 @@
-//! What is answered to questions about picks? Where a request went or would go, and what shadows would have done: as the
-//! workers say.
+//! What is answered to questions about picks? Where a request went or would go, as the workers say.
 
 use evenkeel_admin::api::problem::Problem;
 use evenkeel_admin::api::types;
 use evenkeel_admin::api::types::picks::{
-    Armed, Both, Candidate, Considered, Excluded, Explained, ExplainedTry, Pick, PoolShadows, Routed, Shadow,
-    ShadowEndpoint, WouldGo,
+    Armed, Candidate, Considered, Excluded, Explained, ExplainedTry, Pick, Routed, WouldGo,
 };
-use evenkeel_proxy::look::{Described, Met};
+use evenkeel_proxy::look::Described;
 use evenkeel_proxy::{Looker, explanations, look, route_why};
 use std::sync::Arc;
 
@@ -46,21 +44,6 @@ pub async fn would_go(looker: &Looker, request: types::Described) -> Result<Woul
     let described = described(request).map_err(Problem::malformed)?;
     let look::WouldGo { routed, pick, worker } = looker.would_go(described).await.map_err(Problem::not_found)?;
     Ok(WouldGo { routed: self::routed(routed), pick: pick.map(self::pick), worker: worker.map(|index| index as u64) })
-}
-
-/// What shadows would have done.
-///
-/// # Errors
-/// There is no such pool.
-pub async fn shadows(looker: &Looker, pool: Option<&str>) -> Result<Vec<PoolShadows>, Problem> {
-    let pools = looker.shadows(pool).await.map_err(Problem::not_found)?;
-    let of_pool = |pool: look::PoolShadows| PoolShadows {
-        pool: pool.pool.to_string(),
-        balance: pool.balance,
-        sample: pool.sample,
-        shadows: pool.shadows.into_iter().map(shadow).collect(),
-    };
-    Ok(pools.into_iter().map(of_pool).collect())
 }
 
 fn text(name: Option<Arc<str>>) -> Option<String> {
@@ -143,26 +126,6 @@ fn routed(one: route_why::Routed) -> Routed {
         route: text(one.route),
         pool: text(one.pool),
         routes: one.routes.into_iter().map(considered).collect(),
-    }
-}
-
-fn shadow(one: look::Shadow) -> Shadow {
-    let both = |Met { real, shadow }: Met| Both { real, shadow };
-    let endpoint = |one: look::ShadowEndpoint| ShadowEndpoint {
-        endpoint: one.endpoint.to_string(),
-        share: both(one.share),
-        fair: one.fair,
-    };
-    Shadow {
-        algorithm: one.algorithm,
-        picks: one.picks,
-        compared: one.compared,
-        agreement: one.agreement,
-        refused: one.refused,
-        met: one.met.map(both),
-        peak: one.peak.map(both),
-        endpoints: one.endpoints.into_iter().map(endpoint).collect(),
-        unknown: one.unknown.into(),
     }
 }
 

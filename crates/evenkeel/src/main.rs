@@ -14,6 +14,7 @@ mod lost;
 mod notify;
 mod offered;
 mod output;
+mod predictions;
 mod reach;
 mod registry;
 mod serve;
@@ -64,8 +65,10 @@ fn main() -> ExitCode {
         Command::Metrics => reference::metrics(),
         Command::Completions { shell } => completing::completions(&shell),
     };
-    match done {
+    let code = match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => failure.tell(),
-    }
+    };
+    log::queue::finish();
+    code
 }

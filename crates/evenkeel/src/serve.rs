@@ -18,12 +18,12 @@ use crate::watchdog::Watchdog;
 use crate::window::Window;
 use crate::window::history;
 use crate::window::shown::{self, Shown};
-use crate::window::state::{self, Left};
+use crate::window::state::{self, Kept, Left};
 use evenkeel_acme::Issuer;
 use evenkeel_admin::api::access::{Rules, Token, Tokens};
 use evenkeel_admin::api::problem::Problem;
 use evenkeel_admin::api::types::config::{Outcome, Wish};
-use evenkeel_admin::{Admin, Pages, api, socket};
+use evenkeel_admin::{Admin, Limits, Numbers, Pages, api, socket};
 use evenkeel_config::{Plan, plan};
 use evenkeel_discovery::Discovery;
 use evenkeel_net::inherit::Inherited;
@@ -42,6 +42,9 @@ use tokio::time::MissedTickBehavior;
 
 /// How often the files of certificates are looked at: one that was renewed is used before its operator looks whether it is.
 const LOOK_EVERY: Duration = Duration::from_secs(3);
+
+/// Time in which workers end when they are to stop.
+const STOP_MAX: Duration = Duration::from_millis(500);
 
 /// A running proxy, and the tasks that watch it.
 pub struct Serving {
@@ -73,7 +76,7 @@ impl Serving {
     ) -> Result<Serving, Failure> {
         let (shown, reloads) = (Arc::<Shown>::default(), Arc::new(Reloads::new()));
         let (asks, asked) = mpsc::unbounded_channel();
-        let orders = orders(plan.runtime.state.as_deref())?;
+        let (orders, lost) = orders(plan.runtime.state.as_deref())?;
         let window = Arc::new(Window::new(shown.clone(), configured.revisions.clone(), asks));
         let (for_metrics, for_native, for_ready) = (shown.clone(), shown.clone(), shown.clone());
         let pages = Pages {
@@ -82,7 +85,10 @@ impl Serving {
             native: Arc::new(move || for_native.native()),
             ready: Arc::new(move || for_ready.ready()),
         };
-        let admin = plan.admin.as_ref().map(|plan| admin(plan, pages, window, &mut inherited, offered)).transpose()?;
+        let of_admin = Numbers::default();
+        let admin = plan.admin.as_ref();
+        let admin =
+            admin.map(|plan| self::admin(plan, pages, window, &mut inherited, offered, &of_admin)).transpose()?;
         let (admin, admin_sockets) = admin.unzip();
         let discovery = Discovery::default();
         discovery.keep(discovery.follow(&mut plan).await);
@@ -100,6 +106,9 @@ impl Serving {
         let version = env!("CARGO_PKG_VERSION");
         let text = format!("evenkeel {version} serves, process {}", std::process::id());
         server.control().events().tell(Kind::Process, (None, None), text, None);
+        if let Some(lost) = lost {
+            server.control().events().tell(Kind::Process, (None, None), lost, None);
+        }
         let numbers = registry(Rooms {
             running: server.running(),
             control: server.control().clone(),
@@ -109,6 +118,7 @@ impl Serving {
             certificates: server.certificates(),
             orders: issuer.shown(),
             spans: exporter.metrics(),
+            admin: of_admin,
         });
         let _ = shown.registry.set(numbers);
         for addr in inherited.left() {
@@ -148,7 +158,8 @@ impl Serving {
 
     /// Serves until a signal asks it to end, then drains: accepts no more, and gives what runs its time. A second signal
     /// ends that at once.
-    pub async fn until_told(mut self, mut signals: Signals) -> Result<(), Failure> {
+    pub async fn until_told(mut self, signals: Signals) -> Result<(), Failure> {
+        signals.interrupts(vec![self.server.interrupt(), self.dns.interrupt()]);
         let mut watch = self.watch(None);
         let mut upgrade: Option<Upgrade> = None;
         let mut watchdog = Watchdog::new(&self.notify);
@@ -185,8 +196,8 @@ impl Serving {
                         Err(why) => _ = answer.send(Err(Problem::refused(why))),
                     },
                 },
-                _ = turn.tick() => self.shown.turn(&self.server.now()),
-                _ = count.tick() => self.shown.history.count(&self.server.now(), unix_ms(SystemTime::now())),
+                _ = turn.tick(), if self.admin.is_some() => self.shown.turn(&self.server.now()),
+                _ = count.tick(), if self.admin.is_some() => self.shown.history.count(&self.server.now(), unix_ms(SystemTime::now())),
                 () = touched(watch.as_mut()) => if self.configured.source.has_changed() {
                     let _ = self.configure(Wish::Reload, None, "the file changed").await;
                     watch = self.watch(watch);
@@ -223,12 +234,12 @@ impl Serving {
         self.shown.draining.store(true, Relaxed);
         self.notify.stopping("draining");
         let socket = self.server.plan().admin.as_ref().and_then(|admin| admin.socket.clone());
-        self.end(signals, Command::Drain).await;
+        let ended = self.end(signals, Command::Drain).await;
         if let Some(path) = socket {
             // It names nothing any more; it may be gone already.
             let _ = std::fs::remove_file(path);
         }
-        Ok(())
+        ended
     }
 
     /// Does what is wished of the configuration, unless another generation runs than `unless`. `by`: who asks.
@@ -277,12 +288,12 @@ impl Serving {
     /// Leaves the sockets to another process, and ends with the last request.
     async fn retire(mut self, signals: Signals) -> Result<(), Failure> {
         self.admin_sockets.clear();
-        self.end(signals, Command::Retire).await;
-        Ok(())
+        self.end(signals, Command::Retire).await
     }
 
-    /// Accepts no more, and ends when nothing runs any more, when the time is over, or when told again.
-    async fn end(self, mut signals: Signals, how: Command) {
+    /// Accepts no more, and ends when nothing runs any more, when the time is over, or by a second signal. Fails if a worker
+    /// does not end: the process then ends without it.
+    async fn end(self, signals: Signals, how: Command) -> Result<(), Failure> {
         let (limit, open) = (self.server.plan().runtime.drain_timeout, self.open());
         tracing::info!(
             open,
@@ -297,14 +308,20 @@ impl Serving {
         tokio::select! {
             () = ended(|| self.server.has_ended() && self.dns.has_ended(), Duration::from_millis(10)) => tracing::info!("drained"),
             () = tokio::time::sleep(limit) => tracing::warn!(open = self.open(), "the time to drain is over: closing the rest"),
-            () = told_again => tracing::warn!(open = self.open(), "told again: closing the rest"),
+            () = told_again => tracing::warn!(open = self.open(), "second signal: closing the remaining connections"),
         }
         self.server.command(Command::Stop);
         self.dns.command(Command::Stop);
+        let all_ended = ended(|| self.server.has_ended() && self.dns.has_ended(), Duration::from_millis(10));
+        if tokio::time::timeout(STOP_MAX, all_ended).await.is_err() {
+            let stuck: Vec<&str> = self.server.still_running().chain(self.dns.still_running()).collect();
+            return Err(Failure::running(format!("ended without {}, which did not stop", stuck.join(", "))));
+        }
         self.server.join();
         self.dns.join();
         self.exporter.end();
         drop(self.admin);
+        Ok(())
     }
 
     /// Watches the files if the configuration that runs says so.
@@ -357,6 +374,7 @@ fn admin(
     process: api::Process,
     inherited: &mut Inherited,
     offered: Option<Offered>,
+    numbers: &Numbers,
 ) -> Result<(Admin, Vec<OwnedFd>), Failure> {
     let (listener, token) = offered.map(|offered| (offered.listener, offered.token)).unzip();
     let rules = rules(plan, token)?;
@@ -379,7 +397,12 @@ fn admin(
     if let Some(unix) = &unix {
         sockets.push(unix.try_clone().map_err(cannot)?.into());
     }
-    Ok((Admin::start(tcp, unix, pages, process, rules).map_err(cannot)?, sockets))
+    let limits = plan.http.as_ref().map_or(Limits::LOCAL, |http| Limits {
+        connections: http.connections,
+        connections_per_address: http.connections_per_address,
+        streams: http.streams,
+    });
+    Ok((Admin::start(tcp, unix, pages, process, (rules, limits), numbers).map_err(cannot)?, sockets))
 }
 
 /// One that came with the process.
@@ -402,15 +425,18 @@ fn rules(plan: &plan::Admin, offered: Option<Token>) -> Result<Rules, Failure> {
     Ok(Rules::Remote { tokens, hosts: http.hosts.clone().into() })
 }
 
-/// What operators want, as it was kept.
-fn orders(file: Option<&Path>) -> Result<Orders, Failure> {
-    let given = state::read(file).map_err(|error| {
+/// What operators want, as it was kept; and why that was lost, if it was.
+fn orders(file: Option<&Path>) -> Result<(Orders, Option<String>), Failure> {
+    let Kept { given, lost } = state::read(file).map_err(|error| {
         let file = file.unwrap_or(Path::new("the environment")).display();
         Failure::running(format!("cannot read what operators want from {file}: {error}; mend or remove it"))
     })?;
     let orders = Orders::default();
     orders.set(given);
-    Ok(orders)
+    if let Some(lost) = &lost {
+        tracing::error!("{lost}");
+    }
+    Ok((orders, lost))
 }
 
 /// Waits until a watched folder was touched.

@@ -4,6 +4,7 @@ mod support;
 
 use serde_json::{Value, json};
 use std::process::Stdio;
+use std::time::Duration;
 use support::{Endpoint, Folder, Running, address, evenkeel, eventually, get, text};
 
 struct Setup {
@@ -113,24 +114,63 @@ fn says_which_route_takes_a_request_and_what_the_pool_would_pick() {
 }
 
 #[test]
-fn shadows_say_what_other_algorithms_would_have_done() {
+fn shadows_need_requests_and_are_exact_where_picks_ignore_the_load() {
     let (one, two) = (Endpoint::start("one"), Endpoint::start("two"));
-    let setup =
-        Setup::new("shadow", [&one, &two], "shadow = ['leastconn', { random = { draws = 3 } }]\nshadow_sample = 1", "");
+    let setup = Setup::new("shadow", [&one, &two], "shadow = ['leastconn', { random = { draws = 3 } }]", "");
     let _running = Running::start(&["run", "-c", &setup.file]);
-    assert!(setup.command(&["shadow", "shop"]).contains("leastconn: no pick was compared yet"));
-    (0..10).for_each(|_| assert_eq!(get(&setup.listen, "/").expect("an answer").1, "one"));
+    let none = setup.command(&["shadow", "shop"]);
+    assert!(
+        none.contains("nothing to predict from: 0 requests since its endpoints last changed; 100 are needed"),
+        "{none}"
+    );
+    (0..150).for_each(|_| assert_eq!(get(&setup.listen, "/").expect("an answer").1, "one"));
     let said = setup.command(&["shadow"]);
-    for part in [
-        "pool shop, balanced by random, 100.0 % of the picks compared",
-        "  leastconn: the same endpoint in 100.0 % of 10 picks compared; none in 0",
-        "  random{draws=3}: ",
-        "it cannot know whether endpoints would take longer",
-        "evenkeel sim --list",
-    ] {
+    // The other endpoint drains, so that every algorithm has the same choice.
+    for part in ["pool shop, balanced by random, by its latest 1", "  leastconn (its picks, ", "  random{draws=3} ("] {
         assert!(said.contains(part), "no {part:?} in {said}");
     }
-    assert_eq!(setup.json(&["shadow", "shop"])[0]["shadows"][0]["endpoints"][0]["share"]["shadow"], json!(1.0));
+    assert_eq!(setup.json(&["shadow", "shop"])[0]["shadows"][0]["endpoints"][0]["shadow"], json!(1.0));
+}
+
+/// Requests of this test, enough to know the slow endpoint.
+const REQUESTS: usize = 1_500;
+
+#[test]
+fn a_share_is_predicted_as_it_is_or_withheld_with_the_reason() {
+    let takes = [("one", 8), ("two", 8), ("slow", 120)];
+    let endpoints = takes.map(|(name, ms)| (name, Endpoint::slow(name, Duration::from_millis(ms))));
+    let folder = Folder::new("shadow-shares");
+    let listen = address();
+    let named = |(name, endpoint): &(&str, Endpoint)| format!("{{ name = '{name}', addr = '{}' }}", endpoint.addr);
+    let config = format!(
+        "runtime.workers = 2\n[admin]\nbind = 'unix:{}'\n[listener.web]\nbind = ['{listen}']\n[pool.shop]\nbalance = 'leastconn'\n\
+         shadow = ['round_robin', 'leastconn']\nendpoints = [{}]\n",
+        folder.0.join("admin.sock").display(),
+        endpoints.each_ref().map(named).join(", ")
+    );
+    let file = folder.file("evenkeel.toml", &config);
+    let _running = Running::start(&["run", "-c", &file]);
+    std::thread::scope(|scope| {
+        for _ in 0..12 {
+            scope.spawn(|| (0..REQUESTS / 12).for_each(|_| drop(get(&listen, "/").expect("an answer"))));
+        }
+    });
+    let done = evenkeel(&["shadow", "--json", "-c", &file]);
+    assert_eq!(done.status.code(), Some(0), "{}", text(&done.stderr));
+    let shown: Value = serde_json::from_str(&text(&done.stdout)).expect("JSON");
+    let pool = &shown[0];
+    let [turns, own] = [0, 1].map(|at| &pool["shadows"][at]);
+    for (at, (name, endpoint)) in endpoints.iter().enumerate() {
+        let served = endpoint.served() as f64 / REQUESTS as f64;
+        let share = |shadow: &Value| shadow["endpoints"][at]["shadow"].as_f64();
+        assert_eq!(turns["endpoints"][at]["endpoint"], json!(name));
+        assert!(share(turns).is_some_and(|share| (share - 1.0 / 3.0).abs() < 0.01), "{shown:#}");
+        match share(own) {
+            Some(share) => assert!((share - served).abs() <= 0.03, "{name} got {served}, predicted: {shown:#}"),
+            None => assert_ne!(own["withheld"], json!([]), "{shown:#}"),
+        }
+    }
+    assert_eq!(turns["exact"], json!(true), "{shown:#}");
 }
 
 #[test]

@@ -98,3 +98,50 @@ fn the_report_is_one_file() {
     assert!(page.starts_with("<!doctype html>") && page.contains("<svg") && page.contains("leastconn"), "{page}");
     ends(&["sim", &file, "--report", "/nowhere/at/all.html"], 1, &["cannot write /nowhere/at/all.html"]);
 }
+
+const POOLS: &str = "[runtime]\nworkers = 2\n[listener.web]\nbind = ['127.0.0.1:8080']\npool = 'web'\n[pool.web]\n\
+                     balance = { random = { draws = 1 } }\nendpoints = [{ name = 'a', addr = '127.0.0.1:1', weight = 3 }, \
+                     { name = 'b', addr = '127.0.0.1:2' }, { name = 'c', addr = '127.0.0.1:3', drain = true }]\n\
+                     [pool.api]\nendpoints = ['127.0.0.1:4']\nload_reports = { probe = 'udp' }\n";
+
+#[test]
+fn a_pool_is_simulated_as_its_configuration_has_it() {
+    let folder = Folder::new("sim-from");
+    let file = folder.file("evenkeel.toml", POOLS);
+    ends(&["sim", "--from", &file], 2, &["the configuration has several pools", "web, api"]);
+    ends(&["sim", "--from", &file, "--pool", "wbe"], 2, &["no pool is called \"wbe\"", "did you mean \"web\"?"]);
+    let short = ["--seeds", "2", "--requests", "4000"];
+    let from = |more: &[&'static str]| [&["sim", "--from", &file, "--pool", "web"], more, &short].concat();
+    let said = [
+        "Pool web of ",
+        "2 endpoints (1 others drain or are backups) with weights and limits, random{draws=1} on 2 workers, no load reports",
+        "exponential with a mean of 10 ms, assumed (--work)",
+        "0.7 of what they can do (--rate)",
+    ];
+    ends(&from(&[]), 0, &said);
+    ends(&from(&["--rate", "50", "--work", "2ms"]), 0, &["a mean of 2 ms, given", "50 requests a second, given"]);
+    let json = ends(&from(&["--json", "--algorithms", "random{draws=1}"]), 0, &[]);
+    let found: serde_json::Value = serde_json::from_str(&json).expect("JSON");
+    assert!(found["summary"].as_str().is_some_and(|summary| summary.contains("from the configuration: 2 endpoints")));
+    ends(
+        &["sim", "--from", &file, "--pool", "api", "--seeds", "1", "--requests", "1000"],
+        0,
+        &["load reports with responses and by probes"],
+    );
+}
+
+#[test]
+fn a_scenario_gives_a_pool_its_work_and_the_pool_gives_the_servers() {
+    let folder = Folder::new("sim-from-scenario");
+    let (config, small) = (folder.file("evenkeel.toml", POOLS), folder.file("small.toml", SMALL));
+    let from = ["sim", &small, "--from", &config, "--pool", "web"];
+    ends(&from, 0, &["two servers", "from the scenario: work, links, load", "random{draws=1}", "leastconn"]);
+    let printed =
+        ends(&["sim", "--from", &config, "--pool", "web", "--print"], 0, &["work.exponential = \"10000000ns\""]);
+    let mine = folder.file("mine.toml", &printed.replace("10000000ns", "1ms"));
+    ends(
+        &["sim", &mine, "--from", &config, "--pool", "web", "--seeds", "1", "--requests", "1000"],
+        0,
+        &["mine: Pool web of "],
+    );
+}

@@ -6,6 +6,7 @@
 
 use crate::buffer::Buf;
 use crate::event_loop::Watched;
+use crate::event_loop::budget::{charge_bytes, poll_proceed};
 use evenkeel_wire::proxy_protocol::Addresses;
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
@@ -16,6 +17,12 @@ use std::future::poll_fn;
 use std::io;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
+
+/// Between keep-alive probes: Go's choice. Nine of 75 s, as Linux has it, would find a dead peer after eleven minutes.
+const PROBE_INTERVAL: Duration = Duration::from_secs(15);
+
+/// Keep-alive probes without an answer after which a peer is gone.
+const PROBES: u32 = 4;
 
 /// A non-blocking TCP socket.
 #[derive(Debug)]
@@ -71,10 +78,11 @@ impl Stream {
     /// As `recv(2)`.
     #[inline]
     pub fn poll_read(&self, cx: &mut Context<'_>, buf: &mut Buf) -> Poll<io::Result<usize>> {
-        if self.watched.get().is_none()
-            && let Some(read) = self.try_read(buf)
-        {
-            return Poll::Ready(read);
+        if self.watched.get().is_none() {
+            ready!(poll_proceed(cx));
+            if let Some(read) = self.try_read(buf) {
+                return Poll::Ready(read);
+            }
         }
         let watched = self.watched()?;
         loop {
@@ -106,10 +114,11 @@ impl Stream {
     #[inline]
     pub fn poll_read_into(&self, cx: &mut Context<'_>, room: impl Fn() -> Buf) -> Poll<io::Result<(usize, Buf)>> {
         let read = || self.read_ready(&room);
-        if self.watched.get().is_none()
-            && let Some(read) = read()
-        {
-            return Poll::Ready(read);
+        if self.watched.get().is_none() {
+            ready!(poll_proceed(cx));
+            if let Some(read) = read() {
+                return Poll::Ready(read);
+            }
         }
         let watched = self.watched()?;
         loop {
@@ -208,7 +217,7 @@ impl Stream {
             match io(&self.fd) {
                 Err(Errno::AGAIN) => watched.note_empty(),
                 Err(Errno::INTR) => {}
-                result => return Poll::Ready(result.map_err(Into::into)),
+                result => return Poll::Ready(charged(result)),
             }
         }
     }
@@ -224,11 +233,12 @@ impl Stream {
         mut io: impl FnMut(&OwnedFd) -> Result<usize, Errno>,
     ) -> Poll<io::Result<usize>> {
         // First without asking: a socket is nearly always writable, and one just connected may already be.
+        ready!(poll_proceed(cx));
         loop {
             match io(&self.fd) {
                 Err(Errno::AGAIN) => break,
                 Err(Errno::INTR) => {}
-                result => return Poll::Ready(result.map_err(Into::into)),
+                result => return Poll::Ready(charged(result)),
             }
         }
         let watched = self.watched()?;
@@ -237,7 +247,7 @@ impl Stream {
             match io(&self.fd) {
                 Err(Errno::AGAIN) => watched.note_full(),
                 Err(Errno::INTR) => {}
-                result => return Poll::Ready(result.map_err(Into::into)),
+                result => return Poll::Ready(charged(result)),
             }
         }
     }
@@ -317,11 +327,30 @@ impl Stream {
         let _ = rustix::net::sockopt::set_socket_linger(&self.fd, linger);
     }
 
-    /// Has the kernel ask the peer for a sign of life after each `after` of silence. An error does not matter: then silence
-    /// ends by a timeout.
+    /// Has the kernel probe the peer after so much silence: a peer that is gone is found [`PROBE_INTERVAL`] times
+    /// [`PROBES`] later. An error does not matter: then silence ends by a timeout.
     pub fn keep_alive(&self, after: Duration) {
-        let every = TcpKeepalive::new().with_time(after).with_interval(after);
-        let _ = SockRef::from(&self.fd).set_tcp_keepalive(&every);
+        let probes = TcpKeepalive::new().with_time(after).with_interval(after.min(PROBE_INTERVAL)).with_retries(PROBES);
+        let _ = SockRef::from(&self.fd).set_tcp_keepalive(&probes);
+    }
+
+    /// Throws away what has come, without copying it: how many bytes, 0 at the end. TCP only, and for good: of TLS, records
+    /// are lost.
+    ///
+    /// # Errors
+    /// As `recv(2)`.
+    pub fn poll_discard(&self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
+        self.poll_io_read(cx, |fd| {
+            let mut buf = Buf::take();
+            // Of TCP nothing is written to the buffer, whose length is the most that is thrown away.
+            rustix::net::recv(fd, buf.spare(), RecvFlags::TRUNC).map(|(_, n)| n)
+        })
+    }
+
+    /// Has the kernel end the connection when bytes that were sent, or a question for a sign of life, were not acknowledged for
+    /// so long. An error does not matter: then that takes as long as the kernel's own limits.
+    pub fn limit_unacknowledged(&self, most: Duration) {
+        let _ = SockRef::from(&self.fd).set_tcp_user_timeout(Some(most));
     }
 
     /// Says that no more bytes will be written. Errors do not matter: the peer may be gone.
@@ -338,10 +367,20 @@ fn recv(fd: &OwnedFd, buf: &mut Buf) -> Result<usize, Errno> {
             Err(e) => return Err(e),
             Ok((n, _)) => {
                 buf.fill(n);
+                charge_bytes(n);
                 return Ok(n);
             }
         }
     }
+}
+
+/// The result of a read or write, whose bytes draw from the turn's budget.
+#[inline]
+fn charged(result: Result<usize, Errno>) -> io::Result<usize> {
+    if let Ok(n) = result {
+        charge_bytes(n);
+    }
+    result.map_err(Into::into)
 }
 
 #[cfg(test)]

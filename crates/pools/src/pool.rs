@@ -7,7 +7,6 @@ use crate::journal::Journal;
 use crate::orders::{Change, Drain, Order, Orders, Word};
 use evenkeel_balance::control::Settings;
 use evenkeel_balance::params::ParamError;
-use evenkeel_balance::shadow::Cast;
 use evenkeel_balance::state::State;
 use evenkeel_balance::subset::Subset;
 use evenkeel_balance::{Balancer, EndpointId, EndpointSpec, Instant, Pool, Seat, Slot};
@@ -100,8 +99,6 @@ impl SharedPool {
     pub fn balancers(&self, plan: &plan::Pool, writer: Option<&Writer>) -> Result<Vec<Balancer>, ParamError> {
         let seats = (0..self.workers).map(|worker| Seat { worker, workers: self.workers });
         let (algorithm, params, seed) = (plan.balance.algorithm, &plan.balance.params, seed(plan));
-        let shadows: Vec<_> = plan.shadow.iter().map(|shadow| (shadow.algorithm, &shadow.params)).collect();
-        let cast = (!shadows.is_empty()).then(|| Cast::new(&shadows, plan.shadow_sample, self.workers));
         let balancer = |seat| {
             let balancer = match writer {
                 Some(writer) => {
@@ -109,10 +106,7 @@ impl SharedPool {
                 }
                 None => self.pool.balancer(algorithm, params, seat, seed)?,
             };
-            match &cast {
-                Some(cast) => balancer.shadowed(cast, seat),
-                None => Ok(balancer),
-            }
+            Ok(if plan.shadow.is_empty() { balancer } else { balancer.remembering() })
         };
         seats.map(balancer).collect()
     }

@@ -161,18 +161,17 @@ fn says_where_a_request_would_go_and_sends_none() {
 }
 
 #[test]
-fn shadows_move_nothing_and_are_told_apart() {
+fn requests_of_a_pool_with_shadows_are_remembered() {
     let endpoints = [Endpoint::saying("a"), Endpoint::saying("b"), Endpoint::saying("c")];
     let addrs = endpoints.each_ref().map(|endpoint| endpoint.addr);
-    let pool = "shadow = ['round_robin', 'first']\nshadow_sample = 1";
-    let proxy = Proxy::with(&addrs, "", pool, "");
+    let proxy = Proxy::with(&addrs, "", "shadow = ['round_robin', 'first']", "");
     let mut client = proxy.client();
     let answers: String = (0..9).map(|_| client.get("/").body_text()).collect();
     assert!(["a", "b", "c"].iter().all(|name| answers.matches(name).count() == 3), "{answers}");
-    let shadows = wait(proxy.server().looker().shadows(Some("web"))).unwrap().remove(0).shadows;
-    let seen: Vec<_> = shadows.iter().map(|s| (&*s.algorithm, s.compared, s.agreement, s.refused)).collect();
-    assert_eq!(seen, [("round_robin", 9, Some(1.0), 0), ("first", 9, Some(1.0 / 3.0), 0)]);
-    let share = |at: usize| shadows[at].endpoints.iter().map(|e| e.share.shadow).fold(0.0, f64::max);
-    assert!((share(0) - 1.0 / 3.0).abs() < 1e-9 && (share(1) - 1.0).abs() < 1e-9, "{shadows:?}");
-    assert!(wait(proxy.server().looker().shadows(Some("nix"))).is_err());
+    let remembered = wait(proxy.server().looker().remembered(Some("web"))).unwrap().remove(0);
+    let rows: Vec<_> = remembered.recent.iter().flat_map(|of| &of.rows).collect();
+    assert_eq!((rows.len(), remembered.names.len(), remembered.pool.shadow.len()), (9, 3, 2));
+    // The client has the last answer before the worker has noted its end.
+    assert!(rows[..8].iter().all(|row| row.held_ns >= row.latency_ns && row.latency_ns > 0 && !row.failed), "{rows:?}");
+    assert!(wait(proxy.server().looker().remembered(Some("nix"))).is_err());
 }

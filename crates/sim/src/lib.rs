@@ -6,7 +6,8 @@
 //! 3. [`run`]: what came of it.
 //! 4. [`file`](mod@file): scenarios as files, and [`experiment`]: what one asks for; [`builtin`] ones come along.
 //! 5. [`results`]: an experiment over seeds and cores; [`metric`], [`interval`] and [`verdict`]: what may be said of it.
-//! 6. [`text`], [`json`](mod@json) and [`report`]: how it is shown.
+//! 6. [`shadow`]: requests of a running pool played again, with other algorithms.
+//! 7. [`text`], [`json`](mod@json) and [`report`]: how it is shown.
 #![forbid(unsafe_code)]
 
 pub mod builtin;
@@ -20,10 +21,11 @@ pub mod report;
 pub mod results;
 pub mod run;
 pub mod scenario;
+pub mod shadow;
 pub mod text;
 pub mod verdict;
 pub mod work;
 
-pub use engine::{simulate, simulate_shadowed};
+pub use engine::{simulate, simulate_remembered};
 pub use run::Run;
 pub use scenario::{Policy, Scenario};

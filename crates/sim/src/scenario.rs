@@ -229,6 +229,10 @@ pub struct Information {
     pub probe_loss: f64,
     /// What a probe costs a server, as work.
     pub probe_work_ns: u64,
+    /// What a try costs its balancer, as work of the server that calls; a balancer that is beside none has a processor of its own.
+    pub balancer_work_ns: u64,
+    /// What a probe costs its balancer, likewise.
+    pub balancer_probe_work_ns: u64,
     /// Whether each answer carries a report.
     pub with_answers: bool,
     /// Every so often each balancer is told the load of each server; 0 = never.

@@ -273,6 +273,30 @@ fn probes_bring_news_cost_work_and_get_lost() {
 }
 
 #[test]
+fn a_balancer_beside_a_caller_takes_its_work_from_that_caller() {
+    // front: 5 ms at 80 requests a second, 0.4 of a core; a balancer's 4 ms a request beside it make that 0.72.
+    let with = |deployment, probes, information: Information| {
+        let mut front = service("front", servers(1));
+        (front.steps, front.work) = (vec![Step::Work, Step::Call(1)], Work::Constant(5 * MS));
+        front.servers[0].serving = Serving::Sharing { cores: 1.0 };
+        let mut back = service("back", servers(3));
+        back.balancing = Balancing { deployment, information: Information { probes, ..information }, ..back.balancing };
+        let mut s = poisson(scenario(vec![front, back], 20_000), 80.0);
+        s.services[1].work = Work::Constant(MS);
+        s.link_ns = MS / 100;
+        run(&s).mean_ns()
+    };
+    let (beside, apart) = (Deployment::Sidecar, Deployment::Central { balancers: 1 });
+    let tries = Information { balancer_work_ns: 4 * MS, ..Information::default() };
+    let alone = with(beside, false, Information::default());
+    assert_eq!(with(apart, false, tries), with(apart, false, Information::default()), "another processor's time");
+    assert!(with(beside, false, tries) > 1.2 * alone);
+    let probes = Information { balancer_probe_work_ns: 2 * MS, ..Information::default() };
+    assert_eq!(with(beside, false, probes), alone, "none is sent");
+    assert!(with(beside, true, probes) > 1.1 * alone, "two for each request");
+}
+
+#[test]
 fn policies_share_the_workload() {
     // With one server all policies do the same: what is random comes from the request, not from who picks.
     let s = poisson(scenario(vec![service("a", servers(1))], 5_000), 80.0);

@@ -127,3 +127,13 @@ proptest! {
         prop_assert_eq!(outcome.experiment.is_none(), outcome.diagnostics.iter().any(|d| d.severity() == evenkeel_config::Severity::Error));
     }
 }
+
+#[test]
+fn servers_answer_probes_only_if_the_file_says_so_as_endpoints_of_a_pool_do() {
+    let probes = |more: &str| {
+        let text = format!("summary = 'x'\nrequests = 10\nload.users = 1\n[service.web]\n{more}\nserver = [{{}}]\n");
+        let experiment = read("x.toml", &text).experiment.expect("it is clean");
+        experiment.points[0].scenario.services[0].balancing.information.probes
+    };
+    assert!(!probes("") && probes("probes = true"));
+}

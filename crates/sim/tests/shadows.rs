@@ -1,118 +1,131 @@
-//! Does a shadow rank two algorithms as they really rank? What a shadow sees is compared with runs of the same seed in which its
-//! algorithm really picks. It does not where what it cannot know decides: whether answers come sooner from where it would
-//! send requests.
+//! Is a prediction what would be? For every pair of algorithms, one picks and the other is predicted from what the workers
+//! remember; beside it the other one really picks. Each number that is given is right, and the rest is withheld with a reason.
 
-use evenkeel_sim::run::Run;
-use evenkeel_sim::scenario::{Load, Policy, Scenario};
-use evenkeel_sim::{builtin, file, simulate, simulate_shadowed};
+use evenkeel_balance::algorithms;
+use evenkeel_sim::scenario::{Chooser, Policy, Scenario};
+use evenkeel_sim::shadow::{self, Known, Prediction, SHARE_WITHIN};
+use evenkeel_sim::{file, simulate, simulate_remembered};
 
-const ALGORITHMS: [&str; 3] = ["leastconn", "random", "round_robin"];
+/// Requests of a run. All are remembered.
+const REQUESTS: u64 = 20_000;
 
-/// The points of a built-in scenario, with so many requests, and so long at most.
-fn points(name: &str, requests: u64, until_ns: u64) -> Vec<(String, Scenario)> {
-    let text = builtin::find(name).expect("it comes along").text;
-    let mut experiment = file::read("test.toml", text).experiment.expect("it is clean");
-    experiment.set_requests(requests);
-    let point = |point: &evenkeel_sim::experiment::Point| {
-        let scenario = point.scenario.clone();
-        let until_ns = until_ns.min(scenario.until_ns);
-        (point.label.clone(), Scenario { until_ns, ..scenario })
-    };
-    experiment.points.iter().map(point).collect()
+/// How far a p99 may be off: predictions agree on it to a fifth, and of 20,000 requests it is itself known to a tenth.
+const P99_WITHIN: f64 = 0.3;
+
+fn scenario(load: &str, service: &str) -> Scenario {
+    let text = format!(
+        "summary = 'test'\nalgorithms = ['leastconn']\nrequests = {REQUESTS}\nwarm_up = 0\n{load}\n[service.web]\n{service}"
+    );
+    let read = file::read("test.toml", &text);
+    let mut experiment = read.experiment.unwrap_or_else(|| panic!("{text}\n{:?}", read.diagnostics));
+    experiment.points.remove(0).scenario
 }
 
-/// How bad a run was: the mean time of a request, or where clients wait for each other the time for each answer.
-fn cost(scenario: &Scenario, run: &Run) -> f64 {
-    let answers = run.latency.len().max(1) as f64;
-    match scenario.load {
-        Load::Closed { .. } => run.wall_ns as f64 / answers,
-        _ => run.latency_sum_ns as f64 / answers,
-    }
+fn policies() -> Vec<Policy> {
+    algorithms::ALL.iter().map(|algorithm| Policy::named(algorithm.name).expect("it is registered")).collect()
 }
 
-/// By algorithm, the time of a request when it really picks, and what its shadow beside each other one predicts: requests in
-/// flight at the endpoint that it picks, over the same of the one that really picks.
-fn table(scenario: &Scenario, seed: u64) -> Vec<(f64, Vec<f64>)> {
-    let policies = ALGORITHMS.map(|name| Policy::named(name).expect("it is there"));
-    let truth: Vec<f64> = policies.iter().map(|policy| cost(scenario, &simulate(scenario, policy, seed))).collect();
-    let predicted = policies.iter().map(|real| {
-        let (run, shown) = simulate_shadowed(scenario, real, &policies, seed);
-        assert_eq!(cost(scenario, &run), cost(scenario, &simulate(scenario, real, seed)), "shadows moved something");
-        (0..policies.len())
-            .map(|at| {
-                let sum = shown.iter().fold((0, 0), |sum, of| (sum.0 + of[at].met, sum.1 + of[at].met_real));
-                sum.0 as f64 / (sum.1 as f64).max(1.0)
-            })
-            .collect()
-    });
-    truth.into_iter().zip(predicted.collect::<Vec<Vec<f64>>>()).collect()
+fn choice(policy: &Policy) -> shadow::Choice<'_> {
+    let Chooser::Algorithm(algorithm, params) = &policy.chooser else { panic!("an algorithm") };
+    (algorithm, params)
 }
 
-/// Of all pairs of algorithms that really differ by a tenth: how many a shadow of one beside the other ranks right, and of how
-/// many.
-fn right(name: &str, label: &str, scenario: &Scenario, seeds: u64) -> (u32, u32) {
-    let (mut right, mut all) = (0, 0);
-    for seed in 1..=seeds {
-        let table = table(scenario, seed);
-        for (real, (truth, predicted)) in table.iter().enumerate() {
-            for shadow in (0..ALGORITHMS.len()).filter(|&shadow| shadow != real) {
-                let ratio = table[shadow].0 / truth;
-                let says = predicted[shadow];
-                println!(
-                    "{name} {label}, seed {seed}: beside {} the shadow of {} says {says:.2}, it is {ratio:.2}",
-                    ALGORITHMS[real], ALGORITHMS[shadow]
-                );
-                if !(0.9..=1.1).contains(&ratio) {
-                    all += 1;
-                    right += u32::from((says < 1.0) == (ratio < 1.0));
+fn predict(scenario: &Scenario, real: &Policy, shadows: &[Policy], seed: u64) -> Prediction {
+    let (_, recent) = simulate_remembered(scenario, real, seed);
+    let answers_probes = scenario.services[0].balancing.information.probes;
+    let known = Known { recent, balance: choice(real), answers_probes };
+    let names: Vec<_> = scenario.services[0].servers.iter().map(|s| s.name.clone()).collect();
+    let name = |id| names.iter().find(|name| evenkeel_balance::EndpointId::of(name) == id).cloned().unwrap_or_default();
+    shadow::predict(&known, &shadows.iter().map(choice).collect::<Vec<_>>(), name)
+}
+
+/// Compares all pairs. Returns for how many shares and a p99 were given.
+fn compare(label: &str, scenario: &Scenario) -> (usize, usize) {
+    let policies = policies();
+    let truth: Vec<_> = policies.iter().map(|policy| simulate(scenario, policy, 1)).collect();
+    let (mut shares_given, mut p99_given, mut pairs, mut wrong) = (0, 0, 0, Vec::new());
+    for real in &policies {
+        let predicted = predict(scenario, real, &policies, 1);
+        assert_eq!(predicted.nothing, None);
+        for (at, (shadow, run)) in predicted.shadows.iter().zip(&truth).enumerate() {
+            pairs += 1;
+            let pair = format!("{label}: beside {} the shadow of {}", real.label, policies[at].label);
+            let servers = &run.services[0].servers;
+            let all: u64 = servers.iter().map(|s| s.requests).sum();
+            let shares: Vec<f64> = servers.iter().map(|s| s.requests as f64 / all as f64).collect();
+            let p99 = run.quantile(0.99) as f64;
+            if let Some(given) = &shadow.figures.shares {
+                shares_given += 1;
+                let off = given.iter().zip(&shares).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
+                if off > SHARE_WITHIN {
+                    wrong.push(format!("{pair} says {given:.3?}, it is {shares:.3?}"));
                 }
             }
+            if let Some(given) = shadow.figures.p99_ns {
+                p99_given += 1;
+                if (given / p99).ln().abs() > P99_WITHIN.ln_1p() {
+                    wrong.push(format!("{pair} says a p99 of {:.1} ms, it is {:.1}", given / 1e6, p99 / 1e6));
+                }
+            }
+            let complete = shadow.figures.shares.is_some() && shadow.figures.p99_ns.is_some();
+            assert!(complete || !shadow.withheld.is_empty(), "{pair} withholds without a reason");
         }
     }
-    println!("{name} {label}: {right} of {all} right");
-    (right, all)
+    println!("{label}: of {pairs} pairs {shares_given} with shares, {p99_given} with p99");
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    assert_eq!(pairs, 49);
+    (shares_given, p99_given)
+}
+
+const SLOW: &str = "server = [{ name = 'a', work.constant = '8ms' }, { name = 'b', work.constant = '8ms' }, \
+                    { name = 'c', work.constant = '120ms' }]\nprobes = false\n";
+
+// Measured of 49: shares 34, 33, 41 and 35; p99 22, 28, 25 and 20. Beside `first` only the seven of algorithms that ignore the
+// load could be given.
+#[test]
+fn every_pair_in_front_of_delays() {
+    let (shares, p99) = compare("delays", &scenario("load.rate = 100", SLOW));
+    assert!(shares >= 30 && p99 >= 15, "{shares}, {p99}");
 }
 
 #[test]
-fn a_shadow_of_the_own_algorithm_says_what_is() {
-    for (label, scenario) in points("dispatchers", 3_000, u64::MAX) {
-        for (real, (_, predicted)) in table(&scenario, 1).iter().enumerate() {
-            // Neither met any, or both the same.
-            assert!(
-                predicted[real] == 0.0 || (predicted[real] - 1.0).abs() < 1e-9,
-                "{label}, {}: {predicted:?}",
-                ALGORITHMS[real]
-            );
-        }
-    }
+fn every_pair_with_clients_that_wait_for_their_answers() {
+    let (shares, p99) = compare("clients that wait", &scenario("load.users = 16", SLOW));
+    assert!(shares >= 28 && p99 >= 20, "{shares}, {p99}");
 }
 
 #[test]
-fn shadows_rank_two_algorithms_right_where_their_balancer_sees_all_and_else_often_do_not() {
-    let mut counts = Vec::new();
-    for (label, scenario) in points("dispatchers", 20_000, u64::MAX) {
-        counts.push(right("dispatchers", &label, &scenario, 2));
-    }
-    // Measured 10, 8 and 6 of 12: with ten balancers and more each knows only what it sent itself.
-    let [one, _, hundred] = counts[..] else { panic!("{counts:?}") };
-    assert!(one.0 * 4 >= one.1 * 3 && one.1 == 12, "one balancer: {one:?}");
-    assert!(hundred.0 * 3 <= hundred.1 * 2, "a hundred are ranked better than the guide says: {hundred:?}");
-    let mut sum = (0, 0);
-    for (label, scenario) in points("degraded-link", 1_000_000, 3_000_000_000) {
-        let (of, all) = right("degraded-link", &label, &scenario, 2);
-        sum = (sum.0 + of, sum.1 + all);
-    }
-    // Measured 26 of 32; the others are round robin beside leastconn, below.
-    assert!(sum.0 * 4 >= sum.1 * 3 && sum.1 >= 24, "{sum:?}");
+fn every_pair_in_front_of_queues() {
+    let service = "work.exponential = '8ms'\nprobes = false\nserver = [{ name = 'a', fifo = 1 }, { name = 'b', fifo = 1 }, \
+                   { name = 'c', fifo = 1, work.exponential = '24ms' }]";
+    let (shares, p99) = compare("queues", &scenario("load.rate = 120", service));
+    assert!(shares >= 36 && p99 >= 18, "{shares}, {p99}");
 }
 
 #[test]
-fn a_shadow_does_not_see_that_its_picks_would_slow_an_endpoint_down() {
-    for (label, scenario) in points("degraded-link", 1_000_000, 3_000_000_000).into_iter().take(3) {
-        let table = table(&scenario, 1);
-        let (leastconn, round_robin) = (&table[0], &table[2]);
-        let really = round_robin.0 / leastconn.0;
-        // Its requests to the slow endpoint end when leastconn's do, which went to a good one.
-        assert!(leastconn.1[2] < 1.0 && really > 2.0, "{label}: says {}, is {really}", leastconn.1[2]);
-    }
+fn every_pair_in_front_of_shared_cores_with_three_workers_and_probes() {
+    let service = "work.lognormal = { mean = '10ms', sigma = 1.0 }\nprobes = true\nworkers = 3\n\
+                   server = [{ name = 'new', count = 4, sharing = 4 }, { name = 'old', count = 2, sharing = 2 }]";
+    let (shares, p99) = compare("shared cores", &scenario("load.rate = 1400", service));
+    assert!(shares >= 30 && p99 >= 14, "{shares}, {p99}");
+}
+
+#[test]
+fn failures_withhold_all_but_what_does_not_depend_on_them() {
+    let service = "probes = false\nserver = [{ name = 'a', work.constant = '8ms' }, { name = 'b', work.constant = '8ms', \
+                   faults = [{ mode = 'fail-fast' }] }]";
+    let policies = ["leastconn", "round_robin"].map(|name| Policy::named(name).expect("it is registered"));
+    let predicted = predict(&scenario("load.rate = 100", service), &policies[0], &policies, 1);
+    let [leastconn, round_robin] = &predicted.shadows[..] else { panic!("{predicted:?}") };
+    assert!(leastconn.figures.shares.is_none() && leastconn.withheld[0].contains("failed"), "{leastconn:?}");
+    assert!(round_robin.exact && round_robin.figures.p99_ns.is_none(), "{round_robin:?}");
+}
+
+#[test]
+fn few_requests_are_no_ground_for_a_prediction() {
+    let policies = [Policy::named("leastconn").expect("it is registered")];
+    let mut few = scenario("load.rate = 100", SLOW);
+    few.requests = 60;
+    let predicted = predict(&few, &policies[0], &policies, 1);
+    assert!(predicted.nothing.is_some_and(|why| why.starts_with("60 requests since")), "{:?}", predicted.requests);
 }

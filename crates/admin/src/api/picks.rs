@@ -1,10 +1,10 @@
 //! Why do requests go where they go, where would one go, and what would other algorithms do?
 
+use super::json::Json;
 use super::problem::{Problem, body};
 use super::running::Process;
 use super::types::Described;
 use super::types::picks::{Armed, Explained, PoolShadows, WouldGo};
-use axum::Json;
 use axum::body::Bytes;
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{Path, Query, State};
@@ -67,13 +67,13 @@ pub async fn explain(State(process): State<Process>, bytes: Bytes) -> Result<Jso
     process.would_go(body(&bytes)?).await.map(Json)
 }
 
-/// What the shadows of all pools would have done.
+/// Predictions of the shadows of all pools.
 #[utoipa::path(get, path = "/v1/shadows", tag = "state", responses((status = 200, body = Vec<PoolShadows>), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
 pub async fn shadows(State(process): State<Process>) -> Result<Json<Vec<PoolShadows>>, Problem> {
     process.shadows(None).await.map(Json)
 }
 
-/// The same of one pool.
+/// Predictions of the shadows of one pool.
 #[utoipa::path(get, path = "/v1/shadows/{pool}", tag = "state", params(("pool" = String, Path, description = "Its name")),
     responses((status = 200, body = Vec<PoolShadows>), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
 pub async fn shadows_of(

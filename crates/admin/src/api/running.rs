@@ -81,7 +81,7 @@ pub trait Running: Send + Sync + 'static {
     /// Where a request would go.
     fn would_go(&self, request: Described) -> Later<Result<WouldGo, Problem>>;
 
-    /// What the shadows of all pools, or of one, would have done.
+    /// Predictions of the shadows of all pools, or of one.
     fn shadows(&self, pool: Option<String>) -> Later<Result<Vec<PoolShadows>, Problem>>;
 
     /// The requests that end from now on.

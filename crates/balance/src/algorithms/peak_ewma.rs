@@ -187,12 +187,6 @@ impl Picker for PeakEwmaPicker {
     fn on_end(&mut self, slot: Slot, end: &End, _loads: &Loads) {
         self.observe(slot, end);
     }
-
-    fn learn(&mut self, slot: Slot, end: &End) {
-        if self.known.get(slot.index()).is_some_and(|known| known.0 != EndpointId(0)) {
-            self.observe(slot, end);
-        }
-    }
 }
 
 #[cfg(test)]

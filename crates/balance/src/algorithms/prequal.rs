@@ -349,16 +349,6 @@ impl Picker for Prequal {
         }
     }
 
-    fn learn(&mut self, slot: Slot, end: &End) {
-        if let (Some(known), Outcome::Failure { retry_after_ns, .. }) = (self.known.get_mut(slot.index()), end.outcome)
-            && end.outcome.is_failure()
-        {
-            let asked = retry_after_ns.unwrap_or(0).min(RETRY_AFTER_MAX_NS);
-            known.avoid_until = end.now.after(self.aversion_ns.max(asked));
-            self.pool.remove(slot);
-        }
-    }
-
     fn on_report(&mut self, slot: Slot, report: &LoadReport, now: Instant) {
         if let Some(known) = self.known.get_mut(slot.index()) {
             known.told = *report;

@@ -343,17 +343,6 @@ impl Loads {
         watch.on && chunk.observed.on_end(at, hold.trial(), end.outcome, end.latency_ns, watch, writer)
     }
 
-    /// Counts the end of a request at an endpoint that left, whose slot may be another's by now; for counts that are not
-    /// those by which slots are used again.
-    pub(crate) fn on_end_of_gone(&self, slot: Slot) {
-        self.count(&self.counts.chunks[slot.index() / CHUNK], slot.index() % CHUNK, MINUS_ONE);
-    }
-
-    /// Whose the slot is.
-    pub(crate) fn id_of(&self, slot: Slot) -> EndpointId {
-        self.mine.get(slot.index()).map_or(EndpointId(0), |mine| mine.id)
-    }
-
     #[inline]
     fn count(&self, chunk: &Chunk, at: usize, n: u32) {
         add(&chunk.shards[self.shard].0[at], n, self.sole_writer);

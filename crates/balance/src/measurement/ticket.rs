@@ -17,19 +17,16 @@ pub struct Ticket {
 }
 
 /// What a request holds at its endpoint, as of its start, as the set may change while it is out: in the lowest bit whether
-/// it counts towards a limit, above it the number of the trial that its outcome decides, and in the highest 15 the mark by
-/// which shadows know it. One number, as it is moved around with each ticket.
+/// it counts towards a limit, above it the number of the trial that its outcome decides, and in the highest 15 the mark of
+/// its row among the latest requests. One number, as it is moved around with each ticket.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Hold(u32);
 
 impl Hold {
-    /// Nothing.
-    pub(crate) const NONE: Hold = Hold(0);
-
     /// The highest mark.
     pub(crate) const MARK_MAX: u32 = (1 << 15) - 1;
 
-    /// The same with a mark by which shadows know the request.
+    /// The same with the mark of its row.
     pub(crate) fn marked(self, mark: u32) -> Hold {
         Hold((self.0 & ((1 << 17) - 1)) | mark << 17)
     }

@@ -16,7 +16,7 @@ use crate::seam::explain::Explanation;
 use crate::seam::journal::{Journal, Way};
 use crate::seam::params::{ParamError, Params};
 use crate::seam::picker::{Algorithm, NoPick, PickContext, Picker, Seat};
-use crate::seam::shadow::{Cast, Shadows, Shown};
+use crate::seam::recent::{Recent, Recorder};
 use crate::seam::tried::{Marks, Tried};
 use crate::seam::view::View;
 use crate::structures::published::Reader;
@@ -46,10 +46,10 @@ pub struct Balancer {
     named: Marks,
     /// Records everything that picks depend on, if a journal is configured.
     journal: Option<Box<Journal>>,
+    /// Remembers the latest requests, if predictions are wanted.
+    recorder: Option<Box<Recorder>>,
     /// The name of its algorithm.
     algorithm: &'static str,
-    /// Other algorithms that run beside this one, if any.
-    shadows: Option<Box<Shadows>>,
 }
 
 impl Balancer {
@@ -66,7 +66,7 @@ impl Balancer {
         let (picker, overflow) = (new_picker()?, Vec::new());
         let loads = Loads::new(reader.get().counts.clone(), seat.worker);
         let rng = Rng::new(seed ^ mix(u64::from(seat.worker)));
-        let (sets, limited, has_trials, named, journal, shadows) = (0, false, false, Marks::default(), None, None);
+        let (sets, limited, has_trials, named, journal, recorder) = (0, false, false, Marks::default(), None, None);
         Ok(Balancer {
             reader,
             queue,
@@ -80,7 +80,7 @@ impl Balancer {
             has_trials,
             named,
             journal,
-            shadows,
+            recorder,
             algorithm: algorithm.name,
         })
     }
@@ -90,17 +90,14 @@ impl Balancer {
         Balancer { journal: Some(Box::new(journal)), ..self }
     }
 
-    /// This balancer with shadows, before its first start.
-    ///
-    /// # Errors
-    /// Parameters that one of their algorithms refuses.
-    pub fn shadowed(self, cast: &Cast, seat: Seat) -> Result<Balancer, ParamError> {
-        Ok(Balancer { shadows: Some(Box::new(cast.play(self.algorithm, seat)?)), ..self })
+    /// This balancer, with a memory of its latest requests.
+    pub fn remembering(self) -> Balancer {
+        Balancer { recorder: Some(Box::default()), sets: 0, ..self }
     }
 
-    /// What its shadows have seen and done.
-    pub fn shadows(&self) -> Vec<Shown> {
-        self.shadows.as_ref().map(|shadows| shadows.shown(&self.reader.get().set)).unwrap_or_default()
+    /// The latest requests; `None` if they are not remembered.
+    pub fn recent(&self) -> Option<Recent> {
+        Some(self.recorder.as_ref()?.recent(&self.reader.get().set))
     }
 
     /// What a request would get now, explained: nothing is counted, drawn or written down.
@@ -227,21 +224,15 @@ impl Balancer {
         now: Instant,
         trace: Option<&mut Explanation>,
     ) -> Result<Ticket, NoPick> {
-        if let Some(shadows) = &mut self.shadows {
-            shadows.before(&self.rng);
-        }
         let mut chosen = match request.tried.is_empty() {
             true => self.choose(request, waited, now, trace),
             false => self.choose_again(request, waited, now, trace),
         };
         if let Ok((slot, hold)) = &mut chosen {
-            if let Some(shadows) = &mut self.shadows {
-                let met = self.loads.in_flight(*slot);
-                *hold = hold.marked(shadows.picked(&self.reader.get().set, request, *slot, met, now));
+            if let Some(recorder) = &mut self.recorder {
+                *hold = hold.marked(recorder.picked(&self.reader.get().set, request, *slot, now));
             }
             self.count(*slot, true, now);
-        } else if let Some(shadows) = &mut self.shadows {
-            shadows.refused(&self.reader.get().set, request, now);
         }
         if self.journal.is_some() {
             self.write_down(request, waited, chosen.map(|(slot, _)| slot), now);
@@ -338,8 +329,8 @@ impl Balancer {
             journal.at(slot, way(&self.queue, false), hold.map(|_| slot), now);
         }
         let mut hold = hold?;
-        if let Some(shadows) = &mut self.shadows {
-            hold = hold.marked(shadows.started(slot, false, now));
+        if let Some(recorder) = &mut self.recorder {
+            hold = hold.marked(recorder.given(slot, now));
         }
         self.count(slot, false, now);
         Ok(Ticket::new(slot, hold, now))
@@ -369,9 +360,9 @@ impl Balancer {
         }
         self.picker.on_end(slot, &end, &self.loads);
         if hold.mark() != 0
-            && let Some(shadows) = &mut self.shadows
+            && let Some(recorder) = &mut self.recorder
         {
-            shadows.ended(hold.mark(), slot, &end);
+            recorder.ended(hold.mark(), slot, ticket.began, &end);
         }
         if !self.overflow.is_empty() {
             self.tell_overflow(slot, |picker, loads| picker.on_end(slot, &end, loads));
@@ -396,6 +387,11 @@ impl Balancer {
         &self.queue
     }
 
+    /// Returns the name of its algorithm.
+    pub fn algorithm(&self) -> &'static str {
+        self.algorithm
+    }
+
     /// The next endpoint to ask for its load, if the algorithm wants one asked. Shells that can ask endpoints call it
     /// after each start until it gives `None`; unless it needs probes, an algorithm works without them.
     pub fn poll_probe(&mut self, now: Instant) -> Option<Slot> {
@@ -410,9 +406,6 @@ impl Balancer {
             tried: Tried::NONE,
             trace: None,
         };
-        if let Some(shadows) = &mut self.shadows {
-            shadows.probe(set, cx.rng, now);
-        }
         let asks = self.picker.poll_probe(&mut cx);
         if let Some(journal) = &mut self.journal {
             journal.probe(asks, now);
@@ -437,8 +430,8 @@ impl Balancer {
         }
         self.loads.report(slot, report, now)?;
         self.picker.on_report(slot, report, now);
-        if let Some(shadows) = &mut self.shadows {
-            shadows.report(slot, report, self.loads.in_flight(slot), now);
+        if let Some(recorder) = &mut self.recorder {
+            recorder.reported();
         }
         self.overflow.iter_mut().for_each(|picker| picker.on_report(slot, report, now));
         Ok(())
@@ -449,6 +442,11 @@ impl Balancer {
         if let Some(journal) = &mut self.journal {
             journal.flush();
         }
+    }
+
+    /// True if it writes a journal, whose lines wait to be flushed.
+    pub fn writes_journal(&self) -> bool {
+        self.journal.is_some()
     }
 
     /// Writes no journal from now on: another balancer of the pool begins one.
@@ -486,8 +484,8 @@ impl Balancer {
         self.has_trials = view.set.members().iter().any(|m| m.trial != 0);
         self.loads.on_set(&view.set, &view.counts);
         self.picker.on_set(&view.set, &self.loads, now);
-        if let Some(shadows) = &mut self.shadows {
-            shadows.on_set(&view.set, now);
+        if let Some(recorder) = &mut self.recorder {
+            recorder.on_set(&view.set);
         }
         let overflow = view.set.overflow();
         self.overflow.truncate(overflow.len());

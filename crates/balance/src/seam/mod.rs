@@ -6,6 +6,6 @@ pub mod explain;
 pub mod journal;
 pub mod params;
 pub mod picker;
-pub mod shadow;
+pub mod recent;
 pub mod tried;
 pub(crate) mod view;

@@ -111,9 +111,6 @@ pub trait Picker: Send {
     /// have left the set meanwhile.
     fn on_end(&mut self, _slot: Slot, _end: &End, _loads: &Loads) {}
 
-    /// A request ended at `slot` that another picker had started there: a shadow learns how the endpoint did.
-    fn learn(&mut self, _slot: Slot, _end: &End) {}
-
     /// An endpoint reported its load (in a probe's answer, or in a header on a response).
     fn on_report(&mut self, _slot: Slot, _report: &LoadReport, _now: Instant) {}
 

@@ -48,13 +48,6 @@ impl<T> Published<T> {
         self.0.generation.fetch_add(1, Ordering::Release) + 1
     }
 
-    /// Replaces the value by what `change` makes of it; no other change comes in between.
-    pub(crate) fn change(&self, change: impl FnOnce(&T) -> T) {
-        let mut state = self.0.state.lock().unwrap_or_else(PoisonError::into_inner);
-        state.value = Arc::new(change(&state.value));
-        self.0.generation.fetch_add(1, Ordering::Release);
-    }
-
     /// The newest value.
     pub fn current(&self) -> Arc<T> {
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner).value.clone()

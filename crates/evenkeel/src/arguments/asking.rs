@@ -176,11 +176,11 @@ pub struct Explain {
     pub place: Where,
 }
 
-/// Says what the shadows of pools would have done
+/// Predicts what other algorithms would do with the latest requests
 #[derive(Debug, Args)]
 #[command(
-    after_help = "The key `shadow` of a pool names algorithms that run beside its own and move nothing. What they cannot tell, `evenkeel \
-                        sim` can."
+    after_help = "The key `shadow` of a pool names the algorithms. Workers remember the latest requests of such a pool, and the simulator \
+                  plays them again. Figures that the requests do not support are withheld, with the reason."
 )]
 pub struct Shadow {
     /// One pool

@@ -1,19 +1,36 @@
 //! What do commands want that need no running evenkeel: `sim`, `algorithms`, `replay`?
 
-use crate::arguments::values::{Policies, algorithm_names, policies};
+use crate::arguments::values::{Policies, algorithm_names, policies, rate, time};
 use clap::Args;
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// Runs a scenario in virtual time and says which algorithm is best
 #[derive(Debug, Args)]
 #[command(
     after_help = "Exit codes: 0 done; 10 a published figure or a claim of the scenario does not hold; 78 a wrong scenario file.\n\
-                        Try: evenkeel sim tower-a, or: evenkeel sim tower-a --print > mine.toml"
+                        Try: evenkeel sim tower-a, or: evenkeel sim tower-a --print > mine.toml, or: evenkeel sim --from evenkeel.toml --pool web"
 )]
 pub struct Sim {
     /// A built-in scenario, or a file of your own
-    #[arg(value_name = "NAME|FILE.toml", required_unless_present_any = ["list", "schema"])]
+    #[arg(value_name = "NAME|FILE.toml", required_unless_present_any = ["list", "schema", "from"])]
     pub scenario: Option<String>,
+
+    /// Puts a pool of this configuration in front: endpoints, weights, limits, algorithm, load reports, queue, tries, ejection
+    #[arg(long, value_name = "CONFIG.toml", conflicts_with_all = ["list", "schema"])]
+    pub from: Option<PathBuf>,
+
+    /// Which pool, if the configuration has several
+    #[arg(long, value_name = "NAME", requires = "from")]
+    pub pool: Option<String>,
+
+    /// Requests a second, instead of those of the scenario, or of 0.7 of what the endpoints can do
+    #[arg(long, value_name = "N", requires = "from", value_parser = rate)]
+    pub rate: Option<f64>,
+
+    /// Mean work of a request, where no scenario has it [default: 10ms]
+    #[arg(long, value_name = "TIME", requires = "from", conflicts_with = "scenario", value_parser = time)]
+    pub work: Option<Duration>,
 
     /// Lists the built-in scenarios
     #[arg(long, conflicts_with_all = ["scenario", "print", "json", "report"])]

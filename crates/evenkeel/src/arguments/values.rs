@@ -2,7 +2,8 @@
 
 use clap::builder::{PossibleValue, PossibleValuesParser};
 use evenkeel_balance::algorithms;
-use evenkeel_config::{Diagnostic, Plan};
+use evenkeel_config::{Diagnostic, Plan, tables};
+use std::time::Duration;
 
 /// What is tried.
 #[derive(Clone, Debug)]
@@ -11,6 +12,18 @@ pub struct Policies(pub Vec<evenkeel_sim::Policy>);
 /// Names as results show them, by the rules of scenario files.
 pub fn policies(text: &str) -> Result<Policies, String> {
     evenkeel_sim::file::policies(text).map(Policies).map_err(|problem| said(&problem))
+}
+
+/// A number of requests a second.
+pub fn rate(text: &str) -> Result<f64, String> {
+    let rate = text.parse().ok().filter(|rate: &f64| (0.001..=1e9).contains(rate));
+    rate.ok_or_else(|| "a number of requests a second, 0.001 to 1000000000".to_string())
+}
+
+/// A length of time, as files have it.
+pub fn time(text: &str) -> Result<Duration, String> {
+    let ns = tables::duration_ns(text).filter(|ns| (1_000..=3_600_000_000_000).contains(ns));
+    ns.map(Duration::from_nanos).ok_or_else(|| "a time with its unit from 1us to 1h, as 10ms".to_string())
 }
 
 /// Names of the registry, so that help, completion and did-you-mean know them.

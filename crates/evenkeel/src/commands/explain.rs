@@ -3,10 +3,10 @@
 
 use super::client::Client;
 use super::status::escaped;
-use crate::arguments::{Explain, Shadow};
+use crate::arguments::{self, Explain};
 use crate::failure::Failure;
 use crate::output::print;
-use evenkeel_admin::api::types::picks::{Armed, Both, Candidate, Explained, Pick, PoolShadows, WouldGo};
+use evenkeel_admin::api::types::picks::{Armed, Candidate, Explained, Pick, PoolShadows, Shadow, WouldGo};
 use hyper::Method;
 use serde::Serialize;
 use serde_json::json;
@@ -39,7 +39,7 @@ pub fn explain(arguments: &Explain) -> Result<(), Failure> {
 }
 
 /// Runs `evenkeel shadow`.
-pub fn shadow(arguments: &Shadow) -> Result<(), Failure> {
+pub fn shadow(arguments: &arguments::Shadow) -> Result<(), Failure> {
     let path = match &arguments.pool {
         Some(pool) => format!("/v1/shadows/{}", escaped(pool)),
         None => "/v1/shadows".to_string(),
@@ -203,45 +203,50 @@ fn would_go(would: &WouldGo) -> String {
 
 fn shadows(pools: &[PoolShadows]) -> String {
     let mut out = String::new();
-    let part = |part: f64| format!("{:.1} %", 100.0 * part);
-    for PoolShadows { pool, balance, sample, shadows } in pools {
-        line!(out, "pool {pool}, balanced by {balance}, {} of the picks compared", part(*sample));
-        for shadow in shadows {
-            let Some(agreement) = shadow.agreement else {
-                line!(out, "  {}: no pick was compared yet", shadow.algorithm);
-                continue;
-            };
-            line!(
-                out,
-                "  {}: the same endpoint in {} of {} picks compared; none in {}",
-                shadow.algorithm,
-                part(agreement),
-                shadow.compared,
-                shadow.refused
-            );
-            let mut now_and_then = |what: &str, both: Option<Both>, why: &str| {
-                let Both { real, shadow } = both.unwrap_or_default();
-                line!(out, "    {what} {real:.2} now, {shadow:.2} predicted{why}");
-            };
-            now_and_then("in flight at the endpoint before the pick:", shadow.met, "");
-            now_and_then("the most picks of an endpoint for its weight: ", shadow.peak, " (1 is even)");
-            for one in &shadow.endpoints {
-                line!(
-                    out,
-                    "    {:<24} {:>7} now {:>7} predicted {:>7} by weight",
-                    one.endpoint,
-                    part(one.share.real),
-                    part(one.share.shadow),
-                    part(one.fair)
-                );
-            }
-            line!(out, "    it cannot know {}", shadow.unknown);
+    for of in pools {
+        if let Some(nothing) = &of.nothing {
+            line!(out, "pool {}, balanced by {}: nothing to predict from: {nothing}", of.pool, of.balance);
+            continue;
         }
+        let span = of.span_ns as f64 / 1e9;
+        line!(
+            out,
+            "pool {}, balanced by {}, by its latest {} requests in {span:.1} s",
+            of.pool,
+            of.balance,
+            of.requests
+        );
+        of.shadows.iter().for_each(|one| shadow_of(of, one, &mut out));
     }
     if out.is_empty() {
         out.push_str("no pool has shadows: the key `shadow` of a pool names some, as shadow = [\"leastconn\"]\n");
-    } else {
-        out.push_str("what a shadow cannot tell, a simulation can: evenkeel sim --list\n");
     }
     out
+}
+
+fn shadow_of(of: &PoolShadows, shadow: &Shadow, out: &mut String) {
+    let part = |part: f64| format!("{:.1} %", 100.0 * part);
+    let known = |value: Option<f64>, show: &dyn Fn(f64) -> String| value.map_or_else(|| "unknown".to_string(), show);
+    let how = if shadow.exact { "its picks, which do not depend on what requests do" } else { "simulated" };
+    line!(out, "  {} ({how})", shadow.algorithm);
+    for one in &shadow.endpoints {
+        line!(
+            out,
+            "    {:<24} {:>8} now {:>8} predicted {:>8} by weight",
+            one.endpoint,
+            part(one.real),
+            known(one.shadow, &part),
+            part(one.fair)
+        );
+    }
+    let number = |x: f64| format!("{x:.2}");
+    let time = |ns: f64| ms(ns as u64);
+    line!(
+        out,
+        "    in flight at the endpoint before a pick: {} now, {} predicted",
+        known(of.met, &number),
+        known(shadow.met, &number)
+    );
+    line!(out, "    p99 to the first byte: {} now, {} predicted", known(of.p99_ns, &time), known(shadow.p99_ns, &time));
+    shadow.withheld.iter().for_each(|why| line!(out, "    unknown: {why}"));
 }

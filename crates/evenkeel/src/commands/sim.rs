@@ -1,10 +1,13 @@
 //! What would happen? Reads a scenario, runs it on every core, and says what came out.
 
 use crate::arguments::{Policies, Sim};
+use crate::commands::check;
 use crate::failure::{Failure, color, reason};
-use crate::output::print;
-use evenkeel_config::render_text;
+use crate::output::{print, print_as_it_is};
+use evenkeel_config::plan::{Plan, Workers};
+use evenkeel_config::{render_text, tables};
 use evenkeel_sim::experiment::Experiment;
+use evenkeel_sim::file::pool::{FromPool, SHARE, WORK, assumed};
 use evenkeel_sim::{builtin, file, json, report, text, verdict};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::fs;
@@ -17,12 +20,22 @@ pub fn sim(arguments: &Sim) -> Result<(), Failure> {
     if arguments.schema {
         return print(&format!("{:#}\n", file::schema()));
     }
-    let Some(asked) = &arguments.scenario else { return print(&list()) };
-    let (name, source) = source(asked)?;
+    let plan = arguments.from.as_deref().map(configured).transpose()?;
+    let pool = plan.as_ref().map(|plan| from_pool(plan, arguments)).transpose()?;
+    let (name, source) = match (&arguments.scenario, &pool, &arguments.from) {
+        (Some(asked), ..) => source(asked)?,
+        (None, Some(pool), Some(file)) => {
+            (format!("{}.toml", pool.pool.name), assumed(&pool.pool.name, &file.display().to_string(), arguments.work))
+        }
+        _ => return print(&list()),
+    };
     if arguments.print {
-        return print(&source);
+        return print_as_it_is(&source).map(drop);
     }
-    let mut experiment = read(&name, &source)?;
+    let mut experiment = read(&name, &source, pool.as_ref())?;
+    if let Some(pool) = &pool {
+        state(pool, arguments, &mut experiment);
+    }
     if let Some(Policies(policies)) = &arguments.algorithms {
         experiment.set_policies(policies);
     }
@@ -85,8 +98,60 @@ fn unreadable(path: &str, why: &str) -> Failure {
     Failure::config()
 }
 
-fn read(name: &str, source: &str) -> Result<Experiment, Failure> {
-    let outcome = file::read(name, source);
+/// Reads a configuration, which may name files that this machine does not have.
+fn configured(file: &Path) -> Result<Plan, Failure> {
+    let outcome = check::read(file);
+    eprint!("{}", render_text(&outcome.diagnostics, color()));
+    outcome.plan.ok_or_else(Failure::config)
+}
+
+fn from_pool<'a>(plan: &'a Plan, arguments: &Sim) -> Result<FromPool<'a>, Failure> {
+    let names: Vec<&str> = plan.pools.iter().map(|pool| &*pool.name).collect();
+    let pool = match &arguments.pool {
+        Some(name) => {
+            plan.pool(name).ok_or_else(|| (format!("no pool is called \"{name}\""), tables::suggest(name, &names)))
+        }
+        None if plan.pools.len() == 1 => Ok(&plan.pools[0]),
+        None => Err(("the configuration has several pools".to_string(), format!("add --pool: {}", names.join(", ")))),
+    };
+    let pool = pool.map_err(|(error, help)| {
+        eprintln!("error: {error}\nhelp: {help}");
+        Failure::usage()
+    })?;
+    if pool.endpoints.is_empty() {
+        eprintln!(
+            "error: pool \"{}\" has no endpoints in the configuration\nhelp: discovery is not simulated; list some",
+            pool.name
+        );
+        return Err(Failure::usage());
+    }
+    let workers = match plan.runtime.workers {
+        Workers::Auto => available_parallelism().map_or(1, |cores| cores.get() as u32),
+        Workers::Count(count) => count.into(),
+    };
+    Ok(FromPool { pool, workers, rate: arguments.rate })
+}
+
+/// Has results say where each number is from.
+fn state(pool: &FromPool<'_>, arguments: &Sim, experiment: &mut Experiment) {
+    let rate = arguments.rate.map(|rate| format!("{rate} requests a second, given"));
+    let rest = match &arguments.scenario {
+        Some(_) => format!("from the scenario: work, links{}", if rate.is_none() { ", load" } else { "" }),
+        None => {
+            let given = arguments.work.map_or("assumed (--work)", |_| "given");
+            let work = arguments.work.unwrap_or(WORK).as_secs_f64() * 1e3;
+            format!(
+                "work: exponential with a mean of {work} ms, {given}; assumed: a core for each endpoint, 200 us each way{}",
+                if rate.is_none() { format!(", {SHARE} of what they can do (--rate)") } else { String::new() }
+            )
+        }
+    };
+    let rate = rate.map(|rate| format!("; {rate}")).unwrap_or_default();
+    experiment.summary = format!("{}\n  from the configuration: {}\n  {rest}{rate}", experiment.summary, pool.taken());
+}
+
+fn read(name: &str, source: &str, pool: Option<&FromPool<'_>>) -> Result<Experiment, Failure> {
+    let outcome = file::read_with(name, source, pool);
     eprint!("{}", render_text(&outcome.diagnostics, color()));
     outcome.experiment.ok_or_else(Failure::config)
 }

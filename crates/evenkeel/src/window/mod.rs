@@ -11,6 +11,7 @@ mod tapped;
 use crate::asked::{Ask, Asks, ask};
 use crate::configured::revisions::{Revision, Revisions};
 use crate::looking;
+use crate::predictions::Predictions;
 use evenkeel_admin::api::problem::Problem;
 use evenkeel_admin::api::running::{Later, Requests, Running};
 use evenkeel_admin::api::types;
@@ -44,12 +45,13 @@ pub struct Window {
     started: SystemTime,
     /// Where the main loop is asked for what only it can do.
     asks: Asks,
+    predictions: Predictions,
 }
 
 impl Window {
     /// Of a process with these configurations.
     pub fn new(shown: Arc<Shown>, revisions: Revisions, asks: Asks) -> Window {
-        Window { shown, revisions, started: SystemTime::now(), asks }
+        Window { shown, revisions, started: SystemTime::now(), asks, predictions: Predictions::default() }
     }
 
     fn looker(&self) -> Result<Arc<Looker>, Problem> {
@@ -212,8 +214,8 @@ impl Running for Window {
     }
 
     fn shadows(&self, pool: Option<String>) -> Later<Result<Vec<PoolShadows>, Problem>> {
-        let looker = self.looker();
-        Box::pin(async move { looking::shadows(&*looker?, pool.as_deref()).await })
+        let (looker, predictions) = (self.looker(), self.predictions.clone());
+        Box::pin(async move { predictions.of(&*looker?, pool.as_deref()).await })
     }
 
     fn tap(&self, filter: &tap::Filter) -> Result<Requests, Problem> {

@@ -2,6 +2,7 @@
 // Each test uses a part of it.
 #![allow(dead_code)]
 
+pub mod manager;
 pub mod streams;
 
 use rustix::process::{Pid, Resource, Rlimit, Signal, kill_process};
@@ -203,6 +204,11 @@ pub struct Endpoint {
 
 impl Endpoint {
     pub fn start(name: &'static str) -> Endpoint {
+        Endpoint::slow(name, Duration::ZERO)
+    }
+
+    /// One that takes this long for each request, however many there are.
+    pub fn slow(name: &'static str, takes: Duration) -> Endpoint {
         let addr = address();
         let listener = TcpListener::bind(&addr).expect("nobody else uses it");
         let (served, began, gate) =
@@ -216,6 +222,7 @@ impl Endpoint {
                     while let Some(_head) = head(&mut stream) {
                         began.fetch_add(1, SeqCst);
                         drop(gate.lock());
+                        std::thread::sleep(takes);
                         let length = name.len();
                         let response = format!("HTTP/1.1 200 OK\r\ncontent-length: {length}\r\n\r\n{name}");
                         served.fetch_add(1, SeqCst);
@@ -267,7 +274,7 @@ pub fn ask(addr: &str, request: &str) -> std::io::Result<String> {
 
 /// Status and body of one request over a connection of its own.
 pub fn get(addr: &str, path: &str) -> std::io::Result<(u16, String)> {
-    let response = ask(addr, &format!("GET {path} HTTP/1.1\r\nhost: test\r\nconnection: close\r\n\r\n"))?;
+    let response = ask(addr, &format!("GET {path} HTTP/1.1\r\nhost: {addr}\r\nconnection: close\r\n\r\n"))?;
     let status = response.get(9..12).and_then(|s| s.parse().ok()).unwrap_or(0);
     let body = response.split_once("\r\n\r\n").map(|(_, body)| body.to_string()).unwrap_or_default();
     Ok((status, body))

@@ -3,7 +3,7 @@
 
 use super::down::Downstream;
 use super::exchange::Opened;
-use super::fault::Fault;
+use super::fault::{Due, Fault};
 use super::outgoing::Outgoing;
 use super::record::Record;
 use super::tried::give_up;
@@ -58,7 +58,7 @@ pub async fn race<'r, D: Downstream, L: Lane>(
     match early {
         Ok(Some(_)) => return Ok(first),
         Ok(None) => {}
-        Err(_) => return Err((first, Fault::TimedOut)),
+        Err(_) => return Err((first, Fault::TimedOut(Due::Response))),
     }
     // Before the pick, which counts as load and moves the algorithm on.
     if !tries.hedge(clock.now()) {
@@ -87,7 +87,7 @@ pub async fn race<'r, D: Downstream, L: Lane>(
         }
         Ok(Winner::First) => Ok(first),
         Ok(Winner::ClientGone) => Err((first, Fault::ClientGone)),
-        Err(Elapsed) => Err((first, Fault::TimedOut)),
+        Err(Elapsed) => Err((first, Fault::TimedOut(Due::Response))),
     };
     let lost_by = match &lost.second {
         Some(Lost::Unreachable(_)) => "connect",

@@ -1,5 +1,5 @@
 //! What do workers know that no other thread sees? A [`Looker`] asks them, and waits while the question is answered between
-//! two requests: explanations that they keep, shadows, and what a pool would pick now.
+//! two requests: explanations that they keep, requests that they remember, and what a pool would pick now.
 #![expect(clippy::disallowed_methods, reason = "the admin waits for workers, and not the other way round")]
 
 use super::installed::Worker;
@@ -8,8 +8,8 @@ use crate::listener::route_why::{self, Routed};
 use crate::observe::explanations::{Explained, Pick};
 use crate::observe::generation::Generation;
 use crate::peer::hash_key;
-use evenkeel_balance::shadow::unknown;
-use evenkeel_balance::{Clock, Explanation, Request};
+use evenkeel_balance::recent::Recent;
+use evenkeel_balance::{Clock, EndpointId, Explanation, Request};
 use evenkeel_config::plan;
 use evenkeel_net::workers::Door;
 use evenkeel_pools::Control;
@@ -59,73 +59,19 @@ pub struct WouldGo {
     pub worker: Option<usize>,
 }
 
-/// The shadows of one pool.
+/// What workers remember of a pool that has shadows.
 #[derive(Clone, Debug)]
-pub struct PoolShadows {
-    /// Its name.
-    pub pool: Arc<str>,
-    /// The algorithm that picks.
-    pub balance: String,
-    /// The part of the picks that shadows are asked about.
-    pub sample: f64,
-    /// In the order of the configuration.
-    pub shadows: Vec<Shadow>,
+pub struct Remembered {
+    /// The pool, as planned.
+    pub pool: plan::Pool,
+    /// The latest requests, by worker: of those that answered.
+    pub recent: Vec<Recent>,
+    /// What endpoints are called.
+    pub names: BTreeMap<EndpointId, Arc<str>>,
 }
 
-/// One shadow, over all workers.
-#[derive(Clone, Debug, Default)]
-pub struct Shadow {
-    /// With what is not at its default.
-    pub algorithm: String,
-    /// Picks of the pool.
-    pub picks: u64,
-    /// Of these, those that were compared.
-    pub compared: u64,
-    /// The part of these where it would have picked the same; none before the first.
-    pub agreement: Option<f64>,
-    /// Where it found all endpoints full.
-    pub refused: u64,
-    /// Requests in flight at the picked endpoint before the pick, on average: the real picks, and those of the shadow by its counts.
-    pub met: Option<Met>,
-    /// The most picks for its weight that an endpoint got, over its fair share: 1 is even.
-    pub peak: Option<Met>,
-    /// By name.
-    pub endpoints: Vec<ShadowEndpoint>,
-    /// What it would know and cannot.
-    pub unknown: &'static str,
-}
-
-/// A number of the real picks, and of the shadow's.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Met {
-    /// As it is.
-    pub real: f64,
-    /// As it would be.
-    pub shadow: f64,
-}
-
-/// One endpoint, as picked and as the shadow would have.
-#[derive(Clone, Debug, Default)]
-pub struct ShadowEndpoint {
-    /// Its name.
-    pub endpoint: Arc<str>,
-    /// Parts of the picks compared.
-    pub share: Met,
-    /// By weight.
-    pub fair: f64,
-}
-
-/// Of one worker's shadow.
-struct Seen {
-    picks: u64,
-    compared: u64,
-    agreed: u64,
-    refused: u64,
-    met: (u64, u64),
-    /// Name, weight, and picks: real and of the shadow.
-    endpoints: Vec<(Arc<str>, u32, u64, u64)>,
-    unknown: &'static str,
-}
+/// The requests of one worker, and the names of their endpoints.
+type OfWorker = (Recent, Vec<(EndpointId, Arc<str>)>);
 
 impl Looker {
     pub(crate) fn new(doors: Vec<Door<Update>>, running: watch::Receiver<Arc<Generation>>, control: Control) -> Looker {
@@ -236,28 +182,26 @@ impl Looker {
         Ok(WouldGo { routed, pick, worker })
     }
 
-    /// The shadows of all pools that have some, or of one.
+    /// The latest requests of all pools that have shadows, or of one.
     ///
     /// # Errors
     /// There is no such pool.
-    pub async fn shadows(&self, pool: Option<&str>) -> Result<Vec<PoolShadows>, String> {
+    pub async fn remembered(&self, pool: Option<&str>) -> Result<Vec<Remembered>, String> {
         let now = self.now();
         pool.map_or(Ok(()), |name| self.pool(&now, name).map(drop))?;
-        let seen = self.ask(seen).await;
         let wanted = now.plan.pools.iter().filter(|of| pool.is_none_or(|name| *of.name == *name));
-        let shadows = wanted.filter(|pool| !pool.shadow.is_empty()).map(|pool| {
-            let of = |at: usize| {
-                let workers = seen.iter().filter_map(|worker| worker.get(&pool.name)?.get(at));
-                shadow(pool.shadow[at].to_string(), workers)
-            };
-            PoolShadows {
-                pool: pool.name.clone(),
-                balance: pool.balance.to_string(),
-                sample: pool.shadow_sample,
-                shadows: (0..pool.shadow.len()).map(of).collect(),
+        let mut all = Vec::new();
+        for pool in wanted.filter(|pool| !pool.shadow.is_empty()) {
+            let name = pool.name.clone();
+            let of_workers = self.ask(move |worker| remembered(worker, &name)).await;
+            let mut found = Remembered { pool: pool.clone(), recent: Vec::new(), names: BTreeMap::new() };
+            for (recent, names) in of_workers.into_iter().flatten() {
+                found.recent.push(recent);
+                found.names.extend(names);
             }
-        });
-        Ok(shadows.collect())
+            all.push(found);
+        }
+        Ok(all)
     }
 }
 
@@ -285,61 +229,10 @@ fn would_pick(worker: &Worker, pool: &str, described: &Described) -> Option<Pick
     Some(Pick::new(&why, picked.err(), |slot| pool.endpoints.name_of(slot)))
 }
 
-fn seen(worker: &Worker) -> BTreeMap<Arc<str>, Vec<Seen>> {
+fn remembered(worker: &Worker, pool: &str) -> Option<OfWorker> {
     let installed = worker.installed.borrow();
-    let of_pool = |pool: &crate::upstream::pool::WorkerPool| {
-        let shown = pool.balancer.borrow().shadows();
-        let seen = shown.into_iter().map(|shown| Seen {
-            picks: shown.starts,
-            compared: shown.sampled,
-            agreed: shown.agreed,
-            refused: shown.apart,
-            met: (shown.met_real, shown.met),
-            endpoints: shown
-                .endpoints
-                .iter()
-                .map(|e| (pool.endpoints.name_of(e.slot), e.weight, e.real, e.picks))
-                .collect(),
-            unknown: unknown(shown.algorithm),
-        });
-        seen.collect::<Vec<_>>()
-    };
-    installed.pools.iter().map(|pool| (pool.name.clone(), of_pool(pool))).collect()
-}
-
-fn shadow<'s>(algorithm: String, workers: impl Iterator<Item = &'s Seen>) -> Shadow {
-    let mut shadow = Shadow { algorithm, ..Shadow::default() };
-    let (mut agreed, mut met, mut endpoints) = (0, (0, 0), BTreeMap::<Arc<str>, (u64, u64, u64)>::new());
-    for seen in workers {
-        shadow.picks += seen.picks;
-        shadow.compared += seen.compared;
-        shadow.refused += seen.refused;
-        shadow.unknown = seen.unknown;
-        agreed += seen.agreed;
-        met = (met.0 + seen.met.0, met.1 + seen.met.1);
-        for (name, weight, real, picks) in &seen.endpoints {
-            let sum = endpoints.entry(name.clone()).or_default();
-            *sum = (u64::from(*weight), sum.1 + real, sum.2 + picks);
-        }
-    }
-    let part = |of: u64, all: u64| if all == 0 { 0.0 } else { of as f64 / all as f64 };
-    let weights: u64 = endpoints.values().map(|(weight, ..)| weight).sum();
-    let (real, picks) = endpoints.values().fold((0, 0), |sum, (_, real, picks)| (sum.0 + real, sum.1 + picks));
-    let endpoint = |(endpoint, (weight, of_real, of_picks)): (Arc<str>, (u64, u64, u64))| ShadowEndpoint {
-        endpoint,
-        share: Met { real: part(of_real, real), shadow: part(of_picks, picks) },
-        fair: part(weight, weights),
-    };
-    shadow.endpoints = endpoints.into_iter().map(endpoint).collect();
-    if shadow.compared > 0 {
-        shadow.agreement = Some(part(agreed, shadow.compared));
-        let own = shadow.compared - shadow.refused;
-        shadow.met = Some(Met { real: part(met.0, shadow.compared), shadow: part(met.1, own) });
-        let over = |share: fn(&Met) -> f64| {
-            let over = shadow.endpoints.iter().filter(|e| e.fair > 0.0).map(|e| share(&e.share) / e.fair);
-            over.fold(0.0, f64::max)
-        };
-        shadow.peak = Some(Met { real: over(|met| met.real), shadow: over(|met| met.shadow) });
-    }
-    shadow
+    let pool = installed.pools.iter().find(|of| *of.name == *pool)?;
+    let recent = pool.balancer.borrow().recent()?;
+    let names = recent.set.members().iter().map(|m| (m.id, pool.endpoints.name_of(m.slot))).collect();
+    Some((recent, names))
 }

@@ -123,7 +123,7 @@ impl UdpListener {
                     if !flushed.is_refused {
                         return;
                     }
-                    fail(flow, now);
+                    fail(flow, stats, now);
                 }
                 (Err(LostDatagram::NoSocket), _) => {
                     why = LostDatagram::NoSocket;
@@ -175,7 +175,7 @@ impl UdpListener {
                     }
                 }
                 Err(Errno::AGAIN | Errno::INTR) => {}
-                Err(_) => fail(flow, now),
+                Err(_) => fail(flow, stats, now),
             }
         }
         self.send_answers(state, stats);
@@ -255,7 +255,8 @@ impl UdpListener {
                     listener.stats.udp.moved.add(1);
                 }
                 flow.was_at = Some((pool.clone(), endpoint.clone()));
-                flow.link = Some(Link { socket, pool: pool.clone(), endpoint, ticket, asked: 0, answered: 0 });
+                flow.link =
+                    Some(Link { socket, pool: pool.clone(), endpoint, ticket, asked: 0, answered: 0, asked_before: 0 });
                 Ok(())
             }
             Err(error) if is_ours(&error) => {
@@ -308,6 +309,13 @@ impl UdpListener {
         }
     }
 
+    /// When the flow that has been idle longest ends.
+    pub fn expires_at(&self) -> Option<Instant> {
+        let (_, used) = self.state.borrow().flows.oldest()?;
+        let idle_ns = u64::try_from(self.listener.borrow().flows().idle.as_nanos()).unwrap_or(u64::MAX);
+        Some(Instant(used.0.saturating_add(idle_ns)))
+    }
+
     /// Takes flows away from endpoints that are in the pool no more or whose checks fail: they go on elsewhere with their
     /// next datagram. Endpoints that drain keep theirs.
     pub fn look(&self, now: Instant) {
@@ -348,8 +356,9 @@ fn pool_of(rules: &Rules) -> Option<&Rc<WorkerPool>> {
 }
 
 /// Its endpoint is gone, as the kernel says: it goes on at another one with its next datagram.
-fn fail(flow: &mut Flow, now: Instant) {
+fn fail(flow: &mut Flow, stats: &UdpStats, now: Instant) {
     let Some(link) = flow.link.take() else { return };
+    stats.lost[LostDatagram::Refused as usize].add(link.refused());
     flow.failed = Some(link.ticket.slot());
     link.endpoint.stats.errors[0].add(1);
     link.end(Outcome::failed(FailureKind::Connect), now);

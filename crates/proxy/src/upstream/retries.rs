@@ -4,7 +4,7 @@ use crate::upstream::pool::WorkerPool;
 use evenkeel_balance::hedge::Hedge;
 use evenkeel_balance::retry::{Decision, Failed, Failure, Retry};
 use evenkeel_balance::rng::{Rng, mix};
-use evenkeel_balance::{Instant, Slot, budget::Budget};
+use evenkeel_balance::{EndpointSet, Instant, Slot, budget::Budget};
 use evenkeel_config::plan::{self, RouteTimeouts};
 use evenkeel_net::event_loop::alarm;
 use std::cell::{Cell, RefCell};
@@ -127,6 +127,14 @@ impl<'r> Tries<'r> {
             self.beyond.set(leaves);
         }
         decision
+    }
+
+    /// Whether another endpoint than that of `here` has room and was not tried.
+    pub fn has_other(&self, pool: &WorkerPool, here: Slot) -> bool {
+        let (balancer, tried) = (pool.balancer.borrow(), self.tried.borrow());
+        let set = balancer.set();
+        let mut members = std::iter::once(set).chain(set.overflow()).flat_map(EndpointSet::members);
+        members.any(|m| m.slot != here && !tried.contains(&m.slot) && !balancer.loads().is_full(m))
     }
 
     /// Whether what a response says is tried again, if anything else allows it.

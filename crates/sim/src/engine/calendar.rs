@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 /// What happens. Numbers are indices into the world's arrays.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Event {
+pub(crate) enum Event {
     /// A client's request, from the stream of arrivals or a user who has thought.
     Arrive,
     /// A request reaches its server.
@@ -60,7 +60,7 @@ const SLOTS: usize = 1 << BITS;
 /// Everything that is going to happen. No heap: with 10,000 requests under way a quarter of a run went into keeping it.
 /// An event waits in the slot of the highest digit in which its time differs from `base`, and comes down to a lower one
 /// when the base reaches that slot, a few times at most. Each slot is in the order of entry, and stays so on the way down.
-pub(super) struct Calendar {
+pub(crate) struct Calendar {
     /// Nothing is earlier; and nothing but what is under way is earlier than `from`.
     base: u64,
     from: u64,

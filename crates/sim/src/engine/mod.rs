@@ -6,12 +6,12 @@
 //! and capacities have generators of their own, and what is random about a request hangs on its number alone.
 
 mod arrivals;
-mod calendar;
+pub(crate) mod calendar;
 mod dispatcher;
 mod jobs;
 mod outcome;
 mod requests;
-mod server;
+pub(crate) mod server;
 mod serving;
 mod tally;
 mod upkeep;
@@ -21,39 +21,24 @@ mod yardstick;
 pub use outcome::offered;
 
 use crate::run::Run;
-use crate::scenario::{Chooser, Policy, Scenario};
-use evenkeel_balance::shadow::{Cast, Shown};
-use evenkeel_balance::{Balancer, Seat};
+use crate::scenario::{Policy, Scenario};
+use evenkeel_balance::Balancer;
+use evenkeel_balance::recent::Recent;
 
 /// Runs a scenario under a policy. The same seed gives the same run, whatever else runs.
 pub fn simulate(scenario: &Scenario, policy: &Policy, seed: u64) -> Run {
     world::World::new(scenario, policy, seed).run()
 }
 
-/// The same with shadows beside every balancer, which see all of its picks; and what they saw and did, by balancer and worker.
-pub fn simulate_shadowed(
-    scenario: &Scenario,
-    policy: &Policy,
-    shadows: &[Policy],
-    seed: u64,
-) -> (Run, Vec<Vec<Shown>>) {
+/// The same, and what the workers of every balancer remember at the end, in the order of balancers.
+pub fn simulate_remembered(scenario: &Scenario, policy: &Policy, seed: u64) -> (Run, Vec<Recent>) {
     let mut world = world::World::new(scenario, policy, seed);
-    let algorithm = |policy: &Policy| match &policy.chooser {
-        Chooser::Algorithm(algorithm, params) => Some((*algorithm, params.clone())),
-        Chooser::Reference(_) => None,
-    };
-    let shadows: Vec<_> = shadows.iter().filter_map(algorithm).collect();
-    let shadows: Vec<_> = shadows.iter().map(|(algorithm, params)| (*algorithm, params)).collect();
     for dispatcher in &mut world.dispatchers {
-        let workers = dispatcher.balancers.len() as u32;
-        let cast = Cast::new(&shadows, 1.0, workers);
-        let balancers = std::mem::take(&mut dispatcher.balancers).into_iter().zip(0..);
-        let shadowed = balancers.map(|(balancer, worker)| balancer.shadowed(&cast, Seat { worker, workers }));
-        dispatcher.balancers =
-            shadowed.collect::<Result<_, _>>().expect("parameters were checked when the policies were made");
+        let balancers = std::mem::take(&mut dispatcher.balancers);
+        dispatcher.balancers = balancers.into_iter().map(Balancer::remembering).collect();
     }
     world.run_telling(|world| {
         let balancers = world.dispatchers.iter().flat_map(|dispatcher| &dispatcher.balancers);
-        balancers.map(Balancer::shadows).collect()
+        balancers.filter_map(Balancer::recent).collect()
     })
 }

@@ -2,10 +2,11 @@
 
 use super::calendar::Event;
 use super::jobs::{Answer, CLIENT};
+use super::server::NO_REQUEST;
 use super::world::World;
 use super::yardstick;
 use crate::run::Failure;
-use crate::scenario::{Deployment, Reference};
+use crate::scenario::{Balancing, Deployment, Reference};
 use evenkeel_balance::retry::{Decision, Failed};
 use evenkeel_balance::rng::mix;
 use evenkeel_balance::{Instant, Outcome, Request};
@@ -74,7 +75,7 @@ impl World<'_> {
         if let Some(reference) = self.groups[service].reference {
             return self.pick_by_truth(index, service, reference);
         }
-        let (at, worker, key) = (job.dispatcher, job.worker, Some(job.seed));
+        let (at, worker, key, parent) = (job.dispatcher, job.worker, Some(job.seed), job.parent);
         let dispatcher = &mut self.dispatchers[at as usize];
         let balancer = &mut dispatcher.balancers[worker as usize];
         match balancer.start(&Request { key, tried: job.tried(), beyond: job.is_beyond() }, Instant(self.now)) {
@@ -83,10 +84,25 @@ impl World<'_> {
                 job.ticket = Some(ticket);
                 let server = self.groups[service].first + dispatcher.server_at[slot.index()];
                 self.go(index, server);
-                self.send_probes(at, worker, service);
+                let probes = self.send_probes(at, worker, service);
+                self.work_of_balancer(parent, service, probes);
             }
             Err(why) if why.may_wait() && self.scenario.services[service].balancing.queue.0 > 0 => self.wait(index),
             Err(_) => self.ended(index, Answer::Bad(Failure::NoPick)),
+        }
+    }
+
+    /// A balancer beside a caller takes processor time for a try, and for the probes that it led to.
+    fn work_of_balancer(&mut self, parent: u32, service: usize, probes: u32) {
+        let Balancing { deployment, information, .. } = &self.scenario.services[service].balancing;
+        let work_ns = information.balancer_work_ns + information.balancer_probe_work_ns * u64::from(probes);
+        if work_ns == 0 || parent == CLIENT || *deployment != Deployment::Sidecar {
+            return;
+        }
+        let caller = self.jobs.get(parent).server;
+        if !self.servers[caller as usize].is_unlimited() {
+            self.servers[caller as usize].add(NO_REQUEST, work_ns as f64, self.now);
+            self.look_again(caller);
         }
     }
 
@@ -250,7 +266,7 @@ impl World<'_> {
     fn try_waited(&mut self, index: u32) {
         let Some(mut waiting) = self.waits.remove(&index) else { return };
         let job = self.jobs.get(index);
-        let (at, worker, service) = (job.dispatcher, job.worker, usize::from(job.service));
+        let (at, worker, service, parent) = (job.dispatcher, job.worker, usize::from(job.service), job.parent);
         let dispatcher = &mut self.dispatchers[at as usize];
         let request = Request { key: Some(job.seed), tried: job.tried(), beyond: job.is_beyond() };
         match dispatcher.balancers[worker as usize].start_waited(&request, &mut waiting, Instant(self.now)) {
@@ -259,7 +275,8 @@ impl World<'_> {
                 job.ticket = Some(ticket);
                 job.attempt = job.attempt.wrapping_add(1);
                 self.go(index, server);
-                self.send_probes(at, worker, service);
+                let probes = self.send_probes(at, worker, service);
+                self.work_of_balancer(parent, service, probes);
             }
             Err(_) => {
                 self.waits.insert(index, waiting);

@@ -36,7 +36,7 @@ impl Ord for Served {
 }
 
 /// A server while it runs.
-pub(super) struct Server<'s> {
+pub(crate) struct Server<'s> {
     pub spec: &'s scenario::Server,
     /// Its service, and its number there.
     pub service: u16,

@@ -179,15 +179,17 @@ impl World<'_> {
         LoadReport { in_flight: server.in_flight, latency_ns, stamp: 0 }
     }
 
-    /// Asks as many servers for their load as the algorithm wants.
-    pub fn send_probes(&mut self, at: u32, worker: u32, service: usize) {
+    /// Asks as many servers for their load as the algorithm wants. Returns how many.
+    pub fn send_probes(&mut self, at: u32, worker: u32, service: usize) -> u32 {
+        let mut sent = 0;
         if !self.groups[service].probed {
-            return;
+            return sent;
         }
         let information = &self.scenario.services[service].balancing.information;
         let dispatcher = &mut self.dispatchers[at as usize];
         while let Some(slot) = dispatcher.balancers[worker as usize].poll_probe(Instant(self.now)) {
             self.groups[service].probes += 1;
+            sent += 1;
             if information.probe_loss > 0.0 && dispatcher.losses.unit() < information.probe_loss {
                 continue;
             }
@@ -196,6 +198,7 @@ impl World<'_> {
             let number = self.probes.insert(probe);
             self.calendar.send(self.now + self.scenario.link_ns, Event::Probe(number));
         }
+        sent
     }
 
     /// A probe reaches its server, or its answer the balancer.

@@ -1,7 +1,8 @@
 //! What does a scenario file say? TOML, read by tables as the configuration is, with the same errors: all at once, each
 //! with its place and what would be right.
 //!
-//! [`points`] multiplies the tree of the file, [`system`] and [`service`] make a scenario of each tree, [`judged`] reads
+//! [`points`] multiplies the tree of the file, [`system`] and [`service`] make a scenario of each tree, [`pool`] puts a pool
+//! of a configuration into it, [`judged`] reads
 //! what should come out; the `keys` files have a row for each key.
 
 mod judged;
@@ -9,6 +10,7 @@ mod judged_keys;
 mod keys;
 mod points;
 mod policies;
+pub mod pool;
 mod row;
 mod service;
 mod service_keys;
@@ -23,6 +25,7 @@ use crate::metric;
 use evenkeel_config::tables::{Document, Section};
 use evenkeel_config::{Code, Diagnostic};
 use keys::ROOT;
+use pool::FromPool;
 
 /// Servers of all points together: what a laptop holds.
 const SERVERS_MAX: usize = 1_000_000;
@@ -40,13 +43,18 @@ pub struct Outcome {
 /// Reads a scenario; `name` is shown in diagnostics, and without its extension in reports. Pure, and no text makes it
 /// panic.
 pub fn read(name: &str, text: &str) -> Outcome {
+    read_with(name, text, None)
+}
+
+/// As [`read`], with a pool as the first service.
+pub fn read_with(name: &str, text: &str, pool: Option<&FromPool<'_>>) -> Outcome {
     let mut document = Document::parse(name, text);
-    let experiment = if document.is_clean() { experiment(name, &mut document) } else { None };
+    let experiment = if document.is_clean() { experiment(name, &mut document, pool) } else { None };
     let experiment = experiment.filter(|_| document.is_good());
     Outcome { experiment, diagnostics: document.finish() }
 }
 
-fn experiment(name: &str, document: &mut Document) -> Option<Experiment> {
+fn experiment(name: &str, document: &mut Document, pool: Option<&FromPool<'_>>) -> Option<Experiment> {
     let tree = document.tree.clone();
     let variants = points::points(&tree, &mut document.findings);
     let mut points: Vec<Point> = Vec::new();
@@ -55,7 +63,8 @@ fn experiment(name: &str, document: &mut Document) -> Option<Experiment> {
     for variant in variants {
         let root = document.read(&ROOT, &variant.tree);
         let policies = policies::of(&root, &mut document.findings);
-        if let Some((scenario, groups)) = system::scenario(&root, &mut document.findings) {
+        let policies = pool.map_or(policies.clone(), |pool| pool.policies(policies));
+        if let Some((scenario, groups)) = system::scenario(&root, pool, &mut document.findings) {
             servers += scenario.services.iter().map(|s| s.servers.len()).sum::<usize>();
             points.push(Point { label: variant.label, x: variant.x, scenario, groups, policies });
         }

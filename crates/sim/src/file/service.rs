@@ -131,6 +131,8 @@ fn balancing(section: &Section, findings: &mut Findings) -> Balancing {
             probes: section.flag("probes"),
             probe_loss: section.float("probe_loss"),
             probe_work_ns: section.ns("probe_work"),
+            balancer_work_ns: section.ns("balancer_work"),
+            balancer_probe_work_ns: section.ns("balancer_probe_work"),
             with_answers: section.flag("reports"),
             board_ns: timeout("board").unwrap_or(0),
         },

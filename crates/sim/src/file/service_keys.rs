@@ -48,13 +48,31 @@ pub(super) static SERVICE: Table = Table {
             "1",
             "Workers of each balancer; each request comes to one of them at random.",
         ),
-        with_default("probes", Kind::Bool, "true", "Whether servers answer probes, of algorithms that send some."),
+        with_default(
+            "probes",
+            Kind::Bool,
+            "false",
+            "Whether servers answer probes, of algorithms that send some: `load_reports.probe` of a pool, which is off by default.",
+        ),
         with_default("probe_loss", Kind::Number { min: 0.0, max: 1.0 }, "0", "The share of probes that get lost."),
         with_default(
             "probe_work",
             Kind::Duration { min: 0, max: S, off: false },
             "\"0s\"",
             "What a probe costs a server, as work.",
+        ),
+        with_default(
+            "balancer_work",
+            Kind::Duration { min: 0, max: S, off: false },
+            "\"0s\"",
+            "What a try costs a balancer beside a caller (`balancers = \"callers\"`), as work of that caller's server. Others have \
+             processors of their own.",
+        ),
+        with_default(
+            "balancer_probe_work",
+            Kind::Duration { min: 0, max: S, off: false },
+            "\"0s\"",
+            "What a probe, sent and answered, costs a balancer beside a caller.",
         ),
         with_default("reports", Kind::Bool, "false", "Whether each answer carries the load of its server."),
         with_default(

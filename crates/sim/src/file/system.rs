@@ -1,5 +1,6 @@
 //! What is simulated? The load, and services that know each other.
 
+use super::pool::FromPool;
 use super::service::{self, Groups};
 use super::work::work;
 use crate::engine;
@@ -9,8 +10,16 @@ use evenkeel_config::tables::{Findings, Section};
 
 /// The scenario of one point, and the groups of its first service. `None` if nothing sensible can be made of it, which was
 /// reported.
-pub(super) fn scenario(root: &Section, findings: &mut Findings) -> Option<(Scenario, Groups)> {
-    let (services, groups) = service::services(root, findings);
+pub(super) fn scenario(
+    root: &Section,
+    pool: Option<&FromPool<'_>>,
+    findings: &mut Findings,
+) -> Option<(Scenario, Groups)> {
+    let (mut services, mut groups) = service::services(root, findings);
+    // Before the load, which may be a share of what servers can do.
+    if let (Some(pool), Some(first)) = (pool, services.as_mut().and_then(|services| services.first_mut())) {
+        groups = pool.apply(first);
+    }
     let link_ns = root.ns("link");
     let requests = if root.has("requests") { root.int("requests") } else { u64::MAX };
     let until_ns = if root.has("until") { root.ns("until") } else { u64::MAX };
@@ -25,6 +34,9 @@ pub(super) fn scenario(root: &Section, findings: &mut Findings) -> Option<(Scena
     let load = Load::Poisson { per_second: 1.0 };
     let mut scenario = Scenario { services: services?, machines, load, link_ns, requests, warm_up, until_ns };
     scenario.load = self::load(root, &scenario, findings)?;
+    if let Some(pool) = pool {
+        pool.load(&mut scenario);
+    }
     Some((scenario, groups))
 }
 

@@ -169,51 +169,49 @@ pub struct PoolShadows {
     pub pool: String,
     /// The algorithm that picks.
     pub balance: String,
-    /// The part of the picks that shadows are asked about.
-    pub sample: f64,
+    /// The latest requests, which predictions are made from.
+    pub requests: u64,
+    /// From the start of the first of them to that of the last, nanoseconds.
+    pub span_ns: u64,
+    /// Why nothing can be predicted, if so.
+    pub nothing: Option<String>,
+    /// Requests in flight at the picked endpoint before the pick, on average; measured.
+    pub met: Option<f64>,
+    /// The time to the first byte of the response that 99 of 100 requests did not pass, nanoseconds; measured.
+    pub p99_ns: Option<f64>,
     /// In the order of the configuration.
     pub shadows: Vec<Shadow>,
 }
 
-/// One shadow, over all workers.
+/// One shadow. A figure that is not known is absent, and `withheld` has the reason.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Shadow {
     /// With what is not at its default.
     pub algorithm: String,
-    /// Picks of the pool.
-    pub picks: u64,
-    /// Of these, those that were compared.
-    pub compared: u64,
-    /// The part of these where it would have picked the same; none before the first.
-    pub agreement: Option<f64>,
-    /// Where it found all endpoints full.
-    pub refused: u64,
-    /// Requests in flight at the picked endpoint before the pick, on average: the real picks, and those of the shadow by its counts.
-    pub met: Option<Both>,
-    /// The most picks for its weight that an endpoint got, over its fair share: 1 is even.
-    pub peak: Option<Both>,
-    /// By name.
+    /// True if its picks do not depend on what requests do: shares are those of the picks themselves. Otherwise they are those
+    /// of the simulator with endpoints as they were measured.
+    pub exact: bool,
+    /// Requests in flight at the picked endpoint before the pick, on average.
+    pub met: Option<f64>,
+    /// The time to the first byte of the response that 99 of 100 requests would not pass, nanoseconds.
+    pub p99_ns: Option<f64>,
+    /// The most picks for its weight that an endpoint gets, over its fair share: 1 is even.
+    pub peak: Option<f64>,
+    /// In the order of the set.
     pub endpoints: Vec<ShadowEndpoint>,
-    /// What it would know and cannot.
-    pub unknown: String,
+    /// Why figures are absent.
+    pub withheld: Vec<String>,
 }
 
-/// A number of the real picks, and of the shadow's.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
-pub struct Both {
-    /// As it is.
-    pub real: f64,
-    /// As it would be.
-    pub shadow: f64,
-}
-
-/// One endpoint, as picked and as the shadow would have.
+/// One endpoint, as picked and as the shadow would pick.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct ShadowEndpoint {
     /// Its name.
     pub endpoint: String,
-    /// Parts of the picks compared.
-    pub share: Both,
+    /// The part of the requests that it got.
+    pub real: f64,
+    /// The part that it would get.
+    pub shadow: Option<f64>,
     /// By weight.
     pub fair: f64,
 }

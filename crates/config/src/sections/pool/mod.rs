@@ -81,18 +81,9 @@ table! {
             name: "shadow",
             kind: Kind::List(&Kind::Balance),
             absent: Absent::Means("none"),
-            help: "Algorithms that run beside `balance` on the real starts and ends of requests, and move nothing: `evenkeel shadow` \
-                   says what each would have done. At most four, each written as `balance` is.",
+            help: "Algorithms to predict: workers remember their latest requests, and `evenkeel shadow` shows what each of these \
+                   would do with them. They move nothing. At most four, each written as `balance` is.",
             why: "",
-        };
-        /// The part of the picks that they are asked about, 0 to 1.
-        shadow_sample: f64 = Key {
-            name: "shadow_sample",
-            kind: Kind::Number { min: 0.0, max: 1.0 },
-            absent: Absent::Default("0.1"),
-            help: "The part of the picks that `shadow` is asked about. At 1 a shadow sees the loads of its own picks, below that those of \
-                   the real ones with this part moved.",
-            why: "A tenth costs little, and a thousand picks compared show a share to 2 %.",
         };
         /// In the order of the file; no name and no address twice. At least one, unless `discover` finds them.
         endpoints: Vec<Endpoint> = Key {
@@ -239,7 +230,8 @@ table! {
             help: "Faults in the responses of old servers that are repaired, where a 502 would be the answer. \
                    `chunk-size-padding`: white space behind the size of a chunk. `bare-lf-head`: lines of a head that end in \
                    LF alone. `folded-fields`: a field that goes on in the next line. `duplicate-content-length`: the same \
-                   length, stated more than once. `identity`: `Transfer-Encoding: identity`.",
+                   length, stated more than once. `duplicate-chunked`: `Transfer-Encoding: chunked`, stated more than once. \
+                   `identity`: `Transfer-Encoding: identity`.",
             why: "Readers disagree about such responses, and attackers use that. The 502's `reason` in the access log names \
                   the word that would let a response through.",
         };
@@ -278,7 +270,7 @@ table! {
                     name: "tcp",
                     kind: Kind::Table(&TCP),
                     absent: Absent::Means("its defaults"),
-                    help: "Of sessions, where the listener has `mode = \"tcp\"`.",
+                    help: "Of sessions, where the listener has `mode = \"tcp\"`, and of upgraded connections.",
                     why: "",
                 },
             ],
@@ -289,7 +281,7 @@ table! {
 
 table! {
     static TCP = "tcp of [pool.NAME]",
-        "Of sessions, where the listener has `mode = \"tcp\"`.";
+        "Of sessions, where the listener has `mode = \"tcp\"`, and of upgraded connections.";
 
     /// `tcp` of a pool.
     #[derive(PartialEq)]
@@ -299,8 +291,8 @@ table! {
             name: "keepalive",
             kind: Kind::Duration { min: S, max: H, off: true },
             absent: Absent::Default("\"30s\""),
-            help: "After how long without a packet the kernel sends keep-alive probes to both peers of a session. A peer \
-                   that leaves nine probes unanswered is gone.",
+            help: "After how long without a packet the kernel sends keep-alive probes to both peers of a session, at most 15 s \
+                   apart. A peer that leaves four probes unanswered is gone.",
             why: "Firewalls and address translators forget an idle connection after some minutes.",
         };
     }

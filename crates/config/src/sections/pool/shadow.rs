@@ -5,7 +5,9 @@ use crate::code::Code;
 use crate::diagnostic::Findings;
 use crate::plan::HashKey;
 use crate::table::Section;
-use evenkeel_balance::shadow::SHADOWS_MAX;
+
+/// Most shadows of a pool: each is a few dozen runs of the simulator when it is asked for.
+const SHADOWS_MAX: usize = 4;
 
 impl Pool {
     /// What of a request is hashed, for the pool's algorithm or a shadow.

@@ -27,10 +27,17 @@ const PEAKS: Figure = Figure {
         source: "evenkeel",
     },
 };
+/// Calls of each of [`SERVICES`] to others in one execution.
+const CALLS: [f64; 4] = [0.0, 0.0, 2.0, 3.0];
+/// The external balancer and shared load, by program; HAProxy shares none.
+const EXTERNAL: [&str; 2] = ["haproxy external", "evenkeel external"];
+const SHARED: &str = "evenkeel shared load";
+/// Endpoints that a balancer asks for their load before it picks, on average.
+const PROBES: f64 = 2.0;
 /// What is off when it is off.
-const WHY: &str = "The simulator knows what services and leastconn's sidecars cost, and that is all: no probes of those that share load, no hop \
-through an external balancer that has processors of its own, no quota that is used up for the rest of its 20 ms, and no backlog of five \
-connections, from which a dropped one comes back a second later.";
+const WHY: &str = "The simulator knows what services and sidecars cost, by the median of each, and that is all: no hop through the external \
+balancer, no quota that is used up for the rest of its 20 ms, and no backlog of five connections, from which a dropped one comes \
+back a second later.";
 
 /// What the simulator calls the algorithm.
 fn simulated(way: &Balancing) -> &'static str {
@@ -52,24 +59,53 @@ fn work(rounds: &Rounds<Run>, base: usize, kind: usize) -> f64 {
     Spread::of(&rounds.figures(base, of)).map_or(0.0, |of| of.median)
 }
 
+/// Processor time of the balancers beside services, as a part of that of the services: the machine is faster in some runs than in
+/// others, for both.
+fn beside_services(rounds: &Rounds<Run>, at: usize) -> f64 {
+    let of = |run: &Run| {
+        let [balancers, services] = ["balancers beside services", "services"].map(|who| run.used.of(who).as_secs_f64());
+        balancers / services.max(f64::MIN_POSITIVE)
+    };
+    Spread::of(&rounds.figures(at, of)).map_or(0.0, |of| of.median)
+}
+
+/// The system as it was measured of one program: what services take, and what balancers take of their processors. Sidecars pass
+/// on what comes in and goes out in every way; what they take more where they spread calls themselves is the work of a try.
+fn measured(ways: &[Balancing], rounds: &Rounds<Run>, ours: bool) -> Option<String> {
+    let find = |name: &str| ways.iter().position(|way| way.name == name);
+    let base = find(BASES[usize::from(ours)])?;
+    let spread = beside_services(rounds, base);
+    let of_calls: f64 = CALLS.iter().zip(EXECUTIONS).map(|(calls, executions)| calls * executions).sum();
+    let external = find(EXTERNAL[usize::from(ours)]).map_or(spread, |at| beside_services(rounds, at));
+    let shared = find(SHARED).filter(|_| ours).map_or(spread, |at| beside_services(rounds, at));
+    let (a_try, a_probe) = ((spread - external).max(0.0) / of_calls, (shared - spread).max(0.0) / of_calls / PROBES);
+    let mut scenario = SCENARIO.to_owned();
+    for (kind, name) in SERVICES.iter().enumerate() {
+        let section = format!("service.{name}");
+        let own = work(rounds, base, kind) - CALLS[kind] * a_try;
+        scenario = with(&scenario, &section, "work.exponential", &time(own));
+        scenario = with(&scenario, &section, "balancer_work", &time(a_try));
+        scenario = with(&scenario, &section, "balancer_probe_work", &time(a_probe));
+    }
+    Some(scenario)
+}
+
 /// All ways but leastconn. `requests`: of a run.
 ///
 /// # Errors
 /// The simulator cannot run.
 pub fn beside(ways: &[Balancing], rounds: &Rounds<Run>, evenkeel: &str, requests: u64) -> Result<Comparison> {
     let find = |name: &str| ways.iter().position(|way| way.name == name);
-    let mut scenario = SCENARIO.to_owned();
-    if let Some(base) = find(BASES[1]) {
-        for (kind, name) in SERVICES.iter().enumerate() {
-            let mean = time(work(rounds, base, kind));
-            scenario = with(&scenario, &format!("service.{name}"), "work.exponential", &mean);
-        }
-    }
-    let prediction = Prediction::of(evenkeel, &scenario, requests, SEEDS)?;
+    let predicted = |ours: bool| {
+        let scenario = measured(ways, rounds, ours);
+        scenario.map(|scenario| Prediction::of(evenkeel, &scenario, requests, SEEDS)).transpose()
+    };
+    let predictions = [predicted(false)?, predicted(true)?];
     let mut lines = Vec::new();
     for (at_level, (level, _)) in LEVELS.iter().enumerate() {
         for (at, way) in ways.iter().enumerate() {
             let Some(base) = find(BASES[usize::from(way.ours)]).filter(|base| *base != at) else { continue };
+            let Some(prediction) = &predictions[usize::from(way.ours)] else { continue };
             let place = if way.external { "external" } else { "sidecars" };
             let (point, sidecars) = (format!("{level}, {place}"), format!("{level}, sidecars"));
             let of = (point.as_str(), simulated(way));

@@ -90,9 +90,10 @@ impl Server {
                 Some(shared) => shared,
                 None => pools.entry(pool.name.clone()).or_insert_with(new),
             };
-            let same = old_pools.get(&*pool.name).is_some_and(|old| {
-                old.balance == pool.balance && old.shadow == pool.shadow && old.shadow_sample == pool.shadow_sample
-            });
+            // Balancers do not know which shadows there are, only whether there are any.
+            let same = old_pools
+                .get(&*pool.name)
+                .is_some_and(|old| old.balance == pool.balance && old.shadow.is_empty() == pool.shadow.is_empty());
             let recorded = plan.telemetry.journal.as_ref().is_some_and(|journal| *journal.pool == *pool.name);
             let journal = self.journal.as_ref().filter(|_| recorded);
             let made = (!same).then(|| shared.balancers(pool, journal)).transpose();

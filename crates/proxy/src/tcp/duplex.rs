@@ -1,22 +1,17 @@
-//! How do bytes pass between a client and an endpoint? Each way by itself: read, written, read again, until its sender says
-//! that it is done, which is passed on; the other way goes on until its own end.
+//! Bytes between a client and an endpoint that are not looked at: those of sessions, and of tunnels after a switch of
+//! protocols. Each way by itself: read, written, read again, until its sender ends it, which is passed on; the other way
+//! continues until its own end.
 //!
 //! A read takes the worker's shared buffer. One that fills it is the sign of a large transfer: then pages go through a pipe
 //! and are not copied (`splice.rs`), until so little comes at a time that a copy is cheaper. A way that waits for its
 //! sender holds neither, so that an idle session is small.
 
-use super::record::Record;
 use evenkeel_net::buffer::Buf;
 use evenkeel_net::splice::{Pipe, SPLICE_MIN};
 use evenkeel_net::transport::Transport;
 use std::io;
 use std::task::{Context, Poll, ready};
-
-/// Reads of one way before the worker's other sessions get their turn.
-const AT_ONCE: u32 = 16;
-
-/// Likewise bytes: what the largest pipe holds.
-const BYTES_AT_ONCE: usize = 1024 * 1024;
+use std::time::Duration;
 
 /// One side of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,12 +20,14 @@ pub enum Side {
     Endpoint,
 }
 
-/// Both ways of a session.
-pub struct Relay<'s> {
+/// Both ways between two connections.
+pub struct Duplex<'s> {
     client: &'s Transport,
     endpoint: &'s Transport,
     up: Way,
     down: Way,
+    /// Whether the way down is polled first: by turns, as one that is always ready uses its turn up.
+    down_first: bool,
 }
 
 /// One way.
@@ -70,26 +67,33 @@ enum Broken {
     To,
 }
 
-impl<'s> Relay<'s> {
-    /// From an open connection to another. `early`: what the client has sent and the endpoint does not have yet.
-    pub fn new(client: &'s Transport, endpoint: &'s Transport, early: Option<Buf>) -> Relay<'s> {
-        let way = |held| Way { held, bulk: false, next: Next::Read, done: false, refused: false };
-        Relay { client, endpoint, up: way(early.map_or(Held::Nothing, Held::Bytes)), down: way(Held::Nothing) }
+impl<'s> Duplex<'s> {
+    /// Returns both ways between open connections. `early`: bytes of the client that the endpoint does not have yet.
+    pub fn new(client: &'s Transport, endpoint: &'s Transport, early: Option<Buf>) -> Duplex<'s> {
+        Duplex { client, endpoint, up: Way::holding(early), down: Way::holding(None), down_first: true }
+    }
+
+    /// Returns both ways after a switch of protocols. `answer`: what the endpoint has sent and the client does not have yet.
+    pub fn switched(client: &'s Transport, endpoint: &'s Transport, answer: Buf) -> Duplex<'s> {
+        Duplex { client, endpoint, up: Way::holding(None), down: Way::holding(Some(answer)), down_first: true }
+    }
+
+    /// Puts bytes of the client before those that are read from now on.
+    pub fn hold_early(&mut self, early: Buf) {
+        self.up.held = Held::Bytes(early);
     }
 
     /// Moves what can be moved: ready when both ways have ended, or with the side that has reset its connection. `moved`
-    /// is called after each read, with the side that it was from and the number of bytes.
-    pub fn poll(&mut self, cx: &mut Context<'_>, record: &Record<'_>, moved: impl Fn()) -> Poll<Result<(), Side>> {
-        let up = self.up.poll(cx, self.client, self.endpoint, !self.down.done, |n| {
-            // The first bytes went with the connection; from now on each may follow one that is under way.
-            self.endpoint.send_at_once();
-            record.count_in(n);
-            moved();
-        });
-        let down = self.down.poll(cx, self.endpoint, self.client, !self.up.done, |n| {
-            record.count_out(n);
-            moved();
-        });
+    /// is called after each read, with the side that was read and the number of bytes.
+    pub fn poll(&mut self, cx: &mut Context<'_>, moved: impl Fn(Side, usize)) -> Poll<Result<(), Side>> {
+        self.down_first = !self.down_first;
+        let (up, down) = if self.down_first {
+            let down = self.move_down(cx, &moved);
+            (self.move_up(cx, &moved), down)
+        } else {
+            let up = self.move_up(cx, &moved);
+            (up, self.move_down(cx, &moved))
+        };
         match (up, down) {
             (Poll::Ready(Err(Broken::From)), _) => Poll::Ready(Err(Side::Client)),
             (_, Poll::Ready(Err(Broken::From))) => Poll::Ready(Err(Side::Endpoint)),
@@ -102,14 +106,64 @@ impl<'s> Relay<'s> {
         }
     }
 
-    /// Who has to do something next: the endpoint if only it has something to take, otherwise the client.
+    fn move_up(&mut self, cx: &mut Context<'_>, moved: &impl Fn(Side, usize)) -> Poll<Result<(), Broken>> {
+        self.up.poll(cx, self.client, self.endpoint, !self.down.done, |n| {
+            // The first bytes went with the connection; from now on each may follow one that is under way.
+            self.endpoint.send_at_once();
+            moved(Side::Client, n);
+        })
+    }
+
+    fn move_down(&mut self, cx: &mut Context<'_>, moved: &impl Fn(Side, usize)) -> Poll<Result<(), Broken>> {
+        self.down.poll(cx, self.endpoint, self.client, !self.up.done, |n| moved(Side::Endpoint, n))
+    }
+
+    /// Moves only what the endpoint sends; ready when that has ended.
+    ///
+    /// # Errors
+    /// The side that has reset its connection.
+    pub fn poll_down(&mut self, cx: &mut Context<'_>, moved: impl Fn(Side, usize)) -> Poll<Result<(), Side>> {
+        let down = self.down.poll(cx, self.endpoint, self.client, true, |n| moved(Side::Endpoint, n));
+        down.map_err(|broken| match broken {
+            Broken::From => Side::Endpoint,
+            Broken::To => Side::Client,
+        })
+    }
+
+    /// Returns true if one way has ended and the other has not.
+    pub fn is_half_closed(&self) -> bool {
+        self.up.done != self.down.done
+    }
+
+    /// Returns the side that has to do something next: the one that does not take what is held for it, or else the one whose
+    /// half is still open. Of two open halves it is the client's.
     pub fn awaits(&self) -> Side {
         let waits = |way: &Way| !matches!(way.held, Held::Nothing);
-        if waits(&self.up) && !waits(&self.down) { Side::Endpoint } else { Side::Client }
+        match (waits(&self.up), waits(&self.down)) {
+            (true, false) => Side::Endpoint,
+            (false, false) if self.up.done => Side::Endpoint,
+            _ => Side::Client,
+        }
+    }
+
+    /// True if both halves are open and nothing is held: neither side has sent anything.
+    pub fn is_silent(&self) -> bool {
+        [&self.up, &self.down].into_iter().all(|way| !way.done && matches!(way.held, Held::Nothing))
+    }
+
+    /// Has the kernel probe both peers after so much silence.
+    pub fn keep_alive(&self, after: Duration) {
+        self.client.keep_alive(after);
+        self.endpoint.keep_alive(after);
     }
 }
 
 impl Way {
+    fn holding(bytes: Option<Buf>) -> Way {
+        let held = bytes.map_or(Held::Nothing, Held::Bytes);
+        Way { held, bulk: false, next: Next::Read, done: false, refused: false }
+    }
+
     /// `back`: whether the other way is still open.
     fn poll(
         &mut self,
@@ -122,8 +176,7 @@ impl Way {
         if self.done {
             return Poll::Ready(Ok(()));
         }
-        let mut moved = 0;
-        for _ in 0..AT_ONCE {
+        loop {
             match self.poll_write(cx, to) {
                 Poll::Ready(Ok(())) => {}
                 // What was read of the other way may still arrive.
@@ -136,17 +189,13 @@ impl Way {
                 Poll::Pending => return Poll::Pending,
             }
             match self.next {
-                Next::Read if moved >= BYTES_AT_ONCE => break,
                 Next::Read => {}
                 Next::End => return Poll::Ready(self.finish(to, back)),
                 Next::Reset => return Poll::Ready(Err(Broken::From)),
             }
             match ready!(self.poll_read(cx, from, to)) {
                 Ok(0) => return Poll::Ready(self.finish(to, back)),
-                Ok(n) => {
-                    came(n);
-                    moved += n;
-                }
+                Ok(n) => came(n),
                 Err(_) => return Poll::Ready(Err(Broken::From)),
             }
             // An end that came with the last bytes goes on with them, in one packet.
@@ -166,8 +215,6 @@ impl Way {
                 }
             }
         }
-        cx.waker().wake_by_ref();
-        Poll::Pending
     }
 
     /// Passes the end on.

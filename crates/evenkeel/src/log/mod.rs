@@ -1,19 +1,33 @@
-//! How does the log of the process look? As `runtime.log` says, on standard error. Each line has the process id: during an
+//! The log of the process: lines on standard error, formatted as `runtime.log` has it. Each has the process id, as during an
 //! upgrade two processes write to the same place.
+
+pub mod queue;
 
 use crate::failure::color;
 use evenkeel_config::plan::{Level, Log, LogFormat};
-use std::fmt;
+use evenkeel_config::printable::printable;
+use queue::Queue;
+use std::backtrace::{Backtrace, BacktraceStatus};
+use std::{fmt, io, panic, thread};
 use tracing::Event;
 use tracing::level_filters::LevelFilter;
 use tracing_subscriber::field::MakeExt;
 use tracing_subscriber::fmt::format::{Writer, debug_fn};
 use tracing_subscriber::fmt::time::{FormatTime, SystemTime};
+use tracing_subscriber::fmt::writer::BoxMakeWriter;
 use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
 use tracing_subscriber::registry::LookupSpan;
 
 /// Starts it. What is logged before is lost.
 pub fn start(log: Log) {
+    // Without a thread of its own for it, the log still has its lines.
+    let out = Queue::of_stderr()
+        .map_or_else(|_| BoxMakeWriter::new(io::stderr), |queue| BoxMakeWriter::new(move || queue.clone()));
+    panic::set_hook(Box::new(|panic| {
+        let (thread, trace) = (thread::current(), Backtrace::capture());
+        let trace = if trace.status() == BacktraceStatus::Captured { format!("\n{trace}") } else { String::new() };
+        tracing::error!(thread = thread.name().unwrap_or("?"), "{panic}{trace}");
+    }));
     let level = match log.level {
         Level::Error => LevelFilter::ERROR,
         Level::Warn => LevelFilter::WARN,
@@ -21,16 +35,23 @@ pub fn start(log: Log) {
         Level::Debug => LevelFilter::DEBUG,
         Level::Trace => LevelFilter::TRACE,
     };
-    let lines = tracing_subscriber::fmt().with_writer(std::io::stderr).with_max_level(level).with_target(false);
+    let lines = tracing_subscriber::fmt().with_writer(out).with_max_level(level).with_target(false);
     match log.format {
         LogFormat::Json => lines.json().flatten_event(true).map_event_format(Json).init(),
         LogFormat::Text => {
-            let fields = debug_fn(|writer, field, value| match field.name() {
-                "message" => write!(writer, "{value:?}"),
-                name => write!(writer, "{name}={}", quoted(format!("{value:?}"))),
-            });
+            let fields =
+                debug_fn(|writer, field, value| write!(writer, "{}", shown(field.name(), format!("{value:?}"))));
             lines.with_ansi(color()).with_timer(Stamp).fmt_fields(fields.delimited(" ")).init();
         }
+    }
+}
+
+/// A field of a line of text. Texts of clients may be in it, which neither end the line nor move the cursor.
+fn shown(name: &str, value: String) -> String {
+    match name {
+        // Diagnostics have several lines.
+        "message" => printable(&value, &['\n', '\t']).into_owned(),
+        name => format!("{name}={}", printable(&quoted(value), &[])),
     }
 }
 
@@ -62,13 +83,20 @@ where
         let mut line = String::new();
         self.0.format_event(ctx, Writer::new(&mut line), event)?;
         let fields = line.strip_prefix('{').ok_or(fmt::Error)?;
-        write!(writer, "{{\"pid\":{},{fields}", std::process::id())
+        write!(writer, "{{\"pid\":{},{}", std::process::id(), printable(fields, &['\n']))
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::quoted;
+    use super::{quoted, shown};
+
+    #[test]
+    fn no_text_moves_the_cursor_or_ends_a_line() {
+        assert_eq!(shown("message", "a\u{9b}31m\u{202e}b\nc".into()), "a\\u009b31m\\u202eb\nc");
+        assert_eq!(shown("host", "a\u{9b}\u{2066}".into()), "host=a\\u009b\\u2066");
+        assert_eq!(shown("host", "a\nb\u{2028}".into()), r#"host="a\nb\u{2028}""#);
+    }
 
     #[test]
     fn a_value_with_spaces_is_quoted_once() {

@@ -1,0 +1,133 @@
+//! A pool of a configuration as the first service of a scenario: its endpoints, and everything that decides where requests
+//! go. Work, load and links are those of the scenario, as no configuration has them.
+
+use super::service::Groups;
+use crate::scenario::{Balancing, Information, Load, Policy, Scenario, Server, Service};
+use evenkeel_balance::control;
+use evenkeel_config::plan::{self, Probe};
+use std::time::Duration;
+
+/// The work of a request on one core, where neither a scenario nor the caller gives it.
+pub const WORK: Duration = Duration::from_millis(10);
+
+/// The load, as a share of what the endpoints can do, where neither a scenario nor the caller gives it.
+pub const SHARE: f64 = 0.7;
+
+/// A pool of a running or future process.
+#[derive(Clone, Copy, Debug)]
+pub struct FromPool<'a> {
+    /// As planned.
+    pub pool: &'a plan::Pool,
+    /// Workers of the process.
+    pub workers: u32,
+    /// Requests a second, instead of what the scenario has.
+    pub rate: Option<f64>,
+}
+
+/// A scenario for a pool, to start from: every endpoint has a core, and no request is like another.
+pub fn assumed(pool: &str, file: &str, work: Option<Duration>) -> String {
+    let work = work.unwrap_or(WORK).as_nanos();
+    let summary = toml_text(&format!("Pool {pool} of {file}"));
+    format!(
+        "summary = {summary}\nrequests = 100_000\nload.share = {SHARE}\nlink = \"200us\"\n\n[service.pool]\n\
+         work.exponential = \"{work}ns\"\nserver = [{{ sharing = 1 }}]\n"
+    )
+}
+
+fn toml_text(text: &str) -> String {
+    let plain = |c: char| if c == '"' || c == '\\' || c.is_control() { '?' } else { c };
+    format!("\"{}\"", text.chars().map(plain).take(1000).collect::<String>())
+}
+
+impl FromPool<'_> {
+    /// Endpoints that get requests: of the first tier, as the simulator has no others.
+    fn endpoints(&self) -> impl Iterator<Item = &plan::Endpoint> {
+        let used = |e: &&plan::Endpoint| e.weight > 0 && !e.drain;
+        let first = self.pool.endpoints.iter().filter(used).map(|e| e.priority).min();
+        self.pool.endpoints.iter().filter(used).filter(move |e| Some(e.priority) == first)
+    }
+
+    /// Replaces the servers of a service by the endpoints, each like the server of its name or else like the first, and the
+    /// way in which requests find them.
+    pub(super) fn apply(&self, service: &mut Service) -> Groups {
+        let models = std::mem::take(&mut service.servers);
+        let server = |endpoint: &plan::Endpoint| {
+            let model = models.iter().find(|server| *server.name == *endpoint.name).or(models.first());
+            Server {
+                name: endpoint.name.to_string(),
+                weight: endpoint.weight.into(),
+                in_flight_max: self.pool.limits.requests_per_endpoint,
+                ..model.cloned().unwrap_or_else(|| Server::new(""))
+            }
+        };
+        service.servers = self.endpoints().map(server).collect();
+        service.balancing = self.balancing(&service.balancing);
+        (0..).zip(&service.servers).map(|(at, server)| (server.name.clone(), at..at + 1)).collect()
+    }
+
+    fn balancing(&self, of: &Balancing) -> Balancing {
+        let plan::Pool { load_reports, health, retry, queue, .. } = self.pool;
+        let reports = load_reports.as_ref();
+        Balancing {
+            policy: None,
+            deployment: of.deployment,
+            workers: self.workers,
+            information: Information {
+                probes: reports.is_some_and(|reports| reports.probe != Probe::Off),
+                with_answers: reports.is_some_and(|reports| reports.in_band),
+                ..of.information
+            },
+            lag_ns: of.lag_ns,
+            control: control::Settings {
+                health: health.as_ref().map(|health| health.machine),
+                outlier: self.pool.outlier,
+                slow_start: self.pool.slow_start,
+                panic: self.pool.panic,
+                concurrency: self.pool.limits.concurrency,
+                ..control::Settings::default()
+            },
+            check_every_ns: health.as_ref().map_or(0, |health| health.interval.as_nanos() as u64),
+            queue: (queue.max, queue.timeout_ns),
+            retry: (retry.settings.attempts > 0).then(|| retry.settings.clone()),
+            timeout_ns: retry.settings.try_timeout_ns.unwrap_or(u64::MAX),
+        }
+    }
+
+    /// Replaces the load, if the caller gives one.
+    pub(super) fn load(&self, scenario: &mut Scenario) {
+        if let Some(per_second) = self.rate {
+            scenario.load = Load::Poisson { per_second };
+        }
+    }
+
+    /// The algorithm of the pool, its shadows, and those of the scenario.
+    pub(super) fn policies(&self, of: Vec<Policy>) -> Vec<Policy> {
+        let own = std::iter::once(&self.pool.balance).chain(&self.pool.shadow);
+        let own = own.cloned().map(Policy::algorithm);
+        let mut all: Vec<Policy> = Vec::new();
+        for policy in own.chain(of) {
+            if all.iter().all(|known| known.label != policy.label) {
+                all.push(policy);
+            }
+        }
+        all
+    }
+
+    /// What is taken from the configuration, in a line.
+    pub fn taken(&self) -> String {
+        let count = self.endpoints().count();
+        let Information { probes, with_answers, .. } = self.balancing(&Balancing::default()).information;
+        let reports = match (probes, with_answers) {
+            (true, true) => "load reports with responses and by probes",
+            (true, false) => "load reports by probes",
+            (false, true) => "load reports with responses",
+            (false, false) => "no load reports",
+        };
+        let left_out = self.pool.endpoints.len() - count;
+        let left_out = if left_out > 0 { format!(" ({left_out} others drain or are backups)") } else { String::new() };
+        format!(
+            "{count} endpoints{left_out} with weights and limits, {} on {} workers, {reports}, queue, tries, ejection and slow start",
+            self.pool.balance, self.workers
+        )
+    }
+}

@@ -1,0 +1,194 @@
+//! How an endpoint may work, by what was measured of it: a delay, cores that requests share, or cores that requests wait for.
+//!
+//! Under the true way, the work of a request does not depend on how many others it found: a balancer cannot know it. So each
+//! way is tried: the work of every request is computed backwards from when it came and went, and a way remains possible if
+//! requests that found many others had as much work as those that found few. Where endpoints never had much to do at once,
+//! many ways remain possible, and predictions that depend on which one it is differ.
+
+use super::trace::{Arrival, Trace};
+use crate::scenario::Serving;
+
+/// Requests that an endpoint must have had.
+const REQUESTS_MIN: usize = 30;
+
+/// The latest requests of an endpoint that are looked at.
+const REQUESTS_MAX: usize = 4_000;
+
+/// Differences of the mean logarithm of work below this say nothing against a way: no model is exact.
+const SAME_BELOW: f64 = 0.06;
+
+/// Standard errors below which a difference is chance.
+const CHANCE: f64 = 3.0;
+
+/// The part of requests whose work comes out negative above which a way is impossible.
+const NEGATIVE_MAX: f64 = 0.01;
+
+/// Cores that are tried.
+const CORES: [u32; 14] = [1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128];
+
+/// One request as it would be served.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Sample {
+    pub work_ns: f64,
+    /// The part of its time until the first byte of the response.
+    pub answered: f64,
+}
+
+/// One way in which an endpoint may work.
+#[derive(Clone, Debug)]
+pub(super) struct Way {
+    pub serving: Serving,
+    /// Spent before the work begins, by each request alone.
+    pub delay_ns: u64,
+    pub samples: Vec<Sample>,
+    /// Difference of the mean logarithm of work between requests that found many others and those that found few.
+    pub misfit: f64,
+    /// Requests a second that it could do; infinite for a delay.
+    pub capacity: f64,
+}
+
+/// The ways in which an endpoint may work, the one with the least capacity first.
+///
+/// # Errors
+/// Why none is known.
+pub(super) fn ways(trace: &Trace, endpoint: usize, name: &str) -> Result<Vec<Way>, String> {
+    let mut of: Vec<&Arrival> = trace.arrivals.iter().filter(|a| a.endpoint == endpoint).collect();
+    if of.len() < REQUESTS_MIN {
+        return Err(format!("{name} got {} requests, too few to know how it works ({REQUESTS_MIN})", of.len()));
+    }
+    of.drain(..of.len().saturating_sub(REQUESTS_MAX));
+    let mut held: Vec<u64> = of.iter().map(|a| a.held_ns).collect();
+    held.sort_unstable();
+    let shortest = held[held.len() / 100];
+    let most = of.iter().map(|a| a.found).max().unwrap_or(0) + 1;
+    let mut ways = Vec::new();
+    for delay_ns in [0, shortest * 8 / 10] {
+        let timeline = Timeline::of(&of, delay_ns);
+        let finite = CORES.iter().filter(|&&cores| cores < most.max(2));
+        let shared = finite.clone().map(|&cores| Serving::Sharing { cores: f64::from(cores) });
+        let waited = finite.map(|&cores| Serving::Fifo { cores });
+        for serving in shared.chain(waited).chain((delay_ns == 0).then_some(Serving::Unlimited)) {
+            let work = match serving {
+                Serving::Unlimited => timeline.held(),
+                Serving::Sharing { cores } => timeline.shared(cores),
+                Serving::Fifo { cores } => timeline.waited(cores as usize),
+            };
+            ways.extend(way(&of, work, serving, delay_ns));
+        }
+    }
+    if ways.is_empty() {
+        return Err(format!("the times of {name} fit neither a delay nor a number of cores"));
+    }
+    ways.sort_by(|a, b| a.capacity.total_cmp(&b.capacity));
+    Ok(ways)
+}
+
+/// The way, if it is possible.
+fn way(of: &[&Arrival], work: Vec<f64>, serving: Serving, delay_ns: u64) -> Option<Way> {
+    // The first may have found requests that started before the record.
+    let skipped = of.len() / 20;
+    let negative = work.iter().skip(skipped).filter(|&&ns| ns <= 0.0).count();
+    if negative as f64 > NEGATIVE_MAX * work.len() as f64 {
+        return None;
+    }
+    let mut found: Vec<u32> = of.iter().map(|a| a.found).collect();
+    let middle = *found.select_nth_unstable(of.len() / 2).1;
+    let (mut few, mut many) = (Moments::default(), Moments::default());
+    for (a, &ns) in of.iter().zip(&work).skip(skipped).filter(|(_, ns)| **ns > 0.0) {
+        if a.found > middle { &mut many } else { &mut few }.add(ns.ln());
+    }
+    let misfit = if many.count < 10.0 || few.count < 10.0 { 0.0 } else { (many.mean() - few.mean()).abs() };
+    let error = (few.variance() / few.count.max(1.0) + many.variance() / many.count.max(1.0)).sqrt();
+    if misfit > SAME_BELOW.max(CHANCE * error) {
+        return None;
+    }
+    let sample = |(a, ns): (&&Arrival, f64)| Sample {
+        work_ns: ns.max(1.0),
+        answered: a.latency_ns as f64 / (a.held_ns as f64).max(1.0),
+    };
+    let samples: Vec<Sample> = of.iter().zip(work).skip(skipped).map(sample).collect();
+    let mean_ns = samples.iter().map(|s| s.work_ns).sum::<f64>() / samples.len() as f64;
+    let capacity = match serving {
+        Serving::Unlimited => f64::INFINITY,
+        Serving::Sharing { cores } => cores * 1e9 / mean_ns,
+        Serving::Fifo { cores } => f64::from(cores) * 1e9 / mean_ns,
+    };
+    Some(Way { serving, delay_ns, samples, misfit, capacity })
+}
+
+#[derive(Default)]
+struct Moments {
+    count: f64,
+    sum: f64,
+    squares: f64,
+}
+
+impl Moments {
+    fn add(&mut self, x: f64) {
+        self.count += 1.0;
+        self.sum += x;
+        self.squares += x * x;
+    }
+
+    fn mean(&self) -> f64 {
+        self.sum / self.count.max(1.0)
+    }
+
+    fn variance(&self) -> f64 {
+        (self.squares / self.count.max(1.0) - self.mean().powi(2)).max(0.0)
+    }
+}
+
+/// When requests came to one endpoint, after their delay, and went, in the order in which they came.
+struct Timeline {
+    spans: Vec<(u64, u64)>,
+    /// Comings and goings in order: when, and whose.
+    events: Vec<(u64, bool, usize)>,
+}
+
+impl Timeline {
+    fn of(of: &[&Arrival], delay_ns: u64) -> Timeline {
+        let span = |a: &&Arrival| (a.at + delay_ns.min(a.held_ns), a.at + a.held_ns);
+        let spans: Vec<(u64, u64)> = of.iter().map(span).collect();
+        let both = |(i, &(came, went)): (usize, &(u64, u64))| [(came, true, i), (went, false, i)];
+        let mut events: Vec<(u64, bool, usize)> = spans.iter().enumerate().flat_map(both).collect();
+        events.sort_unstable();
+        Timeline { spans, events }
+    }
+
+    fn held(&self) -> Vec<f64> {
+        self.spans.iter().map(|(came, went)| (went - came) as f64).collect()
+    }
+
+    /// Work if all that are there share the cores, each at most one.
+    fn shared(&self, cores: f64) -> Vec<f64> {
+        let (mut work, mut got, mut at, mut there) = (vec![0.0; self.spans.len()], 0.0, 0, 0i64);
+        for &(when, came, i) in &self.events {
+            if there > 0 {
+                got += (when - at) as f64 * (cores / there as f64).min(1.0);
+            }
+            at = when;
+            if came {
+                there += 1;
+                work[i] -= got;
+            } else {
+                there -= 1;
+                work[i] += got;
+            }
+        }
+        work
+    }
+
+    /// Work if each waits for a core, in the order in which they came.
+    fn waited(&self, cores: usize) -> Vec<f64> {
+        let mut there: Vec<u64> = Vec::new(); // when those will go that came earlier, in order
+        let work = |&(came, went): &(u64, u64)| {
+            let gone = there.partition_point(|&went| went <= came);
+            there.drain(..gone);
+            let began = if there.len() < cores { came } else { there[there.len() - cores] };
+            there.insert(there.partition_point(|&other| other <= went), went);
+            went as f64 - began as f64
+        };
+        self.spans.iter().map(work).collect()
+    }
+}

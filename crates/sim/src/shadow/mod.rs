@@ -1,0 +1,274 @@
+//! What other algorithms would do with the requests of a pool: its workers remember the latest ones, and the simulator plays
+//! them again with another algorithm.
+//!
+//! Where the picks of an algorithm do not depend on what requests do, they are exact. Otherwise they depend on how endpoints
+//! would fare under them, which is not known but for what the requests showed. So every way in which the endpoints and the
+//! clients may work ([`fit`]) is a system of its own; those in which the pool's own algorithm does not come out as it was
+//! measured are left out; and a number is given only if all others agree on it.
+
+mod fit;
+mod model;
+mod trace;
+
+use evenkeel_balance::recent::Recent;
+use evenkeel_balance::{Algorithm, EndpointId, Params};
+use fit::Way;
+use model::{Clients, Figure, Played, System, play};
+use trace::Trace;
+
+/// How far a share may be off.
+pub const SHARE_WITHIN: f64 = 0.03;
+
+/// How far other numbers may be off, as a part of them.
+pub const TIMES_WITHIN: f64 = 0.2;
+
+/// Runs of an algorithm, each with other chance.
+const SEEDS_MIN: usize = 3;
+
+/// Requests in flight are few below this: then a part of them says little.
+const FEW: f64 = 0.15;
+
+/// An algorithm and its parameters.
+pub type Choice<'a> = (&'static Algorithm, &'a Params);
+
+/// What is known of a pool.
+#[derive(Debug)]
+pub struct Known<'a> {
+    /// The latest requests, by worker.
+    pub recent: Vec<Recent>,
+    /// The algorithm that picks.
+    pub balance: Choice<'a>,
+    /// True if endpoints answer probes.
+    pub answers_probes: bool,
+}
+
+/// What was measured, and what is predicted.
+#[derive(Clone, Debug, Default)]
+pub struct Prediction {
+    /// Requests that it is made from, and the time from the first to the last, nanoseconds.
+    pub requests: u64,
+    /// From the first start to the last.
+    pub span_ns: u64,
+    /// The endpoints, with their weights.
+    pub endpoints: Vec<(EndpointId, u32)>,
+    /// Measured.
+    pub real: Figures,
+    /// By algorithm, in the order asked.
+    pub shadows: Vec<Shadow>,
+    /// Why nothing can be predicted.
+    pub nothing: Option<String>,
+}
+
+/// Figures of an algorithm.
+#[derive(Clone, Debug, Default)]
+pub struct Figures {
+    /// By endpoint, the part of the picks that it gets.
+    pub shares: Option<Vec<f64>>,
+    /// Requests in flight at the endpoint before a pick, on average.
+    pub met: Option<f64>,
+    /// The latency that 99 of 100 requests do not pass, nanoseconds.
+    pub p99_ns: Option<f64>,
+}
+
+/// One algorithm that does not pick.
+#[derive(Clone, Debug, Default)]
+pub struct Shadow {
+    /// Those figures that are known.
+    pub figures: Figures,
+    /// True if shares are those of its picks themselves, as these do not depend on what requests do.
+    pub exact: bool,
+    /// Why others are not known.
+    pub withheld: Vec<String>,
+}
+
+/// Predicts what each of these algorithms would do. `name`: of an endpoint.
+pub fn predict(known: &Known<'_>, shadows: &[Choice<'_>], name: impl Fn(EndpointId) -> String) -> Prediction {
+    let trace = match Trace::of(&known.recent) {
+        Ok(trace) => trace,
+        Err(why) => return Prediction { nothing: Some(why), ..Prediction::default() },
+    };
+    let names: Vec<String> = trace.members.iter().map(|m| name(m.id)).collect();
+    let ways = (0..trace.members.len()).map(|at| fit::ways(&trace, at, &names[at])).collect::<Result<Vec<_>, _>>();
+    let real = Figures { shares: Some(trace.shares()), met: Some(trace.met()), p99_ns: Some(trace.latency_ns(0.99)) };
+    let systems = match (&trace.odd, &ways) {
+        (Some(odd), _) => Err(odd.clone()),
+        (_, Err(why)) => Err(why.clone()),
+        (None, Ok(ways)) => likely(known, &trace, ways, &names),
+    };
+    let of = |&choice: &Choice<'_>| {
+        let exact = exact(&trace, known, choice);
+        let mut shadow = match &systems {
+            Ok(systems) => agreed(systems, choice, &names),
+            Err(why) => Shadow { withheld: vec![why.clone()], ..Shadow::default() },
+        };
+        if let Some(shares) = exact {
+            shadow.figures.shares = Some(shares);
+            shadow.exact = true;
+        }
+        shadow
+    };
+    Prediction {
+        requests: trace.arrivals.len() as u64,
+        span_ns: trace.span_ns,
+        endpoints: trace.members.iter().map(|m| (m.id, m.weight)).collect(),
+        shadows: shadows.iter().map(of).collect(),
+        real,
+        nothing: None,
+    }
+}
+
+/// The shares of an algorithm whose picks are the same whatever endpoints do: where all answer at once, where only the first
+/// never answers, and where only the first does.
+fn exact(trace: &Trace, known: &Known<'_>, (algorithm, params): Choice<'_>) -> Option<Vec<f64>> {
+    let (now, never) = (Way::constant(1.0), Way::constant(1e15));
+    let played = |first, others| {
+        let ways = (0..trace.members.len()).map(|at| if at == 0 { first } else { others }).collect();
+        let system = System { trace, ways, clients: Clients::Open, answers_probes: known.answers_probes };
+        play(&system, algorithm, params, 0)
+    };
+    let at_once = played(&now, &now);
+    let same = |other: Played| other.picks == at_once.picks;
+    (same(played(&never, &now)) && same(played(&now, &never)))
+        .then(|| at_once.shares.iter().map(|share| share.value).collect())
+}
+
+/// A system in which the pool's own algorithm comes out as measured.
+struct Likely<'a> {
+    system: System<'a>,
+    /// True if its p99 does, too.
+    times: bool,
+    /// How far it is off, as a logarithm.
+    off: f64,
+}
+
+/// Where among the ways of each endpoint, which are in the order of their capacity, those of a system are.
+const LEVELS: [f64; 5] = [0.0, 0.25, 0.5, 0.75, 1.0];
+
+/// Systems that are off by more than this and twice as much as the best are left out.
+const OFF_MAX: f64 = 0.15;
+
+/// # Errors
+/// Why there is none.
+fn likely<'a>(
+    known: &Known<'_>,
+    trace: &'a Trace,
+    ways: &'a [Vec<Way>],
+    names: &[String],
+) -> Result<Vec<Likely<'a>>, String> {
+    let (real, real_met) = (trace.shares(), trace.met());
+    let [median_ns, p90_ns, p99_ns] = [0.5, 0.9, 0.99].map(|part| trace.latency_ns(part));
+    let best = |of: &'a Vec<Way>| of.iter().min_by(|a, b| a.misfit.total_cmp(&b.misfit));
+    let mut sets: Vec<Vec<&Way>> = vec![ways.iter().filter_map(best).collect()];
+    for level in LEVELS {
+        let set: Vec<&Way> = ways.iter().map(|of| &of[((of.len() - 1) as f64 * level).round() as usize]).collect();
+        let same = |other: &Vec<&Way>| other.iter().zip(&set).all(|(a, b)| std::ptr::eq(*a, *b));
+        if !sets.iter().any(same) {
+            sets.push(set);
+        }
+    }
+    let (mut likely, mut nearest) = (Vec::new(), None::<(f64, usize, f64)>);
+    for clients in clients(trace) {
+        for ways in &sets {
+            let system = System { trace, ways: ways.clone(), clients, answers_probes: known.answers_probes };
+            let played = play(&system, known.balance.0, known.balance.1, 0);
+            let shares: Vec<f64> = played.shares.iter().map(|share| share.value).collect();
+            let (at, share_off) = furthest(&shares, &real);
+            if nearest.is_none_or(|(least, ..)| share_off < least) {
+                nearest = Some((share_off, at, shares[at]));
+            }
+            let ln = |a: f64, b: f64| (a / b).ln().abs();
+            let met = ln(played.met.value + FEW, real_met + FEW);
+            let off = met.max(ln(played.median_ns, median_ns)).max(ln(played.p90_ns, p90_ns));
+            if share_off <= SHARE_WITHIN && off <= 0.5 {
+                let times = (played.ln_p99.value - p99_ns.ln()).abs() <= TIMES_WITHIN.ln_1p() && played.steady;
+                likely.push(Likely { system, times, off });
+            }
+        }
+    }
+    let least = likely.iter().map(|of| of.off).fold(f64::INFINITY, f64::min);
+    likely.retain(|of| of.off <= OFF_MAX.max(2.0 * least));
+    if likely.is_empty() {
+        let (_, at, share) = nearest.unwrap_or_default();
+        return Err(format!(
+            "no model of the endpoints reproduces what was measured: the nearest gives {} {:.0} % of the requests (measured: \
+             {:.0} %)",
+            names[at],
+            100.0 * share,
+            100.0 * real[at]
+        ));
+    }
+    Ok(likely)
+}
+
+/// How clients may behave. A closed loop shows by starts that follow an end at once, and by a number in flight that hardly
+/// varies.
+fn clients(trace: &Trace) -> Vec<Clients> {
+    let arrivals = &trace.arrivals[trace.arrivals.len() / 20..];
+    let count = arrivals.len() as f64;
+    let gap_ns = trace.span_ns as f64 / trace.arrivals.len() as f64;
+    let at_once = arrivals.iter().filter(|a| (a.after_end_ns as f64) < 0.2 * gap_ns).count() as f64 / count;
+    let there = |a: &trace::Arrival| f64::from(a.found_in_all + 1);
+    let mean = arrivals.iter().map(there).sum::<f64>() / count;
+    let variance = arrivals.iter().map(|a| (there(a) - mean).powi(2)).sum::<f64>() / count;
+    let spread = variance / mean;
+    let open = at_once < 0.9 && !(spread < 0.15 && mean >= 4.0);
+    let closed = at_once > 0.7 || (spread < 0.3 && mean >= 2.0);
+    let users = mean.round() as u32;
+    [open.then_some(Clients::Open), closed.then_some(Clients::Closed(users))].into_iter().flatten().collect()
+}
+
+/// Where two lists of shares differ most, and by how much.
+fn furthest(a: &[f64], b: &[f64]) -> (usize, f64) {
+    let off = a.iter().zip(b).map(|(a, b)| (a - b).abs()).enumerate();
+    off.max_by(|a, b| a.1.total_cmp(&b.1)).unwrap_or_default()
+}
+
+/// The least and the most that a figure may be by all of these systems.
+fn range(figures: impl Iterator<Item = Figure>) -> (f64, f64) {
+    figures.fold((f64::INFINITY, f64::NEG_INFINITY), |(least, most), of| {
+        (least.min(of.value - of.error), most.max(of.value + of.error))
+    })
+}
+
+/// What all systems agree on.
+fn agreed(systems: &[Likely<'_>], (algorithm, params): Choice<'_>, names: &[String]) -> Shadow {
+    // Each with chance of its own, so that the spread also shows how much figures vary by themselves.
+    let again = SEEDS_MIN.div_ceil(systems.len());
+    let systems = systems.iter().cycle().take(again * systems.len());
+    let played: Vec<(Played, bool)> =
+        (1..).zip(systems).map(|(seed, of)| (play(&of.system, algorithm, params, seed), of.times)).collect();
+    if let Some((full, _)) = played.iter().find(|(of, _)| of.full > 0.01) {
+        let why = format!("{:.0} % of its requests would find all endpoints at their limits", 100.0 * full.full);
+        return Shadow { withheld: vec![why], ..Shadow::default() };
+    }
+    if let Some((piles, _)) = played.iter().find(|(of, _)| !of.steady) {
+        let why = format!("{} may get more than it can do, so that requests pile up", names[piles.busiest]);
+        return Shadow { withheld: vec![why], ..Shadow::default() };
+    }
+    let mut withheld = Vec::new();
+    let shares: Vec<(f64, f64)> =
+        (0..names.len()).map(|at| range(played.iter().map(|(of, _)| of.shares[at]))).collect();
+    let width = |at: usize| shares[at].1 - shares[at].0;
+    let widest = (0..names.len()).max_by(|&a, &b| width(a).total_cmp(&width(b)));
+    let unsure = widest.filter(|&at| width(at) > 2.0 * SHARE_WITHIN);
+    if let Some(at) = unsure {
+        let (least, most) = (100.0 * shares[at].0.max(0.0), 100.0 * shares[at].1);
+        withheld.push(format!("{} would get {least:.0} to {most:.0} % of the requests: {UNSEEN}", names[at]));
+    }
+    let (least, most) = range(played.iter().map(|(of, _)| of.met));
+    let met = (most - least <= (2.0 * TIMES_WITHIN * least).max(2.0 * FEW)).then(|| f64::midpoint(least, most));
+    let (least, most) = range(played.iter().filter(|(_, times)| *times).map(|(of, _)| of.ln_p99));
+    let p99_ns =
+        (least <= most && most - least <= 2.0 * TIMES_WITHIN.ln_1p()).then(|| f64::midpoint(least, most).exp());
+    if least > most {
+        withheld.push("no model of the endpoints reproduces the p99 that was measured".to_string());
+    } else if p99_ns.is_none() {
+        let (least, most) = (least.exp() / 1e6, most.exp() / 1e6);
+        withheld.push(format!("its p99 would be {least:.1} to {most:.1} ms: {UNSEEN}"));
+    }
+    let shares = unsure.is_none().then(|| shares.iter().map(|&(least, most)| f64::midpoint(least, most)).collect());
+    Shadow { figures: Figures { shares, met, p99_ns }, exact: false, withheld }
+}
+
+/// Why figures of systems differ.
+const UNSEEN: &str = "that depends on how endpoints work at loads that they did not have";
